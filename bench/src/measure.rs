@@ -1,0 +1,60 @@
+//! Rates and CPU time.
+
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// What a stretch of work took.
+#[derive(Debug, Clone, Copy)]
+pub struct Cost {
+    /// Operations done.
+    pub operations: u64,
+    /// Wall-clock time.
+    pub wall: Duration,
+    /// CPU time of this process.
+    pub cpu: Duration,
+}
+
+impl Cost {
+    /// Operations per second.
+    pub fn rate(&self) -> f64 {
+        self.operations as f64 / self.wall.as_secs_f64()
+    }
+
+    /// CPU microseconds of this process per operation.
+    pub fn cpu_micros(&self) -> f64 {
+        self.cpu.as_secs_f64() * 1e6 / self.operations as f64
+    }
+}
+
+/// CPU time this process has used so far.
+pub fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// Measures work that says how many operations it did.
+pub async fn measure(work: impl Future<Output = anyhow::Result<u64>>) -> anyhow::Result<Cost> {
+    let (started, cpu) = (Instant::now(), cpu_time());
+    let operations = work.await?;
+    Ok(Cost { operations, wall: started.elapsed(), cpu: cpu_time() - cpu })
+}
+
+/// The run in the middle by rate.
+pub fn median(mut runs: Vec<Cost>) -> Cost {
+    runs.sort_by(|a, b| a.rate().total_cmp(&b.rate()));
+    runs[runs.len() / 2]
+}
+
+/// A number with thousands apart.
+pub fn grouped(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}

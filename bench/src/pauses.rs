@@ -1,0 +1,76 @@
+//! How long a call waits while the embedded store writes to disk.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use parlor_store::{Options, Store};
+use redis::{Pipeline, cmd};
+
+use crate::measure::grouped;
+
+const DIRTY: u64 = 200_000;
+const SECONDS: u64 = 6;
+
+/// One thread reads and notes how long each call took; another dirties 200,000 keys a second, so that each tick has
+/// that many to write.
+pub fn run() -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(async {
+        println!("## Pauses of a reader (GET), {} keys dirtied per second\n", grouped(DIRTY as f64));
+        let folder = tempfile::tempdir()?;
+        for (name, data) in [("in memory", None), ("on disk", Some(folder.path().to_owned()))] {
+            let store = Store::open(Options { data, ..Options::default() }).await?;
+            let calls = probe(&store).await?;
+            report(name, calls);
+            store.close().await;
+        }
+        println!("\nWhat is in both rows is the scheduler's and the writer's; the difference is the flush.");
+        Ok(())
+    })
+}
+
+async fn probe(store: &Store) -> anyhow::Result<Vec<Duration>> {
+    let done = Arc::new(AtomicBool::new(false));
+    let reader = tokio::spawn(read(store.clone(), done.clone()));
+    let end = Instant::now() + Duration::from_secs(SECONDS);
+    let mut store = store.clone();
+    let mut n = 0u64;
+    while Instant::now() < end {
+        let next = Instant::now() + Duration::from_millis(10);
+        let mut pipeline = Pipeline::new();
+        for _ in 0..DIRTY / 100 {
+            pipeline.cmd("SET").arg(format!("key:{}", n % (DIRTY * 2))).arg(&[b'v'; 200][..]);
+            n += 1;
+        }
+        pipeline.exec_async(&mut store).await?;
+        tokio::time::sleep_until(next.into()).await;
+    }
+    done.store(true, Ordering::Relaxed);
+    reader.await?
+}
+
+async fn read(mut store: Store, done: Arc<AtomicBool>) -> anyhow::Result<Vec<Duration>> {
+    let mut calls = Vec::with_capacity(10_000_000);
+    while !done.load(Ordering::Relaxed) {
+        let started = Instant::now();
+        cmd("GET").arg("key:1").exec_async(&mut store).await?;
+        calls.push(started.elapsed());
+        if calls.len().is_multiple_of(64) {
+            tokio::task::yield_now().await;
+        }
+    }
+    Ok(calls)
+}
+
+fn report(name: &str, mut calls: Vec<Duration>) {
+    calls.sort();
+    let at = |part: f64| calls[((calls.len() - 1) as f64 * part) as usize];
+    println!(
+        "{name}: {} calls, p50 {:.2?}, p99.9 {:.2?}, p99.999 {:.2?}, longest {:.2?}",
+        grouped(calls.len() as f64),
+        at(0.5),
+        at(0.999),
+        at(0.99999),
+        at(1.0)
+    );
+}

@@ -1,0 +1,144 @@
+//! Calls per second through the contract: the embedded engine beside a real Redis on the same machine.
+
+use std::time::{Duration, Instant};
+
+use comfy_table::{Table, presets};
+use futures_util::future::try_join_all;
+use parlor_store::{Options, Script, Store};
+use parlor_testkit::Redis;
+use redis::{Pipeline, Value, cmd};
+
+use crate::measure::{Cost, grouped, measure, median};
+
+const RUN: Duration = Duration::from_secs(1);
+const RUNS: usize = 3;
+const KEYS: u64 = 10_000;
+
+static THREE_CALLS: Script = Script::new(
+    "three_calls",
+    "local n = redis.call('INCR', KEYS[1])
+     redis.call('HSET', KEYS[2], 'value', ARGV[1])
+     redis.call('EXPIRE', KEYS[2], ARGV[2])
+     return n",
+);
+
+#[derive(Debug, Clone, Copy)]
+enum Work {
+    Get,
+    HsetExpire,
+    Script,
+}
+
+impl Work {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::HsetExpire => "HSET + EXPIRE, one pipeline",
+            Self::Script => "script with 3 calls",
+        }
+    }
+
+    async fn once(self, store: &mut Store, n: u64) -> redis::RedisResult<()> {
+        let n = n % KEYS;
+        match self {
+            Self::Get => cmd("GET").arg(("key", n).to_key()).query_async::<Value>(store).await.map(drop),
+            Self::HsetExpire => {
+                let key = ("hash", n).to_key();
+                let mut pipeline = Pipeline::with_capacity(2);
+                pipeline.cmd("HSET").arg(&key).arg("value").arg(&VALUE[..]);
+                pipeline.cmd("EXPIRE").arg(&key).arg(60);
+                pipeline.query_async::<Value>(store).await.map(drop)
+            }
+            Self::Script => {
+                let keys = [("n", n).to_key(), ("hash", n).to_key()];
+                let call = THREE_CALLS.keys(&keys[..]).arg(&VALUE[..]).arg(60);
+                call.run::<Value>(store).await.map(drop)
+            }
+        }
+    }
+}
+
+const VALUE: [u8; 200] = [b'v'; 200];
+
+trait ToKey {
+    fn to_key(self) -> String;
+}
+
+impl ToKey for (&str, u64) {
+    fn to_key(self) -> String {
+        format!("{}:{}", self.0, self.1)
+    }
+}
+
+/// Keeps `tasks` calls under way until the time is over.
+async fn load(store: &Store, work: Work, tasks: u64) -> anyhow::Result<u64> {
+    let end = Instant::now() + RUN;
+    let task = |task: u64| {
+        let mut store = store.clone();
+        async move {
+            let mut done = 0u64;
+            // Looking at the clock costs as much as a fast call: every 64th will do.
+            while !done.is_multiple_of(64) || Instant::now() < end {
+                work.once(&mut store, task * 7_919 + done).await?;
+                done += 1;
+            }
+            Ok::<_, redis::RedisError>(done)
+        }
+    };
+    Ok(try_join_all((0..tasks).map(task)).await?.into_iter().sum())
+}
+
+async fn best(store: &Store, work: Work, tasks: u64) -> anyhow::Result<Cost> {
+    let mut runs = Vec::new();
+    for _ in 0..RUNS {
+        runs.push(measure(load(store, work, tasks)).await?);
+    }
+    Ok(median(runs))
+}
+
+async fn fill(store: &Store) -> anyhow::Result<()> {
+    let mut store = store.clone();
+    for n in 0..KEYS {
+        cmd("SET").arg(("key", n).to_key()).arg(&VALUE[..]).exec_async(&mut store).await?;
+    }
+    Ok(())
+}
+
+/// Prints the table.
+pub fn run() -> anyhow::Result<()> {
+    // One thread: what the embedded engine does is on one core, caller included.
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+        let folder = tempfile::tempdir()?;
+        let redis = Redis::start().await;
+        let kept = Options { data: Some(folder.path().to_owned()), ..Options::default() };
+        let stores = [
+            ("embedded, in memory", Store::open(Options::default()).await?, 1),
+            ("embedded, on disk", Store::open(kept).await?, 1),
+            ("Redis, 1 task", Store::open(Options::new(redis.url().parse()?)).await?, 1),
+            ("Redis, 64 tasks", Store::open(Options::new(redis.url().parse()?)).await?, 64),
+        ];
+        let mut table = Table::new();
+        table.load_style(presets::ASCII_MARKDOWN);
+        table.set_header(["work", "engine", "calls/s", "CPU µs/call, this process", "rate, embedded on disk = 1"]);
+        for (_, store, _) in &stores {
+            fill(store).await?;
+        }
+        for work in [Work::Get, Work::HsetExpire, Work::Script] {
+            let mut costs = Vec::new();
+            for (name, store, tasks) in &stores {
+                costs.push((*name, best(store, work, *tasks).await?));
+            }
+            let base = costs[1].1.rate();
+            for (name, cost) in costs {
+                let ratio = format!("{:.2}", cost.rate() / base);
+                let cpu = format!("{:.2}", cost.cpu_micros());
+                table.add_row([work.name(), name, &grouped(cost.rate()), &cpu, &ratio]);
+            }
+        }
+        println!("## Calls through the store contract (one thread, median of {RUNS} runs of {RUN:?})\n\n{table}\n");
+        for (_, store, _) in &stores {
+            store.close().await;
+        }
+        Ok(())
+    })
+}

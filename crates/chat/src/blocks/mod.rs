@@ -1,0 +1,3 @@
+//! Blocked users: whom a user does not want to hear from.
+
+pub mod keys;

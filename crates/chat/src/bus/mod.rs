@@ -1,0 +1,3 @@
+//! The bus: frames between nodes.
+
+pub mod keys;

@@ -1,0 +1,3 @@
+//! Delivery: how far messages reached a user.
+
+pub mod keys;

@@ -1,0 +1,3 @@
+//! The support desk: agents, their queues and their assignments.
+
+pub mod keys;

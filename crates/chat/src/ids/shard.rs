@@ -1,0 +1,94 @@
+//! Numbered parts of what would otherwise be one large key or too many channels.
+//!
+//! Always true: every node and every version sends one user to the same shard.
+
+use super::{IdKind, Ident, UserId};
+
+/// FNV-1a with a final mix. Fixed for ever: another hash would look for users in the wrong place.
+fn hash(text: &str) -> u32 {
+    let mut hash: u32 = 0x811c_9dc5;
+    for byte in text.bytes() {
+        hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    }
+    hash ^= hash >> 16;
+    hash = hash.wrapping_mul(0x7feb_352d);
+    hash ^ (hash >> 15)
+}
+
+/// A number with its decimal spelling at hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Number {
+    value: u8,
+    text: [u8; 3],
+    len: u8,
+}
+
+impl Number {
+    const fn new(value: u8) -> Self {
+        let digits = [
+            b'0' + value / 100,
+            b'0' + value / 10 % 10,
+            b'0' + value % 10,
+        ];
+        let (text, len) = match value {
+            0..=9 => ([digits[2], 0, 0], 1),
+            10..=99 => ([digits[1], digits[2], 0], 2),
+            100..=255 => (digits, 3),
+        };
+        Self { value, text, len }
+    }
+
+    fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.text[..usize::from(self.len)]).expect("decimal digits are UTF-8")
+    }
+}
+
+macro_rules! shard {
+    ($(#[$meta:meta])* $name:ident, $count:literal) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub struct $name(Number);
+
+        impl $name {
+            /// How many there are.
+            pub const COUNT: u16 = $count;
+
+            /// The shard of a user.
+            pub fn of(user: &UserId) -> Self {
+                let value = hash(user.as_str()) % u32::from(Self::COUNT);
+                Self(Number::new(u8::try_from(value).expect("there are at most 256 shards")))
+            }
+
+            /// Every shard.
+            pub fn all() -> impl Iterator<Item = Self> {
+                (0..=u8::MAX)
+                    .take(usize::from(Self::COUNT))
+                    .map(|value| Self(Number::new(value)))
+            }
+
+            /// Its number.
+            pub const fn number(self) -> u8 {
+                self.0.value
+            }
+        }
+
+        impl Ident for $name {
+            const KIND: IdKind = IdKind::$name;
+
+            fn as_str(&self) -> &str {
+                self.0.as_str()
+            }
+        }
+    };
+}
+
+shard!(
+    /// A part of the index of presence deadlines.
+    DeadlineShard,
+    64
+);
+shard!(
+    /// A channel of presence changes.
+    WatchShard,
+    256
+);

@@ -1,0 +1,3 @@
+//! Jobs: periodic work that one node does for all.
+
+pub mod keys;

@@ -1,0 +1,206 @@
+//! Spelling keys and channels.
+//!
+//! Always true: building a key allocates once, with the exact size, and looks nothing up.
+//! The capabilities add the functions that take identifiers, in their `keys.rs`.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{RedisWrite, ToRedisArgs, ToSingleRedisArg};
+
+use super::pattern::Part;
+use super::settings::{Settings, SettingsError};
+use super::spec::KeySpec;
+use super::ttl::TtlName;
+use crate::ids::{IdKind, Ident};
+use crate::messages;
+
+macro_rules! spelled {
+    ($(#[$meta:meta])* $name:ident) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(String);
+
+        impl $name {
+            /// The name as the store knows it.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+
+            /// The name as the store knows it, owned.
+            pub fn into_string(self) -> String {
+                self.0
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl PartialEq<&str> for $name {
+            fn eq(&self, other: &&str) -> bool {
+                self.0 == *other
+            }
+        }
+
+        impl ToRedisArgs for $name {
+            fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+                out.write_arg(self.0.as_bytes());
+            }
+        }
+
+        impl ToSingleRedisArg for $name {}
+    };
+}
+
+spelled!(
+    /// The name of a stored key.
+    Key
+);
+spelled!(
+    /// The name of a pub/sub channel.
+    Channel
+);
+
+/// How keys are spelled in this installation. Cloning copies a pointer.
+#[derive(Debug, Clone)]
+pub struct Keyspace {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    settings: Settings,
+    cluster: bool,
+}
+
+impl Keyspace {
+    /// Checks the settings. `cluster` makes the first identifier of each key its hash tag.
+    pub fn new(settings: Settings, cluster: bool) -> Result<Self, SettingsError> {
+        settings.check()?;
+        Ok(Self {
+            inner: Arc::new(Inner { settings, cluster }),
+        })
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &Settings {
+        &self.inner.settings
+    }
+
+    /// Whether keys carry hash tags.
+    pub fn cluster(&self) -> bool {
+        self.inner.cluster
+    }
+
+    /// One of the times.
+    pub fn ttl(&self, name: TtlName) -> Duration {
+        self.inner.settings.ttls.get(name)
+    }
+
+    /// A name of this declaration with example identifiers.
+    pub fn example(&self, spec: &KeySpec) -> String {
+        let separator = self.settings().endpoint_separator.name();
+        let endpoint = IdKind::Endpoint.example().replacen(' ', separator, 1);
+        let ids: Vec<&str> = spec
+            .pattern
+            .ids()
+            .map(|kind| match kind {
+                IdKind::Endpoint => endpoint.as_str(),
+                _ => kind.example(),
+            })
+            .collect();
+        match self.renamed(spec) {
+            Some(name) => name.to_owned(),
+            None => self.spell(spec, &ids),
+        }
+    }
+
+    /// The name that the configuration puts in the place of the declared one.
+    pub(crate) fn renamed(&self, spec: &KeySpec) -> Option<&str> {
+        let name = self.inner.settings.message_channel.as_deref()?;
+        (spec.pattern == messages::keys::CREATED.pattern).then_some(name)
+    }
+
+    pub(crate) fn key0(&self, spec: &KeySpec) -> Key {
+        debug_assert!(!spec.kind.is_channel());
+        Key(self.spell(spec, &[]))
+    }
+
+    pub(crate) fn key1<A: Ident>(&self, spec: &KeySpec, a: &A) -> Key {
+        debug_assert!(!spec.kind.is_channel());
+        debug_assert!(spec.pattern.ids().eq([A::KIND]));
+        Key(self.spell(spec, &[a.as_str()]))
+    }
+
+    /// For an identifier whose spelling depends on the settings.
+    pub(crate) fn key1_spelled(&self, spec: &KeySpec, id: &str) -> Key {
+        debug_assert!(!spec.kind.is_channel());
+        Key(self.spell(spec, &[id]))
+    }
+
+    pub(crate) fn key2<A: Ident, B: Ident>(&self, spec: &KeySpec, a: &A, b: &B) -> Key {
+        debug_assert!(!spec.kind.is_channel());
+        debug_assert!(spec.pattern.ids().eq([A::KIND, B::KIND]));
+        Key(self.spell(spec, &[a.as_str(), b.as_str()]))
+    }
+
+    pub(crate) fn channel0(&self, spec: &KeySpec) -> Channel {
+        debug_assert!(spec.kind.is_channel());
+        Channel(match self.renamed(spec) {
+            Some(name) => name.to_owned(),
+            None => self.spell(spec, &[]),
+        })
+    }
+
+    pub(crate) fn channel1<A: Ident>(&self, spec: &KeySpec, a: &A) -> Channel {
+        debug_assert!(spec.kind.is_channel());
+        debug_assert!(spec.pattern.ids().eq([A::KIND]));
+        Channel(self.spell(spec, &[a.as_str()]))
+    }
+
+    /// Puts identifiers into their places; there must be as many as the pattern has.
+    pub(crate) fn spell(&self, spec: &KeySpec, ids: &[&str]) -> String {
+        let pattern = &spec.pattern;
+        let prefix = self.inner.settings.prefix.as_str();
+        let tag = pattern.tag_index().filter(|_| self.inner.cluster);
+        let braces = if tag.is_some() { 2 } else { 0 };
+        let len = prefix.len()
+            + pattern.fixed_len()
+            + braces
+            + ids.iter().map(|id| id.len()).sum::<usize>();
+
+        let mut out = String::with_capacity(len);
+        let mut ids = ids.iter();
+        out.push_str(prefix);
+        for (index, part) in pattern.parts().iter().enumerate() {
+            let text = match part {
+                Part::Literal(text) | Part::Tag(text) => text,
+                Part::Id(_) => ids.next().copied().unwrap_or_default(),
+            };
+            if tag == Some(index) {
+                out.push('{');
+                out.push_str(text);
+                out.push('}');
+            } else {
+                out.push_str(text);
+            }
+        }
+        debug_assert_eq!(
+            out.len(),
+            len,
+            "{}: more identifiers than places",
+            pattern.text()
+        );
+        out
+    }
+}

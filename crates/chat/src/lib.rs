@@ -1,0 +1,27 @@
+//! The capabilities of Parlor: the realtime state of a chat over a Redis-like store and a database.
+//!
+//! Each capability is a folder. Its `keys.rs` is the only place that spells its keys and channels; [`registry`] lists them all,
+//! [`schema`] shows them to people and programs, [`keys::Keyspace`] builds and recognises them.
+
+pub mod ids;
+pub mod keys;
+pub mod registry;
+pub mod schema;
+
+pub mod blocks;
+pub mod bus;
+pub mod delivery;
+pub mod desk;
+pub mod jobs;
+pub mod limits;
+pub mod membership;
+pub mod messages;
+pub mod nodes;
+pub mod places;
+pub mod presence;
+pub mod search;
+pub mod sessions;
+pub mod stats;
+pub mod typing;
+pub mod unread;
+pub mod uploads;

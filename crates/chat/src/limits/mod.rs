@@ -1,0 +1,3 @@
+//! Limits: how often something may be done.
+
+pub mod keys;

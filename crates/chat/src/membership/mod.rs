@@ -1,0 +1,3 @@
+//! Membership: who belongs to a conversation, answered from a cache over the rows.
+
+pub mod keys;

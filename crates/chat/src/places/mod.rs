@@ -1,0 +1,3 @@
+//! Places: where users are, for finding those nearby.
+
+pub mod keys;

@@ -1,0 +1,42 @@
+//! Every declared key and channel.
+//!
+//! Always true: what is not listed here is not Parlor's, and a running system holds nothing else under its prefix.
+
+use crate::keys::{Capability, KeySpec, Layouts};
+use crate::{
+    blocks, bus, delivery, desk, jobs, limits, membership, messages, nodes, places, presence,
+    search, sessions, stats, typing, unread, uploads,
+};
+
+/// Every capability that owns keys, in the order of the reference.
+pub static CAPABILITIES: &[Capability] = &[
+    presence::keys::CAPABILITY,
+    typing::keys::CAPABILITY,
+    membership::keys::CAPABILITY,
+    messages::keys::CAPABILITY,
+    unread::keys::CAPABILITY,
+    limits::keys::CAPABILITY,
+    sessions::keys::CAPABILITY,
+    desk::keys::CAPABILITY,
+    stats::keys::CAPABILITY,
+    jobs::keys::CAPABILITY,
+    blocks::keys::CAPABILITY,
+    delivery::keys::CAPABILITY,
+    places::keys::CAPABILITY,
+    uploads::keys::CAPABILITY,
+    search::keys::CAPABILITY,
+    bus::keys::CAPABILITY,
+    nodes::keys::CAPABILITY,
+];
+
+/// Every declaration of every layout.
+pub fn all() -> impl Iterator<Item = (&'static Capability, &'static KeySpec)> {
+    CAPABILITIES
+        .iter()
+        .flat_map(|capability| capability.keys.iter().map(move |spec| (capability, spec)))
+}
+
+/// The declarations of the chosen layouts.
+pub fn active(layouts: &Layouts) -> impl Iterator<Item = (&'static Capability, &'static KeySpec)> {
+    all().filter(move |(_, spec)| spec.layout.is_active(layouts))
+}

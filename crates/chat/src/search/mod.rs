@@ -1,0 +1,3 @@
+//! Search: pages of results, kept for a moment.
+
+pub mod keys;

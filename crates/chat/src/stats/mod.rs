@@ -1,0 +1,3 @@
+//! Metrics: requests, errors and connections over all nodes.
+
+pub mod keys;

@@ -1,0 +1,3 @@
+//! Uploads: files that were announced and have not arrived.
+
+pub mod keys;

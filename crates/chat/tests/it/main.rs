@@ -1,0 +1,22 @@
+//! Tests of the keys: identifiers, declarations, settings, matching and the reference.
+
+mod builders;
+mod declarations;
+mod ids;
+mod matching;
+mod schema;
+mod settings;
+
+use parlor_chat::keys::{Keyspace, Preset, Settings};
+
+/// The keys of a preset.
+fn keyspace(preset: Preset, cluster: bool) -> Keyspace {
+    Keyspace::new(Settings::from_preset(preset), cluster).expect("a preset is valid")
+}
+
+/// Every preset, with and without hash tags.
+fn every_keyspace() -> impl Iterator<Item = Keyspace> {
+    Preset::ALL
+        .iter()
+        .flat_map(|preset| [false, true].map(|cluster| keyspace(*preset, cluster)))
+}

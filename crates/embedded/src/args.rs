@@ -1,0 +1,82 @@
+//! Reading a command's arguments.
+
+use crate::error::{Error, SYNTAX};
+use crate::number::int;
+
+/// A command's arguments, its name included, as Redis counts them.
+pub type Args<'a> = &'a [&'a [u8]];
+
+/// Whether an argument is this option, in any case.
+pub fn is(arg: &[u8], option: &str) -> bool {
+    arg.eq_ignore_ascii_case(option.as_bytes())
+}
+
+/// An argument as text for an error message: as C prints it, up to the first zero byte.
+pub fn lossy(arg: &[u8]) -> String {
+    let text = arg.split(|&byte| byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(text).into_owned()
+}
+
+/// Walks over the optional arguments at a command's end.
+pub struct Options<'a> {
+    rest: std::slice::Iter<'a, &'a [u8]>,
+}
+
+impl<'a> Options<'a> {
+    /// The options from position `start` on.
+    pub fn from(args: Args<'a>, start: usize) -> Self {
+        Self { rest: args.get(start..).unwrap_or_default().iter() }
+    }
+
+    /// The value that must follow an option.
+    pub fn value(&mut self) -> Result<&'a [u8], Error> {
+        self.rest.next().copied().ok_or(SYNTAX)
+    }
+
+    /// The integer that must follow an option.
+    pub fn int(&mut self) -> Result<i64, Error> {
+        int(self.value()?)
+    }
+
+    /// How many arguments are left.
+    pub fn left(&self) -> usize {
+        self.rest.len()
+    }
+}
+
+impl<'a> Iterator for Options<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        self.rest.next().copied()
+    }
+}
+
+/// Turns the start and stop of `LRANGE` and its like, which may count from the end, into `from..to` inside `len`.
+pub fn window(start: i64, stop: i64, len: usize) -> std::ops::Range<usize> {
+    let len = i64::try_from(len).unwrap_or(i64::MAX);
+    let from = if start < 0 { start.saturating_add(len).max(0) } else { start };
+    let to = if stop < 0 { stop.saturating_add(len) } else { stop.min(len - 1) };
+    if from > to || from >= len {
+        return 0..0;
+    }
+    let index = |n: i64| usize::try_from(n).unwrap_or(0);
+    index(from)..index(to) + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::window;
+
+    #[test]
+    fn windows_count_from_both_ends() {
+        assert_eq!(window(0, -1, 5), 0..5);
+        assert_eq!(window(-2, -1, 5), 3..5);
+        assert_eq!(window(-100, 100, 5), 0..5);
+        assert_eq!(window(3, 1, 5), 0..0);
+        assert_eq!(window(5, 9, 5), 0..0);
+        assert_eq!(window(0, -6, 5), 0..0);
+        assert_eq!(window(0, 0, 0), 0..0);
+        assert_eq!(window(i64::MIN, i64::MAX, 3), 0..3);
+    }
+}

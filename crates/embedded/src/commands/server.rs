@@ -1,0 +1,67 @@
+//! The server itself: is it there, what time is it, how is it.
+
+use redis::Value;
+
+use crate::args::{Args, is};
+use crate::db::Db;
+use crate::error::{Error, Reply};
+use crate::number::int;
+use crate::reply::{OK, array, bulk};
+
+pub fn ping(_: &mut Db, args: Args<'_>) -> Reply {
+    match args {
+        [_] => Ok(Value::SimpleString("PONG".to_owned())),
+        [_, message] => Ok(bulk(*message)),
+        _ => Err(Error::wrong_arity("ping")),
+    }
+}
+
+pub fn echo(_: &mut Db, args: Args<'_>) -> Reply {
+    Ok(bulk(args[1]))
+}
+
+pub fn select(_: &mut Db, args: Args<'_>) -> Reply {
+    match int(args[1]) {
+        Ok(0) => Ok(OK),
+        Ok(_) => Err(Error::fixed("ERR DB index is out of range")),
+        Err(_) => Err(Error::fixed("ERR invalid DB index")),
+    }
+}
+
+pub fn time(db: &mut Db, _: Args<'_>) -> Reply {
+    let (seconds, micros) = (db.now() / 1_000, db.now() % 1_000 * 1_000);
+    Ok(array([bulk(seconds.to_string()), bulk(micros.to_string())]))
+}
+
+pub fn info(db: &mut Db, args: Args<'_>) -> Reply {
+    let every = args.len() == 1 || args[1..].iter().any(|s| ["all", "default", "everything"].iter().any(|n| is(s, n)));
+    let text: String = sections(db)
+        .into_iter()
+        .filter(|(name, _)| every || args[1..].iter().any(|section| is(section, name)))
+        .map(|(name, lines)| {
+            let lines: String = lines.iter().map(|(key, value)| format!("{key}:{value}\r\n")).collect();
+            format!("# {name}\r\n{lines}\r\n")
+        })
+        .collect();
+    Ok(bulk(text.trim_end_matches("\r\n").to_owned() + if text.is_empty() { "" } else { "\r\n" }))
+}
+
+type Section = (&'static str, Vec<(&'static str, String)>);
+
+fn sections(db: &Db) -> Vec<Section> {
+    let keys = db.keys();
+    let server = vec![
+        // The Redis version whose behaviour this is: clients choose their commands by it.
+        ("redis_version", "7.0.15".to_owned()),
+        ("redis_mode", "standalone".to_owned()),
+        ("server_name", "parlor-embedded".to_owned()),
+        ("run_id", db.run_id.clone()),
+        ("process_id", std::process::id().to_string()),
+    ];
+    let replication = vec![("role", "master".to_owned()), ("connected_slaves", "0".to_owned())];
+    let keyspace = match keys.len() {
+        0 => Vec::new(),
+        len => vec![("db0", format!("keys={len},expires={},avg_ttl=0", keys.with_deadline()))],
+    };
+    vec![("Server", server), ("Replication", replication), ("Keyspace", keyspace)]
+}

@@ -1,0 +1,256 @@
+//! Sets. What works on several of them checks the type of every key before it looks at any member.
+
+use redis::Value as Answer;
+
+use crate::args::{Args, is};
+use crate::commands::counts::{NEGATIVE_LIMIT, NO_KEYS, at_least};
+use crate::commands::random;
+use crate::commands::scan::Scan;
+use crate::db::Db;
+use crate::error::{Error, MUST_BE_POSITIVE, Reply, SYNTAX};
+use crate::reply::{NIL, array, bulk, bulk_or_nil, bulks, count, scanned, yes_no};
+use crate::value::{Blob, Collection, Map, Set, Value};
+
+pub fn sadd(db: &mut Db, args: Args<'_>) -> Reply {
+    db.edit::<Set, _>(args[1], |set| {
+        Ok(count(
+            args[2..].iter().filter(|member| set.insert(member)).count(),
+        ))
+    })
+}
+
+pub fn srem(db: &mut Db, args: Args<'_>) -> Reply {
+    let gone = db.edit_existing::<Set, _>(args[1], |set| {
+        Ok(args[2..].iter().filter(|member| set.remove(member)).count())
+    })?;
+    Ok(count(gone.unwrap_or(0)))
+}
+
+pub fn sismember(db: &mut Db, args: Args<'_>) -> Reply {
+    Ok(yes_no(
+        db.read::<Set>(args[1])?
+            .is_some_and(|set| set.contains(args[2])),
+    ))
+}
+
+pub fn smismember(db: &mut Db, args: Args<'_>) -> Reply {
+    let set = db.read::<Set>(args[1])?;
+    let one = |member: &&[u8]| yes_no(set.is_some_and(|set| set.contains(member)));
+    Ok(array(args[2..].iter().map(one)))
+}
+
+pub fn scard(db: &mut Db, args: Args<'_>) -> Reply {
+    Ok(count(db.read::<Set>(args[1])?.map_or(0, Map::len)))
+}
+
+fn members(set: &Set) -> Answer {
+    bulks(set.iter().map(|(member, ())| member))
+}
+
+pub fn smembers(db: &mut Db, args: Args<'_>) -> Reply {
+    Ok(db.read::<Set>(args[1])?.map_or_else(|| array([]), members))
+}
+
+pub fn smove(db: &mut Db, args: Args<'_>) -> Reply {
+    let (source, target, member) = (args[1], args[2], args[3]);
+    let Some(set) = db.read::<Set>(source)? else {
+        return Ok(yes_no(false));
+    };
+    let is_member = set.contains(member);
+    db.read::<Set>(target)?;
+    if is_member && source != target {
+        db.edit_existing::<Set, _>(source, |set| Ok(set.remove(member)))?;
+        db.edit::<Set, _>(target, |set| Ok(set.insert(member)))?;
+    }
+    Ok(yes_no(is_member))
+}
+
+/// The members at random positions: different ones, or any for a negative number.
+fn picked(set: &Set, seed: u64, wanted: i64) -> Vec<Blob> {
+    let positions = random::several(seed, set.len(), wanted);
+    positions
+        .into_iter()
+        .filter_map(|at| set.at(at))
+        .map(|(member, ())| member.clone())
+        .collect()
+}
+
+pub fn spop(db: &mut Db, args: Args<'_>) -> Reply {
+    let wanted = match args.get(2..) {
+        Some([]) | None => None,
+        Some([wanted]) => Some(at_least(0, wanted, MUST_BE_POSITIVE)?),
+        Some(_) => return Err(SYNTAX),
+    };
+    let seed = db.random();
+    let Some(wanted) = wanted else {
+        let popped = db.edit_existing::<Set, _>(args[1], |set| {
+            let picked = set
+                .at(random::one(seed, set.len()))
+                .map(|(member, ())| member.clone());
+            picked.iter().for_each(|member| {
+                set.remove(member);
+            });
+            Ok(picked)
+        })?;
+        return Ok(bulk_or_nil(popped.flatten()));
+    };
+    let popped = db.edit_existing::<Set, _>(args[1], |set| {
+        let popped = picked(set, seed, i64::try_from(wanted).unwrap_or(i64::MAX));
+        for member in &popped {
+            set.remove(member);
+        }
+        Ok(popped)
+    })?;
+    Ok(bulks(popped.unwrap_or_default()))
+}
+
+pub fn srandmember(db: &mut Db, args: Args<'_>) -> Reply {
+    let seed = db.random();
+    match args.get(2..) {
+        Some([]) | None => {
+            let set = db.read::<Set>(args[1])?;
+            let picked = set.and_then(|set| set.at(random::one(seed, set.len())));
+            Ok(picked.map_or(NIL, |(member, ())| bulk(&**member)))
+        }
+        Some([wanted]) => {
+            let wanted = random::wanted(wanted, false)?;
+            let set = db.read::<Set>(args[1])?;
+            Ok(set.map_or_else(|| array([]), |set| bulks(picked(set, seed, wanted))))
+        }
+        Some(_) => Err(SYNTAX),
+    }
+}
+
+/// The sets of all keys at once, absent ones as none.
+fn sets<'a>(db: &'a mut Db, keys: Args<'_>) -> Result<Vec<Option<&'a Set>>, Error> {
+    for key in keys {
+        db.read::<Set>(key)?;
+    }
+    let keyspace = db.keys();
+    Ok(keys
+        .iter()
+        .map(|key| keyspace.get(key).and_then(|entry| Set::of(&entry.value)))
+        .collect())
+}
+
+/// The members that are in all sets, at most `limit`.
+fn common(sets: &[Option<&Set>], limit: usize, mut visit: impl FnMut(&Blob)) {
+    let Some(mut sets) = sets.iter().copied().collect::<Option<Vec<&Set>>>() else {
+        return;
+    };
+    sets.sort_by_key(|set| set.len());
+    let Some((smallest, others)) = sets.split_first() else {
+        return;
+    };
+    let everywhere = |member: &&Blob| others.iter().all(|set| set.contains(member));
+    smallest
+        .iter()
+        .map(|(member, ())| member)
+        .filter(everywhere)
+        .take(limit)
+        .for_each(&mut visit);
+}
+
+fn intersection(sets: &[Option<&Set>]) -> Set {
+    let mut result = Set::default();
+    common(sets, usize::MAX, |member| {
+        result.insert(member.clone(), ());
+    });
+    result
+}
+
+fn union(sets: &[Option<&Set>]) -> Set {
+    let mut result = Set::default();
+    for (member, ()) in sets.iter().flatten().flat_map(|set| set.iter()) {
+        result.insert(member.clone(), ());
+    }
+    result
+}
+
+fn difference(sets: &[Option<&Set>]) -> Set {
+    let mut result = Set::default();
+    let Some((Some(first), others)) = sets.split_first() else {
+        return result;
+    };
+    for (member, ()) in first.iter() {
+        if !others.iter().flatten().any(|set| set.contains(member)) {
+            result.insert(member.clone(), ());
+        }
+    }
+    result
+}
+
+type Combine = fn(&[Option<&Set>]) -> Set;
+
+fn combined(db: &mut Db, args: Args<'_>, combine: Combine) -> Reply {
+    Ok(members(&combine(&sets(db, &args[1..])?)))
+}
+
+fn store_combined(db: &mut Db, args: Args<'_>, combine: Combine) -> Reply {
+    let result = combine(&sets(db, &args[2..])?);
+    let len = result.len();
+    db.put(args[1], Value::Set(result), None);
+    Ok(count(len))
+}
+
+pub fn sinter(db: &mut Db, args: Args<'_>) -> Reply {
+    combined(db, args, intersection)
+}
+
+pub fn sunion(db: &mut Db, args: Args<'_>) -> Reply {
+    combined(db, args, union)
+}
+
+pub fn sdiff(db: &mut Db, args: Args<'_>) -> Reply {
+    combined(db, args, difference)
+}
+
+pub fn sinterstore(db: &mut Db, args: Args<'_>) -> Reply {
+    store_combined(db, args, intersection)
+}
+
+pub fn sunionstore(db: &mut Db, args: Args<'_>) -> Reply {
+    store_combined(db, args, union)
+}
+
+pub fn sdiffstore(db: &mut Db, args: Args<'_>) -> Reply {
+    store_combined(db, args, difference)
+}
+
+pub fn sintercard(db: &mut Db, args: Args<'_>) -> Reply {
+    const TOO_FEW: Error = Error::fixed("ERR Number of keys can't be greater than number of args");
+    let keys = at_least(1, args[1], NO_KEYS)?;
+    let (keys, mut options) = args[2..].split_at_checked(keys).ok_or(TOO_FEW)?;
+    let mut limit = 0;
+    while let [option, rest @ ..] = options {
+        let [value, rest @ ..] = rest else {
+            return Err(SYNTAX);
+        };
+        if !is(option, "LIMIT") {
+            return Err(SYNTAX);
+        }
+        limit = at_least(0, value, NEGATIVE_LIMIT)?;
+        options = rest;
+    }
+    let mut found = 0;
+    common(
+        &sets(db, keys)?,
+        if limit == 0 { usize::MAX } else { limit },
+        |_| found += 1,
+    );
+    Ok(count(found))
+}
+
+pub fn sscan(db: &mut Db, args: Args<'_>) -> Reply {
+    let scan = Scan::of::<Set>(db, args)?;
+    let Some((scan, set)) = scan.zip(db.read::<Set>(args[1])?) else {
+        return Ok(scanned(0, Vec::new()));
+    };
+    let mut found = Vec::new();
+    let next = set.scan(scan.cursor, scan.count, |member, ()| {
+        if scan.wants(member) {
+            found.push(bulk(&**member));
+        }
+    });
+    Ok(scanned(next, found))
+}

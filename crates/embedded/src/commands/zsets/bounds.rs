@@ -1,0 +1,235 @@
+//! The bounds of ranges by score and by member, and which ranks they mean in a sorted set.
+
+use std::ops::Range;
+
+use crate::error::Error;
+use crate::value::ZSet;
+
+use super::COMPACT;
+
+/// One bound of a range by score.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct ScoreBound {
+    score: f64,
+    open: bool,
+}
+
+impl ScoreBound {
+    fn parse(arg: &[u8]) -> Option<Self> {
+        let (open, number) = match arg.strip_prefix(b"(") {
+            Some(number) => (true, number),
+            None => (false, arg),
+        };
+        // Redis reads these with C's `strtod` alone, unlike scores: blanks may lead, a zero byte ends, nothing is 0.
+        let number = number.split(|&byte| byte == 0).next().unwrap_or_default();
+        if number.is_empty() {
+            return Some(Self { score: 0.0, open });
+        }
+        let number = std::str::from_utf8(number).ok()?.trim_ascii_start();
+        let score: f64 = number.parse().ok()?;
+        (!score.is_nan()).then_some(Self { score, open })
+    }
+}
+
+/// A range by score.
+#[derive(Debug)]
+pub struct Scores {
+    min: ScoreBound,
+    max: ScoreBound,
+}
+
+impl Scores {
+    /// Reads both bounds.
+    pub fn parse(min: &[u8], max: &[u8]) -> Result<Self, Error> {
+        let bounds = ScoreBound::parse(min).zip(ScoreBound::parse(max));
+        let (min, max) = bounds.ok_or(Error::fixed("ERR min or max is not a float"))?;
+        Ok(Self { min, max })
+    }
+
+    /// The ranks in this range.
+    pub fn ranks(&self, zset: &ZSet) -> Range<usize> {
+        let below = |score: f64| zset.rank_of(score, b"");
+        let up_to = |score: f64| match score == f64::INFINITY {
+            true => zset.len(),
+            false => below(score.next_up()),
+        };
+        let ScoreBound { score: min, open } = self.min;
+        let from = if open { up_to(min) } else { below(min) };
+        let ScoreBound { score: max, open } = self.max;
+        let to = if open { below(max) } else { up_to(max) };
+        from..to.max(from)
+    }
+}
+
+/// One bound of a range by member.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum LexBound<'a> {
+    Lowest,
+    Highest,
+    Closed(&'a [u8]),
+    Open(&'a [u8]),
+}
+
+impl<'a> LexBound<'a> {
+    fn parse(arg: &'a [u8]) -> Option<Self> {
+        match arg {
+            b"-" => Some(Self::Lowest),
+            b"+" => Some(Self::Highest),
+            [b'[', member @ ..] => Some(Self::Closed(member)),
+            [b'(', member @ ..] => Some(Self::Open(member)),
+            _ => None,
+        }
+    }
+}
+
+/// A range by member. It means something only where all scores are the same; elsewhere the reply is what Redis's
+/// compact form happens to give.
+#[derive(Debug)]
+pub struct Members<'a> {
+    min: LexBound<'a>,
+    max: LexBound<'a>,
+}
+
+impl<'a> Members<'a> {
+    /// Reads both bounds.
+    pub fn parse(min: &'a [u8], max: &'a [u8]) -> Result<Self, Error> {
+        let bounds = LexBound::parse(min).zip(LexBound::parse(max));
+        let (min, max) =
+            bounds.ok_or(Error::fixed("ERR min or max not valid string range item"))?;
+        Ok(Self { min, max })
+    }
+
+    fn reaches_min(&self, member: &[u8]) -> bool {
+        match self.min {
+            LexBound::Lowest => true,
+            LexBound::Highest => false,
+            LexBound::Closed(min) => member >= min,
+            LexBound::Open(min) => member > min,
+        }
+    }
+
+    fn keeps_max(&self, member: &[u8]) -> bool {
+        match self.max {
+            LexBound::Lowest => false,
+            LexBound::Highest => true,
+            LexBound::Closed(max) => member <= max,
+            LexBound::Open(max) => member < max,
+        }
+    }
+
+    /// The ranks in this range but for the first `skip`, looked for from the lower end or, when `reverse`, from the
+    /// upper one.
+    pub fn ranks(&self, zset: &ZSet, reverse: bool, skip: usize) -> Range<usize> {
+        let len = zset.len();
+        let at = |rank: usize, holds: &dyn Fn(&[u8]) -> bool| {
+            zset.at(rank).is_some_and(|(member, _)| holds(member))
+        };
+        let reaches_min = |rank: &usize| at(*rank, &|member| self.reaches_min(member));
+        let keeps_max = |rank: &usize| at(*rank, &|member| self.keeps_max(member));
+        if len > COMPACT {
+            let from = first_rank(len, |rank| reaches_min(&rank));
+            let to = first_rank(len, |rank| !keeps_max(&rank));
+            return skipped(from..to.max(from), reverse, skip);
+        }
+        if len == 0 || !reaches_min(&(len - 1)) || !keeps_max(&0) {
+            return 0..0;
+        }
+        // What is skipped is not compared with the other bound.
+        if reverse {
+            let last = (0..len).rev().find(keeps_max).filter(reaches_min);
+            let to = last.map_or(0, |last| (last + 1).saturating_sub(skip));
+            return to - (0..to).rev().take_while(reaches_min).count()..to;
+        }
+        let first = (0..len).find(reaches_min).filter(keeps_max);
+        let from = first.map_or(len, |first| first.saturating_add(skip).min(len));
+        from..from + (from..len).take_while(keeps_max).count()
+    }
+}
+
+/// Ranks without the first or, when walked in `reverse`, the last `skip`.
+pub fn skipped(ranks: Range<usize>, reverse: bool, skip: usize) -> Range<usize> {
+    let skip = skip.min(ranks.len());
+    if reverse {
+        ranks.start..ranks.end - skip
+    } else {
+        ranks.start + skip..ranks.end
+    }
+}
+
+/// The first rank below `len` that passes, where all behind it pass too.
+fn first_rank(len: usize, passes: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, len);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if passes(middle) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn zset(size: u32, score: impl Fn(u32) -> f64) -> ZSet {
+        let mut zset = ZSet::default();
+        for n in 0..size {
+            zset.insert(format!("{n:04}").into_bytes().into(), score(n));
+        }
+        zset
+    }
+
+    #[test]
+    fn score_bounds_include_or_exclude_all_members_of_a_score() {
+        for size in [10, 300] {
+            let zset = zset(size, |n| f64::from(n / 2));
+            let ranks = |min: &str, max: &str| {
+                Scores::parse(min.as_bytes(), max.as_bytes())
+                    .unwrap()
+                    .ranks(&zset)
+            };
+            assert_eq!(ranks("1", "2"), 2..6);
+            assert_eq!(ranks("(1", "2"), 4..6);
+            assert_eq!(ranks("1", "(2"), 2..4);
+            assert_eq!(ranks("(1", "(2"), 4..4);
+            assert!(ranks("2", "1").is_empty());
+            assert_eq!(ranks("-inf", "+inf"), 0..size as usize);
+            assert_eq!(ranks("", " 0"), 0..2);
+            assert!(ranks("(inf", "inf").is_empty());
+        }
+        for wrong in ["nan", "x", " ", "((1", "1 "] {
+            assert!(Scores::parse(wrong.as_bytes(), b"1").is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn member_bounds_mean_the_same_from_both_ends_and_in_both_forms() {
+        for size in [10, 300] {
+            let zset = zset(size, |_| 0.0);
+            for (min, max, expected) in [
+                ("-", "+", 0..size as usize),
+                ("[0002", "[0004", 2..5),
+                ("(0002", "[0004", 3..5),
+                ("[0002", "(0004", 2..4),
+                ("(0002", "(0003", 3..3),
+                ("[00025", "(0004", 3..4),
+                ("+", "-", 0..0),
+                ("-", "-", 0..0),
+                ("[0004", "[0002", 0..0),
+            ] {
+                let members = Members::parse(min.as_bytes(), max.as_bytes()).unwrap();
+                for reverse in [false, true] {
+                    let ranks = members.ranks(&zset, reverse, 0);
+                    let same = ranks == expected || ranks.is_empty() && expected.is_empty();
+                    assert!(same, "{min} {max} of {size}: {ranks:?}");
+                }
+            }
+        }
+        for wrong in ["", "a", "+a", "-a"] {
+            assert!(Members::parse(wrong.as_bytes(), b"+").is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The engine as a connection of the redis crate.
+
+use redis::aio::ConnectionLike;
+use redis::{Arg, Cmd, ErrorKind, Pipeline, RedisError, RedisFuture, RedisResult, Value};
+use smallvec::SmallVec;
+
+use crate::engine::Engine;
+use crate::error::Error;
+
+/// How many commands of a pipeline run before others get their turn.
+const TURN: usize = 64;
+
+/// A handle to the engine that takes the redis crate's commands, pipelines and scripts. Cheap to clone; any number may
+/// be in use at once.
+#[derive(Clone)]
+pub struct Connection {
+    engine: Engine,
+}
+
+impl Connection {
+    pub(crate) fn new(engine: Engine) -> Self {
+        Self { engine }
+    }
+
+    async fn single(&self, command: &Cmd) -> RedisResult<Value> {
+        self.engine.room_to_write().await;
+        let args = arguments(command)?;
+        self.engine.lock().execute(&args).map_err(RedisError::from)
+    }
+
+    async fn pipeline(&self, commands: &[Args<'_>]) -> Vec<Value> {
+        let mut replies = Vec::with_capacity(commands.len());
+        for turn in commands.chunks(TURN) {
+            self.engine.room_to_write().await;
+            for args in turn {
+                // Each command has its own moment, as it would over the wire.
+                let reply = self.engine.lock().execute(args);
+                replies.push(reply.unwrap_or_else(Error::into_value));
+            }
+        }
+        replies
+    }
+}
+
+type Args<'a> = SmallVec<[&'a [u8]; 8]>;
+
+fn arguments(command: &Cmd) -> RedisResult<Args<'_>> {
+    let argument = |arg| match arg {
+        Arg::Simple(bytes) => Ok(bytes),
+        Arg::Cursor => Ok(&b"0"[..]),
+        _ => Err(RedisError::from((ErrorKind::Client, "unknown kind of argument"))),
+    };
+    command.args_iter().map(argument).collect()
+}
+
+impl ConnectionLike for Connection {
+    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
+        Box::pin(self.single(cmd))
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        Box::pin(async move {
+            let commands: Vec<_> = pipeline.cmd_iter().map(arguments).collect::<RedisResult<_>>()?;
+            if pipeline.is_transaction() {
+                self.engine.room_to_write().await;
+                let commands: Vec<_> = commands.iter().map(|args| args.to_vec()).collect();
+                let replies = self.engine.lock().transaction(&commands)?;
+                return Ok(vec![Value::Array(replies)]);
+            }
+            let replies = self.pipeline(&commands).await;
+            Ok(replies.into_iter().skip(offset).take(count).collect())
+        })
+    }
+
+    fn get_db(&self) -> i64 {
+        0
+    }
+}

@@ -1,0 +1,268 @@
+//! The database that commands work on: visible keys at one moment, changed only through here.
+//!
+//! Always true:
+//! 1. `now` stands still during a command, a script and a transaction.
+//! 2. A key whose deadline is over is not there for any reader, and is dropped by the first one to notice.
+//! 3. Every change is in the journal; a command cannot forget it, since values are only lent for change through
+//!    [`Edit`], which notes it.
+//! 4. No collection is empty between two commands.
+
+use crate::edit::Edit;
+use crate::error::{Error, WRONG_TYPE};
+use crate::journal::{self, Effect, Journal};
+use crate::keyspace::{Entry, Keyspace};
+use crate::pubsub::Hub;
+use crate::value::{Blob, Collection, Kind, Text, Value};
+
+/// What happens to a key's deadline when its value is replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expiry {
+    /// It stays (`KEEPTTL`, `INCR`).
+    Keep,
+    /// It goes.
+    Clear,
+    /// It becomes this, in ms.
+    At(u64),
+}
+
+/// Keys, their changes, and who listens.
+#[derive(Default)]
+pub struct Db {
+    keys: Keyspace,
+    pub(crate) journal: Journal,
+    pub(crate) hub: Hub,
+    /// What `INFO` tells apart from an earlier life of the same data.
+    pub(crate) run_id: String,
+    now: u64,
+    /// Why writes are refused, if they are.
+    refusal: Option<Error>,
+    /// Refuse what Redis 6.2 does not know.
+    strict: bool,
+    random: u64,
+}
+
+impl Db {
+    /// An empty database.
+    pub fn new(strict: bool, seed: u64, hub: Hub) -> Self {
+        Self { strict, random: seed | 1, hub, ..Self::default() }
+    }
+
+    /// The time of the running command.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Begins a command, script or transaction: its time, and why it may not write, if so.
+    pub fn begin(&mut self, now: u64, refusal: Option<Error>) {
+        self.now = now;
+        self.refusal = refusal;
+    }
+
+    /// Whether the running command, script or transaction may change anything.
+    pub fn may_write(&self) -> Result<(), Error> {
+        self.refusal.clone().map_or(Ok(()), Err)
+    }
+
+    /// Says that an option came with Redis `since`; refused in strict mode when that is after 6.2.
+    pub fn needs(&self, since: &str, option: &str) -> Result<(), Error> {
+        if self.strict && crate::table::is_newer_than_6_2(since) {
+            return Err(Error::new(format!(
+                "ERR {option} came with Redis {since}; strict mode allows 6.2 and older"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Whether strict mode is on.
+    pub fn is_strict(&self) -> bool {
+        self.strict
+    }
+
+    /// A random number for picks; nothing secret depends on it.
+    pub fn random(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 1
+    }
+
+    /// The entry of a visible key.
+    pub fn entry(&mut self, key: &[u8]) -> Option<&Entry> {
+        if self.keys.get(key)?.is_expired(self.now) {
+            self.remove(key);
+            return None;
+        }
+        self.keys.get(key)
+    }
+
+    /// Whether a key is visible.
+    pub fn contains(&mut self, key: &[u8]) -> bool {
+        self.entry(key).is_some()
+    }
+
+    /// The string a key holds.
+    pub fn text(&mut self, key: &[u8]) -> Result<Option<&Text>, Error> {
+        match self.entry(key).map(|entry| &entry.value) {
+            None => Ok(None),
+            Some(Value::Text(text)) => Ok(Some(text)),
+            Some(_) => Err(WRONG_TYPE),
+        }
+    }
+
+    /// Makes a key hold a string.
+    pub fn set_text(&mut self, key: &[u8], text: Text, expiry: Expiry) {
+        let is_text = matches!(self.entry(key), Some(Entry { value: Value::Text(_), .. }));
+        let existed = is_text || self.keys.get(key).is_some();
+        let value = Value::Text(text.clone());
+        let key = match expiry {
+            Expiry::Keep => self.keys.replace(key, value),
+            Expiry::Clear => self.keys.insert(key, value),
+            Expiry::At(deadline) => {
+                let key = self.keys.replace(key, value);
+                self.keys.set_deadline(&key, Some(deadline));
+                key
+            }
+        };
+        if existed && !is_text {
+            self.journal.push(|| Effect::Drop { key: key.clone() });
+        }
+        let deadline = self.keys.get(&key).and_then(Entry::deadline);
+        self.journal.push(|| Effect::Header { key, kind: Kind::Text, deadline, text: Some(text) });
+    }
+
+    /// The collection a key holds.
+    pub fn read<C: Collection>(&mut self, key: &[u8]) -> Result<Option<&C>, Error> {
+        match self.entry(key).map(|entry| &entry.value) {
+            None => Ok(None),
+            Some(value) => C::of(value).map(Some).ok_or(WRONG_TYPE),
+        }
+    }
+
+    /// Lends the collection a key holds for change; nothing happens when there is none. A key left without items goes.
+    pub fn edit_existing<C: Collection, R>(
+        &mut self,
+        key: &[u8],
+        change: impl FnOnce(&mut Edit<'_, C>) -> Result<R, Error>,
+    ) -> Result<Option<R>, Error> {
+        if !self.contains(key) {
+            return Ok(None);
+        }
+        let Some((stored, value)) = self.keys.get_mut(key) else { return Ok(None) };
+        let collection = C::of_mut(value).ok_or(WRONG_TYPE)?;
+        let result = change(&mut Edit::new(stored, collection, &mut self.journal));
+        if collection.has_no_items() {
+            self.remove(key);
+        }
+        result.map(Some)
+    }
+
+    /// Lends the collection a key holds for change, making an empty one where there is none.
+    pub fn edit<C: Collection, R>(
+        &mut self,
+        key: &[u8],
+        change: impl FnOnce(&mut Edit<'_, C>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        if self.contains(key) {
+            return match self.edit_existing(key, change)? {
+                Some(result) => Ok(result),
+                None => Err(Error::fixed("ERR the key vanished")),
+            };
+        }
+        let mut collection = C::default();
+        let stored: Blob = key.into();
+        self.journal.push(|| Effect::Header { key: stored.clone(), kind: C::KIND, deadline: None, text: None });
+        let result = change(&mut Edit::new(&stored, &mut collection, &mut self.journal));
+        if collection.has_no_items() {
+            self.journal.push(|| Effect::Drop { key: stored });
+        } else {
+            self.keys.insert(key, collection.into_value());
+        }
+        result
+    }
+
+    /// Makes a key hold a whole value, whatever it held; an empty collection removes it.
+    pub fn put(&mut self, key: &[u8], value: Value, deadline: Option<u64>) {
+        let empty = match &value {
+            Value::Text(_) => false,
+            Value::List(list) => list.is_empty(),
+            Value::Hash(hash) => hash.is_empty(),
+            Value::Set(set) => set.is_empty(),
+            Value::ZSet(zset) => zset.is_empty(),
+        };
+        if empty {
+            self.remove(key);
+            return;
+        }
+        let stored: Blob = key.into();
+        journal::whole(&stored, &value, deadline, &mut self.journal);
+        self.keys.insert(key, value);
+        if deadline.is_some() {
+            self.keys.set_deadline(key, deadline);
+        }
+    }
+
+    /// Takes a visible key out whole, with its deadline.
+    pub fn take(&mut self, key: &[u8]) -> Option<(Value, Option<u64>)> {
+        if !self.contains(key) {
+            return None;
+        }
+        let entry = self.remove(key)?;
+        let deadline = entry.deadline();
+        Some((entry.value, deadline))
+    }
+
+    /// Drops a key. Whether it was visible.
+    pub fn delete(&mut self, key: &[u8]) -> bool {
+        self.contains(key) && self.remove(key).is_some()
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Option<Entry> {
+        let (key, entry) = self.keys.remove(key)?;
+        self.journal.push(|| Effect::Drop { key });
+        Some(entry)
+    }
+
+    /// Gives a visible key a deadline, or none; one that is over already removes it, as Redis does. Whether the key
+    /// was there.
+    pub fn set_deadline(&mut self, key: &[u8], deadline: Option<u64>) -> bool {
+        if !self.contains(key) {
+            return false;
+        }
+        if deadline.is_some_and(|deadline| deadline <= self.now) {
+            self.remove(key);
+            return true;
+        }
+        if let Some(key) = self.keys.set_deadline(key, deadline) {
+            self.journal.push(|| Effect::Deadline { key, deadline });
+        }
+        true
+    }
+
+    /// Drops everything.
+    pub fn clear(&mut self) {
+        self.keys.clear();
+        self.journal.push(|| Effect::Clear);
+    }
+
+    /// Loads a key that was read from disk: no journal.
+    pub(crate) fn load(&mut self, key: &[u8], value: Value, deadline: Option<u64>) {
+        self.keys.insert(key, value);
+        if deadline.is_some() {
+            self.keys.set_deadline(key, deadline);
+        }
+    }
+
+    /// Drops expired keys, looking at no more than `budget` of them. Whether there may be more.
+    pub fn sweep(&mut self, budget: usize) -> bool {
+        let mut left = budget;
+        while let Some(key) = self.keys.next_expired(self.now, &mut left) {
+            self.remove(&key);
+        }
+        left == 0
+    }
+
+    /// All keys, to read only.
+    pub fn keys(&self) -> &Keyspace {
+        &self.keys
+    }
+}

@@ -1,0 +1,278 @@
+//! A collection lent for change. Each change is noted in the journal where it is made.
+
+use std::collections::VecDeque;
+use std::ops::Deref;
+
+use crate::journal::{Effect, Journal, list_item, score_value};
+use crate::value::{Blob, End, Hash, List, Set, ZSet};
+
+/// A collection under change; reads go through to it.
+pub struct Edit<'a, C> {
+    key: &'a Blob,
+    collection: &'a mut C,
+    journal: &'a mut Journal,
+}
+
+impl<C> Deref for Edit<'_, C> {
+    type Target = C;
+
+    fn deref(&self) -> &C {
+        self.collection
+    }
+}
+
+impl<'a, C> Edit<'a, C> {
+    pub(crate) fn new(key: &'a Blob, collection: &'a mut C, journal: &'a mut Journal) -> Self {
+        Self {
+            key,
+            collection,
+            journal,
+        }
+    }
+
+    /// Notes an item. Its row is only made when there is a journal to take it.
+    fn put_row(&mut self, row: impl FnOnce() -> (Blob, Blob)) {
+        self.journal.push(|| {
+            let (item, value) = row();
+            Effect::Item {
+                key: self.key.clone(),
+                item,
+                value,
+            }
+        });
+    }
+
+    fn drop_row(&mut self, item: impl FnOnce() -> Blob) {
+        self.journal.push(|| Effect::DropItem {
+            key: self.key.clone(),
+            item: item(),
+        });
+    }
+}
+
+impl Edit<'_, Hash> {
+    /// Sets a field. Whether it is new.
+    pub fn insert(&mut self, field: &[u8], value: &[u8]) -> bool {
+        let (field, value): (Blob, Blob) = (field.into(), value.into());
+        self.put_row(|| (field.clone(), value.clone()));
+        self.collection.insert(field, value).is_none()
+    }
+
+    /// Removes a field, giving its value.
+    pub fn remove(&mut self, field: &[u8]) -> Option<Blob> {
+        let (field, value) = self.collection.remove(field)?;
+        self.drop_row(|| field);
+        Some(value)
+    }
+}
+
+impl Edit<'_, Set> {
+    /// Adds a member. Whether it is new.
+    pub fn insert(&mut self, member: &[u8]) -> bool {
+        if self.contains(member) {
+            return false;
+        }
+        let member: Blob = member.into();
+        self.put_row(|| (member.clone(), Blob::default()));
+        self.collection.insert(member, ());
+        true
+    }
+
+    /// Removes a member. Whether it was there.
+    pub fn remove(&mut self, member: &[u8]) -> bool {
+        match self.collection.remove(member) {
+            Some((member, ())) => {
+                self.drop_row(|| member);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+impl Edit<'_, ZSet> {
+    /// Adds a member that is known to be absent.
+    pub fn add(&mut self, member: &[u8], score: f64) {
+        let member: Blob = member.into();
+        self.put_row(|| (member.clone(), score_value(score)));
+        self.collection.add(member, score);
+    }
+
+    /// Gives a member with the score `old` another one.
+    pub fn change(&mut self, member: &[u8], old: f64, new: f64) {
+        if let Some(member) = self.collection.change(member, old, new) {
+            self.put_row(|| (member, score_value(new)));
+        }
+    }
+
+    /// Removes a member, giving its score.
+    pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
+        let score = self.collection.remove(member)?;
+        self.drop_row(|| member.into());
+        Some(score)
+    }
+}
+
+impl Edit<'_, List> {
+    /// Adds at the head.
+    pub fn push_front(&mut self, item: &[u8]) {
+        let item: Blob = item.into();
+        let number = self.collection.push_front(item.clone());
+        self.put_row(|| (list_item(number), item));
+    }
+
+    /// Adds at the tail.
+    pub fn push_back(&mut self, item: &[u8]) {
+        let item: Blob = item.into();
+        let number = self.collection.push_back(item.clone());
+        self.put_row(|| (list_item(number), item));
+    }
+
+    /// Takes from the head.
+    pub fn pop_front(&mut self) -> Option<Blob> {
+        let (number, item) = self.collection.pop_front()?;
+        self.drop_row(|| list_item(number));
+        Some(item)
+    }
+
+    /// Takes from the tail.
+    pub fn pop_back(&mut self) -> Option<Blob> {
+        let (number, item) = self.collection.pop_back()?;
+        self.drop_row(|| list_item(number));
+        Some(item)
+    }
+
+    /// Replaces the item at `index`. Whether there is one.
+    pub fn set(&mut self, index: usize, item: &[u8]) -> bool {
+        let item: Blob = item.into();
+        let number = self.number(index);
+        let found = self.collection.set(index, item.clone());
+        if found {
+            self.put_row(|| (list_item(number), item));
+        }
+        found
+    }
+
+    /// Replaces all items, for changes in the middle.
+    pub fn rewrite(&mut self, items: VecDeque<Blob>) {
+        for index in 0..self.len() {
+            let number = self.number(index);
+            self.drop_row(|| list_item(number));
+        }
+        *self.collection = List::from_items(items);
+        for index in 0..self.len() {
+            let (number, item) = (self.number(index), self.items()[index].clone());
+            self.put_row(|| (list_item(number), item));
+        }
+    }
+
+    /// Adds at an end.
+    pub fn push(&mut self, end: End, item: &[u8]) {
+        match end {
+            End::Head => self.push_front(item),
+            End::Tail => self.push_back(item),
+        }
+    }
+
+    /// Takes from an end.
+    pub fn pop(&mut self, end: End) -> Option<Blob> {
+        match end {
+            End::Head => self.pop_front(),
+            End::Tail => self.pop_back(),
+        }
+    }
+
+    /// Puts an item before the one at `index`, or behind all when there is none.
+    pub fn insert(&mut self, index: usize, item: &[u8]) {
+        if index == 0 {
+            return self.push_front(item);
+        }
+        if index >= self.len() {
+            return self.push_back(item);
+        }
+        let mut items = self.items().clone();
+        items.insert(index, item.into());
+        self.rewrite(items);
+    }
+
+    /// Removes the items at these positions, given in order. Those at the ends are popped; only others cost a rewrite.
+    pub fn remove(&mut self, mut positions: &[usize]) {
+        let mut head = 0;
+        while let [first, rest @ ..] = positions
+            && *first == head
+        {
+            self.pop_front();
+            head += 1;
+            positions = rest;
+        }
+        while let [rest @ .., last] = positions
+            && *last + 1 == head + self.len()
+        {
+            self.pop_back();
+            positions = rest;
+        }
+        if positions.is_empty() {
+            return;
+        }
+        let stays = |&(index, _): &(usize, _)| positions.binary_search(&(index + head)).is_err();
+        let items = self
+            .items()
+            .iter()
+            .enumerate()
+            .filter(stays)
+            .map(|(_, item)| item.clone());
+        self.rewrite(items.collect());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::list_number;
+    use std::collections::BTreeMap;
+
+    /// The items after a change, and the items that the journal's rows stand for.
+    fn changed(change: impl FnOnce(&mut Edit<'_, List>)) -> (String, String) {
+        let blob = |n: u8| Blob::from([b'a' + n]);
+        let mut list = List::from_items((0..6).map(blob).collect());
+        let mut rows: BTreeMap<i64, Blob> = (0..6).map(|n| (n.into(), blob(n as u8))).collect();
+        let mut journal = Journal::default();
+        journal.switch_on();
+        change(&mut Edit::new(&Blob::default(), &mut list, &mut journal));
+        for effect in journal.take() {
+            match effect {
+                Effect::Item { item, value, .. } => rows.insert(list_number(&item).unwrap(), value),
+                Effect::DropItem { item, .. } => rows.remove(&list_number(&item).unwrap()),
+                other => panic!("{other:?}"),
+            };
+        }
+        let text = |items: Vec<&Blob>| items.iter().map(|item| item[0] as char).collect();
+        (
+            text(list.items().iter().collect()),
+            text(rows.values().collect()),
+        )
+    }
+
+    #[test]
+    fn rows_follow_what_is_removed_from_a_list() {
+        for removed in 0..1_usize << 6 {
+            let positions: Vec<usize> = (0..6).filter(|at| removed >> at & 1 == 1).collect();
+            let expected: String = (0..6)
+                .filter(|at| removed >> at & 1 == 0)
+                .map(|at| (b'a' + at) as char)
+                .collect();
+            let (items, rows) = changed(|list| list.remove(&positions));
+            assert_eq!((&items, &rows), (&expected, &expected), "{positions:?}");
+        }
+    }
+
+    #[test]
+    fn rows_follow_what_is_inserted_into_a_list() {
+        for at in 0..=6 {
+            let mut expected = "abcdef".to_owned();
+            expected.insert(at, 'x');
+            let (items, rows) = changed(|list| list.insert(at, b"x"));
+            assert_eq!((&items, &rows), (&expected, &expected));
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Numbers as Redis reads and prints them.
+
+use crate::error::{Error, NOT_A_FLOAT, NOT_AN_INTEGER};
+pub use crate::value::parse_int;
+
+/// An integer argument.
+pub fn int(arg: &[u8]) -> Result<i64, Error> {
+    parse_int(arg).ok_or(NOT_AN_INTEGER)
+}
+
+/// A decimal float as `strtod` reads it. NaN is refused, and so is what is too large or too small for a float.
+pub fn parse_float(arg: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(arg).ok()?;
+    let number: f64 = text.parse().ok()?;
+    let overflowed = number.is_infinite() && text.bytes().any(|c| c.is_ascii_digit());
+    let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+    let underflowed = number == 0.0 && mantissa.bytes().any(|c| matches!(c, b'1'..=b'9'));
+    (!number.is_nan() && !overflowed && !underflowed).then_some(number)
+}
+
+/// A float argument.
+pub fn float(arg: &[u8]) -> Result<f64, Error> {
+    parse_float(arg).ok_or(NOT_A_FLOAT)
+}
+
+/// A float as C prints it with `%.{digits}g`.
+pub fn format_g(number: f64, digits: usize) -> String {
+    if number.is_infinite() {
+        return if number > 0.0 { "inf" } else { "-inf" }.to_owned();
+    }
+    if number.is_nan() {
+        return "nan".to_owned();
+    }
+    let scientific = format!("{number:.*e}", digits - 1);
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let trim = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text.to_owned(),
+    };
+    if exponent < -4 || exponent >= digits as i32 {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{}e{sign}{:02}", trim(mantissa), exponent.abs());
+    }
+    let decimals = (digits as i32 - 1 - exponent).max(0) as usize;
+    trim(&format!("{number:.decimals$}"))
+}
+
+/// A score as `ZSCORE` and its like print it.
+pub fn format_score(score: f64) -> String {
+    // Integers are nearly all scores there are, and the cheap form is the same for them.
+    if score.fract() == 0.0 && score.abs() < 1e15 && !(score == 0.0 && score.is_sign_negative()) {
+        return (score as i64).to_string();
+    }
+    format_g(score, 17)
+}
+
+/// The sum that `INCRBYFLOAT` prints. Redis adds in 80-bit floats and prints 17 decimals, so that 10.5 + 0.1 is 10.6;
+/// adding decimals exactly gives the same wherever both numbers have a short decimal form.
+pub fn add_floats(a: &[u8], b: &[u8]) -> Result<String, Error> {
+    const NOT_FINITE: Error = Error::fixed("ERR increment would produce NaN or Infinity");
+    let (x, y) = (float(a)?, float(b)?);
+    let sum = x + y;
+    if !sum.is_finite() {
+        return Err(NOT_FINITE);
+    }
+    if let (Some(a), Some(b)) = (decimal(a), decimal(b))
+        && let Some(sum) = a.checked_add(b)
+    {
+        return Ok(format_decimal(round_as_80_bits(sum)));
+    }
+    let text = format!("{sum:.17}");
+    Ok(text.trim_end_matches('0').trim_end_matches('.').to_owned())
+}
+
+const DECIMALS: usize = 17;
+const ONE: i128 = 10i128.pow(DECIMALS as u32);
+
+/// A decimal number as an integer of 10^-17, if that is exact and an 80-bit float would hold it exactly enough.
+fn decimal(text: &[u8]) -> Option<i128> {
+    let text = std::str::from_utf8(text).ok()?;
+    let (sign, text) = match text.strip_prefix('-') {
+        Some(text) => (-1, text),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits: i128 = format!("0{whole}{fraction}").parse().ok()?;
+    let shift = DECIMALS as i32 + exponent.parse::<i32>().ok()? - i32::try_from(fraction.len()).ok()?;
+    let number = digits.checked_mul(10i128.checked_pow(u32::try_from(shift).ok()?)?)?;
+    let fits = number / ONE < 1 << 69;
+    fits.then(|| round_as_80_bits(sign * number))
+}
+
+/// What an 80-bit float makes of a number: 64 bits, ties to even. Small numbers keep all that is printed.
+fn round_as_80_bits(number: i128) -> i128 {
+    let whole_bits = (number.abs() / ONE).checked_ilog2().map_or(0, |log| log + 1);
+    let (multiple, part) = match whole_bits {
+        ..47 => return number,
+        47..=64 => (1, 1 << (64 - whole_bits)),
+        _ => (1 << (whole_bits - 64), 1),
+    };
+    // The distance between two neighbours among the numbers that 64 bits can tell apart.
+    let step = ONE * multiple / part;
+    let (down, rest) = (number.abs() / step, number.abs() % step);
+    let up = i128::from(rest * 2 + down % 2 > step);
+    number.signum() * (down + up) * step
+}
+
+fn format_decimal(number: i128) -> String {
+    let sign = if number < 0 { "-" } else { "" };
+    let digits = format!("{:0>width$}", number.unsigned_abs(), width = DECIMALS + 1);
+    let (whole, fraction) = digits.split_at(digits.len() - DECIMALS);
+    let fraction = fraction.trim_end_matches('0');
+    let point = if fraction.is_empty() { "" } else { "." };
+    format!("{sign}{whole}{point}{fraction}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_print_as_in_c() {
+        for (number, text) in [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (1.0, "1"),
+            (0.1, "0.10000000000000001"),
+            (1e17, "1e+17"),
+            (123_456_789.0, "123456789"),
+            (1.5e-7, "1.4999999999999999e-07"),
+            (1e300, "1.0000000000000001e+300"),
+            (3.25, "3.25"),
+            (f64::INFINITY, "inf"),
+        ] {
+            assert_eq!(format_g(number, 17), text);
+            assert_eq!(format_score(number), text);
+        }
+        assert_eq!(format_g(0.1, 14), "0.1");
+    }
+
+    #[test]
+    fn decimals_add_up_as_people_expect() {
+        for (a, b, sum) in [("10.50", "0.1", "10.6"), ("5.0e3", "2.0e2", "5200"), ("3", "-3.5", "-0.5"), ("0.1", "0.2", "0.3")] {
+            assert_eq!(add_floats(a.as_bytes(), b.as_bytes()).as_deref(), Ok(sum));
+        }
+        for refused in ["nan", "1e400", "-1e400", "1e-400", "", " 1", "1 ", "0x"] {
+            assert_eq!(parse_float(refused.as_bytes()), None, "{refused}");
+        }
+        assert_eq!(parse_float(b"0e-400"), Some(0.0));
+        assert!(add_floats(b"1", b"inf").is_err());
+        assert!(add_floats(b"x", b"1").is_err());
+    }
+}

@@ -1,0 +1,231 @@
+//! Many changes as few rows: what a batch leaves behind of each key.
+//!
+//! Always true:
+//! 1. Writing a batch gives the state that its effects give one by one, in their order.
+//! 2. Each row is written at most once, however often it changed.
+//! 3. A batch that could not be written takes in the following effects and stays one batch.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use foldhash::fast::RandomState;
+
+use crate::journal::Effect;
+use crate::value::{Blob, Kind, Text};
+
+/// A key's row.
+#[derive(Debug)]
+pub struct Header {
+    /// Its type.
+    pub kind: Kind,
+    /// Its deadline.
+    pub deadline: Option<u64>,
+    /// The value of a string.
+    pub text: Option<Text>,
+}
+
+/// What happens to the rows of one key.
+#[derive(Debug, Default)]
+pub struct Change {
+    /// All rows from before the batch go.
+    pub dropped: bool,
+    /// Then the key has this row.
+    pub header: Option<Header>,
+    /// Or its row stays and has this deadline.
+    pub deadline: Option<Option<u64>>,
+    /// Then it has these items, or has not.
+    pub items: HashMap<Blob, Option<Blob>, RandomState>,
+}
+
+/// What changes in the file.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// All keys from before the batch go.
+    pub cleared: bool,
+    keys: HashMap<Blob, Change, RandomState>,
+    bytes: usize,
+}
+
+impl Batch {
+    /// Adds what happened after all that it has.
+    pub fn absorb(&mut self, effects: Vec<Effect>, bytes: usize) {
+        self.bytes += bytes;
+        for effect in effects {
+            self.add(effect);
+        }
+    }
+
+    fn add(&mut self, effect: Effect) {
+        match effect {
+            Effect::Header {
+                key,
+                kind,
+                deadline,
+                text,
+            } => {
+                let change = self.change(key);
+                change.header = Some(Header {
+                    kind,
+                    deadline,
+                    text,
+                });
+                change.deadline = None;
+            }
+            Effect::Deadline { key, deadline } => {
+                let change = self.change(key);
+                match &mut change.header {
+                    Some(header) => header.deadline = deadline,
+                    None => change.deadline = Some(deadline),
+                }
+            }
+            Effect::Item { key, item, value } => {
+                self.change(key).items.insert(item, Some(value));
+            }
+            Effect::DropItem { key, item } => {
+                self.change(key).items.insert(item, None);
+            }
+            Effect::Drop { key } => {
+                *self.change(key) = Change {
+                    dropped: true,
+                    ..Change::default()
+                }
+            }
+            Effect::Clear => {
+                self.keys.clear();
+                self.cleared = true;
+            }
+        }
+    }
+
+    fn change(&mut self, key: Blob) -> &mut Change {
+        match self.keys.entry(key) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(Change::default()),
+        }
+    }
+
+    /// Whether nothing changes.
+    pub fn is_empty(&self) -> bool {
+        !self.cleared && self.keys.is_empty()
+    }
+
+    /// About how much memory the effects held that it was made of.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// About how many pages of the file are touched.
+    pub fn pages(&self) -> usize {
+        const PAGE: usize = 4_096;
+        let rows: usize = self
+            .keys
+            .values()
+            .map(|change| 1 + change.items.len())
+            .sum();
+        rows + self.bytes / PAGE
+    }
+
+    /// The changes in the order in which the file has the keys, so that neighbours share their page.
+    pub fn in_order(&self) -> Vec<(&Blob, &Change)> {
+        let mut changes: Vec<_> = self.keys.iter().collect();
+        changes.sort_unstable_by_key(|(key, _)| *key);
+        changes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blob(text: &str) -> Blob {
+        text.as_bytes().into()
+    }
+
+    fn header(key: &str) -> Effect {
+        Effect::Header {
+            key: blob(key),
+            kind: Kind::Hash,
+            deadline: None,
+            text: None,
+        }
+    }
+
+    fn item(key: &str, item: &str, value: &str) -> Effect {
+        Effect::Item {
+            key: blob(key),
+            item: blob(item),
+            value: blob(value),
+        }
+    }
+
+    #[test]
+    fn the_last_change_of_a_row_wins() {
+        let mut batch = Batch::default();
+        batch.absorb(vec![header("h"), item("h", "f", "1")], 10);
+        batch.absorb(
+            vec![
+                item("h", "f", "2"),
+                Effect::DropItem {
+                    key: blob("h"),
+                    item: blob("g"),
+                },
+            ],
+            10,
+        );
+        let changes = batch.in_order();
+        assert_eq!((changes.len(), batch.bytes()), (1, 20));
+        assert_eq!(changes[0].1.items[&blob("f")], Some(blob("2")));
+        assert_eq!(changes[0].1.items[&blob("g")], None);
+    }
+
+    #[test]
+    fn a_dropped_key_keeps_only_what_came_after() {
+        let mut batch = Batch::default();
+        let drop = || Effect::Drop { key: blob("h") };
+        batch.absorb(
+            vec![
+                header("h"),
+                item("h", "f", "1"),
+                drop(),
+                header("h"),
+                item("h", "g", "2"),
+            ],
+            0,
+        );
+        let changes = batch.in_order();
+        assert!(changes[0].1.dropped && changes[0].1.header.is_some());
+        assert_eq!(changes[0].1.items.len(), 1);
+        batch.absorb(vec![drop()], 0);
+        assert!(batch.in_order()[0].1.header.is_none());
+    }
+
+    #[test]
+    fn a_deadline_joins_the_row_of_a_key_that_is_written_anyway() {
+        let mut batch = Batch::default();
+        let deadline = |at| Effect::Deadline {
+            key: blob("h"),
+            deadline: at,
+        };
+        batch.absorb(vec![deadline(Some(5))], 0);
+        assert_eq!(batch.in_order()[0].1.deadline, Some(Some(5)));
+        batch.absorb(vec![header("h"), deadline(Some(7))], 0);
+        let changes = batch.in_order();
+        assert_eq!(changes[0].1.deadline, None);
+        assert_eq!(
+            changes[0]
+                .1
+                .header
+                .as_ref()
+                .and_then(|header| header.deadline),
+            Some(7)
+        );
+    }
+
+    #[test]
+    fn clearing_forgets_what_came_before() {
+        let mut batch = Batch::default();
+        batch.absorb(vec![header("a"), Effect::Clear, header("b")], 0);
+        assert!(batch.cleared && !batch.is_empty());
+        assert_eq!(batch.in_order().len(), 1);
+    }
+}

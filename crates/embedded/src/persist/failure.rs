@@ -1,0 +1,69 @@
+//! What the failures of SQLite mean for the store.
+
+use rusqlite::{Error, ErrorCode, ffi};
+
+/// Why a file could not be loaded.
+#[derive(Debug)]
+pub enum Fault {
+    /// Its content cannot be trusted.
+    Damaged(String),
+    /// Its format is newer than this program.
+    Newer(i64),
+    /// SQLite failed for a reason outside of the file.
+    Sqlite(Error),
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        match &error {
+            Error::SqliteFailure(code, _) if is_damage(*code) => Self::Damaged(error.to_string()),
+            Error::SqliteFailure(..) => Self::Sqlite(error),
+            // The queries are fixed and fit the tables, so a misfit is one of the content.
+            _ => Self::Damaged(error.to_string()),
+        }
+    }
+}
+
+impl From<rusqlite::types::FromSqlError> for Fault {
+    fn from(error: rusqlite::types::FromSqlError) -> Self {
+        Self::Damaged(error.to_string())
+    }
+}
+
+fn is_damage(error: ffi::Error) -> bool {
+    let short = error.extended_code == ffi::SQLITE_IOERR_SHORT_READ;
+    // `Unknown` is what a table or column that is not there comes as.
+    let codes = [
+        ErrorCode::DatabaseCorrupt,
+        ErrorCode::NotADatabase,
+        ErrorCode::Unknown,
+        ErrorCode::TooBig,
+    ];
+    short || codes.contains(&error.code)
+}
+
+fn extended_code(error: &Error) -> Option<i32> {
+    error.sqlite_error().map(|error| error.extended_code)
+}
+
+/// Whether the system could not say that written data is on the disk. It may have dropped the data meanwhile and would
+/// report success for a second attempt, so nothing that was written since the last success can be relied on.
+pub(crate) fn is_failed_fsync(error: &Error) -> bool {
+    matches!(
+        extended_code(error),
+        Some(ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC)
+    )
+}
+
+/// Whether a write may succeed later without anybody touching the file: no room, or the disk failed for a moment.
+pub(crate) fn may_pass(error: &Error) -> bool {
+    let codes = [
+        ErrorCode::DiskFull,
+        ErrorCode::SystemIoFailure,
+        ErrorCode::DatabaseBusy,
+    ];
+    !is_failed_fsync(error)
+        && error
+            .sqlite_error()
+            .is_some_and(|error| codes.contains(&error.code))
+}

@@ -1,0 +1,121 @@
+//! The tables and the checksums of their rows.
+//!
+//! Always true:
+//! 1. A checksum covers every column it stands for with its length, and the table, so that no row passes for another.
+//! 2. The deadline has a checksum of its own: renewing it does not need the value.
+
+use rusqlite::{Connection, params};
+
+use super::failure::Fault;
+use crate::value::Kind;
+
+/// How the tables are made, in the order of their names. A file with any other text in its place is damaged.
+pub const TABLES: [&str; 3] = [
+    "CREATE TABLE item (k BLOB NOT NULL, i BLOB NOT NULL, v BLOB NOT NULL, crc INTEGER NOT NULL, \
+     PRIMARY KEY (k, i)) WITHOUT ROWID",
+    "CREATE TABLE key (k BLOB NOT NULL PRIMARY KEY, kind INTEGER NOT NULL, v BLOB, crc INTEGER NOT NULL, \
+     deadline INTEGER, deadline_crc INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE meta (id INTEGER PRIMARY KEY, clean INTEGER NOT NULL, run_id TEXT NOT NULL, crc INTEGER NOT NULL)",
+];
+
+struct Sum(crc32fast::Hasher);
+
+impl Sum {
+    fn of(table: u8) -> Self {
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(&[table]);
+        Self(hasher)
+    }
+
+    fn with(mut self, bytes: &[u8]) -> Self {
+        self.0.update(&(bytes.len() as u64).to_le_bytes());
+        self.0.update(bytes);
+        self
+    }
+
+    fn with_option(self, bytes: Option<&[u8]>) -> Self {
+        match bytes {
+            Some(bytes) => self.with(b"1").with(bytes),
+            None => self.with(b"0"),
+        }
+    }
+
+    fn done(self) -> u32 {
+        self.0.finalize()
+    }
+}
+
+/// The checksum of a key's type and value.
+pub fn key_sum(key: &[u8], kind: Kind, value: Option<&[u8]>) -> u32 {
+    Sum::of(b'k')
+        .with(key)
+        .with(&[kind as u8])
+        .with_option(value)
+        .done()
+}
+
+/// The checksum of a key's deadline.
+pub fn deadline_sum(key: &[u8], deadline: Option<u64>) -> u32 {
+    let bytes = deadline.map(u64::to_le_bytes);
+    Sum::of(b'd')
+        .with(key)
+        .with_option(bytes.as_ref().map(|bytes| &bytes[..]))
+        .done()
+}
+
+/// The checksum of an item.
+pub fn item_sum(key: &[u8], item: &[u8], value: &[u8]) -> u32 {
+    Sum::of(b'i').with(key).with(item).with(value).done()
+}
+
+/// The one row about the store itself.
+#[derive(Debug, Clone)]
+pub struct Meta {
+    /// Whether the run that wrote it ended with everything written.
+    pub clean: bool,
+    /// That run.
+    pub run_id: String,
+}
+
+impl Meta {
+    fn sum(clean: i64, run_id: &str) -> u32 {
+        Sum::of(b'm')
+            .with(&clean.to_le_bytes())
+            .with(run_id.as_bytes())
+            .done()
+    }
+
+    /// Puts it into the file.
+    pub fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let clean = i64::from(self.clean);
+        let sum = Self::sum(clean, &self.run_id);
+        let sql = "INSERT OR REPLACE INTO meta (id, clean, run_id, crc) VALUES (1, ?, ?, ?)";
+        connection
+            .prepare_cached(sql)?
+            .execute(params![clean, self.run_id, sum])
+            .map(drop)
+    }
+
+    /// Reads it from the file.
+    pub fn read(connection: &Connection) -> Result<Self, Fault> {
+        let mut statement = connection.prepare("SELECT id, clean, run_id, crc FROM meta")?;
+        let rows = statement.query_map([], |row| {
+            Ok((
+                row.get::<_, i64>(0)?,
+                row.get::<_, i64>(1)?,
+                row.get::<_, String>(2)?,
+                row.get::<_, i64>(3)?,
+            ))
+        })?;
+        let rows: Vec<_> = rows.collect::<Result<_, _>>()?;
+        match &rows[..] {
+            [(1, clean, run_id, sum)] if i64::from(Self::sum(*clean, run_id)) == *sum => Ok(Self {
+                clean: *clean == 1,
+                run_id: run_id.clone(),
+            }),
+            _ => Err(Fault::Damaged(
+                "its row about the last run does not match its checksum".into(),
+            )),
+        }
+    }
+}

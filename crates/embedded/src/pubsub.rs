@@ -1,0 +1,244 @@
+//! Publish and subscribe: who listens to what.
+//!
+//! Always true:
+//! 1. A subscriber has one bounded queue. Publishing never waits: what does not fit is dropped, and from then on
+//!    everything for that subscriber, until it has read `Lagged` in the place of what is missing.
+//! 2. Messages of one channel arrive in the order in which they were published.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use foldhash::fast::RandomState;
+use indexmap::IndexMap;
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+
+use crate::glob;
+use crate::value::Blob;
+
+/// What a subscriber receives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Push {
+    /// From `PUBLISH` on a channel.
+    Message {
+        /// The channel.
+        channel: Blob,
+        /// What was published.
+        payload: Blob,
+    },
+    /// From `PUBLISH` on a channel that matches a pattern.
+    PMessage {
+        /// The pattern.
+        pattern: Blob,
+        /// The channel.
+        channel: Blob,
+        /// What was published.
+        payload: Blob,
+    },
+    /// From `SPUBLISH` on a shard channel.
+    SMessage {
+        /// The channel.
+        channel: Blob,
+        /// What was published.
+        payload: Blob,
+    },
+    /// The queue was full: messages are missing here.
+    Lagged,
+}
+
+/// The three namespaces of subscriptions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Space {
+    Channel,
+    Pattern,
+    Shard,
+}
+
+struct Mailbox {
+    queue: mpsc::Sender<Push>,
+    lagged: AtomicBool,
+}
+
+impl Mailbox {
+    fn deliver(&self, push: Push) {
+        if !self.lagged.load(Ordering::Acquire) && self.queue.try_send(push).is_err() {
+            self.lagged.store(true, Ordering::Release);
+        }
+    }
+}
+
+type Listeners = IndexMap<u64, Arc<Mailbox>, RandomState>;
+type Topics = IndexMap<Blob, Listeners, RandomState>;
+
+#[derive(Default)]
+struct Routes {
+    channels: Topics,
+    patterns: Topics,
+    shards: Topics,
+}
+
+impl Routes {
+    fn topics(&mut self, space: Space) -> &mut Topics {
+        match space {
+            Space::Channel => &mut self.channels,
+            Space::Pattern => &mut self.patterns,
+            Space::Shard => &mut self.shards,
+        }
+    }
+}
+
+/// All subscriptions of one engine.
+#[derive(Clone, Default)]
+pub struct Hub {
+    routes: Arc<Mutex<Routes>>,
+    ids: Arc<AtomicU64>,
+}
+
+impl Hub {
+    /// Sends to the subscribers of a channel and of the patterns it matches. How many there were.
+    pub fn publish(&self, channel: &[u8], payload: &[u8]) -> usize {
+        let routes = self.routes.lock();
+        if routes.channels.is_empty() && routes.patterns.is_empty() {
+            return 0;
+        }
+        let (channel, payload) = (Blob::from(channel), Blob::from(payload));
+        let mut receivers = 0;
+        if let Some(listeners) = routes.channels.get(&channel) {
+            receivers += listeners.len();
+            for mailbox in listeners.values() {
+                mailbox.deliver(Push::Message { channel: channel.clone(), payload: payload.clone() });
+            }
+        }
+        for (pattern, listeners) in &routes.patterns {
+            if !glob::matches(pattern, &channel) {
+                continue;
+            }
+            receivers += listeners.len();
+            for mailbox in listeners.values() {
+                mailbox.deliver(Push::PMessage {
+                    pattern: pattern.clone(),
+                    channel: channel.clone(),
+                    payload: payload.clone(),
+                });
+            }
+        }
+        receivers
+    }
+
+    /// Sends to the subscribers of a shard channel. How many there were.
+    pub fn publish_sharded(&self, channel: &[u8], payload: &[u8]) -> usize {
+        let routes = self.routes.lock();
+        let Some((channel, listeners)) = routes.shards.get_key_value(channel) else { return 0 };
+        let payload = Blob::from(payload);
+        for mailbox in listeners.values() {
+            mailbox.deliver(Push::SMessage { channel: channel.clone(), payload: payload.clone() });
+        }
+        listeners.len()
+    }
+
+    /// Channels with subscribers that match a pattern; shard channels when `sharded`.
+    pub fn channels(&self, pattern: Option<&[u8]>, sharded: bool) -> Vec<Blob> {
+        let routes = self.routes.lock();
+        let topics = if sharded { &routes.shards } else { &routes.channels };
+        let wanted = |channel: &&Blob| pattern.is_none_or(|pattern| glob::matches(pattern, channel));
+        topics.keys().filter(wanted).cloned().collect()
+    }
+
+    /// How many subscribers a channel has.
+    pub fn subscribers(&self, channel: &[u8], sharded: bool) -> usize {
+        let routes = self.routes.lock();
+        let topics = if sharded { &routes.shards } else { &routes.channels };
+        topics.get(channel).map_or(0, IndexMap::len)
+    }
+
+    /// How many patterns are subscribed to.
+    pub fn patterns(&self) -> usize {
+        self.routes.lock().patterns.len()
+    }
+
+    /// A new subscriber whose queue holds `capacity` messages.
+    pub fn subscriber(&self, capacity: usize) -> Subscriber {
+        let (queue, messages) = mpsc::channel(capacity.max(1));
+        let mailbox = Arc::new(Mailbox { queue, lagged: AtomicBool::new(false) });
+        let id = self.ids.fetch_add(1, Ordering::Relaxed);
+        Subscriber { hub: self.clone(), id, mailbox, messages }
+    }
+}
+
+/// One reader of any number of channels. Dropping it ends its subscriptions.
+pub struct Subscriber {
+    hub: Hub,
+    id: u64,
+    mailbox: Arc<Mailbox>,
+    messages: mpsc::Receiver<Push>,
+}
+
+impl Subscriber {
+    fn add(&self, space: Space, topic: &[u8]) {
+        let mut routes = self.hub.routes.lock();
+        let listeners = routes.topics(space).entry(topic.into()).or_default();
+        listeners.insert(self.id, self.mailbox.clone());
+    }
+
+    fn remove(&self, space: Space, topic: &[u8]) {
+        let mut routes = self.hub.routes.lock();
+        let topics = routes.topics(space);
+        if let Some(listeners) = topics.get_mut(topic) {
+            listeners.swap_remove(&self.id);
+            if listeners.is_empty() {
+                topics.swap_remove(topic);
+            }
+        }
+    }
+
+    /// Listens to a channel. Whatever is published after this returns is received.
+    pub fn subscribe(&self, channel: &[u8]) {
+        self.add(Space::Channel, channel);
+    }
+
+    /// Stops listening to a channel.
+    pub fn unsubscribe(&self, channel: &[u8]) {
+        self.remove(Space::Channel, channel);
+    }
+
+    /// Listens to all channels that match a pattern.
+    pub fn psubscribe(&self, pattern: &[u8]) {
+        self.add(Space::Pattern, pattern);
+    }
+
+    /// Stops listening to a pattern.
+    pub fn punsubscribe(&self, pattern: &[u8]) {
+        self.remove(Space::Pattern, pattern);
+    }
+
+    /// Listens to a shard channel.
+    pub fn ssubscribe(&self, channel: &[u8]) {
+        self.add(Space::Shard, channel);
+    }
+
+    /// Stops listening to a shard channel.
+    pub fn sunsubscribe(&self, channel: &[u8]) {
+        self.remove(Space::Shard, channel);
+    }
+
+    /// The next message; never ends while the subscriber lives, as it holds its own sending half.
+    pub async fn recv(&mut self) -> Option<Push> {
+        match self.messages.try_recv() {
+            Ok(push) => Some(push),
+            Err(_) if self.mailbox.lagged.swap(false, Ordering::AcqRel) => Some(Push::Lagged),
+            Err(_) => self.messages.recv().await,
+        }
+    }
+}
+
+impl Drop for Subscriber {
+    fn drop(&mut self) {
+        let mut routes = self.hub.routes.lock();
+        for space in [Space::Channel, Space::Pattern, Space::Shard] {
+            routes.topics(space).retain(|_, listeners| {
+                listeners.swap_remove(&self.id);
+                !listeners.is_empty()
+            });
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Compiled scripts by the SHA-1 of their text.
+//!
+//! Always true:
+//! 1. A script that was loaded stays until the cache is flushed; of those that came with `EVAL` only the newest stay,
+//!    so that a client that pastes values into its scripts does not fill the memory.
+//! 2. There are never more scripts than leave Lua enough of the slots it lends to its host: it has 8,000, and every
+//!    argument of a call needs one.
+
+use std::collections::{HashMap, VecDeque};
+
+use foldhash::fast::RandomState;
+use mlua::Function;
+
+use super::shebang::Shebang;
+
+/// How many scripts there may be.
+const MOST: usize = 2_000;
+
+/// The SHA-1 of a script's text.
+pub(super) type Sha = [u8; 20];
+
+/// A compiled script.
+#[derive(Clone)]
+pub(super) struct Script {
+    pub function: Function,
+    pub shebang: Option<Shebang>,
+}
+
+struct Entry {
+    script: Script,
+    loaded: bool,
+}
+
+/// All compiled scripts.
+pub(super) struct Cache {
+    scripts: HashMap<Sha, Entry, RandomState>,
+    /// Those that came with `EVAL`, oldest first; one may have been loaded since.
+    passing: VecDeque<Sha>,
+    room: usize,
+}
+
+impl Cache {
+    /// A cache that keeps `room` scripts that were not loaded.
+    pub fn new(room: usize) -> Self {
+        Self {
+            scripts: HashMap::default(),
+            passing: VecDeque::new(),
+            room,
+        }
+    }
+
+    pub fn get(&self, sha: &Sha) -> Option<&Script> {
+        self.scripts.get(sha).map(|entry| &entry.script)
+    }
+
+    pub fn contains(&self, sha: &Sha) -> bool {
+        self.scripts.contains_key(sha)
+    }
+
+    /// Makes a script stay. Whether it is there.
+    pub fn keep(&mut self, sha: &Sha) -> bool {
+        self.scripts
+            .get_mut(sha)
+            .map(|entry| entry.loaded = true)
+            .is_some()
+    }
+
+    /// Whether another script can be loaded.
+    pub fn has_room_to_load(&self) -> bool {
+        self.scripts.len() < MOST
+    }
+
+    pub fn insert(&mut self, sha: Sha, script: Script, loaded: bool) {
+        self.scripts.insert(sha, Entry { script, loaded });
+        if loaded {
+            return;
+        }
+        self.passing.push_back(sha);
+        while self.passing.len() > self.room {
+            let Some(oldest) = self.passing.pop_front() else {
+                break;
+            };
+            if self.scripts.get(&oldest).is_some_and(|entry| !entry.loaded) {
+                self.scripts.remove(&oldest);
+            }
+        }
+    }
+
+    pub fn clear(&mut self) {
+        self.scripts.clear();
+        self.passing.clear();
+    }
+}
+
+/// A SHA-1 written as 40 hexadecimal digits of any case.
+pub(super) fn parse(text: &[u8]) -> Option<Sha> {
+    if text.len() != 40 {
+        return None;
+    }
+    let digit = |byte: u8| {
+        char::from(byte)
+            .to_digit(16)
+            .and_then(|digit| u8::try_from(digit).ok())
+    };
+    let mut sha = Sha::default();
+    for (byte, pair) in sha.iter_mut().zip(text.chunks_exact(2)) {
+        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+    }
+    Some(sha)
+}
+
+/// The SHA-1 of a script's text.
+pub(super) fn sha_of(script: &[u8]) -> Sha {
+    sha1_smol::Sha1::from(script).digest().bytes()
+}
+
+/// A SHA-1 in hexadecimal.
+pub(super) fn hex(sha: &Sha) -> String {
+    let mut text = String::with_capacity(40);
+    write_hex(sha, &mut text);
+    text
+}
+
+/// Appends a SHA-1 in hexadecimal.
+pub(super) fn write_hex(sha: &Sha, text: &mut String) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for byte in sha {
+        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        text.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+}

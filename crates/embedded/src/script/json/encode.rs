@@ -1,0 +1,223 @@
+//! Lua values as JSON.
+
+use mlua::{Function, Table, Value};
+
+use super::{Config, DEEPEST, Invalid};
+use crate::number::format_g;
+use crate::script::fault::{Fault, type_name};
+
+/// A value's text. `next` is Lua's own.
+pub(super) fn text(config: Config, next: &Function, value: &Value) -> Result<Vec<u8>, Fault> {
+    let mut writer = Writer {
+        config,
+        out: Vec::with_capacity(64),
+    };
+    // Tables nest deeper than the thread's stack may reach, so the open ones are kept here.
+    let mut open = Vec::new();
+    open.extend(writer.begin(value, 1)?);
+    while let Some(top) = open.last_mut() {
+        let Some(item) = writer.item(top, next)? else {
+            writer.out.push(top.end());
+            open.pop();
+            continue;
+        };
+        let depth = open.len() + 1;
+        open.extend(writer.begin(&item, depth)?);
+    }
+    Ok(writer.out)
+}
+
+struct Writer {
+    config: Config,
+    out: Vec<u8>,
+}
+
+/// A table of which a part is written.
+struct Open {
+    table: Table,
+    place: Place,
+    first: bool,
+}
+
+enum Place {
+    /// In an array: the next index, and the length.
+    Index(u64, u64),
+    /// In an object: the key before the next.
+    Key(Value),
+}
+
+impl Open {
+    fn end(&self) -> u8 {
+        if let Place::Index(..) = self.place {
+            b']'
+        } else {
+            b'}'
+        }
+    }
+}
+
+fn refused(value: &Value, why: &str) -> Fault {
+    Fault::text(format!("Cannot serialise {}: {why}", type_name(value)))
+}
+
+impl Writer {
+    /// Writes a value, or the beginning of a table.
+    fn begin(&mut self, value: &Value, depth: usize) -> Result<Option<Open>, Fault> {
+        if self.out.len() > self.config.largest {
+            return Err(Fault::Placed("not enough memory".to_owned()));
+        }
+        match value {
+            Value::String(text) => self.string(&text.as_bytes()),
+            Value::Integer(number) => self.number(*number as f64, value)?,
+            Value::Number(number) => self.number(*number, value)?,
+            Value::Boolean(true) => self.out.extend(b"true"),
+            Value::Boolean(false) => self.out.extend(b"false"),
+            Value::Table(table) => return self.table(table, value, depth).map(Some),
+            Value::Nil => self.out.extend(b"null"),
+            Value::LightUserData(pointer) if pointer.0.is_null() => self.out.extend(b"null"),
+            other => return Err(refused(other, "type not supported")),
+        }
+        Ok(None)
+    }
+
+    fn table(&mut self, table: &Table, value: &Value, depth: usize) -> Result<Open, Fault> {
+        if depth > (self.config.encode_depth as usize).min(DEEPEST) {
+            return Err(Fault::text(format!(
+                "Cannot serialise, excessive nesting ({depth})"
+            )));
+        }
+        let (begin, place) = match self.length(table, value)? {
+            Some(length) if length > 0 => (b'[', Place::Index(1, length)),
+            _ => (b'{', Place::Key(Value::Nil)),
+        };
+        self.out.push(begin);
+        Ok(Open {
+            table: table.clone(),
+            place,
+            first: true,
+        })
+    }
+
+    /// The next value of a table, with what stands before it written; nothing at the end.
+    fn item(&mut self, open: &mut Open, next: &Function) -> Result<Option<Value>, Fault> {
+        let first = std::mem::take(&mut open.first);
+        match &mut open.place {
+            Place::Index(at, length) => {
+                if *at > *length {
+                    return Ok(None);
+                }
+                if !first {
+                    self.out.push(b',');
+                }
+                let item = open.table.raw_get(*at)?;
+                *at += 1;
+                Ok(Some(item))
+            }
+            Place::Key(last) => {
+                let (key, value): (Value, Value) = next.call((&open.table, &*last))?;
+                if key.is_nil() {
+                    return Ok(None);
+                }
+                if !first {
+                    self.out.push(b',');
+                }
+                self.key(&key)?;
+                *last = key;
+                Ok(Some(value))
+            }
+        }
+    }
+
+    fn key(&mut self, key: &Value) -> Result<(), Fault> {
+        match key {
+            Value::String(text) => self.string(&text.as_bytes()),
+            Value::Integer(_) | Value::Number(_) => {
+                self.out.push(b'"');
+                self.begin(key, 0)?;
+                self.out.push(b'"');
+            }
+            other => return Err(refused(other, "table key must be a number or string")),
+        }
+        self.out.push(b':');
+        Ok(())
+    }
+
+    /// The length of a table that is an array; nothing for one that is not.
+    fn length(&self, table: &Table, value: &Value) -> Result<Option<u64>, Fault> {
+        let (mut longest, mut items) = (0, 0_u64);
+        for pair in table.pairs::<Value, Value>() {
+            match pair?.0 {
+                Value::Integer(at) if at > 0 => longest = longest.max(at.cast_unsigned()),
+                _ => return Ok(None),
+            }
+            items += 1;
+        }
+        let (ratio, safe) = (
+            u64::from(self.config.sparse_ratio),
+            u64::from(self.config.sparse_safe),
+        );
+        if ratio > 0 && longest > items * ratio && longest > safe {
+            return match self.config.sparse_convert {
+                true => Ok(None),
+                false => Err(refused(value, "excessively sparse array")),
+            };
+        }
+        Ok(Some(longest))
+    }
+
+    fn number(&mut self, number: f64, value: &Value) -> Result<(), Fault> {
+        if !number.is_finite() {
+            match self.config.encode_invalid {
+                Invalid::Refuse => return Err(refused(value, "must not be NaN or Inf")),
+                Invalid::Null => self.out.extend(b"null"),
+                Invalid::Write if number.is_nan() => self.out.extend(b"nan"),
+                Invalid::Write => self.out.extend(format_g(number, 14).as_bytes()),
+            }
+            return Ok(());
+        }
+        // Whole numbers that need no exponent are the common case.
+        if self.config.precision == 14
+            && number.fract() == 0.0
+            && number.abs() < 1e14
+            && !number.is_sign_negative()
+        {
+            self.out.extend((number as i64).to_string().as_bytes());
+        } else {
+            self.out
+                .extend(format_g(number, self.config.precision as usize).as_bytes());
+        }
+        Ok(())
+    }
+
+    fn string(&mut self, text: &[u8]) {
+        self.out.push(b'"');
+        let mut rest = text;
+        while let Some(plain) = rest.iter().position(|&byte| needs_escape(byte)) {
+            self.out.extend(&rest[..plain]);
+            self.escape(rest[plain]);
+            rest = &rest[plain + 1..];
+        }
+        self.out.extend(rest);
+        self.out.push(b'"');
+    }
+
+    fn escape(&mut self, byte: u8) {
+        let short = match byte {
+            8 => b'b',
+            b'\t' => b't',
+            b'\n' => b'n',
+            12 => b'f',
+            b'\r' => b'r',
+            b'"' | b'\\' | b'/' => byte,
+            _ => {
+                self.out.extend(format!("\\u{byte:04x}").as_bytes());
+                return;
+            }
+        };
+        self.out.extend([b'\\', short]);
+    }
+}
+
+fn needs_escape(byte: u8) -> bool {
+    byte < 32 || matches!(byte, b'"' | b'\\' | b'/' | 127)
+}

@@ -1,0 +1,283 @@
+//! The tokens of a JSON text, as lua-cjson sees them.
+
+use crate::script::fault::Fault;
+
+/// What a token is.
+pub(super) enum Kind {
+    ObjectBegin,
+    ObjectEnd,
+    ArrayBegin,
+    ArrayEnd,
+    String(Vec<u8>),
+    Number(f64),
+    Boolean(bool),
+    Null,
+    Colon,
+    Comma,
+    End,
+    Bad(&'static str),
+}
+
+/// A token and where it begins.
+pub(super) struct Token {
+    pub kind: Kind,
+    pub at: usize,
+}
+
+impl Token {
+    /// The complaint that this token stands where another was expected.
+    pub fn instead_of(&self, wanted: &str) -> Fault {
+        let found = match self.kind {
+            Kind::ObjectBegin => "T_OBJ_BEGIN",
+            Kind::ObjectEnd => "T_OBJ_END",
+            Kind::ArrayBegin => "T_ARR_BEGIN",
+            Kind::ArrayEnd => "T_ARR_END",
+            Kind::String(_) => "T_STRING",
+            Kind::Number(_) => "T_NUMBER",
+            Kind::Boolean(_) => "T_BOOLEAN",
+            Kind::Null => "T_NULL",
+            Kind::Colon => "T_COLON",
+            Kind::Comma => "T_COMMA",
+            Kind::End => "T_END",
+            Kind::Bad(why) => why,
+        };
+        Fault::text(format!(
+            "Expected {wanted} but found {found} at character {}",
+            self.at + 1
+        ))
+    }
+}
+
+/// Cuts a text into tokens.
+pub(super) struct Lexer<'a> {
+    text: &'a [u8],
+    at: usize,
+    /// Whether to read NaN, infinities and hexadecimal numbers.
+    invalid_numbers: bool,
+}
+
+impl<'a> Lexer<'a> {
+    pub fn new(text: &'a [u8], invalid_numbers: bool) -> Self {
+        Self {
+            text,
+            at: 0,
+            invalid_numbers,
+        }
+    }
+
+    /// How much was read.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    /// The next token.
+    pub fn next(&mut self) -> Token {
+        while matches!(self.text.get(self.at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+        let at = self.at;
+        let Some(&byte) = self.text.get(at) else {
+            return Token {
+                kind: Kind::End,
+                at,
+            };
+        };
+        let (kind, length) = match byte {
+            b'{' => (Kind::ObjectBegin, 1),
+            b'}' => (Kind::ObjectEnd, 1),
+            b'[' => (Kind::ArrayBegin, 1),
+            b']' => (Kind::ArrayEnd, 1),
+            b':' => (Kind::Colon, 1),
+            b',' => (Kind::Comma, 1),
+            // Text that lua-cjson sees ends at a zero.
+            0 => (Kind::End, 0),
+            b'"' => return self.string(),
+            _ => self.word(byte),
+        };
+        self.at += length;
+        Token { kind, at }
+    }
+
+    /// A number or one of JSON's three words.
+    fn word(&self, byte: u8) -> (Kind, usize) {
+        let rest = &self.text[self.at..];
+        if matches!(byte, b'-' | b'+') || byte.is_ascii_digit() {
+            if !self.invalid_numbers && is_invalid_number(rest) {
+                return (Kind::Bad("invalid number"), 0);
+            }
+            return number(rest);
+        }
+        for (word, kind) in [
+            ("true", Kind::Boolean(true)),
+            ("false", Kind::Boolean(false)),
+            ("null", Kind::Null),
+        ] {
+            if rest.starts_with(word.as_bytes()) {
+                return (kind, word.len());
+            }
+        }
+        match self.invalid_numbers && is_invalid_number(rest) {
+            true => number(rest),
+            false => (Kind::Bad("invalid token"), 0),
+        }
+    }
+
+    fn string(&mut self) -> Token {
+        let start = self.at;
+        self.at += 1;
+        let mut text = Vec::new();
+        loop {
+            let rest = &self.text[self.at..];
+            let plain = rest
+                .iter()
+                .position(|byte| matches!(byte, b'"' | b'\\' | 0))
+                .unwrap_or(rest.len());
+            text.extend(&rest[..plain]);
+            self.at += plain;
+            match rest.get(plain) {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Token {
+                        kind: Kind::String(text),
+                        at: start,
+                    };
+                }
+                Some(b'\\') => {
+                    if let Err(why) = self.escape(&mut text) {
+                        return Token {
+                            kind: Kind::Bad(why),
+                            at: self.at,
+                        };
+                    }
+                }
+                _ => {
+                    return Token {
+                        kind: Kind::Bad("unexpected end of string"),
+                        at: self.at,
+                    };
+                }
+            }
+        }
+    }
+
+    fn escape(&mut self, text: &mut Vec<u8>) -> Result<(), &'static str> {
+        let rest = &self.text[self.at..];
+        let byte = match rest.get(1) {
+            Some(byte @ (b'"' | b'\\' | b'/')) => *byte,
+            Some(b'b') => 8,
+            Some(b't') => b'\t',
+            Some(b'n') => b'\n',
+            Some(b'f') => 12,
+            Some(b'r') => b'\r',
+            Some(b'u') => {
+                let (letter, length) = unicode(rest).ok_or("invalid unicode escape code")?;
+                text.extend(letter.encode_utf8(&mut [0; 4]).as_bytes());
+                self.at += length;
+                return Ok(());
+            }
+            _ => return Err("invalid escape code"),
+        };
+        text.push(byte);
+        self.at += 2;
+        Ok(())
+    }
+}
+
+/// The letter that `\uXXXX` stands for, or a pair of these, and how long that is.
+fn unicode(text: &[u8]) -> Option<(char, usize)> {
+    let unit = |text: &[u8]| {
+        let digits = text.strip_prefix(b"\\u")?.get(..4)?;
+        digits.iter().try_fold(0, |code, &digit| {
+            Some(code << 4 | char::from(digit).to_digit(16)?)
+        })
+    };
+    let first = unit(text)?;
+    if first & 0xF800 != 0xD800 {
+        return Some((char::from_u32(first)?, 6));
+    }
+    let second = unit(text.get(6..)?)?;
+    if first & 0x400 != 0 || second & 0xFC00 != 0xDC00 {
+        return None;
+    }
+    let code = 0x1_0000 + ((first & 0x3FF) << 10 | second & 0x3FF);
+    Some((char::from_u32(code)?, 12))
+}
+
+/// Whether a text begins with a number that JSON does not have: hexadecimal, with zeros in front, NaN or infinite.
+fn is_invalid_number(text: &[u8]) -> bool {
+    let text = match text {
+        [b'-' | b'+', rest @ ..] => rest,
+        _ => text,
+    };
+    match text {
+        [b'0', second, ..] => matches!(second, b'x' | b'X' | b'0'..=b'9'),
+        [first, ..] if *first <= b'9' => false,
+        _ => {
+            text.len() >= 3
+                && (text[..3].eq_ignore_ascii_case(b"inf")
+                    || text[..3].eq_ignore_ascii_case(b"nan"))
+        }
+    }
+}
+
+/// A number as C's `strtod` reads it.
+fn number(text: &[u8]) -> (Kind, usize) {
+    let (negative, sign) = match text.first() {
+        Some(b'-') => (true, 1),
+        Some(b'+') => (false, 1),
+        _ => (false, 0),
+    };
+    let rest = &text[sign..];
+    let signed = |number: f64| if negative { -number } else { number };
+    for (word, number) in [
+        ("infinity", f64::INFINITY),
+        ("inf", f64::INFINITY),
+        ("nan", f64::NAN),
+    ] {
+        if rest.len() >= word.len() && rest[..word.len()].eq_ignore_ascii_case(word.as_bytes()) {
+            return (Kind::Number(signed(number)), sign + word.len());
+        }
+    }
+    if let [b'0', b'x' | b'X', digits @ ..] = rest {
+        let length = digits
+            .iter()
+            .take_while(|digit| digit.is_ascii_hexdigit())
+            .count();
+        let fold = |number: f64, digit: &u8| {
+            number * 16.0 + f64::from(char::from(*digit).to_digit(16).unwrap_or(0))
+        };
+        if length > 0 {
+            return (
+                Kind::Number(signed(digits[..length].iter().fold(0.0, fold))),
+                sign + 2 + length,
+            );
+        }
+    }
+    let digits = |from: usize| {
+        rest[from..]
+            .iter()
+            .take_while(|byte| byte.is_ascii_digit())
+            .count()
+    };
+    let whole = digits(0);
+    let mut end = whole;
+    if rest.get(end) == Some(&b'.') {
+        end += 1 + digits(end + 1);
+    }
+    if whole == 0 && end <= 1 {
+        return (Kind::Bad("invalid number"), 0);
+    }
+    if let Some(b'e' | b'E') = rest.get(end) {
+        let sign = usize::from(matches!(rest.get(end + 1), Some(b'-' | b'+')));
+        let exponent = digits((end + 1 + sign).min(rest.len()));
+        if exponent > 0 {
+            end += 1 + sign + exponent;
+        }
+    }
+    let parsed = std::str::from_utf8(&rest[..end])
+        .ok()
+        .and_then(|text| text.parse().ok());
+    parsed.map_or((Kind::Bad("invalid number"), 0), |number| {
+        (Kind::Number(signed(number)), sign + end)
+    })
+}

@@ -1,0 +1,303 @@
+//! Lua scripts: `EVAL` and its kin, and `SCRIPT`.
+//!
+//! Always true:
+//! 1. A script sees and changes the database at one moment; nothing runs between its commands.
+//! 2. A script that fails, or is stopped because it runs too long or takes too much memory, ends with an error. What it
+//!    wrote until then stays, as in Redis: nothing is rolled back.
+//! 3. The database is back in its place when a script ends, however it ends.
+//! 4. No script can leave anything behind for the next but what it wrote to the database.
+//!
+//! Not there: the libraries `struct` and `cmsgpack`, `redis.acl_check_cmd`, replies of protocol 3. Libraries are empty to `pairs`
+//! and `next`, since they stand behind read-only fronts.
+
+mod api;
+mod bits;
+mod cache;
+mod convert;
+mod fault;
+mod host;
+mod input;
+mod json;
+mod random;
+mod sandbox;
+mod shebang;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use mlua::Value;
+
+use crate::args::{Args, is, lossy};
+use crate::db::Db;
+use crate::error::{Error, NO_SCRIPT, Reply};
+use crate::reply;
+use crate::table::Command;
+use cache::{Cache, Script, Sha};
+use host::{Fuel, Shared};
+use input::Input;
+use sandbox::Sandbox;
+
+/// How many scripts that came with `EVAL` are kept compiled.
+const PASSING_SCRIPTS: usize = 500;
+
+/// Where a script is stopped.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// How many instructions of Lua's machine it may run; a command counts for 20.
+    pub instructions: u64,
+    /// How many bytes all Lua values may take together.
+    pub memory: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            instructions: 20_000_000,
+            memory: 64 << 20,
+        }
+    }
+}
+
+/// The script host: one Lua 5.1 state and the scripts loaded into it.
+pub(crate) struct Scripts {
+    sandbox: Sandbox,
+    cache: Cache,
+    host: Shared,
+    fuel: Arc<Fuel>,
+    limits: Limits,
+}
+
+impl Scripts {
+    /// A host without scripts, with the default limits.
+    pub fn new() -> Self {
+        Self::with_limits(Limits::default())
+    }
+
+    /// A host without scripts.
+    pub fn with_limits(limits: Limits) -> Self {
+        let fuel = Arc::new(Fuel::new(limits.instructions));
+        let host = sandbox::host(&fuel);
+        let sandbox = Sandbox::new(&host, &fuel, limits)
+            .expect("the prelude is part of the program and runs before any limit is set");
+        Self {
+            sandbox,
+            cache: Cache::new(PASSING_SCRIPTS),
+            host,
+            fuel,
+            limits,
+        }
+    }
+
+    /// `EVAL`, `EVALSHA`, their read-only forms, and `SCRIPT`.
+    pub fn run(&mut self, db: &mut Db, command: &Command, args: Args<'_>) -> Reply {
+        db.needs(command.since, command.name)?;
+        match command.name {
+            "EVAL" => self.eval(db, args, false),
+            "EVAL_RO" => self.eval(db, args, true),
+            "EVALSHA" => self.evalsha(db, args, false),
+            "EVALSHA_RO" => self.evalsha(db, args, true),
+            _ => self.script(args),
+        }
+    }
+
+    fn eval(&mut self, db: &mut Db, args: Args<'_>, read_only: bool) -> Reply {
+        let input = Input::of(args)?;
+        let sha = cache::sha_of(args[1]);
+        let script = match self.cache.get(&sha) {
+            Some(script) => script.clone(),
+            None => self.compile(sha, args[1], false)?,
+        };
+        self.start(db, &sha, &script, &input, read_only)
+    }
+
+    fn evalsha(&mut self, db: &mut Db, args: Args<'_>, read_only: bool) -> Reply {
+        if args[1].len() != 40 {
+            return Err(NO_SCRIPT);
+        }
+        let input = Input::of(args)?;
+        let sha = cache::parse(args[1]).ok_or(NO_SCRIPT)?;
+        let script = self.cache.get(&sha).cloned().ok_or(NO_SCRIPT)?;
+        self.start(db, &sha, &script, &input, read_only)
+    }
+
+    fn compile(&mut self, sha: Sha, body: &[u8], loaded: bool) -> Result<Script, Error> {
+        let (shebang, code) = shebang::split(body)?;
+        let compiled = self.sandbox.compile(code).map_err(|error| {
+            let complaint = sandbox::complaint(&error);
+            Error::new(format!(
+                "ERR Error compiling script (new function): {complaint}"
+            ))
+        })?;
+        let script = Script {
+            function: compiled,
+            shebang,
+        };
+        self.cache.insert(sha, script.clone(), loaded);
+        Ok(script)
+    }
+
+    /// Checks what a script was given, and runs it.
+    fn start(
+        &self,
+        db: &mut Db,
+        sha: &Sha,
+        script: &Script,
+        input: &Input<'_>,
+        read_only: bool,
+    ) -> Reply {
+        if let Some(shebang) = script.shebang {
+            db.needs("7.0.0", "the first line #! of a script")?;
+            if read_only && !shebang.no_writes {
+                return Err(Error::fixed(
+                    "ERR Can not execute a script with write flag using *_ro command.",
+                ));
+            }
+        }
+        let declared = if db.is_strict() {
+            input.check_slots()?;
+            Some(input.keys.iter().map(|key| key.to_vec()).collect())
+        } else {
+            None
+        };
+        let read_only = read_only || script.shebang.is_some_and(|shebang| shebang.no_writes);
+        let lent = Lent::new(&self.host, db);
+        {
+            let mut host = self.host.lock();
+            host.sha.clear();
+            cache::write_hex(sha, &mut host.sha);
+            host.read_only = read_only;
+            host.declared = declared;
+        }
+        let result = self.execute(script, input);
+        drop(lent);
+        result
+    }
+
+    fn execute(&self, script: &Script, input: &Input<'_>) -> Reply {
+        let Sandbox {
+            lua,
+            protected,
+            handler,
+            globals,
+        } = &self.sandbox;
+        let strings = |args: Args<'_>| {
+            lua.create_sequence_from(args.iter().map(|arg| mlua::BString::from(*arg)))
+        };
+        let prepared = strings(input.keys)
+            .and_then(|keys| globals.raw_set("KEYS", keys))
+            .and_then(|()| globals.raw_set("ARGV", strings(input.argv)?));
+        prepared.map_err(|error| Error::new(format!("ERR {error}")))?;
+        self.fuel.fill();
+        let _ = lua.set_memory_limit(self.limits.memory);
+        let outcome = protected.call::<(bool, Value)>((&script.function, handler));
+        let _ = lua.set_memory_limit(0);
+        // Lua 5.1 does not collect when an allocation fails, so rubbish would count against the next script.
+        if lua.used_memory() > self.limits.memory / 2 {
+            let _ = lua.gc_collect();
+        }
+        match outcome {
+            Ok((true, value)) => convert::answer(value),
+            Ok((false, error)) => Err(self.failed(&error)),
+            Err(error) => Err(self.failed_badly(&error)),
+        }
+    }
+
+    /// The reply for what the handler made of an error, or for one that came without it.
+    fn failed(&self, error: &Value) -> Error {
+        match error {
+            Value::String(text) if *text == "not enough memory" => self.out_of_memory(),
+            Value::String(text) => Error::new(text.to_string_lossy()),
+            other => Error::new(format!("ERR {}", fault::type_name(other))),
+        }
+    }
+
+    fn failed_badly(&self, error: &mlua::Error) -> Error {
+        match error {
+            mlua::Error::MemoryError(_) => self.out_of_memory(),
+            other => Error::new(format!("ERR {other}")),
+        }
+    }
+
+    fn out_of_memory(&self) -> Error {
+        Error::new(format!(
+            "ERR script stopped: it needs more than {} bytes of memory; what it wrote until then stays",
+            self.limits.memory
+        ))
+    }
+
+    fn script(&mut self, args: Args<'_>) -> Reply {
+        let name = args[1];
+        let exactly = |count: usize, sub: &str| match args.len() == count {
+            true => Ok(()),
+            false => Err(Error::wrong_arity(&format!("script|{sub}"))),
+        };
+        if is(name, "LOAD") {
+            exactly(3, "load")?;
+            self.load(args[2])
+        } else if is(name, "EXISTS") {
+            if args.len() < 3 {
+                return Err(Error::wrong_arity("script|exists"));
+            }
+            let exists =
+                |sha: &&[u8]| cache::parse(sha).is_some_and(|sha| self.cache.contains(&sha));
+            Ok(reply::array(
+                args[2..].iter().map(|sha| reply::yes_no(exists(sha))),
+            ))
+        } else if is(name, "FLUSH") {
+            if args.len() > 3
+                || args
+                    .get(2)
+                    .is_some_and(|mode| !is(mode, "SYNC") && !is(mode, "ASYNC"))
+            {
+                return Err(Error::fixed(
+                    "ERR SCRIPT FLUSH only support SYNC|ASYNC option",
+                ));
+            }
+            self.cache.clear();
+            let _ = self.sandbox.lua.gc_collect();
+            Ok(reply::OK)
+        } else if is(name, "KILL") {
+            exactly(2, "kill")?;
+            // A script holds the engine's lock, so nobody can ask while one runs.
+            Err(Error::fixed("NOTBUSY No scripts in execution right now."))
+        } else {
+            Err(Error::new(format!(
+                "ERR unknown subcommand '{}'. Try SCRIPT HELP.",
+                lossy(name)
+            )))
+        }
+    }
+
+    fn load(&mut self, body: &[u8]) -> Reply {
+        let sha = cache::sha_of(body);
+        if !self.cache.keep(&sha) {
+            if !self.cache.has_room_to_load() {
+                return Err(Error::fixed(
+                    "ERR too many scripts are loaded; pass values as ARGV instead of writing them into scripts, or use SCRIPT FLUSH",
+                ));
+            }
+            self.compile(sha, body, true)?;
+        }
+        Ok(reply::bulk(cache::hex(&sha)))
+    }
+}
+
+/// Lends the database to the host's functions, and takes it back on drop.
+struct Lent<'a> {
+    host: &'a Shared,
+    db: &'a mut Db,
+}
+
+impl<'a> Lent<'a> {
+    fn new(host: &'a Shared, db: &'a mut Db) -> Self {
+        std::mem::swap(&mut host.lock().db, db);
+        Self { host, db }
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        std::mem::swap(&mut self.host.lock().db, self.db);
+    }
+}

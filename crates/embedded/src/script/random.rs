@@ -1,0 +1,68 @@
+//! `math.random` as Redis has it: one sequence, the same after every start, that goes on from script to script.
+
+use mlua::{Lua, Table, Value};
+
+use super::fault::Fault;
+use super::host::{Shared, function, number};
+
+/// The largest number a step yields.
+const MAX: u64 = i32::MAX as u64;
+
+/// The 48-bit generator of POSIX `lrand48`.
+pub(super) struct Random(u64);
+
+impl Default for Random {
+    fn default() -> Self {
+        Self(0x1234_ABCD_330E)
+    }
+}
+
+impl Random {
+    pub fn seeded(seed: i32) -> Self {
+        Self(u64::from(seed.cast_unsigned()) << 16 | 0x330E)
+    }
+
+    /// A number in `0..1`.
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_mul(0x5_DEEC_E66D).wrapping_add(0xB) & 0xFFFF_FFFF_FFFF;
+        let step = self.0 >> 17;
+        (step % MAX) as f64 / MAX as f64
+    }
+}
+
+/// Replaces `random` and `randomseed` in the library `math`.
+pub(super) fn install(lua: &Lua, math: &Table, host: &Shared) -> mlua::Result<()> {
+    let shared = host.clone();
+    let random = function(lua, move |_, args: &[Value]| {
+        let drawn = shared.lock().random.next();
+        match args.len() {
+            0 => Ok(drawn),
+            1 => {
+                let upper = number(args, 1, "random")?.trunc();
+                if upper < 1.0 {
+                    return Err(Fault::argument(1, "random", "interval is empty"));
+                }
+                Ok((drawn * upper).floor() + 1.0)
+            }
+            2 => {
+                let (lower, upper) = (
+                    number(args, 1, "random")?.trunc(),
+                    number(args, 2, "random")?.trunc(),
+                );
+                if lower > upper {
+                    return Err(Fault::argument(2, "random", "interval is empty"));
+                }
+                Ok((drawn * (upper - lower + 1.0)).floor() + lower)
+            }
+            _ => Err(Fault::text("wrong number of arguments")),
+        }
+    })?;
+    let shared = host.clone();
+    let seed = function(lua, move |_, args: &[Value]| {
+        let seed = number(args, 1, "randomseed")?;
+        shared.lock().random = Random::seeded(seed as i64 as i32);
+        Ok(Value::Nil)
+    })?;
+    math.raw_set("random", random)?;
+    math.raw_set("randomseed", seed)
+}

@@ -1,0 +1,237 @@
+//! The Lua state scripts run in: what is in it, what is kept from them, and where it ends.
+//!
+//! Always true:
+//! 1. A script leaves nothing behind: it can make no global and change no library.
+//! 2. Compiled code is never loaded, since Lua does not check it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use mlua::chunk::{Chunk, ChunkMode};
+use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
+use parking_lot::Mutex;
+
+use super::fault::{Fault, caught, uncaught};
+use super::host::{Fuel, Host, Shared, function, string};
+use super::{Limits, api, bits, json, random};
+
+/// After how many instructions the fuel is looked at.
+const STEP: u32 = 1_000;
+
+/// The tables that scripts may not change, by the address of what stands in front of them.
+type Fronts = Arc<Mutex<HashMap<usize, Table>>>;
+
+/// A state and what is needed of it to run scripts.
+pub(super) struct Sandbox {
+    pub lua: Lua,
+    /// Lua's own `xpcall`.
+    pub protected: Function,
+    /// Turns an error that nobody caught into an error reply.
+    pub handler: Function,
+    /// The globals behind the read-only front.
+    pub globals: Table,
+}
+
+impl Sandbox {
+    pub fn new(host: &Shared, fuel: &Arc<Fuel>, limits: Limits) -> mlua::Result<Self> {
+        let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
+        let lua = Lua::new_with(libraries, LuaOptions::new())?;
+        let globals = lua.globals();
+        let protected = globals.raw_get("xpcall")?;
+        let shared = host.clone();
+        let handler = lua.create_function(move |lua, error: Value| {
+            let sha = shared.lock().sha.clone();
+            lua.create_string(uncaught(lua, &error, &sha))
+        })?;
+        globals.raw_set("redis", api::library(&lua, host, limits)?)?;
+        globals.raw_set("cjson", json::library(&lua, limits)?)?;
+        globals.raw_set("bit", bits::library(&lua)?)?;
+        random::install(&lua, &globals.raw_get("math")?, host)?;
+        let prelude = lua
+            .load(include_str!("prelude.lua"))
+            .set_name("=prelude")
+            .into_function()?;
+        let front: Table = prelude.call((guards(&lua)?, &globals))?;
+        lua.set_globals(front)?;
+        let fuel = fuel.clone();
+        lua.set_global_hook(
+            HookTriggers::new().every_nth_instruction(STEP),
+            move |lua, _| {
+                fuel.burn(i64::from(STEP))
+                    .map_err(|fault| fault.raise(lua))?;
+                Ok(VmState::Continue)
+            },
+        )?;
+        Ok(Self {
+            lua,
+            protected,
+            handler,
+            globals,
+        })
+    }
+
+    /// Compiles a script.
+    pub fn compile(&self, code: &[u8]) -> Result<Function, mlua::Error> {
+        text(&self.lua, code, "@user_script").into_function()
+    }
+}
+
+/// A host without a script.
+pub(super) fn host(fuel: &Arc<Fuel>) -> Shared {
+    Arc::new(Mutex::new(Host::new(fuel.clone())))
+}
+
+fn text<'a>(lua: &Lua, code: &'a [u8], name: &str) -> Chunk<'a> {
+    lua.load(code).set_name(name).set_mode(ChunkMode::Text)
+}
+
+/// The functions of the host that the prelude builds with.
+fn guards(lua: &Lua) -> mlua::Result<Table> {
+    let fronts = Fronts::default();
+    let table = lua.create_table()?;
+    table.raw_set("caught", lua.create_function(caught)?)?;
+    table.raw_set(
+        "compile",
+        function(lua, |lua, args: &[Value]| compile(lua, args, "load"))?,
+    )?;
+    table.raw_set(
+        "loadstring",
+        function(lua, |lua, args: &[Value]| compile(lua, args, "loadstring"))?,
+    )?;
+    table.raw_set(
+        "refuse",
+        function(lua, |_, _| Err::<(), _>(Fault::text(READ_ONLY)))?,
+    )?;
+    table.raw_set(
+        "missing",
+        function(lua, |_, args: &[Value]| Err::<(), _>(missing(args)))?,
+    )?;
+    table.raw_set("collectgarbage", function(lua, collectgarbage)?)?;
+    let known = fronts.clone();
+    let protect = lua.create_function(move |_, (front, behind): (Table, Table)| {
+        known.lock().insert(front.to_pointer().addr(), behind);
+        Ok(())
+    })?;
+    table.raw_set("protect", protect)?;
+    let known = fronts.clone();
+    table.raw_set(
+        "rawget",
+        function(lua, move |_, args: &[Value]| rawget(&known, args))?,
+    )?;
+    let known = fronts.clone();
+    table.raw_set(
+        "rawset",
+        function(lua, move |_, args: &[Value]| rawset(&known, args))?,
+    )?;
+    table.raw_set(
+        "setmetatable",
+        function(lua, move |_, args: &[Value]| setmetatable(&fronts, args))?,
+    )?;
+    Ok(table)
+}
+
+const READ_ONLY: &str = "Attempt to modify a readonly table";
+
+fn missing(args: &[Value]) -> Fault {
+    let name = match args.get(1) {
+        Some(Value::String(name)) => name.to_string_lossy(),
+        _ => "?".to_owned(),
+    };
+    Fault::text(format!(
+        "Script attempted to access nonexistent global variable '{name}'"
+    ))
+}
+
+/// `loadstring(code, name)`: a function, or nil and why not.
+fn compile(lua: &Lua, args: &[Value], called: &str) -> Result<(Value, Option<String>), Fault> {
+    let code = string(lua, args, 1, called)?;
+    let name = match args.get(1) {
+        Some(Value::String(name)) => name.to_string_lossy(),
+        _ => code.to_string_lossy(),
+    };
+    // A name for C ends at its first zero.
+    let name = name.split('\0').next().unwrap_or_default();
+    match text(lua, &code.as_bytes(), name).into_function() {
+        Ok(function) => Ok((Value::Function(function), None)),
+        Err(error) => Ok((Value::Nil, Some(complaint(&error)))),
+    }
+}
+
+/// What the compiler said.
+pub(super) fn complaint(error: &mlua::Error) -> String {
+    match error {
+        mlua::Error::SyntaxError { message, .. } => message.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Scripts can ask how much memory is in use; when it is collected is not theirs to say.
+fn collectgarbage(lua: &Lua, args: &[Value]) -> Result<Value, Fault> {
+    let option = match args.first() {
+        None | Some(Value::Nil) => "collect".to_owned(),
+        Some(_) => string(lua, args, 1, "collectgarbage")?.to_string_lossy(),
+    };
+    match option.as_str() {
+        "count" => Ok(Value::Number(lua.used_memory() as f64 / 1024.0)),
+        "step" => Ok(Value::Boolean(false)),
+        "collect" | "stop" | "restart" | "setpause" | "setstepmul" => Ok(Value::Integer(0)),
+        other => Err(Fault::argument(
+            1,
+            "collectgarbage",
+            &format!("invalid option '{other}'"),
+        )),
+    }
+}
+
+fn table_argument<'a>(args: &'a [Value], function: &str) -> Result<&'a Table, Fault> {
+    match args.first() {
+        Some(Value::Table(table)) => Ok(table),
+        other => Err(Fault::type_of(1, function, "table", other)),
+    }
+}
+
+fn rawget(fronts: &Fronts, args: &[Value]) -> Result<Value, Fault> {
+    let table = table_argument(args, "rawget")?;
+    let key = args
+        .get(1)
+        .ok_or_else(|| Fault::argument(2, "rawget", "value expected"))?;
+    let behind = fronts.lock().get(&table.to_pointer().addr()).cloned();
+    Ok(behind.as_ref().unwrap_or(table).raw_get(key)?)
+}
+
+fn rawset(fronts: &Fronts, args: &[Value]) -> Result<Table, Fault> {
+    let table = table_argument(args, "rawset")?;
+    let [_, key, value, ..] = args else {
+        return Err(Fault::argument(args.len() + 1, "rawset", "value expected"));
+    };
+    if fronts.lock().contains_key(&table.to_pointer().addr()) {
+        return Err(Fault::Placed(READ_ONLY.to_owned()));
+    }
+    match key {
+        Value::Nil => return Err(Fault::Placed("table index is nil".to_owned())),
+        Value::Number(number) if number.is_nan() => {
+            return Err(Fault::Placed("table index is NaN".to_owned()));
+        }
+        _ => table.raw_set(key, value)?,
+    }
+    Ok(table.clone())
+}
+
+fn setmetatable(fronts: &Fronts, args: &[Value]) -> Result<Table, Fault> {
+    let table = table_argument(args, "setmetatable")?;
+    let metatable = match args.get(1) {
+        Some(Value::Nil) => None,
+        Some(Value::Table(metatable)) => Some(metatable.clone()),
+        _ => return Err(Fault::argument(2, "setmetatable", "nil or table expected")),
+    };
+    if fronts.lock().contains_key(&table.to_pointer().addr()) {
+        return Err(Fault::Placed(READ_ONLY.to_owned()));
+    }
+    if let Some(old) = table.metatable()
+        && !old.raw_get::<Value>("__metatable")?.is_nil()
+    {
+        return Err(Fault::text("cannot change a protected metatable"));
+    }
+    table.set_metatable(metatable)?;
+    Ok(table.clone())
+}

@@ -1,0 +1,50 @@
+//! The first line of a Redis 7 script: `#!lua flags=no-writes`.
+
+use crate::args::lossy;
+use crate::error::Error;
+
+/// What a first line says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shebang {
+    /// Whether the script promises not to write.
+    pub no_writes: bool,
+}
+
+/// The first line of a script, if it is one of these, and the code without it. The line end stays, so that lines keep
+/// their numbers.
+pub(super) fn split(script: &[u8]) -> Result<(Option<Shebang>, &[u8]), Error> {
+    if !script.starts_with(b"#!") {
+        return Ok((None, script));
+    }
+    let Some(end) = script.iter().position(|&byte| byte == b'\n') else {
+        return Err(Error::fixed("ERR Invalid script shebang"));
+    };
+    let line = lossy(&script[..end]);
+    let mut words = line.split_ascii_whitespace();
+    let engine = words.next().unwrap_or_default();
+    if engine != "#!lua" {
+        return Err(Error::new(format!(
+            "ERR Unexpected engine in script shebang: {engine}"
+        )));
+    }
+    let mut shebang = Shebang { no_writes: false };
+    for word in words {
+        let Some(flags) = word.strip_prefix("flags=") else {
+            return Err(Error::new(format!(
+                "ERR Unknown lua shebang option: {word}"
+            )));
+        };
+        for flag in flags.split(',').filter(|flag| !flag.is_empty()) {
+            match flag {
+                "no-writes" => shebang.no_writes = true,
+                "allow-oom" | "allow-stale" | "no-cluster" | "allow-cross-slot-keys" => {}
+                _ => {
+                    return Err(Error::new(format!(
+                        "ERR Unexpected flag in script shebang: {flag}"
+                    )));
+                }
+            }
+        }
+    }
+    Ok((Some(shebang), &script[end..]))
+}

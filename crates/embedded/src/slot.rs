@@ -1,0 +1,40 @@
+//! The hash slot of a key in Redis Cluster, for the strict mode that refuses scripts over two slots.
+
+/// The slot of a key: CRC16 of its hash tag, or of the whole key where there is none, modulo 16384.
+pub fn of(key: &[u8]) -> u16 {
+    crc16(tag(key)) % 16_384
+}
+
+/// The part between the first `{` and the next `}`, if it is not empty.
+fn tag(key: &[u8]) -> &[u8] {
+    let Some(open) = key.iter().position(|&c| c == b'{') else { return key };
+    let rest = &key[open + 1..];
+    match rest.iter().position(|&c| c == b'}') {
+        Some(close) if close > 0 => &rest[..close],
+        _ => key,
+    }
+}
+
+/// CRC16-CCITT (XMODEM).
+fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc: u16, &byte| {
+        (0..8).fold(crc ^ u16::from(byte) << 8, |crc, _| {
+            if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 }
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of;
+
+    #[test]
+    fn slots_are_those_of_redis_cluster() {
+        assert_eq!(of(b"123456789"), 0x31C3);
+        assert_eq!(of(b"foo"), 12_182);
+        assert_eq!(of(b"unread:{u1}:c1"), of(b"{u1}"));
+        assert_eq!(of(b"{user1000}.following"), of(b"user1000"));
+        assert_eq!(of(b"foo{}{bar}"), of(b"foo{}{bar}"));
+        assert_eq!(of(b"foo{{bar}}zap"), of(b"{bar"));
+    }
+}

@@ -1,0 +1,172 @@
+//! The map behind hashes and sets: a plain vector while small, a hash table above.
+//!
+//! Always true:
+//! 1. Items have positions `0..len`. Removing one never moves another to a higher position.
+//! 2. So a scan that walks from the end to the start meets every item that stays, however the map changes meanwhile.
+
+use foldhash::fast::RandomState;
+use indexmap::IndexMap;
+
+use super::Blob;
+
+/// Up to this size a linear search beats hashing, and the map costs one allocation.
+const FEW: usize = 32;
+
+/// Keys with values; positions give random picks and scans in O(1).
+#[derive(Debug, Clone)]
+pub struct Map<V>(Repr<V>);
+
+#[derive(Debug, Clone)]
+enum Repr<V> {
+    Few(Vec<(Blob, V)>),
+    Many(Box<IndexMap<Blob, V, RandomState>>),
+}
+
+impl<V> Default for Map<V> {
+    fn default() -> Self {
+        Self(Repr::Few(Vec::new()))
+    }
+}
+
+impl<V> Map<V> {
+    /// The number of items.
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Repr::Few(items) => items.len(),
+            Repr::Many(items) => items.len(),
+        }
+    }
+
+    /// Whether there are no items.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value of `key`.
+    pub fn get(&self, key: &[u8]) -> Option<&V> {
+        match &self.0 {
+            Repr::Few(items) => items.iter().find(|(k, _)| **k == *key).map(|(_, v)| v),
+            Repr::Many(items) => items.get(key),
+        }
+    }
+
+    /// Whether `key` is there.
+    pub fn contains(&self, key: &[u8]) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// The item at a position.
+    pub fn at(&self, position: usize) -> Option<(&Blob, &V)> {
+        match &self.0 {
+            Repr::Few(items) => items.get(position).map(|(k, v)| (k, v)),
+            Repr::Many(items) => items.get_index(position),
+        }
+    }
+
+    /// All items by position.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&Blob, &V)> {
+        (0..self.len()).filter_map(|position| self.at(position))
+    }
+
+    /// Puts an item, giving back the value it had.
+    pub fn insert(&mut self, key: Blob, value: V) -> Option<V> {
+        match &mut self.0 {
+            Repr::Few(items) => {
+                if let Some((_, old)) = items.iter_mut().find(|(k, _)| *k == key) {
+                    return Some(std::mem::replace(old, value));
+                }
+                if items.len() < FEW {
+                    items.push((key, value));
+                    return None;
+                }
+                let mut many: IndexMap<_, _, _> = std::mem::take(items).into_iter().collect();
+                many.insert(key, value);
+                self.0 = Repr::Many(Box::new(many));
+                None
+            }
+            Repr::Many(items) => items.insert(key, value),
+        }
+    }
+
+    /// Takes an item out.
+    pub fn remove(&mut self, key: &[u8]) -> Option<(Blob, V)> {
+        match &mut self.0 {
+            Repr::Few(items) => {
+                let position = items.iter().position(|(k, _)| **k == *key)?;
+                Some(items.remove(position))
+            }
+            Repr::Many(items) => items.swap_remove_entry(key),
+        }
+    }
+
+    /// One step of a scan: visits up to about `count` items and gives the next cursor, 0 at the end.
+    pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(&Blob, &V)) -> u64 {
+        let len = self.len();
+        let top = match (&self.0, cursor) {
+            (Repr::Few(_), _) | (_, 0) => len,
+            (Repr::Many(_), cursor) => usize::try_from(cursor).map_or(len, |c| c.min(len)),
+        };
+        let bottom = match &self.0 {
+            Repr::Few(_) => 0,
+            Repr::Many(_) => top.saturating_sub(count.max(1)),
+        };
+        for position in (bottom..top).rev() {
+            if let Some((key, value)) = self.at(position) {
+                visit(key, value);
+            }
+        }
+        bottom as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn blob(n: u32) -> Blob {
+        n.to_string().into_bytes().into()
+    }
+
+    #[test]
+    fn a_scan_meets_every_item_that_stays_while_others_come_and_go() {
+        for size in [5, 40, 500] {
+            let mut map: Map<()> = Map::default();
+            for n in 0..size {
+                map.insert(blob(n), ());
+            }
+            let mut seen = HashSet::new();
+            let (mut cursor, mut round) = (0, 0);
+            loop {
+                cursor = map.scan(cursor, 7, |key, ()| {
+                    seen.insert(key.clone());
+                });
+                if cursor == 0 {
+                    break;
+                }
+                // Odd numbers below the size stay; even ones go, new ones come.
+                for n in (round..size).step_by(10).map(|n| n & !1) {
+                    map.remove(&blob(n));
+                }
+                map.insert(blob(10_000 + round), ());
+                round += 2;
+            }
+            for n in (1..size).step_by(2) {
+                assert!(seen.contains(&blob(n)), "{n} of {size} was missed");
+            }
+        }
+    }
+
+    #[test]
+    fn it_behaves_as_a_map_in_both_forms() {
+        let mut map = Map::default();
+        for n in 0..100 {
+            assert_eq!(map.insert(blob(n), n), None);
+        }
+        assert_eq!(map.insert(blob(7), 70), Some(7));
+        assert_eq!(map.remove(&blob(8)).map(|(_, v)| v), Some(8));
+        assert_eq!(map.remove(&blob(8)), None);
+        assert_eq!((map.len(), map.get(&blob(7))), (99, Some(&70)));
+        assert_eq!(map.iter().count(), 99);
+    }
+}

@@ -1,0 +1,253 @@
+//! Sorted sets: members ordered by score, then by bytes. Rank, select and range in O(log n).
+
+use std::cmp::Ordering;
+
+use foldhash::fast::RandomState;
+use indexmap::IndexMap;
+use indexset::BTreeSet;
+
+use super::Blob;
+
+/// Up to this size a sorted vector is smaller and faster than a tree beside a table.
+const FEW: usize = 64;
+
+/// A score: any float but NaN, with `-0` equal to `0`.
+#[derive(Debug, Clone, Copy)]
+pub struct Score(pub f64);
+
+impl Score {
+    /// The score as it is kept: `-0` is `0`.
+    fn stored(score: f64) -> Self {
+        Self(score + 0.0)
+    }
+}
+
+impl PartialEq for Score {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Score {}
+
+impl PartialOrd for Score {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Score {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.partial_cmp(&other.0).unwrap_or(Ordering::Equal)
+    }
+}
+
+/// Members with scores.
+#[derive(Debug, Clone)]
+pub struct ZSet(Repr);
+
+#[derive(Debug, Clone)]
+enum Repr {
+    Few(Vec<(Score, Blob)>),
+    Many(Box<Many>),
+}
+
+#[derive(Debug, Clone, Default)]
+struct Many {
+    order: BTreeSet<(Score, Blob)>,
+    scores: IndexMap<Blob, f64, RandomState>,
+}
+
+impl Default for ZSet {
+    fn default() -> Self {
+        Self(Repr::Few(Vec::new()))
+    }
+}
+
+impl ZSet {
+    /// The number of members.
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Repr::Few(items) => items.len(),
+            Repr::Many(many) => many.scores.len(),
+        }
+    }
+
+    /// Whether there are no members.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The score of a member.
+    pub fn score(&self, member: &[u8]) -> Option<f64> {
+        match &self.0 {
+            Repr::Few(items) => items.iter().find(|(_, m)| **m == *member).map(|(s, _)| s.0),
+            Repr::Many(many) => many.scores.get(member).copied(),
+        }
+    }
+
+    /// Puts a member, giving back the score it had. `-0` is kept as `0`, as Redis's small sorted sets do.
+    pub fn insert(&mut self, member: Blob, score: f64) -> Option<f64> {
+        let old = self.score(&member);
+        match old {
+            Some(old) => drop(self.change(&member, old, score)),
+            None => self.add(member, score),
+        }
+        old
+    }
+
+    /// Puts a member that is known to be absent.
+    pub fn add(&mut self, member: Blob, score: f64) {
+        let item = (Score::stored(score), member);
+        match &mut self.0 {
+            Repr::Few(items) => {
+                let place = items.partition_point(|other| *other < item);
+                items.insert(place, item);
+                if items.len() > FEW {
+                    let mut many = Many::default();
+                    for (score, member) in items.drain(..) {
+                        many.scores.insert(member.clone(), score.0);
+                        many.order.insert((score, member));
+                    }
+                    self.0 = Repr::Many(Box::new(many));
+                }
+            }
+            Repr::Many(many) => {
+                many.scores.insert(item.1.clone(), item.0.0);
+                many.order.insert(item);
+            }
+        }
+    }
+
+    /// Moves a member with the score `old` to another one, giving the member as it is stored.
+    pub fn change(&mut self, member: &[u8], old: f64, new: f64) -> Option<Blob> {
+        let (old, new) = (Score(old), Score::stored(new));
+        match &mut self.0 {
+            Repr::Few(items) => {
+                let from = items
+                    .binary_search_by(|(s, m)| (*s, &**m).cmp(&(old, member)))
+                    .ok()?;
+                let to = items.partition_point(|(s, m)| (*s, &**m) < (new, member));
+                items[from].0 = new;
+                // Those in between move one place, nothing else does.
+                if from < to {
+                    items[from..to].rotate_left(1);
+                    return Some(items[to - 1].1.clone());
+                }
+                items[to..=from].rotate_right(1);
+                Some(items[to].1.clone())
+            }
+            Repr::Many(many) => {
+                let (_, stored, score) = many.scores.get_full_mut(member)?;
+                *score = new.0;
+                many.order.remove(&(old, stored.clone()));
+                many.order.insert((new, stored.clone()));
+                Some(stored.clone())
+            }
+        }
+    }
+
+    /// Takes a member out, giving its score.
+    pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
+        match &mut self.0 {
+            Repr::Few(items) => {
+                let place = items.iter().position(|(_, m)| **m == *member)?;
+                Some(items.remove(place).0.0)
+            }
+            Repr::Many(many) => {
+                let (member, score) = many.scores.swap_remove_entry(member)?;
+                many.order.remove(&(Score(score), member));
+                Some(score)
+            }
+        }
+    }
+
+    /// How many members come before `(score, member)`, which need not be there itself.
+    pub fn rank_of(&self, score: f64, member: &[u8]) -> usize {
+        match &self.0 {
+            Repr::Few(items) => items.partition_point(|(s, m)| (*s, &**m) < (Score(score), member)),
+            Repr::Many(many) => many.order.rank(&(Score(score), Blob::from(member))),
+        }
+    }
+
+    /// The rank of a member, lowest score first.
+    pub fn rank(&self, member: &[u8]) -> Option<usize> {
+        self.score(member).map(|score| self.rank_of(score, member))
+    }
+
+    /// The member at a rank.
+    pub fn at(&self, rank: usize) -> Option<(&Blob, f64)> {
+        match &self.0 {
+            Repr::Few(items) => items.get(rank).map(|(s, m)| (m, s.0)),
+            Repr::Many(many) => many.order.get_index(rank).map(|(s, m)| (m, s.0)),
+        }
+    }
+
+    /// Members by rank, `from` included, `to` not.
+    pub fn range(&self, from: usize, to: usize) -> impl DoubleEndedIterator<Item = (&Blob, f64)> {
+        (from..to.min(self.len())).filter_map(|rank| self.at(rank))
+    }
+
+    /// All members by rank.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&Blob, f64)> {
+        self.range(0, self.len())
+    }
+
+    /// One step of a scan, as in [`super::Map::scan`].
+    pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(&Blob, f64)) -> u64 {
+        let Repr::Many(many) = &self.0 else {
+            self.iter().for_each(|(member, score)| visit(member, score));
+            return 0;
+        };
+        let len = many.scores.len();
+        let top = match cursor {
+            0 => len,
+            cursor => usize::try_from(cursor).map_or(len, |c| c.min(len)),
+        };
+        let bottom = top.saturating_sub(count.max(1));
+        for position in (bottom..top).rev() {
+            if let Some((member, score)) = many.scores.get_index(position) {
+                visit(member, *score);
+            }
+        }
+        bottom as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_rank_and_select_agree_in_both_forms() {
+        for size in [10u32, 63, 64, 65, 1_000] {
+            let mut zset = ZSet::default();
+            for n in 0..size {
+                let member: Blob = n.to_string().into_bytes().into();
+                zset.insert(member, f64::from((n * 7_919) % 101));
+            }
+            for n in (0..size).step_by(3) {
+                let member: Blob = n.to_string().into_bytes().into();
+                zset.insert(member, f64::from(n % 13));
+            }
+            for n in (0..size).step_by(5) {
+                assert!(zset.remove(n.to_string().as_bytes()).is_some());
+            }
+            let items: Vec<_> = zset.iter().map(|(m, s)| (Score(s), m.clone())).collect();
+            assert!(items.is_sorted());
+            assert_eq!(items.len(), zset.len());
+            for (rank, (score, member)) in items.iter().enumerate() {
+                assert_eq!(zset.rank(member), Some(rank));
+                assert_eq!(zset.score(member), Some(score.0));
+            }
+            for bound in -1..103 {
+                let below = items.iter().filter(|(s, _)| s.0 < f64::from(bound)).count();
+                assert_eq!(
+                    zset.rank_of(f64::from(bound), b""),
+                    below,
+                    "{bound} of {size}"
+                );
+            }
+        }
+    }
+}

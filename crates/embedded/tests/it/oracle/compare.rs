@@ -1,0 +1,64 @@
+//! When two replies count as equal.
+
+use redis::Value;
+
+use super::generate::{Word, name};
+
+/// How far two TTLs may be apart in ms: the real clock runs on, the other one stands still.
+const TTL_SLACK: i64 = 5_000;
+
+/// Brings replies without a defined order into one, so that they can be compared.
+pub fn normalise(words: &[Word], reply: Value) -> Value {
+    let words = what_it_does(words);
+    let Value::Array(items) = reply else { return reply };
+    let in_pairs = words.iter().any(|word| word.is("WITHVALUES") || word.is("WITHSCORES"));
+    match name(words).as_str() {
+        "SMEMBERS" | "SINTER" | "SUNION" | "SDIFF" | "KEYS" | "HKEYS" | "HVALS" | "SPOP" | "SRANDMEMBER" => {
+            sorted(items, 1)
+        }
+        "HRANDFIELD" | "ZRANDMEMBER" if !in_pairs => sorted(items, 1),
+        "HRANDFIELD" | "ZRANDMEMBER" | "HGETALL" => sorted(items, 2),
+        scan @ ("SCAN" | "SSCAN" | "HSCAN" | "ZSCAN") => {
+            let width = if scan == "HSCAN" || scan == "ZSCAN" { 2 } else { 1 };
+            let sort = |item| match item {
+                Value::Array(items) => sorted(items, width),
+                other => other,
+            };
+            Value::Array(items.into_iter().map(sort).collect())
+        }
+        _ => Value::Array(items),
+    }
+}
+
+/// The command that a script passes on, or the command itself.
+fn what_it_does(words: &[Word]) -> &[Word] {
+    match words {
+        [eval, Word::Plain(source), _, inner @ ..] if eval.is("EVAL") && source.ends_with(b"(unpack(ARGV))") => inner,
+        words => words,
+    }
+}
+
+/// Sorts items that come in groups of `width`.
+fn sorted(items: Vec<Value>, width: usize) -> Value {
+    let mut groups: Vec<_> = items.chunks(width).collect();
+    groups.sort_by_key(|group| format!("{group:?}"));
+    Value::Array(groups.concat())
+}
+
+/// Whether two replies to a command are the same; times may differ a little.
+pub fn same(words: &[Word], ours: &Value, theirs: &Value) -> bool {
+    match (name(what_it_does(words)).as_str(), ours, theirs) {
+        ("TTL" | "EXPIRETIME", Value::Int(a), Value::Int(b)) if *a >= 0 && *b >= 0 => {
+            (a - b).abs() * 1_000 <= TTL_SLACK
+        }
+        ("PTTL" | "PEXPIRETIME", Value::Int(a), Value::Int(b)) if *a >= 0 && *b >= 0 => {
+            (a - b).abs() <= TTL_SLACK
+        }
+        // Cursors are each engine's own: only scans that end in one step can be compared.
+        ("SCAN" | "SSCAN" | "HSCAN" | "ZSCAN", Value::Array(a), Value::Array(b)) => {
+            let ended = |scan: &[Value]| scan.first() == Some(&Value::BulkString(b"0".to_vec()));
+            !ended(a) || !ended(b) || a == b
+        }
+        _ => ours == theirs,
+    }
+}

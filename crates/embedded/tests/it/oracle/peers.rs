@@ -1,0 +1,190 @@
+//! The two sides: an embedded engine with a clock of ours, and a real Redis.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parlor_embedded::{Clock, Connection, Engine, ManualClock, Options};
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::{Cmd, Pipeline, Value};
+
+use super::compare::{normalise, same};
+use super::generate::{Step, Word, name};
+
+pub struct Peers {
+    client: redis::Client,
+    redis: MultiplexedConnection,
+}
+
+struct Side<'a, C> {
+    connection: &'a mut C,
+    now: u64,
+}
+
+impl Peers {
+    pub async fn connect(redis: &parlor_testkit::Redis) -> Self {
+        let client = redis.client();
+        let config = redis::AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(60)));
+        let redis = client.get_multiplexed_async_connection_with_config(&config).await.expect("a connection");
+        Self { client, redis }
+    }
+
+    async fn redis_now(&mut self) -> u64 {
+        let (seconds, micros): (u64, u64) = redis::cmd("TIME").query_async(&mut self.redis).await.expect("TIME");
+        seconds * 1_000 + micros / 1_000
+    }
+
+    /// Runs steps on both sides from scratch. The first difference is told.
+    pub async fn run(&mut self, steps: &[Step]) -> Result<(), String> {
+        let () = redis::cmd("FLUSHALL").query_async(&mut self.redis).await.expect("FLUSHALL");
+        let clock = ManualClock::new(self.redis_now().await);
+        let options = Options { clock: Arc::new(clock.clone()), ..Options::default() };
+        let engine = Engine::open(options).expect("an engine in memory");
+        let mut ours = engine.connection();
+        for part in steps.split_inclusive(|step| matches!(step, Step::Advance(_))) {
+            self.run_part(&mut ours, &clock, part).await?;
+            if let Some(Step::Advance(seconds)) = part.last() {
+                let client = std::slice::from_ref(&self.client);
+                let move_ours = |by| clock.advance(by);
+                parlor_testkit::advance(client, Duration::from_secs(*seconds), move_ours).await;
+            }
+        }
+        self.compare_what_is_left(&mut ours).await
+    }
+
+    /// Runs the steps between two moves of the clock, all in one go.
+    async fn run_part(&mut self, ours: &mut Connection, clock: &ManualClock, steps: &[Step]) -> Result<(), String> {
+        let redis_now = self.redis_now().await;
+        let ours = Side { connection: ours, now: clock.now_ms() }.replies(steps).await;
+        let theirs = Side { connection: &mut self.redis, now: redis_now }.replies(steps).await;
+        for ((words, ours), theirs) in commands(steps).zip(ours).zip(theirs) {
+            let (ours, theirs) = (normalise(words, ours), normalise(words, theirs));
+            if !same(words, &ours, &theirs) {
+                let step = Step::Command(words.to_vec());
+                return Err(format!("{step}\n  embedded: {ours:?}\n  redis:    {theirs:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    async fn compare_what_is_left(&mut self, ours: &mut Connection) -> Result<(), String> {
+        let (ours, theirs) = (dump(ours).await, dump(&mut self.redis).await);
+        for (line, other) in ours.iter().zip(&theirs) {
+            let same_ttl = (line.ttl - other.ttl).abs() <= 5_000 && (line.ttl < 0) == (other.ttl < 0);
+            if (&line.key, &line.content) != (&other.key, &other.content) || !same_ttl {
+                return Err(format!("left at the end\n  embedded: {line:?}\n  redis:    {other:?}"));
+            }
+        }
+        if ours.len() != theirs.len() {
+            return Err(format!("left at the end\n  embedded: {ours:?}\n  redis:    {theirs:?}"));
+        }
+        Ok(())
+    }
+}
+
+/// All commands of steps in order, those of transactions too.
+fn commands(steps: &[Step]) -> impl Iterator<Item = &[Word]> {
+    steps.iter().flat_map(|step| match step {
+        Step::Command(words) => vec![&words[..]],
+        Step::Transaction(commands) => commands.iter().map(|words| &words[..]).collect(),
+        Step::Advance(_) => vec![],
+    })
+}
+
+impl<C: ConnectionLike> Side<'_, C> {
+    fn command(&self, words: &[Word]) -> Cmd {
+        let mut command = Cmd::new();
+        for word in words {
+            match word {
+                Word::Plain(bytes) => command.arg(bytes),
+                Word::Seconds(n) => command.arg(self.now / 1_000 + n),
+                Word::Millis(n) => command.arg(self.now + n),
+            };
+        }
+        command
+    }
+
+    /// The replies to all commands; a transaction that was refused gives its error for each of them.
+    async fn replies(mut self, steps: &[Step]) -> Vec<Value> {
+        let mut replies = Vec::new();
+        let mut batch: Vec<&[Word]> = Vec::new();
+        for step in steps {
+            match step {
+                Step::Command(words) => batch.push(words),
+                Step::Advance(_) => {}
+                Step::Transaction(commands) => {
+                    replies.extend(self.batch(&std::mem::take(&mut batch)).await);
+                    replies.extend(self.transaction(commands).await);
+                }
+            }
+        }
+        replies.extend(self.batch(&batch).await);
+        replies
+    }
+
+    fn relative(&self, words: &[Word], reply: Value) -> Value {
+        match (name(words).as_str(), reply) {
+            ("EXPIRETIME", Value::Int(n)) if n >= 0 => Value::Int((n - (self.now / 1_000) as i64).max(0)),
+            ("PEXPIRETIME", Value::Int(n)) if n >= 0 => Value::Int((n - self.now as i64).max(0)),
+            (_, reply) => reply,
+        }
+    }
+
+    async fn batch(&mut self, commands: &[&[Word]]) -> Vec<Value> {
+        if commands.is_empty() {
+            return Vec::new();
+        }
+        let mut pipeline = Pipeline::new();
+        for words in commands {
+            pipeline.add_command(self.command(words));
+        }
+        let replies = self.connection.req_packed_commands(&pipeline, 0, commands.len()).await;
+        let replies = replies.expect("a pipeline gives replies");
+        commands.iter().zip(replies).map(|(words, reply)| self.relative(words, reply)).collect()
+    }
+
+    async fn transaction(&mut self, commands: &[Vec<Word>]) -> Vec<Value> {
+        let mut pipeline = Pipeline::new();
+        pipeline.atomic();
+        for words in commands {
+            pipeline.add_command(self.command(words));
+        }
+        let reply = self.connection.req_packed_commands(&pipeline, commands.len() + 1, 1).await;
+        match reply.map(|mut replies| replies.pop()) {
+            Ok(Some(Value::Array(replies))) => {
+                commands.iter().zip(replies).map(|(words, reply)| self.relative(words, reply)).collect()
+            }
+            // Clients tell a refused transaction in different ways; that it was refused is what counts.
+            _ => commands.iter().map(|_| Value::SimpleString("refused".to_owned())).collect(),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Line {
+    key: String,
+    content: String,
+    ttl: i64,
+}
+
+/// Everything a side holds, in order.
+async fn dump(connection: &mut impl ConnectionLike) -> Vec<Line> {
+    let mut keys: Vec<Vec<u8>> = redis::cmd("KEYS").arg("*").query_async(connection).await.expect("KEYS");
+    keys.sort();
+    let mut lines = Vec::new();
+    for key in keys {
+        let kind: String = redis::cmd("TYPE").arg(&key).query_async(connection).await.expect("TYPE");
+        let (name, rest): (&str, &[&str]) = match kind.as_str() {
+            "string" => ("GET", &[]),
+            "hash" => ("HGETALL", &[]),
+            "list" => ("LRANGE", &["0", "-1"]),
+            "set" => ("SMEMBERS", &[]),
+            "zset" => ("ZRANGE", &["0", "-1", "WITHSCORES"]),
+            other => panic!("{other} is no type"),
+        };
+        let value: Value = redis::cmd(name).arg(&key).arg(rest).query_async(connection).await.expect(name);
+        let ttl = redis::cmd("PTTL").arg(&key).query_async(connection).await.expect("PTTL");
+        let content = format!("{kind} {:?}", normalise(&[Word::Plain(name.into())], value));
+        lines.push(Line { key: String::from_utf8_lossy(&key).into_owned(), content, ttl });
+    }
+    lines
+}

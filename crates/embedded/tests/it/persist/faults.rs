@@ -1,0 +1,207 @@
+//! A disk that is full, and one that fails. The faults are made by a library between the process and the system.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use parlor_embedded::{Engine, Options};
+use tempfile::TempDir;
+
+use super::{ask, child, child_folder, eventually, open, run, text};
+
+const FAILED_FSYNC_EXIT: i32 = 74;
+
+/// Runs one of the tests below in a process that the faults can reach.
+fn faulty(test: &str, folder: &Path) -> Output {
+    let built = TempDir::new().unwrap();
+    let (source, library) = (built.path().join("shim.c"), built.path().join("shim.so"));
+    fs::write(&source, include_str!("shim.c")).unwrap();
+    let compiler = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .arg(&library)
+        .arg(&source)
+        .arg("-ldl")
+        .output();
+    let compiler = compiler.expect("a C compiler, which building the engine needs as well");
+    assert!(compiler.status.success(), "{compiler:?}");
+    let settings = [
+        ("LD_PRELOAD", OsString::from(library)),
+        ("PARLOR_TEST_FAULTS", OsString::from(folder)),
+    ];
+    child(&format!("persist::faults::{test}"), folder, &settings)
+        .output()
+        .unwrap()
+}
+
+fn assert_passed(output: &Output) {
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    // A name that matches no test would pass as well.
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
+}
+
+/// A fault that is there until it is mended.
+struct Fault(PathBuf);
+
+impl Fault {
+    fn make(folder: &Path, name: &str) -> Self {
+        let path = folder.join(name);
+        File::create(&path).unwrap();
+        Self(path)
+    }
+
+    fn mend(self) {
+        fs::remove_file(self.0).unwrap();
+    }
+}
+
+fn open_ticking(folder: &Path) -> Engine {
+    let tick = Duration::from_millis(10);
+    Engine::open(Options {
+        path: Some(folder.to_owned()),
+        tick,
+        ..Options::default()
+    })
+    .unwrap()
+}
+
+async fn until_writable(engine: &Engine) {
+    let flushed = engine.flushed();
+    let seen = *flushed.borrow();
+    eventually("a flush", || *flushed.borrow() > seen).await;
+    run(engine, "SET after 1").await;
+    engine.flush().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_a_child_the_disk_fills_up() {
+    let Some(folder) = child_folder() else { return };
+    let engine = open_ticking(&folder);
+    run(&engine, "SET before 1\nRPUSH list a b").await;
+    engine.flush().await.unwrap();
+
+    let full = Fault::make(&folder, "full");
+    run(&engine, "SET meanwhile 1\nRPUSH list c").await;
+    let failure = engine.flush().await.unwrap_err();
+    assert!(failure.to_string().contains("full"), "{failure}");
+    for line in ["SET refused 1", "RPUSH list d", "DEL before"] {
+        let refused = ask(&engine, line).await.unwrap_err();
+        assert_eq!(refused.code(), Some("MISCONF"), "{refused}");
+        assert!(refused.to_string().contains("reads go on"), "{refused}");
+    }
+    assert_eq!(text(&engine, "GET before").await.as_deref(), Some("1"));
+    assert_eq!(text(&engine, "GET meanwhile").await.as_deref(), Some("1"));
+    assert_eq!(text(&engine, "GET refused").await, None);
+    assert!(engine.unwritten_bytes() > 0);
+
+    full.mend();
+    until_writable(&engine).await;
+    run(&engine, "RPUSH list e").await;
+    engine.close().await;
+}
+
+#[tokio::test]
+async fn on_a_full_disk_writes_are_refused_until_there_is_room_and_nothing_is_lost() {
+    let folder = TempDir::new().unwrap();
+    assert_passed(&faulty("in_a_child_the_disk_fills_up", folder.path()));
+    let engine = open(folder.path());
+    assert!(engine.clean_start());
+    for key in ["before", "meanwhile", "after"] {
+        assert_eq!(
+            text(&engine, &format!("GET {key}")).await.as_deref(),
+            Some("1"),
+            "{key}"
+        );
+    }
+    let list: Vec<String> = super::command("LRANGE list 0 -1")
+        .query_async(&mut engine.connection())
+        .await
+        .unwrap();
+    assert_eq!(list, ["a", "b", "c", "e"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_a_child_the_disk_is_full_from_the_start() {
+    let Some(folder) = child_folder() else { return };
+    let full = Fault::make(&folder, "full");
+    let engine = open_ticking(&folder);
+    assert_eq!(text(&engine, "GET before").await.as_deref(), Some("1"));
+    assert_eq!(
+        ask(&engine, "SET refused 1").await.unwrap_err().code(),
+        Some("MISCONF")
+    );
+    full.mend();
+    until_writable(&engine).await;
+    engine.close().await;
+}
+
+#[tokio::test]
+async fn a_store_opens_on_a_full_disk_and_takes_writes_once_there_is_room() {
+    let folder = TempDir::new().unwrap();
+    let engine = open(folder.path());
+    run(&engine, "SET before 1").await;
+    engine.close().await;
+    assert_passed(&faulty(
+        "in_a_child_the_disk_is_full_from_the_start",
+        folder.path(),
+    ));
+    let engine = open(folder.path());
+    assert!(engine.clean_start());
+    assert_eq!(text(&engine, "GET after").await.as_deref(), Some("1"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_a_child_the_engine_ends_on_a_full_disk() {
+    let Some(folder) = child_folder() else { return };
+    let engine = open_ticking(&folder);
+    run(&engine, "SET before 1").await;
+    engine.flush().await.unwrap();
+    let _full = Fault::make(&folder, "full");
+    run(&engine, "SET lost 1").await;
+    engine.close().await;
+    assert!(engine.flush().await.is_err());
+}
+
+#[tokio::test]
+async fn an_end_on_a_full_disk_is_not_a_clean_one() {
+    let folder = TempDir::new().unwrap();
+    assert_passed(&faulty(
+        "in_a_child_the_engine_ends_on_a_full_disk",
+        folder.path(),
+    ));
+    let engine = open(folder.path());
+    assert!(!engine.clean_start());
+    assert_eq!(text(&engine, "GET before").await.as_deref(), Some("1"));
+    assert_eq!(text(&engine, "GET lost").await, None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_a_child_fsync_fails() {
+    let Some(folder) = child_folder() else { return };
+    let engine = open_ticking(&folder);
+    run(&engine, "SET before 1").await;
+    engine.flush().await.unwrap();
+    let _broken = Fault::make(&folder, "fsync");
+    run(&engine, "SET after 1").await;
+    let _ = engine.flush().await;
+}
+
+#[tokio::test]
+async fn a_failed_fsync_ends_the_process_with_that_reason() {
+    let folder = TempDir::new().unwrap();
+    let output = faulty("in_a_child_fsync_fails", folder.path());
+    let reason = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(FAILED_FSYNC_EXIT), "{reason}");
+    assert!(
+        reason.contains("fsync of the embedded store failed"),
+        "{reason}"
+    );
+    let engine = open(folder.path());
+    assert!(!engine.clean_start());
+    assert_eq!(text(&engine, "GET before").await.as_deref(), Some("1"));
+}

@@ -1,0 +1,124 @@
+//! Whose a data folder is, and what is refused as a store.
+
+use std::fs;
+
+use parlor_embedded::{Engine, OpenError};
+use tempfile::TempDir;
+
+use super::{ask, dump, open, refusal, run, text};
+
+fn damaged(error: &OpenError) -> &str {
+    match error {
+        OpenError::Damaged { what, .. } => what,
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn one_folder_takes_one_engine_at_a_time() {
+    let folder = TempDir::new().unwrap();
+    let engine = open(folder.path());
+    assert!(matches!(refusal(folder.path()), OpenError::Locked { .. }));
+    engine.close().await;
+    open(folder.path());
+}
+
+#[tokio::test]
+async fn a_folder_is_made_with_its_parents() {
+    let folder = TempDir::new().unwrap();
+    let deep = folder.path().join("a/b");
+    let engine = open(&deep);
+    assert!(engine.clean_start());
+    drop(engine);
+    let blocked = deep.join("store.db/below");
+    assert!(matches!(refusal(&blocked), OpenError::Io { .. }));
+}
+
+#[tokio::test]
+async fn a_reader_sees_what_was_flushed_beside_a_running_writer_and_writes_nothing() {
+    let folder = TempDir::new().unwrap();
+    assert!(matches!(
+        Engine::open_read_only(folder.path()).map(drop),
+        Err(OpenError::Io { .. })
+    ));
+    let engine = open(folder.path());
+    run(&engine, "SET a 1\nHSET h f v").await;
+    engine.flush().await.unwrap();
+    run(&engine, "SET a 2").await;
+    let reader = Engine::open_read_only(folder.path()).unwrap();
+    assert_eq!(text(&reader, "GET a").await.as_deref(), Some("1"));
+    let refused = ask(&reader, "SET a 3").await.unwrap_err();
+    assert_eq!(refused.code(), Some("READONLY"), "{refused}");
+    reader.close().await;
+    engine.close().await;
+    let reader = Engine::open_read_only(folder.path()).unwrap();
+    assert_eq!(text(&reader, "GET a").await.as_deref(), Some("2"));
+    assert_eq!(dump(&reader).await.len(), 2);
+    drop(reader);
+    assert!(open(folder.path()).clean_start());
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_store_is_refused_and_left_alone() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store.db");
+    let long = "not a store ".repeat(1_000);
+    for content in ["", "short", &long] {
+        fs::write(&path, content).unwrap();
+        assert!(!damaged(&refusal(folder.path())).is_empty());
+        assert!(Engine::open_read_only(folder.path()).is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), content);
+    }
+}
+
+#[tokio::test]
+async fn an_sqlite_file_of_another_program_is_refused_and_left_alone() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store.db");
+    let foreign = rusqlite::Connection::open(&path).unwrap();
+    foreign
+        .execute_batch("CREATE TABLE key (k); INSERT INTO key VALUES (1)")
+        .unwrap();
+    drop(foreign);
+    let content = fs::read(&path).unwrap();
+    assert!(damaged(&refusal(folder.path())).contains("another program"));
+    assert!(Engine::open_read_only(folder.path()).is_err());
+    assert_eq!(fs::read(&path).unwrap(), content);
+}
+
+#[tokio::test]
+async fn a_newer_format_is_refused() {
+    let folder = TempDir::new().unwrap();
+    drop(open(folder.path()));
+    let file = rusqlite::Connection::open(folder.path().join("store.db")).unwrap();
+    file.pragma_update(None, "user_version", 2).unwrap();
+    drop(file);
+    assert!(matches!(
+        refusal(folder.path()),
+        OpenError::Newer {
+            found: 2,
+            known: 1,
+            ..
+        }
+    ));
+}
+
+#[tokio::test]
+async fn a_log_without_its_file_is_not_taken_for_an_empty_store() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("store.db-wal"), "left behind").unwrap();
+    assert!(damaged(&refusal(folder.path())).contains("store.db-wal"));
+    fs::remove_file(folder.path().join("store.db-wal")).unwrap();
+    open(folder.path());
+}
+
+#[tokio::test]
+async fn a_creation_that_was_cut_short_is_begun_again() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("store.db.new"), "half a file").unwrap();
+    fs::write(folder.path().join("store.db.new-journal"), "half a journal").unwrap();
+    let engine = open(folder.path());
+    run(&engine, "SET a 1").await;
+    engine.flush().await.unwrap();
+    assert!(!folder.path().join("store.db.new").exists());
+}

@@ -1,0 +1,152 @@
+//! What is kept on disk: across restarts, kills, full disks and damage.
+
+mod damage;
+mod faults;
+mod folder;
+mod kill;
+mod pressure;
+mod random;
+mod survive;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parlor_embedded::{Engine, ManualClock, OpenError, Options};
+use redis::{RedisError, Value};
+
+/// Tells a test that it runs in a process of its own, and on which folder.
+const CHILD: &str = "PARLOR_TEST_FOLDER";
+/// A tick that never comes by itself.
+const NEVER: Duration = Duration::from_secs(3_600);
+
+fn options(folder: &Path) -> Options {
+    let clock = Arc::new(ManualClock::default());
+    Options {
+        path: Some(folder.to_owned()),
+        clock,
+        tick: NEVER,
+        ..Options::default()
+    }
+}
+
+fn open(folder: &Path) -> Engine {
+    Engine::open(options(folder)).expect("a store that opens")
+}
+
+fn refusal(folder: &Path) -> OpenError {
+    Engine::open(options(folder))
+        .map(drop)
+        .expect_err("a store that does not open")
+}
+
+fn command(line: &str) -> redis::Cmd {
+    let mut command = redis::Cmd::new();
+    for word in line.split(' ') {
+        command.arg(word);
+    }
+    command
+}
+
+async fn ask(engine: &Engine, line: &str) -> Result<Value, RedisError> {
+    command(line).query_async(&mut engine.connection()).await
+}
+
+async fn run(engine: &Engine, lines: &str) {
+    for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        ask(engine, line)
+            .await
+            .unwrap_or_else(|error| panic!("{line}: {error}"));
+    }
+}
+
+async fn text(engine: &Engine, line: &str) -> Option<String> {
+    command(line)
+        .query_async(&mut engine.connection())
+        .await
+        .expect("a string")
+}
+
+type Dump = BTreeMap<Vec<u8>, (String, Vec<Vec<u8>>, i64)>;
+
+/// Everything that a client can see: type, content and time to live of each key.
+async fn dump(engine: &Engine) -> Dump {
+    let mut connection = engine.connection();
+    let keys: Vec<Vec<u8>> = redis::cmd("KEYS")
+        .arg("*")
+        .query_async(&mut connection)
+        .await
+        .expect("keys");
+    let mut dump = Dump::new();
+    for key in keys {
+        let kind: String = redis::cmd("TYPE")
+            .arg(&key)
+            .query_async(&mut connection)
+            .await
+            .expect("a type");
+        let ttl: i64 = redis::cmd("PTTL")
+            .arg(&key)
+            .query_async(&mut connection)
+            .await
+            .expect("a TTL");
+        let mut read = match &*kind {
+            "string" => redis::cmd("MGET"),
+            "hash" => redis::cmd("HGETALL"),
+            "set" => redis::cmd("SMEMBERS"),
+            "list" => redis::cmd("LRANGE"),
+            "zset" => redis::cmd("ZRANGE"),
+            other => panic!("a key of type {other}"),
+        };
+        match &*kind {
+            "list" => read.arg(&key).arg(0).arg(-1),
+            "zset" => read.arg(&key).arg(0).arg(-1).arg("WITHSCORES"),
+            _ => read.arg(&key),
+        };
+        let mut items: Vec<Vec<u8>> = read.query_async(&mut connection).await.expect("items");
+        match &*kind {
+            "set" => items.sort(),
+            "hash" => {
+                let mut fields: Vec<_> = items.chunks(2).map(<[_]>::to_vec).collect();
+                fields.sort();
+                items = fields.concat();
+            }
+            _ => {}
+        }
+        dump.insert(key, (kind, items, ttl));
+    }
+    dump
+}
+
+/// Waits for something that another thread does.
+async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(
+            start.elapsed() < Duration::from_secs(30),
+            "{what} did not happen"
+        );
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// The folder this process was started for, if it is a child.
+fn child_folder() -> Option<PathBuf> {
+    std::env::var_os(CHILD).map(PathBuf::from)
+}
+
+/// This binary again, to run one test as a process of its own.
+fn child(test: &str, folder: &Path, settings: &[(&str, OsString)]) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this binary"));
+    command.args(["--exact", test, "--nocapture", "--test-threads", "1"]);
+    command
+        .env(CHILD, folder)
+        .envs(settings.iter().map(|(name, value)| (name, value)));
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}

@@ -1,0 +1,43 @@
+//! Writing faster than the disk.
+
+use parlor_embedded::{Engine, Options};
+use tempfile::TempDir;
+
+use super::{dump, open, options};
+
+const BOUND: usize = 20_000;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writers_wait_for_the_disk_instead_of_filling_the_memory() {
+    let folder = TempDir::new().unwrap();
+    let engine = Engine::open(Options {
+        max_unwritten: BOUND,
+        ..options(folder.path())
+    })
+    .unwrap();
+    let mut writers = tokio::task::JoinSet::new();
+    for writer in 0..4 {
+        let engine = engine.clone();
+        writers.spawn(async move {
+            let mut connection = engine.connection();
+            for n in 0..500 {
+                let key = format!("{writer}:{n}");
+                let _: () = redis::cmd("SET")
+                    .arg(key)
+                    .arg("x".repeat(200))
+                    .query_async(&mut connection)
+                    .await
+                    .unwrap();
+                // What was taken for writing, and as much again, with a little for those already under way.
+                assert!(engine.unwritten_bytes() < 3 * BOUND);
+            }
+        });
+    }
+    writers.join_all().await;
+    // The tick never comes: all flushes were made by the bound.
+    assert!(*engine.flushed().borrow() >= 10);
+    let before = dump(&engine).await;
+    assert_eq!(before.len(), 2_000);
+    engine.close().await;
+    assert_eq!(dump(&open(folder.path())).await, before);
+}

@@ -1,0 +1,116 @@
+//! Random commands, then a restart: what comes back is what was there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parlor_embedded::{Engine, ManualClock, Options};
+use tempfile::TempDir;
+
+use super::{ask, dump, options};
+
+const TEMPLATES: &[&str] = &[
+    "SET k v",
+    "SET k v PX t",
+    "SET k v KEEPTTL",
+    "APPEND k v",
+    "INCRBY k n",
+    "GETDEL k",
+    "SETRANGE k 3 v",
+    "MSET k v k v",
+    "HSET k i v",
+    "HSET k i v i v",
+    "HDEL k i",
+    "HINCRBY k i n",
+    "HSETNX k i v",
+    "RPUSH k v",
+    "LPUSH k v v",
+    "LPOP k",
+    "RPOP k",
+    "LTRIM k 1 -2",
+    "LREM k 1 v",
+    "LSET k 0 v",
+    "LINSERT k BEFORE v v",
+    "LMOVE k k LEFT RIGHT",
+    "SADD k i i",
+    "SREM k i",
+    "SPOP k",
+    "SMOVE k k i",
+    "SUNIONSTORE k k k",
+    "ZADD k n i",
+    "ZADD k inf i",
+    "ZINCRBY k n i",
+    "ZREM k i",
+    "ZREMRANGEBYRANK k 0 0",
+    "ZPOPMIN k",
+    "DEL k",
+    "PEXPIRE k t",
+    "PERSIST k",
+    "RENAME k k",
+    "COPY k k REPLACE",
+    "EXPIRE k -1",
+    "FLUSHALL",
+];
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+
+    fn command(&mut self) -> String {
+        let templates = TEMPLATES.len() as u64;
+        let mut template = TEMPLATES[self.below(templates) as usize];
+        if template == "FLUSHALL" && self.below(10) > 0 {
+            template = "SET k v";
+        }
+        let words = template.split(' ').map(|word| match word {
+            "k" => format!("key{}", self.below(12)),
+            "i" => format!("item{}", self.below(6)),
+            "v" => format!("value{}", self.below(5)),
+            "n" => self.below(40).to_string(),
+            "t" => (1 + self.below(4_000)).to_string(),
+            word => word.to_owned(),
+        });
+        words.collect::<Vec<_>>().join(" ")
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_was_done_comes_back() {
+    let folder = TempDir::new().unwrap();
+    let clock = ManualClock::default();
+    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+    let mut done = 0;
+    for round in 0..60 {
+        let clock_of = Arc::new(clock.clone());
+        let engine = Engine::open(Options {
+            clock: clock_of,
+            ..options(folder.path())
+        })
+        .unwrap();
+        for _ in 0..random.below(400) {
+            let command = random.command();
+            done += usize::from(ask(&engine, &command).await.is_ok());
+            if random.below(50) == 0 {
+                clock.advance(Duration::from_millis(random.below(500)));
+            }
+            if random.below(100) == 0 {
+                engine.flush().await.unwrap();
+            }
+        }
+        let before = dump(&engine).await;
+        engine.close().await;
+        let clock_of = Arc::new(clock.clone());
+        let engine = Engine::open(Options {
+            clock: clock_of,
+            ..options(folder.path())
+        })
+        .unwrap();
+        assert_eq!(dump(&engine).await, before, "after round {round}");
+    }
+    assert!(done > 3_000, "only {done} commands did something");
+}

@@ -1,0 +1,295 @@
+//! What comes back after a restart.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parlor_embedded::{Engine, ManualClock, Options};
+use tempfile::TempDir;
+
+use super::{NEVER, dump, eventually, open, options, run, text};
+
+const EVERY_TYPE: &str = "
+    SET text hello
+    SET number -12
+    SET padded 007
+    SET brief x PX 5000
+    HSET hash a 1 b 2 c 3
+    HDEL hash b
+    PEXPIRE hash 100000
+    RPUSH both m n o
+    LPUSH both l k
+    RPOP both
+    LPOP both
+    RPUSH trimmed a b c d e f
+    LTRIM trimmed 1 -2
+    RPUSH trimmed g
+    RPUSH picked a x b x c
+    LREM picked 1 x
+    LSET picked 0 z
+    SADD set a b c d
+    SREM set d
+    ZADD zset 1.5 a inf b -inf c -0 d 3 e
+    ZREM zset e
+    ZINCRBY zset 0.25 a
+    SET gone 1
+    DEL gone
+    HSET emptied a 1
+    HDEL emptied a
+    SET turned text
+    DEL turned
+    SADD turned member
+    SADD overwritten a b c
+    SET overwritten text
+    PEXPIRE overwritten 70000
+    PERSIST overwritten
+    RENAME text renamed
+";
+
+async fn reopened(engine: Engine, folder: &TempDir) -> Engine {
+    engine.close().await;
+    drop(engine);
+    open(folder.path())
+}
+
+#[tokio::test]
+async fn every_type_survives_a_clean_restart() {
+    let folder = TempDir::new().unwrap();
+    let engine = open(folder.path());
+    run(&engine, EVERY_TYPE).await;
+    let before = dump(&engine).await;
+    assert_eq!(before.len(), 12, "{before:?}");
+    let engine = reopened(engine, &folder).await;
+    assert!(engine.clean_start());
+    assert_eq!(dump(&engine).await, before);
+
+    run(
+        &engine,
+        "RPUSH both p\nLPUSH both j\nRPUSH trimmed h\nHSET hash d 4\nZADD zset 9 a",
+    )
+    .await;
+    let before = dump(&engine).await;
+    let engine = reopened(engine, &folder).await;
+    assert_eq!(dump(&engine).await, before);
+}
+
+#[tokio::test]
+async fn big_collections_survive_a_restart() {
+    let folder = TempDir::new().unwrap();
+    let engine = open(folder.path());
+    for n in 0..300 {
+        run(
+            &engine,
+            &format!("HSET h f{n} {n}\nSADD s m{n}\nZADD z {n} m{n}\nRPUSH l {n}\nLPUSH l -{n}"),
+        )
+        .await;
+    }
+    let mut connection = engine.connection();
+    let long = vec![b'x'; 100_000];
+    let _: () = redis::cmd("SET")
+        .arg("long")
+        .arg(&long)
+        .query_async(&mut connection)
+        .await
+        .unwrap();
+    let _: () = redis::cmd("HSET")
+        .arg("h")
+        .arg(&long)
+        .arg(&long)
+        .query_async(&mut connection)
+        .await
+        .unwrap();
+    drop(connection);
+    let before = dump(&engine).await;
+    assert_eq!(dump(&reopened(engine, &folder).await).await, before);
+}
+
+#[tokio::test]
+async fn bytes_are_kept_as_they_are() {
+    let folder = TempDir::new().unwrap();
+    let engine = open(folder.path());
+    let mut connection = engine.connection();
+    let odd: [&[u8]; 6] = [
+        b"",
+        b"\0",
+        b"\0\0",
+        b"\xff\xfe",
+        b"a\nb",
+        "grüße".as_bytes(),
+    ];
+    for (n, bytes) in odd.into_iter().enumerate() {
+        let _: () = redis::cmd("SET")
+            .arg(bytes)
+            .arg(bytes)
+            .query_async(&mut connection)
+            .await
+            .unwrap();
+        let _: () = redis::cmd("HSET")
+            .arg(n)
+            .arg(bytes)
+            .arg(bytes)
+            .query_async(&mut connection)
+            .await
+            .unwrap();
+        let _: () = redis::cmd("RPUSH")
+            .arg("list")
+            .arg(bytes)
+            .query_async(&mut connection)
+            .await
+            .unwrap();
+        let _: () = redis::cmd("SADD")
+            .arg("set")
+            .arg(bytes)
+            .query_async(&mut connection)
+            .await
+            .unwrap();
+        let _: () = redis::cmd("ZADD")
+            .arg("zset")
+            .arg(n)
+            .arg(bytes)
+            .query_async(&mut connection)
+            .await
+            .unwrap();
+    }
+    drop(connection);
+    let before = dump(&engine).await;
+    assert_eq!(before.len(), 15);
+    assert_eq!(dump(&reopened(engine, &folder).await).await, before);
+}
+
+#[tokio::test]
+async fn clearing_is_kept_too() {
+    let folder = TempDir::new().unwrap();
+    let engine = open(folder.path());
+    run(&engine, EVERY_TYPE).await;
+    engine.flush().await.unwrap();
+    run(&engine, "SET early 1\nFLUSHALL\nHSET hash z 1\nSET late 1").await;
+    let before = dump(&engine).await;
+    assert_eq!(before.len(), 2);
+    assert_eq!(dump(&reopened(engine, &folder).await).await, before);
+}
+
+#[tokio::test]
+async fn scripts_and_transactions_are_kept() {
+    let folder = TempDir::new().unwrap();
+    let engine = open(folder.path());
+    let script = redis::Script::new(
+        "redis.call('SET', KEYS[1], ARGV[1]); redis.call('HSET', KEYS[2], 'f', ARGV[1])",
+    );
+    let _: () = script
+        .key("a")
+        .key("h")
+        .arg(7)
+        .invoke_async(&mut engine.connection())
+        .await
+        .unwrap();
+    let mut pipe = redis::pipe();
+    pipe.atomic().set("b", 8).ignore().lpush("l", 8).ignore();
+    let _: () = pipe.query_async(&mut engine.connection()).await.unwrap();
+    let before = dump(&engine).await;
+    assert_eq!(before.len(), 4);
+    assert_eq!(dump(&reopened(engine, &folder).await).await, before);
+}
+
+#[tokio::test]
+async fn dropping_the_engine_writes_what_is_unwritten() {
+    let folder = TempDir::new().unwrap();
+    let engine = open(folder.path());
+    let other = engine.clone();
+    run(&engine, "SET a 1").await;
+    drop(engine);
+    run(&other, "SET b 2").await;
+    drop(other);
+    let engine = open(folder.path());
+    assert!(engine.clean_start());
+    assert_eq!(
+        (text(&engine, "GET a").await, text(&engine, "GET b").await),
+        (Some("1".into()), Some("2".into()))
+    );
+}
+
+#[tokio::test]
+async fn the_tick_writes_by_itself() {
+    let folder = TempDir::new().unwrap();
+    let engine = Engine::open(Options {
+        tick: Duration::from_millis(20),
+        ..options(folder.path())
+    })
+    .unwrap();
+    let flushed = engine.flushed();
+    run(&engine, "SET a 1").await;
+    eventually("a flush", || {
+        *flushed.borrow() > 0 && engine.unwritten_bytes() == 0
+    })
+    .await;
+    let reader = Engine::open_read_only(folder.path()).unwrap();
+    assert_eq!(text(&reader, "GET a").await.as_deref(), Some("1"));
+}
+
+#[tokio::test]
+async fn a_closed_engine_reads_but_does_not_write() {
+    let folder = TempDir::new().unwrap();
+    let engine = open(folder.path());
+    run(&engine, "SET a 1").await;
+    engine.close().await;
+    engine.close().await;
+    let refused = super::ask(&engine, "SET a 2").await.unwrap_err();
+    assert!(
+        refused.to_string().contains("the store is closed"),
+        "{refused}"
+    );
+    assert_eq!(text(&engine, "GET a").await.as_deref(), Some("1"));
+    engine.flush().await.unwrap();
+    let again = open(folder.path());
+    assert_eq!(text(&again, "GET a").await.as_deref(), Some("1"));
+    assert_ne!(again.run_id(), engine.run_id());
+    assert_eq!(again.run_id().len(), 40);
+}
+
+#[tokio::test]
+async fn expired_keys_go_by_themselves_from_memory_and_disk() {
+    let folder = TempDir::new().unwrap();
+    let clock = ManualClock::default();
+    let options = || Options {
+        clock: Arc::new(clock.clone()),
+        tick: NEVER,
+        ..options(folder.path())
+    };
+    let engine = Engine::open(options()).unwrap();
+    for n in 0..1_000 {
+        run(
+            &engine,
+            &format!("SET k{n} v PX 1000\nHSET h{n} f v\nPEXPIRE h{n} 2000"),
+        )
+        .await;
+    }
+    run(&engine, "SET stays 1").await;
+    clock.advance(Duration::from_millis(1_001));
+    eventually("the sweep of strings", || engine.keys() == 1_001).await;
+    engine.close().await;
+
+    clock.advance(Duration::from_secs(1));
+    let engine = Engine::open(options()).unwrap();
+    assert_eq!(engine.keys(), 1);
+    engine.close().await;
+
+    // What is over at a start leaves the disk as well: it does not come back with an earlier clock.
+    clock.set(0);
+    let engine = Engine::open(options()).unwrap();
+    assert_eq!(engine.keys(), 1);
+}
+
+#[tokio::test]
+async fn an_engine_without_a_folder_sweeps_too() {
+    let clock = ManualClock::default();
+    let engine = Engine::open(Options {
+        clock: Arc::new(clock.clone()),
+        ..Options::default()
+    })
+    .unwrap();
+    run(&engine, "SET a 1 PX 10\nSET b 1").await;
+    clock.advance(Duration::from_millis(11));
+    engine.sweep();
+    assert_eq!(engine.keys(), 1);
+    engine.flush().await.unwrap();
+    assert!(engine.clean_start() && !engine.is_persistent());
+}

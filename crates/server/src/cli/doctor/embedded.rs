@@ -1,0 +1,80 @@
+//! The embedded store: folder, space, file.
+
+use std::path::Path;
+
+use super::super::reader::Reader;
+use super::Finding;
+use crate::config::Config;
+
+/// Below this much free space writes may soon be refused.
+const LOW_BYTES: u64 = 256 << 20;
+
+/// True if there is a data folder to look into.
+pub fn exists(config: &Config) -> bool {
+    config.server.data.is_dir()
+}
+
+/// Folder and space.
+pub fn folder(config: &Config) -> Vec<Finding> {
+    let folder = config.server.data.as_path();
+    let shown = folder.display();
+    if !folder.exists() {
+        let finding = format!("{shown} is not there yet; the first `parlor serve` makes it");
+        let nearest = folder
+            .ancestors()
+            .find(|path| path.is_dir())
+            .unwrap_or(Path::new("."));
+        return vec![Finding::info("folder", finding), space(nearest)];
+    }
+    if !folder.is_dir() {
+        let mend = "move the file away, or name another folder with server.data";
+        return vec![Finding::fail(
+            "folder",
+            format!("{shown} is not a folder"),
+            mend,
+        )];
+    }
+    // Permissions, ownership and read-only mounts all show in one try.
+    let probe = folder.join(format!(".doctor-{}", std::process::id()));
+    let written = std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe));
+    let first = match written {
+        Ok(()) => Finding::ok("folder", format!("{shown} can be written")),
+        Err(error) => Finding::fail(
+            "folder",
+            format!("{shown} cannot be written: {error}"),
+            format!("`chown -R $(id -u) {shown}`, or as the user that runs the server"),
+        ),
+    };
+    vec![first, space(folder)]
+}
+
+fn space(folder: &Path) -> Finding {
+    match rustix::fs::statvfs(folder) {
+        Ok(disk) => {
+            let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+            let finding = format!("{} MiB free", free >> 20);
+            if free < LOW_BYTES {
+                Finding::warn(
+                    "space",
+                    finding,
+                    "make room: when the disk is full, writes are refused",
+                )
+            } else {
+                Finding::ok("space", finding)
+            }
+        }
+        Err(error) => Finding::info("space", format!("free space is unknown: {error}")),
+    }
+}
+
+/// The file itself, which was opened and so read in full.
+pub async fn file(reader: &Reader) -> Finding {
+    match reader.ask::<u64>(&redis::cmd("DBSIZE")).await {
+        Ok(keys) => Finding::ok("file", format!("readable, {keys} keys")),
+        Err(error) => Finding::fail(
+            "file",
+            format!("cannot be read: {error}"),
+            "restore it from a backup",
+        ),
+    }
+}

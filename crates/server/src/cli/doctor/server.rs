@@ -1,0 +1,276 @@
+//! A Redis or Valkey server: version, persistence, memory, clock.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use parlor_store::StoreUrl;
+
+use super::super::reader::Reader;
+use super::told::{self, Fields, field};
+use super::{Finding, Level, access};
+use crate::config::Config;
+
+/// The oldest version with all commands that Parlor uses.
+const OLDEST: (u32, u32) = (6, 2);
+/// A clock that is off by more than this is worth a word.
+const CLOCK: Duration = Duration::from_secs(1);
+
+/// All checks, in the order in which they matter.
+pub async fn examine(reader: &Reader, config: &Config) -> Vec<Finding> {
+    let mut findings = vec![reachable(reader, config).await];
+    if findings[0].level == Level::Fail {
+        return findings;
+    }
+    let cluster = matches!(config.store.options.url, StoreUrl::Cluster { .. });
+    if cluster {
+        findings.push(slots(reader).await);
+    }
+    match told::info(reader, &redis::cmd("INFO")).await {
+        Ok(fields) => {
+            let own = [
+                version(&fields),
+                persistence(reader, &fields).await,
+                memory(&fields),
+            ];
+            findings.extend(
+                own.into_iter()
+                    .map(|finding| if cluster { of_one(finding) } else { finding }),
+            );
+        }
+        Err(error) => {
+            let finding =
+                format!("INFO is refused, so version, persistence and memory are unknown: {error}");
+            findings.push(Finding::warn(
+                "info",
+                finding,
+                "allow INFO to this user: `ACL SETUSER <user> +info`",
+            ));
+        }
+    }
+    findings.push(access::login(reader, config).await);
+    findings.push(access::tls(config));
+    findings.push(clock(reader).await);
+    findings.push(events(reader).await);
+    findings
+}
+
+/// Servers of a Cluster are configured one by one, and one of them was asked.
+fn of_one(mut finding: Finding) -> Finding {
+    finding.finding = format!("one server of the cluster: {}", finding.finding);
+    finding
+}
+
+async fn slots(reader: &Reader) -> Finding {
+    const CHECK: &str = "cluster";
+    match told::info(reader, redis::cmd("CLUSTER").arg("INFO")).await {
+        Ok(fields) if field(&fields, "cluster_state") == "ok" => Finding::ok(
+            CHECK,
+            format!(
+                "all slots are served, by {} primaries",
+                field(&fields, "cluster_size")
+            ),
+        ),
+        Ok(fields) => {
+            let finding = format!(
+                "{} of 16384 slots are served",
+                field(&fields, "cluster_slots_ok")
+            );
+            Finding::fail(CHECK, finding, "`redis-cli --cluster fix <host>:<port>`")
+        }
+        Err(error) => Finding::info(CHECK, format!("CLUSTER INFO is refused: {error}")),
+    }
+}
+
+async fn reachable(reader: &Reader, config: &Config) -> Finding {
+    let url = &config.store.options.url;
+    let start = Instant::now();
+    match reader.ask::<String>(&redis::cmd("PING")).await {
+        Ok(_) => Finding::ok(
+            "reachable",
+            format!(
+                "{url} answers in {:.1} ms",
+                start.elapsed().as_secs_f64() * 1e3
+            ),
+        ),
+        Err(error) => Finding::fail(
+            "reachable",
+            format!("{url}: {error}"),
+            "check store.url, the network and the server",
+        ),
+    }
+}
+
+fn version(fields: &Fields) -> Finding {
+    let valkey = field(fields, "valkey_version");
+    let redis = field(fields, "redis_version");
+    // Valkey gives the version of Redis it is compatible with as `redis_version`.
+    let shown = if valkey.is_empty() {
+        format!("Redis {redis}")
+    } else {
+        format!("Valkey {valkey}")
+    };
+    let mut parts = redis.split('.').map_while(|part| part.parse::<u32>().ok());
+    match (parts.next(), parts.next()) {
+        (Some(major), Some(minor)) if (major, minor) >= OLDEST => Finding::ok("version", shown),
+        (Some(_), Some(_)) => Finding::fail(
+            "version",
+            format!("{shown} is too old"),
+            "upgrade to Redis 6.2 or later, or to Valkey",
+        ),
+        _ => Finding::info("version", "the server does not tell its version"),
+    }
+}
+
+async fn persistence(reader: &Reader, fields: &Fields) -> Finding {
+    const CHECK: &str = "persistence";
+    if field(fields, "aof_last_write_status") == "err"
+        || field(fields, "rdb_last_bgsave_status") == "err"
+    {
+        return Finding::fail(
+            CHECK,
+            "the last write to disk failed",
+            "look into the server's log; is its disk full?",
+        );
+    }
+    if field(fields, "aof_enabled") == "1" {
+        return Finding::ok(CHECK, "append-only file");
+    }
+    let mend = "`redis-cli CONFIG SET appendonly yes`, and `appendonly yes` in redis.conf";
+    match told::config(reader, "save").await.as_deref() {
+        Some("") => Finding::warn(
+            CHECK,
+            "none: a restart of the server loses sessions, presence and everything that is not in the database",
+            mend,
+        ),
+        Some(save) => Finding::warn(
+            CHECK,
+            format!("snapshots only (save {save}): a crash loses what came after the last one"),
+            mend,
+        ),
+        None if field(fields, "aof_enabled").is_empty() => {
+            Finding::info(CHECK, "the server does not tell")
+        }
+        None => Finding::info(
+            CHECK,
+            "no append-only file; whether snapshots are made is unknown, for CONFIG is refused",
+        ),
+    }
+}
+
+fn memory(fields: &Fields) -> Finding {
+    const CHECK: &str = "memory";
+    let limit = field(fields, "maxmemory").parse::<u64>().ok();
+    let policy = field(fields, "maxmemory_policy");
+    let limit_text = match limit {
+        Some(0) => "no maxmemory".to_owned(),
+        Some(bytes) => format!("maxmemory {} MiB", bytes >> 20),
+        None => return Finding::info(CHECK, "the server does not tell maxmemory and its policy"),
+    };
+    let finding = format!("{limit_text}, maxmemory-policy {policy}");
+    let mend = "`redis-cli CONFIG SET maxmemory-policy volatile-ttl` (or noeviction), and the same in redis.conf";
+    match policy {
+        "noeviction" | "volatile-ttl" => Finding::ok(CHECK, finding),
+        _ => {
+            let why = if policy.starts_with("allkeys") {
+                "unread counts and sessions are evicted like any cache"
+            } else {
+                "sessions are evicted before keys that are about to end anyway"
+            };
+            // Without a limit nothing is evicted yet.
+            let level = if limit == Some(0) || !policy.starts_with("allkeys") {
+                Level::Warn
+            } else {
+                Level::Fail
+            };
+            Finding {
+                mend: Some(mend.into()),
+                ..Finding::new(CHECK, level, format!("{finding}: {why}"))
+            }
+        }
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this machine's clock is what is examined"
+)]
+async fn clock(reader: &Reader) -> Finding {
+    let before = Instant::now();
+    let theirs: (u64, u64) = match reader.ask(&redis::cmd("TIME")).await {
+        Ok(time) => time,
+        Err(error) => return Finding::info("clock", format!("TIME is refused: {error}")),
+    };
+    let half = before.elapsed() / 2;
+    let theirs = Duration::from_secs(theirs.0) + Duration::from_micros(theirs.1) + half;
+    let ours = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let difference = ours.abs_diff(theirs);
+    let finding = format!("{} ms from this machine's", difference.as_millis());
+    if difference > CLOCK {
+        Finding::warn(
+            "clock",
+            finding,
+            "run NTP on both machines; Parlor goes by the store's clock, tokens by this one's",
+        )
+    } else {
+        Finding::ok("clock", finding)
+    }
+}
+
+async fn events(reader: &Reader) -> Finding {
+    let finding = match told::config(reader, "notify-keyspace-events").await {
+        Some(flags) if flags.is_empty() => {
+            "keyspace events are off; Parlor does not need them".to_owned()
+        }
+        Some(flags) => format!("keyspace events are on ({flags}); Parlor does not need them"),
+        None => "unknown, for CONFIG is refused; Parlor does not need keyspace events".to_owned(),
+    };
+    Finding::info("events", finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(pairs: &[(&str, &str)]) -> Fields {
+        pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn versions_before_6_2_are_refused_and_valkey_is_named() {
+        for (pairs, level, text) in [
+            (&[("redis_version", "6.0.20")][..], Level::Fail, "too old"),
+            (&[("redis_version", "6.2.0")], Level::Ok, "Redis 6.2.0"),
+            (
+                &[("redis_version", "7.2.4"), ("valkey_version", "9.1.0")],
+                Level::Ok,
+                "Valkey 9.1.0",
+            ),
+            (&[], Level::Info, "does not tell"),
+        ] {
+            let finding = version(&fields(pairs));
+            assert_eq!(finding.level, level, "{finding:?}");
+            assert!(finding.finding.contains(text), "{finding:?}");
+        }
+    }
+
+    #[test]
+    fn the_eviction_policy_is_judged_by_what_it_would_throw_away() {
+        for (limit, policy, level) in [
+            ("0", "noeviction", Level::Ok),
+            ("1048576", "volatile-ttl", Level::Ok),
+            ("1048576", "allkeys-lru", Level::Fail),
+            ("0", "allkeys-lru", Level::Warn),
+            ("1048576", "volatile-lru", Level::Warn),
+        ] {
+            let finding = memory(&fields(&[
+                ("maxmemory", limit),
+                ("maxmemory_policy", policy),
+            ]));
+            assert_eq!(finding.level, level, "{finding:?}");
+        }
+    }
+}

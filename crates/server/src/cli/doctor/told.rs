@@ -1,0 +1,91 @@
+//! What a server tells of itself: `INFO`, `CLUSTER INFO` and `CONFIG GET`.
+
+use std::collections::BTreeMap;
+
+use redis::{Cmd, Value};
+
+use super::super::reader::Reader;
+
+/// Fields by name.
+pub type Fields = BTreeMap<String, String>;
+
+/// The fields of `INFO` or `CLUSTER INFO`.
+pub async fn info(reader: &Reader, command: &Cmd) -> redis::RedisResult<Fields> {
+    let value: Value = reader.ask(command).await?;
+    Ok(fields(&plain(&value)))
+}
+
+/// A parameter of the server's configuration; none where it refuses or does not know it.
+pub async fn config(reader: &Reader, name: &str) -> Option<String> {
+    let value: Value = reader
+        .ask(redis::cmd("CONFIG").arg("GET").arg(name))
+        .await
+        .ok()?;
+    find(&value, name)
+}
+
+fn find(value: &Value, name: &str) -> Option<String> {
+    match value {
+        Value::Map(pairs) => pairs
+            .iter()
+            .find(|(key, _)| plain(key).eq_ignore_ascii_case(name))
+            .map(|(_, value)| plain(value)),
+        Value::Array(items) => {
+            let place = items
+                .iter()
+                .position(|item| plain(item).eq_ignore_ascii_case(name));
+            place.and_then(|place| items.get(place + 1)).map(plain)
+        }
+        _ => None,
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => text.clone(),
+        Value::Int(number) => number.to_string(),
+        _ => String::new(),
+    }
+}
+
+fn fields(text: &str) -> Fields {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| (name.into(), value.trim().into()))
+        .collect()
+}
+
+/// A field as text; empty if it is not there.
+pub fn field<'a>(fields: &'a Fields, name: &str) -> &'a str {
+    fields.get(name).map_or("", String::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bulk(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn info_is_read_with_and_without_headings() {
+        let fields =
+            fields("# Server\r\nredis_version:7.0.15\r\nexecutable:/usr/bin/redis:1\r\n\r\n");
+        assert_eq!(field(&fields, "redis_version"), "7.0.15");
+        assert_eq!(field(&fields, "executable"), "/usr/bin/redis:1");
+        assert_eq!(field(&fields, "nothing"), "");
+    }
+
+    #[test]
+    fn a_parameter_is_found_in_every_form_of_reply() {
+        let flat = Value::Array(vec![bulk("save"), bulk("60 1")]);
+        let map = Value::Map(vec![(bulk("save"), bulk("60 1"))]);
+        for reply in [flat, map] {
+            assert_eq!(find(&reply, "save").as_deref(), Some("60 1"));
+        }
+        assert_eq!(find(&Value::Array(vec![]), "save"), None);
+    }
+}

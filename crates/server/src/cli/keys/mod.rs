@@ -1,0 +1,224 @@
+//! `parlor keys`: what is in the store, by SCAN in bounded steps.
+
+pub(super) mod facts;
+mod show;
+
+use std::collections::BTreeMap;
+
+use parlor_chat::keys::{Keyspace, duration_text};
+use serde_json::json;
+
+use super::reader::{self, Reader};
+use super::{Outcome, Output};
+use crate::config::Loaded;
+use facts::Facts;
+
+/// What `keys` takes.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand, Debug)]
+#[command(after_help = "\
+Patterns are those of Redis: * any, ? one, [ab] one of. The embedded store is read as of its last
+flush.
+
+Examples:
+  parlor keys list 'typing:*'
+  parlor keys count
+  parlor keys show presence:user:alice --json
+  parlor keys ttl 'user:*'")]
+enum Command {
+    /// List keys with type, TTL, length and meaning
+    List(Many),
+    /// Count keys by what they are
+    Count(Pattern),
+    /// Show the value of a key
+    Show(One),
+    /// List keys by how long they still live, beside what is declared
+    Ttl(Many),
+}
+
+#[derive(clap::Args, Debug)]
+struct Many {
+    #[command(flatten)]
+    pattern: Pattern,
+    /// Stop after this many keys; 0 = all
+    #[arg(long, default_value_t = 100)]
+    limit: usize,
+}
+
+#[derive(clap::Args, Debug)]
+struct Pattern {
+    /// Which keys
+    #[arg(default_value = "*")]
+    pattern: String,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args, Debug)]
+struct One {
+    /// The key
+    key: String,
+    /// Stop after this many elements; 0 = all
+    #[arg(long, default_value_t = 100)]
+    limit: usize,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub async fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> anyhow::Result<Outcome> {
+    let keyspace = reader::keyspace(&loaded.config)?;
+    let reader = Reader::open(&loaded.config).await?;
+    match &args.command {
+        Command::List(many) => list(&reader, &keyspace, many, output).await?,
+        Command::Count(pattern) => count(&reader, &keyspace, pattern, output).await?,
+        Command::Show(one) => return show::run(&reader, &keyspace, one, output).await,
+        Command::Ttl(many) => ttl(&reader, &keyspace, many, output).await?,
+    }
+    Ok(Outcome::Done)
+}
+
+async fn list(
+    reader: &Reader,
+    keyspace: &Keyspace,
+    many: &Many,
+    output: &mut Output,
+) -> anyhow::Result<()> {
+    let (mut found, complete) = collect(reader, keyspace, many).await?;
+    found.sort_by(|a, b| a.key.cmp(&b.key));
+    if many.pattern.json {
+        let keys: Vec<_> = found.iter().map(Facts::json).collect();
+        return output.json(&json!({ "keys": keys, "complete": complete }));
+    }
+    let rows = found.iter().map(|facts| {
+        vec![
+            facts.name(),
+            facts.kind.clone(),
+            facts.ttl_text(),
+            facts.length.to_string(),
+            facts.meaning().to_owned(),
+        ]
+    });
+    output.table(
+        &["KEY", "TYPE", "TTL", "LENGTH", "WHAT IT IS"],
+        rows.collect(),
+    )
+}
+
+async fn ttl(
+    reader: &Reader,
+    keyspace: &Keyspace,
+    many: &Many,
+    output: &mut Output,
+) -> anyhow::Result<()> {
+    let (mut found, complete) = collect(reader, keyspace, many).await?;
+    found.sort_by_key(|facts| (facts.ttl.is_none(), facts.ttl));
+    let settings = keyspace.settings();
+    if many.pattern.json {
+        let keys = found.iter().map(|facts| {
+            let declared = facts.spec.map(|spec| spec.ttl.text(settings));
+            let fits = facts.spec.map(|spec| spec.allows_ttl(settings, facts.ttl));
+            json!({ "key": facts.name(), "ttlMs": facts.ttl_ms(), "declared": declared, "asDeclared": fits })
+        });
+        let keys: Vec<_> = keys.collect();
+        return output.json(&json!({ "keys": keys, "complete": complete }));
+    }
+    let rows = found.iter().map(|facts| {
+        let (declared, verdict) = match facts.spec {
+            None => ("-".to_owned(), "not declared"),
+            Some(spec) if spec.allows_ttl(settings, facts.ttl) => {
+                (spec.ttl.text(settings), "as declared")
+            }
+            Some(spec) if facts.ttl.is_none() => (spec.ttl.text(settings), "should have a TTL"),
+            Some(spec) => (spec.ttl.text(settings), "longer than declared"),
+        };
+        vec![facts.name(), facts.ttl_text(), declared, verdict.to_owned()]
+    });
+    output.table(&["KEY", "TTL", "DECLARED", "VERDICT"], rows.collect())
+}
+
+async fn count(
+    reader: &Reader,
+    keyspace: &Keyspace,
+    pattern: &Pattern,
+    output: &mut Output,
+) -> anyhow::Result<()> {
+    let mut total = 0_u64;
+    let mut foreign = 0_u64;
+    let mut declared: BTreeMap<String, (u64, &'static str)> = BTreeMap::new();
+    let each = &mut |key: &[u8]| {
+        total += 1;
+        match keyspace.match_key(key) {
+            Some(found) => {
+                let name = found.spec.pattern.text().to_owned();
+                declared.entry(name).or_insert((0, found.spec.meaning)).0 += 1;
+            }
+            None => foreign += 1,
+        }
+        true
+    };
+    reader.scan(&pattern.pattern, each).await?;
+    if pattern.json {
+        let groups = declared.iter().map(|(name, (count, meaning))| json!({ "pattern": name, "count": count, "meaning": meaning }));
+        let groups: Vec<_> = groups.collect();
+        return output.json(&json!({ "total": total, "groups": groups, "notDeclared": foreign }));
+    }
+    let mut rows: Vec<Vec<String>> = declared
+        .into_iter()
+        .map(|(name, (count, meaning))| vec![count.to_string(), name, meaning.to_owned()])
+        .collect();
+    if foreign > 0 {
+        rows.push(vec![
+            foreign.to_string(),
+            "(not declared)".into(),
+            "not written by Parlor with these layouts".into(),
+        ]);
+    }
+    rows.push(vec![total.to_string(), "all".into(), String::new()]);
+    output.table(&["COUNT", "PATTERN", "WHAT IT IS"], rows)
+}
+
+/// Up to `limit` keys with their facts, and whether these are all.
+async fn collect(
+    reader: &Reader,
+    keyspace: &Keyspace,
+    many: &Many,
+) -> anyhow::Result<(Vec<Facts>, bool)> {
+    let limit = if many.limit == 0 {
+        usize::MAX
+    } else {
+        many.limit
+    };
+    let mut keys = Vec::new();
+    let complete = reader
+        .scan(&many.pattern.pattern, &mut |key| {
+            let room = keys.len() < limit;
+            if room {
+                keys.push(key.to_vec());
+            }
+            room
+        })
+        .await?;
+    if !complete {
+        eprintln!("there are more than {limit} keys; --limit 0 shows all");
+    }
+    Ok((facts::of(reader, keyspace, keys).await?, complete))
+}
+
+/// A TTL as people write it, without the noise of milliseconds that have just passed.
+fn short(time: std::time::Duration) -> String {
+    let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let coarse = if ms >= 10_000 {
+        ms.div_ceil(1_000) * 1_000
+    } else {
+        ms
+    };
+    duration_text(std::time::Duration::from_millis(coarse))
+}

@@ -1,0 +1,182 @@
+//! The command line: what can be said, and what each command needs before it runs.
+//!
+//! Always true: results go to stdout and everything else to stderr; the exit code is 0 (done), 1 (failed) or
+//! 2 (wrong usage or configuration); a closed pipe is not an error.
+
+mod completions;
+mod doctor;
+mod keys;
+mod output;
+mod reader;
+mod reference;
+mod schema;
+mod serve;
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::config::{self, Environment, Flags, Loaded, Log, Origin, Sources};
+use crate::logs;
+pub use output::Output;
+pub use reference::markdown as reference;
+
+const AFTER_HELP: &str = "\
+Examples:
+  parlor serve                                  start on the embedded store, data in ./data
+  parlor serve --store redis://127.0.0.1:6379   start on Redis or Valkey
+  parlor keys list 'presence:*'                 look at keys
+  parlor doctor                                 check the store's settings
+
+Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.";
+
+/// The realtime state of a chat: presence, typing, messages, unread.
+#[derive(Parser, Debug)]
+#[command(name = "parlor", version, after_help = AFTER_HELP, arg_required_else_help = true, max_term_width = 100)]
+pub struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What every command takes.
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Global options")]
+struct Global {
+    /// Read this configuration file instead of ./parlor.toml
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Set any setting, e.g. --set ttl.presence=90s (repeatable)
+    #[arg(long, global = true, value_name = "SECTION.KEY=VALUE")]
+    set: Vec<String>,
+    /// Where the store is (store.url)
+    #[arg(long, global = true, value_name = "URL")]
+    store: Option<String>,
+    /// The data folder (server.data)
+    #[arg(long, global = true, value_name = "FOLDER")]
+    data: Option<String>,
+    /// The preset of key layouts (keys.preset)
+    #[arg(long, global = true, value_name = "NAME")]
+    preset: Option<String>,
+    /// Write without colours (also by the variable NO_COLOR)
+    #[arg(long, global = true)]
+    no_color: bool,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Start the server
+    Serve(serve::Args),
+    /// Show every key with its type, TTL and purpose
+    Schema(schema::Args),
+    /// Look at the keys in the store
+    Keys(keys::Args),
+    /// Check the store and its settings
+    Doctor(doctor::Args),
+    /// Write the completion script of a shell
+    Completions(completions::Args),
+}
+
+/// How a command ended, if not in an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Exit code 0.
+    Done,
+    /// Exit code 1; the command has said why.
+    Failed,
+}
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let environment = Environment::of_process();
+    let color = !cli.global.no_color && environment.get("NO_COLOR").is_none();
+    let mut output = Output::new(color && std::io::stdout().is_terminal());
+    if let Command::Completions(args) = &cli.command {
+        return exit(completions::run(args, &mut output).map(|()| Outcome::Done));
+    }
+    let sources = Sources {
+        file: cli.global.config.clone(),
+        environment,
+        flags: flags(&cli),
+    };
+    let loaded = match config::load(&sources) {
+        Ok(loaded) => loaded,
+        Err(problems) => {
+            eprintln!("error: {problems}");
+            return ExitCode::from(2);
+        }
+    };
+    logs::start(&log(&cli.command, &loaded), color);
+    for notice in &loaded.notices {
+        tracing::warn!("{notice}");
+    }
+    exit(run(&cli.command, &loaded, &mut output))
+}
+
+fn run(command: &Command, loaded: &Loaded, output: &mut Output) -> anyhow::Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let result = runtime.block_on(async {
+        match command {
+            Command::Serve(args) => serve::run(args, loaded, output).await,
+            Command::Schema(args) => schema::run(args, loaded, output),
+            Command::Keys(args) => keys::run(args, loaded, output).await,
+            Command::Doctor(args) => doctor::run(args, loaded, output).await,
+            Command::Completions(args) => completions::run(args, output).map(|()| Outcome::Done),
+        }
+    });
+    // A connection that hangs in a blocking call must not keep the process from ending.
+    runtime.shutdown_background();
+    result
+}
+
+fn exit(result: anyhow::Result<Outcome>) -> ExitCode {
+    match result {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Failed) => ExitCode::FAILURE,
+        Err(error) if error.is::<output::ClosedPipe>() => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", output::chain(error.as_ref()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A server tells what it does; a command that is asked for a result says only what is wrong, unless told otherwise.
+fn log(command: &Command, loaded: &Loaded) -> Log {
+    let mut log = loaded.config.log.clone();
+    if !matches!(command, Command::Serve(_))
+        && *loaded.values.origin("log.level") == Origin::Default
+    {
+        log.level = "warn".into();
+    }
+    log
+}
+
+/// The settings the command line sets.
+fn flags(cli: &Cli) -> Flags {
+    let mut everyday = Vec::new();
+    let global = &cli.global;
+    let mut add = |flag, name, value: &Option<String>| {
+        if let Some(value) = value {
+            everyday.push((flag, name, value.clone()));
+        }
+    };
+    add("--store", "store.url", &global.store);
+    add("--data", "server.data", &global.data);
+    add("--preset", "keys.preset", &global.preset);
+    if let Command::Serve(args) = &cli.command {
+        add("--http", "server.http", &args.http);
+        add("--grpc", "server.grpc", &args.grpc);
+        add("--database", "database.url", &args.database);
+    }
+    Flags {
+        everyday,
+        set: global.set.clone(),
+    }
+}

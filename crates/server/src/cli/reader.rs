@@ -1,0 +1,146 @@
+//! A store to look into: the configured one, or the last flushed state of an embedded one.
+//!
+//! Always true: the embedded store is opened read-only, so a running server is not disturbed and nothing changes. On
+//! Redis nothing is written but `parlor:epoch`, which opening a store for the first time makes.
+
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use anyhow::{Context, bail};
+use futures_util::future::try_join_all;
+use parlor_chat::keys::Keyspace;
+use parlor_embedded::Engine;
+use parlor_store::{Store, StoreUrl};
+use redis::aio::ConnectionLike;
+use redis::{Cmd, FromRedisValue, Pipeline, RedisFuture, Value};
+
+use crate::config::Config;
+
+/// Keys asked for per step: small enough that no step holds the server up.
+const STEP: usize = 500;
+
+/// A connection that only reads.
+#[derive(Clone)]
+pub enum Reader {
+    /// A Redis or Valkey.
+    Store(Store),
+    /// The embedded store's file.
+    Embedded(parlor_embedded::Connection),
+}
+
+impl Reader {
+    /// Opens what the configuration names.
+    pub async fn open(config: &Config) -> anyhow::Result<Reader> {
+        let options = &config.store.options;
+        if options.url != StoreUrl::Embedded {
+            return Ok(Reader::Store(Store::open(options.clone()).await?));
+        }
+        let folder = &config.server.data;
+        if !folder.exists() {
+            bail!(
+                "there is no store in {} yet; start one with `parlor serve`, or name another with --data or --store",
+                folder.display()
+            );
+        }
+        let engine = Engine::open_read_only(folder)
+            .with_context(|| format!("the store in {} cannot be read", folder.display()))?;
+        eprintln!(
+            "reading {} as of its last flush (at most 1 s old while a server runs)",
+            folder.display()
+        );
+        Ok(Reader::Embedded(engine.connection()))
+    }
+
+    /// Runs a command.
+    pub async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> redis::RedisResult<T> {
+        command.query_async(&mut self.clone()).await
+    }
+
+    /// Runs a command for each of some keys. Not a pipeline: keys of a Cluster lie on several servers.
+    pub async fn ask_each<T: FromRedisValue>(
+        &self,
+        commands: Vec<Cmd>,
+    ) -> redis::RedisResult<Vec<T>> {
+        try_join_all(commands.iter().map(|command| self.ask(command))).await
+    }
+
+    /// Calls `each` with every key that fits the pattern, once, in bounded steps, until it answers false. True if it saw all.
+    pub async fn scan(
+        &self,
+        pattern: &str,
+        each: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> anyhow::Result<bool> {
+        // SCAN may name a key twice; eight bytes a key are enough to know it again.
+        let mut seen = HashSet::new();
+        let mut take = |key: &[u8]| {
+            let mut hasher = DefaultHasher::new();
+            key.hash(&mut hasher);
+            !seen.insert(hasher.finish()) || each(key)
+        };
+        match self {
+            Reader::Store(store) => {
+                let mut scan = store.scan(pattern, STEP);
+                while let Some(keys) = scan.next().await? {
+                    if !keys.iter().all(|key| take(key)) {
+                        return Ok(false);
+                    }
+                }
+            }
+            Reader::Embedded(_) => {
+                let mut cursor = 0_u64;
+                loop {
+                    let step = redis::cmd("SCAN")
+                        .arg(cursor)
+                        .arg("MATCH")
+                        .arg(pattern)
+                        .arg("COUNT")
+                        .arg(STEP)
+                        .take();
+                    let (next, keys): (u64, Vec<Vec<u8>>) = self.ask(&step).await?;
+                    if !keys.iter().all(|key| take(key)) {
+                        return Ok(false);
+                    }
+                    cursor = next;
+                    if cursor == 0 {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl ConnectionLike for Reader {
+    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
+        match self {
+            Reader::Store(store) => store.req_packed_command(cmd),
+            Reader::Embedded(connection) => connection.req_packed_command(cmd),
+        }
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        cmd: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        match self {
+            Reader::Store(store) => store.req_packed_commands(cmd, offset, count),
+            Reader::Embedded(connection) => connection.req_packed_commands(cmd, offset, count),
+        }
+    }
+
+    fn get_db(&self) -> i64 {
+        match self {
+            Reader::Store(store) => store.get_db(),
+            Reader::Embedded(connection) => connection.get_db(),
+        }
+    }
+}
+
+/// How keys are spelled in the configured store.
+pub fn keyspace(config: &Config) -> anyhow::Result<Keyspace> {
+    let cluster = matches!(config.store.options.url, StoreUrl::Cluster { .. });
+    Ok(Keyspace::new(config.keys.clone(), cluster)?)
+}

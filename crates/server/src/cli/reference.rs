@@ -1,0 +1,43 @@
+//! docs/cli.md, from the help texts themselves.
+
+use clap::{Command, CommandFactory};
+
+use super::Cli;
+
+const HEAD: &str = "\
+# Command line
+
+<!-- Written from the help texts; `PARLOR_UPDATE=1 cargo test -p parlor-server` rewrites it. -->
+
+Results go to standard output, logs and remarks to standard error. Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.
+Every command takes the global options listed first. Settings are described in [config.md](config.md).
+";
+
+/// The text of docs/cli.md.
+pub fn markdown() -> String {
+    let mut root = Cli::command();
+    root.build();
+    let mut text = String::from(HEAD);
+    write(&mut text, &root, "parlor");
+    text
+}
+
+fn write(text: &mut String, command: &Command, name: &str) {
+    let nested = name.contains(' ');
+    let shown = command.clone().term_width(100).mut_args(|arg| {
+        let repeated = nested && arg.is_global_set();
+        arg.hide(repeated)
+    });
+    let help = shown.clone().render_help().to_string();
+    let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+    *text += &format!(
+        "\n## {name}\n\n```text\n{}\n```\n",
+        lines.join("\n").trim_end()
+    );
+    for sub in command
+        .get_subcommands()
+        .filter(|sub| sub.get_name() != "help")
+    {
+        write(text, sub, &format!("{name} {}", sub.get_name()));
+    }
+}

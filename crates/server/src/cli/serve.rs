@@ -1,0 +1,128 @@
+//! `parlor serve`: start, say where, run until told to stop.
+
+use anyhow::{Context, anyhow};
+use parlor_store::StoreUrl;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing::{info, warn};
+
+use super::{Outcome, Output};
+use crate::config::{Config, Loaded, render};
+use crate::lifecycle::{self, Opening};
+
+/// What `serve` takes.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+A Redis that is away at the start is tried again for ever; until it is there, /readyz answers
+503 with the reason. SIGTERM or SIGINT: no new connections, open requests end, the store is
+flushed, all within 10 seconds; a second signal ends the process at once. The exit code is 74
+where the disk of the embedded store could not be synced.
+
+Examples:
+  parlor serve
+  parlor serve --http 0.0.0.0:8080 --store redis://:secret@cache:6379/0
+  PARLOR_STORE__URL=redis://cache parlor serve --print-config")]
+pub struct Args {
+    /// Where HTTP listens (server.http)
+    #[arg(long, value_name = "ADDRESS")]
+    pub http: Option<String>,
+    /// Where gRPC listens; empty = off (server.grpc; without effect yet)
+    #[arg(long, value_name = "ADDRESS")]
+    pub grpc: Option<String>,
+    /// Where the database is (database.url; without effect yet)
+    #[arg(long, value_name = "URL")]
+    pub database: Option<String>,
+    /// Print every setting with its value and where it came from, and end
+    #[arg(long)]
+    pub print_config: bool,
+    /// With --print-config: as JSON
+    #[arg(long, requires = "print_config")]
+    pub json: bool,
+}
+
+/// Runs the server until a signal.
+pub async fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> anyhow::Result<Outcome> {
+    if args.print_config {
+        if args.json {
+            output.json(&render::json(&loaded.values))?;
+        } else {
+            output.line(&render::toml(&loaded.values))?;
+        }
+        return Ok(Outcome::Done);
+    }
+    let config = &loaded.config;
+    // Signals are caught before anything is opened, so that an early one is not lost.
+    let mut signals = Signals::new().context("signals cannot be caught")?;
+    let listener = bind(&config.server.http).await?;
+    let address = listener.local_addr()?;
+    let opening = lifecycle::open(&config.store.options).await?;
+    info!(%address, node = config.server.node, store = %config.store.options.url, "listening");
+    output.line(&welcome(config, &address.to_string(), &opening))?;
+    let shutdown = async move {
+        signals.next().await;
+        tokio::spawn(async move {
+            signals.next().await;
+            warn!("a second signal: ending at once");
+            std::process::exit(1);
+        });
+    };
+    lifecycle::run(listener, config.store.options.clone(), opening, shutdown).await?;
+    Ok(Outcome::Done)
+}
+
+async fn bind(address: &str) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.map_err(|error| match error.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            anyhow!("{address} is in use by another process; end it or choose another address with --http")
+        }
+        std::io::ErrorKind::PermissionDenied => {
+            anyhow!("{address} may not be opened by this user; choose a port above 1023 with --http")
+        }
+        _ => anyhow!("cannot listen on {address} (server.http): {error}"),
+    })
+}
+
+/// Where it listens and what to try next.
+fn welcome(config: &Config, address: &str, opening: &Opening) -> String {
+    let url = &config.store.options.url;
+    let store = match (opening, url) {
+        (Opening::Waiting(reason), _) => format!("away, trying again: {reason}"),
+        (Opening::Open(_), StoreUrl::Embedded) => {
+            format!("embedded, in {}", config.server.data.display())
+        }
+        (Opening::Open(_), _) => url.to_string(),
+    };
+    let preset = config.keys.preset;
+    // As it was called, so that the lines can be copied where `parlor` is not on the path.
+    let called = std::env::args_os().next();
+    let parlor = called
+        .as_ref()
+        .map_or("parlor".into(), |name| name.to_string_lossy());
+    format!(
+        "Parlor {version}\n  http   http://{address}\n  store  {store}\n  keys   preset {preset}\n\n\
+         Try:\n  curl http://{address}/readyz\n  {parlor} schema\n  {parlor} doctor\n",
+        version = env!("CARGO_PKG_VERSION")
+    )
+}
+
+/// The two signals that end a server.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Signals> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

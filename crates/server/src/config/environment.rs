@@ -1,0 +1,296 @@
+//! The environment: read from the process in exactly one place, [`Environment::of_process`].
+//!
+//! Two families of variables set something: those of the five source documents (`REDIS_HOST`, …) and `PARLOR_SECTION__KEY`.
+
+use std::collections::BTreeMap;
+
+use super::kind::Raw;
+use super::settings::{self, Setting};
+use super::sources::{Layer, Origin, Problem};
+
+/// The variables of a process. A value that is not UTF-8 is kept with its bad bytes replaced.
+#[derive(Clone, Debug, Default)]
+pub struct Environment(BTreeMap<String, String>);
+
+impl Environment {
+    /// The variables of this process.
+    pub fn of_process() -> Environment {
+        let text = |s: std::ffi::OsString| s.to_string_lossy().into_owned();
+        Environment(
+            std::env::vars_os()
+                .map(|(name, value)| (text(name), text(value)))
+                .collect(),
+        )
+    }
+
+    /// Variables given by hand.
+    pub fn of<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Environment {
+        Environment(
+            variables
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
+        )
+    }
+
+    /// The value of a variable that is set and not empty.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0
+            .get(name)
+            .map(String::as_str)
+            .filter(|value| !value.is_empty())
+    }
+}
+
+/// The documents' variables and the settings they mean; the reference lists them from here.
+pub const DOCUMENTED: [(&str, &str, &str); 7] = [
+    (
+        "REDIS_HOST",
+        "store.url",
+        "The host of Redis; alone it means `redis://HOST:6379/0`.",
+    ),
+    (
+        "REDIS_PORT",
+        "store.url",
+        "Its port, together with `REDIS_HOST`.",
+    ),
+    ("REDIS_PASSWORD", "store.password", "Its password."),
+    (
+        "REDIS_KEY_PREFIX",
+        "keys.prefix",
+        "What goes before every key and channel.",
+    ),
+    (
+        "MESSAGE_RATE_LIMIT",
+        "limits.messages",
+        "Messages a user may send within the window.",
+    ),
+    (
+        "MESSAGE_RATE_WINDOW",
+        "limits.message_window",
+        "The window, in milliseconds.",
+    ),
+    (
+        "NOTIFICATION_REDIS_CHANNEL",
+        "notifications.channel",
+        "Another name for the channel `events:message.created`.",
+    ),
+];
+
+/// Reads the documents' variables.
+pub fn documented(environment: &Environment) -> Layer {
+    let mut layer = Layer::default();
+    store_url(environment, &mut layer);
+    for (variable, name, _) in DOCUMENTED
+        .iter()
+        .filter(|(_, name, _)| *name != "store.url")
+    {
+        let Some(value) = environment.get(variable) else {
+            continue;
+        };
+        let value = match *variable {
+            "MESSAGE_RATE_WINDOW" if value.bytes().all(|b| b.is_ascii_digit()) => {
+                format!("{value}ms")
+            }
+            "MESSAGE_RATE_WINDOW" => {
+                let message = format!("`{value}` is not a whole number of milliseconds");
+                layer.problems.push(Problem::new(variable, message));
+                continue;
+            }
+            _ => value.to_owned(),
+        };
+        layer.add(
+            name,
+            Raw::Scalar(value),
+            Origin::Variable((*variable).into()),
+            |s| s.name.to_owned(),
+        );
+    }
+    layer
+}
+
+/// Makes `store.url` of host and port.
+fn store_url(environment: &Environment, layer: &mut Layer) {
+    let port = match environment.get("REDIS_PORT") {
+        // Kubernetes sets REDIS_PORT=tcp://10.0.0.1:6379 in every pod beside a service called `redis`.
+        Some(link) if link.starts_with("tcp://") => {
+            layer.notices.push(format!(
+                "REDIS_PORT={link} is a Kubernetes service link and is not used"
+            ));
+            None
+        }
+        other => other,
+    };
+    let Some(host) = environment.get("REDIS_HOST") else {
+        if port.is_some() {
+            layer
+                .notices
+                .push("REDIS_PORT is set without REDIS_HOST and is not used".into());
+        }
+        return;
+    };
+    let port = port.unwrap_or("6379");
+    if port.parse::<u16>().is_err() {
+        return layer.problems.push(Problem::new(
+            "REDIS_PORT",
+            format!("`{port}` is not a port"),
+        ));
+    }
+    if host.contains(['/', '@', ' ']) {
+        let message =
+            format!("`{host}` is not a host name; for a whole address set PARLOR_STORE__URL");
+        return layer.problems.push(Problem::new("REDIS_HOST", message));
+    }
+    let host = if host.contains(':') && !host.starts_with('[') {
+        format!("[{host}]")
+    } else {
+        host.to_owned()
+    };
+    let url = format!("redis://{host}:{port}/0");
+    layer.add(
+        "store.url",
+        Raw::Scalar(url),
+        Origin::Variable("REDIS_HOST".into()),
+        |s| s.name.to_owned(),
+    );
+}
+
+/// Reads `PARLOR_SECTION__KEY`. A variable that looks like one of ours but is none is a problem, not silence.
+pub fn own(environment: &Environment) -> Layer {
+    let mut layer = Layer::default();
+    for (variable, value) in &environment.0 {
+        let Some(rest) = variable.strip_prefix("PARLOR_") else {
+            continue;
+        };
+        let origin = Origin::Variable(variable.clone());
+        if let Some((section, key)) = rest.split_once("__") {
+            let name = format!("{}.{}", section.to_lowercase(), key.to_lowercase());
+            layer.add(&name, Raw::Scalar(value.clone()), origin, Setting::variable);
+        } else if let Some(meant) = one_underscore(rest) {
+            let message = format!(
+                "section and key are separated by two underscores; did you mean `{meant}`?"
+            );
+            layer.problems.push(Problem::new(origin, message));
+        }
+    }
+    layer
+}
+
+/// The variable meant by `SERVER_HTTP`, with one underscore where two belong; none for what Kubernetes sets beside a service called `parlor-…`.
+fn one_underscore(rest: &str) -> Option<String> {
+    let linked = rest.ends_with("_PORT") || rest.contains("_SERVICE_") || rest.contains("_PORT_");
+    if linked {
+        return None;
+    }
+    let lower = rest.to_lowercase();
+    settings::sections().into_iter().find_map(|section| {
+        let key = lower.strip_prefix(section)?.strip_prefix('_')?;
+        let keys = settings::all().iter().filter(|s| s.section() == section);
+        let near = super::suggest::nearest(key, keys.map(Setting::key));
+        Some(format!(
+            "PARLOR_{}__{}",
+            section.to_uppercase(),
+            near.unwrap_or(key).to_uppercase()
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> (Vec<(String, String, String)>, Vec<String>, usize) {
+        let environment = Environment::of(variables.iter().copied());
+        let (mut layer, own) = (documented(&environment), own(&environment));
+        layer.entries.extend(own.entries);
+        layer.problems.extend(own.problems);
+        let entries = layer.entries.iter().map(|e| match &e.raw {
+            Raw::Scalar(text) => (
+                e.setting.name.to_owned(),
+                text.clone(),
+                e.origin.to_string(),
+            ),
+            other => (
+                e.setting.name.to_owned(),
+                format!("{other:?}"),
+                e.origin.to_string(),
+            ),
+        });
+        (
+            entries.collect(),
+            layer.problems.iter().map(ToString::to_string).collect(),
+            layer.notices.len(),
+        )
+    }
+
+    fn one(name: &str, value: &str, origin: &str) -> Vec<(String, String, String)> {
+        vec![(name.into(), value.into(), origin.into())]
+    }
+
+    #[test]
+    fn a_redis_host_alone_means_its_usual_port_and_database() {
+        assert_eq!(
+            read(&[("REDIS_HOST", "cache")]).0,
+            one("store.url", "redis://cache:6379/0", "REDIS_HOST")
+        );
+        let both = [("REDIS_HOST", "::1"), ("REDIS_PORT", "6380")];
+        assert_eq!(
+            read(&both).0,
+            one("store.url", "redis://[::1]:6380/0", "REDIS_HOST")
+        );
+    }
+
+    #[test]
+    fn an_empty_variable_of_the_documents_sets_nothing() {
+        assert_eq!(
+            read(&[("REDIS_HOST", ""), ("REDIS_PASSWORD", "")]),
+            (vec![], vec![], 0)
+        );
+    }
+
+    #[test]
+    fn what_kubernetes_sets_by_itself_is_not_taken_for_ours() {
+        let links = [
+            ("REDIS_PORT", "tcp://10.0.0.1:6379"),
+            ("PARLOR_PORT", "tcp://10.0.0.2:7070"),
+            ("PARLOR_SERVICE_HOST", "10.0.0.2"),
+            ("PARLOR_STORE_SERVICE_PORT", "6379"),
+            ("PARLOR_STORE_PORT_6379_TCP", "tcp://10.0.0.3:6379"),
+        ];
+        assert_eq!(read(&links), (vec![], vec![], 1));
+    }
+
+    #[test]
+    fn the_window_is_in_milliseconds() {
+        let entries = read(&[("MESSAGE_RATE_WINDOW", "30000")]).0;
+        assert_eq!(
+            entries,
+            one("limits.message_window", "30000ms", "MESSAGE_RATE_WINDOW")
+        );
+        assert!(read(&[("MESSAGE_RATE_WINDOW", "30s")]).1[0].contains("milliseconds"));
+    }
+
+    #[test]
+    fn our_variables_are_read_and_near_misses_are_refused() {
+        let entries = read(&[("PARLOR_SERVER__HTTP", "0.0.0.0:1")]).0;
+        assert_eq!(
+            entries,
+            one("server.http", "0.0.0.0:1", "PARLOR_SERVER__HTTP")
+        );
+        for (variable, hint) in [
+            ("PARLOR_SERVER__HTPP", "did you mean `PARLOR_SERVER__HTTP`?"),
+            ("PARLOR_SERVER_HTTP", "did you mean `PARLOR_SERVER__HTTP`?"),
+            (
+                "PARLOR_STORE_CA_CERT",
+                "did you mean `PARLOR_STORE__CA_CERT`?",
+            ),
+        ] {
+            let problems = read(&[(variable, "x")]).1;
+            assert!(
+                problems[0].starts_with(variable) && problems[0].contains(hint),
+                "{problems:?}"
+            );
+        }
+        assert_eq!(read(&[("PARLOR_UPDATE", "1")]), (vec![], vec![], 0));
+    }
+}

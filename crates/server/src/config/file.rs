@@ -1,0 +1,230 @@
+//! The configuration file: TOML, read with the line of every value, every mistake found in one pass.
+
+use std::path::Path;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::kind::Raw;
+use super::settings;
+use super::sources::{Layer, Origin, Problem};
+use super::suggest;
+
+/// The file that is read when it is in the working folder and no other is named.
+pub const NAME: &str = "parlor.toml";
+
+/// Reads the named file, which must exist, or else [`NAME`] if it exists.
+pub fn read(named: Option<&Path>) -> Layer {
+    let path = named.unwrap_or(Path::new(NAME));
+    match std::fs::read_to_string(path) {
+        Ok(text) => parse(&path.display().to_string(), &text),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && named.is_none() => {
+            Layer::default()
+        }
+        Err(error) => Layer {
+            problems: vec![Problem::new(
+                path.display(),
+                format!("cannot be read: {error}"),
+            )],
+            ..Layer::default()
+        },
+    }
+}
+
+/// Reads the text of a file of this name.
+pub fn parse(file: &str, text: &str) -> Layer {
+    let mut layer = Layer::default();
+    let (table, errors) = DeTable::parse_recoverable(text);
+    for error in errors {
+        let line = error.span().map_or(1, |span| line_of(text, span.start));
+        layer.problems.push(Problem::new(
+            Origin::File(file.into(), line),
+            error.message(),
+        ));
+    }
+    let reader = Reader { file, text };
+    for (section, value) in table.into_inner() {
+        reader.section(
+            &mut layer,
+            section.get_ref(),
+            section.span().start,
+            value.get_ref(),
+        );
+    }
+    layer
+}
+
+struct Reader<'a> {
+    file: &'a str,
+    text: &'a str,
+}
+
+impl Reader<'_> {
+    fn at(&self, offset: usize) -> Origin {
+        Origin::File(self.file.into(), line_of(self.text, offset))
+    }
+
+    fn section(&self, layer: &mut Layer, section: &str, offset: usize, value: &DeValue<'_>) {
+        let known = settings::sections();
+        let DeValue::Table(keys) = value else {
+            let owner = settings::all()
+                .iter()
+                .find(|setting| setting.key() == section);
+            let hint = owner.map_or_else(
+                || "settings stand in a section, like [server]".into(),
+                |setting| {
+                    format!(
+                        "did you mean `{}` in [{}]?",
+                        setting.key(),
+                        setting.section()
+                    )
+                },
+            );
+            let message = format!("`{section}` stands outside any section; {hint}");
+            return layer.problems.push(Problem::new(self.at(offset), message));
+        };
+        // One line about a mistyped section instead of one for each of its keys.
+        if !known.contains(&section) && keys.iter().all(|(key, _)| !elsewhere(key.get_ref())) {
+            let hint = suggest::nearest(section, known.iter().copied()).map_or_else(
+                || format!("the sections are {}", known.join(", ")),
+                |name| format!("did you mean [{name}]?"),
+            );
+            let message = format!("there is no section [{section}]; {hint}");
+            return layer.problems.push(Problem::new(self.at(offset), message));
+        }
+        for (key, value) in keys {
+            let name = format!("{section}.{}", key.get_ref());
+            layer.add(&name, raw(value), self.at(key.span().start), |s| {
+                s.name.to_owned()
+            });
+        }
+    }
+}
+
+/// True if some section has a key of this name, so that its suggestion is better than one for the section.
+fn elsewhere(key: &str) -> bool {
+    settings::all().iter().any(|setting| setting.key() == key)
+}
+
+fn raw(value: &Spanned<DeValue<'_>>) -> Raw {
+    match scalar(value.get_ref()) {
+        Ok(text) => Raw::Scalar(text),
+        Err("a list") => {
+            let items = value.get_ref().as_array().into_iter().flatten();
+            items
+                .map(|item| scalar(item.get_ref()))
+                .collect::<Result<_, _>>()
+                .map_or(Raw::Other("a list of lists or tables"), Raw::List)
+        }
+        Err(other) => Raw::Other(other),
+    }
+}
+
+fn scalar(value: &DeValue<'_>) -> Result<String, &'static str> {
+    match value {
+        DeValue::String(text) => Ok(text.to_string()),
+        DeValue::Integer(number) => Ok(i128::from_str_radix(number.as_str(), number.radix())
+            .map_or_else(|_| number.to_string(), |n| n.to_string())),
+        DeValue::Float(number) => Ok(number.as_str().to_owned()),
+        DeValue::Boolean(flag) => Ok(flag.to_string()),
+        DeValue::Datetime(_) => Err("a date"),
+        DeValue::Array(_) => Err("a list"),
+        DeValue::Table(_) => Err("a table"),
+    }
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    let offset = offset.min(text.len());
+    text.as_bytes()[..offset]
+        .iter()
+        .filter(|byte| **byte == b'\n')
+        .count()
+        + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problems(text: &str) -> Vec<String> {
+        parse("parlor.toml", text)
+            .problems
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    }
+
+    #[test]
+    fn values_carry_their_line() {
+        let layer = parse(
+            "parlor.toml",
+            "# head\n[server]\nhttp = \"0.0.0.0:80\"\n\n[limits]\nmessages = 0x20\n",
+        );
+        assert_eq!(layer.problems, []);
+        let entries: Vec<_> = layer
+            .entries
+            .iter()
+            .map(|e| (e.setting.name, e.raw.clone(), e.origin.to_string()))
+            .collect();
+        assert_eq!(
+            entries,
+            [
+                (
+                    "limits.messages",
+                    Raw::Scalar("32".into()),
+                    "parlor.toml:6".into()
+                ),
+                (
+                    "server.http",
+                    Raw::Scalar("0.0.0.0:80".into()),
+                    "parlor.toml:3".into()
+                ),
+            ]
+        );
+    }
+
+    #[test]
+    fn every_mistake_is_found_in_one_pass_with_its_line_and_a_suggestion() {
+        let found = problems(
+            "http = \"x\"\n[server]\nhtpp = 1\n[sever]\ndatta = 1\n[redis]\nurl = \"redis://a\"\n",
+        );
+        assert_eq!(found.len(), 4, "{found:#?}");
+        for (place, hint) in [
+            ("parlor.toml:1", "did you mean `http` in [server]?"),
+            (
+                "parlor.toml:3",
+                "there is no setting `server.htpp`; did you mean `server.http`?",
+            ),
+            (
+                "parlor.toml:4",
+                "there is no section [sever]; did you mean [server]?",
+            ),
+            (
+                "parlor.toml:7",
+                "there is no setting `redis.url`; did you mean `store.url`?",
+            ),
+        ] {
+            assert!(
+                found
+                    .iter()
+                    .any(|f| f.starts_with(place) && f.contains(hint)),
+                "{place} {hint}: {found:#?}"
+            );
+        }
+    }
+
+    #[test]
+    fn broken_toml_is_told_with_its_line() {
+        let found = problems("[server]\nhttp = \n");
+        assert!(found[0].starts_with("parlor.toml:2: "), "{found:?}");
+    }
+
+    #[test]
+    fn a_table_where_a_value_belongs_is_kept_for_the_check_to_refuse() {
+        let layer = parse(
+            "parlor.toml",
+            "[server.http]\nport = 1\n[server]\nallowed_origins = [[1]]\n",
+        );
+        assert!(layer.entries.iter().any(|e| e.raw == Raw::Other("a table")));
+    }
+}

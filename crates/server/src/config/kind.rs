@@ -1,0 +1,299 @@
+//! What a setting's value may be: the kinds, and the one place that reads text into a checked value.
+//!
+//! A kind accepts the same text from every source, so a file, a variable and a flag cannot disagree.
+
+use std::time::Duration;
+
+use parlor_store::StoreUrl;
+use tracing_subscriber::EnvFilter;
+
+use super::duration;
+
+/// The kind of a setting's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Any text; empty means not set.
+    Text,
+    /// A file or folder; empty means not set.
+    Path,
+    /// `host:port`.
+    Address,
+    /// `host:port`, or empty for off.
+    AddressOrOff,
+    /// A whole number within these bounds.
+    Number(u64, u64),
+    /// A length of time, at least this many milliseconds.
+    Time(u64),
+    /// `true` or `false`.
+    Flag,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A list; in variables and flags separated by commas.
+    List,
+    /// Where the store is.
+    StoreUrl,
+    /// Where the database is; empty means SQLite in the data folder.
+    DatabaseUrl,
+    /// A level, or levels by module (`info,parlor_store=debug`).
+    LogFilter,
+}
+
+/// A value that its kind has accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Text, a path, an address, a word or a URL.
+    Text(String),
+    /// A whole number.
+    Number(u64),
+    /// A length of time.
+    Time(Duration),
+    /// Yes or no.
+    Flag(bool),
+    /// Several texts.
+    List(Vec<String>),
+}
+
+/// A value as its source wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Raw {
+    /// One value, as text.
+    Scalar(String),
+    /// A list of values, as texts.
+    List(Vec<String>),
+    /// Something no setting takes, with its name (`a table`).
+    Other(&'static str),
+}
+
+impl Kind {
+    /// Reads what a source wrote, or says what is wrong with it and what would be right.
+    pub fn read(self, raw: &Raw) -> Result<Value, String> {
+        match (self, raw) {
+            (Kind::List, Raw::List(items)) => Ok(Value::List(items.clone())),
+            (_, Raw::Scalar(text)) => self.read_text(text),
+            (_, Raw::List(_)) => Err(format!(
+                "a list is not possible here; expected {}",
+                self.expected()
+            )),
+            (_, Raw::Other(what)) => Err(format!(
+                "{what} is not possible here; expected {}",
+                self.expected()
+            )),
+        }
+    }
+
+    fn read_text(self, text: &str) -> Result<Value, String> {
+        let wrong = || format!("`{text}` is not {}", self.expected());
+        match self {
+            Kind::Text | Kind::Path => Ok(Value::Text(text.to_owned())),
+            Kind::AddressOrOff if text.is_empty() => Ok(Value::Text(String::new())),
+            Kind::Address | Kind::AddressOrOff => is_address(text)
+                .then(|| Value::Text(text.to_owned()))
+                .ok_or_else(wrong),
+            Kind::Number(least, most) => text
+                .trim()
+                .parse()
+                .ok()
+                .filter(|n| (least..=most).contains(n))
+                .map(Value::Number)
+                .ok_or_else(wrong),
+            Kind::Time(least) => {
+                let time = duration::parse(text)?;
+                if time < Duration::from_millis(least) {
+                    let least = duration::format(Duration::from_millis(least));
+                    return Err(format!("`{text}` is too short; the least is {least}"));
+                }
+                Ok(Value::Time(time))
+            }
+            Kind::Flag => match text.to_ascii_lowercase().as_str() {
+                "true" | "yes" | "on" | "1" => Ok(Value::Flag(true)),
+                "false" | "no" | "off" | "0" => Ok(Value::Flag(false)),
+                _ => Err(wrong()),
+            },
+            Kind::Choice(words) => {
+                if words.contains(&text) {
+                    return Ok(Value::Text(text.to_owned()));
+                }
+                Err(match super::suggest::nearest(text, words.iter().copied()) {
+                    Some(word) => format!("{}; did you mean `{word}`?", wrong()),
+                    None => wrong(),
+                })
+            }
+            Kind::List => Ok(Value::List(
+                text.split(',')
+                    .map(str::trim)
+                    .filter(|item| !item.is_empty())
+                    .map(str::to_owned)
+                    .collect(),
+            )),
+            Kind::StoreUrl => match text.parse::<StoreUrl>() {
+                Ok(_) => Ok(Value::Text(text.to_owned())),
+                Err(error) => Err(error.to_string()),
+            },
+            Kind::DatabaseUrl => {
+                let known = ["", "sqlite:", "postgres://", "postgresql://"];
+                let fits = known.iter().any(|start| {
+                    if start.is_empty() {
+                        text.is_empty()
+                    } else {
+                        text.starts_with(start)
+                    }
+                });
+                // The text may hold a password, so only its scheme is repeated.
+                let scheme = text.split(':').next().unwrap_or_default();
+                fits.then(|| Value::Text(text.to_owned()))
+                    .ok_or_else(|| format!("`{scheme}:` is not {}", self.expected()))
+            }
+            Kind::LogFilter => match EnvFilter::try_new(text) {
+                Ok(_) if !text.is_empty() => Ok(Value::Text(text.to_owned())),
+                _ => Err(wrong()),
+            },
+        }
+    }
+
+    /// What this kind accepts, in words that fit after "expected" and "is not".
+    pub fn expected(self) -> String {
+        match self {
+            Kind::Text => "text".into(),
+            Kind::Path => "a path".into(),
+            Kind::Address => "an address like 127.0.0.1:7070".into(),
+            Kind::AddressOrOff => "an address like 127.0.0.1:7071, or empty for off".into(),
+            Kind::Number(least, most) => format!("a whole number from {least} to {most}"),
+            Kind::Time(_) => {
+                "a duration: seconds, or text like \"500ms\", \"20s\", \"5m\", \"1h\"".into()
+            }
+            Kind::Flag => "true or false".into(),
+            Kind::Choice(words) => format!("one of {}", words.join(", ")),
+            Kind::List => "a list of texts".into(),
+            Kind::StoreUrl => {
+                "embedded:, redis://, rediss://, redis+sentinel:// or redis+cluster://".into()
+            }
+            Kind::DatabaseUrl => "sqlite: or postgres://".into(),
+            Kind::LogFilter => {
+                "a level (error, warn, info, debug, trace, off) or levels by module".into()
+            }
+        }
+    }
+}
+
+fn is_address(text: &str) -> bool {
+    if text.parse::<std::net::SocketAddr>().is_ok() {
+        return true;
+    }
+    let Some((host, port)) = text.rsplit_once(':') else {
+        return false;
+    };
+    let name = !host.is_empty()
+        && host
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'.' || b == b'-');
+    // Four numbers with dots that did not parse above are a mistyped address, not a name.
+    let numeric = host.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    name && !numeric && port.parse::<u16>().is_ok()
+}
+
+impl Value {
+    /// The value as one line of text, without quotes.
+    pub fn plain(&self) -> String {
+        match self {
+            Value::Text(text) => text.clone(),
+            Value::Number(number) => number.to_string(),
+            Value::Time(time) => duration::format(*time),
+            Value::Flag(flag) => flag.to_string(),
+            Value::List(items) => items.join(","),
+        }
+    }
+
+    /// The value in TOML's notation.
+    pub fn toml(&self) -> String {
+        match self {
+            Value::Number(number) => number.to_string(),
+            Value::Flag(flag) => flag.to_string(),
+            Value::List(items) => {
+                let items: Vec<String> = items.iter().map(|item| quoted(item)).collect();
+                format!("[{}]", items.join(", "))
+            }
+            Value::Text(_) | Value::Time(_) => quoted(&self.plain()),
+        }
+    }
+
+    /// True for an optional value that is not set.
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Value::Text(text) if text.is_empty())
+            || matches!(self, Value::List(items) if items.is_empty())
+    }
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(kind: Kind, text: &str) -> Result<Value, String> {
+        kind.read(&Raw::Scalar(text.into()))
+    }
+
+    #[test]
+    fn addresses_need_a_host_and_a_port() {
+        for good in [
+            "127.0.0.1:7070",
+            "0.0.0.0:0",
+            "[::1]:80",
+            "localhost:7070",
+            "my-host.example:1",
+        ] {
+            assert!(read(Kind::Address, good).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "7070",
+            ":7070",
+            "127.0.0.1",
+            "127.0.0.1:70700",
+            "127.0.0:7070",
+            "http://x:1",
+            "a b:1",
+        ] {
+            assert!(read(Kind::Address, bad).is_err(), "{bad}");
+        }
+        assert!(read(Kind::AddressOrOff, "").is_ok());
+    }
+
+    #[test]
+    fn numbers_keep_their_bounds() {
+        let kind = Kind::Number(1, 64);
+        assert_eq!(read(kind, "64"), Ok(Value::Number(64)));
+        for bad in ["0", "65", "-1", "ten", "1.5"] {
+            let error = read(kind, bad).expect_err(bad);
+            assert!(error.contains("a whole number from 1 to 64"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_mistyped_word_is_answered_with_the_nearest() {
+        let error = read(Kind::Choice(&["auto", "human", "json"]), "jsno").expect_err("not a word");
+        assert!(error.contains("did you mean `json`?"), "{error}");
+    }
+
+    #[test]
+    fn a_list_is_written_with_commas_or_as_a_list() {
+        let both = Value::List(vec!["a".into(), "b".into()]);
+        assert_eq!(read(Kind::List, "a, b"), Ok(both.clone()));
+        assert_eq!(
+            Kind::List.read(&Raw::List(vec!["a".into(), "b".into()])),
+            Ok(both)
+        );
+        assert!(Kind::Flag.read(&Raw::List(vec![])).is_err());
+    }
+
+    #[test]
+    fn a_bad_database_url_is_refused_without_repeating_its_password() {
+        let error = read(Kind::DatabaseUrl, "mysql://root:hunter2@host/db").expect_err("not ours");
+        assert!(
+            error.contains("`mysql:`") && !error.contains("hunter2"),
+            "{error}"
+        );
+    }
+}

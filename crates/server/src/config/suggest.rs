@@ -1,0 +1,67 @@
+//! "Did you mean": the nearest known name to a mistyped one.
+
+/// How alike two names must be (1 = equal) before one is offered for the other.
+const ALIKE: f64 = 0.75;
+
+/// The known name nearest to `typed`, if any is near enough to be worth saying.
+pub fn nearest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let typed = typed.to_lowercase();
+    known
+        .map(|name| (strsim::jaro_winkler(&typed, name), name))
+        .filter(|(score, _)| *score >= ALIKE)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
+}
+
+/// The known setting nearest to `typed`: a slip in the key first, then the right key under a wrong section.
+pub fn setting<'a>(typed: &str, known: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
+    let (section, key) = typed.rsplit_once('.').unwrap_or(("", typed));
+    let same_section = known
+        .clone()
+        .filter(|name| name.rsplit_once('.').is_some_and(|(s, _)| s == section));
+    let in_section = nearest_key(key, same_section);
+    in_section
+        .or_else(|| {
+            known
+                .clone()
+                .find(|name| name.rsplit_once('.').is_some_and(|(_, k)| k == key))
+        })
+        .or_else(|| nearest(typed, known))
+}
+
+fn nearest_key<'a>(key: &str, names: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
+    let keys = names
+        .clone()
+        .filter_map(|name| name.rsplit_once('.').map(|(_, k)| k));
+    let best = nearest(key, keys)?;
+    names
+        .into_iter()
+        .find(|name| name.rsplit_once('.').is_some_and(|(_, k)| k == best))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: [&str; 5] = [
+        "server.http",
+        "server.grpc",
+        "store.url",
+        "ttl.presence",
+        "limits.messages",
+    ];
+
+    #[test]
+    fn slips_and_wrong_sections_are_understood() {
+        for (typed, meant) in [
+            ("server.htpp", Some("server.http")),
+            ("sever.http", Some("server.http")),
+            ("redis.url", Some("store.url")),
+            ("ttl.presense", Some("ttl.presence")),
+            ("limit.message", Some("limits.messages")),
+            ("colour.background", None),
+        ] {
+            assert_eq!(setting(typed, KNOWN.iter().copied()), meant, "{typed}");
+        }
+    }
+}

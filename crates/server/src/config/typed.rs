@@ -1,0 +1,177 @@
+//! The checked configuration: typed sections for what is in use.
+
+use std::path::PathBuf;
+
+use parlor_chat::keys::Settings;
+use parlor_store::{Options, StoreUrl};
+use rand::RngExt;
+
+use super::environment::Environment;
+use super::layouts;
+use super::sources::Problem;
+use super::values::Values;
+
+/// A configuration in which everything was accepted.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The process.
+    pub server: Server,
+    /// The store.
+    pub store: Store,
+    /// Layouts, prefix and times of keys.
+    pub keys: Settings,
+    /// Logs.
+    pub log: Log,
+}
+
+/// The process itself.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Where HTTP listens.
+    pub http: String,
+    /// The folder of everything kept on disk.
+    pub data: PathBuf,
+    /// The id of this node.
+    pub node: String,
+}
+
+/// The store.
+#[derive(Clone, Debug)]
+pub struct Store {
+    /// What it is opened with.
+    pub options: Options,
+}
+
+/// Logs.
+#[derive(Clone, Debug)]
+pub struct Log {
+    /// The filter.
+    pub level: String,
+    /// The form.
+    pub format: LogFormat,
+}
+
+/// The form of logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Human on a terminal, JSON otherwise.
+    Auto,
+    /// Lines for people.
+    Human,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Makes the typed sections, or says what does not go together.
+pub(super) fn check(values: &Values, environment: &Environment) -> Result<Config, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let keys = layouts::typed(values);
+    if let Err(error) = keys.check() {
+        problems.push(Problem::new("configuration", error.to_string()));
+    }
+    let url = store_url(values);
+    if values.optional("store.client_cert").is_some()
+        != values.optional("store.client_key").is_some()
+    {
+        let message = "store.client_cert and store.client_key belong together; set both or neither";
+        problems.push(Problem::new("configuration", message));
+    }
+    for name in ["store.ca_cert", "store.client_cert", "store.client_key"] {
+        if let Some(file) = values.optional(name)
+            && let Err(error) = std::fs::File::open(file)
+        {
+            problems.push(Problem::new(
+                values.origin(name),
+                format!("{name}: {file} cannot be read: {error}"),
+            ));
+        }
+    }
+    let url = url.map_err(|problem| problems.push(problem));
+    let (Ok(url), true) = (url, problems.is_empty()) else {
+        return Err(problems);
+    };
+    let data = PathBuf::from(values.text("server.data"));
+    Ok(Config {
+        server: Server {
+            http: values.text("server.http").to_owned(),
+            data: data.clone(),
+            node: values
+                .optional("server.node")
+                .map_or_else(|| node(environment), str::to_owned),
+        },
+        store: Store {
+            options: options(values, url, data),
+        },
+        keys,
+        log: Log {
+            level: values.text("log.level").to_owned(),
+            format: format(values.text("log.format")),
+        },
+    })
+}
+
+fn options(values: &Values, url: StoreUrl, data: PathBuf) -> Options {
+    let path = |name| values.optional(name).map(PathBuf::from);
+    Options {
+        data: (url == StoreUrl::Embedded).then_some(data),
+        url,
+        timeout: values.time("store.timeout"),
+        connections: usize::try_from(values.number("store.connections")).unwrap_or(1),
+        prefix: values.text("keys.prefix").to_owned(),
+        ca_cert: path("store.ca_cert"),
+        client_cert: path("store.client_cert"),
+        client_key: path("store.client_key"),
+        ..Options::default()
+    }
+}
+
+/// `store.url` with `store.password` put in where it carries none.
+fn store_url(values: &Values) -> Result<StoreUrl, Problem> {
+    let wrong = |error| Problem::new(values.origin("store.url"), format!("store.url: {error}"));
+    let mut url: StoreUrl = values.text("store.url").parse().map_err(wrong)?;
+    match &mut url {
+        StoreUrl::Embedded => {}
+        StoreUrl::Redis { login, .. }
+        | StoreUrl::Sentinel { login, .. }
+        | StoreUrl::Cluster { login, .. } => {
+            let own = login.password.take();
+            login.password = own.or_else(|| values.optional("store.password").map(str::to_owned));
+        }
+    }
+    Ok(url)
+}
+
+fn format(name: &str) -> LogFormat {
+    match name {
+        "human" => LogFormat::Human,
+        "json" => LogFormat::Json,
+        _ => LogFormat::Auto,
+    }
+}
+
+/// The host's name and a random end, so that two nodes of one host, or of one image, differ.
+fn node(environment: &Environment) -> String {
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let host = kernel
+        .as_deref()
+        .map(str::trim)
+        .filter(|name| !name.is_empty());
+    let host = host
+        .or_else(|| environment.get("HOSTNAME"))
+        .unwrap_or("parlor");
+    format!(
+        "{host}-{:06x}",
+        rand::rng().random_range(0..0x0100_0000_u32)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_nodes_of_one_host_have_different_names() {
+        let environment = Environment::default();
+        assert_ne!(node(&environment), node(&environment));
+    }
+}

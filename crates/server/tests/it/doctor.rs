@@ -1,0 +1,198 @@
+//! `parlor doctor` on healthy, careless and tight-lipped stores.
+
+use parlor_testkit::{Cluster, Redis};
+
+use crate::support::{Ran, embedded, fill, run, run_in};
+
+/// Level and text of a check.
+fn found(ran: &Ran, check: &str) -> (String, String) {
+    let json = ran.json();
+    let finding = json["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|finding| finding["check"] == check);
+    let finding = finding.unwrap_or_else(|| panic!("{check}: {json}"));
+    (
+        finding["level"].as_str().unwrap().to_owned(),
+        finding.to_string(),
+    )
+}
+
+async fn on(redis: &Redis, more: &[&str]) -> Ran {
+    let url = redis.url();
+    run(&[&["doctor", "--json", "--store", &url], more].concat()).await
+}
+
+#[tokio::test]
+async fn a_careful_redis_has_nothing_to_mend() {
+    let redis = Redis::options()
+        .config("appendonly yes")
+        .config("maxmemory 64mb");
+    let redis = redis
+        .config("maxmemory-policy volatile-ttl")
+        .password("secret")
+        .start()
+        .await;
+    fill(&mut redis.connection().await).await;
+    let ran = on(&redis, &[]).await;
+    for check in [
+        "reachable",
+        "version",
+        "persistence",
+        "memory",
+        "access",
+        "clock",
+        "keys",
+    ] {
+        assert_eq!(found(&ran, check).0, "ok", "{}", found(&ran, check).1);
+    }
+    assert_eq!(found(&ran, "events").0, "info");
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(!ran.out.contains("secret"), "{ran:?}");
+}
+
+#[tokio::test]
+async fn a_careless_redis_is_told_what_to_change_and_why() {
+    let redis = Redis::options()
+        .config("maxmemory 64mb")
+        .config("maxmemory-policy allkeys-lru")
+        .start()
+        .await;
+    let ran = on(&redis, &[]).await;
+    let (level, memory) = found(&ran, "memory");
+    assert!(
+        level == "fail" && memory.contains("evicted") && memory.contains("volatile-ttl"),
+        "{memory}"
+    );
+    let (level, persistence) = found(&ran, "persistence");
+    assert!(
+        level == "warn" && persistence.contains("appendonly yes"),
+        "{persistence}"
+    );
+    assert_eq!(ran.code, 1);
+
+    let url = redis.url();
+    let out = run(&["doctor", "--store", &url]).await.out;
+    assert!(
+        out.lines().any(|line| line.starts_with("fail  memory")),
+        "{out}"
+    );
+    assert!(
+        out.contains("mend: `redis-cli CONFIG SET maxmemory-policy volatile-ttl`"),
+        "{out}"
+    );
+}
+
+#[tokio::test]
+async fn keys_of_a_foreign_type_are_found() {
+    let redis = Redis::start().await;
+    let mut connection = redis.connection().await;
+    fill(&mut connection).await;
+    redis::cmd("SET")
+        .arg("presence:user:bob")
+        .arg("online")
+        .query_async::<()>(&mut connection)
+        .await
+        .unwrap();
+    let (level, keys) = found(&on(&redis, &[]).await, "keys");
+    assert!(
+        level == "fail" && keys.contains("presence:user:bob is a string and should be a hash"),
+        "{keys}"
+    );
+    // The preset decides what belongs where.
+    assert_eq!(
+        found(&on(&redis, &["--preset", "user-status"]).await, "keys").0,
+        "ok"
+    );
+}
+
+#[tokio::test]
+async fn a_redis_that_refuses_config_is_examined_by_what_it_does_tell() {
+    let redis = Redis::options()
+        .config("rename-command CONFIG \"\"")
+        .start()
+        .await;
+    let ran = on(&redis, &[]).await;
+    assert_eq!(found(&ran, "memory").0, "ok");
+    let (level, persistence) = found(&ran, "persistence");
+    assert!(
+        level == "info" && persistence.contains("CONFIG is refused"),
+        "{persistence}"
+    );
+    assert!(found(&ran, "events").1.contains("CONFIG is refused"));
+    assert_eq!(ran.code, 0, "{ran:?}");
+}
+
+#[tokio::test]
+async fn an_acl_user_and_tls_are_recognised() {
+    let redis = Redis::options()
+        .tls()
+        .acl_user("parlor", "pw", "~* &* +@all -@admin -@dangerous +info")
+        .start()
+        .await;
+    let url = redis.url_as("parlor", "pw");
+    let ca = format!("store.ca_cert={}", redis.ca_cert().display());
+    let ran = run(&["doctor", "--json", "--store", &url, "--set", &ca]).await;
+    assert!(
+        found(&ran, "access").1.contains("ACL user parlor"),
+        "{ran:?}"
+    );
+    assert_eq!(found(&ran, "tls").0, "ok");
+    assert_eq!(found(&ran, "version").0, "ok");
+}
+
+#[tokio::test]
+async fn a_cluster_is_examined_by_its_slots_and_one_of_its_servers() {
+    let cluster = Cluster::start().await;
+    let ran = run(&["doctor", "--json", "--store", &cluster.url()]).await;
+    let (level, slots) = found(&ran, "cluster");
+    assert!(level == "ok" && slots.contains("3 primaries"), "{slots}");
+    assert!(
+        found(&ran, "version")
+            .1
+            .contains("one server of the cluster"),
+        "{ran:?}"
+    );
+    assert_eq!(
+        (found(&ran, "keys").0.as_str(), ran.code),
+        ("ok", 0),
+        "{ran:?}"
+    );
+}
+
+#[tokio::test]
+async fn an_unreachable_store_is_a_finding_and_not_a_crash() {
+    let ran = run(&["doctor", "--json", "--store", "redis://127.0.0.1:1"]).await;
+    let (level, reachable) = found(&ran, "reachable");
+    assert!(
+        level == "fail" && reachable.contains("127.0.0.1:1"),
+        "{reachable}"
+    );
+    assert_eq!((ran.code, ran.json()["ok"].as_bool()), (1, Some(false)));
+}
+
+#[tokio::test]
+async fn the_embedded_store_is_examined_by_folder_space_and_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let ran = run_in(folder.path(), &["doctor", "--json"], &[]).await;
+    assert_eq!((found(&ran, "folder").0.as_str(), ran.code), ("info", 0));
+
+    let mut store = embedded(&folder.path().join("data")).await;
+    fill(&mut store).await;
+    store.close().await;
+    let ran = run_in(folder.path(), &["doctor", "--json"], &[]).await;
+    for check in ["folder", "space", "file", "keys"] {
+        assert_eq!(found(&ran, check).0, "ok", "{ran:?}");
+    }
+    assert_eq!(ran.code, 0);
+    let left: Vec<_> = std::fs::read_dir(folder.path().join("data"))
+        .unwrap()
+        .map(|file| file.unwrap().file_name())
+        .collect();
+    assert!(
+        left.iter()
+            .all(|name| !name.to_string_lossy().contains("doctor")),
+        "{left:?}"
+    );
+}

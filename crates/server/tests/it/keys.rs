@@ -1,0 +1,226 @@
+//! `parlor keys` on both engines.
+
+use parlor_store::{Options, Store};
+use parlor_testkit::{Cluster, Node, Redis, eventually};
+use tempfile::TempDir;
+
+use crate::support::{PARLOR, Ran, embedded, fill, run_in};
+
+/// A filled store and how to name it on the command line.
+struct Filled {
+    folder: TempDir,
+    store: String,
+    _redis: Option<Redis>,
+}
+
+impl Filled {
+    async fn both() -> [Filled; 2] {
+        let redis = Redis::start().await;
+        fill(&mut redis.connection().await).await;
+        let on_redis = Filled {
+            folder: tempfile::tempdir().unwrap(),
+            store: redis.url(),
+            _redis: Some(redis),
+        };
+
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = embedded(&folder.path().join("data")).await;
+        fill(&mut store).await;
+        store.close().await;
+        let on_embedded = Filled {
+            folder,
+            store: "embedded:".into(),
+            _redis: None,
+        };
+        [on_redis, on_embedded]
+    }
+
+    async fn run(&self, args: &[&str]) -> Ran {
+        let args = [&["keys"], args, &["--store", &self.store]].concat();
+        run_in(self.folder.path(), &args, &[]).await
+    }
+}
+
+#[tokio::test]
+async fn list_shows_type_ttl_length_and_meaning() {
+    for store in Filled::both().await {
+        let out = store.run(&["list"]).await.ok();
+        for (key, kind, length) in [
+            ("presence:user:alice", "hash", "1"),
+            ("typing:c1:alice", "string", "18"),
+            ("conversation:c1:participants", "set", "1"),
+            ("messages:c1:recent", "list", "2"),
+            ("chat:conversations:active", "zset", "1"),
+        ] {
+            let line = out
+                .lines()
+                .find(|line| line.starts_with(key))
+                .unwrap_or_else(|| panic!("{key}\n{out}"));
+            let words: Vec<&str> = line.split_whitespace().collect();
+            assert!(words.contains(&kind) && words.contains(&length), "{line}");
+        }
+        let foreign = out
+            .lines()
+            .find(|line| line.starts_with("somebody:else"))
+            .unwrap();
+        assert!(
+            foreign.contains("not declared") && foreign.contains("none"),
+            "{foreign}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn list_takes_a_pattern_and_a_limit() {
+    for store in Filled::both().await {
+        let json = store.run(&["list", "unread:*", "--json"]).await.json();
+        let keys: Vec<&str> = json["keys"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|key| key["key"].as_str())
+            .collect();
+        assert_eq!(keys, ["unread:alice:c1", "unread:bob:c1"]);
+        assert_eq!(json["complete"], true);
+
+        let ran = store.run(&["list", "--limit", "2", "--json"]).await;
+        assert_eq!(ran.json()["keys"].as_array().unwrap().len(), 2);
+        assert_eq!(ran.json()["complete"], false);
+        assert!(ran.err.contains("--limit 0 shows all"), "{ran:?}");
+    }
+}
+
+#[tokio::test]
+async fn count_groups_by_declaration() {
+    for store in Filled::both().await {
+        let json = store.run(&["count", "--json"]).await.json();
+        let groups = json["groups"].as_array().unwrap();
+        let unread = groups
+            .iter()
+            .find(|group| group["pattern"] == "unread:{user}:{conv}")
+            .unwrap();
+        assert_eq!(unread["count"], 2);
+        assert_eq!(json["notDeclared"], 1);
+        assert!(store.run(&["count"]).await.ok().contains("(not declared)"));
+    }
+}
+
+#[tokio::test]
+async fn show_prints_the_value_by_its_type() {
+    for store in Filled::both().await {
+        for (key, value) in [
+            (
+                "presence:user:alice",
+                serde_json::json!({ "d1": "{\"serverId\":\"n1\"}" }),
+            ),
+            ("unread:alice:c1", "2".into()),
+            ("messages:c1:recent", serde_json::json!(["m2", "m1"])),
+            ("conversation:c1:participants", serde_json::json!(["alice"])),
+            (
+                "chat:conversations:active",
+                serde_json::json!([{ "member": "c1", "score": 17000.0 }]),
+            ),
+        ] {
+            let json = store.run(&["show", key, "--json"]).await.json();
+            assert_eq!((&json["key"], &json["value"]), (&key.into(), &value));
+        }
+        let out = store.run(&["show", "presence:user:alice"]).await.ok();
+        assert!(
+            out.contains("type    hash") && out.contains("FIELD"),
+            "{out}"
+        );
+        let missing = store.run(&["show", "nobody"]).await;
+        assert!(
+            missing.code == 1 && missing.err.contains("there is no key nobody"),
+            "{missing:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn ttl_compares_with_what_is_declared() {
+    for store in Filled::both().await {
+        let out = store.run(&["ttl"]).await.ok();
+        for (key, verdict) in [
+            ("presence:user:alice", "as declared"),
+            ("typing:c1:alice", "longer than declared"),
+            ("unread:alice:c1", "as declared"),
+            ("somebody:else", "not declared"),
+        ] {
+            assert!(
+                out.lines()
+                    .any(|line| line.starts_with(key) && line.ends_with(verdict)),
+                "{key} {verdict}\n{out}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_embedded_store_is_read_beside_a_running_server_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let mut store = embedded(&data).await;
+    fill(&mut store).await;
+    store.close().await;
+    drop(store);
+    let node = Node::serve(PARLOR)
+        .env("PARLOR_SERVER__DATA", &data)
+        .start()
+        .await;
+    let ran = eventually("the keys are listed", async || {
+        let ran = run_in(
+            node.folder(),
+            &["keys", "list", "--data", data.to_str().unwrap()],
+            &[],
+        )
+        .await;
+        if ran.code == 0 {
+            Ok(Some(ran))
+        } else {
+            Err(ran)
+        }
+    })
+    .await;
+    assert!(ran.out.contains("presence:user:alice"), "{ran:?}");
+    assert!(ran.err.contains("as of its last flush"), "{ran:?}");
+}
+
+#[tokio::test]
+async fn a_folder_without_a_store_is_told_and_not_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let ran = run_in(folder.path(), &["keys", "list"], &[]).await;
+    assert!(
+        ran.code == 1 && ran.err.contains("there is no store in ./data"),
+        "{ran:?}"
+    );
+    assert!(!folder.path().join("data").exists());
+}
+
+#[tokio::test]
+async fn keys_of_a_cluster_are_found_on_all_primaries() {
+    let cluster = Cluster::start().await;
+    let url = cluster.url();
+    let mut store = Store::open(Options {
+        url: url.parse().unwrap(),
+        ..Options::default()
+    })
+    .await
+    .unwrap();
+    for number in 0..30 {
+        let set = redis::cmd("SET")
+            .arg(format!("lastseen:{{u{number}}}"))
+            .arg("now")
+            .take();
+        set.query_async::<()>(&mut store).await.unwrap();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let args = ["keys", "list", "lastseen:*", "--json", "--store", &url];
+    let json = run_in(folder.path(), &args, &[]).await.json();
+    let keys = json["keys"].as_array().unwrap();
+    assert_eq!(keys.len(), 30, "{json}");
+    assert!(
+        keys.iter().all(|key| key["pattern"] == "lastseen:{user}"),
+        "{json}"
+    );
+}

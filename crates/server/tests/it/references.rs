@@ -1,0 +1,36 @@
+//! Written references are what the code says.
+
+use std::path::Path;
+
+use parlor_server::{cli, config::render};
+
+fn check(path: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(path);
+    if std::env::var_os("PARLOR_UPDATE").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        return std::fs::write(&path, text).unwrap();
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        written == text,
+        "{} is not what the code says; rewrite it with `PARLOR_UPDATE=1 cargo test -p parlor-server`",
+        path.display()
+    );
+}
+
+#[test]
+fn the_configuration_reference_is_current() {
+    check("docs/config.md", &render::reference());
+}
+
+#[test]
+fn the_example_configuration_is_current() {
+    check("parlor.example.toml", &render::example());
+}
+
+#[test]
+fn the_command_line_reference_is_current() {
+    check("docs/cli.md", &cli::reference());
+}

@@ -1,0 +1,180 @@
+//! `parlor serve`: start, health, stop, and what keeps it from starting.
+
+use parlor_testkit::{Node, Redis, eventually};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use crate::support::{PARLOR, get, run_in};
+
+#[tokio::test]
+async fn it_starts_on_the_embedded_store_says_where_and_ends_with_zero() {
+    let mut node = Node::serve(PARLOR).start().await;
+    assert_eq!(get(&node.http(), "/healthz").await.unwrap().0, 200);
+    let (status, ready) = get(&node.http(), "/readyz").await.unwrap();
+    assert_eq!(
+        (status, &ready["ready"], &ready["parts"]["store"]["ready"]),
+        (200, &true.into(), &true.into())
+    );
+
+    node.wait_for_line("Try:").await;
+    node.wait_for_line(&format!("http   {}", node.http())).await;
+    let line = node.wait_for_line("\"message\":\"listening\"").await;
+    let log: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(log["level"], "INFO");
+
+    assert_eq!(node.terminate().await.code(), Some(0), "{}", node.output());
+    assert!(node.output().contains("\"stopped\""), "{}", node.output());
+}
+
+#[tokio::test]
+async fn readiness_follows_redis_away_and_back() {
+    let mut redis = Redis::start().await;
+    let mut node = Node::serve(PARLOR)
+        .env("PARLOR_STORE__URL", redis.url())
+        .start()
+        .await;
+    becomes(&node, 200).await;
+    redis.kill9();
+    let reason = becomes(&node, 503).await["parts"]["store"]["reason"].clone();
+    assert!(
+        reason.as_str().is_some_and(|reason| !reason.is_empty()),
+        "{reason}"
+    );
+    assert_eq!(get(&node.http(), "/healthz").await.unwrap().0, 200);
+    redis.restart().await;
+    becomes(&node, 200).await;
+    assert_eq!(node.terminate().await.code(), Some(0), "{}", node.output());
+}
+
+#[tokio::test]
+async fn a_redis_that_hangs_makes_it_unready_within_the_time_out() {
+    let mut redis = Redis::start().await;
+    let node = Node::serve(PARLOR)
+        .env("PARLOR_STORE__URL", redis.url())
+        .env("PARLOR_STORE__TIMEOUT", "200ms");
+    let node = node.start().await;
+    becomes(&node, 200).await;
+    redis.pause();
+    becomes(&node, 503).await;
+    redis.resume();
+    becomes(&node, 200).await;
+}
+
+#[tokio::test]
+async fn a_redis_that_is_away_at_the_start_is_waited_for() {
+    let mut redis = Redis::start().await;
+    redis.kill9();
+    let node = Node::serve(PARLOR)
+        .env("REDIS_HOST", "127.0.0.1")
+        .env("REDIS_PORT", redis.port().to_string());
+    let mut node = node.start().await;
+    let answer = becomes(&node, 503).await;
+    let reason = answer["parts"]["store"]["reason"].to_string();
+    assert!(reason.contains(&redis.port().to_string()), "{reason}");
+    redis.restart().await;
+    becomes(&node, 200).await;
+    assert_eq!(node.terminate().await.code(), Some(0), "{}", node.output());
+}
+
+#[tokio::test]
+async fn a_wrong_password_ends_the_start() {
+    let redis = Redis::options().password("right").start().await;
+    let url = format!("redis://:wrong@127.0.0.1:{}", redis.port());
+    let said = refused(&[("PARLOR_STORE__URL", &url)]).await;
+    assert!(
+        said.contains("password") && !said.contains("wrong@"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn a_port_in_use_ends_the_start_with_a_hint() {
+    let node = Node::serve(PARLOR).start().await;
+    let address = node.http().replace("http://", "");
+    let said = refused(&[("PARLOR_SERVER__HTTP", &address)]).await;
+    assert!(
+        said.contains(&format!("{address} is in use")) && said.contains("--http"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn two_servers_cannot_share_a_data_folder() {
+    let node = Node::serve(PARLOR).start().await;
+    let data = node.data().display().to_string();
+    let said = refused(&[
+        ("PARLOR_SERVER__HTTP", "127.0.0.1:0"),
+        ("PARLOR_SERVER__DATA", &data),
+    ])
+    .await;
+    assert!(said.contains("is in use by another process"), "{said}");
+    assert_eq!(get(&node.http(), "/readyz").await.unwrap().0, 200);
+}
+
+#[tokio::test]
+async fn damaged_data_ends_the_start_with_a_way_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    std::fs::write(
+        data.join("store.db"),
+        "this is not a database, and long enough to be looked at".repeat(100),
+    )
+    .unwrap();
+    let said = refused(&[
+        ("PARLOR_SERVER__HTTP", "127.0.0.1:0"),
+        ("PARLOR_SERVER__DATA", data.to_str().unwrap()),
+    ])
+    .await;
+    assert!(
+        said.contains("store.db") && said.contains("backup"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_it_at_once() {
+    let mut node = Node::serve(PARLOR).start().await;
+    // A request that never ends keeps the first signal's graceful stop waiting.
+    let mut stream = TcpStream::connect(node.http().replace("http://", ""))
+        .await
+        .unwrap();
+    stream
+        .write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n")
+        .await
+        .unwrap();
+    assert_eq!(get(&node.http(), "/healthz").await.unwrap().0, 200);
+    node.signal_terminate();
+    node.wait_for_line("\"stopping\"").await;
+    node.signal_terminate();
+    assert_eq!(node.wait().await.code(), Some(1), "{}", node.output());
+    assert!(!node.output().contains("\"stopped\""), "{}", node.output());
+}
+
+/// The answer of `/readyz` once it has this status.
+async fn becomes(node: &Node, status: u16) -> serde_json::Value {
+    eventually(&format!("/readyz answers {status}"), async || {
+        match get(&node.http(), "/readyz").await {
+            Ok((found, body)) if found == status => Ok(Some(body)),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await
+}
+
+/// One line of error, exit code 1, and nothing of a panic.
+async fn refused(variables: &[(&str, &str)]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let ran = run_in(
+        folder.path(),
+        &["serve", "--set", "log.level=off"],
+        variables,
+    )
+    .await;
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{ran:?}");
+    assert!(
+        ran.err.starts_with("error: ") && ran.err.trim_end().lines().count() == 1,
+        "{ran:?}"
+    );
+    ran.err
+}

@@ -1,0 +1,140 @@
+//! Configuration as the binary takes it: sources, origins, refusals.
+
+use crate::support::{run, run_in};
+
+/// Value and origin of a setting in `--print-config --json`.
+fn printed(all: &serde_json::Value, name: &str) -> (String, String) {
+    let entry = all
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|entry| entry["name"] == name)
+        .unwrap();
+    let value = entry["value"]
+        .as_str()
+        .map_or_else(|| entry["value"].to_string(), str::to_owned);
+    (value, entry["origin"].as_str().unwrap().to_owned())
+}
+
+#[tokio::test]
+async fn every_variable_of_the_documents_is_honoured() {
+    let folder = tempfile::tempdir().unwrap();
+    let variables = [
+        ("REDIS_HOST", "cache"),
+        ("REDIS_PASSWORD", "hunter2"),
+        ("REDIS_KEY_PREFIX", "ha:"),
+        ("MESSAGE_RATE_LIMIT", "5"),
+        ("MESSAGE_RATE_WINDOW", "1500"),
+        ("NOTIFICATION_REDIS_CHANNEL", "chat.created"),
+    ];
+    let ran = run_in(
+        folder.path(),
+        &["serve", "--print-config", "--json"],
+        &variables,
+    )
+    .await;
+    assert!(!ran.out.contains("hunter2"));
+    for (name, value, origin) in [
+        ("store.url", "redis://cache:6379/0", "REDIS_HOST"),
+        ("store.password", "(hidden)", "REDIS_PASSWORD"),
+        ("keys.prefix", "ha:", "REDIS_KEY_PREFIX"),
+        ("limits.messages", "5", "MESSAGE_RATE_LIMIT"),
+        ("limits.message_window", "1500ms", "MESSAGE_RATE_WINDOW"),
+        (
+            "notifications.channel",
+            "chat.created",
+            "NOTIFICATION_REDIS_CHANNEL",
+        ),
+    ] {
+        assert_eq!(
+            printed(&ran.json(), name),
+            (value.to_owned(), origin.to_owned())
+        );
+    }
+    let with_port = [variables[0], ("REDIS_PORT", "6380")];
+    let ran = run_in(
+        folder.path(),
+        &["serve", "--print-config", "--json"],
+        &with_port,
+    )
+    .await;
+    assert_eq!(printed(&ran.json(), "store.url").0, "redis://cache:6380/0");
+}
+
+#[tokio::test]
+async fn the_printed_configuration_tells_where_each_value_came_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = "[server]\ndata = \"./here\"\n[keys]\npreset = \"chat-app\"\n";
+    std::fs::write(folder.path().join("parlor.toml"), file).unwrap();
+    let args = [
+        "serve",
+        "--print-config",
+        "--http",
+        "127.0.0.1:1",
+        "--set",
+        "ttl.typing=4s",
+    ];
+    let out = run_in(folder.path(), &args, &[("PARLOR_LOG__FORMAT", "json")])
+        .await
+        .ok();
+    for (line, origin) in [
+        ("http = \"127.0.0.1:1\"", "--http"),
+        ("data = \"./here\"", "parlor.toml:2"),
+        ("preset = \"chat-app\"", "parlor.toml:4"),
+        ("presence = \"document\"", "preset chat-app"),
+        ("typing = \"4s\"", "--set ttl.typing"),
+        ("session = \"7d\"", "default"),
+        ("format = \"json\"", "PARLOR_LOG__FORMAT"),
+    ] {
+        let fits = |l: &str| l.starts_with(line) && l.ends_with(&format!("# {origin}"));
+        assert!(out.lines().any(fits), "{line} {origin}\n{out}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_told_all_at_once_with_places_and_suggestions() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = "[server]\nhttp = \"nowhere\"\n\n[stroe]\nurl = \"redis://a\"\n";
+    std::fs::write(folder.path().join("other.toml"), file).unwrap();
+    let args = ["serve", "--config", "other.toml", "--set", "log.lvl=info"];
+    let ran = run_in(folder.path(), &args, &[("PARLOR_STORE__TIMEUOT", "1")]).await;
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""));
+    for part in [
+        "the configuration has 4 problems",
+        "other.toml:2: server.http: `nowhere` is not an address like 127.0.0.1:7070",
+        "other.toml:5: there is no setting `stroe.url`; did you mean `store.url`?",
+        "PARLOR_STORE__TIMEUOT: there is no setting `store.timeuot`; did you mean `PARLOR_STORE__TIMEOUT`?",
+        "--set log.lvl: there is no setting `log.lvl`; did you mean `log.level`?",
+    ] {
+        assert!(ran.err.contains(part), "{part}\n{}", ran.err);
+    }
+}
+
+#[tokio::test]
+async fn wrong_usage_and_missing_files_have_the_exit_code_two() {
+    for args in [
+        &["sevre"][..],
+        &["serve", "--htpp", "x"],
+        &["serve", "--config", "missing.toml"],
+        &[],
+    ] {
+        let ran = run(args).await;
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?} {ran:?}");
+    }
+    assert!(
+        run(&["serve", "--config", "missing.toml"])
+            .await
+            .err
+            .contains("missing.toml: cannot be read")
+    );
+}
+
+#[tokio::test]
+async fn completions_are_written_for_every_shell() {
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(
+            run(&["completions", shell]).await.ok().contains("doctor"),
+            "{shell}"
+        );
+    }
+}

@@ -1,0 +1,111 @@
+//! Running the binary and asking it over HTTP.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use parlor_store::{Options, Store};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::process::Command;
+
+/// The binary.
+pub const PARLOR: &str = env!("CARGO_BIN_EXE_parlor");
+
+/// A command that has ended.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Ran {
+    /// Standard output of a command that must have succeeded.
+    pub fn ok(self) -> String {
+        assert_eq!(self.code, 0, "{self:?}");
+        self.out
+    }
+
+    /// Standard output as JSON.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// The binary in an empty environment, in this folder.
+pub fn command(folder: &Path, args: &[&str], variables: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(PARLOR);
+    command
+        .args(args)
+        .current_dir(folder)
+        .env_clear()
+        .envs(variables.iter().copied());
+    command.stdin(Stdio::null()).kill_on_drop(true);
+    command
+}
+
+/// Runs the binary to its end.
+pub async fn run_in(folder: &Path, args: &[&str], variables: &[(&str, &str)]) -> Ran {
+    let output = command(folder, args, variables).output().await.unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ran {
+        code: output.status.code().unwrap_or(-1),
+        out: text(output.stdout),
+        err: text(output.stderr),
+    }
+}
+
+/// Runs the binary to its end in an empty folder.
+pub async fn run(args: &[&str]) -> Ran {
+    let folder = tempfile::tempdir().unwrap();
+    run_in(folder.path(), args, &[]).await
+}
+
+/// What a server answers to `GET`: status and body.
+pub async fn get(http: &str, path: &str) -> std::io::Result<(u16, serde_json::Value)> {
+    let address = http.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(address).await?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    let (head, body) = answer
+        .split_once("\r\n\r\n")
+        .ok_or(std::io::ErrorKind::UnexpectedEof)?;
+    let status = head
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok());
+    let status = status.ok_or(std::io::ErrorKind::InvalidData)?;
+    Ok((
+        status,
+        serde_json::from_str(body).unwrap_or(serde_json::Value::Null),
+    ))
+}
+
+/// The embedded store in this folder, for a test to write to.
+pub async fn embedded(folder: &Path) -> Store {
+    Store::open(Options {
+        data: Some(folder.to_owned()),
+        ..Options::default()
+    })
+    .await
+    .unwrap()
+}
+
+/// One key of each type, under names of the default preset, and one that is not ours.
+pub async fn fill(connection: &mut impl redis::aio::ConnectionLike) {
+    let mut pipe = redis::pipe();
+    pipe.hset("presence:user:alice", "d1", r#"{"serverId":"n1"}"#)
+        .pexpire("presence:user:alice", 60_000);
+    pipe.set_ex("typing:c1:alice", r#"{"userId":"alice"}"#, 3_000);
+    pipe.sadd("conversation:c1:participants", "alice")
+        .expire("conversation:c1:participants", 3_600);
+    pipe.lpush("messages:c1:recent", &["m1", "m2"])
+        .expire("messages:c1:recent", 3_600);
+    pipe.set("unread:alice:c1", 2).set("unread:bob:c1", 1);
+    pipe.zadd("chat:conversations:active", "c1", 17_000)
+        .expire("chat:conversations:active", 3_600);
+    pipe.set("somebody:else", "x");
+    pipe.query_async::<()>(connection).await.unwrap();
+}

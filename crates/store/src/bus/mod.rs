@@ -1,0 +1,270 @@
+//! The bus: publish and subscribe, the same on every engine.
+//!
+//! Always true:
+//! 1. What is published after `subscribe` returned reaches the subscription, or the subscription is told
+//!    [`Event::MaybeMissed`].
+//! 2. A channel is subscribed to once on the server while anybody here listens, and not a moment longer than needed.
+//! 3. A slow reader costs nobody but itself: its queue is bounded.
+//! 4. Messages of one channel arrive in the order in which they were published.
+
+mod cluster;
+mod embedded;
+mod lane;
+pub(crate) mod queue;
+pub(crate) mod registry;
+mod wire;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use redis::{Cmd, RedisResult};
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout_at};
+
+pub use self::queue::Event;
+
+use self::cluster::ClusterLanes;
+use self::lane::{Command, Lane, Source};
+use self::queue::Queue;
+use self::registry::{Kind, Registry, Topic};
+use crate::clock::monotonic;
+use crate::redis::connect::timed_out;
+use crate::store::Engine;
+
+/// Before a subscription is asked for again that nobody could take.
+const ASK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Publishes and subscribes. Clones share everything.
+#[derive(Clone)]
+pub struct Bus {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    engine: Arc<Engine>,
+    registry: Arc<Registry>,
+    lanes: Lanes,
+    sharded: bool,
+    timeout: Duration,
+}
+
+/// The connections that carry the subscriptions.
+enum Lanes {
+    One(Lane),
+    Cluster(ClusterLanes),
+}
+
+impl Bus {
+    pub(crate) fn open(engine: &Arc<Engine>, timeout: Duration) -> Self {
+        let registry = Arc::new(Registry::default());
+        let mut sharded = false;
+        let lanes = match &**engine {
+            Engine::Embedded(engine) => {
+                Lanes::One(embedded::start(engine.subscriber(), Arc::clone(&registry)))
+            }
+            Engine::Redis(redis) => match redis.cluster() {
+                Some(core) => {
+                    sharded = core.is_sharded();
+                    Lanes::Cluster(ClusterLanes::start(Arc::clone(core), Arc::clone(&registry)))
+                }
+                None => {
+                    let primaries = redis.links().into_iter().map(|link| link.primary());
+                    let source = Source::Primary(
+                        primaries
+                            .last()
+                            .expect("a store that is no cluster has one link"),
+                    );
+                    Lanes::One(Lane::start(
+                        source,
+                        redis.dialer().clone(),
+                        Arc::clone(&registry),
+                    ))
+                }
+            },
+        };
+        Self {
+            inner: Arc::new(Inner {
+                engine: Arc::clone(engine),
+                registry,
+                lanes,
+                sharded,
+                timeout,
+            }),
+        }
+    }
+
+    /// Publishes on a channel; how many subscribers the server sent it to (on a Cluster: those of one node).
+    pub async fn publish(
+        &self,
+        channel: impl AsRef<[u8]>,
+        payload: impl AsRef<[u8]>,
+    ) -> RedisResult<u64> {
+        self.send("PUBLISH", channel.as_ref(), payload.as_ref())
+            .await
+    }
+
+    /// Publishes on a channel that lives on one shard of a Cluster; elsewhere the same as [`publish`](Self::publish).
+    pub async fn publish_sharded(
+        &self,
+        channel: impl AsRef<[u8]>,
+        payload: impl AsRef<[u8]>,
+    ) -> RedisResult<u64> {
+        self.send(self.publish_command(), channel.as_ref(), payload.as_ref())
+            .await
+    }
+
+    /// The command by which scripts publish on sharded channels: `SPUBLISH` where it has a use (on a Cluster since
+    /// Redis 7), else `PUBLISH`. Scripts take it as an argument.
+    pub fn publish_command(&self) -> &'static str {
+        if self.inner.sharded {
+            "SPUBLISH"
+        } else {
+            "PUBLISH"
+        }
+    }
+
+    /// Listens to a channel.
+    pub async fn subscribe(&self, channel: impl AsRef<[u8]>) -> RedisResult<Subscription> {
+        self.listen(Kind::Plain, channel.as_ref()).await
+    }
+
+    /// Listens to a channel that is published to by [`publish_sharded`](Self::publish_sharded) or a script with
+    /// [`publish_command`](Self::publish_command).
+    pub async fn subscribe_sharded(&self, channel: impl AsRef<[u8]>) -> RedisResult<Subscription> {
+        let kind = if self.inner.sharded {
+            Kind::Sharded
+        } else {
+            Kind::Plain
+        };
+        self.listen(kind, channel.as_ref()).await
+    }
+
+    /// Listens to all channels whose name matches a pattern, in Redis's glob style. Sharded channels match none.
+    pub async fn psubscribe(&self, pattern: impl AsRef<[u8]>) -> RedisResult<Subscription> {
+        self.listen(Kind::Pattern, pattern.as_ref()).await
+    }
+
+    async fn send(&self, command: &str, channel: &[u8], payload: &[u8]) -> RedisResult<u64> {
+        let mut cmd: Cmd = redis::cmd(command);
+        cmd.arg(channel).arg(payload);
+        let reply = self
+            .inner
+            .engine
+            .command(&cmd, false)
+            .await?
+            .extract_error()?;
+        Ok(redis::from_redis_value(reply)?)
+    }
+
+    async fn listen(&self, kind: Kind, name: &[u8]) -> RedisResult<Subscription> {
+        let deadline = monotonic() + self.inner.timeout;
+        let topic = Topic {
+            kind,
+            name: Bytes::copy_from_slice(name),
+        };
+        let queue = Arc::new(Queue::default());
+        let subscription = Subscription {
+            topic,
+            queue,
+            bus: Arc::clone(&self.inner),
+        };
+        let (done, mut confirmed) = oneshot::channel();
+        let want = Command::Want {
+            topic: subscription.topic.clone(),
+            owed: false,
+            done: Some(done),
+        };
+        self.inner
+            .registry
+            .add(&subscription.topic, &subscription.queue, || {
+                self.inner.lanes.send(want);
+            });
+        loop {
+            match timeout_at(deadline.into(), confirmed).await {
+                Ok(Ok(answer)) => return answer.map(|()| subscription),
+                // The connection that was asked is gone: ask whoever is in charge now.
+                Ok(Err(_)) if monotonic() < deadline => {
+                    sleep(ASK_AGAIN).await;
+                    let (done, next) = oneshot::channel();
+                    confirmed = next;
+                    self.inner.lanes.send(Command::Want {
+                        topic: subscription.topic.clone(),
+                        owed: false,
+                        done: Some(done),
+                    });
+                }
+                _ => {
+                    return Err(timed_out(
+                        "the store did not confirm the subscription in time",
+                    ));
+                }
+            }
+        }
+    }
+
+    pub(crate) fn close(&self) {
+        self.inner.registry.close();
+        match &self.inner.lanes {
+            Lanes::One(lane) => lane.end(),
+            Lanes::Cluster(lanes) => lanes.end(),
+        }
+    }
+}
+
+impl Lanes {
+    fn send(&self, command: Command) {
+        match self {
+            Self::One(lane) => lane.send(command),
+            Self::Cluster(lanes) => lanes.send(command),
+        }
+    }
+}
+
+/// One reader of a channel or pattern. Dropping it ends the subscription.
+#[must_use = "a subscription ends when it is dropped"]
+pub struct Subscription {
+    topic: Topic,
+    queue: Arc<Queue>,
+    bus: Arc<Inner>,
+}
+
+impl Subscription {
+    /// The next event; none when the store was closed. Safe to cancel.
+    pub async fn next(&mut self) -> Option<Event> {
+        self.queue.next().await
+    }
+
+    /// The next event, if one is there already.
+    pub fn try_next(&mut self) -> Option<Event> {
+        self.queue.pop()
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let Self { topic, queue, bus } = self;
+        bus.registry.remove(topic, queue, || {
+            bus.lanes.send(Command::Drop {
+                topic: topic.clone(),
+            });
+        });
+    }
+}
+
+impl std::fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "Subscription({:?} {})",
+            self.topic.kind,
+            String::from_utf8_lossy(&self.topic.name)
+        )
+    }
+}
+
+impl std::fmt::Debug for Bus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Bus({})", self.publish_command())
+    }
+}

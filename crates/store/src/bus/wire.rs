@@ -1,0 +1,76 @@
+//! A pub/sub connection, and what its own task does with each message.
+//!
+//! Always true: a message is handed out in the task that read it, so one connection's messages keep their order.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use redis::aio::{MultiplexedConnection, SendError};
+use redis::{PushInfo, PushKind, Value};
+use tokio::sync::Notify;
+
+use super::registry::{Kind, Registry};
+use crate::url::Address;
+
+/// What the connection's own task tells the worker.
+#[derive(Default)]
+pub(super) struct Signs {
+    pub(super) lost: Notify,
+    /// Unsubscriptions from shard channels that we asked for and the server has not confirmed.
+    pub(super) leaving: AtomicUsize,
+}
+
+/// An open connection.
+pub(super) struct Wire {
+    pub(super) con: MultiplexedConnection,
+    pub(super) server: Address,
+    pub(super) signs: Arc<Signs>,
+}
+
+/// What is called with each message of a connection, in its own task.
+pub(super) fn receiver(
+    registry: &Arc<Registry>,
+    signs: &Arc<Signs>,
+) -> impl Fn(PushInfo) -> Result<(), SendError> + Send + Sync + 'static {
+    let (registry, signs) = (Arc::clone(registry), Arc::clone(signs));
+    move |push| {
+        let mut data = push.data.into_iter().map_while(|value| match value {
+            Value::BulkString(bytes) => Some(Bytes::from(bytes)),
+            _ => None,
+        });
+        match push.kind {
+            PushKind::Message | PushKind::SMessage => {
+                let kind = if push.kind == PushKind::Message {
+                    Kind::Plain
+                } else {
+                    Kind::Sharded
+                };
+                if let (Some(channel), Some(payload)) = (data.next(), data.next()) {
+                    registry.deliver(kind, &channel, None, payload);
+                }
+            }
+            PushKind::PMessage => {
+                if let (Some(pattern), Some(channel), Some(payload)) =
+                    (data.next(), data.next(), data.next())
+                {
+                    registry.deliver(Kind::Pattern, &pattern, Some(channel), payload);
+                }
+            }
+            PushKind::SUnsubscribe => {
+                let expected =
+                    signs
+                        .leaving
+                        .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
+                            left.checked_sub(1)
+                        });
+                if expected.is_err() {
+                    signs.lost.notify_one();
+                }
+            }
+            PushKind::Disconnection => signs.lost.notify_one(),
+            _ => {}
+        }
+        Ok(())
+    }
+}

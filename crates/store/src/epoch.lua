@@ -1,0 +1,16 @@
+-- Settles the epoch: raises it once for each origin, however many nodes notice the change.
+-- KEYS[1]  hash: epoch, origin
+-- ARGV[1]  origin of the data now (which server processes hold it)
+-- ARGV[2]  now, in milliseconds
+-- ARGV[3]  the highest epoch the caller has seen
+-- Reply    {epoch, 1 if raised here else 0}
+local key, origin, now, seen = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local held = redis.call('HMGET', key, 'epoch', 'origin')
+local epoch = tonumber(held[1] or '0')
+if epoch > 0 and epoch >= seen and held[2] == origin then
+  return {string.format('%.0f', epoch), 0}
+end
+epoch = math.max(epoch + 1, seen + 1, now)
+local text = string.format('%.0f', epoch)
+redis.call('HSET', key, 'epoch', text, 'origin', origin)
+return {text, 1}

@@ -1,0 +1,117 @@
+//! The epoch: a number that rises whenever the store's data may be older than what was written to it.
+//!
+//! Always true:
+//! 1. It rises when the server process behind the data changed (restart, failover, promotion), when the embedded
+//!    engine was not closed cleanly, and when it is missing. It never falls.
+//! 2. Many nodes that notice one change raise it once: the store remembers for which origin it was raised.
+//! 3. It has risen before the first command runs on a connection to the changed server.
+
+use redis::aio::ConnectionLike;
+use redis::{Cmd, RedisError, RedisResult};
+use tokio::sync::watch;
+
+use crate::clock::Clock;
+use crate::script::Script;
+use crate::telemetry::Event;
+
+static SETTLE: Script = crate::script!("epoch.lua");
+
+/// The epoch as this node knows it.
+pub(crate) struct Epoch {
+    key: String,
+    clock: Clock,
+    value: watch::Sender<u64>,
+}
+
+impl Epoch {
+    pub(crate) fn new(prefix: &str, clock: Clock) -> Self {
+        Self {
+            key: format!("{prefix}parlor:epoch"),
+            clock,
+            value: watch::Sender::new(0),
+        }
+    }
+
+    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
+        self.value.subscribe()
+    }
+
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The command that settles the epoch for an origin. It brings its script along.
+    pub(crate) fn settle_cmd(&self, origin: &str) -> Cmd {
+        let mut cmd = redis::cmd("EVAL");
+        cmd.arg(SETTLE.source()).arg(1).arg(&self.key).arg(origin);
+        cmd.arg(self.clock.now_ms()).arg(*self.value.borrow());
+        cmd
+    }
+
+    /// Settles the epoch on this connection.
+    pub(crate) async fn settle(
+        &self,
+        con: &mut impl ConnectionLike,
+        origin: &str,
+    ) -> RedisResult<()> {
+        let cmd = self.settle_cmd(origin);
+        self.settled(cmd.query_async(con).await, origin)
+    }
+
+    /// Takes the reply of [`settle_cmd`](Self::settle_cmd).
+    ///
+    /// A store that cannot be written to (full, say) must not keep its old epoch in use: it rises here at least.
+    pub(crate) fn settled(&self, reply: RedisResult<(u64, bool)>, origin: &str) -> RedisResult<()> {
+        match reply {
+            Ok((epoch, raised)) => {
+                if raised {
+                    Event::EpochRaised { epoch, origin }.emit();
+                }
+                self.saw(epoch);
+                Ok(())
+            }
+            Err(error) if crate::fault(&error) == crate::Fault::Full => {
+                self.raise_here(&error);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Raises the epoch for this node alone; whoever settles it next raises it above that.
+    pub(crate) fn raise_here(&self, error: &RedisError) {
+        let epoch = (*self.value.borrow() + 1).max(self.clock.now_ms());
+        Event::EpochUnsaved {
+            epoch,
+            reason: &error.to_string(),
+        }
+        .emit();
+        self.saw(epoch);
+    }
+
+    /// The command that reads the epoch, for the heartbeat.
+    pub(crate) fn read_cmd(&self) -> Cmd {
+        let mut cmd = redis::cmd("HGET");
+        cmd.arg(&self.key).arg("epoch");
+        cmd
+    }
+
+    /// Takes what another node may have raised. False if the epoch in the store is gone or behind: settle again.
+    pub(crate) fn take(&self, found: Option<u64>) -> bool {
+        match found {
+            Some(epoch) if epoch >= *self.value.borrow() => {
+                self.saw(epoch);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn saw(&self, epoch: u64) {
+        self.value.send_if_modified(|value| {
+            let higher = epoch > *value;
+            *value = epoch.max(*value);
+            higher
+        });
+    }
+}

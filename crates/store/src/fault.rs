@@ -1,0 +1,95 @@
+//! What a store error means to the one who called: away, full, or refused.
+
+use redis::{ErrorKind, RedisError, ServerErrorKind};
+
+/// The three kinds of store errors that callers tell apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The store is not there, or not ready: try again later (`503 store_unavailable`).
+    Away,
+    /// The store is there and has no room: memory or disk (`507 store_full`).
+    Full,
+    /// The store is there and said no: wrong type, bad arguments, a script's error. Repeating does not help.
+    Refused,
+}
+
+/// Classifies an error of the store.
+///
+/// `MISCONF` is [`Fault::Full`]: the server refuses writes because it cannot persist, which in practice is a full disk.
+pub fn fault(error: &RedisError) -> Fault {
+    match error.kind() {
+        ErrorKind::Io
+        | ErrorKind::ClusterConnectionNotFound
+        | ErrorKind::MasterNameNotFoundBySentinel
+        | ErrorKind::AuthenticationFailed
+        | ErrorKind::Parse => Fault::Away,
+        ErrorKind::Server(ServerErrorKind::ExecAbort) => aborted(error),
+        _ => error.code().map_or(Fault::Refused, by_code),
+    }
+}
+
+/// A transaction that was refused while it was queued is what its first refused command is.
+fn aborted(error: &RedisError) -> Fault {
+    let errors = error.clone().into_server_errors().unwrap_or_default();
+    errors
+        .first()
+        .map_or(Fault::Refused, |(_, error)| by_code(error.code()))
+}
+
+fn by_code(code: &str) -> Fault {
+    match code {
+        "LOADING" | "READONLY" | "CLUSTERDOWN" | "MASTERDOWN" | "TRYAGAIN" | "BUSY"
+        | "NOREPLICAS" | "MOVED" | "ASK" | "UNBLOCKED" | "NOMASTERLINK" => Fault::Away,
+        "OOM" | "MISCONF" => Fault::Full,
+        _ => Fault::Refused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(text: &str) -> Fault {
+        let value =
+            redis::parse_redis_value(format!("-{text}\r\n").as_bytes()).expect("a valid reply");
+        fault(&value.extract_error().expect_err("an error reply"))
+    }
+
+    #[test]
+    fn an_unready_server_is_away_a_full_one_full_and_the_rest_refused() {
+        for text in [
+            "LOADING Redis is loading",
+            "READONLY You can't",
+            "CLUSTERDOWN Hash slot",
+            "TRYAGAIN",
+            "BUSY Redis",
+        ] {
+            assert_eq!(reply(text), Fault::Away, "{text}");
+        }
+        for text in [
+            "OOM command not allowed",
+            "MISCONF Redis is configured to save RDB snapshots",
+        ] {
+            assert_eq!(reply(text), Fault::Full, "{text}");
+        }
+        for text in [
+            "ERR syntax error",
+            "WRONGTYPE Operation",
+            "NOSCRIPT No",
+            "NOPERM no",
+            "CROSSSLOT Keys",
+        ] {
+            assert_eq!(reply(text), Fault::Refused, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_broken_connection_is_away() {
+        let error = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        assert_eq!(fault(&error.into()), Fault::Away);
+        assert_eq!(
+            fault(&(ErrorKind::Io, "store unavailable").into()),
+            Fault::Away
+        );
+    }
+}

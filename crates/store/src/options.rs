@@ -1,0 +1,107 @@
+//! How to open a store, and why it could not be opened.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use parlor_embedded::ManualClock;
+
+use crate::script::Script;
+use crate::url::StoreUrl;
+
+/// How to open a [`Store`](crate::Store). The default is the embedded engine in memory.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Which store.
+    pub url: StoreUrl,
+    /// The folder of the embedded store; none keeps everything in memory.
+    pub data: Option<PathBuf>,
+    /// How long a request may take, all its tries together.
+    pub timeout: Duration,
+    /// Multiplexed connections to each server.
+    pub connections: usize,
+    /// The prefix of this crate's own key, `parlor:epoch`.
+    pub prefix: String,
+    /// Scripts loaded on each new connection; any other is loaded when it is first called.
+    pub scripts: Vec<&'static Script>,
+    /// The certificate authority to trust (PEM) instead of the system's.
+    pub ca_cert: Option<PathBuf>,
+    /// The client's certificate (PEM), with `client_key`.
+    pub client_cert: Option<PathBuf>,
+    /// The client's key (PEM), with `client_cert`.
+    pub client_key: Option<PathBuf>,
+    /// Embedded only: refuse scripts that touch undeclared keys or keys of two slots, and commands newer than Redis 6.2.
+    pub strict: bool,
+    /// Embedded only: look at what was last written to `data`, beside the process that has it open, and refuse writes.
+    pub read_only: bool,
+    /// For tests: the time, moved by hand.
+    pub clock: Option<ManualClock>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            url: StoreUrl::Embedded,
+            data: None,
+            timeout: Duration::from_secs(1),
+            connections: 1,
+            prefix: String::new(),
+            scripts: Vec::new(),
+            ca_cert: None,
+            client_cert: None,
+            client_key: None,
+            strict: false,
+            read_only: false,
+            clock: None,
+        }
+    }
+}
+
+impl Options {
+    /// Options for one URL, the rest as by default.
+    pub fn new(url: StoreUrl) -> Self {
+        Self {
+            url,
+            ..Self::default()
+        }
+    }
+}
+
+/// Why a store could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Nobody answers there, or not in time. Trying again later may help.
+    #[error("store {url} cannot be reached: {source}")]
+    Away {
+        /// The store, without its password.
+        url: String,
+        /// What went wrong.
+        source: redis::RedisError,
+    },
+    /// User or password are wrong.
+    #[error("store {url} refuses the login, check user and password: {source}")]
+    Login {
+        /// The store, without its password.
+        url: String,
+        /// What the server said.
+        source: redis::RedisError,
+    },
+    /// The server is there and is not what the URL says.
+    #[error("store {url} cannot be used: {reason}")]
+    Unfit {
+        /// The store, without its password.
+        url: String,
+        /// What is wrong and what to do.
+        reason: String,
+    },
+    /// A certificate or key cannot be read.
+    #[error("cannot read {path}: {source}", path = path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong.
+        source: std::io::Error,
+    },
+    /// The embedded engine refuses.
+    #[error(transparent)]
+    Embedded(#[from] parlor_embedded::OpenError),
+}

@@ -1,0 +1,132 @@
+//! The servers behind a cluster's links, and the epoch they share.
+//!
+//! One epoch for the whole cluster: its origin is the set of all primaries' processes, so a change of any one of them
+//! makes the state of all cold. That is more re-checking than needed after the failover of one primary, and one number
+//! for everybody to compare.
+
+use std::collections::BTreeMap;
+use std::sync::Weak;
+
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use redis::aio::MultiplexedConnection;
+use redis::{RedisResult, Value};
+
+use super::Core;
+use crate::clock::monotonic;
+use crate::redis::connect::Identity;
+use crate::redis::link::Host;
+use crate::redis::unknown_origin;
+use crate::url::Address;
+
+/// The servers behind the links, for the epoch.
+pub(super) struct Members {
+    core: Weak<Core>,
+    pub(super) origins: Mutex<BTreeMap<Address, String>>,
+}
+
+impl Members {
+    pub(super) fn new(core: Weak<Core>) -> Self {
+        Self {
+            core,
+            origins: Mutex::default(),
+        }
+    }
+}
+
+impl Core {
+    /// Settles the epoch for the servers as they are now; on `here` if the epoch lives there.
+    pub(super) async fn settle(
+        &self,
+        here: Option<(&Address, &mut MultiplexedConnection)>,
+    ) -> RedisResult<()> {
+        let mut settled = self.settled.lock().await;
+        let (Some(origin), Some(leader)) = (
+            self.origin(),
+            self.owner(self.shared.epoch.key().as_bytes()),
+        ) else {
+            return Ok(());
+        };
+        let epoch = &self.shared.epoch;
+        match here {
+            Some((server, con)) if *server == leader => epoch.settle(con, &origin).await?,
+            _ if *settled == origin => return Ok(()),
+            _ => {
+                let map = self.map.load_full();
+                let Some(index) = map
+                    .topology
+                    .primaries
+                    .iter()
+                    .position(|primary| *primary == leader)
+                else {
+                    return Ok(());
+                };
+                let deadline = monotonic() + self.shared.timeout;
+                let reply = map.links[index]
+                    .command(&epoch.settle_cmd(&origin), deadline)
+                    .await;
+                let reply = reply
+                    .map_err(|failed| failed.error)
+                    .and_then(Value::extract_error);
+                epoch.settled(
+                    reply.and_then(|reply| Ok(redis::from_redis_value(reply)?)),
+                    &origin,
+                )?;
+            }
+        }
+        *settled = origin;
+        Ok(())
+    }
+
+    /// The processes of all primaries; none as long as one is not known.
+    fn origin(&self) -> Option<String> {
+        let map = self.map.load();
+        let origins = self.host.origins.lock();
+        let all = map
+            .topology
+            .primaries
+            .iter()
+            .map(|primary| origins.get(primary).cloned());
+        let mut all = all.collect::<Option<Vec<_>>>()?;
+        all.sort_unstable();
+        (!all.is_empty()).then(|| all.join(","))
+    }
+}
+
+impl Host for Members {
+    fn admit<'a>(
+        &'a self,
+        server: &'a Address,
+        identity: &'a Identity,
+        con: &'a mut MultiplexedConnection,
+    ) -> BoxFuture<'a, RedisResult<()>> {
+        Box::pin(async move {
+            let origin = identity.origin.clone().unwrap_or_else(unknown_origin);
+            self.origins.lock().insert(server.clone(), origin);
+            let Some(core) = self.core.upgrade() else {
+                return Ok(());
+            };
+            match core.settle(Some((server, con))).await {
+                // The leader's own trouble is no reason to keep this server out; the keeper settles again.
+                Err(error) if !self.leads(server) => {
+                    core.shared.epoch.raise_here(&error);
+                    Ok(())
+                }
+                settled => settled,
+            }
+        })
+    }
+
+    fn lost(&self, _server: &Address) {
+        if let Some(core) = self.core.upgrade() {
+            core.doubt.notify_one();
+        }
+    }
+
+    fn leads(&self, server: &Address) -> bool {
+        let core = self.core.upgrade();
+        core.is_some_and(|core| {
+            core.owner(core.shared.epoch.key().as_bytes()).as_ref() == Some(server)
+        })
+    }
+}

@@ -1,0 +1,200 @@
+//! Which slot a command belongs to.
+//!
+//! Always true: a command with keys is placed by its first key; the server itself refuses keys of other slots.
+
+use redis::{Arg, Cmd, Value};
+
+/// Slots of a cluster.
+pub(crate) const SLOTS: usize = 16_384;
+
+/// Where a command has to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// On the primary that holds this slot.
+    Slot(u16),
+    /// On any primary.
+    Any,
+    /// On all primaries, and this makes one reply of theirs.
+    All(Reduce),
+}
+
+/// How the replies of all primaries become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reduce {
+    /// They are alike: the last one, unless one is an error.
+    Same,
+    /// Numbers are added.
+    Sum,
+    /// Lists are joined.
+    Concat,
+    /// Lists of 0 and 1: 1 where all have 1.
+    And,
+}
+
+/// The slot of a key: CRC16 (XMODEM) of its hash tag.
+pub(crate) fn slot(key: &[u8]) -> u16 {
+    let tag = hash_tag(key);
+    let crc = tag.iter().fold(0u16, |crc, byte| {
+        (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc, _| {
+            if crc & 0x8000 == 0 {
+                crc << 1
+            } else {
+                (crc << 1) ^ 0x1021
+            }
+        })
+    });
+    crc % SLOTS as u16
+}
+
+fn hash_tag(key: &[u8]) -> &[u8] {
+    let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
+        let rest = &key[open + 1..];
+        rest.iter()
+            .position(|byte| *byte == b'}')
+            .map(|close| &rest[..close])
+    });
+    tag.filter(|tag| !tag.is_empty()).unwrap_or(key)
+}
+
+/// Where a command has to run.
+pub(crate) fn place(cmd: &Cmd) -> Place {
+    let arg = |index: usize| match cmd.args_iter().nth(index) {
+        Some(Arg::Simple(arg)) => Some(arg),
+        _ => None,
+    };
+    let key = |index: usize| arg(index).map_or(Place::Any, |key| Place::Slot(slot(key)));
+    let Some(name) = arg(0) else {
+        return Place::Any;
+    };
+    match String::from_utf8_lossy(name).to_ascii_uppercase().as_str() {
+        "EVAL" | "EVALSHA" | "EVAL_RO" | "EVALSHA_RO" | "FCALL" | "FCALL_RO" => match arg(2) {
+            Some(b"0") | None => Place::Any,
+            Some(_) => key(3),
+        },
+        "ZUNION" | "ZINTER" | "ZDIFF" | "ZINTERCARD" | "SINTERCARD" | "LMPOP" | "ZMPOP" => key(2),
+        "OBJECT" | "MEMORY" | "BITOP" | "XINFO" | "XGROUP" | "DEBUG" => key(2),
+        "SCRIPT" => match arg(1) {
+            Some(word) if word.eq_ignore_ascii_case(b"EXISTS") => Place::All(Reduce::And),
+            _ => Place::All(Reduce::Same),
+        },
+        "FLUSHALL" | "FLUSHDB" => Place::All(Reduce::Same),
+        "DBSIZE" => Place::All(Reduce::Sum),
+        "KEYS" => Place::All(Reduce::Concat),
+        // Keyless ones. `SCAN` is one step on one server here: `Store::scan` walks them all.
+        "PING" | "ECHO" | "TIME" | "INFO" | "ROLE" | "CONFIG" | "CLIENT" | "COMMAND"
+        | "CLUSTER" | "ACL" | "PUBSUB" | "RANDOMKEY" | "SCAN" | "LASTSAVE" | "WAIT" | "LATENCY"
+        | "SLOWLOG" => Place::Any,
+        // `PUBLISH` too: one node per channel keeps the order of its messages.
+        _ => key(1),
+    }
+}
+
+impl Reduce {
+    /// One reply of many.
+    pub(crate) fn apply(self, replies: Vec<Value>) -> Value {
+        if let Some(error) = replies
+            .iter()
+            .find(|reply| matches!(reply, Value::ServerError(_)))
+        {
+            return error.clone();
+        }
+        let lists = || {
+            replies.iter().filter_map(|reply| {
+                if let Value::Array(list) = reply {
+                    Some(list)
+                } else {
+                    None
+                }
+            })
+        };
+        match self {
+            Self::Same => replies.into_iter().next_back().unwrap_or(Value::Nil),
+            Self::Sum => Value::Int(
+                replies
+                    .iter()
+                    .filter_map(|reply| {
+                        if let Value::Int(n) = reply {
+                            Some(n)
+                        } else {
+                            None
+                        }
+                    })
+                    .sum(),
+            ),
+            Self::Concat => Value::Array(lists().flatten().cloned().collect()),
+            Self::And => {
+                let width = lists().map(Vec::len).min().unwrap_or(0);
+                let all =
+                    |index| lists().all(|list| matches!(list.get(index), Some(Value::Int(1))));
+                Value::Array(
+                    (0..width)
+                        .map(|index| Value::Int(all(index).into()))
+                        .collect(),
+                )
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn placed(text: &str) -> Place {
+        let words = text.split(' ').collect::<Vec<_>>();
+        place(redis::cmd(words[0]).arg(&words[1..]))
+    }
+
+    #[test]
+    fn slots_are_those_of_the_cluster_specification() {
+        assert_eq!(slot(b"123456789"), 0x31C3);
+        assert_eq!(slot(b"foo"), 12_182);
+        assert_eq!(slot(b"bar"), 5_061);
+        assert_eq!(slot(b"{foo}.x"), slot(b"foo"));
+        assert_eq!(slot(b"a{foo}b{bar}"), slot(b"foo"));
+        assert_eq!(slot(b"{}foo"), slot(b"{}foo"));
+        assert_ne!(slot(b"{}foo"), slot(b""));
+    }
+
+    #[test]
+    fn commands_are_placed_by_their_first_key() {
+        let foo = Place::Slot(12_182);
+        for text in [
+            "GET foo",
+            "set foo 1",
+            "EVALSHA abc 1 foo bar",
+            "ZUNION 1 foo",
+            "OBJECT ENCODING foo",
+            "SPUBLISH foo x",
+            "PUBLISH foo x",
+        ] {
+            assert_eq!(placed(text), foo, "{text}");
+        }
+        for text in ["PING", "EVAL x 0 foo", "TIME"] {
+            assert_eq!(placed(text), Place::Any, "{text}");
+        }
+        assert_eq!(placed("SCRIPT LOAD x"), Place::All(Reduce::Same));
+        assert_eq!(placed("DBSIZE"), Place::All(Reduce::Sum));
+    }
+
+    #[test]
+    fn replies_of_all_primaries_become_one() {
+        let ints = |list: &[i64]| Value::Array(list.iter().copied().map(Value::Int).collect());
+        assert_eq!(
+            Reduce::Sum.apply(vec![Value::Int(2), Value::Int(3)]),
+            Value::Int(5)
+        );
+        assert_eq!(
+            Reduce::Concat.apply(vec![ints(&[1]), ints(&[2, 3])]),
+            ints(&[1, 2, 3])
+        );
+        assert_eq!(
+            Reduce::And.apply(vec![ints(&[1, 0, 1]), ints(&[1, 1, 0])]),
+            ints(&[1, 0, 0])
+        );
+        assert_eq!(
+            Reduce::Same.apply(vec![Value::Okay, Value::Okay]),
+            Value::Okay
+        );
+    }
+}

@@ -1,0 +1,124 @@
+//! Who holds which slots, as a node of the cluster tells it.
+
+use redis::{RedisResult, Value};
+
+use super::slots::SLOTS;
+use crate::url::Address;
+
+/// The primaries with their slots, and every node that was named.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Topology {
+    pub(crate) primaries: Vec<Address>,
+    /// For each slot the index of its primary.
+    pub(crate) owners: Vec<Option<u16>>,
+    pub(crate) nodes: Vec<Address>,
+}
+
+impl Topology {
+    /// Reads the reply of `CLUSTER SLOTS`. A node that does not name its own host is where we `asked`.
+    pub(crate) fn parse(reply: Value, asked: &Address) -> RedisResult<Self> {
+        let mut topology = Self {
+            owners: vec![None; SLOTS],
+            ..Self::default()
+        };
+        let ranges: Vec<Vec<Value>> = redis::from_redis_value(reply)?;
+        for range in ranges {
+            let mut range = range.into_iter();
+            let (Some(from), Some(to)) = (range.next(), range.next()) else {
+                continue;
+            };
+            let (from, to): (usize, usize) =
+                (redis::from_redis_value(from)?, redis::from_redis_value(to)?);
+            let mut owner = None;
+            for node in range {
+                let Some(address) = address(node, asked) else {
+                    continue;
+                };
+                let index = owner.is_none().then(|| topology.primary(&address));
+                owner = owner.or(index);
+                if !topology.nodes.contains(&address) {
+                    topology.nodes.push(address);
+                }
+            }
+            if let Some(slots) = topology.owners.get_mut(from..=to.min(SLOTS - 1)) {
+                slots.fill(owner);
+            }
+        }
+        Ok(topology)
+    }
+
+    fn primary(&mut self, address: &Address) -> u16 {
+        let known = self.primaries.iter().position(|primary| primary == address);
+        let index = known.unwrap_or_else(|| {
+            self.primaries.push(address.clone());
+            self.primaries.len() - 1
+        });
+        u16::try_from(index).unwrap_or(u16::MAX)
+    }
+}
+
+fn address(node: Value, asked: &Address) -> Option<Address> {
+    let mut fields = redis::from_redis_value::<Vec<Value>>(node)
+        .ok()?
+        .into_iter();
+    let host: Option<String> = redis::from_redis_value(fields.next()?).ok()?;
+    let port: u16 = redis::from_redis_value(fields.next()?).ok()?;
+    let host = host
+        .filter(|host| !host.is_empty() && host != "?")
+        .unwrap_or_else(|| asked.host.clone());
+    (port > 0).then_some(Address { host, port })
+}
+
+/// Where a reply sends a request: the node, and whether it has to be asked for (`ASK`).
+pub(crate) fn redirection(reply: &Value) -> Option<(Address, bool)> {
+    let Value::ServerError(error) = reply else {
+        return None;
+    };
+    let asking = match error.code() {
+        "MOVED" => false,
+        "ASK" => true,
+        _ => return None,
+    };
+    let node = error.details()?.split(' ').nth(1)?;
+    Some((Address::parse(node, 0).ok()??, asking))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(host: &str, port: u16) -> Address {
+        Address {
+            host: host.to_owned(),
+            port,
+        }
+    }
+
+    fn node(host: &str, port: u16) -> Value {
+        Value::Array(vec![
+            Value::BulkString(host.into()),
+            Value::Int(port.into()),
+            Value::BulkString("id".into()),
+        ])
+    }
+
+    #[test]
+    fn slots_go_to_the_first_node_of_their_range() {
+        let range = |from, to, nodes: Vec<Value>| {
+            Value::Array([vec![Value::Int(from), Value::Int(to)], nodes].concat())
+        };
+        let reply = Value::Array(vec![
+            range(0, 99, vec![node("a", 1), node("b", 2)]),
+            range(200, 16_383, vec![node("", 3)]),
+            range(100, 149, vec![node("a", 1)]),
+        ]);
+        let topology = Topology::parse(reply, &at("asked", 9)).expect("a valid reply");
+        assert_eq!(topology.primaries, [at("a", 1), at("asked", 3)]);
+        assert_eq!(topology.nodes, [at("a", 1), at("b", 2), at("asked", 3)]);
+        let owner = |slot: usize| topology.owners[slot];
+        assert_eq!(
+            [owner(0), owner(149), owner(150), owner(200), owner(16_383)],
+            [Some(0), Some(0), None, Some(1), Some(1)]
+        );
+    }
+}

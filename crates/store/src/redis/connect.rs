@@ -1,0 +1,258 @@
+//! Connections to single servers: TLS, login, and the first questions on each new connection.
+//!
+//! Always true: a connection that leaves this file has TCP_NODELAY, no time-out of the redis crate's own, and was
+//! made within the given time.
+
+use std::time::Duration;
+
+use redis::aio::{AsyncPushSender, MultiplexedConnection};
+use redis::{
+    AsyncConnectionConfig, Client, ClientTlsConfig, ConnectionAddr, IntoConnectionInfo,
+    ProtocolVersion, RedisConnectionInfo, RedisError, RedisResult, TlsCertificates, Value,
+    io::tcp::TcpSettings,
+};
+
+use crate::options::{OpenError, Options};
+use crate::url::{Address, Login, Tls};
+
+/// How long making a connection may take at least, however short requests have to be.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Requests that may wait for the connection's own task.
+const WAITING: usize = 1_024;
+
+/// How to reach and enter a server.
+#[derive(Clone)]
+pub(crate) struct Dialer {
+    tls: Tls,
+    certificates: TlsCertificates,
+    login: Login,
+    database: u32,
+    patience: Duration,
+}
+
+impl Dialer {
+    pub(crate) fn new(
+        options: &Options,
+        tls: Tls,
+        login: &Login,
+        database: u32,
+    ) -> Result<Self, OpenError> {
+        let read = |path: &std::path::PathBuf| {
+            std::fs::read(path).map_err(|source| OpenError::File {
+                path: path.clone(),
+                source,
+            })
+        };
+        let root_cert = options.ca_cert.as_ref().map(read).transpose()?;
+        let client_tls = match (&options.client_cert, &options.client_key) {
+            (Some(cert), Some(key)) => Some(ClientTlsConfig {
+                client_cert: read(cert)?,
+                client_key: read(key)?,
+            }),
+            (None, None) => None,
+            _ => {
+                return Err(OpenError::Unfit {
+                    url: options.url.to_string(),
+                    reason: "`client_cert` and `client_key` go together: set both or none"
+                        .to_owned(),
+                });
+            }
+        };
+        if tls != Tls::Off {
+            // An error means that the process has a provider already, which is as good.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        }
+        Ok(Self {
+            tls,
+            certificates: TlsCertificates {
+                client_tls,
+                root_cert,
+            },
+            login: login.clone(),
+            database,
+            patience: options.timeout.max(PATIENCE),
+        })
+    }
+
+    /// The same way in, without a login.
+    pub(crate) fn anonymous(&self) -> Self {
+        Self {
+            login: Login::default(),
+            database: 0,
+            ..self.clone()
+        }
+    }
+
+    /// The same way in, to database 0.
+    pub(crate) fn without_database(&self) -> Self {
+        Self {
+            database: 0,
+            ..self.clone()
+        }
+    }
+
+    /// How long making a connection, or a sign of life, may take.
+    pub(crate) fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    pub(crate) fn has_login(&self) -> bool {
+        self.login.password.is_some()
+    }
+
+    /// A connection for commands. RESP2, so that replies look the same on every server and on the embedded engine.
+    pub(crate) async fn dial(&self, server: &Address) -> RedisResult<MultiplexedConnection> {
+        self.connect(server, ProtocolVersion::RESP2, self.config())
+            .await
+    }
+
+    /// A connection for subscriptions, which hands what was published to `push`.
+    pub(crate) async fn dial_bus(
+        &self,
+        server: &Address,
+        push: impl AsyncPushSender,
+    ) -> RedisResult<MultiplexedConnection> {
+        self.connect(
+            server,
+            ProtocolVersion::RESP3,
+            self.config().set_push_sender(push),
+        )
+        .await
+    }
+
+    fn config(&self) -> AsyncConnectionConfig {
+        AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(self.patience))
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(WAITING)
+    }
+
+    async fn connect(
+        &self,
+        server: &Address,
+        protocol: ProtocolVersion,
+        config: AsyncConnectionConfig,
+    ) -> RedisResult<MultiplexedConnection> {
+        let (host, port) = (server.host.clone(), server.port);
+        let addr = match self.tls {
+            Tls::Off => ConnectionAddr::Tcp(host, port),
+            tls => ConnectionAddr::TcpTls {
+                host,
+                port,
+                insecure: tls == Tls::Insecure,
+                tls_params: None,
+            },
+        };
+        let mut settings = RedisConnectionInfo::default()
+            .set_db(self.database.into())
+            .set_protocol(protocol)
+            .set_lib_name("parlor", env!("CARGO_PKG_VERSION"));
+        if let Some(user) = &self.login.user {
+            settings = settings.set_username(user);
+        }
+        if let Some(password) = &self.login.password {
+            settings = settings.set_password(password);
+        }
+        let info = addr
+            .into_connection_info()?
+            .set_redis_settings(settings)
+            .set_tcp_settings(TcpSettings::default().set_nodelay(true));
+        let client = match self.tls {
+            Tls::Off => Client::open(info)?,
+            _ => Client::build_with_tls(info, self.certificates.clone())?,
+        };
+        let connect = client.get_multiplexed_async_connection_with_config(&config);
+        tokio::time::timeout(self.patience, connect)
+            .await
+            .map_err(|_| timed_out("no connection in time"))?
+    }
+}
+
+/// An error for something that took too long.
+pub(crate) fn timed_out(what: &'static str) -> RedisError {
+    std::io::Error::new(std::io::ErrorKind::TimedOut, what).into()
+}
+
+/// What a server says about itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// Changes with every start of the server, and with every promotion to primary without a start.
+    /// None where the user may not ask.
+    pub(crate) origin: Option<String>,
+    pub(crate) replica: bool,
+    pub(crate) cluster: bool,
+    /// `redis 7.0.15` or `valkey 9.1.2`.
+    pub(crate) version: String,
+    /// Whether it has sharded pub/sub (Redis 7.0 and every Valkey).
+    pub(crate) sharded: bool,
+}
+
+impl Identity {
+    /// Asks the server.
+    pub(crate) async fn ask(
+        con: &mut MultiplexedConnection,
+    ) -> RedisResult<(Self, Option<String>)> {
+        let mut pipe = redis::pipe();
+        pipe.cmd("INFO")
+            .arg("server")
+            .cmd("INFO")
+            .arg("replication");
+        let count = pipe.len();
+        let replies = con.send_packed_commands(&pipe, 0, count).await?;
+        let mut text = String::new();
+        for reply in replies {
+            match reply {
+                Value::ServerError(error) => return Ok((Self::default(), Some(error.to_string()))),
+                reply => text += &redis::from_redis_value::<String>(reply)?,
+            }
+        }
+        Ok((Self::parse(&text), None))
+    }
+
+    fn parse(info: &str) -> Self {
+        let field = |name: &str| {
+            let mut lines = info.lines().filter_map(|line| line.split_once(':'));
+            lines
+                .find(|(key, _)| *key == name)
+                .map(|(_, value)| value.trim())
+        };
+        let redis = field("redis_version").unwrap_or("0");
+        let version = match field("valkey_version") {
+            Some(valkey) => format!("valkey {valkey}"),
+            None => format!("redis {redis}"),
+        };
+        // Rises with each promotion, and only then: tells a primary that was a replica in between from one that was not.
+        let promotion = field("second_repl_offset").unwrap_or("-1");
+        let major = redis
+            .split('.')
+            .next()
+            .and_then(|major| major.parse::<u32>().ok());
+        Self {
+            origin: field("run_id").map(|run_id| format!("{run_id}:{promotion}")),
+            replica: field("role") == Some("slave"),
+            cluster: field("redis_mode") == Some("cluster"),
+            version,
+            sharded: major.is_some_and(|major| major >= 7),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_known_by_its_run_and_its_promotions() {
+        let redis = "# Server\r\nredis_version:6.2.14\r\nredis_mode:standalone\r\nrun_id:abc\r\n# Replication\r\nrole:slave\r\nsecond_repl_offset:-1\r\n";
+        let redis = Identity::parse(redis);
+        assert_eq!(redis.origin.as_deref(), Some("abc:-1"));
+        assert_eq!(redis.version, "redis 6.2.14");
+        assert!(redis.replica && !redis.cluster && !redis.sharded);
+
+        let valkey = "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:9.1.2\r\nredis_mode:cluster\r\nrun_id:d\r\nrole:master\r\nsecond_repl_offset:77\r\n";
+        let valkey = Identity::parse(valkey);
+        assert_eq!(valkey.origin.as_deref(), Some("d:77"));
+        assert_eq!(valkey.version, "valkey 9.1.2");
+        assert!(!valkey.replica && valkey.cluster && valkey.sharded);
+    }
+}

@@ -1,0 +1,72 @@
+//! Walking over keys in bounded steps.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use redis::{Cmd, RedisResult, Value};
+
+use crate::clock::monotonic;
+use crate::redis::link::Link;
+use crate::store::{Engine, Inner};
+
+/// A walk over the keys that match a pattern, with the guarantees of `SCAN`: a key that is there all the time is found,
+/// at least once. On a Cluster all primaries are walked, as they were when the walk began.
+pub struct Scan {
+    inner: Arc<Inner>,
+    pattern: String,
+    count: usize,
+    cursor: u64,
+    /// The primaries of a Cluster that are left to walk.
+    links: VecDeque<Arc<Link>>,
+    done: bool,
+}
+
+impl Scan {
+    pub(crate) fn new(inner: Arc<Inner>, pattern: &str, count: usize) -> Self {
+        let links = match &*inner.engine {
+            Engine::Redis(redis) if redis.cluster().is_some() => redis.links().into(),
+            Engine::Embedded(_) | Engine::Redis(_) => VecDeque::new(),
+        };
+        Self {
+            inner,
+            pattern: pattern.to_owned(),
+            count: count.max(1),
+            cursor: 0,
+            links,
+            done: false,
+        }
+    }
+
+    /// The next keys, about `count` of them and sometimes none; `None` at the end. After an error the same step can be
+    /// tried again.
+    pub async fn next(&mut self) -> RedisResult<Option<Vec<Bytes>>> {
+        if self.done {
+            return Ok(None);
+        }
+        let mut cmd = redis::cmd("SCAN");
+        cmd.arg(self.cursor)
+            .arg("MATCH")
+            .arg(&self.pattern)
+            .arg("COUNT")
+            .arg(self.count);
+        let (cursor, keys): (u64, Vec<Vec<u8>>) = redis::from_redis_value(self.step(&cmd).await?)?;
+        self.cursor = cursor;
+        if cursor == 0 {
+            self.links.pop_front();
+            self.done = self.links.is_empty();
+        }
+        Ok(Some(keys.into_iter().map(Bytes::from).collect()))
+    }
+
+    async fn step(&self, cmd: &Cmd) -> RedisResult<Value> {
+        let Some(link) = self.links.front() else {
+            return self.inner.engine.command(cmd, true).await?.extract_error();
+        };
+        let deadline = monotonic() + self.inner.shared.timeout;
+        link.command(cmd, deadline)
+            .await
+            .map_err(|failed| failed.error)?
+            .extract_error()
+    }
+}

@@ -1,0 +1,309 @@
+//! Reading store URLs.
+
+use std::str::FromStr;
+
+use super::{Address, Login, StoreUrl, Tls, UrlError};
+
+const SCHEMES: [&str; 7] = [
+    "embedded",
+    "redis",
+    "rediss",
+    "redis+sentinel",
+    "rediss+sentinel",
+    "redis+cluster",
+    "rediss+cluster",
+];
+const REDIS_PORT: u16 = 6379;
+const SENTINEL_PORT: u16 = 26379;
+
+impl FromStr for StoreUrl {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        let text = text.trim();
+        let (scheme, rest) = text
+            .split_once(':')
+            .ok_or_else(|| UrlError::NoScheme(hide(text)))?;
+        let scheme = scheme.to_ascii_lowercase();
+        let scheme = scheme
+            .replace("valkeys", "rediss")
+            .replace("valkey", "redis");
+        if !SCHEMES.contains(&scheme.as_str()) {
+            let suggestion = nearest(&scheme);
+            return Err(UrlError::Scheme {
+                found: scheme,
+                suggestion,
+            });
+        }
+        if scheme == "embedded" {
+            return match rest.trim_start_matches('/') {
+                "" => Ok(Self::Embedded),
+                rest => Err(UrlError::EmbeddedRest(rest.to_owned())),
+            };
+        }
+        Parts::split(&scheme, rest)?.build()
+    }
+}
+
+/// A URL of servers, cut at its marks.
+struct Parts<'a> {
+    scheme: &'a str,
+    tls: Tls,
+    login: Login,
+    hosts: Vec<Address>,
+    path: Vec<&'a str>,
+}
+
+impl<'a> Parts<'a> {
+    fn split(scheme: &'a str, rest: &'a str) -> Result<Self, UrlError> {
+        let secure = scheme.starts_with("rediss");
+        let rest = rest.strip_prefix("//").unwrap_or(rest);
+        let (rest, tls) = match rest.split_once('#') {
+            None => (rest, if secure { Tls::On } else { Tls::Off }),
+            Some((rest, "insecure")) if secure => (rest, Tls::Insecure),
+            Some((_, mark)) => {
+                return Err(UrlError::Rest {
+                    found: format!("#{mark}"),
+                    scheme: scheme.to_owned(),
+                    hint: "only `#insecure` with a `rediss` scheme is known",
+                });
+            }
+        };
+        if let Some((_, query)) = rest.split_once('?') {
+            return Err(UrlError::Rest {
+                found: format!("?{query}"),
+                scheme: scheme.to_owned(),
+                hint: "set options in the [store] section instead",
+            });
+        }
+        // A password may hold a slash, a host may not hold an `@`.
+        let (login, rest) = match rest.rsplit_once('@') {
+            None => (Login::default(), rest),
+            Some((login, rest)) => (Login::parse(login)?, rest),
+        };
+        let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let port = if scheme.ends_with("+sentinel") {
+            SENTINEL_PORT
+        } else {
+            REDIS_PORT
+        };
+        let hosts = hosts.split(',').map(|host| {
+            Address::parse(host.trim(), port)?.ok_or_else(|| UrlError::Host {
+                place: hosts.to_owned(),
+                scheme: scheme.to_owned(),
+                port,
+            })
+        });
+        let hosts = hosts.collect::<Result<Vec<_>, _>>()?;
+        let path = path.split('/').filter(|part| !part.is_empty()).collect();
+        Ok(Self {
+            scheme,
+            tls,
+            login,
+            hosts,
+            path,
+        })
+    }
+
+    fn build(self) -> Result<StoreUrl, UrlError> {
+        let Self {
+            scheme,
+            tls,
+            login,
+            mut hosts,
+            path,
+        } = self;
+        let rest = |found: &[&str], hint| {
+            let found = format!("/{}", found.join("/"));
+            Err(UrlError::Rest {
+                found,
+                scheme: scheme.to_owned(),
+                hint,
+            })
+        };
+        if scheme.ends_with("+cluster") {
+            return match path.as_slice() {
+                [] | ["0"] => Ok(StoreUrl::Cluster {
+                    tls,
+                    login,
+                    seeds: hosts,
+                }),
+                more => rest(more, "a Cluster has database 0 only"),
+            };
+        }
+        if scheme.ends_with("+sentinel") {
+            return match path.as_slice() {
+                [] => Err(UrlError::Primary(scheme.to_owned())),
+                [primary, database @ ..] if database.len() < 2 => Ok(StoreUrl::Sentinel {
+                    tls,
+                    login,
+                    sentinels: hosts,
+                    primary: (*primary).to_owned(),
+                    database: number(database.first())?,
+                }),
+                [_, _, more @ ..] => rest(more, "the path is `/primary/database`"),
+                [_, ..] => Err(UrlError::Primary(scheme.to_owned())),
+            };
+        }
+        if hosts.len() > 1 {
+            return Err(UrlError::Hosts(scheme.to_owned()));
+        }
+        match path.as_slice() {
+            database if database.len() < 2 => Ok(StoreUrl::Redis {
+                tls,
+                login,
+                server: hosts.swap_remove(0),
+                database: number(database.first())?,
+            }),
+            more => rest(&more[1..], "the path is the database number"),
+        }
+    }
+}
+
+fn number(text: Option<&&str>) -> Result<u32, UrlError> {
+    let Some(text) = text else { return Ok(0) };
+    text.parse()
+        .map_err(|_| UrlError::Database((*text).to_owned()))
+}
+
+fn nearest(scheme: &str) -> &'static str {
+    let rank = |known: &&&'static str| (strsim::jaro_winkler(known, scheme) * 1e6) as u64;
+    SCHEMES.iter().max_by_key(rank).copied().unwrap_or("redis")
+}
+
+/// What was written, without anything that could be a password.
+fn hide(text: &str) -> String {
+    text.rsplit_once('@')
+        .map_or_else(|| text.to_owned(), |(_, rest)| format!("…@{rest}"))
+}
+
+impl Login {
+    fn parse(text: &str) -> Result<Self, UrlError> {
+        let (user, password) = match text.split_once(':') {
+            Some((user, password)) => (decode(user)?, Some(decode(password)?)),
+            None => (decode(text)?, None),
+        };
+        Ok(Self {
+            user: Some(user).filter(|user| !user.is_empty()),
+            password,
+        })
+    }
+}
+
+fn decode(text: &str) -> Result<String, UrlError> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let hex = rest.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
+        let byte = hex
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok())
+            .ok_or(UrlError::Escape)?;
+        bytes.push(byte);
+        rest = &rest[2..];
+    }
+    String::from_utf8(bytes).map_err(|_| UrlError::Escape)
+}
+
+impl Address {
+    /// `host`, `host:port` or `[v6]:port`; none if there is no host.
+    pub(crate) fn parse(text: &str, default_port: u16) -> Result<Option<Self>, UrlError> {
+        let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((host, rest)) => (host, rest.strip_prefix(':')),
+            None => text
+                .rsplit_once(':')
+                .map_or((text, None), |(host, port)| (host, Some(port))),
+        };
+        if host.is_empty() {
+            return Ok(None);
+        }
+        let port = match port {
+            None => default_port,
+            Some(port) => match port.parse() {
+                Ok(number) if number > 0 => number,
+                _ => return Err(UrlError::Port(port.to_owned())),
+            },
+        };
+        Ok(Some(Self {
+            host: host.to_owned(),
+            port,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> String {
+        text.parse::<StoreUrl>()
+            .map_or_else(|error| error.to_string(), |url| url.to_string())
+    }
+
+    #[test]
+    fn every_scheme_is_understood_and_shown_without_its_password() {
+        for (text, expected) in [
+            ("embedded:", "embedded:"),
+            ("embedded://", "embedded:"),
+            ("redis://localhost", "redis://localhost:6379/0"),
+            ("valkey://localhost", "redis://localhost:6379/0"),
+            ("redis://:secret@h:1/2", "redis://:***@h:1/2"),
+            ("redis://u:p%40%2fss@h:1/2", "redis://u:***@h:1/2"),
+            (
+                "rediss://u:p/q@[::1]:7/0#insecure",
+                "rediss://u:***@[::1]:7/0#insecure",
+            ),
+            (
+                "redis+sentinel://a,b:2,c/mymaster",
+                "redis+sentinel://a:26379,b:2,c:26379/mymaster/0",
+            ),
+            (
+                "rediss+sentinel://u:p@a:1/m/3",
+                "rediss+sentinel://u:***@a:1/m/3",
+            ),
+            ("redis+cluster://a:1,b:2", "redis+cluster://a:1,b:2"),
+            ("rediss+cluster://u:p@a", "rediss+cluster://u:***@a:6379"),
+        ] {
+            assert_eq!(shown(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_password_is_decoded_and_never_printed() {
+        let url: StoreUrl = "redis://u:p%40ss:w@h".parse().unwrap();
+        assert!(!format!("{url:?}").contains("p@ss"));
+        let StoreUrl::Redis { login, .. } = url else {
+            unreachable!()
+        };
+        assert_eq!(login.password.as_deref(), Some("p@ss:w"));
+    }
+
+    #[test]
+    fn a_wrong_url_says_where_and_what_to_write() {
+        for (text, part) in [
+            ("", "has no scheme"),
+            ("localhost", "write `embedded:`"),
+            ("reddis://h", "did you mean `redis`?"),
+            ("redis+clster://h", "did you mean `redis+cluster`?"),
+            ("embedded:/data", "set by `store.data`"),
+            ("redis://", "no host"),
+            ("redis://h:70000", "port `70000`"),
+            ("redis://h:0", "port `0`"),
+            ("redis://h/one", "database `one`"),
+            ("redis://h/1/2", "ends in `/2`"),
+            ("redis://a,b", "redis+cluster://"),
+            ("redis://h?db=1", "[store] section"),
+            ("redis://h#insecure", "`rediss` scheme"),
+            ("redis+sentinel://a", "name the primary"),
+            ("redis+sentinel://a/m/1/2", "ends in `/2`"),
+            ("redis+cluster://a/1", "database 0 only"),
+            ("redis://u:%zz@h", "`%25`"),
+        ] {
+            assert!(shown(text).contains(part), "{text}: {}", shown(text));
+        }
+    }
+}

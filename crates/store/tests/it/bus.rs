@@ -1,0 +1,163 @@
+//! The bus, on every engine alike.
+
+use bytes::Bytes;
+use parlor_store::{Event, Script, Subscription};
+use parlor_testkit::eventually;
+
+use crate::fixture::{Fixture, HANGS, contract};
+
+contract! {
+    what_is_published_after_subscribing_arrives_in_order on embedded redis valkey cluster;
+    readers_of_one_channel_share_it_and_the_last_one_ends_it on embedded redis valkey;
+    a_pattern_hears_all_channels_that_match on embedded redis valkey cluster;
+    sharded_channels_carry_what_scripts_publish on embedded redis valkey cluster;
+    a_slow_reader_is_told_and_delays_nobody on embedded redis cluster;
+    many_channels_are_subscribed_at_once on embedded redis cluster;
+}
+
+/// The payload of the next message.
+pub async fn payload(subscription: &mut Subscription) -> String {
+    match next(subscription).await {
+        Event::Message { payload, .. } => String::from_utf8(payload.to_vec()).unwrap(),
+        Event::MaybeMissed => panic!("something may have been missed, and nothing should"),
+    }
+}
+
+/// The next event, which must come.
+pub async fn next(subscription: &mut Subscription) -> Event {
+    tokio::time::timeout(HANGS, subscription.next())
+        .await
+        .expect("an event in time")
+        .expect("an open bus")
+}
+
+async fn what_is_published_after_subscribing_arrives_in_order(f: &Fixture) {
+    let bus = f.store.bus();
+    for round in 0..20 {
+        let channel = f.far_key(round);
+        let mut subscription = bus.subscribe(&channel).await.unwrap();
+        for number in 0..50 {
+            bus.publish(&channel, number.to_string()).await.unwrap();
+        }
+        for number in 0..50 {
+            let Event::Message {
+                channel: from,
+                pattern,
+                payload,
+            } = next(&mut subscription).await
+            else {
+                panic!("a message")
+            };
+            assert_eq!(
+                (from, pattern, payload),
+                (
+                    Bytes::from(channel.clone()),
+                    None,
+                    number.to_string().into()
+                )
+            );
+        }
+        assert_eq!(subscription.try_next(), None);
+    }
+}
+
+async fn readers_of_one_channel_share_it_and_the_last_one_ends_it(f: &Fixture) {
+    let (bus, channel) = (f.store.bus(), f.key("channel"));
+    let subscribers = async || {
+        let mut cmd = redis::cmd("PUBSUB");
+        let (_, count): (String, u64) = cmd
+            .arg("NUMSUB")
+            .arg(&channel)
+            .query_async(&mut f.store.clone())
+            .await
+            .unwrap();
+        count
+    };
+    let mut first = bus.subscribe(&channel).await.unwrap();
+    let second = bus.subscribe(&channel).await.unwrap();
+    assert_eq!(
+        subscribers().await,
+        1,
+        "one subscription on the server for both"
+    );
+    drop(second);
+    assert_eq!(bus.publish(&channel, "still here").await.unwrap(), 1);
+    assert_eq!(payload(&mut first).await, "still here");
+    drop(first);
+    eventually("the server has no subscriber left", async || {
+        subscribers().await == 0
+    })
+    .await;
+    let mut again = bus.subscribe(&channel).await.unwrap();
+    bus.publish(&channel, "again").await.unwrap();
+    assert_eq!(payload(&mut again).await, "again");
+}
+
+async fn a_pattern_hears_all_channels_that_match(f: &Fixture) {
+    let bus = f.store.bus();
+    let pattern = f.key("news:*");
+    let mut subscription = bus.psubscribe(&pattern).await.unwrap();
+    bus.publish(f.key("other"), "no").await.unwrap();
+    bus.publish(f.key("news:a"), "yes").await.unwrap();
+    let expected = Event::Message {
+        channel: f.key("news:a").into(),
+        pattern: Some(pattern.into()),
+        payload: Bytes::from_static(b"yes"),
+    };
+    assert_eq!(next(&mut subscription).await, expected);
+}
+
+static SAY: Script = Script::new("say", "return redis.call(ARGV[1], KEYS[1], ARGV[2])");
+
+async fn sharded_channels_carry_what_scripts_publish(f: &Fixture) {
+    let bus = f.store.bus();
+    let mut subscriptions = Vec::new();
+    for number in 0..30 {
+        subscriptions.push(bus.subscribe_sharded(f.far_key(number)).await.unwrap());
+    }
+    for (number, subscription) in subscriptions.iter_mut().enumerate() {
+        let channel = f.far_key(number);
+        bus.publish_sharded(&channel, "direct").await.unwrap();
+        let call = SAY
+            .keys(&channel)
+            .arg(bus.publish_command())
+            .arg("by script");
+        call.run::<i64>(&f.store).await.unwrap();
+        assert_eq!(payload(subscription).await, "direct");
+        assert_eq!(payload(subscription).await, "by script");
+    }
+}
+
+async fn a_slow_reader_is_told_and_delays_nobody(f: &Fixture) {
+    let (bus, channel) = (f.store.bus(), f.key("channel"));
+    let mut slow = bus.subscribe(&channel).await.unwrap();
+    let mut quick = bus.subscribe(&channel).await.unwrap();
+    for number in 0..2_000 {
+        bus.publish(&channel, number.to_string()).await.unwrap();
+        assert_eq!(payload(&mut quick).await, number.to_string());
+    }
+    let mut read = 0;
+    while let Event::Message { payload, .. } = next(&mut slow).await {
+        assert_eq!(payload, read.to_string());
+        read += 1;
+    }
+    assert!(read < 2_000, "a bounded queue drops");
+    bus.publish(&channel, "later").await.unwrap();
+    assert_eq!(payload(&mut slow).await, "later");
+}
+
+async fn many_channels_are_subscribed_at_once(f: &Fixture) {
+    let bus = f.store.bus();
+    let all = (0..2_000).map(|number| {
+        let (bus, channel) = (bus.clone(), f.far_key(number));
+        tokio::spawn(async move { bus.subscribe_sharded(channel).await.unwrap() })
+    });
+    let mut subscriptions = Vec::new();
+    for task in all.collect::<Vec<_>>() {
+        subscriptions.push(task.await.unwrap());
+    }
+    for (number, subscription) in subscriptions.iter_mut().enumerate().step_by(97) {
+        bus.publish_sharded(f.far_key(number), "x").await.unwrap();
+        assert_eq!(payload(subscription).await, "x");
+    }
+}

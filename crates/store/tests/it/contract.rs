@@ -1,0 +1,261 @@
+//! What a store answers, on every engine alike.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use parlor_store::{Fault, Script, fault};
+use redis::{AsyncTypedCommands, RedisResult, Value};
+
+use crate::fixture::{Fixture, contract};
+
+contract! {
+    commands_answer_as_redis_does on embedded redis valkey cluster;
+    errors_keep_the_codes_of_redis on embedded redis valkey cluster;
+    pipelines_keep_their_order_and_may_span_slots on embedded redis valkey cluster;
+    a_failed_command_of_a_pipeline_leaves_the_others_alone on embedded redis cluster;
+    transactions_are_executed_as_one on embedded redis valkey cluster;
+    a_refused_transaction_executes_nothing on embedded redis cluster;
+    scripts_run_alone_and_in_pipelines_and_in_transactions on embedded redis valkey cluster;
+    flushed_scripts_are_loaded_again_and_nothing_runs_twice on embedded redis valkey cluster;
+    the_error_of_a_script_reaches_its_caller on embedded redis cluster;
+    a_scan_finds_every_key_of_the_pattern on embedded redis valkey cluster;
+    the_clock_is_the_stores on embedded redis valkey cluster;
+    time_is_moved_by_hand on embedded redis cluster;
+    keys_expire_when_time_is_moved on embedded redis valkey;
+    the_epoch_is_there_and_stays on embedded redis valkey cluster;
+    a_closed_store_ends_its_subscriptions on embedded redis cluster;
+}
+
+static ADD: Script = Script::new("add", "return redis.call('INCRBY', KEYS[1], ARGV[1])");
+static FAIL: Script = Script::new("fail", "return redis.error_reply('ODD the number is odd')");
+
+async fn commands_answer_as_redis_does(f: &Fixture) {
+    let mut store = f.store.clone();
+    let key = f.key("text");
+    store.set_ex(&key, "hello", 100).await.unwrap();
+    assert_eq!(store.get(&key).await.unwrap().as_deref(), Some("hello"));
+    assert_eq!(store.get(f.key("nothing")).await.unwrap(), None);
+    assert_eq!(store.incr(f.key("count"), 5).await.unwrap(), 5);
+    store
+        .hset_multiple(f.key("hash"), &[("a", 1), ("b", 2)])
+        .await
+        .unwrap();
+    let hash: HashMap<String, String> = store.hgetall(f.key("hash")).await.unwrap();
+    assert_eq!(
+        hash,
+        HashMap::from([("a".into(), "1".into()), ("b".into(), "2".into())])
+    );
+    store.rpush(f.key("list"), &["x", "y"]).await.unwrap();
+    assert_eq!(
+        store.lrange(f.key("list"), 0, -1).await.unwrap(),
+        ["x", "y"]
+    );
+    store.zadd(f.key("scores"), "m", 1.5).await.unwrap();
+    assert_eq!(store.zscore(f.key("scores"), "m").await.unwrap(), Some(1.5));
+    assert_eq!(
+        store.del(&[f.key("text"), f.key("nothing")]).await.unwrap(),
+        1
+    );
+}
+
+async fn errors_keep_the_codes_of_redis(f: &Fixture) {
+    let mut store = f.store.clone();
+    store.set(f.key("text"), "x").await.unwrap();
+    let error = store.lpush(f.key("text"), "y").await.unwrap_err();
+    assert_eq!(error.code(), Some("WRONGTYPE"), "{error}");
+    assert_eq!(fault(&error), Fault::Refused);
+    let error = redis::cmd("INCR")
+        .arg(f.key("text"))
+        .exec_async(&mut store)
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), Some("ERR"), "{error}");
+}
+
+async fn pipelines_keep_their_order_and_may_span_slots(f: &Fixture) {
+    let mut pipe = redis::pipe();
+    for number in 0..300 {
+        pipe.set(f.far_key(number), number).ignore();
+        pipe.incr(f.far_key(number), 1_000);
+        pipe.get(f.far_key(number));
+    }
+    let replies: Vec<i64> = pipe.query_async(&mut f.store.clone()).await.unwrap();
+    let expected: Vec<i64> = (1_000..1_300).flat_map(|number| [number, number]).collect();
+    assert_eq!(replies, expected);
+}
+
+async fn a_failed_command_of_a_pipeline_leaves_the_others_alone(f: &Fixture) {
+    let mut pipe = redis::pipe();
+    pipe.set(f.key("a"), 1)
+        .lpush(f.key("a"), "no")
+        .incr(f.key("a"), 1)
+        .ignore_errors();
+    let replies: Vec<RedisResult<Value>> = pipe.query_async(&mut f.store.clone()).await.unwrap();
+    assert_eq!(
+        replies.iter().map(Result::is_ok).collect::<Vec<_>>(),
+        [true, false, true]
+    );
+    assert_eq!(
+        f.store.clone().get(f.key("a")).await.unwrap().as_deref(),
+        Some("2")
+    );
+}
+
+async fn transactions_are_executed_as_one(f: &Fixture) {
+    let mut pipe = redis::pipe();
+    pipe.atomic()
+        .set(f.key("a"), 1)
+        .ignore()
+        .incr(f.key("a"), 1)
+        .get(f.key("a"));
+    let replies: (i64, i64) = pipe.query_async(&mut f.store.clone()).await.unwrap();
+    assert_eq!(replies, (2, 2));
+}
+
+async fn a_refused_transaction_executes_nothing(f: &Fixture) {
+    let mut pipe = redis::pipe();
+    pipe.atomic()
+        .set(f.key("a"), 1)
+        .cmd("GET")
+        .arg(f.key("a"))
+        .arg("one too many");
+    let reply: RedisResult<Value> = pipe.query_async(&mut f.store.clone()).await;
+    let error = reply.unwrap_err();
+    assert_eq!(error.code(), Some("EXECABORT"), "{error}");
+    assert_eq!(f.store.clone().get(f.key("a")).await.unwrap(), None);
+}
+
+async fn scripts_run_alone_and_in_pipelines_and_in_transactions(f: &Fixture) {
+    let key = f.key("sum");
+    assert_eq!(ADD.keys(&key).arg(1).run::<i64>(&f.store).await.unwrap(), 1);
+    let mut pipe = redis::pipe();
+    pipe.add_command(ADD.keys(&key).arg(2).cmd())
+        .add_command(ADD.keys(&key).arg(3).cmd())
+        .get(&key);
+    assert_eq!(
+        pipe.query_async::<Vec<i64>>(&mut f.store.clone())
+            .await
+            .unwrap(),
+        [3, 6, 6]
+    );
+    pipe.atomic();
+    assert_eq!(
+        pipe.query_async::<Vec<i64>>(&mut f.store.clone())
+            .await
+            .unwrap(),
+        [8, 11, 11]
+    );
+}
+
+async fn flushed_scripts_are_loaded_again_and_nothing_runs_twice(f: &Fixture) {
+    let mut store = f.store.clone();
+    let (sum, plain) = (f.key("sum"), f.key("plain"));
+    let flush = async || {
+        redis::cmd("SCRIPT")
+            .arg("FLUSH")
+            .exec_async(&mut f.store.clone())
+            .await
+            .unwrap();
+    };
+    flush().await;
+    assert_eq!(ADD.keys(&sum).arg(1).run::<i64>(&f.store).await.unwrap(), 1);
+    flush().await;
+    let mut pipe = redis::pipe();
+    pipe.incr(&plain, 1)
+        .add_command(ADD.keys(&sum).arg(1).cmd())
+        .incr(&plain, 1);
+    pipe.add_command(ADD.keys(f.far_key("sum")).arg(7).cmd());
+    assert_eq!(
+        pipe.query_async::<Vec<i64>>(&mut store).await.unwrap(),
+        [1, 2, 2, 7]
+    );
+    flush().await;
+    let mut pipe = redis::pipe();
+    pipe.atomic()
+        .incr(&plain, 1)
+        .add_command(ADD.keys(&sum).arg(1).cmd());
+    assert_eq!(
+        pipe.query_async::<Vec<i64>>(&mut store).await.unwrap(),
+        [3, 3]
+    );
+}
+
+async fn the_error_of_a_script_reaches_its_caller(f: &Fixture) {
+    let error = FAIL
+        .keys(f.key("x"))
+        .run::<Value>(&f.store)
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), Some("ODD"), "{error}");
+    assert_eq!(fault(&error), Fault::Refused);
+}
+
+async fn a_scan_finds_every_key_of_the_pattern(f: &Fixture) {
+    let mut pipe = redis::pipe();
+    for number in 0..500 {
+        pipe.set(f.far_key(number), number).ignore();
+    }
+    pipe.exec_async(&mut f.store.clone()).await.unwrap();
+    let mut scan = f.store.scan(&f.far_key("*"), 50);
+    let (mut found, mut steps) = (BTreeSet::new(), 0);
+    while let Some(keys) = scan.next().await.unwrap() {
+        steps += 1;
+        found.extend(
+            keys.into_iter()
+                .map(|key| String::from_utf8(key.to_vec()).unwrap()),
+        );
+    }
+    assert_eq!(found, (0..500).map(|number| f.far_key(number)).collect());
+    assert!(steps > 5, "bounded steps, not {steps}");
+}
+
+async fn the_clock_is_the_stores(f: &Fixture) {
+    let time = async || {
+        let (seconds, micros): (u64, u64) = redis::cmd("TIME")
+            .query_async(&mut f.store.clone())
+            .await
+            .unwrap();
+        seconds * 1_000 + micros / 1_000
+    };
+    let before = time().await;
+    let now = f.store.clock().now_ms();
+    let after = time().await;
+    assert!(
+        before <= now + 1_000 && now <= after + 1_000,
+        "{before} {now} {after}"
+    );
+}
+
+async fn time_is_moved_by_hand(f: &Fixture) {
+    let before = f.store.clock().now_ms();
+    f.store.clock().advance(Duration::from_secs(3_600));
+    assert!(f.store.clock().now_ms() >= before + 3_600_000);
+}
+
+async fn keys_expire_when_time_is_moved(f: &Fixture) {
+    let mut store = f.store.clone();
+    store.set_ex(f.key("short"), "v", 60).await.unwrap();
+    store.set_ex(f.key("long"), "v", 600).await.unwrap();
+    f.advance(Duration::from_secs(61)).await;
+    assert_eq!(store.get(f.key("short")).await.unwrap(), None);
+    assert_eq!(
+        store.get(f.key("long")).await.unwrap().as_deref(),
+        Some("v")
+    );
+}
+
+async fn the_epoch_is_there_and_stays(f: &Fixture) {
+    let epoch = *f.store.epoch().borrow();
+    assert!(
+        epoch > 1_600_000_000_000,
+        "an epoch is at least the time it was raised, not {epoch}"
+    );
+    let held = f.store.clone().hget("parlor:epoch", "epoch").await.unwrap();
+    assert_eq!(held, Some(epoch.to_string()));
+}
+
+async fn a_closed_store_ends_its_subscriptions(f: &Fixture) {
+    let mut subscription = f.store.bus().subscribe(f.key("channel")).await.unwrap();
+    f.store.close().await;
+    assert_eq!(subscription.next().await, None);
+}

@@ -1,0 +1,91 @@
+//! The embedded engine with a data folder.
+
+use std::path::Path;
+use std::time::Duration;
+
+use parlor_store::{ManualClock, OpenError, Options, Store};
+use parlor_testkit::eventually;
+use redis::AsyncTypedCommands;
+
+fn in_folder(folder: &Path) -> Options {
+    Options {
+        data: Some(folder.to_owned()),
+        ..Options::default()
+    }
+}
+
+async fn get(store: &Store, key: &str) -> Option<String> {
+    store.clone().get(key).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_clean_stop_keeps_data_and_epoch() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(in_folder(folder.path())).await.unwrap();
+    store.clone().set("k", "v").await.unwrap();
+    let epoch = *store.epoch().borrow();
+    for _ in 0..2 {
+        store.close().await;
+    }
+    drop(store);
+    for _ in 0..2 {
+        let again = Store::open(in_folder(folder.path())).await.unwrap();
+        assert_eq!(get(&again, "k").await.as_deref(), Some("v"));
+        assert_eq!(*again.epoch().borrow(), epoch);
+        again.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_store_comes_back_with_a_new_epoch() {
+    let (folder, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let store = Store::open(in_folder(folder.path())).await.unwrap();
+    let epoch = *store.epoch().borrow();
+    store.clone().set("k", "v").await.unwrap();
+    // What is on disk while the process runs is what a kill would leave.
+    let killed = eventually("the write is on disk", async || {
+        for file in std::fs::read_dir(folder.path()).unwrap() {
+            let file = file.unwrap();
+            if file.file_name() != "store.lock" {
+                std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
+            }
+        }
+        let killed = Store::open(in_folder(copy.path())).await.ok()?;
+        let found = get(&killed, "k").await.is_some();
+        found.then_some(killed)
+    })
+    .await;
+    assert!(*killed.epoch().borrow() > epoch);
+}
+
+#[tokio::test]
+async fn a_folder_in_use_is_refused_and_can_be_looked_at() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Store::open(in_folder(folder.path())).await.unwrap();
+    first.clone().set("k", "v").await.unwrap();
+    let error = Store::open(in_folder(folder.path())).await.unwrap_err();
+    assert!(matches!(error, OpenError::Embedded(_)), "{error}");
+    assert!(error.to_string().contains("in use"), "{error}");
+    first.close().await;
+    let look = Options {
+        read_only: true,
+        ..in_folder(folder.path())
+    };
+    let look = Store::open(look).await.unwrap();
+    assert_eq!(get(&look, "k").await.as_deref(), Some("v"));
+    assert_eq!(*look.epoch().borrow(), *first.epoch().borrow());
+    look.clone().set("k", "w").await.unwrap_err();
+}
+
+#[tokio::test]
+async fn a_manual_clock_is_the_engines_too() {
+    let clock = ManualClock::default();
+    let options = Options {
+        clock: Some(clock.clone()),
+        ..Options::default()
+    };
+    let store = Store::open(options).await.unwrap();
+    store.clone().set_ex("k", "v", 10).await.unwrap();
+    clock.advance(Duration::from_secs(11));
+    assert_eq!(get(&store, "k").await, None);
+}

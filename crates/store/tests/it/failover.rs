@@ -1,0 +1,324 @@
+//! A primary dies or hangs in the middle of a stream of commands, and the stream goes on by itself.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use parlor_store::{Event, Script, Store, Subscription};
+use parlor_testkit::{Cluster, Sentinel, eventually};
+use redis::AsyncTypedCommands;
+use tokio::task::JoinHandle;
+
+use crate::bus::next;
+use crate::fixture::{impatient, options};
+use crate::outage::ends;
+
+static ADD: Script = Script::new("add", "return redis.call('INCRBY', KEYS[1], ARGV[1])");
+
+/// Writers that never stop: plain commands, scripts and pipelines, each on its own key.
+struct Stream {
+    done: Arc<[AtomicU64; 12]>,
+    /// The longest call in milliseconds: worth a look, not an assertion.
+    longest: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Stream {
+    fn start(store: &Store) -> Self {
+        let done: Arc<[AtomicU64; 12]> = Arc::default();
+        let stop = Arc::new(AtomicBool::new(false));
+        let longest = Arc::new(AtomicU64::new(0));
+        let tasks = (0..done.len()).map(|writer| {
+            let longest = Arc::clone(&longest);
+            let (mut store, done, stop) = (store.clone(), Arc::clone(&done), Arc::clone(&stop));
+            tokio::spawn(async move {
+                while !stop.load(Ordering::Relaxed) {
+                    let key = format!("stream:{writer}");
+                    let start = Instant::now();
+                    let reply = match writer % 3 {
+                        0 => ends(store.incr(&key, 1)).await.map(drop),
+                        1 => ends(ADD.keys(&key).arg(1).run::<i64>(&store))
+                            .await
+                            .map(drop),
+                        _ => {
+                            ends(redis::pipe().incr(&key, 1).get(&key).exec_async(&mut store)).await
+                        }
+                    };
+                    let took = u64::try_from(start.elapsed().as_millis()).unwrap();
+                    longest.fetch_max(took, Ordering::Relaxed);
+                    match reply {
+                        Ok(()) => drop(done[writer].fetch_add(1, Ordering::Relaxed)),
+                        // What a caller of a failed request does: not hammer.
+                        Err(_) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
+                    }
+                }
+            })
+        });
+        Self {
+            tasks: tasks.collect(),
+            done,
+            longest,
+            stop,
+        }
+    }
+
+    /// Waits until every writer has succeeded again.
+    async fn goes_on(&self) {
+        let before = self
+            .done
+            .each_ref()
+            .map(|done| done.load(Ordering::Relaxed));
+        eventually("every writer goes on", async || {
+            self.done
+                .iter()
+                .zip(before)
+                .all(|(done, before)| done.load(Ordering::Relaxed) > before)
+        })
+        .await;
+    }
+
+    async fn stop(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for task in self.tasks {
+            task.await.unwrap();
+        }
+        println!(
+            "the longest call took {} ms",
+            self.longest.load(Ordering::Relaxed)
+        );
+    }
+}
+
+/// Publishes until the reader has been told of the gap and then hears again.
+async fn hears_again(store: &Store, channel: &str, subscription: &mut Subscription) {
+    while next(subscription).await != Event::MaybeMissed {}
+    eventually("the reader hears again", async || {
+        let _ = ends(store.bus().publish_sharded(channel, "again")).await;
+        matches!(subscription.try_next(), Some(Event::Message { .. }))
+    })
+    .await;
+}
+
+async fn survives_a_sentinel_failover(hang: bool) {
+    let mut servers = Sentinel::start().await;
+    let store = Store::open(impatient(&servers.url())).await.unwrap();
+    let mut subscription = store.bus().subscribe_sharded("c").await.unwrap();
+    let before = *store.epoch().borrow();
+    let stream = Stream::start(&store);
+    stream.goes_on().await;
+    let old = servers.primary_port().await;
+    if hang {
+        servers.node(old).pause();
+    } else {
+        servers.kill9_primary().await;
+    }
+    eventually("the sentinels choose another", async || {
+        servers.primary_port().await != old
+    })
+    .await;
+    stream.goes_on().await;
+    stream.goes_on().await;
+    assert!(
+        *store.epoch().borrow() > before,
+        "the epoch tells of the failover"
+    );
+    hears_again(&store, "c", &mut subscription).await;
+    stream.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_sentinel_primary_is_replaced_under_a_stream_of_commands() {
+    survives_a_sentinel_failover(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hanging_sentinel_primary_is_left_under_a_stream_of_commands() {
+    survives_a_sentinel_failover(true).await;
+}
+
+async fn survives_a_cluster_failover(hang: bool) {
+    let mut cluster = Cluster::start().await;
+    let store = Store::open(impatient(&cluster.url())).await.unwrap();
+    let mut subscriptions = Vec::new();
+    for number in 0..12 {
+        let channel = format!("c{number}");
+        subscriptions.push((
+            store.bus().subscribe_sharded(&channel).await.unwrap(),
+            channel,
+        ));
+    }
+    let before = *store.epoch().borrow();
+    let stream = Stream::start(&store);
+    stream.goes_on().await;
+    let dead = cluster.primaries().await[1];
+    if hang {
+        cluster.node(dead).pause();
+    } else {
+        cluster.node(dead).kill9();
+    }
+    eventually("the replica takes over", async || {
+        let first = cluster
+            .ports()
+            .into_iter()
+            .find(|port| *port != dead)
+            .unwrap();
+        owners(cluster.node(first))
+            .await
+            .is_some_and(|owners| owners.len() == 3 && !owners.contains(&dead))
+    })
+    .await;
+    stream.goes_on().await;
+    stream.goes_on().await;
+    eventually("the epoch tells of the failover", async || {
+        *store.epoch().borrow() > before
+    })
+    .await;
+    let mut moved = 0;
+    for (mut subscription, channel) in subscriptions {
+        let is_moved = redis_slot_owner(&mut cluster, dead, &channel).await;
+        if is_moved {
+            hears_again(&store, &channel, &mut subscription).await;
+            moved += 1;
+        }
+    }
+    assert!(moved > 0, "some channels lived on the dead primary");
+    stream.stop().await;
+}
+
+/// The ports of the primaries as one node sees them.
+async fn owners(node: &parlor_testkit::Redis) -> Option<Vec<u16>> {
+    let mut con = parlor_testkit::connect(&node.client()).await.ok()?;
+    let slots: Vec<Vec<redis::Value>> = redis::cmd("CLUSTER")
+        .arg("SLOTS")
+        .query_async(&mut con)
+        .await
+        .ok()?;
+    let port = |range: &Vec<redis::Value>| -> Option<u16> {
+        let primary: Vec<redis::Value> = redis::from_redis_value(range.get(2)?.clone()).ok()?;
+        redis::from_redis_value(primary.get(1)?.clone()).ok()
+    };
+    slots.iter().map(port).collect()
+}
+
+/// Whether a channel's slot is in the middle third, which the dead primary had.
+async fn redis_slot_owner(cluster: &mut Cluster, dead: u16, channel: &str) -> bool {
+    let alive = cluster
+        .ports()
+        .into_iter()
+        .find(|port| *port != dead)
+        .unwrap();
+    let mut con = cluster.node(alive).connection().await;
+    let slot: u16 = redis::cmd("CLUSTER")
+        .arg("KEYSLOT")
+        .arg(channel)
+        .query_async(&mut con)
+        .await
+        .unwrap();
+    (5_600..10_800).contains(&slot)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_cluster_primary_is_replaced_under_a_stream_of_commands() {
+    survives_a_cluster_failover(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hanging_cluster_primary_is_left_under_a_stream_of_commands() {
+    survives_a_cluster_failover(true).await;
+}
+
+/// Moves one slot with all its keys from one primary to another, as an operator does.
+async fn move_slot(cluster: &mut Cluster, slot: u16, from: u16, to: u16) {
+    let mut ids = Vec::new();
+    for port in [from, to] {
+        let mut con = cluster.node(port).connection().await;
+        let id: String = redis::cmd("CLUSTER")
+            .arg("MYID")
+            .query_async(&mut con)
+            .await
+            .unwrap();
+        ids.push((con, id));
+    }
+    let (mut target, target_id) = ids.pop().unwrap();
+    let (mut source, source_id) = ids.pop().unwrap();
+    let set = |state: &str, id: &str| {
+        let mut cmd = redis::cmd("CLUSTER");
+        cmd.arg("SETSLOT").arg(slot).arg(state).arg(id);
+        cmd
+    };
+    set("IMPORTING", &source_id)
+        .exec_async(&mut target)
+        .await
+        .unwrap();
+    set("MIGRATING", &target_id)
+        .exec_async(&mut source)
+        .await
+        .unwrap();
+    loop {
+        let mut cmd = redis::cmd("CLUSTER");
+        cmd.arg("GETKEYSINSLOT").arg(slot).arg(10);
+        let keys: Vec<String> = cmd.query_async(&mut source).await.unwrap();
+        if keys.is_empty() {
+            break;
+        }
+        let mut cmd = redis::cmd("MIGRATE");
+        cmd.arg("127.0.0.1")
+            .arg(to)
+            .arg("")
+            .arg(0)
+            .arg(5_000)
+            .arg("KEYS")
+            .arg(keys);
+        cmd.exec_async(&mut source).await.unwrap();
+    }
+    set("NODE", &target_id)
+        .exec_async(&mut target)
+        .await
+        .unwrap();
+    set("NODE", &target_id)
+        .exec_async(&mut source)
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_that_moves_is_followed_without_a_lost_or_doubled_command() {
+    let mut cluster = Cluster::start().await;
+    let store = Store::open(options(&cluster.url())).await.unwrap();
+    let mut con = cluster.node(cluster.ports()[0]).connection().await;
+    let slot: u16 = redis::cmd("CLUSTER")
+        .arg("KEYSLOT")
+        .arg("x")
+        .query_async(&mut con)
+        .await
+        .unwrap();
+    let mut subscription = store.bus().subscribe_sharded("{x}channel").await.unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let writer = tokio::spawn({
+        let (mut store, stop) = (store.clone(), Arc::clone(&stop));
+        async move {
+            let mut written = 0;
+            while !stop.load(Ordering::Relaxed) {
+                written += 1;
+                assert_eq!(ends(store.incr("{x}plain", 1)).await.unwrap(), written);
+                let mut pipe = redis::pipe();
+                pipe.incr("{x}piped", 1).incr("elsewhere", 1);
+                pipe.add_command(ADD.keys("{x}scripted").arg(1).cmd());
+                let counts: Vec<isize> = ends(pipe.query_async(&mut store)).await.unwrap();
+                assert_eq!(counts, [written; 3]);
+            }
+            written
+        }
+    });
+    let primaries = cluster.primaries().await;
+    let owner = usize::from(slot) * 3 / 16_384;
+    let (from, to) = (primaries[owner], primaries[(owner + 1) % 3]);
+    move_slot(&mut cluster, slot, from, to).await;
+    hears_again(&store, "{x}channel", &mut subscription).await;
+    move_slot(&mut cluster, slot, to, from).await;
+    hears_again(&store, "{x}channel", &mut subscription).await;
+    stop.store(true, Ordering::Relaxed);
+    let written = writer.await.unwrap();
+    assert!(written > 0);
+}

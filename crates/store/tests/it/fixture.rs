@@ -1,0 +1,107 @@
+//! A store of each kind, and the macro that runs one body on several of them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parlor_store::{Options, Store};
+use parlor_testkit::{Cluster, Redis, Valkey};
+use tokio::sync::OnceCell;
+
+/// A test that says when something hangs; far more than any call may take.
+pub const HANGS: Duration = Duration::from_secs(30);
+
+/// An open store with a corner of its own.
+pub struct Fixture {
+    pub store: Store,
+    tag: String,
+    server: Option<Redis>,
+}
+
+impl Fixture {
+    /// A key; all of them share a slot.
+    pub fn key(&self, name: &str) -> String {
+        format!("{{{}}}:{name}", self.tag)
+    }
+
+    /// A key in a slot of its own.
+    pub fn far_key(&self, name: impl std::fmt::Display) -> String {
+        format!("{}:far:{{{name}}}", self.tag)
+    }
+
+    /// Lets time pass, for the store's clock and for its keys.
+    pub async fn advance(&self, by: Duration) {
+        let primaries = self.server.iter().map(Redis::client).collect::<Vec<_>>();
+        parlor_testkit::advance(&primaries, by, |by| self.store.clock().advance(by)).await;
+    }
+
+    async fn open(options: Options, server: Option<Redis>) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let store = Store::open(options).await.unwrap();
+        let tag = format!(
+            "t{}-{}",
+            std::process::id(),
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        );
+        Self { store, tag, server }
+    }
+}
+
+/// Options for a URL of testkit, patient: a busy machine must not turn a test about answers into one about time.
+pub fn options(url: &str) -> Options {
+    Options {
+        timeout: HANGS,
+        ..impatient(url)
+    }
+}
+
+/// Options with the usual time-out, for tests of what happens when nobody answers.
+pub fn impatient(url: &str) -> Options {
+    Options::new(url.parse().unwrap())
+}
+
+pub async fn embedded() -> Fixture {
+    Fixture::open(
+        Options {
+            strict: true,
+            ..Options::default()
+        },
+        None,
+    )
+    .await
+}
+
+pub async fn redis() -> Fixture {
+    let server = Redis::start().await;
+    Fixture::open(options(&server.url()), Some(server)).await
+}
+
+pub async fn valkey() -> Fixture {
+    let server = Valkey::start().await;
+    Fixture::open(options(&server.url()), Some(server)).await
+}
+
+pub async fn cluster() -> Fixture {
+    Fixture::open(options(&shared_cluster().await.url()), None).await
+}
+
+/// One cluster for all tests that leave it as it is.
+pub async fn shared_cluster() -> &'static Cluster {
+    static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
+    CLUSTER.get_or_init(Cluster::start).await
+}
+
+/// Runs each body as one test per engine.
+macro_rules! contract {
+    ($($body:ident on $($engine:ident)+;)+) => { $(
+        mod $body {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $engine() {
+                    let fixture = crate::fixture::$engine().await;
+                    super::$body(&fixture).await;
+                }
+            )+
+        }
+    )+ };
+}
+pub(crate) use contract;

@@ -1,0 +1,215 @@
+//! One server that stops, restarts, forgets, fills up or becomes a replica.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
+
+use parlor_store::{Event, Fault, Options, Script, State, Store, fault};
+use parlor_testkit::{Redis, eventually};
+use redis::{AsyncTypedCommands, RedisResult};
+
+use crate::bus::{next, payload};
+use crate::fixture::{HANGS, options};
+
+static ADD: Script = Script::new("add", "return redis.call('INCRBY', KEYS[1], ARGV[1])");
+
+/// A call that has to end, whatever happens.
+pub async fn ends<T>(call: impl Future<Output = T>) -> T {
+    tokio::time::timeout(HANGS, call)
+        .await
+        .expect("a call ends by its own time-out")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hanging_server_costs_a_time_out_then_nothing_until_it_answers_again() {
+    let mut server = Redis::start().await;
+    let short = Options {
+        timeout: Duration::from_millis(200),
+        ..options(&server.url())
+    };
+    let store = Store::open(short).await.unwrap();
+    server.pause();
+    let error = ends(store.clone().get("k")).await.unwrap_err();
+    assert_eq!(fault(&error), Fault::Away);
+    eventually("the breaker refuses at once", async || {
+        let error = ends(store.clone().set("k", "v")).await.unwrap_err();
+        error.to_string().contains("store unavailable")
+    })
+    .await;
+    let mut state = store.state();
+    ends(state.wait_for(|state| matches!(state, State::Down { .. })))
+        .await
+        .unwrap();
+    server.resume();
+    eventually("calls work again by themselves", async || {
+        ends(store.clone().set("k", "v")).await
+    })
+    .await;
+    ends(state.wait_for(|state| *state == State::Up))
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_back_empty_gets_its_scripts_and_a_new_epoch_and_the_bus_says_so() {
+    let mut server = Redis::start().await;
+    let with_scripts = Options {
+        scripts: vec![&ADD],
+        ..options(&server.url())
+    };
+    let store = Store::open(with_scripts).await.unwrap();
+    let mut subscription = store.bus().subscribe("c").await.unwrap();
+    let mut epochs = store.epoch();
+    let before = *epochs.borrow_and_update();
+    server.restart_empty().await;
+    eventually("the script runs again", async || {
+        ends(ADD.keys("sum").arg(1).run::<i64>(&store))
+            .await
+            .map(drop)
+    })
+    .await;
+    assert!(
+        *epochs.borrow() > before,
+        "risen before the first call went through"
+    );
+    assert_eq!(next(&mut subscription).await, Event::MaybeMissed);
+    store.bus().publish("c", "after").await.unwrap();
+    assert_eq!(payload(&mut subscription).await, "after");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_nodes_raise_the_epoch_once_for_one_restart() {
+    let mut server = Redis::options().durable().start().await;
+    let mut stores = Vec::new();
+    for _ in 0..4 {
+        stores.push(Store::open(options(&server.url())).await.unwrap());
+    }
+    let epoch = |store: &Store| *store.epoch().borrow();
+    let before = epoch(&stores[0]);
+    assert!(stores.iter().all(|store| epoch(store) == before));
+    server.restart().await;
+    for store in &stores {
+        eventually("the store answers", async || {
+            ends(store.clone().get("k")).await.map(drop)
+        })
+        .await;
+    }
+    let after = epoch(&stores[0]);
+    assert!(after > before);
+    assert!(
+        stores.iter().all(|store| epoch(store) == after),
+        "one change, one epoch"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flushed_store_gets_a_new_epoch() {
+    let server = Redis::start().await;
+    let store = Store::open(options(&server.url())).await.unwrap();
+    let before = *store.epoch().borrow();
+    redis::cmd("FLUSHALL")
+        .exec_async(&mut server.connection().await)
+        .await
+        .unwrap();
+    ends(store.epoch().wait_for(|epoch| *epoch > before))
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_store_says_so_and_still_reads() {
+    let server = Redis::start().await;
+    let store = Store::open(options(&server.url())).await.unwrap();
+    store.clone().set("k", "v").await.unwrap();
+    let limit = async |bytes: &str| {
+        let mut cmd = redis::cmd("CONFIG");
+        cmd.arg("SET")
+            .arg("maxmemory")
+            .arg(bytes)
+            .exec_async(&mut server.connection().await)
+            .await
+            .unwrap();
+    };
+    limit("1").await;
+    let error = store.clone().set("k", "w").await.unwrap_err();
+    assert_eq!(fault(&error), Fault::Full, "{error}");
+    let mut pipe = redis::pipe();
+    let error = pipe
+        .atomic()
+        .set("k", "w")
+        .exec_async(&mut store.clone())
+        .await
+        .unwrap_err();
+    assert_eq!(fault(&error), Fault::Full, "{error}");
+    assert_eq!(store.clone().get("k").await.unwrap().as_deref(), Some("v"));
+    limit("0").await;
+    store.clone().set("k", "w").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_primary_that_becomes_a_replica_is_left_and_its_return_raises_the_epoch() {
+    let (server, other) = (Redis::start().await, Redis::start().await);
+    let store = Store::open(options(&server.url())).await.unwrap();
+    let before = *store.epoch().borrow();
+    let mut admin = server.connection().await;
+    let replica_of =
+        async |host: &str, port: &str, admin: &mut redis::aio::MultiplexedConnection| {
+            redis::cmd("REPLICAOF")
+                .arg(host)
+                .arg(port)
+                .exec_async(admin)
+                .await
+                .unwrap();
+        };
+    replica_of("127.0.0.1", &other.port().to_string(), &mut admin).await;
+    eventually("writes are refused as away", async || {
+        let error = ends(store.clone().set("k", "v")).await.unwrap_err();
+        error.to_string().contains("store unavailable")
+    })
+    .await;
+    replica_of("NO", "ONE", &mut admin).await;
+    eventually("writes work again", async || {
+        ends(store.clone().set("k", "v")).await
+    })
+    .await;
+    assert!(*store.epoch().borrow() > before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_whose_reply_was_lost_is_not_repeated() {
+    let server = Redis::start().await;
+    let store = Store::open(options(&server.url())).await.unwrap();
+    let mut admin = server.connection().await;
+    let (done, failed, stop) = (AtomicI64::new(0), AtomicI64::new(0), AtomicBool::new(false));
+    let stream = async {
+        while !stop.load(Ordering::Relaxed) {
+            let reply: RedisResult<isize> = ends(store.clone().incr("count", 1)).await;
+            let counter = if reply.is_ok() { &done } else { &failed };
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    let killer = async {
+        for _ in 0..20 {
+            let before = done.load(Ordering::Relaxed);
+            eventually("the stream goes on", async || {
+                done.load(Ordering::Relaxed) > before + 20
+            })
+            .await;
+            let mut cmd = redis::cmd("CLIENT");
+            cmd.arg("KILL")
+                .arg("TYPE")
+                .arg("normal")
+                .arg("SKIPME")
+                .arg("yes");
+            let _: i64 = cmd.query_async(&mut admin.clone()).await.unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+    };
+    tokio::join!(stream, killer);
+    let (done, failed) = (done.into_inner(), failed.into_inner());
+    let count: i64 = admin.get("count").await.unwrap().unwrap().parse().unwrap();
+    assert!(
+        done <= count && count <= done + failed,
+        "{done} <= {count} <= {done} + {failed}"
+    );
+    assert!(failed > 0, "a lost connection fails what was on its way");
+}

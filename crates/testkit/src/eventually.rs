@@ -1,0 +1,108 @@
+//! Waiting for a condition: the one place in tests that sleeps.
+
+use std::{
+    fmt::Debug,
+    time::{Duration, Instant},
+};
+
+/// How long anything may take before the test is given up. Generous, because machines are busy.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Short waits first, longer ones later.
+pub(crate) struct Pace(Duration);
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self(Duration::from_millis(2))
+    }
+}
+
+impl Pace {
+    pub(crate) async fn wait(&mut self) {
+        tokio::time::sleep(self.0).await;
+        self.0 = (self.0 * 3 / 2).min(Duration::from_millis(50));
+    }
+}
+
+/// What a polled condition answers: `bool`, `Option`, or a `Result` of one of these or of `()`.
+pub trait Outcome {
+    /// What [`eventually`] returns.
+    type Value;
+
+    /// The value, or why there is none yet.
+    ///
+    /// # Errors
+    /// The condition does not hold yet.
+    fn outcome(self) -> Result<Self::Value, String>;
+}
+
+impl Outcome for bool {
+    type Value = ();
+
+    fn outcome(self) -> Result<(), String> {
+        if self { Ok(()) } else { Err("false".into()) }
+    }
+}
+
+impl<T> Outcome for Option<T> {
+    type Value = T;
+
+    fn outcome(self) -> Result<T, String> {
+        self.ok_or_else(|| "none".into())
+    }
+}
+
+impl Outcome for () {
+    type Value = ();
+
+    fn outcome(self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+impl<O: Outcome, E: Debug> Outcome for Result<O, E> {
+    type Value = O::Value;
+
+    fn outcome(self) -> Result<O::Value, String> {
+        self.map_err(|error| format!("{error:?}"))?.outcome()
+    }
+}
+
+/// Polls `check` until it is true or some, for at most 30 s.
+///
+/// # Panics
+/// With `what` and the last answer when the time is up.
+pub async fn eventually<O: Outcome>(what: &str, check: impl AsyncFnMut() -> O) -> O::Value {
+    eventually_within(PATIENCE, what, check).await
+}
+
+/// [`eventually`] with another limit.
+///
+/// # Panics
+/// With `what` and the last answer when the time is up.
+pub async fn eventually_within<O: Outcome>(
+    limit: Duration,
+    what: &str,
+    mut check: impl AsyncFnMut() -> O,
+) -> O::Value {
+    let deadline = Instant::now() + limit;
+    let mut pace = Pace::default();
+    let mut last = String::from("no answer");
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match tokio::time::timeout(left, check())
+            .await
+            .map(Outcome::outcome)
+        {
+            Ok(Ok(value)) => return value,
+            Ok(Err(answer)) => last = answer,
+            Err(_) => {
+                panic!("not within {limit:?}: {what} (a check was still running; before: {last})")
+            }
+        }
+        if Instant::now() > deadline {
+            panic!("not within {limit:?}: {what} (last answer: {last})");
+        }
+        pace.wait().await;
+    }
+}

@@ -1,0 +1,47 @@
+//! Servers for use by hand: starts what is asked for, prints its process ids and its address, and keeps it
+//! until this program ends, in whatever way.
+//!
+//! `cargo run -p parlor-testkit -- redis|valkey|sentinel|cluster|postgres`
+
+#![expect(
+    clippy::panic,
+    reason = "a tool for developers: a wrong argument is told and ends it"
+)]
+
+use std::future::pending;
+
+use parlor_testkit::{Cluster, Postgres, Redis, Sentinel, Valkey};
+
+#[tokio::main]
+async fn main() {
+    let asked = std::env::args().nth(1).unwrap_or_default();
+    match asked.as_str() {
+        "redis" => {
+            let server = Redis::start().await;
+            keep(&[server.pid()], &server.url()).await;
+        }
+        "valkey" => {
+            let server = Valkey::start().await;
+            keep(&[server.pid()], &server.url()).await;
+        }
+        "sentinel" => {
+            let servers = Sentinel::start().await;
+            keep(&servers.pids(), &servers.url()).await;
+        }
+        "cluster" => {
+            let servers = Cluster::start().await;
+            keep(&servers.pids(), &servers.url()).await;
+        }
+        "postgres" => {
+            let server = Postgres::start().await;
+            keep(&[server.pid()], &server.url()).await;
+        }
+        _ => panic!("{asked:?} is not one of redis, valkey, sentinel, cluster, postgres"),
+    }
+}
+
+async fn keep(pids: &[u32], url: &str) {
+    println!("{pids:?}");
+    println!("{url}");
+    pending::<()>().await;
+}

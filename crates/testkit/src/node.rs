@@ -1,0 +1,306 @@
+//! One Parlor process, as users run it.
+//!
+//! Always true:
+//! 1. It sees only the environment that the test gives it and a few harmless variables, and runs in a
+//!    folder of its own, so neither the developer's settings nor a configuration file reach it.
+//! 2. `start` returns after the process itself listens on every port that was asked for.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    ffi::{OsStr, OsString},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus},
+};
+
+use rustix::process::Signal;
+
+use crate::{
+    listening, ports,
+    process::{Folder, Process},
+    watchdog::End,
+};
+
+/// The setting with the address for HTTP.
+const HTTP: &str = "PARLOR_SERVER__HTTP";
+/// The setting with the data folder.
+const DATA: &str = "PARLOR_SERVER__DATA";
+/// What a node may inherit.
+const INHERITED: [&str; 8] = [
+    "PATH",
+    "HOME",
+    "TMPDIR",
+    "LANG",
+    "LD_LIBRARY_PATH",
+    "LLVM_PROFILE_FILE",
+    "RUST_BACKTRACE",
+    "RUST_LIB_BACKTRACE",
+];
+
+/// How a node is started.
+#[derive(Clone, Debug)]
+pub struct NodeOptions {
+    program: PathBuf,
+    arguments: Vec<OsString>,
+    environment: BTreeMap<OsString, OsString>,
+    listen: Vec<String>,
+}
+
+impl NodeOptions {
+    /// Adds an argument.
+    #[must_use]
+    pub fn arg(mut self, argument: impl Into<OsString>) -> Self {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    /// Sets a variable, for example `PARLOR_STORE__URL`.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.environment.insert(name.into(), value.into());
+        self
+    }
+
+    /// Sets a variable to a free address, on which the node then must listen, see [`Node::address`].
+    #[must_use]
+    pub fn listen(mut self, name: impl Into<String>) -> Self {
+        self.listen.push(name.into());
+        self
+    }
+
+    /// Starts the node and waits until it listens.
+    ///
+    /// # Panics
+    /// If it ends before that, with its output.
+    pub async fn start(self) -> Node {
+        let folder = Folder::new("node");
+        let mut addresses = BTreeMap::new();
+        let process = {
+            let ports = std::cell::RefCell::new(&mut addresses);
+            let command = || {
+                let mut ports = ports.borrow_mut();
+                **ports = self.choose_addresses();
+                self.command(folder.path(), &ports)
+            };
+            let ready = |process: &Process| {
+                let ports = ports.borrow();
+                ports
+                    .values()
+                    .all(|address| listening::listens(process.id(), address.port()))
+            };
+            Process::start(
+                &self.name(),
+                &folder.path().join("log"),
+                End::Kill,
+                command,
+                ready,
+            )
+            .await
+        };
+        Node {
+            process,
+            folder,
+            addresses,
+            options: self,
+        }
+    }
+
+    /// Starts the node without waiting, for one that is expected to end, see [`Node::wait`].
+    #[must_use]
+    pub fn spawn(self) -> Node {
+        let folder = Folder::new("node");
+        let addresses = self.choose_addresses();
+        let command = self.command(folder.path(), &addresses);
+        let process = Process::spawn(
+            &self.name(),
+            &command,
+            &folder.path().join("log"),
+            End::Kill,
+        );
+        Node {
+            process,
+            folder,
+            addresses,
+            options: self,
+        }
+    }
+
+    fn name(&self) -> String {
+        let name = self.program.file_name().unwrap_or(self.program.as_os_str());
+        name.to_string_lossy().into_owned()
+    }
+
+    fn choose_addresses(&self) -> BTreeMap<String, SocketAddr> {
+        let choose = |name: &String| {
+            (
+                name.clone(),
+                SocketAddr::from(([127, 0, 0, 1], ports::free())),
+            )
+        };
+        self.listen.iter().map(choose).collect()
+    }
+
+    fn command(&self, folder: &Path, addresses: &BTreeMap<String, SocketAddr>) -> Command {
+        assert!(
+            self.program.is_file(),
+            "{} is not a file: build it first",
+            self.program.display()
+        );
+        let mut command = Command::new(&self.program);
+        for (name, _) in env::vars_os() {
+            if !INHERITED.iter().any(|it| name == *it) {
+                command.env_remove(name);
+            }
+        }
+        command
+            .args(&self.arguments)
+            .current_dir(folder)
+            .env(DATA, folder.join("data"))
+            .envs(
+                addresses
+                    .iter()
+                    .map(|(name, address)| (name, address.to_string())),
+            )
+            .envs(&self.environment);
+        command
+    }
+}
+
+/// A running node. Ends on drop.
+pub struct Node {
+    // Before the folder: it must be gone when its folder goes.
+    process: Process,
+    folder: Folder,
+    addresses: BTreeMap<String, SocketAddr>,
+    options: NodeOptions,
+}
+
+impl Node {
+    /// A node run from `program` without arguments; its data folder is [`Node::data`].
+    #[must_use]
+    pub fn options(program: impl AsRef<OsStr>) -> NodeOptions {
+        NodeOptions {
+            program: PathBuf::from(program.as_ref()),
+            arguments: Vec::new(),
+            environment: BTreeMap::new(),
+            listen: Vec::new(),
+        }
+    }
+
+    /// `program serve` with HTTP on a free port, see [`Node::http`].
+    #[must_use]
+    pub fn serve(program: impl AsRef<OsStr>) -> NodeOptions {
+        Self::options(program).arg("serve").listen(HTTP)
+    }
+
+    /// The process id; another one after a restart.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// The address that was put into a variable by [`NodeOptions::listen`].
+    ///
+    /// # Panics
+    /// If there was none under this name.
+    #[must_use]
+    pub fn address(&self, name: &str) -> SocketAddr {
+        *self
+            .addresses
+            .get(name)
+            .unwrap_or_else(|| panic!("the node was not asked to listen by {name}"))
+    }
+
+    /// Where it serves HTTP: `http://127.0.0.1:port`.
+    ///
+    /// # Panics
+    /// If it was not started by [`Node::serve`].
+    #[must_use]
+    pub fn http(&self) -> String {
+        format!("http://{}", self.address(HTTP))
+    }
+
+    /// The folder it runs in; kept by a restart.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The data folder it was told, unless the test set another.
+    #[must_use]
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// What it wrote to standard output and standard error since it was last started.
+    #[must_use]
+    pub fn output(&self) -> String {
+        self.process.log()
+    }
+
+    /// Waits for a line of output that contains `text` and returns the line.
+    ///
+    /// # Panics
+    /// If none comes in time or before the node ends, with the output.
+    pub async fn wait_for_line(&self, text: &str) -> String {
+        self.process.wait_for_line(text).await
+    }
+
+    /// Asks it to stop (`SIGTERM`) and waits for the end.
+    ///
+    /// # Panics
+    /// If it does not end in time, with its output.
+    pub async fn terminate(&mut self) -> ExitStatus {
+        self.signal_terminate();
+        self.wait().await
+    }
+
+    /// Asks it to stop (`SIGTERM`) and does not wait.
+    pub fn signal_terminate(&mut self) {
+        self.process.signal(Signal::TERM);
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Panics
+    /// If it does not end in time, with its output.
+    pub async fn wait(&mut self) -> ExitStatus {
+        self.process.wait().await
+    }
+
+    /// False once it has ended.
+    pub fn is_running(&mut self) -> bool {
+        self.process.status().is_none()
+    }
+
+    /// Ends it without warning.
+    pub fn kill9(&mut self) {
+        self.process.kill9();
+    }
+
+    /// Stops it where it is: it keeps its connections and does nothing.
+    pub fn pause(&mut self) {
+        self.process.signal(Signal::STOP);
+    }
+
+    /// Lets a paused node go on.
+    pub fn resume(&mut self) {
+        self.process.signal(Signal::CONT);
+    }
+
+    /// Starts it again in its folder and on its addresses; one that still runs is killed first.
+    ///
+    /// # Panics
+    /// If it ends before it listens, with its output.
+    pub async fn restart(&mut self) {
+        self.kill9();
+        let command = || self.options.command(self.folder.path(), &self.addresses);
+        let ready = |process: &Process| {
+            let mut addresses = self.addresses.values();
+            addresses.all(|address| listening::listens(process.id(), address.port()))
+        };
+        let log = self.folder.path().join("log");
+        self.process = Process::start(&self.options.name(), &log, End::Kill, command, ready).await;
+    }
+}

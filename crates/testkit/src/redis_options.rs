@@ -1,0 +1,202 @@
+//! How a Redis or Valkey server is configured and started.
+
+use std::{fs, path::Path, process::Command};
+
+use crate::{
+    Redis,
+    binary::Flavor,
+    certificates::Certificates,
+    ports,
+    process::{Folder, Process},
+    watchdog::End,
+};
+
+const CONFIG: &str = "server.conf";
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Role {
+    #[default]
+    Data,
+    Sentinel,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Tls {
+    #[default]
+    Off,
+    On,
+    ClientCertificates,
+}
+
+/// How a server is started.
+#[derive(Clone, Debug, Default)]
+pub struct RedisOptions {
+    flavor: Flavor,
+    role: Role,
+    lines: Vec<String>,
+    password: Option<String>,
+    tls: Tls,
+}
+
+impl RedisOptions {
+    pub(crate) fn flavor(mut self, flavor: Flavor) -> Self {
+        self.flavor = flavor;
+        self
+    }
+
+    /// A sentinel of the same program, with none of the other settings.
+    pub(crate) fn sentinel(&self) -> Self {
+        Self {
+            flavor: self.flavor,
+            role: Role::Sentinel,
+            ..Self::default()
+        }
+    }
+
+    /// Adds a line to the configuration file, for example `maxmemory 2mb`.
+    #[must_use]
+    pub fn config(mut self, line: impl Into<String>) -> Self {
+        self.lines.push(line.into());
+        self
+    }
+
+    /// The password of the default user, without which nothing is answered.
+    #[must_use]
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        let password = password.into();
+        self.lines
+            .push(format!("requirepass {}", quoted(&password)));
+        self.lines.push(format!("masterauth {}", quoted(&password)));
+        self.password = Some(password);
+        self
+    }
+
+    /// A further user with the given rules, for example `~chat:* &* +@all -@admin`.
+    #[must_use]
+    pub fn acl_user(self, name: &str, password: &str, rules: &str) -> Self {
+        self.config(format!(
+            "user {name} on {} {rules}",
+            quoted(&format!(">{password}"))
+        ))
+    }
+
+    /// TLS only, with a certificate signed by a new authority, see [`Redis::ca_cert`].
+    #[must_use]
+    pub fn tls(mut self) -> Self {
+        self.tls = Tls::On;
+        self
+    }
+
+    /// As [`RedisOptions::tls`], and clients must show a certificate, see [`Redis::client_cert`].
+    #[must_use]
+    pub fn tls_with_client_certificates(mut self) -> Self {
+        self.tls = Tls::ClientCertificates;
+        self
+    }
+
+    /// Every write that was answered survives a `kill -9`.
+    #[must_use]
+    pub fn durable(self) -> Self {
+        self.config("appendonly yes").config("appendfsync always")
+    }
+
+    /// Starts the server and waits until it answers.
+    ///
+    /// # Panics
+    /// If the server is not installed or does not start.
+    pub async fn start(self) -> Redis {
+        let program = self.flavor.program();
+        let folder = Folder::new("redis");
+        let certificates = (self.tls != Tls::Off).then(|| Certificates::create(folder.path()));
+        let mut port = 0;
+        let command = || {
+            port = ports::free();
+            let lines = self.lines(port, folder.path(), certificates.as_ref());
+            fs::write(folder.path().join(CONFIG), lines).unwrap();
+            self.command(&program, folder.path())
+        };
+        let process = self.launch(&folder, command).await;
+        Redis::new(process, folder, certificates, port, self)
+    }
+
+    /// Starts it again with the configuration that is in its folder.
+    pub(crate) async fn start_again(&self, folder: &Folder) -> Process {
+        let program = self.flavor.program();
+        self.launch(folder, || self.command(&program, folder.path()))
+            .await
+    }
+
+    /// The password of the default user.
+    pub(crate) fn known_password(&self) -> Option<&str> {
+        self.password.as_deref()
+    }
+
+    pub(crate) fn holds_data(&self) -> bool {
+        self.role == Role::Data
+    }
+
+    async fn launch(&self, folder: &Folder, command: impl FnMut() -> Command) -> Process {
+        let line = match self.role {
+            Role::Data => "Ready to accept connections",
+            Role::Sentinel => "Sentinel ID is",
+        };
+        let ready = |process: &Process| process.log().contains(line);
+        Process::start(
+            self.flavor.name(),
+            &folder.path().join("log"),
+            End::Kill,
+            command,
+            ready,
+        )
+        .await
+    }
+
+    fn command(&self, program: &Path, folder: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.arg(folder.join(CONFIG)).current_dir(folder);
+        if self.role == Role::Sentinel {
+            command.arg("--sentinel");
+        }
+        command
+    }
+
+    fn lines(&self, port: u16, folder: &Path, certificates: Option<&Certificates>) -> String {
+        let path = |path: &Path| {
+            quoted(
+                path.to_str()
+                    .expect("temporary folders have names in UTF-8"),
+            )
+        };
+        let mut lines = vec![
+            "bind 127.0.0.1".to_owned(),
+            format!("dir {}", path(folder)),
+            "daemonize no".to_owned(),
+        ];
+        if let Some(files) = certificates {
+            let clients = if self.tls == Tls::On { "no" } else { "yes" };
+            lines.extend([
+                "port 0".to_owned(),
+                format!("tls-port {port}"),
+                format!("tls-ca-cert-file {}", path(&files.ca)),
+                format!("tls-cert-file {}", path(&files.server.0)),
+                format!("tls-key-file {}", path(&files.server.1)),
+                format!("tls-auth-clients {clients}"),
+            ]);
+        } else {
+            lines.push(format!("port {port}"));
+        }
+        if self.role == Role::Data {
+            // Without the delay a replica is in sync at once.
+            lines.push("save \"\"".to_owned());
+            lines.push("repl-diskless-sync yes".to_owned());
+            lines.push("repl-diskless-sync-delay 0".to_owned());
+        }
+        lines.extend(self.lines.iter().cloned());
+        lines.join("\n") + "\n"
+    }
+}
+
+/// A word of a configuration file.
+pub(crate) fn quoted(word: &str) -> String {
+    format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\""))
+}

@@ -1,0 +1,294 @@
+//! A primary with two replicas, watched by three sentinels of which two must agree.
+//!
+//! Always true: after `start` the replicas are in sync, and every sentinel knows both replicas and both
+//! other sentinels, so a failover can begin at once.
+
+use std::collections::HashMap;
+
+use futures_util::future::join_all;
+use redis::{Client, RedisResult, cmd};
+
+use crate::{
+    Redis, RedisOptions,
+    binary::Flavor,
+    eventually,
+    redis_options::quoted,
+    redis_server::{connect, encoded},
+};
+
+/// How the set is started.
+#[derive(Clone, Debug)]
+pub struct SentinelOptions {
+    data: RedisOptions,
+    name: String,
+    password: Option<String>,
+}
+
+impl SentinelOptions {
+    /// The name of the watched primary, `parlor` unless given.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Valkey instead of Redis.
+    #[must_use]
+    pub fn valkey(mut self) -> Self {
+        self.data = self.data.flavor(Flavor::Valkey);
+        self
+    }
+
+    /// The password of the primary and the replicas; the sentinels have none.
+    #[must_use]
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        let password = password.into();
+        self.data = self.data.password(password.clone());
+        self.password = Some(password);
+        self
+    }
+
+    /// Adds a line to the configuration of the primary and the replicas.
+    #[must_use]
+    pub fn config(mut self, line: impl Into<String>) -> Self {
+        self.data = self.data.config(line);
+        self
+    }
+
+    /// Starts all six and waits until they know each other.
+    ///
+    /// # Panics
+    /// If the server is not installed, or one does not start.
+    pub async fn start(self) -> Sentinel {
+        let data = self.data.clone().config("repl-ping-replica-period 1");
+        let primary = data.clone().start().await;
+        let replica = data.config(format!("replicaof 127.0.0.1 {}", primary.port()));
+        let (one, two) = tokio::join!(replica.clone().start(), replica.start());
+        let nodes = vec![primary, one, two];
+        wait_for_replicas(&nodes).await;
+
+        let options = self.sentinel(nodes[0].port());
+        let sentinels = join_all((0..3).map(|_| options.clone().start())).await;
+        let set = Sentinel {
+            nodes,
+            sentinels,
+            name: self.name,
+            password: self.password,
+        };
+        join_all(set.sentinels.iter().map(hurry)).await;
+        for sentinel in &set.sentinels {
+            set.wait_for_sentinel(sentinel).await;
+        }
+        set
+    }
+
+    fn sentinel(&self, primary: u16) -> RedisOptions {
+        let name = &self.name;
+        let options = self
+            .data
+            .sentinel()
+            .config(format!("sentinel monitor {name} 127.0.0.1 {primary} 2"))
+            .config(format!("sentinel down-after-milliseconds {name} 1000"))
+            .config(format!("sentinel failover-timeout {name} 3000"))
+            .config(format!("sentinel parallel-syncs {name} 2"));
+        match &self.password {
+            Some(password) => {
+                options.config(format!("sentinel auth-pass {name} {}", quoted(password)))
+            }
+            None => options,
+        }
+    }
+}
+
+/// Six running servers. They end on drop.
+pub struct Sentinel {
+    nodes: Vec<Redis>,
+    sentinels: Vec<Redis>,
+    name: String,
+    password: Option<String>,
+}
+
+impl Sentinel {
+    /// A set with further options.
+    #[must_use]
+    pub fn options() -> SentinelOptions {
+        SentinelOptions {
+            data: RedisOptions::default(),
+            name: "parlor".to_owned(),
+            password: None,
+        }
+    }
+
+    /// A plain set.
+    ///
+    /// # Panics
+    /// If the server is not installed, or one does not start.
+    pub async fn start() -> Self {
+        Self::options().start().await
+    }
+
+    /// `redis+sentinel://` with the three sentinels and the name of the primary.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let credentials = self
+            .password
+            .as_ref()
+            .map_or_else(String::new, |it| format!(":{}@", encoded(it)));
+        let hosts: Vec<_> = self
+            .sentinel_ports()
+            .iter()
+            .map(|port| format!("127.0.0.1:{port}"))
+            .collect();
+        format!(
+            "redis+sentinel://{credentials}{}/{}",
+            hosts.join(","),
+            self.name
+        )
+    }
+
+    /// The name under which the sentinels know the primary.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The ports of the sentinels.
+    #[must_use]
+    pub fn sentinel_ports(&self) -> Vec<u16> {
+        self.sentinels.iter().map(Redis::port).collect()
+    }
+
+    /// The process ids of all six.
+    #[must_use]
+    pub fn pids(&self) -> Vec<u32> {
+        self.nodes
+            .iter()
+            .chain(&self.sentinels)
+            .map(Redis::pid)
+            .collect()
+    }
+
+    /// The sentinels, to stop or kill some.
+    pub fn sentinels(&mut self) -> &mut [Redis] {
+        &mut self.sentinels
+    }
+
+    /// The data server on this port, in whatever role it has now.
+    ///
+    /// # Panics
+    /// If the port belongs to none.
+    pub fn node(&mut self, port: u16) -> &mut Redis {
+        self.nodes
+            .iter_mut()
+            .find(|node| node.port() == port)
+            .unwrap_or_else(|| panic!("no data server of this set has port {port}"))
+    }
+
+    /// Where the primary is, as at least two sentinels say.
+    ///
+    /// # Panics
+    /// If no two sentinels agree in time.
+    pub async fn primary_port(&self) -> u16 {
+        eventually("two sentinels agree on the primary", async || {
+            let answers = join_all(
+                self.sentinels
+                    .iter()
+                    .map(|sentinel| self.ask_primary(sentinel)),
+            )
+            .await;
+            let ports: Vec<u16> = answers.into_iter().flatten().collect();
+            let votes = |port| ports.iter().filter(|vote| **vote == port).count();
+            ports.iter().copied().find(|port| votes(*port) >= 2)
+        })
+        .await
+    }
+
+    async fn ask_primary(&self, sentinel: &Redis) -> RedisResult<u16> {
+        let mut connection = connect(&sentinel.client()).await?;
+        let mut ask = cmd("SENTINEL");
+        ask.arg("get-master-addr-by-name").arg(&self.name);
+        let (_, port): (String, u16) = ask.query_async(&mut connection).await?;
+        Ok(port)
+    }
+
+    /// A client of the present primary.
+    ///
+    /// # Panics
+    /// If no two sentinels agree on the primary in time.
+    pub async fn primary_client(&self) -> Client {
+        let port = self.primary_port().await;
+        let node = self.nodes.iter().find(|node| node.port() == port);
+        node.expect("sentinels name one of our servers").client()
+    }
+
+    /// Ends the primary without warning and returns its port. The sentinels choose another.
+    ///
+    /// # Panics
+    /// If no two sentinels agree on the primary in time.
+    pub async fn kill9_primary(&mut self) -> u16 {
+        let port = self.primary_port().await;
+        self.node(port).kill9();
+        port
+    }
+
+    async fn wait_for_sentinel(&self, sentinel: &Redis) {
+        let mut connection = sentinel.connection().await;
+        eventually(
+            "the sentinels and replicas are known",
+            async || -> RedisResult<bool> {
+                let mut ask = cmd("SENTINEL");
+                ask.arg("master").arg(&self.name);
+                let primary: HashMap<String, String> = ask.query_async(&mut connection).await?;
+                let is =
+                    |field: &str, value: &str| primary.get(field).is_some_and(|it| it == value);
+                let known = is("flags", "master")
+                    && is("num-slaves", "2")
+                    && is("num-other-sentinels", "2");
+
+                let mut ask = cmd("SENTINEL");
+                ask.arg("replicas").arg(&self.name);
+                let replicas: Vec<HashMap<String, String>> =
+                    ask.query_async(&mut connection).await?;
+                let linked = replicas
+                    .iter()
+                    .all(|it| it.get("master-link-status").is_some_and(|it| it == "ok"));
+                Ok(known && linked)
+            },
+        )
+        .await;
+    }
+}
+
+/// The first of `nodes` is the primary.
+async fn wait_for_replicas(nodes: &[Redis]) {
+    for node in &nodes[1..] {
+        let mut connection = node.connection().await;
+        eventually("the replica is in sync", async || {
+            let info: String = cmd("INFO")
+                .arg("replication")
+                .query_async(&mut connection)
+                .await
+                .unwrap();
+            info.contains("master_link_status:up")
+        })
+        .await;
+    }
+}
+
+/// Shortens what a sentinel by default does every few seconds; and a machine that stood still for a moment
+/// must not make it refuse to act for half a minute (tilt).
+async fn hurry(sentinel: &Redis) {
+    let mut debug = cmd("SENTINEL");
+    debug.arg("debug");
+    for (period, milliseconds) in [
+        ("publish-period", 200),
+        ("info-period", 200),
+        ("ping-period", 200),
+        ("ask-period", 200),
+        ("tilt-period", 1000),
+    ] {
+        debug.arg(period).arg(milliseconds);
+    }
+    // Unknown before Redis 7: then everything takes longer.
+    let _: RedisResult<()> = debug.query_async(&mut sentinel.connection().await).await;
+}

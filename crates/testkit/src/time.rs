@@ -1,0 +1,80 @@
+//! Moving time, on every engine by the same call.
+
+use std::time::Duration;
+
+use redis::{Client, RedisResult, Script, cmd};
+
+use crate::redis_server::connect;
+
+/// One script for each database, so that no command runs between two keys and none is shortened twice.
+const SHORTEN: &str = r"
+local by, seen, cursor = tonumber(ARGV[1]), {}, '0'
+repeat
+    local page = redis.call('SCAN', cursor, 'COUNT', 1000)
+    cursor = page[1]
+    for _, key in ipairs(page[2]) do
+        if not seen[key] then
+            seen[key] = true
+            local left = redis.call('PTTL', key)
+            if left >= 0 then
+                if left <= by then
+                    redis.call('DEL', key)
+                else
+                    redis.call('PEXPIRE', key, left - by)
+                end
+            end
+        end
+    end
+until cursor == '0'
+";
+
+/// Lets `by` pass: on each of `primaries` every key loses that much of its time to live (one that has no
+/// more is gone at once), then `clock` moves the clock of the product by as much.
+///
+/// `primaries` is empty for the embedded engine, whose keys follow its clock; one client for a single server
+/// ([`crate::Redis::client`], [`crate::Sentinel::primary_client`]); all primaries for a cluster
+/// ([`crate::Cluster::primary_clients`]).
+///
+/// # Panics
+/// If a server refuses.
+pub async fn advance(primaries: &[Client], by: Duration, clock: impl FnOnce(Duration)) {
+    for primary in primaries {
+        let told = primary.get_connection_info().addr();
+        shorten(primary, by)
+            .await
+            .unwrap_or_else(|error| panic!("moving time on {told}: {error}"));
+    }
+    clock(by);
+}
+
+async fn shorten(primary: &Client, by: Duration) -> RedisResult<()> {
+    let mut connection = connect(primary).await?;
+    let script = Script::new(SHORTEN);
+    let milliseconds = u64::try_from(by.as_millis()).expect("less than the age of the universe");
+    let keyspace: String = cmd("INFO")
+        .arg("keyspace")
+        .query_async(&mut connection)
+        .await?;
+    let mut selected = primary.get_connection_info().redis_settings().db();
+    for database in keyspace.lines().filter_map(database) {
+        // Not without need: a cluster may know no SELECT.
+        if database != selected {
+            cmd("SELECT")
+                .arg(database)
+                .exec_async(&mut connection)
+                .await?;
+            selected = database;
+        }
+        let () = script
+            .arg(milliseconds)
+            .invoke_async(&mut connection)
+            .await?;
+    }
+    Ok(())
+}
+
+/// `db0:keys=1,expires=1,...`
+fn database(line: &str) -> Option<i64> {
+    let (name, _) = line.split_once(':')?;
+    name.strip_prefix("db")?.parse().ok()
+}

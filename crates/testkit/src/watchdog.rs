@@ -1,0 +1,185 @@
+//! Ends the servers of a test process that can no longer do it itself.
+//!
+//! Always true:
+//! 1. There is one watchdog per test process, a shell that reads from a pipe whose only lasting writer is
+//!    the test process. However that process ends, the pipe closes; then the watchdog ends every process
+//!    still registered and removes the temporary folder.
+//! 2. A process is registered before its program runs: it starts as a shell that writes its own id into
+//!    the pipe and then becomes the program, which no longer holds the pipe.
+//! 3. The watchdog has a process group of its own, so a signal to the group of the test does not reach it.
+
+use std::{
+    fs,
+    io::{PipeWriter, Write, pipe},
+    os::unix::{
+        fs::PermissionsExt,
+        process::{CommandExt, ExitStatusExt},
+    },
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+/// `$1` is the temporary folder. An entry is `signal/pid`.
+const WATCH: &str = r#"
+trap '' HUP INT QUIT TERM
+live=' '
+while read -r change entry; do
+    case $change in
+        +) live="$live$entry " ;;
+        -) live="${live%% "$entry" *} ${live#* "$entry" }" ;;
+    esac
+done
+for entry in $live; do
+    kill -s "${entry%/*}" "${entry#*/}"
+done
+for try in 1 2 3 4 5; do
+    rm -rf -- "$1" && exit
+    sleep 1
+done
+"#;
+
+/// `$1` is the signal that ends the program, `$2` its log, the rest the program and its arguments.
+const REGISTER: &str = r#"
+signal=$1 log=$2
+shift 2
+echo "+ $signal/$$" || exit
+exec "$@" </dev/null >>"$log" 2>&1
+"#;
+
+/// The signal that ends a program at once and lets it clean up what outlives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// `SIGKILL`.
+    Kill,
+    /// `SIGQUIT`: PostgreSQL's immediate shutdown, which gives its shared memory back.
+    Quit,
+}
+
+impl End {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Kill => "KILL",
+            Self::Quit => "QUIT",
+        }
+    }
+}
+
+struct Watchdog {
+    pipe: PipeWriter,
+    folder: PathBuf,
+    folders: AtomicUsize,
+    _shell: Child,
+}
+
+fn watchdog() -> &'static Watchdog {
+    static WATCHDOG: OnceLock<Watchdog> = OnceLock::new();
+    WATCHDOG.get_or_init(|| {
+        let folder = tempfile::Builder::new()
+            .prefix("parlor-testkit-")
+            .tempdir()
+            .expect("a temporary folder can be made")
+            .keep();
+        // PostgreSQL runs as another user when the tests run as root.
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+        let (reader, pipe) = pipe().expect("a pipe can be made");
+        let shell = Command::new("sh")
+            .args(["-c", WATCH, "parlor-testkit-watchdog"])
+            .arg(&folder)
+            .current_dir("/")
+            .stdin(reader)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .expect("sh can be started");
+        Watchdog {
+            pipe,
+            folder,
+            folders: AtomicUsize::new(0),
+            _shell: shell,
+        }
+    })
+}
+
+/// A new empty folder, removed with the test process if not before.
+pub(crate) fn folder(name: &str) -> PathBuf {
+    let watchdog = watchdog();
+    let number = watchdog.folders.fetch_add(1, Ordering::Relaxed);
+    let folder = watchdog.folder.join(format!("{name}-{number}"));
+    fs::create_dir(&folder).unwrap();
+    folder
+}
+
+/// A child that the watchdog knows. Its output is appended to `log`.
+pub(crate) struct Watched {
+    child: Child,
+    end: End,
+    status: Option<ExitStatus>,
+}
+
+impl Watched {
+    /// Starts `command`; its own settings for input and output are not used.
+    pub(crate) fn spawn(command: &Command, log: &Path, end: End) -> Self {
+        let pipe = watchdog().pipe.try_clone().unwrap();
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", REGISTER, "parlor-testkit-start", end.name()])
+            .arg(log)
+            .arg(command.get_program())
+            .args(command.get_args())
+            .stdin(Stdio::null())
+            .stdout(pipe)
+            .stderr(Stdio::null());
+        if let Some(folder) = command.get_current_dir() {
+            shell.current_dir(folder);
+        }
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => shell.env(name, value),
+                None => shell.env_remove(name),
+            };
+        }
+        let child = shell.spawn().expect("sh can be started");
+        Self {
+            child,
+            end,
+            status: None,
+        }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How it ended, if it did.
+    pub(crate) fn status(&mut self) -> Option<ExitStatus> {
+        if self.status.is_none() {
+            let status = self.child.try_wait().unwrap();
+            self.ended(status);
+        }
+        self.status
+    }
+
+    /// Waits for the end of a process that is about to end.
+    pub(crate) fn reap(&mut self) -> ExitStatus {
+        if self.status.is_none() {
+            let status = self.child.wait().ok();
+            self.ended(status);
+        }
+        self.status.unwrap_or_else(|| ExitStatus::from_raw(9))
+    }
+
+    /// From here on its id may belong to another process.
+    fn ended(&mut self, status: Option<ExitStatus>) {
+        if status.is_some() {
+            self.status = status;
+            let line = format!("- {}/{}\n", self.end.name(), self.id());
+            // A watchdog that is gone has nothing to forget.
+            let _ = (&watchdog().pipe).write_all(line.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! A cluster.
+
+use parlor_testkit::{Cluster, is_running};
+use redis::{AsyncTypedCommands, cluster::ClusterClient};
+
+#[tokio::test]
+async fn a_killed_primary_is_replaced_and_comes_back() {
+    let mut cluster = Cluster::start().await;
+    let before = cluster.primaries().await;
+    assert_eq!(before, cluster.ports()[..3]);
+    let client = ClusterClient::new(cluster.node_urls()).unwrap();
+    let mut connection = client.get_async_connection().await.unwrap();
+    for i in 0..20 {
+        connection.set(format!("key{i}"), i).await.unwrap();
+    }
+
+    let killed = cluster.kill9_primary(1).await;
+    assert_eq!(killed, before[1]);
+    cluster.settled().await;
+    let after = cluster.primaries().await;
+    assert_eq!((after[0], after[2]), (before[0], before[2]));
+    assert_eq!(after[1], cluster.ports()[4]);
+
+    cluster.node(killed).restart().await;
+    cluster.settled().await;
+    assert_eq!(cluster.primaries().await, after);
+
+    let pids = cluster.pids();
+    drop(cluster);
+    assert!(!pids.iter().any(|pid| is_running(*pid)));
+}
+
+#[tokio::test]
+async fn a_valkey_cluster_with_a_password_takes_commands() {
+    let cluster = Cluster::options().valkey().password("secret").start().await;
+    assert!(
+        cluster
+            .url()
+            .starts_with("redis+cluster://:secret@127.0.0.1:")
+    );
+    let client = ClusterClient::new(cluster.node_urls()).unwrap();
+    let mut connection = client.get_async_connection().await.unwrap();
+    connection.set("key", "value").await.unwrap();
+    assert_eq!(
+        connection.get("key").await.unwrap().as_deref(),
+        Some("value")
+    );
+}

@@ -1,0 +1,70 @@
+//! Servers end however the test ends.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::{Child, Command, Stdio},
+    thread,
+};
+
+use parlor_testkit::{Redis, eventually, is_running};
+
+#[test]
+fn a_panic_ends_the_server() {
+    let (send, receive) = std::sync::mpsc::channel();
+    let test = thread::spawn(move || {
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            let server = Redis::start().await;
+            send.send(server.pid()).unwrap();
+            panic!("as a failing test does");
+        });
+    });
+    let pid = receive.recv().unwrap();
+    assert!(test.join().is_err());
+    assert!(!is_running(pid));
+}
+
+/// The tool of this crate holds servers as a test process does.
+fn holder(kind: &str) -> (Child, Vec<u32>) {
+    let mut holder = Command::new(env!("CARGO_BIN_EXE_parlor-testkit"))
+        .arg(kind)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(holder.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let pids: Vec<u32> = line
+        .trim()
+        .trim_matches(['[', ']'])
+        .split(", ")
+        .map(|pid| pid.parse().unwrap())
+        .collect();
+    assert!(pids.iter().all(|pid| is_running(*pid)));
+    (holder, pids)
+}
+
+async fn gone_after_kill_9(kind: &str) {
+    let (mut holder, pids) = holder(kind);
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    eventually("the servers of a killed process end", async || {
+        !pids.iter().any(|pid| is_running(*pid))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn kill_9_of_the_test_process_ends_its_redis() {
+    gone_after_kill_9("redis").await;
+}
+
+#[tokio::test]
+async fn kill_9_of_the_test_process_ends_its_sentinels() {
+    gone_after_kill_9("sentinel").await;
+}
+
+#[tokio::test]
+async fn kill_9_of_the_test_process_ends_its_postgres() {
+    gone_after_kill_9("postgres").await;
+}

@@ -1,0 +1,12 @@
+//! Each kind of server starts, answers, does what its handle promises, and is gone afterwards.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod cluster;
+mod ending;
+mod node;
+mod postgres;
+mod redis;
+mod sentinel;
+mod time;
+mod waiting;

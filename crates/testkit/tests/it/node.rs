@@ -1,0 +1,97 @@
+//! The handle of a node, proved with small programs in its place.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
+
+use parlor_testkit::{Node, NodeOptions, Redis, is_running};
+
+/// A shell script that takes the place of the binary.
+struct Program {
+    path: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+fn program(script: &str) -> Program {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("parlor");
+    fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    Program {
+        path,
+        _folder: folder,
+    }
+}
+
+/// A real server in place of the node: it listens where the variable says.
+fn listening_program() -> Program {
+    program(
+        r#"echo "run in $PWD with $1"
+exec redis-server --bind 127.0.0.1 --port "${PARLOR_SERVER__HTTP##*:}" --save ''"#,
+    )
+}
+
+fn serve(program: &Program) -> NodeOptions {
+    Node::serve(&program.path)
+}
+
+#[tokio::test]
+async fn a_node_listens_where_it_was_told_stops_when_asked_and_starts_again() {
+    let program = listening_program();
+    let mut node = serve(&program).start().await;
+    let (pid, http) = (node.pid(), node.http());
+    assert!(node.wait_for_line("run in").await.ends_with("with serve"));
+    assert!(std::net::TcpStream::connect(http.trim_start_matches("http://")).is_ok());
+    assert!(node.terminate().await.success());
+    assert!(!is_running(pid));
+
+    node.restart().await;
+    assert_eq!(node.http(), http);
+    let pid = node.pid();
+    node.kill9();
+    assert!(!is_running(pid));
+
+    node.restart().await;
+    let (pid, folder) = (node.pid(), node.folder().to_owned());
+    drop(node);
+    assert!(!is_running(pid));
+    assert!(!folder.exists());
+}
+
+#[tokio::test]
+async fn a_node_sees_its_own_variables_only() {
+    let program = program("env; exit 3");
+    let mut node = Node::options(&program.path)
+        .env("PARLOR_STORE__URL", "embedded:")
+        .spawn();
+    assert_eq!(node.wait().await.code(), Some(3));
+    let output = node.output();
+    assert!(output.contains("PARLOR_STORE__URL=embedded:"), "{output}");
+    assert!(
+        output.contains(&format!("PARLOR_SERVER__DATA={}", node.data().display())),
+        "{output}"
+    );
+    assert!(!output.contains("CARGO_"), "{output}");
+}
+
+#[tokio::test]
+async fn a_taken_port_leads_to_another_try() {
+    let taken = Redis::start().await;
+    // The first run asks for a port that is taken, the second for its own.
+    let program = program(&format!(
+        r#"if [ ! -e tried ]; then
+    touch tried
+    exec redis-server --bind 127.0.0.1 --port {} --save ''
+fi
+exec redis-server --bind 127.0.0.1 --port "${{PARLOR_SERVER__HTTP##*:}}" --save ''"#,
+        taken.port()
+    ));
+    let node = serve(&program).start().await;
+    assert!(node.folder().join("tried").exists());
+    assert!(is_running(taken.pid()) && is_running(node.pid()));
+}
+
+#[tokio::test]
+#[should_panic(expected = "parlor did not start (exit status: 2); its log:\nwrong setting")]
+async fn a_node_that_fails_to_start_tells_its_output() {
+    let program = program("echo wrong setting; exit 2");
+    serve(&program).start().await;
+}

@@ -1,0 +1,25 @@
+//! PostgreSQL.
+
+use parlor_testkit::{Postgres, is_running};
+
+#[tokio::test]
+async fn postgres_starts_answers_and_is_gone_after_drop() {
+    let server = Postgres::start().await;
+    let pid = server.pid();
+    assert_eq!(server.query("SELECT 1 + 1").await, "2");
+    assert_eq!(server.query("SHOW fsync").await, "off");
+    assert!(server.url().contains(&server.port().to_string()));
+
+    let one = server.create_database().await;
+    let two = server.create_database().await;
+    assert_ne!(one, two);
+    server.query_in(&one, "CREATE TABLE t (id int)").await;
+    server.query_in(&two, "CREATE TABLE t (id int)").await;
+    assert_eq!(
+        server.query_in(&one, "SELECT current_database()").await,
+        "test_0"
+    );
+
+    drop(server);
+    assert!(!is_running(pid));
+}
