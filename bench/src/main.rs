@@ -9,7 +9,9 @@ mod restart;
 mod store;
 
 fn main() -> anyhow::Result<()> {
-    println!("Parlor benchmarks: one process, calls through the store contract, 200-byte values.\n");
+    println!(
+        "Parlor benchmarks: one process, calls through the store contract, 200-byte values.\n"
+    );
     store::run()?;
     restart::run()?;
     pauses::run()

@@ -30,14 +30,21 @@ impl Cost {
 /// CPU time this process has used so far.
 pub fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+    Duration::new(
+        time.tv_sec.unsigned_abs(),
+        u32::try_from(time.tv_nsec).unwrap_or(0),
+    )
 }
 
 /// Measures work that says how many operations it did.
 pub async fn measure(work: impl Future<Output = anyhow::Result<u64>>) -> anyhow::Result<Cost> {
     let (started, cpu) = (Instant::now(), cpu_time());
     let operations = work.await?;
-    Ok(Cost { operations, wall: started.elapsed(), cpu: cpu_time() - cpu })
+    Ok(Cost {
+        operations,
+        wall: started.elapsed(),
+        cpu: cpu_time() - cpu,
+    })
 }
 
 /// The run in the middle by rate.

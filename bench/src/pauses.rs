@@ -39,7 +39,10 @@ async fn probe(store: &Store) -> anyhow::Result<Vec<Duration>> {
         let next = Instant::now() + Duration::from_millis(10);
         let mut pipeline = Pipeline::new();
         for _ in 0..DIRTY / 100 {
-            pipeline.cmd("SET").arg(format!("key:{}", n % (DIRTY * 2))).arg(&[b'v'; 200][..]);
+            pipeline
+                .cmd("SET")
+                .arg(format!("key:{}", n % (DIRTY * 2)))
+                .arg(&[b'v'; 200][..]);
             n += 1;
         }
         pipeline.exec_async(&mut store).await?;

@@ -41,7 +41,11 @@ impl Work {
     async fn once(self, store: &mut Store, n: u64) -> redis::RedisResult<()> {
         let n = n % KEYS;
         match self {
-            Self::Get => cmd("GET").arg(("key", n).to_key()).query_async::<Value>(store).await.map(drop),
+            Self::Get => cmd("GET")
+                .arg(("key", n).to_key())
+                .query_async::<Value>(store)
+                .await
+                .map(drop),
             Self::HsetExpire => {
                 let key = ("hash", n).to_key();
                 let mut pipeline = Pipeline::with_capacity(2);
@@ -99,7 +103,11 @@ async fn best(store: &Store, work: Work, tasks: u64) -> anyhow::Result<Cost> {
 async fn fill(store: &Store) -> anyhow::Result<()> {
     let mut store = store.clone();
     for n in 0..KEYS {
-        cmd("SET").arg(("key", n).to_key()).arg(&VALUE[..]).exec_async(&mut store).await?;
+        cmd("SET")
+            .arg(("key", n).to_key())
+            .arg(&VALUE[..])
+            .exec_async(&mut store)
+            .await?;
     }
     Ok(())
 }

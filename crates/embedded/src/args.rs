@@ -25,7 +25,9 @@ pub struct Options<'a> {
 impl<'a> Options<'a> {
     /// The options from position `start` on.
     pub fn from(args: Args<'a>, start: usize) -> Self {
-        Self { rest: args.get(start..).unwrap_or_default().iter() }
+        Self {
+            rest: args.get(start..).unwrap_or_default().iter(),
+        }
     }
 
     /// The value that must follow an option.
@@ -55,8 +57,16 @@ impl<'a> Iterator for Options<'a> {
 /// Turns the start and stop of `LRANGE` and its like, which may count from the end, into `from..to` inside `len`.
 pub fn window(start: i64, stop: i64, len: usize) -> std::ops::Range<usize> {
     let len = i64::try_from(len).unwrap_or(i64::MAX);
-    let from = if start < 0 { start.saturating_add(len).max(0) } else { start };
-    let to = if stop < 0 { stop.saturating_add(len) } else { stop.min(len - 1) };
+    let from = if start < 0 {
+        start.saturating_add(len).max(0)
+    } else {
+        start
+    };
+    let to = if stop < 0 {
+        stop.saturating_add(len)
+    } else {
+        stop.min(len - 1)
+    };
     if from > to || from >= len {
         return 0..0;
     }

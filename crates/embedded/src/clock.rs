@@ -18,7 +18,10 @@ pub trait Clock: Send + Sync {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "the one place that reads the system clock")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place that reads the system clock"
+    )]
     fn now_ms(&self) -> u64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         since.map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))

@@ -48,7 +48,10 @@ fn arguments(command: &Cmd) -> RedisResult<Args<'_>> {
     let argument = |arg| match arg {
         Arg::Simple(bytes) => Ok(bytes),
         Arg::Cursor => Ok(&b"0"[..]),
-        _ => Err(RedisError::from((ErrorKind::Client, "unknown kind of argument"))),
+        _ => Err(RedisError::from((
+            ErrorKind::Client,
+            "unknown kind of argument",
+        ))),
     };
     command.args_iter().map(argument).collect()
 }
@@ -65,7 +68,10 @@ impl ConnectionLike for Connection {
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
         Box::pin(async move {
-            let commands: Vec<_> = pipeline.cmd_iter().map(arguments).collect::<RedisResult<_>>()?;
+            let commands: Vec<_> = pipeline
+                .cmd_iter()
+                .map(arguments)
+                .collect::<RedisResult<_>>()?;
             if pipeline.is_transaction() {
                 self.engine.room_to_write().await;
                 let commands: Vec<_> = commands.iter().map(|args| args.to_vec()).collect();

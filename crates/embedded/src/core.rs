@@ -68,9 +68,9 @@ pub(crate) fn call(db: &mut Db, command: &Command, args: Args<'_>) -> Reply {
     }
     match command.run {
         Run::Db(run) => run(db, args),
-        Run::Script | Run::Connection => {
-            Err(Error::fixed("ERR This Redis command is not allowed from script"))
-        }
+        Run::Script | Run::Connection => Err(Error::fixed(
+            "ERR This Redis command is not allowed from script",
+        )),
     }
 }
 
@@ -86,5 +86,7 @@ fn unknown(args: Args<'_>) -> Error {
         let arg = cut(&arg[..arg.len().min(SHOWN - shown.len())]);
         shown += &format!("'{arg}' ");
     }
-    Error::new(format!("ERR unknown command '{name}', with args beginning with: {shown}"))
+    Error::new(format!(
+        "ERR unknown command '{name}', with args beginning with: {shown}"
+    ))
 }

@@ -44,7 +44,12 @@ pub struct Db {
 impl Db {
     /// An empty database.
     pub fn new(strict: bool, seed: u64, hub: Hub) -> Self {
-        Self { strict, random: seed | 1, hub, ..Self::default() }
+        Self {
+            strict,
+            random: seed | 1,
+            hub,
+            ..Self::default()
+        }
     }
 
     /// The time of the running command.
@@ -111,7 +116,13 @@ impl Db {
 
     /// Makes a key hold a string.
     pub fn set_text(&mut self, key: &[u8], text: Text, expiry: Expiry) {
-        let is_text = matches!(self.entry(key), Some(Entry { value: Value::Text(_), .. }));
+        let is_text = matches!(
+            self.entry(key),
+            Some(Entry {
+                value: Value::Text(_),
+                ..
+            })
+        );
         let existed = is_text || self.keys.get(key).is_some();
         let value = Value::Text(text.clone());
         let key = match expiry {
@@ -127,7 +138,12 @@ impl Db {
             self.journal.push(|| Effect::Drop { key: key.clone() });
         }
         let deadline = self.keys.get(&key).and_then(Entry::deadline);
-        self.journal.push(|| Effect::Header { key, kind: Kind::Text, deadline, text: Some(text) });
+        self.journal.push(|| Effect::Header {
+            key,
+            kind: Kind::Text,
+            deadline,
+            text: Some(text),
+        });
     }
 
     /// The collection a key holds.
@@ -147,7 +163,9 @@ impl Db {
         if !self.contains(key) {
             return Ok(None);
         }
-        let Some((stored, value)) = self.keys.get_mut(key) else { return Ok(None) };
+        let Some((stored, value)) = self.keys.get_mut(key) else {
+            return Ok(None);
+        };
         let collection = C::of_mut(value).ok_or(WRONG_TYPE)?;
         let result = change(&mut Edit::new(stored, collection, &mut self.journal));
         if collection.has_no_items() {
@@ -170,7 +188,12 @@ impl Db {
         }
         let mut collection = C::default();
         let stored: Blob = key.into();
-        self.journal.push(|| Effect::Header { key: stored.clone(), kind: C::KIND, deadline: None, text: None });
+        self.journal.push(|| Effect::Header {
+            key: stored.clone(),
+            kind: C::KIND,
+            deadline: None,
+            text: None,
+        });
         let result = change(&mut Edit::new(&stored, &mut collection, &mut self.journal));
         if collection.has_no_items() {
             self.journal.push(|| Effect::Drop { key: stored });

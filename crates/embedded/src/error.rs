@@ -68,7 +68,8 @@ impl Error {
     /// The same error as an element of a pipeline's or transaction's reply.
     pub fn into_value(self) -> Value {
         let line = format!("-{}\r\n", self.0);
-        redis::parse_redis_value(line.as_bytes()).unwrap_or_else(|_| Value::SimpleString(self.0.into_owned()))
+        redis::parse_redis_value(line.as_bytes())
+            .unwrap_or_else(|_| Value::SimpleString(self.0.into_owned()))
     }
 }
 
@@ -109,7 +110,9 @@ pub enum OpenError {
         what: String,
     },
     /// The file was written by a newer version.
-    #[error("store file {path} has format {found}, this version reads up to {known}; use a newer version")]
+    #[error(
+        "store file {path} has format {found}, this version reads up to {known}; use a newer version"
+    )]
     Newer {
         /// The store file.
         path: PathBuf,

@@ -109,7 +109,7 @@ mod tests {
         let gate = std::sync::Arc::new(Gate::default());
         gate.room().await;
         for end in [Gate::relieve as fn(&Gate), |gate| {
-            _ = gate.fail(Error::fixed("MISCONF full"))
+            let _ = gate.fail(Error::fixed("MISCONF full"));
         }] {
             assert!(gate.crowd() && !gate.crowd());
             let waiting = tokio::spawn({

@@ -56,7 +56,11 @@ pub enum Effect {
 impl Effect {
     fn size(&self) -> usize {
         let payload = match self {
-            Self::Header { key, text: Some(Text::Raw(raw)), .. } => key.len() + raw.len(),
+            Self::Header {
+                key,
+                text: Some(Text::Raw(raw)),
+                ..
+            } => key.len() + raw.len(),
             Self::Header { key, .. } | Self::Deadline { key, .. } | Self::Drop { key } => key.len(),
             Self::Item { key, item, value } => key.len() + item.len() + value.len(),
             Self::DropItem { key, item } => key.len() + item.len(),
@@ -132,15 +136,30 @@ pub fn whole(key: &Blob, value: &Value, deadline: Option<u64>, journal: &mut Jou
         Value::Text(text) => Some(text.clone()),
         _ => None,
     };
-    journal.push(|| Effect::Header { key: key.clone(), kind: value.kind(), deadline, text });
+    journal.push(|| Effect::Header {
+        key: key.clone(),
+        kind: value.kind(),
+        deadline,
+        text,
+    });
     let mut item = |item: &Blob, value: Blob| {
-        journal.push(|| Effect::Item { key: key.clone(), item: item.clone(), value });
+        journal.push(|| Effect::Item {
+            key: key.clone(),
+            item: item.clone(),
+            value,
+        });
     };
     match value {
         Value::Text(_) => {}
-        Value::Hash(hash) => hash.iter().for_each(|(field, value)| item(field, value.clone())),
-        Value::Set(set) => set.iter().for_each(|(member, ())| item(member, Blob::default())),
-        Value::ZSet(zset) => zset.iter().for_each(|(member, score)| item(member, score_value(score))),
+        Value::Hash(hash) => hash
+            .iter()
+            .for_each(|(field, value)| item(field, value.clone())),
+        Value::Set(set) => set
+            .iter()
+            .for_each(|(member, ())| item(member, Blob::default())),
+        Value::ZSet(zset) => zset
+            .iter()
+            .for_each(|(member, score)| item(member, score_value(score))),
         Value::List(list) => {
             for (index, value) in list.items().iter().enumerate() {
                 item(&list_item(list.number(index)), value.clone());
@@ -157,6 +176,9 @@ mod tests {
     fn list_rows_sort_as_the_list() {
         let numbers = [i64::MIN, -300, -1, 0, 1, 255, 256, i64::MAX];
         assert!(numbers.map(list_item).is_sorted());
-        assert_eq!(numbers.map(|n| list_number(&list_item(n))), numbers.map(Some));
+        assert_eq!(
+            numbers.map(|n| list_number(&list_item(n))),
+            numbers.map(Some)
+        );
     }
 }

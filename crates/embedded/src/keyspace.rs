@@ -55,8 +55,15 @@ pub struct Keyspace {
 impl Default for Keyspace {
     fn default() -> Self {
         let hasher = RandomState::default();
-        let shards = (0..SHARDS).map(|_| Shard::with_hasher(hasher.clone())).collect();
-        Self { shards, hasher, deadlines: BTreeSet::new(), len: 0 }
+        let shards = (0..SHARDS)
+            .map(|_| Shard::with_hasher(hasher.clone()))
+            .collect();
+        Self {
+            shards,
+            hasher,
+            deadlines: BTreeSet::new(),
+            len: 0,
+        }
     }
 }
 
@@ -92,7 +99,9 @@ impl Keyspace {
 
     /// The entry of a key with the key as it is stored, to change the value.
     pub fn get_mut(&mut self, key: &[u8]) -> Option<(&Blob, &mut Value)> {
-        self.shard_mut(key).get_full_mut(key).map(|(_, key, entry)| (key, &mut entry.value))
+        self.shard_mut(key)
+            .get_full_mut(key)
+            .map(|(_, key, entry)| (key, &mut entry.value))
     }
 
     /// Puts a value without a deadline, dropping the old value and deadline. Gives the key as it is stored.
@@ -110,7 +119,14 @@ impl Keyspace {
             return key;
         }
         let key: Blob = key.into();
-        shard.insert(key.clone(), Entry { value, deadline: 0, indexed: 0 });
+        shard.insert(
+            key.clone(),
+            Entry {
+                value,
+                deadline: 0,
+                indexed: 0,
+            },
+        );
         self.len += 1;
         key
     }
@@ -199,7 +215,11 @@ impl Keyspace {
     /// a key never moves another one up: whatever stays is met.
     pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(&Blob, &Entry)) -> u64 {
         let mut shard = (cursor & (SHARDS as u64 - 1)) as usize;
-        let mut top = if cursor == 0 { FROM_THE_END } else { cursor >> SHARD_BITS };
+        let mut top = if cursor == 0 {
+            FROM_THE_END
+        } else {
+            cursor >> SHARD_BITS
+        };
         let mut left = count.max(1);
         while shard < SHARDS {
             let keys = &self.shards[shard];

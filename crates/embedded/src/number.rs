@@ -86,7 +86,8 @@ fn decimal(text: &[u8]) -> Option<i128> {
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let digits: i128 = format!("0{whole}{fraction}").parse().ok()?;
-    let shift = DECIMALS as i32 + exponent.parse::<i32>().ok()? - i32::try_from(fraction.len()).ok()?;
+    let shift =
+        DECIMALS as i32 + exponent.parse::<i32>().ok()? - i32::try_from(fraction.len()).ok()?;
     let number = digits.checked_mul(10i128.checked_pow(u32::try_from(shift).ok()?)?)?;
     let fits = number / ONE < 1 << 69;
     fits.then(|| round_as_80_bits(sign * number))
@@ -94,7 +95,9 @@ fn decimal(text: &[u8]) -> Option<i128> {
 
 /// What an 80-bit float makes of a number: 64 bits, ties to even. Small numbers keep all that is printed.
 fn round_as_80_bits(number: i128) -> i128 {
-    let whole_bits = (number.abs() / ONE).checked_ilog2().map_or(0, |log| log + 1);
+    let whole_bits = (number.abs() / ONE)
+        .checked_ilog2()
+        .map_or(0, |log| log + 1);
     let (multiple, part) = match whole_bits {
         ..47 => return number,
         47..=64 => (1, 1 << (64 - whole_bits)),
@@ -142,7 +145,12 @@ mod tests {
 
     #[test]
     fn decimals_add_up_as_people_expect() {
-        for (a, b, sum) in [("10.50", "0.1", "10.6"), ("5.0e3", "2.0e2", "5200"), ("3", "-3.5", "-0.5"), ("0.1", "0.2", "0.3")] {
+        for (a, b, sum) in [
+            ("10.50", "0.1", "10.6"),
+            ("5.0e3", "2.0e2", "5200"),
+            ("3", "-3.5", "-0.5"),
+            ("0.1", "0.2", "0.3"),
+        ] {
             assert_eq!(add_floats(a.as_bytes(), b.as_bytes()).as_deref(), Ok(sum));
         }
         for refused in ["nan", "1e400", "-1e400", "1e-400", "", " 1", "1 ", "0x"] {

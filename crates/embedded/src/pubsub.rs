@@ -106,7 +106,10 @@ impl Hub {
         if let Some(listeners) = routes.channels.get(&channel) {
             receivers += listeners.len();
             for mailbox in listeners.values() {
-                mailbox.deliver(Push::Message { channel: channel.clone(), payload: payload.clone() });
+                mailbox.deliver(Push::Message {
+                    channel: channel.clone(),
+                    payload: payload.clone(),
+                });
             }
         }
         for (pattern, listeners) in &routes.patterns {
@@ -128,10 +131,15 @@ impl Hub {
     /// Sends to the subscribers of a shard channel. How many there were.
     pub fn publish_sharded(&self, channel: &[u8], payload: &[u8]) -> usize {
         let routes = self.routes.lock();
-        let Some((channel, listeners)) = routes.shards.get_key_value(channel) else { return 0 };
+        let Some((channel, listeners)) = routes.shards.get_key_value(channel) else {
+            return 0;
+        };
         let payload = Blob::from(payload);
         for mailbox in listeners.values() {
-            mailbox.deliver(Push::SMessage { channel: channel.clone(), payload: payload.clone() });
+            mailbox.deliver(Push::SMessage {
+                channel: channel.clone(),
+                payload: payload.clone(),
+            });
         }
         listeners.len()
     }
@@ -139,15 +147,24 @@ impl Hub {
     /// Channels with subscribers that match a pattern; shard channels when `sharded`.
     pub fn channels(&self, pattern: Option<&[u8]>, sharded: bool) -> Vec<Blob> {
         let routes = self.routes.lock();
-        let topics = if sharded { &routes.shards } else { &routes.channels };
-        let wanted = |channel: &&Blob| pattern.is_none_or(|pattern| glob::matches(pattern, channel));
+        let topics = if sharded {
+            &routes.shards
+        } else {
+            &routes.channels
+        };
+        let wanted =
+            |channel: &&Blob| pattern.is_none_or(|pattern| glob::matches(pattern, channel));
         topics.keys().filter(wanted).cloned().collect()
     }
 
     /// How many subscribers a channel has.
     pub fn subscribers(&self, channel: &[u8], sharded: bool) -> usize {
         let routes = self.routes.lock();
-        let topics = if sharded { &routes.shards } else { &routes.channels };
+        let topics = if sharded {
+            &routes.shards
+        } else {
+            &routes.channels
+        };
         topics.get(channel).map_or(0, IndexMap::len)
     }
 
@@ -159,9 +176,17 @@ impl Hub {
     /// A new subscriber whose queue holds `capacity` messages.
     pub fn subscriber(&self, capacity: usize) -> Subscriber {
         let (queue, messages) = mpsc::channel(capacity.max(1));
-        let mailbox = Arc::new(Mailbox { queue, lagged: AtomicBool::new(false) });
+        let mailbox = Arc::new(Mailbox {
+            queue,
+            lagged: AtomicBool::new(false),
+        });
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
-        Subscriber { hub: self.clone(), id, mailbox, messages }
+        Subscriber {
+            hub: self.clone(),
+            id,
+            mailbox,
+            messages,
+        }
     }
 }
 

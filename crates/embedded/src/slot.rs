@@ -7,7 +7,9 @@ pub fn of(key: &[u8]) -> u16 {
 
 /// The part between the first `{` and the next `}`, if it is not empty.
 fn tag(key: &[u8]) -> &[u8] {
-    let Some(open) = key.iter().position(|&c| c == b'{') else { return key };
+    let Some(open) = key.iter().position(|&c| c == b'{') else {
+        return key;
+    };
     let rest = &key[open + 1..];
     match rest.iter().position(|&c| c == b'}') {
         Some(close) if close > 0 => &rest[..close],
@@ -19,7 +21,11 @@ fn tag(key: &[u8]) -> &[u8] {
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc: u16, &byte| {
         (0..8).fold(crc ^ u16::from(byte) << 8, |crc, _| {
-            if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 }
+            if crc & 0x8000 == 0 {
+                crc << 1
+            } else {
+                crc << 1 ^ 0x1021
+            }
         })
     })
 }

@@ -55,26 +55,45 @@ impl Command {
     /// Whether it takes that many arguments, its name included.
     pub fn takes(&self, count: usize) -> bool {
         let wanted = self.arity.unsigned_abs();
-        if self.arity < 0 { count >= wanted } else { count == wanted }
+        if self.arity < 0 {
+            count >= wanted
+        } else {
+            count == wanted
+        }
     }
 
     /// The keys among its arguments. A broken count yields none; the command itself will refuse it.
     pub fn keys_in<'a>(&self, args: Args<'a>) -> Vec<&'a [u8]> {
         let counted = |at: usize, first: usize| {
-            let count = args.get(at).and_then(|arg| int(arg).ok()).and_then(|n| usize::try_from(n).ok());
-            let end = count.and_then(|count| count.checked_add(first)).unwrap_or(first);
+            let count = args
+                .get(at)
+                .and_then(|arg| int(arg).ok())
+                .and_then(|n| usize::try_from(n).ok());
+            let end = count
+                .and_then(|count| count.checked_add(first))
+                .unwrap_or(first);
             args.get(first..end).unwrap_or_default()
         };
         match self.keys {
             Keys::None => Vec::new(),
             Keys::At(first, last, step) => {
-                let end = if last < 0 { args.len().saturating_add_signed(last) } else { last.unsigned_abs() };
-                (first..=end).step_by(step).filter_map(|at| args.get(at).copied()).collect()
+                let end = if last < 0 {
+                    args.len().saturating_add_signed(last)
+                } else {
+                    last.unsigned_abs()
+                };
+                (first..=end)
+                    .step_by(step)
+                    .filter_map(|at| args.get(at).copied())
+                    .collect()
             }
             Keys::Counted(at) => counted(at, at + 1).to_vec(),
-            Keys::StoreCounted => {
-                args.get(1).into_iter().chain(counted(2, 3)).copied().collect()
-            }
+            Keys::StoreCounted => args
+                .get(1)
+                .into_iter()
+                .chain(counted(2, 3))
+                .copied()
+                .collect(),
         }
     }
 }
@@ -83,7 +102,12 @@ impl Command {
 pub fn find(name: &[u8]) -> Option<&'static Command> {
     const LONGEST: usize = 24;
     static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command, RandomState>> =
-        LazyLock::new(|| TABLE.iter().map(|command| (command.name.as_bytes(), command)).collect());
+        LazyLock::new(|| {
+            TABLE
+                .iter()
+                .map(|command| (command.name.as_bytes(), command))
+                .collect()
+        });
     let mut capitals = [0; LONGEST];
     let capitals = capitals.get_mut(..name.len())?;
     capitals.copy_from_slice(name);
@@ -93,7 +117,9 @@ pub fn find(name: &[u8]) -> Option<&'static Command> {
 
 /// Whether a version such as `7.0.0` is after 6.2.
 pub fn is_newer_than_6_2(version: &str) -> bool {
-    let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    let mut parts = version
+        .split('.')
+        .map(|part| part.parse::<u32>().unwrap_or(0));
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) > (6, 2)
 }
 
@@ -103,20 +129,60 @@ const ALL: Keys = Keys::At(1, -1, 1);
 
 type Function = fn(&mut Db, Args<'_>) -> Reply;
 
-const fn read(name: &'static str, arity: isize, since: &'static str, keys: Keys, run: Function) -> Command {
-    Command { name, arity, writes: false, since, keys, run: Run::Db(run) }
+const fn read(
+    name: &'static str,
+    arity: isize,
+    since: &'static str,
+    keys: Keys,
+    run: Function,
+) -> Command {
+    Command {
+        name,
+        arity,
+        writes: false,
+        since,
+        keys,
+        run: Run::Db(run),
+    }
 }
 
-const fn write(name: &'static str, arity: isize, since: &'static str, keys: Keys, run: Function) -> Command {
-    Command { name, arity, writes: true, since, keys, run: Run::Db(run) }
+const fn write(
+    name: &'static str,
+    arity: isize,
+    since: &'static str,
+    keys: Keys,
+    run: Function,
+) -> Command {
+    Command {
+        name,
+        arity,
+        writes: true,
+        since,
+        keys,
+        run: Run::Db(run),
+    }
 }
 
 const fn script(name: &'static str, arity: isize, since: &'static str, keys: Keys) -> Command {
-    Command { name, arity, writes: false, since, keys, run: Run::Script }
+    Command {
+        name,
+        arity,
+        writes: false,
+        since,
+        keys,
+        run: Run::Script,
+    }
 }
 
 const fn connection(name: &'static str, arity: isize, since: &'static str) -> Command {
-    Command { name, arity, writes: false, since, keys: Keys::None, run: Run::Connection }
+    Command {
+        name,
+        arity,
+        writes: false,
+        since,
+        keys: Keys::None,
+        run: Run::Connection,
+    }
 }
 
 /// All commands, by data type.
@@ -218,7 +284,13 @@ pub static TABLE: &[Command] = &[
     write("SINTERSTORE", -3, "1.0.0", ALL, sets::sinterstore),
     write("SUNIONSTORE", -3, "1.0.0", ALL, sets::sunionstore),
     write("SDIFFSTORE", -3, "1.0.0", ALL, sets::sdiffstore),
-    read("SINTERCARD", -3, "7.0.0", Keys::Counted(1), sets::sintercard),
+    read(
+        "SINTERCARD",
+        -3,
+        "7.0.0",
+        Keys::Counted(1),
+        sets::sintercard,
+    ),
     read("SSCAN", -3, "2.8.0", ONE, sets::sscan),
     // Sorted sets.
     write("ZADD", -4, "1.2.0", ONE, zsets::zadd),
@@ -240,7 +312,13 @@ pub static TABLE: &[Command] = &[
     write("ZRANGESTORE", -5, "6.2.0", TWO, zsets::zrangestore),
     read("ZREVRANGE", -4, "1.2.0", ONE, zsets::zrevrange),
     read("ZRANGEBYSCORE", -4, "1.0.5", ONE, zsets::zrangebyscore),
-    read("ZREVRANGEBYSCORE", -4, "2.2.0", ONE, zsets::zrevrangebyscore),
+    read(
+        "ZREVRANGEBYSCORE",
+        -4,
+        "2.2.0",
+        ONE,
+        zsets::zrevrangebyscore,
+    ),
     read("ZRANGEBYLEX", -4, "2.8.9", ONE, zsets::zrangebylex),
     read("ZREVRANGEBYLEX", -4, "2.8.9", ONE, zsets::zrevrangebylex),
     write("ZREMRANGEBYRANK", 4, "2.0.0", ONE, zsets::zremrangebyrank),
@@ -249,10 +327,34 @@ pub static TABLE: &[Command] = &[
     read("ZUNION", -3, "6.2.0", Keys::Counted(1), zsets::zunion),
     read("ZINTER", -3, "6.2.0", Keys::Counted(1), zsets::zinter),
     read("ZDIFF", -3, "6.2.0", Keys::Counted(1), zsets::zdiff),
-    read("ZINTERCARD", -3, "7.0.0", Keys::Counted(1), zsets::zintercard),
-    write("ZUNIONSTORE", -4, "2.0.0", Keys::StoreCounted, zsets::zunionstore),
-    write("ZINTERSTORE", -4, "2.0.0", Keys::StoreCounted, zsets::zinterstore),
-    write("ZDIFFSTORE", -4, "6.2.0", Keys::StoreCounted, zsets::zdiffstore),
+    read(
+        "ZINTERCARD",
+        -3,
+        "7.0.0",
+        Keys::Counted(1),
+        zsets::zintercard,
+    ),
+    write(
+        "ZUNIONSTORE",
+        -4,
+        "2.0.0",
+        Keys::StoreCounted,
+        zsets::zunionstore,
+    ),
+    write(
+        "ZINTERSTORE",
+        -4,
+        "2.0.0",
+        Keys::StoreCounted,
+        zsets::zinterstore,
+    ),
+    write(
+        "ZDIFFSTORE",
+        -4,
+        "6.2.0",
+        Keys::StoreCounted,
+        zsets::zdiffstore,
+    ),
     // Publishing.
     read("PUBLISH", 3, "2.0.0", Keys::None, pubsub::publish),
     read("SPUBLISH", 3, "7.0.0", Keys::None, pubsub::spublish),

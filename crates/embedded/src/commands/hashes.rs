@@ -17,7 +17,10 @@ fn set_pairs(db: &mut Db, args: Args<'_>) -> Result<usize, Error> {
         return Err(Error::wrong_arity(&lossy(args[0])));
     }
     db.edit::<Hash, _>(args[1], |hash| {
-        Ok(args[2..].chunks_exact(2).filter(|pair| hash.insert(pair[0], pair[1])).count())
+        Ok(args[2..]
+            .chunks_exact(2)
+            .filter(|pair| hash.insert(pair[0], pair[1]))
+            .count())
     })
 }
 
@@ -48,23 +51,32 @@ pub fn hmget(db: &mut Db, args: Args<'_>) -> Reply {
 }
 
 pub fn hgetall(db: &mut Db, args: Args<'_>) -> Reply {
-    let Some(hash) = db.read::<Hash>(args[1])? else { return Ok(array([])) };
+    let Some(hash) = db.read::<Hash>(args[1])? else {
+        return Ok(array([]));
+    };
     Ok(bulks(hash.iter().flat_map(|(field, value)| [field, value])))
 }
 
 pub fn hkeys(db: &mut Db, args: Args<'_>) -> Reply {
-    let Some(hash) = db.read::<Hash>(args[1])? else { return Ok(array([])) };
+    let Some(hash) = db.read::<Hash>(args[1])? else {
+        return Ok(array([]));
+    };
     Ok(bulks(hash.iter().map(|(field, _)| field)))
 }
 
 pub fn hvals(db: &mut Db, args: Args<'_>) -> Reply {
-    let Some(hash) = db.read::<Hash>(args[1])? else { return Ok(array([])) };
+    let Some(hash) = db.read::<Hash>(args[1])? else {
+        return Ok(array([]));
+    };
     Ok(bulks(hash.iter().map(|(_, value)| value)))
 }
 
 pub fn hdel(db: &mut Db, args: Args<'_>) -> Reply {
     let gone = db.edit_existing::<Hash, _>(args[1], |hash| {
-        Ok(args[2..].iter().filter(|field| hash.remove(field).is_some()).count())
+        Ok(args[2..]
+            .iter()
+            .filter(|field| hash.remove(field).is_some())
+            .count())
     })?;
     Ok(count(gone.unwrap_or(0)))
 }
@@ -74,7 +86,10 @@ pub fn hlen(db: &mut Db, args: Args<'_>) -> Reply {
 }
 
 pub fn hexists(db: &mut Db, args: Args<'_>) -> Reply {
-    Ok(yes_no(db.read::<Hash>(args[1])?.is_some_and(|hash| hash.contains(args[2]))))
+    Ok(yes_no(
+        db.read::<Hash>(args[1])?
+            .is_some_and(|hash| hash.contains(args[2])),
+    ))
 }
 
 pub fn hstrlen(db: &mut Db, args: Args<'_>) -> Reply {
@@ -124,8 +139,12 @@ pub fn hrandfield(db: &mut Db, args: Args<'_>) -> Reply {
         return Ok(picked.map_or(NIL, |(field, _)| bulk(&**field)));
     };
     let wanted = random::wanted(wanted, with_values)?;
-    let Some(hash) = db.read::<Hash>(args[1])? else { return Ok(array([])) };
-    let picked = random::several(seed, hash.len(), wanted).into_iter().filter_map(|at| hash.at(at));
+    let Some(hash) = db.read::<Hash>(args[1])? else {
+        return Ok(array([]));
+    };
+    let picked = random::several(seed, hash.len(), wanted)
+        .into_iter()
+        .filter_map(|at| hash.at(at));
     Ok(match with_values {
         true => bulks(picked.flat_map(|(field, value)| [field, value])),
         false => bulks(picked.map(|(field, _)| field)),
@@ -133,8 +152,12 @@ pub fn hrandfield(db: &mut Db, args: Args<'_>) -> Reply {
 }
 
 pub fn hscan(db: &mut Db, args: Args<'_>) -> Reply {
-    let Some(scan) = Scan::of::<Hash>(db, args)? else { return Ok(scanned(0, Vec::new())) };
-    let Some(hash) = db.read::<Hash>(args[1])? else { return Ok(scanned(0, Vec::new())) };
+    let Some(scan) = Scan::of::<Hash>(db, args)? else {
+        return Ok(scanned(0, Vec::new()));
+    };
+    let Some(hash) = db.read::<Hash>(args[1])? else {
+        return Ok(scanned(0, Vec::new()));
+    };
     let mut found = Vec::new();
     let next = hash.scan(scan.cursor, scan.count, |field: &Blob, value: &Blob| {
         if scan.wants(field) {

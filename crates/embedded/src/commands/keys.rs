@@ -16,11 +16,15 @@ pub fn del(db: &mut Db, args: Args<'_>) -> Reply {
 }
 
 pub fn exists(db: &mut Db, args: Args<'_>) -> Reply {
-    Ok(count(args[1..].iter().filter(|key| db.contains(key)).count()))
+    Ok(count(
+        args[1..].iter().filter(|key| db.contains(key)).count(),
+    ))
 }
 
 pub fn kind(db: &mut Db, args: Args<'_>) -> Reply {
-    let name = db.entry(args[1]).map_or("none", |entry| entry.value.kind().name());
+    let name = db
+        .entry(args[1])
+        .map_or("none", |entry| entry.value.kind().name());
     Ok(Value::SimpleString(name.to_owned()))
 }
 
@@ -42,7 +46,12 @@ impl Condition {
                 () if is(option, "XX") => condition.some = true,
                 () if is(option, "GT") => condition.greater = true,
                 () if is(option, "LT") => condition.less = true,
-                () => return Err(Error::new(format!("ERR Unsupported option {}", lossy(option)))),
+                () => {
+                    return Err(Error::new(format!(
+                        "ERR Unsupported option {}",
+                        lossy(option)
+                    )));
+                }
             }
             db.needs("7.0.0", "EXPIRE with NX, XX, GT or LT")?;
         }
@@ -52,7 +61,9 @@ impl Condition {
             ));
         }
         if condition.greater && condition.less {
-            return Err(Error::fixed("ERR GT and LT options at the same time are not compatible"));
+            return Err(Error::fixed(
+                "ERR GT and LT options at the same time are not compatible",
+            ));
         }
         Ok(condition)
     }
@@ -77,11 +88,16 @@ fn expire_with(db: &mut Db, args: Args<'_>, command: &str, unit: i64, from_now: 
         return Err(invalid());
     }
     let deadline = deadline + base;
-    let Some(entry) = db.entry(args[1]) else { return Ok(yes_no(false)) };
+    let Some(entry) = db.entry(args[1]) else {
+        return Ok(yes_no(false));
+    };
     if !condition.allows(entry.deadline(), deadline) {
         return Ok(yes_no(false));
     }
-    Ok(yes_no(db.set_deadline(args[1], Some(u64::try_from(deadline).unwrap_or(0)))))
+    Ok(yes_no(db.set_deadline(
+        args[1],
+        Some(u64::try_from(deadline).unwrap_or(0)),
+    )))
 }
 
 pub fn expire(db: &mut Db, args: Args<'_>) -> Reply {
@@ -111,11 +127,13 @@ fn deadline_as(db: &mut Db, key: &[u8], time: impl FnOnce(u64, u64) -> u64) -> R
 }
 
 pub fn ttl(db: &mut Db, args: Args<'_>) -> Reply {
-    deadline_as(db, args[1], |deadline, now| (deadline.saturating_sub(now) + 500) / 1_000)
+    deadline_as(db, args[1], |deadline, now| {
+        (deadline.saturating_sub(now) + 500) / 1_000
+    })
 }
 
 pub fn pttl(db: &mut Db, args: Args<'_>) -> Reply {
-    deadline_as(db, args[1], |deadline, now| deadline.saturating_sub(now))
+    deadline_as(db, args[1], u64::saturating_sub)
 }
 
 pub fn expiretime(db: &mut Db, args: Args<'_>) -> Reply {
@@ -127,7 +145,9 @@ pub fn pexpiretime(db: &mut Db, args: Args<'_>) -> Reply {
 }
 
 pub fn persist(db: &mut Db, args: Args<'_>) -> Reply {
-    let had = db.entry(args[1]).is_some_and(|entry| entry.deadline().is_some());
+    let had = db
+        .entry(args[1])
+        .is_some_and(|entry| entry.deadline().is_some());
     if had {
         db.set_deadline(args[1], None);
     }
@@ -136,7 +156,11 @@ pub fn persist(db: &mut Db, args: Args<'_>) -> Reply {
 
 pub fn keys(db: &mut Db, args: Args<'_>) -> Reply {
     let now = db.now();
-    let visible = db.keys().iter().filter(|(_, entry)| !entry.is_expired(now)).map(|(key, _)| key);
+    let visible = db
+        .keys()
+        .iter()
+        .filter(|(_, entry)| !entry.is_expired(now))
+        .map(|(key, _)| key);
     Ok(bulks(visible.filter(|key| glob::matches(args[1], key))))
 }
 
@@ -145,7 +169,9 @@ pub fn scan(db: &mut Db, args: Args<'_>) -> Reply {
     let now = db.now();
     let mut found = Vec::new();
     let next = db.keys().scan(scan.cursor, scan.count, |key, entry| {
-        let of_kind = scan.kind.is_none_or(|kind| is(kind, entry.value.kind().name()));
+        let of_kind = scan
+            .kind
+            .is_none_or(|kind| is(kind, entry.value.kind().name()));
         if of_kind && !entry.is_expired(now) && scan.wants(key) {
             found.push(bulk(&**key));
         }
@@ -157,7 +183,9 @@ pub fn randomkey(db: &mut Db, _: Args<'_>) -> Reply {
     // An expired key is dropped when met, so this ends.
     loop {
         let random = db.random();
-        let Some((key, _)) = db.keys().pick(random) else { return Ok(NIL) };
+        let Some((key, _)) = db.keys().pick(random) else {
+            return Ok(NIL);
+        };
         let key = key.clone();
         if db.contains(&key) {
             return Ok(bulk(&*key));
@@ -213,9 +241,13 @@ pub fn copy(db: &mut Db, args: Args<'_>) -> Reply {
         }
     }
     if args[1] == args[2] {
-        return Err(Error::fixed("ERR source and destination objects are the same"));
+        return Err(Error::fixed(
+            "ERR source and destination objects are the same",
+        ));
     }
-    let Some(entry) = db.entry(args[1]) else { return Ok(yes_no(false)) };
+    let Some(entry) = db.entry(args[1]) else {
+        return Ok(yes_no(false));
+    };
     let (value, deadline) = (entry.value.clone(), entry.deadline());
     if !replace && db.contains(args[2]) {
         return Ok(yes_no(false));
@@ -223,4 +255,3 @@ pub fn copy(db: &mut Db, args: Args<'_>) -> Reply {
     db.put(args[2], value, deadline);
     Ok(yes_no(true))
 }
-

@@ -24,7 +24,8 @@ pub fn pubsub(db: &mut Db, args: Args<'_>) -> Reply {
             Ok(bulks(db.hub.channels(pattern.first().copied(), sharded)))
         }
         channels if is(what, "NUMSUB") || is(what, "SHARDNUMSUB") => {
-            let one = |channel: &&[u8]| [bulk(*channel), count(db.hub.subscribers(channel, sharded))];
+            let one =
+                |channel: &&[u8]| [bulk(*channel), count(db.hub.subscribers(channel, sharded))];
             Ok(array(channels.iter().flat_map(one)))
         }
         [] if is(what, "NUMPAT") => Ok(count(db.hub.patterns())),

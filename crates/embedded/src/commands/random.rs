@@ -32,7 +32,9 @@ pub fn one(seed: u64, len: usize) -> usize {
 pub fn several(mut seed: u64, len: usize, wanted: i64) -> Vec<usize> {
     let count = usize::try_from(wanted.unsigned_abs()).unwrap_or(usize::MAX);
     let mut next = || {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         seed >> 17
     };
     if wanted < 0 {

@@ -17,7 +17,12 @@ pub struct Scan<'a> {
 impl<'a> Scan<'a> {
     /// Reads them with the cursor at position `at`; `TYPE` belongs to `SCAN` alone.
     pub fn parse(db: &Db, args: Args<'a>, at: usize) -> Result<Self, Error> {
-        let mut scan = Self { cursor: cursor(args[at])?, count: 10, kind: None, pattern: None };
+        let mut scan = Self {
+            cursor: cursor(args[at])?,
+            count: 10,
+            kind: None,
+            pattern: None,
+        };
         let mut options = Options::from(args, at + 1);
         while let Some(option) = options.next() {
             if is(option, "COUNT") {
@@ -46,7 +51,8 @@ impl<'a> Scan<'a> {
 
     /// Whether a key, field or member is asked for.
     pub fn wants(&self, item: &[u8]) -> bool {
-        self.pattern.is_none_or(|pattern| glob::matches(pattern, item))
+        self.pattern
+            .is_none_or(|pattern| glob::matches(pattern, item))
     }
 }
 
@@ -57,5 +63,7 @@ fn cursor(arg: &[u8]) -> Result<u64, Error> {
         return Ok(0);
     }
     let negative = || text.parse().map(i64::cast_unsigned);
-    text.parse().or_else(|_| negative()).map_err(|_| Error::fixed("ERR invalid cursor"))
+    text.parse()
+        .or_else(|_| negative())
+        .map_err(|_| Error::fixed("ERR invalid cursor"))
 }

@@ -34,16 +34,24 @@ pub fn time(db: &mut Db, _: Args<'_>) -> Reply {
 }
 
 pub fn info(db: &mut Db, args: Args<'_>) -> Reply {
-    let every = args.len() == 1 || args[1..].iter().any(|s| ["all", "default", "everything"].iter().any(|n| is(s, n)));
+    let every = args.len() == 1
+        || args[1..]
+            .iter()
+            .any(|s| ["all", "default", "everything"].iter().any(|n| is(s, n)));
     let text: String = sections(db)
         .into_iter()
         .filter(|(name, _)| every || args[1..].iter().any(|section| is(section, name)))
         .map(|(name, lines)| {
-            let lines: String = lines.iter().map(|(key, value)| format!("{key}:{value}\r\n")).collect();
+            let lines: String = lines
+                .iter()
+                .map(|(key, value)| format!("{key}:{value}\r\n"))
+                .collect();
             format!("# {name}\r\n{lines}\r\n")
         })
         .collect();
-    Ok(bulk(text.trim_end_matches("\r\n").to_owned() + if text.is_empty() { "" } else { "\r\n" }))
+    Ok(bulk(
+        text.trim_end_matches("\r\n").to_owned() + if text.is_empty() { "" } else { "\r\n" },
+    ))
 }
 
 type Section = (&'static str, Vec<(&'static str, String)>);
@@ -58,10 +66,20 @@ fn sections(db: &Db) -> Vec<Section> {
         ("run_id", db.run_id.clone()),
         ("process_id", std::process::id().to_string()),
     ];
-    let replication = vec![("role", "master".to_owned()), ("connected_slaves", "0".to_owned())];
+    let replication = vec![
+        ("role", "master".to_owned()),
+        ("connected_slaves", "0".to_owned()),
+    ];
     let keyspace = match keys.len() {
         0 => Vec::new(),
-        len => vec![("db0", format!("keys={len},expires={},avg_ttl=0", keys.with_deadline()))],
+        len => vec![(
+            "db0",
+            format!("keys={len},expires={},avg_ttl=0", keys.with_deadline()),
+        )],
     };
-    vec![("Server", server), ("Replication", replication), ("Keyspace", keyspace)]
+    vec![
+        ("Server", server),
+        ("Replication", replication),
+        ("Keyspace", keyspace),
+    ]
 }

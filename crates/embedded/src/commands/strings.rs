@@ -11,7 +11,8 @@ use crate::value::Text;
 
 /// A string may be this long, as in Redis.
 const MAX_LEN: usize = 512 * 1024 * 1024;
-const TOO_LONG: Error = Error::fixed("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+const TOO_LONG: Error =
+    Error::fixed("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 
 pub fn get(db: &mut Db, args: Args<'_>) -> Reply {
     Ok(bulk_or_nil(db.text(args[1])?.map(Text::bytes)))
@@ -36,7 +37,11 @@ fn set_options(db: &Db, args: Args<'_>) -> Result<SetOptions, Error> {
             give_old = true;
         } else if is(option, "KEEPTTL") && expiry.is_none() {
             expiry = Some((option, None));
-        } else if ["EX", "PX", "EXAT", "PXAT"].iter().any(|name| is(option, name)) && expiry.is_none() {
+        } else if ["EX", "PX", "EXAT", "PXAT"]
+            .iter()
+            .any(|name| is(option, name))
+            && expiry.is_none()
+        {
             expiry = Some((option, Some(options.value()?)));
         } else {
             return Err(SYNTAX);
@@ -50,7 +55,11 @@ fn set_options(db: &Db, args: Args<'_>) -> Result<SetOptions, Error> {
         Some((_, None)) => Expiry::Keep,
         Some((unit, Some(value))) => Expiry::At(deadline(db, "set", unit, value)?),
     };
-    Ok(SetOptions { only_if, expiry, give_old })
+    Ok(SetOptions {
+        only_if,
+        expiry,
+        give_old,
+    })
 }
 
 /// The deadline that `EX`, `PX`, `EXAT` or `PXAT` with a value means.
@@ -64,7 +73,9 @@ fn deadline(db: &Db, command: &str, unit: &[u8], value: &[u8]) -> Result<u64, Er
         time = time.checked_mul(1_000).ok_or_else(invalid)?;
     }
     if is(unit, "EX") || is(unit, "PX") {
-        time = time.checked_add(db.now().cast_signed()).ok_or_else(invalid)?;
+        time = time
+            .checked_add(db.now().cast_signed())
+            .ok_or_else(invalid)?;
     }
     Ok(time.cast_unsigned())
 }
@@ -86,7 +97,10 @@ pub fn set(db: &mut Db, args: Args<'_>) -> Reply {
         true => Some(bulk_or_nil(db.text(key)?.map(Text::bytes))),
         false => None,
     };
-    if options.only_if.is_some_and(|exists| exists != db.contains(key)) {
+    if options
+        .only_if
+        .is_some_and(|exists| exists != db.contains(key))
+    {
         return Ok(old.unwrap_or(NIL));
     }
     store(db, key, Text::from(args[2]), options.expiry);
@@ -136,7 +150,9 @@ pub fn getex(db: &mut Db, args: Args<'_>) -> Reply {
     let value = get(db, &args[..2])?;
     // The time is looked at only where there is a value, as in Redis.
     if let (Some(change), Value::BulkString(_)) = (change, &value) {
-        let deadline = change.map(|(unit, value)| deadline(db, "getex", unit, value)).transpose()?;
+        let deadline = change
+            .map(|(unit, value)| deadline(db, "getex", unit, value))
+            .transpose()?;
         db.set_deadline(args[1], deadline);
     }
     Ok(value)
@@ -193,19 +209,25 @@ pub fn incrby(db: &mut Db, args: Args<'_>) -> Reply {
 }
 
 pub fn decrby(db: &mut Db, args: Args<'_>) -> Reply {
-    let by = int(args[2])?.checked_neg().ok_or(Error::fixed("ERR decrement would overflow"))?;
+    let by = int(args[2])?
+        .checked_neg()
+        .ok_or(Error::fixed("ERR decrement would overflow"))?;
     add(db, args[1], by)
 }
 
 pub fn incrbyfloat(db: &mut Db, args: Args<'_>) -> Reply {
-    let old = db.text(args[1])?.map_or_else(|| b"0".to_vec(), |text| text.bytes().into_owned());
+    let old = db
+        .text(args[1])?
+        .map_or_else(|| b"0".to_vec(), |text| text.bytes().into_owned());
     let new = add_floats(&old, args[2])?;
     db.set_text(args[1], Text::from(new.as_bytes()), Expiry::Keep);
     Ok(bulk(new))
 }
 
 pub fn append(db: &mut Db, args: Args<'_>) -> Reply {
-    let mut bytes = db.text(args[1])?.map_or_else(Vec::new, |text| text.bytes().into_owned());
+    let mut bytes = db
+        .text(args[1])?
+        .map_or_else(Vec::new, |text| text.bytes().into_owned());
     if bytes.len() + args[2].len() > MAX_LEN {
         return Err(TOO_LONG);
     }
@@ -221,13 +243,19 @@ pub fn strlen(db: &mut Db, args: Args<'_>) -> Reply {
 
 pub fn getrange(db: &mut Db, args: Args<'_>) -> Reply {
     let (start, end) = (int(args[2])?, int(args[3])?);
-    let Some(text) = db.text(args[1])? else { return Ok(bulk("")) };
+    let Some(text) = db.text(args[1])? else {
+        return Ok(bulk(""));
+    };
     let bytes = text.bytes();
     if start < 0 && end < 0 && start > end {
         return Ok(bulk(""));
     }
     // Unlike for lists, an end before the start of the string stands for its first byte.
-    let end = if end < 0 { end.saturating_add(bytes.len() as i64).max(0) } else { end };
+    let end = if end < 0 {
+        end.saturating_add(bytes.len() as i64).max(0)
+    } else {
+        end
+    };
     Ok(bulk(&bytes[window(start, end, bytes.len())]))
 }
 
@@ -237,11 +265,16 @@ pub fn setrange(db: &mut Db, args: Args<'_>) -> Reply {
         return Err(Error::fixed("ERR offset is out of range"));
     };
     let part = args[3];
-    let mut bytes = db.text(args[1])?.map_or_else(Vec::new, |text| text.bytes().into_owned());
+    let mut bytes = db
+        .text(args[1])?
+        .map_or_else(Vec::new, |text| text.bytes().into_owned());
     if part.is_empty() {
         return Ok(count(bytes.len()));
     }
-    let end = offset.checked_add(part.len()).filter(|end| *end <= MAX_LEN).ok_or(TOO_LONG)?;
+    let end = offset
+        .checked_add(part.len())
+        .filter(|end| *end <= MAX_LEN)
+        .ok_or(TOO_LONG)?;
     if bytes.len() < end {
         bytes.resize(end, 0);
     }

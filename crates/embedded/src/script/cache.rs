@@ -116,16 +116,9 @@ pub(super) fn sha_of(script: &[u8]) -> Sha {
 
 /// A SHA-1 in hexadecimal.
 pub(super) fn hex(sha: &Sha) -> String {
-    let mut text = String::with_capacity(40);
-    write_hex(sha, &mut text);
-    text
-}
-
-/// Appends a SHA-1 in hexadecimal.
-pub(super) fn write_hex(sha: &Sha, text: &mut String) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    for byte in sha {
-        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        text.push(char::from(DIGITS[usize::from(byte & 15)]));
-    }
+    let digit = |half: u8| char::from(DIGITS[usize::from(half)]);
+    sha.iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
+        .collect()
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use mlua::{Function, IntoLuaMulti, Lua, LuaString, MultiValue, Value};
 use parking_lot::Mutex;
 
+use super::cache::Sha;
 use super::fault::Fault;
 use super::random::Random;
 use crate::args::{Args, lossy};
@@ -23,8 +24,8 @@ pub(super) type Shared = Arc<Mutex<Host>>;
 pub(super) struct Host {
     /// The database while a script runs; an empty one stands here otherwise.
     pub db: Db,
-    /// The running script's SHA-1 in hexadecimal.
-    pub sha: String,
+    /// The running script's SHA-1.
+    pub sha: Sha,
     /// Whether the script may not write.
     pub read_only: bool,
     /// The keys the script declared, if it is held to them.
@@ -37,7 +38,7 @@ impl Host {
     pub fn new(fuel: Arc<Fuel>) -> Self {
         Self {
             db: Db::default(),
-            sha: String::new(),
+            sha: Sha::default(),
             read_only: false,
             declared: None,
             random: Random::default(),

@@ -5,10 +5,12 @@
 //! 2. A script that fails, or is stopped because it runs too long or takes too much memory, ends with an error. What it
 //!    wrote until then stays, as in Redis: nothing is rolled back.
 //! 3. The database is back in its place when a script ends, however it ends.
-//! 4. No script can leave anything behind for the next but what it wrote to the database.
+//! 4. A script can make no global and replace no function for the next. As in Redis, the settings of `cjson` and the
+//!    sequence of `math.random` go on from script to script.
 //!
-//! Not there: the libraries `struct` and `cmsgpack`, `redis.acl_check_cmd`, replies of protocol 3. Libraries are empty to `pairs`
-//! and `next`, since they stand behind read-only fronts.
+//! Not there: the libraries `struct` and `cmsgpack`, `redis.acl_check_cmd`, replies of protocol 3, `SCRIPT HELP` and
+//! `SCRIPT DEBUG`. Libraries stand behind read-only fronts, which are empty to `pairs`, `next` and `cjson.encode`.
+//! Time inside one call of Lua's own library, such as a search for a malicious pattern, is not counted.
 
 mod api;
 mod bits;
@@ -164,8 +166,7 @@ impl Scripts {
         let lent = Lent::new(&self.host, db);
         {
             let mut host = self.host.lock();
-            host.sha.clear();
-            cache::write_hex(sha, &mut host.sha);
+            host.sha = *sha;
             host.read_only = read_only;
             host.declared = declared;
         }

@@ -1,7 +1,7 @@
 //! The Lua state scripts run in: what is in it, what is kept from them, and where it ends.
 //!
 //! Always true:
-//! 1. A script leaves nothing behind: it can make no global and change no library.
+//! 1. A script can make no global and replace no function of a library.
 //! 2. Compiled code is never loaded, since Lua does not check it.
 
 use std::collections::HashMap;
@@ -11,6 +11,7 @@ use mlua::chunk::{Chunk, ChunkMode};
 use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
 use parking_lot::Mutex;
 
+use super::cache::hex;
 use super::fault::{Fault, caught, uncaught};
 use super::host::{Fuel, Host, Shared, function, string};
 use super::{Limits, api, bits, json, random};
@@ -40,7 +41,7 @@ impl Sandbox {
         let protected = globals.raw_get("xpcall")?;
         let shared = host.clone();
         let handler = lua.create_function(move |lua, error: Value| {
-            let sha = shared.lock().sha.clone();
+            let sha = hex(&shared.lock().sha);
             lua.create_string(uncaught(lua, &error, &sha))
         })?;
         globals.raw_set("redis", api::library(&lua, host, limits)?)?;

@@ -36,7 +36,6 @@ pub enum Value {
 
 /// The type of a value, numbered as it is stored on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum Kind {
     Text = 0,
     List = 1,

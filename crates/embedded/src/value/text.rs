@@ -27,11 +27,6 @@ impl Text {
         self.bytes().len()
     }
 
-    /// Whether it has no bytes.
-    pub fn is_empty(&self) -> bool {
-        matches!(self, Self::Raw(blob) if blob.is_empty())
-    }
-
     /// The number it stands for.
     pub fn int(&self) -> Option<i64> {
         match self {
@@ -70,7 +65,18 @@ mod tests {
 
     #[test]
     fn only_the_canonical_form_is_a_number() {
-        for text in ["", "-", "+1", "01", "-0", " 1", "1 ", "1.0", "9223372036854775808", "a"] {
+        for text in [
+            "",
+            "-",
+            "+1",
+            "01",
+            "-0",
+            " 1",
+            "1 ",
+            "1.0",
+            "9223372036854775808",
+            "a",
+        ] {
             assert_eq!(parse_int(text.as_bytes()), None, "{text}");
         }
         for number in [0, 1, -1, 42, i64::MAX, i64::MIN] {

@@ -10,18 +10,25 @@ const TTL_SLACK: i64 = 5_000;
 /// Brings replies without a defined order into one, so that they can be compared.
 pub fn normalise(words: &[Word], reply: Value) -> Value {
     let words = what_it_does(words);
-    let Value::Array(items) = reply else { return reply };
-    let in_pairs = words.iter().any(|word| word.is("WITHVALUES") || word.is("WITHSCORES"));
+    let Value::Array(items) = reply else {
+        return reply;
+    };
+    let in_pairs = words
+        .iter()
+        .any(|word| word.is("WITHVALUES") || word.is("WITHSCORES"));
     match name(words).as_str() {
-        "SMEMBERS" | "SINTER" | "SUNION" | "SDIFF" | "KEYS" | "HKEYS" | "HVALS" | "SPOP" | "SRANDMEMBER" => {
-            sorted(items, 1)
-        }
-        "HRANDFIELD" | "ZRANDMEMBER" if !in_pairs => sorted(items, 1),
-        "HRANDFIELD" | "ZRANDMEMBER" | "HGETALL" => sorted(items, 2),
+        "SMEMBERS" | "SINTER" | "SUNION" | "SDIFF" | "KEYS" | "HKEYS" | "HVALS" | "SPOP"
+        | "SRANDMEMBER" => sorted(&items, 1),
+        "HRANDFIELD" | "ZRANDMEMBER" if !in_pairs => sorted(&items, 1),
+        "HRANDFIELD" | "ZRANDMEMBER" | "HGETALL" => sorted(&items, 2),
         scan @ ("SCAN" | "SSCAN" | "HSCAN" | "ZSCAN") => {
-            let width = if scan == "HSCAN" || scan == "ZSCAN" { 2 } else { 1 };
+            let width = if scan == "HSCAN" || scan == "ZSCAN" {
+                2
+            } else {
+                1
+            };
             let sort = |item| match item {
-                Value::Array(items) => sorted(items, width),
+                Value::Array(items) => sorted(&items, width),
                 other => other,
             };
             Value::Array(items.into_iter().map(sort).collect())
@@ -33,13 +40,17 @@ pub fn normalise(words: &[Word], reply: Value) -> Value {
 /// The command that a script passes on, or the command itself.
 fn what_it_does(words: &[Word]) -> &[Word] {
     match words {
-        [eval, Word::Plain(source), _, inner @ ..] if eval.is("EVAL") && source.ends_with(b"(unpack(ARGV))") => inner,
+        [eval, Word::Plain(source), _, inner @ ..]
+            if eval.is("EVAL") && source.ends_with(b"(unpack(ARGV))") =>
+        {
+            inner
+        }
         words => words,
     }
 }
 
 /// Sorts items that come in groups of `width`.
-fn sorted(items: Vec<Value>, width: usize) -> Value {
+fn sorted(items: &[Value], width: usize) -> Value {
     let mut groups: Vec<_> = items.chunks(width).collect();
     groups.sort_by_key(|group| format!("{group:?}"));
     Value::Array(groups.concat())

@@ -82,19 +82,34 @@ impl FromStr for Step {
     type Err = String;
 
     fn from_str(line: &str) -> Result<Self, String> {
-        let command = |text: &str| text.split_whitespace().map(parse_word).collect::<Result<_, _>>();
+        let command = |text: &str| {
+            text.split_whitespace()
+                .map(parse_word)
+                .collect::<Result<_, _>>()
+        };
         if let Some(seconds) = line.strip_prefix("ADVANCE ") {
-            return seconds.parse().map(Self::Advance).map_err(|e| format!("{line}: {e}"));
+            return seconds
+                .parse()
+                .map(Self::Advance)
+                .map_err(|e| format!("{line}: {e}"));
         }
         if let Some(commands) = line.strip_prefix("MULTI ") {
-            return commands.split(" ; ").map(command).collect::<Result<_, _>>().map(Self::Transaction);
+            return commands
+                .split(" ; ")
+                .map(command)
+                .collect::<Result<_, _>>()
+                .map(Self::Transaction);
         }
         command(line).map(Self::Command)
     }
 }
 
 fn parse_word(text: &str) -> Result<Word, String> {
-    let number = |text: &str| text.trim_end_matches('>').parse().map_err(|e| format!("{text}: {e}"));
+    let number = |text: &str| {
+        text.trim_end_matches('>')
+            .parse()
+            .map_err(|e| format!("{text}: {e}"))
+    };
     if let Some(n) = text.strip_prefix("<AT_") {
         return number(n).map(Word::Seconds);
     }
@@ -108,7 +123,9 @@ fn parse_word(text: &str) -> Result<Word, String> {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("\\x") {
         bytes.extend_from_slice(before.as_bytes());
-        let code = after.get(..2).and_then(|code| u8::from_str_radix(code, 16).ok());
+        let code = after
+            .get(..2)
+            .and_then(|code| u8::from_str_radix(code, 16).ok());
         bytes.push(code.ok_or_else(|| format!("{text}: bad escape"))?);
         rest = &after[2..];
     }
@@ -124,7 +141,9 @@ pub struct Generator {
 }
 
 fn lines(text: &'static str) -> Vec<&'static str> {
-    text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect()
+    text.lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .collect()
 }
 
 static TEMPLATES: LazyLock<Vec<&str>> = LazyLock::new(|| lines(include_str!("templates.txt")));
@@ -132,7 +151,10 @@ static SCRIPTS: LazyLock<Vec<&str>> = LazyLock::new(|| lines(include_str!("scrip
 
 impl Generator {
     pub fn new(seed: u64) -> Self {
-        Self { state: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1, at: 0 }
+        Self {
+            state: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
+            at: 0,
+        }
     }
 
     fn next(&mut self) -> u64 {
@@ -197,27 +219,35 @@ impl Generator {
         words
     }
 
+    /// Scripts show their arguments in errors, so that both sides must get the same ones.
+    fn command_without_moments(&mut self) -> Vec<Word> {
+        loop {
+            let words = self.command();
+            if words.iter().all(|word| matches!(word, Word::Plain(_))) {
+                return words;
+            }
+        }
+    }
+
     fn script(&mut self) -> Vec<Word> {
-        let (source, arguments) = self.pick(&SCRIPTS).rsplit_once(" |").expect("a bar after the script");
+        let (source, arguments) = self
+            .pick(&SCRIPTS)
+            .rsplit_once(" |")
+            .expect("a bar after the script");
         let mut keys = Vec::new();
         let mut rest = Vec::new();
         let mut behind = false;
         for word in arguments.split_whitespace() {
             match word {
                 "-" => behind = true,
-                "@" => rest.extend(self.command()),
+                "@" => rest.extend(self.command_without_moments()),
                 word if behind => rest.push(self.word(word)),
                 word => keys.push(self.word(word)),
             }
         }
-        // Moments differ between the sides, and scripts show their arguments in errors.
-        let plain = |word: Word| match word {
-            Word::Plain(bytes) => Word::Plain(bytes),
-            Word::Seconds(n) | Word::Millis(n) => Word::Plain(n.to_string().into_bytes()),
-        };
         let head = ["EVAL".to_owned(), source.to_owned(), keys.len().to_string()];
         let head = head.into_iter().map(|word| Word::Plain(word.into_bytes()));
-        head.chain(keys.into_iter().chain(rest).map(plain)).collect()
+        head.chain(keys.into_iter().chain(rest)).collect()
     }
 
     fn word(&mut self, word: &str) -> Word {
@@ -236,20 +266,54 @@ impl Generator {
             "<I>" => (self.below(9) as i64 - 4).to_string(),
             "<C>" => self.below(4).to_string(),
             "<N>" => self
-                .pick(&["0", "1", "-1", "7", "100", "9223372036854775807", "-9223372036854775808", "x", "1.5", ""])
+                .pick(&[
+                    "0",
+                    "1",
+                    "-1",
+                    "7",
+                    "100",
+                    "9223372036854775807",
+                    "-9223372036854775808",
+                    "x",
+                    "1.5",
+                    "",
+                ])
                 .to_owned(),
             "<T>" => self
-                .pick(&["0", "-1", "x", "1.5", "9223372036854775807", "-9223372036854775808", ""])
+                .pick(&[
+                    "0",
+                    "-1",
+                    "x",
+                    "1.5",
+                    "9223372036854775807",
+                    "-9223372036854775808",
+                    "",
+                ])
                 .to_owned(),
             "<D>" => self
-                .pick(&["0", "1", "-1", "2", "3", "10", "0.5", "-2.25", "1e3", "inf", "-inf", "nan", "x", "3.0", "100"])
+                .pick(&[
+                    "0", "1", "-1", "2", "3", "10", "0.5", "-2.25", "1e3", "inf", "-inf", "nan",
+                    "x", "3.0", "100",
+                ])
                 .to_owned(),
-            "<B>" => self.pick(&["-inf", "+inf", "0", "(0", "1", "(1", "2", "(3", "10", "-1", "x", "(inf"]).to_owned(),
-            "<X>" => self.pick(&["-", "+", "[a", "(a", "[m2", "(m3", "[", "b", "[zz", "(1"]).to_owned(),
+            "<B>" => self
+                .pick(&[
+                    "-inf", "+inf", "0", "(0", "1", "(1", "2", "(3", "10", "-1", "x", "(inf",
+                ])
+                .to_owned(),
+            "<X>" => self
+                .pick(&["-", "+", "[a", "(a", "[m2", "(m3", "[", "b", "[zz", "(1"])
+                .to_owned(),
             "<F>" => format!("f{}", self.below(5)),
-            "<M>" => self.pick(&["a", "b", "m1", "m2", "m3", "1", "2", "-7", ""]).to_owned(),
+            "<M>" => self
+                .pick(&["a", "b", "m1", "m2", "m3", "1", "2", "-7", ""])
+                .to_owned(),
             "<E>" => self.pick(&["a", "b", "c", "1", "2", ""]).to_owned(),
-            "<G>" => self.pick(&["*", "t*", "?1", "[hl]?", "f*", "m[12]", "[^a]", "nope", "\\a", "*1"]).to_owned(),
+            "<G>" => self
+                .pick(&[
+                    "*", "t*", "?1", "[hl]?", "f*", "m[12]", "[^a]", "nope", "\\a", "*1",
+                ])
+                .to_owned(),
             "<P>" => format!("channel{}", self.below(2)),
             literal => literal.to_owned(),
         };

@@ -37,7 +37,10 @@ async fn random_commands_get_the_same_replies_as_from_redis() {
             panic!("seed {seed}: {difference}\n\nadd to regressions.txt:\n\n{lines}");
         }
     }
-    assert!(sent >= 100_000 || first != 1, "only {sent} commands were sent");
+    assert!(
+        sent >= 100_000 || first != 1,
+        "only {sent} commands were sent"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -45,7 +48,9 @@ async fn differences_found_before_stay_mended() {
     let redis = parlor_testkit::Redis::start().await;
     let mut peers = Peers::connect(&redis).await;
     for case in include_str!("regressions.txt").split("\n\n") {
-        let lines = case.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let lines = case
+            .lines()
+            .filter(|line| !line.is_empty() && !line.starts_with('#'));
         let steps: Vec<Step> = lines.map(|line| line.parse().expect("a step")).collect();
         if let Err(difference) = peers.run(&steps).await {
             panic!("{difference}\n\n{case}");

@@ -23,21 +23,34 @@ struct Side<'a, C> {
 impl Peers {
     pub async fn connect(redis: &parlor_testkit::Redis) -> Self {
         let client = redis.client();
-        let config = redis::AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(60)));
-        let redis = client.get_multiplexed_async_connection_with_config(&config).await.expect("a connection");
+        let config =
+            redis::AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(60)));
+        let redis = client
+            .get_multiplexed_async_connection_with_config(&config)
+            .await
+            .expect("a connection");
         Self { client, redis }
     }
 
     async fn redis_now(&mut self) -> u64 {
-        let (seconds, micros): (u64, u64) = redis::cmd("TIME").query_async(&mut self.redis).await.expect("TIME");
+        let (seconds, micros): (u64, u64) = redis::cmd("TIME")
+            .query_async(&mut self.redis)
+            .await
+            .expect("TIME");
         seconds * 1_000 + micros / 1_000
     }
 
     /// Runs steps on both sides from scratch. The first difference is told.
     pub async fn run(&mut self, steps: &[Step]) -> Result<(), String> {
-        let () = redis::cmd("FLUSHALL").query_async(&mut self.redis).await.expect("FLUSHALL");
+        let () = redis::cmd("FLUSHALL")
+            .query_async(&mut self.redis)
+            .await
+            .expect("FLUSHALL");
         let clock = ManualClock::new(self.redis_now().await);
-        let options = Options { clock: Arc::new(clock.clone()), ..Options::default() };
+        let options = Options {
+            clock: Arc::new(clock.clone()),
+            ..Options::default()
+        };
         let engine = Engine::open(options).expect("an engine in memory");
         let mut ours = engine.connection();
         for part in steps.split_inclusive(|step| matches!(step, Step::Advance(_))) {
@@ -52,15 +65,32 @@ impl Peers {
     }
 
     /// Runs the steps between two moves of the clock, all in one go.
-    async fn run_part(&mut self, ours: &mut Connection, clock: &ManualClock, steps: &[Step]) -> Result<(), String> {
+    async fn run_part(
+        &mut self,
+        ours: &mut Connection,
+        clock: &ManualClock,
+        steps: &[Step],
+    ) -> Result<(), String> {
         let redis_now = self.redis_now().await;
-        let ours = Side { connection: ours, now: clock.now_ms() }.replies(steps).await;
-        let theirs = Side { connection: &mut self.redis, now: redis_now }.replies(steps).await;
+        let ours = Side {
+            connection: ours,
+            now: clock.now_ms(),
+        }
+        .replies(steps)
+        .await;
+        let theirs = Side {
+            connection: &mut self.redis,
+            now: redis_now,
+        }
+        .replies(steps)
+        .await;
         for ((words, ours), theirs) in commands(steps).zip(ours).zip(theirs) {
             let (ours, theirs) = (normalise(words, ours), normalise(words, theirs));
             if !same(words, &ours, &theirs) {
                 let step = Step::Command(words.to_vec());
-                return Err(format!("{step}\n  embedded: {ours:?}\n  redis:    {theirs:?}"));
+                return Err(format!(
+                    "{step}\n  embedded: {ours:?}\n  redis:    {theirs:?}"
+                ));
             }
         }
         Ok(())
@@ -69,13 +99,18 @@ impl Peers {
     async fn compare_what_is_left(&mut self, ours: &mut Connection) -> Result<(), String> {
         let (ours, theirs) = (dump(ours).await, dump(&mut self.redis).await);
         for (line, other) in ours.iter().zip(&theirs) {
-            let same_ttl = (line.ttl - other.ttl).abs() <= 5_000 && (line.ttl < 0) == (other.ttl < 0);
+            let same_ttl =
+                (line.ttl - other.ttl).abs() <= 5_000 && (line.ttl < 0) == (other.ttl < 0);
             if (&line.key, &line.content) != (&other.key, &other.content) || !same_ttl {
-                return Err(format!("left at the end\n  embedded: {line:?}\n  redis:    {other:?}"));
+                return Err(format!(
+                    "left at the end\n  embedded: {line:?}\n  redis:    {other:?}"
+                ));
             }
         }
         if ours.len() != theirs.len() {
-            return Err(format!("left at the end\n  embedded: {ours:?}\n  redis:    {theirs:?}"));
+            return Err(format!(
+                "left at the end\n  embedded: {ours:?}\n  redis:    {theirs:?}"
+            ));
         }
         Ok(())
     }
@@ -123,7 +158,9 @@ impl<C: ConnectionLike> Side<'_, C> {
 
     fn relative(&self, words: &[Word], reply: Value) -> Value {
         match (name(words).as_str(), reply) {
-            ("EXPIRETIME", Value::Int(n)) if n >= 0 => Value::Int((n - (self.now / 1_000) as i64).max(0)),
+            ("EXPIRETIME", Value::Int(n)) if n >= 0 => {
+                Value::Int((n - (self.now / 1_000) as i64).max(0))
+            }
             ("PEXPIRETIME", Value::Int(n)) if n >= 0 => Value::Int((n - self.now as i64).max(0)),
             (_, reply) => reply,
         }
@@ -137,9 +174,16 @@ impl<C: ConnectionLike> Side<'_, C> {
         for words in commands {
             pipeline.add_command(self.command(words));
         }
-        let replies = self.connection.req_packed_commands(&pipeline, 0, commands.len()).await;
+        let replies = self
+            .connection
+            .req_packed_commands(&pipeline, 0, commands.len())
+            .await;
         let replies = replies.expect("a pipeline gives replies");
-        commands.iter().zip(replies).map(|(words, reply)| self.relative(words, reply)).collect()
+        commands
+            .iter()
+            .zip(replies)
+            .map(|(words, reply)| self.relative(words, reply))
+            .collect()
     }
 
     async fn transaction(&mut self, commands: &[Vec<Word>]) -> Vec<Value> {
@@ -148,13 +192,21 @@ impl<C: ConnectionLike> Side<'_, C> {
         for words in commands {
             pipeline.add_command(self.command(words));
         }
-        let reply = self.connection.req_packed_commands(&pipeline, commands.len() + 1, 1).await;
+        let reply = self
+            .connection
+            .req_packed_commands(&pipeline, commands.len() + 1, 1)
+            .await;
         match reply.map(|mut replies| replies.pop()) {
-            Ok(Some(Value::Array(replies))) => {
-                commands.iter().zip(replies).map(|(words, reply)| self.relative(words, reply)).collect()
-            }
+            Ok(Some(Value::Array(replies))) => commands
+                .iter()
+                .zip(replies)
+                .map(|(words, reply)| self.relative(words, reply))
+                .collect(),
             // Clients tell a refused transaction in different ways; that it was refused is what counts.
-            _ => commands.iter().map(|_| Value::SimpleString("refused".to_owned())).collect(),
+            _ => commands
+                .iter()
+                .map(|_| Value::SimpleString("refused".to_owned()))
+                .collect(),
         }
     }
 }
@@ -168,11 +220,19 @@ struct Line {
 
 /// Everything a side holds, in order.
 async fn dump(connection: &mut impl ConnectionLike) -> Vec<Line> {
-    let mut keys: Vec<Vec<u8>> = redis::cmd("KEYS").arg("*").query_async(connection).await.expect("KEYS");
+    let mut keys: Vec<Vec<u8>> = redis::cmd("KEYS")
+        .arg("*")
+        .query_async(connection)
+        .await
+        .expect("KEYS");
     keys.sort();
     let mut lines = Vec::new();
     for key in keys {
-        let kind: String = redis::cmd("TYPE").arg(&key).query_async(connection).await.expect("TYPE");
+        let kind: String = redis::cmd("TYPE")
+            .arg(&key)
+            .query_async(connection)
+            .await
+            .expect("TYPE");
         let (name, rest): (&str, &[&str]) = match kind.as_str() {
             "string" => ("GET", &[]),
             "hash" => ("HGETALL", &[]),
@@ -181,10 +241,23 @@ async fn dump(connection: &mut impl ConnectionLike) -> Vec<Line> {
             "zset" => ("ZRANGE", &["0", "-1", "WITHSCORES"]),
             other => panic!("{other} is no type"),
         };
-        let value: Value = redis::cmd(name).arg(&key).arg(rest).query_async(connection).await.expect(name);
-        let ttl = redis::cmd("PTTL").arg(&key).query_async(connection).await.expect("PTTL");
+        let value: Value = redis::cmd(name)
+            .arg(&key)
+            .arg(rest)
+            .query_async(connection)
+            .await
+            .expect(name);
+        let ttl = redis::cmd("PTTL")
+            .arg(&key)
+            .query_async(connection)
+            .await
+            .expect("PTTL");
         let content = format!("{kind} {:?}", normalise(&[Word::Plain(name.into())], value));
-        lines.push(Line { key: String::from_utf8_lossy(&key).into_owned(), content, ttl });
+        lines.push(Line {
+            key: String::from_utf8_lossy(&key).into_owned(),
+            content,
+            ttl,
+        });
     }
     lines
 }

@@ -1,5 +1,10 @@
 //! What is kept on disk: across restarts, kills, full disks and damage.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "what a helper of a test cannot do fails the test"
+)]
+
 mod damage;
 mod faults;
 mod folder;
