@@ -30,7 +30,7 @@ test-all: test ## the same, and ten times as many random commands against Redis
 
 .PHONY: bench
 bench: tools ## measure Parlor beside its peers and print the ratios
-	cargo run --release -p parlor-bench
+	cargo run --release -p parlor-bench -- $(ONLY)
 
 .PHONY: docs
 docs: ## write the generated references anew: docs/schema.md, docs/config.md, docs/cli.md, parlor.example.toml

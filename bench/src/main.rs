@@ -1,4 +1,4 @@
-//! `make bench`: Parlor and its peers side by side on this machine, with ratios.
+//! `make bench`: Parlor and its peers side by side on this machine, with ratios. `make bench ONLY=store` runs one part.
 //!
 //! Timing is printed, never asserted. CPU per operation is what a noisy machine leaves comparable, so it stands beside
 //! every rate.
@@ -8,11 +8,23 @@ mod pauses;
 mod restart;
 mod store;
 
+type Part = (&'static str, fn() -> anyhow::Result<()>);
+
+const PARTS: [Part; 3] = [
+    ("store", store::run),
+    ("restart", restart::run),
+    ("pauses", pauses::run),
+];
+
 fn main() -> anyhow::Result<()> {
-    println!(
-        "Parlor benchmarks: one process, calls through the store contract, 200-byte values.\n"
+    let only = std::env::args().nth(1);
+    let wanted = |(name, _): &&Part| only.as_deref().is_none_or(|only| only == *name);
+    let parts: Vec<_> = PARTS.iter().filter(wanted).collect();
+    anyhow::ensure!(
+        !parts.is_empty(),
+        "there is no such part; choose one of {:?}",
+        PARTS.map(|(name, _)| name)
     );
-    store::run()?;
-    restart::run()?;
-    pauses::run()
+    println!("Parlor benchmarks: calls through the store contract, 200-byte values.\n");
+    parts.into_iter().try_for_each(|(_, run)| run())
 }

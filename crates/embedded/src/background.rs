@@ -177,7 +177,7 @@ impl Flusher {
         };
         shared.gate.relieve();
         let started = Instant::now();
-        self.batch.absorb(effects, bytes);
+        self.batch.absorb(effects.into_iter().flatten(), bytes);
         if self.batch.is_empty() && self.writer.is_marked() {
             return None;
         }

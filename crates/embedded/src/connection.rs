@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::table::{self, Run};
 
 /// How many commands of a pipeline run before others get their turn.
 const TURN: usize = 64;
@@ -23,15 +24,22 @@ impl Connection {
     }
 
     async fn single(&self, command: &Cmd) -> RedisResult<Value> {
-        self.engine.room_to_write().await;
         let args = arguments(command)?;
+        self.room(std::slice::from_ref(&args)).await;
         self.engine.lock().execute(&args).map_err(RedisError::from)
+    }
+
+    /// Waits until there is room for what these commands may write. Reads never wait.
+    async fn room(&self, commands: &[Args<'_>]) {
+        if self.engine.is_crowded() && commands.iter().any(|args| may_write(args)) {
+            self.engine.room_to_write().await;
+        }
     }
 
     async fn pipeline(&self, commands: &[Args<'_>]) -> Vec<Value> {
         let mut replies = Vec::with_capacity(commands.len());
         for turn in commands.chunks(TURN) {
-            self.engine.room_to_write().await;
+            self.room(turn).await;
             for args in turn {
                 // Each command has its own moment, as it would over the wire.
                 let reply = self.engine.lock().execute(args);
@@ -43,6 +51,11 @@ impl Connection {
 }
 
 type Args<'a> = SmallVec<[&'a [u8]; 8]>;
+
+fn may_write(args: &[&[u8]]) -> bool {
+    let command = args.first().and_then(|name| table::find(name));
+    command.is_some_and(|command| command.writes || matches!(command.run, Run::Script))
+}
 
 fn arguments(command: &Cmd) -> RedisResult<Args<'_>> {
     let argument = |arg| match arg {
@@ -73,7 +86,7 @@ impl ConnectionLike for Connection {
                 .map(arguments)
                 .collect::<RedisResult<_>>()?;
             if pipeline.is_transaction() {
-                self.engine.room_to_write().await;
+                self.room(&commands).await;
                 let commands: Vec<_> = commands.iter().map(|args| args.to_vec()).collect();
                 let replies = self.engine.lock().transaction(&commands)?;
                 return Ok(vec![Value::Array(replies)]);

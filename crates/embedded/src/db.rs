@@ -10,7 +10,7 @@
 use crate::edit::Edit;
 use crate::error::{Error, WRONG_TYPE};
 use crate::journal::{self, Effect, Journal};
-use crate::keyspace::{Entry, Keyspace};
+use crate::keyspace::{Entry, Keyspace, Place};
 use crate::pubsub::Hub;
 use crate::value::{Blob, Collection, Kind, Text, Value};
 
@@ -91,18 +91,24 @@ impl Db {
         self.random.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 1
     }
 
-    /// The entry of a visible key.
-    pub fn entry(&mut self, key: &[u8]) -> Option<&Entry> {
-        if self.keys.get(key)?.is_expired(self.now) {
-            self.remove(key);
+    /// Where a visible key is; an expired one is dropped on the way.
+    fn find(&mut self, key: &[u8]) -> Option<Place> {
+        let place = self.keys.find(key)?;
+        if self.keys.at(place).is_expired(self.now) {
+            self.remove(place);
             return None;
         }
-        self.keys.get(key)
+        Some(place)
+    }
+
+    /// The entry of a visible key.
+    pub fn entry(&mut self, key: &[u8]) -> Option<&Entry> {
+        self.find(key).map(|place| self.keys.at(place))
     }
 
     /// Whether a key is visible.
     pub fn contains(&mut self, key: &[u8]) -> bool {
-        self.entry(key).is_some()
+        self.find(key).is_some()
     }
 
     /// The string a key holds.
@@ -116,30 +122,28 @@ impl Db {
 
     /// Makes a key hold a string.
     pub fn set_text(&mut self, key: &[u8], text: Text, expiry: Expiry) {
-        let is_text = matches!(
-            self.entry(key),
-            Some(Entry {
-                value: Value::Text(_),
-                ..
-            })
-        );
-        let existed = is_text || self.keys.get(key).is_some();
         let value = Value::Text(text.clone());
-        let key = match expiry {
-            Expiry::Keep => self.keys.replace(key, value),
-            Expiry::Clear => self.keys.insert(key, value),
-            Expiry::At(deadline) => {
-                let key = self.keys.replace(key, value);
-                self.keys.set_deadline(&key, Some(deadline));
-                key
+        let place = match self.find(key) {
+            Some(place) => {
+                let (key, old) = self.keys.at_mut(place);
+                let old = std::mem::replace(old, value);
+                if !matches!(old, Value::Text(_)) {
+                    self.journal.push(|| Effect::Drop { key: key.clone() });
+                    discard(old);
+                }
+                place
             }
+            None => self.keys.add(key.into(), value),
         };
-        if existed && !is_text {
-            self.journal.push(|| Effect::Drop { key: key.clone() });
+        match expiry {
+            Expiry::Keep => {}
+            Expiry::Clear => self.keys.set_deadline(place, None),
+            Expiry::At(deadline) => self.keys.set_deadline(place, Some(deadline)),
         }
-        let deadline = self.keys.get(&key).and_then(Entry::deadline);
+        let deadline = self.keys.at(place).deadline();
+        let (key, _) = self.keys.at_mut(place);
         self.journal.push(|| Effect::Header {
-            key,
+            key: key.clone(),
             kind: Kind::Text,
             deadline,
             text: Some(text),
@@ -160,18 +164,8 @@ impl Db {
         key: &[u8],
         change: impl FnOnce(&mut Edit<'_, C>) -> Result<R, Error>,
     ) -> Result<Option<R>, Error> {
-        if !self.contains(key) {
-            return Ok(None);
-        }
-        let Some((stored, value)) = self.keys.get_mut(key) else {
-            return Ok(None);
-        };
-        let collection = C::of_mut(value).ok_or(WRONG_TYPE)?;
-        let result = change(&mut Edit::new(stored, collection, &mut self.journal));
-        if collection.has_no_items() {
-            self.remove(key);
-        }
-        result.map(Some)
+        let place = self.find(key);
+        place.map(|place| self.edit_at(place, change)).transpose()
     }
 
     /// Lends the collection a key holds for change, making an empty one where there is none.
@@ -180,106 +174,117 @@ impl Db {
         key: &[u8],
         change: impl FnOnce(&mut Edit<'_, C>) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        if self.contains(key) {
-            return match self.edit_existing(key, change)? {
-                Some(result) => Ok(result),
-                None => Err(Error::fixed("ERR the key vanished")),
-            };
+        if let Some(place) = self.find(key) {
+            return self.edit_at(place, change);
         }
         let mut collection = C::default();
-        let stored: Blob = key.into();
+        let key: Blob = key.into();
         self.journal.push(|| Effect::Header {
-            key: stored.clone(),
+            key: key.clone(),
             kind: C::KIND,
             deadline: None,
             text: None,
         });
-        let result = change(&mut Edit::new(&stored, &mut collection, &mut self.journal));
+        let result = change(&mut Edit::new(&key, &mut collection, &mut self.journal));
         if collection.has_no_items() {
-            self.journal.push(|| Effect::Drop { key: stored });
+            self.journal.push(|| Effect::Drop { key });
         } else {
-            self.keys.insert(key, collection.into_value());
+            self.keys.add(key, collection.into_value());
+        }
+        result
+    }
+
+    fn edit_at<C: Collection, R>(
+        &mut self,
+        place: Place,
+        change: impl FnOnce(&mut Edit<'_, C>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let (key, value) = self.keys.at_mut(place);
+        let collection = C::of_mut(value).ok_or(WRONG_TYPE)?;
+        let result = change(&mut Edit::new(key, collection, &mut self.journal));
+        if collection.has_no_items() {
+            self.remove(place);
         }
         result
     }
 
     /// Makes a key hold a whole value, whatever it held; an empty collection removes it.
     pub fn put(&mut self, key: &[u8], value: Value, deadline: Option<u64>) {
-        let empty = match &value {
-            Value::Text(_) => false,
-            Value::List(list) => list.is_empty(),
-            Value::Hash(hash) => hash.is_empty(),
-            Value::Set(set) => set.is_empty(),
-            Value::ZSet(zset) => zset.is_empty(),
-        };
-        if empty {
-            self.remove(key);
+        if let Some(place) = self.find(key) {
+            discard(self.remove(place).value);
+        }
+        if value.has_no_items() {
             return;
         }
-        let stored: Blob = key.into();
-        journal::whole(&stored, &value, deadline, &mut self.journal);
-        self.keys.insert(key, value);
-        if deadline.is_some() {
-            self.keys.set_deadline(key, deadline);
-        }
+        let key: Blob = key.into();
+        journal::whole(&key, &value, deadline, &mut self.journal);
+        self.load(key, value, deadline);
     }
 
     /// Takes a visible key out whole, with its deadline.
     pub fn take(&mut self, key: &[u8]) -> Option<(Value, Option<u64>)> {
-        if !self.contains(key) {
-            return None;
-        }
-        let entry = self.remove(key)?;
+        let place = self.find(key)?;
+        let entry = self.remove(place);
         let deadline = entry.deadline();
         Some((entry.value, deadline))
     }
 
     /// Drops a key. Whether it was visible.
     pub fn delete(&mut self, key: &[u8]) -> bool {
-        self.contains(key) && self.remove(key).is_some()
+        match self.find(key) {
+            Some(place) => {
+                discard(self.remove(place).value);
+                true
+            }
+            None => false,
+        }
     }
 
-    fn remove(&mut self, key: &[u8]) -> Option<Entry> {
-        let (key, entry) = self.keys.remove(key)?;
+    fn remove(&mut self, place: Place) -> Entry {
+        let (key, entry) = self.keys.remove(place);
         self.journal.push(|| Effect::Drop { key });
-        Some(entry)
+        entry
     }
 
     /// Gives a visible key a deadline, or none; one that is over already removes it, as Redis does. Whether the key
     /// was there.
     pub fn set_deadline(&mut self, key: &[u8], deadline: Option<u64>) -> bool {
-        if !self.contains(key) {
+        let Some(place) = self.find(key) else {
             return false;
-        }
+        };
         if deadline.is_some_and(|deadline| deadline <= self.now) {
-            self.remove(key);
+            discard(self.remove(place).value);
             return true;
         }
-        if let Some(key) = self.keys.set_deadline(key, deadline) {
-            self.journal.push(|| Effect::Deadline { key, deadline });
-        }
+        self.keys.set_deadline(place, deadline);
+        let (key, _) = self.keys.at_mut(place);
+        self.journal.push(|| Effect::Deadline {
+            key: key.clone(),
+            deadline,
+        });
         true
     }
 
     /// Drops everything.
     pub fn clear(&mut self) {
-        self.keys.clear();
+        let keys = std::mem::take(&mut self.keys);
         self.journal.push(|| Effect::Clear);
+        aside(keys.len(), keys);
     }
 
-    /// Loads a key that was read from disk: no journal.
-    pub(crate) fn load(&mut self, key: &[u8], value: Value, deadline: Option<u64>) {
-        self.keys.insert(key, value);
+    /// Adds a key that is not there, as it was read from disk: no journal.
+    pub(crate) fn load(&mut self, key: Blob, value: Value, deadline: Option<u64>) {
+        let place = self.keys.add(key, value);
         if deadline.is_some() {
-            self.keys.set_deadline(key, deadline);
+            self.keys.set_deadline(place, deadline);
         }
     }
 
     /// Drops expired keys, looking at no more than `budget` of them. Whether there may be more.
     pub fn sweep(&mut self, budget: usize) -> bool {
         let mut left = budget;
-        while let Some(key) = self.keys.next_expired(self.now, &mut left) {
-            self.remove(&key);
+        while let Some(place) = self.keys.next_expired(self.now, &mut left) {
+            discard(self.remove(place).value);
         }
         left == 0
     }
@@ -287,5 +292,18 @@ impl Db {
     /// All keys, to read only.
     pub fn keys(&self) -> &Keyspace {
         &self.keys
+    }
+}
+
+/// Frees a value without making everybody wait for a large one.
+fn discard(value: Value) {
+    aside(value.items(), value);
+}
+
+/// Frees on a thread of its own what has very many items: the lock is held here.
+fn aside(items: usize, freed: impl Send + 'static) {
+    const MANY: usize = 10_000;
+    if items > MANY {
+        std::thread::spawn(move || drop(freed));
     }
 }

@@ -239,7 +239,7 @@ mod tests {
         let mut journal = Journal::default();
         journal.switch_on();
         change(&mut Edit::new(&Blob::default(), &mut list, &mut journal));
-        for effect in journal.take() {
+        for effect in journal.take().into_iter().flatten() {
             match effect {
                 Effect::Item { item, value, .. } => rows.insert(list_number(&item).unwrap(), value),
                 Effect::DropItem { item, .. } => rows.remove(&list_number(&item).unwrap()),

@@ -204,6 +204,11 @@ impl Engine {
         self.shared.lock()
     }
 
+    /// Whether so much is unwritten that writers have to wait.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.shared.gate.is_crowded()
+    }
+
     /// Waits while so much is unwritten that memory would grow without bound.
     pub(crate) async fn room_to_write(&self) {
         self.shared.gate.room().await;

@@ -101,7 +101,7 @@ pub enum OpenError {
     },
     /// The file exists but cannot be trusted.
     #[error(
-        "store file {path} is damaged: {what}; restore it from a backup, or move it away to start with an empty store"
+        "store file {path} is damaged: {what}; restore the data folder from a backup, or move {path} and {path}-wal away to start with an empty store"
     )]
     Damaged {
         /// The store file.

@@ -78,12 +78,17 @@ impl Gate {
         self.room.notify_waiters();
     }
 
+    /// Whether writers have to wait.
+    pub fn is_crowded(&self) -> bool {
+        self.state.load(Ordering::Acquire) == CROWDED
+    }
+
     /// Waits while the gate is crowded.
     pub async fn room(&self) {
-        while self.state.load(Ordering::Acquire) == CROWDED {
+        while self.is_crowded() {
             let room = self.room.notified();
             // What happens after this line wakes it, what happened before is seen here.
-            if self.state.load(Ordering::Acquire) != CROWDED {
+            if !self.is_crowded() {
                 return;
             }
             room.await;

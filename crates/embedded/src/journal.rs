@@ -74,9 +74,12 @@ impl Effect {
 #[derive(Debug, Default)]
 pub struct Journal {
     on: bool,
-    effects: Vec<Effect>,
+    /// In chunks: one growing vector would be copied whole under the lock now and then.
+    chunks: Vec<Vec<Effect>>,
     bytes: usize,
 }
+
+const CHUNK: usize = 1_024;
 
 impl Journal {
     /// Starts to collect.
@@ -89,7 +92,10 @@ impl Journal {
         if self.on {
             let effect = effect();
             self.bytes += effect.size();
-            self.effects.push(effect);
+            match self.chunks.last_mut() {
+                Some(chunk) if chunk.len() < CHUNK => chunk.push(effect),
+                _ => self.chunks.push(start_chunk(effect)),
+            }
         }
     }
 
@@ -99,10 +105,16 @@ impl Journal {
     }
 
     /// Hands over what was collected.
-    pub fn take(&mut self) -> Vec<Effect> {
+    pub fn take(&mut self) -> Vec<Vec<Effect>> {
         self.bytes = 0;
-        std::mem::take(&mut self.effects)
+        std::mem::take(&mut self.chunks)
     }
+}
+
+fn start_chunk(first: Effect) -> Vec<Effect> {
+    let mut chunk = Vec::with_capacity(CHUNK);
+    chunk.push(first);
+    chunk
 }
 
 /// The row of a list item: numbers in order, as bytes that sort the same way.

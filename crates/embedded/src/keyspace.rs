@@ -11,6 +11,7 @@ use std::hash::BuildHasher;
 
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
+use indexmap::map::RawEntryApiV1;
 
 use crate::value::{Blob, Value};
 
@@ -67,19 +68,17 @@ impl Default for Keyspace {
     }
 }
 
+/// Where a key is. Good until a key is added or removed.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    shard: usize,
+    index: usize,
+}
+
 impl Keyspace {
-    fn shard_of(&self, key: &[u8]) -> usize {
+    fn shard_of(hash: u64) -> usize {
         // The tables use the low and the top bits; the shard is chosen by bits between.
-        (self.hasher.hash_one(key) >> 32) as usize & (SHARDS - 1)
-    }
-
-    fn shard(&self, key: &[u8]) -> &Shard {
-        &self.shards[self.shard_of(key)]
-    }
-
-    fn shard_mut(&mut self, key: &[u8]) -> &mut Shard {
-        let shard = self.shard_of(key);
-        &mut self.shards[shard]
+        (hash >> 32) as usize & (SHARDS - 1)
     }
 
     /// The number of keys, expired ones that were not swept yet included.
@@ -92,99 +91,99 @@ impl Keyspace {
         self.deadlines.len()
     }
 
+    /// Where a key is. All else works on places, so that a command hashes its key once.
+    pub fn find(&self, key: &[u8]) -> Option<Place> {
+        let hash = self.hasher.hash_one(key);
+        let shard = Self::shard_of(hash);
+        let keys = self.shards[shard].raw_entry_v1();
+        let index = keys.index_from_hash(hash, |other| **other == *key)?;
+        Some(Place { shard, index })
+    }
+
     /// The entry of a key.
     pub fn get(&self, key: &[u8]) -> Option<&Entry> {
-        self.shard(key).get(key)
+        self.find(key).map(|place| self.at(place))
     }
 
-    /// The entry of a key with the key as it is stored, to change the value.
-    pub fn get_mut(&mut self, key: &[u8]) -> Option<(&Blob, &mut Value)> {
-        self.shard_mut(key)
-            .get_full_mut(key)
-            .map(|(_, key, entry)| (key, &mut entry.value))
+    /// The entry at a place.
+    pub fn at(&self, place: Place) -> &Entry {
+        &self.shards[place.shard][place.index]
     }
 
-    /// Puts a value without a deadline, dropping the old value and deadline. Gives the key as it is stored.
-    pub fn insert(&mut self, key: &[u8], value: Value) -> Blob {
-        let shard = self.shard_of(key);
-        let shard = &mut self.shards[shard];
-        if let Some((_, key, entry)) = shard.get_full_mut(key) {
-            entry.value = value;
-            let key = key.clone();
-            let indexed = std::mem::take(&mut entry.indexed);
-            entry.deadline = 0;
-            if indexed != 0 {
-                self.deadlines.remove(&(indexed, key.clone()));
-            }
-            return key;
-        }
-        let key: Blob = key.into();
-        shard.insert(
-            key.clone(),
-            Entry {
-                value,
-                deadline: 0,
-                indexed: 0,
-            },
-        );
+    /// The key and the value at a place, to change the value.
+    pub fn at_mut(&mut self, place: Place) -> (&Blob, &mut Value) {
+        let (key, entry) = self.entry_mut(place);
+        (key, &mut entry.value)
+    }
+
+    fn entry_mut(&mut self, place: Place) -> (&Blob, &mut Entry) {
+        let shard = &mut self.shards[place.shard];
+        let entry = shard.get_index_mut(place.index);
+        entry.expect("a place is used before the keys change")
+    }
+
+    /// Adds a key that is not there, without a deadline.
+    pub fn add(&mut self, key: Blob, value: Value) -> Place {
+        let shard = Self::shard_of(self.hasher.hash_one(&*key));
+        let entry = Entry {
+            value,
+            deadline: 0,
+            indexed: 0,
+        };
+        let (index, _) = self.shards[shard].insert_full(key, entry);
         self.len += 1;
-        key
-    }
-
-    /// Puts a value and keeps the deadline of an existing key. Gives the key as it is stored.
-    pub fn replace(&mut self, key: &[u8], value: Value) -> Blob {
-        if let Some((key, old)) = self.get_mut(key) {
-            *old = value;
-            return key.clone();
-        }
-        self.insert(key, value)
+        Place { shard, index }
     }
 
     /// Takes a key out.
-    pub fn remove(&mut self, key: &[u8]) -> Option<(Blob, Entry)> {
-        let (key, entry) = self.shard_mut(key).swap_remove_entry(key)?;
+    pub fn remove(&mut self, place: Place) -> (Blob, Entry) {
+        let gone = self.shards[place.shard].swap_remove_index(place.index);
+        let (key, entry) = gone.expect("a place is used before the keys change");
         self.len -= 1;
         if entry.indexed != 0 {
             self.deadlines.remove(&(entry.indexed, key.clone()));
         }
-        Some((key, entry))
+        (key, entry)
     }
 
-    /// Gives an existing key a deadline, or none. Answers with the key as it is stored.
-    pub fn set_deadline(&mut self, key: &[u8], deadline: Option<u64>) -> Option<Blob> {
-        let shard = self.shard_of(key);
-        let (_, key, entry) = self.shards[shard].get_full_mut(key)?;
+    /// Gives a key a deadline, or none.
+    pub fn set_deadline(&mut self, place: Place, deadline: Option<u64>) {
         // 0 means none inside an entry, and 1970 is over either way.
-        entry.deadline = deadline.map_or(0, |d| d.max(1));
-        let stale = entry.indexed != 0 && (entry.deadline == 0 || entry.deadline < entry.indexed);
+        let deadline = deadline.map_or(0, |deadline| deadline.max(1));
+        let (key, entry) = self.entry_mut(place);
+        entry.deadline = deadline;
+        let indexed = entry.indexed;
+        let stale = indexed != 0 && (deadline == 0 || deadline < indexed);
+        if !stale && (indexed != 0 || deadline == 0) {
+            return;
+        }
+        entry.indexed = deadline;
+        let key = key.clone();
         if stale {
-            self.deadlines.remove(&(entry.indexed, key.clone()));
-            entry.indexed = 0;
+            self.deadlines.remove(&(indexed, key.clone()));
         }
-        if entry.deadline != 0 && entry.indexed == 0 {
-            entry.indexed = entry.deadline;
-            self.deadlines.insert((entry.deadline, key.clone()));
+        if deadline != 0 {
+            self.deadlines.insert((deadline, key));
         }
-        Some(key.clone())
     }
 
-    /// The next key whose deadline is over at `now`, looking at no more than `budget` index entries. The second part
-    /// says whether there may be more.
-    pub fn next_expired(&mut self, now: u64, budget: &mut usize) -> Option<Blob> {
+    /// The next key whose deadline is over at `now`, looking at no more than `budget` index entries.
+    pub fn next_expired(&mut self, now: u64, budget: &mut usize) -> Option<Place> {
         while *budget > 0 {
-            let (indexed, key) = self.deadlines.first()?.clone();
-            if indexed >= now {
+            let (indexed, key) = self.deadlines.first()?;
+            if *indexed >= now {
                 return None;
             }
             *budget -= 1;
-            let shard = self.shard_of(&key);
-            let entry = self.shards[shard].get_mut(&key)?;
-            if entry.is_expired(now) {
-                return Some(key);
+            let place = self.find(key)?;
+            if self.at(place).is_expired(now) {
+                return Some(place);
             }
-            self.deadlines.pop_first();
+            let (_, key) = self.deadlines.pop_first()?;
+            let (_, entry) = self.entry_mut(place);
             entry.indexed = entry.deadline;
-            self.deadlines.insert((entry.deadline, key));
+            let deadline = entry.deadline;
+            self.deadlines.insert((deadline, key));
         }
         None
     }
@@ -250,10 +249,14 @@ mod tests {
     use crate::value::Text;
     use std::collections::HashSet;
 
+    fn name(n: i64) -> Blob {
+        format!("k{n}").into_bytes().into()
+    }
+
     fn keyspace(size: i64) -> Keyspace {
         let mut keys = Keyspace::default();
         for n in 0..size {
-            keys.insert(format!("k{n}").as_bytes(), Value::Text(Text::Int(n)));
+            keys.add(name(n), Value::Text(Text::Int(n)));
         }
         keys
     }
@@ -271,13 +274,14 @@ mod tests {
                 break;
             }
             for n in (round % 20_000..20_000).step_by(1_000) {
-                keys.remove(format!("k{}", n & !1).as_bytes());
+                if let Some(place) = keys.find(&name(n & !1)) {
+                    keys.remove(place);
+                }
             }
             round += 2;
         }
         for n in (1..20_000).step_by(2) {
-            let key: Blob = format!("k{n}").into_bytes().into();
-            assert!(seen.contains(&key), "k{n} was missed");
+            assert!(seen.contains(&name(n)), "k{n} was missed");
         }
     }
 
@@ -299,17 +303,22 @@ mod tests {
     #[test]
     fn renewing_a_deadline_leaves_one_index_entry_and_the_sweeper_finds_the_truth() {
         let mut keys = keyspace(2);
+        let place = |keys: &Keyspace, n| keys.find(&name(n)).expect("it is there");
+        let due = |keys: &mut Keyspace, now| {
+            let place = keys.next_expired(now, &mut 10)?;
+            Some(keys.at_mut(place).0.clone())
+        };
         for deadline in [100, 200, 50, 300] {
-            keys.set_deadline(b"k0", Some(deadline));
+            keys.set_deadline(place(&keys, 0), Some(deadline));
             assert_eq!(keys.with_deadline(), 1);
         }
-        keys.set_deadline(b"k1", Some(60));
-        assert_eq!(keys.next_expired(250, &mut 10).as_deref(), Some(&b"k1"[..]));
-        keys.remove(b"k1");
-        assert_eq!(keys.next_expired(250, &mut 10), None);
-        assert_eq!(keys.next_expired(300, &mut 10), None);
-        assert_eq!(keys.next_expired(301, &mut 10).as_deref(), Some(&b"k0"[..]));
-        keys.set_deadline(b"k0", None);
+        keys.set_deadline(place(&keys, 1), Some(60));
+        assert_eq!(due(&mut keys, 250), Some(name(1)));
+        keys.remove(place(&keys, 1));
+        assert_eq!(due(&mut keys, 250), None);
+        assert_eq!(due(&mut keys, 300), None);
+        assert_eq!(due(&mut keys, 301), Some(name(0)));
+        keys.set_deadline(place(&keys, 0), None);
         assert_eq!(keys.with_deadline(), 0);
     }
 }

@@ -93,21 +93,24 @@ fn decimal(text: &[u8]) -> Option<i128> {
     fits.then(|| round_as_80_bits(sign * number))
 }
 
-/// What an 80-bit float makes of a number: 64 bits, ties to even. Small numbers keep all that is printed.
+/// What an 80-bit float makes of a number, as it is printed with 17 decimals: 64 bits, ties to even.
 fn round_as_80_bits(number: i128) -> i128 {
-    let whole_bits = (number.abs() / ONE)
+    let round = |number: i128, unit: i128| {
+        let (down, rest) = (number / unit, number % unit);
+        down + i128::from(rest * 2 + down % 2 > unit)
+    };
+    let bits = (number.abs() / ONE)
         .checked_ilog2()
         .map_or(0, |log| log + 1);
-    let (multiple, part) = match whole_bits {
-        ..47 => return number,
-        47..=64 => (1, 1 << (64 - whole_bits)),
-        _ => (1 << (whole_bits - 64), 1),
+    let rounded = match bits {
+        // So many bits are left for the fraction.
+        ..=64 => round(
+            round(number.abs() << (64 - bits), ONE) * ONE,
+            1 << (64 - bits),
+        ),
+        _ => round(number.abs(), ONE << (bits - 64)) * (ONE << (bits - 64)),
     };
-    // The distance between two neighbours among the numbers that 64 bits can tell apart.
-    let step = ONE * multiple / part;
-    let (down, rest) = (number.abs() / step, number.abs() % step);
-    let up = i128::from(rest * 2 + down % 2 > step);
-    number.signum() * (down + up) * step
+    number.signum() * rounded
 }
 
 fn format_decimal(number: i128) -> String {

@@ -60,12 +60,9 @@ pub async fn run(
         store: store.clone(),
         timeout: options.timeout,
     };
-    let (stop, mut stopping) = watch::channel(false);
-    let serving = axum::serve(listener, http::router(parts)).with_graceful_shutdown(async move {
-        // An error means that the sender is gone, which is the end too.
-        let _ = stopping.wait_for(|stop| *stop).await;
-    });
-    let mut serving = tokio::spawn(serving.into_future());
+    let (stop, stopping) = watch::channel(false);
+    let serving = http::connections::serve(listener, http::router(parts), stopping);
+    let mut serving = tokio::spawn(serving);
     let ended = tokio::select! {
         () = shutdown => Ok(()),
         error = keep_opening(&options, &opened) => Err(anyhow::Error::new(error)),

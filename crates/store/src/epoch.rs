@@ -6,8 +6,9 @@
 //! 2. Many nodes that notice one change raise it once: the store remembers for which origin it was raised.
 //! 3. It has risen before the first command runs on a connection to the changed server.
 
+use parking_lot::Mutex;
 use redis::aio::ConnectionLike;
-use redis::{Cmd, RedisError, RedisResult};
+use redis::{Cmd, RedisResult};
 use tokio::sync::watch;
 
 use crate::clock::Clock;
@@ -21,6 +22,8 @@ pub(crate) struct Epoch {
     key: String,
     clock: Clock,
     value: watch::Sender<u64>,
+    /// The origin for which it was raised here and not yet in the store.
+    unsaved: Mutex<Option<String>>,
 }
 
 impl Epoch {
@@ -29,6 +32,7 @@ impl Epoch {
             key: format!("{prefix}parlor:epoch"),
             clock,
             value: watch::Sender::new(0),
+            unsaved: Mutex::default(),
         }
     }
 
@@ -67,25 +71,27 @@ impl Epoch {
                 if raised {
                     Event::EpochRaised { epoch, origin }.emit();
                 }
+                *self.unsaved.lock() = None;
                 self.saw(epoch);
                 Ok(())
             }
             Err(error) if crate::fault(&error) == crate::Fault::Full => {
-                self.raise_here(&error);
+                self.raise_here(origin, &error.to_string());
                 Ok(())
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Raises the epoch for this node alone; whoever settles it next raises it above that.
-    pub(crate) fn raise_here(&self, error: &RedisError) {
-        let epoch = (*self.value.borrow() + 1).max(self.clock.now_ms());
-        Event::EpochUnsaved {
-            epoch,
-            reason: &error.to_string(),
+    /// Raises the epoch for this node alone, once for each origin; whoever settles it next raises it above that.
+    pub(crate) fn raise_here(&self, origin: &str, reason: &str) {
+        let mut unsaved = self.unsaved.lock();
+        if unsaved.as_deref() == Some(origin) {
+            return;
         }
-        .emit();
+        *unsaved = Some(origin.to_owned());
+        let epoch = (*self.value.borrow() + 1).max(self.clock.now_ms());
+        Event::EpochUnsaved { epoch, reason }.emit();
         self.saw(epoch);
     }
 
@@ -113,5 +119,40 @@ impl Epoch {
             *value = epoch.max(*value);
             higher
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_cannot_be_written_to_raises_the_epoch_once_for_each_origin() {
+        let epoch = Epoch::new("", Clock::new(None));
+        let full = || {
+            let reply = redis::parse_redis_value(b"-OOM command not allowed\r\n");
+            let error = reply.expect("a valid reply").extract_error();
+            Err(error.expect_err("an error reply"))
+        };
+        let settled = |reply, origin| {
+            epoch
+                .settled(reply, origin)
+                .expect("a full store is no error here");
+            *epoch.watch().borrow()
+        };
+        let first = settled(full(), "a");
+        assert!(first > 0);
+        assert_eq!(
+            settled(full(), "a"),
+            first,
+            "told again with each heartbeat"
+        );
+        let second = settled(full(), "b");
+        assert!(second > first);
+        let third = settled(Ok((second + 1, true)), "b");
+        assert!(
+            settled(full(), "b") > third,
+            "lost again after it was written"
+        );
     }
 }

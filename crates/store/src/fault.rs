@@ -1,6 +1,6 @@
 //! What a store error means to the one who called: away, full, or refused.
 
-use redis::{ErrorKind, RedisError, ServerErrorKind};
+use redis::{ErrorKind, RedisError, ServerError, ServerErrorKind};
 
 /// The three kinds of store errors that callers tell apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,16 +24,37 @@ pub fn fault(error: &RedisError) -> Fault {
         | ErrorKind::AuthenticationFailed
         | ErrorKind::Parse => Fault::Away,
         ErrorKind::Server(ServerErrorKind::ExecAbort) => aborted(error),
-        _ => error.code().map_or(Fault::Refused, by_code),
+        _ => match (error.code(), error.detail()) {
+            (Some(code), detail) => by_code(cause(code, detail)),
+            (None, _) => Fault::Refused,
+        },
     }
 }
 
-/// A transaction that was refused while it was queued is what its first refused command is.
+/// A transaction that was refused while it was queued is what its first refused command is, one that was refused when it
+/// was to run is what its reason is.
 fn aborted(error: &RedisError) -> Fault {
     let errors = error.clone().into_server_errors().unwrap_or_default();
-    errors
-        .first()
-        .map_or(Fault::Refused, |(_, error)| by_code(error.code()))
+    let first = errors.first().map(|(_, error)| by_code(code(error)));
+    first.unwrap_or_else(|| by_code(cause("EXECABORT", error.detail())))
+}
+
+/// The code of an error reply; that of its cause where the server wraps one.
+pub(crate) fn code(error: &ServerError) -> &str {
+    cause(error.code(), error.details())
+}
+
+/// What is behind `ERR Error running script (…): @user_script: 1: -OOM …`, as Redis before 7.0 says it, and behind
+/// `EXECABORT Transaction discarded because of: OOM …`.
+fn cause<'a>(code: &'a str, detail: Option<&'a str>) -> &'a str {
+    let mark = match (code, detail) {
+        ("ERR", Some(detail)) if detail.starts_with("Error running script") => ": -",
+        ("EXECABORT", _) => "because of: ",
+        _ => return code,
+    };
+    let wrapped = detail.and_then(|detail| detail.split_once(mark));
+    let wrapped = wrapped.and_then(|(_, cause)| cause.split(' ').next());
+    wrapped.unwrap_or(code)
 }
 
 fn by_code(code: &str) -> Fault {
@@ -63,12 +84,15 @@ mod tests {
             "CLUSTERDOWN Hash slot",
             "TRYAGAIN",
             "BUSY Redis",
+            "ERR Error running script (call to f_e0e1): @user_script:1: @user_script: 1: -READONLY You can't write against a read only replica.",
         ] {
             assert_eq!(reply(text), Fault::Away, "{text}");
         }
         for text in [
             "OOM command not allowed",
             "MISCONF Redis is configured to save RDB snapshots",
+            "ERR Error running script (call to f_e0e1): @user_script:1: @user_script: 1: -OOM command not allowed when used memory > 'maxmemory'.",
+            "EXECABORT Transaction discarded because of: OOM command not allowed when used memory > 'maxmemory'.",
         ] {
             assert_eq!(reply(text), Fault::Full, "{text}");
         }
@@ -78,6 +102,8 @@ mod tests {
             "NOSCRIPT No",
             "NOPERM no",
             "CROSSSLOT Keys",
+            "ERR Error running script (call to f_e0e1): @user_script:1: WRONGTYPE Operation",
+            "EXECABORT Transaction discarded because of previous errors.",
         ] {
             assert_eq!(reply(text), Fault::Refused, "{text}");
         }

@@ -127,6 +127,18 @@ impl Store {
         self.inner.shared.epoch.watch()
     }
 
+    /// One command on each primary, for questions about the servers themselves (`INFO`, `CONFIG GET`): the address of
+    /// each and what it answered. One server, or the embedded engine, is one entry.
+    pub async fn each_primary(&self, cmd: &Cmd) -> Vec<(String, RedisResult<Value>)> {
+        match &*self.inner.engine {
+            Engine::Embedded(engine) => {
+                let reply = embedded::command(&mut engine.connection().clone(), cmd).await;
+                vec![("embedded".to_owned(), reply.and_then(Value::extract_error))]
+            }
+            Engine::Redis(redis) => redis.each_primary(cmd).await,
+        }
+    }
+
     /// Walks over the keys that match a pattern, about `count` at a time.
     pub fn scan(&self, pattern: &str, count: usize) -> Scan {
         Scan::new(Arc::clone(&self.inner), pattern, count)

@@ -204,7 +204,19 @@ pub enum SettingsError {
     Heartbeat(Duration, Duration),
     /// The channel's name cannot be one.
     #[error(
-        "NOTIFICATION_REDIS_CHANNEL {0:?} is empty or has a control character; use a name such as events:message.created"
+        "notifications.channel {0:?} is empty or has a control character; use a name such as events:message.created"
     )]
     MessageChannel(String),
+}
+
+impl SettingsError {
+    /// The settings that do not fit, the likeliest first.
+    pub fn settings(&self) -> &[&'static str] {
+        match self {
+            Self::PrefixCharacter(..) | Self::PrefixLength(_) => &["keys.prefix"],
+            Self::NoTime(name) => std::slice::from_ref(name),
+            Self::Heartbeat(..) => &["presence.heartbeat", "ttl.presence"],
+            Self::MessageChannel(_) => &["notifications.channel"],
+        }
+    }
 }

@@ -24,10 +24,10 @@ const MESSAGES: KeySpec = KeySpec::new(
 const FIXED: KeySpec = KeySpec::new(
     "rate_limit:{id}",
     Kind::SortedSet,
-    Ttl::Described("the window, set once by the first accepted request"),
+    Ttl::Described("the window"),
 )
 .value("score = ms, member = ms made unique")
-.meaning("requests accepted in this fixed window")
+.meaning("requests accepted in this fixed window; the first of them sets its end, once")
 .source(&[Source::S4]);
 
 const SLIDING: KeySpec = KeySpec::new(

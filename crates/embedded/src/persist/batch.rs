@@ -48,7 +48,7 @@ pub struct Batch {
 
 impl Batch {
     /// Adds what happened after all that it has.
-    pub fn absorb(&mut self, effects: Vec<Effect>, bytes: usize) {
+    pub fn absorb(&mut self, effects: impl IntoIterator<Item = Effect>, bytes: usize) {
         self.bytes += bytes;
         for effect in effects {
             self.add(effect);

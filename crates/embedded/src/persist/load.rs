@@ -48,7 +48,7 @@ pub fn load(connection: &Connection, db: &mut Db) -> Result<Meta, Fault> {
         if header.deadline.is_some_and(|deadline| db.now() > deadline) {
             db.journal.push(|| Effect::Drop { key: key.into() });
         } else {
-            db.load(key, value, header.deadline);
+            db.load(key.into(), value, header.deadline);
         }
     }
     items.refuse_rest()?;

@@ -77,6 +77,24 @@ impl Value {
     }
 }
 
+impl Value {
+    /// The number of items of a collection, 1 for a string.
+    pub fn items(&self) -> usize {
+        match self {
+            Self::Text(_) => 1,
+            Self::List(list) => list.len(),
+            Self::Hash(hash) => hash.len(),
+            Self::Set(set) => set.len(),
+            Self::ZSet(zset) => zset.len(),
+        }
+    }
+
+    /// Whether this is a collection whose key should go.
+    pub fn has_no_items(&self) -> bool {
+        self.items() == 0
+    }
+}
+
 /// A type made of items: empty ones do not exist, so a key goes with its last item.
 pub trait Collection: Default {
     /// Its type.

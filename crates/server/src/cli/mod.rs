@@ -11,12 +11,14 @@ mod reader;
 mod reference;
 mod schema;
 mod serve;
+mod table;
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::builder::PossibleValuesParser;
+use clap::{Parser, Subcommand, ValueHint};
+use parlor_chat::keys::Preset;
 
 use crate::config::{self, Environment, Flags, Loaded, Log, Origin, Sources};
 use crate::logs;
@@ -53,13 +55,13 @@ struct Global {
     #[arg(long, global = true, value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
     /// Where the store is (store.url)
-    #[arg(long, global = true, value_name = "URL")]
+    #[arg(long, global = true, value_name = "URL", value_hint = ValueHint::Url)]
     store: Option<String>,
     /// The data folder (server.data)
-    #[arg(long, global = true, value_name = "FOLDER")]
+    #[arg(long, global = true, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     data: Option<String>,
     /// The preset of key layouts (keys.preset)
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME", value_parser = PossibleValuesParser::new(Preset::NAMES))]
     preset: Option<String>,
     /// Write without colours (also by the variable NO_COLOR)
     #[arg(long, global = true)]
@@ -94,7 +96,7 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let environment = Environment::of_process();
     let color = !cli.global.no_color && environment.get("NO_COLOR").is_none();
-    let mut output = Output::new(color && std::io::stdout().is_terminal());
+    let mut output = Output::new(color);
     if let Command::Completions(args) = &cli.command {
         return exit(completions::run(args, &mut output).map(|()| Outcome::Done));
     }

@@ -1,21 +1,30 @@
 //! Standard output: text, tables and JSON, in one place so that a closed pipe is handled once.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use anyhow::Result;
-use comfy_table::presets::NOTHING;
-use comfy_table::{ContentArrangement, Table};
 use serde::Serialize;
+
+use super::table;
 
 /// Standard output.
 pub struct Output {
     color: bool,
+    /// The columns of the terminal; none where it is none.
+    width: Option<usize>,
 }
 
 impl Output {
-    /// Standard output, with or without colours.
+    /// Standard output, with or without colours where it is a terminal.
     pub fn new(color: bool) -> Output {
-        Output { color }
+        let terminal = io::stdout().is_terminal();
+        Output {
+            color: color && terminal,
+            width: comfy_table::Table::new()
+                .width()
+                .filter(|_| terminal)
+                .map(usize::from),
+        }
     }
 
     /// Writes bytes as they are.
@@ -38,22 +47,20 @@ impl Output {
         self.line(&serde_json::to_string_pretty(value)?)
     }
 
-    /// Writes columns without lines around them, so that it can be read by eye and by `awk`.
+    /// Writes columns.
     pub fn table(&mut self, head: &[&str], rows: Vec<Vec<String>>) -> Result<()> {
-        let mut table = Table::new();
-        table
-            .load_style(NOTHING)
-            .set_content_arrangement(ContentArrangement::Dynamic);
-        table.set_header(head.to_vec());
-        table.add_rows(rows);
-        for column in table.column_iter_mut() {
-            column.set_padding((0, 2));
+        self.line(&table::lines(head, rows, self.width).join("\n"))
+    }
+
+    /// The text behind a margin of this width, in as many lines as the terminal needs.
+    pub fn hanging(&self, margin: usize, text: &str) -> String {
+        match self.width {
+            Some(width) if width > margin => {
+                let indent = format!("\n{:margin$}", "");
+                table::wrap(text, width - margin).join(&indent)
+            }
+            _ => text.to_owned(),
         }
-        let lines: Vec<String> = table
-            .lines()
-            .map(|line| line.trim_end().to_owned())
-            .collect();
-        self.line(&lines.join("\n"))
     }
 
     /// The text in an ANSI colour, if colours are wanted.

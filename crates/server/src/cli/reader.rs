@@ -5,12 +5,13 @@
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
 
 use anyhow::{Context, bail};
 use futures_util::future::try_join_all;
 use parlor_chat::keys::Keyspace;
 use parlor_embedded::Engine;
-use parlor_store::{Store, StoreUrl};
+use parlor_store::{Kind, Store, StoreUrl};
 use redis::aio::ConnectionLike;
 use redis::{Cmd, FromRedisValue, Pipeline, RedisFuture, Value};
 
@@ -36,7 +37,7 @@ impl Reader {
             return Ok(Reader::Store(Store::open(options.clone()).await?));
         }
         let folder = &config.server.data;
-        if !folder.exists() {
+        if !has_store(folder) {
             bail!(
                 "there is no store in {} yet; start one with `parlor serve`, or name another with --data or --store",
                 folder.display()
@@ -56,12 +57,23 @@ impl Reader {
         command.query_async(&mut self.clone()).await
     }
 
-    /// Runs a command for each of some keys. Not a pipeline: keys of a Cluster lie on several servers.
+    /// Runs a command for each of some keys, in one round trip where they lie on one server.
     pub async fn ask_each<T: FromRedisValue>(
         &self,
         commands: Vec<Cmd>,
     ) -> redis::RedisResult<Vec<T>> {
-        try_join_all(commands.iter().map(|command| self.ask(command))).await
+        match self {
+            Reader::Store(store) if store.kind() == Kind::Cluster => {
+                try_join_all(commands.iter().map(|command| self.ask(command))).await
+            }
+            _ => {
+                let mut pipe = redis::pipe();
+                for command in commands {
+                    pipe.add_command(command);
+                }
+                pipe.query_async(&mut self.clone()).await
+            }
+        }
     }
 
     /// Calls `each` with every key that fits the pattern, once, in bounded steps, until it answers false. True if it saw all.
@@ -137,6 +149,11 @@ impl ConnectionLike for Reader {
             Reader::Embedded(connection) => connection.get_db(),
         }
     }
+}
+
+/// True if a server has ever kept its data in this folder.
+pub fn has_store(folder: &Path) -> bool {
+    folder.join("store.db").exists()
 }
 
 /// How keys are spelled in the configured store.

@@ -7,7 +7,7 @@ use super::Cli;
 const HEAD: &str = "\
 # Command line
 
-<!-- Written from the help texts; `PARLOR_UPDATE=1 cargo test -p parlor-server` rewrites it. -->
+<!-- Written from the help texts; `make docs` rewrites it. -->
 
 Results go to standard output, logs and remarks to standard error. Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.
 Every command takes the global options listed first. Settings are described in [config.md](config.md).

@@ -4,10 +4,10 @@ use anyhow::{Context, anyhow};
 use parlor_store::StoreUrl;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::{Outcome, Output};
-use crate::config::{Config, Loaded, render};
+use crate::config::{Loaded, Origin, render};
 use crate::lifecycle::{self, Opening};
 
 /// What `serve` takes.
@@ -57,7 +57,10 @@ pub async fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> anyhow::R
     let address = listener.local_addr()?;
     let opening = lifecycle::open(&config.store.options).await?;
     info!(%address, node = config.server.node, store = %config.store.options.url, "listening");
-    output.line(&welcome(config, &address.to_string(), &opening))?;
+    // A server runs on when nobody reads what it prints.
+    if let Err(error) = output.line(&welcome(loaded, &address.to_string(), &opening)) {
+        debug!(%error, "the welcome was not printed");
+    }
     let shutdown = async move {
         signals.next().await;
         tokio::spawn(async move {
@@ -83,7 +86,8 @@ async fn bind(address: &str) -> anyhow::Result<TcpListener> {
 }
 
 /// Where it listens and what to try next.
-fn welcome(config: &Config, address: &str, opening: &Opening) -> String {
+fn welcome(loaded: &Loaded, address: &str, opening: &Opening) -> String {
+    let config = &loaded.config;
     let url = &config.store.options.url;
     let store = match (opening, url) {
         (Opening::Waiting(reason), _) => format!("away, trying again: {reason}"),
@@ -93,16 +97,32 @@ fn welcome(config: &Config, address: &str, opening: &Opening) -> String {
         (Opening::Open(_), _) => url.to_string(),
     };
     let preset = config.keys.preset;
-    // As it was called, so that the lines can be copied where `parlor` is not on the path.
+    // As it was called, so that the lines can be copied where `parlor` is not on the path, and look at the same store.
     let called = std::env::args_os().next();
     let parlor = called
         .as_ref()
         .map_or("parlor".into(), |name| name.to_string_lossy());
+    let same = same_store(loaded);
     format!(
         "Parlor {version}\n  http   http://{address}\n  store  {store}\n  keys   preset {preset}\n\n\
-         Try:\n  curl http://{address}/readyz\n  {parlor} schema\n  {parlor} doctor\n",
+         Try:\n  curl http://{address}/readyz\n  {parlor} schema\n  {parlor} doctor{same}\n",
         version = env!("CARGO_PKG_VERSION")
     )
+}
+
+/// The flags that chose the store, for another command to repeat; a password in them is not repeated.
+fn same_store(loaded: &Loaded) -> String {
+    let url = loaded.config.store.options.url.to_string();
+    let data = loaded.config.server.data.display().to_string();
+    let flags = [
+        ("--store", "store.url", url),
+        ("--data", "server.data", data),
+    ];
+    flags
+        .into_iter()
+        .filter(|(_, name, _)| matches!(loaded.values.origin(name), Origin::Flag(_)))
+        .map(|(flag, _, value)| format!(" {flag} {value}"))
+        .collect()
 }
 
 /// The two signals that end a server.

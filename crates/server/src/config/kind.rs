@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use parlor_chat::ids::IdKind;
 use parlor_store::StoreUrl;
 use tracing_subscriber::EnvFilter;
 
@@ -16,6 +17,10 @@ pub enum Kind {
     Text,
     /// A file or folder; empty means not set.
     Path,
+    /// A folder that must be named.
+    Folder,
+    /// The id of a node; empty means a made one.
+    Node,
     /// `host:port`.
     Address,
     /// `host:port`, or empty for off.
@@ -85,6 +90,13 @@ impl Kind {
         let wrong = || format!("`{text}` is not {}", self.expected());
         match self {
             Kind::Text | Kind::Path => Ok(Value::Text(text.to_owned())),
+            Kind::Folder if text.is_empty() => Err(wrong()),
+            Kind::Folder => Ok(Value::Text(text.to_owned())),
+            Kind::Node if text.is_empty() => Ok(Value::Text(String::new())),
+            Kind::Node => match IdKind::Node.check(text) {
+                Ok(()) => Ok(Value::Text(text.to_owned())),
+                Err(error) => Err(error.to_string()),
+            },
             Kind::AddressOrOff if text.is_empty() => Ok(Value::Text(String::new())),
             Kind::Address | Kind::AddressOrOff => is_address(text)
                 .then(|| Value::Text(text.to_owned()))
@@ -155,6 +167,8 @@ impl Kind {
         match self {
             Kind::Text => "text".into(),
             Kind::Path => "a path".into(),
+            Kind::Folder => "a folder; `.` is this one".into(),
+            Kind::Node => "a node id, or empty for a made one".into(),
             Kind::Address => "an address like 127.0.0.1:7070".into(),
             Kind::AddressOrOff => "an address like 127.0.0.1:7071, or empty for off".into(),
             Kind::Number(least, most) => format!("a whole number from {least} to {most}"),
@@ -286,6 +300,17 @@ mod tests {
             Ok(both)
         );
         assert!(Kind::Flag.read(&Raw::List(vec![])).is_err());
+    }
+
+    #[test]
+    fn a_node_is_called_what_can_stand_in_a_key() {
+        assert!(read(Kind::Node, "").is_ok() && read(Kind::Node, "web-1.eu").is_ok());
+        let error = read(Kind::Node, "web 1").expect_err("a blank");
+        assert!(
+            error.starts_with("node id \"web 1\" is not allowed"),
+            "{error}"
+        );
+        assert!(read(Kind::Folder, "").is_err());
     }
 
     #[test]

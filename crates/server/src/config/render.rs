@@ -92,12 +92,17 @@ fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return url.to_owned();
     };
-    match rest.rsplit_once('@') {
+    let shown = match rest.rsplit_once('@') {
         Some((login, hosts)) if login.contains(':') => {
             let user = login.split(':').next().unwrap_or_default();
             format!("{scheme}://{user}:***@{hosts}")
         }
         _ => url.to_owned(),
+    };
+    // PostgreSQL also takes `?password=…`, `sslpassword=…`; which of its options are secret is not ours to know.
+    match shown.split_once('?') {
+        Some((address, _)) => format!("{address}?***"),
+        None => shown,
     }
 }
 
@@ -179,7 +184,7 @@ fn row(setting: &Setting) -> String {
 const HEAD: &str = "\
 # Configuration
 
-<!-- Written from the table of settings; `PARLOR_UPDATE=1 cargo test -p parlor-server` rewrites it. -->
+<!-- Written from the table of settings; `make docs` rewrites it. -->
 
 A value comes from, the later one wins:
 

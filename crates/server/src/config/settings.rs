@@ -104,12 +104,12 @@ const FORMATS: &[&str] = &["auto", "human", "json"];
 
 #[rustfmt::skip]
 fn table() -> Vec<Setting> {
-    use Kind::{Address, AddressOrOff, Choice, DatabaseUrl, Flag, List, LogFilter, Number, Path, StoreUrl, Text, Time};
+    use Kind::{Address, AddressOrOff, Choice, DatabaseUrl, Flag, Folder, List, LogFilter, Node, Number, Path, StoreUrl, Text, Time};
     let mut table = vec![
         setting("server.http", Address, "127.0.0.1:7070", "Where HTTP listens."),
         setting("server.grpc", AddressOrOff, "127.0.0.1:7071", "Where gRPC listens; empty = off.").later(),
-        setting("server.data", Path, "./data", "The folder of everything kept on disk."),
-        setting("server.node", Text, "", "The id of this node.").note("host name + random"),
+        setting("server.data", Folder, "./data", "The folder of everything kept on disk."),
+        setting("server.node", Node, "", "The id of this node.").note("host name + random"),
         setting("server.allowed_origins", List, "", "Browser origins that may connect.").note("same origin").later(),
         setting("server.trusted_proxies", List, "", "Proxies whose `X-Forwarded-For` counts.").note("none").later(),
         setting("store.url", StoreUrl, "embedded:", "Where the store is: `embedded:`, `redis://`, `rediss://`, `redis+sentinel://` or `redis+cluster://`."),

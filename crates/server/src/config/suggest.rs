@@ -19,6 +19,7 @@ pub fn setting<'a>(typed: &str, known: impl Iterator<Item = &'a str> + Clone) ->
     let same_section = known
         .clone()
         .filter(|name| name.rsplit_once('.').is_some_and(|(s, _)| s == section));
+    let known_section = same_section.clone().next().is_some();
     let in_section = nearest_key(key, same_section);
     in_section
         .or_else(|| {
@@ -26,7 +27,8 @@ pub fn setting<'a>(typed: &str, known: impl Iterator<Item = &'a str> + Clone) ->
                 .clone()
                 .find(|name| name.rsplit_once('.').is_some_and(|(_, k)| k == key))
         })
-        .or_else(|| nearest(typed, known))
+        // Under a section that exists every name is alike by that section alone.
+        .or_else(|| nearest(typed, known).filter(|_| !known_section))
 }
 
 fn nearest_key<'a>(key: &str, names: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
@@ -60,6 +62,7 @@ mod tests {
             ("ttl.presense", Some("ttl.presence")),
             ("limit.message", Some("limits.messages")),
             ("colour.background", None),
+            ("ttl.foo", None),
         ] {
             assert_eq!(setting(typed, KNOWN.iter().copied()), meant, "{typed}");
         }

@@ -8,7 +8,7 @@ use rand::RngExt;
 
 use super::environment::Environment;
 use super::layouts;
-use super::sources::Problem;
+use super::sources::{Origin, Problem};
 use super::values::Values;
 
 /// A configuration in which everything was accepted.
@@ -67,14 +67,18 @@ pub(super) fn check(values: &Values, environment: &Environment) -> Result<Config
     let mut problems = Vec::new();
     let keys = layouts::typed(values);
     if let Err(error) = keys.check() {
-        problems.push(Problem::new("configuration", error.to_string()));
+        problems.push(Problem::new(
+            place(values, error.settings()),
+            error.to_string(),
+        ));
     }
     let url = store_url(values);
     if values.optional("store.client_cert").is_some()
         != values.optional("store.client_key").is_some()
     {
         let message = "store.client_cert and store.client_key belong together; set both or neither";
-        problems.push(Problem::new("configuration", message));
+        let place = place(values, &["store.client_cert", "store.client_key"]);
+        problems.push(Problem::new(place, message));
     }
     for name in ["store.ca_cert", "store.client_cert", "store.client_key"] {
         if let Some(file) = values.optional(name)
@@ -108,6 +112,13 @@ pub(super) fn check(values: &Values, environment: &Environment) -> Result<Config
             format: format(values.text("log.format")),
         },
     })
+}
+
+/// Where the first of these settings that was set was written.
+fn place<'a>(values: &'a Values, names: &[&str]) -> &'a Origin {
+    let mut origins = names.iter().map(|name| values.origin(name));
+    let written = origins.find(|origin| **origin != Origin::Default);
+    written.unwrap_or(&Origin::Default)
 }
 
 fn options(values: &Values, url: StoreUrl, data: PathBuf) -> Options {
@@ -159,19 +170,37 @@ fn node(environment: &Environment) -> String {
     let host = host
         .or_else(|| environment.get("HOSTNAME"))
         .unwrap_or("parlor");
-    format!(
-        "{host}-{:06x}",
-        rand::rng().random_range(0..0x0100_0000_u32)
-    )
+    let random = rand::rng().random_range(0..0x0100_0000_u32);
+    named(host, random)
+}
+
+/// A host may be called what a node may not.
+fn named(host: &str, random: u32) -> String {
+    let fits = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
+    let host: String = host
+        .chars()
+        .take(64)
+        .map(|c| if fits(c) { c } else { '-' })
+        .collect();
+    format!("{host}-{random:06x}")
 }
 
 #[cfg(test)]
 mod tests {
+    use parlor_chat::ids::NodeId;
+
     use super::*;
 
     #[test]
     fn two_nodes_of_one_host_have_different_names() {
         let environment = Environment::default();
         assert_ne!(node(&environment), node(&environment));
+    }
+
+    #[test]
+    fn a_made_name_can_always_stand_in_a_key() {
+        for host in ["web-1.eu", "my host:1", "büro", &"x".repeat(300)] {
+            assert!(NodeId::new(named(host, 7)).is_ok(), "{host}");
+        }
     }
 }

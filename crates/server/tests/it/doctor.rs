@@ -79,7 +79,10 @@ async fn a_careless_redis_is_told_what_to_change_and_why() {
         "{out}"
     );
     assert!(
-        out.contains("mend: `redis-cli CONFIG SET maxmemory-policy volatile-ttl`"),
+        out.contains(&format!(
+            "mend: `redis-cli -h 127.0.0.1 -p {} CONFIG SET maxmemory-policy volatile-ttl`",
+            redis.port()
+        )),
         "{out}"
     );
 }
@@ -104,6 +107,48 @@ async fn keys_of_a_foreign_type_are_found() {
     assert_eq!(
         found(&on(&redis, &["--preset", "user-status"]).await, "keys").0,
         "ok"
+    );
+}
+
+#[tokio::test]
+async fn a_foreign_key_is_found_among_many_of_ours() {
+    let redis = Redis::start().await;
+    let mut pipe = redis::pipe();
+    for number in 0..20_000 {
+        pipe.set(format!("lastseen:u{number}"), "now").ignore();
+    }
+    pipe.set("presence:user:bob", "online").ignore();
+    pipe.query_async::<()>(&mut redis.connection().await)
+        .await
+        .unwrap();
+    let (level, keys) = found(&on(&redis, &[]).await, "keys");
+    assert!(
+        level == "fail" && keys.contains("presence:user:bob"),
+        "{keys}"
+    );
+    assert!(keys.contains("up to 1000 of each kind"), "{keys}");
+}
+
+#[tokio::test]
+async fn a_user_without_rights_is_told_which_to_give() {
+    let redis = Redis::options()
+        .acl_user("reader", "pw", "~* &* +@read +@connection +info")
+        .start()
+        .await;
+    let url = redis.url_as("reader", "pw");
+    let ran = run(&[
+        "doctor",
+        "--json",
+        "--store",
+        &url,
+        "--set",
+        "keys.prefix=app:",
+    ])
+    .await;
+    let (level, reachable) = found(&ran, "reachable");
+    assert!(
+        level == "fail" && reachable.contains("~app:* &app:*"),
+        "{reachable}"
     );
 }
 
@@ -175,6 +220,10 @@ async fn an_unreachable_store_is_a_finding_and_not_a_crash() {
 #[tokio::test]
 async fn the_embedded_store_is_examined_by_folder_space_and_file() {
     let folder = tempfile::tempdir().unwrap();
+    let ran = run_in(folder.path(), &["doctor", "--json"], &[]).await;
+    assert_eq!((found(&ran, "folder").0.as_str(), ran.code), ("info", 0));
+
+    std::fs::create_dir(folder.path().join("data")).unwrap();
     let ran = run_in(folder.path(), &["doctor", "--json"], &[]).await;
     assert_eq!((found(&ran, "folder").0.as_str(), ran.code), ("info", 0));
 

@@ -157,6 +157,44 @@ async fn ttl_compares_with_what_is_declared() {
 }
 
 #[tokio::test]
+async fn keys_and_values_of_any_bytes_are_listed_in_one_line_and_shown() {
+    let redis = Redis::start().await;
+    let key = b"new\nline\\\xff";
+    let mut pipe = redis::pipe();
+    pipe.set(key, b"\x1b[31m\xfe").ignore();
+    pipe.set("unread:bob:total", 3).ignore();
+    pipe.expire("unread:bob:total", 50).ignore();
+    pipe.zadd("z", "end", f64::INFINITY).ignore();
+    pipe.query_async::<()>(&mut redis.connection().await)
+        .await
+        .unwrap();
+    let store = Filled {
+        folder: tempfile::tempdir().unwrap(),
+        store: redis.url(),
+        _redis: Some(redis),
+    };
+
+    let shown = r"new\nline\\\xff";
+    let out = store.run(&["list", "new*"]).await.ok();
+    assert_eq!(out.lines().count(), 2, "{out}");
+    assert!(out.contains(shown), "{out}");
+    let out = store.run(&["show", shown]).await.ok();
+    assert!(out.ends_with("\\x1b[31m\\xfe\n"), "{out}");
+    let json = store.run(&["show", shown, "--json"]).await.json();
+    assert_eq!(json["value"], r"\x1b[31m\xfe");
+    let json = store.run(&["show", "z", "--json"]).await.json();
+    assert_eq!(json["value"][0]["score"], "inf");
+
+    let out = store.run(&["ttl", "unread:*"]).await.ok();
+    assert!(out.trim_end().ends_with("should have no TTL"), "{out}");
+    let none = store.run(&["list", "nothing*"]).await;
+    assert!(
+        none.code == 0 && none.err.contains("no key fits nothing*"),
+        "{none:?}"
+    );
+}
+
+#[tokio::test]
 async fn the_embedded_store_is_read_beside_a_running_server_and_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");

@@ -1,9 +1,13 @@
 //! The library's own door: a test owns the listener and the end.
 
+use axum::Router;
+use parlor_server::http::connections;
 use parlor_server::lifecycle::{self, Opening};
 use parlor_store::Options;
-use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{oneshot, watch};
+use tokio::time::timeout;
 
 use crate::support::{embedded, get, run_in};
 
@@ -49,4 +53,20 @@ async fn stopping_flushes_what_was_written_last() {
     )
     .await;
     assert_eq!(shown.json()["value"], "now");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_never_finishes_its_headers_is_cut() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (_stop, stopping) = watch::channel(false);
+    tokio::spawn(connections::serve(listener, Router::new(), stopping));
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream
+        .write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n")
+        .await
+        .unwrap();
+    let mut rest = Vec::new();
+    let cut = timeout(connections::HEADERS * 3, stream.read_to_end(&mut rest)).await;
+    assert!(cut.is_ok(), "the connection is still open");
 }

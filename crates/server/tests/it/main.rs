@@ -7,9 +7,9 @@
 )]
 
 mod doctor;
+mod generated;
 mod keys;
 mod lifecycle;
-mod references;
 mod schema;
 mod serve;
 mod settings;

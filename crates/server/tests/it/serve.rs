@@ -1,10 +1,12 @@
 //! `parlor serve`: start, health, stop, and what keeps it from starting.
 
+use std::process::Stdio;
+
 use parlor_testkit::{Node, Redis, eventually};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-use crate::support::{PARLOR, get, run_in};
+use crate::support::{PARLOR, ask, command, get, run_in};
 
 #[tokio::test]
 async fn it_starts_on_the_embedded_store_says_where_and_ends_with_zero() {
@@ -24,6 +26,55 @@ async fn it_starts_on_the_embedded_store_says_where_and_ends_with_zero() {
 
     assert_eq!(node.terminate().await.code(), Some(0), "{}", node.output());
     assert!(node.output().contains("\"stopped\""), "{}", node.output());
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_a_problem_with_a_code() {
+    let node = Node::serve(PARLOR).start().await;
+    for (method, path, status, code) in [
+        ("GET", "/nothing/here?token=secret", 404, "not_found"),
+        ("POST", "/healthz", 405, "method_not_allowed"),
+    ] {
+        let (found, head, body) = ask(&node.http(), method, path).await.unwrap();
+        assert_eq!((found, &body["code"]), (status, &code.into()), "{body}");
+        assert_eq!(body["status"], status, "{body}");
+        assert!(
+            head.contains("content-type: application/problem+json"),
+            "{head}"
+        );
+        assert_eq!(head.contains("allow: get"), status == 405, "{head}");
+        for name in ["type", "title", "detail"] {
+            assert!(
+                body[name].as_str().is_some_and(|text| !text.is_empty()),
+                "{body}"
+            );
+        }
+        assert!(!body.to_string().contains("secret"), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn it_serves_on_when_nobody_reads_what_it_prints() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = command(folder.path(), &["serve", "--http", "127.0.0.1:0"], &[])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
+    let address = loop {
+        let line = log.next_line().await.unwrap().expect("it listens");
+        let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+        if line["message"] == "listening" {
+            break line["address"].as_str().unwrap().to_owned();
+        }
+    };
+    // The welcome is written after the log line; a server that ended on it would not answer for long.
+    for _ in 0..20 {
+        assert_eq!(get(&address, "/healthz").await.unwrap().0, 200);
+    }
+    assert_eq!(child.try_wait().unwrap(), None);
 }
 
 #[tokio::test]

@@ -111,6 +111,57 @@ async fn what_is_wrong_is_told_all_at_once_with_places_and_suggestions() {
 }
 
 #[tokio::test]
+async fn what_does_not_go_together_is_told_with_the_place_of_it() {
+    for (set, said) in [
+        (
+            "keys.prefix=a{b",
+            "--set keys.prefix: keys.prefix \"a{b\" has '{'",
+        ),
+        (
+            "ttl.presence=5s",
+            "--set ttl.presence: presence.heartbeat is 20s",
+        ),
+        (
+            "server.node=a b",
+            "--set server.node: server.node: node id \"a b\" is not allowed",
+        ),
+        (
+            "server.data=",
+            "--set server.data: server.data: `` is not a folder",
+        ),
+        (
+            "ttl.foo=1",
+            "--set ttl.foo: there is no setting `ttl.foo`; the settings are listed in docs/config.md",
+        ),
+    ] {
+        let ran = run(&["schema", "--set", set]).await;
+        assert!(ran.code == 2 && ran.err.contains(said), "{said}\n{ran:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_password_is_never_printed_wherever_it_stands_in_an_address() {
+    for url in [
+        "postgres://u:hunter2@h/db",
+        "postgres://h/db?user=u&password=hunter2",
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let variables = [
+            ("PARLOR_DATABASE__URL", url),
+            ("PARLOR_STORE__URL", "redis://:hunter2@h"),
+            ("PARLOR_AUTH__SECRET", "hunter2"),
+        ];
+        for args in [
+            &["serve", "--print-config"][..],
+            &["serve", "--print-config", "--json"],
+        ] {
+            let ran = run_in(folder.path(), args, &variables).await;
+            assert!(ran.code == 0 && !ran.out.contains("hunter2"), "{ran:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn wrong_usage_and_missing_files_have_the_exit_code_two() {
     for args in [
         &["sevre"][..],

@@ -63,9 +63,20 @@ pub async fn run(args: &[&str]) -> Ran {
 
 /// What a server answers to `GET`: status and body.
 pub async fn get(http: &str, path: &str) -> std::io::Result<(u16, serde_json::Value)> {
+    let (status, _, body) = ask(http, "GET", path).await?;
+    Ok((status, body))
+}
+
+/// What a server answers: status, head in lower case, body.
+pub async fn ask(
+    http: &str,
+    method: &str,
+    path: &str,
+) -> std::io::Result<(u16, String, serde_json::Value)> {
     let address = http.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).await?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let request =
+        format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await?;
@@ -79,6 +90,7 @@ pub async fn get(http: &str, path: &str) -> std::io::Result<(u16, serde_json::Va
     let status = status.ok_or(std::io::ErrorKind::InvalidData)?;
     Ok((
         status,
+        head.to_lowercase(),
         serde_json::from_str(body).unwrap_or(serde_json::Value::Null),
     ))
 }

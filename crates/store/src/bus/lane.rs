@@ -5,8 +5,9 @@
 //!    [`MaybeMissed`](super::Event::MaybeMissed) after that, so that whoever then looks for what is missing finds it.
 //! 2. A connection on which the server unsubscribed us by itself (a slot moved away), or which gives no sign of life,
 //!    is replaced.
+//! 3. Commands are taken while there is no connection too, so that an outage does not pile them up.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use redis::{RedisError, RedisResult, Value};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::registry::{Kind, Registry, Topic};
 use super::wire::{Signs, Wire, receiver};
@@ -72,7 +73,8 @@ impl Lane {
                 live: HashSet::new(),
                 changed: Vec::new(),
                 owed: HashSet::new(),
-                waiting: Vec::new(),
+                refused: HashSet::new(),
+                waiting: HashMap::new(),
             }
             .run()
         })
@@ -111,14 +113,18 @@ struct Worker {
     changed: Vec<Topic>,
     /// Topics whose readers have to be told when they are live again.
     owed: HashSet<Topic>,
-    waiting: Vec<(Topic, oneshot::Sender<RedisResult<()>>)>,
+    /// Topics with readers from before that the server refuses now: tried again with each heartbeat.
+    refused: HashSet<Topic>,
+    waiting: HashMap<Topic, Vec<oneshot::Sender<RedisResult<()>>>>,
 }
 
 impl Worker {
     async fn run(mut self) {
         let mut attempt = 0;
         loop {
-            sleep(back_off(attempt)).await;
+            if !self.rest(back_off(attempt)).await {
+                return;
+            }
             attempt += 1;
             let Ok(mut wire) = self.connect().await else {
                 continue;
@@ -126,6 +132,8 @@ impl Worker {
             self.take_waiting();
             self.changed = self.wanted.iter().cloned().collect();
             if self.sync(&mut wire).await.is_err() {
+                // What this connection confirmed is gone with it.
+                self.live.clear();
                 continue;
             }
             Event::BusConnected {
@@ -139,6 +147,22 @@ impl Worker {
             };
             Event::BusLost { reason: &reason }.emit();
             self.owed.extend(self.live.drain());
+        }
+    }
+
+    /// Takes commands until it is time for the next connection; false when the lane was dropped.
+    async fn rest(&mut self, pause: Duration) -> bool {
+        let until = Instant::now() + pause;
+        loop {
+            tokio::select! {
+                () = sleep_until(until) => return true,
+                command = self.commands.recv() => match command {
+                    Some(command) => self.take(command),
+                    None => return false,
+                },
+            }
+            // Everything that is wanted is asked for on the next connection.
+            self.changed.clear();
         }
     }
 
@@ -162,12 +186,12 @@ impl Worker {
 
     /// Works until the connection is lost; none when the lane was dropped.
     async fn serve(&mut self, wire: &mut Wire) -> Option<String> {
+        let mut next_beat = Instant::now() + HEARTBEAT;
         loop {
             let signs = Arc::clone(&wire.signs);
-            let rest = if self.changed.is_empty() {
-                HEARTBEAT
-            } else {
-                RETRY
+            let until = match self.changed.is_empty() {
+                true => next_beat,
+                false => next_beat.min(Instant::now() + RETRY),
             };
             let worked = tokio::select! {
                 () = signs.lost.notified() => return Some("connection lost".to_owned()),
@@ -177,10 +201,11 @@ impl Worker {
                     self.take_waiting();
                     self.sync(wire).await
                 }
-                () = sleep(rest) => match self.changed.is_empty() {
-                    true => self.ping(wire).await,
-                    false => self.sync(wire).await,
-                },
+                () = sleep_until(until), if until < next_beat => self.sync(wire).await,
+                () = sleep_until(next_beat) => {
+                    next_beat = Instant::now() + HEARTBEAT;
+                    self.beat(wire).await
+                }
             };
             if let Err(error) = worked {
                 return Some(error.to_string());
@@ -188,11 +213,13 @@ impl Worker {
         }
     }
 
-    async fn ping(&self, wire: &mut Wire) -> RedisResult<()> {
+    /// A sign of life, and another try of what was refused.
+    async fn beat(&mut self, wire: &mut Wire) -> RedisResult<()> {
         let ping = redis::cmd("PING");
         let ping = timeout(self.dialer.patience(), wire.con.send_packed_command(&ping)).await;
-        ping.map_err(|_| timed_out("no sign of life in time"))?
-            .map(drop)
+        ping.map_err(|_| timed_out("no sign of life in time"))??;
+        self.changed.extend(self.refused.iter().cloned());
+        self.sync(wire).await
     }
 
     fn take_waiting(&mut self) {
@@ -210,14 +237,19 @@ impl Worker {
                 if owed {
                     self.owed.insert(topic.clone());
                 }
-                self.waiting.extend(done.map(|done| (topic.clone(), done)));
+                if let Some(done) = done {
+                    let waiting = self.waiting.entry(topic.clone()).or_default();
+                    waiting.retain(|done| !done.is_closed());
+                    waiting.push(done);
+                }
                 self.wanted.insert(topic.clone());
                 self.changed.push(topic);
             }
             Command::Drop { topic } => {
                 self.wanted.remove(&topic);
                 self.owed.remove(&topic);
-                self.waiting.retain(|(waiting, _)| *waiting != topic);
+                self.refused.remove(&topic);
+                self.waiting.remove(&topic);
                 self.changed.push(topic);
             }
         }
@@ -228,21 +260,16 @@ impl Worker {
         let changed = std::mem::take(&mut self.changed)
             .into_iter()
             .collect::<HashSet<_>>();
-        let differ = |topic: &Topic| self.wanted.contains(topic) != self.live.contains(topic);
-        let changed = changed.into_iter().filter(differ).collect::<Vec<_>>();
-        for batch in changed.chunks(BATCH) {
+        let differ = |topic: &&Topic| self.wanted.contains(*topic) != self.live.contains(*topic);
+        let differing = changed.iter().filter(differ).cloned().collect::<Vec<_>>();
+        for batch in differing.chunks(BATCH) {
             self.send(wire, batch).await?;
         }
-        let live = &self.live;
-        for (_, done) in self
-            .waiting
-            .extract_if(.., |(topic, _)| live.contains(topic))
-        {
-            // Nobody waits any more if this fails.
-            let _ = done.send(Ok(()));
-        }
-        for topic in self.owed.extract_if(|topic| live.contains(topic)) {
-            self.registry.tell_missed(&topic);
+        for topic in changed.iter().filter(|topic| self.live.contains(*topic)) {
+            answer(self.waiting.remove(topic), &Ok(()));
+            if self.owed.remove(topic) {
+                self.registry.tell_missed(topic);
+            }
         }
         Ok(())
     }
@@ -281,18 +308,21 @@ impl Worker {
             }
             (Value::ServerError(error), true) => {
                 let error = RedisError::from(error.clone());
-                let name = String::from_utf8_lossy(&topic.name);
-                Event::BusRefused {
-                    topic: &name,
-                    reason: &error.to_string(),
+                let first = match self.owed.contains(topic) {
+                    true => self.refused.insert(topic.clone()),
+                    false => self.wanted.remove(topic),
+                };
+                if first {
+                    Event::BusRefused {
+                        topic: &String::from_utf8_lossy(&topic.name),
+                        reason: &error.to_string(),
+                    }
+                    .emit();
                 }
-                .emit();
-                self.wanted.remove(topic);
-                for (_, done) in self.waiting.extract_if(.., |(waiting, _)| waiting == topic) {
-                    let _ = done.send(Err(error.clone()));
-                }
+                answer(self.waiting.remove(topic), &Err(error));
             }
             (_, true) => {
+                self.refused.remove(topic);
                 self.live.insert(topic.clone());
             }
             (_, false) => {
@@ -302,15 +332,28 @@ impl Worker {
     }
 }
 
-/// Returns when the store's primary is another server than ours.
+fn answer(waiting: Option<Vec<oneshot::Sender<RedisResult<()>>>>, answer: &RedisResult<()>) {
+    for done in waiting.into_iter().flatten() {
+        // Nobody waits any more if this fails.
+        let _ = done.send(answer.clone());
+    }
+}
+
+/// Returns when ours is not a server to listen to any more: another one is the primary.
 async fn moved_on(source: &mut Source, ours: &Address) {
-    let Source::Primary(primary) = source else {
-        return std::future::pending().await;
+    let other = match source {
+        Source::Primary(primary) => primary
+            .wait_for(|conn| conn.as_ref().is_some_and(|conn| conn.server != *ours))
+            .await
+            .is_ok(),
+        // One that left the cluster, or was cut off from it, hears nothing of the others' messages.
+        Source::Any(core) => {
+            let mut version = core.version();
+            version.wait_for(|_| !core.is_primary(ours)).await.is_ok()
+        }
+        // Its channels are moved away one by one.
+        Source::Node(..) => false,
     };
-    let other = primary
-        .wait_for(|conn| conn.as_ref().is_some_and(|conn| conn.server != *ours))
-        .await
-        .is_ok();
     if !other {
         std::future::pending::<()>().await;
     }

@@ -1,9 +1,11 @@
 //! Who listens to what on this node.
 //!
-//! Always true: a topic is in the registry exactly while it has a reader.
+//! Always true: a topic is in the registry exactly while it has a reader, and a reader that comes after the registry was
+//! closed is told so.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use parking_lot::RwLock;
@@ -49,6 +51,7 @@ type Readers = HashMap<Bytes, Vec<Arc<Queue>>>;
 #[derive(Default)]
 pub(crate) struct Registry {
     topics: [RwLock<Readers>; 3],
+    closed: AtomicBool,
 }
 
 impl Registry {
@@ -59,6 +62,9 @@ impl Registry {
             .entry(topic.name.clone())
             .or_default()
             .push(Arc::clone(queue));
+        if self.closed.load(Ordering::Acquire) {
+            queue.close();
+        }
         then();
     }
 
@@ -113,6 +119,8 @@ impl Registry {
 
     /// Ends all subscriptions.
     pub(crate) fn close(&self) {
+        // Before the locks are taken: who adds later sees it, who added before is found.
+        self.closed.store(true, Ordering::Release);
         self.each(super::queue::Queue::close);
     }
 

@@ -74,10 +74,10 @@ impl Breaker {
 
     /// Closes it because a fresh connection stands.
     pub(crate) fn reset(&self) -> Change {
+        let mut open = self.open.lock();
         self.failures.store(0, Ordering::Relaxed);
-        let was = self.open.lock().take();
         self.is_open.store(false, Ordering::Release);
-        if was.is_some() {
+        if open.take().is_some() {
             Change::Closed
         } else {
             Change::None

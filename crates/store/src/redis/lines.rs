@@ -4,10 +4,9 @@
 //! epoch is settled for it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use arc_swap::ArcSwapOption;
-use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, Pipeline, RedisError, RedisResult};
 use tokio::sync::Notify;
@@ -22,14 +21,11 @@ use crate::url::Address;
 #[derive(Default)]
 pub(crate) struct Line {
     pub(super) current: ArcSwapOption<Conn>,
-    /// Why the connection of this line was given up, until its supervisor has taken note.
-    verdict: Mutex<Option<String>>,
-    /// Wakes the supervisor: a verdict is there, or somebody doubts.
+    /// Wakes the supervisor: the connection was given up, or somebody doubts it.
     pub(crate) wake: Notify,
 }
 
 pub(crate) struct Conn {
-    id: u64,
     pub(crate) con: MultiplexedConnection,
     pub(crate) server: Address,
     pub(crate) identity: Identity,
@@ -41,11 +37,14 @@ impl Core {
         // Finding the primary, the TCP and TLS handshake and our own questions get one patience each.
         let patience = self.dialer.patience() * 3;
         let connect = tokio::time::timeout(patience, self.connect_unbounded()).await;
-        connect.map_err(|_| timed_out("no connection in time"))?
+        let connect = connect.unwrap_or_else(|_| Err(timed_out("no connection in time")));
+        if let (Err(_), Target::Sentinel(sentinel)) = (&connect, &self.target) {
+            sentinel.doubt();
+        }
+        connect
     }
 
     async fn connect_unbounded(&self) -> RedisResult<Conn> {
-        static ID: AtomicU64 = AtomicU64::new(0);
         let server = match &self.target {
             Target::Server(server) => server.clone(),
             Target::Sentinel(sentinel) => sentinel.primary().await?,
@@ -70,7 +69,6 @@ impl Core {
         self.load_scripts(&mut con).await?;
         self.host.admit(&server, &identity, &mut con).await?;
         Ok(Conn {
-            id: ID.fetch_add(1, Ordering::Relaxed),
             con,
             server,
             identity,
@@ -91,14 +89,13 @@ impl Core {
     }
 
     /// Puts a fresh connection into use.
-    pub(crate) fn publish(&self, line: usize, conn: Conn) -> Arc<Conn> {
+    pub(crate) fn publish(&self, line: usize, conn: Conn) {
         let conn = Arc::new(conn);
         Event::Connected {
             server: &conn.server.to_string(),
             version: &conn.identity.version,
         }
         .emit();
-        *self.lines[line].verdict.lock() = None;
         self.lines[line].current.store(Some(Arc::clone(&conn)));
         let before = self.primary.send_replace(Some(Arc::clone(&conn)));
         if let Some(before) = before.filter(|before| before.server != conn.server) {
@@ -110,7 +107,6 @@ impl Core {
         }
         self.note(self.breaker.reset(), "");
         self.shared.well(&self.name);
-        conn
     }
 
     /// The connection of a line, if it has one.
@@ -119,21 +115,11 @@ impl Core {
     }
 
     /// Takes a connection out of use and wakes its supervisor.
-    pub(crate) fn lose(&self, line: usize, conn: &Conn, reason: &str) {
+    pub(crate) fn lose(&self, line: usize, conn: &Arc<Conn>, reason: &str) {
         let place = &self.lines[line];
-        {
-            let mut verdict = place.verdict.lock();
-            if verdict.is_some()
-                || place
-                    .current
-                    .load()
-                    .as_ref()
-                    .is_none_or(|current| current.id != conn.id)
-            {
-                return;
-            }
-            *verdict = Some(reason.to_owned());
-            place.current.store(None);
+        let before = place.current.compare_and_swap(conn, None);
+        if before.as_ref().is_none_or(|it| !Arc::ptr_eq(it, conn)) {
+            return;
         }
         Event::ConnectionLost {
             server: &conn.server.to_string(),

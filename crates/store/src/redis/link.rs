@@ -115,6 +115,13 @@ impl Link {
         self.core.primary.subscribe()
     }
 
+    /// The address of the server that it leads to now, or its name while there is none.
+    pub(crate) fn server(&self) -> String {
+        let primary = self.core.primary.borrow();
+        let server = primary.as_ref().map(|conn| conn.server.to_string());
+        server.unwrap_or_else(|| self.core.name.clone())
+    }
+
     /// Whether a request has a chance right now.
     pub(crate) fn is_ready(&self) -> bool {
         !self.core.breaker.is_open() && self.core.pick().is_some()
@@ -159,6 +166,7 @@ impl Link {
 
     /// Ends the connections for good.
     pub(crate) fn close(&self) {
+        self.core.retired.store(true, Ordering::Release);
         self.tasks.end();
         for line in &self.core.lines {
             line.current.store(None);
@@ -180,6 +188,7 @@ impl Drop for Link {
     fn drop(&mut self) {
         // A server that is not ours any more is no trouble of ours.
         self.core.retired.store(true, Ordering::Release);
+        self.core.note(self.core.breaker.reset(), "");
         self.core.shared.well(&self.core.name);
     }
 }
@@ -236,7 +245,7 @@ impl Core {
     fn judge<T>(
         &self,
         ticket: Ticket<'_>,
-        conn: &Conn,
+        conn: &Arc<Conn>,
         line: usize,
         reply: Result<RedisResult<T>, tokio::time::error::Elapsed>,
     ) -> Result<T, Failed> {
@@ -263,6 +272,19 @@ impl Core {
         }
     }
 
+    /// Tells that this server answers. Without it a breaker that opened would stay open while nobody calls, and a node
+    /// that is not called because its store is down would stay down.
+    pub(crate) fn answers(&self) {
+        // A closed one is not told: requests that fail while the heart beats still open it.
+        if self.breaker.is_open() {
+            let Ok(ticket) = self.breaker.admit(monotonic()) else {
+                return;
+            };
+            self.note(ticket.success(), "");
+        }
+        self.shared.well(&self.name);
+    }
+
     /// Tells that this server does not answer.
     pub(crate) fn trouble(&self, reason: &str) {
         self.shared.trouble(&self.name, reason, &self.retired);
@@ -286,7 +308,7 @@ impl Core {
         }
     }
 
-    fn check_role(&self, conn: &Conn, line: usize, replies: &RedisResult<&[Value]>) {
+    fn check_role(&self, conn: &Arc<Conn>, line: usize, replies: &RedisResult<&[Value]>) {
         if has_code(replies, "READONLY") {
             self.lose(line, conn, "the server is a replica now");
         }

@@ -18,7 +18,7 @@ pub(crate) mod supervisor;
 use std::sync::Arc;
 use std::time::Instant;
 
-use futures_util::future::try_join_all;
+use futures_util::future::{join_all, try_join_all};
 use redis::{Cmd, RedisResult, Value};
 
 use self::cluster::Cluster;
@@ -55,13 +55,18 @@ impl Redis {
     /// One command, tried as often as it may be.
     pub(crate) async fn command(&self, cmd: &Cmd, repeatable: bool) -> RedisResult<Value> {
         let deadline = monotonic() + self.shared.timeout;
+        let place = place_of(&self.routes, cmd);
+        let harmless = || repeatable || only_reads(cmd);
         let mut redirect = None;
         let mut attempt = 1;
         loop {
-            let reply = self.try_command(cmd, redirect.take(), deadline).await;
+            let reply = self.try_command(cmd, place, redirect.take(), deadline);
+            let reply = reply.await;
             let again = match &reply {
-                Ok(reply) => nothing_executed(reply),
-                Err(failed) => failed.may_repeat(|| repeatable || only_reads(cmd)),
+                // What one server refused, the others may have executed.
+                Ok(reply) => nothing_executed(reply) && (!place.is_all() || harmless()),
+                Err(_) if place.is_all() && !harmless() => false,
+                Err(failed) => failed.may_repeat(harmless),
             };
             let done = !again || attempt >= TRIES || monotonic() >= deadline;
             if again || reply.is_err() {
@@ -81,10 +86,11 @@ impl Redis {
     async fn try_command(
         &self,
         cmd: &Cmd,
+        place: Place,
         redirect: Option<(Address, bool)>,
         deadline: Instant,
     ) -> Result<Value, Failed> {
-        let (link, asking) = match self.route(place_of(&self.routes, cmd), redirect)? {
+        let (link, asking) = match self.route(place, redirect)? {
             Route::All(links, reduce) => {
                 let all = links.iter().map(|link| link.command(cmd, deadline));
                 return Ok(reduce.apply(try_join_all(all).await?));
@@ -119,6 +125,17 @@ impl Redis {
         if let Routes::Cluster(cluster) = &self.routes {
             cluster.doubt();
         }
+    }
+
+    /// One command on each primary, tried once: its address and its reply.
+    pub(crate) async fn each_primary(&self, cmd: &Cmd) -> Vec<(String, RedisResult<Value>)> {
+        let deadline = monotonic() + self.shared.timeout;
+        let asked = self.links().into_iter().map(|link| async move {
+            let reply = link.command(cmd, deadline).await;
+            let reply = reply.map_err(|failed| failed.error);
+            (link.server(), reply.and_then(Value::extract_error))
+        });
+        join_all(asked).await
     }
 
     /// The links to all primaries.

@@ -1,7 +1,8 @@
 //! Pipelines: split by server, sent side by side, put together in order.
 //!
 //! Always true:
-//! 1. Commands for one server keep their order. A pipeline without `atomic()` may span slots on a Cluster.
+//! 1. Commands for one server keep their order, but for those that are sent again. A pipeline without `atomic()` may
+//!    span slots on a Cluster.
 //! 2. Only commands that were not executed are sent again (see `retry`), each by itself: one that met `NOSCRIPT`, a
 //!    redirection or an unready server does not make the others run twice.
 //! 3. A transaction is sent again only as a whole, and only when none of it was executed.

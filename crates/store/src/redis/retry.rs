@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use redis::{Arg, Cmd, RedisError, RedisResult, ServerError, Value};
 
+use crate::fault::code;
+
 /// Tries of one request.
 pub(crate) const TRIES: u32 = 3;
 const STEP: Duration = Duration::from_millis(50);
@@ -78,20 +80,20 @@ fn nothing_executed_in(error: &RedisError) -> bool {
 
 fn passing(error: &ServerError) -> bool {
     matches!(
-        error.code(),
+        code(error),
         "LOADING" | "CLUSTERDOWN" | "TRYAGAIN" | "MASTERDOWN" | "READONLY" | "MOVED" | "ASK"
     )
 }
 
 /// The code of the error that a reply or a transaction ended with.
-pub(crate) fn has_code(result: &RedisResult<&[Value]>, code: &str) -> bool {
+pub(crate) fn has_code(result: &RedisResult<&[Value]>, wanted: &str) -> bool {
     match result {
         Ok(values) => values
             .iter()
-            .any(|value| matches!(value, Value::ServerError(e) if e.code() == code)),
+            .any(|value| matches!(value, Value::ServerError(error) if code(error) == wanted)),
         Err(error) => {
-            let errors = (*error).clone().into_server_errors().unwrap_or_default();
-            errors.iter().any(|(_, error)| error.code() == code)
+            let errors = error.clone().into_server_errors().unwrap_or_default();
+            errors.iter().any(|(_, error)| code(error) == wanted)
         }
     }
 }
@@ -120,7 +122,7 @@ pub(crate) fn only_reads(cmd: &Cmd) -> bool {
 }
 
 /// Commands that only read. Sorted.
-const READS: [&str; 64] = [
+const READS: [&str; 71] = [
     "BITCOUNT",
     "BITPOS",
     "DBSIZE",
@@ -158,6 +160,7 @@ const READS: [&str; 64] = [
     "PEXPIRETIME",
     "PING",
     "PTTL",
+    "RANDOMKEY",
     "ROLE",
     "SCAN",
     "SCARD",
@@ -179,12 +182,18 @@ const READS: [&str; 64] = [
     "ZCOUNT",
     "ZDIFF",
     "ZINTER",
+    "ZINTERCARD",
     "ZMSCORE",
+    "ZRANDMEMBER",
     "ZRANGE",
     "ZRANGEBYSCORE",
     "ZRANK",
     "ZREVRANGE",
+    "ZREVRANGEBYSCORE",
+    "ZREVRANK",
+    "ZSCAN",
     "ZSCORE",
+    "ZUNION",
 ];
 
 #[cfg(test)]
@@ -246,6 +255,7 @@ mod tests {
             "TRYAGAIN x",
             "MASTERDOWN x",
             "MOVED 1 a:1",
+            "ERR Error running script (call to f_1): @user_script:1: @user_script: 1: -READONLY You can't",
         ] {
             assert!(nothing_executed(&reply(text)), "{text}");
             let error = reply(text).extract_error().expect_err("an error");

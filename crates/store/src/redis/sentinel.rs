@@ -58,6 +58,11 @@ impl Sentinel {
         self.enter(None).await.map(|(_, primary)| primary)
     }
 
+    /// What was said last led nowhere: begins with another sentinel next time.
+    pub(crate) fn doubt(&self) {
+        self.first.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Listens to the first sentinel that knows the primary; that comes along.
     pub(crate) async fn listen(&self) -> RedisResult<(Announcements, Address)> {
         let (sender, pushes) = mpsc::unbounded_channel();

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{RedisResult, Value};
+use redis::{ErrorKind, RedisResult, Value};
 use tokio::time::{sleep, timeout};
 
 use super::lines::Conn;
@@ -30,7 +30,7 @@ pub(crate) async fn keep(core: Arc<Core>, line: usize) {
         sleep(back_off(attempt)).await;
         attempt += 1;
         match core.connect().await {
-            Ok(conn) => drop(core.publish(line, conn)),
+            Ok(conn) => core.publish(line, conn),
             Err(error) if !has_any(&core) => core.trouble(&error.to_string()),
             Err(_) => {}
         }
@@ -42,13 +42,17 @@ fn has_any(core: &Core) -> bool {
 }
 
 /// Returns when the connection is not to be used any more, with the reason.
-async fn watch(core: &Core, line: usize, conn: &Conn) -> String {
+async fn watch(core: &Core, line: usize, conn: &Arc<Conn>) -> String {
     loop {
         if core.is_lost(line) {
             return "replaced".to_owned();
         }
-        match timeout(core.dialer.patience(), beat(core, line, conn)).await {
-            Ok(Ok(())) => {}
+        let sign = tokio::select! {
+            sign = timeout(core.dialer.patience(), beat(core, line, conn)) => sign,
+            () = lost(core, line) => continue,
+        };
+        match sign {
+            Ok(Ok(())) => core.answers(),
             Ok(Err(error)) => return error.to_string(),
             Err(_) => return "no sign of life in time".to_owned(),
         }
@@ -59,17 +63,31 @@ async fn watch(core: &Core, line: usize, conn: &Conn) -> String {
     }
 }
 
-/// A sign of life; from the leading server also the time and the epoch.
+/// Returns when the connection was given up by somebody else: it may hang, and nobody has to wait for that.
+async fn lost(core: &Core, line: usize) {
+    while !core.is_lost(line) {
+        core.lines[line].wake.notified().await;
+    }
+}
+
+/// A sign of life and the role; from the leading server also the time and the epoch.
 async fn beat(core: &Core, line: usize, conn: &Conn) -> RedisResult<()> {
     let mut con = conn.con.clone();
-    if line != 0 || !core.host.leads(&conn.server) {
-        return con.send_packed_command(&redis::cmd("PING")).await.map(drop);
-    }
     let mut pipe = redis::pipe();
-    pipe.cmd("TIME").add_command(core.shared.epoch.read_cmd());
+    pipe.cmd("ROLE");
+    if line == 0 && core.host.leads(&conn.server) {
+        pipe.cmd("TIME").add_command(core.shared.epoch.read_cmd());
+    }
     let asked = monotonic();
-    let mut replies = con.send_packed_commands(&pipe, 0, 2).await?.into_iter();
+    let replies = con.send_packed_commands(&pipe, 0, pipe.len()).await?;
     let round_trip = monotonic().duration_since(asked);
+    let mut replies = replies.into_iter();
+    // Who may not ask for the role learns it by the first write that is refused.
+    if let Some(Value::Array(role)) = replies.next()
+        && role.first() == Some(&Value::BulkString(b"slave".to_vec()))
+    {
+        return Err((ErrorKind::Client, "the server is a replica now").into());
+    }
     if let Some(time) = replies.next() {
         core.shared.clock.follow_reply(time, round_trip);
     }

@@ -95,21 +95,19 @@ pub enum UrlError {
     },
     /// Something after `embedded:`.
     #[error(
-        "store url `embedded:` takes nothing after the colon, found `{0}`: the folder is set by `store.data`"
+        "store url `embedded:` takes nothing after the colon, found `{0}`: the folder is set by `server.data`"
     )]
     EmbeddedRest(String),
     /// No host where one belongs.
-    #[error("store url has no host at `{place}`: write `{scheme}://host:{port}`")]
+    #[error("store url has no host where one belongs: write `{scheme}://host:{port}`")]
     Host {
-        /// The part in question.
-        place: String,
         /// The scheme of the URL.
         scheme: String,
         /// The usual port.
         port: u16,
     },
     /// A port that is no number between 1 and 65535.
-    #[error("store url has the port `{0}`: a port is a number between 1 and 65535")]
+    #[error("store url has {0}: a port is a number between 1 and 65535")]
     Port(String),
     /// A database that is no number.
     #[error("store url has the database `{0}`: a database is a number such as 0")]
@@ -134,6 +132,11 @@ pub enum UrlError {
         /// What to do.
         hint: &'static str,
     },
+    /// One word before the `@`: a user or a password?
+    #[error(
+        "store url has a login without `:`: write `{0}://user:password@host`, or `{0}://:password@host` without a user"
+    )]
+    Login(String),
     /// A broken `%` sequence in user or password.
     #[error(
         "store url has a broken `%` sequence in its user or password: write `%25` for a percent sign"

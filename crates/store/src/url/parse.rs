@@ -31,7 +31,7 @@ impl FromStr for StoreUrl {
         if !SCHEMES.contains(&scheme.as_str()) {
             let suggestion = nearest(&scheme);
             return Err(UrlError::Scheme {
-                found: scheme,
+                found: hide(&scheme),
                 suggestion,
             });
         }
@@ -58,6 +58,12 @@ impl<'a> Parts<'a> {
     fn split(scheme: &'a str, rest: &'a str) -> Result<Self, UrlError> {
         let secure = scheme.starts_with("rediss");
         let rest = rest.strip_prefix("//").unwrap_or(rest);
+        // First of all, so that no part of a password is taken for another part and shown: it may hold any mark, and
+        // nothing after it an `@`.
+        let (login, rest) = match rest.rsplit_once('@') {
+            None => (Login::default(), rest),
+            Some((login, rest)) => (Login::parse(login, scheme)?, rest),
+        };
         let (rest, tls) = match rest.split_once('#') {
             None => (rest, if secure { Tls::On } else { Tls::Off }),
             Some((rest, "insecure")) if secure => (rest, Tls::Insecure),
@@ -76,11 +82,6 @@ impl<'a> Parts<'a> {
                 hint: "set options in the [store] section instead",
             });
         }
-        // A password may hold a slash, a host may not hold an `@`.
-        let (login, rest) = match rest.rsplit_once('@') {
-            None => (Login::default(), rest),
-            Some((login, rest)) => (Login::parse(login)?, rest),
-        };
         let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
         let port = if scheme.ends_with("+sentinel") {
             SENTINEL_PORT
@@ -89,7 +90,6 @@ impl<'a> Parts<'a> {
         };
         let hosts = hosts.split(',').map(|host| {
             Address::parse(host.trim(), port)?.ok_or_else(|| UrlError::Host {
-                place: hosts.to_owned(),
                 scheme: scheme.to_owned(),
                 port,
             })
@@ -178,14 +178,13 @@ fn hide(text: &str) -> String {
 }
 
 impl Login {
-    fn parse(text: &str) -> Result<Self, UrlError> {
-        let (user, password) = match text.split_once(':') {
-            Some((user, password)) => (decode(user)?, Some(decode(password)?)),
-            None => (decode(text)?, None),
-        };
+    fn parse(text: &str, scheme: &str) -> Result<Self, UrlError> {
+        let no_colon = || UrlError::Login(scheme.to_owned());
+        let (user, password) = text.split_once(':').ok_or_else(no_colon)?;
+        let user = decode(user)?;
         Ok(Self {
             user: Some(user).filter(|user| !user.is_empty()),
-            password,
+            password: Some(decode(password)?),
         })
     }
 }
@@ -225,7 +224,11 @@ impl Address {
             None => default_port,
             Some(port) => match port.parse() {
                 Ok(number) if number > 0 => number,
-                _ => return Err(UrlError::Port(port.to_owned())),
+                // Anything else could be a password that was given without a host.
+                _ if port.len() < 6 && port.bytes().all(|byte| byte.is_ascii_digit()) => {
+                    return Err(UrlError::Port(format!("the port `{port}`")));
+                }
+                _ => return Err(UrlError::Port("a port that is no number".to_owned())),
             },
         };
         Ok(Some(Self {
@@ -283,16 +286,45 @@ mod tests {
     }
 
     #[test]
+    fn no_part_of_a_password_is_shown_whatever_it_holds_and_whatever_is_wrong() {
+        for text in [
+            "redis://u:se#cret@h",
+            "redis://u:se?cret@h/0",
+            "redis://u:se/cret@h/x",
+            "redis://u:se@cret@h:0",
+            "redis://u:se%cret@h",
+            "redis://cret@h",
+            "redis://u:cret@h",
+            "redis://:cret",
+            "redis://u:cret/0",
+            "cret@h:6379",
+            "cret@h",
+            "u:cret@h",
+            "redis+cluster://u:se#cret@a/7",
+            "redis+sentinel://u:se?cret@a",
+        ] {
+            assert!(!shown(text).contains("cret"), "{text}: {}", shown(text));
+        }
+        let url: StoreUrl = "redis://u:se#c?r/e@t@h".parse().unwrap();
+        let StoreUrl::Redis { login, .. } = url else {
+            unreachable!()
+        };
+        assert_eq!(login.password.as_deref(), Some("se#c?r/e@t"));
+    }
+
+    #[test]
     fn a_wrong_url_says_where_and_what_to_write() {
         for (text, part) in [
             ("", "has no scheme"),
             ("localhost", "write `embedded:`"),
             ("reddis://h", "did you mean `redis`?"),
             ("redis+clster://h", "did you mean `redis+cluster`?"),
-            ("embedded:/data", "set by `store.data`"),
+            ("embedded:/data", "set by `server.data`"),
             ("redis://", "no host"),
             ("redis://h:70000", "port `70000`"),
             ("redis://h:0", "port `0`"),
+            ("redis://h:x", "a port that is no number"),
+            ("redis://secret@h", "write `redis://user:password@host`"),
             ("redis://h/one", "database `one`"),
             ("redis://h/1/2", "ends in `/2`"),
             ("redis://a,b", "redis+cluster://"),

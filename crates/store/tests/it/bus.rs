@@ -4,15 +4,23 @@ use bytes::Bytes;
 use parlor_store::{Event, Script, Subscription};
 use parlor_testkit::eventually;
 
-use crate::fixture::{Fixture, HANGS, contract};
+use crate::fixture::{Fixture, HANGS, cluster_contract, contract};
 
 contract! {
-    what_is_published_after_subscribing_arrives_in_order on embedded redis valkey cluster;
+    what_is_published_after_subscribing_arrives_in_order on embedded redis valkey;
     readers_of_one_channel_share_it_and_the_last_one_ends_it on embedded redis valkey;
-    a_pattern_hears_all_channels_that_match on embedded redis valkey cluster;
-    sharded_channels_carry_what_scripts_publish on embedded redis valkey cluster;
-    a_slow_reader_is_told_and_delays_nobody on embedded redis cluster;
-    many_channels_are_subscribed_at_once on embedded redis cluster;
+    a_pattern_hears_all_channels_that_match on embedded redis valkey;
+    sharded_channels_carry_what_scripts_publish on embedded redis valkey;
+    a_slow_reader_is_told_and_delays_nobody on embedded redis;
+    many_channels_are_subscribed_at_once on embedded redis;
+}
+
+cluster_contract! { the_bus_is_the_same_on_a_cluster:
+    what_is_published_after_subscribing_arrives_in_order;
+    a_pattern_hears_all_channels_that_match;
+    sharded_channels_carry_what_scripts_publish;
+    a_slow_reader_is_told_and_delays_nobody;
+    many_channels_are_subscribed_at_once;
 }
 
 /// The payload of the next message.

@@ -3,27 +3,46 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use parlor_store::{Fault, Script, fault};
+use parlor_store::{Fault, Kind, Script, fault};
 use redis::{AsyncTypedCommands, RedisResult, Value};
 
-use crate::fixture::{Fixture, contract};
+use crate::fixture::{Fixture, cluster_contract, contract};
 
 contract! {
-    commands_answer_as_redis_does on embedded redis valkey cluster;
-    errors_keep_the_codes_of_redis on embedded redis valkey cluster;
-    pipelines_keep_their_order_and_may_span_slots on embedded redis valkey cluster;
-    a_failed_command_of_a_pipeline_leaves_the_others_alone on embedded redis cluster;
-    transactions_are_executed_as_one on embedded redis valkey cluster;
-    a_refused_transaction_executes_nothing on embedded redis cluster;
-    scripts_run_alone_and_in_pipelines_and_in_transactions on embedded redis valkey cluster;
-    flushed_scripts_are_loaded_again_and_nothing_runs_twice on embedded redis valkey cluster;
-    the_error_of_a_script_reaches_its_caller on embedded redis cluster;
-    a_scan_finds_every_key_of_the_pattern on embedded redis valkey cluster;
-    the_clock_is_the_stores on embedded redis valkey cluster;
-    time_is_moved_by_hand on embedded redis cluster;
+    commands_answer_as_redis_does on embedded redis valkey;
+    errors_keep_the_codes_of_redis on embedded redis valkey;
+    pipelines_keep_their_order_and_may_span_slots on embedded redis valkey;
+    a_failed_command_of_a_pipeline_leaves_the_others_alone on embedded redis;
+    transactions_are_executed_as_one on embedded redis valkey;
+    a_refused_transaction_executes_nothing on embedded redis;
+    scripts_run_alone_and_in_pipelines_and_in_transactions on embedded redis valkey;
+    flushed_scripts_are_loaded_again_and_nothing_runs_twice on embedded redis valkey;
+    the_error_of_a_script_reaches_its_caller on embedded redis;
+    a_scan_finds_every_key_of_the_pattern on embedded redis valkey;
+    the_clock_is_the_stores on embedded redis valkey;
+    time_is_moved_by_hand on embedded redis;
     keys_expire_when_time_is_moved on embedded redis valkey;
-    the_epoch_is_there_and_stays on embedded redis valkey cluster;
-    a_closed_store_ends_its_subscriptions on embedded redis cluster;
+    the_epoch_is_there_and_stays on embedded redis valkey;
+    every_primary_can_be_asked on embedded redis;
+    a_closed_store_ends_its_subscriptions on embedded redis;
+}
+
+cluster_contract! { the_contract_holds_on_a_cluster:
+    commands_answer_as_redis_does;
+    errors_keep_the_codes_of_redis;
+    pipelines_keep_their_order_and_may_span_slots;
+    a_failed_command_of_a_pipeline_leaves_the_others_alone;
+    transactions_are_executed_as_one;
+    a_refused_transaction_executes_nothing;
+    scripts_run_alone_and_in_pipelines_and_in_transactions;
+    flushed_scripts_are_loaded_again_and_nothing_runs_twice;
+    the_error_of_a_script_reaches_its_caller;
+    a_scan_finds_every_key_of_the_pattern;
+    the_clock_is_the_stores;
+    time_is_moved_by_hand;
+    the_epoch_is_there_and_stays;
+    every_primary_can_be_asked;
+    a_closed_store_ends_its_subscriptions;
 }
 
 static ADD: Script = Script::new("add", "return redis.call('INCRBY', KEYS[1], ARGV[1])");
@@ -252,6 +271,26 @@ async fn the_epoch_is_there_and_stays(f: &Fixture) {
     );
     let held = f.store.clone().hget("parlor:epoch", "epoch").await.unwrap();
     assert_eq!(held, Some(epoch.to_string()));
+}
+
+async fn every_primary_can_be_asked(f: &Fixture) {
+    let expected = if f.store.kind() == Kind::Cluster {
+        3
+    } else {
+        1
+    };
+    let mut info = redis::cmd("INFO");
+    let answers = f.store.each_primary(info.arg("server")).await;
+    let mut runs = BTreeSet::new();
+    for (server, answer) in answers {
+        let info: String = redis::from_redis_value(answer.unwrap()).unwrap();
+        let run = info.lines().find(|line| line.starts_with("run_id:"));
+        assert!(
+            runs.insert(run.unwrap().to_owned()),
+            "{server} answered twice"
+        );
+    }
+    assert_eq!(runs.len(), expected);
 }
 
 async fn a_closed_store_ends_its_subscriptions(f: &Fixture) {

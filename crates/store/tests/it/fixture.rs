@@ -105,3 +105,17 @@ macro_rules! contract {
     )+ };
 }
 pub(crate) use contract;
+
+/// Runs bodies one after the other on one cluster, which takes longer to start than all of them to run.
+macro_rules! cluster_contract {
+    ($test:ident: $($body:ident;)+) => {
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $test() {
+            $(
+                println!("{}", stringify!($body));
+                $body(&crate::fixture::cluster().await).await;
+            )+
+        }
+    };
+}
+pub(crate) use cluster_contract;

@@ -213,3 +213,166 @@ async fn a_write_whose_reply_was_lost_is_not_repeated() {
     );
     assert!(failed > 0, "a lost connection fails what was on its way");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_nobody_calls_is_up_again_by_itself() {
+    let mut server = Redis::start().await;
+    let short = Options {
+        timeout: Duration::from_millis(50),
+        ..options(&server.url())
+    };
+    let store = Store::open(short).await.unwrap();
+    let mut state = store.state();
+    server.pause();
+    eventually("the breaker opens", async || {
+        let _ = ends(store.clone().get("k")).await;
+        *state.borrow() != State::Up
+    })
+    .await;
+    server.resume();
+    ends(state.wait_for(|state| *state == State::Up))
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_store_that_comes_back_raises_the_epoch_once() {
+    let mut server = Redis::options().durable().start().await;
+    let store = Store::open(options(&server.url())).await.unwrap();
+    let before = *store.epoch().borrow();
+    let mut config = redis::cmd("CONFIG");
+    config.arg("SET").arg("maxmemory").arg("1");
+    config
+        .exec_async(&mut server.connection().await)
+        .await
+        .unwrap();
+    let mut rewrite = redis::cmd("CONFIG");
+    rewrite
+        .arg("REWRITE")
+        .exec_async(&mut server.connection().await)
+        .await
+        .unwrap();
+    server.restart().await;
+    let mut epochs = store.epoch();
+    ends(epochs.wait_for(|epoch| *epoch > before))
+        .await
+        .unwrap();
+    let raised = *epochs.borrow_and_update();
+    let mut roles = RoleCalls::new(&server).await;
+    roles.heartbeats(3).await;
+    assert_eq!(*epochs.borrow(), raised, "not again with each heartbeat");
+}
+
+/// Counts the heartbeats that a server has got.
+struct RoleCalls {
+    con: redis::aio::MultiplexedConnection,
+}
+
+impl RoleCalls {
+    async fn new(server: &Redis) -> Self {
+        Self {
+            con: server.connection().await,
+        }
+    }
+
+    async fn count(&mut self) -> u64 {
+        let mut cmd = redis::cmd("INFO");
+        let info: String = cmd
+            .arg("commandstats")
+            .query_async(&mut self.con)
+            .await
+            .unwrap();
+        let role = info
+            .lines()
+            .find_map(|line| line.strip_prefix("cmdstat_role:calls="));
+        role.and_then(|line| line.split(',').next())
+            .map_or(0, |calls| calls.parse().unwrap())
+    }
+
+    /// Waits for some more heartbeats.
+    async fn heartbeats(&mut self, more: u64) {
+        let before = self.count().await;
+        eventually("the heart beats", async || {
+            self.count().await >= before + more
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_primary_that_becomes_a_replica_is_left_by_readers_too() {
+    let (server, other) = (Redis::start().await, Redis::start().await);
+    let store = Store::open(options(&server.url())).await.unwrap();
+    let mut cmd = redis::cmd("REPLICAOF");
+    cmd.arg("127.0.0.1").arg(other.port());
+    cmd.exec_async(&mut server.connection().await)
+        .await
+        .unwrap();
+    ends(store.state().wait_for(
+        |state| matches!(state, State::Down { reason, .. } if reason.contains("replica")),
+    ))
+    .await
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bus_cut_off_while_it_subscribes_again_misses_no_channel() {
+    const CHANNELS: usize = 3_000;
+    let server = Redis::start().await;
+    let store = Store::open(options(&server.url())).await.unwrap();
+    let mut subscriptions = Vec::new();
+    for batch in (0..CHANNELS).collect::<Vec<_>>().chunks(500) {
+        let all = batch
+            .iter()
+            .map(|number| store.bus().subscribe(number.to_string()));
+        subscriptions.extend(futures_util::future::try_join_all(all).await.unwrap());
+    }
+    let mut admin = server.connection().await;
+    let kill = async |admin: &mut redis::aio::MultiplexedConnection| {
+        let mut cmd = redis::cmd("CLIENT");
+        cmd.arg("KILL").arg("TYPE").arg("pubsub");
+        cmd.query_async::<i64>(admin).await.unwrap()
+    };
+    assert_eq!(kill(&mut admin).await, 1);
+    // Each of these cuts a connection that has as yet only a part of the channels.
+    for _ in 0..3 {
+        eventually("the bus begins to subscribe again", async || {
+            kill(&mut admin).await == 1
+        })
+        .await;
+    }
+    for (number, subscription) in subscriptions.iter_mut().enumerate() {
+        assert_eq!(next(subscription).await, Event::MaybeMissed);
+        let heard = store.bus().publish(number.to_string(), "x").await.unwrap();
+        assert_eq!(heard, 1, "channel {number} is subscribed to again");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subscription_refused_after_a_reconnect_is_taken_up_when_it_is_allowed_again() {
+    let server = Redis::options()
+        .acl_user("parlor", "pw", "~* +@all &*")
+        .start()
+        .await;
+    let store = Store::open(options(&server.url_as("parlor", "pw")))
+        .await
+        .unwrap();
+    let mut subscription = store.bus().subscribe("c").await.unwrap();
+    let mut admin = server.connection().await;
+    let allow = async |rule: &str, admin: &mut redis::aio::MultiplexedConnection| {
+        let mut cmd = redis::cmd("ACL");
+        cmd.arg("SETUSER").arg("parlor").arg("resetchannels");
+        cmd.arg(rule).exec_async(admin).await.unwrap();
+    };
+    // Redis itself cuts who listens to what is not allowed any more.
+    allow("&other", &mut admin).await;
+    eventually("new subscriptions are refused", async || {
+        ends(store.bus().subscribe("d")).await.is_err()
+    })
+    .await;
+    assert_eq!(subscription.try_next(), None);
+    allow("&*", &mut admin).await;
+    assert_eq!(next(&mut subscription).await, Event::MaybeMissed);
+    store.bus().publish("c", "again").await.unwrap();
+    assert_eq!(payload(&mut subscription).await, "again");
+}

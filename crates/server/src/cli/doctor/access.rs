@@ -3,7 +3,7 @@
 use parlor_store::{Login, StoreUrl, Tls};
 
 use super::super::reader::Reader;
-use super::Finding;
+use super::{Finding, told};
 use crate::config::Config;
 
 /// Who we are to the server.
@@ -26,7 +26,10 @@ pub async fn login(reader: &Reader, config: &Config) -> Finding {
         (None, false) => Finding::warn(
             CHECK,
             "no password: whoever reaches the port reads and writes everything",
-            "`redis-cli CONFIG SET requirepass <password>` (and in redis.conf), then store.password or REDIS_PASSWORD",
+            format!(
+                "`{} CONFIG SET requirepass <password>` (and in redis.conf), then store.password or REDIS_PASSWORD",
+                told::cli(config)
+            ),
         ),
     }
 }

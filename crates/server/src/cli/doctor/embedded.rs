@@ -2,17 +2,12 @@
 
 use std::path::Path;
 
-use super::super::reader::Reader;
+use super::super::reader::{Reader, has_store};
 use super::Finding;
 use crate::config::Config;
 
 /// Below this much free space writes may soon be refused.
 const LOW_BYTES: u64 = 256 << 20;
-
-/// True if there is a data folder to look into.
-pub fn exists(config: &Config) -> bool {
-    config.server.data.is_dir()
-}
 
 /// Folder and space.
 pub fn folder(config: &Config) -> Vec<Finding> {
@@ -38,6 +33,12 @@ pub fn folder(config: &Config) -> Vec<Finding> {
     let probe = folder.join(format!(".doctor-{}", std::process::id()));
     let written = std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe));
     let first = match written {
+        Ok(()) if !has_store(folder) => {
+            let finding = format!(
+                "{shown} can be written and has no store yet; the first `parlor serve` makes one"
+            );
+            Finding::info("folder", finding)
+        }
         Ok(()) => Finding::ok("folder", format!("{shown} can be written")),
         Err(error) => Finding::fail(
             "folder",

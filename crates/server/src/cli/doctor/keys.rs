@@ -1,43 +1,54 @@
 //! Keys of a foreign type where ours belong: another program's, or an older layout's.
 
+use std::collections::HashMap;
+
 use parlor_chat::keys::Keyspace;
 
-use super::super::keys::facts::readable;
+use super::super::keys::text::escaped;
+use super::super::output::chain;
 use super::super::reader::Reader;
 use super::Finding;
 
-/// Keys that are looked at, at most.
-const SAMPLE: usize = 10_000;
+/// Keys that are walked over, at most.
+const WALKED: usize = 1_000_000;
+/// Keys of one declaration whose type is asked for, at most: a rare kind must not drown in a common one.
+const ASKED: usize = 1_000;
 /// Keys that are named, at most.
 const NAMED: usize = 5;
 
-/// Looks at a sample of the keys under our prefix.
-pub async fn foreign(reader: &Reader, keyspace: &Keyspace) -> Finding {
-    match sample(reader, keyspace).await {
+/// Looks at keys of every declaration under our prefix.
+pub async fn foreign(reader: &Reader, keyspace: &Keyspace, cli: &str) -> Finding {
+    match examine(reader, keyspace, cli).await {
         Ok(finding) => finding,
         Err(error) => Finding::warn(
             "keys",
-            format!("could not be read: {error:#}"),
+            format!("could not be read: {}", chain(error.as_ref())),
             "allow SCAN and TYPE to this user",
         ),
     }
 }
 
-async fn sample(reader: &Reader, keyspace: &Keyspace) -> anyhow::Result<Finding> {
+async fn examine(reader: &Reader, keyspace: &Keyspace, cli: &str) -> anyhow::Result<Finding> {
     let pattern = format!("{}*", keyspace.settings().prefix);
     let (mut seen, mut ours) = (0_usize, Vec::new());
-    let complete = reader
+    let mut asked: HashMap<&str, usize> = HashMap::new();
+    let walked = reader
         .scan(&pattern, &mut |key| {
             seen += 1;
-            let declared = keyspace
-                .match_key(key)
-                .and_then(|found| found.spec.kind.stored_type());
-            if let Some(declared) = declared {
-                ours.push((key.to_vec(), declared));
+            let spec = keyspace.match_key(key).map(|found| found.spec);
+            if let Some((spec, declared)) =
+                spec.and_then(|spec| Some((spec, spec.kind.stored_type()?)))
+            {
+                let count = asked.entry(spec.pattern.text()).or_default();
+                *count += 1;
+                if *count <= ASKED {
+                    ours.push((key.to_vec(), declared));
+                }
             }
-            seen < SAMPLE
+            seen < WALKED
         })
         .await?;
+    let complete = walked && asked.values().all(|count| *count <= ASKED);
     let mut wrong = Vec::new();
     for batch in ours.chunks(256) {
         let types = batch
@@ -49,12 +60,12 @@ async fn sample(reader: &Reader, keyspace: &Keyspace) -> anyhow::Result<Finding>
             .iter()
             .zip(types)
             .filter(|((_, declared), actual)| actual != "none" && actual != declared);
-        wrong.extend(differ.map(|((key, declared), actual)| (readable(key), *declared, actual)));
+        wrong.extend(differ.map(|((key, declared), actual)| (escaped(key), *declared, actual)));
     }
     let scope = if complete {
         format!("all {seen} keys")
     } else {
-        format!("a sample of {seen} keys")
+        format!("{} of {seen} keys, up to {ASKED} of each kind", ours.len())
     };
     if wrong.is_empty() {
         return Ok(Finding::ok(
@@ -74,7 +85,7 @@ async fn sample(reader: &Reader, keyspace: &Keyspace) -> anyhow::Result<Finding>
         String::new()
     };
     let mend = format!(
-        "`redis-cli RENAME '{0}' 'old:{0}'`, or another keys.prefix or keys.preset",
+        "`{cli} RENAME '{0}' 'old:{0}'`, or another keys.prefix or keys.preset",
         wrong[0].0
     );
     Ok(Finding::fail(

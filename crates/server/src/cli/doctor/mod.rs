@@ -7,6 +7,7 @@ mod embedded;
 mod keys;
 mod server;
 mod told;
+mod unopened;
 
 use serde::Serialize;
 
@@ -30,6 +31,9 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 }
+
+/// Where findings begin: behind the level and the name of the check.
+const MARGIN: usize = 19;
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -110,17 +114,13 @@ async fn examine(config: &Config) -> anyhow::Result<Vec<Finding>> {
     } else {
         Vec::new()
     };
-    if embedded && !embedded::exists(config) {
+    if embedded && !reader::has_store(&config.server.data) {
         return Ok(findings);
     }
     let reader = match Reader::open(config).await {
         Ok(reader) => reader,
         Err(error) => {
-            let mend = if embedded {
-                "restore the data folder from a backup, or move it away"
-            } else {
-                "check store.url, the network and the password; is the server running?"
-            };
+            let mend = unopened::mend(&error, config);
             findings.push(Finding::fail(
                 "reachable",
                 super::output::chain(error.as_ref()),
@@ -134,7 +134,7 @@ async fn examine(config: &Config) -> anyhow::Result<Vec<Finding>> {
     } else {
         findings.extend(server::examine(&reader, config).await);
     }
-    findings.push(keys::foreign(&reader, &reader::keyspace(config)?).await);
+    findings.push(keys::foreign(&reader, &reader::keyspace(config)?, &told::cli(config)).await);
     Ok(findings)
 }
 
@@ -149,10 +149,11 @@ fn line(finding: &Finding, output: &Output) -> String {
         "{}  {:11}  {}",
         output.paint(color, word),
         finding.check,
-        finding.finding
+        output.hanging(MARGIN, &finding.finding)
     );
     if let Some(mend) = &finding.mend {
-        line += &format!("\n      {:11}  mend: {mend}", "");
+        let mend = output.hanging(MARGIN, &format!("mend: {mend}"));
+        line += &format!("\n{:MARGIN$}{mend}", "");
     }
     line
 }

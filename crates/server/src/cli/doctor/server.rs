@@ -24,12 +24,13 @@ pub async fn examine(reader: &Reader, config: &Config) -> Vec<Finding> {
     if cluster {
         findings.push(slots(reader).await);
     }
+    let cli = told::cli(config);
     match told::info(reader, &redis::cmd("INFO")).await {
         Ok(fields) => {
             let own = [
                 version(&fields),
-                persistence(reader, &fields).await,
-                memory(&fields),
+                persistence(reader, &fields, &cli).await,
+                memory(&fields, &cli),
             ];
             findings.extend(
                 own.into_iter()
@@ -120,7 +121,7 @@ fn version(fields: &Fields) -> Finding {
     }
 }
 
-async fn persistence(reader: &Reader, fields: &Fields) -> Finding {
+async fn persistence(reader: &Reader, fields: &Fields, cli: &str) -> Finding {
     const CHECK: &str = "persistence";
     if field(fields, "aof_last_write_status") == "err"
         || field(fields, "rdb_last_bgsave_status") == "err"
@@ -134,7 +135,7 @@ async fn persistence(reader: &Reader, fields: &Fields) -> Finding {
     if field(fields, "aof_enabled") == "1" {
         return Finding::ok(CHECK, "append-only file");
     }
-    let mend = "`redis-cli CONFIG SET appendonly yes`, and `appendonly yes` in redis.conf";
+    let mend = format!("`{cli} CONFIG SET appendonly yes`, and `appendonly yes` in redis.conf");
     match told::config(reader, "save").await.as_deref() {
         Some("") => Finding::warn(
             CHECK,
@@ -156,7 +157,7 @@ async fn persistence(reader: &Reader, fields: &Fields) -> Finding {
     }
 }
 
-fn memory(fields: &Fields) -> Finding {
+fn memory(fields: &Fields, cli: &str) -> Finding {
     const CHECK: &str = "memory";
     let limit = field(fields, "maxmemory").parse::<u64>().ok();
     let policy = field(fields, "maxmemory_policy");
@@ -166,7 +167,9 @@ fn memory(fields: &Fields) -> Finding {
         None => return Finding::info(CHECK, "the server does not tell maxmemory and its policy"),
     };
     let finding = format!("{limit_text}, maxmemory-policy {policy}");
-    let mend = "`redis-cli CONFIG SET maxmemory-policy volatile-ttl` (or noeviction), and the same in redis.conf";
+    let mend = format!(
+        "`{cli} CONFIG SET maxmemory-policy volatile-ttl` (or noeviction), and the same in redis.conf"
+    );
     match policy {
         "noeviction" | "volatile-ttl" => Finding::ok(CHECK, finding),
         _ => {
@@ -182,7 +185,7 @@ fn memory(fields: &Fields) -> Finding {
                 Level::Fail
             };
             Finding {
-                mend: Some(mend.into()),
+                mend: Some(mend),
                 ..Finding::new(CHECK, level, format!("{finding}: {why}"))
             }
         }
@@ -266,10 +269,10 @@ mod tests {
             ("0", "allkeys-lru", Level::Warn),
             ("1048576", "volatile-lru", Level::Warn),
         ] {
-            let finding = memory(&fields(&[
-                ("maxmemory", limit),
-                ("maxmemory_policy", policy),
-            ]));
+            let finding = memory(
+                &fields(&[("maxmemory", limit), ("maxmemory_policy", policy)]),
+                "redis-cli",
+            );
             assert_eq!(finding.level, level, "{finding:?}");
         }
     }

@@ -2,12 +2,36 @@
 
 use std::collections::BTreeMap;
 
+use parlor_store::{StoreUrl, Tls};
 use redis::{Cmd, Value};
 
 use super::super::reader::Reader;
+use crate::config::Config;
 
 /// Fields by name.
 pub type Fields = BTreeMap<String, String>;
+
+/// How `redis-cli` reaches the server; a password is left to `REDISCLI_AUTH`.
+pub fn cli(config: &Config) -> String {
+    let StoreUrl::Redis {
+        server,
+        tls,
+        database,
+        ..
+    } = &config.store.options.url
+    else {
+        return "redis-cli -h <host> -p <port>".into();
+    };
+    let tls = if *tls == Tls::Off { "" } else { " --tls" };
+    let database = match database {
+        0 => String::new(),
+        number => format!(" -n {number}"),
+    };
+    format!(
+        "redis-cli -h {} -p {}{tls}{database}",
+        server.host, server.port
+    )
+}
 
 /// The fields of `INFO` or `CLUSTER INFO`.
 pub async fn info(reader: &Reader, command: &Cmd) -> redis::RedisResult<Fields> {

@@ -7,7 +7,7 @@ use redis::Cmd;
 use serde_json::json;
 
 use super::super::reader::Reader;
-use super::short;
+use super::{short, text};
 
 /// Keys whose facts are asked for at a time.
 const BATCH: usize = 256;
@@ -27,9 +27,9 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// The key as text.
+    /// The key in one line.
     pub fn name(&self) -> String {
-        readable(&self.key)
+        text::escaped(&self.key)
     }
 
     /// What the key is for.
@@ -51,7 +51,7 @@ impl Facts {
     /// Everything for programs.
     pub fn json(&self) -> serde_json::Value {
         json!({
-            "key": self.name(),
+            "key": text::in_json(&self.key),
             "type": self.kind,
             "ttlMs": self.ttl_ms(),
             "length": self.length,
@@ -108,34 +108,5 @@ fn length_command(kind: &str) -> &'static str {
         "zset" => "ZCARD",
         // A stream, a module's type or a key that has gone: there is no length to ask for, and EXISTS always answers.
         _ => "EXISTS",
-    }
-}
-
-/// Bytes as text: UTF-8 as it is, control characters and bytes that are none escaped.
-pub fn readable(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        for c in chunk.valid().chars() {
-            if c.is_control() && c != '\n' && c != '\t' {
-                text.extend(c.escape_default());
-            } else {
-                text.push(c);
-            }
-        }
-        for byte in chunk.invalid() {
-            text += &format!("\\x{byte:02x}");
-        }
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_are_shown_so_that_a_terminal_survives_them() {
-        assert_eq!(readable("grün".as_bytes()), "grün");
-        assert_eq!(readable(b"a\x1b[31m\xff"), "a\\u{1b}[31m\\xff");
     }
 }

@@ -1,11 +1,13 @@
 //! `parlor keys`: what is in the store, by SCAN in bounded steps.
 
-pub(super) mod facts;
+mod facts;
 mod show;
+pub(super) mod text;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 
-use parlor_chat::keys::{Keyspace, duration_text};
+use parlor_chat::keys::{Keyspace, Ttl, duration_text};
 use serde_json::json;
 
 use super::reader::{self, Reader};
@@ -23,7 +25,8 @@ pub struct Args {
 #[derive(clap::Subcommand, Debug)]
 #[command(after_help = "\
 Patterns are those of Redis: * any, ? one, [ab] one of. The embedded store is read as of its last
-flush.
+flush. Control characters, backslashes and bytes that are not UTF-8 are written as \\n, \\t, \\\\, \\x1b;
+JSON has text as it is and escapes only what is not UTF-8.
 
 Examples:
   parlor keys list 'typing:*'
@@ -62,8 +65,8 @@ struct Pattern {
 
 #[derive(clap::Args, Debug)]
 struct One {
-    /// The key
-    key: String,
+    /// The key, also as `keys list` escapes it
+    key: OsString,
     /// Stop after this many elements; 0 = all
     #[arg(long, default_value_t = 100)]
     limit: usize,
@@ -125,7 +128,7 @@ async fn ttl(
         let keys = found.iter().map(|facts| {
             let declared = facts.spec.map(|spec| spec.ttl.text(settings));
             let fits = facts.spec.map(|spec| spec.allows_ttl(settings, facts.ttl));
-            json!({ "key": facts.name(), "ttlMs": facts.ttl_ms(), "declared": declared, "asDeclared": fits })
+            json!({ "key": text::in_json(&facts.key), "ttlMs": facts.ttl_ms(), "declared": declared, "asDeclared": fits })
         });
         let keys: Vec<_> = keys.collect();
         return output.json(&json!({ "keys": keys, "complete": complete }));
@@ -137,6 +140,7 @@ async fn ttl(
                 (spec.ttl.text(settings), "as declared")
             }
             Some(spec) if facts.ttl.is_none() => (spec.ttl.text(settings), "should have a TTL"),
+            Some(spec) if spec.ttl == Ttl::Never => (spec.ttl.text(settings), "should have no TTL"),
             Some(spec) => (spec.ttl.text(settings), "longer than declared"),
         };
         vec![facts.name(), facts.ttl_text(), declared, verdict.to_owned()]
@@ -208,6 +212,8 @@ async fn collect(
         .await?;
     if !complete {
         eprintln!("there are more than {limit} keys; --limit 0 shows all");
+    } else if keys.is_empty() {
+        eprintln!("no key fits {}", many.pattern.pattern);
     }
     Ok((facts::of(reader, keyspace, keys).await?, complete))
 }

@@ -1,5 +1,7 @@
 //! `parlor keys show`: the value of one key, by its type, never more of it than asked for.
 
+use std::os::unix::ffi::OsStrExt;
+
 use anyhow::bail;
 use parlor_chat::keys::Keyspace;
 use redis::Cmd;
@@ -8,7 +10,8 @@ use serde_json::{Map, Value, json};
 use super::super::reader::Reader;
 use super::super::{Outcome, Output};
 use super::One;
-use super::facts::{self, Facts, readable};
+use super::facts::{self, Facts};
+use super::text::{escaped, in_json, readable, unescaped};
 
 /// A value, read.
 enum Content {
@@ -25,16 +28,15 @@ pub async fn run(
     one: &One,
     output: &mut Output,
 ) -> anyhow::Result<Outcome> {
-    let found = facts::of(reader, keyspace, vec![one.key.clone().into_bytes()]).await?;
-    let Some(facts) = found.first() else {
+    let Some(facts) = find(reader, keyspace, one).await? else {
         bail!(
             "there is no key {}; `parlor keys list` shows those that exist",
-            one.key
+            one.key.display()
         );
     };
-    let content = read(reader, facts, one.limit).await?;
+    let content = read(reader, &facts, one.limit).await?;
     if one.json {
-        output.json(&as_json(facts, &content))?;
+        output.json(&as_json(&facts, &content))?;
         return Ok(Outcome::Done);
     }
     let head = format!(
@@ -53,19 +55,19 @@ pub async fn run(
             let rows = items
                 .iter()
                 .enumerate()
-                .map(|(index, item)| vec![index.to_string(), readable(item)]);
+                .map(|(index, item)| vec![index.to_string(), escaped(item)]);
             output.table(&["#", "VALUE"], rows.collect())?;
         }
         Content::Pairs(pairs) => {
             let rows = pairs
                 .iter()
-                .map(|(field, value)| vec![readable(field), readable(value)]);
+                .map(|(field, value)| vec![escaped(field), escaped(value)]);
             output.table(&["FIELD", "VALUE"], rows.collect())?;
         }
         Content::Scored(scored) => {
             let rows = scored
                 .iter()
-                .map(|(member, score)| vec![readable(member), score.to_string()]);
+                .map(|(member, score)| vec![escaped(member), score.to_string()]);
             output.table(&["MEMBER", "SCORE"], rows.collect())?;
         }
     }
@@ -74,6 +76,14 @@ pub async fn run(
         eprintln!("{shown} of {} elements; --limit 0 shows all", facts.length);
     }
     Ok(Outcome::Done)
+}
+
+/// The key as it was typed, or else as `keys list` shows it.
+async fn find(reader: &Reader, keyspace: &Keyspace, one: &One) -> anyhow::Result<Option<Facts>> {
+    let typed = one.key.as_bytes().to_vec();
+    let mut names = vec![typed];
+    names.extend(one.key.to_str().and_then(unescaped));
+    Ok(facts::of(reader, keyspace, names).await?.into_iter().next())
 }
 
 impl Content {
@@ -137,23 +147,34 @@ fn pairs(flat: Vec<Vec<u8>>) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 fn as_json(facts: &Facts, content: &Content) -> Value {
-    let text = |bytes: &[u8]| json!(readable(bytes));
     let value = match content {
-        Content::Text(bytes) => text(bytes),
-        Content::Items(items) => items.iter().map(|item| text(item)).collect(),
+        Content::Text(bytes) => in_json(bytes),
+        Content::Items(items) => items.iter().map(|item| in_json(item)).collect(),
         Content::Pairs(pairs) => {
+            let name = |field: &[u8]| {
+                std::str::from_utf8(field).map_or_else(|_| escaped(field), str::to_owned)
+            };
             let fields: Map<_, _> = pairs
                 .iter()
-                .map(|(field, value)| (readable(field), text(value)))
+                .map(|(field, value)| (name(field), in_json(value)))
                 .collect();
             Value::Object(fields)
         }
         Content::Scored(scored) => scored
             .iter()
-            .map(|(member, score)| json!({ "member": readable(member), "score": score }))
+            .map(|(member, score)| json!({ "member": in_json(member), "score": number(*score) }))
             .collect(),
     };
     let mut all = facts.json();
     all["value"] = value;
     all
+}
+
+/// A score; JSON has no infinity, so that one is a text.
+fn number(score: f64) -> Value {
+    if score.is_finite() {
+        json!(score)
+    } else {
+        json!(score.to_string())
+    }
 }

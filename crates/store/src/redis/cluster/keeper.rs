@@ -21,6 +21,9 @@ const TICK: Duration = Duration::from_secs(2);
 /// The shortest time between two looks at the topology.
 const GAP: Duration = Duration::from_millis(100);
 
+/// How long a link is kept that no redirection names.
+const UNUSED: Duration = Duration::from_secs(10);
+
 /// How long a node gets to tell the topology before the next one is asked.
 const ANSWER: Duration = Duration::from_secs(1);
 
@@ -31,6 +34,7 @@ pub(super) async fn keep(core: Arc<Core>) {
         // Failures show in the links' own state; here they only mean to ask again.
         let _ = core.refresh().await;
         let _ = core.settle(None).await;
+        core.drop_unused();
         tokio::time::sleep(GAP).await;
     }
 }
@@ -71,7 +75,7 @@ impl Core {
                 .position(|before| before == primary);
             known
                 .map(|index| Arc::clone(&before.links[index]))
-                .or_else(|| extra.remove(primary))
+                .or_else(|| extra.remove(primary).map(|(link, _)| link))
                 .unwrap_or_else(|| self.link(primary))
         });
         let links = links.collect();
@@ -88,6 +92,14 @@ impl Core {
         self.map.store(Arc::new(Map { topology, links }));
         self.version.send_modify(|version| *version += 1);
         Ok(())
+    }
+
+    /// Ends links that no redirection has named for a while: a node that is gone must not be a trouble for ever.
+    fn drop_unused(&self) {
+        let now = monotonic();
+        self.extra
+            .lock()
+            .retain(|_, (_, used)| now.saturating_duration_since(*used) < UNUSED);
     }
 
     async fn ask_links(&self) -> Option<Topology> {

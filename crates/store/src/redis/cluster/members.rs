@@ -78,6 +78,13 @@ impl Core {
         Ok(())
     }
 
+    /// Whether the epoch was settled with this process among the primaries. While the cluster is being opened nobody
+    /// can have used what it holds.
+    async fn is_settled_for(&self, origin: &str) -> bool {
+        let settled = self.settled.lock().await;
+        settled.is_empty() || settled.split(',').any(|settled| settled == origin)
+    }
+
     /// The processes of all primaries; none as long as one is not known.
     fn origin(&self) -> Option<String> {
         let map = self.map.load();
@@ -102,18 +109,20 @@ impl Host for Members {
     ) -> BoxFuture<'a, RedisResult<()>> {
         Box::pin(async move {
             let origin = identity.origin.clone().unwrap_or_else(unknown_origin);
-            self.origins.lock().insert(server.clone(), origin);
+            self.origins.lock().insert(server.clone(), origin.clone());
             let Some(core) = self.core.upgrade() else {
                 return Ok(());
             };
-            match core.settle(Some((server, con))).await {
-                // The leader's own trouble is no reason to keep this server out; the keeper settles again.
-                Err(error) if !self.leads(server) => {
-                    core.shared.epoch.raise_here(&error);
-                    Ok(())
-                }
-                settled => settled,
-            }
+            let settled = core.settle(Some((server, con))).await;
+            let reason = match settled {
+                Err(error) if self.leads(server) => return Err(error),
+                Err(error) => error.to_string(),
+                Ok(()) if core.is_settled_for(&origin).await => return Ok(()),
+                Ok(()) => "not all primaries are known yet".to_owned(),
+            };
+            // The others' trouble is no reason to keep this server out; the keeper settles again.
+            core.shared.epoch.raise_here(&origin, &reason);
+            Ok(())
         })
     }
 

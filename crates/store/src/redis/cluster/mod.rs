@@ -16,6 +16,7 @@ pub(crate) mod topology;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use futures_util::future::join_all;
@@ -29,6 +30,7 @@ use self::topology::Topology;
 use super::connect::Dialer;
 use super::link::{Host, Link, Target};
 use super::retry::Failed;
+use crate::clock::monotonic;
 use crate::shared::Shared;
 use crate::tasks::Tasks;
 use crate::url::Address;
@@ -44,8 +46,8 @@ pub(crate) struct Core {
     shared: Arc<Shared>,
     seeds: Vec<Address>,
     map: ArcSwap<Map>,
-    /// Links to nodes that a redirection named before the topology did.
-    extra: Mutex<HashMap<Address, Arc<Link>>>,
+    /// Links to nodes that a redirection named before the topology did, and when they were last used.
+    extra: Mutex<HashMap<Address, (Arc<Link>, Instant)>>,
     host: Arc<Members>,
     doubt: Notify,
     version: watch::Sender<u64>,
@@ -158,12 +160,13 @@ impl Cluster {
         {
             return Arc::clone(&map.links[index]);
         }
+        let now = monotonic();
         let mut extra = self.core.extra.lock();
-        Arc::clone(
-            extra
-                .entry(node.clone())
-                .or_insert_with(|| self.core.link(node)),
-        )
+        let (link, used) = extra
+            .entry(node.clone())
+            .or_insert_with(|| (self.core.link(node), now));
+        *used = now;
+        Arc::clone(link)
     }
 
     /// The links to all primaries.
@@ -176,9 +179,10 @@ impl Cluster {
         self.core.doubt.notify_one();
     }
 
-    /// Ends following the topology.
+    /// Ends following the topology, and where redirections led.
     pub(crate) fn close(&self) {
         self.tasks.end();
+        self.core.extra.lock().clear();
     }
 }
 
@@ -206,6 +210,10 @@ impl Core {
             .copied()
             .flatten()?;
         map.topology.primaries.get(usize::from(owner)).cloned()
+    }
+
+    pub(crate) fn is_primary(&self, server: &Address) -> bool {
+        self.map.load().topology.primaries.contains(server)
     }
 
     /// Any primary that answers.

@@ -18,6 +18,12 @@ pub(crate) enum Place {
     All(Reduce),
 }
 
+impl Place {
+    pub(crate) fn is_all(self) -> bool {
+        matches!(self, Self::All(_))
+    }
+}
+
 /// How the replies of all primaries become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reduce {

@@ -5,7 +5,8 @@ use redis::{RedisResult, Value};
 use super::slots::SLOTS;
 use crate::url::Address;
 
-/// The primaries with their slots, and every node that was named.
+/// The primaries with their slots, and every node that was named. Two nodes that see the same tell the same, whatever
+/// order they tell it in.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Topology {
     pub(crate) primaries: Vec<Address>,
@@ -22,15 +23,19 @@ impl Topology {
             ..Self::default()
         };
         let ranges: Vec<Vec<Value>> = redis::from_redis_value(reply)?;
-        for range in ranges {
-            let mut range = range.into_iter();
-            let (Some(from), Some(to)) = (range.next(), range.next()) else {
+        let mut ordered = Vec::with_capacity(ranges.len());
+        for mut range in ranges {
+            if range.len() < 3 {
                 continue;
-            };
-            let (from, to): (usize, usize) =
-                (redis::from_redis_value(from)?, redis::from_redis_value(to)?);
+            }
+            let nodes = range.split_off(2);
+            let (from, to): (usize, usize) = redis::from_redis_value(Value::Array(range))?;
+            ordered.push((from, to, nodes));
+        }
+        ordered.sort_by_key(|(from, ..)| *from);
+        for (from, to, nodes) in ordered {
             let mut owner = None;
-            for node in range {
+            for node in nodes {
                 let Some(address) = address(node, asked) else {
                     continue;
                 };
@@ -44,6 +49,7 @@ impl Topology {
                 slots.fill(owner);
             }
         }
+        topology.nodes.sort_unstable();
         Ok(topology)
     }
 
@@ -107,14 +113,18 @@ mod tests {
         let range = |from, to, nodes: Vec<Value>| {
             Value::Array([vec![Value::Int(from), Value::Int(to)], nodes].concat())
         };
-        let reply = Value::Array(vec![
+        let parse =
+            |ranges| Topology::parse(Value::Array(ranges), &at("asked", 9)).expect("a valid reply");
+        let mut ranges = vec![
             range(0, 99, vec![node("a", 1), node("b", 2)]),
             range(200, 16_383, vec![node("", 3)]),
             range(100, 149, vec![node("a", 1)]),
-        ]);
-        let topology = Topology::parse(reply, &at("asked", 9)).expect("a valid reply");
+        ];
+        let topology = parse(ranges.clone());
+        ranges.reverse();
+        assert_eq!(parse(ranges), topology, "in another order");
         assert_eq!(topology.primaries, [at("a", 1), at("asked", 3)]);
-        assert_eq!(topology.nodes, [at("a", 1), at("b", 2), at("asked", 3)]);
+        assert_eq!(topology.nodes, [at("a", 1), at("asked", 3), at("b", 2)]);
         let owner = |slot: usize| topology.owners[slot];
         assert_eq!(
             [owner(0), owner(149), owner(150), owner(200), owner(16_383)],

@@ -1,11 +1,16 @@
 //! The HTTP side: `/healthz` says that the process lives, `/readyz` that its parts answer.
 //!
-//! Readiness is asked anew by each request and bounded by the store's own time-out, so it is never stale and never hangs.
+//! Always true:
+//! 1. Readiness is asked anew by each request and bounded by the store's own time-out, so it is never stale and never hangs.
+//! 2. Every answer that is an error of the request has a [`problem`] as its body.
+
+pub mod connections;
+pub mod problem;
 
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -14,6 +19,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use crate::lifecycle::Opening;
+use problem::Problem;
 
 /// What the routes need.
 #[derive(Clone)]
@@ -29,7 +35,22 @@ pub fn router(parts: Parts) -> Router {
     Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_method)
         .with_state(parts)
+}
+
+async fn no_route(uri: Uri) -> Problem {
+    let detail = format!("there is nothing at {}", uri.path());
+    Problem::new(StatusCode::NOT_FOUND, "not_found", detail)
+}
+
+async fn no_method(method: Method, uri: Uri) -> Problem {
+    let detail = format!(
+        "{} does not take {method}; the header Allow names what it takes",
+        uri.path()
+    );
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
 }
 
 async fn healthz() -> Response {

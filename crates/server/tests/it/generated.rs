@@ -1,4 +1,4 @@
-//! Written references are what the code says.
+//! The generated references are what the code says. `make docs` runs the tests of this name to write them anew.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ fn check(path: &str, text: &str) {
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         written == text,
-        "{} is not what the code says; rewrite it with `PARLOR_UPDATE=1 cargo test -p parlor-server`",
+        "{} is not what the code says; rewrite it with `make docs`",
         path.display()
     );
 }

@@ -1,0 +1,103 @@
+//! Bytes as text. Keys and values may hold any bytes; a terminal and JSON may not.
+
+use serde_json::{Value, json};
+
+/// One line that a terminal survives and [`unescaped`] reads back: control characters, backslashes and bytes that are
+/// not UTF-8 are escaped.
+pub fn escaped(bytes: &[u8]) -> String {
+    text(bytes, |c| match c {
+        '\\' => Some("\\\\".into()),
+        '\n' => Some("\\n".into()),
+        '\r' => Some("\\r".into()),
+        '\t' => Some("\\t".into()),
+        _ => control(c),
+    })
+}
+
+/// Text with its own lines, as somebody wrote it, that a terminal survives.
+pub fn readable(bytes: &[u8]) -> String {
+    text(bytes, |c| {
+        if matches!(c, '\n' | '\t') {
+            None
+        } else {
+            control(c)
+        }
+    })
+}
+
+/// A JSON string: the text itself, or, for bytes that are not UTF-8, escaped.
+pub fn in_json(bytes: &[u8]) -> Value {
+    std::str::from_utf8(bytes).map_or_else(|_| json!(escaped(bytes)), |text| json!(text))
+}
+
+/// The bytes that [`escaped`] wrote; none where an escape is not one of its own.
+pub fn unescaped(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((plain, after)) = rest.split_once('\\') {
+        bytes.extend(plain.as_bytes());
+        let (byte, length) = match after.as_bytes().first()? {
+            b'\\' => (b'\\', 1),
+            b'n' => (b'\n', 1),
+            b'r' => (b'\r', 1),
+            b't' => (b'\t', 1),
+            b'x' => (u8::from_str_radix(after.get(1..3)?, 16).ok()?, 3),
+            _ => return None,
+        };
+        bytes.push(byte);
+        rest = &after[length..];
+    }
+    bytes.extend(rest.as_bytes());
+    Some(bytes)
+}
+
+fn control(c: char) -> Option<String> {
+    let mut buffer = [0; 4];
+    c.is_control()
+        .then(|| c.encode_utf8(&mut buffer).bytes().map(hex).collect())
+}
+
+fn hex(byte: u8) -> String {
+    format!("\\x{byte:02x}")
+}
+
+fn text(bytes: &[u8], escape: impl Fn(char) -> Option<String>) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match escape(c) {
+                Some(escaped) => text += &escaped,
+                None => text.push(c),
+            }
+        }
+        text.extend(chunk.invalid().iter().copied().map(hex));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_shown_so_that_a_terminal_survives_them() {
+        assert_eq!(escaped("grün".as_bytes()), "grün");
+        assert_eq!(escaped(b"a\x1b[31m\xff\n\\"), r"a\x1b[31m\xff\n\\");
+        assert_eq!(readable(b"a\n\tb\x07"), "a\n\tb\\x07");
+    }
+
+    #[test]
+    fn what_was_escaped_is_read_back() {
+        let every: Vec<u8> = (0..=255).chain("日本語\u{85}".bytes()).collect();
+        assert_eq!(unescaped(&escaped(&every)), Some(every));
+        for wrong in [r"\", r"\q", r"\x1", r"\xzz", "\\x日"] {
+            assert_eq!(unescaped(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn json_has_text_as_it_is_and_bytes_escaped() {
+        assert_eq!(in_json(b"a\n"), json!("a\n"));
+        assert_eq!(in_json(b"a\xff"), json!(r"a\xff"));
+    }
+}

@@ -1,0 +1,151 @@
+//! Tables without lines around them, for the eye and for `awk`.
+//!
+//! Always true: what is not a terminal gets one line per row. On a terminal only the last column is wrapped, and where too
+//! little room is left for it, it stands below its row; a name is never broken.
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{ColumnConstraint, ContentArrangement, Table};
+
+/// The least room in which the last column can be read beside the others.
+const READABLE: usize = 30;
+/// How far the last column is moved in where it stands below its row.
+const INDENT: &str = "    ";
+/// Between two columns.
+const GAP: usize = 2;
+
+/// The lines of a table; `width` is that of the terminal, if it is one.
+pub fn lines(head: &[&str], rows: Vec<Vec<String>>, width: Option<usize>) -> Vec<String> {
+    let table = plain(head, rows.clone());
+    let mut widths = table.column_max_content_widths();
+    widths.pop();
+    let before: usize = widths.iter().map(|width| usize::from(*width) + GAP).sum();
+    match width {
+        None => written(&table),
+        Some(width) if width >= before + READABLE => wrapped(table, width),
+        Some(width) => stacked(head, rows, width),
+    }
+}
+
+fn plain(head: &[&str], rows: Vec<Vec<String>>) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(head.to_vec());
+    table.add_rows(rows);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, GAP as u16));
+    }
+    table
+}
+
+fn wrapped(mut table: Table, width: usize) -> Vec<String> {
+    table
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(u16::try_from(width).unwrap_or(u16::MAX));
+    let names = table.column_count().saturating_sub(1);
+    for column in table.column_iter_mut().take(names) {
+        column.set_constraint(ColumnConstraint::ContentWidth);
+    }
+    written(&table)
+}
+
+fn stacked(head: &[&str], mut rows: Vec<Vec<String>>, width: usize) -> Vec<String> {
+    let below: Vec<String> = rows
+        .iter_mut()
+        .map(|row| row.pop().unwrap_or_default())
+        .collect();
+    let (last, first) = head.split_last().unwrap_or((&"", &[]));
+    let rows = written(&plain(first, rows));
+    let below = std::iter::once((*last).to_owned()).chain(below);
+    let mut lines = Vec::new();
+    for (row, below) in rows.into_iter().zip(below) {
+        lines.push(row);
+        let room = width.saturating_sub(INDENT.len());
+        lines.extend(
+            wrap(&below, room)
+                .iter()
+                .map(|line| format!("{INDENT}{line}")),
+        );
+    }
+    lines
+}
+
+fn written(table: &Table) -> Vec<String> {
+    table
+        .lines()
+        .map(|line| line.trim_end().to_owned())
+        .collect()
+}
+
+/// The text in lines of at most this many characters, broken between words; a longer word stands alone.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                *line += " ";
+                *line += word;
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: [&str; 3] = ["KEY", "TYPE", "WHAT IT IS"];
+
+    fn rows() -> Vec<Vec<String>> {
+        let row = |key: &str, what: &str| vec![key.into(), "hash".into(), what.into()];
+        vec![
+            row(
+                "presence:user:{user}",
+                "the live devices of a user; no key when there is none",
+            ),
+            row("a", "short"),
+        ]
+    }
+
+    #[test]
+    fn a_pipe_gets_one_line_per_row() {
+        let lines = lines(&HEAD, rows(), None);
+        assert_eq!(lines.len(), 3);
+        assert_eq!(lines[0], "KEY                   TYPE  WHAT IT IS");
+        assert!(lines[1].ends_with("hash  the live devices of a user; no key when there is none"));
+    }
+
+    #[test]
+    fn a_terminal_wraps_the_last_column_only() {
+        let lines = lines(&HEAD, rows(), Some(60));
+        assert!(
+            lines.iter().all(|line| line.chars().count() <= 60),
+            "{lines:#?}"
+        );
+        assert!(
+            lines[1].starts_with("presence:user:{user}  hash  the live"),
+            "{lines:#?}"
+        );
+        assert_eq!(lines.len(), 4, "{lines:#?}");
+    }
+
+    #[test]
+    fn a_narrow_terminal_has_the_last_column_below() {
+        let lines = lines(&HEAD, rows(), Some(40));
+        assert_eq!(
+            lines,
+            [
+                "KEY                   TYPE",
+                "    WHAT IT IS",
+                "presence:user:{user}  hash",
+                "    the live devices of a user; no key",
+                "    when there is none",
+                "a                     hash",
+                "    short",
+            ]
+        );
+    }
+}

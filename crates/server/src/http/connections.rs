@@ -1,0 +1,84 @@
+//! Accepting connections, and letting them go.
+//!
+//! Always true: a client that does not finish its headers within [`HEADERS`] is cut, so that idle sockets cannot use up
+//! the process; what goes wrong on one connection, or in accepting one, ends no other.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tracing::{debug, warn};
+
+/// How long a client may take for the headers of a request, the pause since its last one included.
+pub const HEADERS: Duration = Duration::from_secs(60);
+/// The pause after a connection could not be accepted for want of something that others will give back.
+const EXHAUSTED: Duration = Duration::from_millis(500);
+
+/// Serves on `listener` until `stop` holds true, then closes it and waits for the open requests.
+pub async fn serve(listener: TcpListener, router: Router, stop: watch::Receiver<bool>) {
+    let mut open = JoinSet::new();
+    let mut ending = pin!(told(stop.clone()));
+    loop {
+        tokio::select! {
+            () = &mut ending => break,
+            stream = accept(&listener) => {
+                open.spawn(connection(stream, router.clone(), stop.clone()));
+            }
+            Some(_) = open.join_next() => {}
+        }
+    }
+    drop(listener);
+    while open.join_next().await.is_some() {}
+}
+
+async fn connection(stream: TcpStream, router: Router, stop: watch::Receiver<bool>) {
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS);
+    let service = TowerToHyperService::new(router);
+    let served = builder.serve_connection(TokioIo::new(stream), service);
+    let mut served = pin!(served.with_upgrades());
+    let ended = tokio::select! {
+        ended = served.as_mut() => ended,
+        () = told(stop) => {
+            served.as_mut().graceful_shutdown();
+            served.await
+        }
+    };
+    if let Err(error) = ended {
+        debug!(%error, "a connection broke");
+    }
+}
+
+async fn accept(listener: &TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => return stream,
+            Err(error) if of_the_client(&error) => debug!(%error, "a client left at the door"),
+            Err(error) => {
+                warn!(%error, "a connection cannot be accepted; trying again");
+                tokio::time::sleep(EXHAUSTED).await;
+            }
+        }
+    }
+}
+
+fn of_the_client(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(
+        error.kind(),
+        ConnectionAborted | ConnectionRefused | ConnectionReset
+    )
+}
+
+/// Ends when `stop` holds true or its sender is gone.
+async fn told(mut stop: watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await;
+}
