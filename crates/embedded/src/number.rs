@@ -89,7 +89,7 @@ fn decimal(text: &[u8]) -> Option<i128> {
     let shift =
         DECIMALS as i32 + exponent.parse::<i32>().ok()? - i32::try_from(fraction.len()).ok()?;
     let number = digits.checked_mul(10i128.checked_pow(u32::try_from(shift).ok()?)?)?;
-    let fits = number / ONE < 1 << 69;
+    let fits = number / ONE < 1 << 70;
     fits.then(|| round_as_80_bits(sign * number))
 }
 

@@ -18,11 +18,7 @@ const DEFAULT: &[Declared] = &[
     ("unread:{user}:{conv}", "counter", "none"),
     ("unread:{user}:total", "counter", "none"),
     ("rate:message:{user}", "counter", "60 s"),
-    (
-        "rate_limit:{id}",
-        "sorted set",
-        "the window, set once by the first accepted request",
-    ),
+    ("rate_limit:{id}", "sorted set", "the window"),
     ("sliding_limit:{id}", "sorted set", "the window"),
     ("gcra:{id}", "string", "until it is full again"),
     ("user:{user}", "hash", "7 d"),

@@ -28,6 +28,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use bstr::BStr;
 use mlua::Value;
 
 use crate::args::{Args, is, lossy};
@@ -182,9 +183,8 @@ impl Scripts {
             handler,
             globals,
         } = &self.sandbox;
-        let strings = |args: Args<'_>| {
-            lua.create_sequence_from(args.iter().map(|arg| mlua::BString::from(*arg)))
-        };
+        let strings =
+            |args: Args<'_>| lua.create_sequence_from(args.iter().map(|arg| BStr::new(*arg)));
         let prepared = strings(input.keys)
             .and_then(|keys| globals.raw_set("KEYS", keys))
             .and_then(|()| globals.raw_set("ARGV", strings(input.argv)?));

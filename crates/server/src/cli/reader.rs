@@ -57,6 +57,14 @@ impl Reader {
         command.query_async(&mut self.clone()).await
     }
 
+    /// Runs a command on each primary: its address and what it answered.
+    pub async fn ask_servers(&self, command: &Cmd) -> Vec<(String, redis::RedisResult<Value>)> {
+        match self {
+            Reader::Store(store) => store.each_primary(command).await,
+            Reader::Embedded(_) => vec![("embedded".into(), self.ask(command).await)],
+        }
+    }
+
     /// Runs a command for each of some keys, in one round trip where they lie on one server.
     pub async fn ask_each<T: FromRedisValue>(
         &self,

@@ -2,13 +2,19 @@
 
 /// How alike two names must be (1 = equal) before one is offered for the other.
 const ALIKE: f64 = 0.75;
+/// The same for keys of one section, of which there are few.
+const ALIKE_KEYS: f64 = 0.65;
 
 /// The known name nearest to `typed`, if any is near enough to be worth saying.
 pub fn nearest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    at_least(ALIKE, typed, known)
+}
+
+fn at_least<'a>(alike: f64, typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let typed = typed.to_lowercase();
     known
         .map(|name| (strsim::jaro_winkler(&typed, name), name))
-        .filter(|(score, _)| *score >= ALIKE)
+        .filter(|(score, _)| *score >= alike)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, name)| name)
 }
@@ -35,7 +41,7 @@ fn nearest_key<'a>(key: &str, names: impl Iterator<Item = &'a str> + Clone) -> O
     let keys = names
         .clone()
         .filter_map(|name| name.rsplit_once('.').map(|(_, k)| k));
-    let best = nearest(key, keys)?;
+    let best = at_least(ALIKE_KEYS, key, keys)?;
     names
         .into_iter()
         .find(|name| name.rsplit_once('.').is_some_and(|(_, k)| k == best))
@@ -63,6 +69,7 @@ mod tests {
             ("limit.message", Some("limits.messages")),
             ("colour.background", None),
             ("ttl.foo", None),
+            ("server.htp", Some("server.http")),
         ] {
             assert_eq!(setting(typed, KNOWN.iter().copied()), meant, "{typed}");
         }

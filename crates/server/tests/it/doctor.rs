@@ -1,5 +1,6 @@
 //! `parlor doctor` on healthy, careless and tight-lipped stores.
 
+use parlor_store::{Options, Store};
 use parlor_testkit::{Cluster, Redis};
 
 use crate::support::{Ran, embedded, fill, run, run_in};
@@ -188,15 +189,14 @@ async fn an_acl_user_and_tls_are_recognised() {
 }
 
 #[tokio::test]
-async fn a_cluster_is_examined_by_its_slots_and_one_of_its_servers() {
+async fn a_cluster_is_examined_by_its_slots_and_each_of_its_primaries() {
     let cluster = Cluster::start().await;
-    let ran = run(&["doctor", "--json", "--store", &cluster.url()]).await;
+    let url = cluster.url();
+    let ran = run(&["doctor", "--json", "--store", &url]).await;
     let (level, slots) = found(&ran, "cluster");
     assert!(level == "ok" && slots.contains("3 primaries"), "{slots}");
     assert!(
-        found(&ran, "version")
-            .1
-            .contains("one server of the cluster"),
+        found(&ran, "version").1.contains("all 3 primaries: Redis"),
         "{ran:?}"
     );
     assert_eq!(
@@ -204,6 +204,23 @@ async fn a_cluster_is_examined_by_its_slots_and_one_of_its_servers() {
         ("ok", 0),
         "{ran:?}"
     );
+
+    // One careless primary is found and named, whichever it is.
+    let store = Store::open(Options {
+        url: url.parse().unwrap(),
+        ..Options::default()
+    });
+    let store = store.await.unwrap();
+    let (last, _) = store.each_primary(&redis::cmd("PING")).await.pop().unwrap();
+    let client = redis::Client::open(format!("redis://{last}")).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    for (name, value) in [("maxmemory", "64mb"), ("maxmemory-policy", "allkeys-lru")] {
+        let set = redis::cmd("CONFIG").arg("SET").arg(name).arg(value).take();
+        set.query_async::<()>(&mut connection).await.unwrap();
+    }
+    let ran = run(&["doctor", "--json", "--store", &url]).await;
+    let told = format!("{last}: maxmemory 64 MiB, maxmemory-policy allkeys-lru");
+    assert!(ran.code == 1 && ran.out.contains(&told), "{told}\n{ran:?}");
 }
 
 #[tokio::test]

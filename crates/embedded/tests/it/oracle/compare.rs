@@ -38,7 +38,7 @@ pub fn normalise(words: &[Word], reply: Value) -> Value {
 }
 
 /// The command that a script passes on, or the command itself.
-fn what_it_does(words: &[Word]) -> &[Word] {
+pub fn what_it_does(words: &[Word]) -> &[Word] {
     match words {
         [eval, Word::Plain(source), _, inner @ ..]
             if eval.is("EVAL") && source.ends_with(b"(unpack(ARGV))") =>

@@ -254,6 +254,7 @@ impl Generator {
         let text = match word {
             "<K>" => return self.key("thlsz"),
             "<KT>" => return self.key("t"),
+            "<KF>" => return Word::Plain(vec![b'n', b'0' + self.below(3) as u8]),
             "<KH>" => return self.key("h"),
             "<KL>" => return self.key("l"),
             "<KS>" => return self.key("s"),

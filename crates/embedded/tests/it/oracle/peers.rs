@@ -7,7 +7,7 @@ use parlor_embedded::{Clock, Connection, Engine, ManualClock, Options};
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{Cmd, Pipeline, Value};
 
-use super::compare::{normalise, same};
+use super::compare::{normalise, same, what_it_does};
 use super::generate::{Step, Word, name};
 
 pub struct Peers {
@@ -157,7 +157,7 @@ impl<C: ConnectionLike> Side<'_, C> {
     }
 
     fn relative(&self, words: &[Word], reply: Value) -> Value {
-        match (name(words).as_str(), reply) {
+        match (name(what_it_does(words)).as_str(), reply) {
             ("EXPIRETIME", Value::Int(n)) if n >= 0 => {
                 Value::Int((n - (self.now / 1_000) as i64).max(0))
             }

@@ -5,6 +5,7 @@
 mod access;
 mod embedded;
 mod keys;
+mod primaries;
 mod server;
 mod told;
 mod unopened;
@@ -46,7 +47,7 @@ enum Level {
 }
 
 /// One thing that was looked at.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Finding {
     check: &'static str,
     level: Level,

@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parlor_store::StoreUrl;
+use redis::Value;
 
 use super::super::reader::Reader;
 use super::told::{self, Fields, field};
-use super::{Finding, Level, access};
+use super::{Finding, Level, access, primaries};
 use crate::config::Config;
 
 /// The oldest version with all commands that Parlor uses.
@@ -24,29 +25,7 @@ pub async fn examine(reader: &Reader, config: &Config) -> Vec<Finding> {
     if cluster {
         findings.push(slots(reader).await);
     }
-    let cli = told::cli(config);
-    match told::info(reader, &redis::cmd("INFO")).await {
-        Ok(fields) => {
-            let own = [
-                version(&fields),
-                persistence(reader, &fields, &cli).await,
-                memory(&fields, &cli),
-            ];
-            findings.extend(
-                own.into_iter()
-                    .map(|finding| if cluster { of_one(finding) } else { finding }),
-            );
-        }
-        Err(error) => {
-            let finding =
-                format!("INFO is refused, so version, persistence and memory are unknown: {error}");
-            findings.push(Finding::warn(
-                "info",
-                finding,
-                "allow INFO to this user: `ACL SETUSER <user> +info`",
-            ));
-        }
-    }
+    findings.extend(primaries(reader, config).await);
     findings.push(access::login(reader, config).await);
     findings.push(access::tls(config));
     findings.push(clock(reader).await);
@@ -54,15 +33,33 @@ pub async fn examine(reader: &Reader, config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// Servers of a Cluster are configured one by one, and one of them was asked.
-fn of_one(mut finding: Finding) -> Finding {
-    finding.finding = format!("one server of the cluster: {}", finding.finding);
-    finding
+/// What each primary tells of itself.
+async fn primaries(reader: &Reader, config: &Config) -> Vec<Finding> {
+    let cli = told::cli(config);
+    let saves = told::config(reader, "save").await;
+    let answers = reader.ask_servers(&redis::cmd("INFO")).await;
+    let found = answers.into_iter().map(|(server, answer)| {
+        let findings = match answer.as_ref().map(told::info) {
+            Ok(fields) => vec![
+                version(&fields),
+                persistence(&fields, saves.get(&server).map(String::as_str), &cli),
+                memory(&fields, &cli),
+            ],
+            Err(error) => vec![Finding::warn(
+                "info",
+                format!("INFO is refused, so version, persistence and memory are unknown: {error}"),
+                "allow INFO to this user: `ACL SETUSER <user> +info`",
+            )],
+        };
+        (server, findings)
+    });
+    primaries::merged(found.collect())
 }
 
 async fn slots(reader: &Reader) -> Finding {
     const CHECK: &str = "cluster";
-    match told::info(reader, redis::cmd("CLUSTER").arg("INFO")).await {
+    let answer: redis::RedisResult<Value> = reader.ask(redis::cmd("CLUSTER").arg("INFO")).await;
+    match answer.as_ref().map(told::info) {
         Ok(fields) if field(&fields, "cluster_state") == "ok" => Finding::ok(
             CHECK,
             format!(
@@ -121,7 +118,7 @@ fn version(fields: &Fields) -> Finding {
     }
 }
 
-async fn persistence(reader: &Reader, fields: &Fields, cli: &str) -> Finding {
+fn persistence(fields: &Fields, save: Option<&str>, cli: &str) -> Finding {
     const CHECK: &str = "persistence";
     if field(fields, "aof_last_write_status") == "err"
         || field(fields, "rdb_last_bgsave_status") == "err"
@@ -136,7 +133,7 @@ async fn persistence(reader: &Reader, fields: &Fields, cli: &str) -> Finding {
         return Finding::ok(CHECK, "append-only file");
     }
     let mend = format!("`{cli} CONFIG SET appendonly yes`, and `appendonly yes` in redis.conf");
-    match told::config(reader, "save").await.as_deref() {
+    match save {
         Some("") => Finding::warn(
             CHECK,
             "none: a restart of the server loses sessions, presence and everything that is not in the database",
@@ -198,22 +195,27 @@ fn memory(fields: &Fields, cli: &str) -> Finding {
 )]
 async fn clock(reader: &Reader) -> Finding {
     let before = Instant::now();
-    let theirs: (u64, u64) = match reader.ask(&redis::cmd("TIME")).await {
-        Ok(time) => time,
-        Err(error) => return Finding::info("clock", format!("TIME is refused: {error}")),
-    };
+    let answers = reader.ask_servers(&redis::cmd("TIME")).await;
     let half = before.elapsed() / 2;
-    let theirs = Duration::from_secs(theirs.0) + Duration::from_micros(theirs.1) + half;
     let ours = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
-    let difference = ours.abs_diff(theirs);
-    let finding = format!("{} ms from this machine's", difference.as_millis());
-    if difference > CLOCK {
+    let mut worst = Duration::ZERO;
+    for (_, answer) in answers {
+        let (seconds, micros): (u64, u64) =
+            match answer.and_then(|answer| Ok(redis::from_redis_value(answer)?)) {
+                Ok(time) => time,
+                Err(error) => return Finding::info("clock", format!("TIME is refused: {error}")),
+            };
+        let theirs = Duration::from_secs(seconds) + Duration::from_micros(micros) + half;
+        worst = worst.max(ours.abs_diff(theirs));
+    }
+    let finding = format!("{} ms from this machine's", worst.as_millis());
+    if worst > CLOCK {
         Finding::warn(
             "clock",
             finding,
-            "run NTP on both machines; Parlor goes by the store's clock, tokens by this one's",
+            "run NTP on all machines; Parlor goes by the store's clock, tokens by this one's",
         )
     } else {
         Finding::ok("clock", finding)
@@ -221,7 +223,9 @@ async fn clock(reader: &Reader) -> Finding {
 }
 
 async fn events(reader: &Reader) -> Finding {
-    let finding = match told::config(reader, "notify-keyspace-events").await {
+    let answers = told::config(reader, "notify-keyspace-events").await;
+    let on = answers.values().find(|flags| !flags.is_empty());
+    let finding = match on.or(answers.values().next()) {
         Some(flags) if flags.is_empty() => {
             "keyspace events are off; Parlor does not need them".to_owned()
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use parlor_store::{StoreUrl, Tls};
-use redis::{Cmd, Value};
+use redis::Value;
 
 use super::super::reader::Reader;
 use crate::config::Config;
@@ -33,19 +33,18 @@ pub fn cli(config: &Config) -> String {
     )
 }
 
-/// The fields of `INFO` or `CLUSTER INFO`.
-pub async fn info(reader: &Reader, command: &Cmd) -> redis::RedisResult<Fields> {
-    let value: Value = reader.ask(command).await?;
-    Ok(fields(&plain(&value)))
+/// The fields that `INFO` or `CLUSTER INFO` answered.
+pub fn info(answer: &Value) -> Fields {
+    fields(&plain(answer))
 }
 
-/// A parameter of the server's configuration; none where it refuses or does not know it.
-pub async fn config(reader: &Reader, name: &str) -> Option<String> {
-    let value: Value = reader
-        .ask(redis::cmd("CONFIG").arg("GET").arg(name))
-        .await
-        .ok()?;
-    find(&value, name)
+/// A parameter of each server's configuration, by address; not there where it is refused or not known.
+pub async fn config(reader: &Reader, name: &str) -> BTreeMap<String, String> {
+    let ask = redis::cmd("CONFIG").arg("GET").arg(name).take();
+    let answers = reader.ask_servers(&ask).await.into_iter();
+    answers
+        .filter_map(|(server, answer)| Some((server, find(&answer.ok()?, name)?)))
+        .collect()
 }
 
 fn find(value: &Value, name: &str) -> Option<String> {

@@ -31,7 +31,7 @@ pub async fn run(
     let Some(facts) = find(reader, keyspace, one).await? else {
         bail!(
             "there is no key {}; `parlor keys list` shows those that exist",
-            one.key.display()
+            escaped(one.key.as_bytes())
         );
     };
     let content = read(reader, &facts, one.limit).await?;

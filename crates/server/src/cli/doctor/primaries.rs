@@ -1,0 +1,59 @@
+//! Findings about several servers: primaries of a Cluster are configured one by one.
+//!
+//! Always true: what is the same on all of them is said once, and what is not names the servers it is about.
+
+use super::Finding;
+
+/// Findings of several servers, each with its address, as few as tell the same.
+pub fn merged(found: Vec<(String, Vec<Finding>)>) -> Vec<Finding> {
+    let servers = found.len();
+    let mut groups: Vec<(Finding, Vec<String>)> = Vec::new();
+    for (server, findings) in found {
+        for finding in findings {
+            match groups.iter_mut().find(|(other, _)| *other == finding) {
+                Some((_, of)) => of.push(server.clone()),
+                None => groups.push((finding, vec![server.clone()])),
+            }
+        }
+    }
+    if servers > 1 {
+        for (finding, of) in &mut groups {
+            let who = match of.len() {
+                all if all == servers => format!("all {servers} primaries"),
+                _ => of.join(", "),
+            };
+            finding.finding = format!("{who}: {}", finding.finding);
+        }
+    }
+    // By check, in the order in which the first server has them; a stable sort keeps the rest.
+    let order: Vec<&str> = groups.iter().map(|(finding, _)| finding.check).collect();
+    let place = |check: &str| order.iter().position(|other| *other == check);
+    groups.sort_by_key(|(finding, _)| place(finding.check));
+    groups.into_iter().map(|(finding, _)| finding).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_is_said_once_and_a_difference_names_its_server() {
+        let same = || Finding::ok("version", "7.0");
+        let found = vec![
+            ("a:1".into(), vec![same(), Finding::ok("memory", "none")]),
+            (
+                "b:2".into(),
+                vec![same(), Finding::warn("memory", "lru", "x")],
+            ),
+            ("c:3".into(), vec![same(), Finding::ok("memory", "none")]),
+        ];
+        let told: Vec<String> = merged(found).into_iter().map(|one| one.finding).collect();
+        assert_eq!(told, ["all 3 primaries: 7.0", "a:1, c:3: none", "b:2: lru"]);
+    }
+
+    #[test]
+    fn one_server_is_not_counted() {
+        let found = vec![("a:1".into(), vec![Finding::ok("version", "7.0")])];
+        assert_eq!(merged(found), [Finding::ok("version", "7.0")]);
+    }
+}
