@@ -188,11 +188,6 @@ impl Keyspace {
         None
     }
 
-    /// Drops everything.
-    pub fn clear(&mut self) {
-        *self = Self::default();
-    }
-
     /// All keys in no order.
     pub fn iter(&self) -> impl Iterator<Item = (&Blob, &Entry)> {
         self.shards.iter().flat_map(|shard| shard.iter())

@@ -40,8 +40,6 @@ async fn stopping_flushes_what_was_written_last() {
         .unwrap();
     stop.send(()).unwrap();
     server.await.unwrap().unwrap();
-    drop(store);
-
     assert!(
         get(&http, "/healthz").await.is_err(),
         "nobody listens after the end"
@@ -53,6 +51,8 @@ async fn stopping_flushes_what_was_written_last() {
     )
     .await;
     assert_eq!(shown.json()["value"], "now");
+    // Not earlier: the end of the last handle would flush as well.
+    drop(store);
 }
 
 #[tokio::test(start_paused = true)]

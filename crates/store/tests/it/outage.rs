@@ -343,7 +343,8 @@ async fn a_bus_cut_off_while_it_subscribes_again_misses_no_channel() {
             heard.is_ok_and(|heard| heard == 1)
         })
         .await;
-        assert_eq!(next(subscription).await, Event::MaybeMissed);
+        // What the server sends between its confirmation and ours may come first.
+        while next(subscription).await != Event::MaybeMissed {}
     }
 }
 
