@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::table::{self, Run};
 
-/// How many commands of a pipeline run before others get their turn.
+/// How many commands of a pipeline run between two looks at whether there is room to write.
 const TURN: usize = 64;
 
 /// A handle to the engine that takes the redis crate's commands, pipelines and scripts. Cheap to clone; any number may
@@ -57,7 +57,11 @@ fn may_write(args: &[&[u8]]) -> bool {
     command.is_some_and(|command| command.writes || matches!(command.run, Run::Script))
 }
 
+/// So large may a command be. With a string's own limit of 512 MiB, every row then fits into the store's file.
+const LARGEST: usize = 256 * 1024 * 1024;
+
 fn arguments(command: &Cmd) -> RedisResult<Args<'_>> {
+    const TOO_LARGE: Error = Error::fixed("ERR the command is larger than 256 MiB");
     let argument = |arg| match arg {
         Arg::Simple(bytes) => Ok(bytes),
         Arg::Cursor => Ok(&b"0"[..]),
@@ -66,7 +70,14 @@ fn arguments(command: &Cmd) -> RedisResult<Args<'_>> {
             "unknown kind of argument",
         ))),
     };
-    command.args_iter().map(argument).collect()
+    let args: Args<'_> = command
+        .args_iter()
+        .map(argument)
+        .collect::<RedisResult<_>>()?;
+    match args.iter().map(|arg| arg.len()).sum::<usize>() {
+        ..=LARGEST => Ok(args),
+        _ => Err(TOO_LARGE.into()),
+    }
 }
 
 impl ConnectionLike for Connection {
@@ -87,7 +98,6 @@ impl ConnectionLike for Connection {
                 .collect::<RedisResult<_>>()?;
             if pipeline.is_transaction() {
                 self.room(&commands).await;
-                let commands: Vec<_> = commands.iter().map(|args| args.to_vec()).collect();
                 let replies = self.engine.lock().transaction(&commands)?;
                 return Ok(vec![Value::Array(replies)]);
             }
@@ -98,5 +108,23 @@ impl ConnectionLike for Connection {
 
     fn get_db(&self) -> i64 {
         0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Engine, Options};
+
+    #[tokio::test]
+    async fn a_command_that_no_row_could_hold_is_refused() {
+        let engine = Engine::open(Options::default()).unwrap();
+        let value = vec![b'v'; super::LARGEST];
+        let mut set = redis::cmd("SET");
+        let refused = set
+            .arg("key")
+            .arg(value)
+            .exec_async(&mut engine.connection())
+            .await;
+        assert!(refused.unwrap_err().to_string().contains("256 MiB"));
     }
 }

@@ -38,15 +38,19 @@ impl Core {
     }
 
     /// Runs commands as one transaction. As in Redis, a command that fails while running does not stop the others.
-    pub fn transaction(&mut self, commands: &[Vec<&[u8]>]) -> Result<Vec<Value>, Error> {
+    pub fn transaction<'a>(
+        &mut self,
+        commands: &[impl AsRef<[&'a [u8]]>],
+    ) -> Result<Vec<Value>, Error> {
         const ABORTED: Error =
             Error::fixed("EXECABORT Transaction discarded because of previous errors.");
-        let checked: Result<Vec<_>, _> = commands.iter().map(|args| check(args)).collect();
+        let checked: Result<Vec<_>, _> = commands.iter().map(|args| check(args.as_ref())).collect();
         let checked = checked.map_err(|_| ABORTED)?;
-        let run = |(args, command): (&Vec<&[u8]>, &Command)| {
-            self.run(command, args).unwrap_or_else(Error::into_value)
-        };
-        Ok(commands.iter().zip(checked).map(run).collect())
+        let both = commands.iter().zip(checked);
+        let run = both.map(|(args, command)| self.run(command, args.as_ref()));
+        Ok(run
+            .map(|reply| reply.unwrap_or_else(Error::into_value))
+            .collect())
     }
 }
 

@@ -9,6 +9,7 @@
 
 use crate::edit::Edit;
 use crate::error::{Error, WRONG_TYPE};
+use crate::free;
 use crate::journal::{self, Effect, Journal};
 use crate::keyspace::{Entry, Keyspace, Place};
 use crate::pubsub::Hub;
@@ -122,14 +123,14 @@ impl Db {
 
     /// Makes a key hold a string.
     pub fn set_text(&mut self, key: &[u8], text: Text, expiry: Expiry) {
-        let value = Value::Text(text.clone());
+        let value = Value::Text(text);
         let place = match self.find(key) {
             Some(place) => {
                 let (key, old) = self.keys.at_mut(place);
                 let old = std::mem::replace(old, value);
                 if !matches!(old, Value::Text(_)) {
                     self.journal.push(|| Effect::Drop { key: key.clone() });
-                    discard(old);
+                    free::value(old);
                 }
                 place
             }
@@ -141,12 +142,12 @@ impl Db {
             Expiry::At(deadline) => self.keys.set_deadline(place, Some(deadline)),
         }
         let deadline = self.keys.at(place).deadline();
-        let (key, _) = self.keys.at_mut(place);
+        let (key, value) = self.keys.at_mut(place);
         self.journal.push(|| Effect::Header {
             key: key.clone(),
             kind: Kind::Text,
             deadline,
-            text: Some(text),
+            text: value.text().cloned(),
         });
     }
 
@@ -185,10 +186,15 @@ impl Db {
             deadline: None,
             text: None,
         });
-        let result = change(&mut Edit::new(&key, &mut collection, &mut self.journal));
-        if collection.has_no_items() {
-            self.journal.push(|| Effect::Drop { key });
-        } else {
+        let mut noted = Noted {
+            key: &key,
+            journal: &mut self.journal,
+            stays: false,
+        };
+        let result = change(&mut Edit::new(&key, &mut collection, noted.journal));
+        noted.stays = !collection.has_no_items();
+        drop(noted);
+        if !collection.has_no_items() {
             self.keys.add(key, collection.into_value());
         }
         result
@@ -211,7 +217,7 @@ impl Db {
     /// Makes a key hold a whole value, whatever it held; an empty collection removes it.
     pub fn put(&mut self, key: &[u8], value: Value, deadline: Option<u64>) {
         if let Some(place) = self.find(key) {
-            discard(self.remove(place).value);
+            free::value(self.remove(place).value);
         }
         if value.has_no_items() {
             return;
@@ -233,7 +239,7 @@ impl Db {
     pub fn delete(&mut self, key: &[u8]) -> bool {
         match self.find(key) {
             Some(place) => {
-                discard(self.remove(place).value);
+                free::value(self.remove(place).value);
                 true
             }
             None => false,
@@ -253,7 +259,7 @@ impl Db {
             return false;
         };
         if deadline.is_some_and(|deadline| deadline <= self.now) {
-            discard(self.remove(place).value);
+            free::value(self.remove(place).value);
             return true;
         }
         self.keys.set_deadline(place, deadline);
@@ -269,7 +275,8 @@ impl Db {
     pub fn clear(&mut self) {
         let keys = std::mem::take(&mut self.keys);
         self.journal.push(|| Effect::Clear);
-        aside(keys.len(), keys);
+        // Few keys can hold very many items.
+        free::aside(keys);
     }
 
     /// Adds a key that is not there, as it was read from disk: no journal.
@@ -284,7 +291,7 @@ impl Db {
     pub fn sweep(&mut self, budget: usize) -> bool {
         let mut left = budget;
         while let Some(place) = self.keys.next_expired(self.now, &mut left) {
-            discard(self.remove(place).value);
+            free::value(self.remove(place).value);
         }
         left == 0
     }
@@ -295,15 +302,41 @@ impl Db {
     }
 }
 
-/// Frees a value without making everybody wait for a large one.
-fn discard(value: Value) {
-    aside(value.items(), value);
+/// A new key that is in the journal and not yet in the keyspace. Unless it stays the journal forgets it, also when the
+/// change panics: a key without items in the file would be taken for damage at the next start.
+struct Noted<'a> {
+    key: &'a Blob,
+    journal: &'a mut Journal,
+    stays: bool,
 }
 
-/// Frees on a thread of its own what has very many items: the lock is held here.
-fn aside(items: usize, freed: impl Send + 'static) {
-    const MANY: usize = 10_000;
-    if items > MANY {
-        std::thread::spawn(move || drop(freed));
+impl Drop for Noted<'_> {
+    fn drop(&mut self) {
+        if !self.stays {
+            let key = self.key.clone();
+            self.journal.push(|| Effect::Drop { key });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::Hash;
+
+    #[test]
+    fn a_change_that_panics_leaves_no_new_key_in_the_journal() {
+        let mut db = Db::default();
+        db.journal.switch_on();
+        let change = std::panic::AssertUnwindSafe(|| {
+            db.edit::<Hash, ()>(b"k", |hash| {
+                hash.insert(b"f", b"v");
+                panic!("in the middle");
+            })
+        });
+        assert!(std::panic::catch_unwind(change).is_err());
+        assert!(!db.contains(b"k"));
+        let last = db.journal.take().into_iter().flatten().last();
+        assert!(matches!(last, Some(Effect::Drop { .. })), "{last:?}");
     }
 }

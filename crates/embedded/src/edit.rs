@@ -53,6 +53,16 @@ impl<'a, C> Edit<'a, C> {
 impl Edit<'_, Hash> {
     /// Sets a field. Whether it is new.
     pub fn insert(&mut self, field: &[u8], value: &[u8]) -> bool {
+        // The usual case, a field that changes, needs no copy of its name.
+        if let Some((field, place)) = self.collection.get_mut(field) {
+            *place = value.into();
+            self.journal.push(|| Effect::Item {
+                key: self.key.clone(),
+                item: field.clone(),
+                value: place.clone(),
+            });
+            return false;
+        }
         let (field, value): (Blob, Blob) = (field.into(), value.into());
         self.put_row(|| (field.clone(), value.clone()));
         self.collection.insert(field, value).is_none()

@@ -144,10 +144,7 @@ pub fn whole(key: &Blob, value: &Value, deadline: Option<u64>, journal: &mut Jou
         return;
     }
     journal.push(|| Effect::Drop { key: key.clone() });
-    let text = match value {
-        Value::Text(text) => Some(text.clone()),
-        _ => None,
-    };
+    let text = value.text().cloned();
     journal.push(|| Effect::Header {
         key: key.clone(),
         kind: value.kind(),

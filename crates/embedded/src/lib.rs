@@ -19,6 +19,7 @@ mod db;
 mod edit;
 mod engine;
 mod error;
+mod free;
 mod gate;
 mod glob;
 mod journal;

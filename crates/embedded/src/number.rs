@@ -86,8 +86,8 @@ fn decimal(text: &[u8]) -> Option<i128> {
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let digits: i128 = format!("0{whole}{fraction}").parse().ok()?;
-    let shift =
-        DECIMALS as i32 + exponent.parse::<i32>().ok()? - i32::try_from(fraction.len()).ok()?;
+    let exponent = i64::from(exponent.parse::<i32>().ok()?);
+    let shift = DECIMALS as i64 + exponent - i64::try_from(fraction.len()).ok()?;
     let number = digits.checked_mul(10i128.checked_pow(u32::try_from(shift).ok()?)?)?;
     let fits = number / ONE < 1 << 70;
     fits.then(|| round_as_80_bits(sign * number))
@@ -160,6 +160,9 @@ mod tests {
             assert_eq!(parse_float(refused.as_bytes()), None, "{refused}");
         }
         assert_eq!(parse_float(b"0e-400"), Some(0.0));
+        for zero in ["0e2147483647", "0.000000000000000000e-2147483648"] {
+            assert_eq!(add_floats(zero.as_bytes(), b"1").as_deref(), Ok("1"));
+        }
         assert!(add_floats(b"1", b"inf").is_err());
         assert!(add_floats(b"x", b"1").is_err());
     }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use parking_lot::Mutex;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use crate::glob;
 use crate::value::Blob;
@@ -57,12 +57,15 @@ enum Space {
 struct Mailbox {
     queue: mpsc::Sender<Push>,
     lagged: AtomicBool,
+    /// Wakes a reader that emptied the queue between the message that did not fit and the note of it.
+    noted: Notify,
 }
 
 impl Mailbox {
     fn deliver(&self, push: Push) {
         if !self.lagged.load(Ordering::Acquire) && self.queue.try_send(push).is_err() {
             self.lagged.store(true, Ordering::Release);
+            self.noted.notify_one();
         }
     }
 }
@@ -179,6 +182,7 @@ impl Hub {
         let mailbox = Arc::new(Mailbox {
             queue,
             lagged: AtomicBool::new(false),
+            noted: Notify::new(),
         });
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         Subscriber {
@@ -248,10 +252,17 @@ impl Subscriber {
 
     /// The next message; never ends while the subscriber lives, as it holds its own sending half.
     pub async fn recv(&mut self) -> Option<Push> {
-        match self.messages.try_recv() {
-            Ok(push) => Some(push),
-            Err(_) if self.mailbox.lagged.swap(false, Ordering::AcqRel) => Some(Push::Lagged),
-            Err(_) => self.messages.recv().await,
+        loop {
+            if let Ok(push) = self.messages.try_recv() {
+                return Some(push);
+            }
+            if self.mailbox.lagged.swap(false, Ordering::AcqRel) {
+                return Some(Push::Lagged);
+            }
+            tokio::select! {
+                push = self.messages.recv() => return push,
+                () = self.mailbox.noted.notified() => {}
+            }
         }
     }
 }
@@ -265,5 +276,35 @@ impl Drop for Subscriber {
                 !listeners.is_empty()
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_reader_that_lags_again_and_again_is_never_left_asleep() {
+        let hub = Hub::default();
+        let mut subscriber = hub.subscriber(1);
+        subscriber.subscribe(b"c");
+        let enough = Arc::new(AtomicBool::new(false));
+        let publisher = std::thread::spawn({
+            let enough = enough.clone();
+            move || {
+                while !enough.load(Ordering::Relaxed) {
+                    hub.publish(b"c", b"x");
+                }
+            }
+        });
+        let mut lagged = 0;
+        while lagged < 20_000 {
+            let read = tokio::time::timeout(Duration::from_secs(60), subscriber.recv()).await;
+            let push = read.expect("it is woken while there are messages");
+            lagged += u32::from(push == Some(Push::Lagged));
+        }
+        enough.store(true, Ordering::Relaxed);
+        publisher.join().unwrap();
     }
 }

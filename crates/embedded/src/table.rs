@@ -1,5 +1,8 @@
 //! Every command the engine knows: one line each. To add one, write its function and add its line.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 use std::sync::LazyLock;
 

@@ -21,19 +21,26 @@ static SETTLE: Script = crate::script!("epoch.lua");
 pub(crate) struct Epoch {
     key: String,
     clock: Clock,
+    /// Whoever only looks leaves the epoch alone.
+    read_only: bool,
     value: watch::Sender<u64>,
     /// The origin for which it was raised here and not yet in the store.
     unsaved: Mutex<Option<String>>,
 }
 
 impl Epoch {
-    pub(crate) fn new(prefix: &str, clock: Clock) -> Self {
+    pub(crate) fn new(prefix: &str, clock: Clock, read_only: bool) -> Self {
         Self {
             key: format!("{prefix}parlor:epoch"),
             clock,
+            read_only,
             value: watch::Sender::new(0),
             unsaved: Mutex::default(),
         }
+    }
+
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.read_only
     }
 
     pub(crate) fn watch(&self) -> watch::Receiver<u64> {
@@ -58,6 +65,9 @@ impl Epoch {
         con: &mut impl ConnectionLike,
         origin: &str,
     ) -> RedisResult<()> {
+        if self.read_only {
+            return Ok(());
+        }
         let cmd = self.settle_cmd(origin);
         self.settled(cmd.query_async(con).await, origin)
     }
@@ -109,7 +119,7 @@ impl Epoch {
                 self.saw(epoch);
                 true
             }
-            _ => false,
+            _ => self.read_only,
         }
     }
 
@@ -128,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_store_that_cannot_be_written_to_raises_the_epoch_once_for_each_origin() {
-        let epoch = Epoch::new("", Clock::new(None));
+        let epoch = Epoch::new("", Clock::new(None), false);
         let full = || {
             let reply = redis::parse_redis_value(b"-OOM command not allowed\r\n");
             let error = reply.expect("a valid reply").extract_error();

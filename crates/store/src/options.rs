@@ -31,7 +31,8 @@ pub struct Options {
     pub client_key: Option<PathBuf>,
     /// Embedded only: refuse scripts that touch undeclared keys or keys of two slots, and commands newer than Redis 6.2.
     pub strict: bool,
-    /// Embedded only: look at what was last written to `data`, beside the process that has it open, and refuse writes.
+    /// Only look: nothing of our own is written, `parlor:epoch` included. The embedded engine then shows what was last
+    /// written to `data`, beside the process that has it open, and refuses writes.
     pub read_only: bool,
     /// For tests: the time, moved by hand.
     pub clock: Option<ManualClock>,

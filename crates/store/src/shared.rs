@@ -46,7 +46,7 @@ impl Shared {
             timeout: options.timeout,
             connections: options.connections.max(1),
             scripts: options.scripts.clone(),
-            epoch: Epoch::new(&options.prefix, clock.clone()),
+            epoch: Epoch::new(&options.prefix, clock.clone(), options.read_only),
             clock,
             state: watch::Sender::new(State::Up),
             troubles: Mutex::default(),

@@ -29,8 +29,13 @@ pub fn pubsub(db: &mut Db, args: Args<'_>) -> Reply {
             Ok(array(channels.iter().flat_map(one)))
         }
         [] if is(what, "NUMPAT") => Ok(count(db.hub.patterns())),
-        _ => Err(Error::new(format!(
+        _ if is(what, "NUMPAT") => Err(Error::wrong_arity("pubsub|numpat")),
+        _ if is(what, "CHANNELS") || is(what, "SHARDCHANNELS") => Err(Error::new(format!(
             "ERR unknown subcommand or wrong number of arguments for '{}'. Try PUBSUB HELP.",
+            lossy(what)
+        ))),
+        _ => Err(Error::new(format!(
+            "ERR unknown subcommand '{}'. Try PUBSUB HELP.",
             lossy(what)
         ))),
     }

@@ -1,5 +1,9 @@
 //! Random picks, as `HRANDFIELD`, `SRANDMEMBER` and `ZRANDMEMBER` share them.
 
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+
 use crate::error::Error;
 use crate::number::int;
 
@@ -38,19 +42,19 @@ pub fn several(mut seed: u64, len: usize, wanted: i64) -> Vec<usize> {
         seed >> 17
     };
     if wanted < 0 {
-        // The length of the reply is the caller's choice, as in Redis.
         return (0..count).map(|_| one(next(), len)).collect();
     }
-    let mut positions: Vec<usize> = (0..len).collect();
     if count >= len {
-        return positions;
+        return (0..len).collect();
     }
-    for at in 0..count {
+    // A shuffle that keeps only what it moved, so that a few of a million cost a few.
+    let mut moved: HashMap<usize, usize, RandomState> = HashMap::default();
+    let mut draw = |at: usize| {
         let other = at + one(next(), len - at);
-        positions.swap(at, other);
-    }
-    positions.truncate(count);
-    positions
+        let own = moved.get(&at).copied().unwrap_or(at);
+        moved.insert(other, own).unwrap_or(other)
+    };
+    (0..count).map(&mut draw).collect()
 }
 
 #[cfg(test)]

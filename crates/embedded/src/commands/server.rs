@@ -34,6 +34,9 @@ pub fn time(db: &mut Db, _: Args<'_>) -> Reply {
 }
 
 pub fn info(db: &mut Db, args: Args<'_>) -> Reply {
+    if args.len() > 2 {
+        db.needs("7.0.0", "INFO with several sections")?;
+    }
     let every = args.len() == 1
         || args[1..]
             .iter()

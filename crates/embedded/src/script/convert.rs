@@ -165,7 +165,8 @@ impl Answer {
         if let Some(special) = self.special(table, depth)? {
             return Ok(Ok(special));
         }
-        let mut items = Vec::with_capacity(table.raw_len());
+        // A table with holes can claim a length of hundreds of millions.
+        let mut items = Vec::with_capacity(table.raw_len().min(1_024));
         for at in 1.. {
             match field(table, at)? {
                 Value::Nil => break,

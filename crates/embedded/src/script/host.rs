@@ -17,6 +17,9 @@ use crate::table::{Command, Run};
 /// How many instructions a command counts for.
 const COMMAND_COSTS: i64 = 20;
 
+/// What touches keys without naming them.
+const EVERY_KEY: [&str; 6] = ["KEYS", "SCAN", "RANDOMKEY", "DBSIZE", "FLUSHALL", "FLUSHDB"];
+
 /// The host as its functions hold it.
 pub(super) type Shared = Arc<Mutex<Host>>;
 
@@ -62,6 +65,12 @@ impl Host {
             ));
         }
         if let Some(declared) = &self.declared {
+            if EVERY_KEY.contains(&command.name) {
+                return Err(Fault::Command(format!(
+                    "ERR Script used {}, which looks at keys that are not among its KEYS; strict mode wants every key declared",
+                    command.name
+                )));
+            }
             let stranger = command
                 .keys_in(args)
                 .into_iter()

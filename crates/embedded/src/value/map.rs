@@ -50,6 +50,17 @@ impl<V> Map<V> {
         }
     }
 
+    /// The item of `key`, to change its value.
+    pub fn get_mut(&mut self, key: &[u8]) -> Option<(&Blob, &mut V)> {
+        match &mut self.0 {
+            Repr::Few(items) => {
+                let item = items.iter_mut().find(|(k, _)| **k == *key);
+                item.map(|(k, v)| (&*k, v))
+            }
+            Repr::Many(items) => items.get_full_mut(key).map(|(_, k, v)| (k, v)),
+        }
+    }
+
     /// Whether `key` is there.
     pub fn contains(&self, key: &[u8]) -> bool {
         self.get(key).is_some()

@@ -75,9 +75,15 @@ impl Value {
             Self::ZSet(_) => Kind::ZSet,
         }
     }
-}
 
-impl Value {
+    /// The string, if it is one.
+    pub fn text(&self) -> Option<&Text> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
     /// The number of items of a collection, 1 for a string.
     pub fn items(&self) -> usize {
         match self {

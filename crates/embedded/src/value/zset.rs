@@ -217,6 +217,31 @@ impl ZSet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn a_scan_meets_every_member_that_stays_while_others_go() {
+        let member = |n: u32| Blob::from(n.to_string().into_bytes());
+        let mut zset = ZSet::default();
+        for n in 0..500 {
+            zset.insert(member(n), f64::from(n));
+        }
+        let (mut seen, mut cursor) = (HashSet::new(), 0);
+        loop {
+            let mut step = Vec::new();
+            cursor = zset.scan(cursor, 7, |member, _| step.push(member.clone()));
+            for met in step.iter().filter(|member| member.ends_with(b"0")) {
+                zset.remove(met);
+            }
+            seen.extend(step);
+            if cursor == 0 {
+                break;
+            }
+        }
+        for n in (0..500).filter(|n| n % 10 != 0) {
+            assert!(seen.contains(&member(n)), "{n} was missed");
+        }
+    }
 
     #[test]
     fn order_rank_and_select_agree_in_both_forms() {

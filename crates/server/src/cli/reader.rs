@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use futures_util::future::try_join_all;
 use parlor_chat::keys::Keyspace;
 use parlor_embedded::Engine;
-use parlor_store::{Kind, Store, StoreUrl};
+use parlor_store::{Kind, Options, Store, StoreUrl};
 use redis::aio::ConnectionLike;
 use redis::{Cmd, FromRedisValue, Pipeline, RedisFuture, Value};
 
@@ -34,7 +34,11 @@ impl Reader {
     pub async fn open(config: &Config) -> anyhow::Result<Reader> {
         let options = &config.store.options;
         if options.url != StoreUrl::Embedded {
-            return Ok(Reader::Store(Store::open(options.clone()).await?));
+            let options = Options {
+                read_only: true,
+                ..options.clone()
+            };
+            return Ok(Reader::Store(Store::open(options).await?));
         }
         let folder = &config.server.data;
         if !has_store(folder) {

@@ -262,3 +262,29 @@ async fn keys_of_a_cluster_are_found_on_all_primaries() {
         "{json}"
     );
 }
+
+#[tokio::test]
+async fn a_user_who_may_only_read_can_look_and_nothing_is_written() {
+    let rules = "~* +@read +@connection +info +time +role";
+    let redis = Redis::options()
+        .acl_user("viewer", "secret", rules)
+        .start()
+        .await;
+    let mut connection = redis.connection().await;
+    fill(&mut connection).await;
+    let before: u64 = redis::cmd("DBSIZE")
+        .query_async(&mut connection)
+        .await
+        .unwrap();
+    let store = redis.url_as("viewer", "secret");
+    let folder = tempfile::tempdir().unwrap();
+    let out = run_in(folder.path(), &["keys", "count", "--store", &store], &[])
+        .await
+        .ok();
+    assert!(out.contains("presence:user:"), "{out}");
+    let after: u64 = redis::cmd("DBSIZE")
+        .query_async(&mut connection)
+        .await
+        .unwrap();
+    assert_eq!(before, after);
+}

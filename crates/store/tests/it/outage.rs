@@ -174,44 +174,73 @@ async fn a_primary_that_becomes_a_replica_is_left_and_its_return_raises_the_epoc
     assert!(*store.epoch().borrow() > before);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_write_whose_reply_was_lost_is_not_repeated() {
-    let server = Redis::start().await;
-    let store = Store::open(options(&server.url())).await.unwrap();
+/// How a write is sent.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Command,
+    Pipeline,
+    Transaction,
+}
+
+impl Way {
+    async fn count(self, store: &Store, key: &str) -> RedisResult<()> {
+        let mut pipe = redis::pipe();
+        pipe.incr(key, 1);
+        let mut store = store.clone();
+        match self {
+            Self::Command => store.incr(key, 1).await.map(drop),
+            Self::Pipeline => pipe.exec_async(&mut store).await,
+            Self::Transaction => pipe.atomic().exec_async(&mut store).await,
+        }
+    }
+}
+
+/// Writes without a pause while the connections are cut again and again.
+async fn writes_under_cuts(server: &Redis, store: &Store, way: Way) {
+    let key = format!("{way:?}");
     let mut admin = server.connection().await;
     let (done, failed, stop) = (AtomicI64::new(0), AtomicI64::new(0), AtomicBool::new(false));
     let stream = async {
         while !stop.load(Ordering::Relaxed) {
-            let reply: RedisResult<isize> = ends(store.clone().incr("count", 1)).await;
+            let reply = ends(way.count(store, &key)).await;
             let counter = if reply.is_ok() { &done } else { &failed };
             counter.fetch_add(1, Ordering::Relaxed);
         }
     };
     let killer = async {
-        for _ in 0..20 {
+        for _ in 0..8 {
             let before = done.load(Ordering::Relaxed);
             eventually("the stream goes on", async || {
                 done.load(Ordering::Relaxed) > before + 20
             })
             .await;
             let mut cmd = redis::cmd("CLIENT");
-            cmd.arg("KILL")
-                .arg("TYPE")
-                .arg("normal")
-                .arg("SKIPME")
-                .arg("yes");
+            cmd.arg("KILL").arg("TYPE").arg("normal");
+            cmd.arg("SKIPME").arg("yes");
             let _: i64 = cmd.query_async(&mut admin.clone()).await.unwrap();
         }
         stop.store(true, Ordering::Relaxed);
     };
     tokio::join!(stream, killer);
     let (done, failed) = (done.into_inner(), failed.into_inner());
-    let count: i64 = admin.get("count").await.unwrap().unwrap().parse().unwrap();
+    let count: i64 = admin.get(&key).await.unwrap().unwrap().parse().unwrap();
     assert!(
         done <= count && count <= done + failed,
-        "{done} <= {count} <= {done} + {failed}"
+        "{key}: {done} <= {count} <= {done} + {failed}"
     );
-    assert!(failed > 0, "a lost connection fails what was on its way");
+    assert!(
+        failed > 0,
+        "{key}: a lost connection fails what was on its way"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_whose_reply_was_lost_is_not_repeated() {
+    let server = Redis::start().await;
+    let store = Store::open(options(&server.url())).await.unwrap();
+    for way in [Way::Command, Way::Pipeline, Way::Transaction] {
+        writes_under_cuts(&server, &store, way).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

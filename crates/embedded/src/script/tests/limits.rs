@@ -212,6 +212,36 @@ fn loading_without_end_is_refused() {
 }
 
 #[test]
+fn a_table_with_holes_answers_its_beginning() {
+    // The places where Lua looks for the end of a table are taken, up to 335 million.
+    let holes = "local t = {1, 2, 3, 4} for k = 26, 0, -1 do t[5 * 2^k] = 5 end return t";
+    let Ok(Resp::Array(items)) = plain().eval(holes) else {
+        panic!("no array");
+    };
+    assert_eq!(items, [1, 2, 3, 4, 5].map(Resp::Int));
+    assert!(items.capacity() < 10_000);
+}
+
+#[test]
+fn strict_mode_refuses_scripts_that_look_at_every_key() {
+    for command in [
+        "'KEYS', '*'",
+        "'SCAN', 0",
+        "'RANDOMKEY'",
+        "'DBSIZE'",
+        "'FLUSHALL'",
+    ] {
+        let script = format!("return redis.call({command})");
+        let error = strict().eval(&script).expect_err("refused");
+        assert!(
+            error.contains("strict mode wants every key declared"),
+            "{error}"
+        );
+        assert!(plain().eval(&script).is_ok());
+    }
+}
+
+#[test]
 fn rubbish_of_one_script_does_not_stop_the_next() {
     let mut fixture = Fixture::new(
         false,

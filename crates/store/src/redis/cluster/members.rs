@@ -40,6 +40,9 @@ impl Core {
         &self,
         here: Option<(&Address, &mut MultiplexedConnection)>,
     ) -> RedisResult<()> {
+        if self.shared.epoch.is_read_only() {
+            return Ok(());
+        }
         let mut settled = self.settled.lock().await;
         let (Some(origin), Some(leader)) = (
             self.origin(),

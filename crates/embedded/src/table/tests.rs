@@ -1,0 +1,81 @@
+//! What strict mode makes of the table, and that the table can be relied on.
+
+use super::*;
+use crate::core::Core;
+use crate::pubsub::Hub;
+use crate::script::Scripts;
+
+fn answer(strict: bool, args: &[&str]) -> Reply {
+    let mut core = Core {
+        db: Db::new(strict, 1, Hub::default()),
+        scripts: Scripts::new(),
+    };
+    let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
+    core.execute(&args)
+}
+
+fn is_refused_for_its_age(args: &[&str]) -> bool {
+    let told = |reply: Reply| reply.is_err_and(|e| e.text().contains("strict mode allows 6.2"));
+    assert!(!told(answer(false, args)), "{args:?}");
+    told(answer(true, args))
+}
+
+#[test]
+fn strict_mode_refuses_every_command_that_is_newer_than_6_2_and_no_other() {
+    for command in TABLE {
+        let mut args = vec![command.name];
+        args.resize(command.arity.unsigned_abs(), "1");
+        let newer = is_newer_than_6_2(command.since);
+        if matches!(command.run, Run::Connection) {
+            assert!(answer(true, &args).is_err(), "{}", command.name);
+        } else {
+            assert_eq!(is_refused_for_its_age(&args), newer, "{}", command.name);
+        }
+    }
+}
+
+#[test]
+fn strict_mode_refuses_options_that_are_newer_than_6_2() {
+    for newer in [
+        "EXPIRE k 1 NX",
+        "PEXPIRE k 1 XX",
+        "EXPIREAT k 1 GT",
+        "PEXPIREAT k 1 LT",
+        "SET k v NX GET",
+        "SET k v GET NX",
+        "PUBSUB SHARDCHANNELS",
+        "PUBSUB SHARDNUMSUB c",
+        "INFO server keyspace",
+    ] {
+        let args: Vec<_> = newer.split(' ').collect();
+        assert!(is_refused_for_its_age(&args), "{newer}");
+    }
+    assert!(is_refused_for_its_age(&["EVAL", "#!lua\nreturn 1", "0"]));
+    for older in [
+        "EXPIRE k 1",
+        "SET k v XX GET",
+        "SET k v NX EX 1",
+        "ZADD z GT CH 1 m",
+        "LPOS l x RANK 1 COUNT 0 MAXLEN 9",
+        "LPOP l 2",
+        "ZRANGE z 0 1 BYSCORE REV LIMIT 0 1",
+        "GETEX k PERSIST",
+        "SCAN 0 TYPE hash",
+        "FLUSHALL ASYNC",
+        "SCRIPT FLUSH SYNC",
+        "INFO server",
+    ] {
+        let args: Vec<_> = older.split(' ').collect();
+        assert!(!is_refused_for_its_age(&args), "{older}");
+    }
+}
+
+#[test]
+fn every_name_is_found_and_every_version_can_be_compared() {
+    for command in TABLE {
+        let found = find(command.name.to_lowercase().as_bytes()).map(|found| found.name);
+        assert_eq!(found, Some(command.name));
+        let parts = command.since.split('.').map(str::parse::<u32>);
+        assert_eq!(parts.filter(Result::is_ok).count(), 3, "{}", command.name);
+    }
+}
