@@ -6,6 +6,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -46,7 +47,10 @@ impl Lock {
             path: path.clone(),
             source,
         };
-        fs::create_dir_all(folder).map_err(io)?;
+        // What is said in a chat is not for the others on the machine.
+        let mut private = fs::DirBuilder::new();
+        private.recursive(true).mode(0o700);
+        private.create(folder).map_err(io)?;
         let options = File::options()
             .create(true)
             .truncate(false)

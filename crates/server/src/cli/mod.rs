@@ -12,6 +12,7 @@ mod reference;
 mod schema;
 mod serve;
 mod table;
+mod token;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -29,6 +30,7 @@ const AFTER_HELP: &str = "\
 Examples:
   parlor serve                                  start on the embedded store, data in ./data
   parlor serve --store redis://127.0.0.1:6379   start on Redis or Valkey
+  parlor token --user alice --name Alice        a token to call it with
   parlor keys list 'presence:*'                 look at keys
   parlor doctor                                 check the store's settings
 
@@ -72,6 +74,8 @@ struct Global {
 enum Command {
     /// Start the server
     Serve(serve::Args),
+    /// Print a signed token
+    Token(token::Args),
     /// Show every key with its type, TTL and purpose
     Schema(schema::Args),
     /// Look at the keys in the store
@@ -126,6 +130,7 @@ fn run(command: &Command, loaded: &Loaded, output: &mut Output) -> anyhow::Resul
     let result = runtime.block_on(async {
         match command {
             Command::Serve(args) => serve::run(args, loaded, output).await,
+            Command::Token(args) => token::run(args, loaded, output).await,
             Command::Schema(args) => schema::run(args, loaded, output),
             Command::Keys(args) => keys::run(args, loaded, output).await,
             Command::Doctor(args) => doctor::run(args, loaded, output).await,

@@ -30,14 +30,20 @@ pub enum Reader {
 }
 
 impl Reader {
-    /// Opens what the configuration names.
+    /// Opens what the configuration names, for somebody who may do no more than read.
     pub async fn open(config: &Config) -> anyhow::Result<Reader> {
-        let options = &config.store.options;
+        let mut options = config.store.options.clone();
+        options.read_only = true;
+        Self::open_with(config, options).await
+    }
+
+    /// Opens what the configuration names as the server does, and so needs the same rights.
+    pub async fn open_as_server(config: &Config) -> anyhow::Result<Reader> {
+        Self::open_with(config, config.store.options.clone()).await
+    }
+
+    async fn open_with(config: &Config, options: Options) -> anyhow::Result<Reader> {
         if options.url != StoreUrl::Embedded {
-            let options = Options {
-                read_only: true,
-                ..options.clone()
-            };
             return Ok(Reader::Store(Store::open(options).await?));
         }
         let folder = &config.server.data;

@@ -10,6 +10,7 @@ use super::environment::Environment;
 use super::layouts;
 use super::sources::{Origin, Problem};
 use super::values::Values;
+use crate::identity::{AuthConfig, Written};
 
 /// A configuration in which everything was accepted.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub struct Config {
     pub store: Store,
     /// Layouts, prefix and times of keys.
     pub keys: Settings,
+    /// Which tokens are accepted.
+    pub auth: AuthConfig,
     /// Logs.
     pub log: Log,
 }
@@ -91,7 +94,8 @@ pub(super) fn check(values: &Values, environment: &Environment) -> Result<Config
         }
     }
     let url = url.map_err(|problem| problems.push(problem));
-    let (Ok(url), true) = (url, problems.is_empty()) else {
+    let auth = auth(values).map_err(|problem| problems.push(problem));
+    let (Ok(url), Ok(auth), true) = (url, auth, problems.is_empty()) else {
         return Err(problems);
     };
     let data = PathBuf::from(values.text("server.data"));
@@ -107,6 +111,7 @@ pub(super) fn check(values: &Values, environment: &Environment) -> Result<Config
             options: options(values, url, data),
         },
         keys,
+        auth,
         log: Log {
             level: values.text("log.level").to_owned(),
             format: format(values.text("log.format")),
@@ -150,6 +155,19 @@ fn store_url(values: &Values) -> Result<StoreUrl, Problem> {
         }
     }
     Ok(url)
+}
+
+fn auth(values: &Values) -> Result<AuthConfig, Problem> {
+    let written = Written {
+        secret: values.text("auth.secret"),
+        algorithm: values.text("auth.algorithm"),
+        public_key: values.text("auth.public_key"),
+        jwks: values.text("auth.jwks"),
+        audience: values.text("auth.audience"),
+        issuer: values.text("auth.issuer"),
+    };
+    AuthConfig::new(&written)
+        .map_err(|error| Problem::new(place(values, error.settings), error.to_string()))
 }
 
 fn format(name: &str) -> LogFormat {

@@ -14,3 +14,4 @@ mod schema;
 mod serve;
 mod settings;
 mod support;
+mod token;

@@ -118,7 +118,7 @@ async fn examine(config: &Config) -> anyhow::Result<Vec<Finding>> {
     if embedded && !reader::has_store(&config.server.data) {
         return Ok(findings);
     }
-    let reader = match Reader::open(config).await {
+    let reader = match Reader::open_as_server(config).await {
         Ok(reader) => reader,
         Err(error) => {
             let mend = unopened::mend(&error, config);

@@ -1,0 +1,172 @@
+//! What can be wrong with a token, and with the configuration of identity.
+//!
+//! Always true: no text here holds a secret, a key or a token.
+
+use std::path::PathBuf;
+
+/// Why a caller is not let in. [`AuthError::code`] is part of the product, the text is not.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AuthError {
+    /// There is no token.
+    #[error("a token is needed; send it as `Authorization: Bearer TOKEN`")]
+    Missing,
+    /// This is not a JWT, or not one that can be read.
+    #[error("the token is not a JWT that can be read here")]
+    Malformed,
+    /// It names another algorithm than the configured one.
+    #[error("the token is not signed with {0}, the one algorithm accepted here")]
+    Algorithm(&'static str),
+    /// Its signature is by none of the keys.
+    #[error("the token's signature is wrong")]
+    Signature,
+    /// It names a key that is not in the key set.
+    #[error("the token is signed with a key that is not known here")]
+    UnknownKey,
+    /// A claim is missing or wrong.
+    #[error("the token's claim `{claim}` {problem}")]
+    Claim {
+        /// Its name.
+        claim: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Its time is over.
+    #[error("the token has expired")]
+    Expired,
+    /// Its time has not come.
+    #[error("the token is not valid yet; the clock of its issuer may be wrong")]
+    NotYetValid,
+    /// The issuer's keys could not be fetched, so nobody can say whether the token is good.
+    #[error("the keys of the issuer cannot be fetched at the moment; try again later")]
+    KeysUnavailable,
+}
+
+impl AuthError {
+    /// The stable name of the refusal.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Missing => "token_missing",
+            Self::Expired => "token_expired",
+            Self::NotYetValid => "token_not_yet_valid",
+            Self::KeysUnavailable => "keys_unavailable",
+            Self::Malformed
+            | Self::Algorithm(_)
+            | Self::Signature
+            | Self::UnknownKey
+            | Self::Claim { .. } => "token_invalid",
+        }
+    }
+
+    pub(super) fn claim(claim: &'static str, problem: impl Into<String>) -> Self {
+        let problem = problem.into();
+        Self::Claim { claim, problem }
+    }
+}
+
+/// Why identity cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// A file of keys, or the file of the generated secret.
+    #[error("{} cannot be {action}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// `read` or `written`.
+        action: &'static str,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The generated secret is not what was once written.
+    #[error(
+        "{} does not hold a generated secret; delete it to have a new one made, which ends all tokens signed so far, or set auth.secret",
+        .0.display()
+    )]
+    DamagedSecret(PathBuf),
+    /// `auth.public_key` or `auth.jwks` hold no key that fits.
+    #[error("{setting}: {source}")]
+    Key {
+        /// The setting.
+        setting: &'static str,
+        /// What is wrong.
+        source: KeyError,
+    },
+    /// TLS to the issuer cannot be set up.
+    #[error("auth.jwks: {0}")]
+    Fetch(#[from] FetchError),
+}
+
+/// Why something is not a key that tokens can be checked with.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// A private key where only a public one belongs.
+    #[error(
+        "this is a private key; only the public key belongs here, keep the other with the issuer"
+    )]
+    Private,
+    /// Not a PEM of a public key of this algorithm.
+    #[error(
+        "this is not a public key (PEM) for {0}; set auth.algorithm to the algorithm of the key"
+    )]
+    NotOf(&'static str),
+    /// An RSA key that is broken by size, or larger than can be computed with.
+    #[error("the RSA key has {0} bits; it must have 2048 to 4096")]
+    RsaSize(usize),
+    /// Not a JSON Web Key Set.
+    #[error("this is not a JSON Web Key Set (an object with a list `keys`)")]
+    NotASet,
+    /// A set without a key that can be used.
+    #[error("none of the {count} keys in the set is a public key for {algorithm}")]
+    NoneFits {
+        /// How many there are.
+        count: usize,
+        /// The configured algorithm.
+        algorithm: &'static str,
+    },
+}
+
+/// Why a key set could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    /// Reading the file or talking to the server failed.
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    /// The server does not speak HTTP as expected.
+    #[error("{0}")]
+    Http(#[from] hyper::Error),
+    /// Another status than 200.
+    #[error("the server answered {0}; the address must lead to the key set without redirects")]
+    Status(u16),
+    /// The body is too long, or ended early.
+    #[error("the answer cannot be read: {0}")]
+    Body(String),
+    /// No answer in time.
+    #[error("no answer within {0} s")]
+    Timeout(u64),
+    /// No certificate authority is known to this machine.
+    #[error(
+        "this machine has no certificate authorities to check https with; install ca-certificates or set SSL_CERT_FILE"
+    )]
+    NoAuthorities,
+    /// TLS cannot be used.
+    #[error("TLS: {0}")]
+    Tls(#[from] rustls::Error),
+    /// What was fetched is of no use.
+    #[error("{0}")]
+    Key(#[from] KeyError),
+}
+
+/// Why no token is issued.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IssueError {
+    /// Only the holder of the private key can sign.
+    #[error(
+        "tokens must come from the issuer: only it holds the private key of the configured public one"
+    )]
+    NotTheIssuer,
+    /// Such a token would be refused here.
+    #[error("such a token would be refused: {0}")]
+    Refused(#[from] AuthError),
+    /// The signature failed.
+    #[error("the token cannot be signed")]
+    Signing,
+}

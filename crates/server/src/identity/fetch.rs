@@ -1,0 +1,146 @@
+//! Fetching a key set: from a file, or over HTTP/1.1 with or without TLS.
+//!
+//! Always true: a fetch ends within [`TIMEOUT`] and takes at most [`MOST_BYTES`], whatever the other side does. Redirects and
+//! proxies are not followed.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::Bytes;
+use hyper::header::{ACCEPT, HOST, USER_AGENT};
+use hyper::{Request, Uri};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::config::Location;
+use super::error::FetchError;
+
+/// How long a fetch may take.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a key set may be.
+const MOST_BYTES: usize = 1024 * 1024;
+
+/// Reads one place again and again.
+pub(super) struct Fetcher {
+    location: Location,
+    tls: Option<TlsConnector>,
+}
+
+impl Fetcher {
+    /// For `https` with the authorities this machine trusts.
+    pub(super) fn new(location: Location) -> Result<Self, FetchError> {
+        let secure =
+            matches!(&location, Location::Address(uri) if uri.scheme_str() == Some("https"));
+        let roots = if secure {
+            authorities()?
+        } else {
+            RootCertStore::empty()
+        };
+        Self::trusting(location, roots)
+    }
+
+    /// For `https` with these authorities only.
+    pub(super) fn trusting(location: Location, roots: RootCertStore) -> Result<Self, FetchError> {
+        let tls = match &location {
+            Location::Address(uri) if uri.scheme_str() == Some("https") => Some(connector(roots)?),
+            _ => None,
+        };
+        Ok(Self { location, tls })
+    }
+
+    /// What is there now.
+    pub(super) async fn fetch(&self) -> Result<Vec<u8>, FetchError> {
+        let reading = async {
+            match &self.location {
+                Location::File(path) => Ok(tokio::fs::read(path).await?),
+                Location::Address(uri) => self.get(uri).await,
+            }
+        };
+        let late = |_| FetchError::Timeout(TIMEOUT.as_secs());
+        tokio::time::timeout(TIMEOUT, reading).await.map_err(late)?
+    }
+
+    pub(super) fn location(&self) -> &Location {
+        &self.location
+    }
+
+    async fn get(&self, uri: &Uri) -> Result<Vec<u8>, FetchError> {
+        let host = uri.host().unwrap_or_default();
+        // An IPv6 address stands in brackets in an address, but not in a connection.
+        let name = host
+            .trim_start_matches('[')
+            .trim_end_matches(']')
+            .to_owned();
+        let port = uri
+            .port_u16()
+            .unwrap_or(if self.tls.is_some() { 443 } else { 80 });
+        let stream = TcpStream::connect((name.as_str(), port)).await?;
+        match &self.tls {
+            None => exchange(stream, uri).await,
+            Some(tls) => {
+                let invalid = |_| {
+                    io::Error::new(
+                        io::ErrorKind::InvalidInput,
+                        format!("`{host}` is not a host name"),
+                    )
+                };
+                let name = ServerName::try_from(name.clone()).map_err(invalid)?;
+                exchange(tls.connect(name, stream).await?, uri).await
+            }
+        }
+    }
+}
+
+async fn exchange(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    uri: &Uri,
+) -> Result<Vec<u8>, FetchError> {
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let authority = uri.authority().map_or("", |host| host.as_str());
+    let request = Request::get(path)
+        .header(HOST, authority)
+        .header(ACCEPT, "application/jwk-set+json, application/json")
+        .header(USER_AGENT, concat!("parlor/", env!("CARGO_PKG_VERSION")))
+        .body(Empty::<Bytes>::new())
+        .map_err(|error| FetchError::Body(error.to_string()))?;
+    let answer = async move {
+        let answer = sender.send_request(request).await?;
+        if answer.status() != 200 {
+            return Err(FetchError::Status(answer.status().as_u16()));
+        }
+        let body = Limited::new(answer.into_body(), MOST_BYTES).collect().await;
+        let body = body.map_err(|error| FetchError::Body(error.to_string()))?;
+        Ok(body.to_bytes().to_vec())
+    };
+    // The connection ends when the sender is dropped; how it ends does not matter once the answer is there.
+    let (answer, _) = tokio::join!(answer, connection);
+    answer
+}
+
+fn connector(roots: RootCertStore) -> Result<TlsConnector, FetchError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+/// The certificate authorities of this machine.
+fn authorities() -> Result<RootCertStore, FetchError> {
+    let mut roots = RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    let (added, _) = roots.add_parsable_certificates(found.certs);
+    if added == 0 {
+        return Err(FetchError::NoAuthorities);
+    }
+    Ok(roots)
+}

@@ -1,0 +1,132 @@
+//! Public keys, from PEM and from JSON Web Keys.
+//!
+//! Always true: a key that left this file is of the configured algorithm, of a sound size and a point of its curve. The JWT
+//! library relies on that: it panics on an Ed25519 key that is too short.
+
+use jsonwebtoken::jwk::{
+    AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse,
+};
+use jsonwebtoken::{Algorithm, DecodingKey, DecodingKeyKind};
+use serde_json::Value;
+
+use super::config::PublicAlgorithm;
+use super::error::KeyError;
+
+/// More keys than any issuer publishes; a token without `kid` is tried with each.
+const MOST_KEYS: usize = 100;
+/// The sizes of RSA keys, in bits: below they can be broken, above they cannot be computed with.
+const RSA_BITS: std::ops::RangeInclusive<usize> = 2048..=4096;
+
+/// A key of a set, with its id.
+#[derive(Clone, Debug)]
+pub(super) struct NamedKey {
+    pub(super) id: Option<String>,
+    pub(super) key: DecodingKey,
+}
+
+impl PublicAlgorithm {
+    pub(super) fn of_library(self) -> Algorithm {
+        match self {
+            Self::Rs256 => Algorithm::RS256,
+            Self::Es256 => Algorithm::ES256,
+            Self::EdDsa => Algorithm::EdDSA,
+        }
+    }
+}
+
+/// Reads a public key in PEM form.
+pub(super) fn from_pem(pem: &str, algorithm: PublicAlgorithm) -> Result<DecodingKey, KeyError> {
+    if pem.contains("PRIVATE KEY-----") {
+        return Err(KeyError::Private);
+    }
+    let bytes = pem.trim().as_bytes();
+    let key = match algorithm {
+        PublicAlgorithm::Rs256 => DecodingKey::from_rsa_pem(bytes),
+        PublicAlgorithm::Es256 => DecodingKey::from_ec_pem(bytes),
+        PublicAlgorithm::EdDsa => DecodingKey::from_ed_pem(bytes),
+    };
+    let not_of = |_| KeyError::NotOf(algorithm.name());
+    let jwk = Jwk::from_decoding_key(&key.map_err(not_of)?, None).map_err(not_of)?;
+    from_jwk(&jwk, algorithm)
+}
+
+/// Reads the keys of a set that this algorithm can use; others may be in it for other purposes.
+pub(super) fn from_set(
+    bytes: &[u8],
+    algorithm: PublicAlgorithm,
+) -> Result<Vec<NamedKey>, KeyError> {
+    let mut set: Value = serde_json::from_slice(bytes).map_err(|_| KeyError::NotASet)?;
+    let Some(Value::Array(all)) = set.get_mut("keys").map(Value::take) else {
+        return Err(KeyError::NotASet);
+    };
+    let count = all.len();
+    let jwks = all
+        .into_iter()
+        .filter_map(|key| serde_json::from_value::<Jwk>(key).ok());
+    let keys: Vec<NamedKey> = jwks
+        .filter(|jwk| is_meant_for(jwk, algorithm))
+        .filter_map(|jwk| {
+            let key = from_jwk(&jwk, algorithm).ok()?;
+            let id = jwk.common.key_id;
+            Some(NamedKey { id, key })
+        })
+        .take(MOST_KEYS)
+        .collect();
+    if keys.is_empty() {
+        let algorithm = algorithm.name();
+        return Err(KeyError::NoneFits { count, algorithm });
+    }
+    Ok(keys)
+}
+
+/// What the issuer says a key is for.
+fn is_meant_for(jwk: &Jwk, algorithm: PublicAlgorithm) -> bool {
+    let common = &jwk.common;
+    let named = KeyAlgorithm::from(algorithm.of_library());
+    common.key_algorithm.is_none_or(|alg| alg == named)
+        && matches!(common.public_key_use, None | Some(PublicKeyUse::Signature))
+        && common
+            .key_operations
+            .as_ref()
+            .is_none_or(|all| all.contains(&KeyOperations::Verify))
+}
+
+fn from_jwk(jwk: &Jwk, algorithm: PublicAlgorithm) -> Result<DecodingKey, KeyError> {
+    let not_of = || KeyError::NotOf(algorithm.name());
+    let curve = match (&jwk.algorithm, algorithm) {
+        (AlgorithmParameters::RSA(_), PublicAlgorithm::Rs256) => None,
+        (AlgorithmParameters::EllipticCurve(key), PublicAlgorithm::Es256) => {
+            Some((&key.curve, EllipticCurve::P256, 65))
+        }
+        (AlgorithmParameters::OctetKeyPair(key), PublicAlgorithm::EdDsa) => {
+            Some((&key.curve, EllipticCurve::Ed25519, 32))
+        }
+        _ => return Err(not_of()),
+    };
+    let key = DecodingKey::from_jwk(jwk).map_err(|_| not_of())?;
+    match (key.kind(), curve) {
+        (DecodingKeyKind::RsaModulusExponent { n, .. }, None) => {
+            let bits = bits(n);
+            if !RSA_BITS.contains(&bits) {
+                return Err(KeyError::RsaSize(bits));
+            }
+        }
+        (DecodingKeyKind::SecretOrDer(point), Some((is, expected, length)))
+            if *is == expected && point.len() == length =>
+        {
+            // Checking anything reads the key first, and fails if it is no point of the curve.
+            jsonwebtoken::crypto::verify("", b"", &key, algorithm.of_library())
+                .map_err(|_| not_of())?;
+        }
+        _ => return Err(not_of()),
+    }
+    Ok(key)
+}
+
+/// The length of a number, without leading zeros.
+fn bits(number: &[u8]) -> usize {
+    let start = number.iter().position(|byte| *byte != 0);
+    start.map_or(0, |start| {
+        (number.len() - start) * 8 - number[start].leading_zeros() as usize
+    })
+}

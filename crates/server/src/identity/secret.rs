@@ -1,0 +1,120 @@
+//! Shared secrets, and the one that is generated.
+//!
+//! Always true:
+//! 1. A secret is never written by `Debug`, and there is no `Display`.
+//! 2. `auth.secret` in the data folder appears complete and with mode 0600, or not at all; whoever comes second takes
+//!    what the first has made.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use rand::RngExt;
+
+use super::error::LoadError;
+
+/// The file of the generated secret, in the data folder.
+pub const FILE: &str = "auth.secret";
+/// Secrets shorter than the hash's output can be guessed from one token.
+const SHORT: usize = 32;
+/// A generated secret is this many bytes, written as hexadecimal digits.
+const GENERATED: usize = 32;
+
+/// A shared secret.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Takes a text as secret.
+    pub fn new(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+
+    pub(super) fn is_short(&self) -> bool {
+        self.0.len() < SHORT
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(hidden)")
+    }
+}
+
+/// The secret kept in the data folder; made if there is none.
+pub(super) fn generated(data: &Path) -> Result<Secret, LoadError> {
+    let path = data.join(FILE);
+    let failed = |action| {
+        let path = path.clone();
+        move |source| LoadError::File {
+            path,
+            action,
+            source,
+        }
+    };
+    if let Some(secret) = read(&path)? {
+        return Ok(secret);
+    }
+    make(data, &path).map_err(failed("written"))?;
+    let gone = || failed("read")(io::ErrorKind::NotFound.into());
+    read(&path)?.ok_or_else(gone)
+}
+
+fn read(path: &Path) -> Result<Option<Secret>, LoadError> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => {
+            return Err(LoadError::File {
+                path: path.to_owned(),
+                action: "read",
+                source,
+            });
+        }
+    };
+    let text = text.trim();
+    if text.len() != 2 * GENERATED || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(LoadError::DamagedSecret(path.to_owned()));
+    }
+    if let Ok(facts) = path.metadata()
+        && facts.permissions().mode() & 0o077 != 0
+    {
+        tracing::warn!(file = %path.display(), "others on this machine can read the secret that signs tokens; chmod 600 it");
+    }
+    Ok(Some(Secret::new(text)))
+}
+
+/// Writes a secret beside its place and links it there: linking is atomic and fails where somebody was faster.
+fn make(data: &Path, path: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(data)?;
+    let draft = data.join(format!("{FILE}.{:016x}", rand::rng().random::<u64>()));
+    let made = write(&draft).and_then(|()| match std::fs::hard_link(&draft, path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        linked => linked,
+    });
+    let removed = std::fs::remove_file(&draft);
+    made.and(removed)?;
+    File::open(data)?.sync_all()
+}
+
+fn write(draft: &Path) -> io::Result<()> {
+    let secret: [u8; GENERATED] = rand::rng().random();
+    let text: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(draft)?;
+    file.write_all(text.as_bytes())?;
+    file.write_all(b"\n")?;
+    file.sync_all()
+}

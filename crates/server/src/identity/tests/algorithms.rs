@@ -1,0 +1,244 @@
+//! Every algorithm accepts its own tokens and no other's.
+
+use serde_json::json;
+
+use super::super::*;
+use super::tokens::{NOW, PAIRS, Pair, SECRET, alice, hs256, load, plain, with_secret};
+
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// Base64 for URLs, for heads that no library would write.
+fn encode(text: &str) -> String {
+    let mut out = String::new();
+    for chunk in text.as_bytes().chunks(3) {
+        let byte = |at| u32::from(*chunk.get(at).unwrap_or(&0));
+        let number = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for place in 0..=chunk.len() {
+            out.push(ALPHABET[(number >> (18 - 6 * place)) as usize & 63] as char);
+        }
+    }
+    out
+}
+
+#[tokio::test]
+async fn a_token_of_each_algorithm_is_accepted_by_its_public_key() {
+    for pair in PAIRS.iter() {
+        let identity = load(&pair.identity_config()).await.unwrap();
+        let caller = identity.verify(&pair.sign(None, &alice())).await.unwrap();
+        assert_eq!(caller.user.unwrap().as_str(), "alice");
+        assert_eq!(caller.name.as_deref(), Some("Alice"));
+        assert_eq!((caller.role, caller.anonymous), (Role::User, false));
+        assert_eq!(caller.issued_at, Some(NOW * 1_000));
+        assert_eq!(caller.expires_at, (NOW + 3600) * 1_000);
+    }
+    let identity = plain().await;
+    assert!(identity.verify(&hs256(SECRET, &alice())).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_key_of_the_same_kind_that_signed_something_else_is_refused() {
+    for (pair, other) in [
+        (&PAIRS[0], Pair::rsa(2048)),
+        (&PAIRS[1], Pair::ec()),
+        (&PAIRS[2], Pair::ed()),
+    ] {
+        let identity = load(&pair.identity_config()).await.unwrap();
+        let refused = identity.verify(&other.sign(None, &alice())).await;
+        assert_eq!(refused, Err(AuthError::Signature));
+    }
+    let token = hs256("another secret of more than thirty-two bytes", &alice());
+    let refused = plain().await.verify(&token).await.unwrap_err();
+    assert_eq!(
+        (refused.code(), refused),
+        ("token_invalid", AuthError::Signature)
+    );
+}
+
+#[tokio::test]
+async fn the_algorithm_is_the_configured_one_whatever_the_token_says() {
+    for pair in PAIRS.iter() {
+        let identity = load(&pair.identity_config()).await.unwrap();
+        for other in PAIRS.iter().filter(|other| other.name() != pair.name()) {
+            let refused = identity.verify(&other.sign(None, &alice())).await;
+            assert_eq!(refused, Err(AuthError::Algorithm(pair.name())));
+        }
+        // The public key is no secret: as one of HS256 it would let anybody sign.
+        let forged = hs256(&pair.public_pem, &alice());
+        let refused = identity.verify(&forged).await;
+        assert_eq!(refused, Err(AuthError::Algorithm(pair.name())));
+        let refused = plain().await.verify(&pair.sign(None, &alice())).await;
+        assert_eq!(refused, Err(AuthError::Algorithm("HS256")));
+    }
+}
+
+#[tokio::test]
+async fn another_hash_of_the_same_family_is_another_algorithm() {
+    let key = jsonwebtoken::EncodingKey::from_secret(SECRET.as_bytes());
+    let token = jsonwebtoken::encode(&Header::new(Algorithm::HS512), &alice(), &key).unwrap();
+    assert_eq!(
+        plain().await.verify(&token).await,
+        Err(AuthError::Algorithm("HS256"))
+    );
+}
+
+#[tokio::test]
+async fn a_token_without_signature_is_refused() {
+    let claims = encode(&alice().to_string());
+    let mut identities = vec![plain().await];
+    for pair in PAIRS.iter() {
+        identities.push(load(&pair.identity_config()).await.unwrap());
+    }
+    for identity in identities {
+        for alg in [
+            "none", "None", "NONE", "", "HS256", "RS256", "ES256", "EdDSA",
+        ] {
+            let head = encode(&json!({ "alg": alg, "typ": "JWT" }).to_string());
+            for token in [format!("{head}.{claims}."), format!("{head}.{claims}")] {
+                let refused = identity.verify(&token).await.unwrap_err();
+                assert_eq!(refused.code(), "token_invalid", "{alg}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_head_that_demands_what_is_not_understood_is_refused() {
+    let mut header = Header::new(Algorithm::HS256);
+    header.crit = Some(vec!["exp".into()]);
+    let key = jsonwebtoken::EncodingKey::from_secret(SECRET.as_bytes());
+    let token = jsonwebtoken::encode(&header, &alice(), &key).unwrap();
+    assert_eq!(
+        plain().await.verify(&token).await,
+        Err(AuthError::Malformed)
+    );
+}
+
+#[tokio::test]
+async fn two_secrets_verify_and_the_first_signs() {
+    let (old, new) = (
+        "the old secret of thirty-two bytes and more",
+        "the new secret of thirty-two bytes and more",
+    );
+    let only = |secret| Written {
+        secret,
+        ..Written::default()
+    };
+    let both = format!("{new}, {old}");
+    let rotating = with_secret(only(&both)).await;
+    for secret in [old, new] {
+        assert!(rotating.verify(&hs256(secret, &alice())).await.is_ok());
+    }
+    let grant = Grant {
+        user: Some("bob".parse().unwrap()),
+        name: None,
+        role: Role::User,
+        anonymous: false,
+        ttl: std::time::Duration::from_secs(60),
+    };
+    let token = rotating.issue(&grant).unwrap();
+    assert!(with_secret(only(new)).await.verify(&token).await.is_ok());
+    assert_eq!(
+        with_secret(only(old)).await.verify(&token).await,
+        Err(AuthError::Signature)
+    );
+}
+
+#[tokio::test]
+async fn only_a_shared_secret_issues_tokens() {
+    let grant = Grant {
+        user: Some("bob".parse().unwrap()),
+        name: None,
+        role: Role::User,
+        anonymous: false,
+        ttl: std::time::Duration::from_secs(60),
+    };
+    for pair in PAIRS.iter() {
+        let identity = load(&pair.identity_config()).await.unwrap();
+        assert_eq!(identity.issue(&grant), Err(IssueError::NotTheIssuer));
+    }
+    let nobody = Grant {
+        user: None,
+        ..grant
+    };
+    assert!(matches!(
+        plain().await.issue(&nobody),
+        Err(IssueError::Refused(_))
+    ));
+}
+
+#[tokio::test]
+async fn keys_that_do_not_fit_are_refused_at_the_start() {
+    let weak = Pair::rsa(1024);
+    let mut refusals = vec![(
+        weak.identity_config(),
+        "the RSA key has 1024 bits".to_owned(),
+    )];
+    for pair in PAIRS.iter() {
+        for other in PAIRS.iter().filter(|other| other.name() != pair.name()) {
+            let mut config = pair.identity_config();
+            config.keys = match (config.keys, other.identity_config().keys) {
+                (KeySource::PublicKey { algorithm, .. }, KeySource::PublicKey { pem, .. }) => {
+                    KeySource::PublicKey { algorithm, pem }
+                }
+                _ => unreachable!(),
+            };
+            refusals.push((
+                config,
+                format!("not a public key (PEM) for {}", pair.name()),
+            ));
+        }
+    }
+    let private = rcgen::KeyPair::generate().unwrap().serialize_pem();
+    let mut config = PAIRS[1].identity_config();
+    config.keys = KeySource::PublicKey {
+        algorithm: PublicAlgorithm::Es256,
+        pem: Pem::Text(private),
+    };
+    refusals.push((config, "this is a private key".into()));
+    for (config, said) in refusals {
+        let error = load(&config).await.unwrap_err().to_string();
+        assert!(error.contains(&said), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_public_key_may_be_in_a_file_or_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("key.pem");
+    let pair = &PAIRS[1];
+    std::fs::write(&file, &pair.public_pem).unwrap();
+    for public_key in [
+        file.to_str().unwrap(),
+        &pair.public_pem.replace('\n', "\\n"),
+    ] {
+        let written = Written {
+            algorithm: "ES256",
+            public_key,
+            ..Written::default()
+        };
+        let identity = load(&AuthConfig::new(&written).unwrap()).await.unwrap();
+        assert!(identity.verify(&pair.sign(None, &alice())).await.is_ok());
+    }
+    std::fs::remove_file(&file).unwrap();
+    let written = Written {
+        algorithm: "ES256",
+        public_key: file.to_str().unwrap(),
+        ..Written::default()
+    };
+    let error = load(&AuthConfig::new(&written).unwrap()).await.unwrap_err();
+    assert!(
+        error.to_string().ends_with("key.pem cannot be read"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn nothing_that_is_printed_for_debugging_holds_a_secret() {
+    let written = Written {
+        secret: SECRET,
+        ..Written::default()
+    };
+    let config = AuthConfig::new(&written).unwrap();
+    let printed = format!("{config:?} {:?}", load(&config).await.unwrap());
+    assert!(!printed.contains("thirty"), "{printed}");
+}

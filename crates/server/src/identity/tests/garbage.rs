@@ -1,0 +1,65 @@
+//! Whatever is sent as a token, the answer is a refusal.
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use super::super::*;
+use super::tokens::{PAIRS, SECRET, alice, hs256, load, plain};
+
+/// One byte changed, added or removed, or a part cut off, moved or doubled.
+fn mutate(random: &mut StdRng, token: &str) -> String {
+    let mut bytes = token.as_bytes().to_vec();
+    for _ in 0..random.random_range(1..4) {
+        let at = random.random_range(0..bytes.len().max(1));
+        match random.random_range(0..6) {
+            _ if bytes.is_empty() => bytes.push(b'.'),
+            0 => bytes[at] = random.random(),
+            1 => bytes[at] = b".=-_A{"[random.random_range(0..6)],
+            2 => bytes.insert(at, random.random()),
+            3 => drop(bytes.remove(at)),
+            4 => bytes.truncate(at),
+            _ => bytes.extend_from_within(at..),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[tokio::test]
+async fn thousands_of_broken_tokens_are_refused_without_a_panic() {
+    let mut random = StdRng::seed_from_u64(7);
+    let mut cases = vec![(plain().await, hs256(SECRET, &alice()), 4_000)];
+    for pair in PAIRS.iter() {
+        let identity = load(&pair.identity_config()).await.unwrap();
+        cases.push((identity, pair.sign(Some("k1"), &alice()), 1_000));
+    }
+    for (identity, good, count) in cases {
+        let caller = identity.verify(&good).await.unwrap();
+        for _ in 0..count {
+            let token = mutate(&mut random, &good);
+            match identity.verify(&token).await {
+                Ok(found) => assert_eq!((&token, found), (&good, caller.clone())),
+                Err(error) => assert!(
+                    ["token_invalid", "token_missing"].contains(&error.code()),
+                    "{token}"
+                ),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn texts_that_are_no_tokens_are_refused() {
+    let identity = plain().await;
+    assert_eq!(identity.verify("").await, Err(AuthError::Missing));
+    let long = format!("{}.{}", hs256(SECRET, &alice()), "A".repeat(20_000));
+    let deep = format!("{}.e30.AA", "W1".repeat(5_000));
+    for token in [
+        " ", ".", "..", "...", "a.b.c", "\0\0\0", "é.é.é", "e30.e30.", "null", &long, &deep,
+    ] {
+        assert_eq!(
+            identity.verify(token).await,
+            Err(AuthError::Malformed),
+            "{token}"
+        );
+    }
+}

@@ -1,0 +1,357 @@
+//! Key sets: which keys count, and how they follow their issuer.
+
+use std::time::Duration;
+
+use parlor_embedded::ManualClock;
+use parlor_testkit::eventually;
+use serde_json::{Value, json};
+
+use super::super::keyset::{REFRESH_MS, RETRY_MS};
+use super::super::*;
+use super::issuer::Issuer;
+use super::logs::Logs;
+use super::tokens::{PAIRS, Pair, alice_with, clock, load};
+
+/// A person's token that lives longer than any test moves the clock.
+fn token(pair: &Pair, kid: Option<&str>) -> String {
+    pair.sign(kid, &alice_with(&json!({ "exp": 9_000_000_000_u64 })))
+}
+
+async fn follow(issuer: &Issuer) -> (Identity, ManualClock) {
+    let clock = clock();
+    let data = Path::new("/nonexistent");
+    let config = issuer.config("ES256");
+    let identity = Identity::load(&config, data, Arc::new(clock.clone()))
+        .await
+        .unwrap();
+    (identity, clock)
+}
+
+fn pass(clock: &ManualClock, ms: u64) {
+    clock.advance(Duration::from_millis(ms));
+}
+
+#[tokio::test]
+async fn a_set_of_each_algorithm_is_read_from_a_file_and_from_an_address() {
+    let folder = tempfile::tempdir().unwrap();
+    let issuer = Issuer::start().await;
+    let all: Vec<(Option<&str>, &Pair)> = ["a", "b", "c"]
+        .into_iter()
+        .map(Some)
+        .zip(PAIRS.iter())
+        .collect();
+    issuer.publish(&all);
+    let file = folder.path().join("jwks.json");
+    let keys: Vec<Value> = all.iter().map(|(kid, pair)| pair.jwk(*kid)).collect();
+    std::fs::write(&file, json!({ "keys": keys }).to_string()).unwrap();
+    for (kid, pair) in all {
+        for jwks in [file.to_str().unwrap(), &issuer.address] {
+            let written = Written {
+                algorithm: pair.name(),
+                jwks,
+                ..Written::default()
+            };
+            let identity = load(&AuthConfig::new(&written).unwrap()).await.unwrap();
+            for kid in [kid, None] {
+                assert!(
+                    identity.verify(&token(pair, kid)).await.is_ok(),
+                    "{} {kid:?}",
+                    pair.name()
+                );
+            }
+            let forged = match pair.name() {
+                "RS256" => continue,
+                "ES256" => token(&Pair::ec(), kid),
+                _ => token(&Pair::ed(), kid),
+            };
+            assert_eq!(identity.verify(&forged).await, Err(AuthError::Signature));
+        }
+    }
+}
+
+#[tokio::test]
+async fn keys_for_another_purpose_and_broken_ones_do_not_count() {
+    let pair = &PAIRS[2];
+    let good = pair.jwk(Some("good"));
+    let with = |name: &str, value: Value| {
+        let mut key = good.clone();
+        key[name] = value;
+        key
+    };
+    let broken = [
+        with("use", json!("enc")),
+        with("key_ops", json!(["sign"])),
+        with("alg", json!("ES256")),
+        with("crv", json!("P-256")),
+        with("x", json!("AAAA")),
+        with("x", json!("")),
+        with("x", json!("!")),
+        with("kty", json!("oct")),
+        json!({ "kty": "oct", "k": good["x"], "kid": "good" }),
+        PAIRS[1].jwk(Some("good")),
+        Pair::rsa(1024).jwk(Some("good")),
+        json!({}),
+        json!(7),
+    ];
+    let algorithm = PublicAlgorithm::EdDsa;
+    for key in &broken {
+        let set = json!({ "keys": [key] }).to_string();
+        let refused = keys::from_set(set.as_bytes(), algorithm).unwrap_err();
+        assert_eq!(
+            refused,
+            KeyError::NoneFits {
+                count: 1,
+                algorithm: "EdDSA"
+            },
+            "{key}"
+        );
+    }
+    let mut all = broken.to_vec();
+    all.push(good);
+    let set = json!({ "keys": all }).to_string();
+    assert_eq!(keys::from_set(set.as_bytes(), algorithm).unwrap().len(), 1);
+    for text in ["", "[]", "{}", "{\"keys\":{}}", "<html>"] {
+        assert_eq!(
+            keys::from_set(text.as_bytes(), algorithm).unwrap_err(),
+            KeyError::NotASet
+        );
+    }
+    let weak = json!({ "keys": [Pair::rsa(1024).jwk(None)] }).to_string();
+    assert!(keys::from_set(weak.as_bytes(), PublicAlgorithm::Rs256).is_err());
+}
+
+#[tokio::test]
+async fn a_file_must_be_right_at_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("jwks.json");
+    let written = Written {
+        algorithm: "ES256",
+        jwks: file.to_str().unwrap(),
+        ..Written::default()
+    };
+    let config = AuthConfig::new(&written).unwrap();
+    assert!(matches!(load(&config).await, Err(LoadError::File { .. })));
+    std::fs::write(&file, "{}").unwrap();
+    assert!(matches!(load(&config).await, Err(LoadError::Key { .. })));
+}
+
+#[tokio::test]
+async fn a_new_key_is_fetched_when_a_token_names_it_but_not_more_often_than_allowed() {
+    let (first, second, stranger) = (Pair::ec(), Pair::ec(), Pair::ec());
+    let issuer = Issuer::start().await;
+    issuer.publish(&[(Some("1"), &first)]);
+    let (identity, clock) = follow(&issuer).await;
+    assert!(identity.verify(&token(&first, Some("1"))).await.is_ok());
+    assert_eq!(issuer.asked(), 1);
+
+    issuer.publish(&[(Some("1"), &first), (Some("2"), &second)]);
+    assert_eq!(
+        identity.verify(&token(&second, Some("2"))).await,
+        Err(AuthError::UnknownKey)
+    );
+    assert_eq!(issuer.asked(), 1);
+    pass(&clock, RETRY_MS);
+    assert!(identity.verify(&token(&second, Some("2"))).await.is_ok());
+    assert_eq!(issuer.asked(), 2);
+
+    pass(&clock, RETRY_MS);
+    for kid in ["x", "y", "z"] {
+        let refused = identity.verify(&token(&stranger, Some(kid))).await;
+        assert_eq!(refused, Err(AuthError::UnknownKey));
+    }
+    assert_eq!(issuer.asked(), 3);
+    pass(&clock, RETRY_MS);
+    // A known key whose signature is wrong is no reason to ask.
+    let refused = identity.verify(&token(&stranger, Some("2"))).await;
+    assert_eq!((refused, issuer.asked()), (Err(AuthError::Signature), 3));
+}
+
+#[tokio::test]
+async fn a_set_without_ids_is_followed_too() {
+    let (first, second) = (Pair::ec(), Pair::ec());
+    let issuer = Issuer::start().await;
+    issuer.publish(&[(None, &first)]);
+    let (identity, clock) = follow(&issuer).await;
+    issuer.publish(&[(None, &second)]);
+    pass(&clock, RETRY_MS);
+    assert!(identity.verify(&token(&first, None)).await.is_ok());
+    assert!(identity.verify(&token(&second, None)).await.is_ok());
+    assert_eq!(
+        identity.verify(&token(&first, None)).await,
+        Err(AuthError::Signature)
+    );
+}
+
+#[tokio::test]
+async fn a_withdrawn_key_ends_with_the_next_periodic_fetch() {
+    let (old, new) = (Pair::ec(), Pair::ec());
+    let issuer = Issuer::start().await;
+    issuer.publish(&[(Some("old"), &old), (Some("new"), &new)]);
+    let (identity, clock) = follow(&issuer).await;
+    issuer.publish(&[(Some("new"), &new)]);
+    pass(&clock, REFRESH_MS - 1);
+    assert!(identity.verify(&token(&old, Some("old"))).await.is_ok());
+    assert_eq!(issuer.asked(), 1);
+    pass(&clock, 1);
+    // This token does not wait for the fetch that it begins.
+    assert!(identity.verify(&token(&new, Some("new"))).await.is_ok());
+    eventually("the old key is gone", async || {
+        identity.verify(&token(&old, Some("old"))).await == Err(AuthError::UnknownKey)
+    })
+    .await;
+    assert_eq!(issuer.asked(), 2);
+}
+
+#[tokio::test]
+async fn a_node_that_was_idle_fetches_before_it_believes() {
+    let (old, new) = (Pair::ec(), Pair::ec());
+    let issuer = Issuer::start().await;
+    issuer.publish(&[(Some("old"), &old)]);
+    let (identity, clock) = follow(&issuer).await;
+    issuer.publish(&[(Some("new"), &new)]);
+    pass(&clock, 2 * REFRESH_MS);
+    let refused = identity.verify(&token(&old, Some("old"))).await;
+    assert_eq!((refused, issuer.asked()), (Err(AuthError::UnknownKey), 2));
+}
+
+#[tokio::test]
+async fn many_tokens_with_an_unknown_key_cause_one_fetch_and_all_wait_for_it() {
+    let (first, second) = (Pair::ec(), Pair::ec());
+    let issuer = Issuer::start().await;
+    issuer.publish(&[(Some("1"), &first)]);
+    let (identity, clock) = follow(&issuer).await;
+    issuer.publish(&[(Some("2"), &second)]);
+    pass(&clock, RETRY_MS);
+    let token = token(&second, Some("2"));
+    let all = futures_util::future::join_all((0..50).map(|_| identity.verify(&token))).await;
+    assert!(all.iter().all(Result::is_ok), "{all:?}");
+    assert_eq!(issuer.asked(), 2);
+}
+
+#[tokio::test]
+async fn a_fetch_goes_on_when_its_caller_goes_away() {
+    let (first, second) = (Pair::ec(), Pair::ec());
+    let issuer = Issuer::start().await;
+    issuer.publish(&[(Some("1"), &first)]);
+    let (identity, clock) = follow(&issuer).await;
+    let identity = Arc::new(identity);
+    issuer.publish(&[(Some("2"), &second)]);
+    issuer.hold();
+    pass(&clock, RETRY_MS);
+    let token = token(&second, Some("2"));
+    let caller = tokio::spawn({
+        let (identity, token) = (Arc::clone(&identity), token.clone());
+        async move { identity.verify(&token).await }
+    });
+    eventually("the issuer is asked", async || issuer.asked() == 2).await;
+    caller.abort();
+    assert!(caller.await.unwrap_err().is_cancelled());
+    issuer.release();
+    assert!(identity.verify(&token).await.is_ok());
+    assert_eq!(issuer.asked(), 2);
+}
+
+#[tokio::test]
+async fn a_failed_fetch_keeps_the_keys_and_is_logged_once() {
+    let logs = Logs::collect();
+    let (first, second) = (Pair::ec(), Pair::ec());
+    let issuer = Issuer::start().await;
+    issuer.publish(&[(Some("1"), &first)]);
+    let (identity, clock) = follow(&issuer).await;
+    let huge = format!("{{\"keys\":[],\"x\":\"{}\"}}", "x".repeat(2_000_000));
+    let failures: [&dyn Fn(); 7] = [
+        &|| issuer.say(500, "no"),
+        &|| issuer.say(302, ""),
+        &|| issuer.say(200, "<html>"),
+        &|| issuer.say(200, "{\"keys\":[]}"),
+        &|| issuer.say(200, &huge),
+        &|| issuer.raw(b"SSH-2.0-OpenSSH\r\n".to_vec()),
+        &|| issuer.raw(Vec::new()),
+    ];
+    for fail in failures {
+        fail();
+        pass(&clock, RETRY_MS);
+        let refused = identity
+            .verify(&token(&second, Some("2")))
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (refused.code(), refused),
+            ("keys_unavailable", AuthError::KeysUnavailable)
+        );
+        assert!(identity.verify(&token(&first, Some("1"))).await.is_ok());
+    }
+    assert_eq!(issuer.asked(), 1 + failures.len());
+    let text = logs.text();
+    assert_eq!(text.matches("cannot be fetched").count(), 1, "{text}");
+    assert!(
+        text.contains("/jwks.json ") && !text.contains("v=1"),
+        "{text}"
+    );
+    issuer.publish(&[(Some("2"), &second)]);
+    pass(&clock, RETRY_MS);
+    assert!(identity.verify(&token(&second, Some("2"))).await.is_ok());
+    assert_eq!(logs.text().matches("can be fetched again").count(), 1);
+}
+
+#[tokio::test]
+async fn an_issuer_that_is_away_at_the_start_is_asked_again() {
+    let pair = Pair::ec();
+    let issuer = Issuer::start().await;
+    issuer.say(503, "");
+    let (identity, clock) = follow(&issuer).await;
+    let token = token(&pair, Some("1"));
+    assert_eq!(
+        identity.verify(&token).await,
+        Err(AuthError::KeysUnavailable)
+    );
+    issuer.publish(&[(Some("1"), &pair)]);
+    assert_eq!(
+        identity.verify(&token).await,
+        Err(AuthError::KeysUnavailable)
+    );
+    pass(&clock, RETRY_MS);
+    assert!(identity.verify(&token).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_issuer_that_never_answers_is_given_up() {
+    let issuer = Issuer::start().await;
+    issuer.hold();
+    let KeySource::Jwks { location, .. } = issuer.config("ES256").keys else {
+        unreachable!()
+    };
+    let given_up = Fetcher::new(location).unwrap().fetch().await;
+    assert!(
+        matches!(given_up, Err(FetchError::Timeout(5))),
+        "{given_up:?}"
+    );
+}
+
+#[tokio::test]
+async fn https_is_checked_with_the_trusted_authorities() {
+    let pair = Pair::ec();
+    let (issuer, roots) = Issuer::start_secure().await;
+    issuer.publish(&[(Some("1"), &pair)]);
+    let location = |address: &str| Location::Address(address.parse().unwrap());
+    let trusting = Fetcher::trusting(location(&issuer.address), roots.clone()).unwrap();
+    let set = KeySet::open(trusting, PublicAlgorithm::Es256, 1)
+        .await
+        .unwrap();
+    let signed = token(&pair, Some("1"));
+    let jwt = Jwt::read(&signed, Algorithm::ES256).unwrap();
+    assert!(set.verify(&jwt, 1).await.is_ok());
+
+    let (_, others) = Issuer::start_secure().await;
+    let stranger = Fetcher::trusting(location(&issuer.address), others).unwrap();
+    let refused = stranger.fetch().await.unwrap_err();
+    assert!(refused.to_string().contains("certificate"), "{refused}");
+    let other_name = issuer.address.replace("localhost", "127.0.0.1");
+    let refused = Fetcher::trusting(location(&other_name), roots)
+        .unwrap()
+        .fetch()
+        .await
+        .unwrap_err();
+    assert!(refused.to_string().contains("certificate"), "{refused}");
+    assert_eq!(issuer.asked(), 1);
+}

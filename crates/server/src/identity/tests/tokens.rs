@@ -1,0 +1,135 @@
+//! Keys and tokens for the other tests.
+
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+
+use jsonwebtoken::jwk::Jwk;
+use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use parlor_embedded::ManualClock;
+use rsa::pkcs1::EncodeRsaPrivateKey;
+use rsa::pkcs8::EncodePublicKey;
+use serde_json::{Value, json};
+
+use super::super::*;
+
+/// The time of the tests, in seconds.
+pub const NOW: u64 = 1_800_000_000;
+pub const SECRET: &str = "a secret of more than thirty-two bytes";
+
+/// A key pair of an issuer.
+#[derive(Clone)]
+pub struct Pair {
+    pub algorithm: Algorithm,
+    pub public_pem: String,
+    pub private: EncodingKey,
+}
+
+impl Pair {
+    pub fn rsa(bits: usize) -> Pair {
+        let key = rsa::RsaPrivateKey::new(&mut rsa::rand_core::OsRng, bits).unwrap();
+        let ending = rsa::pkcs8::LineEnding::LF;
+        Pair {
+            algorithm: Algorithm::RS256,
+            public_pem: key.to_public_key().to_public_key_pem(ending).unwrap(),
+            private: EncodingKey::from_rsa_der(key.to_pkcs1_der().unwrap().as_bytes()),
+        }
+    }
+
+    pub fn ec() -> Pair {
+        let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap();
+        Pair {
+            algorithm: Algorithm::ES256,
+            public_pem: key.public_key_pem(),
+            private: EncodingKey::from_ec_pem(key.serialize_pem().as_bytes()).unwrap(),
+        }
+    }
+
+    pub fn ed() -> Pair {
+        let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
+        // ring writes the public half into the private key, which the JWT library does not read.
+        let mut der = vec![
+            0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20,
+        ];
+        der.extend_from_slice(&key.serialized_der()[16..48]);
+        Pair {
+            algorithm: Algorithm::EdDSA,
+            public_pem: key.public_key_pem(),
+            private: EncodingKey::from_ed_der(&der),
+        }
+    }
+
+    pub fn sign(&self, kid: Option<&str>, claims: &Value) -> String {
+        let mut header = Header::new(self.algorithm);
+        header.kid = kid.map(str::to_owned);
+        jsonwebtoken::encode(&header, claims, &self.private).unwrap()
+    }
+
+    pub fn jwk(&self, kid: Option<&str>) -> Value {
+        let mut jwk = Jwk::from_encoding_key(&self.private, self.algorithm).unwrap();
+        jwk.common.key_id = kid.map(str::to_owned);
+        serde_json::to_value(jwk).unwrap()
+    }
+
+    pub fn name(&self) -> &'static str {
+        match self.algorithm {
+            Algorithm::RS256 => "RS256",
+            Algorithm::ES256 => "ES256",
+            _ => "EdDSA",
+        }
+    }
+
+    pub fn identity_config(&self) -> AuthConfig {
+        AuthConfig::new(&Written {
+            algorithm: self.name(),
+            public_key: &self.public_pem,
+            ..Written::default()
+        })
+        .unwrap()
+    }
+}
+
+/// One pair of each algorithm; RSA keys take long to make.
+pub static PAIRS: LazyLock<[Pair; 3]> = LazyLock::new(|| [Pair::rsa(2048), Pair::ec(), Pair::ed()]);
+
+/// What a person's token says.
+pub fn alice() -> Value {
+    json!({ "sub": "alice", "name": "Alice", "iat": NOW, "exp": NOW + 3600 })
+}
+
+/// The same with some claims replaced; `null` removes one.
+pub fn alice_with(changes: &Value) -> Value {
+    let mut claims = alice();
+    for (name, value) in changes.as_object().unwrap() {
+        claims[name] = value.clone();
+    }
+    let object = claims.as_object_mut().unwrap();
+    object.retain(|_, value| !value.is_null());
+    claims
+}
+
+pub fn hs256(secret: &str, claims: &Value) -> String {
+    let key = EncodingKey::from_secret(secret.as_bytes());
+    jsonwebtoken::encode(&Header::new(Algorithm::HS256), claims, &key).unwrap()
+}
+
+pub fn clock() -> ManualClock {
+    ManualClock::new(NOW * 1_000)
+}
+
+pub async fn load(config: &AuthConfig) -> Result<Identity, LoadError> {
+    let nowhere = Path::new("/nonexistent");
+    Identity::load(config, nowhere, Arc::new(clock())).await
+}
+
+/// HS256 with these settings.
+pub async fn with_secret(written: Written<'_>) -> Identity {
+    load(&AuthConfig::new(&written).unwrap()).await.unwrap()
+}
+
+pub async fn plain() -> Identity {
+    with_secret(Written {
+        secret: SECRET,
+        ..Written::default()
+    })
+    .await
+}
