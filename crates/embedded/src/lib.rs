@@ -38,3 +38,4 @@ pub use connection::Connection;
 pub use engine::{Engine, FlushError, Options};
 pub use error::OpenError;
 pub use pubsub::{Push, Subscriber};
+pub use slot::slot;

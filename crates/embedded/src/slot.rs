@@ -1,7 +1,7 @@
-//! The hash slot of a key in Redis Cluster, for the strict mode that refuses scripts over two slots.
+//! The hash slot of a key in Redis Cluster, also for the strict mode that refuses scripts over two slots.
 
 /// The slot of a key: CRC16 of its hash tag, or of the whole key where there is none, modulo 16384.
-pub fn of(key: &[u8]) -> u16 {
+pub fn slot(key: &[u8]) -> u16 {
     crc16(tag(key)) % 16_384
 }
 
@@ -32,7 +32,7 @@ fn crc16(bytes: &[u8]) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use super::of;
+    use super::slot as of;
 
     #[test]
     fn slots_are_those_of_redis_cluster() {

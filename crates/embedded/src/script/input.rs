@@ -33,14 +33,17 @@ impl<'a> Input<'a> {
         let Some((first, others)) = self.keys.split_first() else {
             return Ok(());
         };
-        match others.iter().find(|key| slot::of(key) != slot::of(first)) {
+        match others
+            .iter()
+            .find(|key| slot::slot(key) != slot::slot(first))
+        {
             None => Ok(()),
             Some(other) => Err(Error::new(format!(
                 "ERR Script declares keys of two hash slots: '{}' is in {} and '{}' in {}; give them one hash tag",
                 lossy(first),
-                slot::of(first),
+                slot::slot(first),
                 lossy(other),
-                slot::of(other)
+                slot::slot(other)
             ))),
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! Always true: a command with keys is placed by its first key; the server itself refuses keys of other slots.
 
+pub(crate) use parlor_embedded::slot;
 use redis::{Arg, Cmd, Value};
 
 /// Slots of a cluster.
@@ -35,31 +36,6 @@ pub(crate) enum Reduce {
     Concat,
     /// Lists of 0 and 1: 1 where all have 1.
     And,
-}
-
-/// The slot of a key: CRC16 (XMODEM) of its hash tag.
-pub(crate) fn slot(key: &[u8]) -> u16 {
-    let tag = hash_tag(key);
-    let crc = tag.iter().fold(0u16, |crc, byte| {
-        (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc, _| {
-            if crc & 0x8000 == 0 {
-                crc << 1
-            } else {
-                (crc << 1) ^ 0x1021
-            }
-        })
-    });
-    crc % SLOTS as u16
-}
-
-fn hash_tag(key: &[u8]) -> &[u8] {
-    let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
-        let rest = &key[open + 1..];
-        rest.iter()
-            .position(|byte| *byte == b'}')
-            .map(|close| &rest[..close])
-    });
-    tag.filter(|tag| !tag.is_empty()).unwrap_or(key)
 }
 
 /// Where a command has to run.
@@ -149,17 +125,6 @@ mod tests {
     fn placed(text: &str) -> Place {
         let words = text.split(' ').collect::<Vec<_>>();
         place(redis::cmd(words[0]).arg(&words[1..]))
-    }
-
-    #[test]
-    fn slots_are_those_of_the_cluster_specification() {
-        assert_eq!(slot(b"123456789"), 0x31C3);
-        assert_eq!(slot(b"foo"), 12_182);
-        assert_eq!(slot(b"bar"), 5_061);
-        assert_eq!(slot(b"{foo}.x"), slot(b"foo"));
-        assert_eq!(slot(b"a{foo}b{bar}"), slot(b"foo"));
-        assert_eq!(slot(b"{}foo"), slot(b"{}foo"));
-        assert_ne!(slot(b"{}foo"), slot(b""));
     }
 
     #[test]
