@@ -3,6 +3,8 @@
 //! Each capability is a folder. Its `keys.rs` is the only place that spells its keys and channels; [`registry`] lists them all,
 //! [`schema`] shows them to people and programs, [`keys::Keyspace`] builds and recognises them.
 
+pub mod context;
+pub mod error;
 pub mod ids;
 pub mod keys;
 pub mod registry;

@@ -9,7 +9,7 @@ use crate::keys::{Capability, Key, KeySpec, Keyspace, Kind, Ttl, TtlName};
 pub const CAPABILITY: Capability = Capability {
     name: "nodes",
     title: "Nodes and store",
-    keys: &[NODE, EPOCH, DATABASE, SCHEMA],
+    keys: &[NODE, NODES, EPOCH, DATABASE, SCHEMA],
 };
 
 const NODE: KeySpec = KeySpec::internal(
@@ -19,6 +19,12 @@ const NODE: KeySpec = KeySpec::internal(
 )
 .value("the node's epoch, random per start")
 .meaning("the node is alive; the lease is renewed by it alone");
+
+const NODES: KeySpec = KeySpec::internal("parlor:nodes", Kind::SortedSet, Ttl::Never)
+    .value("member node id, score = ms at which its lease ends")
+    .meaning(
+        "which nodes there are, and which have ended and wait for somebody to end their devices",
+    );
 
 const EPOCH: KeySpec = KeySpec::internal("parlor:epoch", Kind::Hash, Ttl::Never)
     .value("`epoch` (a number that only rises), `origin` (the server processes it was raised for)")
@@ -36,6 +42,11 @@ impl Keyspace {
     /// The lease of a node.
     pub fn node(&self, node: &NodeId) -> Key {
         self.key1(&NODE, node)
+    }
+
+    /// The index of nodes.
+    pub fn nodes(&self) -> Key {
+        self.key0(&NODES)
     }
 
     /// The epoch of the store.

@@ -225,6 +225,7 @@ fn built(keys: &Keyspace) -> Vec<(String, &'static str)> {
         ),
         (keys.control_bus().into_string(), "parlor:control"),
         (keys.node(&id.node).into_string(), "parlor:node:{n1}"),
+        (keys.nodes().into_string(), "parlor:nodes"),
         (keys.epoch().into_string(), "parlor:epoch"),
         (keys.database().into_string(), "parlor:database"),
         (keys.schema_version().into_string(), "parlor:schema"),

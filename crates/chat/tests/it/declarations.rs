@@ -52,6 +52,7 @@ const INTERNAL: &[Declared] = &[
     ("parlor:presence:{user}", "hash", "48 h"),
     ("parlor:deadlines:{0..63}", "sorted set", "none"),
     ("parlor:node:{node}", "string", "5 s"),
+    ("parlor:nodes", "sorted set", "none"),
     ("parlor:node:{node}:users", "set", "none"),
     ("parlor:watch:{0..255}", "channel", "none"),
     ("parlor:typing:{conv}", "sorted set", "3 s"),

@@ -1,9 +1,10 @@
-//! Tests of the keys: identifiers, declarations, settings, matching and the reference.
+//! Tests of the keys (identifiers, declarations, settings, matching, the reference) and of the capabilities.
 
 mod builders;
 mod declarations;
 mod ids;
 mod matching;
+mod presence;
 mod schema;
 mod settings;
 

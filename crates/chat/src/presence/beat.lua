@@ -1,0 +1,16 @@
+-- A device is still there. One that lapsed and that nobody has looked at yet lives on.
+-- ARGV[9]  device
+-- ARGV[10] node that beats
+-- ARGV[11] epoch of the node, or `api`
+-- Reply: 1 done, 0 the device is not known or its connection was lost, 2 somebody else holds it
+local id, node, epoch = ARGV[9], ARGV[10], ARGV[11]
+
+local device = devices[id]
+if not device or device.epoch == '' then return 0 end
+if device.epoch ~= epoch or (epoch ~= 'api' and device.node ~= node) then return 2 end
+device.deadline = now + ttl
+drop_lapsed()
+put(id, device)
+beaten[id] = true
+settle(false)
+return 1

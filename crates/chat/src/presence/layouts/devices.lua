@@ -1,0 +1,36 @@
+-- Layout `devices`: a hash of the live devices while the user is visible.
+-- KEYS[3] presence:user:{user}
+local hash_key = KEYS[3]
+
+local function entry(device, status, refreshed)
+  local text = '{"serverId":"' .. device.node .. '","connectedAt":"' .. device.connected .. '","refreshedAt":"' .. refreshed .. '"'
+  if status ~= 'online' then text = text .. ',"status":"' .. status .. '"' end
+  if device.info then text = text .. ',"device":' .. device.info end
+  return text .. '}'
+end
+
+function project(view)
+  if view.visible == 'offline' then
+    redis.call('DEL', hash_key)
+    return
+  end
+  local entries = {}
+  local function add(id, refreshed)
+    entries[#entries + 1] = id
+    entries[#entries + 1] = entry(devices[id], view.visible, refreshed)
+  end
+  if view.changed then
+    for id in pairs(devices) do
+      local old = redis.call('HGET', hash_key, id)
+      local refreshed = old and string.match(old, '"refreshedAt":"([^"]*)"')
+      add(id, not beaten[id] and not added[id] and refreshed or now_iso)
+    end
+    redis.call('DEL', hash_key)
+  else
+    if #gone > 0 then redis.call('HDEL', hash_key, unpack(gone)) end
+    for id in pairs(added) do add(id, now_iso) end
+    for id in pairs(beaten) do add(id, now_iso) end
+  end
+  if #entries > 0 then redis.call('HSET', hash_key, unpack(entries)) end
+  redis.call('PEXPIRE', hash_key, view.left)
+end

@@ -1,0 +1,68 @@
+//! Layouts: how the one state of presence is shown in the documents' keys.
+//!
+//! Always true: a layout decides nothing. It is a few keys in the user's slot and a Lua function `project` that writes them,
+//! put between the shared head and the step of each script.
+
+mod devices;
+mod document;
+mod sockets;
+mod status;
+
+use parlor_store::Script;
+
+use crate::ids::UserId;
+use crate::keys::{Key, Keyspace, PresenceLayout};
+
+/// One way to show presence in keys.
+pub(super) trait Layout: Send + Sync {
+    /// The scripts with this layout's projection in them.
+    fn scripts(&self) -> &'static Scripts;
+
+    /// The keys of a user, in the order in which the projection names them.
+    fn keys(&self, keys: &Keyspace, user: &UserId) -> Vec<Key>;
+}
+
+/// The layout of the settings.
+pub(super) fn layout(chosen: PresenceLayout) -> &'static dyn Layout {
+    match chosen {
+        PresenceLayout::Devices => &devices::Devices,
+        PresenceLayout::Document => &document::Document,
+        PresenceLayout::Sockets => &sockets::Sockets,
+        PresenceLayout::Status => &status::Status,
+    }
+}
+
+/// The steps of a user's state.
+pub(super) struct Scripts {
+    pub(super) connect: Script,
+    pub(super) beat: Script,
+    pub(super) leave: Script,
+    pub(super) lose: Script,
+    pub(super) lapse: Script,
+    pub(super) set: Script,
+}
+
+/// The scripts of a layout: the shared head, the layout's projection, the step.
+macro_rules! scripts {
+    ($layout:literal) => {
+        $crate::presence::layouts::Scripts {
+            connect: scripts!($layout, "connect"),
+            beat: scripts!($layout, "beat"),
+            leave: scripts!($layout, "leave"),
+            lose: scripts!($layout, "lose"),
+            lapse: scripts!($layout, "lapse"),
+            set: scripts!($layout, "set"),
+        }
+    };
+    ($layout:literal, $step:literal) => {
+        parlor_store::Script::new(
+            concat!("presence/", $step, ".lua@", $layout),
+            concat!(
+                include_str!("../state.lua"),
+                include_str!(concat!($layout, ".lua")),
+                include_str!(concat!("../", $step, ".lua")),
+            ),
+        )
+    };
+}
+use scripts;

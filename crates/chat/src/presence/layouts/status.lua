@@ -1,0 +1,13 @@
+-- Layout `status`: one word. `offline` only when the user is connected and said so; a beat does not renew it.
+-- KEYS[3] user:status:{user}
+local status_key = KEYS[3]
+
+function project(view)
+  if view.latest == 0 then
+    redis.call('DEL', status_key)
+  elseif view.visible ~= 'offline' then
+    redis.call('SET', status_key, 'online', 'PX', view.left)
+  elseif view.changed then
+    redis.call('SET', status_key, 'offline', 'PX', offline_ttl)
+  end
+end

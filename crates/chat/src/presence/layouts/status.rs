@@ -1,0 +1,19 @@
+//! Layout `status`: one word with a time to live; `offline` only for a connected user who said so.
+
+use super::{Layout, Scripts, scripts};
+use crate::ids::UserId;
+use crate::keys::{Key, Keyspace};
+
+static SCRIPTS: Scripts = scripts!("status");
+
+pub(super) struct Status;
+
+impl Layout for Status {
+    fn scripts(&self) -> &'static Scripts {
+        &SCRIPTS
+    }
+
+    fn keys(&self, keys: &Keyspace, user: &UserId) -> Vec<Key> {
+        vec![keys.presence_status(user)]
+    }
+}

@@ -1,0 +1,128 @@
+//! Reading presence.
+//!
+//! Always true: a device whose time is over counts no more, whether or not anybody has looked at it; reads change nothing.
+
+use redis::pipe;
+
+use super::Presence;
+use super::ops::{LiveDevice, Status, UserStatus};
+use crate::context::{Context, Moment};
+use crate::error::{Error, Result};
+use crate::ids::{DeadlineShard, DeviceId, NodeId, UserId};
+
+/// Users in one question.
+pub const MOST_READ: usize = 1_000;
+
+/// `s`, `v`, `seen` and `until` of a state, then `lastseen`, which outlives it.
+type Read = (
+    (Option<Status>, Option<u64>, Option<String>, Option<u64>),
+    Option<String>,
+);
+
+impl Presence {
+    /// How a user is seen. While the store is away: offline, and `degraded`.
+    pub async fn status(&self, user: &UserId) -> Result<UserStatus> {
+        let mut statuses = self.statuses(std::slice::from_ref(user)).await?;
+        Ok(statuses.pop().expect("one answer for one user"))
+    }
+
+    /// How up to 1,000 users are seen, in the order asked, in one round trip. While the store is away: offline, and
+    /// `degraded`.
+    pub async fn statuses(&self, users: &[UserId]) -> Result<Vec<UserStatus>> {
+        match read(&self.ctx, users).await {
+            Err(error) if error.is_away() => {
+                Ok(users.iter().cloned().map(UserStatus::degraded).collect())
+            }
+            answer => answer,
+        }
+    }
+
+    /// The live devices of a user, by name.
+    pub async fn devices(&self, user: &UserId) -> Result<Vec<LiveDevice>> {
+        let mut cmd = redis::cmd("HGETALL");
+        cmd.arg(self.ctx.keys().presence_state(user));
+        let state: std::collections::HashMap<String, String> =
+            cmd.query_async(&mut self.ctx.store().clone()).await?;
+        let now = self.ctx.now();
+        let mut devices: Vec<LiveDevice> = state
+            .iter()
+            .filter_map(|(field, value)| {
+                let id = field.strip_prefix("d:")?;
+                let info = state.get(&format!("i:{id}"));
+                device(id, value, info.map(String::as_str))
+            })
+            .filter(|device| device.deadline > now.ms())
+            .collect();
+        devices.sort_by(|a, b| a.device_id.cmp(&b.device_id));
+        Ok(devices)
+    }
+
+    /// How many users are connected, those who are invisible included. One who left or lapsed counts until the next look
+    /// at the index, about a second.
+    pub async fn count(&self) -> Result<u64> {
+        let mut pipe = pipe();
+        for shard in DeadlineShard::all() {
+            pipe.cmd("ZCARD").arg(self.ctx.keys().deadlines(shard));
+        }
+        let counts: Vec<u64> = pipe.query_async(&mut self.ctx.store().clone()).await?;
+        Ok(counts.iter().sum())
+    }
+}
+
+/// How users are seen, in one pipeline.
+pub(super) async fn read(ctx: &Context, users: &[UserId]) -> Result<Vec<UserStatus>> {
+    if users.len() > MOST_READ {
+        return Err(Error::TooMany {
+            what: "users",
+            given: users.len(),
+            most: MOST_READ,
+        });
+    }
+    if users.is_empty() {
+        return Ok(Vec::new());
+    }
+    let now = ctx.now();
+    let mut pipe = pipe();
+    for user in users {
+        pipe.cmd("HMGET")
+            .arg(ctx.keys().presence_state(user))
+            .arg(&["s", "v", "seen", "until"]);
+        pipe.cmd("GET").arg(ctx.keys().last_seen(user));
+    }
+    let replies: Vec<redis::Value> = pipe.query_async(&mut ctx.store().clone()).await?;
+    let mut replies = replies.into_iter();
+    let mut statuses = Vec::with_capacity(users.len());
+    for user in users {
+        let pair = replies.by_ref().take(2).collect();
+        let pair: Read =
+            redis::from_redis_value(redis::Value::Array(pair)).map_err(redis::RedisError::from)?;
+        statuses.push(seen_at(now, user, pair));
+    }
+    Ok(statuses)
+}
+
+fn seen_at(now: Moment, user: &UserId, read: Read) -> UserStatus {
+    let ((status, version, seen, until), last_seen) = read;
+    let live = until.is_some_and(|until| until > now.ms());
+    UserStatus {
+        user_id: user.clone(),
+        status: status.filter(|_| live).unwrap_or(Status::Offline),
+        last_seen: seen.or(last_seen),
+        version: version.unwrap_or(0),
+        degraded: false,
+    }
+}
+
+/// A device of the state: `node#epoch|deadline|connectedAt`.
+fn device(id: &str, value: &str, info: Option<&str>) -> Option<LiveDevice> {
+    let (node, rest) = value.split_once('#')?;
+    let (_, rest) = rest.split_once('|')?;
+    let (deadline, connected) = rest.split_once('|')?;
+    Some(LiveDevice {
+        device_id: DeviceId::new(id).ok()?,
+        server_id: NodeId::new(node).ok()?,
+        connected_at: connected.to_owned(),
+        device: info.and_then(|info| serde_json::from_str(info).ok()),
+        deadline: deadline.parse().ok()?,
+    })
+}

@@ -1,0 +1,136 @@
+-- The head of every presence script: the state of one user, and the one way in which a change of it becomes visible.
+-- The layout's `project` follows, then the step itself. All keys are in the user's slot.
+--
+-- KEYS[1]  parlor:presence:{user}
+-- KEYS[2]  lastseen:{user}
+-- KEYS[3…] the keys of the layout
+-- ARGV[1]  user
+-- ARGV[2]  now, ms
+-- ARGV[3]  now, ISO 8601
+-- ARGV[4]  how long a device lives after a beat, ms
+-- ARGV[5]  how long the layout `status` keeps an explicit `offline`, ms
+-- ARGV[6]  channel events:user.online
+-- ARGV[7]  channel events:user.offline
+-- ARGV[8]  channel parlor:watch:{shard}
+-- ARGV[9…] the arguments of the step
+local state_key, seen_key = KEYS[1], KEYS[2]
+local user, now, now_iso = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local ttl, offline_ttl = tonumber(ARGV[4]), tonumber(ARGV[5])
+local online_channel, offline_channel, watch_channel = ARGV[6], ARGV[7], ARGV[8]
+local STATE_TTL = 48 * 3600 * 1000
+
+local function int(number)
+  return string.format('%.0f', number)
+end
+
+-- devices[id] = { node, epoch, deadline, connected, info }. The epoch `api` is a device that no node holds, an empty one a
+-- device whose connection is lost.
+local devices, fields, known = {}, {}, false
+local writes, removals = {}, {}
+-- What this step did to devices, for the layout.
+local added, beaten, gone = {}, {}, {}
+
+local function write(field, value)
+  writes[#writes + 1] = field
+  writes[#writes + 1] = value
+end
+
+local function load()
+  local raw, infos = redis.call('HGETALL', state_key), {}
+  for at = 1, #raw, 2 do
+    local kind, id, value = string.sub(raw[at], 1, 2), string.sub(raw[at], 3), raw[at + 1]
+    known = true
+    if kind == 'd:' then
+      local node, epoch, deadline, connected = string.match(value, '^([^#]*)#([^|]*)|(%d+)|(.*)$')
+      devices[id] = { node = node, epoch = epoch, deadline = tonumber(deadline), connected = connected }
+    elseif kind == 'i:' then
+      infos[id] = value
+    else
+      fields[raw[at]] = value
+    end
+  end
+  for id, info in pairs(infos) do
+    if devices[id] then devices[id].info = info end
+  end
+end
+
+local function put(id, device)
+  devices[id] = device
+  write('d:' .. id, device.node .. '#' .. device.epoch .. '|' .. int(device.deadline) .. '|' .. device.connected)
+end
+
+local function drop(id)
+  removals[#removals + 1] = 'd:' .. id
+  if devices[id].info then removals[#removals + 1] = 'i:' .. id end
+  devices[id] = nil
+  gone[#gone + 1] = id
+end
+
+local function drop_lapsed()
+  for id, device in pairs(devices) do
+    if device.deadline <= now then drop(id) end
+  end
+end
+
+local function explicit(status)
+  if status then
+    if fields.x ~= status then write('x', status) end
+  elseif fields.x then
+    removals[#removals + 1] = 'x'
+  end
+  fields.x = status
+end
+
+-- The store lost the state of a user who was online when somebody last knew.
+local function assume_online()
+  known, fields.s = true, 'online'
+end
+
+local project
+
+-- Writes the state, and what follows from it. `silent` keeps `events:user.online` back.
+-- Reply: { visible status, version, latest deadline or 0, last seen or '' }
+local function settle(silent)
+  local latest = 0
+  for _, device in pairs(devices) do
+    if device.deadline > latest then latest = device.deadline end
+  end
+  local before, visible = fields.s or 'offline', 'offline'
+  if latest > 0 then
+    visible = fields.x or 'online'
+  else
+    explicit(nil)
+  end
+  local version, seen = tonumber(fields.v) or 0, fields.seen
+  if not known and latest == 0 then
+    return { visible, version, 0, '' }
+  end
+  local changed = visible ~= before
+  local crossed = (visible == 'offline') ~= (before == 'offline')
+  if changed then
+    version = math.max(version + 1, now)
+    write('s', visible)
+    write('v', int(version))
+    if visible == 'offline' then
+      seen = now_iso
+      write('seen', seen)
+      redis.call('SET', seen_key, seen)
+    end
+  end
+  if int(latest) ~= fields['until'] then write('until', int(latest)) end
+  if #removals > 0 then redis.call('HDEL', state_key, unpack(removals)) end
+  if #writes > 0 then redis.call('HSET', state_key, unpack(writes)) end
+  redis.call('PEXPIRE', state_key, STATE_TTL)
+  project({ visible = visible, before = before, latest = latest, changed = changed, crossed = crossed, left = math.max(latest - now, 1) })
+  if crossed and not (silent and visible ~= 'offline') then
+    local channel = visible == 'offline' and offline_channel or online_channel
+    redis.call('PUBLISH', channel,
+      '{"userId":"' .. user .. '","timestamp":"' .. now_iso .. '","version":' .. int(version) .. '}')
+  end
+  if changed then
+    redis.call('PUBLISH', watch_channel, '\1' .. visible .. ' ' .. int(version) .. ' ' .. (seen or '-') .. ' ' .. user)
+  end
+  return { visible, version, latest, seen or '' }
+end
+
+load()

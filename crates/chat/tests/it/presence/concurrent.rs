@@ -1,0 +1,111 @@
+//! Everything at once: two nodes, many sockets, sweepers that never rest.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parlor_chat::keys::PresenceLayout;
+use parlor_chat::presence::Presence;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use super::shown::{Shown, all_there_is};
+use super::world::{GRACE, World, socket, user};
+
+const USERS: [&str; 6] = ["u0", "u1", "u2", "u3", "u4", "u5"];
+const ROUNDS: usize = 150;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn announcements_alternate_whoever_runs_beside_whom_embedded() {
+    announcements_alternate(World::embedded(PresenceLayout::Devices).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn announcements_alternate_whoever_runs_beside_whom_redis() {
+    announcements_alternate(World::redis(PresenceLayout::Devices).await).await;
+}
+
+/// One client: comes, beats, goes, again and again, at last for good.
+async fn client(node: Arc<Presence>, who: &'static str, seed: u64) {
+    let mut rng = StdRng::seed_from_u64(seed);
+    for round in 0..ROUNDS {
+        let device = socket(who, &format!("{who}-{seed}-{}", round % 2));
+        node.connect(device.clone()).await.unwrap();
+        if rng.random() {
+            node.beat(&device);
+            node.flush_beats().await.unwrap();
+        }
+        if rng.random() {
+            node.leave(&device).await.unwrap();
+        } else {
+            node.lose(&device).await.unwrap();
+        }
+        // The embedded engine answers at once, and nobody else would have a turn.
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn announcements_alternate(mut world: World) {
+    let nodes: Vec<Arc<Presence>> = world.nodes.drain(..).map(Arc::new).collect();
+    let over = Arc::new(AtomicBool::new(false));
+    let mut sweepers = Vec::new();
+    for node in &nodes {
+        let (node, over) = (Arc::clone(node), Arc::clone(&over));
+        let clock = world.store.clock().clone();
+        sweepers.push(tokio::spawn(async move {
+            let mut looked = 0;
+            while !over.load(Ordering::Relaxed) {
+                // Lost devices lapse in the middle of it.
+                clock.advance(Duration::from_millis(200));
+                node.renew().await.unwrap();
+                looked += node.sweep().await.unwrap();
+                tokio::task::yield_now().await;
+            }
+            looked
+        }));
+    }
+    let mut clients = Vec::new();
+    for (at, who) in USERS.into_iter().enumerate() {
+        for (seed, node) in (0..).zip(&nodes) {
+            let seed = seed + 2 * u64::try_from(at).unwrap();
+            clients.push(tokio::spawn(client(Arc::clone(node), who, seed)));
+        }
+    }
+    for client in clients {
+        client.await.unwrap();
+    }
+    over.store(true, Ordering::Relaxed);
+    let mut looked = 0;
+    for sweeper in sweepers {
+        looked += sweeper.await.unwrap();
+    }
+    assert!(looked > 0, "the sweepers had work");
+    world.nodes = nodes
+        .into_iter()
+        .map(|node| Arc::into_inner(node).unwrap())
+        .collect();
+    world.pass(GRACE * 3).await;
+    world.tick().await;
+    world.tick().await;
+
+    let mut last: HashMap<String, (bool, u64)> = HashMap::new();
+    for (what, version) in world.announced().await {
+        let (kind, who) = what.split_once(' ').unwrap();
+        let (was, before) = last
+            .insert(who.to_owned(), (kind == "online", version))
+            .unwrap_or_default();
+        assert_ne!(was, kind == "online", "{who} twice the same");
+        assert!(version > before, "{who} has {version} after {before}");
+    }
+    assert_eq!(last.len(), USERS.len());
+    assert!(last.values().all(|(online, _)| !online), "{last:?}");
+    assert_eq!(world.nodes[0].count().await.unwrap(), 0);
+    let mut shown = Vec::new();
+    for who in USERS {
+        let seen = world.nodes[0].status(&user(who)).await.unwrap();
+        assert!(seen.last_seen.is_some());
+        shown.push(Shown::nobody(who, &world).seen_at(seen.last_seen.unwrap()));
+    }
+    all_there_is(&world, &shown).await;
+}

@@ -1,0 +1,160 @@
+//! Nodes die, pause, restart and are drained.
+
+use std::time::Duration;
+
+use parlor_chat::presence::Status;
+
+use super::on_every_layout;
+use super::shown::{Shown, all_there_is};
+use super::world::{GRACE, LEASE, World, socket};
+
+on_every_layout! {
+    a_dead_node_takes_its_devices_and_no_others;
+    a_paused_node_finds_its_devices_reaped_and_brings_them_back_once;
+    a_store_that_was_away_makes_nobody_offline;
+    a_restarted_node_ends_what_did_not_come_back_to_it;
+    a_node_whose_place_was_taken_keeps_its_users;
+    a_drained_node_leaves_the_grace_time_to_its_users;
+}
+
+pub async fn a_dead_node_takes_its_devices_and_no_others(mut world: World) {
+    let at = world.now();
+    world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
+    world.nodes[0].connect(socket("bob", "s2")).await.unwrap();
+    world.nodes[1].connect(socket("bob", "s3")).await.unwrap();
+    world.nodes.remove(0);
+    let almost = LEASE + GRACE - Duration::from_millis(1);
+    world.pass(almost).await;
+    world.tick().await;
+    assert_eq!(world.news().await, ["online alice", "online bob"]);
+    world.pass(Duration::from_millis(1)).await;
+    world.tick().await;
+    world.tick().await;
+    assert_eq!(world.news().await, ["offline alice"]);
+    world.is("alice", Status::Offline).await;
+    world.is("bob", Status::Online).await;
+    let left = world.ttl() - LEASE - GRACE;
+    // Nobody but their time ends the way from a dead node's sockets to their users.
+    let alice = Shown::nobody("alice", &world).seen(world.now());
+    let bob = Shown::nobody("bob", &world).device("s3", "n1", at);
+    let bob = bob
+        .left(left)
+        .beaten(at)
+        .socket("s2", left)
+        .socket("s3", left);
+    all_there_is(&world, &[alice.socket("s1", left), bob]).await;
+}
+
+async fn a_paused_node_finds_its_devices_reaped_and_brings_them_back_once(mut world: World) {
+    let at = world.now();
+    world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
+    let paused = world.nodes.remove(0);
+    world.pass(LEASE + GRACE).await;
+    world.tick().await;
+    assert_eq!(world.news().await, ["online alice", "offline alice"]);
+    let gone = world.now();
+    world.nodes.push(paused);
+    world.nodes[1].beat(&socket("alice", "s1"));
+    world.tick().await;
+    world.tick().await;
+    assert_eq!(world.news().await, ["online alice"]);
+    world.pass(LEASE + GRACE).await;
+    world.nodes[1].beat(&socket("alice", "s1"));
+    world.tick().await;
+    assert_eq!(world.news().await, Vec::<String>::new());
+    let shown = Shown::nobody("alice", &world)
+        .device("s1", "n0", at)
+        .refreshed("s1", world.now())
+        .left(world.ttl())
+        .socket("s1", world.ttl())
+        .seen(gone);
+    shown.must_be_all(&world).await;
+}
+
+/// As in a failover that takes longer than the leases: all of them are over, and everybody looks dead.
+async fn a_store_that_was_away_makes_nobody_offline(mut world: World) {
+    world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
+    world.nodes[1].connect(socket("bob", "s2")).await.unwrap();
+    world.advance(LEASE + GRACE + Duration::from_secs(2)).await;
+    for node in world.nodes.iter().rev() {
+        node.sweep().await.unwrap();
+        node.reap().await.unwrap();
+    }
+    world.tick().await;
+    world.pass(LEASE + GRACE).await;
+    world.tick().await;
+    assert_eq!(world.news().await, ["online alice", "online bob"]);
+
+    // Also longer than devices live: the clients have beaten all the time, and it is written when the store is back.
+    world.nodes[0].beat(&socket("alice", "s1"));
+    world.nodes[1].beat(&socket("bob", "s2"));
+    world.advance(world.ttl() * 2).await;
+    for node in &world.nodes {
+        node.sweep().await.unwrap();
+        node.reap().await.unwrap();
+    }
+    world.tick().await;
+    assert_eq!(world.news().await, Vec::<String>::new());
+    world.is("alice", Status::Online).await;
+    world.is("bob", Status::Online).await;
+}
+
+async fn a_restarted_node_ends_what_did_not_come_back_to_it(mut world: World) {
+    world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
+    world.nodes[0].connect(socket("bob", "s2")).await.unwrap();
+    world.nodes[0] = world.start("n0").await;
+    world.tick().await;
+    world.pass(Duration::from_secs(1)).await;
+    let back = world.now();
+    world.nodes[0].connect(socket("bob", "s2")).await.unwrap();
+    world.pass(GRACE - Duration::from_millis(1_001)).await;
+    world.tick().await;
+    assert_eq!(world.news().await, ["online alice", "online bob"]);
+    world.pass(Duration::from_millis(1)).await;
+    world.tick().await;
+    world.tick().await;
+    assert_eq!(world.news().await, ["offline alice"]);
+    let left = world.ttl() - (GRACE - Duration::from_secs(1));
+    let alice = Shown::nobody("alice", &world).seen(world.now());
+    let alice = alice.socket("s1", world.ttl() - GRACE);
+    let bob = Shown::nobody("bob", &world).device("s2", "n0", back);
+    let bob = bob.left(left).beaten(back).socket("s2", left);
+    all_there_is(&world, &[alice, bob]).await;
+}
+
+/// Two processes with one id are a mistake, which costs its users one gap.
+async fn a_node_whose_place_was_taken_keeps_its_users(mut world: World) {
+    world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
+    let second = world.start("n0").await;
+    world.nodes.push(second);
+    world.pass(GRACE).await;
+    world.nodes[2].reap().await.unwrap();
+    assert_eq!(world.news().await, ["online alice", "offline alice"]);
+    for _ in 0..5 {
+        world.tick().await;
+        world.pass(GRACE).await;
+    }
+    assert_eq!(world.news().await, ["online alice"]);
+}
+
+async fn a_drained_node_leaves_the_grace_time_to_its_users(mut world: World) {
+    world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
+    world.nodes[0].connect(socket("bob", "s2")).await.unwrap();
+    world.nodes.remove(0).drain().await.unwrap();
+    world.pass(Duration::from_secs(2)).await;
+    let back = world.now();
+    world.nodes[0].connect(socket("bob", "s3")).await.unwrap();
+    world.tick().await;
+    assert_eq!(world.news().await, ["online alice", "online bob"]);
+    world.pass(GRACE - Duration::from_secs(2)).await;
+    world.nodes[0].beat(&socket("bob", "s3"));
+    world.tick().await;
+    assert_eq!(world.news().await, ["offline alice"]);
+    let alice = Shown::nobody("alice", &world).seen(world.now());
+    let bob = Shown::nobody("bob", &world)
+        .device("s3", "n1", back)
+        .refreshed("s3", world.now())
+        .left(world.ttl())
+        .socket("s3", world.ttl());
+    all_there_is(&world, &[alice, bob]).await;
+}

@@ -1,0 +1,334 @@
+//! What presence does, in plain maps and without concurrency.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use parlor_chat::ids::{DeviceId, UserId};
+use parlor_chat::keys::PresenceLayout;
+
+use crate::presence::world::{GRACE, LEASE, World};
+
+fn ms(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap()
+}
+
+/// A word and device names.
+pub type Projected = (Option<String>, Vec<String>);
+
+/// A connection, or one of old whose node is gone.
+#[derive(Clone, PartialEq)]
+struct Device {
+    node: String,
+    deadline: u64,
+    connected: u64,
+    lost: bool,
+}
+
+#[derive(Default)]
+struct User {
+    devices: BTreeMap<DeviceId, Device>,
+    explicit: Option<&'static str>,
+    shown: Option<&'static str>,
+    version: u64,
+    /// When somebody looks.
+    look: Option<u64>,
+}
+
+struct Node {
+    id: String,
+    started: u64,
+    renewed: u64,
+    past_ended: bool,
+    sockets: HashMap<(UserId, DeviceId), u64>,
+    users: BTreeSet<UserId>,
+}
+
+pub struct Model {
+    now: u64,
+    ttl: u64,
+    users: BTreeMap<UserId, User>,
+    nodes: Vec<Node>,
+    dead: Vec<Node>,
+    count: usize,
+    announced: Vec<(String, u64)>,
+}
+
+impl Model {
+    /// Two nodes that run for long enough to judge.
+    pub fn new(world: &World) -> Self {
+        let now = world.now().ms();
+        let node = |id: &str| Node {
+            id: id.to_owned(),
+            started: 0,
+            renewed: now,
+            past_ended: true,
+            sockets: HashMap::new(),
+            users: BTreeSet::new(),
+        };
+        Self {
+            now,
+            ttl: ms(world.ttl()),
+            users: BTreeMap::new(),
+            nodes: vec![node("n0"), node("n1")],
+            dead: Vec::new(),
+            count: 1,
+            announced: Vec::new(),
+        }
+    }
+
+    pub fn take_announced(&mut self) -> Vec<(String, u64)> {
+        std::mem::take(&mut self.announced)
+    }
+
+    /// Status, version and live devices.
+    pub fn seen(&self, user: &UserId) -> (&'static str, u64, Vec<String>) {
+        let Some(user) = self.users.get(user) else {
+            return ("offline", 0, Vec::new());
+        };
+        let live = user.devices.iter().filter(|(_, it)| it.deadline > self.now);
+        let live: Vec<String> = live.map(|(id, _)| id.to_string()).collect();
+        let status = match user.shown {
+            Some(shown) if !live.is_empty() => shown,
+            _ => "offline",
+        };
+        (status, user.version, live)
+    }
+
+    /// What the layout's keys should say, and what they say as far as that is certain: keys with a time to live may or may
+    /// not be there between a lapse and the look at it.
+    pub fn shown(&self, name: &UserId, world: &World, stored: Projected) -> (Projected, Projected) {
+        let Some(user) = self.users.get(name) else {
+            return ((None, Vec::new()), stored);
+        };
+        let ids: Vec<String> = user.devices.keys().map(ToString::to_string).collect();
+        let until = user.devices.values().map(|it| it.deadline).max();
+        let visible = user.shown.is_some_and(|shown| shown != "offline");
+        let lapsed = until.is_some_and(|until| until <= self.now);
+        let word = |word: &str| Some(word.to_owned());
+        let expected = match world.layout {
+            PresenceLayout::Sockets => {
+                let flag = user
+                    .shown
+                    .and_then(|_| word(if visible { "true" } else { "false" }));
+                (flag, ids)
+            }
+            _ if lapsed => return (stored.clone(), stored),
+            PresenceLayout::Devices if visible => (None, ids),
+            PresenceLayout::Document if visible => {
+                let known = stored.0.as_ref().filter(|it| it.contains("\"online\""));
+                (known.cloned().or(word("a document")), Vec::new())
+            }
+            PresenceLayout::Status if visible => (word("online"), Vec::new()),
+            PresenceLayout::Status if until.is_some() => (word("offline"), Vec::new()),
+            _ => (None, Vec::new()),
+        };
+        (expected, stored)
+    }
+
+    pub fn pass(&mut self, now: u64) {
+        self.now = now;
+        for node in &mut self.nodes {
+            node.renewed = now;
+        }
+    }
+
+    pub fn connect(&mut self, node: usize, user: &UserId, id: &DeviceId) {
+        self.nodes[node]
+            .sockets
+            .insert((user.clone(), id.clone()), self.now);
+        self.register(node, user, id, self.now);
+    }
+
+    fn register(&mut self, node: usize, name: &UserId, id: &DeviceId, connected: u64) {
+        self.nodes[node].users.insert(name.clone());
+        let deadline = self.now + self.ttl;
+        let user = self.users.entry(name.clone()).or_default();
+        user.look = Some(deadline);
+        user.devices.retain(|_, it| it.deadline > self.now);
+        if user.devices.is_empty() {
+            user.explicit = None;
+        }
+        let node = self.nodes[node].id.clone();
+        let device = Device {
+            node,
+            deadline,
+            connected,
+            lost: false,
+        };
+        user.devices.insert(id.clone(), device);
+        self.settle(name);
+    }
+
+    pub fn beat(&mut self, node: usize, name: &UserId, id: &DeviceId) {
+        let Some(connected) = self.nodes[node].sockets.get(&(name.clone(), id.clone())) else {
+            return;
+        };
+        let connected = *connected;
+        let user = self.users.get_mut(name).unwrap();
+        match user.devices.get_mut(id) {
+            Some(device) if !device.lost => {
+                if device.node == self.nodes[node].id {
+                    device.deadline = self.now + self.ttl;
+                    user.devices.retain(|_, it| it.deadline > self.now);
+                    self.settle(name);
+                }
+            }
+            _ => self.register(node, name, id, connected),
+        }
+    }
+
+    pub fn leave(&mut self, node: usize, name: &UserId, id: &DeviceId) {
+        if let Some(user) = self.held(node, name, id) {
+            user.devices.remove(id);
+        }
+        self.went(node, name);
+    }
+
+    pub fn lose(&mut self, node: usize, name: &UserId, id: &DeviceId) {
+        let soon = self.now + ms(GRACE);
+        if let Some(user) = self.held(node, name, id) {
+            let device = user.devices.get_mut(id).unwrap();
+            device.lost = true;
+            device.deadline = device.deadline.min(soon);
+        }
+        self.went(node, name);
+    }
+
+    /// Takes the socket away; the user, if the device is still that socket's.
+    fn held(&mut self, node: usize, name: &UserId, id: &DeviceId) -> Option<&mut User> {
+        let node = &mut self.nodes[node];
+        let connected = node.sockets.remove(&(name.clone(), id.clone()))?;
+        let user = self.users.get_mut(name)?;
+        let device = user.devices.get(id)?;
+        let same = device.node == node.id && device.connected == connected && !device.lost;
+        same.then_some(user)
+    }
+
+    fn went(&mut self, node: usize, name: &UserId) {
+        self.settle(name);
+        self.look_sooner(name);
+        let node = &mut self.nodes[node];
+        if !node.sockets.keys().any(|(user, _)| user == name) {
+            node.users.remove(name);
+        }
+    }
+
+    pub fn set(&mut self, name: &UserId, status: &'static str) {
+        if let Some(user) = self.users.get_mut(name) {
+            if !user.devices.is_empty() {
+                user.explicit = (status != "online").then_some(status);
+            }
+            self.settle(name);
+        }
+    }
+
+    fn may_judge(&self, node: usize) -> bool {
+        self.nodes[node].started + ms(LEASE + GRACE) <= self.now
+    }
+
+    pub fn sweep(&mut self, node: usize) {
+        if !self.may_judge(node) {
+            return;
+        }
+        let now = self.now;
+        let due = self
+            .users
+            .iter()
+            .filter(|(_, it)| it.look.is_some_and(|at| at <= now));
+        let due: Vec<UserId> = due.map(|(name, _)| name.clone()).collect();
+        for name in due {
+            self.lapse(&name, None);
+            let user = self.users.get_mut(&name).unwrap();
+            user.look = user.devices.values().map(|it| it.deadline).max();
+        }
+    }
+
+    pub fn reap(&mut self, node: usize) {
+        let own = &mut self.nodes[node];
+        if !own.past_ended && own.started + ms(GRACE) <= self.now {
+            own.past_ended = true;
+            for name in own.users.clone() {
+                self.lapse(&name, None);
+                self.look_sooner(&name);
+            }
+        }
+        if !self.may_judge(node) {
+            return;
+        }
+        let over = |it: &Node| it.renewed + ms(LEASE + GRACE) <= self.now;
+        let (over, rest) = std::mem::take(&mut self.dead).into_iter().partition(over);
+        self.dead = rest;
+        for dead in over {
+            for name in &dead.users {
+                self.lapse(name, Some(&dead.id));
+                self.look_sooner(name);
+            }
+        }
+    }
+
+    pub fn next_node(&mut self) -> String {
+        self.count += 1;
+        format!("n{}", self.count)
+    }
+
+    pub fn crash(&mut self, node: usize) {
+        let fresh = Node {
+            id: format!("n{}", self.count),
+            started: self.now,
+            renewed: self.now,
+            past_ended: false,
+            sockets: HashMap::new(),
+            users: BTreeSet::new(),
+        };
+        let dead = std::mem::replace(&mut self.nodes[node], fresh);
+        self.dead.push(dead);
+    }
+
+    fn lapse(&mut self, name: &UserId, dead: Option<&str>) {
+        let now = self.now;
+        if let Some(user) = self.users.get_mut(name) {
+            let of_dead = |it: &Device| !it.lost && Some(it.node.as_str()) == dead;
+            user.devices
+                .retain(|_, it| it.deadline > now && !of_dead(it));
+        }
+        self.settle(name);
+    }
+
+    fn look_sooner(&mut self, name: &UserId) {
+        let now = self.now;
+        let user = self.users.entry(name.clone()).or_default();
+        let until = user
+            .devices
+            .values()
+            .map(|it| it.deadline)
+            .max()
+            .unwrap_or(now);
+        user.look = Some(match user.look {
+            Some(look) if look <= until => look - 1,
+            _ => until,
+        });
+    }
+
+    fn settle(&mut self, name: &UserId) {
+        let Some(user) = self.users.get_mut(name) else {
+            return;
+        };
+        if user.devices.is_empty() {
+            user.explicit = None;
+        }
+        let before = user.shown.unwrap_or("offline");
+        let after = match user.devices.is_empty() {
+            true => "offline",
+            false => user.explicit.unwrap_or("online"),
+        };
+        if before == after {
+            return;
+        }
+        user.shown = Some(after);
+        user.version = self.now.max(user.version + 1);
+        if (before == "offline") != (after == "offline") {
+            let kind = if after == "offline" { after } else { "online" };
+            self.announced
+                .push((format!("{kind} {name}"), user.version));
+        }
+    }
+}

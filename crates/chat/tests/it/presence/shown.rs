@@ -1,0 +1,264 @@
+//! What the documents say the keys hold, written down without the code under test.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use parlor_chat::context::Moment;
+use parlor_chat::keys::PresenceLayout;
+use serde_json::{Value, json};
+
+use super::world::World;
+
+/// How far a real server's time to live may be behind on a busy machine.
+const SLACK: Duration = Duration::from_secs(12);
+
+/// How one user should be shown.
+#[derive(Debug, Clone)]
+pub struct Shown {
+    who: &'static str,
+    /// As the user wants to be seen.
+    status: &'static str,
+    devices: BTreeMap<&'static str, Entry>,
+    /// Sockets of `socket:{socket}:user`, with their time.
+    sockets: BTreeMap<&'static str, Duration>,
+    /// How long until the last device lapses.
+    left: Duration,
+    /// How long the explicit `offline` has been there.
+    hidden_for: Duration,
+    /// The last connect or beat.
+    beaten: Moment,
+    seen: Option<String>,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    node: &'static str,
+    connected: Moment,
+    refreshed: Moment,
+    extra: Vec<(&'static str, String)>,
+}
+
+type Stored = BTreeMap<String, (&'static str, Value, Option<Duration>)>;
+
+impl Shown {
+    /// Nobody there, and not seen before.
+    pub fn nobody(who: &'static str, world: &World) -> Self {
+        Self {
+            who,
+            status: "online",
+            devices: BTreeMap::new(),
+            sockets: BTreeMap::new(),
+            left: Duration::ZERO,
+            hidden_for: Duration::ZERO,
+            beaten: world.now(),
+            seen: None,
+        }
+    }
+
+    pub fn device(mut self, id: &'static str, node: &'static str, connected: Moment) -> Self {
+        let entry = Entry {
+            node,
+            connected,
+            refreshed: connected,
+            extra: Vec::new(),
+        };
+        self.devices.insert(id, entry);
+        self
+    }
+
+    pub fn refreshed(mut self, id: &'static str, at: Moment) -> Self {
+        self.devices.get_mut(id).unwrap().refreshed = at;
+        self
+    }
+
+    pub fn extra(mut self, id: &'static str, name: &'static str, value: &str) -> Self {
+        let entry = self.devices.get_mut(id).unwrap();
+        entry.extra.push((name, value.to_owned()));
+        self
+    }
+
+    pub fn socket(mut self, id: &'static str, left: Duration) -> Self {
+        self.sockets.insert(id, left);
+        self
+    }
+
+    pub fn left(mut self, left: Duration) -> Self {
+        self.left = left;
+        self
+    }
+
+    pub fn beaten(mut self, at: Moment) -> Self {
+        self.beaten = at;
+        self
+    }
+
+    pub fn seen(mut self, at: Moment) -> Self {
+        self.seen = Some(at.iso());
+        self
+    }
+
+    pub fn seen_at(mut self, iso: String) -> Self {
+        self.seen = Some(iso);
+        self
+    }
+
+    pub fn invisible(mut self, since: Duration) -> Self {
+        self.status = "offline";
+        self.hidden_for = since;
+        self
+    }
+
+    /// Compares with everything in the store that is not internal; and all keys with their declarations.
+    pub async fn must_be_all(self, world: &World) {
+        all_there_is(world, &[self]).await;
+    }
+
+    fn write(&self, world: &World, into: &mut Stored) {
+        let name = |pattern: &str, id: &str| {
+            let id = if world.keys.cluster() {
+                format!("{{{id}}}")
+            } else {
+                id.to_owned()
+            };
+            pattern.replace("<>", &id)
+        };
+        let here = !self.devices.is_empty();
+        let visible = here && self.status != "offline";
+        let ids: Vec<_> = self.devices.keys().collect();
+        let mut put = |pattern, kind, value, ttl| {
+            into.insert(name(pattern, self.who), (kind, value, ttl));
+        };
+        match world.layout {
+            PresenceLayout::Devices if visible => {
+                put("presence:user:<>", "hash", self.entries(), Some(self.left));
+            }
+            PresenceLayout::Document if visible => {
+                let document =
+                    json!({"userId": self.who, "status": "online", "lastSeen": self.beaten.ms()});
+                put("presence:<>", "string", document, Some(self.left));
+            }
+            PresenceLayout::Sockets => {
+                put("user:<>:online", "string", json!(visible), None);
+                if here {
+                    put("user:<>:sockets", "set", json!(ids), None);
+                }
+            }
+            PresenceLayout::Status if visible => {
+                put("user:status:<>", "string", json!("online"), Some(self.left));
+            }
+            PresenceLayout::Status if here => {
+                let left = Duration::from_secs(86_400) - self.hidden_for;
+                put("user:status:<>", "string", json!("offline"), Some(left));
+            }
+            _ => {}
+        }
+        if let Some(seen) = &self.seen {
+            put("lastseen:<>", "string", json!(seen), None);
+        }
+        for (socket, left) in &self.sockets {
+            into.insert(
+                name("socket:<>:user", socket),
+                ("string", json!(self.who), Some(*left)),
+            );
+        }
+    }
+
+    fn entries(&self) -> Value {
+        let entries = self.devices.iter().map(|(id, it)| {
+            let mut entry = json!({
+                "serverId": it.node,
+                "connectedAt": it.connected.iso(),
+                "refreshedAt": it.refreshed.iso(),
+            });
+            for (name, value) in &it.extra {
+                entry[*name] = json!(value);
+            }
+            ((*id).to_owned(), entry)
+        });
+        Value::Object(entries.collect())
+    }
+}
+
+/// Compares the documented keys of these users with everything in the store that is not internal.
+pub async fn all_there_is(world: &World, shown: &[Shown]) {
+    let mut expected = Stored::new();
+    for shown in shown {
+        shown.write(world, &mut expected);
+    }
+    let mut found = BTreeMap::new();
+    for name in every_key(world).await {
+        let left = time_left(world, &name).await;
+        let declared: Vec<_> = world.keys.matches(name.as_bytes()).collect();
+        assert_eq!(declared.len(), 1, "{name} is not declared");
+        let spec = declared[0].spec;
+        assert!(
+            spec.allows_ttl(world.keys.settings(), left),
+            "{name} has {left:?}"
+        );
+        if !spec.internal {
+            let value = value(world, &name).await;
+            found.insert(name, (value, left));
+        }
+    }
+    let names = |map: &mut dyn Iterator<Item = &String>| map.cloned().collect::<Vec<_>>();
+    assert_eq!(names(&mut found.keys()), names(&mut expected.keys()));
+    for (name, (kind, value, ttl)) in &expected {
+        let (stored, left) = &found[name];
+        assert_eq!(*stored, (*kind, value.clone()), "{name}");
+        match (ttl, left) {
+            (None, None) => {}
+            (Some(ttl), Some(left)) => {
+                assert!(
+                    left <= ttl && *left + SLACK >= *ttl,
+                    "{name} has {left:?}, not {ttl:?}"
+                );
+            }
+            _ => panic!("{name} has {left:?}, not {ttl:?}"),
+        }
+    }
+}
+
+async fn every_key(world: &World) -> Vec<String> {
+    let mut scan = world.store.scan("*", 1_000);
+    let mut names = Vec::new();
+    while let Some(page) = scan.next().await.unwrap() {
+        names.extend(
+            page.iter()
+                .map(|it| String::from_utf8(it.to_vec()).unwrap()),
+        );
+    }
+    names.sort();
+    names.dedup();
+    names
+}
+
+async fn ask<T: redis::FromRedisValue>(world: &World, command: &str, args: &[&str]) -> T {
+    let mut cmd = redis::cmd(command);
+    cmd.arg(args);
+    cmd.query_async(&mut world.store.clone()).await.unwrap()
+}
+
+async fn time_left(world: &World, name: &str) -> Option<Duration> {
+    let left: i64 = ask(world, "PTTL", &[name]).await;
+    u64::try_from(left).ok().map(Duration::from_millis)
+}
+
+/// The type and the value; strings that are JSON as JSON.
+async fn value(world: &World, name: &str) -> (&'static str, Value) {
+    let read = |text: String| serde_json::from_str(&text).unwrap_or(Value::String(text));
+    let kind: String = ask(world, "TYPE", &[name]).await;
+    match kind.as_str() {
+        "hash" => {
+            let fields: BTreeMap<String, String> = ask(world, "HGETALL", &[name]).await;
+            let fields = fields.into_iter().map(|(field, text)| (field, read(text)));
+            ("hash", Value::Object(fields.collect()))
+        }
+        "set" => {
+            let mut members: Vec<String> = ask(world, "SMEMBERS", &[name]).await;
+            members.sort();
+            ("set", json!(members))
+        }
+        "string" => ("string", read(ask(world, "GET", &[name]).await)),
+        other => panic!("{name} is a {other}"),
+    }
+}

@@ -1,0 +1,55 @@
+//! The background work, in real time.
+
+use std::sync::Arc;
+
+use parlor_chat::presence::Status;
+use parlor_testkit::eventually;
+
+use super::on_every_engine;
+use super::world::{GRACE, LEASE, World, socket, user};
+
+on_every_engine! {
+    ticking_tells_watchers_keeps_the_lease_and_ends_the_dead;
+}
+
+async fn ticking_tells_watchers_keeps_the_lease_and_ends_the_dead(mut world: World) {
+    let dead = world.nodes.remove(0);
+    dead.connect(socket("alice", "s1")).await.unwrap();
+    drop(dead);
+    let node = Arc::new(world.nodes.remove(0));
+    let mut watcher = node.watcher();
+    watcher.watch(&[user("alice"), user("bob")]).await.unwrap();
+    let ticking = node.tick();
+    node.connect(socket("bob", "s2")).await.unwrap();
+    let news = watcher.next().await;
+    assert_eq!(news.len(), 1);
+    assert_eq!(
+        (&news[0].user_id, news[0].status),
+        (&user("bob"), Status::Online)
+    );
+
+    // Less than a lease at a time, so that the ticks keep it.
+    let lease = world
+        .keys
+        .node(&parlor_chat::ids::NodeId::new("n1").unwrap());
+    for _ in 0..4 {
+        world.advance((LEASE + GRACE) / 4).await;
+        let renewed = eventually("the lease is renewed", async || {
+            let mut left = redis::cmd("PTTL");
+            let mut store = world.store.clone();
+            let left = left.arg(&lease).query_async(&mut store).await;
+            left.map(|left: i64| left > 4_000)
+        });
+        renewed.await;
+    }
+    let news = eventually("alice is gone", async || {
+        let news = watcher.try_next();
+        (!news.is_empty()).then_some(news)
+    });
+    assert_eq!(news.await[0].status, Status::Offline);
+    drop(ticking);
+    assert_eq!(
+        world.news().await,
+        ["online alice", "online bob", "offline alice"]
+    );
+}
