@@ -24,8 +24,8 @@ run: ## build and start Parlor on its embedded store: http://127.0.0.1:7070
 test: tools ## formatting, lints and all tests; installs the servers they need
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	$(TESTS) --workspace
 	$(if $(NEXTEST),cargo test --workspace --doc --quiet)
+	$(TESTS) --workspace
 
 .PHONY: test-all
 test-all: test ## the same, and ten times as many random commands against Redis
