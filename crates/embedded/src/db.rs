@@ -96,7 +96,7 @@ impl Db {
     fn find(&mut self, key: &[u8]) -> Option<Place> {
         let place = self.keys.find(key)?;
         if self.keys.at(place).is_expired(self.now) {
-            self.remove(place);
+            free::value(self.remove(place).value);
             return None;
         }
         Some(place)

@@ -1,7 +1,7 @@
 //! Freeing what is large without making everybody wait.
 
 use std::sync::LazyLock;
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::{self, SyncSender};
 
 use crate::value::Value;
 
@@ -13,14 +13,17 @@ pub fn value(value: Value) {
     }
 }
 
+/// So much may wait to be freed; what comes on top is freed where it is, so that memory cannot run ahead of the thread.
+const WAITING: usize = 1_024;
+
 /// Frees on another thread, since the lock is held here. One thread does it for the whole process.
 pub fn aside(freed: impl Send + 'static) {
-    static FREEING: LazyLock<Sender<Box<dyn Send>>> = LazyLock::new(|| {
-        let (sender, freed) = mpsc::channel();
+    static FREEING: LazyLock<SyncSender<Box<dyn Send>>> = LazyLock::new(|| {
+        let (sender, freed) = mpsc::sync_channel(WAITING);
         let thread = std::thread::Builder::new().name("parlor-free".into());
         // Without the thread the receiver is gone, and what is sent is freed where it is.
         let _ = thread.spawn(move || freed.into_iter().for_each(drop::<Box<dyn Send>>));
         sender
     });
-    let _ = FREEING.send(Box::new(freed));
+    let _ = FREEING.try_send(Box::new(freed));
 }

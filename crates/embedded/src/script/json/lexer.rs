@@ -183,7 +183,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// The letter that `\uXXXX` stands for, or a pair of these, and how long that is.
+/// The letter that `\u` with four digits stands for, or a pair of these, and how long that is.
 fn unicode(text: &[u8]) -> Option<(char, usize)> {
     let unit = |text: &[u8]| {
         let digits = text.strip_prefix(b"\\u")?.get(..4)?;
