@@ -1,9 +1,11 @@
 //! The engine as a connection of the redis crate.
 
+use parking_lot::MutexGuard;
 use redis::aio::ConnectionLike;
 use redis::{Arg, Cmd, ErrorKind, Pipeline, RedisError, RedisFuture, RedisResult, Value};
 use smallvec::SmallVec;
 
+use crate::core::Core;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::table::{self, Run};
@@ -16,17 +18,38 @@ const TURN: usize = 64;
 #[derive(Clone)]
 pub struct Connection {
     engine: Engine,
+    fleeting: bool,
 }
 
 impl Connection {
     pub(crate) fn new(engine: Engine) -> Self {
-        Self { engine }
+        Self {
+            engine,
+            fleeting: false,
+        }
+    }
+
+    /// The same engine, for commands that renew what need not be kept: a field, member or string that is there gets
+    /// another value, a key another deadline, and neither is written to disk. After a restart they have some earlier
+    /// value and deadline. What such commands add or remove is kept as always.
+    #[must_use]
+    pub fn fleeting(&self) -> Self {
+        Self {
+            engine: self.engine.clone(),
+            fleeting: true,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Core> {
+        let mut core = self.engine.lock();
+        core.db.journal.set_fleeting(self.fleeting);
+        core
     }
 
     async fn single(&self, command: &Cmd) -> RedisResult<Value> {
         let args = arguments(command)?;
         self.room(std::slice::from_ref(&args)).await;
-        self.engine.lock().execute(&args).map_err(RedisError::from)
+        self.lock().execute(&args).map_err(RedisError::from)
     }
 
     /// Waits until there is room for what these commands may write. Reads never wait.
@@ -42,7 +65,7 @@ impl Connection {
             self.room(turn).await;
             for args in turn {
                 // Each command has its own moment, as it would over the wire.
-                let reply = self.engine.lock().execute(args);
+                let reply = self.lock().execute(args);
                 replies.push(reply.unwrap_or_else(Error::into_value));
             }
         }
@@ -98,7 +121,7 @@ impl ConnectionLike for Connection {
                 .collect::<RedisResult<_>>()?;
             if pipeline.is_transaction() {
                 self.room(&commands).await;
-                let replies = self.engine.lock().transaction(&commands)?;
+                let replies = self.lock().transaction(&commands)?;
                 return Ok(vec![Value::Array(replies)]);
             }
             let replies = self.pipeline(&commands).await;

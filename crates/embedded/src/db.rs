@@ -3,8 +3,8 @@
 //! Always true:
 //! 1. `now` stands still during a command, a script and a transaction.
 //! 2. A key whose deadline is over is not there for any reader, and is dropped by the first one to notice.
-//! 3. Every change is in the journal; a command cannot forget it, since values are only lent for change through
-//!    [`Edit`], which notes it.
+//! 3. Every change is in the journal, unless the caller said that it is fleeting; a command cannot forget it, since values
+//!    are only lent for change through [`Edit`], which notes it.
 //! 4. No collection is empty between two commands.
 
 use crate::edit::Edit;
@@ -62,6 +62,7 @@ impl Db {
     pub fn begin(&mut self, now: u64, refusal: Option<Error>) {
         self.now = now;
         self.refusal = refusal;
+        self.journal.set_fleeting(false);
     }
 
     /// Whether the running command, script or transaction may change anything.
@@ -124,11 +125,13 @@ impl Db {
     /// Makes a key hold a string.
     pub fn set_text(&mut self, key: &[u8], text: Text, expiry: Expiry) {
         let value = Value::Text(text);
+        let mut renewed = false;
         let place = match self.find(key) {
             Some(place) => {
                 let (key, old) = self.keys.at_mut(place);
                 let old = std::mem::replace(old, value);
-                if !matches!(old, Value::Text(_)) {
+                renewed = matches!(old, Value::Text(_));
+                if !renewed {
                     self.journal.push(|| Effect::Drop { key: key.clone() });
                     free::value(old);
                 }
@@ -143,12 +146,17 @@ impl Db {
         }
         let deadline = self.keys.at(place).deadline();
         let (key, value) = self.keys.at_mut(place);
-        self.journal.push(|| Effect::Header {
+        let header = || Effect::Header {
             key: key.clone(),
             kind: Kind::Text,
             deadline,
             text: value.text().cloned(),
-        });
+        };
+        if renewed {
+            self.journal.renew(header);
+        } else {
+            self.journal.push(header);
+        }
     }
 
     /// The collection a key holds.
@@ -264,7 +272,7 @@ impl Db {
         }
         self.keys.set_deadline(place, deadline);
         let (key, _) = self.keys.at_mut(place);
-        self.journal.push(|| Effect::Deadline {
+        self.journal.renew(|| Effect::Deadline {
             key: key.clone(),
             deadline,
         });

@@ -56,7 +56,7 @@ impl Edit<'_, Hash> {
         // The usual case, a field that changes, needs no copy of its name.
         if let Some((field, place)) = self.collection.get_mut(field) {
             *place = value.into();
-            self.journal.push(|| Effect::Item {
+            self.journal.renew(|| Effect::Item {
                 key: self.key.clone(),
                 item: field.clone(),
                 value: place.clone(),
@@ -111,7 +111,11 @@ impl Edit<'_, ZSet> {
     /// Gives a member with the score `old` another one.
     pub fn change(&mut self, member: &[u8], old: f64, new: f64) {
         if let Some(member) = self.collection.change(member, old, new) {
-            self.put_row(|| (member, score_value(new)));
+            self.journal.renew(|| Effect::Item {
+                key: self.key.clone(),
+                item: member,
+                value: score_value(new),
+            });
         }
     }
 

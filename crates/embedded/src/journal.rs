@@ -1,7 +1,8 @@
 //! What changed since the last flush, item by item and in order.
 //!
 //! Always true:
-//! 1. Applying the effects of a batch in order to the state at its start gives the state at its end.
+//! 1. Applying the effects of a batch in order to the state at its start gives the state at its end, but for values and
+//!    deadlines that fleeting commands renewed: of those it has some earlier one. Which keys and items there are is exact.
 //! 2. A batch is taken under the engine's lock between two commands, so it never holds half a script or transaction.
 //! 3. Taking it is a swap of two pointers: the engine's pause does not grow with what changed.
 
@@ -74,6 +75,8 @@ impl Effect {
 #[derive(Debug, Default)]
 pub struct Journal {
     on: bool,
+    /// Whether the running command is fleeting.
+    fleeting: bool,
     /// In chunks: one growing vector would be copied whole under the lock now and then.
     chunks: Vec<Vec<Effect>>,
     bytes: usize,
@@ -96,6 +99,18 @@ impl Journal {
                 Some(chunk) if chunk.len() < CHUNK => chunk.push(effect),
                 _ => self.chunks.push(start_chunk(effect)),
             }
+        }
+    }
+
+    /// Says whether what the commands from here on renew need not be kept.
+    pub fn set_fleeting(&mut self, fleeting: bool) {
+        self.fleeting = fleeting;
+    }
+
+    /// Notes that an item or a string that is there has another value, or a key another deadline.
+    pub fn renew(&mut self, effect: impl FnOnce() -> Effect) {
+        if !self.fleeting {
+            self.push(effect);
         }
     }
 

@@ -116,6 +116,16 @@ impl Store {
         }
     }
 
+    /// The same store, for calls that renew values and deadlines which need not outlive the process: the embedded engine
+    /// does not write those to disk, and has some earlier ones after a restart. What such calls add or remove is kept.
+    /// A server keeps everything as it is configured to.
+    pub fn fleeting(&self) -> Self {
+        Self {
+            embedded: self.embedded.as_ref().map(Connection::fleeting),
+            ..self.clone()
+        }
+    }
+
     /// Whether the store answers, now and from now on.
     pub fn state(&self) -> watch::Receiver<State> {
         self.inner.shared.state()

@@ -293,3 +293,52 @@ async fn an_engine_without_a_folder_sweeps_too() {
     engine.flush().await.unwrap();
     assert!(engine.clean_start() && !engine.is_persistent());
 }
+
+#[tokio::test]
+async fn what_is_fleeting_is_seen_at_once_and_not_kept_but_for_what_is_new_or_gone() {
+    let folder = TempDir::new().unwrap();
+    let engine = open(folder.path());
+    run(
+        &engine,
+        "SET text old PX 60000\nHSET hash kept old gone 1\nPEXPIRE hash 60000\nZADD zset 1 a\nSADD turned m",
+    )
+    .await;
+    let mut fleeting = engine.connection().fleeting();
+    let script = "redis.call('HSET', KEYS[1], 'kept', 'new', 'added', '1') redis.call('HDEL', KEYS[1], 'gone') \
+        redis.call('PEXPIRE', KEYS[1], 90000) return redis.call('HGET', KEYS[1], 'kept')";
+    let mut pipe = redis::pipe();
+    pipe.cmd("SET").arg("text").arg("new").arg("PX").arg(90_000);
+    pipe.cmd("EVAL").arg(script).arg(1).arg("hash");
+    pipe.cmd("ZADD").arg("zset").arg(2).arg("a").arg(3).arg("b");
+    pipe.cmd("SET").arg("turned").arg("text");
+    pipe.cmd("SET").arg("made").arg("1");
+    let replies: Vec<redis::Value> = pipe.query_async(&mut fleeting).await.unwrap();
+    assert_eq!(replies[1], redis::Value::BulkString(b"new".to_vec()));
+    assert_eq!(text(&engine, "GET text").await.unwrap(), "new");
+
+    let engine = reopened(engine, &folder).await;
+    assert_eq!(text(&engine, "GET text").await.unwrap(), "old");
+    assert_eq!(text(&engine, "HGET hash kept").await.unwrap(), "old");
+    assert_eq!(text(&engine, "HGET hash added").await.unwrap(), "1");
+    assert_eq!(text(&engine, "HLEN hash").await.unwrap(), "2");
+    assert_eq!(text(&engine, "ZSCORE zset a").await.unwrap(), "1");
+    assert_eq!(text(&engine, "ZSCORE zset b").await.unwrap(), "3");
+    assert_eq!(text(&engine, "GET turned").await.unwrap(), "text");
+    assert_eq!(text(&engine, "GET made").await.unwrap(), "1");
+    let left: u64 = text(&engine, "PTTL hash").await.unwrap().parse().unwrap();
+    assert!(left <= 60_000, "{left}");
+}
+
+#[tokio::test]
+async fn the_next_command_of_anybody_else_is_kept() {
+    let folder = TempDir::new().unwrap();
+    let engine = open(folder.path());
+    run(&engine, "SET text first").await;
+    let mut fleeting = engine.connection().fleeting();
+    let mut set = redis::cmd("SET");
+    set.arg("text").arg("fleeting");
+    set.exec_async(&mut fleeting).await.unwrap();
+    run(&engine, "SET text last").await;
+    let engine = reopened(engine, &folder).await;
+    assert_eq!(text(&engine, "GET text").await.unwrap(), "last");
+}
