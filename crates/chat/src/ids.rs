@@ -6,6 +6,7 @@
 mod endpoint;
 mod limiter;
 mod rules;
+mod schema;
 mod shard;
 
 use std::borrow::Borrow;

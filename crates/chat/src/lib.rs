@@ -3,10 +3,14 @@
 //! Each capability is a folder. Its `keys.rs` is the only place that spells its keys and channels; [`registry`] lists them all,
 //! [`schema`] shows them to people and programs, [`keys::Keyspace`] builds and recognises them.
 
+pub mod access;
+pub mod chat;
+pub mod code;
 pub mod context;
 pub mod error;
 pub mod ids;
 pub mod keys;
+pub mod operation;
 pub mod registry;
 pub mod schema;
 

@@ -1,3 +1,4 @@
 //! The bus: frames between nodes.
 
+pub mod frame;
 pub mod keys;

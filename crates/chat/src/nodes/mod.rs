@@ -22,6 +22,7 @@ use crate::keys::TtlName;
 
 static RENEW: Script = script!("renew.lua");
 static CLAIM: Script = script!("claim.lua");
+static RESIGN: Script = script!("resign.lua");
 
 /// How long a claimed node is left to its claimer.
 const CLAIM_TIME: Duration = Duration::from_secs(10);
@@ -43,6 +44,9 @@ struct Held {
     since: Option<Moment>,
     /// When it was last renewed.
     renewed: Option<Moment>,
+    /// The epoch of the store all the while: a part of the store that came back without the others' leases makes nobody
+    /// look dead either.
+    store: u64,
     /// The epoch of another process with this id.
     rival: Option<String>,
 }
@@ -114,12 +118,21 @@ impl Nodes {
             .ignore()
             .exec_async(&mut self.ctx.store().repeatable())
             .await?;
-        *self.held.lock() = Held {
+        *self.held.lock() = self.held_since(now);
+        Ok(())
+    }
+
+    fn held_since(&self, now: Moment) -> Held {
+        Held {
             since: Some(now),
             renewed: Some(now),
+            store: self.store_epoch(),
             rival: None,
-        };
-        Ok(())
+        }
+    }
+
+    fn store_epoch(&self) -> u64 {
+        *self.ctx.store().epoch().borrow()
     }
 
     /// Renews the lease; to be called several times within one.
@@ -147,20 +160,16 @@ impl Nodes {
         match holder {
             "held" => {
                 let lease = self.lease();
-                let broken = held.renewed.is_none_or(|last| last.plus(lease) < now);
-                if broken || held.since.is_none() {
-                    held.since = Some(now);
-                }
-                held.renewed = Some(now);
-                held.rival = None;
-                Renewal::Held
+                let broken = held.renewed.is_none_or(|last| last.plus(lease) < now)
+                    || held.store != self.store_epoch();
+                let since = held.since.filter(|_| !broken);
+                *held = self.held_since(now);
+                held.since = since.or(held.since);
+                // Gone meanwhile, and taken by a try of ours whose reply was lost.
+                if broken { Renewal::Lost } else { Renewal::Held }
             }
             "free" => {
-                *held = Held {
-                    since: Some(now),
-                    renewed: Some(now),
-                    rival: None,
-                };
+                *held = self.held_since(now);
                 Renewal::Lost
             }
             rival => {
@@ -185,12 +194,19 @@ impl Nodes {
         self.is_held_for(self.grace)
     }
 
+    /// Whether the lease is held, as far as this node can know.
+    pub fn holds(&self) -> bool {
+        self.is_held_for(Duration::ZERO)
+    }
+
     fn is_held_for(&self, time: Duration) -> bool {
         let now = self.ctx.now();
         let held = self.held.lock();
         let since = held.since.is_some_and(|since| since.plus(time) <= now);
         let lease = self.lease();
-        since && held.renewed.is_some_and(|last| now < last.plus(lease))
+        since
+            && held.store == self.store_epoch()
+            && held.renewed.is_some_and(|last| now < last.plus(lease))
     }
 
     /// Takes a node whose lease and grace time are over, if there is one that nobody else has taken.
@@ -248,20 +264,18 @@ impl Nodes {
         Ok(call.run(self.ctx.store()).await?)
     }
 
-    /// Gives the lease back and leaves the index, so that nobody has to end this node.
+    /// Gives the lease back and leaves the index, so that nobody has to end this node. What another process with this id
+    /// has taken stays its own.
     pub async fn resign(&self) -> Result<()> {
         *self.held.lock() = Held::default();
         let keys = self.ctx.keys();
-        pipe()
-            .cmd("DEL")
-            .arg(keys.node(&self.id))
-            .ignore()
-            .cmd("ZREM")
-            .arg(keys.nodes())
-            .arg(&self.id)
-            .ignore()
-            .exec_async(&mut self.ctx.store().repeatable())
-            .await?;
+        let mut store = self.ctx.store().repeatable();
+        let call = RESIGN.keys(keys.node(&self.id)).arg(&self.epoch);
+        if call.run(&store).await? {
+            let mut leave = redis::cmd("ZREM");
+            leave.arg(keys.nodes()).arg(&self.id);
+            leave.exec_async(&mut store).await?;
+        }
         Ok(())
     }
 }

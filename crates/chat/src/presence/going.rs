@@ -1,14 +1,17 @@
 //! Devices go, with a goodbye or without one.
 //!
-//! Always true: what went while the store was away is written when it is back. It is announced even if the store came
-//! back empty, but not before the nodes had time to fill it again: the user may be there through another one.
+//! Always true:
+//! 1. What went while the store was away is written when it is back. It is announced even if the store came back empty, but
+//!    not before the nodes had time to fill it again: the user may be there through another one.
+//! 2. A goodbye that nobody waits for any more is said all the same.
 
 use redis::pipe;
 
 use super::Presence;
 use super::local::{Going, Held};
 use super::ops::Device;
-use super::step::{Settled, Steps};
+use super::step::{Settled, Steps, replies};
+use super::tick::told;
 use crate::context::millis;
 use crate::error::Result;
 
@@ -20,15 +23,18 @@ const MISSED: &str = "missed";
 
 impl Presence {
     pub(super) async fn go(&self, device: &Device, how: Going) -> Result<()> {
-        let Some(held) = self.local.lock().remove(device) else {
-            return Ok(());
-        };
-        let going = [(held, how)];
-        let done = self.write_goings(&going, "").await;
-        if done.is_err() {
-            self.local.lock().keep_going(going);
+        let held = self.local.lock().remove(device, how);
+        match (held, &device.socket) {
+            (Some(held), _) => self.write_goings(vec![(held, how)], "").await,
+            (None, Some(socket)) => {
+                let mut forget = redis::cmd("DEL");
+                forget.arg(self.ctx.keys().socket_user(socket));
+                // Nobody renews it: if the store is away, its time ends it.
+                let _ = forget.exec_async(&mut self.ctx.store().repeatable()).await;
+                Ok(())
+            }
+            (None, None) => Ok(()),
         }
-        done
     }
 
     /// Writes what went while the store was away.
@@ -37,27 +43,34 @@ impl Presence {
             return Ok(());
         }
         let missed = self.local.lock().take_going();
-        for (at, page) in missed.chunks(PAGE).enumerate() {
-            if let Err(error) = self.write_goings(page, MISSED).await {
-                let rest = missed[at * PAGE..].iter().cloned();
-                self.local.lock().keep_going(rest);
-                return Err(error);
-            }
-        }
-        Ok(())
+        self.write_goings(missed, MISSED).await
     }
 
     /// All sockets of this node are lost, so that they can come back elsewhere within the grace time.
     pub(super) async fn lose_all(&self) -> Result<()> {
-        let sockets = self.local.lock().drain();
-        let goings: Vec<_> = sockets.into_iter().map(|it| (it, Going::Lost)).collect();
-        for page in goings.chunks(PAGE) {
-            self.write_goings(page, "").await?;
+        let (sockets, mut goings) = {
+            let mut local = self.local.lock();
+            (local.drain(), local.take_going())
+        };
+        goings.extend(sockets.into_iter().map(|it| (it, Going::Lost)));
+        self.write_goings(goings, "").await
+    }
+
+    /// Writes goodbyes. What is not written when this ends, for whatever reason, is kept for the next flush.
+    pub(super) async fn write_goings(&self, goings: Vec<(Held, Going)>, mode: &str) -> Result<()> {
+        let mut unsaid = Unsaid {
+            presence: self,
+            goings,
+        };
+        while !unsaid.goings.is_empty() {
+            let from = unsaid.goings.len().saturating_sub(PAGE);
+            self.write_page(&unsaid.goings[from..], mode).await?;
+            unsaid.goings.truncate(from);
         }
         Ok(())
     }
 
-    pub(super) async fn write_goings(&self, goings: &[(Held, Going)], mode: &str) -> Result<()> {
+    async fn write_page(&self, goings: &[(Held, Going)], mode: &str) -> Result<()> {
         let steps = Steps::now(&self.ctx);
         let mut pipe = pipe();
         for (held, how) in goings {
@@ -65,11 +78,12 @@ impl Presence {
             let mode = if held.announced { mode } else { "" };
             pipe.add_command(self.going_cmd(&steps, held, *how, mode));
         }
-        let mut store = self.ctx.store().repeatable();
-        let settled: Vec<Settled> = pipe.query_async(&mut store).await?;
-        let settled = settled.iter().map(|it| it.until);
-        self.went(goings.iter().map(|(held, _)| held).zip(settled))
-            .await
+        let settled: Vec<Result<Settled>> = replies(&self.ctx, &mut pipe).await?;
+        let gone = goings.iter().zip(&settled).map(|((held, _), settled)| {
+            told("end a device", settled);
+            (held, settled.as_ref().map_or(0, |it| it.until))
+        });
+        self.went(gone).await
     }
 
     fn going_cmd(&self, steps: &Steps<'_>, held: &Held, how: Going, mode: &str) -> redis::Cmd {
@@ -81,7 +95,7 @@ impl Presence {
         let call = call
             .arg(&held.device.id)
             .arg(self.nodes.epoch())
-            .arg(&held.connected)
+            .arg(held.connected.iso())
             .arg(mode);
         match how {
             Going::Left => call.cmd(),
@@ -117,5 +131,18 @@ impl Presence {
             }
         }
         Ok(())
+    }
+}
+
+/// Goodbyes that are being said.
+struct Unsaid<'a> {
+    presence: &'a Presence,
+    goings: Vec<(Held, Going)>,
+}
+
+impl Drop for Unsaid<'_> {
+    fn drop(&mut self) {
+        let unsaid = std::mem::take(&mut self.goings);
+        self.presence.local.lock().keep_going(unsaid);
     }
 }

@@ -1,12 +1,14 @@
 -- Time has passed, or a node has died: what is over is removed.
 -- ARGV[9]  node whose devices are over, or ''
 -- ARGV[10] epoch of that node that lives, or ''
+-- ARGV[11] the latest deadline, ms, that a device can have from before the node died: with a later one it has come back
 -- Reply: that of `settle`
-local dead, alive = ARGV[9], ARGV[10]
+local dead, alive, latest = ARGV[9], ARGV[10], tonumber(ARGV[11])
 
 drop_lapsed()
 for id, device in pairs(devices) do
   local bound = device.epoch ~= 'api' and device.epoch ~= ''
-  if dead ~= '' and bound and device.node == dead and device.epoch ~= alive then drop(id) end
+  local over = bound and device.node == dead and device.epoch ~= alive and device.deadline <= latest
+  if dead ~= '' and over then drop(id) end
 end
 return settle(false)

@@ -12,9 +12,11 @@
 pub mod keys;
 
 mod beats;
+mod closing;
 mod going;
 mod layouts;
 mod local;
+mod operations;
 mod ops;
 mod reads;
 mod reap;
@@ -29,17 +31,24 @@ use std::sync::atomic::AtomicBool;
 
 use parking_lot::Mutex;
 use parlor_store::{Script, script};
+use tokio::sync::Notify;
 
-use self::local::{Going, Held, Local};
+use self::local::{Going, Local};
+use self::register::Coming;
 use self::step::{Settled, Steps};
 use self::watch::Hub;
 use crate::context::{Context, Moment};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::{DeadlineShard, DeviceId, UserId};
 use crate::nodes::Nodes;
 
+pub use self::operations::{
+    Count, CountPresence, DeviceView, Devices, GetPresence, Heartbeat, ListDevices, NextHeartbeat,
+    QueryPresence, RemoveDevice, SetPresence, Statuses, WatchPresence, Watching,
+};
 pub use self::ops::{Device, LiveDevice, Status, UserStatus};
 pub use self::reads::MOST_READ;
+pub use self::register::MOST_DEVICES;
 pub use self::tick::Ticking;
 pub use self::watch::{MOST_WATCHED, Watcher};
 
@@ -53,6 +62,8 @@ pub struct Presence {
     /// Held while beats are written: which of them are on the way is known of one flush only.
     flushing: tokio::sync::Mutex<()>,
     hub: Arc<Hub>,
+    /// Tells that a socket has to be closed.
+    closing: Notify,
     /// Whether the devices of an earlier start of this node are ended.
     past_ended: AtomicBool,
     /// When the node started.
@@ -64,6 +75,7 @@ impl Presence {
     pub fn new(ctx: Context, nodes: Arc<Nodes>) -> Self {
         Self {
             hub: Hub::new(ctx.clone()),
+            closing: Notify::new(),
             ctx,
             nodes,
             local: Mutex::default(),
@@ -74,36 +86,26 @@ impl Presence {
     }
 
     /// A device appears. Announces `online` if it is the first that can be seen. While the store is away a socket is
-    /// remembered and registered when the store is back.
+    /// remembered and registered when the store is back. If nobody waits for the answer, the socket is lost.
     pub async fn connect(&self, device: Device) -> Result<UserStatus> {
-        let held = Held {
-            connected: self.ctx.now().iso(),
-            device,
-            announced: false,
-        };
-        let user = held.device.user.clone();
-        if held.device.socket.is_some() {
-            self.local.lock().add(held.clone());
-        }
-        let settled = self.register(std::slice::from_ref(&held)).await;
-        match settled {
-            Ok(mut settled) => {
-                let settled = settled.pop().expect("one reply for one device");
-                Ok(settled.of(&user))
-            }
-            Err(error) => {
-                if held.device.socket.is_some() {
-                    self.local.lock().owe([local::key(&held.device)]);
-                }
-                Err(error)
-            }
-        }
+        self.come(device, Coming::Connect).await
+    }
+
+    /// A device appears and its user wants to be seen: [`connect`](Self::connect), and an explicit status ends, in one
+    /// step. What cannot be written at once is remembered as a connect only.
+    pub async fn appear(&self, device: Device) -> Result<UserStatus> {
+        self.come(device, Coming::Appear).await
     }
 
     /// A device is still there. Written with the next [`flush_beats`](Self::flush_beats). The beat of a socket that this
-    /// node does not hold is nothing; that of a device without a socket registers it.
-    pub fn beat(&self, device: &Device) {
-        self.local.lock().beat(device);
+    /// node does not hold is nothing; that of a device without a socket registers it. An error says that the store is
+    /// away for so long that no more of the latter can be remembered.
+    pub fn beat(&self, device: &Device) -> Result<()> {
+        if self.local.lock().beat(device, self.ctx.now()) {
+            return Ok(());
+        }
+        let reason = (redis::ErrorKind::Io, "too many beats wait for the store");
+        Err(Error::StoreUnavailable(reason.into()))
     }
 
     /// A user says how they want to be seen: `Offline` hides them, `Online` ends what they said before. Holds while a
@@ -136,23 +138,7 @@ impl Presence {
         self.go(device, Going::Lost).await
     }
 
-    /// Ends a device of a user, whoever holds it. A socket on another node has to be closed there, else its next beat
-    /// brings the device back.
-    pub async fn remove(&self, user: &UserId, id: &DeviceId) -> Result<UserStatus> {
-        let held = {
-            let mut local = self.local.lock();
-            local.forget_beat(user, id);
-            let held = local.get(user, id, None).cloned();
-            held.and_then(|held| local.remove(&held.device))
-        };
-        let settled = self.end(user, id, "").await?;
-        if let Some(held) = &held {
-            self.went([(held, settled.until)].into_iter()).await?;
-        }
-        Ok(settled.of(user))
-    }
-
-    /// Ends a device that this epoch holds, or any if it is empty.
+    /// Ends a device that this epoch holds; with none it is removed, whoever holds it.
     async fn end(&self, user: &UserId, id: &DeviceId, epoch: &str) -> Result<Settled> {
         let mut store = self.ctx.store().repeatable();
         let steps = Steps::now(&self.ctx);

@@ -2,11 +2,12 @@
 
 use redis::{FromRedisValue, ParsingError, Value};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::ids::{DeviceId, NodeId, SocketId, UserId};
 
 /// How a user is seen, or wants to be seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// Here.
@@ -81,7 +82,7 @@ impl Device {
 }
 
 /// How a user is seen.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UserStatus {
     /// Who.

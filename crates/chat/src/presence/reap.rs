@@ -7,8 +7,11 @@ use std::sync::atomic::Ordering;
 use redis::pipe;
 
 use super::Presence;
+use super::sweep::Dead;
+use crate::context::{Moment, millis};
 use crate::error::Result;
 use crate::ids::{NodeId, UserId};
+use crate::keys::TtlName;
 
 /// Users of a dead node in one pipeline.
 const PAGE: usize = 500;
@@ -21,15 +24,16 @@ impl Presence {
         while let Some(mut dead) = self.nodes.take_dead().await? {
             let mut cursor = 0;
             loop {
+                let judged = self.ctx.now();
+                if self.nodes.lives(&dead.id).await? || !self.nodes.keep(&mut dead).await? {
+                    break;
+                }
                 let (next, users) = self.page(&dead.id, cursor).await?;
-                self.reap_page(&dead.id, "", &users).await?;
+                self.reap_page(&dead.id, "", judged, &users).await?;
                 looked += users.len();
                 cursor = next;
                 if cursor == 0 {
                     self.nodes.forget(&dead).await?;
-                    break;
-                }
-                if self.nodes.lives(&dead.id).await? || !self.nodes.keep(&mut dead).await? {
                     break;
                 }
             }
@@ -48,7 +52,8 @@ impl Presence {
         let (mut cursor, mut looked) = (0, 0);
         loop {
             let (next, users) = self.page(self.nodes.id(), cursor).await?;
-            self.reap_page(self.nodes.id(), self.nodes.epoch(), &users)
+            let judged = self.ctx.now();
+            self.reap_page(self.nodes.id(), self.nodes.epoch(), judged, &users)
                 .await?;
             looked += users.len();
             cursor = next;
@@ -68,28 +73,49 @@ impl Presence {
         Ok(scan.query_async(&mut self.ctx.store().clone()).await?)
     }
 
-    async fn reap_page(&self, node: &NodeId, alive: &str, users: &[UserId]) -> Result<()> {
+    /// Ends the devices of a node that was dead at the moment `judged`: whatever it has registered or beaten for less than
+    /// the grace time before that is there again.
+    async fn reap_page(
+        &self,
+        node: &NodeId,
+        alive: &str,
+        judged: Moment,
+        users: &[UserId],
+    ) -> Result<()> {
         if users.is_empty() {
             return Ok(());
         }
-        let settled = self.lapse(users, Some((node, alive))).await?;
-        let set = self.ctx.keys().node_users(node);
-        let ours = |user: &UserId| node == self.nodes.id() && self.local.lock().has(user);
+        let keys = self.ctx.keys();
+        let latest = judged.plus(keys.ttl(TtlName::Presence)).ms();
+        let dead = Dead {
+            node,
+            alive,
+            latest: latest.saturating_sub(millis(self.nodes.grace())),
+        };
+        let settled = self.lapse(users, Some(&dead)).await?;
+        let set = keys.node_users(node);
+        let ours = node == self.nodes.id();
         let mut after = pipe();
         let mut removed = Vec::new();
-        for (user, settled) in users.iter().zip(&settled) {
+        for (user, settled) in users.iter().zip(settled) {
+            let Some(settled) = settled else { continue };
             after.add_command(self.sooner(user, settled.until)).ignore();
-            if !ours(user) {
+            if !ours || !self.local.lock().has(user) {
                 after.cmd("SREM").arg(&set).arg(user).ignore();
                 removed.push(user);
             }
         }
         let mut store = self.ctx.store().repeatable();
         after.exec_async(&mut store).await?;
-        // As after a goodbye: who connected here meanwhile is added again.
-        for user in removed.into_iter().filter(|user| ours(user)) {
+        // Who has come there meanwhile is added again: a node takes its lease before it brings its users back.
+        if ours {
+            removed.retain(|user| self.local.lock().has(user));
+        } else if !self.nodes.lives(node).await? {
+            removed.clear();
+        }
+        if !removed.is_empty() {
             let mut again = redis::cmd("SADD");
-            again.arg(&set).arg(user).exec_async(&mut store).await?;
+            again.arg(&set).arg(removed).exec_async(&mut store).await?;
         }
         Ok(())
     }

@@ -1,9 +1,13 @@
--- The user says how they want to be seen. Without a device there is nothing to see.
+-- The user says how they want to be seen. Without a live device there is nothing to see.
 -- ARGV[9] online, away, busy or offline
 -- Reply: that of `settle`
 local status = ARGV[9]
 
-if next(devices) then
+local live = false
+for _, device in pairs(devices) do
+  live = live or device.deadline > now
+end
+if live then
   if status == 'online' then explicit(nil) else explicit(status) end
 end
 return settle(false)

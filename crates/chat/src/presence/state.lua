@@ -26,6 +26,8 @@ end
 -- devices[id] = { node, epoch, deadline, connected, info }. The epoch `api` is a device that no node holds, an empty one a
 -- device whose connection is lost.
 local devices, fields, known = {}, {}, false
+-- graves[id] = when a device was removed, ms.
+local graves = {}
 local writes, removals = {}, {}
 -- What this step did to devices, for the layout.
 local added, beaten, gone = {}, {}, {}
@@ -42,9 +44,16 @@ local function load()
     known = true
     if kind == 'd:' then
       local node, epoch, deadline, connected = string.match(value, '^([^#]*)#([^|]*)|(%d+)|(.*)$')
-      devices[id] = { node = node, epoch = epoch, deadline = tonumber(deadline), connected = connected }
+      if node then
+        devices[id] = { node = node, epoch = epoch, deadline = tonumber(deadline), connected = connected }
+      else
+        -- Of another version: its node registers it again.
+        removals[#removals + 1] = raw[at]
+      end
     elseif kind == 'i:' then
       infos[id] = value
+    elseif kind == 'g:' then
+      graves[id] = tonumber(value)
     else
       fields[raw[at]] = value
     end
@@ -72,6 +81,14 @@ local function drop_lapsed()
   end
 end
 
+-- Whether a device was ended after a sign of it, which was given at `since`, ms: a socket by its removal, one that no
+-- node holds by any goodbye of the user.
+local function ended(id, epoch, since)
+  local at = graves[id]
+  if epoch == 'api' then at = tonumber(fields.left) end
+  return at ~= nil and at >= since
+end
+
 local function explicit(status)
   if status then
     if fields.x ~= status then write('x', status) end
@@ -87,6 +104,15 @@ local function assume_online()
 end
 
 local project
+
+-- The layout, also where somebody else has put keys of other types into its place.
+local function show(view)
+  if pcall(project, view) then return end
+  for at = 3, #KEYS do redis.call('DEL', KEYS[at]) end
+  for id in pairs(devices) do added[id] = true end
+  gone, view.changed, view.crossed = {}, true, true
+  project(view)
+end
 
 -- Writes the state, and what follows from it. `silent` keeps `events:user.online` back.
 -- Reply: { visible status, version, latest deadline or 0, last seen or '' }
@@ -105,7 +131,10 @@ local function settle(silent)
   if not known and latest == 0 then
     return { visible, version, 0, '' }
   end
-  local changed = visible ~= before
+  -- One who was seen as gone, because nobody had looked yet, is back: who watches must hear it.
+  local seen_gone = before ~= 'offline' and (tonumber(fields['until']) or 0) <= now
+  local back = seen_gone and visible ~= 'offline' and latest > now
+  local changed = visible ~= before or back
   local crossed = (visible == 'offline') ~= (before == 'offline')
   if changed then
     version = math.max(version + 1, now)
@@ -121,7 +150,7 @@ local function settle(silent)
   if #removals > 0 then redis.call('HDEL', state_key, unpack(removals)) end
   if #writes > 0 then redis.call('HSET', state_key, unpack(writes)) end
   redis.call('PEXPIRE', state_key, STATE_TTL)
-  project({ visible = visible, before = before, latest = latest, changed = changed, crossed = crossed, left = math.max(latest - now, 1) })
+  show({ visible = visible, before = before, latest = latest, changed = changed, crossed = crossed, left = math.max(latest - now, 1) })
   if crossed and not (silent and visible ~= 'offline') then
     local channel = visible == 'offline' and offline_channel or online_channel
     redis.call('PUBLISH', channel,
@@ -130,7 +159,7 @@ local function settle(silent)
   if changed then
     redis.call('PUBLISH', watch_channel, '\1' .. visible .. ' ' .. int(version) .. ' ' .. (seen or '-') .. ' ' .. user)
   end
-  return { visible, version, latest, seen or '' }
+  return { latest > now and visible or 'offline', version, latest, seen or '' }
 end
 
 load()

@@ -1,11 +1,13 @@
 //! Calling the scripts: the keys and arguments that all steps share, and their reply.
 
 use parlor_store::{Call, Script};
-use redis::{FromRedisValue, ParsingError, Value};
+use redis::{FromRedisValue, ParsingError, Pipeline, RedisResult, Value};
 
 use super::layouts::{self, Layout, Scripts};
 use super::ops::{Status, UserStatus};
+use super::register::{Outcome, Registered};
 use crate::context::{Context, Moment, millis};
+use crate::error::{Error, Result};
 use crate::ids::{UserId, WatchShard};
 use crate::keys::{Channel, TtlName};
 
@@ -76,8 +78,28 @@ impl Settled {
     }
 }
 
+/// The replies of a pipeline, one for each command that is not ignored. A command that was refused, say for a key that
+/// somebody else wrote, is the error of that one; any other error is one of all.
+pub(super) async fn replies<T: FromRedisValue>(
+    ctx: &Context,
+    pipe: &mut Pipeline,
+) -> Result<Vec<Result<T>>> {
+    if pipe.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut store = ctx.store().repeatable();
+    let replies: Vec<RedisResult<T>> = pipe.ignore_errors().query_async(&mut store).await?;
+    let each = replies
+        .into_iter()
+        .map(|reply| match reply.map_err(Error::from) {
+            Err(error) if !matches!(error, Error::Internal(_)) => Err(error),
+            reply => Ok(reply),
+        });
+    each.collect()
+}
+
 impl FromRedisValue for Settled {
-    fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
+    fn from_redis_value(value: Value) -> std::result::Result<Self, ParsingError> {
         let (status, version, until, seen): (_, _, _, String) =
             FromRedisValue::from_redis_value(value)?;
         Ok(Self {
@@ -86,5 +108,18 @@ impl FromRedisValue for Settled {
             until,
             seen: Some(seen).filter(|seen| !seen.is_empty()),
         })
+    }
+}
+
+impl FromRedisValue for Registered {
+    fn from_redis_value(value: Value) -> std::result::Result<Self, ParsingError> {
+        let mut parts: Vec<Value> = FromRedisValue::from_redis_value(value)?;
+        let outcome = match u8::from_redis_value(parts.pop().unwrap_or(Value::Nil))? {
+            0 => Outcome::Done,
+            1 => Outcome::Ended,
+            _ => Outcome::TooMany,
+        };
+        let settled = Settled::from_redis_value(Value::Array(parts))?;
+        Ok(Self { settled, outcome })
     }
 }

@@ -8,7 +8,8 @@ use parlor_store::{Script, script};
 use redis::pipe;
 
 use super::Presence;
-use super::step::{Settled, Steps};
+use super::step::{Settled, Steps, replies};
+use super::tick::told;
 use crate::context::Moment;
 use crate::error::Result;
 use crate::ids::{DeadlineShard, NodeId, UserId};
@@ -23,6 +24,15 @@ const TAKEN: Duration = Duration::from_secs(5);
 /// Rounds of one sweep; what is left is due in the next.
 const ROUNDS: usize = 50;
 
+/// A node whose devices are over.
+pub(super) struct Dead<'a> {
+    pub(super) node: &'a NodeId,
+    /// The epoch of it that lives, or ''.
+    pub(super) alive: &'a str,
+    /// The latest deadline that a device can have from before it died.
+    pub(super) latest: u64,
+}
+
 impl Presence {
     /// Looks at the users whose deadline has come, and ends what lapsed. To be called once a second. Does nothing until
     /// this node may judge. How many users were looked at.
@@ -32,23 +42,40 @@ impl Presence {
             if !self.nodes.may_judge() {
                 break;
             }
-            let taken = self.sweep_round().await?;
-            looked += taken;
-            if taken == 0 {
+            let shards = self.due_shards().await?;
+            if shards.is_empty() {
                 break;
             }
+            looked += self.sweep_round(&shards).await?;
         }
         Ok(looked)
     }
 
-    async fn sweep_round(&self) -> Result<usize> {
+    /// The parts of the index that have somebody to be looked at; most often few.
+    async fn due_shards(&self) -> Result<Vec<DeadlineShard>> {
         let now = self.ctx.now();
-        let until = now.plus(TAKEN);
+        let mut first = pipe();
+        for shard in DeadlineShard::all() {
+            first
+                .cmd("ZRANGEBYSCORE")
+                .arg(self.ctx.keys().deadlines(shard))
+                .arg(&["-inf", &now.ms().to_string(), "LIMIT", "0", "1"]);
+        }
+        let mut store = self.ctx.store().clone();
+        let first: Vec<Vec<String>> = first.query_async(&mut store).await?;
+        let due = DeadlineShard::all().zip(first);
+        let due = due.filter_map(|(shard, first)| (!first.is_empty()).then_some(shard));
+        Ok(due.collect())
+    }
+
+    async fn sweep_round(&self, shards: &[DeadlineShard]) -> Result<usize> {
+        let now = self.ctx.now();
+        let taken_until = taken(now);
         let mut store = self.ctx.store().clone();
         let mut due = pipe();
-        for shard in DeadlineShard::all() {
-            let call = DUE.keys(self.ctx.keys().deadlines(shard));
-            due.add_command(call.arg(now.ms()).arg(until.ms()).arg(MOST_TAKEN).cmd());
+        for shard in shards {
+            let call = DUE.keys(self.ctx.keys().deadlines(*shard));
+            due.add_command(call.arg(now.ms()).arg(&taken_until).arg(MOST_TAKEN).cmd());
         }
         let taken: Vec<Vec<UserId>> = due.query_async(&mut store).await?;
         let users: Vec<UserId> = taken.iter().flatten().cloned().collect();
@@ -57,47 +84,49 @@ impl Presence {
         }
         let mut settled = self.lapse(&users, None).await?.into_iter();
         let mut looked = pipe();
-        for (shard, users) in DeadlineShard::all().zip(&taken) {
+        for (shard, users) in shards.iter().zip(&taken) {
             if !users.is_empty() {
                 let deadlines = settled.by_ref().take(users.len());
-                looked
-                    .add_command(self.looked(shard, until, users, deadlines))
-                    .ignore();
+                let index = self.ctx.keys().deadlines(*shard);
+                let mut call = LOOKED.keys(index).arg(&taken_until);
+                for (user, settled) in users.iter().zip(deadlines) {
+                    if let Some(settled) = settled {
+                        call = call.arg(user).arg(settled.until);
+                    }
+                }
+                looked.add_command(call.cmd()).ignore();
             }
         }
         looked.exec_async(&mut store).await?;
         Ok(users.len())
     }
 
-    fn looked(
-        &self,
-        shard: DeadlineShard,
-        taken: Moment,
-        users: &[UserId],
-        settled: impl Iterator<Item = Settled>,
-    ) -> redis::Cmd {
-        let mut call = LOOKED
-            .keys(self.ctx.keys().deadlines(shard))
-            .arg(taken.ms());
-        for (user, settled) in users.iter().zip(settled) {
-            call = call.arg(user).arg(settled.until);
-        }
-        call.cmd()
-    }
-
-    /// Ends the lapsed devices of users, and those of a node except its living epoch, in one pipeline.
+    /// Ends the lapsed devices of users, and those of a dead node, in one pipeline. None for a user where that was refused.
     pub(super) async fn lapse(
         &self,
         users: &[UserId],
-        dead: Option<(&NodeId, &str)>,
-    ) -> Result<Vec<Settled>> {
+        dead: Option<&Dead<'_>>,
+    ) -> Result<Vec<Option<Settled>>> {
         let steps = Steps::now(&self.ctx);
-        let (node, alive) = dead.map_or(("", ""), |(node, alive)| (node.as_str(), alive));
         let mut pipe = pipe();
         for user in users {
             let call = steps.call(|it| &it.lapse, user);
-            pipe.add_command(call.arg(node).arg(alive).cmd());
+            let call = match dead {
+                Some(dead) => call.arg(dead.node).arg(dead.alive).arg(dead.latest),
+                None => call.arg("").arg("").arg(0),
+            };
+            pipe.add_command(call.cmd());
         }
-        Ok(pipe.query_async(&mut self.ctx.store().repeatable()).await?)
+        let settled: Vec<Result<Settled>> = replies(&self.ctx, &mut pipe).await?;
+        let settled = settled.into_iter().map(|it| {
+            told("look at a user", &it);
+            it.ok()
+        });
+        Ok(settled.collect())
     }
+}
+
+/// The score of entries that are taken now: between two milliseconds, so that nobody else writes the same one.
+fn taken(now: Moment) -> String {
+    format!("{}.5", now.plus(TAKEN).ms())
 }

@@ -50,60 +50,63 @@ impl Presence {
         Ok(())
     }
 
-    /// Starts the background work.
+    /// Starts the background work. None of it waits for another: neither a long list of sockets to be registered nor a large
+    /// node to be ended may cost this one its lease, or others their announcement.
     pub fn tick(self: &Arc<Self>) -> Ticking {
-        let beating = Arc::clone(self);
-        let judging = Arc::clone(self);
-        let watching = Arc::clone(self);
         Ticking(vec![
-            tokio::spawn(async move {
-                let mut tick = ticks(TICK);
-                loop {
-                    tick.tick().await;
-                    let done = beating.renew().await;
-                    told("renew the node's lease", &done);
-                    if done.is_ok() {
-                        told("write beats", &beating.flush_beats().await);
-                    }
+            self.each(TICK, "renew the node's lease", |it| async move {
+                it.renew().await
+            }),
+            self.each(TICK, "write beats", |it| async move {
+                // After a pause the lease comes first.
+                match it.nodes.holds() {
+                    true => it.flush_beats().await,
+                    false => Ok(()),
                 }
             }),
-            // Apart from the beats: ending a large node must not end this one's lease.
-            tokio::spawn(async move {
-                let mut tick = ticks(TICK);
-                loop {
-                    tick.tick().await;
-                    told("look at deadlines", &judging.sweep().await);
-                    told("end the devices of dead nodes", &judging.reap().await);
-                }
+            self.each(TICK, "look at deadlines", |it| async move {
+                it.sweep().await.map(drop)
             }),
-            tokio::spawn(async move {
-                let mut tick = ticks(WATCH_TICK);
-                loop {
-                    tick.tick().await;
-                    told(
-                        "read what watchers missed",
-                        &watching.flush_watchers().await,
-                    );
-                }
+            self.each(TICK, "end the devices of dead nodes", |it| async move {
+                it.reap().await.map(drop)
             }),
+            self.each(WATCH_TICK, "read what watchers missed", |it| async move {
+                it.flush_watchers().await
+            }),
+            tokio::spawn(Arc::clone(self).hear_removals()),
         ])
     }
 
-    /// The node is about to end: all its sockets are lost, so that they can come back elsewhere within the grace time, and
-    /// the lease is given back. The ticking has to end before, or takes it again.
+    fn each<F>(
+        self: &Arc<Self>,
+        every: Duration,
+        what: &'static str,
+        work: fn(Arc<Self>) -> F,
+    ) -> JoinHandle<()>
+    where
+        F: Future<Output = Result<()>> + Send + 'static,
+    {
+        let presence = Arc::clone(self);
+        tokio::spawn(async move {
+            let mut ticks = interval(every);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                ticks.tick().await;
+                told(what, &work(Arc::clone(&presence)).await);
+            }
+        })
+    }
+
+    /// The node is about to end: what waits is written, all its sockets are lost, so that they can come back elsewhere
+    /// within the grace time, and the lease is given back. The ticking has to end before, or takes it again.
     pub async fn drain(&self) -> Result<()> {
+        told("write beats", &self.flush_beats().await);
         self.lose_all().await?;
         self.nodes.resign().await
     }
 }
 
-fn ticks(every: Duration) -> tokio::time::Interval {
-    let mut ticks = interval(every);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    ticks
-}
-
-fn told<T>(what: &str, done: &Result<T>) {
+pub(super) fn told<T>(what: &str, done: &Result<T>) {
     match done {
         // The store itself says that it is away.
         Err(error) if error.is_away() => tracing::debug!(%error, "cannot {what}"),

@@ -1,6 +1,7 @@
 //! The keys of typing.
 //!
 //! Always true: a typer has a documented key of their own and a member of the conversation's index, so that listing costs O(typers).
+//! All keys of a conversation lie in its slot.
 
 use crate::ids::{ConversationId, UserId};
 use crate::keys::{
@@ -11,7 +12,7 @@ use crate::keys::{
 pub const CAPABILITY: Capability = Capability {
     name: "typing",
     title: "Typing",
-    keys: &[DOCUMENT, FLAG, TYPERS],
+    keys: &[DOCUMENT, FLAG, TYPERS, NAMES],
 };
 
 const TYPING: KeySpec = KeySpec::new(
@@ -39,6 +40,14 @@ const TYPERS: KeySpec = KeySpec::internal(
 .value("member user id, score = ms at which it ends")
 .meaning("who types in the conversation");
 
+const NAMES: KeySpec = KeySpec::internal(
+    "parlor:typing:{conv}:names",
+    Kind::Hash,
+    Ttl::Setting(TtlName::Typing),
+)
+.value("field = user id, value = what they are called; only of those who have a name")
+.meaning("the names of those who type, which the index has no room for");
+
 impl Keyspace {
     /// That a user types in a conversation.
     pub fn typing(&self, conversation: &ConversationId, user: &UserId) -> Key {
@@ -48,5 +57,10 @@ impl Keyspace {
     /// Who types in a conversation.
     pub fn typers(&self, conversation: &ConversationId) -> Key {
         self.key1(&TYPERS, conversation)
+    }
+
+    /// What those who type in a conversation are called.
+    pub fn typer_names(&self, conversation: &ConversationId) -> Key {
+        self.key1(&NAMES, conversation)
     }
 }

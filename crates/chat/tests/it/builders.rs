@@ -101,6 +101,10 @@ fn built(keys: &Keyspace) -> Vec<(String, &'static str)> {
             "parlor:typing:{c1}",
         ),
         (
+            keys.typer_names(&id.conversation).into_string(),
+            "parlor:typing:{c1}:names",
+        ),
+        (
             keys.membership(&id.conversation, &id.user).into_string(),
             "membership:{c1}:u1",
         ),
@@ -344,6 +348,7 @@ fn what_one_step_touches_lies_in_one_slot() {
             keys.top(&id.conversation),
             keys.typing(&id.conversation, &id.user),
             keys.typers(&id.conversation),
+            keys.typer_names(&id.conversation),
         ],
         vec![
             keys.membership(&id.conversation, &id.user),

@@ -56,6 +56,7 @@ const INTERNAL: &[Declared] = &[
     ("parlor:node:{node}:users", "set", "none"),
     ("parlor:watch:{0..255}", "channel", "none"),
     ("parlor:typing:{conv}", "sorted set", "3 s"),
+    ("parlor:typing:{conv}:names", "hash", "3 s"),
     ("parlor:participants:{conv}:v", "string", "1 h"),
     ("parlor:gen:{conv}", "counter", "24 h"),
     ("parlor:top:{conv}", "string", "1 h + 60 s"),
@@ -88,6 +89,7 @@ const OTHERS: &[(Preset, &[Declared])] = &[
             ("user:{user}:sockets", "set", "none"),
             ("typing:{conv}:{user}", "string", "5 s"),
             ("parlor:typing:{conv}", "sorted set", "5 s"),
+            ("parlor:typing:{conv}:names", "hash", "5 s"),
         ],
     ),
     (

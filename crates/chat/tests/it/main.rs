@@ -4,9 +4,11 @@ mod builders;
 mod declarations;
 mod ids;
 mod matching;
+mod operations;
 mod presence;
 mod schema;
 mod settings;
+mod typing;
 
 use parlor_chat::keys::{Keyspace, Preset, Settings};
 

@@ -26,20 +26,25 @@ async fn announcements_alternate_whoever_runs_beside_whom_redis() {
     announcements_alternate(World::redis(PresenceLayout::Devices).await).await;
 }
 
-/// One client: comes, beats, goes, again and again, at last for good.
-async fn client(node: Arc<Presence>, who: &'static str, seed: u64) {
+/// One client: comes, beats, goes or is removed by way of another node, again and again, at last for good.
+async fn client(node: Arc<Presence>, other: Arc<Presence>, who: &'static str, seed: u64) {
     let mut rng = StdRng::seed_from_u64(seed);
     for round in 0..ROUNDS {
         let device = socket(who, &format!("{who}-{seed}-{}", round % 2));
         node.connect(device.clone()).await.unwrap();
         if rng.random() {
-            node.beat(&device);
+            node.beat(&device).unwrap();
             node.flush_beats().await.unwrap();
         }
-        if rng.random() {
-            node.leave(&device).await.unwrap();
-        } else {
-            node.lose(&device).await.unwrap();
+        match rng.random_range(0..3) {
+            0 => node.leave(&device).await.unwrap(),
+            1 => node.lose(&device).await.unwrap(),
+            _ => {
+                other.remove(&device.user, &device.id).await.unwrap();
+                // Its node learns it from the answer.
+                node.beat(&device).unwrap();
+                node.flush_beats().await.unwrap();
+            }
         }
         // The embedded engine answers at once, and nobody else would have a turn.
         tokio::task::yield_now().await;
@@ -69,7 +74,9 @@ async fn announcements_alternate(mut world: World) {
     for (at, who) in USERS.into_iter().enumerate() {
         for (seed, node) in (0..).zip(&nodes) {
             let seed = seed + 2 * u64::try_from(at).unwrap();
-            clients.push(tokio::spawn(client(Arc::clone(node), who, seed)));
+            let other = &nodes[usize::from(seed % 2 == 0)];
+            let (node, other) = (Arc::clone(node), Arc::clone(other));
+            clients.push(tokio::spawn(client(node, other, who, seed)));
         }
     }
     for client in clients {

@@ -6,7 +6,7 @@ use parlor_chat::presence::Status;
 
 use super::on_every_layout;
 use super::shown::{Shown, all_there_is};
-use super::world::{GRACE, LEASE, World, socket};
+use super::world::{GRACE, LEASE, World, api, socket};
 
 on_every_layout! {
     a_dead_node_takes_its_devices_and_no_others;
@@ -15,6 +15,7 @@ on_every_layout! {
     a_restarted_node_ends_what_did_not_come_back_to_it;
     a_node_whose_place_was_taken_keeps_its_users;
     a_drained_node_leaves_the_grace_time_to_its_users;
+    a_drained_node_writes_the_beats_it_has_taken;
 }
 
 pub async fn a_dead_node_takes_its_devices_and_no_others(mut world: World) {
@@ -54,12 +55,12 @@ async fn a_paused_node_finds_its_devices_reaped_and_brings_them_back_once(mut wo
     assert_eq!(world.news().await, ["online alice", "offline alice"]);
     let gone = world.now();
     world.nodes.push(paused);
-    world.nodes[1].beat(&socket("alice", "s1"));
+    world.nodes[1].beat(&socket("alice", "s1")).unwrap();
     world.tick().await;
     world.tick().await;
     assert_eq!(world.news().await, ["online alice"]);
     world.pass(LEASE + GRACE).await;
-    world.nodes[1].beat(&socket("alice", "s1"));
+    world.nodes[1].beat(&socket("alice", "s1")).unwrap();
     world.tick().await;
     assert_eq!(world.news().await, Vec::<String>::new());
     let shown = Shown::nobody("alice", &world)
@@ -72,7 +73,8 @@ async fn a_paused_node_finds_its_devices_reaped_and_brings_them_back_once(mut wo
 }
 
 /// As in a failover that takes longer than the leases: all of them are over, and everybody looks dead.
-async fn a_store_that_was_away_makes_nobody_offline(mut world: World) {
+pub async fn a_store_that_was_away_makes_nobody_offline(mut world: World) {
+    let at = world.now();
     world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
     world.nodes[1].connect(socket("bob", "s2")).await.unwrap();
     world.advance(LEASE + GRACE + Duration::from_secs(2)).await;
@@ -86,8 +88,8 @@ async fn a_store_that_was_away_makes_nobody_offline(mut world: World) {
     assert_eq!(world.news().await, ["online alice", "online bob"]);
 
     // Also longer than devices live: the clients have beaten all the time, and it is written when the store is back.
-    world.nodes[0].beat(&socket("alice", "s1"));
-    world.nodes[1].beat(&socket("bob", "s2"));
+    world.nodes[0].beat(&socket("alice", "s1")).unwrap();
+    world.nodes[1].beat(&socket("bob", "s2")).unwrap();
     world.advance(world.ttl() * 2).await;
     for node in &world.nodes {
         node.sweep().await.unwrap();
@@ -95,8 +97,14 @@ async fn a_store_that_was_away_makes_nobody_offline(mut world: World) {
     }
     world.tick().await;
     assert_eq!(world.news().await, Vec::<String>::new());
-    world.is("alice", Status::Online).await;
-    world.is("bob", Status::Online).await;
+    let shown = [("alice", "s1", "n0"), ("bob", "s2", "n1")].map(|(who, device, node)| {
+        Shown::nobody(who, &world)
+            .device(device, node, at)
+            .refreshed(device, world.now())
+            .left(world.ttl())
+            .socket(device, world.ttl())
+    });
+    all_there_is(&world, &shown).await;
 }
 
 async fn a_restarted_node_ends_what_did_not_come_back_to_it(mut world: World) {
@@ -147,7 +155,7 @@ async fn a_drained_node_leaves_the_grace_time_to_its_users(mut world: World) {
     world.tick().await;
     assert_eq!(world.news().await, ["online alice", "online bob"]);
     world.pass(GRACE - Duration::from_secs(2)).await;
-    world.nodes[0].beat(&socket("bob", "s3"));
+    world.nodes[0].beat(&socket("bob", "s3")).unwrap();
     world.tick().await;
     assert_eq!(world.news().await, ["offline alice"]);
     let alice = Shown::nobody("alice", &world).seen(world.now());
@@ -157,4 +165,13 @@ async fn a_drained_node_leaves_the_grace_time_to_its_users(mut world: World) {
         .left(world.ttl())
         .socket("s3", world.ttl());
     all_there_is(&world, &[alice, bob]).await;
+}
+
+async fn a_drained_node_writes_the_beats_it_has_taken(mut world: World) {
+    let at = world.now();
+    world.nodes[0].beat(&api("alice", "api")).unwrap();
+    world.nodes.remove(0).drain().await.unwrap();
+    let alice = Shown::nobody("alice", &world).device("api", "n0", at);
+    alice.left(world.ttl()).must_be_all(&world).await;
+    assert_eq!(world.news().await, ["online alice"]);
 }

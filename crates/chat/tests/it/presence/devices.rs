@@ -37,7 +37,7 @@ pub async fn a_first_device_is_announced_once(mut world: World) {
     shown.must_be_all(&world).await;
 }
 
-async fn a_second_device_is_shown_and_not_announced(mut world: World) {
+pub async fn a_second_device_is_shown_and_not_announced(mut world: World) {
     let first = world.now();
     world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
     world.pass(Duration::from_secs(2)).await;
@@ -75,7 +75,7 @@ async fn a_second_device_is_shown_and_not_announced(mut world: World) {
     shown.must_be_all(&world).await;
 }
 
-async fn one_of_two_devices_leaves_in_silence(mut world: World) {
+pub async fn one_of_two_devices_leaves_in_silence(mut world: World) {
     let at = world.now();
     world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
     world.nodes[1].connect(socket("alice", "s2")).await.unwrap();
@@ -92,10 +92,10 @@ pub async fn the_last_device_to_leave_is_announced_once(mut world: World) {
     let online = world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
     world.pass(Duration::from_secs(2)).await;
     let gone = world.now();
-    world.nodes[0].beat(&socket("alice", "s1"));
+    world.nodes[0].beat(&socket("alice", "s1")).unwrap();
     world.nodes[0].leave(&socket("alice", "s1")).await.unwrap();
     world.nodes[0].leave(&socket("alice", "s1")).await.unwrap();
-    world.nodes[0].beat(&socket("alice", "s1"));
+    world.nodes[0].beat(&socket("alice", "s1")).unwrap();
     world.tick().await;
     let announced = world.announced().await;
     assert_eq!(announced[0], ("online alice".to_owned(), online.version));
@@ -119,8 +119,8 @@ async fn a_beat_renews_and_keeps_what_it_does_not_know(mut world: World) {
     world.nodes[1].connect(socket("alice", "s2")).await.unwrap();
     let half = world.ttl() / 2;
     world.pass(half).await;
-    world.nodes[0].beat(&device);
-    world.nodes[0].beat(&device);
+    world.nodes[0].beat(&device).unwrap();
+    world.nodes[0].beat(&device).unwrap();
     world.nodes[0].flush_beats().await.unwrap();
     let beaten = world.now();
     let shown = Shown::nobody("alice", &world)
@@ -135,7 +135,7 @@ async fn a_beat_renews_and_keeps_what_it_does_not_know(mut world: World) {
 
     // The other one lapses; the next beat takes it out.
     world.pass(half + Duration::from_millis(1)).await;
-    world.nodes[0].beat(&device);
+    world.nodes[0].beat(&device).unwrap();
     world.nodes[0].flush_beats().await.unwrap();
     let shown = shown.refreshed("s1", world.now()).beaten(world.now());
     shown.must_be_all(&world).await;
@@ -144,12 +144,12 @@ async fn a_beat_renews_and_keeps_what_it_does_not_know(mut world: World) {
 
 async fn a_device_of_a_request_lives_by_its_beats(mut world: World) {
     let at = world.now();
-    world.nodes[0].beat(&api("alice", "api"));
+    world.nodes[0].beat(&api("alice", "api")).unwrap();
     world.tick().await;
     // Any node takes the next one, and the death of the first means nothing.
     world.pass(Duration::from_secs(2)).await;
     world.nodes.remove(0);
-    world.nodes[0].beat(&api("alice", "api"));
+    world.nodes[0].beat(&api("alice", "api")).unwrap();
     world.tick().await;
     let beaten = world.now();
     let shown = Shown::nobody("alice", &world)
@@ -171,7 +171,7 @@ async fn a_request_does_not_take_a_device_from_its_socket(mut world: World) {
     world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
     world.pass(Duration::from_secs(1)).await;
     world.nodes[1].connect(api("alice", "s1")).await.unwrap();
-    world.nodes[1].beat(&api("alice", "s1"));
+    world.nodes[1].beat(&api("alice", "s1")).unwrap();
     world.tick().await;
     let shown = Shown::nobody("alice", &world)
         .device("s1", "n0", at)
@@ -187,11 +187,11 @@ async fn a_request_does_not_take_a_device_from_its_socket(mut world: World) {
 
 async fn a_removed_device_is_not_brought_back_by_its_beat(mut world: World) {
     world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
-    world.nodes[0].beat(&api("alice", "api"));
+    world.nodes[0].beat(&api("alice", "api")).unwrap();
     world.nodes[0].flush_beats().await.unwrap();
     for id in ["s1", "api"] {
-        world.nodes[0].beat(&socket("alice", "s1"));
-        world.nodes[0].beat(&api("alice", "api"));
+        world.nodes[0].beat(&socket("alice", "s1")).unwrap();
+        world.nodes[0].beat(&api("alice", "api")).unwrap();
         let id = DeviceId::new(id).unwrap();
         world.nodes[0].remove(&user("alice"), &id).await.unwrap();
         world.tick().await;

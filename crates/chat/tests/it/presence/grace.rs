@@ -25,7 +25,7 @@ pub async fn a_quick_reconnect_is_not_announced(mut world: World) {
     let at = world.now();
     world.nodes[1].connect(socket("alice", "s2")).await.unwrap();
     world.pass(Duration::from_secs(3)).await;
-    world.nodes[1].beat(&socket("alice", "s2"));
+    world.nodes[1].beat(&socket("alice", "s2")).unwrap();
     world.tick().await;
     assert_eq!(world.news().await, ["online alice"]);
     let shown = Shown::nobody("alice", &world)
@@ -56,7 +56,7 @@ async fn a_lost_device_is_gone_after_the_grace_time(mut world: World) {
 
 async fn a_beat_on_its_way_does_not_save_a_lost_device(mut world: World) {
     world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
-    world.nodes[0].beat(&socket("alice", "s1"));
+    world.nodes[0].beat(&socket("alice", "s1")).unwrap();
     let device = socket("alice", "s1");
     let (written, lost) = tokio::join!(world.nodes[0].flush_beats(), world.nodes[0].lose(&device));
     written.and(lost).unwrap();
@@ -65,7 +65,7 @@ async fn a_beat_on_its_way_does_not_save_a_lost_device(mut world: World) {
     assert_eq!(world.news().await, ["online alice", "offline alice"]);
 }
 
-async fn a_device_that_does_not_beat_lapses_once(mut world: World) {
+pub async fn a_device_that_does_not_beat_lapses_once(mut world: World) {
     world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
     world.pass(world.ttl() - Duration::from_millis(1)).await;
     world.tick().await;
@@ -84,7 +84,7 @@ async fn a_device_that_does_not_beat_lapses_once(mut world: World) {
     shown.must_be_all(&world).await;
 
     // The socket is still open: its next beat is the user's return.
-    world.nodes[0].beat(&socket("alice", "s1"));
+    world.nodes[0].beat(&socket("alice", "s1")).unwrap();
     world.tick().await;
     assert_eq!(world.news().await, ["online alice"]);
 }

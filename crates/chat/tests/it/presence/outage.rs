@@ -76,10 +76,10 @@ async fn while_redis_is_away_reads_are_degraded_and_goodbyes_are_kept() {
     .await;
     assert_eq!((seen.status, seen.version), (Status::Offline, 0));
     let left = world.nodes[0].leave(&socket("alice", "s1")).await;
-    assert!(left.is_err_and(|error| error.code() == "store_unavailable"));
+    assert!(left.is_err_and(|error| error.code() == parlor_chat::code::Code::StoreUnavailable));
     let new = world.nodes[0].connect(socket("carol", "s3")).await;
     assert!(new.is_err_and(|error| error.is_away()));
-    world.nodes[0].beat(&socket("bob", "s2"));
+    world.nodes[0].beat(&socket("bob", "s2")).unwrap();
     assert!(world.nodes[0].flush_beats().await.is_err());
 
     world.server.as_mut().unwrap().restart_empty().await;

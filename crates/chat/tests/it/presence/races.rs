@@ -7,7 +7,7 @@ use parlor_chat::presence::Status;
 use redis::{FromRedisValue, Script};
 
 use super::on_every_engine;
-use super::world::{GRACE, World, api, socket, user};
+use super::world::{GRACE, LEASE, World, api, socket, user};
 
 const DUE: &str = include_str!("../../../src/presence/due.lua");
 const LOOKED: &str = include_str!("../../../src/presence/looked.lua");
@@ -17,18 +17,27 @@ const BEAT: &str = concat!(
     include_str!("../../../src/presence/beat.lua"),
 );
 
+const LAPSE: &str = concat!(
+    include_str!("../../../src/presence/state.lua"),
+    include_str!("../../../src/presence/layouts/devices.lua"),
+    include_str!("../../../src/presence/lapse.lua"),
+);
+
 on_every_engine! {
     a_deadline_shortened_during_a_look_is_kept;
+    a_deadline_shortened_late_in_a_look_is_kept;
     a_user_who_comes_during_a_look_is_kept;
     a_beat_that_arrives_after_the_loss_of_its_connection_is_nothing;
     a_beat_of_one_who_lost_the_device_to_another_node_is_nothing;
+    what_a_node_brings_back_while_it_is_reaped_stays;
+    a_node_that_returns_while_it_is_reaped_is_known_with_all_its_users;
 }
 
 /// One index of deadlines, as a sweeper sees it.
 struct Look<'a> {
     world: &'a World,
     index: parlor_chat::keys::Key,
-    taken: u64,
+    taken: String,
 }
 
 impl<'a> Look<'a> {
@@ -37,17 +46,17 @@ impl<'a> Look<'a> {
         let look = Self {
             world,
             index: world.keys.deadlines(DeadlineShard::of(&user(who))),
-            taken: world.now().ms() + 5_000,
+            taken: format!("{}.5", world.now().ms() + 5_000),
         };
         let now = world.now().ms().to_string();
-        let due: Vec<String> = look.run(DUE, &[&now, &look.taken.to_string(), "10"]).await;
+        let due: Vec<String> = look.run(DUE, &[&now, &look.taken, "10"]).await;
         assert_eq!(due, [who]);
         look
     }
 
     /// Says what was seen.
     async fn end(self, who: &str, deadline: u64) {
-        let args = [&self.taken.to_string(), who, &deadline.to_string()];
+        let args = [self.taken.as_str(), who, &deadline.to_string()];
         let left: u64 = self.run(LOOKED, &args).await;
         assert_eq!(left, 1, "the entry was changed by somebody else");
     }
@@ -64,13 +73,23 @@ impl<'a> Look<'a> {
     }
 }
 
-async fn a_deadline_shortened_during_a_look_is_kept(mut world: World) {
+async fn a_deadline_shortened_during_a_look_is_kept(world: World) {
+    shortened_during_a_look(world, Duration::ZERO).await;
+}
+
+/// The shorter deadline is later than the time for which the look has taken the user.
+async fn a_deadline_shortened_late_in_a_look_is_kept(world: World) {
+    shortened_during_a_look(world, Duration::from_secs(1)).await;
+}
+
+async fn shortened_during_a_look(mut world: World, after: Duration) {
     world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
     world.pass(world.ttl()).await;
-    world.nodes[0].beat(&socket("alice", "s1"));
+    world.nodes[0].beat(&socket("alice", "s1")).unwrap();
     world.nodes[0].flush_beats().await.unwrap();
     let look = Look::begin(&world, "alice").await;
     let seen = world.now().plus(world.ttl()).ms();
+    world.pass(after).await;
     world.nodes[0].lose(&socket("alice", "s1")).await.unwrap();
     look.end("alice", seen).await;
     world.pass(GRACE).await;
@@ -96,14 +115,10 @@ async fn a_user_who_comes_during_a_look_is_kept(mut world: World) {
     assert_eq!(world.news().await, news);
 }
 
-/// The beat of a socket as its node sends it.
-async fn beat(world: &World, who: &str, device: &str, node: &str) -> u64 {
+/// A step of a user's state in the layout `devices`, called by hand.
+async fn step<T: FromRedisValue>(world: &World, script: &str, who: &str, args: &[&str]) -> T {
     let (who, keys) = (user(who), &world.keys);
-    let lease = keys.node(&NodeId::new(node).unwrap());
-    let mut store = world.store.clone();
-    let epoch = redis::cmd("GET").arg(lease).query_async(&mut store).await;
-    let epoch: String = epoch.unwrap();
-    let script = Script::new(BEAT);
+    let script = Script::new(script);
     let mut call = script.key(keys.presence_state(&who));
     call.key(keys.last_seen(&who))
         .key(keys.presence_devices(&who));
@@ -113,8 +128,18 @@ async fn beat(world: &World, who: &str, device: &str, node: &str) -> u64 {
     call.arg(keys.user_online_events())
         .arg(keys.user_offline_events());
     call.arg(keys.watch(WatchShard::of(&who)));
-    call.arg(device).arg(node).arg(epoch);
-    call.invoke_async(&mut store).await.unwrap()
+    call.arg(args);
+    call.invoke_async(&mut world.store.clone()).await.unwrap()
+}
+
+/// The beat of a socket as its node sends it.
+async fn beat(world: &World, who: &str, device: &str, node: &str) -> u64 {
+    let lease = world.keys.node(&NodeId::new(node).unwrap());
+    let mut store = world.store.clone();
+    let epoch = redis::cmd("GET").arg(lease).query_async(&mut store).await;
+    let epoch: String = epoch.unwrap();
+    let now = world.now().ms().to_string();
+    step(world, BEAT, who, &[device, node, &epoch, &now]).await
 }
 
 async fn a_beat_that_arrives_after_the_loss_of_its_connection_is_nothing(mut world: World) {
@@ -138,7 +163,7 @@ async fn a_beat_of_one_who_lost_the_device_to_another_node_is_nothing(mut world:
     world.nodes[0].connect(on("s1")).await.unwrap();
     world.pass(Duration::from_secs(1)).await;
     world.nodes[1].connect(on("s2")).await.unwrap();
-    world.nodes[0].beat(&on("s1"));
+    world.nodes[0].beat(&on("s1")).unwrap();
     world.tick().await;
     // Nor does its end mean anything.
     world.nodes[0].lose(&on("s1")).await.unwrap();
@@ -148,4 +173,69 @@ async fn a_beat_of_one_who_lost_the_device_to_another_node_is_nothing(mut world:
     let devices = world.nodes[0].devices(&user("alice")).await.unwrap();
     assert_eq!(devices[0].server_id.as_str(), "n1");
     assert_eq!(world.news().await, ["online alice"]);
+}
+
+/// The reaper has seen that a node is dead, and is slow to say so.
+async fn what_a_node_brings_back_while_it_is_reaped_stays(mut world: World) {
+    world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
+    world.nodes[0].connect(socket("bob", "s2")).await.unwrap();
+    world.advance(LEASE + GRACE).await;
+    let latest = world.now().plus(world.ttl()).ms() - ms(GRACE);
+    world.nodes[1].renew().await.unwrap();
+    let end = ["n0", "", &latest.to_string()];
+    let _: Vec<redis::Value> = step(&world, LAPSE, "bob", &end).await;
+    world.nodes[0].renew().await.unwrap();
+    world.nodes[0].flush_beats().await.unwrap();
+    let _: Vec<redis::Value> = step(&world, LAPSE, "alice", &end).await;
+    let _: Vec<redis::Value> = step(&world, LAPSE, "bob", &end).await;
+    let news = ["online alice", "online bob", "offline bob", "online bob"];
+    assert_eq!(world.news().await, news);
+}
+
+async fn a_node_that_returns_while_it_is_reaped_is_known_with_all_its_users(mut world: World) {
+    const USERS: usize = 60;
+    let mut version = std::collections::HashMap::new();
+    for round in 0..15 {
+        let paused = world.nodes.remove(0);
+        for at in 0..USERS {
+            let device = socket(&format!("u{at}"), &format!("s{at}-{round}"));
+            paused.connect(device).await.unwrap();
+        }
+        world.pass(LEASE + GRACE).await;
+        let back = async {
+            // Each time a little later.
+            for _ in 0..round {
+                tokio::task::yield_now().await;
+                paused.status(&user("u0")).await.unwrap();
+            }
+            paused.renew().await.unwrap();
+            paused.flush_beats().await.unwrap();
+        };
+        let (reaped, ()) = tokio::join!(world.nodes[0].reap(), back);
+        reaped.unwrap();
+        let mut members = redis::cmd("SCARD");
+        members.arg(world.keys.node_users(&NodeId::new("n0").unwrap()));
+        let mut store = world.store.clone();
+        let members: usize = members.query_async(&mut store).await.unwrap();
+        assert_eq!(members, USERS, "round {round}");
+        for (what, at) in world.announced().await {
+            let (kind, who) = what.split_once(' ').unwrap();
+            let before = version.insert(who.to_owned(), (kind == "online", at));
+            let (online, before) = before.unwrap_or_default();
+            assert!(online != (kind == "online") && at > before, "{what}");
+        }
+        assert!(version.values().all(|(online, _)| *online));
+        for at in 0..USERS {
+            world.is(&format!("u{at}"), Status::Online).await;
+            let device = socket(&format!("u{at}"), &format!("s{at}-{round}"));
+            paused.leave(&device).await.unwrap();
+        }
+        world.tick().await;
+        world.nodes.insert(0, paused);
+        world.pass(LEASE + GRACE).await;
+    }
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap()
 }

@@ -14,9 +14,12 @@ use rand::{RngExt, SeedableRng};
 use self::model::Model;
 use super::world::{Announced, GRACE, LEASE, World, user};
 
-const HISTORIES: u64 = 150;
-const STEPS: usize = 40;
-const USERS: usize = 2;
+/// Stores in each test, each with its own random seed.
+const STORES: u64 = 100;
+/// Histories in one store, each of a user of its own: what the nodes do, and how time passes, is the same for them, what
+/// their devices do is not. All in all 10,000 in the four layouts.
+const HISTORIES: usize = 25;
+const STEPS: usize = 22;
 const DEVICES: usize = 3;
 
 #[tokio::test]
@@ -40,58 +43,83 @@ async fn status() {
 }
 
 async fn histories(layout: PresenceLayout) {
-    let mut world = World::embedded(layout).await;
-    world.tick().await;
-    let mut model = Model::new(&world);
-    for seed in 0..HISTORIES {
-        let mut history = History {
+    for seed in 0..STORES {
+        println!("{layout} {seed}");
+        let world = World::embedded(layout).await;
+        world.tick().await;
+        let mut run = Run {
+            model: Model::new(&world),
+            world,
             rng: StdRng::seed_from_u64(seed),
             done: Vec::new(),
             sockets: HashMap::new(),
             count: 0,
-            users: (0..USERS)
-                .map(|it| user(&format!("u{seed}-{it}")))
-                .collect(),
+            users: (0..HISTORIES).map(|it| user(&format!("u{it}"))).collect(),
         };
         for _ in 0..STEPS {
-            history.step(&mut world, &mut model).await;
-            history.agrees(&world, &model).await;
+            run.step().await;
         }
-        // In which order users are looked at is nobody's business.
-        let by_user = |mut announced: Announced| {
-            announced
-                .sort_by(|(a, _), (b, _)| a.split(' ').next_back().cmp(&b.split(' ').next_back()));
-            announced
-        };
-        let announced = by_user(world.announced().await);
-        let expected = by_user(model.take_announced());
-        assert_eq!(announced, expected, "{layout} {seed}: {:#?}", history.done);
-        for user in &history.users {
-            let of_user = announced
-                .iter()
-                .filter(|(what, _)| what.ends_with(user.as_str()));
-            let versions: Vec<u64> = of_user.map(|(_, version)| *version).collect();
-            assert!(
-                versions.windows(2).all(|two| two[0] < two[1]),
-                "{versions:?}"
-            );
-        }
+        run.ends().await;
     }
 }
 
-struct History {
+/// Histories that run beside each other.
+struct Run {
+    world: World,
+    model: Model,
     rng: StdRng,
-    done: Vec<String>,
+    /// What was done: by the nodes, or to the device of a user.
+    done: Vec<(Option<UserId>, String)>,
     /// The sockets that are open: node, user and device to socket.
     sockets: HashMap<(usize, UserId, DeviceId), SocketId>,
     count: usize,
     users: Vec<UserId>,
 }
 
-impl History {
-    async fn step(&mut self, world: &mut World, model: &mut Model) {
+impl Run {
+    /// The nodes do something, or a device of each user does.
+    async fn step(&mut self) {
         let node = self.rng.random_range(0..2);
-        let user = self.users[self.rng.random_range(0..USERS)].clone();
+        let choice = self.rng.random_range(0..100);
+        let mut told = format!("{choice} on {node} at {}", self.world.now().ms());
+        let here = &self.world.nodes[node];
+        match choice {
+            0..12 => {
+                here.sweep().await.unwrap();
+                self.model.sweep(node);
+                here.reap().await.unwrap();
+                self.model.reap(node);
+            }
+            12..14 => {
+                let fresh = self.world.start(&self.model.next_node()).await;
+                self.world.nodes[node] = fresh;
+                self.model.crash(node);
+                self.sockets.retain(|(at, _, _), _| *at != node);
+            }
+            14..34 => {
+                let far = self.rng.random_range(0..10) == 0;
+                let most = if far { self.world.ttl() } else { LEASE + GRACE };
+                let most = u64::try_from(most.as_millis()).unwrap();
+                let by = Duration::from_millis(self.rng.random_range(1..most));
+                told += &format!(" {by:?}");
+                self.world.pass(by).await;
+                self.model.pass(self.world.now().ms());
+            }
+            _ => {
+                for user in self.users.clone() {
+                    self.device(&user).await;
+                    self.agrees(&user).await;
+                }
+                return;
+            }
+        }
+        self.done.push((None, told));
+        self.all_agree().await;
+    }
+
+    /// A device of a user does something.
+    async fn device(&mut self, user: &UserId) {
+        let node = self.rng.random_range(0..2);
         let id = DeviceId::new(format!("d{}", self.rng.random_range(0..DEVICES))).unwrap();
         let place = (node, user.clone(), id.clone());
         let open = self.sockets.get(&place).cloned();
@@ -101,73 +129,129 @@ impl History {
             socket: Some(socket),
             info: None,
         };
-        let here = &world.nodes[node];
+        let (here, model) = (&self.world.nodes[node], &mut self.model);
         let choice = self.rng.random_range(0..100);
-        let mut told = format!("{choice} on {node}: {user} {id} at {}", world.now().ms());
+        let mut told = format!("{choice} on {node}: {id}");
+        let request = Device::api(user.clone(), id.clone());
         match (choice, open) {
             (0..20, _) => {
                 self.count += 1;
                 let socket = SocketId::new(format!("{user}-s{}", self.count)).unwrap();
                 self.sockets.insert(place, socket.clone());
                 here.connect(device(socket)).await.unwrap();
-                model.connect(node, &user, &id);
+                model.connect(node, user, &id);
             }
             (20..40, Some(socket)) => {
-                here.beat(&device(socket));
+                here.beat(&device(socket)).unwrap();
                 here.flush_beats().await.unwrap();
-                model.beat(node, &user, &id);
+                model.beat(node, user, &id);
+                if !model.holds(node, user, &id) {
+                    self.sockets.remove(&place);
+                }
             }
             (40..48, Some(socket)) => {
                 self.sockets.remove(&place);
                 here.leave(&device(socket)).await.unwrap();
-                model.leave(node, &user, &id);
+                model.leave(node, user, &id);
             }
             (48..56, Some(socket)) => {
                 self.sockets.remove(&place);
                 here.lose(&device(socket)).await.unwrap();
-                model.lose(node, &user, &id);
+                model.lose(node, user, &id);
             }
             (56..66, _) => {
                 let wishes = [Status::Online, Status::Away, Status::Busy, Status::Offline];
                 let status = wishes[self.rng.random_range(0..4)];
                 told += status.name();
-                here.set(&user, status).await.unwrap();
-                model.set(&user, status.name());
+                here.set(user, status).await.unwrap();
+                model.set(user, status.name());
             }
-            (66..78, _) => {
-                here.sweep().await.unwrap();
-                model.sweep(node);
-                here.reap().await.unwrap();
-                model.reap(node);
+            (66..72, _) => {
+                here.connect(request).await.unwrap();
+                model.request(node, user, &id, false);
             }
-            (78..80, _) => {
-                world.nodes[node] = world.start(&model.next_node()).await;
-                model.crash(node);
-                self.sockets.retain(|(at, _, _), _| *at != node);
+            (72..76, _) => {
+                here.appear(request).await.unwrap();
+                model.request(node, user, &id, true);
             }
-            (80.., _) => {
-                let far = self.rng.random_range(0..10) == 0;
-                let most = if far { world.ttl() } else { LEASE + GRACE };
-                let most = u64::try_from(most.as_millis()).unwrap();
-                let by = Duration::from_millis(self.rng.random_range(1..most));
-                told += &format!(" {by:?}");
-                world.pass(by).await;
-                model.pass(world.now().ms());
+            (76..86, _) => {
+                here.beat(&request).unwrap();
+                here.flush_beats().await.unwrap();
+                model.request_beat(node, user, &id);
+            }
+            (86..92, _) => {
+                here.leave(&request).await.unwrap();
+                model.request_leave(user, &id);
+            }
+            (92.., _) => {
+                here.remove(user, &id).await.unwrap();
+                model.remove(node, user, &id);
+                if !model.holds(node, user, &id) {
+                    self.sockets.remove(&place);
+                }
             }
             _ => return,
         }
-        self.done.push(told);
+        self.done.push((Some(user.clone()), told));
     }
 
-    async fn agrees(&self, world: &World, model: &Model) {
+    /// What was done to a user.
+    fn history(&self, user: &UserId) -> Vec<&str> {
+        let of_user = self.done.iter();
+        let of_user = of_user.filter(|(who, _)| who.as_ref().is_none_or(|who| who == user));
+        of_user.map(|(_, told)| told.as_str()).collect()
+    }
+
+    /// The store and the model say the same of a user, in every way in which it can be asked.
+    async fn agrees(&self, user: &UserId) {
+        let world = &self.world;
+        let seen = world.nodes[0].status(user).await.unwrap();
+        let devices = world.nodes[0].devices(user).await.unwrap();
+        let devices = devices.iter().map(|it| it.device_id.to_string()).collect();
+        let stored = (seen.status.name(), seen.version, devices);
+        let history = || self.history(user);
+        assert_eq!(stored, self.model.seen(user), "{user}: {:#?}", history());
+        let stored = projected(world, user).await;
+        let (expected, stored) = self.model.shown(user, world, stored);
+        assert_eq!(stored, expected, "{user}: {:#?}", history());
+    }
+
+    /// The store and the model see all users alike.
+    async fn all_agree(&self) {
+        for seen in self.world.nodes[1].statuses(&self.users).await.unwrap() {
+            let user = &seen.user_id;
+            let (status, version, _) = self.model.seen(user);
+            let stored = (seen.status.name(), seen.version);
+            assert_eq!(
+                stored,
+                (status, version),
+                "{user}: {:#?}",
+                self.history(user)
+            );
+        }
+    }
+
+    /// Everybody agrees, and what was announced is what should have been, in rising versions.
+    async fn ends(mut self) {
+        // In which order users are looked at is nobody's business.
+        let by_user = |announced: Announced| {
+            let mut by_user: HashMap<String, Announced> = HashMap::new();
+            for (what, version) in announced {
+                let who = what.split(' ').next_back().unwrap().to_owned();
+                by_user.entry(who).or_default().push((what, version));
+            }
+            by_user
+        };
+        let mut announced = by_user(self.world.announced().await);
+        let mut expected = by_user(self.model.take_announced());
         for user in &self.users {
-            let seen = world.nodes[0].status(user).await.unwrap();
-            let devices = world.nodes[0].devices(user).await.unwrap();
-            let devices = devices.iter().map(|it| it.device_id.to_string()).collect();
-            let stored = (seen.status.name(), seen.version, devices);
-            assert_eq!(stored, model.seen(user), "{user}: {:#?}", self.done);
-            let (expected, stored) = model.shown(user, world, projected(world, user).await);
-            assert_eq!(stored, expected, "{user}: {:#?}", self.done);
+            self.agrees(user).await;
+            let announced = announced.remove(user.as_str()).unwrap_or_default();
+            let expected = expected.remove(user.as_str()).unwrap_or_default();
+            let history = || self.history(user);
+            assert_eq!(announced, expected, "{user}: {:#?}", history());
+            let rising = announced.windows(2).all(|two| two[0].1 < two[1].1);
+            assert!(rising, "{announced:?}");
         }
     }
 }

@@ -14,6 +14,8 @@ on_every_engine! {
     only_the_latest_of_many_changes_is_told;
     nobody_is_watched_after_the_watcher_stopped;
     a_watcher_has_a_bounded_number_of_users;
+    one_who_was_seen_as_gone_before_anybody_looked_is_told_as_back;
+    what_came_before_a_user_was_watched_again_is_not_told;
 }
 
 /// The next changes, after as many flushes as the messages need to arrive.
@@ -117,6 +119,47 @@ async fn a_watcher_has_a_bounded_number_of_users(world: World) {
         matches!(refused, Error::TooMany { given: 1_001, .. }),
         "{refused}"
     );
+    let twice = [&users[..600], &users[..600]].concat();
+    assert!(watcher.watch(&twice).await.is_err(), "nor in one question");
     watcher.watch(&users[1..]).await.unwrap();
     assert!(watcher.watch(&users[..1]).await.is_err());
+}
+
+/// As after an outage: the deadlines are over, and nobody may judge yet.
+async fn one_who_was_seen_as_gone_before_anybody_looked_is_told_as_back(mut world: World) {
+    let online = world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
+    world.pass(world.ttl()).await;
+    let mut watcher = world.nodes[1].watcher();
+    let now = watcher.watch(&[user("alice")]).await.unwrap();
+    assert_eq!(
+        (now[0].status, now[0].version),
+        (Status::Offline, online.version)
+    );
+    world.nodes[0].beat(&socket("alice", "s1")).unwrap();
+    world.nodes[0].flush_beats().await.unwrap();
+    let back = told(&world.nodes[1], &mut watcher).await;
+    assert_eq!(back[0].status, Status::Online);
+    assert!(back[0].version > online.version);
+    assert_eq!(back, [world.status("alice").await]);
+    assert_eq!(
+        world.news().await,
+        ["online alice"],
+        "services were not told that she went"
+    );
+}
+
+async fn what_came_before_a_user_was_watched_again_is_not_told(world: World) {
+    let node = &world.nodes[0];
+    let mut watcher = node.watcher();
+    let mut other = node.watcher();
+    watcher.watch(&[user("alice")]).await.unwrap();
+    other.watch(&[user("alice")]).await.unwrap();
+    node.connect(socket("alice", "s1")).await.unwrap();
+    assert_eq!(told(node, &mut other).await.len(), 1);
+    watcher.unwatch(&[user("alice")]);
+    assert_eq!(watcher.try_next(), []);
+    // The other one is not disturbed.
+    let away = node.set(&user("alice"), Status::Away).await.unwrap();
+    assert_eq!(told(node, &mut other).await, [away]);
+    assert_eq!(watcher.try_next(), []);
 }

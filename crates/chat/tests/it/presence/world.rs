@@ -151,14 +151,27 @@ impl World {
         }
     }
 
-    /// What was announced since the last call, in order.
+    /// Says that enough was announced; how often.
+    async fn enough(&self) -> usize {
+        let channel = "events:user.enough";
+        if self.primaries.len() < 2 {
+            self.store.bus().publish(channel, "").await.unwrap();
+            return 1;
+        }
+        // The servers of a Cluster tell the reader each in its own time.
+        for primary in &self.primaries {
+            let mut connection = parlor_testkit::connect(primary).await.unwrap();
+            let mut publish = redis::cmd("PUBLISH");
+            publish.arg(channel).arg("");
+            publish.exec_async(&mut connection).await.unwrap();
+        }
+        self.primaries.len()
+    }
+
+    /// What was announced since the last call, in order; on a Cluster that of each user is in order, and users by name.
     pub async fn announced(&mut self) -> Announced {
-        self.store
-            .bus()
-            .publish("events:user.enough", "")
-            .await
-            .unwrap();
-        let mut announced = Vec::new();
+        let mut enough = self.enough().await;
+        let mut announced = Announced::new();
         loop {
             let Some(Event::Message {
                 channel, payload, ..
@@ -169,7 +182,11 @@ impl World {
             let channel = String::from_utf8(channel.to_vec()).unwrap();
             let kind = channel.strip_prefix("events:user.").unwrap();
             if kind == "enough" {
-                return announced;
+                enough -= 1;
+                if enough == 0 {
+                    break;
+                }
+                continue;
             }
             let payload: serde_json::Value = serde_json::from_slice(&payload).unwrap();
             let fields: Vec<_> = payload.as_object().unwrap().keys().collect();
@@ -181,6 +198,10 @@ impl World {
                 payload["version"].as_u64().unwrap(),
             ));
         }
+        if self.primaries.len() > 1 {
+            announced.sort_by(|(a, _), (b, _)| a.split(' ').nth(1).cmp(&b.split(' ').nth(1)));
+        }
+        announced
     }
 
     /// [`announced`](Self::announced) without the versions.

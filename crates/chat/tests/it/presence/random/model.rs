@@ -21,6 +21,8 @@ struct Device {
     deadline: u64,
     connected: u64,
     lost: bool,
+    /// It comes by requests, and no node holds it.
+    api: bool,
 }
 
 #[derive(Default)]
@@ -29,6 +31,12 @@ struct User {
     explicit: Option<&'static str>,
     shown: Option<&'static str>,
     version: u64,
+    /// The latest deadline when the state last changed.
+    until: u64,
+    /// The last goodbye.
+    left: Option<u64>,
+    /// When devices were removed.
+    graves: BTreeMap<DeviceId, u64>,
     /// When somebody looks.
     look: Option<u64>,
 }
@@ -132,55 +140,143 @@ impl Model {
     }
 
     pub fn connect(&mut self, node: usize, user: &UserId, id: &DeviceId) {
-        self.nodes[node]
-            .sockets
-            .insert((user.clone(), id.clone()), self.now);
-        self.register(node, user, id, self.now);
+        let place = (user.clone(), id.clone());
+        self.nodes[node].sockets.insert(place, self.now);
+        self.user(user).graves.remove(id);
+        self.register(node, user, id, self.now, false);
     }
 
-    fn register(&mut self, node: usize, name: &UserId, id: &DeviceId, connected: u64) {
-        self.nodes[node].users.insert(name.clone());
-        let deadline = self.now + self.ttl;
-        let user = self.users.entry(name.clone()).or_default();
+    /// A device comes by a request; with `visible` its user wants to be seen.
+    pub fn request(&mut self, node: usize, name: &UserId, id: &DeviceId, visible: bool) {
+        if visible {
+            self.user(name).explicit = None;
+        }
+        self.register(node, name, id, self.now, true);
+    }
+
+    fn user(&mut self, name: &UserId) -> &mut User {
+        self.users.entry(name.clone()).or_default()
+    }
+
+    fn register(&mut self, node: usize, name: &UserId, id: &DeviceId, connected: u64, api: bool) {
+        if !api {
+            self.nodes[node].users.insert(name.clone());
+        }
+        let (now, deadline) = (self.now, self.now + self.ttl);
+        let node = self.nodes[node].id.clone();
+        let user = self.user(name);
         user.look = Some(deadline);
-        user.devices.retain(|_, it| it.deadline > self.now);
+        user.devices.retain(|_, it| it.deadline > now);
         if user.devices.is_empty() {
             user.explicit = None;
         }
-        let node = self.nodes[node].id.clone();
-        let device = Device {
-            node,
-            deadline,
-            connected,
-            lost: false,
-        };
-        user.devices.insert(id.clone(), device);
+        match user.devices.get_mut(id) {
+            Some(holder) if api && !holder.api && !holder.lost => holder.deadline = deadline,
+            _ => {
+                let device = Device {
+                    node,
+                    deadline,
+                    connected,
+                    lost: false,
+                    api,
+                };
+                user.devices.insert(id.clone(), device);
+            }
+        }
         self.settle(name);
     }
 
     pub fn beat(&mut self, node: usize, name: &UserId, id: &DeviceId) {
-        let Some(connected) = self.nodes[node].sockets.get(&(name.clone(), id.clone())) else {
+        let place = (name.clone(), id.clone());
+        let Some(&connected) = self.nodes[node].sockets.get(&place) else {
             return;
         };
-        let connected = *connected;
-        let user = self.users.get_mut(name).unwrap();
-        match user.devices.get_mut(id) {
-            Some(device) if !device.lost => {
-                if device.node == self.nodes[node].id {
-                    device.deadline = self.now + self.ttl;
-                    user.devices.retain(|_, it| it.deadline > self.now);
-                    self.settle(name);
-                }
+        let here = self.nodes[node].id.clone();
+        let ours = |it: &Device| !it.api && it.node == here;
+        match self.beaten(name, id, ours) {
+            true => {}
+            false if self.users[name].graves.get(id) >= Some(&connected) => {
+                self.close(node, &place);
             }
-            _ => self.register(node, name, id, connected),
+            false => self.register(node, name, id, connected, false),
         }
     }
 
+    /// A beat of a device that comes by requests.
+    pub fn request_beat(&mut self, node: usize, name: &UserId, id: &DeviceId) {
+        let deadline = self.now + self.ttl;
+        let now = self.now;
+        let user = self.user(name);
+        let left = user.left >= Some(now);
+        if !self.beaten(name, id, |it| it.api) && !left {
+            self.register(node, name, id, now, true);
+        }
+        self.user(name).look.get_or_insert(deadline);
+    }
+
+    /// The beat of a device lengthens its life if it is still the sender's. False if it is not known, or lost.
+    fn beaten(&mut self, name: &UserId, id: &DeviceId, ours: impl Fn(&Device) -> bool) -> bool {
+        let (now, deadline) = (self.now, self.now + self.ttl);
+        let user = self.user(name);
+        let Some(device) = user.devices.get_mut(id).filter(|it| !it.lost) else {
+            return false;
+        };
+        if ours(device) {
+            device.deadline = deadline;
+            user.devices.retain(|_, it| it.deadline > now);
+            self.settle(name);
+        }
+        true
+    }
+
     pub fn leave(&mut self, node: usize, name: &UserId, id: &DeviceId) {
+        let now = self.now;
         if let Some(user) = self.held(node, name, id) {
             user.devices.remove(id);
+            user.left = Some(now);
         }
         self.went(node, name);
+    }
+
+    /// The goodbye of a device that comes by requests.
+    pub fn request_leave(&mut self, name: &UserId, id: &DeviceId) {
+        let now = self.now;
+        let user = self.user(name);
+        user.left = Some(now);
+        if user.devices.get(id).is_some_and(|it| it.api) {
+            user.devices.remove(id);
+        }
+        self.settle(name);
+        self.look_sooner(name);
+    }
+
+    /// A device is removed by a request to a node.
+    pub fn remove(&mut self, node: usize, name: &UserId, id: &DeviceId) {
+        let now = self.now;
+        let user = self.user(name);
+        user.left = Some(now);
+        user.graves.insert(id.clone(), now);
+        user.devices.remove(id);
+        self.settle(name);
+        self.look_sooner(name);
+        let place = (name.clone(), id.clone());
+        let held = self.nodes[node].sockets.get(&place);
+        if held.is_some_and(|connected| *connected < now) {
+            self.close(node, &place);
+        }
+    }
+
+    /// A socket whose device was removed is forgotten, and its user looked at.
+    fn close(&mut self, node: usize, place: &(UserId, DeviceId)) {
+        let now = self.now;
+        self.nodes[node].sockets.remove(place);
+        self.look_at(&place.0, now);
+        self.forget_user(node, &place.0);
+    }
+
+    pub fn holds(&self, node: usize, user: &UserId, id: &DeviceId) -> bool {
+        let place = (user.clone(), id.clone());
+        self.nodes[node].sockets.contains_key(&place)
     }
 
     pub fn lose(&mut self, node: usize, name: &UserId, id: &DeviceId) {
@@ -199,13 +295,18 @@ impl Model {
         let connected = node.sockets.remove(&(name.clone(), id.clone()))?;
         let user = self.users.get_mut(name)?;
         let device = user.devices.get(id)?;
-        let same = device.node == node.id && device.connected == connected && !device.lost;
+        let same =
+            device.node == node.id && device.connected == connected && !device.lost && !device.api;
         same.then_some(user)
     }
 
     fn went(&mut self, node: usize, name: &UserId) {
         self.settle(name);
         self.look_sooner(name);
+        self.forget_user(node, name);
+    }
+
+    fn forget_user(&mut self, node: usize, name: &UserId) {
         let node = &mut self.nodes[node];
         if !node.sockets.keys().any(|(user, _)| user == name) {
             node.users.remove(name);
@@ -214,7 +315,7 @@ impl Model {
 
     pub fn set(&mut self, name: &UserId, status: &'static str) {
         if let Some(user) = self.users.get_mut(name) {
-            if !user.devices.is_empty() {
+            if user.devices.values().any(|it| it.deadline > self.now) {
                 user.explicit = (status != "online").then_some(status);
             }
             self.settle(name);
@@ -286,7 +387,10 @@ impl Model {
     fn lapse(&mut self, name: &UserId, dead: Option<&str>) {
         let now = self.now;
         if let Some(user) = self.users.get_mut(name) {
-            let of_dead = |it: &Device| !it.lost && Some(it.node.as_str()) == dead;
+            // What was beaten for within the grace time lives.
+            let over = |it: &Device| it.deadline + ms(GRACE) <= now + self.ttl;
+            let of_dead =
+                |it: &Device| !it.lost && !it.api && Some(it.node.as_str()) == dead && over(it);
             user.devices
                 .retain(|_, it| it.deadline > now && !of_dead(it));
         }
@@ -294,17 +398,15 @@ impl Model {
     }
 
     fn look_sooner(&mut self, name: &UserId) {
-        let now = self.now;
-        let user = self.users.entry(name.clone()).or_default();
-        let until = user
-            .devices
-            .values()
-            .map(|it| it.deadline)
-            .max()
-            .unwrap_or(now);
-        user.look = Some(match user.look {
-            Some(look) if look <= until => look - 1,
-            _ => until,
+        let latest = self.user(name).devices.values().map(|it| it.deadline).max();
+        self.look_at(name, latest.unwrap_or(self.now));
+    }
+
+    fn look_at(&mut self, name: &UserId, deadline: u64) {
+        let look = &mut self.user(name).look;
+        *look = Some(match *look {
+            Some(look) => look.min(deadline),
+            None => deadline,
         });
     }
 
@@ -320,7 +422,11 @@ impl Model {
             true => "offline",
             false => user.explicit.unwrap_or("online"),
         };
-        if before == after {
+        let latest = user.devices.values().map(|it| it.deadline).max();
+        let latest = latest.unwrap_or(0);
+        let seen_gone = std::mem::replace(&mut user.until, latest) <= self.now;
+        let back = seen_gone && after != "offline" && latest > self.now;
+        if before == after && !back {
             return;
         }
         user.shown = Some(after);

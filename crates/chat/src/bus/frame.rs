@@ -1,0 +1,59 @@
+//! What every frame starts with: a version byte and a kind byte. The rest is the business of the capability whose kind it is.
+//!
+//! Always true: a node of another version, older or newer, can tell that a frame is not for it; it fails on none.
+
+/// The version of the frames that this program writes and understands.
+pub const VERSION: u8 = 1;
+
+/// Whose frame it is. A number is never used for another kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Somebody types, or no longer.
+    Typing = 1,
+}
+
+/// A frame that arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Frame<'a> {
+    /// One of a known kind, and what follows its head.
+    Known(Kind, &'a [u8]),
+    /// One of a kind that this program has no use for. Whoever waits for another kind misses nothing.
+    OtherKind,
+    /// One of another version, or no frame at all: whoever keeps a state by frames has to fetch it.
+    OtherVersion,
+}
+
+/// The head of a frame of this kind, with room for a body.
+pub fn head(kind: Kind, body: usize) -> Vec<u8> {
+    let mut frame = Vec::with_capacity(2 + body);
+    frame.extend([VERSION, kind as u8]);
+    frame
+}
+
+impl<'a> From<&'a [u8]> for Frame<'a> {
+    fn from(payload: &'a [u8]) -> Self {
+        const TYPING: u8 = Kind::Typing as u8;
+        match payload {
+            [VERSION, TYPING, body @ ..] => Self::Known(Kind::Typing, body),
+            [VERSION, _, ..] => Self::OtherKind,
+            _ => Self::OtherVersion,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_told_by_its_first_two_bytes() {
+        let mut typing = head(Kind::Typing, 1);
+        typing.push(b'x');
+        assert_eq!(Frame::from(&typing[..]), Frame::Known(Kind::Typing, b"x"));
+        assert_eq!(Frame::from(&[1, 77, 0][..]), Frame::OtherKind);
+        for other in [&[2, 1, b'x'][..], &[1], &[], b"text"] {
+            assert_eq!(Frame::from(other), Frame::OtherVersion);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Operations: what a caller can ask for, each defined once for all gateways.
+//!
+//! Always true:
+//! 1. An operation is a request type, a reply type and one function. A gateway decodes, runs and encodes; it decides nothing.
+//! 2. Identifiers arrive as text and are checked by the operation, so that every gateway refuses the same ones alike.
+//! 3. Whether the caller may is asked before anything is done.
+//! 4. [`ALL`] lists every operation; a gateway that does not offer one says why.
+
+use std::future::Future;
+
+use crate::access::Caller;
+use crate::chat::Chat;
+use crate::code::Code;
+use crate::error::Result;
+use crate::{presence, typing};
+
+/// Something a caller can ask for.
+pub trait Operation: Sized + Send {
+    /// What it is, for the references and the tables of the gateways.
+    const INFO: Info;
+
+    /// What is answered.
+    type Reply: Send;
+
+    /// Does it, if the caller may.
+    fn run(self, chat: &Chat, caller: &Caller) -> impl Future<Output = Result<Self::Reply>> + Send;
+}
+
+/// What an operation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Info {
+    /// `capability.verb`.
+    pub name: &'static str,
+    /// One line for the references.
+    pub summary: &'static str,
+    /// The codes it refuses with, beyond those of [`EVERYWHERE`].
+    pub codes: &'static [Code],
+}
+
+/// The codes any operation may refuse with.
+pub const EVERYWHERE: &[Code] = &[
+    Code::TokenMissing,
+    Code::TokenInvalid,
+    Code::TokenExpired,
+    Code::TokenNotYetValid,
+    Code::KeysUnavailable,
+    Code::InvalidRequest,
+    Code::StoreUnavailable,
+    Code::StoreFull,
+    Code::Internal,
+];
+
+/// Every operation, in the order of the reference.
+pub const ALL: &[Info] = &[
+    presence::GetPresence::INFO,
+    presence::SetPresence::INFO,
+    presence::Heartbeat::INFO,
+    presence::ListDevices::INFO,
+    presence::RemoveDevice::INFO,
+    presence::QueryPresence::INFO,
+    presence::CountPresence::INFO,
+    presence::WatchPresence::INFO,
+    typing::ListTyping::INFO,
+    typing::SetTyping::INFO,
+];

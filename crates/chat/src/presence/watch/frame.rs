@@ -1,0 +1,25 @@
+//! What the scripts publish to those who watch.
+
+use crate::ids::UserId;
+use crate::presence::ops::{Status, UserStatus};
+
+/// The version byte of a frame.
+const FRAME: u8 = 1;
+
+/// `status version seen user` after the version byte.
+pub(super) fn frame(payload: &[u8]) -> Option<UserStatus> {
+    let (&FRAME, text) = payload.split_first()? else {
+        return None;
+    };
+    let mut words = std::str::from_utf8(text).ok()?.splitn(4, ' ');
+    let status = Status::named(words.next()?)?;
+    let version = words.next()?.parse().ok()?;
+    let seen = words.next()?;
+    Some(UserStatus {
+        user_id: UserId::new(words.next()?).ok()?,
+        status,
+        last_seen: (seen != "-").then(|| seen.to_owned()),
+        version,
+        degraded: false,
+    })
+}

@@ -1,0 +1,144 @@
+//! Watching chosen users.
+//!
+//! Always true: a watcher gets changes of its users only, the latest of each, in rising versions, and only after a flush.
+
+mod frame;
+mod hub;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use self::hub::Mailbox;
+use super::Presence;
+use super::ops::UserStatus;
+use super::reads::{self, MOST_READ};
+use crate::error::{Error, Result};
+use crate::ids::UserId;
+
+pub(super) use self::hub::Hub;
+
+/// Users of one watcher.
+pub const MOST_WATCHED: usize = 1_000;
+
+impl Presence {
+    /// Somebody who watches nobody yet.
+    pub fn watcher(&self) -> Watcher {
+        Watcher {
+            mailbox: self.hub.mailbox(),
+            hub: Arc::clone(&self.hub),
+            users: HashMap::new(),
+        }
+    }
+
+    /// Hands the collected changes to their watchers. To be called ten times a second.
+    pub async fn flush_watchers(&self) -> Result<()> {
+        self.hub.close_unused();
+        let read = self.hub.read_missed().await;
+        self.hub.flush();
+        read
+    }
+}
+
+/// One who watches users. Dropping it ends the watching.
+pub struct Watcher {
+    hub: Arc<Hub>,
+    mailbox: Arc<Mailbox>,
+    /// The version of each that was last told.
+    users: HashMap<UserId, u64>,
+}
+
+impl Watcher {
+    /// Watches more users; how these are seen now. If the store cannot tell, or nobody waits for the answer, they are
+    /// watched all the same unless even that failed, and told as changes.
+    pub async fn watch(&mut self, users: &[UserId]) -> Result<Vec<UserStatus>> {
+        let fresh = self.fresh(users)?;
+        self.hub.open(&fresh).await?;
+        self.hub.add(&self.mailbox, &fresh);
+        self.users.extend(fresh.into_iter().map(|user| (user, 0)));
+        let mut untold = Untold {
+            hub: &self.hub,
+            users,
+        };
+        let now = reads::read(self.hub.context(), users).await?;
+        untold.users = &[];
+        drop(untold);
+        for status in &now {
+            self.is_news(status);
+        }
+        Ok(now)
+    }
+
+    /// Those of the users that are not watched yet.
+    fn fresh(&self, users: &[UserId]) -> Result<Vec<UserId>> {
+        let mut seen = HashSet::new();
+        let fresh = users.iter();
+        let fresh = fresh.filter(|user| !self.users.contains_key(*user) && seen.insert(*user));
+        let fresh: Vec<UserId> = fresh.cloned().collect();
+        let given = (self.users.len() + fresh.len()).max(users.len());
+        let most = MOST_WATCHED.min(MOST_READ);
+        if given > most {
+            return Err(Error::TooMany {
+                what: "watched users",
+                given,
+                most,
+            });
+        }
+        Ok(fresh)
+    }
+
+    /// Watches these users no more.
+    pub fn unwatch(&mut self, users: &[UserId]) {
+        for user in users {
+            if self.users.remove(user).is_some() {
+                self.hub.remove(&self.mailbox, user);
+            }
+        }
+    }
+
+    /// The next changes, the latest of each user. Safe to cancel.
+    pub async fn next(&mut self) -> Vec<UserStatus> {
+        loop {
+            let news = self.try_next();
+            if !news.is_empty() {
+                return news;
+            }
+            self.mailbox.flushed().await;
+        }
+    }
+
+    /// The changes that are there already.
+    pub fn try_next(&mut self) -> Vec<UserStatus> {
+        let ready = self.mailbox.take().into_values();
+        ready.filter(|status| self.is_news(status)).collect()
+    }
+
+    fn is_news(&mut self, status: &UserStatus) -> bool {
+        match self.users.get_mut(&status.user_id) {
+            Some(told) if status.version > *told => {
+                *told = status.version;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        for user in self.users.keys() {
+            self.hub.remove(&self.mailbox, user);
+        }
+    }
+}
+
+/// Watched users whose state was not told. If it is not, they are read again with the next flush.
+struct Untold<'a> {
+    hub: &'a Hub,
+    users: &'a [UserId],
+}
+
+impl Drop for Untold<'_> {
+    fn drop(&mut self) {
+        self.hub.missed(self.users);
+    }
+}

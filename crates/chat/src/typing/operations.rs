@@ -1,0 +1,111 @@
+//! What callers can ask of typing.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Typer;
+use crate::access::Caller;
+use crate::chat::Chat;
+use crate::code::Code;
+use crate::error::{Error, Result};
+use crate::ids::ConversationId;
+use crate::operation::{Info, Operation};
+
+/// Most bytes of a name, as in a token.
+const MOST_NAME: usize = 256;
+
+/// Who types in a conversation. For its members.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ListTyping {
+    /// Where.
+    #[schema(value_type = ConversationId)]
+    pub conversation_id: String,
+}
+
+/// Who types.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Typers {
+    /// The users, by id.
+    pub typing: Vec<Typer>,
+}
+
+impl Operation for ListTyping {
+    const INFO: Info = Info {
+        name: "typing.list",
+        summary: "Who types in a conversation",
+        codes: &[Code::InvalidId, Code::UserRequired, Code::NotAMember],
+    };
+    type Reply = Typers;
+
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<Typers> {
+        let conversation = caller
+            .member_of(&self.conversation_id, chat.members())
+            .await?;
+        let typing = chat.typing().typers(&conversation).await?;
+        Ok(Typers { typing })
+    }
+}
+
+/// The caller types, or no longer. Repeated while they do: it ends by itself after a few seconds.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SetTyping {
+    /// Where.
+    #[schema(value_type = ConversationId)]
+    pub conversation_id: String,
+    /// Whether; true if it is not said.
+    #[serde(default = "yes")]
+    #[schema(default = true)]
+    pub typing: bool,
+    /// What the user is called, where a service acts for them; else the token says it.
+    #[serde(default)]
+    pub username: Option<String>,
+}
+
+/// What was taken in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+pub struct TypingSet {
+    /// Whether the user types.
+    pub typing: bool,
+}
+
+impl Operation for SetTyping {
+    const INFO: Info = Info {
+        name: "typing.set",
+        summary: "Says that a user types in a conversation, or no longer",
+        codes: &[
+            Code::InvalidId,
+            Code::UserRequired,
+            Code::ReadOnlySession,
+            Code::NotAMember,
+        ],
+    };
+    type Reply = TypingSet;
+
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<TypingSet> {
+        let user = caller.user()?;
+        caller.may_write()?;
+        let conversation = caller
+            .member_of(&self.conversation_id, chat.members())
+            .await?;
+        if self.typing {
+            let name = caller.name.as_ref().or(self.username.as_ref());
+            if name.is_some_and(|name| name.len() > MOST_NAME) {
+                let text = format!("`username` is longer than {MOST_NAME} bytes");
+                return Err(Error::InvalidRequest(text));
+            }
+            let name = name.map(String::as_str);
+            chat.typing().start(&conversation, user, name).await?;
+        } else {
+            chat.typing().stop(&conversation, user).await?;
+        }
+        Ok(TypingSet {
+            typing: self.typing,
+        })
+    }
+}
+
+fn yes() -> bool {
+    true
+}

@@ -1,0 +1,37 @@
+-- Somebody types, or still does.
+-- KEYS[1] typing:{conv}:{user}
+-- KEYS[2] parlor:typing:{conv}
+-- KEYS[3] parlor:typing:{conv}:names
+-- ARGV[1] user
+-- ARGV[2] what they are called, or ''
+-- ARGV[3] now, ms
+-- ARGV[4] when it ends, ms
+-- ARGV[5] time to live, ms
+-- ARGV[6] value of the documented key
+-- ARGV[7] command that publishes
+-- ARGV[8] channel of the conversation
+-- ARGV[9] frame
+-- Reply: nothing
+local typing_key, index, names = KEYS[1], KEYS[2], KEYS[3]
+local user, name, now, ends, ttl, value = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local publish, channel, frame = ARGV[7], ARGV[8], ARGV[9]
+
+-- More than one start can add, so that the index shrinks to those who type.
+local MOST_PURGED = 100
+local over = redis.call('ZRANGEBYSCORE', index, '-inf', now, 'LIMIT', 0, MOST_PURGED)
+if #over > 0 then
+  redis.call('ZREM', index, unpack(over))
+  redis.call('HDEL', names, unpack(over))
+end
+
+redis.call('SET', typing_key, value, 'PX', ttl)
+redis.call('ZADD', index, ends, user)
+redis.call('PEXPIRE', index, ttl)
+if name == '' then
+  redis.call('HDEL', names, user)
+else
+  redis.call('HSET', names, user, name)
+end
+redis.call('PEXPIRE', names, ttl)
+redis.call(publish, channel, frame)
+return redis.status_reply('OK')

@@ -1,0 +1,279 @@
+//! Who may do what, asked of the operations themselves: no gateway decides.
+
+#![expect(clippy::unwrap_used, reason = "a test says what failed by failing")]
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use parlor_chat::access::{Caller, Role};
+use parlor_chat::chat::Chat;
+use parlor_chat::code::Code;
+use parlor_chat::context::Context;
+use parlor_chat::ids::{NodeId, UserId};
+use parlor_chat::keys::{Keyspace, Preset, Settings};
+use parlor_chat::operation::{ALL, EVERYWHERE, Operation};
+use parlor_chat::presence::{
+    CountPresence, GetPresence, Heartbeat, ListDevices, QueryPresence, RemoveDevice, SetPresence,
+    Status, WatchPresence,
+};
+use parlor_chat::typing::{ListTyping, SetTyping};
+use parlor_store::{Options, Store};
+
+async fn chat() -> Chat {
+    let store = Store::open(Options::default()).await.unwrap();
+    let keys = Keyspace::new(Settings::from_preset(Preset::Parlor), false).unwrap();
+    let context = Context::new(store, keys);
+    let node = NodeId::new("n1").unwrap();
+    let chat = Chat::new(context, node, Duration::from_secs(5));
+    chat.start().await.unwrap();
+    chat
+}
+
+fn person(user: &str, role: Role) -> Caller {
+    Caller {
+        user: Some(UserId::new(user).unwrap()),
+        name: Some(user.to_uppercase()),
+        role,
+        anonymous: false,
+        issued_at: Some(0),
+        expires_at: u64::MAX,
+    }
+}
+
+fn service() -> Caller {
+    Caller {
+        user: None,
+        ..person("x", Role::Service)
+    }
+}
+
+fn visitor() -> Caller {
+    Caller {
+        anonymous: true,
+        ..person("alice", Role::User)
+    }
+}
+
+/// The code of the answer, or none if it was done. What is refused must be declared.
+async fn asked<O: Operation>(chat: &Chat, caller: &Caller, request: O) -> Option<Code> {
+    let code = request.run(chat, caller).await.err()?.code();
+    let declared = O::INFO.codes.iter().chain(EVERYWHERE);
+    assert!(
+        declared.into_iter().any(|it| *it == code),
+        "{} refuses with {code}, which it does not declare",
+        O::INFO.name
+    );
+    Some(code)
+}
+
+fn set(user: &str, status: Status) -> SetPresence {
+    SetPresence {
+        user_id: user.into(),
+        status,
+        device_id: None,
+    }
+}
+
+fn typing(conversation: &str) -> SetTyping {
+    SetTyping {
+        conversation_id: conversation.into(),
+        typing: true,
+        username: None,
+    }
+}
+
+#[test]
+fn every_operation_has_a_name_of_its_own() {
+    let names: HashSet<_> = ALL.iter().map(|info| info.name).collect();
+    assert_eq!(names.len(), ALL.len());
+    for info in ALL {
+        assert!(info.name.split_once('.').is_some(), "{}", info.name);
+        assert!(!info.summary.ends_with('.'), "{}", info.name);
+    }
+}
+
+#[tokio::test]
+async fn a_user_changes_their_own_presence_only() {
+    let chat = chat().await;
+    let alice = person("alice", Role::User);
+    let admin = person("root", Role::Admin);
+    let beat = |user: &str| Heartbeat {
+        user_id: user.into(),
+        device_id: None,
+    };
+    for status in [Status::Online, Status::Away, Status::Offline] {
+        assert_eq!(asked(&chat, &alice, set("alice", status)).await, None);
+        assert_eq!(asked(&chat, &alice, set("", status)).await, None);
+        let other = asked(&chat, &alice, set("bob", status)).await;
+        assert_eq!(other, Some(Code::Forbidden));
+        let other = asked(&chat, &admin, set("bob", status)).await;
+        assert_eq!(other, Some(Code::Forbidden));
+        assert_eq!(asked(&chat, &service(), set("bob", status)).await, None);
+        let nobody = asked(&chat, &service(), set("", status)).await;
+        assert_eq!(nobody, Some(Code::UserRequired));
+    }
+    assert_eq!(asked(&chat, &alice, beat("alice")).await, None);
+    assert_eq!(
+        asked(&chat, &alice, beat("bob")).await,
+        Some(Code::Forbidden)
+    );
+    assert_eq!(
+        asked(&chat, &service(), beat("")).await,
+        Some(Code::UserRequired)
+    );
+}
+
+#[tokio::test]
+async fn a_refused_change_changes_nothing() {
+    let chat = chat().await;
+    let mallory = person("mallory", Role::User);
+    asked(&chat, &mallory, set("alice", Status::Online)).await;
+    let alice = UserId::new("alice").unwrap();
+    assert_eq!(chat.presence().status(&alice).await.unwrap().version, 0);
+    assert_eq!(chat.presence().count().await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn devices_are_for_the_user_admins_and_services() {
+    let chat = chat().await;
+    let cases = [
+        (person("alice", Role::User), None),
+        (person("root", Role::Admin), None),
+        (service(), None),
+        (person("bob", Role::User), Some(Code::Forbidden)),
+        (service().acting_for("bob").unwrap(), Some(Code::Forbidden)),
+    ];
+    for (caller, expected) in cases {
+        let list = ListDevices {
+            user_id: "alice".into(),
+        };
+        let remove = RemoveDevice {
+            user_id: "alice".into(),
+            device_id: "api".into(),
+        };
+        assert_eq!(asked(&chat, &caller, list).await, expected, "{caller:?}");
+        assert_eq!(asked(&chat, &caller, remove).await, expected, "{caller:?}");
+    }
+}
+
+#[tokio::test]
+async fn anybody_with_a_token_sees_how_users_are_seen() {
+    let chat = chat().await;
+    for caller in [person("bob", Role::User), visitor(), service()] {
+        let get = GetPresence {
+            user_id: "alice".into(),
+        };
+        let user_ids = vec!["alice".to_owned(), "bob".to_owned()];
+        let query = QueryPresence {
+            user_ids: user_ids.clone(),
+        };
+        assert_eq!(asked(&chat, &caller, get).await, None);
+        assert_eq!(asked(&chat, &caller, query).await, None);
+        assert_eq!(asked(&chat, &caller, CountPresence {}).await, None);
+        assert_eq!(
+            asked(&chat, &caller, WatchPresence { user_ids }).await,
+            None
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_thousand_users_are_answered_and_one_more_is_refused() {
+    let chat = chat().await;
+    let bob = person("bob", Role::User);
+    let mut user_ids: Vec<String> = (0..1_000).map(|it| format!("u{it}")).collect();
+    let query = QueryPresence {
+        user_ids: user_ids.clone(),
+    };
+    let users = query.run(&chat, &bob).await.unwrap().users;
+    assert!(users.iter().map(|it| it.user_id.as_str()).eq(&user_ids));
+    user_ids.push("one-more".into());
+    let query = QueryPresence {
+        user_ids: user_ids.clone(),
+    };
+    assert_eq!(asked(&chat, &bob, query).await, Some(Code::TooMany));
+    let watch = WatchPresence { user_ids };
+    assert_eq!(asked(&chat, &bob, watch).await, Some(Code::TooMany));
+}
+
+#[tokio::test]
+async fn a_wrong_id_is_called_so_by_every_operation() {
+    let chat = chat().await;
+    let root = person("root", Role::Admin);
+    let service = service();
+    let wrong = || "a:b".to_owned();
+    let get = GetPresence { user_id: wrong() };
+    let list = ListDevices { user_id: wrong() };
+    let remove = RemoveDevice {
+        user_id: "root".into(),
+        device_id: wrong(),
+    };
+    let beat = Heartbeat {
+        user_id: String::new(),
+        device_id: Some(wrong()),
+    };
+    let query = QueryPresence {
+        user_ids: vec![wrong()],
+    };
+    let watch = WatchPresence {
+        user_ids: vec![wrong()],
+    };
+    let codes = [
+        asked(&chat, &root, get).await,
+        asked(&chat, &root, list).await,
+        asked(&chat, &root, remove).await,
+        asked(&chat, &root, beat).await,
+        asked(&chat, &root, query).await,
+        asked(&chat, &root, watch).await,
+        asked(&chat, &root, set("a:b", Status::Online)).await,
+        asked(
+            &chat,
+            &service.clone().acting_for("u").unwrap(),
+            typing("total"),
+        )
+        .await,
+    ];
+    assert_eq!(codes, [Some(Code::InvalidId); 8]);
+}
+
+#[tokio::test]
+async fn until_conversations_are_kept_here_only_services_type() {
+    let chat = chat().await;
+    let list = || ListTyping {
+        conversation_id: "c1".into(),
+    };
+    let alice = person("alice", Role::User);
+    assert_eq!(
+        asked(&chat, &alice, typing("c1")).await,
+        Some(Code::NotAMember)
+    );
+    assert_eq!(asked(&chat, &alice, list()).await, Some(Code::NotAMember));
+    assert_eq!(
+        asked(&chat, &visitor(), typing("c1")).await,
+        Some(Code::ReadOnlySession)
+    );
+    assert_eq!(
+        asked(&chat, &service(), typing("c1")).await,
+        Some(Code::UserRequired)
+    );
+    let for_alice = service().acting_for("alice").unwrap();
+    let named = SetTyping {
+        username: Some("Alice".into()),
+        ..typing("c1")
+    };
+    assert_eq!(asked(&chat, &for_alice, named).await, None);
+    let typers = list().run(&chat, &service()).await.unwrap().typing;
+    let names: Vec<_> = typers
+        .iter()
+        .map(|it| (it.user_id.as_str(), it.username.as_deref()))
+        .collect();
+    assert_eq!(names, [("alice", Some("Alice"))]);
+    let long = SetTyping {
+        username: Some("x".repeat(257)),
+        ..typing("c1")
+    };
+    assert_eq!(
+        asked(&chat, &for_alice, long).await,
+        Some(Code::InvalidRequest)
+    );
+}

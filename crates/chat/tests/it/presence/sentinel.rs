@@ -1,0 +1,118 @@
+//! A failover under users who are online, in real time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parlor_chat::context::Context;
+use parlor_chat::ids::{NodeId, UserId};
+use parlor_chat::keys::{Keyspace, Preset, Settings, TtlName};
+use parlor_chat::nodes::Nodes;
+use parlor_chat::presence::{Presence, Status, Ticking};
+use parlor_store::{Event, Options, Store};
+use parlor_testkit::{Sentinel, eventually_within};
+
+use super::world::{socket, user};
+
+const USERS: usize = 1_000;
+/// Shorter than a failover.
+const LEASE: Duration = Duration::from_secs(2);
+const GRACE: Duration = Duration::from_secs(2);
+/// How long a condition may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+async fn start(store: &Store, id: &str) -> Arc<Presence> {
+    let mut settings = Settings::from_preset(Preset::Parlor);
+    settings.ttls.set(TtlName::NodeLease, LEASE);
+    let keys = Keyspace::new(settings, false).unwrap();
+    let ctx = Context::new(store.clone(), keys);
+    let nodes = Nodes::new(ctx.clone(), NodeId::new(id).unwrap(), GRACE);
+    let node = Arc::new(Presence::new(ctx, Arc::new(nodes)));
+    node.start().await.unwrap();
+    node
+}
+
+/// What is announced from now on, until the one who comes last. What was told before the listener moved to the new primary
+/// may be missing: versions tell of that.
+async fn announced(store: &Store) -> tokio::task::JoinHandle<Vec<String>> {
+    let mut events = store.bus().psubscribe("events:user.*").await.unwrap();
+    tokio::spawn(async move {
+        let mut announced = Vec::new();
+        loop {
+            let Some(Event::Message {
+                channel, payload, ..
+            }) = events.next().await
+            else {
+                continue;
+            };
+            let payload = String::from_utf8_lossy(&payload).into_owned();
+            if payload.contains(r#""userId":"last""#) {
+                return announced;
+            }
+            announced.push(format!("{} {payload}", String::from_utf8_lossy(&channel)));
+        }
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failover_under_a_thousand_users_is_heard_by_nobody() {
+    let mut servers = Sentinel::start().await;
+    let options = Options::new(servers.url().parse().unwrap());
+    let store = Store::open(options).await.unwrap();
+    let nodes = [start(&store, "n0").await, start(&store, "n1").await];
+    let _ticking: Vec<Ticking> = nodes.iter().map(Presence::tick).collect();
+    let name = |who: usize| format!("u{who}");
+    for who in 0..USERS {
+        let device = socket(&name(who), &format!("s{who}"));
+        nodes[who % 2].connect(device).await.unwrap();
+    }
+    let users: Vec<UserId> = (0..USERS).map(|who| user(&name(who))).collect();
+    let before = nodes[0].statuses(&users).await.unwrap();
+    // What the old primary was told must have reached its replicas.
+    let mut wait = redis::cmd("WAIT");
+    let mut primary = servers
+        .primary_client()
+        .await
+        .get_multiplexed_async_connection()
+        .await
+        .unwrap();
+    wait.arg(2).arg(0).exec_async(&mut primary).await.unwrap();
+    let announced = announced(&store).await;
+    let epoch = *store.epoch().borrow();
+    servers.kill9_primary().await;
+    eventually_within(PATIENCE, "the store is another one", async || {
+        *store.epoch().borrow() > epoch
+    })
+    .await;
+
+    // Somebody whose node dies after the failover goes offline when the nodes judge again: then they would have judged the
+    // others, too.
+    let dying = start(&store, "n2").await;
+    eventually_within(PATIENCE, "the last one connects", async || {
+        let connected = dying.connect(socket("second-last", "s-x")).await;
+        connected.map(drop)
+    })
+    .await;
+    drop(dying);
+    eventually_within(PATIENCE, "they judge again", async || {
+        let seen = nodes[0].status(&user("second-last")).await.unwrap();
+        seen.status == Status::Offline && !seen.degraded && seen.last_seen.is_some()
+    })
+    .await;
+    let after = nodes[0].statuses(&users).await.unwrap();
+    assert_eq!(before, after, "nobody changed, however shortly");
+    assert!(after.iter().all(|it| it.status == Status::Online));
+    eventually_within(PATIENCE, "they are counted", async || {
+        nodes[1].count().await.unwrap() == 1_000
+    })
+    .await;
+
+    nodes[0].connect(socket("last", "s-last")).await.unwrap();
+    let announced = announced.await.unwrap();
+    let of_dying = |it: &&String| it.contains("second-last");
+    assert_eq!(
+        announced.iter().filter(of_dying).count(),
+        announced.len(),
+        "{announced:?}"
+    );
+    assert!(announced.last().is_some_and(|it| it.contains("offline")));
+}

@@ -1,0 +1,80 @@
+//! Calls that are dropped at any of their awaits.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+
+use parlor_chat::keys::TypingLayout;
+use parlor_testkit::eventually;
+
+use super::world::{World, conversation, listen, typers, user};
+
+/// More looks than any call here needs; how long the store takes for one is its business.
+const LOOKS: usize = 40;
+
+/// Looks at a call so many times and drops it. Whether it was done.
+async fn give_up<T>(after: usize, call: impl Future<Output = T>) -> bool {
+    let mut call = pin!(call);
+    for _ in 0..after {
+        let done = poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_ready())).await;
+        if done {
+            return true;
+        }
+        tokio::task::yield_now().await;
+    }
+    false
+}
+
+async fn nothing_is_left_of_calls_that_were_given_up(mut world: World) {
+    let (conv, alice) = (conversation("c1"), user("alice"));
+    let node = &world.nodes[0];
+    for after in 0..LOOKS {
+        let started = give_up(after, node.start(&conv, &alice, None)).await;
+        // Whatever became of it: it is done, or the next one does it.
+        node.start(&conv, &alice, None).await.unwrap();
+        assert_eq!(typers(node, "c1").await, ["alice"], "{after} {started}");
+        give_up(after, node.stop(&conv, &alice)).await;
+        node.start(&conv, &alice, None).await.unwrap();
+        eventually("she types", async || typers(node, "c1").await == ["alice"]).await;
+        node.stop(&conv, &alice).await.unwrap();
+        assert_eq!(typers(node, "c1").await, [] as [&str; 0]);
+    }
+    let elsewhere = conversation("c2");
+    for after in 0..LOOKS {
+        let mut listener = node.listener();
+        let done = give_up(after, listener.listen(&elsewhere)).await;
+        if !done {
+            drop(listener);
+        }
+    }
+    let nobody = async || world.subscribers("c2").await == 0;
+    eventually("no subscription is left", nobody).await;
+    // What was to be read and was not is read by the next.
+    let mut listener = listen(&world.nodes[0], "c1").await;
+    for after in 0..LOOKS {
+        let mut add = redis::cmd("ZADD");
+        add.arg(world.keys.typers(&conv));
+        add.arg(world.now().plus(world.ttl()).ms());
+        add.arg(format!("u{after:02}"));
+        add.exec_async(&mut world.store.clone()).await.unwrap();
+        world.publish("c1", &[2]).await;
+        // Now the node knows that it has to look.
+        assert_eq!(world.told(&mut listener, "c1").await, [] as [&str; 0]);
+        give_up(after, world.nodes[0].expire()).await;
+        world.nodes[0].expire().await.unwrap();
+        let told = world.told(&mut listener, "c1").await;
+        assert_eq!(told, [format!("u{after:02} types")]);
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_calls_that_were_given_up_embedded() {
+    let world = World::embedded(TypingLayout::Document).await;
+    nothing_is_left_of_calls_that_were_given_up(world).await;
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_calls_that_were_given_up_redis() {
+    let world = World::redis(TypingLayout::Document).await;
+    nothing_is_left_of_calls_that_were_given_up(world).await;
+}
