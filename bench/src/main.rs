@@ -5,15 +5,17 @@
 
 mod measure;
 mod pauses;
+mod presence;
 mod restart;
 mod store;
 
 type Part = (&'static str, fn() -> anyhow::Result<()>);
 
-const PARTS: [Part; 3] = [
+const PARTS: [Part; 4] = [
     ("store", store::run),
     ("restart", restart::run),
     ("pauses", pauses::run),
+    ("presence", presence::run),
 ];
 
 fn main() -> anyhow::Result<()> {
@@ -25,6 +27,6 @@ fn main() -> anyhow::Result<()> {
         "there is no such part; choose one of {:?}",
         PARTS.map(|(name, _)| name)
     );
-    println!("Parlor benchmarks: calls through the store contract, 200-byte values.\n");
+    println!("Parlor benchmarks.\n");
     parts.into_iter().try_for_each(|(_, run)| run())
 }

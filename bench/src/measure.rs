@@ -1,7 +1,9 @@
-//! Rates and CPU time.
+//! Rates, CPU time, memory and what goes to the disk.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use rustix::time::{ClockId, clock_gettime};
 
 /// What a stretch of work took.
@@ -34,6 +36,42 @@ pub fn cpu_time() -> Duration {
         time.tv_sec.unsigned_abs(),
         u32::try_from(time.tv_nsec).unwrap_or(0),
     )
+}
+
+/// CPU time that the threads of this process with this name have used so far.
+pub fn thread_cpu(name: &str) -> anyhow::Result<Duration> {
+    let mut nanos = 0;
+    for task in fs::read_dir("/proc/self/task")? {
+        let task = task?.path();
+        if fs::read_to_string(task.join("comm"))?.trim_end() == name {
+            let figures = fs::read_to_string(task.join("schedstat"))?;
+            let on_cpu = figures.split_whitespace().next();
+            nanos += on_cpu
+                .context("the kernel does not count")?
+                .parse::<u64>()?;
+        }
+    }
+    Ok(Duration::from_nanos(nanos))
+}
+
+/// Bytes of memory this process has.
+pub fn resident() -> anyhow::Result<u64> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    Ok(kilobytes
+        .context("the kernel does not tell")?
+        .parse::<u64>()?
+        * 1_024)
+}
+
+/// Bytes that a process has sent to the disk so far; `self` is this one.
+pub fn written(process: &str) -> anyhow::Result<u64> {
+    let figures = fs::read_to_string(format!("/proc/{process}/io"))?;
+    let line = figures
+        .lines()
+        .find_map(|line| line.strip_prefix("write_bytes: "));
+    Ok(line.context("the kernel does not tell")?.parse()?)
 }
 
 /// Measures work that says how many operations it did.

@@ -143,7 +143,7 @@ pub fn run() -> anyhow::Result<()> {
                 table.add_row([work.name(), name, &grouped(cost.rate()), &cpu, &ratio]);
             }
         }
-        println!("## Calls through the store contract (one thread, median of {RUNS} runs of {RUN:?})\n\n{table}\n");
+        println!("## Calls through the store contract, 200-byte values (one thread, median of {RUNS} runs of {RUN:?})\n\n{table}\n");
         for (_, store, _) in &stores {
             store.close().await;
         }

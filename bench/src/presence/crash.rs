@@ -1,0 +1,73 @@
+//! How long it takes until the users of a dead node are offline.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use parlor_chat::ids::{NodeId, UserId};
+use parlor_chat::keys::Settings;
+use parlor_chat::presence::{MOST_READ, Status};
+use redis::cmd;
+
+use super::crowd::{connect_all, device};
+use super::ground::{Engine, Ground};
+use crate::measure::grouped;
+
+const USERS: usize = 20_000;
+/// Long after lease, grace time and the slowest reaper.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// Two nodes with the times of production; one stops without a word.
+pub async fn run(engine: Engine) -> anyhow::Result<()> {
+    let ground = Ground::open(engine, None).await?;
+    let (dying, keys) = ground.node("dying", Settings::default()).await?;
+    let (other, _) = ground.node("other", Settings::default()).await?;
+    let (dying, other) = (Arc::new(dying), Arc::new(other));
+    let (last_ticks, _ticks) = (dying.tick(), other.tick());
+    let devices = (0..USERS).map(device).collect::<anyhow::Result<Vec<_>>>()?;
+    connect_all(&dying, &devices, engine).await?;
+    // Users leave the node's set page by page, right after they were announced to be offline.
+    let mut left = cmd("SCARD");
+    left.arg(keys.node_users(&NodeId::new("dying")?));
+    let mut store = ground.store.clone();
+    drop(last_ticks);
+    let died = Instant::now();
+    let mut first = None;
+    loop {
+        let left: usize = left.query_async(&mut store).await?;
+        if left < USERS && first.is_none() {
+            first = Some((died.elapsed(), left, ground.spent().await?));
+        }
+        if left == 0 {
+            break;
+        }
+        ensure!(died.elapsed() < PATIENCE, "{left} users are still online");
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    let last = died.elapsed();
+    let (first, rest, before) = first.expect("the set was full at first");
+    let spent = ground.spent().await? - before;
+    let each = spent.each(rest as f64);
+    let users: Vec<UserId> = devices.into_iter().map(|device| device.user).collect();
+    for page in users.chunks(MOST_READ) {
+        let mut seen = other.statuses(page).await?.into_iter();
+        ensure!(
+            seen.all(|user| user.status == Status::Offline),
+            "a user is still online"
+        );
+    }
+    println!(
+        "{}: first users offline {:.1} s after the crash, the last {:.1} s; {} users/s; CPU {:.0} µs/user (node {:.0}, flush {:.0}, server {:.0})",
+        engine.name(),
+        first.as_secs_f64(),
+        last.as_secs_f64(),
+        grouped(1.0 / each.wall),
+        each.cpu() * 1e6,
+        each.node * 1e6,
+        each.flush * 1e6,
+        each.server * 1e6,
+    );
+    ground.store.close().await;
+    Ok(())
+}

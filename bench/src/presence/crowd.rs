@@ -1,0 +1,113 @@
+//! Many users who are online on one node.
+
+use std::time::Duration;
+
+use futures_util::{TryStreamExt, stream};
+use parlor_chat::ids::{DeadlineShard, SocketId, UserId};
+use parlor_chat::keys::{Keyspace, Settings, TtlName};
+use parlor_chat::presence::{Device, Presence};
+use parlor_store::ManualClock;
+
+use super::ground::{Engine, GRACE, Ground};
+
+/// Each user beats once in this many seconds.
+pub const BEAT_EVERY: usize = 20;
+/// So long that a server's own clock does not end it while many connect.
+const LEASE: Duration = Duration::from_secs(3_600);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A node with its users. Its time moves by hand: nobody lapses while a million connect.
+pub struct Crowd {
+    pub ground: Ground,
+    pub presence: Presence,
+    keys: Keyspace,
+    devices: Vec<Device>,
+}
+
+impl Crowd {
+    /// A node whose users have not come yet, and that may judge.
+    pub async fn new(engine: Engine, users: usize) -> anyhow::Result<Self> {
+        let ground = Ground::open(engine, Some(ManualClock::default())).await?;
+        let mut settings = Settings::default();
+        settings.ttls.set(TtlName::NodeLease, LEASE);
+        let (presence, keys) = ground.node("n0", settings).await?;
+        for step in [LEASE, GRACE] {
+            ground.store.clock().advance(step - SECOND);
+            presence.renew().await?;
+            ground.store.clock().advance(SECOND);
+        }
+        presence.renew().await?;
+        let mut devices = (0..users).map(device).collect::<anyhow::Result<Vec<_>>>()?;
+        // In the order of the embedded store's file; in any other, a million connections write tens of gigabytes to it.
+        devices.sort_unstable_by(|a, b| a.user.cmp(&b.user));
+        Ok(Self {
+            ground,
+            presence,
+            keys,
+            devices,
+        })
+    }
+
+    pub async fn connect(&self) -> anyhow::Result<()> {
+        connect_all(&self.presence, &self.devices, self.ground.engine).await
+    }
+
+    /// A second of the node's life, in which one of 20 users beats. How many those were.
+    pub async fn second(&self, number: usize) -> anyhow::Result<u64> {
+        let mut beats = 0;
+        for device in self
+            .devices
+            .iter()
+            .skip(number % BEAT_EVERY)
+            .step_by(BEAT_EVERY)
+        {
+            self.presence.beat(device)?;
+            beats += 1;
+        }
+        self.ground.store.clock().advance(SECOND);
+        self.presence.renew().await?;
+        self.presence.flush_beats().await?;
+        Ok(beats)
+    }
+
+    /// Users far apart, another lot for each number.
+    pub fn some(&self, count: usize, number: usize) -> Vec<UserId> {
+        let at = |n: usize| (n * 7_919 + number * 104_729) % self.devices.len();
+        (0..count)
+            .map(|n| self.devices[at(n)].user.clone())
+            .collect()
+    }
+
+    /// Makes the sweeper look at users who are well, as it does when they have been online for a lifetime.
+    pub async fn make_due(&self, users: &[UserId]) -> anyhow::Result<()> {
+        let mut pipe = redis::pipe();
+        for user in users {
+            let index = self.keys.deadlines(DeadlineShard::of(user));
+            let now = self.ground.store.clock().now_ms();
+            pipe.cmd("ZADD").arg(index).arg(now).arg(user).ignore();
+        }
+        Ok(pipe.exec_async(&mut self.ground.store.clone()).await?)
+    }
+}
+
+/// A user with a socket. Their names are in no order, as names are.
+pub fn device(number: usize) -> anyhow::Result<Device> {
+    let mixed = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let user = UserId::new(format!("{mixed:016x}"))?;
+    let socket = SocketId::new(format!("{mixed:016x}AAAB"))?;
+    Ok(Device::socket(user, socket))
+}
+
+/// Connects many sockets, some at a time.
+pub async fn connect_all(
+    presence: &Presence,
+    devices: &[Device],
+    engine: Engine,
+) -> anyhow::Result<()> {
+    stream::iter(devices.iter().cloned().map(Ok))
+        .try_for_each_concurrent(engine.tasks(), async |device| {
+            presence.connect(device).await?;
+            Ok(())
+        })
+        .await
+}

@@ -1,0 +1,183 @@
+//! What a crowd costs.
+
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::crowd::Crowd;
+use super::ground::{Engine, Spent};
+use crate::measure::resident;
+
+/// Seconds at the pace of production: long enough for the flush of each to be among them.
+const PACED: usize = 4;
+const IDLE: Duration = Duration::from_secs(1);
+/// How long beats are written back to back, and reads repeated.
+const BURST: Duration = Duration::from_millis(2_400);
+const READS: Duration = Duration::from_millis(600);
+/// Other processes slow this one down: many short rounds find the quiet moments between them.
+const ROUNDS: u32 = 12;
+const FEWEST_ROUNDS: usize = 3;
+/// Users in one question.
+const ASKED: usize = 1_000;
+/// Users whose deadline comes at once.
+const DUE: usize = 1_000;
+
+/// The costs of one crowd. Times are in seconds.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Figures {
+    pub users: usize,
+    pub engine: Engine,
+    /// For each user who connects.
+    pub connect: Spent,
+    /// For each beat, written back to back.
+    pub beat: Spent,
+    /// For each beat at one per user and 20 s, less what is spent without beats.
+    pub paced: Spent,
+    /// In a second at one beat per user and 20 s.
+    pub second: Spent,
+    /// For the status of 1,000 users.
+    pub statuses: Spent,
+    pub count: Spent,
+    /// For a sweep that finds nothing due.
+    pub sweep: Spent,
+    /// For each user that a sweep finds due and well.
+    pub look: Spent,
+    /// Bytes for each user, in this process and in the server.
+    pub memory: f64,
+}
+
+impl Figures {
+    pub async fn of(engine: Engine, users: usize) -> anyhow::Result<Self> {
+        let crowd = Crowd::new(engine, users).await?;
+        let ground = &crowd.ground;
+        let memory = resident()? as f64 + ground.server_memory().await?;
+        let before = ground.spent().await?;
+        crowd.connect().await?;
+        ground.settle().await?;
+        let connect = (ground.spent().await? - before).each(users as f64);
+        let memory = resident()? as f64 + ground.server_memory().await? - memory;
+        let (second, paced) = paced(&crowd).await?;
+        let beat = burst(&crowd).await?;
+        ground.settle().await?;
+        while crowd.presence.sweep().await? > 0 {}
+        let sweep = calls(&crowd, async |_| crowd.presence.sweep().await.map(drop)).await?;
+        let count = calls(&crowd, async |_| crowd.presence.count().await.map(drop)).await?;
+
+        let statuses = calls(&crowd, async |number| {
+            let users = crowd.some(ASKED, number);
+            crowd.presence.statuses(&users).await.map(drop)
+        });
+        let statuses = statuses.await?;
+        let look = looks(&crowd).await?;
+        ground.store.close().await;
+        Ok(Self {
+            users,
+            engine,
+            connect,
+            beat,
+            paced,
+            second,
+            statuses,
+            count,
+            sweep,
+            look,
+            memory: memory / users as f64,
+        })
+    }
+}
+
+/// A second of production, and each beat in it, written to disk included.
+async fn paced(crowd: &Crowd) -> anyhow::Result<(Spent, Spent)> {
+    let before = crowd.ground.spent().await?;
+    tokio::time::sleep(IDLE).await;
+    let idle = (crowd.ground.spent().await? - before).each(IDLE.as_secs_f64());
+    let before = crowd.ground.spent().await?;
+    let mut beats = 0;
+    for number in 0..PACED {
+        let next = Instant::now() + Duration::from_secs(1);
+        beats += crowd.second(number).await?;
+        tokio::time::sleep_until(next.into()).await;
+    }
+    crowd.ground.settle().await?;
+    let spent = crowd.ground.spent().await? - before;
+    let by_beats = spent - idle.each(1.0 / spent.wall);
+    Ok((
+        by_beats.each(PACED as f64) + idle,
+        by_beats.each(beats as f64),
+    ))
+}
+
+/// Each beat when they are written back to back.
+async fn burst(crowd: &Crowd) -> anyhow::Result<Spent> {
+    let mut second = PACED;
+    let (quietest, all) = rounds(crowd, BURST, async || {
+        second += 1;
+        crowd.second(second).await
+    })
+    .await?;
+    Ok(Spent {
+        wall: all.wall,
+        ..quietest
+    })
+}
+
+/// Each of many calls.
+async fn calls(
+    crowd: &Crowd,
+    work: impl AsyncFn(usize) -> parlor_chat::error::Result<()>,
+) -> anyhow::Result<Spent> {
+    crowd.presence.renew().await?;
+    let mut number = 0;
+    let (quietest, _) = rounds(crowd, READS, async || {
+        number += 1;
+        work(number).await?;
+        Ok(1)
+    })
+    .await?;
+    Ok(quietest)
+}
+
+/// Work that says how many operations it did, again and again. What each cost in the quietest round, and in all rounds
+/// together.
+async fn rounds(
+    crowd: &Crowd,
+    time: Duration,
+    mut work: impl AsyncFnMut() -> anyhow::Result<u64>,
+) -> anyhow::Result<(Spent, Spent)> {
+    let mut quietest: Option<Spent> = None;
+    let (mut all, mut operations) = (Spent::default(), 0);
+    let end = Instant::now() + time;
+    for round in 0.. {
+        if round >= FEWEST_ROUNDS && Instant::now() > end {
+            break;
+        }
+        let end = Instant::now() + time / ROUNDS;
+        let before = crowd.ground.spent().await?;
+        let mut done = 0;
+        while done == 0 || Instant::now() < end {
+            done += work().await?;
+        }
+        let spent = crowd.ground.spent().await? - before;
+        (all, operations) = (all + spent, operations + done);
+        quietest = Some(quieter(quietest, spent.each(done as f64)));
+    }
+    let quietest = quietest.expect("there is more than one round");
+    Ok((quietest, all.each(operations as f64)))
+}
+
+/// Each user that a sweep finds due and well.
+async fn looks(crowd: &Crowd) -> anyhow::Result<Spent> {
+    let mut quietest: Option<Spent> = None;
+    for number in 0..ROUNDS as usize {
+        crowd.make_due(&crowd.some(DUE, number)).await?;
+        let before = crowd.ground.spent().await?;
+        let looked = crowd.presence.sweep().await?;
+        let spent = crowd.ground.spent().await? - before;
+        quietest = Some(quieter(quietest, spent.each(looked as f64)));
+    }
+    Ok(quietest.expect("there is more than one round"))
+}
+
+fn quieter(one: Option<Spent>, other: Spent) -> Spent {
+    one.filter(|one| one.cpu() < other.cpu()).unwrap_or(other)
+}

@@ -1,0 +1,209 @@
+//! A store for presence, and what the node and the store spend.
+
+use std::ops::{Add, Sub};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use parlor_chat::context::Context;
+use parlor_chat::ids::NodeId;
+use parlor_chat::keys::{Keyspace, Settings};
+use parlor_chat::nodes::Nodes;
+use parlor_chat::presence::Presence;
+use parlor_store::{ManualClock, Options, Store};
+use parlor_testkit::Redis;
+use redis::cmd;
+use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
+
+use crate::measure::{cpu_time, thread_cpu, written};
+
+pub const GRACE: Duration = Duration::from_secs(5);
+/// The embedded store's thread: it writes to disk and drops keys that are over.
+const FLUSH_THREAD: &str = "parlor-store";
+
+/// Where the state of presence is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Engine {
+    /// In this process, written to a folder each second.
+    Embedded,
+    /// In this process only.
+    Memory,
+    /// In a Redis that writes nothing to disk.
+    Redis,
+    /// In a Redis that writes to its log each second.
+    RedisLogged,
+}
+
+impl Engine {
+    pub const ALL: [Self; 4] = [Self::Embedded, Self::Memory, Self::Redis, Self::RedisLogged];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Embedded => "embedded",
+            Self::Memory => "embedded-in-memory",
+            Self::Redis => "Redis",
+            Self::RedisLogged => "Redis-with-AOF",
+        }
+    }
+
+    /// Calls kept under way at a time: waiting for a server one by one would measure the wait.
+    pub fn tasks(self) -> usize {
+        match self {
+            Self::Embedded | Self::Memory => 1,
+            Self::Redis | Self::RedisLogged => 64,
+        }
+    }
+}
+
+/// Seconds that passed, seconds of CPU by who spent them, and what went to the disk.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub struct Spent {
+    pub wall: f64,
+    /// This process without the thread of the embedded store.
+    pub node: f64,
+    /// The thread of the embedded store.
+    pub flush: f64,
+    /// The Redis server.
+    pub server: f64,
+    /// Bytes written to the disk, by this process and the server.
+    pub disk: f64,
+}
+
+impl Spent {
+    pub fn cpu(&self) -> f64 {
+        self.node + self.flush + self.server
+    }
+
+    /// A share of it.
+    pub fn each(self, count: f64) -> Self {
+        self.with(self, |seconds, _| seconds / count)
+    }
+
+    fn with(self, other: Self, join: impl Fn(f64, f64) -> f64) -> Self {
+        Self {
+            wall: join(self.wall, other.wall),
+            node: join(self.node, other.node),
+            flush: join(self.flush, other.flush),
+            server: join(self.server, other.server),
+            disk: join(self.disk, other.disk),
+        }
+    }
+}
+
+impl Add for Spent {
+    type Output = Self;
+
+    fn add(self, more: Self) -> Self {
+        self.with(more, Add::add)
+    }
+}
+
+impl Sub for Spent {
+    type Output = Self;
+
+    fn sub(self, before: Self) -> Self {
+        self.with(before, Sub::sub)
+    }
+}
+
+/// A store as a node finds it.
+pub struct Ground {
+    pub engine: Engine,
+    pub store: Store,
+    redis: Option<Redis>,
+    _folder: TempDir,
+    began: Instant,
+}
+
+impl Ground {
+    pub async fn open(engine: Engine, clock: Option<ManualClock>) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let redis = match engine {
+            Engine::Embedded | Engine::Memory => None,
+            Engine::Redis => Some(Redis::start().await),
+            Engine::RedisLogged => {
+                let options = Redis::options().config("appendonly yes");
+                Some(options.config("appendfsync everysec").start().await)
+            }
+        };
+        let options = match &redis {
+            Some(redis) => Options::new(redis.url().parse()?),
+            None => Options::default(),
+        };
+        let data = (engine == Engine::Embedded).then(|| folder.path().to_owned());
+        let store = Store::open(Options {
+            data,
+            clock,
+            // Beats of a large node are one long pipeline; on a busy machine that is no outage.
+            timeout: Duration::from_secs(30),
+            ..options
+        });
+        Ok(Self {
+            engine,
+            store: store.await?,
+            redis,
+            _folder: folder,
+            began: Instant::now(),
+        })
+    }
+
+    /// A node on it.
+    pub async fn node(&self, id: &str, settings: Settings) -> anyhow::Result<(Presence, Keyspace)> {
+        let keys = Keyspace::new(settings, false)?;
+        let ctx = Context::new(self.store.clone(), keys.clone());
+        let nodes = Nodes::new(ctx.clone(), NodeId::new(id)?, GRACE);
+        let presence = Presence::new(ctx, Arc::new(nodes));
+        presence.start().await?;
+        Ok((presence, keys))
+    }
+
+    /// What has been spent so far.
+    pub async fn spent(&self) -> anyhow::Result<Spent> {
+        let flush = thread_cpu(FLUSH_THREAD)?;
+        let mut disk = written("self")?;
+        let mut server = 0.0;
+        if let Some(redis) = &self.redis {
+            disk += written(&redis.pid().to_string())?;
+            server =
+                self.info("cpu", "used_cpu_user").await? + self.info("cpu", "used_cpu_sys").await?;
+        }
+        Ok(Spent {
+            wall: self.began.elapsed().as_secs_f64(),
+            node: cpu_time().saturating_sub(flush).as_secs_f64(),
+            flush: flush.as_secs_f64(),
+            server,
+            disk: disk as f64,
+        })
+    }
+
+    /// Bytes that the Redis server has for its data.
+    pub async fn server_memory(&self) -> anyhow::Result<f64> {
+        match self.redis {
+            Some(_) => self.info("memory", "used_memory").await,
+            None => Ok(0.0),
+        }
+    }
+
+    async fn info(&self, section: &str, field: &str) -> anyhow::Result<f64> {
+        let mut store = self.store.clone();
+        let info: String = cmd("INFO").arg(section).query_async(&mut store).await?;
+        let value = info
+            .lines()
+            .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        Ok(value.context("INFO lacks a field")?.trim().parse()?)
+    }
+
+    /// Waits until nothing is left to be written, as far as CPU time tells.
+    pub async fn settle(&self) -> anyhow::Result<()> {
+        const WATCHED: Duration = Duration::from_millis(1_500);
+        loop {
+            let before = self.spent().await?;
+            tokio::time::sleep(WATCHED).await;
+            if (self.spent().await? - before).cpu() < 0.05 {
+                return Ok(());
+            }
+        }
+    }
+}
