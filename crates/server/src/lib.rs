@@ -1,8 +1,11 @@
-//! Parlor's server: configuration, the command line, identity, HTTP and the life of the process.
+//! Parlor's server: configuration, the command line, identity, HTTP, gRPC and the life of the process.
 
+pub mod app;
 pub mod cli;
 pub mod config;
+pub mod grpc;
 pub mod http;
 pub mod identity;
 pub mod lifecycle;
 pub mod logs;
+pub mod wire;

@@ -1,27 +1,36 @@
-//! The life of a server: open the store, serve until told to stop, finish, flush, end.
+//! The life of a server: open the store, join the other nodes, serve until told to stop, finish, leave, flush, end.
 //!
 //! Always true:
 //! 1. A Redis that is merely away does not end the start: it is tried again for ever and `/readyz` says why.
 //!    What trying again cannot mend (a wrong password, a locked folder, corrupt data) ends it at once.
-//! 2. The end takes at most [`GRACE`]: first the open requests, then the flush of the store.
+//! 2. The end takes at most [`GRACE`]: first the open requests, then the leaving, then the flush of the store.
 //! 3. Listener and shutdown are given from outside, so a test owns both.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use parlor_store::{OpenError, Options, Store, StoreUrl};
+use parlor_chat::chat::{Chat, Ticking};
+use parlor_chat::keys::Keyspace;
+use parlor_store::{Kind, OpenError, Options, Store, StoreUrl};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{info, warn};
 
-use crate::http;
+use crate::app::App;
+use crate::config::Config;
+use crate::identity::Identity;
+use crate::{grpc, http};
 
 /// How long the end may take.
 pub const GRACE: Duration = Duration::from_secs(10);
-/// The part of [`GRACE`] that open requests may use; the rest is the store's.
-const GRACE_REQUESTS: Duration = Duration::from_secs(7);
+/// The part of [`GRACE`] that open requests may use, …
+const GRACE_REQUESTS: Duration = Duration::from_secs(6);
+/// … and the part for telling the other nodes; the rest is the store's.
+const GRACE_LEAVE: Duration = Duration::from_secs(2);
 /// The pause before the n-th try to open a store that is away is n times this, …
 const RETRY_STEP: Duration = Duration::from_millis(50);
 /// … but at most this.
@@ -48,34 +57,53 @@ pub async fn open(options: &Options) -> Result<Opening, OpenError> {
     }
 }
 
-/// Serves on `listener` until `shutdown` ends, then finishes what is open and closes the store.
-pub async fn run(
-    listener: TcpListener,
-    options: Options,
-    opening: Opening,
-    shutdown: impl Future<Output = ()>,
-) -> anyhow::Result<()> {
-    let (opened, store) = watch::channel(opening);
-    let parts = http::Parts {
-        store: store.clone(),
-        timeout: options.timeout,
-    };
+/// What a server is started with.
+pub struct Start {
+    /// Where HTTP is served.
+    pub http: TcpListener,
+    /// Where gRPC is served, if it is.
+    pub grpc: Option<TcpListener>,
+    /// The settings.
+    pub config: Config,
+    /// Who is let in.
+    pub identity: Identity,
+    /// The store, as far as it is open.
+    pub opening: Opening,
+}
+
+/// Serves until `shutdown` ends, then finishes what is open, leaves the other nodes and closes the store.
+pub async fn run(start: Start, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
+    let config = start.config;
+    let (opened, store) = watch::channel(start.opening);
+    let (joined, chat) = watch::channel(None);
     let (stop, stopping) = watch::channel(false);
-    let serving = http::connections::serve(listener, http::router(parts), stopping);
-    let mut serving = tokio::spawn(serving);
+    let app = App::new(
+        Arc::new(start.identity),
+        store.clone(),
+        chat.clone(),
+        stopping.clone(),
+        config.store.options.timeout,
+    );
+    let router = http::router(app.clone(), &config.server.allowed_origins);
+    let mut serving = JoinSet::new();
+    serving.spawn(http::connections::serve(start.http, router, stopping));
+    if let Some(listener) = start.grpc {
+        serving.spawn(grpc::serve(listener, app));
+    }
+    let mut ticking = None;
     let ended = tokio::select! {
         () = shutdown => Ok(()),
-        error = keep_opening(&options, &opened) => Err(anyhow::Error::new(error)),
+        error = join(&config, &opened, &joined, &mut ticking) => Err(error),
     };
     info!("stopping");
     let deadline = Instant::now() + GRACE;
     stop.send_replace(true);
-    if timeout(GRACE_REQUESTS, &mut serving).await.is_err() {
-        warn!(
-            "some requests did not end within {} s and were cut",
-            GRACE_REQUESTS.as_secs()
-        );
-        serving.abort();
+    finish(&mut serving).await;
+    // Not before: those who are still served count on the lease.
+    drop(ticking);
+    let chat = chat.borrow().clone();
+    if let Some(chat) = chat {
+        leave(&chat).await;
     }
     let opening = store.borrow().clone();
     if let Opening::Open(store) = opening {
@@ -88,10 +116,69 @@ pub async fn run(
     ended
 }
 
-/// Tries until the store is open, then waits for ever. Returns only with an error that trying again cannot mend.
-async fn keep_opening(options: &Options, opened: &watch::Sender<Opening>) -> OpenError {
+/// Waits for the open requests.
+async fn finish(serving: &mut JoinSet<()>) {
+    let all = async { while serving.join_next().await.is_some() {} };
+    if timeout(GRACE_REQUESTS, all).await.is_err() {
+        warn!(
+            "some requests did not end within {} s and were cut",
+            GRACE_REQUESTS.as_secs()
+        );
+        serving.shutdown().await;
+    }
+}
+
+/// Leaves the other nodes. Where that fails they find out by the lease.
+async fn leave(chat: &Chat) {
+    match timeout(GRACE_LEAVE, chat.stop()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => warn!(%error, "the other nodes were not told of the end"),
+        Err(_) => warn!("the other nodes could not be told of the end in time"),
+    }
+}
+
+/// Opens the store and joins the other nodes, then waits for ever. Returns only with an error that trying again cannot mend.
+async fn join(
+    config: &Config,
+    opened: &watch::Sender<Opening>,
+    joined: &watch::Sender<Option<Arc<Chat>>>,
+    ticking: &mut Option<Ticking>,
+) -> anyhow::Error {
+    let store = match keep_opening(&config.store.options, opened).await {
+        Ok(store) => store,
+        Err(error) => return error.into(),
+    };
+    let keys = match Keyspace::new(config.keys.clone(), store.kind() == Kind::Cluster) {
+        Ok(keys) => keys,
+        Err(error) => return error.into(),
+    };
+    let context = parlor_chat::context::Context::new(store, keys);
+    let chat = Arc::new(Chat::new(
+        context,
+        config.server.node.clone(),
+        config.presence.grace,
+    ));
     let mut attempt = 0;
-    while matches!(*opened.borrow(), Opening::Waiting(_)) {
+    while let Err(error) = chat.start().await {
+        attempt += 1;
+        warn!(%error, "this node cannot join the others; trying again");
+        tokio::time::sleep((RETRY_STEP * attempt).min(RETRY_MOST)).await;
+    }
+    *ticking = Some(chat.tick());
+    joined.send_replace(Some(chat));
+    std::future::pending().await
+}
+
+/// Tries until the store is open. Fails only with an error that trying again cannot mend.
+async fn keep_opening(
+    options: &Options,
+    opened: &watch::Sender<Opening>,
+) -> Result<Store, OpenError> {
+    let mut attempt = 0;
+    loop {
+        if let Opening::Open(store) = &*opened.borrow() {
+            return Ok(store.clone());
+        }
         attempt += 1;
         tokio::time::sleep((RETRY_STEP * attempt).min(RETRY_MOST)).await;
         match Store::open(options.clone()).await {
@@ -102,10 +189,9 @@ async fn keep_opening(options: &Options, opened: &watch::Sender<Opening>) -> Ope
             Err(error) if is_away(options, &error) => {
                 opened.send_replace(Opening::Waiting(error.to_string()));
             }
-            Err(error) => return error,
+            Err(error) => return Err(error),
         }
     }
-    std::future::pending().await
 }
 
 /// True if trying again may help: somebody else's server does not answer. There is nobody to wait for in this process.

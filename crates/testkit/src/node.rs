@@ -24,6 +24,8 @@ use crate::{
 
 /// The setting with the address for HTTP.
 const HTTP: &str = "PARLOR_SERVER__HTTP";
+/// The setting with the address for gRPC.
+const GRPC: &str = "PARLOR_SERVER__GRPC";
 /// The setting with the data folder.
 const DATA: &str = "PARLOR_SERVER__DATA";
 /// What a node may inherit.
@@ -188,10 +190,13 @@ impl Node {
         }
     }
 
-    /// `program serve` with HTTP on a free port, see [`Node::http`].
+    /// `program serve` with HTTP and gRPC on free ports, see [`Node::http`] and [`Node::grpc`].
     #[must_use]
     pub fn serve(program: impl AsRef<OsStr>) -> NodeOptions {
-        Self::options(program).arg("serve").listen(HTTP)
+        Self::options(program)
+            .arg("serve")
+            .listen(HTTP)
+            .listen(GRPC)
     }
 
     /// The process id; another one after a restart.
@@ -219,6 +224,15 @@ impl Node {
     #[must_use]
     pub fn http(&self) -> String {
         format!("http://{}", self.address(HTTP))
+    }
+
+    /// Where it serves gRPC.
+    ///
+    /// # Panics
+    /// If it was not started by [`Node::serve`].
+    #[must_use]
+    pub fn grpc(&self) -> SocketAddr {
+        self.address(GRPC)
     }
 
     /// The folder it runs in; kept by a restart.

@@ -1,6 +1,10 @@
 //! `parlor serve`: start, say where, run until told to stop.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+
 use anyhow::{Context, anyhow};
+use parlor_embedded::SystemClock;
 use parlor_store::StoreUrl;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -8,7 +12,8 @@ use tracing::{debug, info, warn};
 
 use super::{Outcome, Output};
 use crate::config::{Loaded, Origin, render};
-use crate::lifecycle::{self, Opening};
+use crate::identity::Identity;
+use crate::lifecycle::{self, Opening, Start};
 
 /// What `serve` takes.
 #[derive(clap::Args, Debug)]
@@ -26,7 +31,7 @@ pub struct Args {
     /// Where HTTP listens (server.http)
     #[arg(long, value_name = "ADDRESS")]
     pub http: Option<String>,
-    /// Where gRPC listens; empty = off (server.grpc; without effect yet)
+    /// Where gRPC listens; empty for off (server.grpc)
     #[arg(long, value_name = "ADDRESS")]
     pub grpc: Option<String>,
     /// Where the database is (database.url; without effect yet)
@@ -53,12 +58,20 @@ pub async fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> anyhow::R
     let config = &loaded.config;
     // Signals are caught before anything is opened, so that an early one is not lost.
     let mut signals = Signals::new().context("signals cannot be caught")?;
-    let listener = bind(&config.server.http).await?;
-    let address = listener.local_addr()?;
+    let http = bind("server.http", "--http", &config.server.http).await?;
+    let grpc = match &config.server.grpc {
+        Some(address) => Some(bind("server.grpc", "--grpc", address).await?),
+        None => None,
+    };
+    let doors = Doors {
+        http: http.local_addr()?,
+        grpc: grpc.as_ref().map(TcpListener::local_addr).transpose()?,
+    };
+    let identity = Identity::load(&config.auth, &config.server.data, Arc::new(SystemClock)).await?;
     let opening = lifecycle::open(&config.store.options).await?;
-    info!(%address, node = config.server.node, store = %config.store.options.url, "listening");
+    info!(http = %doors.http, grpc = doors.grpc.map(tracing::field::display), node = %config.server.node, store = %config.store.options.url, "listening");
     // A server runs on when nobody reads what it prints.
-    if let Err(error) = output.line(&welcome(loaded, &address.to_string(), &opening)) {
+    if let Err(error) = output.line(&welcome(loaded, &doors, &opening)) {
         debug!(%error, "the welcome was not printed");
     }
     let shutdown = async move {
@@ -69,24 +82,37 @@ pub async fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> anyhow::R
             std::process::exit(1);
         });
     };
-    lifecycle::run(listener, config.store.options.clone(), opening, shutdown).await?;
+    let start = Start {
+        http,
+        grpc,
+        config: config.clone(),
+        identity,
+        opening,
+    };
+    lifecycle::run(start, shutdown).await?;
     Ok(Outcome::Done)
 }
 
-async fn bind(address: &str) -> anyhow::Result<TcpListener> {
+/// Where clients come in.
+struct Doors {
+    http: SocketAddr,
+    grpc: Option<SocketAddr>,
+}
+
+async fn bind(setting: &str, flag: &str, address: &str) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.map_err(|error| match error.kind() {
         std::io::ErrorKind::AddrInUse => {
-            anyhow!("{address} is in use by another process; end it or choose another address with --http")
+            anyhow!("{address} is in use by another process; end it or choose another address with {flag}")
         }
         std::io::ErrorKind::PermissionDenied => {
-            anyhow!("{address} may not be opened by this user; choose a port above 1023 with --http")
+            anyhow!("{address} may not be opened by this user; choose a port above 1023 with {flag}")
         }
-        _ => anyhow!("cannot listen on {address} (server.http): {error}"),
+        _ => anyhow!("cannot listen on {address} ({setting}): {error}"),
     })
 }
 
 /// Where it listens and what to try next.
-fn welcome(loaded: &Loaded, address: &str, opening: &Opening) -> String {
+fn welcome(loaded: &Loaded, doors: &Doors, opening: &Opening) -> String {
     let config = &loaded.config;
     let url = &config.store.options.url;
     let store = match (opening, url) {
@@ -103,9 +129,11 @@ fn welcome(loaded: &Loaded, address: &str, opening: &Opening) -> String {
         .as_ref()
         .map_or("parlor".into(), |name| name.to_string_lossy());
     let same = same_store(loaded);
+    let address = doors.http;
+    let grpc = doors.grpc.map_or("off".to_owned(), |grpc| grpc.to_string());
     format!(
-        "Parlor {version}\n  http   http://{address}\n  store  {store}\n  keys   preset {preset}\n\n\
-         Try:\n  curl http://{address}/readyz\n  {parlor} schema\n  {parlor} doctor{same}\n",
+        "Parlor {version}\n  http   http://{address}\n  docs   http://{address}/docs/\n  grpc   {grpc}\n  store  {store}\n  keys   preset {preset}\n\n\
+         Try:\n  curl http://{address}/readyz\n  {parlor} token --user alice --name Alice{same}\n  {parlor} schema\n  {parlor} doctor{same}\n",
         version = env!("CARGO_PKG_VERSION")
     )
 }

@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::CommandFactory;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
+use parlor_chat::access::Role;
 use parlor_chat::ids::UserId;
 use parlor_embedded::SystemClock;
 
 use super::{Cli, Outcome, Output};
 use crate::config::{Loaded, duration};
-use crate::identity::{Grant, Identity, IssueError, Role};
+use crate::identity::{Grant, Identity, IssueError};
 
 /// What `token` takes.
 #[derive(clap::Args, Debug)]
@@ -30,7 +32,7 @@ pub struct Args {
     #[arg(long)]
     name: Option<String>,
     /// What the token allows
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_parser = roles(), default_value = Role::User.name())]
     role: Role,
     /// How long it lives: seconds, or 30m, 1h, 7d
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = lifetime)]
@@ -38,6 +40,18 @@ pub struct Args {
     /// Of a visitor without an account
     #[arg(long, conflicts_with = "role")]
     anon: bool,
+}
+
+fn roles() -> impl TypedValueParser<Value = Role> {
+    let value = |role: &Role| {
+        PossibleValue::new(role.name()).help(match role {
+            Role::User => "Act for themselves",
+            Role::Admin => "Act for themselves, and administer",
+            Role::Service => "Act for any user",
+        })
+    };
+    PossibleValuesParser::new(Role::ALL.iter().map(value))
+        .try_map(|name| Role::named(&name).ok_or("this is no role"))
 }
 
 fn lifetime(text: &str) -> Result<Duration, String> {

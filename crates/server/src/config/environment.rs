@@ -9,8 +9,15 @@ use super::settings::{self, Setting};
 use super::sources::{Layer, Origin, Problem};
 
 /// The variables of a process. A value that is not UTF-8 is kept with its bad bytes replaced.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Environment(BTreeMap<String, String>);
+
+/// Names only: any value may be a secret.
+impl std::fmt::Debug for Environment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
 
 impl Environment {
     /// The variables of this process.
@@ -137,8 +144,8 @@ fn store_url(environment: &Environment, layer: &mut Layer) {
         ));
     }
     if host.contains(['/', '@', ' ']) {
-        let message =
-            format!("`{host}` is not a host name; for a whole address set PARLOR_STORE__URL");
+        // Not repeated: a whole address may hold a password.
+        let message = "this is not a host name; for a whole address set PARLOR_STORE__URL";
         return layer.problems.push(Problem::new("REDIS_HOST", message));
     }
     let host = if host.contains(':') && !host.starts_with('[') {
@@ -237,6 +244,21 @@ mod tests {
         assert_eq!(
             read(&both).0,
             one("store.url", "redis://[::1]:6380/0", "REDIS_HOST")
+        );
+    }
+
+    #[test]
+    fn a_password_in_the_environment_is_never_shown() {
+        let variables = [("REDIS_HOST", "redis://:hunter2@cache")];
+        let problems = read(&variables).1;
+        assert!(
+            problems[0].contains("PARLOR_STORE__URL") && !problems[0].contains("hunter2"),
+            "{problems:?}"
+        );
+        let shown = format!("{:?}", Environment::of(variables));
+        assert!(
+            shown.contains("REDIS_HOST") && !shown.contains("hunter2"),
+            "{shown}"
         );
     }
 

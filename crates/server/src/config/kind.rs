@@ -35,6 +35,8 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// A list; in variables and flags separated by commas.
     List,
+    /// Origins of browser pages; in variables and flags separated by commas.
+    Origins,
     /// Where the store is.
     StoreUrl,
     /// Where the database is; empty means SQLite in the data folder.
@@ -74,6 +76,7 @@ impl Kind {
     pub fn read(self, raw: &Raw) -> Result<Value, String> {
         match (self, raw) {
             (Kind::List, Raw::List(items)) => Ok(Value::List(items.clone())),
+            (Kind::Origins, Raw::List(items)) => self.origins(items.iter().map(String::as_str)),
             (_, Raw::Scalar(text)) => self.read_text(text),
             (_, Raw::List(_)) => Err(format!(
                 "a list is not possible here; expected {}",
@@ -130,13 +133,8 @@ impl Kind {
                     None => wrong(),
                 })
             }
-            Kind::List => Ok(Value::List(
-                text.split(',')
-                    .map(str::trim)
-                    .filter(|item| !item.is_empty())
-                    .map(str::to_owned)
-                    .collect(),
-            )),
+            Kind::List => Ok(Value::List(items(text).map(str::to_owned).collect())),
+            Kind::Origins => self.origins(items(text)),
             Kind::StoreUrl => match text.parse::<StoreUrl>() {
                 Ok(_) => Ok(Value::Text(text.to_owned())),
                 Err(error) => Err(error.to_string()),
@@ -162,6 +160,22 @@ impl Kind {
         }
     }
 
+    /// Browsers write an origin in lower case and without a path, and so is it compared.
+    fn origins<'a>(self, items: impl Iterator<Item = &'a str>) -> Result<Value, String> {
+        let origin = |item: &str| {
+            let item = item.to_ascii_lowercase();
+            let (scheme, host) = item.split_once("://").unwrap_or_default();
+            let plain = |c: char| c.is_ascii_alphanumeric() || ".-:[]".contains(c);
+            let fits = item == "*"
+                || ["http", "https"].contains(&scheme)
+                    && !host.is_empty()
+                    && host.chars().all(plain);
+            fits.then(|| item.clone())
+                .ok_or_else(|| format!("`{item}` is not {}", self.expected()))
+        };
+        items.map(origin).collect::<Result<_, _>>().map(Value::List)
+    }
+
     /// What this kind accepts, in words that fit after "expected" and "is not".
     pub fn expected(self) -> String {
         match self {
@@ -178,6 +192,7 @@ impl Kind {
             Kind::Flag => "true or false".into(),
             Kind::Choice(words) => format!("one of {}", words.join(", ")),
             Kind::List => "a list of texts".into(),
+            Kind::Origins => "an origin like https://chat.example.com, or `*`".into(),
             Kind::StoreUrl => {
                 "embedded:, redis://, rediss://, redis+sentinel:// or redis+cluster://".into()
             }
@@ -187,6 +202,13 @@ impl Kind {
             }
         }
     }
+}
+
+/// The items of a list that is written as one text.
+fn items(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',')
+        .map(str::trim)
+        .filter(|item| !item.is_empty())
 }
 
 fn is_address(text: &str) -> bool {
@@ -295,6 +317,20 @@ mod tests {
     fn a_list_is_written_with_commas_or_as_a_list() {
         let both = Value::List(vec!["a".into(), "b".into()]);
         assert_eq!(read(Kind::List, "a, b"), Ok(both.clone()));
+        assert_eq!(
+            read(
+                Kind::Origins,
+                "https://Chat.example.com, http://localhost:3000,*"
+            ),
+            Ok(Value::List(vec![
+                "https://chat.example.com".into(),
+                "http://localhost:3000".into(),
+                "*".into()
+            ]))
+        );
+        for wrong in ["chat.example.com", "https://", "https://a/b", "ftp://a"] {
+            assert!(read(Kind::Origins, wrong).is_err(), "{wrong}");
+        }
         assert_eq!(
             Kind::List.read(&Raw::List(vec!["a".into(), "b".into()])),
             Ok(both)

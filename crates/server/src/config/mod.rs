@@ -23,11 +23,11 @@ use std::path::PathBuf;
 pub use environment::{DOCUMENTED, Environment};
 pub use kind::{Kind, Raw, Value};
 pub use sources::{Flags, Origin, Problem};
-pub use typed::{Config, Log, LogFormat, Server, Store};
+pub use typed::{Config, Log, LogFormat, Presence, Server, Store};
 pub use values::Values;
 
 /// Everything that can set something.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Sources {
     /// The file named by `--config`.
     pub file: Option<PathBuf>,
@@ -35,6 +35,15 @@ pub struct Sources {
     pub environment: Environment,
     /// The command line.
     pub flags: Flags,
+}
+
+impl fmt::Debug for Sources {
+    /// Without the environment, which holds the secrets of others, too.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut all = f.debug_struct("Sources");
+        all.field("file", &self.file).field("flags", &self.flags);
+        all.finish_non_exhaustive()
+    }
 }
 
 /// A configuration that was accepted.

@@ -104,13 +104,13 @@ const FORMATS: &[&str] = &["auto", "human", "json"];
 
 #[rustfmt::skip]
 fn table() -> Vec<Setting> {
-    use Kind::{Address, AddressOrOff, Choice, DatabaseUrl, Flag, Folder, List, LogFilter, Node, Number, Path, StoreUrl, Text, Time};
+    use Kind::{Address, AddressOrOff, Choice, DatabaseUrl, Flag, Folder, List, LogFilter, Node, Number, Origins, Path, StoreUrl, Text, Time};
     let mut table = vec![
         setting("server.http", Address, "127.0.0.1:7070", "Where HTTP listens."),
-        setting("server.grpc", AddressOrOff, "127.0.0.1:7071", "Where gRPC listens; empty = off.").later(),
+        setting("server.grpc", AddressOrOff, "127.0.0.1:7071", "Where gRPC listens; empty for off."),
         setting("server.data", Folder, "./data", "The folder of everything kept on disk."),
         setting("server.node", Node, "", "The id of this node.").note("host name + random"),
-        setting("server.allowed_origins", List, "", "Browser origins that may connect.").note("same origin").later(),
+        setting("server.allowed_origins", Origins, "", "Origins whose pages may call, beyond the server's own: `https://chat.example.com`, or `*` for all.").note("same origin"),
         setting("server.trusted_proxies", List, "", "Proxies whose `X-Forwarded-For` counts.").note("none").later(),
         setting("store.url", StoreUrl, "embedded:", "Where the store is: `embedded:`, `redis://`, `rediss://`, `redis+sentinel://` or `redis+cluster://`."),
         setting("store.password", Text, "", "The password for a `store.url` that carries none.").secret(),
@@ -119,20 +119,20 @@ fn table() -> Vec<Setting> {
         setting("store.ca_cert", Path, "", "The certificate authority (PEM) to trust instead of the system's, for `rediss://`."),
         setting("store.client_cert", Path, "", "The client certificate (PEM) to show to Redis."),
         setting("store.client_key", Path, "", "The key (PEM) of `store.client_cert`."),
-        setting("store.resp", AddressOrOff, "", "Where the embedded store answers Redis clients; empty = off.").note("off").later(),
+        setting("store.resp", AddressOrOff, "", "Where the embedded store answers Redis clients; empty for off.").note("off").later(),
         setting("store.resp_password", Text, "", "The password of the RESP port.").secret().later(),
         setting("database.url", DatabaseUrl, "", "Where the database is: `sqlite:` or `postgres://`.").note("`sqlite:` in the data folder").later(),
     ];
     table.extend(layouts::settings());
     table.extend([
         layouts::time(TtlName::NodeLease),
-        setting("presence.grace", Time(0), "5s", "How long a user stays online after the last connection was lost.").later(),
-        setting("auth.secret", Text, "", "The secret that signs tokens (HS256). Two, separated by a comma, for rotation: the first signs, both verify. Without one, a random secret is made and kept in the file `auth.secret` of the data folder; several servers need a common one. So far only `parlor token` reads it.").note("generated").secret(),
-        setting("auth.algorithm", Choice(ALGORITHMS), "HS256", "The one signature algorithm that is accepted. So far only `parlor token` reads it, which can sign with HS256 alone."),
-        setting("auth.public_key", Text, "", "The public key for RS256, ES256 or EdDSA: a PEM, or the file that holds it. So far only `parlor token` reads it, and says that tokens must come from the issuer."),
-        setting("auth.jwks", Text, "", "The JSON Web Key Set for RS256, ES256 or EdDSA: a file, or an `https://` or `http://` address without redirects. So far only `parlor token` reads it, and says that tokens must come from the issuer."),
-        setting("auth.audience", Text, "", "The `aud` a token must have. So far only `parlor token` reads it, and writes it into the token."),
-        setting("auth.issuer", Text, "", "The `iss` a token must have. So far only `parlor token` reads it, and writes it into the token."),
+        setting("presence.grace", Time(0), "5s", "How long a user stays online after the last connection was lost."),
+        setting("auth.secret", Text, "", "The secret that signs tokens (HS256). Two, separated by a comma, for rotation: the first signs, both verify. Without one, a random secret is made and kept in the file `auth.secret` of the data folder; several servers need a common one.").note("generated").secret(),
+        setting("auth.algorithm", Choice(ALGORITHMS), "HS256", "The one signature algorithm that is accepted."),
+        setting("auth.public_key", Text, "", "The public key for RS256, ES256 or EdDSA: a PEM, or the file that holds it."),
+        setting("auth.jwks", Text, "", "The JSON Web Key Set for RS256, ES256 or EdDSA: a file, or an `https://` or `http://` address without redirects."),
+        setting("auth.audience", Text, "", "The `aud` a token must have."),
+        setting("auth.issuer", Text, "", "The `iss` a token must have."),
         setting("limits.messages", Number(1, 10_000), "20", "Messages a user may send within `limits.message_window`.").later(),
         layouts::time(TtlName::MessageWindow),
         setting("limits.http", Number(1, 1_000_000), "600", "HTTP requests an address may make within `limits.http_window`.").later(),

@@ -38,7 +38,7 @@ impl fmt::Display for Origin {
 }
 
 /// One setting as one source wrote it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Entry {
     /// Which setting.
     pub setting: &'static Setting,
@@ -46,6 +46,13 @@ pub struct Entry {
     pub raw: Raw,
     /// Where.
     pub origin: Origin,
+}
+
+impl fmt::Debug for Entry {
+    /// Without the value: it may be a secret, or a URL that holds one.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Entry({} from {})", self.setting.name, self.origin)
+    }
 }
 
 /// Something that stops the start: the place and what is wrong there.
@@ -112,12 +119,27 @@ impl Layer {
 }
 
 /// What the command line sets, in the order in which it is to win.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Flags {
     /// `--http` and the like: the flag, the setting, the value.
     pub everyday: Vec<(&'static str, &'static str, String)>,
     /// `--set section.key=value`.
     pub set: Vec<String>,
+}
+
+impl fmt::Debug for Flags {
+    /// Names only: the values may be secrets, or URLs that hold one.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let everyday = self.everyday.iter().map(|(flag, ..)| *flag);
+        let set = self.set.iter().map(|text| name(text));
+        f.debug_list().entries(everyday.chain(set)).finish()
+    }
+}
+
+/// What stands in the place of the name in `section.key=value`.
+fn name(text: &str) -> &str {
+    let fits = |c: char| c.is_alphanumeric() || "._-".contains(c);
+    text.split(|c| !fits(c)).next().unwrap_or_default()
 }
 
 /// Reads the flags.
@@ -131,9 +153,10 @@ pub fn flags(flags: &Flags) -> Layer {
                     s.name.to_owned()
                 });
             }
+            // What is behind the name may be a secret.
             None => layer.problems.push(Problem::new(
                 "--set",
-                format!("`{text}` is not of the form section.key=value"),
+                format!("`{}` is not of the form section.key=value", name(text)),
             )),
         }
     }

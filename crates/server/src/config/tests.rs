@@ -228,7 +228,7 @@ fn a_named_file_must_exist() {
 
 #[test]
 fn nothing_that_is_printed_shows_a_secret() {
-    let loaded = given(
+    let mut given = given(
         "[auth]\nsecret = \"hunter2\"\n",
         &[
             ("REDIS_HOST", "cache"),
@@ -236,12 +236,25 @@ fn nothing_that_is_printed_shows_a_secret() {
             ("PARLOR_DATABASE__URL", "postgres://u:hunter2@db/x"),
         ],
         &["store.url=redis://bob:hunter2@cache"],
-    )
-    .load();
+    );
+    let store = "redis://bob:hunter2@cache".to_owned();
+    given.sources.flags.everyday = vec![("--store", "store.url", store)];
+    let loaded = given.load();
     let printed = render::toml(&loaded.values) + &render::json(&loaded.values).to_string();
     assert!(!printed.contains("hunter2"), "{printed}");
     assert!(printed.contains("redis://bob:***@cache"), "{printed}");
-    assert!(!format!("{:?}", loaded.config).contains("hunter2"));
+    let debug = format!("{loaded:?} {:?}", given.sources);
+    assert!(!debug.contains("hunter2"), "{debug}");
+    assert!(debug.contains("redis://bob:***@cache"), "{debug}");
+    assert!(debug.contains(r#"["--store", "store.url"]"#), "{debug}");
+    for flag in ["auth.secret:hunter2", "auth.secret hunter2"] {
+        given.sources.flags.set = vec![flag.to_owned()];
+        let problems = given.problems();
+        assert_eq!(
+            problems,
+            ["--set: `auth.secret` is not of the form section.key=value"]
+        );
+    }
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! The checked configuration: typed sections for what is in use.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
+use parlor_chat::ids::NodeId;
 use parlor_chat::keys::Settings;
 use parlor_store::{Options, StoreUrl};
 use rand::RngExt;
@@ -21,6 +23,8 @@ pub struct Config {
     pub store: Store,
     /// Layouts, prefix and times of keys.
     pub keys: Settings,
+    /// Presence.
+    pub presence: Presence,
     /// Which tokens are accepted.
     pub auth: AuthConfig,
     /// Logs.
@@ -34,8 +38,19 @@ pub struct Server {
     pub http: String,
     /// The folder of everything kept on disk.
     pub data: PathBuf,
+    /// Where gRPC listens, if it does.
+    pub grpc: Option<String>,
     /// The id of this node.
-    pub node: String,
+    pub node: NodeId,
+    /// Browser origins that may call, beyond the server's own.
+    pub allowed_origins: Vec<String>,
+}
+
+/// Presence.
+#[derive(Clone, Debug)]
+pub struct Presence {
+    /// How long lost connections have to come back.
+    pub grace: Duration,
 }
 
 /// The store.
@@ -95,22 +110,26 @@ pub(super) fn check(values: &Values, environment: &Environment) -> Result<Config
     }
     let url = url.map_err(|problem| problems.push(problem));
     let auth = auth(values).map_err(|problem| problems.push(problem));
-    let (Ok(url), Ok(auth), true) = (url, auth, problems.is_empty()) else {
+    let node = node_id(values, environment).map_err(|problem| problems.push(problem));
+    let (Ok(url), Ok(auth), Ok(node), true) = (url, auth, node, problems.is_empty()) else {
         return Err(problems);
     };
     let data = PathBuf::from(values.text("server.data"));
     Ok(Config {
         server: Server {
             http: values.text("server.http").to_owned(),
+            grpc: values.optional("server.grpc").map(str::to_owned),
+            allowed_origins: values.list("server.allowed_origins"),
             data: data.clone(),
-            node: values
-                .optional("server.node")
-                .map_or_else(|| node(environment), str::to_owned),
+            node,
         },
         store: Store {
             options: options(values, url, data),
         },
         keys,
+        presence: Presence {
+            grace: values.time("presence.grace"),
+        },
         auth,
         log: Log {
             level: values.text("log.level").to_owned(),
@@ -170,6 +189,13 @@ fn auth(values: &Values) -> Result<AuthConfig, Problem> {
         .map_err(|error| Problem::new(place(values, error.settings), error.to_string()))
 }
 
+fn node_id(values: &Values, environment: &Environment) -> Result<NodeId, Problem> {
+    let named = values.optional("server.node").map(str::to_owned);
+    let named = named.unwrap_or_else(|| node(environment));
+    NodeId::new(named)
+        .map_err(|error| Problem::new(values.origin("server.node"), error.to_string()))
+}
+
 fn format(name: &str) -> LogFormat {
     match name {
         "human" => LogFormat::Human,
@@ -205,8 +231,6 @@ fn named(host: &str, random: u32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use parlor_chat::ids::NodeId;
-
     use super::*;
 
     #[test]

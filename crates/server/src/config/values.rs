@@ -1,16 +1,25 @@
 //! Every setting's value and where it came from.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use super::kind::{Raw, Value};
 use super::layouts;
+use super::render;
 use super::settings::{self, Setting};
 use super::sources::{Entry, Origin, Problem};
 
 /// A value for each setting of the table, once [`Values::fill`] was called.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Values(BTreeMap<&'static str, (Value, Origin)>);
+
+impl fmt::Debug for Values {
+    /// As `--print-config` shows them, so without secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Values({})", render::json(self))
+    }
+}
 
 impl Values {
     /// Takes an entry over what was there before, or says what is wrong with it.
@@ -75,6 +84,14 @@ impl Values {
     /// A text that is set.
     pub fn optional(&self, name: &str) -> Option<&str> {
         Some(self.text(name)).filter(|text| !text.is_empty())
+    }
+
+    /// Several texts.
+    pub fn list(&self, name: &str) -> Vec<String> {
+        match self.0.get(name) {
+            Some((Value::List(items), _)) => items.clone(),
+            _ => Vec::new(),
+        }
     }
 
     /// A whole number.

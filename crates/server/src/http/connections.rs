@@ -17,19 +17,31 @@ use tracing::{debug, warn};
 
 /// How long a client may take for the headers of a request, the pause since its last one included.
 pub const HEADERS: Duration = Duration::from_secs(60);
+/// About how many bytes the head of a request may have; one that is much longer is answered with 431 and cut.
+pub const HEAD: usize = 64 * 1024;
 /// The pause after a connection could not be accepted for want of something that others will give back.
 const EXHAUSTED: Duration = Duration::from_millis(500);
 
 /// Serves on `listener` until `stop` holds true, then closes it and waits for the open requests.
 pub async fn serve(listener: TcpListener, router: Router, stop: watch::Receiver<bool>) {
+    let each = |stream| connection(stream, router.clone(), stop.clone());
+    accept_until(listener, told(stop.clone()), each).await;
+}
+
+/// Accepts connections until `stop` ends, then closes `listener` and waits for them.
+pub(crate) async fn accept_until<F>(
+    listener: TcpListener,
+    stop: impl Future<Output = ()>,
+    connection: impl Fn(TcpStream) -> F,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
     let mut open = JoinSet::new();
-    let mut ending = pin!(told(stop.clone()));
+    let mut stop = pin!(stop);
     loop {
         tokio::select! {
-            () = &mut ending => break,
-            stream = accept(&listener) => {
-                open.spawn(connection(stream, router.clone(), stop.clone()));
-            }
+            () = &mut stop => break,
+            stream = accept(&listener) => drop(open.spawn(connection(stream))),
             Some(_) = open.join_next() => {}
         }
     }
@@ -41,7 +53,10 @@ async fn connection(stream: TcpStream, router: Router, stop: watch::Receiver<boo
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADERS);
+        .header_read_timeout(HEADERS)
+        .max_buf_size(HEAD);
+    // An answer goes out in one piece and at once; where that cannot be had it is slower, not wrong.
+    let _ = stream.set_nodelay(true);
     let service = TowerToHyperService::new(router);
     let served = builder.serve_connection(TokioIo::new(stream), service);
     let mut served = pin!(served.with_upgrades());

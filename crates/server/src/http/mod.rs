@@ -1,105 +1,66 @@
-//! The HTTP side: `/healthz` says that the process lives, `/readyz` that its parts answer.
+//! The HTTP side: the operations under `/v1`, their reference, and the health of the process.
 //!
 //! Always true:
-//! 1. Readiness is asked anew by each request and bounded by the store's own time-out, so it is never stale and never hangs.
-//! 2. Every answer that is an error of the request has a [`problem`] as its body.
+//! 1. Which address leads to which operation stands in [`table`], and nowhere else; the routes and the OpenAPI document are
+//!    made from it.
+//! 2. Origin, token, body, in this order: who may not call is told so before the body is read.
+//! 3. Every answer that is an error of a request has a [`problem`] as its body.
 
+mod arguments;
+mod body;
 pub mod connections;
+mod docs;
+mod endpoint;
+mod health;
+pub mod openapi;
+mod origins;
 pub mod problem;
+pub mod reference;
+pub mod table;
 
-use std::time::Duration;
-
-use axum::extract::State;
+use axum::Router;
+use axum::body::Body;
 use axum::http::{Method, StatusCode, Uri};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Json, Router};
-use serde::Serialize;
-use serde_json::json;
-use tokio::sync::watch;
+use parlor_chat::code::Code;
 
-use crate::lifecycle::Opening;
+use crate::app::App;
+use origins::Origins;
 use problem::Problem;
 
-/// What the routes need.
-#[derive(Clone)]
-pub struct Parts {
-    /// The store, as far as it is open.
-    pub store: watch::Receiver<Opening>,
-    /// How long it may take to answer.
-    pub timeout: Duration,
-}
-
-/// All routes.
-pub fn router(parts: Parts) -> Router {
-    Router::new()
-        .route("/healthz", get(healthz))
-        .route("/readyz", get(readyz))
+/// All routes. Pages of `origins` may call, beyond those of the server itself.
+pub fn router(app: App, origins: &[String]) -> Router {
+    let mut router = Router::new()
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .merge(docs::router());
+    for route in table::ROUTES {
+        router = router.route(route.path, route.endpoint());
+    }
+    router
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
-        .with_state(parts)
+        .layer(from_fn_with_state(Origins::new(origins), origins::guard))
+        .with_state(app)
 }
 
-async fn no_route(uri: Uri) -> Problem {
+async fn no_route(uri: Uri, body: Body) -> Problem {
+    body::forget(body).await;
     let detail = format!("there is nothing at {}", uri.path());
-    Problem::new(StatusCode::NOT_FOUND, "not_found", detail)
+    Problem::new(Code::NotFound, detail)
 }
 
-async fn no_method(method: Method, uri: Uri) -> Problem {
+/// Both answers get the header `Allow` from the router.
+async fn no_method(method: Method, uri: Uri, body: Body) -> Response {
+    body::forget(body).await;
+    if method == Method::OPTIONS {
+        return StatusCode::NO_CONTENT.into_response();
+    }
     let detail = format!(
         "{} does not take {method}; the header Allow names what it takes",
         uri.path()
     );
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
-}
-
-async fn healthz() -> Response {
-    Json(json!({ "alive": true, "version": env!("CARGO_PKG_VERSION") })).into_response()
-}
-
-#[derive(Serialize)]
-struct Part {
-    ready: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-}
-
-impl Part {
-    fn of(answer: Result<(), String>) -> Part {
-        Part {
-            ready: answer.is_ok(),
-            reason: answer.err(),
-        }
-    }
-}
-
-async fn readyz(State(parts): State<Parts>) -> Response {
-    let opening = parts.store.borrow().clone();
-    let store = Part::of(ping(opening, parts.timeout).await);
-    let status = if store.ready {
-        StatusCode::OK
-    } else {
-        StatusCode::SERVICE_UNAVAILABLE
-    };
-    (
-        status,
-        Json(json!({ "ready": store.ready, "parts": { "store": store } })),
-    )
-        .into_response()
-}
-
-async fn ping(opening: Opening, timeout: Duration) -> Result<(), String> {
-    let mut store = match opening {
-        Opening::Open(store) => store,
-        Opening::Waiting(reason) => return Err(reason),
-    };
-    let ping = redis::cmd("PING");
-    match tokio::time::timeout(timeout, ping.query_async::<String>(&mut store)).await {
-        Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(format!(
-            "the store did not answer within {} ms",
-            timeout.as_millis()
-        )),
-    }
+    Problem::new(Code::MethodNotAllowed, detail).into_response()
 }

@@ -5,50 +5,76 @@
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use parlor_chat::code::Code;
 use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::wire::{self, Refusal};
+
+/// The type of the body.
+pub const MEDIA: &str = "application/problem+json";
 
 /// An error as it is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    status: StatusCode,
-    code: &'static str,
-    detail: String,
-}
+pub struct Problem(Refusal);
 
-#[derive(Serialize)]
-struct Body<'a> {
+/// Why a request was refused.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub(super) struct Body<'a> {
+    /// Always `about:blank`: the code says all that a type would.
     r#type: &'static str,
+    /// The words of the status.
     title: &'a str,
+    /// The status.
     status: u16,
+    /// What programs go by.
     code: &'static str,
+    /// What people read; it may change.
     detail: &'a str,
 }
 
 impl Problem {
     /// An error with its stable code and what is wrong.
-    pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Problem {
-        let detail = detail.into();
-        Problem {
-            status,
-            code,
-            detail,
+    pub fn new(code: Code, detail: impl Into<String>) -> Problem {
+        Problem(Refusal::new(code, detail))
+    }
+
+    /// The status it is answered with.
+    pub fn status(&self) -> StatusCode {
+        wire::http(self.0.code)
+    }
+
+    pub(super) fn body(&self) -> Body<'_> {
+        let status = self.status();
+        Body {
+            r#type: "about:blank",
+            title: status.canonical_reason().unwrap_or_default(),
+            status: status.as_u16(),
+            code: self.0.code.name(),
+            detail: &self.0.detail,
         }
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        Problem(refusal)
     }
 }
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let body = Json(Body {
-            // The code says all that a type would; `about:blank` is the standard's word for that.
-            r#type: "about:blank",
-            title: self.status.canonical_reason().unwrap_or_default(),
-            status: self.status.as_u16(),
-            code: self.code,
-            detail: &self.detail,
-        });
-        let mut response = (self.status, body).into_response();
-        let kind = HeaderValue::from_static("application/problem+json");
-        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        let status = self.status();
+        let mut response = (status, Json(self.body())).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA));
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
         response
     }
 }

@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
+use parlor_chat::access::{Caller, Role};
 use parlor_chat::ids::UserId;
-use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::config::AuthConfig;
@@ -19,47 +19,6 @@ pub const LEEWAY_MS: u64 = 30_000;
 pub const MAX_NAME: usize = 256;
 /// The year 10000, in seconds: later times cannot be written as ISO 8601.
 const LATEST: f64 = 253_402_300_800.0;
-
-/// What a caller may do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// Act for themselves
-    #[default]
-    User,
-    /// Act for themselves, and administer
-    Admin,
-    /// Act for any user
-    Service,
-}
-
-impl Role {
-    /// How a token spells it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Admin => "admin",
-            Self::Service => "service",
-        }
-    }
-}
-
-/// Who is calling, by a token that was accepted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Caller {
-    /// The person; none for a service, which acts for whom it names with each request.
-    pub user: Option<UserId>,
-    /// What they are called. A service without a name is called by its `sub`.
-    pub name: Option<String>,
-    /// What they may do.
-    pub role: Role,
-    /// A visitor without an account.
-    pub anonymous: bool,
-    /// When the token was issued, in milliseconds since the Unix epoch. Always there for a person.
-    pub issued_at: Option<u64>,
-    /// When the token ends, in milliseconds since the Unix epoch, without leeway.
-    pub expires_at: u64,
-}
 
 /// What a new token says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,15 +100,11 @@ impl Rules {
             return Err(AuthError::claim("anon", problem));
         }
         let subject = text(claims, "sub")?;
-        let mut name = text(claims, "name")?.filter(|name| !name.trim().is_empty());
-        if name.is_some_and(|name| name.len() > MAX_NAME) {
-            return Err(AuthError::claim(
-                "name",
-                format!("is longer than {MAX_NAME} bytes"),
-            ));
-        }
+        let mut name = called(claims, "name")?;
         let user = if role == Role::Service {
-            name = name.or(subject);
+            if name.is_none() {
+                name = called(claims, "sub")?;
+            }
             None
         } else {
             if issued_at.is_none() {
@@ -194,19 +149,23 @@ impl Rules {
 }
 
 fn role(claims: &Value) -> Result<Role, AuthError> {
-    match text(claims, "role")? {
-        None | Some("user") => Ok(Role::User),
-        Some("admin") => Ok(Role::Admin),
-        Some("service") => Ok(Role::Service),
-        Some(_) => Err(AuthError::claim(
-            "role",
-            "is not one of user, admin, service",
-        )),
-    }
+    let named = text(claims, "role")?.map_or(Some(Role::User), Role::named);
+    named.ok_or_else(|| AuthError::claim("role", "is not one of user, admin, service"))
 }
 
 fn missing(claim: &'static str) -> AuthError {
     AuthError::claim(claim, "is missing")
+}
+
+/// A text that can stand for a name.
+fn called<'a>(claims: &'a Value, claim: &'static str) -> Result<Option<&'a str>, AuthError> {
+    match text(claims, claim)?.filter(|name| !name.trim().is_empty()) {
+        Some(name) if name.len() > MAX_NAME => {
+            let problem = format!("is longer than {MAX_NAME} bytes");
+            Err(AuthError::claim(claim, problem))
+        }
+        name => Ok(name),
+    }
 }
 
 fn text<'a>(claims: &'a Value, name: &'static str) -> Result<Option<&'a str>, AuthError> {

@@ -64,12 +64,22 @@ impl PublicAlgorithm {
 }
 
 /// A public key as it was configured.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Pem {
     /// The PEM itself.
     Text(String),
     /// The file that holds it.
     File(PathBuf),
+}
+
+impl fmt::Debug for Pem {
+    /// Without the text: a private key put here by mistake is still a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(_) => f.write_str("Pem(text)"),
+            Self::File(path) => write!(f, "Pem({})", path.display()),
+        }
+    }
 }
 
 /// Where a key set is.
@@ -246,7 +256,7 @@ fn location(written: &str) -> Result<Location, ConfigError> {
         return Ok(Location::File(written.into()));
     }
     // The text may hold a password, so it is not repeated.
-    let Ok(uri) = written.parse::<Uri>() else {
+    let Some(uri) = written.parse::<Uri>().ok().filter(leads_somewhere) else {
         return wrong(
             SETTING,
             "auth.jwks is not an address like https://issuer.example/jwks.json",
@@ -268,4 +278,16 @@ fn location(written: &str) -> Result<Location, ConfigError> {
         );
     }
     Ok(Location::Address(uri))
+}
+
+/// A host, and a port that exists where one is written: the library takes any other for none.
+fn leads_somewhere(uri: &Uri) -> bool {
+    uri.authority().is_some_and(|authority| {
+        let host = authority.host();
+        let port = authority
+            .as_str()
+            .rsplit_once(host)
+            .map_or("", |(_, port)| port);
+        !host.is_empty() && (port.is_empty() || authority.port_u16().is_some())
+    })
 }

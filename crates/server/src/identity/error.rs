@@ -4,6 +4,8 @@
 
 use std::path::PathBuf;
 
+use parlor_chat::code::Code;
+
 /// Why a caller is not let in. [`AuthError::code`] is part of the product, the text is not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
@@ -43,17 +45,17 @@ pub enum AuthError {
 
 impl AuthError {
     /// The stable name of the refusal.
-    pub fn code(&self) -> &'static str {
+    pub const fn code(&self) -> Code {
         match self {
-            Self::Missing => "token_missing",
-            Self::Expired => "token_expired",
-            Self::NotYetValid => "token_not_yet_valid",
-            Self::KeysUnavailable => "keys_unavailable",
+            Self::Missing => Code::TokenMissing,
+            Self::Expired => Code::TokenExpired,
+            Self::NotYetValid => Code::TokenNotYetValid,
+            Self::KeysUnavailable => Code::KeysUnavailable,
             Self::Malformed
             | Self::Algorithm(_)
             | Self::Signature
             | Self::UnknownKey
-            | Self::Claim { .. } => "token_invalid",
+            | Self::Claim { .. } => Code::TokenInvalid,
         }
     }
 
@@ -90,7 +92,7 @@ pub enum LoadError {
         /// What is wrong.
         source: KeyError,
     },
-    /// TLS to the issuer cannot be set up.
+    /// TLS to the issuer cannot be set up, or the file of a key set cannot be used.
     #[error("auth.jwks: {0}")]
     Fetch(#[from] FetchError),
 }
@@ -136,9 +138,12 @@ pub enum FetchError {
     /// Another status than 200.
     #[error("the server answered {0}; the address must lead to the key set without redirects")]
     Status(u16),
-    /// The body is too long, or ended early.
+    /// The body ended early, or is not one.
     #[error("the answer cannot be read: {0}")]
     Body(String),
+    /// More than a key set is given room for.
+    #[error("the key set is longer than {0} bytes")]
+    TooLong(usize),
     /// No answer in time.
     #[error("no answer within {0} s")]
     Timeout(u64),

@@ -4,17 +4,18 @@
 //! proxies are not followed.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
 use hyper::body::Bytes;
 use hyper::header::{ACCEPT, HOST, USER_AGENT};
 use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -58,7 +59,7 @@ impl Fetcher {
     pub(super) async fn fetch(&self) -> Result<Vec<u8>, FetchError> {
         let reading = async {
             match &self.location {
-                Location::File(path) => Ok(tokio::fs::read(path).await?),
+                Location::File(path) => read(path).await,
                 Location::Address(uri) => self.get(uri).await,
             }
         };
@@ -97,6 +98,17 @@ impl Fetcher {
     }
 }
 
+async fn read(path: &Path) -> Result<Vec<u8>, FetchError> {
+    let mut bytes = Vec::new();
+    let file = tokio::fs::File::open(path).await?;
+    let mut beginning = file.take(MOST_BYTES as u64 + 1);
+    beginning.read_to_end(&mut bytes).await?;
+    if bytes.len() > MOST_BYTES {
+        return Err(FetchError::TooLong(MOST_BYTES));
+    }
+    Ok(bytes)
+}
+
 async fn exchange(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     uri: &Uri,
@@ -117,7 +129,12 @@ async fn exchange(
             return Err(FetchError::Status(answer.status().as_u16()));
         }
         let body = Limited::new(answer.into_body(), MOST_BYTES).collect().await;
-        let body = body.map_err(|error| FetchError::Body(error.to_string()))?;
+        let body = body.map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                return FetchError::TooLong(MOST_BYTES);
+            }
+            FetchError::Body(error.to_string())
+        })?;
         Ok(body.to_bytes().to_vec())
     };
     // The connection ends when the sender is dropped; how it ends does not matter once the answer is there.

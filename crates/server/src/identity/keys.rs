@@ -1,7 +1,7 @@
 //! Public keys, from PEM and from JSON Web Keys.
 //!
-//! Always true: a key that left this file is of the configured algorithm, of a sound size and a point of its curve. The JWT
-//! library relies on that: it panics on an Ed25519 key that is too short.
+//! Always true: a key that left this file is public, of the configured algorithm, of a sound size and a point of its curve. The
+//! JWT library relies on that: it panics on an Ed25519 key that is too short.
 
 use jsonwebtoken::jwk::{
     AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse,
@@ -16,6 +16,8 @@ use super::error::KeyError;
 const MOST_KEYS: usize = 100;
 /// The sizes of RSA keys, in bits: below they can be broken, above they cannot be computed with.
 const RSA_BITS: std::ops::RangeInclusive<usize> = 2048..=4096;
+/// The sizes of their exponents that can be computed with.
+const EXPONENT_BITS: std::ops::RangeInclusive<usize> = 2..=33;
 
 /// A key of a set, with its id.
 #[derive(Clone, Debug)]
@@ -50,7 +52,8 @@ pub(super) fn from_pem(pem: &str, algorithm: PublicAlgorithm) -> Result<Decoding
     from_jwk(&jwk, algorithm)
 }
 
-/// Reads the keys of a set that this algorithm can use; others may be in it for other purposes.
+/// Reads the keys of a set that this algorithm can use; others may be in it for other purposes. A private key there is known to
+/// everybody who can read the set, so what it has signed proves nothing.
 pub(super) fn from_set(
     bytes: &[u8],
     algorithm: PublicAlgorithm,
@@ -60,7 +63,9 @@ pub(super) fn from_set(
         return Err(KeyError::NotASet);
     };
     let count = all.len();
-    let jwks = all
+    let (private, public): (Vec<Value>, Vec<Value>) =
+        all.into_iter().partition(|key| key.get("d").is_some());
+    let jwks = public
         .into_iter()
         .filter_map(|key| serde_json::from_value::<Jwk>(key).ok());
     let keys: Vec<NamedKey> = jwks
@@ -72,6 +77,9 @@ pub(super) fn from_set(
         })
         .take(MOST_KEYS)
         .collect();
+    if keys.is_empty() && !private.is_empty() {
+        return Err(KeyError::Private);
+    }
     if keys.is_empty() {
         let algorithm = algorithm.name();
         return Err(KeyError::NoneFits { count, algorithm });
@@ -105,10 +113,14 @@ fn from_jwk(jwk: &Jwk, algorithm: PublicAlgorithm) -> Result<DecodingKey, KeyErr
     };
     let key = DecodingKey::from_jwk(jwk).map_err(|_| not_of())?;
     match (key.kind(), curve) {
-        (DecodingKeyKind::RsaModulusExponent { n, .. }, None) => {
-            let bits = bits(n);
-            if !RSA_BITS.contains(&bits) {
-                return Err(KeyError::RsaSize(bits));
+        (DecodingKeyKind::RsaModulusExponent { n, e }, None) => {
+            let size = bits(n);
+            if !RSA_BITS.contains(&size) {
+                return Err(KeyError::RsaSize(size));
+            }
+            let odd = e.last().is_some_and(|byte| byte % 2 == 1);
+            if !odd || !EXPONENT_BITS.contains(&bits(e)) {
+                return Err(not_of());
             }
         }
         (DecodingKeyKind::SecretOrDer(point), Some((is, expected, length)))

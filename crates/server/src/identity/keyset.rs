@@ -2,18 +2,19 @@
 //!
 //! Always true:
 //! 1. There is one fetch at a time, and [`RETRY_MS`] between the starts of two, however many unknown keys are named.
-//! 2. A fetch runs to its end even if the caller who caused it goes away, so nobody can use up the turns of others.
+//! 2. A fetch is a task of its own and runs to its end even if the caller who caused it goes away, so nobody can use up the
+//!    turns of others. Those who only wait for it leave nothing behind.
 //! 3. A fetch that fails changes no key. It is logged once, until one succeeds.
-//! 4. Keys older than [`REFRESH_MS`] are fetched anew with the next token, which waits for it only if nothing was tried for
-//!    twice as long; so a key the issuer has withdrawn does not come back to life on a node that was idle.
+//! 4. Keys older than [`REFRESH_MS`] are fetched anew with the next token. If they are twice as old, it and all that come
+//!    meanwhile wait for that, so a key the issuer has withdrawn does not come back to life on a node that was idle. Where
+//!    fetches fail, only the first caller after such a time waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use serde_json::Value;
-use tokio::sync::Mutex;
-use tokio::task::JoinHandle;
+use tokio::sync::watch;
 use tracing::{info, warn};
 
 use super::config::{Location, PublicAlgorithm};
@@ -34,7 +35,8 @@ pub(super) struct KeySet {
     fetcher: Fetcher,
     algorithm: PublicAlgorithm,
     keys: ArcSwap<Vec<NamedKey>>,
-    fetching: Mutex<()>,
+    /// True while a fetch is going on.
+    fetching: watch::Sender<bool>,
     failing: AtomicBool,
     /// When the last fetch began, and when the last one that succeeded did.
     tried: AtomicU64,
@@ -52,9 +54,9 @@ impl KeySet {
             fetcher,
             algorithm,
             keys: ArcSwap::default(),
-            fetching: Mutex::new(()),
+            fetching: watch::Sender::new(false),
             failing: AtomicBool::new(false),
-            tried: AtomicU64::new(NEVER),
+            tried: AtomicU64::new(now),
             fetched: AtomicU64::new(NEVER),
         });
         match (set.fetch(now).await, set.fetcher.location()) {
@@ -67,6 +69,7 @@ impl KeySet {
                 setting: "auth.jwks",
                 source,
             }),
+            (Err(error), Location::File(_)) => Err(error.into()),
             _ => Ok(set),
         }
     }
@@ -114,38 +117,40 @@ impl KeySet {
 
     async fn keep_fresh(self: &Arc<Self>, now: u64) {
         let since = |time: &AtomicU64| now.abs_diff(time.load(Ordering::Relaxed));
-        let idle = since(&self.tried);
-        if since(&self.fetched) >= REFRESH_MS && idle >= RETRY_MS {
-            let task = self.spawn(now);
-            if idle >= 2 * REFRESH_MS {
-                let _ = task.await;
-            }
+        let (age, idle) = (since(&self.fetched), since(&self.tried));
+        let trusting = idle < 2 * REFRESH_MS && self.failing.load(Ordering::Relaxed);
+        if age >= 2 * REFRESH_MS && !trusting {
+            self.refresh(now).await;
+        } else if age >= REFRESH_MS {
+            self.begin(now);
         }
     }
 
-    /// Waits for a fetch that is going on, or begins one if it is time.
+    /// Waits for a fetch that is going on; begins one if it is time.
     async fn refresh(self: &Arc<Self>, now: u64) {
-        let waits = now.abs_diff(self.tried.load(Ordering::Relaxed)) < RETRY_MS;
-        if waits && self.fetching.try_lock().is_ok() {
-            return;
-        }
-        // An error would be a panic in the fetch; the keys are then what they were.
-        let _ = self.spawn(now).await;
+        self.begin(now);
+        // The sender lives as long as this set does.
+        let _ = self.fetching.subscribe().wait_for(|going| !going).await;
     }
 
-    fn spawn(self: &Arc<Self>, now: u64) -> JoinHandle<()> {
-        let set = Arc::clone(self);
-        tokio::spawn(async move {
-            let _ = set.fetch(now).await;
-        })
+    /// Begins a fetch if it is time and none is going on.
+    fn begin(self: &Arc<Self>, now: u64) {
+        let begins = self.fetching.send_if_modified(|going| {
+            let waits = now.abs_diff(self.tried.load(Ordering::Relaxed)) < RETRY_MS;
+            let begins = !*going && !waits;
+            *going |= begins;
+            begins
+        });
+        if begins {
+            self.tried.store(now, Ordering::Relaxed);
+            let turn = Turn(Arc::clone(self));
+            tokio::spawn(async move {
+                let _ = turn.0.fetch(now).await;
+            });
+        }
     }
 
     async fn fetch(&self, now: u64) -> Result<(), FetchError> {
-        let _one = self.fetching.lock().await;
-        if now.abs_diff(self.tried.load(Ordering::Relaxed)) < RETRY_MS {
-            return Ok(());
-        }
-        self.tried.store(now, Ordering::Relaxed);
         let found = self.fetcher.fetch().await;
         let found = found.and_then(|bytes| Ok(keys::from_set(&bytes, self.algorithm)?));
         let from = self.fetcher.location();
@@ -166,5 +171,14 @@ impl KeySet {
                 Err(error)
             }
         }
+    }
+}
+
+/// A fetch that is going on: whatever ends it, those who wait for it are told.
+struct Turn(Arc<KeySet>);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.fetching.send_replace(false);
     }
 }

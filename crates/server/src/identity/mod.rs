@@ -18,12 +18,14 @@ mod signature;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header};
+use parlor_chat::access::Caller;
 use parlor_embedded::Clock;
 use tracing::warn;
 
-pub use claims::{Caller, Grant, LEEWAY_MS, MAX_NAME, Role};
+pub use claims::{Grant, LEEWAY_MS, MAX_NAME};
 pub use config::{AuthConfig, ConfigError, KeySource, Location, Pem, PublicAlgorithm, Written};
 pub use error::{AuthError, FetchError, IssueError, KeyError, LoadError};
 use fetch::Fetcher;
@@ -95,6 +97,12 @@ impl Identity {
             Keys::Set(_, set) => set.verify(&jwt, now_ms).await?,
         };
         self.rules.caller(&claims, now_ms)
+    }
+
+    /// How long the token of a caller still counts, the leeway included.
+    pub fn time_left(&self, caller: &Caller) -> Duration {
+        let ends = caller.expires_at.saturating_add(LEEWAY_MS);
+        Duration::from_millis(ends.saturating_sub(self.clock.now_ms()))
     }
 
     /// Signs a token that [`Identity::verify`] accepts from now on.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use parlor_server::http::{openapi, reference};
 use parlor_server::{cli, config::render};
 
 fn check(path: &str, text: &str) {
@@ -33,4 +34,19 @@ fn the_example_configuration_is_current() {
 #[test]
 fn the_command_line_reference_is_current() {
     check("docs/cli.md", &cli::reference());
+}
+
+#[test]
+fn the_http_reference_is_current() {
+    check("docs/openapi.json", &openapi::text());
+}
+
+#[test]
+fn the_reference_of_operations_is_current() {
+    check("docs/operations.md", &reference::operations());
+}
+
+#[test]
+fn the_reference_of_errors_is_current() {
+    check("docs/errors.md", &reference::errors());
 }

@@ -1,9 +1,14 @@
 //! The library's own door: a test owns the listener and the end.
 
+use std::sync::Arc;
+
 use axum::Router;
+use parlor_embedded::SystemClock;
+use parlor_server::config::{self, Sources};
 use parlor_server::http::connections;
-use parlor_server::lifecycle::{self, Opening};
-use parlor_store::Options;
+use parlor_server::identity::Identity;
+use parlor_server::lifecycle::{self, Opening, Start};
+use parlor_testkit::eventually;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{oneshot, watch};
@@ -19,18 +24,21 @@ async fn stopping_flushes_what_was_written_last() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let http = format!("http://{}", listener.local_addr().unwrap());
     let (stop, stopped) = oneshot::channel::<()>();
-    let options = Options {
-        data: Some(data.clone()),
-        ..Options::default()
+    let config = config::load(&Sources::default()).unwrap().config;
+    let identity = Identity::load(&config.auth, &data, Arc::new(SystemClock));
+    let start = Start {
+        http: listener,
+        grpc: None,
+        identity: identity.await.unwrap(),
+        config,
+        opening: Opening::Open(store.clone()),
     };
     let shutdown = async move { stopped.await.unwrap() };
-    let server = tokio::spawn(lifecycle::run(
-        listener,
-        options,
-        Opening::Open(store.clone()),
-        shutdown,
-    ));
-    assert_eq!(get(&http, "/readyz").await.unwrap().0, 200);
+    let server = tokio::spawn(lifecycle::run(start, shutdown));
+    eventually("the node has joined", async || {
+        get(&http, "/readyz").await.unwrap().0 == 200
+    })
+    .await;
 
     redis::cmd("SET")
         .arg("lastseen:alice")

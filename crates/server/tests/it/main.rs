@@ -8,6 +8,8 @@
 
 mod doctor;
 mod generated;
+mod grpc;
+mod http;
 mod keys;
 mod lifecycle;
 mod schema;

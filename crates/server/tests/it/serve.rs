@@ -56,7 +56,8 @@ async fn what_is_not_there_is_a_problem_with_a_code() {
 #[tokio::test]
 async fn it_serves_on_when_nobody_reads_what_it_prints() {
     let folder = tempfile::tempdir().unwrap();
-    let mut child = command(folder.path(), &["serve", "--http", "127.0.0.1:0"], &[])
+    let args = ["serve", "--http", "127.0.0.1:0", "--grpc", ""];
+    let mut child = command(folder.path(), &args, &[])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -67,7 +68,7 @@ async fn it_serves_on_when_nobody_reads_what_it_prints() {
         let line = log.next_line().await.unwrap().expect("it listens");
         let line: serde_json::Value = serde_json::from_str(&line).unwrap();
         if line["message"] == "listening" {
-            break line["address"].as_str().unwrap().to_owned();
+            break line["http"].as_str().unwrap().to_owned();
         }
     };
     // The welcome is written after the log line; a server that ended on it would not answer for long.
@@ -218,7 +219,7 @@ async fn refused(variables: &[(&str, &str)]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let ran = run_in(
         folder.path(),
-        &["serve", "--set", "log.level=off"],
+        &["serve", "--set", "log.level=off", "--grpc", ""],
         variables,
     )
     .await;

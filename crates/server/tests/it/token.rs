@@ -1,13 +1,15 @@
 //! `parlor token`: what it prints is accepted, and it says when it cannot sign.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
+use parlor_chat::access::{Caller, Role};
 use parlor_embedded::{Clock, SystemClock};
-use parlor_server::identity::{AuthConfig, Caller, Identity, Role, Written};
+use parlor_server::identity::{AuthConfig, Identity, Written};
 
-use crate::support::{Ran, run_in};
+use crate::support::{PARLOR, Ran, run_in};
 
 async fn verified(folder: &Path, written: Written<'_>, token: &str) -> Caller {
     let config = AuthConfig::new(&written).unwrap();
@@ -93,6 +95,21 @@ async fn processes_that_start_at_once_agree_on_one_secret() {
     for ran in all {
         verified(folder.path(), Written::default(), &ran.ok()).await;
     }
+}
+
+#[tokio::test]
+async fn the_secret_is_its_owners_alone_whatever_the_umask_allows() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = format!("umask 000 && exec {PARLOR} token --user alice");
+    let mut shell = tokio::process::Command::new("/bin/sh");
+    shell.args(["-c", &script]).current_dir(folder.path());
+    let ran = shell.env_clear().output().await.unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+    let mode = |name: &str| {
+        let facts = std::fs::metadata(folder.path().join(name)).unwrap();
+        facts.permissions().mode() & 0o7777
+    };
+    assert_eq!((mode("data"), mode("data/auth.secret")), (0o700, 0o600));
 }
 
 #[tokio::test]

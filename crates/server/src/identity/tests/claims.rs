@@ -1,5 +1,6 @@
 //! What claims must say, and when.
 
+use parlor_chat::access::Role;
 use serde_json::{Value, json};
 
 use super::super::*;
@@ -16,7 +17,7 @@ async fn verdict(changes: Value) -> Result<Caller, AuthError> {
 async fn refused_claim(changes: Value) -> &'static str {
     match verdict(changes.clone()).await {
         Err(error @ AuthError::Claim { claim, .. }) => {
-            assert_eq!(error.code(), "token_invalid");
+            assert_eq!(error.code().name(), "token_invalid");
             claim
         }
         other => panic!("{changes}: {other:?}"),
@@ -34,7 +35,7 @@ async fn a_token_ends_with_the_leeway_after_its_time() {
     for now in [end + LEEWAY_MS, end + LEEWAY_MS + 1, u64::MAX] {
         let refused = identity.verify_at(&token, now).await.unwrap_err();
         assert_eq!(
-            (refused.code(), refused),
+            (refused.code().name(), refused),
             ("token_expired", AuthError::Expired)
         );
     }
@@ -49,7 +50,7 @@ async fn a_token_begins_with_the_leeway_before_its_time() {
         assert!(identity.verify_at(&token, begin).await.is_ok());
         let refused = identity.verify_at(&token, begin - 1).await.unwrap_err();
         assert_eq!(
-            (refused.code(), refused),
+            (refused.code().name(), refused),
             ("token_not_yet_valid", AuthError::NotYetValid)
         );
     }
@@ -128,7 +129,7 @@ async fn claims_that_hold_a_structure_are_refused() {
     for claim in ["exp", "iat", "nbf", "sub", "name", "role", "anon"] {
         for wrong in [json!([]), json!({}), json!([NOW]), json!({ "a": [1] })] {
             let refused = verdict(json!({ claim: wrong })).await.unwrap_err();
-            assert_eq!(refused.code(), "token_invalid", "{claim} {wrong}");
+            assert_eq!(refused.code().name(), "token_invalid", "{claim} {wrong}");
         }
     }
 }
@@ -162,6 +163,18 @@ async fn roles_and_visitors_are_told_apart() {
         (service.user, service.name.as_deref()),
         (None, Some("billing:prod"))
     );
+}
+
+#[tokio::test]
+async fn what_a_service_is_called_is_bounded_however_it_is_given() {
+    let service = |name: Value, sub: &str| json!({ "role": "service", "name": name, "sub": sub });
+    let long = "x".repeat(MAX_NAME + 1);
+    assert_eq!(refused_claim(service(json!(null), &long)).await, "sub");
+    assert_eq!(refused_claim(service(json!(long), "billing")).await, "name");
+    let caller = verdict(service(json!("Billing"), &long)).await.unwrap();
+    assert_eq!(caller.name.as_deref(), Some("Billing"));
+    let caller = verdict(service(json!(" "), " ")).await.unwrap();
+    assert_eq!(caller.name, None);
 }
 
 #[tokio::test]
@@ -219,16 +232,22 @@ async fn audience_and_issuer_count_only_where_they_are_configured() {
 fn a_token_is_taken_from_the_header() {
     assert_eq!(bearer(Some("Bearer abc")), Ok("abc"));
     assert_eq!(bearer(Some(" bearer  abc ")), Ok("abc"));
+    // Not a token, which whoever reads it will say.
+    assert_eq!(bearer(Some("Bearer a, Bearer b")), Ok("a, Bearer b"));
     for header in [
         None,
         Some(""),
         Some("Bearer"),
         Some("abc"),
         Some("Basic abc"),
+        Some("Bearer "),
+        Some("Bearer\tabc"),
+        Some("Bearer: abc"),
+        Some("BearerX abc"),
     ] {
         let refused = bearer(header).unwrap_err();
         assert_eq!(
-            (refused.code(), refused),
+            (refused.code().name(), refused),
             ("token_missing", AuthError::Missing)
         );
     }

@@ -80,6 +80,34 @@ fn settings_that_do_not_go_together_are_refused_with_what_to_do() {
             },
             "is not an address",
         ),
+        (
+            Written {
+                jwks: "https://:443/k",
+                ..rs256
+            },
+            "is not an address",
+        ),
+        (
+            Written {
+                jwks: "https:///k",
+                ..rs256
+            },
+            "is not an address",
+        ),
+        (
+            Written {
+                jwks: "https://h:99999/k",
+                ..rs256
+            },
+            "is not an address",
+        ),
+        (
+            Written {
+                jwks: "https://[::1]:x/k",
+                ..rs256
+            },
+            "is not an address",
+        ),
     ] {
         let refused = refusal(written);
         assert!(refused.contains(said), "{refused}");
@@ -146,6 +174,7 @@ fn a_set_that_crosses_a_network_without_tls_is_noticed() {
         ("https://issuer.example/k", false),
         ("http://127.0.0.1:1/k", false),
         ("http://[::1]/k", false),
+        ("http://[::1]:80/k", false),
         ("http://localhost/k", false),
         ("http://issuer.example/k", true),
         ("http://10.0.0.1/k", true),

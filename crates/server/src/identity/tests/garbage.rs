@@ -2,9 +2,10 @@
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use serde_json::json;
 
 use super::super::*;
-use super::tokens::{PAIRS, SECRET, alice, hs256, load, plain};
+use super::tokens::{PAIRS, SECRET, alice, alice_with, hs256, load, plain};
 
 /// One byte changed, added or removed, or a part cut off, moved or doubled.
 fn mutate(random: &mut StdRng, token: &str) -> String {
@@ -39,7 +40,7 @@ async fn thousands_of_broken_tokens_are_refused_without_a_panic() {
             match identity.verify(&token).await {
                 Ok(found) => assert_eq!((&token, found), (&good, caller.clone())),
                 Err(error) => assert!(
-                    ["token_invalid", "token_missing"].contains(&error.code()),
+                    ["token_invalid", "token_missing"].contains(&error.code().name()),
                     "{token}"
                 ),
             }
@@ -51,7 +52,7 @@ async fn thousands_of_broken_tokens_are_refused_without_a_panic() {
 async fn texts_that_are_no_tokens_are_refused() {
     let identity = plain().await;
     assert_eq!(identity.verify("").await, Err(AuthError::Missing));
-    let long = format!("{}.{}", hs256(SECRET, &alice()), "A".repeat(20_000));
+    let long = hs256(SECRET, &alice_with(&json!({ "x": "A".repeat(16_000) })));
     let deep = format!("{}.e30.AA", "W1".repeat(5_000));
     for token in [
         " ", ".", "..", "...", "a.b.c", "\0\0\0", "é.é.é", "e30.e30.", "null", &long, &deep,

@@ -13,11 +13,11 @@ use super::logs::Logs;
 use super::tokens::{PAIRS, Pair, alice_with, clock, load};
 
 /// A person's token that lives longer than any test moves the clock.
-fn token(pair: &Pair, kid: Option<&str>) -> String {
+pub fn token(pair: &Pair, kid: Option<&str>) -> String {
     pair.sign(kid, &alice_with(&json!({ "exp": 9_000_000_000_u64 })))
 }
 
-async fn follow(issuer: &Issuer) -> (Identity, ManualClock) {
+pub async fn follow(issuer: &Issuer) -> (Identity, ManualClock) {
     let clock = clock();
     let data = Path::new("/nonexistent");
     let config = issuer.config("ES256");
@@ -27,7 +27,7 @@ async fn follow(issuer: &Issuer) -> (Identity, ManualClock) {
     (identity, clock)
 }
 
-fn pass(clock: &ManualClock, ms: u64) {
+pub fn pass(clock: &ManualClock, ms: u64) {
     clock.advance(Duration::from_millis(ms));
 }
 
@@ -121,6 +121,39 @@ async fn keys_for_another_purpose_and_broken_ones_do_not_count() {
 }
 
 #[tokio::test]
+async fn a_private_key_in_a_set_is_not_used() {
+    for (pair, algorithm) in PAIRS.iter().zip([
+        PublicAlgorithm::Rs256,
+        PublicAlgorithm::Es256,
+        PublicAlgorithm::EdDsa,
+    ]) {
+        let mut private = pair.jwk(Some("private"));
+        private["d"] = json!("AAAA");
+        let read =
+            |keys: Value| keys::from_set(json!({ "keys": keys }).to_string().as_bytes(), algorithm);
+        assert_eq!(read(json!([private])).unwrap_err(), KeyError::Private);
+        let both = read(json!([private, pair.jwk(Some("public"))])).unwrap();
+        assert_eq!(both.len(), 1);
+        assert_eq!(both[0].id.as_deref(), Some("public"));
+    }
+}
+
+#[tokio::test]
+async fn an_rsa_key_needs_a_sound_exponent() {
+    let good = PAIRS[0].jwk(None);
+    for (exponent, sound) in [("AQAB", true), ("Aw", true), ("AAAAAw", true)]
+        .into_iter()
+        .chain(["", "AA", "AQ", "Ag", "AQAA", "AQABAQABAQAB"].map(|bad| (bad, false)))
+    {
+        let mut key = good.clone();
+        key["e"] = json!(exponent);
+        let set = json!({ "keys": [key] }).to_string();
+        let read = keys::from_set(set.as_bytes(), PublicAlgorithm::Rs256);
+        assert_eq!(read.is_ok(), sound, "{exponent}");
+    }
+}
+
+#[tokio::test]
 async fn a_file_must_be_right_at_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("jwks.json");
@@ -133,6 +166,15 @@ async fn a_file_must_be_right_at_the_start() {
     assert!(matches!(load(&config).await, Err(LoadError::File { .. })));
     std::fs::write(&file, "{}").unwrap();
     assert!(matches!(load(&config).await, Err(LoadError::Key { .. })));
+    std::fs::File::create(&file)
+        .unwrap()
+        .set_len(1024 * 1024 + 1)
+        .unwrap();
+    let refused = load(&config).await.unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "auth.jwks: the key set is longer than 1048576 bytes"
+    );
 }
 
 #[tokio::test]
@@ -258,10 +300,12 @@ async fn a_failed_fetch_keeps_the_keys_and_is_logged_once() {
     let issuer = Issuer::start().await;
     issuer.publish(&[(Some("1"), &first)]);
     let (identity, clock) = follow(&issuer).await;
-    let huge = format!("{{\"keys\":[],\"x\":\"{}\"}}", "x".repeat(2_000_000));
+    // Each of these would do, but for its status or its length.
+    let set = json!({ "keys": [second.jwk(Some("2"))] }).to_string();
+    let huge = set.replacen('{', &format!("{{\"x\":\"{}\",", "x".repeat(2_000_000)), 1);
     let failures: [&dyn Fn(); 7] = [
-        &|| issuer.say(500, "no"),
-        &|| issuer.say(302, ""),
+        &|| issuer.say(500, &set),
+        &|| issuer.say(302, &set),
         &|| issuer.say(200, "<html>"),
         &|| issuer.say(200, "{\"keys\":[]}"),
         &|| issuer.say(200, &huge),
@@ -276,7 +320,7 @@ async fn a_failed_fetch_keeps_the_keys_and_is_logged_once() {
             .await
             .unwrap_err();
         assert_eq!(
-            (refused.code(), refused),
+            (refused.code().name(), refused),
             ("keys_unavailable", AuthError::KeysUnavailable)
         );
         assert!(identity.verify(&token(&first, Some("1"))).await.is_ok());

@@ -9,3 +9,5 @@ mod keyset;
 mod logs;
 mod secret;
 mod tokens;
+mod waiting;
+mod written;

@@ -78,6 +78,34 @@ async fn a_damaged_file_is_told_and_not_replaced() {
 }
 
 #[tokio::test]
+async fn what_a_killed_process_left_behind_does_not_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let draft = folder
+        .path()
+        .join(format!("{SECRET_FILE}.0123456789abcdef"));
+    std::fs::write(&draft, "0123").unwrap();
+    open(folder.path()).await.unwrap();
+    assert_eq!(std::fs::read_to_string(&draft).unwrap(), "0123");
+}
+
+#[tokio::test]
+async fn a_link_is_followed_to_a_secret_but_nothing_is_written_through_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, real) = (folder.path().join("data"), folder.path().join("real"));
+    std::fs::create_dir(&data).unwrap();
+    std::os::unix::fs::symlink(&real, data.join(SECRET_FILE)).unwrap();
+    let error = open(&data).await.unwrap_err();
+    assert!(
+        matches!(error, LoadError::File { action: "read", .. }),
+        "{error:?}"
+    );
+    assert!(!real.exists());
+    std::fs::write(&real, "ab".repeat(32)).unwrap();
+    let token = hs256(&"ab".repeat(32), &alice());
+    assert!(open(&data).await.unwrap().verify(&token).await.is_ok());
+}
+
+#[tokio::test]
 async fn a_folder_that_cannot_be_written_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");

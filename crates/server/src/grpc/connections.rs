@@ -1,0 +1,110 @@
+//! HTTP/2 connections.
+//!
+//! Always true:
+//! 1. A client that does not begin to speak HTTP/2 within [`PREFACE`], or does not answer a ping within [`PING_ANSWER`], is
+//!    cut.
+//! 2. What a client does not read stays within [`UNREAD`] per stream; then its streams wait.
+
+use std::convert::Infallible;
+use std::pin::pin;
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+use tonic::codegen::http::Request;
+use tracing::debug;
+
+use super::gate::Gate;
+use crate::app::App;
+use crate::http::connections::accept_until;
+
+/// How long a client may take to begin.
+pub const PREFACE: Duration = Duration::from_secs(10);
+/// The pause between pings, by which clients that are gone are found.
+pub const PING: Duration = Duration::from_secs(30);
+/// How long a client may take to answer one.
+pub const PING_ANSWER: Duration = Duration::from_secs(20);
+
+/// Calls and streams of one connection at a time; further ones wait at the client.
+const STREAMS: u32 = 1_000;
+/// Bytes of the headers of a request; most of it the token.
+const HEADERS: u32 = 16 * 1024;
+/// Bytes of one request that may be on the way, …
+const STREAM_WINDOW: u32 = 64 * 1024;
+/// … and of all of a connection.
+const WINDOW: u32 = 256 * 1024;
+/// Bytes of a stream that wait for a client to read, beyond the message that passes the limit.
+const UNREAD: usize = 64 * 1024;
+
+/// What an HTTP/2 client says first.
+const HELLO: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Serves on `listener` until the server stops, then closes it and waits for the open calls.
+pub(super) async fn serve(listener: TcpListener, gate: Gate, app: App) {
+    let each = |stream| connection(stream, gate.clone(), app.clone());
+    accept_until(listener, app.stopping(), each).await;
+}
+
+async fn connection(stream: TcpStream, gate: Gate, app: App) {
+    // Without it small answers wait for the client's acknowledgement of earlier ones; where it cannot be had, they do.
+    let _ = stream.set_nodelay(true);
+    let greeted = tokio::select! {
+        () = app.stopping() => return,
+        greeted = timeout(PREFACE, greeted(stream)) => greeted,
+    };
+    let Ok(Some(stream)) = greeted else {
+        debug!("a client did not begin to speak HTTP/2");
+        return;
+    };
+    let service = service_fn(move |request: Request<Incoming>| {
+        let gate = gate.clone();
+        async move { Ok::<_, Infallible>(gate.answer(request).await) }
+    });
+    let mut served = pin!(builder().serve_connection(TokioIo::new(stream), service));
+    let ended = tokio::select! {
+        ended = served.as_mut() => ended,
+        () = app.stopping() => {
+            served.as_mut().graceful_shutdown();
+            served.await
+        }
+    };
+    if let Err(error) = ended {
+        debug!(%error, "a connection broke");
+    }
+}
+
+fn builder() -> http2::Builder<TokioExecutor> {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .keep_alive_interval(PING)
+        .keep_alive_timeout(PING_ANSWER)
+        .max_concurrent_streams(STREAMS)
+        .max_header_list_size(HEADERS)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(WINDOW)
+        .max_send_buf_size(UNREAD);
+    builder
+}
+
+/// The connection, once the client has said hello; none if it said something else.
+async fn greeted(mut stream: TcpStream) -> Option<impl AsyncRead + AsyncWrite + Unpin> {
+    let mut said = [0; HELLO.len()];
+    let mut heard = 0;
+    while heard < said.len() {
+        match stream.read(&mut said[heard..]).await {
+            Ok(0) | Err(_) => return None,
+            Ok(more) => heard += more,
+        }
+        if said[..heard] != HELLO[..heard] {
+            return None;
+        }
+    }
+    let (from, to) = stream.into_split();
+    Some(tokio::io::join(HELLO.chain(from), to))
+}

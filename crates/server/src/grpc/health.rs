@@ -1,0 +1,136 @@
+//! `grpc.health.v1.Health`: whether calls would succeed.
+//!
+//! Always true: `Check` asks anew each time; `Watch` learns of a change within about [`LOOK`] and costs the store nothing
+//! more, however many watch.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures_util::{Stream, stream};
+use parlor_chat::code::Code;
+use tokio::sync::watch;
+use tokio::time::{MissedTickBehavior, interval};
+use tonic::{Request, Response, Status};
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse, health_server};
+
+use super::proto::v1::user_status_service_server::SERVICE_NAME;
+use crate::app::App;
+use crate::wire::Refusal;
+
+/// How often it is looked at for those who watch.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The health of this node.
+pub(super) struct Health {
+    app: App,
+    seen: watch::Receiver<ServingStatus>,
+}
+
+type Answers = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
+
+impl Health {
+    /// The service, and the work that keeps it up to date until the server stops.
+    pub(super) fn new(app: App) -> (Self, impl Future<Output = ()> + Send) {
+        let (sender, seen) = watch::channel(ServingStatus::NotServing);
+        let looking = {
+            let app = app.clone();
+            async move {
+                let mut tick = interval(LOOK);
+                tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+                while !app.is_stopping() {
+                    tokio::select! {
+                        () = app.stopping() => {}
+                        _ = tick.tick() => {}
+                    }
+                    let now = serving(&app).await;
+                    sender.send_if_modified(|seen| std::mem::replace(seen, now) != now);
+                }
+            }
+        };
+        (Self { app, seen }, looking)
+    }
+}
+
+async fn serving(app: &App) -> ServingStatus {
+    match app.ready().await {
+        Ok(()) => ServingStatus::Serving,
+        Err(_) => ServingStatus::NotServing,
+    }
+}
+
+fn is_known(service: &str) -> bool {
+    ["", SERVICE_NAME].contains(&service)
+}
+
+fn answer(status: ServingStatus) -> HealthCheckResponse {
+    HealthCheckResponse {
+        status: status.into(),
+    }
+}
+
+#[tonic::async_trait]
+impl health_server::Health for Health {
+    type WatchStream = Answers;
+
+    async fn check(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<HealthCheckResponse>, Status> {
+        let service = &request.get_ref().service;
+        if !is_known(service) {
+            let detail = format!("there is no service {service:?} here");
+            return Err(Refusal::new(Code::NotFound, detail).into());
+        }
+        Ok(Response::new(answer(serving(&self.app).await)))
+    }
+
+    async fn watch(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<Answers>, Status> {
+        let told = Told {
+            known: is_known(&request.get_ref().service),
+            app: self.app.clone(),
+            seen: self.seen.clone(),
+            last: None,
+        };
+        let answers = stream::try_unfold(told, |mut told| async move {
+            let next = told.next().await?;
+            Ok(Some((answer(next), told)))
+        });
+        Ok(Response::new(Box::pin(answers)))
+    }
+}
+
+/// What one who watches was told.
+struct Told {
+    known: bool,
+    app: App,
+    seen: watch::Receiver<ServingStatus>,
+    last: Option<ServingStatus>,
+}
+
+impl Told {
+    /// The next that is not the last; when the server ends, not serving and then the end.
+    async fn next(&mut self) -> Result<ServingStatus, Status> {
+        loop {
+            let stopping = self.app.is_stopping();
+            let now = match *self.seen.borrow_and_update() {
+                _ if !self.known => ServingStatus::ServiceUnknown,
+                _ if stopping => ServingStatus::NotServing,
+                seen => seen,
+            };
+            if self.last.replace(now) != Some(now) {
+                return Ok(now);
+            }
+            if stopping {
+                return Err(super::ending().into());
+            }
+            tokio::select! {
+                () = self.app.stopping() => {}
+                _ = self.seen.changed() => {}
+            }
+        }
+    }
+}

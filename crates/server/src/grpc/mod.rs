@@ -1,0 +1,121 @@
+//! The gRPC side.
+//!
+//! Always true:
+//! 1. A method decodes, runs an operation and encodes; [`METHODS`] says which runs which, [`ABSENT`] why some have none.
+//! 2. Whatever a client does costs a bounded amount: streams and windows of a connection, the size of a message, the time
+//!    until it has said hello, asked, or answered a ping.
+//! 3. When the server stops, streams end at once and calls are waited for.
+
+mod codec;
+mod connections;
+mod gate;
+mod health;
+pub mod proto;
+pub mod status;
+mod subscription;
+mod user_status;
+
+use parlor_chat::code::Code;
+use parlor_chat::operation::Operation;
+use parlor_chat::presence::{
+    CountPresence, GetPresence, Heartbeat, ListDevices, QueryPresence, RemoveDevice, SetPresence,
+    WatchPresence,
+};
+use parlor_chat::typing::{ListTyping, SetTyping};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tonic::service::Routes;
+use tonic_health::pb::health_server::HealthServer;
+use tonic_reflection::server::Builder;
+
+pub use self::connections::{PING, PING_ANSWER, PREFACE};
+use self::gate::Gate;
+use self::health::Health;
+use self::proto::DESCRIPTORS;
+use self::proto::v1::user_status_service_server::UserStatusServiceServer;
+use self::user_status::UserStatuses;
+use crate::app::App;
+use crate::wire::Refusal;
+
+/// Which method runs which operation.
+pub const METHODS: &[(&str, &str)] = &[
+    (
+        "parlor.v1.UserStatusService/SetUserStatus",
+        SetPresence::INFO.name,
+    ),
+    (
+        "parlor.v1.UserStatusService/GetUserStatus",
+        GetPresence::INFO.name,
+    ),
+    (
+        "parlor.v1.UserStatusService/GetMultipleUserStatus",
+        QueryPresence::INFO.name,
+    ),
+    (
+        "parlor.v1.UserStatusService/SendHeartbeat",
+        Heartbeat::INFO.name,
+    ),
+    (
+        "parlor.v1.UserStatusService/SubscribeStatusUpdates",
+        WatchPresence::INFO.name,
+    ),
+];
+
+/// The operations that no method runs, and why.
+pub const ABSENT: &[(&str, &str)] = &[
+    (
+        ListDevices::INFO.name,
+        "for people who look after their devices, and admins: HTTP",
+    ),
+    (
+        RemoveDevice::INFO.name,
+        "for people who look after their devices, and admins: HTTP",
+    ),
+    (CountPresence::INFO.name, "a figure for dashboards: HTTP"),
+    (
+        ListTyping::INFO.name,
+        "people type, in apps: Socket.IO and HTTP",
+    ),
+    (
+        SetTyping::INFO.name,
+        "people type, in apps: Socket.IO and HTTP",
+    ),
+];
+
+/// Most bytes of a request: 1,000 of the longest ids, and some room.
+const MESSAGE: usize = 256 * 1024;
+
+/// Serves on `listener` until the server stops, then waits for the open calls.
+pub async fn serve(listener: TcpListener, app: App) {
+    let (health, looking) = Health::new(app.clone());
+    let mut work = JoinSet::new();
+    work.spawn(looking);
+    let gate = Gate::new(app.clone(), routes(app.clone(), health));
+    connections::serve(listener, gate, app).await;
+    work.join_all().await;
+}
+
+fn routes(app: App, health: Health) -> Routes {
+    let described = || {
+        Builder::configure()
+            .register_encoded_file_descriptor_set(DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    let proof = "the descriptors were compiled with this program";
+    let reflection = described().build_v1().expect(proof);
+    let older_reflection = described().build_v1alpha().expect(proof);
+    let statuses = UserStatusServiceServer::new(UserStatuses(app));
+    Routes::new(statuses.max_decoding_message_size(MESSAGE))
+        .add_service(HealthServer::new(health).max_decoding_message_size(MESSAGE))
+        .add_service(reflection.max_decoding_message_size(MESSAGE))
+        .add_service(older_reflection.max_decoding_message_size(MESSAGE))
+        .prepare()
+}
+
+/// What those hear whose stream the end of the server ends.
+fn ending() -> Refusal {
+    Refusal::new(
+        Code::ShuttingDown,
+        "the server is about to end; connect again",
+    )
+}

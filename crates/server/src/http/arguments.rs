@@ -1,0 +1,102 @@
+//! From the parts of an HTTP request to the request of an operation.
+//!
+//! Always true:
+//! 1. Address, query and body become one JSON object; where two say the same, the address counts before the body, and the
+//!    body before the query. What the operation does not know is ignored.
+//! 2. What cannot be read is refused with `invalid_request` and the name of the field, or the place in the JSON.
+
+use axum::extract::RawPathParams;
+use parlor_chat::code::Code;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::openapi::{Kind, Shape};
+use super::table;
+use crate::wire::Refusal;
+
+/// The parts of a request.
+pub(super) struct Arguments<'a> {
+    pub(super) path: &'a RawPathParams,
+    pub(super) query: &'a str,
+    pub(super) body: &'a [u8],
+}
+
+/// Reads the requests of one operation.
+pub(super) struct Reader {
+    fields: Vec<(String, Kind)>,
+}
+
+impl Reader {
+    pub(super) fn new(shape: &Shape) -> Self {
+        let fields = shape.fields();
+        Self {
+            fields: fields.collect(),
+        }
+    }
+
+    /// The request.
+    pub(super) fn read<O: DeserializeOwned>(
+        &self,
+        arguments: &Arguments<'_>,
+    ) -> Result<O, Refusal> {
+        let mut object = object(arguments.body)?;
+        self.add_query(arguments.query, &mut object)?;
+        for (name, value) in arguments.path {
+            // An empty id means the caller in a body, and nobody in an address.
+            if value.is_empty() {
+                let text = format!("the address names no `{name}`");
+                return Err(Refusal::new(Code::InvalidId, text));
+            }
+            object.insert(table::field(name).to_owned(), value.into());
+        }
+        request(&Value::Object(object))
+    }
+
+    fn add_query(&self, query: &str, object: &mut Map<String, Value>) -> Result<(), Refusal> {
+        for (name, text) in form_urlencoded::parse(query.as_bytes()) {
+            let Some((name, kind)) = self.fields.iter().find(|(known, _)| *known == name) else {
+                continue;
+            };
+            let value = kind
+                .read(&text)
+                .ok_or_else(|| refused(format!("`{name}` in the query: `{text}` is not {kind}")))?;
+            object.entry(name).or_insert(value);
+        }
+        Ok(())
+    }
+}
+
+/// The object in a body; an empty body is an empty one.
+fn object(body: &[u8]) -> Result<Map<String, Value>, Refusal> {
+    if body.is_empty() {
+        return Ok(Map::new());
+    }
+    let found = match serde_json::from_slice(body) {
+        Ok(Value::Object(object)) => return Ok(object),
+        Ok(Value::Null) => "null",
+        Ok(Value::Bool(_)) => "true or false",
+        Ok(Value::Number(_)) => "a number",
+        Ok(Value::String(_)) => "a text",
+        Ok(Value::Array(_)) => "a list",
+        Err(error) => return Err(refused(format!("the body is not JSON: {error}"))),
+    };
+    let text = format!("the body must be a JSON object like {{}}, not {found}");
+    Err(refused(text))
+}
+
+fn request<O: DeserializeOwned>(object: &Value) -> Result<O, Refusal> {
+    O::deserialize(object).or_else(|_| {
+        // The path costs, so it is sought only where it is told.
+        serde_path_to_error::deserialize(object).map_err(|error| {
+            let path = error.path().to_string();
+            match path.as_str() {
+                "." => refused(error.inner().to_string()),
+                _ => refused(format!("`{path}`: {}", error.inner())),
+            }
+        })
+    })
+}
+
+fn refused(text: String) -> Refusal {
+    Refusal::new(Code::InvalidRequest, text)
+}

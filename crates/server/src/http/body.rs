@@ -1,0 +1,109 @@
+//! Reading the body of a request.
+//!
+//! Always true: at most [`MOST`] bytes of a body are kept, and a client that does not finish it within [`PATIENCE`] is told so.
+
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody};
+use http_body_util::BodyExt;
+use parlor_chat::code::Code;
+use tokio::time::timeout;
+
+use crate::wire::Refusal;
+
+/// Most bytes of a body.
+pub const MOST: usize = 256 * 1024;
+/// How long a body may take to arrive.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+/// What is still read, and forgotten, of a body that is too large.
+const FORGOTTEN: usize = 1024 * 1024;
+
+/// The whole body.
+pub(super) async fn read(body: Body) -> Result<Vec<u8>, Refusal> {
+    if body.is_end_stream() {
+        return Ok(Vec::new());
+    }
+    timeout(PATIENCE, whole(body))
+        .await
+        .unwrap_or_else(|_| Err(late()))
+}
+
+/// Takes in the body of a request that is refused: a client that is cut while it sends does not see the answer.
+pub(super) async fn forget(body: Body) {
+    let _ = read(body).await;
+}
+
+async fn whole(mut body: Body) -> Result<Vec<u8>, Refusal> {
+    let most_read = MOST + FORGOTTEN;
+    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    if announced > most_read {
+        return Err(too_large());
+    }
+    let mut whole = Vec::with_capacity(announced.min(MOST));
+    let mut length = 0_usize;
+    while let Some(frame) = body.frame().await {
+        let broken = |_| Refusal::new(Code::InvalidRequest, "the body ended early");
+        let Ok(data) = frame.map_err(broken)?.into_data() else {
+            continue;
+        };
+        length += data.len();
+        if length <= MOST {
+            whole.extend_from_slice(&data);
+        } else if length > most_read {
+            break;
+        }
+    }
+    if length > MOST {
+        return Err(too_large());
+    }
+    Ok(whole)
+}
+
+fn too_large() -> Refusal {
+    let text = format!("the body is larger than {} KiB", MOST / 1024);
+    Refusal::new(Code::BodyTooLarge, text)
+}
+
+fn late() -> Refusal {
+    let text = format!("the body did not come within {} s", PATIENCE.as_secs());
+    Refusal::new(Code::RequestTimeout, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use axum::body::Bytes;
+    use futures_util::{StreamExt, stream};
+
+    use super::*;
+
+    fn chunks(length: usize) -> Body {
+        let chunk = Bytes::from_static(&[b' '; 1024]);
+        let chunks = stream::repeat(chunk).take(length.div_ceil(1024));
+        Body::from_stream(chunks.map(Ok::<_, Infallible>))
+    }
+
+    #[tokio::test]
+    async fn a_body_is_taken_up_to_the_limit_and_not_beyond() {
+        assert_eq!(read(Body::empty()).await.unwrap(), b"");
+        assert_eq!(read(chunks(MOST)).await.unwrap().len(), MOST);
+        for length in [MOST + 1, MOST * 3, MOST * 100] {
+            let refused = read(chunks(length)).await.unwrap_err();
+            assert_eq!(refused.code, Code::BodyTooLarge, "{length}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_is_announced_as_endless_is_not_read_at_all() {
+        let refused = read(Body::from(vec![0; MOST + FORGOTTEN + 1])).await;
+        assert_eq!(refused.unwrap_err().code, Code::BodyTooLarge);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_does_not_end_is_given_up() {
+        let first = stream::iter([Ok::<_, Infallible>(Bytes::from_static(b"{"))]);
+        let body = Body::from_stream(first.chain(stream::pending()));
+        assert_eq!(read(body).await.unwrap_err().code, Code::RequestTimeout);
+    }
+}

@@ -1,0 +1,77 @@
+//! The reference: `/openapi.json`, and `/docs/` to read it and to try it out.
+//!
+//! Always true: the page needs nothing from outside this server, and its policy forbids the browser to ask elsewhere.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::Path;
+use axum::http::{HeaderName, header};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::get;
+use parlor_chat::code::Code;
+
+use super::openapi;
+use super::problem::Problem;
+use crate::app::App;
+
+const PAGE: &str = include_str!("docs/page.html");
+const STYLE: &str = include_str!("docs/style.css");
+const START: &str = include_str!("docs/start.js");
+const ICON: &str = include_str!("docs/icon.svg");
+
+/// The page's own scripts, styles and requests, and nothing else; the library writes styles into the page.
+const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
+     object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+pub(super) fn router() -> Router<App> {
+    Router::new()
+        .route("/openapi.json", get(document))
+        // Relative, so that it holds behind a proxy that adds a path.
+        .route("/docs", get(async || Redirect::permanent("docs/")))
+        .route("/docs/", get(async || file("text/html", PAGE)))
+        .route("/docs/{file}", get(part))
+}
+
+async fn document() -> Response {
+    file("application/json", openapi::SERVED.as_str())
+}
+
+async fn part(Path(name): Path<String>) -> Response {
+    match name.as_str() {
+        "style.css" => return file("text/css", STYLE),
+        "start.js" => return file("text/javascript", START),
+        "icon.svg" => return file("image/svg+xml", ICON),
+        "swagger-ui.css" | "swagger-ui-bundle.js" => {}
+        _ => return missing(&name),
+    }
+    let config = Arc::new(utoipa_swagger_ui::Config::default());
+    match utoipa_swagger_ui::serve(&name, config) {
+        Ok(Some(found)) => {
+            let bytes = match found.bytes {
+                Cow::Borrowed(bytes) => Bytes::from_static(bytes),
+                Cow::Owned(bytes) => bytes.into(),
+            };
+            file(&found.content_type, bytes)
+        }
+        _ => missing(&name),
+    }
+}
+
+fn file(kind: &str, content: impl Into<Body>) -> Response {
+    let headers: [(HeaderName, &str); 4] = [
+        (header::CONTENT_TYPE, &format!("{kind}; charset=utf-8")),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::REFERRER_POLICY, "no-referrer"),
+        // Another version of the server has another page.
+        (header::CACHE_CONTROL, "public, max-age=300"),
+    ];
+    (headers, content.into()).into_response()
+}
+
+fn missing(name: &str) -> Response {
+    let detail = format!("there is nothing at /docs/{name}");
+    Problem::new(Code::NotFound, detail).into_response()
+}

@@ -1,0 +1,77 @@
+//! The refusals of a route, by status.
+
+use std::collections::BTreeMap;
+
+use parlor_chat::code::Code;
+use parlor_chat::operation::EVERYWHERE;
+use utoipa::ToSchema;
+use utoipa::openapi::header::HeaderBuilder;
+use utoipa::openapi::response::{Response, ResponseBuilder, Responses, ResponsesBuilder};
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::{Content, ContentBuilder, Header, Ref};
+
+use crate::http::problem::{self, Problem};
+use crate::wire;
+
+/// What the gateway itself refuses with, whatever the operation.
+pub(in crate::http) const GATEWAY: &[Code] = &[
+    Code::OriginNotAllowed,
+    Code::Forbidden,
+    Code::InvalidId,
+    Code::BodyTooLarge,
+    Code::RequestTimeout,
+];
+
+/// The answers to requests that are refused.
+pub(super) fn of(own: &[Code]) -> Responses {
+    let mut by_status: BTreeMap<u16, Vec<Code>> = BTreeMap::new();
+    for &code in Code::ALL {
+        if [own, EVERYWHERE, GATEWAY]
+            .iter()
+            .any(|codes| codes.contains(&code))
+        {
+            let status = wire::http(code).as_u16();
+            by_status.entry(status).or_default().push(code);
+        }
+    }
+    by_status
+        .into_iter()
+        .fold(ResponsesBuilder::new(), |responses, (status, codes)| {
+            responses.response(status.to_string(), response(status, &codes))
+        })
+        .build()
+}
+
+fn response(status: u16, codes: &[Code]) -> Response {
+    let lines = codes
+        .iter()
+        .map(|code| format!("- `{code}`: {}", code.meaning()));
+    let mut response = ResponseBuilder::new()
+        .description(lines.collect::<Vec<_>>().join("\n"))
+        .content(problem::MEDIA, content(codes));
+    if status == 401 {
+        response = response.header("WWW-Authenticate", header("Always `Bearer`."));
+    }
+    if status == 503 {
+        response = response.header("Retry-After", header("Seconds to wait."));
+    }
+    response.build()
+}
+
+fn content(codes: &[Code]) -> Content {
+    let example = codes.first().map(|&code| {
+        let problem = Problem::new(code, code.meaning());
+        serde_json::to_value(problem.body()).unwrap_or_default()
+    });
+    ContentBuilder::new()
+        .schema(Some(Ref::from_schema_name(problem::Body::name())))
+        .example(example)
+        .build()
+}
+
+fn header(about: &str) -> Header {
+    HeaderBuilder::new()
+        .schema(Some(ObjectBuilder::new().schema_type(Type::String)))
+        .description(Some(about))
+        .build()
+}

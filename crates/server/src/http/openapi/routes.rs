@@ -1,0 +1,160 @@
+//! One route of the table as the document describes it.
+
+use utoipa::openapi::path::{
+    Operation, OperationBuilder, Parameter, ParameterBuilder, ParameterIn,
+};
+use utoipa::openapi::request_body::{RequestBody, RequestBodyBuilder};
+use utoipa::openapi::response::{Response, ResponseBuilder};
+use utoipa::openapi::schema::{Object, Schema};
+use utoipa::openapi::{Content, Ref, RefOr, Required};
+
+use super::{ACTING_FOR, Shape, refusals};
+use crate::http::table::Route;
+
+const JSON: &str = "application/json";
+
+/// The first part of an operation's name.
+pub(super) fn group(route: &Route) -> &'static str {
+    let name = route.info.name;
+    name.split_once('.').map_or(name, |(group, _)| group)
+}
+
+/// The schemas that a route refers to.
+pub(super) fn schemas(route: &Route) -> Vec<(String, RefOr<Schema>)> {
+    let shape = route.shape();
+    let rest = rest(route, &shape);
+    let mut schemas = shape.components;
+    if route.method.has_body() && !rest.properties.is_empty() {
+        schemas.push((shape.name, RefOr::T(Schema::Object(rest))));
+    }
+    schemas
+}
+
+pub(super) fn describe(route: &Route) -> Operation {
+    let shape = route.shape();
+    let rest = rest(route, &shape);
+    let mut operation = OperationBuilder::new()
+        .operation_id(Some(id(route.info.name)))
+        .tag(group(route))
+        .summary(Some(route.info.summary))
+        .description(more(route.info.summary, &shape));
+    for parameter in in_address(route, &shape) {
+        operation = operation.parameter(parameter);
+    }
+    if !route.method.has_body() {
+        for parameter in in_query(&rest) {
+            operation = operation.parameter(parameter);
+        }
+    } else if !rest.properties.is_empty() {
+        operation = operation.request_body(Some(body(&shape, &rest)));
+    }
+    let acting_for = Ref::new(format!("#/components/parameters/{ACTING_FOR}"));
+    operation
+        .parameter_ref(acting_for)
+        .responses(refusals::of(route.info.codes))
+        .response("200", done(&shape))
+        .build()
+}
+
+/// What there is to say beyond the summary.
+fn more(summary: &str, shape: &Shape) -> Option<String> {
+    let text = shape.request.description.clone()?;
+    (text.trim_end_matches('.') != summary).then_some(text)
+}
+
+/// The request without what the address holds.
+fn rest(route: &Route, shape: &Shape) -> Object {
+    let mut rest = shape.request.clone();
+    for (_, field) in route.parameters() {
+        rest.properties.shift_remove(field);
+        rest.required.retain(|required| required != field);
+    }
+    rest
+}
+
+fn in_address(route: &Route, shape: &Shape) -> impl Iterator<Item = Parameter> {
+    route.parameters().map(|(name, field)| {
+        let schema = shape.request.properties.get(field).cloned();
+        ParameterBuilder::new()
+            .name(name)
+            .parameter_in(ParameterIn::Path)
+            .required(Required::True)
+            .description(schema.as_ref().and_then(about))
+            .example(schema.as_ref().and_then(|schema| shape.example(schema)))
+            .schema(schema.map(plain))
+            .build()
+    })
+}
+
+fn in_query(rest: &Object) -> impl Iterator<Item = Parameter> {
+    rest.properties.iter().map(|(name, schema)| {
+        let required = rest.required.contains(name);
+        ParameterBuilder::new()
+            .name(name)
+            .parameter_in(ParameterIn::Query)
+            .required(if required {
+                Required::True
+            } else {
+                Required::False
+            })
+            .description(about(schema))
+            .schema(Some(plain(schema.clone())))
+            .build()
+    })
+}
+
+fn body(shape: &Shape, rest: &Object) -> RequestBody {
+    let required = if rest.required.is_empty() {
+        Required::False
+    } else {
+        Required::True
+    };
+    RequestBodyBuilder::new()
+        .content(
+            JSON,
+            Content::new(Some(Ref::from_schema_name(shape.name.as_str()))),
+        )
+        .required(Some(required))
+        .build()
+}
+
+fn done(shape: &Shape) -> Response {
+    ResponseBuilder::new()
+        .description(shape.about_reply.as_deref().unwrap_or("Done."))
+        .content(JSON, Content::new(Some(shape.reply.clone())))
+        .build()
+}
+
+/// The words about a field.
+fn about(schema: &RefOr<Schema>) -> Option<String> {
+    match schema {
+        RefOr::Ref(to) => (!to.description.is_empty()).then(|| to.description.clone()),
+        RefOr::T(Schema::Object(object)) => object.description.clone(),
+        RefOr::T(Schema::Array(array)) => array.description.clone(),
+        RefOr::T(_) => None,
+    }
+}
+
+/// The type of a field; the words about it belong to the parameter.
+fn plain(mut schema: RefOr<Schema>) -> RefOr<Schema> {
+    match &mut schema {
+        RefOr::Ref(to) => to.description.clear(),
+        RefOr::T(Schema::Object(object)) => object.description = None,
+        RefOr::T(Schema::Array(array)) => array.description = None,
+        RefOr::T(_) => {}
+    }
+    schema
+}
+
+/// `presence.remove_device` as a name in most languages.
+fn id(name: &str) -> String {
+    let mut id = String::with_capacity(name.len());
+    let mut words = name.split(['.', '_']);
+    id.extend(words.next());
+    for word in words {
+        let mut letters = word.chars();
+        id.extend(letters.next().map(|first| first.to_ascii_uppercase()));
+        id.push_str(letters.as_str());
+    }
+    id
+}

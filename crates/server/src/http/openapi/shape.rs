@@ -1,0 +1,152 @@
+//! What an operation takes and answers, as schemas.
+
+use std::fmt;
+
+use serde_json::Value;
+use utoipa::openapi::schema::{Object, Schema, SchemaType, Type};
+use utoipa::openapi::{Ref, RefOr};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::http::table::Callable;
+
+/// The schemas of an operation.
+pub(in crate::http) struct Shape {
+    /// What the request is called.
+    pub(super) name: String,
+    /// The request.
+    pub(super) request: Object,
+    /// The reply.
+    pub(super) reply: Ref,
+    /// What the reply is.
+    pub(super) about_reply: Option<String>,
+    /// What they refer to.
+    pub(super) components: Vec<(String, RefOr<Schema>)>,
+}
+
+impl Shape {
+    pub(in crate::http) fn of<O: Callable>() -> Self {
+        let mut components = Vec::new();
+        O::schemas(&mut components);
+        O::Reply::schemas(&mut components);
+        let reply = O::Reply::schema();
+        let about_reply = match &reply {
+            RefOr::T(Schema::Object(object)) => object.description.clone(),
+            _ => None,
+        };
+        components.push((O::Reply::name().into_owned(), reply));
+        let request = match O::schema() {
+            RefOr::T(Schema::Object(object)) => object,
+            // Only objects have fields; anything else could not be read from an address and a query.
+            _ => Object::new(),
+        };
+        Self {
+            name: O::name().into_owned(),
+            request,
+            reply: Ref::from_schema_name(O::Reply::name()),
+            about_reply,
+            components,
+        }
+    }
+
+    /// The fields of the request, and how a query writes them.
+    pub(in crate::http) fn fields(&self) -> impl Iterator<Item = (String, Kind)> {
+        let properties = self.request.properties.iter();
+        properties.map(|(name, schema)| (name.clone(), Kind::of(schema)))
+    }
+
+    /// An example of a field, by which the page can be tried out at once.
+    pub(super) fn example(&self, field: &RefOr<Schema>) -> Option<Value> {
+        let RefOr::Ref(to) = field else {
+            return None;
+        };
+        let name = to.ref_location.rsplit('/').next()?;
+        let found = self.components.iter().find(|(known, _)| known == name);
+        match found {
+            Some((_, RefOr::T(Schema::Object(object)))) => object.examples.first().cloned(),
+            _ => None,
+        }
+    }
+}
+
+/// How a text in a query is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::http) enum Kind {
+    /// As it is.
+    Text,
+    /// As a whole number.
+    Whole,
+    /// As true or false.
+    Flag,
+}
+
+impl Kind {
+    fn of(schema: &RefOr<Schema>) -> Self {
+        let RefOr::T(Schema::Object(object)) = schema else {
+            return Self::Text;
+        };
+        let types = match &object.schema_type {
+            SchemaType::Type(one) => std::slice::from_ref(one),
+            SchemaType::Array(some) => some,
+            SchemaType::AnyValue => &[],
+        };
+        if types.contains(&Type::Integer) {
+            Self::Whole
+        } else if types.contains(&Type::Boolean) {
+            Self::Flag
+        } else {
+            Self::Text
+        }
+    }
+
+    /// The value of a text, if it is of this kind.
+    pub(in crate::http) fn read(self, text: &str) -> Option<Value> {
+        match self {
+            Self::Text => Some(text.into()),
+            Self::Whole => text.parse::<u64>().ok().map(Value::from),
+            Self::Flag => text.parse::<bool>().ok().map(Value::from),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Text => "a text",
+            Self::Whole => "a whole number",
+            Self::Flag => "true or false",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(ToSchema)]
+    #[expect(dead_code, reason = "only its schema is looked at")]
+    struct Page {
+        before: Option<u64>,
+        limit: u32,
+        open: Option<bool>,
+        order: Option<String>,
+    }
+
+    #[test]
+    fn a_query_is_read_by_the_types_of_the_fields() {
+        let RefOr::T(Schema::Object(page)) = Page::schema() else {
+            panic!("a struct is an object");
+        };
+        let kind = |name: &str| Kind::of(&page.properties[name]);
+        assert_eq!(kind("before"), Kind::Whole);
+        assert_eq!(kind("limit"), Kind::Whole);
+        assert_eq!(kind("open"), Kind::Flag);
+        assert_eq!(kind("order"), Kind::Text);
+        assert_eq!(Kind::Whole.read("17"), Some(17.into()));
+        assert_eq!(Kind::Flag.read("true"), Some(true.into()));
+        assert_eq!(Kind::Text.read("17"), Some("17".into()));
+        for wrong in ["", "x", "-1", "1.5", "true"] {
+            assert_eq!(Kind::Whole.read(wrong), None, "{wrong}");
+        }
+        assert_eq!(Kind::Flag.read("1"), None);
+    }
+}

@@ -1,0 +1,186 @@
+//! Which browser pages may call (CORS), and the headers that keep browsers from guessing.
+//!
+//! Always true:
+//! 1. A request with an `Origin` comes from a page. It is served if the page is the server's own or its origin is listed;
+//!    without one it is not a page's, and passes. Health is told to all.
+//! 2. A page of another origin cannot have a request served by leaving out the preflight: the origin is checked with every
+//!    request.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::header::{self, HeaderName};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use parlor_chat::code::Code;
+
+use super::body;
+use super::problem::Problem;
+
+const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, PUT, POST, PATCH, DELETE");
+const HEADERS: HeaderValue = HeaderValue::from_static("Authorization, Content-Type, Parlor-User");
+const EXPOSED: HeaderValue = HeaderValue::from_static("Allow, Retry-After, WWW-Authenticate");
+/// In seconds; browsers keep a preflight no longer than two hours.
+const KEPT: HeaderValue = HeaderValue::from_static("7200");
+
+/// The origins whose pages may call, beyond the server's own.
+#[derive(Clone, Debug)]
+pub(super) struct Origins {
+    all: bool,
+    listed: Arc<[String]>,
+}
+
+impl Origins {
+    pub(super) fn new(origins: &[String]) -> Self {
+        Self {
+            all: origins.iter().any(|origin| origin == "*"),
+            listed: origins.into(),
+        }
+    }
+
+    fn allow(&self, origin: &HeaderValue, headers: &HeaderMap) -> bool {
+        let Ok(origin) = origin.to_str() else {
+            return false;
+        };
+        let host = headers
+            .get(header::HOST)
+            .and_then(|host| host.to_str().ok());
+        self.all
+            || host.is_some_and(|host| is_own(origin, host))
+            || self
+                .listed
+                .iter()
+                .any(|listed| listed.eq_ignore_ascii_case(origin))
+    }
+}
+
+/// Whether a page of `origin` was loaded from `host`. A browser leaves out the port where it is the scheme's own.
+fn is_own(origin: &str, host: &str) -> bool {
+    let (port, address) = match origin.split_once("://") {
+        Some(("http", address)) => (":80", address),
+        Some(("https", address)) => (":443", address),
+        _ => return false,
+    };
+    let plain = |address: &str| {
+        address
+            .strip_suffix(port)
+            .unwrap_or(address)
+            .to_ascii_lowercase()
+    };
+    plain(address) == plain(host)
+}
+
+/// Serves a request if the page it comes from may call.
+pub(super) async fn guard(
+    State(origins): State<Origins>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let path = request.uri().path();
+    let is_operation = path.starts_with("/v1/");
+    let is_open = path == "/healthz" || path == "/readyz";
+    let origin = request.headers().get(header::ORIGIN).cloned();
+    let allowed = origin
+        .as_ref()
+        .is_none_or(|origin| origins.allow(origin, request.headers()));
+    let preflight = origin.is_some() && is_preflight(&request);
+    let mut response = if !allowed && !is_open {
+        body::forget(request.into_body()).await;
+        Problem::new(
+            Code::OriginNotAllowed,
+            "pages of this origin may not call; the setting server.allowed_origins names those that may",
+        )
+        .into_response()
+    } else if allowed && preflight {
+        StatusCode::NO_CONTENT.into_response()
+    } else {
+        next.run(request).await
+    };
+    let headers = response.headers_mut();
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    headers.append(header::VARY, HeaderValue::from_static("Origin"));
+    if is_operation {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+    if let Some(origin) = origin.filter(|_| allowed) {
+        admit(headers, origin, preflight);
+    }
+    response
+}
+
+fn is_preflight(request: &Request) -> bool {
+    request.method() == Method::OPTIONS
+        && request
+            .headers()
+            .contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+fn admit(headers: &mut HeaderMap, origin: HeaderValue, preflight: bool) {
+    let mut put = |name: HeaderName, value| headers.insert(name, value);
+    put(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    put(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+    if preflight {
+        put(header::ACCESS_CONTROL_ALLOW_METHODS, METHODS);
+        put(header::ACCESS_CONTROL_ALLOW_HEADERS, HEADERS);
+        put(header::ACCESS_CONTROL_MAX_AGE, KEPT);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allows(listed: &[&str], origin: &str, host: &str) -> bool {
+        let listed: Vec<String> = listed.iter().map(|&origin| origin.to_owned()).collect();
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, host.parse().unwrap());
+        Origins::new(&listed).allow(&origin.parse().unwrap(), &headers)
+    }
+
+    #[test]
+    fn the_servers_own_pages_may_call_whatever_the_scheme_and_the_port() {
+        for (origin, host) in [
+            ("http://127.0.0.1:7070", "127.0.0.1:7070"),
+            ("https://chat.example.com", "chat.example.com"),
+            ("https://chat.example.com", "Chat.Example.com:443"),
+            ("http://chat.example.com", "chat.example.com:80"),
+            ("http://[::1]:7070", "[::1]:7070"),
+        ] {
+            assert!(allows(&[], origin, host), "{origin} {host}");
+        }
+    }
+
+    #[test]
+    fn other_pages_may_not() {
+        for origin in [
+            "http://127.0.0.1:7071",
+            "http://127.0.0.1",
+            "http://127.0.0.1:7070.example.com",
+            "http://localhost:7070",
+            "chrome-extension://127.0.0.1:7070",
+            "null",
+            "",
+        ] {
+            assert!(!allows(&[], origin, "127.0.0.1:7070"), "{origin}");
+        }
+        assert!(!allows(&[], "http://a.example:443", "a.example"));
+    }
+
+    #[test]
+    fn listed_pages_may_and_a_star_lists_all() {
+        let listed = ["https://chat.example.com", "http://localhost:3000"];
+        assert!(allows(&listed, "https://chat.example.com", "api:1"));
+        assert!(allows(&listed, "http://localhost:3000", "api:1"));
+        assert!(!allows(&listed, "http://chat.example.com", "api:1"));
+        assert!(!allows(
+            &listed,
+            "https://chat.example.com.evil.example",
+            "api:1"
+        ));
+        assert!(allows(&["*"], "null", "api:1"));
+    }
+}

@@ -1,0 +1,170 @@
+//! The HTTP table: which method and address leads to which operation.
+//!
+//! Always true: every operation of [`operation::ALL`](parlor_chat::operation::ALL) stands in [`ROUTES`], or in [`ELSEWHERE`]
+//! with the reason.
+
+use axum::routing::{MethodFilter, MethodRouter};
+use parlor_chat::operation::{Info, Operation};
+use parlor_chat::presence::{
+    CountPresence, GetPresence, Heartbeat, ListDevices, QueryPresence, RemoveDevice, SetPresence,
+    WatchPresence,
+};
+use parlor_chat::typing::{ListTyping, SetTyping};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use utoipa::ToSchema;
+use utoipa::openapi::HttpMethod;
+
+use super::endpoint;
+use super::openapi::Shape;
+use crate::app::App;
+
+/// Every route of an operation, in the order of the reference.
+pub static ROUTES: &[Route] = &[
+    get::<GetPresence>("/v1/users/{user}/presence"),
+    put::<SetPresence>("/v1/users/{user}/presence"),
+    post::<Heartbeat>("/v1/users/{user}/presence/heartbeat"),
+    get::<ListDevices>("/v1/users/{user}/presence/devices"),
+    delete::<RemoveDevice>("/v1/users/{user}/presence/devices/{device}"),
+    post::<QueryPresence>("/v1/presence/query"),
+    get::<CountPresence>("/v1/presence/count"),
+    get::<ListTyping>("/v1/conversations/{id}/typing"),
+    put::<SetTyping>("/v1/conversations/{id}/typing"),
+];
+
+/// Operations that HTTP does not offer, and why.
+pub static ELSEWHERE: &[(Info, &str)] = &[(
+    WatchPresence::INFO,
+    "a stream of changes: watch by gRPC or Socket.IO, or ask with `POST /v1/presence/query`",
+)];
+
+/// What a parameter in an address is called in a request.
+pub static PARAMETERS: &[(&str, &str)] = &[
+    ("user", "userId"),
+    ("id", "conversationId"),
+    ("device", "deviceId"),
+];
+
+/// A method and an address that lead to an operation.
+pub struct Route {
+    /// The method.
+    pub method: Method,
+    /// The address, with its parameters in braces.
+    pub path: &'static str,
+    /// The operation.
+    pub info: Info,
+    endpoint: fn(&'static Route) -> MethodRouter<App>,
+    shape: fn() -> Shape,
+}
+
+impl Route {
+    /// What the router calls.
+    pub(super) fn endpoint(&'static self) -> MethodRouter<App> {
+        (self.endpoint)(self)
+    }
+
+    /// What the operation takes and answers.
+    pub(super) fn shape(&self) -> Shape {
+        (self.shape)()
+    }
+
+    /// The parameters in the address: what they are called there and in the request.
+    pub(super) fn parameters(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let named = |name| (name, field(name));
+        let segments = self.path.split('/');
+        segments
+            .filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
+            .map(named)
+    }
+}
+
+/// What a parameter of this name is called in a request.
+pub(super) fn field(parameter: &str) -> &str {
+    let known = PARAMETERS.iter().find(|(name, _)| *name == parameter);
+    known.map_or(parameter, |(_, field)| field)
+}
+
+/// The methods in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Reads.
+    Get,
+    /// Sets to what is said, however often.
+    Put,
+    /// Does something.
+    Post,
+    /// Takes away.
+    Delete,
+}
+
+impl Method {
+    /// How it is written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Put => "PUT",
+            Self::Post => "POST",
+            Self::Delete => "DELETE",
+        }
+    }
+
+    /// Whether its arguments come as a body; the others' come as a query.
+    pub(super) const fn has_body(self) -> bool {
+        matches!(self, Self::Put | Self::Post)
+    }
+
+    pub(super) const fn filter(self) -> MethodFilter {
+        match self {
+            Self::Get => MethodFilter::GET,
+            Self::Put => MethodFilter::PUT,
+            Self::Post => MethodFilter::POST,
+            Self::Delete => MethodFilter::DELETE,
+        }
+    }
+
+    pub(super) const fn described(self) -> HttpMethod {
+        match self {
+            Self::Get => HttpMethod::Get,
+            Self::Put => HttpMethod::Put,
+            Self::Post => HttpMethod::Post,
+            Self::Delete => HttpMethod::Delete,
+        }
+    }
+}
+
+/// An operation that can be called by HTTP.
+pub(super) trait Callable:
+    Operation<Reply: Serialize + ToSchema> + DeserializeOwned + ToSchema + 'static
+{
+}
+
+impl<O> Callable for O where
+    O: Operation<Reply: Serialize + ToSchema> + DeserializeOwned + ToSchema + 'static
+{
+}
+
+const fn bind<O: Callable>(method: Method, path: &'static str) -> Route {
+    Route {
+        method,
+        path,
+        info: O::INFO,
+        endpoint: endpoint::of::<O>,
+        shape: Shape::of::<O>,
+    }
+}
+
+const fn get<O: Callable>(path: &'static str) -> Route {
+    bind::<O>(Method::Get, path)
+}
+
+const fn put<O: Callable>(path: &'static str) -> Route {
+    bind::<O>(Method::Put, path)
+}
+
+const fn post<O: Callable>(path: &'static str) -> Route {
+    bind::<O>(Method::Post, path)
+}
+
+const fn delete<O: Callable>(path: &'static str) -> Route {
+    bind::<O>(Method::Delete, path)
+}

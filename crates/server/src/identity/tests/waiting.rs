@@ -1,0 +1,108 @@
+//! Who waits for a fetch of the key set, and what is left of those who go away.
+
+use futures_util::FutureExt;
+use parlor_testkit::eventually;
+use tokio::runtime::Handle;
+
+use super::super::keyset::{REFRESH_MS, RETRY_MS};
+use super::super::*;
+use super::issuer::Issuer;
+use super::keyset::{follow, pass, token};
+use super::tokens::{NOW, Pair};
+
+#[tokio::test]
+async fn on_a_node_that_was_idle_all_wait_for_the_first_fetch() {
+    let (old, new) = (Pair::ec(), Pair::ec());
+    let issuer = Issuer::start().await;
+    issuer.publish(&[(Some("old"), &old)]);
+    let (identity, clock) = follow(&issuer).await;
+    let identity = Arc::new(identity);
+    issuer.publish(&[(Some("new"), &new)]);
+    issuer.hold();
+    pass(&clock, 2 * REFRESH_MS);
+    let verify = || {
+        let (identity, token) = (Arc::clone(&identity), token(&old, Some("old")));
+        tokio::spawn(async move { identity.verify(&token).await })
+    };
+    let first = verify();
+    eventually("the issuer is asked", async || issuer.asked() == 2).await;
+    let second = verify();
+    // Gives the second one its turn before the answer comes.
+    tokio::task::yield_now().await;
+    issuer.release();
+    for caller in [first, second] {
+        assert_eq!(caller.await.unwrap(), Err(AuthError::UnknownKey));
+    }
+    assert_eq!(issuer.asked(), 2);
+}
+
+#[tokio::test]
+async fn callers_who_wait_and_go_away_leave_nothing_behind() {
+    let (first, second) = (Pair::ec(), Pair::ec());
+    let issuer = Issuer::start().await;
+    issuer.publish(&[(Some("1"), &first)]);
+    let (identity, clock) = follow(&issuer).await;
+    issuer.publish(&[(Some("2"), &second)]);
+    issuer.hold();
+    pass(&clock, RETRY_MS);
+    let token = token(&second, Some("2"));
+    let tasks = || Handle::current().metrics().num_alive_tasks();
+    // The one fetch is a task of ours; a connection of the issuer may end or begin meanwhile.
+    for _ in 0..100 {
+        assert_eq!(identity.verify(&token).now_or_never(), None);
+    }
+    assert!(tasks() < 10, "{}", tasks());
+    eventually("the issuer is asked", async || issuer.asked() == 2).await;
+    for _ in 0..100 {
+        assert_eq!(identity.verify(&token).now_or_never(), None);
+    }
+    assert!(tasks() < 10, "{}", tasks());
+    issuer.release();
+    assert!(identity.verify(&token).await.is_ok());
+    assert_eq!(issuer.asked(), 2);
+}
+
+#[tokio::test]
+async fn nobody_with_a_known_key_waits_for_an_issuer_that_is_away() {
+    let pair = Pair::ec();
+    let issuer = Issuer::start().await;
+    issuer.publish(&[(Some("1"), &pair)]);
+    let (identity, clock) = follow(&issuer).await;
+    let token = token(&pair, Some("1"));
+    issuer.say(503, "");
+    pass(&clock, 3 * REFRESH_MS);
+    assert!(identity.verify(&token).await.is_ok());
+    assert_eq!(issuer.asked(), 2);
+    issuer.hold();
+    pass(&clock, RETRY_MS);
+    for _ in 0..3 {
+        let verdict = identity.verify(&token).now_or_never();
+        assert!(matches!(verdict, Some(Ok(_))), "{verdict:?}");
+    }
+    eventually("the issuer is asked", async || issuer.asked() == 3).await;
+    let verdict = identity.verify(&token).now_or_never();
+    assert!(matches!(verdict, Some(Ok(_))), "{verdict:?}");
+}
+
+#[tokio::test]
+async fn a_clock_that_goes_back_neither_stops_fetches_nor_lets_them_multiply() {
+    let (first, second, stranger) = (Pair::ec(), Pair::ec(), Pair::ec());
+    let issuer = Issuer::start().await;
+    issuer.publish(&[(Some("1"), &first)]);
+    let (identity, clock) = follow(&issuer).await;
+    issuer.publish(&[(Some("2"), &second)]);
+    clock.set(NOW * 1_000 - 20_000);
+    assert_eq!(
+        identity.verify(&token(&second, Some("2"))).await,
+        Err(AuthError::UnknownKey)
+    );
+    assert_eq!(issuer.asked(), 1);
+    // Within the leeway of the tokens, so that their times do not matter.
+    clock.set(NOW * 1_000 - 30_000);
+    assert!(identity.verify(&token(&second, Some("2"))).await.is_ok());
+    for kid in ["x", "y", "z"] {
+        let refused = identity.verify(&token(&stranger, Some(kid))).await;
+        assert_eq!(refused, Err(AuthError::UnknownKey));
+    }
+    assert_eq!(issuer.asked(), 2);
+}

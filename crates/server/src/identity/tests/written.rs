@@ -1,0 +1,156 @@
+//! Tokens as no library writes them, signed with the right secret.
+
+use jsonwebtoken::jwk::Jwk;
+use parlor_chat::access::Role;
+use serde_json::json;
+
+use super::super::*;
+use super::tokens::{ALPHABET, NOW, PAIRS, Pair, SECRET, alice, encode, hs256, load, plain};
+
+const HEAD: &str = r#"{"alg":"HS256"}"#;
+
+/// A token of exactly these texts.
+fn signed(head: &str, claims: &str) -> String {
+    let message = format!("{}.{}", encode(head), encode(claims));
+    let key = EncodingKey::from_secret(SECRET.as_bytes());
+    let signature = jsonwebtoken::crypto::sign(message.as_bytes(), &key, Algorithm::HS256);
+    format!("{message}.{}", signature.unwrap())
+}
+
+/// A person's claims with these behind them.
+fn alice_and(more: &str) -> String {
+    let exp = NOW + 60;
+    format!(r#"{{"sub":"alice","iat":{NOW},"exp":{exp}{more}}}"#)
+}
+
+#[tokio::test]
+async fn heads_that_can_be_read_in_two_ways_are_refused() {
+    let identity = plain().await;
+    let claims = alice_and("");
+    for head in [
+        HEAD,
+        "\r\n {\t\"alg\" : \"HS256\" }\n",
+        r#"{"alg":"HS256","typ":"at+jwt","kid":"","x":{"y":[1]}}"#,
+    ] {
+        let verdict = identity.verify(&signed(head, &claims)).await;
+        assert!(verdict.is_ok(), "{head}: {verdict:?}");
+    }
+    for head in [
+        r#"{"alg":"none","alg":"HS256"}"#,
+        r#"{"alg":"HS256","\u0061lg":"none"}"#,
+        r#"{"alg":"HS256","kid":"a","kid":"b"}"#,
+        r#"{"alg":["HS256"]}"#,
+        r#"{"alg":"hs256"}"#,
+        r#"{"alg":null}"#,
+        r#"{"ALG":"HS256"}"#,
+        r#"{"alg":"HS256","kid":7}"#,
+        r#"{"alg":"HS256","crit":[]}"#,
+        r#"{"alg":"HS256","crit":"b64"}"#,
+        r#"{"alg":"HS256","crit":["b64"],"b64":false}"#,
+        r#"{"alg":"HS256"}{}"#,
+        r#"["HS256"]"#,
+        "\u{feff}{\"alg\":\"HS256\"}",
+        "{}",
+        "",
+    ] {
+        let verdict = identity.verify(&signed(head, &claims)).await;
+        assert_eq!(verdict, Err(AuthError::Malformed), "{head}");
+    }
+}
+
+#[tokio::test]
+async fn claims_that_are_written_twice_are_refused_or_the_last_one_counts() {
+    let identity = plain().await;
+    let later = NOW + 999_999;
+    for name in ["exp", "sub"] {
+        let claims = alice_and(&format!(r#","{name}":{later}"#));
+        let verdict = identity.verify(&signed(HEAD, &claims)).await;
+        assert_eq!(verdict, Err(AuthError::Malformed), "{claims}");
+    }
+    let claims = alice_and(r#","role":"admin","role":"user""#);
+    let caller = identity.verify(&signed(HEAD, &claims)).await.unwrap();
+    assert_eq!(caller.role, Role::User);
+}
+
+#[tokio::test]
+async fn claims_that_are_no_object_or_hold_no_numbers_are_refused() {
+    let identity = plain().await;
+    let deep = alice_and(&format!(r#","x":{}{}"#, "[".repeat(200), "]".repeat(200)));
+    let seconds = NOW + 60;
+    for claims in [
+        "",
+        "null",
+        "7",
+        "\"alice\"",
+        &format!("[{seconds},null,\"alice\",null,null]"),
+        &format!("[[\"exp\",{seconds}]]"),
+        r#"{"sub":"alice","iat":1800000000,"exp":1e400}"#,
+        r#"{"sub":"alice","iat":1800000000,"exp":1e308}"#,
+        r#"{"sub":"alice","iat":1800000000,"exp":253402300800}"#,
+        r#"{"sub":"alice","iat":1800000000,"exp":-1e-9}"#,
+        r#"{"sub":"alice","iat":1800000000,"exp":NaN}"#,
+        r#"{"sub":"alice","iat":1800000000,"exp":true}"#,
+        r#"{"sub":"alice","iat":-1,"exp":1800000060}"#,
+        &deep,
+        &alice_and(",}"),
+    ] {
+        let refused = identity.verify(&signed(HEAD, claims)).await.unwrap_err();
+        assert_eq!(refused.code().name(), "token_invalid", "{claims}");
+    }
+    let zero = r#"{"sub":"alice","iat":0,"exp":-0.0}"#;
+    let verdict = identity.verify(&signed(HEAD, zero)).await;
+    assert_eq!(verdict, Err(AuthError::Expired));
+}
+
+#[tokio::test]
+async fn a_token_has_one_spelling() {
+    let identity = plain().await;
+    let good = hs256(SECRET, &alice());
+    assert!(identity.verify(&good).await.is_ok());
+    let last = good.bytes().last().unwrap();
+    let at = ALPHABET.iter().position(|letter| *letter == last).unwrap();
+    // The last letter of 32 bytes has two bits that mean nothing.
+    let other = char::from(ALPHABET[at ^ 1]);
+    let body = &good[..good.len() - 1];
+    let padded: Vec<String> = good.split('.').map(|part| format!("{part}=")).collect();
+    for token in [
+        format!("{body}{other}"),
+        format!("{good}="),
+        format!("{good}\n"),
+        format!(" {good}"),
+        format!("{good}."),
+        format!(".{good}"),
+        format!("{good}.{good}"),
+        good.replacen('.', ". ", 1),
+        padded.join("."),
+    ] {
+        let refused = identity.verify(&token).await.unwrap_err();
+        assert_eq!(refused.code().name(), "token_invalid", "{token}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_comes_with_the_token_is_not_trusted() {
+    let (pair, thief) = (&PAIRS[1], Pair::ec());
+    let identity = load(&pair.identity_config()).await.unwrap();
+    let mut header = Header::new(Algorithm::ES256);
+    header.jwk = Some(Jwk::from_encoding_key(&thief.private, Algorithm::ES256).unwrap());
+    header.jku = Some("http://127.0.0.1:1/jwks.json".to_owned());
+    header.x5u.clone_from(&header.jku);
+    let token = jsonwebtoken::encode(&header, &alice(), &thief.private).unwrap();
+    assert_eq!(identity.verify(&token).await, Err(AuthError::Signature));
+}
+
+#[tokio::test]
+async fn a_signature_of_zeros_signs_nothing() {
+    for pair in PAIRS.iter() {
+        let identity = load(&pair.identity_config()).await.unwrap();
+        let good = pair.sign(
+            None,
+            &json!({ "sub": "alice", "iat": NOW, "exp": NOW + 60 }),
+        );
+        let (message, signature) = good.rsplit_once('.').unwrap();
+        let token = format!("{message}.{}", "A".repeat(signature.len()));
+        assert_eq!(identity.verify(&token).await, Err(AuthError::Signature));
+    }
+}

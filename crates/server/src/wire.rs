@@ -1,0 +1,98 @@
+//! What a refusal becomes on each wire: one table per gateway, side by side.
+//!
+//! Always true: a fault of the server is logged once, here, under an id; the caller is told the id and not the cause.
+
+use axum::http::StatusCode;
+use parlor_chat::code::Code;
+use parlor_chat::error::Error;
+use tracing::error;
+
+use crate::identity::AuthError;
+
+/// A refusal as a gateway tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What programs go by.
+    pub code: Code,
+    /// What people read.
+    pub detail: String,
+}
+
+impl Refusal {
+    /// A refusal of a gateway itself.
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+        let detail = detail.into();
+        Self { code, detail }
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        let code = error.code();
+        if code != Code::Internal {
+            return Self::new(code, error.to_string());
+        }
+        let id = format!("{:016x}", rand::random::<u64>());
+        let error = anyhow::Error::new(error);
+        error!(id, error = format!("{error:#}"), "an operation failed");
+        Self::new(
+            code,
+            format!("a fault of the server; its log has the details under {id}"),
+        )
+    }
+}
+
+impl From<AuthError> for Refusal {
+    fn from(error: AuthError) -> Self {
+        Self::new(error.code(), error.to_string())
+    }
+}
+
+/// The HTTP status of a code.
+pub const fn http(code: Code) -> StatusCode {
+    match code {
+        Code::TokenMissing | Code::TokenInvalid | Code::TokenExpired | Code::TokenNotYetValid => {
+            StatusCode::UNAUTHORIZED
+        }
+        Code::Forbidden | Code::ReadOnlySession | Code::NotAMember | Code::OriginNotAllowed => {
+            StatusCode::FORBIDDEN
+        }
+        Code::UserRequired | Code::InvalidId | Code::InvalidRequest | Code::TooMany => {
+            StatusCode::BAD_REQUEST
+        }
+        Code::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Code::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
+        Code::NotFound => StatusCode::NOT_FOUND,
+        Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+        Code::KeysUnavailable | Code::StoreUnavailable | Code::ShuttingDown => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
+        Code::StoreFull => StatusCode::INSUFFICIENT_STORAGE,
+        Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+/// The gRPC status of a code.
+pub const fn grpc(code: Code) -> tonic::Code {
+    match code {
+        Code::TokenMissing | Code::TokenInvalid | Code::TokenExpired | Code::TokenNotYetValid => {
+            tonic::Code::Unauthenticated
+        }
+        Code::Forbidden | Code::ReadOnlySession | Code::NotAMember | Code::OriginNotAllowed => {
+            tonic::Code::PermissionDenied
+        }
+        Code::UserRequired
+        | Code::InvalidId
+        | Code::InvalidRequest
+        | Code::TooMany
+        | Code::BodyTooLarge => tonic::Code::InvalidArgument,
+        Code::RequestTimeout => tonic::Code::DeadlineExceeded,
+        Code::NotFound => tonic::Code::NotFound,
+        Code::MethodNotAllowed => tonic::Code::Unimplemented,
+        Code::KeysUnavailable | Code::StoreUnavailable | Code::ShuttingDown => {
+            tonic::Code::Unavailable
+        }
+        Code::StoreFull => tonic::Code::ResourceExhausted,
+        Code::Internal => tonic::Code::Internal,
+    }
+}

@@ -1,0 +1,150 @@
+"""Goes through parlor.v1.UserStatusService as a service in Python would. Everything is learnt by reflection.
+
+One argument: JSON with `address`, `service`, the expected `methods`, and `tokens` of alice, bob and a service.
+"""
+
+import json
+import sys
+
+try:
+    import grpc
+    from google.protobuf import descriptor_pool, message_factory
+    from google.rpc import error_details_pb2
+    from grpc_health.v1 import health_pb2, health_pb2_grpc
+    from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+    from grpc_status import rpc_status
+except ImportError as missing:
+    sys.exit(f"{missing}: run `make tools`")
+
+TOLD = json.loads(sys.argv[1])
+PATIENCE = 30
+
+
+class Service:
+    """The methods of a service as functions, found by reflection."""
+
+    def __init__(self, channel, name):
+        self.database = ProtoReflectionDescriptorDatabase(channel)
+        self.pool = descriptor_pool.DescriptorPool(self.database)
+        self.descriptor = self.pool.FindServiceByName(name)
+        self.methods = {}
+        for method in self.descriptor.methods:
+            request = message_factory.GetMessageClass(method.input_type)
+            reply = message_factory.GetMessageClass(method.output_type)
+            kind = channel.unary_stream if method.server_streaming else channel.unary_unary
+            call = kind(
+                f"/{name}/{method.name}",
+                request_serializer=request.SerializeToString,
+                response_deserializer=reply.FromString,
+            )
+            self.methods[method.name] = (request, call)
+
+    def __call__(self, user, method, **fields):
+        request, call = self.methods[method]
+        metadata = [("authorization", f"Bearer {TOLD['tokens'][user]}")] if user else []
+        return call(request(**fields), metadata=metadata, timeout=PATIENCE)
+
+
+def refused(status, code, call):
+    """Fails unless the call is refused with this status, and this code in the details and the trailer."""
+    try:
+        answer = call()
+        if isinstance(answer, grpc.Call):
+            next(answer)
+    except grpc.RpcError as error:
+        assert error.code() == status, f"{code}: {error}"
+        details = rpc_status.from_call(error).details
+        info = error_details_pb2.ErrorInfo()
+        assert details[0].Unpack(info), details
+        assert (info.reason, info.domain) == (code, "parlor"), info
+        assert dict(error.trailing_metadata())["parlor-code"] == code, error.trailing_metadata()
+        return
+    raise AssertionError(f"not refused: {code}")
+
+
+def statuses(parlor):
+    kinds = parlor.pool.FindMessageTypeByName("parlor.v1.UserStatus").enum_types_by_name["Status"].values_by_name
+    assert {"ONLINE", "AWAY", "BUSY", "OFFLINE"} < set(kinds), set(kinds)
+    return {name: value.number for name, value in kinds.items()}
+
+
+def presence(parlor, kinds):
+    online = parlor("alice", "SetUserStatus", status=kinds["ONLINE"], device_id="laptop")
+    assert (online.user_id, online.status) == ("alice", kinds["ONLINE"]), online
+    assert not online.degraded and online.version > 0, online
+    beat = parlor("alice", "SendHeartbeat", device_id="laptop")
+    assert beat.next_heartbeat_in_seconds == 20, beat
+    assert parlor("alice", "GetUserStatus") == parlor("bob", "GetUserStatus", user_id="alice")
+
+    users = parlor("bob", "GetMultipleUserStatus", user_ids=["nobody", "alice"]).users
+    assert [user.user_id for user in users] == ["nobody", "alice"], users
+    assert [user.status for user in users] == [kinds["OFFLINE"], kinds["ONLINE"]], users
+    assert not users[0].HasField("last_seen"), users
+
+
+def subscription(parlor, kinds):
+    updates = parlor("bob", "SubscribeStatusUpdates", watch_user_ids=["bob", "alice"])
+    first = next(updates)
+    assert first.snapshot, first
+    seen = [(user.user_id, user.status) for user in first.users]
+    assert seen == [("bob", kinds["OFFLINE"]), ("alice", kinds["ONLINE"])], first
+    version = first.users[1].version
+    for name in ["BUSY", "AWAY", "OFFLINE", "ONLINE"]:
+        # The service does it for her.
+        changed = parlor("service", "SetUserStatus", user_id="alice", status=kinds[name])
+        update = next(updates)
+        assert not update.snapshot and list(update.users) == [changed], (update, changed)
+        assert changed.status == kinds[name] and changed.version > version, changed
+        assert name != "OFFLINE" or changed.last_seen.endswith("Z"), changed
+        version = changed.version
+    updates.cancel()
+
+
+def refusals(parlor, kinds):
+    code = grpc.StatusCode
+    refused(code.UNAUTHENTICATED, "token_missing", lambda: parlor(None, "GetUserStatus", user_id="alice"))
+    refused(code.UNAUTHENTICATED, "token_missing", lambda: parlor(None, "SubscribeStatusUpdates"))
+    refused(code.PERMISSION_DENIED, "forbidden", lambda: parlor("bob", "SendHeartbeat", user_id="alice"))
+    refused(code.INVALID_ARGUMENT, "user_required", lambda: parlor("service", "SetUserStatus", status=1))
+    refused(code.INVALID_ARGUMENT, "invalid_request", lambda: parlor("alice", "SetUserStatus"))
+    refused(code.INVALID_ARGUMENT, "invalid_id", lambda: parlor("alice", "GetUserStatus", user_id="a b"))
+    many = [f"user-{number}" for number in range(1001)]
+    refused(code.INVALID_ARGUMENT, "too_many", lambda: parlor("alice", "GetMultipleUserStatus", user_ids=many))
+    refused(code.INVALID_ARGUMENT, "too_many", lambda: parlor("alice", "SubscribeStatusUpdates", watch_user_ids=many))
+
+
+def health(channel):
+    stub = health_pb2_grpc.HealthStub(channel)
+    serving = health_pb2.HealthCheckResponse.SERVING
+    for service in ["", TOLD["service"]]:
+        answer = stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=PATIENCE)
+        assert answer.status == serving, answer
+    watch = stub.Watch(health_pb2.HealthCheckRequest(), timeout=PATIENCE)
+    while next(watch).status != serving:
+        pass
+    watch.cancel()
+    unknown = stub.Watch(health_pb2.HealthCheckRequest(service="nobody"), timeout=PATIENCE)
+    assert next(unknown).status == health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
+    unknown.cancel()
+    refused(
+        grpc.StatusCode.NOT_FOUND,
+        "not_found",
+        lambda: stub.Check(health_pb2.HealthCheckRequest(service="nobody"), timeout=PATIENCE),
+    )
+
+
+def main():
+    with grpc.insecure_channel(TOLD["address"]) as channel:
+        parlor = Service(channel, TOLD["service"])
+        services = set(parlor.database.get_services())
+        assert {TOLD["service"], "grpc.health.v1.Health"} <= services, services
+        methods = sorted(f"{TOLD['service']}/{method}" for method in parlor.methods)
+        assert methods == sorted(TOLD["methods"]), methods
+        kinds = statuses(parlor)
+        presence(parlor, kinds)
+        subscription(parlor, kinds)
+        refusals(parlor, kinds)
+        health(channel)
+
+
+main()

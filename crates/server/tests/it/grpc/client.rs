@@ -1,0 +1,224 @@
+//! A client, the tokens it shows, and the nodes it calls.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use jsonwebtoken::{EncodingKey, Header};
+use parlor_embedded::{Clock, SystemClock};
+use parlor_server::grpc::proto::v1::{
+    GetUserStatusRequest, SetUserStatusRequest, StatusUpdates, SubscribeStatusUpdatesRequest,
+    UserStatus, user_status,
+};
+use parlor_server::grpc::status::{CODE, DOMAIN};
+use parlor_testkit::{Node, NodeOptions, eventually};
+use prost::Message;
+use serde_json::json;
+use tokio::time::timeout;
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Request, Status, Streaming};
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+use tonic_prost::ProstCodec;
+use tonic_types::StatusExt;
+
+use crate::support::{PARLOR, get};
+
+pub const SERVICE: &str = "parlor.v1.UserStatusService";
+/// How long anything may take before it is given up.
+const PATIENCE: Duration = Duration::from_secs(30);
+pub const SECRET: &str = "one secret for all nodes that is long enough";
+
+/// A node that takes [`token`]s.
+pub fn node() -> NodeOptions {
+    Node::serve(PARLOR).env("PARLOR_AUTH__SECRET", SECRET)
+}
+
+/// Starts a node and waits until it is ready.
+pub async fn ready(node: NodeOptions) -> Node {
+    let node = node.start().await;
+    eventually("the node is ready", async || {
+        get(&node.http(), "/readyz")
+            .await
+            .is_ok_and(|it| it.0 == 200)
+    })
+    .await;
+    node
+}
+
+/// A person's token that counts for some seconds, beyond the leeway if negative.
+pub fn token(user: &str, seconds: f64) -> String {
+    signed(&json!({ "sub": user, "iat": now() - 600.0, "exp": now() + seconds }))
+}
+
+/// A service's token.
+pub fn service_token() -> String {
+    signed(&json!({ "role": "service", "exp": now() + 600.0 }))
+}
+
+fn now() -> f64 {
+    SystemClock.now_ms() as f64 / 1_000.0
+}
+
+fn signed(claims: &serde_json::Value) -> String {
+    let key = EncodingKey::from_secret(SECRET.as_bytes());
+    jsonwebtoken::encode(&Header::default(), claims, &key).unwrap()
+}
+
+/// One who calls.
+#[derive(Clone)]
+pub struct Client {
+    channel: Channel,
+    token: Option<String>,
+}
+
+impl Client {
+    /// A person.
+    pub async fn of(user: &str, address: SocketAddr) -> Self {
+        Self::new(Some(token(user, 600.0)), address).await
+    }
+
+    pub async fn new(token: Option<String>, address: SocketAddr) -> Self {
+        Self::with(token, endpoint(address)).await
+    }
+
+    pub async fn with(token: Option<String>, endpoint: Endpoint) -> Self {
+        let channel = endpoint.connect().await.unwrap();
+        Self { channel, token }
+    }
+
+    pub async fn call<Q: Message + 'static, A: Message + Default + 'static>(
+        &self,
+        method: &str,
+        request: Q,
+    ) -> Result<A, Status> {
+        let (mut grpc, path) = self.opened(SERVICE, method).await;
+        let codec = ProstCodec::<Q, A>::default();
+        let answer = grpc.unary(self.request(request), path, codec).await?;
+        Ok(answer.into_inner())
+    }
+
+    pub async fn open<Q: Message + 'static, A: Message + Default + 'static>(
+        &self,
+        service: &str,
+        method: &str,
+        request: Q,
+    ) -> Result<Streaming<A>, Status> {
+        let (mut grpc, path) = self.opened(service, method).await;
+        let codec = ProstCodec::<Q, A>::default();
+        let request = self.request(request);
+        let answer = grpc.server_streaming(request, path, codec).await?;
+        Ok(answer.into_inner())
+    }
+
+    /// Opens a call whose request never comes.
+    pub async fn hesitate<Q: Message + 'static, A: Message + Default + 'static>(
+        &self,
+        service: &str,
+        method: &str,
+    ) -> Result<Streaming<A>, Status> {
+        let (mut grpc, path) = self.opened(service, method).await;
+        let codec = ProstCodec::<Q, A>::default();
+        let request = self.request(futures_util::stream::pending());
+        Ok(grpc.streaming(request, path, codec).await?.into_inner())
+    }
+
+    async fn opened(&self, service: &str, method: &str) -> (Grpc<Channel>, PathAndQuery) {
+        let mut grpc = Grpc::new(self.channel.clone());
+        grpc.ready().await.unwrap();
+        (grpc, format!("/{service}/{method}").parse().unwrap())
+    }
+
+    fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        if let Some(token) = &self.token {
+            let value = format!("Bearer {token}").parse().unwrap();
+            request.metadata_mut().insert("authorization", value);
+        }
+        request
+    }
+
+    pub async fn set(&self, status: user_status::Status) -> Result<UserStatus, Status> {
+        self.set_for("", status).await
+    }
+
+    pub async fn set_for(
+        &self,
+        user: &str,
+        status: user_status::Status,
+    ) -> Result<UserStatus, Status> {
+        let request = SetUserStatusRequest {
+            user_id: user.into(),
+            status: status.into(),
+            device_id: None,
+        };
+        self.call("SetUserStatus", request).await
+    }
+
+    pub async fn get(&self, user: &str) -> Result<UserStatus, Status> {
+        let user_id = user.into();
+        self.call("GetUserStatus", GetUserStatusRequest { user_id })
+            .await
+    }
+
+    pub async fn subscribe(&self, users: &[&str]) -> Result<Streaming<StatusUpdates>, Status> {
+        let request = SubscribeStatusUpdatesRequest {
+            watch_user_ids: users.iter().map(|&user| user.into()).collect(),
+        };
+        self.open(SERVICE, "SubscribeStatusUpdates", request).await
+    }
+}
+
+pub fn endpoint(address: SocketAddr) -> Endpoint {
+    Endpoint::from_shared(format!("http://{address}")).unwrap()
+}
+
+/// What a stream says next, or how it ends.
+pub async fn next<T>(stream: &mut Streaming<T>) -> Result<T, Status> {
+    let said = timeout(PATIENCE, stream.message()).await;
+    let said = said.expect("the stream says something in time")?;
+    Ok(said.expect("the stream does not end without a word"))
+}
+
+/// The first message of a stream.
+pub async fn snapshot(stream: &mut Streaming<StatusUpdates>) -> Vec<UserStatus> {
+    let message = next(stream).await.unwrap();
+    assert!(message.snapshot, "{message:?}");
+    message.users
+}
+
+/// A later message of a stream.
+pub async fn changes(stream: &mut Streaming<StatusUpdates>) -> Vec<UserStatus> {
+    let message = next(stream).await.unwrap();
+    assert!(!message.snapshot, "{message:?}");
+    message.users
+}
+
+/// Follows the health of the node of this client.
+pub async fn health(client: &Client) -> Streaming<HealthCheckResponse> {
+    let all = HealthCheckRequest::default();
+    let stream = client.open("grpc.health.v1.Health", "Watch", all).await;
+    stream.unwrap()
+}
+
+/// Fails unless the refusal says this, everywhere it can be said.
+pub fn assert_refused(status: &Status, grpc: Code, code: &str) {
+    let details = status.check_error_details().unwrap();
+    let info = details
+        .error_info()
+        .unwrap_or_else(|| panic!("no details: {status:?}"));
+    let trailer = status.metadata().get(CODE).map(|it| it.to_str().unwrap());
+    assert_eq!(
+        (
+            status.code(),
+            info.reason.as_str(),
+            info.domain.as_str(),
+            trailer
+        ),
+        (grpc, code, DOMAIN, Some(code)),
+        "{status:?}"
+    );
+    assert!(!status.message().is_empty(), "{status:?}");
+    let retry = details.retry_info().and_then(|it| it.retry_delay);
+    assert_eq!(retry.is_some(), grpc == Code::Unavailable, "{status:?}");
+}

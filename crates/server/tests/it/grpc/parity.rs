@@ -1,0 +1,19 @@
+//! What gRPC offers of all there is.
+
+use std::collections::BTreeSet;
+
+use parlor_chat::operation;
+use parlor_server::grpc::{ABSENT, METHODS};
+
+#[test]
+fn every_operation_has_a_method_or_a_reason_why_not() {
+    let offered: BTreeSet<_> = METHODS.iter().map(|(_, operation)| *operation).collect();
+    let absent: BTreeSet<_> = ABSENT.iter().map(|(operation, _)| *operation).collect();
+    let all: BTreeSet<_> = operation::ALL.iter().map(|it| it.name).collect();
+    assert_eq!(
+        offered.union(&absent).copied().collect::<BTreeSet<_>>(),
+        all
+    );
+    assert!(offered.is_disjoint(&absent));
+    assert!(ABSENT.iter().all(|(_, reason)| !reason.is_empty()));
+}

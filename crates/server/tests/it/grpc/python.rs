@@ -1,0 +1,43 @@
+//! A client of another language, which knows nothing but the address and learns the rest by reflection.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use parlor_server::grpc::METHODS;
+use serde_json::json;
+use tokio::process::Command;
+
+use super::client::{SERVICE, node, ready, service_token, token};
+
+#[tokio::test]
+async fn a_client_in_python_uses_all_of_it() {
+    let node = ready(node()).await;
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let told = json!({
+        "address": node.grpc().to_string(),
+        "service": SERVICE,
+        "methods": METHODS.iter().map(|(method, _)| method).collect::<Vec<_>>(),
+        "tokens": {
+            "alice": token("alice", 600.0),
+            "bob": token("bob", 600.0),
+            "service": service_token(),
+        },
+    });
+    let ran = Command::new("python3")
+        .arg(here.join("tests/it/grpc/client.py"))
+        .arg(told.to_string())
+        .env("PYTHONPATH", here.join("../../.tools/python"))
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .unwrap_or_else(|error| panic!("python3 cannot be run, which `make tools` needs: {error}"));
+    assert!(
+        ran.status.success(),
+        "{}\n{}{}\n{}",
+        ran.status,
+        String::from_utf8_lossy(&ran.stdout),
+        String::from_utf8_lossy(&ran.stderr),
+        node.output()
+    );
+}

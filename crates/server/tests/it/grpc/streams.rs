@@ -1,0 +1,139 @@
+//! Subscriptions, from their snapshot to their end.
+
+use parlor_server::grpc::proto::v1::user_status::Status::{Away, Busy, Offline, Online};
+use parlor_testkit::{Redis, eventually};
+use tonic::Code;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_reflection::pb::v1::{ServerReflectionRequest, ServerReflectionResponse};
+
+use super::client::{
+    Client, assert_refused, changes, endpoint, health, next, node, ready, service_token, snapshot,
+    token,
+};
+
+#[tokio::test]
+async fn a_change_on_one_node_reaches_a_stream_on_another() {
+    let redis = Redis::start().await;
+    let of_redis = || node().env("PARLOR_STORE__URL", redis.url());
+    let (one, other) = tokio::join!(ready(of_redis()), ready(of_redis()));
+    let service = Client::new(Some(service_token()), one.grpc()).await;
+    let alice = Client::of("alice", other.grpc()).await;
+    let mut stream = service.subscribe(&["bob", "alice"]).await.unwrap();
+    let first = snapshot(&mut stream).await;
+    let seen = first.iter().map(|it| (it.user_id.as_str(), it.status()));
+    assert!(seen.eq([("bob", Offline), ("alice", Offline)]), "{first:?}");
+
+    for status in [Online, Away, Busy, Offline] {
+        let set = alice.set(status).await.unwrap();
+        assert_eq!(changes(&mut stream).await, [set]);
+    }
+}
+
+#[tokio::test]
+async fn a_slow_reader_gets_the_latest_and_no_backlog() {
+    const CHANGES: usize = 12;
+    let node = ready(node()).await;
+    // Two messages fill what it has room for.
+    let narrow = endpoint(node.grpc()).initial_stream_window_size(100);
+    let slow = Client::with(Some(token("slow", 600.0)), narrow).await;
+    let alice = Client::of("alice", node.grpc()).await;
+    let mut last = alice.set(Online).await.unwrap();
+    let mut unread = slow.subscribe(&["alice"]).await.unwrap();
+    let mut read = alice.subscribe(&["alice"]).await.unwrap();
+    snapshot(&mut read).await;
+    // Each was told to those who read before the next one comes.
+    for status in [Away, Busy].into_iter().cycle().take(CHANGES) {
+        last = alice.set(status).await.unwrap();
+        assert_eq!(changes(&mut read).await, std::slice::from_ref(&last));
+    }
+
+    snapshot(&mut unread).await;
+    let mut told = 0;
+    let mut version = 0;
+    while version != last.version {
+        let users = changes(&mut unread).await;
+        assert_eq!(users.len(), 1, "{users:?}");
+        assert!(users[0].version > version, "{users:?}");
+        version = users[0].version;
+        told += 1;
+    }
+    assert!(told <= CHANGES / 2, "{told} of {CHANGES} were kept");
+}
+
+#[tokio::test]
+async fn the_end_of_the_token_ends_the_stream() {
+    let node = ready(node()).await;
+    // It counts for 30 seconds longer than it says.
+    let soon = Client::new(Some(token("alice", -26.0)), node.grpc()).await;
+    let mut stream = soon.subscribe(&["alice"]).await.unwrap();
+    snapshot(&mut stream).await;
+    let end = next(&mut stream).await.unwrap_err();
+    assert_refused(&end, Code::Unauthenticated, "token_expired");
+}
+
+#[tokio::test]
+async fn a_stream_that_its_client_left_is_freed() {
+    let redis = Redis::start().await;
+    let node = ready(node().env("PARLOR_STORE__URL", redis.url())).await;
+    let mut connection = redis.connection().await;
+    let mut listens = async |expected: usize| {
+        let what = format!("the node listens to {expected} channels of watched users");
+        eventually(&what, async || {
+            let mut asked = redis::cmd("PUBSUB");
+            asked.arg("CHANNELS").arg("parlor:watch:*");
+            let channels: Vec<String> = asked.query_async(&mut connection).await.unwrap();
+            channels.len() == expected
+        })
+        .await;
+    };
+    let alice = Client::of("alice", node.grpc()).await;
+    let first = alice.subscribe(&["alice"]).await.unwrap();
+    let second = alice.subscribe(&["alice", "bob"]).await.unwrap();
+    listens(2).await;
+    // Cancelled, …
+    drop(second);
+    listens(1).await;
+    // … and gone with the whole connection.
+    drop((first, alice));
+    listens(0).await;
+}
+
+#[tokio::test]
+async fn stopping_ends_every_stream_and_then_the_process() {
+    let mut node = ready(node()).await;
+    let alice = Client::of("alice", node.grpc()).await;
+    let mut updates = alice.subscribe(&["alice"]).await.unwrap();
+    snapshot(&mut updates).await;
+    let mut health = health(&alice).await;
+    while next(&mut health).await.unwrap().status() != ServingStatus::Serving {}
+    // One whose client never says that it is done.
+    let mut reflection = alice
+        .hesitate::<ServerReflectionRequest, ServerReflectionResponse>(
+            "grpc.reflection.v1.ServerReflection",
+            "ServerReflectionInfo",
+        )
+        .await
+        .unwrap();
+
+    node.signal_terminate();
+    let end = next(&mut updates).await.unwrap_err();
+    assert_refused(&end, Code::Unavailable, "shutting_down");
+    let last = next(&mut health).await.unwrap();
+    assert_eq!(last.status(), ServingStatus::NotServing);
+    let end = next(&mut health).await.unwrap_err();
+    assert_refused(&end, Code::Unavailable, "shutting_down");
+    assert_eq!(reflection.message().await.unwrap(), None);
+    assert_eq!(node.wait().await.code(), Some(0), "{}", node.output());
+    assert!(!node.output().contains("were cut"), "{}", node.output());
+}
+
+#[tokio::test]
+async fn many_users_come_as_one_message() {
+    let node = ready(node()).await;
+    let service = Client::new(Some(service_token()), node.grpc()).await;
+    let users: Vec<String> = (0..1_000).map(|user| format!("user-{user}")).collect();
+    let users: Vec<&str> = users.iter().map(String::as_str).collect();
+    let mut stream = service.subscribe(&users).await.unwrap();
+    let first = snapshot(&mut stream).await;
+    assert!(first.iter().map(|it| it.user_id.as_str()).eq(users));
+}

@@ -1,0 +1,45 @@
+//! Those who call: their tokens.
+
+use jsonwebtoken::{EncodingKey, Header};
+use parlor_embedded::{Clock, SystemClock};
+use serde_json::{Value, json};
+
+pub const SECRET: &str = "one secret for all nodes that is long enough";
+
+/// A user's token.
+pub fn user(id: &str) -> String {
+    person(id, &json!({}))
+}
+
+/// An admin's token.
+pub fn admin(id: &str) -> String {
+    person(id, &json!({ "role": "admin" }))
+}
+
+/// A visitor's token.
+pub fn visitor(id: &str) -> String {
+    person(id, &json!({ "anon": true }))
+}
+
+/// A service's token.
+pub fn service() -> String {
+    signed(&json!({ "role": "service", "exp": now() + 600 }), SECRET)
+}
+
+/// A person's token with further claims, or other ones.
+pub fn person(id: &str, claims: &Value) -> String {
+    let mut all = json!({ "sub": id, "iat": now() - 60, "exp": now() + 600 });
+    let claims = claims.as_object().unwrap().clone();
+    all.as_object_mut().unwrap().extend(claims);
+    signed(&all, SECRET)
+}
+
+/// In seconds.
+pub fn now() -> u64 {
+    SystemClock.now_ms() / 1_000
+}
+
+pub fn signed(claims: &Value, secret: &str) -> String {
+    let key = EncodingKey::from_secret(secret.as_bytes());
+    jsonwebtoken::encode(&Header::default(), claims, &key).unwrap()
+}

@@ -1,0 +1,196 @@
+//! Calls as they go over the wire, and the nodes that answer them.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use parlor_testkit::{Node, NodeOptions, Redis, eventually};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+
+use super::callers::SECRET;
+use crate::support::{PARLOR, get};
+
+/// A node on the embedded store that takes the tokens of [`super::callers`], ready to serve.
+pub async fn embedded() -> Node {
+    ready(node()).await
+}
+
+/// The same on a Redis.
+pub async fn on(redis: &Redis) -> Node {
+    ready(node().env("PARLOR_STORE__URL", redis.url())).await
+}
+
+pub fn node() -> NodeOptions {
+    Node::serve(PARLOR).env("PARLOR_AUTH__SECRET", SECRET)
+}
+
+pub async fn ready(node: NodeOptions) -> Node {
+    let node = node.start().await;
+    eventually("the node is ready", async || {
+        get(&node.http(), "/readyz").await.map(|it| it.0 == 200)
+    })
+    .await;
+    node
+}
+
+/// A request to be.
+pub struct Call {
+    method: String,
+    path: String,
+    headers: Vec<(String, String)>,
+    body: Vec<u8>,
+}
+
+pub fn call(method: &str, path: &str) -> Call {
+    Call {
+        method: method.into(),
+        path: path.into(),
+        headers: Vec::new(),
+        body: Vec::new(),
+    }
+}
+
+impl Call {
+    pub fn by(self, token: &str) -> Self {
+        self.header("Authorization", &format!("Bearer {token}"))
+    }
+
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "called with `json!`")]
+    pub fn json(self, body: Value) -> Self {
+        self.body(body.to_string())
+    }
+
+    /// The answer, on a connection of its own.
+    pub async fn at(self, node: &Node) -> Answer {
+        let mut line = Line::to(node).await;
+        line.ask(self).await
+    }
+}
+
+/// A connection.
+pub struct Line {
+    stream: BufReader<TcpStream>,
+    address: SocketAddr,
+}
+
+impl Line {
+    pub async fn to(node: &Node) -> Self {
+        let address = node.http().replace("http://", "").parse().unwrap();
+        let stream = BufReader::new(TcpStream::connect(address).await.unwrap());
+        Self { stream, address }
+    }
+
+    pub async fn ask(&mut self, call: Call) -> Answer {
+        let has_body = call.method != "HEAD";
+        let mut request = format!(
+            "{} {} HTTP/1.1\r\nHost: {}\r\n",
+            call.method, call.path, self.address
+        );
+        for (name, value) in &call.headers {
+            request += &format!("{name}: {value}\r\n");
+        }
+        request += &format!("Content-Length: {}\r\n\r\n", call.body.len());
+        self.write(request.as_bytes()).await;
+        self.write(&call.body).await;
+        self.answer(has_body).await
+    }
+
+    pub async fn write(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).await.unwrap();
+    }
+
+    pub async fn answer(&mut self, has_body: bool) -> Answer {
+        let first = self.line().await;
+        let status = first.split(' ').nth(1).and_then(|it| it.parse().ok());
+        let status = status.unwrap_or_else(|| panic!("no answer but {first:?}"));
+        let mut headers = HashMap::new();
+        loop {
+            let line = self.line().await;
+            let Some((name, value)) = line.split_once(": ") else {
+                break;
+            };
+            headers.insert(name.to_lowercase(), value.to_owned());
+        }
+        let length = headers
+            .get("content-length")
+            .map_or(0, |it| it.parse().unwrap());
+        let mut body = vec![0; if has_body { length } else { 0 }];
+        self.stream.read_exact(&mut body).await.unwrap();
+        Answer {
+            status,
+            headers,
+            text: String::from_utf8(body).unwrap(),
+        }
+    }
+
+    /// Waits until the server has closed the connection.
+    pub async fn closed(&mut self) {
+        let mut rest = Vec::new();
+        // Closed with unread input is a reset.
+        let _ = self.stream.read_to_end(&mut rest).await;
+        assert_eq!(rest, b"");
+    }
+
+    async fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stream.read_line(&mut line).await.unwrap();
+        line.trim_end().to_owned()
+    }
+}
+
+/// What came back.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    headers: HashMap<String, String>,
+    pub text: String,
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(String::as_str)
+    }
+
+    /// The body of a request that succeeded.
+    pub fn ok(&self) -> Value {
+        assert_eq!(self.status, 200, "{self:?}");
+        assert_eq!(self.header("content-type"), Some("application/json"));
+        self.json()
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// Status and code of a request that was refused, which must be a problem in full.
+    pub fn refusal(&self) -> (u16, String) {
+        let body = self.json();
+        let kind = self.header("content-type");
+        assert_eq!(kind, Some("application/problem+json"), "{self:?}");
+        assert_eq!(body["status"], self.status, "{self:?}");
+        assert_eq!(body["type"], "about:blank", "{self:?}");
+        for name in ["title", "detail"] {
+            let text = body[name].as_str();
+            assert!(text.is_some_and(|text| !text.is_empty()), "{self:?}");
+        }
+        assert_eq!(body.as_object().unwrap().len(), 5, "{self:?}");
+        (self.status, body["code"].as_str().unwrap().to_owned())
+    }
+
+    /// Fails unless it was refused in this way; returns the text for people.
+    pub fn refused(&self, status: u16, code: &str) -> String {
+        assert_eq!(self.refusal(), (status, code.to_owned()), "{self:?}");
+        self.json()["detail"].as_str().unwrap().to_owned()
+    }
+}

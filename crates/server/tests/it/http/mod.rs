@@ -1,0 +1,12 @@
+//! HTTP as services and pages use it.
+
+mod bodies;
+mod callers;
+mod client;
+mod origins;
+mod outage;
+mod page;
+mod presence;
+mod reference;
+mod rights;
+mod typing;

@@ -1,0 +1,111 @@
+//! The store away, and the server's end.
+
+use parlor_testkit::{Node, Redis, eventually};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+
+use super::callers::user;
+use super::client::{Answer, Call, Line, call, node, on, ready};
+
+const ALICE: &str = "/v1/users/alice/presence";
+
+fn asked(method: &str, path: &str) -> Call {
+    call(method, path).by(&user("alice"))
+}
+
+async fn set(node: &Node, status: &str) -> Answer {
+    let put = asked("PUT", ALICE).json(json!({ "status": status }));
+    put.at(node).await
+}
+
+fn unavailable(answer: &Answer) {
+    answer.refused(503, "store_unavailable");
+    assert_eq!(answer.header("retry-after"), Some("1"));
+}
+
+#[tokio::test]
+async fn while_the_store_is_away_reads_are_degraded_and_writes_refused() {
+    let mut redis = Redis::start().await;
+    let node = on(&redis).await;
+    set(&node, "online").await.ok();
+    redis.kill9();
+    let read = asked("GET", ALICE).at(&node).await.ok();
+    let degraded = json!({
+        "userId": "alice", "status": "offline", "lastSeen": null, "version": 0, "degraded": true
+    });
+    assert_eq!(read, degraded);
+    let query = asked("POST", "/v1/presence/query").json(json!({ "userIds": ["alice", "bob"] }));
+    let users = query.at(&node).await.ok()["users"].clone();
+    assert_eq!(
+        (&users[0], &users[1]["degraded"]),
+        (&degraded, &Value::Bool(true))
+    );
+
+    unavailable(&set(&node, "away").await);
+    unavailable(&asked("GET", "/v1/presence/count").at(&node).await);
+    unavailable(&asked("GET", &format!("{ALICE}/devices")).at(&node).await);
+    unavailable(
+        &asked("DELETE", &format!("{ALICE}/devices/api"))
+            .at(&node)
+            .await,
+    );
+    asked("PUT", ALICE)
+        .body("{")
+        .at(&node)
+        .await
+        .refused(400, "invalid_request");
+
+    redis.restart().await;
+    eventually("the store is used again", async || {
+        set(&node, "away").await.status == 200
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_store_that_has_not_been_there_yet_is_unavailable() {
+    let mut redis = Redis::start().await;
+    redis.kill9();
+    let node = node().env("PARLOR_STORE__URL", redis.url()).start().await;
+    unavailable(&asked("GET", ALICE).at(&node).await);
+    unavailable(&set(&node, "online").await);
+    redis.restart().await;
+    eventually("the store is used", async || {
+        set(&node, "online").await.status == 200
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_end_waits_for_open_requests_and_takes_no_new_ones() {
+    let mut redis = Redis::start().await;
+    let patient = node()
+        .env("PARLOR_STORE__URL", redis.url())
+        .env("PARLOR_STORE__TIMEOUT", "5s");
+    let mut node = ready(patient).await;
+    let mut idle = Line::to(&node).await;
+    idle.ask(asked("GET", "/v1/presence/count")).await.ok();
+    let mut half = Line::to(&node).await;
+    let request = format!(
+        "PUT {ALICE} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nContent-Length: 19\r\n\r\n",
+        user("alice")
+    );
+    half.write(request.as_bytes()).await;
+    // An answer that comes after it shows that the other has been taken in.
+    idle.ask(asked("GET", "/v1/presence/count")).await.ok();
+
+    node.signal_terminate();
+    node.wait_for_line("\"stopping\"").await;
+    idle.closed().await;
+    let address = node.http().replace("http://", "");
+    eventually("nobody is let in", async || {
+        TcpStream::connect(&address).await.is_err()
+    })
+    .await;
+    half.write(br#"{"status":"online"}"#).await;
+    let answer = half.answer(true).await;
+    assert_eq!(answer.ok()["status"], "online");
+    half.closed().await;
+    assert_eq!(node.wait().await.code(), Some(0), "{}", node.output());
+    redis.kill9();
+}
