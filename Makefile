@@ -38,7 +38,7 @@ bench: tools ## measure Parlor beside its peers and print the ratios
 	cargo run --release -p parlor-bench -- $(ONLY)
 
 .PHONY: docs
-docs: ## write the generated references anew: docs/schema.md, docs/config.md, docs/cli.md, parlor.example.toml
+docs: ## write the generated references anew: docs/*.md, docs/openapi.json, parlor.example.toml
 	PARLOR_UPDATE=1 cargo test -p parlor-chat -p parlor-server --test it generated
 
 .PHONY: audit

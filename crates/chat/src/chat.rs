@@ -44,6 +44,7 @@ impl Chat {
 
     /// Joins the other nodes. Nothing may be asked before.
     pub async fn start(&self) -> Result<()> {
+        self.presence.revive().await?;
         self.presence.start().await
     }
 
@@ -58,9 +59,7 @@ impl Chat {
     /// Writes what was collected and leaves the other nodes; presence stays through the grace time. The ticking has to end
     /// before.
     pub async fn stop(&self) -> Result<()> {
-        let flushed = self.presence.flush_beats().await;
-        self.presence.drain().await?;
-        flushed
+        self.presence.drain().await
     }
 
     /// Who is here.

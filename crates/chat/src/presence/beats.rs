@@ -96,7 +96,8 @@ impl Presence {
             };
             pipe.ignore();
         }
-        replies(&self.ctx, &mut pipe).await
+        // After a restart everybody has a lifetime to show up: see `revive`.
+        replies(self.ctx.store().repeatable().fleeting(), &mut pipe).await
     }
 
     /// Registers sockets again after others may have ended them, or when they could not be registered at first.

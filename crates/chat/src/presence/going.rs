@@ -78,7 +78,8 @@ impl Presence {
             let mode = if held.announced { mode } else { "" };
             pipe.add_command(self.going_cmd(&steps, held, *how, mode));
         }
-        let settled: Vec<Result<Settled>> = replies(&self.ctx, &mut pipe).await?;
+        let settled: Vec<Result<Settled>> =
+            replies(self.ctx.store().repeatable(), &mut pipe).await?;
         let gone = goings.iter().zip(&settled).map(|((held, _), settled)| {
             told("end a device", settled);
             (held, settled.as_ref().map_or(0, |it| it.until))

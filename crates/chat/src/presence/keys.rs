@@ -98,7 +98,7 @@ const USER_OFFLINE: KeySpec = KeySpec::channel("events:user.offline")
     .source(&[Source::S2]);
 
 const STATE: KeySpec = KeySpec::internal("parlor:presence:{user}", Kind::Hash, Ttl::Fixed(48 * 3_600))
-    .value("`d:<device>` = `node#epoch|deadline|connectedAt` (epoch `api`: no node holds it, empty: its connection is lost); `i:<device>` what the client says about it; `g:<device>` when it was removed; `x` explicit status, `s` last announced, `v` version, `seen`, `until`, `left` the last goodbye")
+    .value("`d:<device>` = `node#epoch|deadline|connectedAt` (epoch `api`: no node holds it, empty: its connection is lost); `i:<device>` what the client says about it; `g:<device>` when it was removed; `x` explicit status, `s` last announced, `v` version, `seen`, `until`, `n` how many devices, `left` the last goodbye")
     .meaning("the one state of a user's presence, which every layout is written from");
 
 const DEADLINES: KeySpec =

@@ -21,6 +21,7 @@ mod ops;
 mod reads;
 mod reap;
 mod register;
+mod revive;
 mod step;
 mod sweep;
 mod tick;

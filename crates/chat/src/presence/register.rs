@@ -108,7 +108,8 @@ impl Presence {
         for held in devices {
             pipe.add_command(self.connect_cmd(&steps, held, coming));
         }
-        let registered: Vec<Result<Registered>> = replies(&self.ctx, &mut pipe).await?;
+        let registered: Vec<Result<Registered>> =
+            replies(self.ctx.store().repeatable(), &mut pipe).await?;
         let gone = under_way.over();
         self.write_goings(gone, "").await?;
         let fresh = coming != Coming::Again;

@@ -1,5 +1,5 @@
 -- The head of every presence script: the state of one user, and the one way in which a change of it becomes visible.
--- The layout's `project` follows, then the step itself. All keys are in the user's slot.
+-- The layout's `renew` stands before, its `project` follows, then the step itself. All keys are in the user's slot.
 --
 -- KEYS[1]  parlor:presence:{user}
 -- KEYS[2]  lastseen:{user}
@@ -117,8 +117,9 @@ end
 -- Writes the state, and what follows from it. `silent` keeps `events:user.online` back.
 -- Reply: { visible status, version, latest deadline or 0, last seen or '' }
 local function settle(silent)
-  local latest = 0
+  local latest, count = 0, 0
   for _, device in pairs(devices) do
+    count = count + 1
     if device.deadline > latest then latest = device.deadline end
   end
   local before, visible = fields.s or 'offline', 'offline'
@@ -147,6 +148,7 @@ local function settle(silent)
     end
   end
   if int(latest) ~= fields['until'] then write('until', int(latest)) end
+  if int(count) ~= fields.n then write('n', int(count)) end
   if #removals > 0 then redis.call('HDEL', state_key, unpack(removals)) end
   if #writes > 0 then redis.call('HSET', state_key, unpack(writes)) end
   redis.call('PEXPIRE', state_key, STATE_TTL)

@@ -1,6 +1,6 @@
 //! Calling the scripts: the keys and arguments that all steps share, and their reply.
 
-use parlor_store::{Call, Script};
+use parlor_store::{Call, Script, Store};
 use redis::{FromRedisValue, ParsingError, Pipeline, RedisResult, Value};
 
 use super::layouts::{self, Layout, Scripts};
@@ -81,13 +81,12 @@ impl Settled {
 /// The replies of a pipeline, one for each command that is not ignored. A command that was refused, say for a key that
 /// somebody else wrote, is the error of that one; any other error is one of all.
 pub(super) async fn replies<T: FromRedisValue>(
-    ctx: &Context,
+    mut store: Store,
     pipe: &mut Pipeline,
 ) -> Result<Vec<Result<T>>> {
     if pipe.is_empty() {
         return Ok(Vec::new());
     }
-    let mut store = ctx.store().repeatable();
     let replies: Vec<RedisResult<T>> = pipe.ignore_errors().query_async(&mut store).await?;
     let each = replies
         .into_iter()

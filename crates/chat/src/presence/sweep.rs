@@ -117,7 +117,8 @@ impl Presence {
             };
             pipe.add_command(call.cmd());
         }
-        let settled: Vec<Result<Settled>> = replies(&self.ctx, &mut pipe).await?;
+        let settled: Vec<Result<Settled>> =
+            replies(self.ctx.store().repeatable(), &mut pipe).await?;
         let settled = settled.into_iter().map(|it| {
             told("look at a user", &it);
             it.ok()

@@ -6,6 +6,7 @@
 //! 3. `now` comes from the clock it was loaded with, or is given.
 //! 4. Secrets and keys appear in no log and no `Debug` output.
 
+mod cache;
 mod claims;
 mod config;
 mod error;
@@ -25,6 +26,7 @@ use parlor_chat::access::Caller;
 use parlor_embedded::Clock;
 use tracing::warn;
 
+use cache::Signatures;
 pub use claims::{Grant, LEEWAY_MS, MAX_NAME};
 pub use config::{AuthConfig, ConfigError, KeySource, Location, Pem, PublicAlgorithm, Written};
 pub use error::{AuthError, FetchError, IssueError, KeyError, LoadError};
@@ -38,6 +40,7 @@ pub struct Identity {
     keys: Keys,
     rules: claims::Rules,
     clock: Arc<dyn Clock>,
+    signatures: Signatures,
 }
 
 enum Keys {
@@ -80,6 +83,7 @@ impl Identity {
             keys,
             rules: claims::Rules::new(config),
             clock,
+            signatures: Signatures::default(),
         })
     }
 
@@ -92,9 +96,13 @@ impl Identity {
     pub async fn verify_at(&self, token: &str, now_ms: u64) -> Result<Caller, AuthError> {
         let jwt = Jwt::read(token, self.algorithm())?;
         let claims = match &self.keys {
+            // Checked as fast as it would be looked up.
             Keys::Shared(keys, _) => jwt.signed_by(keys)?,
-            Keys::Public(_, key) => jwt.signed_by([key])?,
-            Keys::Set(_, set) => set.verify(&jwt, now_ms).await?,
+            Keys::Public(_, key) => jwt.remembered(&self.signatures).signed_by([key])?,
+            Keys::Set(_, set) => {
+                let jwt = jwt.remembered(&self.signatures);
+                set.verify(&jwt, now_ms).await?
+            }
         };
         self.rules.caller(&claims, now_ms)
     }

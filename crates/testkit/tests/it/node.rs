@@ -29,8 +29,10 @@ exec redis-server --bind 127.0.0.1 --port "${PARLOR_SERVER__HTTP##*:}" --save ''
     )
 }
 
+/// As `Node::serve`, but for gRPC: the server in its place has one port.
 fn serve(program: &Program) -> NodeOptions {
-    Node::serve(&program.path)
+    let options = Node::options(&program.path).arg("serve");
+    options.listen("PARLOR_SERVER__HTTP")
 }
 
 #[tokio::test]

@@ -2,13 +2,6 @@
 -- KEYS[3] presence:user:{user}
 local hash_key = KEYS[3]
 
-local function entry(device, status, refreshed)
-  local text = '{"serverId":"' .. device.node .. '","connectedAt":"' .. device.connected .. '","refreshedAt":"' .. refreshed .. '"'
-  if status ~= 'online' then text = text .. ',"status":"' .. status .. '"' end
-  if device.info then text = text .. ',"device":' .. device.info end
-  return text .. '}'
-end
-
 function project(view)
   if view.visible == 'offline' then
     redis.call('DEL', hash_key)

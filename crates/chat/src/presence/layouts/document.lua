@@ -6,8 +6,7 @@ function project(view)
   if view.visible == 'offline' then
     redis.call('DEL', document_key)
   elseif view.crossed or next(added) or next(beaten) then
-    local text = '{"userId":"' .. user .. '","status":"online","lastSeen":' .. int(now) .. '}'
-    redis.call('SET', document_key, text, 'PX', view.left)
+    redis.call('SET', document_key, document(), 'PX', view.left)
   else
     redis.call('PEXPIRE', document_key, view.left)
   end

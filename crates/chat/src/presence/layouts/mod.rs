@@ -1,7 +1,7 @@
 //! Layouts: how the one state of presence is shown in the documents' keys.
 //!
-//! Always true: a layout decides nothing. It is a few keys in the user's slot and a Lua function `project` that writes them,
-//! put between the shared head and the step of each script.
+//! Always true: a layout decides nothing. It is a few keys in the user's slot and two Lua functions: `renew`, which writes what
+//! a beat changes, and `project`, which writes whatever changed.
 
 mod devices;
 mod document;
@@ -40,24 +40,29 @@ pub(super) struct Scripts {
     pub(super) lose: Script,
     pub(super) lapse: Script,
     pub(super) set: Script,
+    pub(super) revive: Script,
 }
 
-/// The scripts of a layout: the shared head, the layout's projection, the step.
+/// The scripts of a layout: what a beat renews in it, the shared head, the layout's projection, the step. A beat tries the
+/// usual case first.
 macro_rules! scripts {
     ($layout:literal) => {
         $crate::presence::layouts::Scripts {
             connect: scripts!($layout, "connect"),
-            beat: scripts!($layout, "beat"),
+            beat: scripts!($layout, "beat", include_str!("../usual.lua")),
             leave: scripts!($layout, "leave"),
             lose: scripts!($layout, "lose"),
             lapse: scripts!($layout, "lapse"),
             set: scripts!($layout, "set"),
+            revive: scripts!($layout, "revive"),
         }
     };
-    ($layout:literal, $step:literal) => {
+    ($layout:literal, $step:literal $(, $first:expr)?) => {
         parlor_store::Script::new(
             concat!("presence/", $step, ".lua@", $layout),
             concat!(
+                include_str!(concat!($layout, ".renew.lua")),
+                $($first,)?
                 include_str!("../state.lua"),
                 include_str!(concat!($layout, ".lua")),
                 include_str!(concat!("../", $step, ".lua")),

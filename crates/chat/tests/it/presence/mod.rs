@@ -20,6 +20,7 @@ mod processes;
 mod races;
 mod random;
 mod reads;
+mod restart;
 mod sentinel;
 mod shown;
 mod status;

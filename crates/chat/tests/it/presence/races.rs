@@ -12,12 +12,15 @@ use super::world::{GRACE, LEASE, World, api, socket, user};
 const DUE: &str = include_str!("../../../src/presence/due.lua");
 const LOOKED: &str = include_str!("../../../src/presence/looked.lua");
 const BEAT: &str = concat!(
+    include_str!("../../../src/presence/layouts/devices.renew.lua"),
+    include_str!("../../../src/presence/usual.lua"),
     include_str!("../../../src/presence/state.lua"),
     include_str!("../../../src/presence/layouts/devices.lua"),
     include_str!("../../../src/presence/beat.lua"),
 );
 
 const LAPSE: &str = concat!(
+    include_str!("../../../src/presence/layouts/devices.renew.lua"),
     include_str!("../../../src/presence/state.lua"),
     include_str!("../../../src/presence/layouts/devices.lua"),
     include_str!("../../../src/presence/lapse.lua"),

@@ -1,5 +1,6 @@
 //! A store with nodes on it, whose time is moved by hand.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,6 +41,16 @@ impl World {
         Self::open(options, layout, true, Vec::new()).await
     }
 
+    /// On an engine that keeps its data in a folder, at the time of this clock.
+    pub async fn on_disk(folder: &Path, clock: ManualClock, layout: PresenceLayout) -> Self {
+        let options = Options {
+            data: Some(folder.to_owned()),
+            clock: Some(clock),
+            ..Options::default()
+        };
+        Self::open(options, layout, false, Vec::new()).await
+    }
+
     /// On Redis, with the documents' names.
     pub async fn redis(layout: PresenceLayout) -> Self {
         Self::server(Redis::start().await, layout).await
@@ -77,7 +88,7 @@ impl World {
         cluster: bool,
         primaries: Vec<redis::Client>,
     ) -> Self {
-        let clock = Some(ManualClock::default());
+        let clock = Some(options.clock.clone().unwrap_or_default());
         let store = Store::open(Options { clock, ..options }).await.unwrap();
         let mut layouts = Preset::Parlor.layouts();
         layouts.presence = layout;
@@ -93,6 +104,7 @@ impl World {
             nodes: Vec::new(),
             events,
         };
+        world.node("n0").revive().await.unwrap();
         world.nodes.push(world.start("n0").await);
         world.nodes.push(world.start("n1").await);
         // Until the nodes may judge.
@@ -108,11 +120,16 @@ impl World {
 
     /// Another node.
     pub async fn start(&self, id: &str) -> Presence {
-        let ctx = Context::new(self.store.clone(), self.keys.clone());
-        let nodes = Nodes::new(ctx.clone(), NodeId::new(id).unwrap(), GRACE);
-        let presence = Presence::new(ctx, Arc::new(nodes));
+        let presence = self.node(id);
         presence.start().await.unwrap();
         presence
+    }
+
+    /// A node that has not started.
+    fn node(&self, id: &str) -> Presence {
+        let ctx = Context::new(self.store.clone(), self.keys.clone());
+        let nodes = Nodes::new(ctx.clone(), NodeId::new(id).unwrap(), GRACE);
+        Presence::new(ctx, Arc::new(nodes))
     }
 
     pub fn ttl(&self) -> Duration {

@@ -7,6 +7,7 @@ mod garbage;
 mod issuer;
 mod keyset;
 mod logs;
+mod remembered;
 mod secret;
 mod tokens;
 mod waiting;

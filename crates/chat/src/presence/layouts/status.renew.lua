@@ -1,0 +1,4 @@
+-- Layout `status`: what a beat renews.
+local function renew(_, _, status, left)
+  if status ~= 'offline' then redis.call('SET', KEYS[3], 'online', 'PX', left) end
+end

@@ -1,0 +1,50 @@
+//! After a restart of the embedded store.
+//!
+//! Always true: the embedded store does not keep beats on disk, so after a restart its deadlines are those of some earlier
+//! moment. Nobody is called gone for that: whoever was there has one lifetime to show up again, or, held by the process
+//! that ended, the time until its devices are reaped.
+
+use parlor_store::Kind;
+use redis::pipe;
+
+use super::Presence;
+use super::step::{Settled, Steps, replies};
+use super::tick::told;
+use crate::error::Result;
+use crate::ids::{DeadlineShard, UserId};
+
+/// Users in one pipeline.
+const PAGE: usize = 1_000;
+
+impl Presence {
+    /// Gives the devices of the last run their time. To be called once, before [`start`](Self::start) and before anything
+    /// is asked. Does nothing on a server, which keeps what it is told. How many users there are.
+    pub async fn revive(&self) -> Result<usize> {
+        let mut revived = 0;
+        if self.ctx.store().kind() != Kind::Embedded {
+            return Ok(revived);
+        }
+        for shard in DeadlineShard::all() {
+            let mut range = redis::cmd("ZRANGE");
+            range.arg(self.ctx.keys().deadlines(shard)).arg(0).arg(-1);
+            let users: Vec<UserId> = range.query_async(&mut self.ctx.store().clone()).await?;
+            for page in users.chunks(PAGE) {
+                self.revive_page(page).await?;
+            }
+            revived += users.len();
+        }
+        Ok(revived)
+    }
+
+    async fn revive_page(&self, users: &[UserId]) -> Result<()> {
+        let steps = Steps::now(&self.ctx);
+        let mut pipe = pipe();
+        for user in users {
+            pipe.add_command(steps.call(|it| &it.revive, user).cmd());
+        }
+        for reply in replies::<Settled>(self.ctx.store().repeatable(), &mut pipe).await? {
+            told("revive a user", &reply);
+        }
+        Ok(())
+    }
+}
