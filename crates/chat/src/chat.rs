@@ -11,8 +11,10 @@ use crate::ids::NodeId;
 use crate::keys::Settings;
 use crate::membership::{Members, Nobody};
 use crate::nodes::Nodes;
-use crate::presence::{self, Presence};
-use crate::typing::{self, Typing};
+use crate::presence::Presence;
+use crate::typing::Typing;
+
+pub use crate::ticking::Ticking;
 
 /// A chat as one node serves it.
 pub struct Chat {
@@ -20,13 +22,6 @@ pub struct Chat {
     presence: Arc<Presence>,
     typing: Arc<Typing>,
     members: Arc<dyn Members>,
-}
-
-/// The background work of a chat. Dropping it ends the work.
-#[must_use = "the work ends when it is dropped"]
-pub struct Ticking {
-    _presence: presence::Ticking,
-    _typing: typing::Ticking,
 }
 
 impl Chat {
@@ -50,10 +45,7 @@ impl Chat {
 
     /// Starts the background work.
     pub fn tick(&self) -> Ticking {
-        Ticking {
-            _presence: self.presence.tick(),
-            _typing: self.typing.tick(),
-        }
+        self.presence.tick().and(self.typing.tick())
     }
 
     /// Writes what was collected and leaves the other nodes; presence stays through the grace time. The ticking has to end

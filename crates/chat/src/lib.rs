@@ -13,6 +13,7 @@ pub mod keys;
 pub mod operation;
 pub mod registry;
 pub mod schema;
+mod ticking;
 
 pub mod blocks;
 pub mod bus;

@@ -11,7 +11,7 @@ use std::future::Future;
 use crate::access::Caller;
 use crate::chat::Chat;
 use crate::code::Code;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::{presence, typing};
 
 /// Something a caller can ask for.
@@ -24,6 +24,11 @@ pub trait Operation: Sized + Send {
 
     /// Does it, if the caller may.
     fn run(self, chat: &Chat, caller: &Caller) -> impl Future<Output = Result<Self::Reply>> + Send;
+
+    /// What is answered before the store was ever there; most have to refuse.
+    fn without_store(self) -> Result<Self::Reply> {
+        Err(Error::StoreNotOpen)
+    }
 }
 
 /// What an operation is.

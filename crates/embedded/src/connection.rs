@@ -31,7 +31,8 @@ impl Connection {
 
     /// The same engine, for commands that renew what need not be kept: a field, member or string that is there gets
     /// another value, a key another deadline, and neither is written to disk. After a restart they have some earlier
-    /// value and deadline. What such commands add or remove is kept as always.
+    /// value and deadline; a key whose earlier deadline is over is gone, with all that others added to it, unless they gave
+    /// it a new one. What such commands add or remove is kept as always.
     #[must_use]
     pub fn fleeting(&self) -> Self {
         Self {

@@ -108,6 +108,15 @@ impl Edit<'_, ZSet> {
         self.collection.add(member, score);
     }
 
+    /// Notes the score that a member keeps: the file may have an earlier one.
+    pub fn keep(&mut self, member: &[u8], score: f64) {
+        self.journal.renew(|| Effect::Item {
+            key: self.key.clone(),
+            item: member.into(),
+            value: score_value(score),
+        });
+    }
+
     /// Gives a member with the score `old` another one.
     pub fn change(&mut self, member: &[u8], old: f64, new: f64) {
         if let Some(member) = self.collection.change(member, old, new) {

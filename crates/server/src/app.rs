@@ -1,19 +1,17 @@
 //! What the gateways share: who calls, and the chat they talk to.
 //!
-//! Always true: until the store is open and the node has joined the others, every operation is refused with
-//! `store_unavailable`, and `/readyz` says why.
+//! Always true: until the store is open and the node has joined the others, an operation answers what it can without a
+//! store, or is refused with `store_unavailable`; `/readyz` says why.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use parlor_chat::access::Caller;
-use parlor_chat::chat::Chat;
-use parlor_chat::error::Error;
 use parlor_chat::operation::Operation;
 use tokio::sync::watch;
 
 use crate::identity::{self, Identity};
-use crate::lifecycle::Opening;
+use crate::lifecycle::{Joining, Opening};
 use crate::wire::Refusal;
 
 /// The running server as the gateways see it. Cloning copies pointers.
@@ -21,7 +19,7 @@ use crate::wire::Refusal;
 pub struct App {
     identity: Arc<Identity>,
     store: watch::Receiver<Opening>,
-    chat: watch::Receiver<Option<Arc<Chat>>>,
+    chat: watch::Receiver<Joining>,
     stopping: watch::Receiver<bool>,
     timeout: Duration,
 }
@@ -31,7 +29,7 @@ impl App {
     pub fn new(
         identity: Arc<Identity>,
         store: watch::Receiver<Opening>,
-        chat: watch::Receiver<Option<Arc<Chat>>>,
+        chat: watch::Receiver<Joining>,
         stopping: watch::Receiver<bool>,
         timeout: Duration,
     ) -> Self {
@@ -64,8 +62,12 @@ impl App {
         caller: &Caller,
         operation: O,
     ) -> Result<O::Reply, Refusal> {
-        let chat = self.chat.borrow().clone().ok_or(Error::StoreNotOpen)?;
-        Ok(operation.run(&chat, caller).await?)
+        let joining = self.chat.borrow().clone();
+        let reply = match joining {
+            Ok(chat) => operation.run(&chat, caller).await,
+            Err(_) => operation.without_store(),
+        };
+        Ok(reply?)
     }
 
     /// Ends when the server is about to end: what goes on for ever has to end then.
@@ -96,10 +98,7 @@ impl App {
         };
         let ping = redis::cmd("PING");
         match tokio::time::timeout(self.timeout, ping.query_async::<String>(&mut store)).await {
-            Ok(Ok(_)) if self.chat.borrow().is_none() => {
-                Err("this node has not joined the others yet".into())
-            }
-            Ok(Ok(_)) => Ok(()),
+            Ok(Ok(_)) => self.chat.borrow().clone().map(drop),
             Ok(Err(error)) => Err(error.to_string()),
             Err(_) => Err(format!(
                 "the store did not answer within {} ms",

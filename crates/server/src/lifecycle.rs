@@ -10,7 +10,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::bail;
 use parlor_chat::chat::{Chat, Ticking};
 use parlor_chat::keys::Keyspace;
 use parlor_store::{Kind, OpenError, Options, Store, StoreUrl};
@@ -45,6 +45,9 @@ pub enum Opening {
     Open(Store),
 }
 
+/// The chat, once this node has joined the others; before, why it has not.
+pub type Joining = Result<Arc<Chat>, String>;
+
 /// Opens the store. If it is away, the answer is `Waiting` and the opening goes on in [`run`].
 pub async fn open(options: &Options) -> Result<Opening, OpenError> {
     match Store::open(options.clone()).await {
@@ -75,7 +78,7 @@ pub struct Start {
 pub async fn run(start: Start, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
     let config = start.config;
     let (opened, store) = watch::channel(start.opening);
-    let (joined, chat) = watch::channel(None);
+    let (joined, chat) = watch::channel(Err("this node has not joined the others yet".into()));
     let (stop, stopping) = watch::channel(false);
     let app = App::new(
         Arc::new(start.identity),
@@ -102,15 +105,16 @@ pub async fn run(start: Start, shutdown: impl Future<Output = ()>) -> anyhow::Re
     // Not before: those who are still served count on the lease.
     drop(ticking);
     let chat = chat.borrow().clone();
-    if let Some(chat) = chat {
+    if let Ok(chat) = chat {
         leave(&chat).await;
     }
     let opening = store.borrow().clone();
-    if let Opening::Open(store) = opening {
-        let late = || format!("the store was not flushed within {} s", GRACE.as_secs());
-        timeout_at(deadline, store.close())
-            .await
-            .with_context(late)?;
+    if let Opening::Open(store) = opening
+        && timeout_at(deadline, store.close()).await.is_err()
+    {
+        // The end of the last handle would wait for the disk once more, and for as long as it takes.
+        std::mem::forget(store);
+        bail!("the store was not flushed within {} s", GRACE.as_secs());
     }
     info!("stopped");
     ended
@@ -141,7 +145,7 @@ async fn leave(chat: &Chat) {
 async fn join(
     config: &Config,
     opened: &watch::Sender<Opening>,
-    joined: &watch::Sender<Option<Arc<Chat>>>,
+    joined: &watch::Sender<Joining>,
     ticking: &mut Option<Ticking>,
 ) -> anyhow::Error {
     let store = match keep_opening(&config.store.options, opened).await {
@@ -161,11 +165,14 @@ async fn join(
     let mut attempt = 0;
     while let Err(error) = chat.start().await {
         attempt += 1;
-        warn!(%error, "this node cannot join the others; trying again");
+        let error = format!("{:#}", anyhow::Error::new(error));
+        warn!(error, "this node cannot join the others; trying again");
+        let reason = format!("this node cannot join the others: {error}");
+        drop(joined.send_replace(Err(reason)));
         tokio::time::sleep((RETRY_STEP * attempt).min(RETRY_MOST)).await;
     }
     *ticking = Some(chat.tick());
-    joined.send_replace(Some(chat));
+    drop(joined.send_replace(Ok(chat)));
     std::future::pending().await
 }
 

@@ -1,4 +1,5 @@
-//! What every frame starts with: a version byte and a kind byte. The rest is the business of the capability whose kind it is.
+//! What every frame of these channels starts with: a version byte and a kind byte. The rest is the business of the capability
+//! whose kind it is.
 //!
 //! Always true: a node of another version, older or newer, can tell that a frame is not for it; it fails on none.
 
@@ -11,6 +12,12 @@ pub const VERSION: u8 = 1;
 pub enum Kind {
     /// Somebody types, or no longer.
     Typing = 1,
+    /// A device was removed, and the socket that held it has to go.
+    DeviceRemoved = 2,
+}
+
+impl Kind {
+    const ALL: [Self; 2] = [Self::Typing, Self::DeviceRemoved];
 }
 
 /// A frame that arrived.
@@ -33,12 +40,11 @@ pub fn head(kind: Kind, body: usize) -> Vec<u8> {
 
 impl<'a> From<&'a [u8]> for Frame<'a> {
     fn from(payload: &'a [u8]) -> Self {
-        const TYPING: u8 = Kind::Typing as u8;
-        match payload {
-            [VERSION, TYPING, body @ ..] => Self::Known(Kind::Typing, body),
-            [VERSION, _, ..] => Self::OtherKind,
-            _ => Self::OtherVersion,
-        }
+        let [VERSION, kind, body @ ..] = payload else {
+            return Self::OtherVersion;
+        };
+        let known = Kind::ALL.into_iter().find(|it| *it as u8 == *kind);
+        known.map_or(Self::OtherKind, |kind| Self::Known(kind, body))
     }
 }
 
@@ -48,9 +54,11 @@ mod tests {
 
     #[test]
     fn a_frame_is_told_by_its_first_two_bytes() {
-        let mut typing = head(Kind::Typing, 1);
-        typing.push(b'x');
-        assert_eq!(Frame::from(&typing[..]), Frame::Known(Kind::Typing, b"x"));
+        for kind in Kind::ALL {
+            let mut frame = head(kind, 1);
+            frame.push(b'x');
+            assert_eq!(Frame::from(&frame[..]), Frame::Known(kind, b"x"));
+        }
         assert_eq!(Frame::from(&[1, 77, 0][..]), Frame::OtherKind);
         for other in [&[2, 1, b'x'][..], &[1], &[], b"text"] {
             assert_eq!(Frame::from(other), Frame::OtherVersion);

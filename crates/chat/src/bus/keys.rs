@@ -23,7 +23,7 @@ const USER: KeySpec = KeySpec::internal("parlor:bus:user:{user}", Kind::ShardCha
 
 const CONTROL: KeySpec = KeySpec::internal("parlor:control", Kind::Channel, Ttl::Never)
     .value("frame with version byte")
-    .meaning("what every node must do at once: blocks, logouts");
+    .meaning("what every node must do at once: blocks, logouts, removed devices");
 
 impl Keyspace {
     /// The frames of a conversation.

@@ -13,5 +13,5 @@ device.deadline = now + ttl
 drop_lapsed()
 put(id, device)
 beaten[id] = true
-settle(false)
+settle(false, true)
 return 1

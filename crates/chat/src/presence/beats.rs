@@ -8,11 +8,11 @@ use super::Presence;
 use super::local::{Held, key};
 use super::register::{API, Coming};
 use super::step::{Steps, replies};
-use super::tick::told;
 use crate::context::millis;
 use crate::error::Result;
 use crate::ids::DeadlineShard;
 use crate::keys::TtlName;
+use crate::ticking::told;
 
 /// Beats in one pipeline; more than a node has in a second.
 const MOST_BEATS: usize = 10_000;

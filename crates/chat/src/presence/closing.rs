@@ -12,14 +12,11 @@ use tokio::time::sleep;
 use super::Presence;
 use super::local::{Going, Held};
 use super::ops::{Device, UserStatus};
+use crate::bus::frame::{self, Frame, Kind};
 use crate::context::Moment;
 use crate::error::Result;
 use crate::ids::{DeviceId, UserId};
 
-/// The version byte of a frame.
-const FRAME: u8 = 1;
-/// The first word of our frames among those of the channel.
-const REMOVED: &str = "removed";
 /// Before the channel is asked for again while the store is away.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -29,7 +26,9 @@ impl Presence {
         self.local.lock().forget_beat(user, id);
         let at = self.ctx.now();
         let settled = self.end(user, id, "").await?;
-        let frame = format!("\u{1}{REMOVED} {} {user} {id}", at.ms());
+        let body = format!("{} {user} {id}", at.ms());
+        let mut frame = frame::head(Kind::DeviceRemoved, body.len());
+        frame.extend(body.as_bytes());
         let channel = self.ctx.keys().control_bus();
         // If it is not heard, the next beat tells.
         let _ = self
@@ -86,7 +85,7 @@ impl Presence {
                     let Event::Message { payload, .. } = event else {
                         continue;
                     };
-                    if let Some((at, user, id)) = frame(&payload)
+                    if let Some((at, user, id)) = removal(&payload)
                         && let Err(error) = self.removed(&user, &id, at).await
                     {
                         tracing::debug!(%error, "cannot forget a removed device");
@@ -98,15 +97,12 @@ impl Presence {
     }
 }
 
-/// `removed ms user device` after the version byte.
-fn frame(payload: &[u8]) -> Option<(Moment, UserId, DeviceId)> {
-    let (&FRAME, text) = payload.split_first()? else {
+/// `ms user device` after the head of the frame.
+fn removal(payload: &[u8]) -> Option<(Moment, UserId, DeviceId)> {
+    let Frame::Known(Kind::DeviceRemoved, body) = Frame::from(payload) else {
         return None;
     };
-    let mut words = std::str::from_utf8(text).ok()?.splitn(4, ' ');
-    if words.next()? != REMOVED {
-        return None;
-    }
+    let mut words = str::from_utf8(body).ok()?.splitn(3, ' ');
     let at = Moment(words.next()?.parse().ok()?);
     let user = UserId::new(words.next()?).ok()?;
     Some((at, user, DeviceId::new(words.next()?).ok()?))

@@ -11,9 +11,9 @@ use super::Presence;
 use super::local::{Going, Held};
 use super::ops::Device;
 use super::step::{Settled, Steps, replies};
-use super::tick::told;
 use crate::context::millis;
 use crate::error::Result;
+use crate::ticking::told;
 
 /// Goodbyes in one pipeline.
 const PAGE: usize = 500;
@@ -118,9 +118,11 @@ impl Presence {
                 pipe.cmd("DEL").arg(keys.socket_user(socket)).ignore();
             }
             if !self.local.lock().has(user) {
-                pipe.cmd("SREM").arg(&set).arg(user).ignore();
                 last.push(user);
             }
+        }
+        if !last.is_empty() {
+            pipe.cmd("SREM").arg(&set).arg(&last).ignore();
         }
         let mut store = self.ctx.store().repeatable();
         pipe.exec_async(&mut store).await?;

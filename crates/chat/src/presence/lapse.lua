@@ -5,6 +5,8 @@
 -- Reply: that of `settle`
 local dead, alive, latest = ARGV[9], ARGV[10], tonumber(ARGV[11])
 
+-- The state is over, since no node ran for so long, and the layout `sockets` still shows a socket: nothing of it ends by itself.
+if not known and KEYS[4] and redis.call('EXISTS', KEYS[4]) == 1 then assume_online() end
 drop_lapsed()
 for id, device in pairs(devices) do
   local bound = device.epoch ~= 'api' and device.epoch ~= ''

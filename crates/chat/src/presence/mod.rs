@@ -50,7 +50,6 @@ pub use self::operations::{
 pub use self::ops::{Device, LiveDevice, Status, UserStatus};
 pub use self::reads::MOST_READ;
 pub use self::register::MOST_DEVICES;
-pub use self::tick::Ticking;
 pub use self::watch::{MOST_WATCHED, Watcher};
 
 static SOONER: Script = script!("sooner.lua");
@@ -152,13 +151,13 @@ impl Presence {
 
     /// The command that tells the index of a shortened deadline; 0 is none, and wants a look at once.
     fn sooner(&self, user: &UserId, until: u64) -> redis::Cmd {
-        let due = if until == 0 {
-            self.ctx.now().ms()
-        } else {
-            until
-        };
         let shard = self.ctx.keys().deadlines(DeadlineShard::of(user));
-        SOONER.keys(shard).arg(user).arg(due).cmd()
+        if until > 0 {
+            return SOONER.keys(shard).arg(user).arg(until).cmd();
+        }
+        let mut now = redis::cmd("ZADD");
+        now.arg(shard).arg(self.ctx.now().ms()).arg(user);
+        now
     }
 }
 

@@ -36,6 +36,10 @@ impl Operation for GetPresence {
     async fn run(self, chat: &Chat, _: &Caller) -> Result<UserStatus> {
         chat.presence().status(&UserId::new(&self.user_id)?).await
     }
+
+    fn without_store(self) -> Result<UserStatus> {
+        Ok(UserStatus::degraded(UserId::new(&self.user_id)?))
+    }
 }
 
 /// How a user wants to be seen. `online` registers the device; `offline` hides a connected user.
@@ -57,8 +61,13 @@ pub struct SetPresence {
 impl Operation for SetPresence {
     const INFO: Info = Info {
         name: "presence.set",
-        summary: "Says how a user wants to be seen, and registers a device with `online`",
-        codes: &[Code::InvalidId, Code::UserRequired, Code::Forbidden],
+        summary: "Says how a user wants to be seen; online registers a device",
+        codes: &[
+            Code::InvalidId,
+            Code::UserRequired,
+            Code::Forbidden,
+            Code::TooMany,
+        ],
     };
     type Reply = UserStatus;
 
@@ -225,6 +234,12 @@ impl Operation for QueryPresence {
 
     async fn run(self, chat: &Chat, _: &Caller) -> Result<Statuses> {
         let users = chat.presence().statuses(&users(&self.user_ids)?).await?;
+        Ok(Statuses { users })
+    }
+
+    fn without_store(self) -> Result<Statuses> {
+        let users = users(&self.user_ids)?.into_iter();
+        let users = users.map(UserStatus::degraded).collect();
         Ok(Statuses { users })
     }
 }

@@ -89,7 +89,7 @@ pub struct UserStatus {
     pub user_id: UserId,
     /// How.
     pub status: Status,
-    /// When they were last seen, in ISO 8601; absent if never.
+    /// When they were last seen to leave, in ISO 8601; null if never.
     pub last_seen: Option<String>,
     /// Rises with each change; 0 if nothing is known.
     pub version: u64,

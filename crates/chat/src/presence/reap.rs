@@ -101,9 +101,11 @@ impl Presence {
             let Some(settled) = settled else { continue };
             after.add_command(self.sooner(user, settled.until)).ignore();
             if !ours || !self.local.lock().has(user) {
-                after.cmd("SREM").arg(&set).arg(user).ignore();
                 removed.push(user);
             }
+        }
+        if !removed.is_empty() {
+            after.cmd("SREM").arg(&set).arg(&removed).ignore();
         }
         let mut store = self.ctx.store().repeatable();
         after.exec_async(&mut store).await?;

@@ -11,11 +11,11 @@ use super::Presence;
 use super::local::{self, Going, Held};
 use super::ops::{Device, UserStatus};
 use super::step::{Settled, Steps, replies};
-use super::tick::told;
 use crate::context::millis;
 use crate::error::{Error, Result};
 use crate::ids::DeadlineShard;
 use crate::keys::TtlName;
+use crate::ticking::told;
 
 /// Devices of one user.
 pub const MOST_DEVICES: usize = 100;

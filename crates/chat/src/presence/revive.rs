@@ -8,10 +8,10 @@ use parlor_store::Kind;
 use redis::pipe;
 
 use super::Presence;
-use super::step::{Settled, Steps, replies};
-use super::tick::told;
+use super::step::{Steps, replies};
 use crate::error::Result;
 use crate::ids::{DeadlineShard, UserId};
+use crate::ticking::told;
 
 /// Users in one pipeline.
 const PAGE: usize = 1_000;
@@ -42,7 +42,9 @@ impl Presence {
         for user in users {
             pipe.add_command(steps.call(|it| &it.revive, user).cmd());
         }
-        for reply in replies::<Settled>(self.ctx.store().repeatable(), &mut pipe).await? {
+        // Not kept: after another restart they are given as much again.
+        let store = self.ctx.store().repeatable().fleeting();
+        for reply in replies::<u8>(store, &mut pipe).await? {
             told("revive a user", &reply);
         }
         Ok(())

@@ -114,9 +114,10 @@ local function show(view)
   project(view)
 end
 
--- Writes the state, and what follows from it. `silent` keeps `events:user.online` back.
+-- Writes the state, and what follows from it. `silent` keeps `events:user.online` back. `fleeting`: what is renewed is not
+-- kept on disk; such a step leaves the time to live to the others, or that on disk would end unseen.
 -- Reply: { visible status, version, latest deadline or 0, last seen or '' }
-local function settle(silent)
+local function settle(silent, fleeting)
   local latest, count = 0, 0
   for _, device in pairs(devices) do
     count = count + 1
@@ -140,6 +141,8 @@ local function settle(silent)
   if changed then
     version = math.max(version + 1, now)
     write('s', visible)
+    -- Taken out first: what a beat overwrites is not kept on disk, and a version that was told has to be.
+    removals[#removals + 1] = 'v'
     write('v', int(version))
     if visible == 'offline' then
       seen = now_iso
@@ -149,9 +152,15 @@ local function settle(silent)
   end
   if int(latest) ~= fields['until'] then write('until', int(latest)) end
   if int(count) ~= fields.n then write('n', int(count)) end
+  local reply = { latest > now and visible or 'offline', version, latest, seen or '' }
+  if #removals + #writes == 0 then
+    -- Most often a look at somebody who is there. Their beats do not renew the state, so it must not end under them.
+    if not fleeting and redis.call('PTTL', state_key) < STATE_TTL / 2 then redis.call('PEXPIRE', state_key, STATE_TTL) end
+    return reply
+  end
   if #removals > 0 then redis.call('HDEL', state_key, unpack(removals)) end
   if #writes > 0 then redis.call('HSET', state_key, unpack(writes)) end
-  redis.call('PEXPIRE', state_key, STATE_TTL)
+  if not fleeting then redis.call('PEXPIRE', state_key, STATE_TTL) end
   show({ visible = visible, before = before, latest = latest, changed = changed, crossed = crossed, left = math.max(latest - now, 1) })
   if crossed and not (silent and visible ~= 'offline') then
     local channel = visible == 'offline' and offline_channel or online_channel
@@ -161,7 +170,7 @@ local function settle(silent)
   if changed then
     redis.call('PUBLISH', watch_channel, '\1' .. visible .. ' ' .. int(version) .. ' ' .. (seen or '-') .. ' ' .. user)
   end
-  return { latest > now and visible or 'offline', version, latest, seen or '' }
+  return reply
 end
 
 load()

@@ -9,10 +9,10 @@ use redis::pipe;
 
 use super::Presence;
 use super::step::{Settled, Steps, replies};
-use super::tick::told;
 use crate::context::Moment;
 use crate::error::Result;
 use crate::ids::{DeadlineShard, NodeId, UserId};
+use crate::ticking::told;
 
 static DUE: Script = script!("due.lua");
 static LOOKED: Script = script!("looked.lua");
@@ -71,7 +71,8 @@ impl Presence {
     async fn sweep_round(&self, shards: &[DeadlineShard]) -> Result<usize> {
         let now = self.ctx.now();
         let taken_until = taken(now);
-        let mut store = self.ctx.store().clone();
+        // Of the index it matters who is in it: an entry that is early costs a look.
+        let mut store = self.ctx.store().fleeting();
         let mut due = pipe();
         for shard in shards {
             let call = DUE.keys(self.ctx.keys().deadlines(*shard));

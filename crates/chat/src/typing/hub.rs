@@ -16,12 +16,12 @@ use super::mailbox::Mailbox;
 use super::ops::{self, Typer};
 use super::reads;
 use super::room::Room;
-use super::tick::Task;
 use crate::bus::frame::{Frame, Kind};
 use crate::context::Context;
 use crate::error::Result;
 use crate::ids::ConversationId;
 use crate::keys::TtlName;
+use crate::ticking::Task;
 
 /// Rooms that are read in one round trip.
 const PAGE: usize = 500;
@@ -129,8 +129,8 @@ impl Hub {
             Event::MaybeMissed => Frame::OtherVersion,
         };
         let typer = match frame {
-            Frame::OtherKind => return,
             Frame::Known(Kind::Typing, body) => ops::decode(body),
+            Frame::Known(..) | Frame::OtherKind => return,
             Frame::OtherVersion => None,
         };
         match typer {

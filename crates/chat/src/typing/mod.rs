@@ -37,7 +37,6 @@ use crate::keys::{TtlName, TypingLayout};
 pub use self::listener::{MOST_LISTENED, TypingListener};
 pub use self::operations::{ListTyping, SetTyping, Typers, TypingSet};
 pub use self::ops::{Typer, TypingChange};
-pub use self::tick::Ticking;
 
 static START: Script = script!("start.lua");
 static STOP: Script = script!("stop.lua");

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Typer;
-use crate::access::Caller;
+use crate::access::{Caller, Role};
 use crate::chat::Chat;
 use crate::code::Code;
 use crate::error::{Error, Result};
@@ -90,12 +90,11 @@ impl Operation for SetTyping {
             .member_of(&self.conversation_id, chat.members())
             .await?;
         if self.typing {
-            let name = caller.name.as_ref().or(self.username.as_ref());
+            let name = self.name(caller);
             if name.is_some_and(|name| name.len() > MOST_NAME) {
                 let text = format!("`username` is longer than {MOST_NAME} bytes");
                 return Err(Error::InvalidRequest(text));
             }
-            let name = name.map(String::as_str);
             chat.typing().start(&conversation, user, name).await?;
         } else {
             chat.typing().stop(&conversation, user).await?;
@@ -106,6 +105,41 @@ impl Operation for SetTyping {
     }
 }
 
+impl SetTyping {
+    /// What the user is called: a person as their token says, and as a service says whom it acts for.
+    fn name<'a>(&'a self, caller: &'a Caller) -> Option<&'a str> {
+        match caller.role {
+            Role::Service => self.username.as_deref(),
+            Role::User | Role::Admin => caller.name.as_deref(),
+        }
+    }
+}
+
 fn yes() -> bool {
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_person_without_a_name_cannot_take_one() {
+        let request = SetTyping {
+            conversation_id: "c1".into(),
+            typing: true,
+            username: Some("Somebody Else".into()),
+        };
+        let mut caller = Caller {
+            user: None,
+            name: None,
+            role: Role::User,
+            anonymous: false,
+            issued_at: None,
+            expires_at: 0,
+        };
+        assert_eq!(request.name(&caller), None);
+        caller.role = Role::Service;
+        assert_eq!(request.name(&caller), Some("Somebody Else"));
+    }
 }

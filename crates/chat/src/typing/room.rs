@@ -13,9 +13,9 @@ use tokio::sync::OnceCell;
 use super::ends::Ends;
 use super::mailbox::Mailbox;
 use super::ops::{Typer, TypingChange};
-use super::tick::Task;
 use crate::context::Moment;
 use crate::ids::{ConversationId, UserId};
+use crate::ticking::Task;
 
 pub(super) struct Room {
     pub(super) conversation: ConversationId,

@@ -2,6 +2,7 @@
 
 mod builders;
 mod declarations;
+mod ground;
 mod ids;
 mod matching;
 mod operations;

@@ -11,7 +11,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{debug, info, warn};
 
 use super::{Outcome, Output};
-use crate::config::{Loaded, Origin, render};
+use crate::config::{Config, Loaded, Origin, render};
 use crate::identity::Identity;
 use crate::lifecycle::{self, Opening, Start};
 
@@ -67,8 +67,13 @@ pub async fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> anyhow::R
         http: http.local_addr()?,
         grpc: grpc.as_ref().map(TcpListener::local_addr).transpose()?,
     };
-    let identity = Identity::load(&config.auth, &config.server.data, Arc::new(SystemClock)).await?;
-    let opening = lifecycle::open(&config.store.options).await?;
+    let (identity, opening) = tokio::select! {
+        prepared = prepare(config) => prepared?,
+        () = signals.next() => {
+            info!("told to end before the store was open");
+            return Ok(Outcome::Done);
+        }
+    };
     info!(http = %doors.http, grpc = doors.grpc.map(tracing::field::display), node = %config.server.node, store = %config.store.options.url, "listening");
     // A server runs on when nobody reads what it prints.
     if let Err(error) = output.line(&welcome(loaded, &doors, &opening)) {
@@ -91,6 +96,18 @@ pub async fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> anyhow::R
     };
     lifecycle::run(start, shutdown).await?;
     Ok(Outcome::Done)
+}
+
+/// Reads the keys and opens the store. On a task of its own, since a large store is read without a pause.
+async fn prepare(config: &Config) -> anyhow::Result<(Identity, Opening)> {
+    let config = config.clone();
+    let prepared = tokio::spawn(async move {
+        let clock = Arc::new(SystemClock);
+        let identity = Identity::load(&config.auth, &config.server.data, clock).await?;
+        let opening = lifecycle::open(&config.store.options).await?;
+        anyhow::Ok((identity, opening))
+    });
+    prepared.await.context("the store cannot be opened")?
 }
 
 /// Where clients come in.

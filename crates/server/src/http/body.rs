@@ -1,6 +1,7 @@
 //! Reading the body of a request.
 //!
-//! Always true: at most [`MOST`] bytes of a body are kept, and a client that does not finish it within [`PATIENCE`] is told so.
+//! Always true: at most [`MOST`] bytes of a body are kept, and nothing where the request is refused anyway; a client that
+//! does not finish it within [`PATIENCE`] is told so.
 
 use std::time::Duration;
 
@@ -23,23 +24,24 @@ pub(super) async fn read(body: Body) -> Result<Vec<u8>, Refusal> {
     if body.is_end_stream() {
         return Ok(Vec::new());
     }
-    timeout(PATIENCE, whole(body))
+    timeout(PATIENCE, taken(body, MOST))
         .await
         .unwrap_or_else(|_| Err(late()))
 }
 
 /// Takes in the body of a request that is refused: a client that is cut while it sends does not see the answer.
 pub(super) async fn forget(body: Body) {
-    let _ = read(body).await;
+    let _ = timeout(PATIENCE, taken(body, 0)).await;
 }
 
-async fn whole(mut body: Body) -> Result<Vec<u8>, Refusal> {
+/// The whole body, if it has at most `most` bytes.
+async fn taken(mut body: Body, most: usize) -> Result<Vec<u8>, Refusal> {
     let most_read = MOST + FORGOTTEN;
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if announced > most_read {
         return Err(too_large());
     }
-    let mut whole = Vec::with_capacity(announced.min(MOST));
+    let mut whole = Vec::with_capacity(announced.min(most));
     let mut length = 0_usize;
     while let Some(frame) = body.frame().await {
         let broken = |_| Refusal::new(Code::InvalidRequest, "the body ended early");
@@ -47,13 +49,13 @@ async fn whole(mut body: Body) -> Result<Vec<u8>, Refusal> {
             continue;
         };
         length += data.len();
-        if length <= MOST {
+        if length <= most {
             whole.extend_from_slice(&data);
         } else if length > most_read {
             break;
         }
     }
-    if length > MOST {
+    if length > most {
         return Err(too_large());
     }
     Ok(whole)

@@ -1,7 +1,8 @@
 //! Accepting connections, and letting them go.
 //!
-//! Always true: a client that does not finish its headers within [`HEADERS`] is cut, so that idle sockets cannot use up
-//! the process; what goes wrong on one connection, or in accepting one, ends no other.
+//! Always true: a client that does not finish its headers within [`HEADERS`], or reads nothing of an answer for
+//! [`READING`], is cut, so that idle sockets cannot use up the process; what goes wrong on one connection, or in accepting
+//! one, ends no other.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -14,6 +15,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::{debug, warn};
+
+use super::impatient::Impatient;
+pub use super::impatient::READING;
 
 /// How long a client may take for the headers of a request, the pause since its last one included.
 pub const HEADERS: Duration = Duration::from_secs(60);
@@ -38,11 +42,18 @@ pub(crate) async fn accept_until<F>(
 {
     let mut open = JoinSet::new();
     let mut stop = pin!(stop);
-    loop {
-        tokio::select! {
-            () = &mut stop => break,
-            stream = accept(&listener) => drop(open.spawn(connection(stream))),
-            Some(_) = open.join_next() => {}
+    {
+        // Kept while connections end, or each that does would cut a pause short.
+        let mut next = pin!(accept(&listener));
+        loop {
+            tokio::select! {
+                () = &mut stop => break,
+                stream = &mut next => {
+                    next.set(accept(&listener));
+                    open.spawn(connection(stream));
+                }
+                Some(_) = open.join_next() => {}
+            }
         }
     }
     drop(listener);
@@ -58,7 +69,7 @@ async fn connection(stream: TcpStream, router: Router, stop: watch::Receiver<boo
     // An answer goes out in one piece and at once; where that cannot be had it is slower, not wrong.
     let _ = stream.set_nodelay(true);
     let service = TowerToHyperService::new(router);
-    let served = builder.serve_connection(TokioIo::new(stream), service);
+    let served = builder.serve_connection(TokioIo::new(Impatient::new(stream)), service);
     let mut served = pin!(served.with_upgrades());
     let ended = tokio::select! {
         ended = served.as_mut() => ended,

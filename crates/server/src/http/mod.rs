@@ -12,6 +12,7 @@ pub mod connections;
 mod docs;
 mod endpoint;
 mod health;
+mod impatient;
 pub mod openapi;
 mod origins;
 pub mod problem;

@@ -12,7 +12,7 @@ use parlor_testkit::eventually;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{oneshot, watch};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::support::{embedded, get, run_in};
 
@@ -77,4 +77,23 @@ async fn a_client_that_never_finishes_its_headers_is_cut() {
     let mut rest = Vec::new();
     let cut = timeout(connections::HEADERS * 3, stream.read_to_end(&mut rest)).await;
     assert!(cut.is_ok(), "the connection is still open");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_read_its_answer_is_cut() {
+    const LENGTH: usize = 32 << 20;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (_stop, stopping) = watch::channel(false);
+    let long = Router::new().route("/", axum::routing::get(async || vec![0; LENGTH]));
+    tokio::spawn(connections::serve(listener, long, stopping));
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    // Once the answer has begun, time passes only while nobody can go on.
+    stream.readable().await.unwrap();
+    sleep(connections::READING * 2).await;
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest).await;
+    assert!(rest.len() < LENGTH, "the answer came in full");
 }

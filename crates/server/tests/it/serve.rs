@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use parlor_testkit::{Node, Redis, eventually};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::{PARLOR, ask, command, get, run_in};
 
@@ -12,10 +12,10 @@ use crate::support::{PARLOR, ask, command, get, run_in};
 async fn it_starts_on_the_embedded_store_says_where_and_ends_with_zero() {
     let mut node = Node::serve(PARLOR).start().await;
     assert_eq!(get(&node.http(), "/healthz").await.unwrap().0, 200);
-    let (status, ready) = get(&node.http(), "/readyz").await.unwrap();
+    let ready = becomes(&node, 200).await;
     assert_eq!(
-        (status, &ready["ready"], &ready["parts"]["store"]["ready"]),
-        (200, &true.into(), &true.into())
+        (&ready["ready"], &ready["parts"]["store"]["ready"]),
+        (&true.into(), &true.into())
     );
 
     node.wait_for_line("Try:").await;
@@ -129,6 +129,26 @@ async fn a_redis_that_is_away_at_the_start_is_waited_for() {
 }
 
 #[tokio::test]
+async fn a_node_that_cannot_join_the_others_says_why() {
+    let redis = Redis::start().await;
+    let mut connection = redis.connection().await;
+    let foreign = redis::cmd("SET").arg("parlor:nodes").arg("x").to_owned();
+    foreign.exec_async(&mut connection).await.unwrap();
+    let node = Node::serve(PARLOR).env("PARLOR_STORE__URL", redis.url());
+    let node = node.start().await;
+    let answer = eventually("/readyz says why", async || {
+        let (status, answer) = get(&node.http(), "/readyz").await.unwrap();
+        assert_eq!(status, 503, "{answer}");
+        let answer = answer.to_string();
+        answer.contains("cannot join").then_some(answer)
+    });
+    assert!(answer.await.contains("WRONGTYPE"));
+    let mend = redis::cmd("DEL").arg("parlor:nodes").to_owned();
+    mend.exec_async(&mut connection).await.unwrap();
+    becomes(&node, 200).await;
+}
+
+#[tokio::test]
 async fn a_wrong_password_ends_the_start() {
     let redis = Redis::options().password("right").start().await;
     let url = format!("redis://:wrong@127.0.0.1:{}", redis.port());
@@ -153,6 +173,7 @@ async fn a_port_in_use_ends_the_start_with_a_hint() {
 #[tokio::test]
 async fn two_servers_cannot_share_a_data_folder() {
     let node = Node::serve(PARLOR).start().await;
+    becomes(&node, 200).await;
     let data = node.data().display().to_string();
     let said = refused(&[
         ("PARLOR_SERVER__HTTP", "127.0.0.1:0"),
@@ -182,6 +203,18 @@ async fn damaged_data_ends_the_start_with_a_way_out() {
         said.contains("store.db") && said.contains("backup"),
         "{said}"
     );
+}
+
+#[tokio::test]
+async fn a_signal_is_heard_while_the_store_is_being_opened() {
+    let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://{}", mute.local_addr().unwrap());
+    let mut node = Node::serve(PARLOR)
+        .env("PARLOR_STORE__URL", url)
+        .env("PARLOR_STORE__TIMEOUT", "1h")
+        .spawn();
+    let _connection = mute.accept().await.unwrap();
+    assert_eq!(node.terminate().await.code(), Some(0), "{}", node.output());
 }
 
 #[tokio::test]

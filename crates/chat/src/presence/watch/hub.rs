@@ -12,7 +12,6 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use parlor_store::{Event, Subscription};
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
 
 use super::frame::frame;
 use crate::context::Context;
@@ -20,6 +19,7 @@ use crate::error::Result;
 use crate::ids::{UserId, WatchShard};
 use crate::presence::ops::UserStatus;
 use crate::presence::reads::{self, MOST_READ};
+use crate::ticking::Task;
 
 /// All watchers of a node.
 pub(in crate::presence) struct Hub {
@@ -44,13 +44,7 @@ struct Inner {
 /// The open channel of a shard, and how many of its users are watched.
 struct Shard {
     users: usize,
-    reader: JoinHandle<()>,
-}
-
-impl Drop for Shard {
-    fn drop(&mut self) {
-        self.reader.abort();
-    }
+    _reader: Task,
 }
 
 pub(super) struct Mailbox {
@@ -117,8 +111,11 @@ impl Hub {
             }
             let channel = self.ctx.keys().watch(shard);
             let subscription = self.ctx.store().bus().subscribe(channel.as_str()).await?;
-            let reader = tokio::spawn(listen(Arc::downgrade(self), number, subscription));
-            let shard = Shard { users: 0, reader };
+            let reading = listen(Arc::downgrade(self), number, subscription);
+            let shard = Shard {
+                users: 0,
+                _reader: Task::spawn(reading),
+            };
             self.inner.lock().shards.insert(number, shard);
         }
         // Counted while the doors are held: an open shard without users may be closed.

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use parlor_chat::presence::Status;
 
-use super::on_every_layout;
 use super::shown::{Shown, all_there_is};
-use super::world::{GRACE, LEASE, World, api, socket};
+use super::world::{GRACE, LEASE, World, api, socket, user};
+use super::{on_every_engine, on_every_layout};
+
+const HOUR: Duration = Duration::from_secs(3_600);
 
 on_every_layout! {
     a_dead_node_takes_its_devices_and_no_others;
@@ -16,6 +18,26 @@ on_every_layout! {
     a_node_whose_place_was_taken_keeps_its_users;
     a_drained_node_leaves_the_grace_time_to_its_users;
     a_drained_node_writes_the_beats_it_has_taken;
+}
+
+on_every_engine! {
+    a_state_lives_as_long_as_its_device_beats;
+}
+
+mod users_of_nodes_that_were_all_away_for_days_are_gone {
+    use parlor_chat::keys::PresenceLayout;
+
+    use super::{World, all_away_for_days};
+
+    #[tokio::test]
+    async fn embedded() {
+        all_away_for_days(World::embedded(PresenceLayout::Sockets).await).await;
+    }
+
+    #[tokio::test]
+    async fn redis() {
+        all_away_for_days(World::redis(PresenceLayout::Sockets).await).await;
+    }
 }
 
 pub async fn a_dead_node_takes_its_devices_and_no_others(mut world: World) {
@@ -174,4 +196,38 @@ async fn a_drained_node_writes_the_beats_it_has_taken(mut world: World) {
     let alice = Shown::nobody("alice", &world).device("api", "n0", at);
     alice.left(world.ttl()).must_be_all(&world).await;
     assert_eq!(world.news().await, ["online alice"]);
+}
+
+/// The state has a time to live, what the layout `sockets` shows has none.
+async fn all_away_for_days(mut world: World) {
+    world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
+    world.nodes.clear();
+    world.advance(49 * HOUR).await;
+    world.nodes.push(world.start("n2").await);
+    world.pass(LEASE + GRACE).await;
+    world.tick().await;
+    assert_eq!(world.news().await, ["online alice", "offline alice"]);
+    let shown = Shown::nobody("alice", &world).seen(world.now());
+    shown.must_be_all(&world).await;
+}
+
+/// Neither beats nor looks at one who is there renew the state each time: that would be most of what is written.
+async fn a_state_lives_as_long_as_its_device_beats(world: World) {
+    let phone = api("alice", "phone");
+    world.nodes[0].connect(phone.clone()).await.unwrap();
+    let state = world.keys.presence_state(&user("alice"));
+    for (left, renewed) in [(40 * HOUR, false), (23 * HOUR, true)] {
+        let mut expire = redis::cmd("PEXPIRE");
+        expire.arg(&state).arg(left.as_millis() as u64);
+        let mut store = world.store.clone();
+        expire.exec_async(&mut store).await.unwrap();
+        for _ in 0..3 {
+            world.pass(world.ttl() / 2).await;
+            world.nodes[0].beat(&phone).unwrap();
+            world.tick().await;
+        }
+        let mut rest = redis::cmd("PTTL");
+        let rest: u64 = rest.arg(&state).query_async(&mut store).await.unwrap();
+        assert_eq!(Duration::from_millis(rest) > 40 * HOUR, renewed, "{rest}");
+    }
 }

@@ -7,7 +7,7 @@ use parlor_chat::context::Context;
 use parlor_chat::ids::{NodeId, UserId};
 use parlor_chat::keys::{Keyspace, Preset, Settings, TtlName};
 use parlor_chat::nodes::Nodes;
-use parlor_chat::presence::{Presence, Status, Ticking};
+use parlor_chat::presence::{Presence, Status};
 use parlor_store::{Event, Options, Store};
 use parlor_testkit::{Sentinel, eventually_within};
 
@@ -59,7 +59,7 @@ async fn a_failover_under_a_thousand_users_is_heard_by_nobody() {
     let options = Options::new(servers.url().parse().unwrap());
     let store = Store::open(options).await.unwrap();
     let nodes = [start(&store, "n0").await, start(&store, "n1").await];
-    let _ticking: Vec<Ticking> = nodes.iter().map(Presence::tick).collect();
+    let _ticking: Vec<_> = nodes.iter().map(Presence::tick).collect();
     let name = |who: usize| format!("u{who}");
     for who in 0..USERS {
         let device = socket(&name(who), &format!("s{who}"));

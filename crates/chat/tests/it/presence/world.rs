@@ -1,16 +1,19 @@
-//! A store with nodes on it, whose time is moved by hand.
+//! A store with nodes on it.
 
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parlor_chat::context::{Context, Moment};
+use parlor_chat::context::Context;
 use parlor_chat::ids::{DeviceId, NodeId, SocketId, UserId};
 use parlor_chat::keys::{Keyspace, PresenceLayout, Preset, Settings, TtlName};
 use parlor_chat::nodes::Nodes;
 use parlor_chat::presence::{Device, Presence, Status, UserStatus};
-use parlor_store::{Event, ManualClock, Options, Store, Subscription};
-use parlor_testkit::{Cluster, Redis, Valkey};
+use parlor_store::{Event, ManualClock, Subscription};
+use parlor_testkit::Cluster;
+
+use crate::ground::Ground;
 
 /// Less than a lease, so that nodes that renew in between keep theirs.
 const STEP: Duration = Duration::from_secs(4);
@@ -18,11 +21,9 @@ pub const LEASE: Duration = Duration::from_secs(5);
 pub const GRACE: Duration = Duration::from_secs(5);
 
 pub struct World {
-    pub store: Store,
+    ground: Ground,
     pub keys: Keyspace,
     pub layout: PresenceLayout,
-    pub server: Option<Redis>,
-    primaries: Vec<redis::Client>,
     /// The nodes that run.
     pub nodes: Vec<Presence>,
     events: Subscription,
@@ -32,77 +33,37 @@ pub struct World {
 pub type Announced = Vec<(String, u64)>;
 
 impl World {
-    /// On the strict engine, with hash tags: a step that leaves its slot fails.
     pub async fn embedded(layout: PresenceLayout) -> Self {
-        let options = Options {
-            strict: true,
-            ..Options::default()
-        };
-        Self::open(options, layout, true, Vec::new()).await
+        Self::on(Ground::embedded().await, layout).await
     }
 
-    /// On an engine that keeps its data in a folder, at the time of this clock.
-    pub async fn on_disk(folder: &Path, clock: ManualClock, layout: PresenceLayout) -> Self {
-        let options = Options {
-            data: Some(folder.to_owned()),
-            clock: Some(clock),
-            ..Options::default()
-        };
-        Self::open(options, layout, false, Vec::new()).await
-    }
-
-    /// On Redis, with the documents' names.
     pub async fn redis(layout: PresenceLayout) -> Self {
-        Self::server(Redis::start().await, layout).await
+        Self::on(Ground::redis().await, layout).await
     }
 
-    /// On Valkey.
     pub async fn valkey(layout: PresenceLayout) -> Self {
-        Self::server(Valkey::start().await, layout).await
+        Self::on(Ground::valkey().await, layout).await
     }
 
-    async fn server(server: Redis, layout: PresenceLayout) -> Self {
-        let primaries = vec![server.client()];
-        let options = patient(&server.url());
-        let world = Self::open(options, layout, false, primaries).await;
-        Self {
-            server: Some(server),
-            ..world
-        }
-    }
-
-    /// On a cluster, from which everything is removed.
     pub async fn cluster(cluster: &mut Cluster, layout: PresenceLayout) -> Self {
-        let primaries = cluster.primary_clients().await;
-        for primary in &primaries {
-            let mut connection = parlor_testkit::connect(primary).await.unwrap();
-            let flush = redis::cmd("FLUSHALL");
-            flush.exec_async(&mut connection).await.unwrap();
-        }
-        Self::open(patient(&cluster.url()), layout, true, primaries).await
+        Self::on(Ground::cluster(cluster).await, layout).await
     }
 
-    async fn open(
-        options: Options,
-        layout: PresenceLayout,
-        cluster: bool,
-        primaries: Vec<redis::Client>,
-    ) -> Self {
-        let clock = Some(options.clock.clone().unwrap_or_default());
-        let store = Store::open(Options { clock, ..options }).await.unwrap();
+    pub async fn on_disk(folder: &Path, clock: ManualClock, layout: PresenceLayout) -> Self {
+        Self::on(Ground::on_disk(folder, clock).await, layout).await
+    }
+
+    async fn on(ground: Ground, layout: PresenceLayout) -> Self {
         let mut layouts = Preset::Parlor.layouts();
         layouts.presence = layout;
-        let settings = Settings::from_layouts(Preset::Parlor, layouts);
-        let keys = Keyspace::new(settings, cluster).unwrap();
-        let events = store.bus().psubscribe("events:user.*").await.unwrap();
+        let keys = ground.keys(Settings::from_layouts(Preset::Parlor, layouts));
+        let events = ground.store.bus().psubscribe("events:user.*");
         let mut world = Self {
-            store,
+            events: events.await.unwrap(),
             keys,
             layout,
-            server: None,
-            primaries,
             nodes: Vec::new(),
-            events,
+            ground,
         };
         world.node("n0").revive().await.unwrap();
         world.nodes.push(world.start("n0").await);
@@ -134,15 +95,6 @@ impl World {
 
     pub fn ttl(&self) -> Duration {
         self.keys.ttl(TtlName::Presence)
-    }
-
-    pub fn now(&self) -> Moment {
-        Moment(self.store.clock().now_ms())
-    }
-
-    /// Moves time, for the store's clock and for its keys.
-    pub async fn advance(&self, by: Duration) {
-        parlor_testkit::advance(&self.primaries, by, |by| self.store.clock().advance(by)).await;
     }
 
     /// Lets time pass while the nodes keep their leases, and nothing else happens.
@@ -238,11 +190,17 @@ impl World {
     }
 }
 
-/// A busy machine must not turn a test about answers into one about time.
-fn patient(url: &str) -> Options {
-    Options {
-        timeout: Duration::from_secs(30),
-        ..Options::new(url.parse().unwrap())
+impl Deref for World {
+    type Target = Ground;
+
+    fn deref(&self) -> &Ground {
+        &self.ground
+    }
+}
+
+impl DerefMut for World {
+    fn deref_mut(&mut self) -> &mut Ground {
+        &mut self.ground
     }
 }
 

@@ -13,9 +13,9 @@ async fn while_redis_is_away_starts_fail_and_ends_are_told() {
     let mut listener = listen(&world.nodes[0], "c1").await;
     start(&world.nodes[0], "c1", "alice").await;
     assert_eq!(world.told(&mut listener, "c1").await, ["alice types"]);
-    let node = &world.nodes[0];
     world.server.as_mut().unwrap().kill9();
 
+    let node = &world.nodes[0];
     let refused = node.start(&conv, &bob, None).await.unwrap_err();
     assert_eq!(refused.code(), Code::StoreUnavailable);
     let refused = node.stop(&conv, &bob).await.unwrap_err();

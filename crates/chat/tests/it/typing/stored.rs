@@ -11,7 +11,8 @@ use parlor_testkit::{Redis, eventually};
 use serde_json::json;
 
 use super::on_every_layout;
-use super::world::{World, conversation, patient, settings, start, stop, typers, user};
+use super::world::{World, conversation, settings, start, stop, typers, user};
+use crate::ground::patient;
 
 on_every_layout! {
     a_start_is_stored_as_documented;

@@ -1,13 +1,16 @@
-//! A store with nodes on it, whose time is moved by hand.
+//! A store with nodes on it.
 
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use parlor_chat::context::{Context, Moment};
 use parlor_chat::ids::{ConversationId, UserId};
 use parlor_chat::keys::{Channel, Keyspace, Preset, Settings, TtlName, TypingLayout};
 use parlor_chat::typing::{Typing, TypingListener};
-use parlor_store::{Event, ManualClock, Options, Store, Subscription};
-use parlor_testkit::{Cluster, Redis, Valkey};
+use parlor_store::{Event, Subscription};
+use parlor_testkit::Cluster;
+
+use crate::ground::Ground;
 
 /// A server's keys age while the clock of the test stands still. They are given so much more time that it does not matter.
 const LONGER: u32 = 100;
@@ -15,11 +18,9 @@ const LONGER: u32 = 100;
 const MARKER: &str = "marker-";
 
 pub struct World {
-    pub store: Store,
+    ground: Ground,
     pub keys: Keyspace,
     pub layout: TypingLayout,
-    pub server: Option<Redis>,
-    primaries: Vec<redis::Client>,
     /// The nodes that run.
     pub nodes: Vec<Typing>,
     frames: Subscription,
@@ -27,86 +28,42 @@ pub struct World {
 }
 
 impl World {
-    /// On the strict engine, with hash tags: a step that leaves its slot fails.
     pub async fn embedded(layout: TypingLayout) -> Self {
-        let options = Options {
-            strict: true,
-            ..Options::default()
-        };
-        Self::open(options, layout, true, Vec::new()).await
+        Self::on(Ground::embedded().await, layout).await
     }
 
-    /// On Redis, with the documents' names.
     pub async fn redis(layout: TypingLayout) -> Self {
-        Self::server(Redis::start().await, layout).await
+        Self::on(Ground::redis().await, layout).await
     }
 
-    /// On Valkey.
     pub async fn valkey(layout: TypingLayout) -> Self {
-        Self::server(Valkey::start().await, layout).await
+        Self::on(Ground::valkey().await, layout).await
     }
 
-    /// On Redis, whose absence is noticed after some seconds.
-    pub async fn impatient(layout: TypingLayout) -> Self {
-        let server = Redis::start().await;
-        let options = Options {
-            timeout: Duration::from_secs(3),
-            ..patient(&server.url())
-        };
-        Self::on(server, options, layout).await
-    }
-
-    async fn server(server: Redis, layout: TypingLayout) -> Self {
-        let options = patient(&server.url());
-        Self::on(server, options, layout).await
-    }
-
-    async fn on(server: Redis, options: Options, layout: TypingLayout) -> Self {
-        let primaries = vec![server.client()];
-        let world = Self::open(options, layout, false, primaries).await;
-        Self {
-            server: Some(server),
-            ..world
-        }
-    }
-
-    /// On a cluster, from which everything is removed.
     pub async fn cluster(cluster: &mut Cluster, layout: TypingLayout) -> Self {
-        let primaries = cluster.primary_clients().await;
-        for primary in &primaries {
-            let mut connection = parlor_testkit::connect(primary).await.unwrap();
-            let flush = redis::cmd("FLUSHALL");
-            flush.exec_async(&mut connection).await.unwrap();
-        }
-        Self::open(patient(&cluster.url()), layout, true, primaries).await
+        Self::on(Ground::cluster(cluster).await, layout).await
     }
 
-    async fn open(
-        options: Options,
-        layout: TypingLayout,
-        tagged: bool,
-        primaries: Vec<redis::Client>,
-    ) -> Self {
-        let clock = Some(ManualClock::default());
-        let store = Store::open(Options { clock, ..options }).await.unwrap();
+    pub async fn impatient(layout: TypingLayout) -> Self {
+        Self::on(Ground::impatient().await, layout).await
+    }
+
+    async fn on(ground: Ground, layout: TypingLayout) -> Self {
         let mut settings = settings(layout);
-        if !primaries.is_empty() {
+        if !ground.primaries.is_empty() {
             let longer = settings.ttls.get(TtlName::Typing) * LONGER;
             settings.ttls.set(TtlName::Typing, longer);
         }
-        let keys = Keyspace::new(settings, tagged).unwrap();
+        let keys = ground.keys(settings);
         let channel = keys.conversation_bus(&conversation("c1"));
-        let frames = store.bus().subscribe_sharded(channel.as_str());
-        let frames = frames.await.unwrap();
+        let frames = ground.store.bus().subscribe_sharded(channel.as_str());
         let mut world = Self {
-            store,
+            frames: frames.await.unwrap(),
             keys,
             layout,
-            server: None,
-            primaries,
             nodes: Vec::new(),
-            frames,
             markers: 0,
+            ground,
         };
         world.nodes.push(world.start());
         world.nodes.push(world.start());
@@ -129,15 +86,6 @@ impl World {
         } else {
             self.ttl() / 5
         }
-    }
-
-    pub fn now(&self) -> Moment {
-        Moment(self.store.clock().now_ms())
-    }
-
-    /// Moves time, for the store's clock and for its keys.
-    pub async fn advance(&self, by: Duration) {
-        parlor_testkit::advance(&self.primaries, by, |by| self.store.clock().advance(by)).await;
     }
 
     pub fn channel(&self, conv: &str) -> Channel {
@@ -225,6 +173,20 @@ impl World {
     }
 }
 
+impl Deref for World {
+    type Target = Ground;
+
+    fn deref(&self) -> &Ground {
+        &self.ground
+    }
+}
+
+impl DerefMut for World {
+    fn deref_mut(&mut self) -> &mut Ground {
+        &mut self.ground
+    }
+}
+
 /// What comes sooner or later.
 pub async fn soon<T>(what: impl Future<Output = T>) -> T {
     let patience = Duration::from_secs(60);
@@ -245,14 +207,6 @@ pub fn frame(until: u64, user: &str) -> Vec<u8> {
     frame.push(u8::try_from(user.len()).unwrap());
     frame.extend(user.as_bytes());
     frame
-}
-
-/// A busy machine must not turn a test about answers into one about time.
-pub fn patient(url: &str) -> Options {
-    Options {
-        timeout: Duration::from_secs(30),
-        ..Options::new(url.parse().unwrap())
-    }
 }
 
 pub fn user(id: &str) -> UserId {

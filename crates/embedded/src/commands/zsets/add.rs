@@ -82,6 +82,7 @@ impl Rules {
             return Ok(Outcome::Refused);
         }
         if new == old {
+            zset.keep(member, old);
             return Ok(Outcome::Same(new));
         }
         zset.change(member, old, new);

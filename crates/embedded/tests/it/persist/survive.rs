@@ -342,3 +342,18 @@ async fn the_next_command_of_anybody_else_is_kept() {
     let engine = reopened(engine, &folder).await;
     assert_eq!(text(&engine, "GET text").await.unwrap(), "last");
 }
+
+/// What the command says is what there is already, but not on disk.
+#[tokio::test]
+async fn a_score_that_is_set_again_is_kept() {
+    let folder = TempDir::new().unwrap();
+    let engine = open(folder.path());
+    run(&engine, "ZADD zset 1 a").await;
+    let mut again = redis::cmd("ZADD");
+    again.arg("zset").arg(2).arg("a");
+    let mut fleeting = engine.connection().fleeting();
+    again.exec_async(&mut fleeting).await.unwrap();
+    run(&engine, "ZADD zset 2 a").await;
+    let engine = reopened(engine, &folder).await;
+    assert_eq!(text(&engine, "ZSCORE zset a").await.unwrap(), "2");
+}

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use parlor_embedded::SystemClock;
 use parlor_server::app::App;
+use parlor_server::grpc::proto::v1::user_status::Status::Online;
 use parlor_server::grpc::proto::v1::{GetUserStatusRequest, UserStatus};
 use parlor_server::grpc::{self, PING, PING_ANSWER, PREFACE};
 use parlor_server::identity::{AuthConfig, Identity, Written};
@@ -30,7 +31,7 @@ async fn serve() -> (std::net::SocketAddr, watch::Sender<bool>) {
     let identity = Identity::load(&config, folder.path(), Arc::new(SystemClock));
     let identity = Arc::new(identity.await.unwrap());
     let (_, store) = watch::channel(Opening::Waiting("there is none".into()));
-    let (_, chat) = watch::channel(None);
+    let (_, chat) = watch::channel(Err("there is none".into()));
     let (stop, stopping) = watch::channel(false);
     let app = App::new(identity, store, chat, stopping, Duration::from_secs(1));
     tokio::spawn(grpc::serve(listener, app));
@@ -82,9 +83,10 @@ async fn a_call_whose_message_never_comes_is_answered_all_the_same() {
 }
 
 #[tokio::test]
-async fn before_the_store_is_open_calls_are_refused() {
+async fn before_the_store_is_open_reads_are_guesses_and_the_rest_is_refused() {
     let (address, _stop) = serve().await;
     let alice = Client::of("alice", address).await;
-    let refused = alice.get("alice").await.unwrap_err();
+    assert!(alice.get("alice").await.unwrap().degraded);
+    let refused = alice.set(Online).await.unwrap_err();
     assert_refused(&refused, Code::Unavailable, "store_unavailable");
 }

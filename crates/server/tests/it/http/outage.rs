@@ -63,12 +63,21 @@ async fn while_the_store_is_away_reads_are_degraded_and_writes_refused() {
 }
 
 #[tokio::test]
-async fn a_store_that_has_not_been_there_yet_is_unavailable() {
+async fn a_store_that_has_not_been_there_yet_is_away_like_any_other() {
     let mut redis = Redis::start().await;
     redis.kill9();
     let node = node().env("PARLOR_STORE__URL", redis.url()).start().await;
-    unavailable(&asked("GET", ALICE).at(&node).await);
+    let read = asked("GET", ALICE).at(&node).await.ok();
+    assert_eq!(
+        (&read["status"], &read["degraded"]),
+        (&json!("offline"), &json!(true))
+    );
+    let query = asked("POST", "/v1/presence/query").json(json!({ "userIds": ["alice"] }));
+    assert_eq!(query.at(&node).await.ok()["users"], json!([read]));
+    let wrong = asked("GET", "/v1/users/a%20b/presence").at(&node).await;
+    wrong.refused(400, "invalid_id");
     unavailable(&set(&node, "online").await);
+    unavailable(&asked("GET", "/v1/presence/count").at(&node).await);
     redis.restart().await;
     eventually("the store is used", async || {
         set(&node, "online").await.status == 200

@@ -1,0 +1,110 @@
+//! What the worlds of the tests stand on: a store whose time is moved by hand.
+
+#![expect(clippy::unwrap_used, reason = "a test says what failed by failing")]
+
+use std::path::Path;
+use std::time::Duration;
+
+use parlor_chat::context::Moment;
+use parlor_chat::keys::{Keyspace, Settings};
+use parlor_store::{ManualClock, Options, Store};
+use parlor_testkit::{Cluster, Redis, Valkey};
+
+pub struct Ground {
+    pub store: Store,
+    pub server: Option<Redis>,
+    /// The servers that hold keys; none of the embedded engine.
+    pub primaries: Vec<redis::Client>,
+    /// Whether keys have hash tags.
+    tagged: bool,
+}
+
+impl Ground {
+    /// The strict engine, with hash tags: a step that leaves its slot fails.
+    pub async fn embedded() -> Self {
+        let options = Options {
+            strict: true,
+            ..Options::default()
+        };
+        Self::open(options, true, Vec::new()).await
+    }
+
+    /// An engine that keeps its data in a folder, at the time of this clock.
+    pub async fn on_disk(folder: &Path, clock: ManualClock) -> Self {
+        let options = Options {
+            data: Some(folder.to_owned()),
+            clock: Some(clock),
+            ..Options::default()
+        };
+        Self::open(options, false, Vec::new()).await
+    }
+
+    /// Redis, with the documents' names.
+    pub async fn redis() -> Self {
+        Self::server(Redis::start().await, patient).await
+    }
+
+    /// Valkey.
+    pub async fn valkey() -> Self {
+        Self::server(Valkey::start().await, patient).await
+    }
+
+    /// Redis, whose absence is noticed after some seconds.
+    pub async fn impatient() -> Self {
+        let impatient = |url: &str| Options {
+            timeout: Duration::from_secs(3),
+            ..patient(url)
+        };
+        Self::server(Redis::start().await, impatient).await
+    }
+
+    async fn server(server: Redis, options: impl FnOnce(&str) -> Options) -> Self {
+        let ground = Self::open(options(&server.url()), false, vec![server.client()]).await;
+        Self {
+            server: Some(server),
+            ..ground
+        }
+    }
+
+    /// A cluster, from which everything is removed.
+    pub async fn cluster(cluster: &mut Cluster) -> Self {
+        let primaries = cluster.primary_clients().await;
+        for primary in &primaries {
+            let mut connection = parlor_testkit::connect(primary).await.unwrap();
+            let flush = redis::cmd("FLUSHALL");
+            flush.exec_async(&mut connection).await.unwrap();
+        }
+        Self::open(patient(&cluster.url()), true, primaries).await
+    }
+
+    async fn open(options: Options, tagged: bool, primaries: Vec<redis::Client>) -> Self {
+        let clock = Some(options.clock.clone().unwrap_or_default());
+        Self {
+            store: Store::open(Options { clock, ..options }).await.unwrap(),
+            server: None,
+            primaries,
+            tagged,
+        }
+    }
+
+    pub fn keys(&self, settings: Settings) -> Keyspace {
+        Keyspace::new(settings, self.tagged).unwrap()
+    }
+
+    pub fn now(&self) -> Moment {
+        Moment(self.store.clock().now_ms())
+    }
+
+    /// Moves time, for the store's clock and for its keys.
+    pub async fn advance(&self, by: Duration) {
+        parlor_testkit::advance(&self.primaries, by, |by| self.store.clock().advance(by)).await;
+    }
+}
+
+/// A busy machine must not turn a test about answers into one about time.
+pub fn patient(url: &str) -> Options {
+    Options {
+        timeout: Duration::from_secs(30),
+        ..Options::new(url.parse().unwrap())
+    }
+}
