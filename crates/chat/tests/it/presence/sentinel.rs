@@ -67,15 +67,15 @@ async fn a_failover_under_a_thousand_users_is_heard_by_nobody() {
     }
     let users: Vec<UserId> = (0..USERS).map(|who| user(&name(who))).collect();
     let before = nodes[0].statuses(&users).await.unwrap();
-    // What the old primary was told must have reached its replicas.
-    let mut wait = redis::cmd("WAIT");
-    let mut primary = servers
-        .primary_client()
-        .await
-        .get_multiplexed_async_connection()
-        .await
-        .unwrap();
-    wait.arg(2).arg(0).exec_async(&mut primary).await.unwrap();
+    // What the old primary was told must have reached its replicas. `WAIT` waits for what its own connection wrote, and so
+    // for all that was written before.
+    let primary = servers.primary_client().await;
+    let mut primary = parlor_testkit::connect(&primary).await.unwrap();
+    let mut wait = redis::pipe();
+    wait.set("last", "written").ignore();
+    wait.cmd("WAIT").arg(2).arg(0);
+    let reached: Vec<usize> = wait.query_async(&mut primary).await.unwrap();
+    assert_eq!(reached, [2]);
     let announced = announced(&store).await;
     let epoch = *store.epoch().borrow();
     servers.kill9_primary().await;
