@@ -7,9 +7,10 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use parlor_embedded::{Engine, Options};
+use parlor_testkit::eventually;
 use tempfile::TempDir;
 
-use super::{ask, child, child_folder, eventually, open, run, text};
+use super::{ask, child, child_folder, open, run, text};
 
 const FAILED_FSYNC_EXIT: i32 = 74;
 
@@ -75,7 +76,7 @@ async fn mend(fault: Fault, engine: &Engine) {
     let flushed = engine.flushed();
     let before = *flushed.borrow();
     fault.mend();
-    eventually("a flush", || *flushed.borrow() > before).await;
+    eventually("a flush", async || *flushed.borrow() > before).await;
     run(engine, "SET after 1").await;
     engine.flush().await.unwrap();
 }

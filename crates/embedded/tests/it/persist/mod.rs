@@ -18,7 +18,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parlor_embedded::{Engine, ManualClock, OpenError, Options};
 use redis::{RedisError, Value};
@@ -123,18 +123,6 @@ async fn dump(engine: &Engine) -> Dump {
         dump.insert(key, (kind, items, ttl));
     }
     dump
-}
-
-/// Waits for something that another thread does.
-async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(
-            start.elapsed() < Duration::from_secs(30),
-            "{what} did not happen"
-        );
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
 }
 
 /// The folder this process was started for, if it is a child.

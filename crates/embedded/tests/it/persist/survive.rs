@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parlor_embedded::{Engine, ManualClock, Options};
+use parlor_testkit::eventually;
 use tempfile::TempDir;
 
-use super::{NEVER, dump, eventually, open, options, run, text};
+use super::{NEVER, dump, open, options, run, text};
 
 const EVERY_TYPE: &str = "
     SET text hello
@@ -217,7 +218,7 @@ async fn the_tick_writes_by_itself() {
     .unwrap();
     let flushed = engine.flushed();
     run(&engine, "SET a 1").await;
-    eventually("a flush", || {
+    eventually("a flush", async || {
         *flushed.borrow() > 0 && engine.unwritten_bytes() == 0
     })
     .await;
@@ -264,7 +265,7 @@ async fn expired_keys_go_by_themselves_from_memory_and_disk() {
     }
     run(&engine, "SET stays 1").await;
     clock.advance(Duration::from_millis(1_001));
-    eventually("the sweep of strings", || engine.keys() == 1_001).await;
+    eventually("the sweep of strings", async || engine.keys() == 1_001).await;
     engine.close().await;
 
     clock.advance(Duration::from_secs(1));

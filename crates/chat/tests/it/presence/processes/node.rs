@@ -150,9 +150,8 @@ async fn in_a_child_a_node_runs() {
     orders.rpush(list("from", &place.id), "up").await.unwrap();
     loop {
         let to = list("to", &place.id);
-        let order: Option<String> = orders.lpop(to, None).await.unwrap();
-        let Some(order) = order else {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+        let order: Option<[String; 2]> = orders.blpop(to, 1.0).await.unwrap();
+        let Some([_, order]) = order else {
             continue;
         };
         match serde_json::from_str(&order).unwrap() {
@@ -189,8 +188,9 @@ async fn connect(presence: &Arc<Presence>, sockets: Vec<(String, String)>) {
 }
 
 async fn beat(presence: Arc<Presence>, clients: Arc<Mutex<HashSet<(String, String)>>>) {
+    let mut beats = tokio::time::interval(BEAT);
     loop {
-        tokio::time::sleep(BEAT).await;
+        beats.tick().await;
         for (who, id) in clients.lock().iter() {
             presence.beat(&socket(who, id)).unwrap();
         }
