@@ -53,6 +53,8 @@ pub struct Caller {
     pub issued_at: Option<u64>,
     /// When the token ends, in milliseconds since the Unix epoch, without leeway.
     pub expires_at: u64,
+    /// Where the caller calls from, as far as it is known.
+    pub address: Option<std::net::IpAddr>,
 }
 
 impl Caller {
@@ -138,6 +140,7 @@ mod tests {
             anonymous: false,
             issued_at: Some(0),
             expires_at: u64::MAX,
+            address: None,
         }
     }
 

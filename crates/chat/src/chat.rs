@@ -3,14 +3,15 @@
 //! Always true: what a capability needs of another is given to it here, and nowhere else.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::context::Context;
-use crate::error::Result;
+use crate::database::Database;
+use crate::error::{Error, Result};
 use crate::ids::NodeId;
 use crate::keys::Settings;
 use crate::membership::{Members, Nobody};
 use crate::nodes::Nodes;
+use crate::options::Options;
 use crate::presence::Presence;
 use crate::typing::Typing;
 
@@ -19,16 +20,18 @@ pub use crate::ticking::Ticking;
 /// A chat as one node serves it.
 pub struct Chat {
     ctx: Context,
+    database: Database,
     presence: Arc<Presence>,
     typing: Arc<Typing>,
     members: Arc<dyn Members>,
 }
 
 impl Chat {
-    /// The chat of a node that has not started. `grace` is what lost connections have to come back.
-    pub fn new(ctx: Context, node: NodeId, grace: Duration) -> Self {
-        let nodes = Arc::new(Nodes::new(ctx.clone(), node, grace));
+    /// The chat of a node that has not started.
+    pub fn new(ctx: Context, database: Database, node: NodeId, options: &Options) -> Self {
+        let nodes = Arc::new(Nodes::new(ctx.clone(), node, options.grace));
         Self {
+            database,
             presence: Arc::new(Presence::new(ctx.clone(), nodes)),
             typing: Arc::new(Typing::new(ctx.clone())),
             // Until conversations are kept here, only services act in one.
@@ -39,8 +42,24 @@ impl Chat {
 
     /// Joins the other nodes. Nothing may be asked before.
     pub async fn start(&self) -> Result<()> {
+        self.belongs_together().await?;
         self.presence.revive().await?;
         self.presence.start().await
+    }
+
+    /// Makes sure that the store was not filled from another database: its counts and caches would be about other rows.
+    async fn belongs_together(&self) -> Result<()> {
+        let key = self.ctx.keys().database();
+        let own = self.database.id();
+        let mut store = self.ctx.store().repeatable();
+        let mut claim = redis::cmd("SET");
+        claim.arg(&key).arg(own).arg("NX");
+        claim.exec_async(&mut store).await?;
+        let found: Option<String> = redis::cmd("GET").arg(&key).query_async(&mut store).await?;
+        match found {
+            Some(found) if found != own => Err(Error::OtherDatabase { key, found }),
+            _ => Ok(()),
+        }
     }
 
     /// Starts the background work.
@@ -67,6 +86,11 @@ impl Chat {
     /// Who belongs to which conversation.
     pub fn members(&self) -> &dyn Members {
         &*self.members
+    }
+
+    /// The rows.
+    pub fn database(&self) -> &Database {
+        &self.database
     }
 
     /// Layouts and times.

@@ -48,6 +48,10 @@ codes! {
     UserRequired = "user_required",
     /// The caller may not do this.
     Forbidden = "forbidden",
+    /// The user has no session, or it is over: begin one with `POST /v1/sessions`.
+    SessionExpired = "session_expired",
+    /// The user is blocked.
+    SessionBlocked = "session_blocked",
     /// A visitor without an account may read only.
     ReadOnlySession = "read_only_session",
     /// The user is not a member of the conversation.
@@ -58,13 +62,23 @@ codes! {
     InvalidId = "invalid_id",
     /// The request cannot be read: a field is missing or wrong.
     InvalidRequest = "invalid_request",
+    /// There is a conversation with this id already.
+    ConversationExists = "conversation_exists",
+    /// The text or the metadata of a message is larger than allowed.
+    ContentTooLarge = "content_too_large",
+    /// The time in which a sender may change a message is over.
+    EditWindowOver = "edit_window_over",
+    /// The message was deleted.
+    MessageDeleted = "message_deleted",
+    /// More was asked for in a time than is allowed; the answer says when to try again.
+    RateLimited = "rate_limited",
     /// More was asked for than one call may.
     TooMany = "too_many",
     /// The body is larger than this route takes.
     BodyTooLarge = "body_too_large",
     /// The body did not come in time.
     RequestTimeout = "request_timeout",
-    /// There is nothing at this address.
+    /// There is nothing at this address, or no message of this number.
     NotFound = "not_found",
     /// The address does not take this method.
     MethodNotAllowed = "method_not_allowed",
@@ -72,6 +86,10 @@ codes! {
     StoreUnavailable = "store_unavailable",
     /// The store has no room.
     StoreFull = "store_full",
+    /// The database does not answer at the moment.
+    DatabaseUnavailable = "database_unavailable",
+    /// The database has no room.
+    DatabaseFull = "database_full",
     /// The server is about to end; connect again.
     ShuttingDown = "shutting_down",
     /// A fault of the server; its log has the details under the id in the text.
@@ -83,7 +101,13 @@ impl Code {
     pub const fn is_temporary(self) -> bool {
         matches!(
             self,
-            Self::KeysUnavailable | Self::StoreUnavailable | Self::StoreFull | Self::ShuttingDown
+            Self::KeysUnavailable
+                | Self::RateLimited
+                | Self::StoreUnavailable
+                | Self::StoreFull
+                | Self::DatabaseUnavailable
+                | Self::DatabaseFull
+                | Self::ShuttingDown
         )
     }
 }

@@ -4,7 +4,9 @@ use parlor_store::{Fault, fault};
 use redis::RedisError;
 
 use crate::code::Code;
+use crate::database;
 use crate::ids::{ConversationId, InvalidId};
+use crate::keys::Key;
 
 /// Why an operation of a capability failed.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +23,31 @@ pub enum Error {
     /// The store refused a command, which is a fault of this program or of a key that somebody else wrote.
     #[error("the store refused a command")]
     Internal(#[source] RedisError),
+    /// The database does not answer; trying again later helps.
+    #[error("the database does not answer, try again later")]
+    DatabaseUnavailable(#[source] sqlx::Error),
+    /// The database has no room.
+    #[error("the database is full, give it more disk")]
+    DatabaseFull(#[source] sqlx::Error),
+    /// The database refused a statement, which is a fault of this program.
+    #[error("the database refused a statement")]
+    Statement(#[source] sqlx::Error),
+    /// The store belongs to another database.
+    #[error(
+        "the store belongs to another database ({key} is {found}); use the database it was filled from, or an empty store"
+    )]
+    OtherDatabase {
+        /// The key that says so.
+        key: Key,
+        /// The database it names.
+        found: String,
+    },
+    /// More was asked for in a time than is allowed.
+    #[error("that was too often, try again in {retry_after_ms} ms")]
+    RateLimited {
+        /// When the same call would be taken, in milliseconds from now.
+        retry_after_ms: u64,
+    },
     /// More was asked for than one call may.
     #[error("{given} {what} are too many, ask for at most {most}")]
     TooMany {
@@ -48,6 +75,34 @@ pub enum Error {
     /// The caller is not a member.
     #[error("the caller is not a member of {0}")]
     NotAMember(ConversationId),
+    /// There is no such thing.
+    #[error("{0}")]
+    NotFound(String),
+    /// There is a conversation with this id.
+    #[error("there is a conversation {0} already")]
+    ConversationExists(ConversationId),
+    /// A part of a message is too large.
+    #[error("{what} has {given} bytes, at most {most} are allowed")]
+    ContentTooLarge {
+        /// Which part.
+        what: &'static str,
+        /// How large it is.
+        given: usize,
+        /// How large it may be.
+        most: usize,
+    },
+    /// A message can no longer be changed by its sender.
+    #[error("a message can be changed by its sender for {0} s only")]
+    EditWindowOver(u64),
+    /// A message was deleted.
+    #[error("message {0} was deleted")]
+    MessageDeleted(u64),
+    /// The user has no session.
+    #[error("there is no session; begin one with POST /v1/sessions")]
+    SessionExpired,
+    /// The user is blocked.
+    #[error("the user is blocked")]
+    SessionBlocked,
     /// A visitor may read only.
     #[error("a visitor without an account may read only; sign in to write")]
     ReadOnly,
@@ -62,7 +117,17 @@ impl Error {
         match self {
             Self::StoreUnavailable(_) | Self::StoreNotOpen => Code::StoreUnavailable,
             Self::StoreFull(_) => Code::StoreFull,
-            Self::Internal(_) => Code::Internal,
+            Self::Internal(_) | Self::Statement(_) | Self::OtherDatabase { .. } => Code::Internal,
+            Self::DatabaseUnavailable(_) => Code::DatabaseUnavailable,
+            Self::DatabaseFull(_) => Code::DatabaseFull,
+            Self::RateLimited { .. } => Code::RateLimited,
+            Self::NotFound(_) => Code::NotFound,
+            Self::ConversationExists(_) => Code::ConversationExists,
+            Self::ContentTooLarge { .. } => Code::ContentTooLarge,
+            Self::EditWindowOver(_) => Code::EditWindowOver,
+            Self::MessageDeleted(_) => Code::MessageDeleted,
+            Self::SessionExpired => Code::SessionExpired,
+            Self::SessionBlocked => Code::SessionBlocked,
             Self::TooMany { .. } => Code::TooMany,
             Self::InvalidId(_) => Code::InvalidId,
             Self::InvalidRequest(_) => Code::InvalidRequest,
@@ -85,6 +150,17 @@ impl From<RedisError> for Error {
             Fault::Away => Self::StoreUnavailable(error),
             Fault::Full => Self::StoreFull(error),
             Fault::Refused => Self::Internal(error),
+        }
+    }
+}
+
+impl From<sqlx::Error> for Error {
+    fn from(error: sqlx::Error) -> Self {
+        match database::fault(&error) {
+            // Whoever can repeat has done so before.
+            database::Fault::Away | database::Fault::Conflict => Self::DatabaseUnavailable(error),
+            database::Fault::Full => Self::DatabaseFull(error),
+            database::Fault::Exists | database::Fault::Refused => Self::Statement(error),
         }
     }
 }

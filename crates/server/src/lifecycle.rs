@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use parlor_chat::chat::{Chat, Ticking};
+use parlor_chat::database::{self, Database};
 use parlor_chat::keys::Keyspace;
 use parlor_store::{Kind, OpenError, Options, Store, StoreUrl};
 use tokio::net::TcpListener;
@@ -107,6 +108,7 @@ pub async fn run(start: Start, shutdown: impl Future<Output = ()>) -> anyhow::Re
     let chat = chat.borrow().clone();
     if let Ok(chat) = chat {
         leave(&chat).await;
+        chat.database().close().await;
     }
     let opening = store.borrow().clone();
     if let Opening::Open(store) = opening
@@ -156,14 +158,22 @@ async fn join(
         Ok(keys) => keys,
         Err(error) => return error.into(),
     };
+    let database = match keep_opening_database(&config.database, joined).await {
+        Ok(database) => database,
+        Err(error) => return error.into(),
+    };
     let context = parlor_chat::context::Context::new(store, keys);
     let chat = Arc::new(Chat::new(
         context,
+        database,
         config.server.node.clone(),
-        config.presence.grace,
+        &config.chat,
     ));
     let mut attempt = 0;
     while let Err(error) = chat.start().await {
+        if matches!(error, parlor_chat::error::Error::OtherDatabase { .. }) {
+            return error.into();
+        }
         attempt += 1;
         let error = format!("{:#}", anyhow::Error::new(error));
         warn!(error, "this node cannot join the others; trying again");
@@ -197,6 +207,25 @@ async fn keep_opening(
                 opened.send_replace(Opening::Waiting(error.to_string()));
             }
             Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Tries until the database is open. Fails only with an error that trying again cannot mend.
+async fn keep_opening_database(
+    options: &database::Options,
+    joined: &watch::Sender<Joining>,
+) -> Result<Database, database::OpenError> {
+    let mut attempt = 0;
+    loop {
+        match Database::open(options.clone()).await {
+            Err(error @ database::OpenError::Away { .. }) => {
+                attempt += 1;
+                warn!(%error, "the database is away; trying again");
+                drop(joined.send_replace(Err(error.to_string())));
+                tokio::time::sleep((RETRY_STEP * attempt).min(RETRY_MOST)).await;
+            }
+            opened => return opened,
         }
     }
 }

@@ -51,23 +51,31 @@ impl From<AuthError> for Refusal {
 /// The HTTP status of a code.
 pub const fn http(code: Code) -> StatusCode {
     match code {
-        Code::TokenMissing | Code::TokenInvalid | Code::TokenExpired | Code::TokenNotYetValid => {
-            StatusCode::UNAUTHORIZED
-        }
-        Code::Forbidden | Code::ReadOnlySession | Code::NotAMember | Code::OriginNotAllowed => {
-            StatusCode::FORBIDDEN
-        }
+        Code::TokenMissing
+        | Code::TokenInvalid
+        | Code::TokenExpired
+        | Code::TokenNotYetValid
+        | Code::SessionExpired => StatusCode::UNAUTHORIZED,
+        Code::Forbidden
+        | Code::SessionBlocked
+        | Code::ReadOnlySession
+        | Code::NotAMember
+        | Code::EditWindowOver
+        | Code::OriginNotAllowed => StatusCode::FORBIDDEN,
+        Code::ConversationExists | Code::MessageDeleted => StatusCode::CONFLICT,
+        Code::RateLimited => StatusCode::TOO_MANY_REQUESTS,
         Code::UserRequired | Code::InvalidId | Code::InvalidRequest | Code::TooMany => {
             StatusCode::BAD_REQUEST
         }
-        Code::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Code::BodyTooLarge | Code::ContentTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
         Code::NotFound => StatusCode::NOT_FOUND,
         Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-        Code::KeysUnavailable | Code::StoreUnavailable | Code::ShuttingDown => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
-        Code::StoreFull => StatusCode::INSUFFICIENT_STORAGE,
+        Code::KeysUnavailable
+        | Code::StoreUnavailable
+        | Code::DatabaseUnavailable
+        | Code::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
+        Code::StoreFull | Code::DatabaseFull => StatusCode::INSUFFICIENT_STORAGE,
         Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
@@ -75,24 +83,32 @@ pub const fn http(code: Code) -> StatusCode {
 /// The gRPC status of a code.
 pub const fn grpc(code: Code) -> tonic::Code {
     match code {
-        Code::TokenMissing | Code::TokenInvalid | Code::TokenExpired | Code::TokenNotYetValid => {
-            tonic::Code::Unauthenticated
-        }
-        Code::Forbidden | Code::ReadOnlySession | Code::NotAMember | Code::OriginNotAllowed => {
-            tonic::Code::PermissionDenied
-        }
+        Code::TokenMissing
+        | Code::TokenInvalid
+        | Code::TokenExpired
+        | Code::TokenNotYetValid
+        | Code::SessionExpired => tonic::Code::Unauthenticated,
+        Code::Forbidden
+        | Code::SessionBlocked
+        | Code::ReadOnlySession
+        | Code::NotAMember
+        | Code::OriginNotAllowed => tonic::Code::PermissionDenied,
+        Code::ConversationExists => tonic::Code::AlreadyExists,
+        Code::EditWindowOver | Code::MessageDeleted => tonic::Code::FailedPrecondition,
         Code::UserRequired
         | Code::InvalidId
         | Code::InvalidRequest
         | Code::TooMany
+        | Code::ContentTooLarge
         | Code::BodyTooLarge => tonic::Code::InvalidArgument,
         Code::RequestTimeout => tonic::Code::DeadlineExceeded,
         Code::NotFound => tonic::Code::NotFound,
         Code::MethodNotAllowed => tonic::Code::Unimplemented,
-        Code::KeysUnavailable | Code::StoreUnavailable | Code::ShuttingDown => {
-            tonic::Code::Unavailable
-        }
-        Code::StoreFull => tonic::Code::ResourceExhausted,
+        Code::KeysUnavailable
+        | Code::StoreUnavailable
+        | Code::DatabaseUnavailable
+        | Code::ShuttingDown => tonic::Code::Unavailable,
+        Code::RateLimited | Code::StoreFull | Code::DatabaseFull => tonic::Code::ResourceExhausted,
         Code::Internal => tonic::Code::Internal,
     }
 }

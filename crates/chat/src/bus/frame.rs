@@ -14,10 +14,34 @@ pub enum Kind {
     Typing = 1,
     /// A device was removed, and the socket that held it has to go.
     DeviceRemoved = 2,
+    /// A message was created. On the conversation's channel, in `seq` order.
+    MessageCreated = 3,
+    /// A message was edited or deleted. On the conversation's channel.
+    MessageChanged = 4,
+    /// A member has got or read messages. On the conversation's channel.
+    Receipt = 5,
+    /// Members came or went. On the conversation's channel, so that it is in order with the messages.
+    MembersChanged = 6,
+    /// A user's unread counts changed. On the user's channel.
+    Unread = 7,
+    /// A user came into a conversation or left it. On the user's channel.
+    Membership = 8,
+    /// Sessions of a user ended. On the channel for every node.
+    SessionClosed = 9,
 }
 
 impl Kind {
-    const ALL: [Self; 2] = [Self::Typing, Self::DeviceRemoved];
+    const ALL: [Self; 9] = [
+        Self::Typing,
+        Self::DeviceRemoved,
+        Self::MessageCreated,
+        Self::MessageChanged,
+        Self::Receipt,
+        Self::MembersChanged,
+        Self::Unread,
+        Self::Membership,
+        Self::SessionClosed,
+    ];
 }
 
 /// A frame that arrived.

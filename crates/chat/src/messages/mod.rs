@@ -1,3 +1,7 @@
-//! Messages: the newest ones at hand, and the word to other services that there is one.
+//! Messages.
 
 pub mod keys;
+
+mod message;
+
+pub use self::message::Message;

@@ -137,6 +137,7 @@ mod tests {
             anonymous: false,
             issued_at: None,
             expires_at: 0,
+            address: None,
         };
         assert_eq!(request.name(&caller), None);
         caller.role = Role::Service;

@@ -1,14 +1,18 @@
-//! What the worlds of the tests stand on: a store whose time is moved by hand.
+//! What the worlds of the tests stand on: a store whose time is moved by hand, and a database beside it: SQLite beside the
+//! embedded engine, PostgreSQL beside servers.
 
 #![expect(clippy::unwrap_used, reason = "a test says what failed by failing")]
 
 use std::path::Path;
 use std::time::Duration;
 
-use parlor_chat::context::Moment;
+use parlor_chat::context::{Context, Moment};
+use parlor_chat::database::{self, Database, DatabaseUrl};
 use parlor_chat::keys::{Keyspace, Settings};
 use parlor_store::{ManualClock, Options, Store};
-use parlor_testkit::{Cluster, Redis, Valkey};
+use parlor_testkit::{Cluster, Postgres, Redis, Valkey};
+use tempfile::TempDir;
+use tokio::sync::OnceCell;
 
 pub struct Ground {
     pub store: Store,
@@ -17,6 +21,14 @@ pub struct Ground {
     pub primaries: Vec<redis::Client>,
     /// Whether keys have hash tags.
     tagged: bool,
+    rows: OnceCell<Rows>,
+}
+
+/// What the database is made of, and where it is.
+struct Rows {
+    url: DatabaseUrl,
+    _folder: TempDir,
+    server: Option<Postgres>,
 }
 
 impl Ground {
@@ -84,7 +96,44 @@ impl Ground {
             server: None,
             primaries,
             tagged,
+            rows: OnceCell::new(),
         }
+    }
+
+    /// The database, opened once more: each is that of another node.
+    pub async fn database(&self) -> Database {
+        let url = self.rows().await.url.clone();
+        Database::open(database::Options::new(url)).await.unwrap()
+    }
+
+    /// The server behind the database, if it has one.
+    pub async fn postgres(&self) -> Option<&Postgres> {
+        self.rows().await.server.as_ref()
+    }
+
+    async fn rows(&self) -> &Rows {
+        let make = async || {
+            let folder = tempfile::tempdir().unwrap();
+            let server = match self.primaries.is_empty() {
+                true => None,
+                false => Some(Postgres::start().await),
+            };
+            let text = match &server {
+                Some(server) => server.create_database().await,
+                None => String::new(),
+            };
+            Rows {
+                url: DatabaseUrl::parse(&text, folder.path()).unwrap(),
+                _folder: folder,
+                server,
+            }
+        };
+        self.rows.get_or_init(make).await
+    }
+
+    /// The surroundings of a capability with these settings.
+    pub fn context(&self, settings: Settings) -> Context {
+        Context::new(self.store.clone(), self.keys(settings))
     }
 
     pub fn keys(&self, settings: Settings) -> Keyspace {

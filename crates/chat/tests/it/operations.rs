@@ -3,30 +3,31 @@
 #![expect(clippy::unwrap_used, reason = "a test says what failed by failing")]
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 use parlor_chat::access::{Caller, Role};
 use parlor_chat::chat::Chat;
 use parlor_chat::code::Code;
-use parlor_chat::context::Context;
 use parlor_chat::ids::{NodeId, UserId};
-use parlor_chat::keys::{Keyspace, Preset, Settings};
+use parlor_chat::keys::{Preset, Settings};
 use parlor_chat::operation::{ALL, EVERYWHERE, Operation};
+use parlor_chat::options;
 use parlor_chat::presence::{
     CountPresence, GetPresence, Heartbeat, ListDevices, QueryPresence, RemoveDevice, SetPresence,
     Status, WatchPresence,
 };
 use parlor_chat::typing::{ListTyping, SetTyping};
-use parlor_store::{Options, Store};
 
-async fn chat() -> Chat {
-    let store = Store::open(Options::default()).await.unwrap();
-    let keys = Keyspace::new(Settings::from_preset(Preset::Parlor), false).unwrap();
-    let context = Context::new(store, keys);
+use crate::ground::Ground;
+
+/// A chat, and the ground it must not outlive.
+async fn chat() -> (Ground, Chat) {
+    let ground = Ground::embedded().await;
+    let context = ground.context(Settings::from_preset(Preset::Parlor));
     let node = NodeId::new("n1").unwrap();
-    let chat = Chat::new(context, node, Duration::from_secs(5));
+    let database = ground.database().await;
+    let chat = Chat::new(context, database, node, &options::Options::default());
     chat.start().await.unwrap();
-    chat
+    (ground, chat)
 }
 
 fn person(user: &str, role: Role) -> Caller {
@@ -37,6 +38,7 @@ fn person(user: &str, role: Role) -> Caller {
         anonymous: false,
         issued_at: Some(0),
         expires_at: u64::MAX,
+        address: None,
     }
 }
 
@@ -94,7 +96,7 @@ fn every_operation_has_a_name_of_its_own() {
 
 #[tokio::test]
 async fn a_user_changes_their_own_presence_only() {
-    let chat = chat().await;
+    let (_ground, chat) = chat().await;
     let alice = person("alice", Role::User);
     let admin = person("root", Role::Admin);
     let beat = |user: &str| Heartbeat {
@@ -125,7 +127,7 @@ async fn a_user_changes_their_own_presence_only() {
 
 #[tokio::test]
 async fn a_refused_change_changes_nothing() {
-    let chat = chat().await;
+    let (_ground, chat) = chat().await;
     let mallory = person("mallory", Role::User);
     asked(&chat, &mallory, set("alice", Status::Online)).await;
     let alice = UserId::new("alice").unwrap();
@@ -135,7 +137,7 @@ async fn a_refused_change_changes_nothing() {
 
 #[tokio::test]
 async fn devices_are_for_the_user_admins_and_services() {
-    let chat = chat().await;
+    let (_ground, chat) = chat().await;
     let cases = [
         (person("alice", Role::User), None),
         (person("root", Role::Admin), None),
@@ -158,7 +160,7 @@ async fn devices_are_for_the_user_admins_and_services() {
 
 #[tokio::test]
 async fn anybody_with_a_token_sees_how_users_are_seen() {
-    let chat = chat().await;
+    let (_ground, chat) = chat().await;
     for caller in [person("bob", Role::User), visitor(), service()] {
         let get = GetPresence {
             user_id: "alice".into(),
@@ -179,7 +181,7 @@ async fn anybody_with_a_token_sees_how_users_are_seen() {
 
 #[tokio::test]
 async fn a_thousand_users_are_answered_and_one_more_is_refused() {
-    let chat = chat().await;
+    let (_ground, chat) = chat().await;
     let bob = person("bob", Role::User);
     let mut user_ids: Vec<String> = (0..1_000).map(|it| format!("u{it}")).collect();
     let query = QueryPresence {
@@ -198,7 +200,7 @@ async fn a_thousand_users_are_answered_and_one_more_is_refused() {
 
 #[tokio::test]
 async fn a_wrong_id_is_called_so_by_every_operation() {
-    let chat = chat().await;
+    let (_ground, chat) = chat().await;
     let root = person("root", Role::Admin);
     let service = service();
     let wrong = || "a:b".to_owned();
@@ -238,7 +240,7 @@ async fn a_wrong_id_is_called_so_by_every_operation() {
 
 #[tokio::test]
 async fn until_conversations_are_kept_here_only_services_type() {
-    let chat = chat().await;
+    let (_ground, chat) = chat().await;
     let list = || ListTyping {
         conversation_id: "c1".into(),
     };

@@ -34,7 +34,7 @@ pub struct Args {
     /// Where gRPC listens; empty for off (server.grpc)
     #[arg(long, value_name = "ADDRESS")]
     pub grpc: Option<String>,
-    /// Where the database is (database.url; without effect yet)
+    /// Where the database is (database.url)
     #[arg(long, value_name = "URL")]
     pub database: Option<String>,
     /// Print every setting with its value and where it came from, and end

@@ -121,7 +121,10 @@ fn table() -> Vec<Setting> {
         setting("store.client_key", Path, "", "The key (PEM) of `store.client_cert`."),
         setting("store.resp", AddressOrOff, "", "Where the embedded store answers Redis clients; empty for off.").note("off").later(),
         setting("store.resp_password", Text, "", "The password of the RESP port.").secret().later(),
-        setting("database.url", DatabaseUrl, "", "Where the database is: `sqlite:` or `postgres://`.").note("`sqlite:` in the data folder").later(),
+        setting("database.url", DatabaseUrl, "", "Where the database is: `sqlite:` or `postgres://`.").note("`sqlite:` in the data folder"),
+        setting("database.connections", Number(1, 1_000), "8", "Connections to the database, beyond those that write messages."),
+        setting("database.timeout", Time(100), "5s", "How long one statement, or the wait for a connection, may take."),
+        setting("database.synchronous", Choice(&["full", "normal"]), "full", "When a commit to SQLite counts: `full` when it is on disk, `normal` when the operating system has it (a power cut may lose the last ones)."),
     ];
     table.extend(layouts::settings());
     table.extend([

@@ -1,8 +1,8 @@
 //! The checked configuration: typed sections for what is in use.
 
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
 
+use parlor_chat::database::{self, DatabaseUrl, Synchronous};
 use parlor_chat::ids::NodeId;
 use parlor_chat::keys::Settings;
 use parlor_store::{Options, StoreUrl};
@@ -21,10 +21,12 @@ pub struct Config {
     pub server: Server,
     /// The store.
     pub store: Store,
+    /// What the database is opened with.
+    pub database: database::Options,
     /// Layouts, prefix and times of keys.
     pub keys: Settings,
-    /// Presence.
-    pub presence: Presence,
+    /// The capabilities.
+    pub chat: parlor_chat::options::Options,
     /// Which tokens are accepted.
     pub auth: AuthConfig,
     /// Logs.
@@ -44,13 +46,6 @@ pub struct Server {
     pub node: NodeId,
     /// Browser origins that may call, beyond the server's own.
     pub allowed_origins: Vec<String>,
-}
-
-/// Presence.
-#[derive(Clone, Debug)]
-pub struct Presence {
-    /// How long lost connections have to come back.
-    pub grace: Duration,
 }
 
 /// The store.
@@ -111,10 +106,13 @@ pub(super) fn check(values: &Values, environment: &Environment) -> Result<Config
     let url = url.map_err(|problem| problems.push(problem));
     let auth = auth(values).map_err(|problem| problems.push(problem));
     let node = node_id(values, environment).map_err(|problem| problems.push(problem));
-    let (Ok(url), Ok(auth), Ok(node), true) = (url, auth, node, problems.is_empty()) else {
+    let data = PathBuf::from(values.text("server.data"));
+    let database = database_options(values, &data).map_err(|problem| problems.push(problem));
+    let (Ok(url), Ok(database), Ok(auth), Ok(node), true) =
+        (url, database, auth, node, problems.is_empty())
+    else {
         return Err(problems);
     };
-    let data = PathBuf::from(values.text("server.data"));
     Ok(Config {
         server: Server {
             http: values.text("server.http").to_owned(),
@@ -126,9 +124,11 @@ pub(super) fn check(values: &Values, environment: &Environment) -> Result<Config
         store: Store {
             options: options(values, url, data),
         },
+        database,
         keys,
-        presence: Presence {
+        chat: parlor_chat::options::Options {
             grace: values.time("presence.grace"),
+            ..parlor_chat::options::Options::default()
         },
         auth,
         log: Log {
@@ -174,6 +174,21 @@ fn store_url(values: &Values) -> Result<StoreUrl, Problem> {
         }
     }
     Ok(url)
+}
+
+fn database_options(values: &Values, data: &Path) -> Result<database::Options, Problem> {
+    let name = "database.url";
+    let wrong = |error| Problem::new(values.origin(name), format!("{name}: {error}"));
+    let url = DatabaseUrl::parse(values.text(name), data).map_err(wrong)?;
+    Ok(database::Options {
+        connections: u32::try_from(values.number("database.connections")).unwrap_or(1),
+        timeout: values.time("database.timeout"),
+        synchronous: match values.text("database.synchronous") {
+            "normal" => Synchronous::Normal,
+            _ => Synchronous::Full,
+        },
+        ..database::Options::new(url)
+    })
 }
 
 fn auth(values: &Values) -> Result<AuthConfig, Problem> {

@@ -123,6 +123,7 @@ impl Rules {
             anonymous,
             issued_at,
             expires_at,
+            address: None,
         })
     }
 

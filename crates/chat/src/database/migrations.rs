@@ -1,0 +1,36 @@
+//! Migrations: how a database becomes what this program knows. They are part of the program.
+//!
+//! Always true: a migration that was released is never changed; a change is a new one, in both folders, under one number.
+
+use sqlx::SqlStr;
+use sqlx::migrate::{Migration, MigrationType, Migrator};
+
+/// Number, name, text for SQLite, text for PostgreSQL.
+type Numbered = (i64, &'static str, &'static str, &'static str);
+
+const ALL: &[Numbered] = &[(
+    1,
+    "chat",
+    include_str!("migrations/sqlite/0001_chat.sql"),
+    include_str!("migrations/postgres/0001_chat.sql"),
+)];
+
+/// The number of the last one.
+pub(super) const LATEST: i64 = ALL[ALL.len() - 1].0;
+
+pub(super) fn sqlite() -> Migrator {
+    migrator(|(_, _, text, _)| text)
+}
+
+pub(super) fn postgres() -> Migrator {
+    migrator(|(_, _, _, text)| text)
+}
+
+fn migrator(text: impl Fn(&Numbered) -> &'static str) -> Migrator {
+    let migration = |one: &Numbered| {
+        let &(version, name, ..) = one;
+        let text = SqlStr::from_static(text(one));
+        Migration::new(version, name.into(), MigrationType::Simple, text, false)
+    };
+    Migrator::with_migrations(ALL.iter().map(migration).collect())
+}

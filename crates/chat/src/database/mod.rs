@@ -1,0 +1,136 @@
+//! The database: what is true for good. SQLite in the data folder, or PostgreSQL for several nodes.
+//!
+//! Always true:
+//! 1. Statements are the same text for both, with `$1` placeholders; only the migrations differ. Numbers are BIGINT, booleans
+//!    0 or 1, times milliseconds since 1970, everything else is text.
+//! 2. A database that a newer program has changed is refused; an older one is brought up to date when it is opened.
+//! 3. On SQLite whoever writes holds the [`Pen`], in the order they asked: a writer never waits in SQLite itself, where the
+//!    order is chance.
+
+mod error;
+mod migrations;
+mod open;
+mod options;
+mod transaction;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use sqlx::{PgPool, SqlitePool};
+use tokio::sync::{Mutex, OwnedMutexGuard};
+
+pub use self::error::{Fault, OpenError, fault};
+pub use self::options::{DatabaseUrl, Options, Synchronous, UrlError};
+pub use self::transaction::Transaction;
+
+/// A statement or block that is written once and compiled for each kind of database:
+/// `on!(database.reader(), pool => sqlx::query(SQL).bind(id).fetch_one(pool).await)`.
+macro_rules! on {
+    ($either:expr, $it:pat => $body:expr) => {
+        match $either {
+            $crate::database::Either::Sqlite($it) => $body,
+            $crate::database::Either::Postgres($it) => $body,
+        }
+    };
+}
+pub(crate) use on;
+
+/// One thing for SQLite and another one for PostgreSQL.
+#[derive(Debug, Clone, Copy)]
+pub enum Either<S, P> {
+    /// For SQLite.
+    Sqlite(S),
+    /// For PostgreSQL.
+    Postgres(P),
+}
+
+/// The right to write to SQLite.
+pub type Pen = OwnedMutexGuard<()>;
+
+/// An open database. Cloning copies a pointer.
+#[derive(Clone)]
+pub struct Database {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    pools: Either<Sqlite, PgPool>,
+    id: String,
+    options: Options,
+}
+
+/// The connections to a SQLite file.
+pub(crate) struct Sqlite {
+    pub(crate) readers: SqlitePool,
+    /// One connection.
+    pub(crate) writer: SqlitePool,
+    pub(crate) path: PathBuf,
+    pen: Arc<Mutex<()>>,
+}
+
+impl Sqlite {
+    /// Waits for the right to write.
+    pub(crate) async fn pen(&self) -> Pen {
+        Arc::clone(&self.pen).lock_owned().await
+    }
+
+    /// As [`pen`](Self::pen), for a thread that may block.
+    pub(crate) fn pen_blocking(&self) -> Pen {
+        Arc::clone(&self.pen).blocking_lock_owned()
+    }
+}
+
+impl Database {
+    /// The random name that was given to it when it was made; the store remembers it.
+    pub fn id(&self) -> &str {
+        &self.inner.id
+    }
+
+    /// What it was opened with.
+    pub fn options(&self) -> &Options {
+        &self.inner.options
+    }
+
+    /// Where single reads go.
+    pub fn reader(&self) -> Either<&SqlitePool, &PgPool> {
+        match &self.inner.pools {
+            Either::Sqlite(sqlite) => Either::Sqlite(&sqlite.readers),
+            Either::Postgres(pool) => Either::Postgres(pool),
+        }
+    }
+
+    /// The pools themselves, for the writers of messages.
+    pub(crate) fn pools(&self) -> Either<&Sqlite, &PgPool> {
+        match &self.inner.pools {
+            Either::Sqlite(sqlite) => Either::Sqlite(sqlite),
+            Either::Postgres(pool) => Either::Postgres(pool),
+        }
+    }
+
+    /// A transaction that may write. Nothing of it is there unless it is committed.
+    pub async fn begin(&self) -> Result<Transaction, sqlx::Error> {
+        Transaction::begin(self).await
+    }
+
+    /// Whether it answers.
+    pub async fn ping(&self) -> Result<(), sqlx::Error> {
+        on!(self.reader(), pool => sqlx::query("SELECT 1").execute(pool).await.map(drop))
+    }
+
+    /// Closes all connections, after what is under way.
+    pub async fn close(&self) {
+        match &self.inner.pools {
+            Either::Sqlite(sqlite) => {
+                sqlite.readers.close().await;
+                sqlite.writer.close().await;
+            }
+            Either::Postgres(pool) => pool.close().await,
+        }
+    }
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Database({})", self.inner.options.url)
+    }
+}

@@ -1,0 +1,134 @@
+//! Opening a database: connect, bring up to date, learn its id.
+
+use std::sync::Arc;
+
+use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{PgPool, SqlitePool};
+use tokio::sync::Mutex;
+
+use super::error::{Fault, OpenError, fault};
+use super::options::{DatabaseUrl, Options, Synchronous};
+use super::{Database, Either, Inner, Sqlite, migrations, on};
+
+/// Connections that write messages to PostgreSQL, beyond those of the options.
+pub(crate) const WRITERS: u32 = 4;
+
+const NAME: &str = "
+    INSERT INTO parlor (name, value) VALUES ('database', $1) ON CONFLICT (name) DO NOTHING";
+const NAMED: &str = "SELECT value FROM parlor WHERE name = 'database'";
+
+impl Database {
+    /// Opens a database and brings it up to date.
+    pub async fn open(options: Options) -> Result<Self, OpenError> {
+        let pools = match &options.url {
+            DatabaseUrl::Sqlite(path) => Either::Sqlite(sqlite(path.clone(), &options).await?),
+            DatabaseUrl::Postgres(address) => Either::Postgres(postgres(address, &options).await?),
+        };
+        let url = options.url.to_string();
+        let id = match &pools {
+            Either::Sqlite(sqlite) => {
+                migrate(&migrations::sqlite(), &sqlite.writer, &url).await?;
+                named(Either::Sqlite(&sqlite.writer)).await
+            }
+            Either::Postgres(pool) => {
+                migrate(&migrations::postgres(), pool, &url).await?;
+                named(Either::Postgres(pool)).await
+            }
+        };
+        Ok(Self {
+            inner: Arc::new(Inner {
+                id: id.map_err(|error| unopened(&url, error))?,
+                pools,
+                options,
+            }),
+        })
+    }
+}
+
+async fn sqlite(path: std::path::PathBuf, options: &Options) -> Result<Sqlite, OpenError> {
+    if let Some(folder) = path.parent().filter(|it| !it.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).map_err(|source| OpenError::Folder {
+            folder: folder.to_owned(),
+            source,
+        })?;
+    }
+    let synchronous = match options.synchronous {
+        Synchronous::Full => SqliteSynchronous::Full,
+        Synchronous::Normal => SqliteSynchronous::Normal,
+    };
+    let connect = SqliteConnectOptions::new()
+        .filename(&path)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(synchronous)
+        .busy_timeout(options.timeout)
+        .foreign_keys(true);
+    let pool = SqlitePoolOptions::new().acquire_timeout(options.timeout);
+    let writer = pool.clone().max_connections(1);
+    let unopened = |error| unopened(&options.url.to_string(), error);
+    Ok(Sqlite {
+        // First: it makes the file.
+        writer: writer
+            .connect_with(connect.clone())
+            .await
+            .map_err(unopened)?,
+        readers: pool
+            .max_connections(options.connections)
+            .connect_with(connect.create_if_missing(false).pragma("query_only", "1"))
+            .await
+            .map_err(unopened)?,
+        path,
+        pen: Arc::new(Mutex::new(())),
+    })
+}
+
+async fn postgres(address: &PgConnectOptions, options: &Options) -> Result<PgPool, OpenError> {
+    let patience = options.timeout.as_millis().to_string();
+    let connect = address
+        .clone()
+        .application_name("parlor")
+        .options([("statement_timeout", patience.as_str())]);
+    PgPoolOptions::new()
+        .max_connections(options.connections + WRITERS)
+        .acquire_timeout(options.timeout)
+        .connect_with(connect)
+        .await
+        .map_err(|error| unopened(&options.url.to_string(), error))
+}
+
+async fn migrate<'a, A>(migrator: &Migrator, to: A, url: &str) -> Result<(), OpenError>
+where
+    A: sqlx::Acquire<'a>,
+    <A::Connection as std::ops::Deref>::Target: sqlx::migrate::Migrate,
+{
+    migrator.run(to).await.map_err(|error| match error {
+        MigrateError::VersionMissing(found) => OpenError::Newer {
+            url: url.to_owned(),
+            found,
+        },
+        MigrateError::Execute(error) if fault(&error) == Fault::Away => unopened(url, error),
+        source => OpenError::Migration {
+            url: url.to_owned(),
+            source,
+        },
+    })
+}
+
+/// The id of the database; a new one is given its own.
+async fn named(pool: Either<&SqlitePool, &PgPool>) -> Result<String, sqlx::Error> {
+    let new = format!("{:032x}", rand::random::<u128>());
+    on!(pool, pool => {
+        sqlx::query(NAME).bind(new).execute(pool).await?;
+        sqlx::query_scalar(NAMED).fetch_one(pool).await
+    })
+}
+
+fn unopened(url: &str, source: sqlx::Error) -> OpenError {
+    let url = url.to_owned();
+    match fault(&source) {
+        Fault::Away => OpenError::Away { url, source },
+        _ => OpenError::Refused { url, source },
+    }
+}

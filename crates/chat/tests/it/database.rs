@@ -1,0 +1,144 @@
+//! Opening databases of both kinds.
+
+#![expect(clippy::unwrap_used, reason = "a test says what failed by failing")]
+
+use parlor_chat::database::{Database, DatabaseUrl, OpenError, Options};
+use parlor_testkit::Postgres;
+use tempfile::TempDir;
+
+/// Empty databases of both kinds, and what they must not outlive.
+async fn both() -> (TempDir, Postgres, [DatabaseUrl; 2]) {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Postgres::start().await;
+    let address = server.create_database().await;
+    let urls = ["", &address].map(|text| DatabaseUrl::parse(text, folder.path()).unwrap());
+    (folder, server, urls)
+}
+
+async fn open(url: &DatabaseUrl) -> Result<Database, OpenError> {
+    Database::open(Options::new(url.clone())).await
+}
+
+async fn execute(database: &Database, statement: &'static str) {
+    use parlor_chat::database::Either;
+    let mut tx = database.begin().await.unwrap();
+    match tx.connection() {
+        Either::Sqlite(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
+        Either::Postgres(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
+    }
+    tx.commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_database_keeps_the_id_it_was_given() {
+    let (_folder, _server, urls) = both().await;
+    let mut ids = Vec::new();
+    for url in &urls {
+        let first = open(url).await.unwrap();
+        let (again, once_more) = tokio::join!(open(url), open(url));
+        assert_eq!(again.unwrap().id(), first.id());
+        assert_eq!(once_more.unwrap().id(), first.id());
+        ids.push(first.id().to_owned());
+    }
+    assert_ne!(ids[0], ids[1]);
+}
+
+#[tokio::test]
+async fn many_nodes_may_open_a_new_database_at_once() {
+    let (_folder, _server, urls) = both().await;
+    for url in &urls {
+        let opening: Vec<_> = (0..5)
+            .map(|_| {
+                tokio::spawn({
+                    let url = url.clone();
+                    async move { open(&url).await.unwrap().id().to_owned() }
+                })
+            })
+            .collect();
+        let mut ids = Vec::new();
+        for one in opening {
+            ids.push(one.await.unwrap());
+        }
+        ids.dedup();
+        assert_eq!(ids.len(), 1, "{url}");
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_a_newer_program_changed_is_refused() {
+    let (_folder, _server, urls) = both().await;
+    for url in &urls {
+        let database = open(url).await.unwrap();
+        let newer = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+            SELECT 999, 'from the future', success, checksum, 0 FROM _sqlx_migrations WHERE version = 1";
+        execute(&database, newer).await;
+        let refused = open(url).await.unwrap_err();
+        assert!(
+            matches!(refused, OpenError::Newer { found: 999, .. }),
+            "{refused}"
+        );
+        assert!(
+            refused.to_string().contains("run the newer version"),
+            "{refused}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_committed_is_not_there() {
+    let (_folder, _server, urls) = both().await;
+    for url in &urls {
+        let database = open(url).await.unwrap();
+        let statement = "INSERT INTO users (id) VALUES ('alice')";
+        let mut tx = database.begin().await.unwrap();
+        match tx.connection() {
+            parlor_chat::database::Either::Sqlite(c) => {
+                drop(sqlx::query(statement).execute(c).await.unwrap())
+            }
+            parlor_chat::database::Either::Postgres(c) => {
+                drop(sqlx::query(statement).execute(c).await.unwrap())
+            }
+        }
+        drop(tx);
+        // The pen is free again, and so is the id.
+        execute(&database, statement).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_listen_is_away_and_its_password_is_not_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = "postgres://somebody:hunter2@127.0.0.1:1/chat";
+    let url = DatabaseUrl::parse(address, folder.path()).unwrap();
+    let error = open(&url).await.unwrap_err();
+    assert!(matches!(error, OpenError::Away { .. }), "{error:?}");
+    assert!(!format!("{error} {error:?} {url:?}").contains("hunter2"));
+}
+
+#[test]
+fn addresses_are_read_and_others_are_refused() {
+    let data = std::path::Path::new("data");
+    for (text, shown) in [
+        ("", "sqlite:data/parlor.db"),
+        ("sqlite:", "sqlite:data/parlor.db"),
+        ("sqlite:other.db", "sqlite:other.db"),
+        ("sqlite:///var/lib/parlor.db", "sqlite:/var/lib/parlor.db"),
+        (
+            "postgres://me:secret@db.example.com/chat",
+            "postgres://db.example.com:5432/chat",
+        ),
+        (
+            "postgresql://me@db.example.com:5433/chat",
+            "postgres://db.example.com:5433/chat",
+        ),
+    ] {
+        assert_eq!(
+            DatabaseUrl::parse(text, data).unwrap().to_string(),
+            shown,
+            "{text}"
+        );
+    }
+    for text in ["mysql://x", "sqlite::memory:", "postgres://host:port/x"] {
+        assert!(DatabaseUrl::parse(text, data).is_err(), "{text}");
+    }
+}
