@@ -164,7 +164,16 @@ impl Answer {
 
     /// The body of a request that succeeded.
     pub fn ok(&self) -> Value {
-        assert_eq!(self.status, 200, "{self:?}");
+        self.succeeded(200)
+    }
+
+    /// The body of a request that made something.
+    pub fn created(&self) -> Value {
+        self.succeeded(201)
+    }
+
+    fn succeeded(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{self:?}");
         assert_eq!(self.header("content-type"), Some("application/json"));
         self.json()
     }
@@ -184,7 +193,10 @@ impl Answer {
             let text = body[name].as_str();
             assert!(text.is_some_and(|text| !text.is_empty()), "{self:?}");
         }
-        assert_eq!(body.as_object().unwrap().len(), 5, "{self:?}");
+        let limited = body["code"] == "rate_limited";
+        assert_eq!(body["retryAfterMs"].is_u64(), limited, "{self:?}");
+        let fields = if limited { 6 } else { 5 };
+        assert_eq!(body.as_object().unwrap().len(), fields, "{self:?}");
         (self.status, body["code"].as_str().unwrap().to_owned())
     }
 
