@@ -1,5 +1,7 @@
 //! Opening a database: connect, bring up to date, learn its id.
 
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sqlx::migrate::{MigrateError, Migrator};
@@ -30,6 +32,7 @@ impl Database {
         let url = options.url.to_string();
         let id = match &pools {
             Either::Sqlite(sqlite) => {
+                let _alone = alone(&sqlite.path).await?;
                 migrate(&migrations::sqlite(), &sqlite.writer, &url).await?;
                 named(Either::Sqlite(&sqlite.writer)).await
             }
@@ -48,7 +51,7 @@ impl Database {
     }
 }
 
-async fn sqlite(path: std::path::PathBuf, options: &Options) -> Result<Sqlite, OpenError> {
+async fn sqlite(path: PathBuf, options: &Options) -> Result<Sqlite, OpenError> {
     if let Some(folder) = path.parent().filter(|it| !it.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder).map_err(|source| OpenError::Folder {
             folder: folder.to_owned(),
@@ -83,6 +86,23 @@ async fn sqlite(path: std::path::PathBuf, options: &Options) -> Result<Sqlite, O
         path,
         pen: Arc::new(Mutex::new(())),
     })
+}
+
+/// Keeps other processes from bringing the same file up to date, until it is dropped. PostgreSQL has locks for that.
+async fn alone(path: &Path) -> Result<File, OpenError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let path = PathBuf::from(name);
+    let locked = {
+        let path = path.clone();
+        tokio::task::spawn_blocking(move || {
+            let file = File::create(path)?;
+            file.lock()?;
+            Ok(file)
+        })
+    };
+    let locked = locked.await.unwrap_or_else(|error| Err(error.into()));
+    locked.map_err(|source| OpenError::Lock { path, source })
 }
 
 async fn postgres(address: &PgConnectOptions, options: &Options) -> Result<PgPool, OpenError> {
