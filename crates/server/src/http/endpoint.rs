@@ -45,7 +45,7 @@ pub(super) fn of<O: Callable>(route: &'static Route) -> MethodRouter<App> {
     on(route.method.filter(), answer)
 }
 
-fn done<O: Callable>(reply: &O::Reply) -> Response {
+pub(super) fn done<O: Callable>(reply: &O::Reply) -> Response {
     let status = if O::created(reply) {
         StatusCode::CREATED
     } else {

@@ -23,6 +23,8 @@ use super::arguments::MOST_KEY;
 use super::problem;
 use super::table::ROUTES;
 pub(super) use refusals::GATEWAY;
+#[cfg(test)]
+pub(super) use routes::describe;
 pub(super) use shape::{Kind, Shape};
 
 const INTRO: &str = include_str!("intro.md");

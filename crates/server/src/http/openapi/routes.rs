@@ -32,7 +32,7 @@ pub(super) fn schemas(route: &Route) -> Vec<(String, RefOr<Schema>)> {
     schemas
 }
 
-pub(super) fn describe(route: &Route) -> Operation {
+pub(in crate::http) fn describe(route: &Route) -> Operation {
     let shape = route.shape();
     let rest = rest(route, &shape);
     let mut operation = OperationBuilder::new()

@@ -164,16 +164,7 @@ impl Answer {
 
     /// The body of a request that succeeded.
     pub fn ok(&self) -> Value {
-        self.succeeded(200)
-    }
-
-    /// The body of a request that made something.
-    pub fn created(&self) -> Value {
-        self.succeeded(201)
-    }
-
-    fn succeeded(&self, status: u16) -> Value {
-        assert_eq!(self.status, status, "{self:?}");
+        assert_eq!(self.status, 200, "{self:?}");
         assert_eq!(self.header("content-type"), Some("application/json"));
         self.json()
     }
