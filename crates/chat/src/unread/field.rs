@@ -163,6 +163,14 @@ pub(super) async fn replies(
     each.collect()
 }
 
+/// What a documented counter shows.
+pub(super) fn shown(reply: Option<Value>) -> Option<String> {
+    match reply {
+        Some(value) => from_redis_value(value).ok().flatten(),
+        None => Some("a value of another type".to_owned()),
+    }
+}
+
 fn taken<T: redis::FromRedisValue + Default>(reply: Option<Value>) -> T {
     let read = reply.and_then(|value| from_redis_value(value).ok());
     read.unwrap_or_default()

@@ -38,6 +38,18 @@ impl Keyspace {
         self.key1(&TOTAL, user)
     }
 
+    /// Every key of unread counts, as patterns of `SCAN`.
+    pub(super) fn unread_patterns(&self) -> [String; 2] {
+        let mut prefix = String::new();
+        for letter in self.settings().prefix.as_str().chars() {
+            if matches!(letter, '*' | '?' | '[' | ']' | '\\') {
+                prefix.push('\\');
+            }
+            prefix.push(letter);
+        }
+        ["unread:*", "parlor:unread:*"].map(|name| format!("{prefix}{name}"))
+    }
+
     /// The positions a user's counts are derived from.
     pub fn unread_state(&self, user: &UserId) -> Key {
         self.key1(&STATE, user)

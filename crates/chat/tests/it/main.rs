@@ -11,6 +11,7 @@ mod presence;
 mod schema;
 mod settings;
 mod typing;
+mod unread;
 
 use parlor_chat::keys::{Keyspace, Preset, Settings};
 
