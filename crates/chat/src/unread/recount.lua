@@ -50,7 +50,7 @@ for nth = 1, conversations do
   elseif found == expected then
     total = total - share(old)
     if old and old.joined then
-      redis.call('HSET', state_key, conversation, text(gone(nil, old.joined + 1, now)))
+      redis.call('HSET', state_key, conversation, text(gone(old, old.joined + 1, now)))
     elseif not old or old.at + keep_left <= now then
       redis.call('HDEL', state_key, conversation)
     end

@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng};
 use super::*;
 use crate::keys::{Keyspace, Settings};
 
-const HISTORIES: u64 = 300;
+const HISTORIES: u64 = 1_000;
 
 /// The rows of one user in one conversation.
 #[derive(Clone, Copy, Default)]
