@@ -10,4 +10,5 @@ mod page;
 mod presence;
 mod reference;
 mod rights;
+mod schemathesis;
 mod typing;
