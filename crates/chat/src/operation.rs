@@ -12,7 +12,7 @@ use crate::access::Caller;
 use crate::chat::Chat;
 use crate::code::Code;
 use crate::error::{Error, Result};
-use crate::{presence, typing, unread};
+use crate::{limits, presence, typing, unread};
 
 /// Something a caller can ask for.
 pub trait Operation: Sized + Send {
@@ -112,4 +112,5 @@ pub const ALL: &[Info] = &[
     unread::MarkDelivered::INFO,
     unread::ListReceipts::INFO,
     unread::GetUnread::INFO,
+    limits::CheckLimit::INFO,
 ];
