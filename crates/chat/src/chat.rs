@@ -13,6 +13,7 @@ use crate::membership::{Members, Nobody};
 use crate::nodes::Nodes;
 use crate::options::Options;
 use crate::presence::Presence;
+use crate::sessions::Sessions;
 use crate::typing::Typing;
 
 pub use crate::ticking::Ticking;
@@ -22,6 +23,7 @@ pub struct Chat {
     ctx: Context,
     database: Database,
     presence: Arc<Presence>,
+    sessions: Arc<Sessions>,
     typing: Arc<Typing>,
     members: Arc<dyn Members>,
 }
@@ -31,6 +33,11 @@ impl Chat {
     pub fn new(ctx: Context, database: Database, node: NodeId, options: &Options) -> Self {
         let nodes = Arc::new(Nodes::new(ctx.clone(), node, options.grace));
         Self {
+            sessions: Arc::new(Sessions::new(
+                ctx.clone(),
+                database.clone(),
+                options.sessions.clone(),
+            )),
             database,
             presence: Arc::new(Presence::new(ctx.clone(), nodes)),
             typing: Arc::new(Typing::new(ctx.clone())),
@@ -64,7 +71,10 @@ impl Chat {
 
     /// Starts the background work.
     pub fn tick(&self) -> Ticking {
-        self.presence.tick().and(self.typing.tick())
+        self.presence
+            .tick()
+            .and(self.typing.tick())
+            .and(self.sessions.tick())
     }
 
     /// Writes what was collected and leaves the other nodes; presence stays through the grace time. The ticking has to end
@@ -76,6 +86,11 @@ impl Chat {
     /// Who is here.
     pub fn presence(&self) -> &Arc<Presence> {
         &self.presence
+    }
+
+    /// Who is in.
+    pub fn sessions(&self) -> &Arc<Sessions> {
+        &self.sessions
     }
 
     /// Who types.

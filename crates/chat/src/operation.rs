@@ -12,12 +12,15 @@ use crate::access::Caller;
 use crate::chat::Chat;
 use crate::code::Code;
 use crate::error::{Error, Result};
-use crate::{presence, typing};
+use crate::{presence, sessions, typing};
 
 /// Something a caller can ask for.
 pub trait Operation: Sized + Send {
     /// What it is, for the references and the tables of the gateways.
     const INFO: Info;
+
+    /// Whether the caller needs a session; services never do.
+    const SESSION: bool = true;
 
     /// What is answered.
     type Reply: Send;
@@ -49,14 +52,26 @@ pub const EVERYWHERE: &[Code] = &[
     Code::TokenExpired,
     Code::TokenNotYetValid,
     Code::KeysUnavailable,
+    Code::SessionExpired,
+    Code::SessionBlocked,
+    Code::RateLimited,
     Code::InvalidRequest,
     Code::StoreUnavailable,
     Code::StoreFull,
+    Code::DatabaseUnavailable,
+    Code::DatabaseFull,
     Code::Internal,
 ];
 
 /// Every operation, in the order of the reference.
 pub const ALL: &[Info] = &[
+    sessions::BeginSession::INFO,
+    sessions::GetSession::INFO,
+    sessions::EndSession::INFO,
+    sessions::GetOtherSession::INFO,
+    sessions::ChangeSession::INFO,
+    sessions::EndOtherSession::INFO,
+    sessions::ValidateSession::INFO,
     presence::GetPresence::INFO,
     presence::SetPresence::INFO,
     presence::Heartbeat::INFO,
