@@ -9,7 +9,7 @@ use crate::chat::Chat;
 use crate::code::Code;
 use crate::error::{Error, Result};
 use crate::ids::{DeviceId, UserId};
-use crate::operation::{Info, Operation};
+use crate::operation::{Creates, Info, Needs, Operation};
 
 /// Most bytes of the reason for a block.
 const MOST_REASON: usize = 256;
@@ -62,7 +62,8 @@ impl Operation for BeginSession {
         summary: "Begins a session of the caller",
         codes: &[Code::InvalidId, Code::UserRequired],
     };
-    const SESSION: bool = false;
+    const NEEDS: Needs = Needs::Token;
+    const CREATES: Creates = Creates::Always;
     type Reply = SessionView;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<SessionView> {
@@ -106,7 +107,7 @@ impl Operation for EndSession {
         summary: "Ends the caller's session, and their tokens up to now",
         codes: &[Code::UserRequired],
     };
-    const SESSION: bool = false;
+    const NEEDS: Needs = Needs::Token;
     type Reply = SessionEnded;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<SessionEnded> {
