@@ -9,6 +9,7 @@ use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::ids::NodeId;
 use crate::keys::Settings;
+use crate::limits::Limits;
 use crate::membership::{Members, Nobody};
 use crate::nodes::Nodes;
 use crate::options::Options;
@@ -25,6 +26,7 @@ pub struct Chat {
     presence: Arc<Presence>,
     sessions: Arc<Sessions>,
     typing: Arc<Typing>,
+    limits: Limits,
     members: Arc<dyn Members>,
 }
 
@@ -41,6 +43,7 @@ impl Chat {
             database,
             presence: Arc::new(Presence::new(ctx.clone(), nodes)),
             typing: Arc::new(Typing::new(ctx.clone())),
+            limits: Limits::new(ctx.clone()),
             // Until conversations are kept here, only services act in one.
             members: Arc::new(Nobody),
             ctx,
@@ -96,6 +99,11 @@ impl Chat {
     /// Who types.
     pub fn typing(&self) -> &Arc<Typing> {
         &self.typing
+    }
+
+    /// How often something may be done.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// Who belongs to which conversation.
