@@ -14,6 +14,7 @@ use crate::membership::{Members, Nobody};
 use crate::nodes::Nodes;
 use crate::options::Options;
 use crate::presence::Presence;
+use crate::sessions::Sessions;
 use crate::typing::Typing;
 use crate::unread::Unread;
 
@@ -24,6 +25,7 @@ pub struct Chat {
     ctx: Context,
     database: Database,
     presence: Arc<Presence>,
+    sessions: Arc<Sessions>,
     typing: Arc<Typing>,
     unread: Arc<Unread>,
     limits: Limits,
@@ -37,6 +39,11 @@ impl Chat {
         let unread = Unread::new(ctx.clone(), database.clone(), options.fanout_limit);
         Self {
             unread: Arc::new(unread),
+            sessions: Arc::new(Sessions::new(
+                ctx.clone(),
+                database.clone(),
+                options.sessions.clone(),
+            )),
             database,
             presence: Arc::new(Presence::new(ctx.clone(), nodes)),
             typing: Arc::new(Typing::new(ctx.clone())),
@@ -75,6 +82,7 @@ impl Chat {
             .tick()
             .and(self.typing.tick())
             .and(self.unread.tick())
+            .and(self.sessions.tick())
     }
 
     /// Writes what was collected and leaves the other nodes; presence stays through the grace time. The ticking has to end
@@ -86,6 +94,11 @@ impl Chat {
     /// Who is here.
     pub fn presence(&self) -> &Arc<Presence> {
         &self.presence
+    }
+
+    /// Who is in.
+    pub fn sessions(&self) -> &Arc<Sessions> {
+        &self.sessions
     }
 
     /// Who types.
