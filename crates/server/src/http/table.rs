@@ -4,6 +4,7 @@
 //! with the reason.
 
 use axum::routing::{MethodFilter, MethodRouter};
+use parlor_chat::limits::CheckLimit;
 use parlor_chat::operation::{Creates, Info, Needs, Operation};
 use parlor_chat::presence::{
     CountPresence, GetPresence, Heartbeat, ListDevices, QueryPresence, RemoveDevice, SetPresence,
@@ -30,6 +31,7 @@ pub static ROUTES: &[Route] = &[
     get::<CountPresence>("/v1/presence/count"),
     get::<ListTyping>("/v1/conversations/{id}/typing"),
     put::<SetTyping>("/v1/conversations/{id}/typing"),
+    post::<CheckLimit>("/v1/limits/check"),
 ];
 
 /// Operations that HTTP does not offer, and why.

@@ -1,7 +1,7 @@
 //! gRPC as services use it.
 
 mod calls;
-mod client;
+pub mod client;
 mod door;
 mod outage;
 mod parity;
