@@ -6,10 +6,12 @@
 //!    until it has said hello, asked, or answered a ping.
 //! 3. When the server stops, streams end at once and calls are waited for.
 
+mod calls;
 mod codec;
 mod connections;
 mod gate;
 mod health;
+mod limits;
 pub mod proto;
 pub mod status;
 mod subscription;
@@ -32,8 +34,10 @@ use tonic_reflection::server::Builder;
 pub use self::connections::{PING, PING_ANSWER, PREFACE};
 use self::gate::Gate;
 use self::health::Health;
+use self::limits::Limits;
 use self::proto::DESCRIPTORS;
-use self::proto::v1::user_status_service_server::UserStatusServiceServer;
+use self::proto::v1::limit_service_server::{self, LimitServiceServer};
+use self::proto::v1::user_status_service_server::{self, UserStatusServiceServer};
 use self::user_status::UserStatuses;
 use crate::app::App;
 use crate::wire::Refusal;
@@ -60,6 +64,7 @@ pub const METHODS: &[(&str, &str)] = &[
         "parlor.v1.UserStatusService/SubscribeStatusUpdates",
         WatchPresence::INFO.name,
     ),
+    ("parlor.v1.LimitService/Check", CheckLimit::INFO.name),
 ];
 
 /// The operations that no method runs, and why.
@@ -81,7 +86,12 @@ pub const ABSENT: &[(&str, &str)] = &[
         SetTyping::INFO.name,
         "people type, in apps: Socket.IO and HTTP",
     ),
-    (CheckLimit::INFO.name, "not offered yet: HTTP"),
+];
+
+/// Our services.
+pub const SERVICES: &[&str] = &[
+    user_status_service_server::SERVICE_NAME,
+    limit_service_server::SERVICE_NAME,
 ];
 
 /// Most bytes of a request: 1,000 of the longest ids, and some room.
@@ -106,8 +116,10 @@ fn routes(app: App, health: Health) -> Routes {
     let proof = "the descriptors were compiled with this program";
     let reflection = described().build_v1().expect(proof);
     let older_reflection = described().build_v1alpha().expect(proof);
-    let statuses = UserStatusServiceServer::new(UserStatuses(app));
+    let statuses = UserStatusServiceServer::new(UserStatuses(app.clone()));
+    let limits = LimitServiceServer::new(Limits(app));
     Routes::new(statuses.max_decoding_message_size(MESSAGE))
+        .add_service(limits.max_decoding_message_size(MESSAGE))
         .add_service(HealthServer::new(health).max_decoding_message_size(MESSAGE))
         .add_service(reflection.max_decoding_message_size(MESSAGE))
         .add_service(older_reflection.max_decoding_message_size(MESSAGE))

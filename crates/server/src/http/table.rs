@@ -13,6 +13,7 @@ use parlor_chat::presence::{
 use parlor_chat::typing::{ListTyping, SetTyping};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use utoipa::ToSchema;
 use utoipa::openapi::HttpMethod;
 
@@ -62,6 +63,7 @@ pub struct Route {
     pub creates: Creates,
     endpoint: fn(&'static Route) -> MethodRouter<App>,
     shape: fn() -> Shape,
+    readable: fn(&Value) -> Result<(), String>,
 }
 
 impl Route {
@@ -73,6 +75,11 @@ impl Route {
     /// What the operation takes and answers.
     pub(super) fn shape(&self) -> Shape {
         (self.shape)()
+    }
+
+    /// Whether a request of this form can be read, or why not.
+    pub fn reads(&self, request: &Value) -> Result<(), String> {
+        (self.readable)(request)
     }
 
     /// The parameters in the address: what they are called there and in the request.
@@ -164,6 +171,10 @@ const fn bind<O: Callable>(method: Method, path: &'static str) -> Route {
         creates: O::CREATES,
         endpoint: endpoint::of::<O>,
         shape: Shape::of::<O>,
+        readable: |request| match O::deserialize(request) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        },
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Always true: what the address of a route holds is a parameter there and is not repeated in its body or query.
 
+mod examples;
 mod refusals;
 mod routes;
 mod shape;
@@ -73,7 +74,9 @@ pub fn document() -> OpenApi {
 
 /// The document as JSON, with a line for each value.
 pub fn text() -> String {
-    let value = serde_json::to_value(document()).expect("the document holds texts and lists only");
+    let mut value =
+        serde_json::to_value(document()).expect("the document holds texts and lists only");
+    examples::fill(&mut value);
     format!("{value:#}\n")
 }
 

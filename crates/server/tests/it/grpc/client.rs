@@ -92,7 +92,17 @@ impl Client {
         method: &str,
         request: Q,
     ) -> Result<A, Status> {
-        let (mut grpc, path) = self.opened(SERVICE, method).await;
+        self.ask(SERVICE, method, request).await
+    }
+
+    /// A call of another service.
+    pub async fn ask<Q: Message + 'static, A: Message + Default + 'static>(
+        &self,
+        service: &str,
+        method: &str,
+        request: Q,
+    ) -> Result<A, Status> {
+        let (mut grpc, path) = self.opened(service, method).await;
         let codec = ProstCodec::<Q, A>::default();
         let answer = grpc.unary(self.request(request), path, codec).await?;
         Ok(answer.into_inner())

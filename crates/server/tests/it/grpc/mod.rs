@@ -3,6 +3,7 @@
 mod calls;
 pub mod client;
 mod door;
+mod limits;
 mod outage;
 mod parity;
 mod python;
