@@ -5,11 +5,12 @@
 use std::sync::Arc;
 
 use crate::context::Context;
+use crate::conversations::Conversations;
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::ids::NodeId;
 use crate::keys::Settings;
-use crate::membership::{Members, Nobody};
+use crate::membership::Members;
 use crate::nodes::Nodes;
 use crate::options::Options;
 use crate::presence::Presence;
@@ -23,19 +24,21 @@ pub struct Chat {
     database: Database,
     presence: Arc<Presence>,
     typing: Arc<Typing>,
-    members: Arc<dyn Members>,
+    conversations: Arc<Conversations>,
 }
 
 impl Chat {
     /// The chat of a node that has not started.
     pub fn new(ctx: Context, database: Database, node: NodeId, options: &Options) -> Self {
         let nodes = Arc::new(Nodes::new(ctx.clone(), node, options.grace));
+        let presence = Arc::new(Presence::new(ctx.clone(), nodes));
+        let conversations =
+            Conversations::new(ctx.clone(), database.clone(), Arc::clone(&presence));
         Self {
             database,
-            presence: Arc::new(Presence::new(ctx.clone(), nodes)),
+            presence,
             typing: Arc::new(Typing::new(ctx.clone())),
-            // Until conversations are kept here, only services act in one.
-            members: Arc::new(Nobody),
+            conversations: Arc::new(conversations),
             ctx,
         }
     }
@@ -64,7 +67,8 @@ impl Chat {
 
     /// Starts the background work.
     pub fn tick(&self) -> Ticking {
-        self.presence.tick().and(self.typing.tick())
+        let ticking = self.presence.tick().and(self.typing.tick());
+        ticking.and(self.conversations.tick())
     }
 
     /// Writes what was collected and leaves the other nodes; presence stays through the grace time. The ticking has to end
@@ -83,9 +87,14 @@ impl Chat {
         &self.typing
     }
 
+    /// Who talks to whom.
+    pub fn conversations(&self) -> &Arc<Conversations> {
+        &self.conversations
+    }
+
     /// Who belongs to which conversation.
     pub fn members(&self) -> &dyn Members {
-        &*self.members
+        &*self.conversations
     }
 
     /// The rows.
