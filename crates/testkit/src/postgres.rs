@@ -37,7 +37,7 @@ const SETTINGS: [&str; 12] = [
 pub struct Postgres {
     // Before the folder: it must be gone when its folder goes.
     process: Process,
-    _folder: Folder,
+    folder: Folder,
     programs: PathBuf,
     port: u16,
     databases: AtomicUsize,
@@ -51,18 +51,10 @@ impl Postgres {
     pub async fn start() -> Self {
         let programs = binary::postgres();
         let folder = Folder::new("postgres");
-        let account = Account::find();
-        if let Some(account) = &account {
+        if let Some(account) = Account::find() {
             chown(folder.path(), Some(account.user), Some(account.group)).unwrap();
         }
-        let data = folder.path().join("data");
-        let program = |name: &str| {
-            let mut command = Account::command(account.as_ref(), &programs.join(name));
-            command.current_dir(folder.path()).arg("-D").arg(&data);
-            command
-        };
-
-        let mut initdb = program("initdb");
+        let mut initdb = program(&programs, folder.path(), "initdb");
         initdb.args([
             "--no-sync",
             "--no-instructions",
@@ -73,27 +65,14 @@ impl Postgres {
         run(initdb).await;
 
         let mut port = 0;
-        let command = || {
+        let process = started(&programs, folder.path(), || {
             port = ports::free();
-            let mut command = program("postgres");
-            command.arg("-p").arg(port.to_string());
-            for setting in SETTINGS {
-                command.arg("-c").arg(setting);
-            }
-            command
-        };
-        let ready = |process: &Process| process.log().contains("ready to accept connections");
-        let process = Process::start(
-            "postgres",
-            &folder.path().join("log"),
-            End::Quit,
-            command,
-            ready,
-        )
+            port
+        })
         .await;
         Self {
             process,
-            _folder: folder,
+            folder,
             programs,
             port,
             databases: AtomicUsize::new(0),
@@ -159,6 +138,40 @@ impl Postgres {
     pub fn kill9(&mut self) {
         self.process.kill9();
     }
+
+    /// Starts it again on its port; one that still runs is killed first. What was written without a sync is still there.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub async fn restart(&mut self) {
+        self.kill9();
+        // What a killed server leaves behind to say that it runs.
+        let _ = fs::remove_file(self.folder.path().join("data/postmaster.pid"));
+        let port = self.port;
+        self.process = started(&self.programs, self.folder.path(), || port).await;
+    }
+}
+
+fn program(programs: &Path, folder: &Path, name: &str) -> Command {
+    let mut command = Account::command(Account::find().as_ref(), &programs.join(name));
+    command
+        .current_dir(folder)
+        .arg("-D")
+        .arg(folder.join("data"));
+    command
+}
+
+async fn started(programs: &Path, folder: &Path, mut port: impl FnMut() -> u16) -> Process {
+    let command = || {
+        let mut command = program(programs, folder, "postgres");
+        command.arg("-p").arg(port().to_string());
+        for setting in SETTINGS {
+            command.arg("-c").arg(setting);
+        }
+        command
+    };
+    let ready = |process: &Process| process.log().contains("ready to accept connections");
+    Process::start("postgres", &folder.join("log"), End::Quit, command, ready).await
 }
 
 async fn query(programs: &Path, url: &str, sql: &str) -> String {

@@ -8,6 +8,7 @@
 //!    order is chance.
 
 mod error;
+mod examine;
 mod migrations;
 mod open;
 mod options;
@@ -20,6 +21,7 @@ use sqlx::{PgPool, SqlitePool};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 pub use self::error::{Fault, OpenError, fault};
+pub use self::examine::{Examined, LEAST_POSTGRES, examine};
 pub use self::options::{DatabaseUrl, Options, Synchronous, UrlError};
 pub use self::transaction::Transaction;
 

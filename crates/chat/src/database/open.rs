@@ -7,10 +7,11 @@ use std::sync::Arc;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{PgPool, SqlitePool};
+use sqlx::{Connection, PgPool, SqlitePool};
 use tokio::sync::Mutex;
 
 use super::error::{Fault, OpenError, fault};
+use super::examine::{connect, unopened};
 use super::options::{DatabaseUrl, Options, Synchronous};
 use super::{Database, Either, Inner, Sqlite, migrations, on};
 
@@ -106,16 +107,19 @@ async fn alone(path: &Path) -> Result<File, OpenError> {
 
 async fn postgres(address: &PgConnectOptions, options: &Options) -> Result<PgPool, OpenError> {
     let patience = options.timeout.as_millis().to_string();
-    let connect = address
+    let address = address
         .clone()
         .application_name("parlor")
         .options([("statement_timeout", patience.as_str())]);
+    let unopened = |error| unopened(&options.url.to_string(), error);
+    let first = connect(&address, options.timeout).await;
+    first.map_err(unopened)?.close().await.map_err(unopened)?;
     PgPoolOptions::new()
         .max_connections(options.connections + WRITERS)
         .acquire_timeout(options.timeout)
-        .connect_with(connect)
+        .connect_with(address)
         .await
-        .map_err(|error| unopened(&options.url.to_string(), error))
+        .map_err(unopened)
 }
 
 async fn migrate<'a, A>(migrator: &Migrator, to: A, url: &str) -> Result<(), OpenError>
@@ -143,12 +147,4 @@ async fn named(pool: Either<&SqlitePool, &PgPool>) -> Result<String, sqlx::Error
         sqlx::query(NAME).bind(new).execute(pool).await?;
         sqlx::query_scalar(NAMED).fetch_one(pool).await
     })
-}
-
-fn unopened(url: &str, source: sqlx::Error) -> OpenError {
-    let url = url.to_owned();
-    match fault(&source) {
-        Fault::Away => OpenError::Away { url, source },
-        _ => OpenError::Refused { url, source },
-    }
 }

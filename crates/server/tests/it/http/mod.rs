@@ -9,4 +9,5 @@ mod page;
 mod presence;
 mod reference;
 mod rights;
+mod schemathesis;
 mod typing;
