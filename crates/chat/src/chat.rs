@@ -15,6 +15,7 @@ use crate::nodes::Nodes;
 use crate::options::Options;
 use crate::presence::Presence;
 use crate::typing::Typing;
+use crate::unread::Unread;
 
 pub use crate::ticking::Ticking;
 
@@ -24,6 +25,7 @@ pub struct Chat {
     database: Database,
     presence: Arc<Presence>,
     typing: Arc<Typing>,
+    unread: Arc<Unread>,
     conversations: Arc<Conversations>,
 }
 
@@ -32,9 +34,16 @@ impl Chat {
     pub fn new(ctx: Context, database: Database, node: NodeId, options: &Options) -> Self {
         let nodes = Arc::new(Nodes::new(ctx.clone(), node, options.grace));
         let presence = Arc::new(Presence::new(ctx.clone(), nodes));
-        let conversations =
-            Conversations::new(ctx.clone(), database.clone(), Arc::clone(&presence));
+        let unread = Unread::new(ctx.clone(), database.clone(), options.fanout_limit);
+        let unread = Arc::new(unread);
+        let conversations = Conversations::new(
+            ctx.clone(),
+            database.clone(),
+            Arc::clone(&unread),
+            Arc::clone(&presence),
+        );
         Self {
+            unread,
             database,
             presence,
             typing: Arc::new(Typing::new(ctx.clone())),
@@ -67,8 +76,11 @@ impl Chat {
 
     /// Starts the background work.
     pub fn tick(&self) -> Ticking {
-        let ticking = self.presence.tick().and(self.typing.tick());
-        ticking.and(self.conversations.tick())
+        self.presence
+            .tick()
+            .and(self.typing.tick())
+            .and(self.unread.tick())
+            .and(self.conversations.tick())
     }
 
     /// Writes what was collected and leaves the other nodes; presence stays through the grace time. The ticking has to end
@@ -85,6 +97,11 @@ impl Chat {
     /// Who types.
     pub fn typing(&self) -> &Arc<Typing> {
         &self.typing
+    }
+
+    /// What waits for whom.
+    pub fn unread(&self) -> &Arc<Unread> {
+        &self.unread
     }
 
     /// Who talks to whom.

@@ -12,7 +12,7 @@ use crate::access::Caller;
 use crate::chat::Chat;
 use crate::code::Code;
 use crate::error::{Error, Result};
-use crate::{conversations, presence, typing};
+use crate::{conversations, presence, typing, unread};
 
 /// Something a caller can ask for.
 pub trait Operation: Sized + Send {
@@ -119,4 +119,9 @@ pub const ALL: &[Info] = &[
     conversations::IsMember::INFO,
     typing::ListTyping::INFO,
     typing::SetTyping::INFO,
+    unread::MarkRead::INFO,
+    unread::MarkUnread::INFO,
+    unread::MarkDelivered::INFO,
+    unread::ListReceipts::INFO,
+    unread::GetUnread::INFO,
 ];

@@ -16,12 +16,17 @@ mod subscription;
 mod user_status;
 
 use parlor_chat::code::Code;
+use parlor_chat::conversations::{
+    CreateConversation, DeleteConversation, GetConversation, GetMember, IsMember, JoinConversation,
+    LeaveConversation, ListConversations, ListMembers, PutMember, RemoveMember, UpdateConversation,
+};
 use parlor_chat::operation::Operation;
 use parlor_chat::presence::{
     CountPresence, GetPresence, Heartbeat, ListDevices, QueryPresence, RemoveDevice, SetPresence,
     WatchPresence,
 };
 use parlor_chat::typing::{ListTyping, SetTyping};
+use parlor_chat::unread::{GetUnread, ListReceipts, MarkDelivered, MarkRead, MarkUnread};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tonic::service::Routes;
@@ -61,6 +66,9 @@ pub const METHODS: &[(&str, &str)] = &[
     ),
 ];
 
+/// Why no method changes conversations.
+const CONVERSATIONS: &str = "people look after their conversations, in apps: HTTP";
+
 /// The operations that no method runs, and why.
 pub const ABSENT: &[(&str, &str)] = &[
     (
@@ -72,6 +80,21 @@ pub const ABSENT: &[(&str, &str)] = &[
         "for people who look after their devices, and admins: HTTP",
     ),
     (CountPresence::INFO.name, "a figure for dashboards: HTTP"),
+    (CreateConversation::INFO.name, CONVERSATIONS),
+    (ListConversations::INFO.name, CONVERSATIONS),
+    (GetConversation::INFO.name, CONVERSATIONS),
+    (UpdateConversation::INFO.name, CONVERSATIONS),
+    (DeleteConversation::INFO.name, CONVERSATIONS),
+    (JoinConversation::INFO.name, CONVERSATIONS),
+    (LeaveConversation::INFO.name, CONVERSATIONS),
+    (ListMembers::INFO.name, CONVERSATIONS),
+    (GetMember::INFO.name, CONVERSATIONS),
+    (PutMember::INFO.name, CONVERSATIONS),
+    (RemoveMember::INFO.name, CONVERSATIONS),
+    (
+        IsMember::INFO.name,
+        "with the messages, in `ChatService`: not there yet",
+    ),
     (
         ListTyping::INFO.name,
         "people type, in apps: Socket.IO and HTTP",
@@ -80,6 +103,11 @@ pub const ABSENT: &[(&str, &str)] = &[
         SetTyping::INFO.name,
         "people type, in apps: Socket.IO and HTTP",
     ),
+    (MarkRead::INFO.name, "people read, in apps: HTTP"),
+    (MarkUnread::INFO.name, "people read, in apps: HTTP"),
+    (MarkDelivered::INFO.name, "people read, in apps: HTTP"),
+    (ListReceipts::INFO.name, "shown by apps: HTTP"),
+    (GetUnread::INFO.name, "shown by apps: HTTP"),
 ];
 
 /// Most bytes of a request: 1,000 of the longest ids, and some room.
