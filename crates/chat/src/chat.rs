@@ -5,16 +5,18 @@
 use std::sync::Arc;
 
 use crate::context::Context;
+use crate::conversations::Conversations;
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::ids::NodeId;
 use crate::keys::Settings;
 use crate::limits::Limits;
-use crate::membership::{Members, Nobody};
+use crate::membership::Members;
 use crate::nodes::Nodes;
 use crate::options::Options;
 use crate::presence::Presence;
 use crate::typing::Typing;
+use crate::unread::Unread;
 
 pub use crate::ticking::Ticking;
 
@@ -25,20 +27,30 @@ pub struct Chat {
     presence: Arc<Presence>,
     typing: Arc<Typing>,
     limits: Limits,
-    members: Arc<dyn Members>,
+    unread: Arc<Unread>,
+    conversations: Arc<Conversations>,
 }
 
 impl Chat {
     /// The chat of a node that has not started.
     pub fn new(ctx: Context, database: Database, node: NodeId, options: &Options) -> Self {
         let nodes = Arc::new(Nodes::new(ctx.clone(), node, options.grace));
+        let presence = Arc::new(Presence::new(ctx.clone(), nodes));
+        let unread = Unread::new(ctx.clone(), database.clone(), options.fanout_limit);
+        let unread = Arc::new(unread);
+        let conversations = Conversations::new(
+            ctx.clone(),
+            database.clone(),
+            Arc::clone(&unread),
+            Arc::clone(&presence),
+        );
         Self {
+            unread,
             database,
-            presence: Arc::new(Presence::new(ctx.clone(), nodes)),
+            presence,
             typing: Arc::new(Typing::new(ctx.clone())),
             limits: Limits::new(ctx.clone()),
-            // Until conversations are kept here, only services act in one.
-            members: Arc::new(Nobody),
+            conversations: Arc::new(conversations),
             ctx,
         }
     }
@@ -67,7 +79,11 @@ impl Chat {
 
     /// Starts the background work.
     pub fn tick(&self) -> Ticking {
-        self.presence.tick().and(self.typing.tick())
+        self.presence
+            .tick()
+            .and(self.typing.tick())
+            .and(self.unread.tick())
+            .and(self.conversations.tick())
     }
 
     /// Writes what was collected and leaves the other nodes; presence stays through the grace time. The ticking has to end
@@ -91,9 +107,19 @@ impl Chat {
         &self.limits
     }
 
+    /// What waits for whom.
+    pub fn unread(&self) -> &Arc<Unread> {
+        &self.unread
+    }
+
+    /// Who talks to whom.
+    pub fn conversations(&self) -> &Arc<Conversations> {
+        &self.conversations
+    }
+
     /// Who belongs to which conversation.
     pub fn members(&self) -> &dyn Members {
-        &*self.members
+        &*self.conversations
     }
 
     /// The rows.

@@ -12,7 +12,7 @@ use crate::access::Caller;
 use crate::chat::Chat;
 use crate::code::Code;
 use crate::error::{Error, Result};
-use crate::{limits, presence, typing};
+use crate::{conversations, limits, presence, typing, unread};
 
 /// Something a caller can ask for.
 pub trait Operation: Sized + Send {
@@ -105,7 +105,24 @@ pub const ALL: &[Info] = &[
     presence::QueryPresence::INFO,
     presence::CountPresence::INFO,
     presence::WatchPresence::INFO,
+    conversations::CreateConversation::INFO,
+    conversations::ListConversations::INFO,
+    conversations::GetConversation::INFO,
+    conversations::UpdateConversation::INFO,
+    conversations::DeleteConversation::INFO,
+    conversations::JoinConversation::INFO,
+    conversations::LeaveConversation::INFO,
+    conversations::ListMembers::INFO,
+    conversations::GetMember::INFO,
+    conversations::PutMember::INFO,
+    conversations::RemoveMember::INFO,
+    conversations::IsMember::INFO,
     typing::ListTyping::INFO,
     typing::SetTyping::INFO,
     limits::CheckLimit::INFO,
+    unread::MarkRead::INFO,
+    unread::MarkUnread::INFO,
+    unread::MarkDelivered::INFO,
+    unread::ListReceipts::INFO,
+    unread::GetUnread::INFO,
 ];

@@ -19,12 +19,17 @@ mod user_status;
 
 use parlor_chat::code::Code;
 use parlor_chat::limits::CheckLimit;
+use parlor_chat::conversations::{
+    CreateConversation, DeleteConversation, GetConversation, GetMember, IsMember, JoinConversation,
+    LeaveConversation, ListConversations, ListMembers, PutMember, RemoveMember, UpdateConversation,
+};
 use parlor_chat::operation::Operation;
 use parlor_chat::presence::{
     CountPresence, GetPresence, Heartbeat, ListDevices, QueryPresence, RemoveDevice, SetPresence,
     WatchPresence,
 };
 use parlor_chat::typing::{ListTyping, SetTyping};
+use parlor_chat::unread::{GetUnread, ListReceipts, MarkDelivered, MarkRead, MarkUnread};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tonic::service::Routes;
@@ -67,6 +72,9 @@ pub const METHODS: &[(&str, &str)] = &[
     ("parlor.v1.LimitService/Check", CheckLimit::INFO.name),
 ];
 
+/// Why no method changes conversations.
+const CONVERSATIONS: &str = "people look after their conversations, in apps: HTTP";
+
 /// The operations that no method runs, and why.
 pub const ABSENT: &[(&str, &str)] = &[
     (
@@ -78,6 +86,21 @@ pub const ABSENT: &[(&str, &str)] = &[
         "for people who look after their devices, and admins: HTTP",
     ),
     (CountPresence::INFO.name, "a figure for dashboards: HTTP"),
+    (CreateConversation::INFO.name, CONVERSATIONS),
+    (ListConversations::INFO.name, CONVERSATIONS),
+    (GetConversation::INFO.name, CONVERSATIONS),
+    (UpdateConversation::INFO.name, CONVERSATIONS),
+    (DeleteConversation::INFO.name, CONVERSATIONS),
+    (JoinConversation::INFO.name, CONVERSATIONS),
+    (LeaveConversation::INFO.name, CONVERSATIONS),
+    (ListMembers::INFO.name, CONVERSATIONS),
+    (GetMember::INFO.name, CONVERSATIONS),
+    (PutMember::INFO.name, CONVERSATIONS),
+    (RemoveMember::INFO.name, CONVERSATIONS),
+    (
+        IsMember::INFO.name,
+        "with the messages, in `ChatService`: not there yet",
+    ),
     (
         ListTyping::INFO.name,
         "people type, in apps: Socket.IO and HTTP",
@@ -86,6 +109,11 @@ pub const ABSENT: &[(&str, &str)] = &[
         SetTyping::INFO.name,
         "people type, in apps: Socket.IO and HTTP",
     ),
+    (MarkRead::INFO.name, "people read, in apps: HTTP"),
+    (MarkUnread::INFO.name, "people read, in apps: HTTP"),
+    (MarkDelivered::INFO.name, "people read, in apps: HTTP"),
+    (ListReceipts::INFO.name, "shown by apps: HTTP"),
+    (GetUnread::INFO.name, "shown by apps: HTTP"),
 ];
 
 /// Our services.

@@ -5,12 +5,17 @@
 
 use axum::routing::{MethodFilter, MethodRouter};
 use parlor_chat::limits::CheckLimit;
+use parlor_chat::conversations::{
+    CreateConversation, DeleteConversation, GetConversation, GetMember, IsMember, JoinConversation,
+    LeaveConversation, ListConversations, ListMembers, PutMember, RemoveMember, UpdateConversation,
+};
 use parlor_chat::operation::{Creates, Info, Needs, Operation};
 use parlor_chat::presence::{
     CountPresence, GetPresence, Heartbeat, ListDevices, QueryPresence, RemoveDevice, SetPresence,
     WatchPresence,
 };
 use parlor_chat::typing::{ListTyping, SetTyping};
+use parlor_chat::unread::{GetUnread, ListReceipts, MarkDelivered, MarkRead, MarkUnread};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -30,16 +35,38 @@ pub static ROUTES: &[Route] = &[
     delete::<RemoveDevice>("/v1/users/{user}/presence/devices/{device}"),
     post::<QueryPresence>("/v1/presence/query"),
     get::<CountPresence>("/v1/presence/count"),
+    post::<CreateConversation>("/v1/conversations"),
+    get::<ListConversations>("/v1/conversations"),
+    get::<GetConversation>("/v1/conversations/{id}"),
+    patch::<UpdateConversation>("/v1/conversations/{id}"),
+    delete::<DeleteConversation>("/v1/conversations/{id}"),
+    post::<JoinConversation>("/v1/conversations/{id}/join"),
+    post::<LeaveConversation>("/v1/conversations/{id}/leave"),
+    get::<ListMembers>("/v1/conversations/{id}/members"),
+    get::<GetMember>("/v1/conversations/{id}/members/{user}"),
+    put::<PutMember>("/v1/conversations/{id}/members/{user}"),
+    delete::<RemoveMember>("/v1/conversations/{id}/members/{user}"),
     get::<ListTyping>("/v1/conversations/{id}/typing"),
     put::<SetTyping>("/v1/conversations/{id}/typing"),
     post::<CheckLimit>("/v1/limits/check"),
+    post::<MarkRead>("/v1/conversations/{id}/read"),
+    post::<MarkUnread>("/v1/conversations/{id}/unread"),
+    post::<MarkDelivered>("/v1/conversations/{id}/delivered"),
+    get::<ListReceipts>("/v1/conversations/{id}/receipts"),
+    get::<GetUnread>("/v1/unread"),
 ];
 
 /// Operations that HTTP does not offer, and why.
-pub static ELSEWHERE: &[(Info, &str)] = &[(
-    WatchPresence::INFO,
-    "a stream of changes: watch by gRPC or Socket.IO, or ask with `POST /v1/presence/query`",
-)];
+pub static ELSEWHERE: &[(Info, &str)] = &[
+    (
+        WatchPresence::INFO,
+        "a stream of changes: watch by gRPC or Socket.IO, or ask with `POST /v1/presence/query`",
+    ),
+    (
+        IsMember::INFO,
+        "for services that ask often: gRPC; here `GET /v1/conversations/{id}/members/{user}` tells",
+    ),
+];
 
 /// What a parameter in an address is called in a request.
 pub static PARAMETERS: &[(&str, &str)] = &[
@@ -190,13 +217,6 @@ pub(super) const fn post<O: Callable>(path: &'static str) -> Route {
     bind::<O>(Method::Post, path)
 }
 
-#[cfg_attr(
-    not(test),
-    expect(
-        dead_code,
-        reason = "the first route that changes a part is yet to come"
-    )
-)]
 pub(super) const fn patch<O: Callable>(path: &'static str) -> Route {
     bind::<O>(Method::Patch, path)
 }
