@@ -89,7 +89,11 @@ async fn postgres(address: &PgConnectOptions, options: &Options) -> Result<PgPoo
     let connect = address
         .clone()
         .application_name("parlor")
-        .options([("statement_timeout", patience.as_str())]);
+        // A node that is cut off in a transaction must not keep its locks.
+        .options(
+            ["statement_timeout", "idle_in_transaction_session_timeout"]
+                .map(|name| (name, &patience)),
+        );
     PgPoolOptions::new()
         .max_connections(options.connections + WRITERS)
         .acquire_timeout(options.timeout)
