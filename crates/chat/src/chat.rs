@@ -14,6 +14,7 @@ use crate::nodes::Nodes;
 use crate::options::Options;
 use crate::presence::Presence;
 use crate::typing::Typing;
+use crate::unread::Unread;
 
 pub use crate::ticking::Ticking;
 
@@ -23,6 +24,7 @@ pub struct Chat {
     database: Database,
     presence: Arc<Presence>,
     typing: Arc<Typing>,
+    unread: Arc<Unread>,
     members: Arc<dyn Members>,
 }
 
@@ -30,7 +32,9 @@ impl Chat {
     /// The chat of a node that has not started.
     pub fn new(ctx: Context, database: Database, node: NodeId, options: &Options) -> Self {
         let nodes = Arc::new(Nodes::new(ctx.clone(), node, options.grace));
+        let unread = Unread::new(ctx.clone(), database.clone(), options.fanout_limit);
         Self {
+            unread: Arc::new(unread),
             database,
             presence: Arc::new(Presence::new(ctx.clone(), nodes)),
             typing: Arc::new(Typing::new(ctx.clone())),
@@ -64,7 +68,10 @@ impl Chat {
 
     /// Starts the background work.
     pub fn tick(&self) -> Ticking {
-        self.presence.tick().and(self.typing.tick())
+        self.presence
+            .tick()
+            .and(self.typing.tick())
+            .and(self.unread.tick())
     }
 
     /// Writes what was collected and leaves the other nodes; presence stays through the grace time. The ticking has to end
@@ -81,6 +88,11 @@ impl Chat {
     /// Who types.
     pub fn typing(&self) -> &Arc<Typing> {
         &self.typing
+    }
+
+    /// What waits for whom.
+    pub fn unread(&self) -> &Arc<Unread> {
+        &self.unread
     }
 
     /// Who belongs to which conversation.

@@ -12,7 +12,7 @@ use crate::access::Caller;
 use crate::chat::Chat;
 use crate::code::Code;
 use crate::error::{Error, Result};
-use crate::{presence, typing};
+use crate::{presence, typing, unread};
 
 /// Something a caller can ask for.
 pub trait Operation: Sized + Send {
@@ -107,4 +107,9 @@ pub const ALL: &[Info] = &[
     presence::WatchPresence::INFO,
     typing::ListTyping::INFO,
     typing::SetTyping::INFO,
+    unread::MarkRead::INFO,
+    unread::MarkUnread::INFO,
+    unread::MarkDelivered::INFO,
+    unread::ListReceipts::INFO,
+    unread::GetUnread::INFO,
 ];

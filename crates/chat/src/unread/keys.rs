@@ -24,7 +24,7 @@ const TOTAL: KeySpec = KeySpec::new("unread:{user}:total", Kind::Counter, Ttl::N
 
 const STATE: KeySpec =
     KeySpec::internal("parlor:unread:{user}", Kind::Hash, Ttl::Fixed(30 * 86_400))
-        .value("field conversation = `top|badge|own|mv|rv|muted`")
+        .value("field conversation = `1|joined|position|top|badge|own|muted|said|counted` or `1|left|version|at`; `:epoch`, `:total`")
         .meaning("the positions that the counts are derived from");
 
 impl Keyspace {
