@@ -5,11 +5,12 @@
 use std::sync::Arc;
 
 use crate::context::Context;
+use crate::conversations::Conversations;
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::ids::NodeId;
 use crate::keys::Settings;
-use crate::membership::{Members, Nobody};
+use crate::membership::Members;
 use crate::nodes::Nodes;
 use crate::options::Options;
 use crate::presence::Presence;
@@ -25,7 +26,7 @@ pub struct Chat {
     presence: Arc<Presence>,
     typing: Arc<Typing>,
     unread: Arc<Unread>,
-    members: Arc<dyn Members>,
+    conversations: Arc<Conversations>,
 }
 
 impl Chat {
@@ -33,13 +34,15 @@ impl Chat {
     pub fn new(ctx: Context, database: Database, node: NodeId, options: &Options) -> Self {
         let nodes = Arc::new(Nodes::new(ctx.clone(), node, options.grace));
         let unread = Unread::new(ctx.clone(), database.clone(), options.fanout_limit);
+        let presence = Arc::new(Presence::new(ctx.clone(), nodes));
+        let conversations =
+            Conversations::new(ctx.clone(), database.clone(), Arc::clone(&presence));
         Self {
             unread: Arc::new(unread),
             database,
-            presence: Arc::new(Presence::new(ctx.clone(), nodes)),
+            presence,
             typing: Arc::new(Typing::new(ctx.clone())),
-            // Until conversations are kept here, only services act in one.
-            members: Arc::new(Nobody),
+            conversations: Arc::new(conversations),
             ctx,
         }
     }
@@ -68,10 +71,8 @@ impl Chat {
 
     /// Starts the background work.
     pub fn tick(&self) -> Ticking {
-        self.presence
-            .tick()
-            .and(self.typing.tick())
-            .and(self.unread.tick())
+        let ticking = self.presence.tick().and(self.typing.tick());
+        ticking.and(self.conversations.tick()).and(self.unread.tick())
     }
 
     /// Writes what was collected and leaves the other nodes; presence stays through the grace time. The ticking has to end
@@ -95,9 +96,14 @@ impl Chat {
         &self.unread
     }
 
+    /// Who talks to whom.
+    pub fn conversations(&self) -> &Arc<Conversations> {
+        &self.conversations
+    }
+
     /// Who belongs to which conversation.
     pub fn members(&self) -> &dyn Members {
-        &*self.members
+        &*self.conversations
     }
 
     /// The rows.
