@@ -4,6 +4,7 @@
 //! with the reason.
 
 use axum::routing::{MethodFilter, MethodRouter};
+use parlor_chat::limits::CheckLimit;
 use parlor_chat::operation::{Creates, Info, Needs, Operation};
 use parlor_chat::presence::{
     CountPresence, GetPresence, Heartbeat, ListDevices, QueryPresence, RemoveDevice, SetPresence,
@@ -36,6 +37,7 @@ pub static ROUTES: &[Route] = &[
     post::<MarkDelivered>("/v1/conversations/{id}/delivered"),
     get::<ListReceipts>("/v1/conversations/{id}/receipts"),
     get::<GetUnread>("/v1/unread"),
+    post::<CheckLimit>("/v1/limits/check"),
 ];
 
 /// Operations that HTTP does not offer, and why.
