@@ -17,6 +17,7 @@ mod user_status;
 
 use parlor_chat::code::Code;
 use parlor_chat::limits::CheckLimit;
+use parlor_chat::messages::{DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage};
 use parlor_chat::operation::Operation;
 use parlor_chat::presence::{
     CountPresence, GetPresence, Heartbeat, ListDevices, QueryPresence, RemoveDevice, SetPresence,
@@ -74,6 +75,17 @@ pub const ABSENT: &[(&str, &str)] = &[
         "for people who look after their devices, and admins: HTTP",
     ),
     (CountPresence::INFO.name, "a figure for dashboards: HTTP"),
+    (SendMessage::INFO.name, "not offered yet: HTTP"),
+    (ListMessages::INFO.name, "not offered yet: HTTP"),
+    (GetMessage::INFO.name, "shown by apps: HTTP"),
+    (
+        EditMessage::INFO.name,
+        "people edit, in apps: Socket.IO and HTTP",
+    ),
+    (
+        DeleteMessage::INFO.name,
+        "people delete, in apps: Socket.IO and HTTP",
+    ),
     (
         ListTyping::INFO.name,
         "people type, in apps: Socket.IO and HTTP",

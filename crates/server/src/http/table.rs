@@ -5,6 +5,7 @@
 
 use axum::routing::{MethodFilter, MethodRouter};
 use parlor_chat::limits::CheckLimit;
+use parlor_chat::messages::{DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage};
 use parlor_chat::operation::{Creates, Info, Needs, Operation};
 use parlor_chat::presence::{
     CountPresence, GetPresence, Heartbeat, ListDevices, QueryPresence, RemoveDevice, SetPresence,
@@ -30,6 +31,11 @@ pub static ROUTES: &[Route] = &[
     delete::<RemoveDevice>("/v1/users/{user}/presence/devices/{device}"),
     post::<QueryPresence>("/v1/presence/query"),
     get::<CountPresence>("/v1/presence/count"),
+    get::<ListMessages>("/v1/conversations/{id}/messages"),
+    post::<SendMessage>("/v1/conversations/{id}/messages"),
+    get::<GetMessage>("/v1/conversations/{id}/messages/{seq}"),
+    patch::<EditMessage>("/v1/conversations/{id}/messages/{seq}"),
+    delete::<DeleteMessage>("/v1/conversations/{id}/messages/{seq}"),
     get::<ListTyping>("/v1/conversations/{id}/typing"),
     put::<SetTyping>("/v1/conversations/{id}/typing"),
     post::<MarkRead>("/v1/conversations/{id}/read"),
