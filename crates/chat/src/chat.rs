@@ -12,6 +12,7 @@ use crate::ids::NodeId;
 use crate::keys::Settings;
 use crate::limits::Limits;
 use crate::membership::Members;
+use crate::messages::{self, Messages};
 use crate::nodes::Nodes;
 use crate::options::Options;
 use crate::presence::Presence;
@@ -26,31 +27,45 @@ pub struct Chat {
     database: Database,
     presence: Arc<Presence>,
     typing: Arc<Typing>,
-    limits: Limits,
     unread: Arc<Unread>,
     conversations: Arc<Conversations>,
+    limits: Limits,
+    messages: Arc<Messages>,
 }
 
 impl Chat {
     /// The chat of a node that has not started.
     pub fn new(ctx: Context, database: Database, node: NodeId, options: &Options) -> Self {
         let nodes = Arc::new(Nodes::new(ctx.clone(), node, options.grace));
-        let presence = Arc::new(Presence::new(ctx.clone(), nodes));
         let unread = Unread::new(ctx.clone(), database.clone(), options.fanout_limit);
         let unread = Arc::new(unread);
+        let presence = Arc::new(Presence::new(ctx.clone(), Arc::clone(&nodes)));
         let conversations = Conversations::new(
             ctx.clone(),
             database.clone(),
             Arc::clone(&unread),
             Arc::clone(&presence),
         );
+        let conversations = Arc::new(conversations);
+        let typing = Arc::new(Typing::new(ctx.clone()));
+        let limits = Limits::new(ctx.clone());
+        let needs = messages::Needs {
+            conversations: Arc::clone(&conversations),
+            unread: Arc::clone(&unread),
+            limits: limits.clone(),
+            typing: Arc::clone(&typing),
+            nodes,
+        };
+        let options = options.messages.clone();
+        let messages = Messages::new(ctx.clone(), database.clone(), needs, options);
         Self {
-            unread,
+            messages: Arc::new(messages),
             database,
             presence,
-            typing: Arc::new(Typing::new(ctx.clone())),
-            limits: Limits::new(ctx.clone()),
-            conversations: Arc::new(conversations),
+            typing,
+            unread,
+            conversations,
+            limits,
             ctx,
         }
     }
@@ -79,16 +94,15 @@ impl Chat {
 
     /// Starts the background work.
     pub fn tick(&self) -> Ticking {
-        self.presence
-            .tick()
-            .and(self.typing.tick())
-            .and(self.unread.tick())
-            .and(self.conversations.tick())
+        let ticking = self.presence.tick().and(self.typing.tick());
+        let ticking = ticking.and(self.conversations.tick());
+        ticking.and(self.unread.tick()).and(self.messages.tick())
     }
 
     /// Writes what was collected and leaves the other nodes; presence stays through the grace time. The ticking has to end
     /// before.
     pub async fn stop(&self) -> Result<()> {
+        self.messages.stop().await;
         self.presence.drain().await
     }
 
@@ -102,11 +116,6 @@ impl Chat {
         &self.typing
     }
 
-    /// How often something may be done.
-    pub fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
     /// What waits for whom.
     pub fn unread(&self) -> &Arc<Unread> {
         &self.unread
@@ -115,6 +124,16 @@ impl Chat {
     /// Who talks to whom.
     pub fn conversations(&self) -> &Arc<Conversations> {
         &self.conversations
+    }
+
+    /// What was said.
+    pub fn messages(&self) -> &Arc<Messages> {
+        &self.messages
+    }
+
+    /// How often something may be done.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// Who belongs to which conversation.

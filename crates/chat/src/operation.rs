@@ -12,7 +12,7 @@ use crate::access::Caller;
 use crate::chat::Chat;
 use crate::code::Code;
 use crate::error::{Error, Result};
-use crate::{conversations, limits, presence, typing, unread};
+use crate::{conversations, limits, messages, presence, typing, unread};
 
 /// Something a caller can ask for.
 pub trait Operation: Sized + Send {
@@ -117,12 +117,17 @@ pub const ALL: &[Info] = &[
     conversations::PutMember::INFO,
     conversations::RemoveMember::INFO,
     conversations::IsMember::INFO,
+    messages::SendMessage::INFO,
+    messages::ListMessages::INFO,
+    messages::GetMessage::INFO,
+    messages::EditMessage::INFO,
+    messages::DeleteMessage::INFO,
     typing::ListTyping::INFO,
     typing::SetTyping::INFO,
-    limits::CheckLimit::INFO,
     unread::MarkRead::INFO,
     unread::MarkUnread::INFO,
     unread::MarkDelivered::INFO,
     unread::ListReceipts::INFO,
     unread::GetUnread::INFO,
+    limits::CheckLimit::INFO,
 ];

@@ -123,6 +123,16 @@ impl Conversations {
         self.participants.at(conversation, members_version).await
     }
 
+    /// Fills the store's set of participants, which is missing or shows another version than this one.
+    pub(crate) async fn refill_participants(
+        &self,
+        conversation: &ConversationId,
+        members_version: u64,
+    ) -> Result<()> {
+        let participants = &self.participants;
+        participants.refill(conversation, members_version).await
+    }
+
     /// The members by id, and the cursor of the next page.
     async fn members(
         &self,

@@ -95,6 +95,18 @@ impl Participants {
         Ok(gathered.users)
     }
 
+    /// Fills the store's set, which is missing or shows another version than this one.
+    pub(crate) async fn refill(&self, conversation: &ConversationId, version: u64) -> Result<()> {
+        match self.flights.board(conversation) {
+            Seat::Pilot(pilot) => {
+                let gathered = self.gather(conversation, version, Some(pilot)).await;
+                gathered.map(drop)
+            }
+            // Somebody fills it, or all are busy: the next message asks again.
+            Seat::Passenger(_) | Seat::None => Ok(()),
+        }
+    }
+
     async fn gather(
         &self,
         conversation: &ConversationId,

@@ -23,6 +23,7 @@ use parlor_chat::conversations::{
     CreateConversation, DeleteConversation, GetConversation, GetMember, IsMember, JoinConversation,
     LeaveConversation, ListConversations, ListMembers, PutMember, RemoveMember, UpdateConversation,
 };
+use parlor_chat::messages::{DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage};
 use parlor_chat::operation::Operation;
 use parlor_chat::presence::{
     CountPresence, GetPresence, Heartbeat, ListDevices, QueryPresence, RemoveDevice, SetPresence,
@@ -100,6 +101,17 @@ pub const ABSENT: &[(&str, &str)] = &[
     (
         IsMember::INFO.name,
         "with the messages, in `ChatService`: not there yet",
+    ),
+    (SendMessage::INFO.name, "not offered yet: HTTP"),
+    (ListMessages::INFO.name, "not offered yet: HTTP"),
+    (GetMessage::INFO.name, "shown by apps: HTTP"),
+    (
+        EditMessage::INFO.name,
+        "people edit, in apps: Socket.IO and HTTP",
+    ),
+    (
+        DeleteMessage::INFO.name,
+        "people delete, in apps: Socket.IO and HTTP",
     ),
     (
         ListTyping::INFO.name,

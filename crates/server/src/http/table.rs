@@ -9,6 +9,7 @@ use parlor_chat::conversations::{
     CreateConversation, DeleteConversation, GetConversation, GetMember, IsMember, JoinConversation,
     LeaveConversation, ListConversations, ListMembers, PutMember, RemoveMember, UpdateConversation,
 };
+use parlor_chat::messages::{DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage};
 use parlor_chat::operation::{Creates, Info, Needs, Operation};
 use parlor_chat::presence::{
     CountPresence, GetPresence, Heartbeat, ListDevices, QueryPresence, RemoveDevice, SetPresence,
@@ -46,14 +47,19 @@ pub static ROUTES: &[Route] = &[
     get::<GetMember>("/v1/conversations/{id}/members/{user}"),
     put::<PutMember>("/v1/conversations/{id}/members/{user}"),
     delete::<RemoveMember>("/v1/conversations/{id}/members/{user}"),
+    get::<ListMessages>("/v1/conversations/{id}/messages"),
+    post::<SendMessage>("/v1/conversations/{id}/messages"),
+    get::<GetMessage>("/v1/conversations/{id}/messages/{seq}"),
+    patch::<EditMessage>("/v1/conversations/{id}/messages/{seq}"),
+    delete::<DeleteMessage>("/v1/conversations/{id}/messages/{seq}"),
     get::<ListTyping>("/v1/conversations/{id}/typing"),
     put::<SetTyping>("/v1/conversations/{id}/typing"),
-    post::<CheckLimit>("/v1/limits/check"),
     post::<MarkRead>("/v1/conversations/{id}/read"),
     post::<MarkUnread>("/v1/conversations/{id}/unread"),
     post::<MarkDelivered>("/v1/conversations/{id}/delivered"),
     get::<ListReceipts>("/v1/conversations/{id}/receipts"),
     get::<GetUnread>("/v1/unread"),
+    post::<CheckLimit>("/v1/limits/check"),
 ];
 
 /// Operations that HTTP does not offer, and why.
