@@ -16,6 +16,7 @@ use crate::messages::{self, Messages};
 use crate::nodes::Nodes;
 use crate::options::Options;
 use crate::presence::Presence;
+use crate::sessions::Sessions;
 use crate::typing::Typing;
 use crate::unread::Unread;
 
@@ -26,6 +27,7 @@ pub struct Chat {
     ctx: Context,
     database: Database,
     presence: Arc<Presence>,
+    sessions: Arc<Sessions>,
     typing: Arc<Typing>,
     unread: Arc<Unread>,
     conversations: Arc<Conversations>,
@@ -56,10 +58,19 @@ impl Chat {
             typing: Arc::clone(&typing),
             nodes,
         };
-        let options = options.messages.clone();
-        let messages = Messages::new(ctx.clone(), database.clone(), needs, options);
+        let messages = Messages::new(
+            ctx.clone(),
+            database.clone(),
+            needs,
+            options.messages.clone(),
+        );
         Self {
             messages: Arc::new(messages),
+            sessions: Arc::new(Sessions::new(
+                ctx.clone(),
+                database.clone(),
+                options.sessions.clone(),
+            )),
             database,
             presence,
             typing,
@@ -96,7 +107,8 @@ impl Chat {
     pub fn tick(&self) -> Ticking {
         let ticking = self.presence.tick().and(self.typing.tick());
         let ticking = ticking.and(self.conversations.tick());
-        ticking.and(self.unread.tick()).and(self.messages.tick())
+        let ticking = ticking.and(self.unread.tick()).and(self.sessions.tick());
+        ticking.and(self.messages.tick())
     }
 
     /// Writes what was collected and leaves the other nodes; presence stays through the grace time. The ticking has to end
@@ -109,6 +121,11 @@ impl Chat {
     /// Who is here.
     pub fn presence(&self) -> &Arc<Presence> {
         &self.presence
+    }
+
+    /// Who is in.
+    pub fn sessions(&self) -> &Arc<Sessions> {
+        &self.sessions
     }
 
     /// Who types.
