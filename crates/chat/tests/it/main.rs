@@ -13,6 +13,7 @@ mod schema;
 mod sessions;
 mod settings;
 mod typing;
+mod unread;
 
 use parlor_chat::keys::{Keyspace, Preset, Settings};
 
