@@ -10,6 +10,7 @@ use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::ids::NodeId;
 use crate::keys::Settings;
+use crate::limits::Limits;
 use crate::membership::Members;
 use crate::nodes::Nodes;
 use crate::options::Options;
@@ -27,6 +28,7 @@ pub struct Chat {
     typing: Arc<Typing>,
     unread: Arc<Unread>,
     conversations: Arc<Conversations>,
+    limits: Limits,
 }
 
 impl Chat {
@@ -48,6 +50,7 @@ impl Chat {
             presence,
             typing: Arc::new(Typing::new(ctx.clone())),
             conversations: Arc::new(conversations),
+            limits: Limits::new(ctx.clone()),
             ctx,
         }
     }
@@ -107,6 +110,11 @@ impl Chat {
     /// Who talks to whom.
     pub fn conversations(&self) -> &Arc<Conversations> {
         &self.conversations
+    }
+
+    /// How often something may be done.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// Who belongs to which conversation.

@@ -12,7 +12,7 @@ use crate::access::Caller;
 use crate::chat::Chat;
 use crate::code::Code;
 use crate::error::{Error, Result};
-use crate::{conversations, presence, typing, unread};
+use crate::{conversations, limits, presence, typing, unread};
 
 /// Something a caller can ask for.
 pub trait Operation: Sized + Send {
@@ -124,4 +124,5 @@ pub const ALL: &[Info] = &[
     unread::MarkDelivered::INFO,
     unread::ListReceipts::INFO,
     unread::GetUnread::INFO,
+    limits::CheckLimit::INFO,
 ];

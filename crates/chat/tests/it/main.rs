@@ -6,6 +6,7 @@ mod database;
 mod declarations;
 mod ground;
 mod ids;
+mod limits;
 mod matching;
 mod operations;
 mod presence;

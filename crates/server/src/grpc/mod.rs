@@ -20,6 +20,7 @@ use parlor_chat::conversations::{
     CreateConversation, DeleteConversation, GetConversation, GetMember, IsMember, JoinConversation,
     LeaveConversation, ListConversations, ListMembers, PutMember, RemoveMember, UpdateConversation,
 };
+use parlor_chat::limits::CheckLimit;
 use parlor_chat::operation::Operation;
 use parlor_chat::presence::{
     CountPresence, GetPresence, Heartbeat, ListDevices, QueryPresence, RemoveDevice, SetPresence,
@@ -108,6 +109,7 @@ pub const ABSENT: &[(&str, &str)] = &[
     (MarkDelivered::INFO.name, "people read, in apps: HTTP"),
     (ListReceipts::INFO.name, "shown by apps: HTTP"),
     (GetUnread::INFO.name, "shown by apps: HTTP"),
+    (CheckLimit::INFO.name, "not offered yet: HTTP"),
 ];
 
 /// Most bytes of a request: 1,000 of the longest ids, and some room.

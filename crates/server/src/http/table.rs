@@ -8,6 +8,7 @@ use parlor_chat::conversations::{
     CreateConversation, DeleteConversation, GetConversation, GetMember, IsMember, JoinConversation,
     LeaveConversation, ListConversations, ListMembers, PutMember, RemoveMember, UpdateConversation,
 };
+use parlor_chat::limits::CheckLimit;
 use parlor_chat::operation::{Creates, Info, Needs, Operation};
 use parlor_chat::presence::{
     CountPresence, GetPresence, Heartbeat, ListDevices, QueryPresence, RemoveDevice, SetPresence,
@@ -51,6 +52,7 @@ pub static ROUTES: &[Route] = &[
     post::<MarkDelivered>("/v1/conversations/{id}/delivered"),
     get::<ListReceipts>("/v1/conversations/{id}/receipts"),
     get::<GetUnread>("/v1/unread"),
+    post::<CheckLimit>("/v1/limits/check"),
 ];
 
 /// Operations that HTTP does not offer, and why.

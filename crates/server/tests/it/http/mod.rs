@@ -3,6 +3,7 @@
 mod bodies;
 mod callers;
 mod client;
+mod limits;
 mod origins;
 mod outage;
 mod page;
