@@ -66,6 +66,7 @@ const INTERNAL: &[Declared] = &[
     ("parlor:schema", "integer", "none"),
     ("parlor:revoked:{user}", "string", "7 d"),
     ("parlor:job:{job}", "string", "the runner's lease"),
+    ("parlor:membership:{conv}:{user}", "string", "30 s"),
     ("parlor:{stats}:nodes", "hash", "none"),
     ("parlor:bus:conv:{conv}", "channel (sharded)", "none"),
     ("parlor:bus:user:{user}", "channel (sharded)", "none"),
