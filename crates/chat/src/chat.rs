@@ -16,6 +16,7 @@ use crate::messages::{self, Messages};
 use crate::nodes::Nodes;
 use crate::options::Options;
 use crate::presence::Presence;
+use crate::sessions::Sessions;
 use crate::typing::Typing;
 use crate::unread::Unread;
 
@@ -26,6 +27,7 @@ pub struct Chat {
     ctx: Context,
     database: Database,
     presence: Arc<Presence>,
+    sessions: Arc<Sessions>,
     typing: Arc<Typing>,
     unread: Arc<Unread>,
     conversations: Arc<Conversations>,
@@ -52,10 +54,15 @@ impl Chat {
             typing: Arc::clone(&typing),
             nodes,
         };
-        let options = options.messages.clone();
-        let messages = Messages::new(ctx.clone(), database.clone(), needs, options);
+        let messages_options = options.messages.clone();
+        let messages = Messages::new(ctx.clone(), database.clone(), needs, messages_options);
         Self {
             messages: Arc::new(messages),
+            sessions: Arc::new(Sessions::new(
+                ctx.clone(),
+                database.clone(),
+                options.sessions.clone(),
+            )),
             database,
             presence,
             typing,
@@ -91,6 +98,7 @@ impl Chat {
     /// Starts the background work.
     pub fn tick(&self) -> Ticking {
         let ticking = self.presence.tick().and(self.typing.tick());
+        let ticking = ticking.and(self.sessions.tick());
         let ticking = ticking.and(self.conversations.tick());
         ticking.and(self.unread.tick()).and(self.messages.tick())
     }
@@ -105,6 +113,11 @@ impl Chat {
     /// Who is here.
     pub fn presence(&self) -> &Arc<Presence> {
         &self.presence
+    }
+
+    /// Who is in.
+    pub fn sessions(&self) -> &Arc<Sessions> {
+        &self.sessions
     }
 
     /// Who types.
