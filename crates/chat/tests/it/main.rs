@@ -6,6 +6,7 @@ mod declarations;
 mod ground;
 mod ids;
 mod matching;
+mod messages;
 mod operations;
 mod presence;
 mod schema;
