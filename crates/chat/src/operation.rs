@@ -12,12 +12,18 @@ use crate::access::Caller;
 use crate::chat::Chat;
 use crate::code::Code;
 use crate::error::{Error, Result};
-use crate::{presence, typing};
+use crate::{limits, presence, typing};
 
 /// Something a caller can ask for.
 pub trait Operation: Sized + Send {
     /// What it is, for the references and the tables of the gateways.
     const INFO: Info;
+
+    /// What has to be shown before it runs.
+    const NEEDS: Needs = Needs::Session;
+
+    /// Whether what it answers is new.
+    const CREATES: Creates = Creates::Never;
 
     /// What is answered.
     type Reply: Send;
@@ -29,6 +35,35 @@ pub trait Operation: Sized + Send {
     fn without_store(self) -> Result<Self::Reply> {
         Err(Error::StoreNotOpen)
     }
+
+    /// Whether what is answered here is new. To be said by those that create [sometimes](Creates::Sometimes).
+    fn created(_: &Self::Reply) -> bool {
+        matches!(Self::CREATES, Creates::Always)
+    }
+}
+
+/// What a caller has to show before an operation runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Needs {
+    /// A token, and a session if it is a person's.
+    #[default]
+    Session,
+    /// A token: the session begins here, or is asked for.
+    Token,
+    /// Nothing.
+    Nothing,
+}
+
+/// Whether an operation makes something that was not there before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Creates {
+    /// It does not, or nothing that has an address of its own.
+    #[default]
+    Never,
+    /// Each time it succeeds.
+    Always,
+    /// Unless it is there already; [`Operation::created`] tells.
+    Sometimes,
 }
 
 /// What an operation is.
@@ -49,9 +84,14 @@ pub const EVERYWHERE: &[Code] = &[
     Code::TokenExpired,
     Code::TokenNotYetValid,
     Code::KeysUnavailable,
+    Code::SessionExpired,
+    Code::SessionBlocked,
+    Code::RateLimited,
     Code::InvalidRequest,
     Code::StoreUnavailable,
     Code::StoreFull,
+    Code::DatabaseUnavailable,
+    Code::DatabaseFull,
     Code::Internal,
 ];
 
@@ -67,4 +107,5 @@ pub const ALL: &[Info] = &[
     presence::WatchPresence::INFO,
     typing::ListTyping::INFO,
     typing::SetTyping::INFO,
+    limits::CheckLimit::INFO,
 ];

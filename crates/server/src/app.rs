@@ -1,56 +1,78 @@
 //! What the gateways share: who calls, and the chat they talk to.
 //!
-//! Always true: until the store is open and the node has joined the others, an operation answers what it can without a
-//! store, or is refused with `store_unavailable`; `/readyz` says why.
+//! Always true:
+//! 1. Until store and database are open and the node has joined the others, an operation answers what it can without
+//!    them, or is refused; `/readyz` says why.
+//! 2. Nobody runs an operation before [`App::admit`] has let them in for it.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::http::HeaderMap;
 use parlor_chat::access::Caller;
-use parlor_chat::operation::Operation;
+use parlor_chat::operation::{Needs, Operation};
 use tokio::sync::watch;
 
+use crate::address::{Peer, Proxies};
+use crate::config::Config;
 use crate::identity::{self, Identity};
-use crate::lifecycle::{Joining, Opening};
+use crate::lifecycle::Progress;
+use crate::readiness::{self, Readiness};
 use crate::wire::Refusal;
 
 /// The running server as the gateways see it. Cloning copies pointers.
 #[derive(Clone)]
 pub struct App {
     identity: Arc<Identity>,
-    store: watch::Receiver<Opening>,
-    chat: watch::Receiver<Joining>,
+    proxies: Proxies,
+    progress: Progress,
     stopping: watch::Receiver<bool>,
-    timeout: Duration,
+    timeouts: readiness::Timeouts,
+}
+
+/// What a request shows of its caller.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown<'a> {
+    /// The `Authorization` header.
+    pub authorization: Option<&'a str>,
+    /// The user whom a service names.
+    pub acting_for: Option<&'a str>,
+    /// Where it comes from.
+    pub address: Option<IpAddr>,
 }
 
 impl App {
-    /// Puts the parts together. `timeout` is how long the store may take to answer.
+    /// Puts the parts together.
     pub fn new(
         identity: Arc<Identity>,
-        store: watch::Receiver<Opening>,
-        chat: watch::Receiver<Joining>,
+        progress: Progress,
         stopping: watch::Receiver<bool>,
-        timeout: Duration,
+        config: &Config,
     ) -> Self {
         Self {
             identity,
-            store,
-            chat,
+            proxies: config.server.trusted_proxies.clone(),
+            progress,
             stopping,
-            timeout,
+            timeouts: readiness::Timeouts::new(config),
         }
     }
 
-    /// Who calls, by the `Authorization` header, for the user that a service names.
-    pub async fn caller(
-        &self,
-        authorization: Option<&str>,
-        acting_for: Option<&str>,
-    ) -> Result<Caller, Refusal> {
-        let token = identity::bearer(authorization)?;
-        let caller = self.identity.verify(token).await?;
-        match acting_for {
+    /// Where a request comes from.
+    pub fn address(&self, peer: Option<&Peer>, headers: &HeaderMap) -> Option<IpAddr> {
+        peer.map(|peer| self.proxies.caller(peer.0, headers))
+    }
+
+    /// Lets a caller in who shows what an operation needs.
+    pub async fn admit(&self, shown: &Shown<'_>, needs: Needs) -> Result<Caller, Refusal> {
+        if needs == Needs::Nothing {
+            return Ok(Caller::stranger(shown.address));
+        }
+        let token = identity::bearer(shown.authorization)?;
+        let mut caller = self.identity.verify(token).await?;
+        caller.address = shown.address;
+        match shown.acting_for {
             Some(user) => Ok(caller.acting_for(user)?),
             None => Ok(caller),
         }
@@ -62,7 +84,7 @@ impl App {
         caller: &Caller,
         operation: O,
     ) -> Result<O::Reply, Refusal> {
-        let joining = self.chat.borrow().clone();
+        let joining = self.progress.chat.borrow().clone();
         let reply = match joining {
             Ok(chat) => operation.run(&chat, caller).await,
             Err(_) => operation.without_store(),
@@ -86,24 +108,12 @@ impl App {
         self.identity.time_left(caller)
     }
 
-    /// Whether the store answers and the node has joined and is to stay, or why not.
-    pub async fn ready(&self) -> Result<(), String> {
+    /// Whether store and database answer and the node has joined and is to stay, or why not.
+    pub async fn readiness(&self) -> Readiness {
+        let mut readiness = readiness::ask(&self.progress, self.timeouts).await;
         if self.is_stopping() {
-            return Err("this node is about to end".into());
+            readiness.node = Err("this node is about to end".into());
         }
-        let opening = self.store.borrow().clone();
-        let mut store = match opening {
-            Opening::Open(store) => store,
-            Opening::Waiting(reason) => return Err(reason),
-        };
-        let ping = redis::cmd("PING");
-        match tokio::time::timeout(self.timeout, ping.query_async::<String>(&mut store)).await {
-            Ok(Ok(_)) => self.chat.borrow().clone().map(drop),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err(format!(
-                "the store did not answer within {} ms",
-                self.timeout.as_millis()
-            )),
-        }
+        readiness
     }
 }

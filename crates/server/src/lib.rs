@@ -1,5 +1,6 @@
 //! Parlor's server: configuration, the command line, identity, HTTP, gRPC and the life of the process.
 
+pub mod address;
 pub mod app;
 pub mod cli;
 pub mod config;
@@ -8,4 +9,5 @@ pub mod http;
 pub mod identity;
 pub mod lifecycle;
 pub mod logs;
+pub mod readiness;
 pub mod wire;

@@ -1,9 +1,10 @@
-//! The life of a server: open the store, join the other nodes, serve until told to stop, finish, leave, flush, end.
+//! The life of a server: open store and database, join the other nodes, serve until told to stop, finish, leave, flush, end.
 //!
 //! Always true:
-//! 1. A Redis that is merely away does not end the start: it is tried again for ever and `/readyz` says why.
-//!    What trying again cannot mend (a wrong password, a locked folder, corrupt data) ends it at once.
-//! 2. The end takes at most [`GRACE`]: first the open requests, then the leaving, then the flush of the store.
+//! 1. A Redis or PostgreSQL that is merely away does not end the start: it is tried again for ever and `/readyz` says
+//!    why. What trying again cannot mend (a wrong password, a locked folder, corrupt data, a store that was filled from
+//!    another database) ends it at once.
+//! 2. The end takes at most [`GRACE`]: first the open requests, then the leaving, the database, the flush of the store.
 //! 3. Listener and shutdown are given from outside, so a test owns both.
 
 use std::future::Future;
@@ -30,34 +31,53 @@ use crate::{grpc, http};
 pub const GRACE: Duration = Duration::from_secs(10);
 /// The part of [`GRACE`] that open requests may use, …
 const GRACE_REQUESTS: Duration = Duration::from_secs(6);
-/// … and the part for telling the other nodes; the rest is the store's.
+/// … the part for telling the other nodes, …
 const GRACE_LEAVE: Duration = Duration::from_secs(2);
-/// The pause before the n-th try to open a store that is away is n times this, …
+/// … and the part for closing the database; the rest is the store's.
+const GRACE_DATABASE: Duration = Duration::from_secs(1);
+/// The pause before the n-th try to open what is away is n times this, …
 const RETRY_STEP: Duration = Duration::from_millis(50);
 /// … but at most this.
 const RETRY_MOST: Duration = Duration::from_secs(2);
 
-/// How far the opening of the store has come.
+/// How far the opening of the store or the database has come.
 #[derive(Clone)]
-pub enum Opening {
+pub enum Opening<T> {
     /// Not open yet, and why.
     Waiting(String),
     /// Open.
-    Open(Store),
+    Open(T),
 }
 
 /// The chat, once this node has joined the others; before, why it has not.
 pub type Joining = Result<Arc<Chat>, String>;
 
+/// How far the start has come, as the gateways see it. Cloning copies pointers.
+#[derive(Clone)]
+pub struct Progress {
+    /// The store.
+    pub store: watch::Receiver<Opening<Store>>,
+    /// The database.
+    pub database: watch::Receiver<Opening<Database>>,
+    /// The chat.
+    pub chat: watch::Receiver<Joining>,
+}
+
 /// Opens the store. If it is away, the answer is `Waiting` and the opening goes on in [`run`].
-pub async fn open(options: &Options) -> Result<Opening, OpenError> {
+pub async fn open(options: Options) -> anyhow::Result<Opening<Store>> {
     match Store::open(options.clone()).await {
         Ok(store) => Ok(Opening::Open(store)),
-        Err(error) if is_away(options, &error) => {
-            warn!(%error, "the store is away; trying again");
-            Ok(Opening::Waiting(error.to_string()))
-        }
-        Err(error) => Err(error),
+        Err(error) if is_away(&options, &error) => Ok(Opening::Waiting(error.to_string())),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Opens the database, in the same way.
+pub async fn open_database(options: database::Options) -> anyhow::Result<Opening<Database>> {
+    match Database::open(options).await {
+        Ok(database) => Ok(Opening::Open(database)),
+        Err(error @ database::OpenError::Away { .. }) => Ok(Opening::Waiting(error.to_string())),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -72,21 +92,28 @@ pub struct Start {
     /// Who is let in.
     pub identity: Identity,
     /// The store, as far as it is open.
-    pub opening: Opening,
+    pub opening: Opening<Store>,
+    /// The database, as far as it is open.
+    pub database: Opening<Database>,
 }
 
 /// Serves until `shutdown` ends, then finishes what is open, leaves the other nodes and closes the store.
 pub async fn run(start: Start, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
     let config = start.config;
     let (opened, store) = watch::channel(start.opening);
+    let (opened_database, database) = watch::channel(start.database);
     let (joined, chat) = watch::channel(Err("this node has not joined the others yet".into()));
     let (stop, stopping) = watch::channel(false);
+    let progress = Progress {
+        store,
+        database,
+        chat,
+    };
     let app = App::new(
         Arc::new(start.identity),
-        store.clone(),
-        chat.clone(),
+        progress.clone(),
         stopping.clone(),
-        config.store.options.timeout,
+        &config,
     );
     let router = http::router(app.clone(), &config.server.allowed_origins);
     let mut serving = JoinSet::new();
@@ -97,7 +124,7 @@ pub async fn run(start: Start, shutdown: impl Future<Output = ()>) -> anyhow::Re
     let mut ticking = None;
     let ended = tokio::select! {
         () = shutdown => Ok(()),
-        error = join(&config, &opened, &joined, &mut ticking) => Err(error),
+        error = join(&config, &opened, &opened_database, &joined, &mut ticking) => Err(error),
     };
     info!("stopping");
     let deadline = Instant::now() + GRACE;
@@ -105,12 +132,17 @@ pub async fn run(start: Start, shutdown: impl Future<Output = ()>) -> anyhow::Re
     finish(&mut serving).await;
     // Not before: those who are still served count on the lease.
     drop(ticking);
-    let chat = chat.borrow().clone();
+    let chat = progress.chat.borrow().clone();
     if let Ok(chat) = chat {
         leave(&chat).await;
-        chat.database().close().await;
     }
-    let opening = store.borrow().clone();
+    let opening = progress.database.borrow().clone();
+    if let Opening::Open(database) = opening
+        && timeout(GRACE_DATABASE, database.close()).await.is_err()
+    {
+        warn!("the database still had work to do and was left");
+    }
+    let opening = progress.store.borrow().clone();
     if let Opening::Open(store) = opening
         && timeout_at(deadline, store.close()).await.is_err()
     {
@@ -143,23 +175,25 @@ async fn leave(chat: &Chat) {
     }
 }
 
-/// Opens the store and joins the other nodes, then waits for ever. Returns only with an error that trying again cannot mend.
+/// Opens store and database and joins the other nodes, then waits for ever. Returns only with an error that trying again
+/// cannot mend.
 async fn join(
     config: &Config,
-    opened: &watch::Sender<Opening>,
+    opened: &watch::Sender<Opening<Store>>,
+    opened_database: &watch::Sender<Opening<Database>>,
     joined: &watch::Sender<Joining>,
     ticking: &mut Option<Ticking>,
 ) -> anyhow::Error {
-    let store = match keep_opening(&config.store.options, opened).await {
-        Ok(store) => store,
-        Err(error) => return error.into(),
+    let store = keep_opening("store", opened, || open(config.store.options.clone()));
+    let database = keep_opening("database", opened_database, || {
+        open_database(config.database.clone())
+    });
+    let (store, database) = match tokio::try_join!(store, database) {
+        Ok(both) => both,
+        Err(error) => return error,
     };
     let keys = match Keyspace::new(config.keys.clone(), store.kind() == Kind::Cluster) {
         Ok(keys) => keys,
-        Err(error) => return error.into(),
-    };
-    let database = match keep_opening_database(&config.database, joined).await {
-        Ok(database) => database,
         Err(error) => return error.into(),
     };
     let context = parlor_chat::context::Context::new(store, keys);
@@ -186,47 +220,32 @@ async fn join(
     std::future::pending().await
 }
 
-/// Tries until the store is open. Fails only with an error that trying again cannot mend.
-async fn keep_opening(
-    options: &Options,
-    opened: &watch::Sender<Opening>,
-) -> Result<Store, OpenError> {
+/// Tries until it is open. Fails only with an error that trying again cannot mend.
+async fn keep_opening<T: Clone, F>(
+    what: &str,
+    opened: &watch::Sender<Opening<T>>,
+    open: impl Fn() -> F,
+) -> anyhow::Result<T>
+where
+    F: Future<Output = anyhow::Result<Opening<T>>>,
+{
     let mut attempt = 0;
     loop {
-        if let Opening::Open(store) = &*opened.borrow() {
-            return Ok(store.clone());
+        match &*opened.borrow() {
+            Opening::Open(it) => {
+                if attempt > 0 {
+                    info!(attempt, "the {what} is there");
+                }
+                return Ok(it.clone());
+            }
+            Opening::Waiting(reason) if attempt == 0 => {
+                warn!(reason, "the {what} is away; trying again");
+            }
+            Opening::Waiting(_) => {}
         }
         attempt += 1;
         tokio::time::sleep((RETRY_STEP * attempt).min(RETRY_MOST)).await;
-        match Store::open(options.clone()).await {
-            Ok(store) => {
-                info!(attempt, "the store is there");
-                opened.send_replace(Opening::Open(store));
-            }
-            Err(error) if is_away(options, &error) => {
-                opened.send_replace(Opening::Waiting(error.to_string()));
-            }
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// Tries until the database is open. Fails only with an error that trying again cannot mend.
-async fn keep_opening_database(
-    options: &database::Options,
-    joined: &watch::Sender<Joining>,
-) -> Result<Database, database::OpenError> {
-    let mut attempt = 0;
-    loop {
-        match Database::open(options.clone()).await {
-            Err(error @ database::OpenError::Away { .. }) => {
-                attempt += 1;
-                warn!(%error, "the database is away; trying again");
-                drop(joined.send_replace(Err(error.to_string())));
-                tokio::time::sleep((RETRY_STEP * attempt).min(RETRY_MOST)).await;
-            }
-            opened => return opened,
-        }
+        opened.send_replace(open().await?);
     }
 }
 

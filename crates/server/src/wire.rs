@@ -16,13 +16,27 @@ pub struct Refusal {
     pub code: Code,
     /// What people read.
     pub detail: String,
+    /// When the same request would be taken, in milliseconds from now, where it is known.
+    pub retry_after_ms: Option<u64>,
 }
 
 impl Refusal {
     /// A refusal of a gateway itself.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         let detail = detail.into();
-        Self { code, detail }
+        Self {
+            code,
+            detail,
+            retry_after_ms: None,
+        }
+    }
+
+    /// Seconds to wait before the next try, rounded up; what is away may be back at any time.
+    pub fn retry_after(&self) -> Option<u64> {
+        match self.retry_after_ms {
+            Some(ms) => Some(ms.div_ceil(1_000).max(1)),
+            None => (http(self.code) == StatusCode::SERVICE_UNAVAILABLE).then_some(1),
+        }
     }
 }
 
@@ -30,7 +44,13 @@ impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         let code = error.code();
         if code != Code::Internal {
-            return Self::new(code, error.to_string());
+            return Self {
+                retry_after_ms: match error {
+                    Error::RateLimited { retry_after_ms } => Some(retry_after_ms),
+                    _ => None,
+                },
+                ..Self::new(code, error.to_string())
+            };
         }
         let id = format!("{:016x}", rand::random::<u64>());
         let error = anyhow::Error::new(error);

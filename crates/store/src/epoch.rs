@@ -2,7 +2,7 @@
 //!
 //! Always true:
 //! 1. It rises when the server process behind the data changed (restart, failover, promotion), when the embedded
-//!    engine was not closed cleanly, and when it is missing. It never falls.
+//!    engine was not closed cleanly, when it is missing, and when somebody asks for it. It never falls.
 //! 2. Many nodes that notice one change raise it once: the store remembers for which origin it was raised.
 //! 3. It has risen before the first command runs on a connection to the changed server.
 
@@ -12,10 +12,11 @@ use redis::{Cmd, RedisResult};
 use tokio::sync::watch;
 
 use crate::clock::Clock;
-use crate::script::Script;
+use crate::script::{Call, Script};
 use crate::telemetry::Event;
 
 static SETTLE: Script = crate::script!("epoch.lua");
+static RAISE: Script = crate::script!("raise.lua");
 
 /// The epoch as this node knows it.
 pub(crate) struct Epoch {
@@ -105,6 +106,12 @@ impl Epoch {
         self.saw(epoch);
     }
 
+    /// A call that raises the epoch, whoever holds the data; its reply is to be [seen](Self::saw).
+    pub(crate) fn raise(&self) -> Call {
+        let call = RAISE.keys(self.key()).arg(self.clock.now_ms());
+        call.arg(*self.value.borrow())
+    }
+
     /// The command that reads the epoch, for the heartbeat.
     pub(crate) fn read_cmd(&self) -> Cmd {
         let mut cmd = redis::cmd("HGET");
@@ -123,7 +130,8 @@ impl Epoch {
         }
     }
 
-    fn saw(&self, epoch: u64) {
+    /// Takes an epoch of the store.
+    pub(crate) fn saw(&self, epoch: u64) {
         self.value.send_if_modified(|value| {
             let higher = epoch > *value;
             *value = epoch.max(*value);

@@ -137,6 +137,14 @@ impl Store {
         self.inner.shared.epoch.watch()
     }
 
+    /// Raises the epoch: what was checked before has to be checked again, by every node. For whoever has changed the data
+    /// from outside.
+    pub async fn distrust(&self) -> RedisResult<u64> {
+        let epoch = self.inner.shared.epoch.raise().run(self).await?;
+        self.inner.shared.epoch.saw(epoch);
+        Ok(epoch)
+    }
+
     /// One command on each primary, for questions about the servers themselves (`INFO`, `CONFIG GET`): the address of
     /// each and what it answered. One server, or the embedded engine, is one entry.
     pub async fn each_primary(&self, cmd: &Cmd) -> Vec<(String, RedisResult<Value>)> {

@@ -167,6 +167,8 @@ impl Postgres {
         let orphans = std::mem::take(&mut self.orphans);
         let gone = async || !orphans.iter().any(|process| is_running(*process));
         eventually("the processes of the killed server end", gone).await;
+        // What a killed server leaves behind to say that it runs.
+        let _ = fs::remove_file(self.folder.path().join("data/postmaster.pid"));
         let port = self.port;
         self.process = serve(&self.programs, &self.folder, self.durable, || port).await;
     }

@@ -48,6 +48,15 @@ pub enum OpenError {
         #[source]
         source: MigrateError,
     },
+    /// The file that keeps others away cannot be locked.
+    #[error("the file {} cannot be locked: {source}", path.display())]
+    Lock {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
     /// The folder of the file cannot be made.
     #[error("the folder {} cannot be made: {source}", folder.display())]
     Folder {

@@ -8,6 +8,7 @@
 //!    order is chance.
 
 mod error;
+mod examine;
 mod migrations;
 mod open;
 mod options;
@@ -21,6 +22,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 pub(crate) use self::error::sqlite_fault;
 pub use self::error::{Fault, OpenError, fault};
+pub use self::examine::{Examined, LEAST_POSTGRES, examine};
 pub(crate) use self::open::WRITERS;
 pub use self::options::{DatabaseUrl, Options, Synchronous, UrlError};
 pub use self::transaction::Transaction;

@@ -1,14 +1,17 @@
 //! Opening a database: connect, bring up to date, learn its id.
 
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{PgPool, SqlitePool};
+use sqlx::{Connection, PgPool, SqlitePool};
 use tokio::sync::Mutex;
 
 use super::error::{Fault, OpenError, fault};
+use super::examine::{connect, unopened};
 use super::options::{DatabaseUrl, Options, Synchronous};
 use super::{Database, Either, Inner, Sqlite, migrations, on};
 
@@ -29,6 +32,7 @@ impl Database {
         let url = options.url.to_string();
         let id = match &pools {
             Either::Sqlite(sqlite) => {
+                let _alone = alone(&sqlite.path).await?;
                 migrate(&migrations::sqlite(), &sqlite.writer, &url).await?;
                 named(Either::Sqlite(&sqlite.writer)).await
             }
@@ -47,7 +51,7 @@ impl Database {
     }
 }
 
-async fn sqlite(path: std::path::PathBuf, options: &Options) -> Result<Sqlite, OpenError> {
+async fn sqlite(path: PathBuf, options: &Options) -> Result<Sqlite, OpenError> {
     if let Some(folder) = path.parent().filter(|it| !it.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder).map_err(|source| OpenError::Folder {
             folder: folder.to_owned(),
@@ -84,9 +88,26 @@ async fn sqlite(path: std::path::PathBuf, options: &Options) -> Result<Sqlite, O
     })
 }
 
+/// Keeps other processes from bringing the same file up to date, until it is dropped. PostgreSQL has locks for that.
+async fn alone(path: &Path) -> Result<File, OpenError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let path = PathBuf::from(name);
+    let locked = {
+        let path = path.clone();
+        tokio::task::spawn_blocking(move || {
+            let file = File::create(path)?;
+            file.lock()?;
+            Ok(file)
+        })
+    };
+    let locked = locked.await.unwrap_or_else(|error| Err(error.into()));
+    locked.map_err(|source| OpenError::Lock { path, source })
+}
+
 async fn postgres(address: &PgConnectOptions, options: &Options) -> Result<PgPool, OpenError> {
     let patience = options.timeout.as_millis().to_string();
-    let connect = address
+    let address = address
         .clone()
         .application_name("parlor")
         // A node that is cut off in a transaction must not keep its locks.
@@ -94,12 +115,15 @@ async fn postgres(address: &PgConnectOptions, options: &Options) -> Result<PgPoo
             ["statement_timeout", "idle_in_transaction_session_timeout"]
                 .map(|name| (name, &patience)),
         );
+    let unopened = |error| unopened(&options.url.to_string(), error);
+    let first = connect(&address, options.timeout).await;
+    first.map_err(unopened)?.close().await.map_err(unopened)?;
     PgPoolOptions::new()
         .max_connections(options.connections + WRITERS)
         .acquire_timeout(options.timeout)
-        .connect_with(connect)
+        .connect_with(address)
         .await
-        .map_err(|error| unopened(&options.url.to_string(), error))
+        .map_err(unopened)
 }
 
 async fn migrate<'a, A>(migrator: &Migrator, to: A, url: &str) -> Result<(), OpenError>
@@ -127,12 +151,4 @@ async fn named(pool: Either<&SqlitePool, &PgPool>) -> Result<String, sqlx::Error
         sqlx::query(NAME).bind(new).execute(pool).await?;
         sqlx::query_scalar(NAMED).fetch_one(pool).await
     })
-}
-
-fn unopened(url: &str, source: sqlx::Error) -> OpenError {
-    let url = url.to_owned();
-    match fault(&source) {
-        Fault::Away => OpenError::Away { url, source },
-        _ => OpenError::Refused { url, source },
-    }
 }

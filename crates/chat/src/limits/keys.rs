@@ -26,7 +26,7 @@ const FIXED: KeySpec = KeySpec::new(
     Kind::SortedSet,
     Ttl::Described("the window"),
 )
-.value("score = ms, member = ms made unique")
+.value("score = ms, member = ms and a random part")
 .meaning("requests accepted in this fixed window; the first of them sets its end, once")
 .source(&[Source::S4]);
 
@@ -44,7 +44,7 @@ const GCRA: KeySpec = KeySpec::new(
     Kind::String,
     Ttl::Described("until it is full again"),
 )
-.value("theoretical arrival time, ms")
+.value("theoretical arrival time, ms, with five decimals where it is not whole")
 .meaning("a steady rate with a burst")
 .source(&[Source::Ours]);
 

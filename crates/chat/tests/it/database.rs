@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test says what failed by failing")]
 
-use parlor_chat::database::{Database, DatabaseUrl, OpenError, Options};
+use parlor_chat::database::{Database, DatabaseUrl, Either, OpenError, Options, Transaction};
 use parlor_testkit::Postgres;
 use tempfile::TempDir;
 
@@ -19,13 +19,27 @@ async fn open(url: &DatabaseUrl) -> Result<Database, OpenError> {
     Database::open(Options::new(url.clone())).await
 }
 
-async fn execute(database: &Database, statement: &'static str) {
-    use parlor_chat::database::Either;
+/// Runs a statement in a transaction that is not committed yet.
+async fn begin(database: &Database, statement: &'static str) -> Transaction {
     let mut tx = database.begin().await.unwrap();
-    match tx.connection() {
-        Either::Sqlite(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
-        Either::Postgres(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
-    }
+    let rows = match tx.connection() {
+        Either::Sqlite(c) => sqlx::query(statement)
+            .execute(c)
+            .await
+            .unwrap()
+            .rows_affected(),
+        Either::Postgres(c) => sqlx::query(statement)
+            .execute(c)
+            .await
+            .unwrap()
+            .rows_affected(),
+    };
+    assert_eq!(rows, 1);
+    tx
+}
+
+async fn execute(database: &Database, statement: &'static str) {
+    let tx = begin(database, statement).await;
     tx.commit().await.unwrap();
 }
 
@@ -90,16 +104,7 @@ async fn what_is_not_committed_is_not_there() {
     for url in &urls {
         let database = open(url).await.unwrap();
         let statement = "INSERT INTO users (id) VALUES ('alice')";
-        let mut tx = database.begin().await.unwrap();
-        match tx.connection() {
-            parlor_chat::database::Either::Sqlite(c) => {
-                drop(sqlx::query(statement).execute(c).await.unwrap())
-            }
-            parlor_chat::database::Either::Postgres(c) => {
-                drop(sqlx::query(statement).execute(c).await.unwrap())
-            }
-        }
-        drop(tx);
+        drop(begin(&database, statement).await);
         // The pen is free again, and so is the id.
         execute(&database, statement).await;
     }

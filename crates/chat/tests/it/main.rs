@@ -5,6 +5,7 @@ mod database;
 mod declarations;
 mod ground;
 mod ids;
+mod limits;
 mod matching;
 mod messages;
 mod operations;

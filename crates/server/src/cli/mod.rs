@@ -59,6 +59,9 @@ struct Global {
     /// Where the store is (store.url)
     #[arg(long, global = true, value_name = "URL", value_hint = ValueHint::Url)]
     store: Option<String>,
+    /// Where the database is (database.url)
+    #[arg(long, global = true, value_name = "URL", value_hint = ValueHint::Url)]
+    database: Option<String>,
     /// The data folder (server.data)
     #[arg(long, global = true, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     data: Option<String>,
@@ -80,7 +83,7 @@ enum Command {
     Schema(schema::Args),
     /// Look at the keys in the store
     Keys(keys::Args),
-    /// Check the store and its settings
+    /// Check store, database and their settings
     Doctor(doctor::Args),
     /// Write the completion script of a shell
     Completions(completions::Args),
@@ -175,12 +178,12 @@ fn flags(cli: &Cli) -> Flags {
         }
     };
     add("--store", "store.url", &global.store);
+    add("--database", "database.url", &global.database);
     add("--data", "server.data", &global.data);
     add("--preset", "keys.preset", &global.preset);
     if let Command::Serve(args) = &cli.command {
         add("--http", "server.http", &args.http);
         add("--grpc", "server.grpc", &args.grpc);
-        add("--database", "database.url", &args.database);
     }
     Flags {
         everyday,

@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
+use parlor_chat::database::Database;
 use parlor_embedded::SystemClock;
-use parlor_store::StoreUrl;
+use parlor_store::{Store, StoreUrl};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{debug, info, warn};
@@ -18,8 +19,8 @@ use crate::lifecycle::{self, Opening, Start};
 /// What `serve` takes.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-A Redis that is away at the start is tried again for ever; until it is there, /readyz answers
-503 with the reason. SIGTERM or SIGINT: no new connections, open requests end, the store is
+A Redis or PostgreSQL that is away at the start is tried again for ever; until it is there,
+/readyz answers 503 with the reason. SIGTERM or SIGINT: no new connections, open requests end, the store is
 flushed, all within 10 seconds; a second signal ends the process at once. The exit code is 74
 where the disk of the embedded store could not be synced.
 
@@ -34,9 +35,6 @@ pub struct Args {
     /// Where gRPC listens; empty for off (server.grpc)
     #[arg(long, value_name = "ADDRESS")]
     pub grpc: Option<String>,
-    /// Where the database is (database.url)
-    #[arg(long, value_name = "URL")]
-    pub database: Option<String>,
     /// Print every setting with its value and where it came from, and end
     #[arg(long)]
     pub print_config: bool,
@@ -67,16 +65,16 @@ pub async fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> anyhow::R
         http: http.local_addr()?,
         grpc: grpc.as_ref().map(TcpListener::local_addr).transpose()?,
     };
-    let (identity, opening) = tokio::select! {
+    let prepared = tokio::select! {
         prepared = prepare(config) => prepared?,
         () = signals.next() => {
-            info!("told to end before the store was open");
+            info!("told to end before store and database were open");
             return Ok(Outcome::Done);
         }
     };
-    info!(http = %doors.http, grpc = doors.grpc.map(tracing::field::display), node = %config.server.node, store = %config.store.options.url, "listening");
+    info!(http = %doors.http, grpc = doors.grpc.map(tracing::field::display), node = %config.server.node, store = %config.store.options.url, database = %config.database.url, "listening");
     // A server runs on when nobody reads what it prints.
-    if let Err(error) = output.line(&welcome(loaded, &doors, &opening)) {
+    if let Err(error) = output.line(&welcome(loaded, &doors, &prepared)) {
         debug!(%error, "the welcome was not printed");
     }
     let shutdown = async move {
@@ -91,23 +89,39 @@ pub async fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> anyhow::R
         http,
         grpc,
         config: config.clone(),
-        identity,
-        opening,
+        identity: prepared.identity,
+        opening: prepared.store,
+        database: prepared.database,
     };
     lifecycle::run(start, shutdown).await?;
     Ok(Outcome::Done)
 }
 
-/// Reads the keys and opens the store. On a task of its own, since a large store is read without a pause.
-async fn prepare(config: &Config) -> anyhow::Result<(Identity, Opening)> {
+/// What is made ready before anybody is let in.
+struct Prepared {
+    identity: Identity,
+    store: Opening<Store>,
+    database: Opening<Database>,
+}
+
+/// Reads the keys and opens store and database. On a task of its own, since a large store is read without a pause.
+async fn prepare(config: &Config) -> anyhow::Result<Prepared> {
     let config = config.clone();
     let prepared = tokio::spawn(async move {
         let clock = Arc::new(SystemClock);
         let identity = Identity::load(&config.auth, &config.server.data, clock).await?;
-        let opening = lifecycle::open(&config.store.options).await?;
-        anyhow::Ok((identity, opening))
+        // The store first: its lock keeps a second server out of the folder.
+        let store = lifecycle::open(config.store.options).await?;
+        let database = lifecycle::open_database(config.database).await?;
+        anyhow::Ok(Prepared {
+            identity,
+            store,
+            database,
+        })
     });
-    prepared.await.context("the store cannot be opened")?
+    prepared
+        .await
+        .context("store and database cannot be opened")?
 }
 
 /// Where clients come in.
@@ -129,15 +143,19 @@ async fn bind(setting: &str, flag: &str, address: &str) -> anyhow::Result<TcpLis
 }
 
 /// Where it listens and what to try next.
-fn welcome(loaded: &Loaded, doors: &Doors, opening: &Opening) -> String {
+fn welcome(loaded: &Loaded, doors: &Doors, prepared: &Prepared) -> String {
     let config = &loaded.config;
     let url = &config.store.options.url;
-    let store = match (opening, url) {
+    let store = match (&prepared.store, url) {
         (Opening::Waiting(reason), _) => format!("away, trying again: {reason}"),
         (Opening::Open(_), StoreUrl::Embedded) => {
             format!("embedded, in {}", config.server.data.display())
         }
         (Opening::Open(_), _) => url.to_string(),
+    };
+    let database = match &prepared.database {
+        Opening::Waiting(reason) => format!("away, trying again: {reason}"),
+        Opening::Open(_) => config.database.url.to_string(),
     };
     let preset = config.keys.preset;
     // As it was called, so that the lines can be copied where `parlor` is not on the path, and look at the same store.
@@ -149,7 +167,7 @@ fn welcome(loaded: &Loaded, doors: &Doors, opening: &Opening) -> String {
     let address = doors.http;
     let grpc = doors.grpc.map_or("off".to_owned(), |grpc| grpc.to_string());
     format!(
-        "Parlor {version}\n  http   http://{address}\n  docs   http://{address}/docs/\n  grpc   {grpc}\n  store  {store}\n  keys   preset {preset}\n\n\
+        "Parlor {version}\n  http      http://{address}\n  docs      http://{address}/docs/\n  grpc      {grpc}\n  store     {store}\n  database  {database}\n  keys      preset {preset}\n\n\
          Try:\n  curl http://{address}/readyz\n  {parlor} token --user alice --name Alice{same}\n  {parlor} schema\n  {parlor} doctor{same}\n",
         version = env!("CARGO_PKG_VERSION")
     )
@@ -158,9 +176,11 @@ fn welcome(loaded: &Loaded, doors: &Doors, opening: &Opening) -> String {
 /// The flags that chose the store, for another command to repeat; a password in them is not repeated.
 fn same_store(loaded: &Loaded) -> String {
     let url = loaded.config.store.options.url.to_string();
+    let database = loaded.config.database.url.to_string();
     let data = loaded.config.server.data.display().to_string();
     let flags = [
         ("--store", "store.url", url),
+        ("--database", "database.url", database),
         ("--data", "server.data", data),
     ];
     flags

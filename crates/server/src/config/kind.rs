@@ -9,6 +9,7 @@ use parlor_store::StoreUrl;
 use tracing_subscriber::EnvFilter;
 
 use super::duration;
+use crate::address::Network;
 
 /// The kind of a setting's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub enum Kind {
     List,
     /// Origins of browser pages; in variables and flags separated by commas.
     Origins,
+    /// Addresses and networks; in variables and flags separated by commas.
+    Networks,
     /// Where the store is.
     StoreUrl,
     /// Where the database is; empty means SQLite in the data folder.
@@ -77,6 +80,7 @@ impl Kind {
         match (self, raw) {
             (Kind::List, Raw::List(items)) => Ok(Value::List(items.clone())),
             (Kind::Origins, Raw::List(items)) => self.origins(items.iter().map(String::as_str)),
+            (Kind::Networks, Raw::List(items)) => self.networks(items.iter().map(String::as_str)),
             (_, Raw::Scalar(text)) => self.read_text(text),
             (_, Raw::List(_)) => Err(format!(
                 "a list is not possible here; expected {}",
@@ -135,6 +139,7 @@ impl Kind {
             }
             Kind::List => Ok(Value::List(items(text).map(str::to_owned).collect())),
             Kind::Origins => self.origins(items(text)),
+            Kind::Networks => self.networks(items(text)),
             Kind::StoreUrl => match text.parse::<StoreUrl>() {
                 Ok(_) => Ok(Value::Text(text.to_owned())),
                 Err(error) => Err(error.to_string()),
@@ -176,6 +181,17 @@ impl Kind {
         items.map(origin).collect::<Result<_, _>>().map(Value::List)
     }
 
+    fn networks<'a>(self, items: impl Iterator<Item = &'a str>) -> Result<Value, String> {
+        let network = |item: &str| match item.parse::<Network>() {
+            Ok(_) => Ok(item.to_owned()),
+            Err(_) => Err(format!("`{item}` is not {}", self.expected())),
+        };
+        items
+            .map(network)
+            .collect::<Result<_, _>>()
+            .map(Value::List)
+    }
+
     /// What this kind accepts, in words that fit after "expected" and "is not".
     pub fn expected(self) -> String {
         match self {
@@ -193,6 +209,7 @@ impl Kind {
             Kind::Choice(words) => format!("one of {}", words.join(", ")),
             Kind::List => "a list of texts".into(),
             Kind::Origins => "an origin like https://chat.example.com, or `*`".into(),
+            Kind::Networks => "an address like 10.0.0.1 or a network like 10.0.0.0/8".into(),
             Kind::StoreUrl => {
                 "embedded:, redis://, rediss://, redis+sentinel:// or redis+cluster://".into()
             }
@@ -336,6 +353,17 @@ mod tests {
             Ok(both)
         );
         assert!(Kind::Flag.read(&Raw::List(vec![])).is_err());
+    }
+
+    #[test]
+    fn networks_are_checked_one_by_one() {
+        let both = Value::List(vec!["10.0.0.0/8".into(), "::1".into()]);
+        assert_eq!(read(Kind::Networks, "10.0.0.0/8, ::1"), Ok(both));
+        let error = read(Kind::Networks, "10.0.0.0/8,proxy").expect_err("a name");
+        assert_eq!(
+            error,
+            "`proxy` is not an address like 10.0.0.1 or a network like 10.0.0.0/8"
+        );
     }
 
     #[test]

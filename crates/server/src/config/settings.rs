@@ -104,14 +104,14 @@ const FORMATS: &[&str] = &["auto", "human", "json"];
 
 #[rustfmt::skip]
 fn table() -> Vec<Setting> {
-    use Kind::{Address, AddressOrOff, Choice, DatabaseUrl, Flag, Folder, List, LogFilter, Node, Number, Origins, Path, StoreUrl, Text, Time};
+    use Kind::{Address, AddressOrOff, Choice, DatabaseUrl, Flag, Folder, LogFilter, Networks, Node, Number, Origins, Path, StoreUrl, Text, Time};
     let mut table = vec![
         setting("server.http", Address, "127.0.0.1:7070", "Where HTTP listens."),
         setting("server.grpc", AddressOrOff, "127.0.0.1:7071", "Where gRPC listens; empty for off."),
         setting("server.data", Folder, "./data", "The folder of everything kept on disk."),
         setting("server.node", Node, "", "The id of this node.").note("host name + random"),
         setting("server.allowed_origins", Origins, "", "Origins whose pages may call, beyond the server's own: `https://chat.example.com`, or `*` for all.").note("same origin"),
-        setting("server.trusted_proxies", List, "", "Proxies whose `X-Forwarded-For` counts.").note("none").later(),
+        setting("server.trusted_proxies", Networks, "", "Proxies whose `X-Forwarded-For` counts: addresses, or networks like `10.0.0.0/8`.").note("none"),
         setting("store.url", StoreUrl, "embedded:", "Where the store is: `embedded:`, `redis://`, `rediss://`, `redis+sentinel://` or `redis+cluster://`."),
         setting("store.password", Text, "", "The password for a `store.url` that carries none.").secret(),
         setting("store.timeout", Time(10), "1s", "How long one request to the store may take."),
@@ -136,13 +136,18 @@ fn table() -> Vec<Setting> {
         setting("auth.jwks", Text, "", "The JSON Web Key Set for RS256, ES256 or EdDSA: a file, or an `https://` or `http://` address without redirects."),
         setting("auth.audience", Text, "", "The `aud` a token must have."),
         setting("auth.issuer", Text, "", "The `iss` a token must have."),
-        setting("limits.messages", Number(1, 10_000), "20", "Messages a user may send within `limits.message_window`.").later(),
+        setting("messages.max_content", Number(1, 65_536), "8192", "Most bytes of the text of a message."),
+        setting("messages.max_metadata", Number(2, 65_536), "4096", "Most bytes of the metadata of a message."),
+        setting("messages.edit_window", Time(0), "5m", "How long a sender may edit or delete a message."),
+        setting("limits.messages", Number(1, 10_000), "20", "Messages a user may send within `limits.message_window`."),
         layouts::time(TtlName::MessageWindow),
-        setting("limits.http", Number(1, 1_000_000), "600", "HTTP requests an address may make within `limits.http_window`.").later(),
-        setting("limits.http_window", Time(1_000), "60s", "The window of `limits.http`.").later(),
+        setting("limits.messages_without_store", Choice(&["open", "closed"]), "open", "What becomes of messages while the store cannot count them: `open` takes them, `closed` refuses them."),
+        setting("limits.http", Number(1, 1_000_000), "600", "Requests a user, or an address without a valid token, may make within `limits.http_window`, HTTP and gRPC together."),
+        setting("limits.http_window", Time(1_000), "60s", "The window of `limits.http`."),
         setting("notifications.channel", Text, "", "Another name for the channel `events:message.created`, used as it is, without prefix.").note("`events:message.created`"),
-        setting("unread.fanout_limit", Number(0, 10_000), "32", "Up to how many members each member's unread counter is written with a message.").later(),
-        setting("sessions.single_device", Flag, "false", "A new session of a user ends the former one.").later(),
+        setting("unread.fanout_limit", Number(0, 10_000), "32", "Up to how many members each member's unread counter is written with a message."),
+        setting("sessions.single_device", Flag, "false", "A new session of a user ends the former one."),
+        setting("sessions.anonymous", Flag, "false", "Visitors without an account may come in with `POST /v1/sessions/anonymous`, and read."),
         setting("stats.count_localhost", Flag, "false", "Requests from this machine count in the documented statistics keys.").later(),
         setting("stats.endpoint_separator", Choice(EndpointSeparator::NAMES), EndpointSeparator::Space.name(), "What stands between method and route in the statistics keys."),
         setting("desk.capacity", Number(1, 10_000), "10", "Conversations an agent may have at a time.").later(),

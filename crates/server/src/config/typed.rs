@@ -1,10 +1,12 @@
 //! The checked configuration: typed sections for what is in use.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use parlor_chat::database::{self, DatabaseUrl, Synchronous};
 use parlor_chat::ids::NodeId;
 use parlor_chat::keys::Settings;
+use parlor_chat::options::{self, MessageOptions, SessionOptions};
 use parlor_store::{Options, StoreUrl};
 use rand::RngExt;
 
@@ -12,6 +14,7 @@ use super::environment::Environment;
 use super::layouts;
 use super::sources::{Origin, Problem};
 use super::values::Values;
+use crate::address::Proxies;
 use crate::identity::{AuthConfig, Written};
 
 /// A configuration in which everything was accepted.
@@ -26,7 +29,9 @@ pub struct Config {
     /// Layouts, prefix and times of keys.
     pub keys: Settings,
     /// The capabilities.
-    pub chat: parlor_chat::options::Options,
+    pub chat: options::Options,
+    /// How often the gateways may be called.
+    pub limits: Limits,
     /// Which tokens are accepted.
     pub auth: AuthConfig,
     /// Logs.
@@ -46,6 +51,17 @@ pub struct Server {
     pub node: NodeId,
     /// Browser origins that may call, beyond the server's own.
     pub allowed_origins: Vec<String>,
+    /// The proxies that may say whom they speak for.
+    pub trusted_proxies: Proxies,
+}
+
+/// How often the gateways may be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests of a user, or of an address without a valid token, …
+    pub requests: u32,
+    /// … within this time.
+    pub window: Duration,
 }
 
 /// The store.
@@ -118,6 +134,7 @@ pub(super) fn check(values: &Values, environment: &Environment) -> Result<Config
             http: values.text("server.http").to_owned(),
             grpc: values.optional("server.grpc").map(str::to_owned),
             allowed_origins: values.list("server.allowed_origins"),
+            trusted_proxies: trusted_proxies(values),
             data: data.clone(),
             node,
         },
@@ -126,9 +143,10 @@ pub(super) fn check(values: &Values, environment: &Environment) -> Result<Config
         },
         database,
         keys,
-        chat: parlor_chat::options::Options {
-            grace: values.time("presence.grace"),
-            ..parlor_chat::options::Options::default()
+        chat: chat(values),
+        limits: Limits {
+            requests: small(values.number("limits.http")),
+            window: values.time("limits.http_window"),
         },
         auth,
         log: Log {
@@ -136,6 +154,36 @@ pub(super) fn check(values: &Values, environment: &Environment) -> Result<Config
             format: format(values.text("log.format")),
         },
     })
+}
+
+fn chat(values: &Values) -> options::Options {
+    options::Options {
+        grace: values.time("presence.grace"),
+        messages: MessageOptions {
+            max_content: small(values.number("messages.max_content")) as usize,
+            max_metadata: small(values.number("messages.max_metadata")) as usize,
+            edit_window: values.time("messages.edit_window"),
+            rate: small(values.number("limits.messages")),
+            without_store: values.text("limits.messages_without_store") == "open",
+        },
+        fanout_limit: values.number("unread.fanout_limit"),
+        sessions: SessionOptions {
+            single_device: values.flag("sessions.single_device"),
+            anonymous: values.flag("sessions.anonymous"),
+        },
+    }
+}
+
+/// A number whose bounds are far below.
+fn small(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+fn trusted_proxies(values: &Values) -> Proxies {
+    let networks = values.list("server.trusted_proxies");
+    // Its kind has read each of them.
+    let networks: Vec<_> = networks.iter().filter_map(|it| it.parse().ok()).collect();
+    Proxies::new(&networks)
 }
 
 /// Where the first of these settings that was set was written.

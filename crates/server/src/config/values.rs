@@ -102,6 +102,11 @@ impl Values {
         }
     }
 
+    /// Yes or no; no if it is neither.
+    pub fn flag(&self, name: &str) -> bool {
+        matches!(self.0.get(name), Some((Value::Flag(true), _)))
+    }
+
     /// A length of time.
     pub fn time(&self, name: &str) -> Duration {
         match self.0.get(name) {

@@ -20,6 +20,7 @@ use tonic::codegen::http::Request;
 use tracing::debug;
 
 use super::gate::Gate;
+use crate::address::Peer;
 use crate::app::App;
 use crate::http::connections::accept_until;
 
@@ -51,6 +52,10 @@ pub(super) async fn serve(listener: TcpListener, gate: Gate, app: App) {
 }
 
 async fn connection(stream: TcpStream, gate: Gate, app: App) {
+    // One who is gone already needs no answer.
+    let Ok(peer) = stream.peer_addr().map(|peer| Peer(peer.ip())) else {
+        return;
+    };
     // Without it small answers wait for the client's acknowledgement of earlier ones; where it cannot be had, they do.
     let _ = stream.set_nodelay(true);
     let greeted = tokio::select! {
@@ -61,7 +66,8 @@ async fn connection(stream: TcpStream, gate: Gate, app: App) {
         debug!("a client did not begin to speak HTTP/2");
         return;
     };
-    let service = service_fn(move |request: Request<Incoming>| {
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(peer);
         let gate = gate.clone();
         async move { Ok::<_, Infallible>(gate.answer(request).await) }
     });

@@ -11,6 +11,7 @@ use futures_util::StreamExt;
 use http_body_util::{BodyStream, StreamBody};
 use hyper::body::Incoming;
 use parlor_chat::code::Code;
+use parlor_chat::operation::Needs;
 use tokio::time::timeout;
 use tonic::Status;
 use tonic::body::Body;
@@ -19,7 +20,8 @@ use tonic::codegen::http::{Request, Response, header};
 use tonic::service::Routes;
 
 use super::status::{CODE, coded};
-use crate::app::App;
+use crate::address::Peer;
+use crate::app::{App, Shown};
 use crate::wire::Refusal;
 
 /// How long a client may take for its request and we for the first of the answer.
@@ -59,9 +61,16 @@ impl Gate {
             return self.until_stop(request).await;
         }
         if path.starts_with(OURS) {
-            let token = request.headers().get(header::AUTHORIZATION);
-            let token = token.and_then(|token| token.to_str().ok());
-            match self.app.caller(token, None).await {
+            let headers = request.headers();
+            let token = headers.get(header::AUTHORIZATION);
+            let shown = Shown {
+                authorization: token.and_then(|token| token.to_str().ok()),
+                acting_for: None,
+                address: self
+                    .app
+                    .address(request.extensions().get::<Peer>(), headers),
+            };
+            match self.app.admit(&shown, Needs::Session).await {
                 Ok(caller) => drop(request.extensions_mut().insert(caller)),
                 Err(refusal) => return Status::from(refusal).into_http(),
             }

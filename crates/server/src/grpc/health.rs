@@ -53,9 +53,10 @@ impl Health {
 }
 
 async fn serving(app: &App) -> ServingStatus {
-    match app.ready().await {
-        Ok(()) => ServingStatus::Serving,
-        Err(_) => ServingStatus::NotServing,
+    if app.readiness().await.is_ready() {
+        ServingStatus::Serving
+    } else {
+        ServingStatus::NotServing
     }
 }
 

@@ -16,6 +16,7 @@ mod subscription;
 mod user_status;
 
 use parlor_chat::code::Code;
+use parlor_chat::limits::CheckLimit;
 use parlor_chat::operation::Operation;
 use parlor_chat::presence::{
     CountPresence, GetPresence, Heartbeat, ListDevices, QueryPresence, RemoveDevice, SetPresence,
@@ -80,6 +81,7 @@ pub const ABSENT: &[(&str, &str)] = &[
         SetTyping::INFO.name,
         "people type, in apps: Socket.IO and HTTP",
     ),
+    (CheckLimit::INFO.name, "not offered yet: HTTP"),
 ];
 
 /// Most bytes of a request: 1,000 of the longest ids, and some room.

@@ -16,15 +16,20 @@ use crate::wire::{self, Refusal};
 pub const CODE: &str = "parlor-code";
 /// The domain of the codes in the status details.
 pub const DOMAIN: &str = "parlor";
-/// When to try again what may succeed later.
+/// When to try again what may succeed later, where it is not known.
 const RETRY: Duration = Duration::from_secs(1);
 
 impl From<Refusal> for Status {
     fn from(refusal: Refusal) -> Self {
-        let Refusal { code, detail } = refusal;
+        let Refusal {
+            code,
+            detail,
+            retry_after_ms,
+        } = refusal;
         let mut details = ErrorDetails::with_error_info(code.name(), DOMAIN, HashMap::new());
         if code.is_temporary() {
-            details.set_retry_info(Some(RETRY));
+            let known = retry_after_ms.map(Duration::from_millis);
+            details.set_retry_info(Some(known.unwrap_or(RETRY)));
         }
         let mut trailers = MetadataMap::new();
         trailers.insert(CODE, MetadataValue::from_static(code.name()));

@@ -3,7 +3,8 @@
 //! Always true:
 //! 1. Address, query and body become one JSON object; where two say the same, the address counts before the body, and the
 //!    body before the query. What the operation does not know is ignored.
-//! 2. What cannot be read is refused with `invalid_request` and the name of the field, or the place in the JSON.
+//! 2. A key in the header `Idempotency-Key` counts where the request says none.
+//! 3. What cannot be read is refused with `invalid_request` and the name of the field, or the place in the JSON.
 
 use axum::extract::RawPathParams;
 use parlor_chat::code::Code;
@@ -19,6 +20,18 @@ pub(super) struct Arguments<'a> {
     pub(super) path: &'a RawPathParams,
     pub(super) query: &'a str,
     pub(super) body: &'a [u8],
+    /// The header `Idempotency-Key`.
+    pub(super) key: Option<&'a str>,
+}
+
+/// The fields that make a repeated request one with the first.
+const KEYS: [&str; 2] = ["clientId", "idempotencyKey"];
+/// Most bytes of such a key.
+pub(super) const MOST_KEY: usize = 128;
+
+/// The field of a request that its key goes into, if it has one.
+pub(super) fn key_field<'f>(mut fields: impl Iterator<Item = &'f str>) -> Option<&'f str> {
+    fields.find(|field| KEYS.contains(field))
 }
 
 /// Reads the requests of one operation.
@@ -41,15 +54,43 @@ impl Reader {
     ) -> Result<O, Refusal> {
         let mut object = object(arguments.body)?;
         self.add_query(arguments.query, &mut object)?;
+        if let Some(key) = arguments.key {
+            self.add_key(key, &mut object)?;
+        }
         for (name, value) in arguments.path {
             // An empty id means the caller in a body, and nobody in an address.
             if value.is_empty() {
                 let text = format!("the address names no `{name}`");
                 return Err(Refusal::new(Code::InvalidId, text));
             }
-            object.insert(table::field(name).to_owned(), value.into());
+            let field = table::field(name);
+            let known = self.fields.iter().find(|(known, _)| known == field);
+            let kind = known.map_or(Kind::Text, |(_, kind)| *kind);
+            let value = kind.read(value).ok_or_else(|| {
+                refused(format!("`{name}` in the address: `{value}` is not {kind}"))
+            })?;
+            object.insert(field.to_owned(), value);
         }
         request(&Value::Object(object))
+    }
+
+    fn add_key(&self, key: &str, object: &mut Map<String, Value>) -> Result<(), Refusal> {
+        let Some(field) = key_field(self.fields.iter().map(|(name, _)| name.as_str())) else {
+            return Ok(());
+        };
+        let fits =
+            (1..=MOST_KEY).contains(&key.len()) && key.bytes().all(|b| (b' '..=b'~').contains(&b));
+        if !fits {
+            let text = format!(
+                "the header `Idempotency-Key` must have 1 to {MOST_KEY} printable characters"
+            );
+            return Err(refused(text));
+        }
+        let said = object.get(field).is_some_and(|value| !value.is_null());
+        if !said {
+            object.insert(field.to_owned(), key.into());
+        }
+        Ok(())
     }
 
     fn add_query(&self, query: &str, object: &mut Map<String, Value>) -> Result<(), Refusal> {

@@ -8,7 +8,10 @@ use std::pin::pin;
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
@@ -18,6 +21,7 @@ use tracing::{debug, warn};
 
 use super::impatient::Impatient;
 pub use super::impatient::READING;
+use crate::address::Peer;
 
 /// How long a client may take for the headers of a request, the pause since its last one included.
 pub const HEADERS: Duration = Duration::from_secs(60);
@@ -66,9 +70,17 @@ async fn connection(stream: TcpStream, router: Router, stop: watch::Receiver<boo
         .timer(TokioTimer::new())
         .header_read_timeout(HEADERS)
         .max_buf_size(HEAD);
+    // One who is gone already needs no answer.
+    let Ok(peer) = stream.peer_addr().map(|peer| Peer(peer.ip())) else {
+        return;
+    };
     // An answer goes out in one piece and at once; where that cannot be had it is slower, not wrong.
     let _ = stream.set_nodelay(true);
-    let service = TowerToHyperService::new(router);
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(peer);
+        router.call(request)
+    });
     let served = builder.serve_connection(TokioIo::new(Impatient::new(stream)), service);
     let mut served = pin!(served.with_upgrades());
     let ended = tokio::select! {

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request, State};
-use axum::http::{HeaderMap, header};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, on};
 use parlor_chat::access::Caller;
 use parlor_chat::code::Code;
@@ -16,11 +18,15 @@ use super::arguments::{Arguments, Reader};
 use super::body;
 use super::problem::Problem;
 use super::table::{Callable, Route};
-use crate::app::App;
+use crate::address::Peer;
+use crate::app::{App, Shown};
 use crate::wire::Refusal;
 
 /// The header by which a service names the user it acts for.
 pub(super) const ACTING_FOR: &str = "parlor-user";
+
+/// The header with the key that makes a repeated request one with the first.
+pub(super) const KEY: &str = "idempotency-key";
 
 type Params = Result<RawPathParams, RawPathParamsRejection>;
 
@@ -30,11 +36,22 @@ pub(super) fn of<O: Callable>(route: &'static Route) -> MethodRouter<App> {
     let answer = move |State(app): State<App>, params: Params, request: Request| {
         let reader = reader.clone();
         async move {
-            let answered = answer::<O>(&app, &reader, params, request).await;
-            answered.map(Json).map_err(Problem::from)
+            match answer::<O>(&app, &reader, params, request).await {
+                Ok(reply) => done::<O>(&reply),
+                Err(refusal) => Problem::from(refusal).into_response(),
+            }
         }
     };
     on(route.method.filter(), answer)
+}
+
+pub(super) fn done<O: Callable>(reply: &O::Reply) -> Response {
+    let status = if O::created(reply) {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    (status, Json(reply)).into_response()
 }
 
 async fn answer<O: Callable>(
@@ -44,7 +61,7 @@ async fn answer<O: Callable>(
     request: Request,
 ) -> Result<O::Reply, Refusal> {
     let (head, body) = request.into_parts();
-    let caller = match caller(app, &head.headers).await {
+    let caller = match caller::<O>(app, &head).await {
         Ok(caller) => caller,
         Err(refusal) => {
             body::forget(body).await;
@@ -56,15 +73,20 @@ async fn answer<O: Callable>(
         path: &params.map_err(|rejection| undecodable(&rejection))?,
         query: head.uri.query().unwrap_or_default(),
         body: &body,
+        key: text(&head.headers, KEY, Code::InvalidRequest)?,
     };
     let operation: O = reader.read(&arguments)?;
     app.run(&caller, operation).await
 }
 
-async fn caller(app: &App, headers: &HeaderMap) -> Result<Caller, Refusal> {
-    let authorization = text(headers, header::AUTHORIZATION.as_str(), Code::TokenInvalid)?;
-    let acting_for = text(headers, ACTING_FOR, Code::InvalidId)?;
-    app.caller(authorization, acting_for).await
+async fn caller<O: Callable>(app: &App, head: &Parts) -> Result<Caller, Refusal> {
+    let headers = &head.headers;
+    let shown = Shown {
+        authorization: text(headers, header::AUTHORIZATION.as_str(), Code::TokenInvalid)?,
+        acting_for: text(headers, ACTING_FOR, Code::InvalidId)?,
+        address: app.address(head.extensions.get::<Peer>(), headers),
+    };
+    app.admit(&shown, O::NEEDS).await
 }
 
 fn text<'h>(headers: &'h HeaderMap, name: &str, code: Code) -> Result<Option<&'h str>, Refusal> {

@@ -18,6 +18,8 @@ mod origins;
 pub mod problem;
 pub mod reference;
 pub mod table;
+#[cfg(test)]
+mod tests;
 
 use axum::Router;
 use axum::body::Body;

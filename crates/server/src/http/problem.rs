@@ -20,6 +20,7 @@ pub struct Problem(Refusal);
 
 /// Why a request was refused.
 #[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 #[schema(as = Problem)]
 pub(super) struct Body<'a> {
     /// Always `about:blank`: the code says all that a type would.
@@ -32,6 +33,9 @@ pub(super) struct Body<'a> {
     code: &'static str,
     /// What people read; it may change.
     detail: &'a str,
+    /// When the same request would be taken, in milliseconds; only where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<u64>,
 }
 
 impl Problem {
@@ -53,6 +57,7 @@ impl Problem {
             status: status.as_u16(),
             code: self.0.code.name(),
             detail: &self.0.detail,
+            retry_after_ms: self.0.retry_after_ms,
         }
     }
 }
@@ -72,8 +77,8 @@ impl IntoResponse for Problem {
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        if let Some(seconds) = self.0.retry_after() {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
     }

@@ -23,8 +23,8 @@ const ERRORS: &str = "\
 <!-- Written from the codes and the tables of the gateways; `make docs` rewrites it. -->
 
 A refusal has a code, which programs go by, and a text for people, which may change. HTTP answers with
-`application/problem+json`: `{type, title, status, code, detail}`. gRPC answers with a status whose details hold the same code.
-A code that was published keeps its name and its meaning. Where trying again may help, HTTP says `Retry-After` with a 503.
+`application/problem+json`: `{type, title, status, code, detail, retryAfterMs?}`. gRPC answers with a status whose details hold the same code.
+A code that was published keeps its name and its meaning. Where trying again may help, HTTP says `Retry-After` (whole seconds) with 429 and 503, and gRPC sends a `RetryInfo`.
 
 | code | meaning | HTTP | gRPC | temporary |
 |---|---|---|---|---|

@@ -1,9 +1,9 @@
 //! `parlor doctor` on healthy, careless and tight-lipped stores.
 
 use parlor_store::{Options, Store};
-use parlor_testkit::{Cluster, Redis};
+use parlor_testkit::{Cluster, Node, Postgres, Redis, eventually};
 
-use crate::support::{Ran, embedded, fill, run, run_in};
+use crate::support::{PARLOR, Ran, embedded, fill, get, run, run_in};
 
 /// Level and text of a check.
 fn found(ran: &Ran, check: &str) -> (String, String) {
@@ -261,4 +261,75 @@ async fn the_embedded_store_is_examined_by_folder_space_and_file() {
             .all(|name| !name.to_string_lossy().contains("doctor")),
         "{left:?}"
     );
+}
+
+#[tokio::test]
+async fn the_database_is_examined_and_not_changed() {
+    let redis = Redis::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let url = redis.url();
+    let doctor = ["doctor", "--json", "--store", &url];
+    let ran = run_in(folder.path(), &doctor, &[]).await;
+    let (level, database) = found(&ran, "database");
+    assert!(
+        level == "info" && database.contains("not there yet"),
+        "{database}"
+    );
+    assert!(!folder.path().join("data/parlor.db").exists());
+
+    let node = Node::serve(PARLOR).env("PARLOR_STORE__URL", &url);
+    let node = node.start().await;
+    joined(&node).await;
+    let data = node.data().display().to_string();
+    let ran = run(&[&doctor[..], &["--data", &data]].concat()).await;
+    for check in ["database", "migrations", "together"] {
+        assert_eq!(found(&ran, check).0, "ok", "{ran:?}");
+    }
+    assert!(found(&ran, "database").1.contains("SQLite 3"), "{ran:?}");
+}
+
+#[tokio::test]
+async fn a_database_of_a_newer_program_or_another_store_is_found() {
+    let postgres = Postgres::start().await;
+    let (redis, database) = (Redis::start().await, postgres.create_database().await);
+    let node = Node::serve(PARLOR)
+        .env("PARLOR_STORE__URL", redis.url())
+        .env("PARLOR_DATABASE__URL", &database);
+    let mut node = node.start().await;
+    joined(&node).await;
+    node.terminate().await;
+    let ran = on(&redis, &["--database", &database]).await;
+    let (level, keeper) = found(&ran, "database");
+    assert!(level == "ok" && keeper.contains("PostgreSQL "), "{keeper}");
+    assert_eq!(found(&ran, "migrations").0, "ok", "{ran:?}");
+
+    let other = postgres.create_database().await;
+    let ran = on(&redis, &["--database", &other]).await;
+    assert_eq!(found(&ran, "migrations").0, "info", "{ran:?}");
+
+    let newer = "UPDATE _sqlx_migrations SET version = 1000000 WHERE version = 1; \
+                 UPDATE parlor SET value = 'another' WHERE name = 'database'";
+    postgres.query_in(&database, newer).await;
+    let ran = on(&redis, &["--database", &database]).await;
+    let (level, migrations) = found(&ran, "migrations");
+    assert!(level == "fail" && migrations.contains("1000000"), "{ran:?}");
+    assert_eq!(found(&ran, "together").0, "fail", "{ran:?}");
+
+    let away = "postgres://somebody:hunter2@127.0.0.1:1/parlor";
+    let ran = on(&redis, &["--database", away]).await;
+    let (level, reachable) = found(&ran, "database");
+    assert!(
+        level == "fail" && reachable.contains("127.0.0.1:1"),
+        "{reachable}"
+    );
+    assert!(ran.code == 1 && !ran.out.contains("hunter2"), "{ran:?}");
+}
+
+async fn joined(node: &Node) {
+    eventually("the node has joined", async || {
+        get(&node.http(), "/readyz")
+            .await
+            .is_ok_and(|it| it.0 == 200)
+    })
+    .await;
 }

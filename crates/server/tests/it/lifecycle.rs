@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::Router;
+use parlor_chat::database::{self, DatabaseUrl};
 use parlor_embedded::SystemClock;
 use parlor_server::config::{self, Sources};
 use parlor_server::http::connections;
@@ -26,7 +27,12 @@ async fn stopping_flushes_what_was_written_last() {
     let (stop, stopped) = oneshot::channel::<()>();
     let config = config::load(&Sources::default()).unwrap().config;
     let identity = Identity::load(&config.auth, &data, Arc::new(SystemClock));
+    let database = lifecycle::open_database(database::Options {
+        url: DatabaseUrl::Sqlite(data.join("parlor.db")),
+        ..config.database.clone()
+    });
     let start = Start {
+        database: database.await.unwrap(),
         http: listener,
         grpc: None,
         identity: identity.await.unwrap(),

@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use parlor_testkit::{Node, Redis, eventually};
+use parlor_testkit::{Node, Postgres, Redis, eventually};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -13,13 +13,15 @@ async fn it_starts_on_the_embedded_store_says_where_and_ends_with_zero() {
     let mut node = Node::serve(PARLOR).start().await;
     assert_eq!(get(&node.http(), "/healthz").await.unwrap().0, 200);
     let ready = becomes(&node, 200).await;
-    assert_eq!(
-        (&ready["ready"], &ready["parts"]["store"]["ready"]),
-        (&true.into(), &true.into())
-    );
+    assert_eq!(ready["ready"], true);
+    for part in ["store", "database", "node"] {
+        assert_eq!(ready["parts"][part]["ready"], true, "{ready}");
+    }
 
     node.wait_for_line("Try:").await;
-    node.wait_for_line(&format!("http   {}", node.http())).await;
+    node.wait_for_line(&format!("http      {}", node.http()))
+        .await;
+    node.wait_for_line("database  sqlite:").await;
     let line = node.wait_for_line("\"message\":\"listening\"").await;
     let log: serde_json::Value = serde_json::from_str(&line).unwrap();
     assert_eq!(log["level"], "INFO");
@@ -126,6 +128,77 @@ async fn a_redis_that_is_away_at_the_start_is_waited_for() {
     redis.restart().await;
     becomes(&node, 200).await;
     assert_eq!(node.terminate().await.code(), Some(0), "{}", node.output());
+}
+
+#[tokio::test]
+async fn a_postgres_that_is_away_at_the_start_is_waited_for_and_readiness_follows_it() {
+    let mut postgres = Postgres::start().await;
+    let database = postgres.create_database().await;
+    postgres.kill9();
+    let node = Node::serve(PARLOR)
+        .env("PARLOR_DATABASE__URL", &database)
+        .env("PARLOR_DATABASE__TIMEOUT", "1s");
+    let mut node = node.start().await;
+    let answer = becomes(&node, 503).await;
+    let reason = answer["parts"]["database"]["reason"].to_string();
+    assert!(reason.contains(&postgres.port().to_string()), "{reason}");
+    assert_eq!(answer["parts"]["store"]["ready"], true, "{answer}");
+    node.wait_for_line("the database is away; trying again")
+        .await;
+    postgres.restart().await;
+    becomes(&node, 200).await;
+    postgres.kill9();
+    let answer = becomes(&node, 503).await;
+    assert_eq!(answer["parts"]["database"]["ready"], false, "{answer}");
+    assert_eq!(answer["parts"]["store"]["ready"], true, "{answer}");
+    postgres.restart().await;
+    becomes(&node, 200).await;
+    assert_eq!(node.terminate().await.code(), Some(0), "{}", node.output());
+}
+
+#[tokio::test]
+async fn a_postgres_that_never_answers_keeps_nobody_waiting() {
+    let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("postgres://parlor@{}/parlor", mute.local_addr().unwrap());
+    let node = Node::serve(PARLOR)
+        .env("PARLOR_DATABASE__URL", url)
+        .env("PARLOR_DATABASE__TIMEOUT", "200ms");
+    let mut node = node.start().await;
+    let answer = becomes(&node, 503).await;
+    let reason = answer["parts"]["database"]["reason"].to_string();
+    assert!(reason.contains("no answer within 200 ms"), "{reason}");
+    assert_eq!(node.terminate().await.code(), Some(0), "{}", node.output());
+}
+
+#[tokio::test]
+async fn a_wrong_database_ends_the_start() {
+    let postgres = Postgres::start().await;
+    let missing = postgres.url() + "_that_is_not_there";
+    let said = refused(&[
+        ("PARLOR_SERVER__HTTP", "127.0.0.1:0"),
+        ("PARLOR_DATABASE__URL", &missing),
+    ])
+    .await;
+    assert!(
+        said.contains("cannot be opened") && said.contains("does not exist"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn a_store_that_belongs_to_another_database_ends_the_start() {
+    let redis = Redis::start().await;
+    let first = Node::serve(PARLOR).env("PARLOR_STORE__URL", redis.url());
+    becomes(&first.start().await, 200).await;
+    let mut second = Node::serve(PARLOR)
+        .env("PARLOR_STORE__URL", redis.url())
+        .spawn();
+    assert_eq!(second.wait().await.code(), Some(1), "{}", second.output());
+    let said = second.output();
+    assert!(
+        said.contains("error: the store belongs to another database"),
+        "{said}"
+    );
 }
 
 #[tokio::test]

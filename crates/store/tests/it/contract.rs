@@ -23,6 +23,7 @@ contract! {
     time_is_moved_by_hand on embedded redis;
     keys_expire_when_time_is_moved on embedded redis valkey;
     the_epoch_is_there_and_stays on embedded redis valkey;
+    the_epoch_rises_when_it_is_asked_to on embedded redis;
     every_primary_can_be_asked on embedded redis;
     a_closed_store_ends_its_subscriptions on embedded redis;
 }
@@ -41,6 +42,7 @@ cluster_contract! { the_contract_holds_on_a_cluster:
     the_clock_is_the_stores;
     time_is_moved_by_hand;
     the_epoch_is_there_and_stays;
+    the_epoch_rises_when_it_is_asked_to;
     every_primary_can_be_asked;
     a_closed_store_ends_its_subscriptions;
 }
@@ -261,6 +263,15 @@ async fn keys_expire_when_time_is_moved(f: &Fixture) {
         store.get(f.key("long")).await.unwrap().as_deref(),
         Some("v")
     );
+}
+
+async fn the_epoch_rises_when_it_is_asked_to(f: &Fixture) {
+    let before = *f.store.epoch().borrow();
+    let raised = f.store.distrust().await.unwrap();
+    assert!(raised > before);
+    assert_eq!(*f.store.epoch().borrow(), raised);
+    let held = f.store.clone().hget("parlor:epoch", "epoch").await.unwrap();
+    assert_eq!(held, Some(raised.to_string()));
 }
 
 async fn the_epoch_is_there_and_stays(f: &Fixture) {

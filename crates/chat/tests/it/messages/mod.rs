@@ -1,9 +1,3 @@
 //! Messages.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test says what failed by failing"
-)]
-
 mod writer;

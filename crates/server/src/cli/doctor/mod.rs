@@ -1,8 +1,9 @@
-//! `parlor doctor`: is the store fit, and if not, which command mends it.
+//! `parlor doctor`: are store and database fit, and if not, which command mends it.
 //!
 //! Always true: checking changes nothing of what it checks; what a server refuses to tell is said, not guessed; each finding stands alone.
 
 mod access;
+mod database;
 mod embedded;
 mod keys;
 mod primaries;
@@ -90,7 +91,7 @@ impl Finding {
     }
 }
 
-/// Examines the store.
+/// Examines store and database.
 pub async fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> anyhow::Result<Outcome> {
     let findings = examine(&loaded.config).await?;
     let failed = findings.iter().any(|finding| finding.level == Level::Fail);
@@ -109,6 +110,13 @@ pub async fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> anyhow::R
 }
 
 async fn examine(config: &Config) -> anyhow::Result<Vec<Finding>> {
+    let (mut findings, store) = examine_store(config).await?;
+    findings.extend(database::examine(config, store.as_ref()).await?);
+    Ok(findings)
+}
+
+/// What there is to say about the store, and the store if it could be opened.
+async fn examine_store(config: &Config) -> anyhow::Result<(Vec<Finding>, Option<Reader>)> {
     let embedded = config.store.options.url == StoreUrl::Embedded;
     let mut findings = if embedded {
         embedded::folder(config)
@@ -116,7 +124,7 @@ async fn examine(config: &Config) -> anyhow::Result<Vec<Finding>> {
         Vec::new()
     };
     if embedded && !reader::has_store(&config.server.data) {
-        return Ok(findings);
+        return Ok((findings, None));
     }
     let reader = match Reader::open_as_server(config).await {
         Ok(reader) => reader,
@@ -127,7 +135,7 @@ async fn examine(config: &Config) -> anyhow::Result<Vec<Finding>> {
                 super::output::chain(error.as_ref()),
                 mend,
             ));
-            return Ok(findings);
+            return Ok((findings, None));
         }
     };
     if embedded {
@@ -136,7 +144,7 @@ async fn examine(config: &Config) -> anyhow::Result<Vec<Finding>> {
         findings.extend(server::examine(&reader, config).await);
     }
     findings.push(keys::foreign(&reader, &reader::keyspace(config)?, &told::cli(config)).await);
-    Ok(findings)
+    Ok((findings, Some(reader)))
 }
 
 fn line(finding: &Finding, output: &Output) -> String {

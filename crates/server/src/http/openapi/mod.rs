@@ -9,8 +9,8 @@ mod shape;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use utoipa::openapi::path::{ParameterBuilder, ParameterIn};
-use utoipa::openapi::schema::Schema;
+use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{
@@ -19,9 +19,12 @@ use utoipa::openapi::{
 };
 use utoipa::{PartialSchema, ToSchema};
 
+use super::arguments::MOST_KEY;
 use super::problem;
 use super::table::ROUTES;
 pub(super) use refusals::GATEWAY;
+#[cfg(test)]
+pub(super) use routes::describe;
 pub(super) use shape::{Kind, Shape};
 
 const INTRO: &str = include_str!("intro.md");
@@ -29,6 +32,9 @@ const INTRO: &str = include_str!("intro.md");
 const TOKEN: &str = "token";
 /// The parameter by which a service names the user it acts for.
 const ACTING_FOR: &str = "ParlorUser";
+
+/// The parameter with the key of a request.
+const KEY: &str = "IdempotencyKey";
 
 /// What the groups of operations are about, in the order of the reference.
 const GROUPS: &[(&str, &str)] = &[
@@ -101,7 +107,30 @@ fn components() -> Components {
         .build();
     let parameters = &mut components.parameters;
     parameters.insert(ACTING_FOR.into(), RefOr::T(acting_for));
+    if ROUTES.iter().any(routes::takes_key) {
+        parameters.insert(KEY.into(), RefOr::T(key()));
+    }
     components
+}
+
+fn key() -> Parameter {
+    ParameterBuilder::new()
+        .name("Idempotency-Key")
+        .parameter_in(ParameterIn::Header)
+        .required(Required::False)
+        .description(Some(
+            "A request with a key that was used before changes nothing and is answered like the first. \
+             What the body says counts before it.",
+        ))
+        .schema(Some(
+            ObjectBuilder::new()
+                .schema_type(Type::String)
+                .min_length(Some(1))
+                .max_length(Some(MOST_KEY))
+                .pattern(Some("^[ -~]+$")),
+        ))
+        .example(Some("0f3c9a52-order-17".into()))
+        .build()
 }
 
 fn schemas() -> BTreeMap<String, RefOr<Schema>> {

@@ -52,7 +52,7 @@ fn response(status: u16, codes: &[Code]) -> Response {
     if status == 401 {
         response = response.header("WWW-Authenticate", header("Always `Bearer`."));
     }
-    if status == 503 {
+    if status == 503 || status == 429 {
         response = response.header("Retry-After", header("Seconds to wait."));
     }
     response.build()

@@ -1,5 +1,6 @@
 //! One route of the table as the document describes it.
 
+use parlor_chat::operation::Creates;
 use utoipa::openapi::path::{
     Operation, OperationBuilder, Parameter, ParameterBuilder, ParameterIn,
 };
@@ -8,7 +9,8 @@ use utoipa::openapi::response::{Response, ResponseBuilder};
 use utoipa::openapi::schema::{Object, Schema};
 use utoipa::openapi::{Content, Ref, RefOr, Required};
 
-use super::{ACTING_FOR, Shape, refusals};
+use super::{ACTING_FOR, KEY, Shape, refusals};
+use crate::http::arguments;
 use crate::http::table::Route;
 
 const JSON: &str = "application/json";
@@ -30,7 +32,7 @@ pub(super) fn schemas(route: &Route) -> Vec<(String, RefOr<Schema>)> {
     schemas
 }
 
-pub(super) fn describe(route: &Route) -> Operation {
+pub(in crate::http) fn describe(route: &Route) -> Operation {
     let shape = route.shape();
     let rest = rest(route, &shape);
     let mut operation = OperationBuilder::new()
@@ -48,12 +50,34 @@ pub(super) fn describe(route: &Route) -> Operation {
     } else if !rest.properties.is_empty() {
         operation = operation.request_body(Some(body(&shape, &rest)));
     }
-    let acting_for = Ref::new(format!("#/components/parameters/{ACTING_FOR}"));
-    operation
-        .parameter_ref(acting_for)
-        .responses(refusals::of(route.info.codes))
-        .response("200", done(&shape))
-        .build()
+    operation = operation.parameter_ref(parameter(ACTING_FOR));
+    if takes_key(route) {
+        operation = operation.parameter_ref(parameter(KEY));
+    }
+    operation = operation.responses(refusals::of(route.info.codes));
+    for status in statuses(route.creates) {
+        operation = operation.response(*status, done(&shape));
+    }
+    operation.build()
+}
+
+fn parameter(name: &str) -> Ref {
+    Ref::new(format!("#/components/parameters/{name}"))
+}
+
+/// Whether a request can carry a key that makes a repeated one the same.
+pub(super) fn takes_key(route: &Route) -> bool {
+    let shape = route.shape();
+    let fields = shape.request.properties.keys().map(String::as_str);
+    route.method.has_body() && arguments::key_field(fields).is_some()
+}
+
+const fn statuses(creates: Creates) -> &'static [&'static str] {
+    match creates {
+        Creates::Never => &["200"],
+        Creates::Always => &["201"],
+        Creates::Sometimes => &["200", "201"],
+    }
 }
 
 /// What there is to say beyond the summary.

@@ -220,5 +220,6 @@ pub fn assert_refused(status: &Status, grpc: Code, code: &str) {
     );
     assert!(!status.message().is_empty(), "{status:?}");
     let retry = details.retry_info().and_then(|it| it.retry_delay);
-    assert_eq!(retry.is_some(), grpc == Code::Unavailable, "{status:?}");
+    let temporary = grpc == Code::Unavailable || code == "rate_limited";
+    assert_eq!(retry.is_some(), temporary, "{status:?}");
 }

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use parlor_embedded::SystemClock;
 use parlor_server::app::App;
+use parlor_server::config::{self, Sources};
 use parlor_server::grpc::proto::v1::user_status::Status::Online;
 use parlor_server::grpc::proto::v1::{GetUserStatusRequest, UserStatus};
 use parlor_server::grpc::{self, PING, PING_ANSWER, PREFACE};
 use parlor_server::identity::{AuthConfig, Identity, Written};
-use parlor_server::lifecycle::Opening;
+use parlor_server::lifecycle::{Opening, Progress};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -31,9 +32,16 @@ async fn serve() -> (std::net::SocketAddr, watch::Sender<bool>) {
     let identity = Identity::load(&config, folder.path(), Arc::new(SystemClock));
     let identity = Arc::new(identity.await.unwrap());
     let (_, store) = watch::channel(Opening::Waiting("there is none".into()));
+    let (_, database) = watch::channel(Opening::Waiting("there is none".into()));
     let (_, chat) = watch::channel(Err("there is none".into()));
     let (stop, stopping) = watch::channel(false);
-    let app = App::new(identity, store, chat, stopping, Duration::from_secs(1));
+    let progress = Progress {
+        store,
+        database,
+        chat,
+    };
+    let config = config::load(&Sources::default()).unwrap().config;
+    let app = App::new(identity, progress, stopping, &config);
     tokio::spawn(grpc::serve(listener, app));
     (address, stop)
 }

@@ -14,7 +14,13 @@ use super::client::{
 #[tokio::test]
 async fn a_change_on_one_node_reaches_a_stream_on_another() {
     let redis = Redis::start().await;
-    let of_redis = || node().env("PARLOR_STORE__URL", redis.url());
+    let folder = tempfile::tempdir().unwrap();
+    let database = format!("sqlite:{}/parlor.db", folder.path().display());
+    let of_redis = || {
+        node()
+            .env("PARLOR_STORE__URL", redis.url())
+            .env("PARLOR_DATABASE__URL", &database)
+    };
     let (one, other) = tokio::join!(ready(of_redis()), ready(of_redis()));
     let service = Client::new(Some(service_token()), one.grpc()).await;
     let alice = Client::of("alice", other.grpc()).await;

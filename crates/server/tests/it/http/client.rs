@@ -184,7 +184,10 @@ impl Answer {
             let text = body[name].as_str();
             assert!(text.is_some_and(|text| !text.is_empty()), "{self:?}");
         }
-        assert_eq!(body.as_object().unwrap().len(), 5, "{self:?}");
+        let limited = body["code"] == "rate_limited";
+        assert_eq!(body["retryAfterMs"].is_u64(), limited, "{self:?}");
+        let fields = if limited { 6 } else { 5 };
+        assert_eq!(body.as_object().unwrap().len(), fields, "{self:?}");
         (self.status, body["code"].as_str().unwrap().to_owned())
     }
 

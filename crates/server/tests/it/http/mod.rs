@@ -3,10 +3,12 @@
 mod bodies;
 mod callers;
 mod client;
+mod limits;
 mod origins;
 mod outage;
 mod page;
 mod presence;
 mod reference;
 mod rights;
+mod schemathesis;
 mod typing;

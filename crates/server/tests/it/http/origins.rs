@@ -66,7 +66,12 @@ async fn a_preflight_says_what_may_be_sent() {
     assert!(says("access-control-allow-methods").contains(&"put".to_owned()));
     assert_eq!(
         says("access-control-allow-headers"),
-        ["authorization", "content-type", "parlor-user"]
+        [
+            "authorization",
+            "content-type",
+            "idempotency-key",
+            "parlor-user"
+        ]
     );
     assert!(answer.header("access-control-max-age").is_some());
     assert_eq!(answer.header("vary"), Some("Origin"));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use parlor_chat::operation;
+use parlor_chat::operation::{self, Creates};
 use parlor_server::http::openapi;
 use parlor_server::http::table::{ELSEWHERE, PARAMETERS, ROUTES};
 use serde_json::Value;
@@ -159,8 +159,17 @@ fn every_code_is_described_under_its_status() {
             .find(|route| route.method.name() == method && route.path == path)
             .unwrap();
         let responses = &operation["responses"];
-        let reply = &responses["200"]["content"]["application/json"]["schema"];
-        assert!(reply["$ref"].is_string(), "{method} {path}");
+        for (status, answers) in [
+            ("200", route.creates != Creates::Always),
+            ("201", route.creates != Creates::Never),
+        ] {
+            let reply = &responses[status]["content"]["application/json"]["schema"];
+            assert_eq!(
+                reply["$ref"].is_string(),
+                answers,
+                "{method} {path} {status}"
+            );
+        }
         for &code in route.info.codes.iter().chain(operation::EVERYWHERE) {
             let status = parlor_server::wire::http(code).as_u16().to_string();
             let response = &responses[&status];

@@ -1,0 +1,35 @@
+-- Requests at a steady rate, and so many at once after a pause.
+-- KEYS[1] gcra:{id}
+-- ARGV[1] now, ms
+-- ARGV[2] requests per window, and at once
+-- ARGV[3] window, ms
+-- ARGV[4] requests that this one counts as
+-- ARGV[5] '1' to look only
+-- Reply: { allowed 1 or 0, limit, remaining, ms until all is free, ms until it fits or -1 }
+local key, now, limit, window = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local taken, peek = tonumber(ARGV[4]) * window, ARGV[5] == '1'
+
+-- Counted in parts of a millisecond, of which it has `limit`: a request takes `window` of them, so all numbers are whole.
+local most, ahead = limit * window, 0
+local whole, part = string.match(redis.call('GET', key) or '', '^(%d+)%.?(%d*)$')
+if whole then
+  part = tonumber(string.sub(part .. '00000', 1, 5))
+  ahead = math.max(0, (tonumber(whole) - now) * limit + math.floor(part * limit / 100000 + 0.5))
+end
+-- Further ahead than this limit goes: of another limit, of another clock, or of somebody else.
+local far = ahead > most
+if far then ahead = most end
+
+local over = ahead + taken - most
+local allowed = over <= 0
+if not peek and (allowed or far) then
+  if allowed then ahead = ahead + taken end
+  local value = string.format('%.0f', now + math.floor(ahead / limit))
+  local rest = ahead % limit
+  if rest > 0 then value = value .. string.format('.%05d', math.floor(rest * 100000 / limit + 0.5)) end
+  redis.call('SET', key, value, 'PX', string.format('%.0f', math.ceil(ahead / limit)))
+end
+return {
+  allowed and 1 or 0, limit, math.floor((most - ahead) / window), math.ceil(ahead / limit),
+  allowed and -1 or math.ceil(over / limit),
+}

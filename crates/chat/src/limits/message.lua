@@ -1,0 +1,28 @@
+-- One message more of a user, if their window has room.
+-- KEYS[1] rate:message:{user}
+-- ARGV[1] messages per window
+-- ARGV[2] window, ms
+-- Reply: { allowed 1 or 0, limit, remaining, ms until all is free, ms until one fits or -1 }
+local key, limit, window = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
+
+local text = redis.call('GET', key) or '0'
+if not string.find(text, '^%-?%d+$') then
+  return redis.error_reply('ERR ' .. key .. ' holds no count; delete it')
+end
+local used, left = tonumber(text), redis.call('PTTL', key)
+-- In its last millisecond a key is still there, and the window is not.
+if used <= 0 or left == 0 then used, left = 0, 0 end
+
+local allowed = used < limit
+if allowed and used == 0 then
+  redis.call('SET', key, '1', 'PX', ARGV[2])
+  left = window
+elseif allowed then
+  redis.call('INCR', key)
+end
+if allowed then used = used + 1 end
+if left == -1 then
+  redis.call('PEXPIRE', key, ARGV[2])
+  left = window
+end
+return { allowed and 1 or 0, limit, math.max(0, limit - used), left, allowed and -1 or math.max(1, left) }

@@ -1,0 +1,67 @@
+//! What callers can ask of limits.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::ops::{Algorithm, Limit, Verdict};
+use crate::access::{Caller, Role};
+use crate::chat::Chat;
+use crate::code::Code;
+use crate::error::{Error, Result};
+use crate::ids::LimiterId;
+use crate::operation::{Info, Operation};
+
+/// Whether something may be done once more, and counts it if so. For services and admins.
+///
+/// Use a key with one limit and window; each algorithm has keys of its own. Keys that begin with `http:` are those by which
+/// Parlor limits its own API: look at them with `peek`, and take nothing.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckLimit {
+    /// What is limited: `login:alice`, `export:203.0.113.7`. A key that is an IPv6 address
+    /// stands for its /64.
+    #[schema(value_type = LimiterId)]
+    pub key: String,
+    /// How requests are counted.
+    pub algorithm: Algorithm,
+    /// How many there may be in a window.
+    #[schema(minimum = 1, maximum = 10_000, examples(5))]
+    pub limit: u32,
+    /// The window in milliseconds; at most 31 days.
+    #[schema(minimum = 1, maximum = 2_678_400_000_u64, examples(60_000))]
+    pub window_ms: u64,
+    /// As how many requests this one counts: all of them fit, or none is taken. At most `limit`.
+    #[serde(default = "one")]
+    #[schema(minimum = 1, maximum = 100, default = 1)]
+    pub cost: u32,
+    /// Takes nothing, and answers what a check would be told.
+    #[serde(default)]
+    #[schema(default = false)]
+    pub peek: bool,
+}
+
+impl Operation for CheckLimit {
+    const INFO: Info = Info {
+        name: "limits.check",
+        summary: "Asks whether something may be done once more, and counts it",
+        codes: &[Code::InvalidId, Code::Forbidden],
+    };
+    type Reply = Verdict;
+
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<Verdict> {
+        if caller.role == Role::User {
+            let text = "limits are checked by services and admins";
+            return Err(Error::Forbidden(text.into()));
+        }
+        let id = LimiterId::new(&self.key)?;
+        let window = Duration::from_millis(self.window_ms);
+        let limit = Limit::new(self.algorithm, self.limit, window)?;
+        chat.limits().check(&id, &limit, self.cost, self.peek).await
+    }
+}
+
+fn one() -> u32 {
+    1
+}

@@ -1,0 +1,169 @@
+//! What a limit is, and what a check answers.
+//!
+//! Always true: a [`Limit`] has passed its rules, so that no number in a step gets too large to be exact.
+
+use std::time::Duration;
+
+use redis::{FromRedisValue, ParsingError, Value};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::context::millis;
+use crate::error::{Error, Result};
+
+/// Most requests in a window.
+pub const MOST_REQUESTS: u32 = 10_000;
+/// Most requests that one counts as.
+pub const MOST_COST: u32 = 100;
+/// The shortest window.
+pub const SHORTEST_WINDOW: Duration = Duration::from_millis(1);
+/// The longest window: 31 days.
+pub const LONGEST_WINDOW: Duration = Duration::from_secs(31 * 24 * 60 * 60);
+
+/// How requests are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Algorithm {
+    /// From the first request on, until the window is over.
+    Fixed,
+    /// Within any window.
+    Sliding,
+    /// At a steady rate, as many as the limit at once after a pause.
+    Gcra,
+}
+
+impl Algorithm {
+    /// Every algorithm.
+    pub const ALL: &'static [Self] = &[Self::Fixed, Self::Sliding, Self::Gcra];
+}
+
+/// How many requests there may be in how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Limit {
+    algorithm: Algorithm,
+    requests: u32,
+    window_ms: u64,
+}
+
+impl Limit {
+    /// So many requests, 1 to [`MOST_REQUESTS`], in a window of [`SHORTEST_WINDOW`] to [`LONGEST_WINDOW`].
+    pub fn new(algorithm: Algorithm, requests: u32, window: Duration) -> Result<Self> {
+        if !(1..=MOST_REQUESTS).contains(&requests) {
+            let text = format!("`limit` is {requests}, which is not from 1 to {MOST_REQUESTS}");
+            return Err(Error::InvalidRequest(text));
+        }
+        let window_ms = millis(window);
+        let longest = millis(LONGEST_WINDOW);
+        if !(millis(SHORTEST_WINDOW)..=longest).contains(&window_ms) {
+            let text =
+                format!("`windowMs` is {window_ms}, which is not from 1 to {longest} (31 days)");
+            return Err(Error::InvalidRequest(text));
+        }
+        Ok(Self {
+            algorithm,
+            requests,
+            window_ms,
+        })
+    }
+
+    /// How requests are counted.
+    pub const fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// How many there may be.
+    pub const fn requests(&self) -> u32 {
+        self.requests
+    }
+
+    /// In how long, in milliseconds.
+    pub const fn window_ms(&self) -> u64 {
+        self.window_ms
+    }
+
+    /// Refuses a cost that never fits.
+    pub(super) fn must_take(&self, cost: u32) -> Result<()> {
+        let most = MOST_COST.min(self.requests);
+        if (1..=most).contains(&cost) {
+            return Ok(());
+        }
+        let text = format!(
+            "`cost` is {cost}, which is not from 1 to {most}; it is at most {MOST_COST} and at most `limit`"
+        );
+        Err(Error::InvalidRequest(text))
+    }
+}
+
+/// What a check answers. A check that was allowed is counted in it; one that was refused, or only looked, took nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Verdict {
+    /// Whether the whole cost fits.
+    pub allowed: bool,
+    /// Requests per window.
+    pub limit: u32,
+    /// Requests that would still fit at this moment.
+    pub remaining: u32,
+    /// Milliseconds until everything is free again if nothing more comes; 0 if it is.
+    pub reset_ms: u64,
+    /// Milliseconds until the cost would fit if nothing else comes. Only there if it does not fit now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub retry_after_ms: Option<u64>,
+}
+
+/// The reply of every step of this capability.
+impl FromRedisValue for Verdict {
+    fn from_redis_value(value: Value) -> std::result::Result<Self, ParsingError> {
+        let (allowed, limit, remaining, reset_ms, retry_after): (bool, u32, u32, u64, i64) =
+            redis::from_redis_value(value)?;
+        Ok(Self {
+            allowed,
+            limit,
+            remaining,
+            reset_ms,
+            retry_after_ms: u64::try_from(retry_after).ok(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::code::Code;
+
+    #[test]
+    fn a_limit_that_cannot_be_kept_is_refused() {
+        let second = Duration::from_secs(1);
+        for (requests, window) in [
+            (0, second),
+            (10_001, second),
+            (1, Duration::ZERO),
+            (1, Duration::from_micros(999)),
+            (1, LONGEST_WINDOW + SHORTEST_WINDOW),
+            (1, Duration::MAX),
+        ] {
+            let refused = Limit::new(Algorithm::Gcra, requests, window).expect_err("out of range");
+            assert_eq!(refused.code(), Code::InvalidRequest, "{refused}");
+        }
+        for (requests, window) in [(1, SHORTEST_WINDOW), (10_000, LONGEST_WINDOW)] {
+            assert!(Limit::new(Algorithm::Fixed, requests, window).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_cost_that_never_fits_is_refused() {
+        let limit = |requests| {
+            Limit::new(Algorithm::Fixed, requests, Duration::from_secs(1)).expect("in range")
+        };
+        for (requests, cost, fits) in [
+            (10, 0, false),
+            (10, 10, true),
+            (10, 11, false),
+            (1_000, 100, true),
+            (1_000, 101, false),
+        ] {
+            assert_eq!(limit(requests).must_take(cost).is_ok(), fits, "{cost}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The limits of a node without a store: they answer as the store would, and take no more room than they may.
+
+use std::time::Duration;
+
+use parlor_chat::context::Moment;
+use parlor_chat::limits::{Algorithm, Fallback, Limit, MOST_REMEMBERED};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use super::on_every_engine;
+use super::world::{WINDOW, World, id, limit};
+
+on_every_engine! {
+    a_node_answers_as_the_store_does;
+}
+
+const HISTORIES: u64 = 40;
+const STEPS: usize = 60;
+
+/// Any limit. On a server keys age by themselves: there one request takes so long that it does not matter.
+fn any_limit(rng: &mut StdRng, server: bool) -> Limit {
+    let (requests, window) = if server {
+        (rng.random_range(1..=40), rng.random_range(20..60) * WINDOW)
+    } else {
+        let most = [3, 20, 10_000][rng.random_range(0..3)];
+        let longest = [5, 1_000, 2_678_400_000][rng.random_range(0..3)];
+        (rng.random_range(1..=most), rng.random_range(1..=longest))
+    };
+    limit(Algorithm::Gcra, requests, window + rng.random_range(0..3))
+}
+
+async fn a_node_answers_as_the_store_does(world: World) {
+    let server = !world.primaries.is_empty();
+    for seed in 0..HISTORIES {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let fallback = Fallback::new();
+        let on = id(&format!("history-{seed}"));
+        let mut limit = any_limit(&mut rng, server);
+        for step in 0..STEPS {
+            // Another limit for the same id, now and then.
+            if rng.random_range(0..20) == 0 {
+                limit = any_limit(&mut rng, server);
+            }
+            let each = limit.window_ms() / u64::from(limit.requests());
+            let longest = [1, each + 2, limit.window_ms() + 2][rng.random_range(0..3)];
+            world.pass(rng.random_range(0..longest));
+            let here = fallback.check(&on, &limit, world.now());
+            let there = world.nodes[0].check(&on, &limit, 1, false).await.unwrap();
+            assert_eq!(here, there, "seed {seed} step {step} {limit:?}");
+        }
+    }
+}
+
+#[test]
+fn the_oldest_are_forgotten_first() {
+    let fallback = Fallback::new();
+    let one = Limit::new(Algorithm::Gcra, 1, Duration::from_secs(60)).unwrap();
+    let now = Moment(1_735_689_600_000);
+    let asked = |nth: usize| fallback.check(&id(&format!("10.0.0.1:{nth}")), &one, now);
+    assert!(asked(0).allowed);
+    let last = 3 * MOST_REMEMBERED;
+    for nth in 1..last {
+        assert!(asked(nth).allowed);
+        assert!(nth % 1_000 > 0 || fallback.len() <= MOST_REMEMBERED);
+        // Who goes on asking is remembered.
+        assert!(nth % 10_000 > 0 || !asked(1).allowed);
+    }
+    assert!(fallback.len() >= MOST_REMEMBERED / 2);
+    for nth in last - MOST_REMEMBERED / 2 + 1..last {
+        assert!(!asked(nth).allowed, "{nth}");
+    }
+    assert!(asked(0).allowed, "it was forgotten");
+}

@@ -1,0 +1,29 @@
+//! A part of the behaviours on the other servers: a Cluster, which refuses a step that leaves its slot, and Valkey.
+
+use parlor_testkit::Cluster;
+
+use super::world::World;
+use super::{concurrent, fixed, gcra, messages, repeated, sliding};
+
+async fn on(mut open: impl AsyncFnMut() -> World) {
+    concurrent::a_thousand_at_once_are_a_hundred(open().await).await;
+    fixed::the_first_request_sets_the_end_once(open().await).await;
+    fixed::a_cost_fits_as_a_whole_or_takes_nothing(open().await).await;
+    sliding::each_request_is_free_after_a_window_of_its_own(open().await).await;
+    gcra::a_burst_and_then_a_steady_rate(open().await).await;
+    gcra::a_pause_gives_back_as_much_as_it_is_long(open().await).await;
+    messages::so_many_messages_in_a_window(open().await).await;
+    messages::what_was_not_sent_is_given_back(open().await).await;
+    repeated::the_same_request_counts_once(open().await).await;
+}
+
+#[tokio::test]
+async fn limits_live_on_a_cluster() {
+    let mut cluster = Cluster::start().await;
+    on(async || World::cluster(&mut cluster).await).await;
+}
+
+#[tokio::test]
+async fn limits_live_on_valkey() {
+    on(World::valkey).await;
+}

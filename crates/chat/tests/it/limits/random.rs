@@ -1,0 +1,86 @@
+//! Random histories on two nodes, held against a model that knows no store.
+
+mod model;
+
+use parlor_chat::limits::Algorithm;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use self::model::Model;
+use super::on_every_engine;
+use super::world::{WINDOW, World, id, limit, user};
+
+on_every_engine! {
+    every_answer_is_that_of_the_model;
+}
+
+const HISTORIES: u64 = 30;
+const STEPS: usize = 60;
+
+async fn every_answer_is_that_of_the_model(world: World) {
+    let server = !world.primaries.is_empty();
+    for seed in 0..HISTORIES {
+        for &algorithm in Algorithm::ALL {
+            let mut rng = StdRng::seed_from_u64(seed);
+            // Keys of a server age by themselves: there each request takes so long that it does not matter.
+            let longest = [3, 50, 100_000][rng.random_range(0..3)];
+            let window = if server {
+                20 * WINDOW + rng.random_range(0..1_000)
+            } else {
+                rng.random_range(1..=longest)
+            };
+            let limit = limit(algorithm, rng.random_range(1..=30), window);
+            let on = id(&format!("history-{seed}"));
+            let mut model = Model::new(&limit, world.now().ms());
+            for step in 0..STEPS {
+                let by = [1, window / 10 + 2, window + 2][rng.random_range(0..3)];
+                world.pass(rng.random_range(0..by));
+                let cost = rng.random_range(1..=limit.requests());
+                let cost = cost.min(rng.random_range(1..=10));
+                let peek = rng.random_range(0..5) == 0;
+                let node = &world.nodes[rng.random_range(0..2)];
+                let told = node.check(&on, &limit, cost, peek).await.unwrap();
+                let expected = model.check(&limit, cost, peek, world.now().ms());
+                assert_eq!(
+                    told, expected,
+                    "seed {seed} step {step} {limit:?} {cost} {peek}"
+                );
+            }
+        }
+    }
+}
+
+/// On the engine whose keys follow the clock of the test, for the counter has no other time.
+#[tokio::test]
+async fn every_count_of_messages_is_that_of_the_model() {
+    let world = World::embedded().await;
+    for seed in 0..HISTORIES {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let (alice, most) = (user(&format!("u{seed}")), rng.random_range(1..8));
+        let (mut end, mut used) = (0, 0);
+        for step in 0..STEPS {
+            let by = [1, WINDOW / 10, WINDOW][rng.random_range(0..3)];
+            world.pass(rng.random_range(0..=by));
+            let now = world.now().ms();
+            if now >= end {
+                used = 0;
+            }
+            let node = &world.nodes[rng.random_range(0..2)];
+            if rng.random_range(0..4) == 0 {
+                node.give_back(&alice).await.unwrap();
+                used = u32::saturating_sub(used, 1);
+                continue;
+            }
+            let told = node.message(&alice, most).await.unwrap();
+            let fits = used < most;
+            if used == 0 {
+                end = now + WINDOW;
+            }
+            used += u32::from(fits);
+            let at = format!("seed {seed} step {step}");
+            assert_eq!((told.allowed, told.remaining), (fits, most - used), "{at}");
+            assert_eq!(told.reset_ms, end - now, "{at}");
+            assert_eq!(told.retry_after_ms, (!fits).then_some(end - now), "{at}");
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Where a caller calls from: the peer of the connection, or whom a trusted proxy names.
+//!
+//! Always true: nobody can choose their address. Of `X-Forwarded-For` only the part counts that trusted proxies have
+//! written, from the right; what cannot be read ends it.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use axum::http::HeaderMap;
+
+/// The header in which each proxy adds whom it was called by.
+const FORWARDED: &str = "x-forwarded-for";
+
+/// Who is at the other end of a connection, kept with each of its requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer(pub IpAddr);
+
+/// An address, or all that share their first bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Network {
+    address: IpAddr,
+    bits: u8,
+}
+
+/// A text that is neither an address nor a network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not an address like 10.0.0.1 or a network like 10.0.0.0/8")]
+pub struct NotANetwork;
+
+impl FromStr for Network {
+    type Err = NotANetwork;
+
+    fn from_str(text: &str) -> Result<Self, NotANetwork> {
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| NotANetwork)?;
+        let most = width(address);
+        let bits = match bits {
+            // `parse` would take a sign.
+            Some(bits) if bits.bytes().all(|b| b.is_ascii_digit()) => {
+                bits.parse().map_err(|_| NotANetwork)?
+            }
+            Some(_) => return Err(NotANetwork),
+            None => most,
+        };
+        if bits > most {
+            return Err(NotANetwork);
+        }
+        Ok(Self { address, bits })
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.bits)
+    }
+}
+
+impl Network {
+    /// Whether an address is one of these.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let cut = |number: u128, width: u32| {
+            let rest = width - u32::from(self.bits);
+            number.checked_shr(rest).unwrap_or_default()
+        };
+        match (self.address, address) {
+            (IpAddr::V4(own), IpAddr::V4(other)) => {
+                cut(own.to_bits().into(), 32) == cut(other.to_bits().into(), 32)
+            }
+            (IpAddr::V6(own), IpAddr::V6(other)) => {
+                cut(own.to_bits(), 128) == cut(other.to_bits(), 128)
+            }
+            _ => false,
+        }
+    }
+}
+
+const fn width(address: IpAddr) -> u8 {
+    match address {
+        IpAddr::V4(_) => 32,
+        IpAddr::V6(_) => 128,
+    }
+}
+
+/// The proxies whose word counts. Cloning copies a pointer.
+#[derive(Debug, Clone, Default)]
+pub struct Proxies(Arc<[Network]>);
+
+impl Proxies {
+    /// These.
+    pub fn new(networks: &[Network]) -> Self {
+        Self(networks.into())
+    }
+
+    /// Who called, by a request that came from `peer`.
+    pub fn caller(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+        let mut caller = peer.to_canonical();
+        let lines = headers.get_all(FORWARDED).iter().rev();
+        for line in lines {
+            // A line that is no text at all was not written by a proxy of ours.
+            let Ok(line) = line.to_str() else {
+                return caller;
+            };
+            for entry in line.rsplit(',') {
+                if !self.trusts(caller) {
+                    return caller;
+                }
+                match entry_address(entry.trim()) {
+                    Some(address) => caller = address,
+                    None => return caller,
+                }
+            }
+        }
+        caller
+    }
+
+    fn trusts(&self, address: IpAddr) -> bool {
+        self.0.iter().any(|network| network.contains(address))
+    }
+}
+
+/// The address of an entry, which some proxies write with the port.
+fn entry_address(entry: &str) -> Option<IpAddr> {
+    let with_port = || entry.parse().map(|it: std::net::SocketAddr| it.ip());
+    let bracketed = || {
+        let inside = entry.strip_prefix('[')?.strip_suffix(']')?;
+        inside.parse().ok().filter(IpAddr::is_ipv6)
+    };
+    let address = entry.parse().or_else(|_| with_port()).ok();
+    address.or_else(bracketed).map(|it| it.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn networks(list: &[&str]) -> Vec<Network> {
+        list.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    fn caller(trusted: &[&str], peer: &str, lines: &[&str]) -> String {
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            headers.append(FORWARDED, line.parse().unwrap());
+        }
+        let proxies = Proxies::new(&networks(trusted));
+        proxies.caller(peer.parse().unwrap(), &headers).to_string()
+    }
+
+    #[test]
+    fn a_network_holds_what_shares_its_first_bits() {
+        for (network, address, holds) in [
+            ("10.0.0.1", "10.0.0.1", true),
+            ("10.0.0.1", "10.0.0.2", false),
+            ("10.0.0.0/8", "10.255.3.4", true),
+            ("10.0.0.0/8", "11.0.0.0", false),
+            ("0.0.0.0/0", "203.0.113.9", true),
+            ("0.0.0.0/0", "::1", false),
+            ("::/0", "2001:db8::1", true),
+            ("2001:db8::/32", "2001:db8:ffff::1", true),
+            ("2001:db8::/32", "2001:db9::1", false),
+            ("::1", "::1", true),
+        ] {
+            let found = networks(&[network])[0].contains(address.parse().unwrap());
+            assert_eq!(found, holds, "{network} {address}");
+        }
+        for wrong in [
+            "",
+            "localhost",
+            "10.0.0.0/33",
+            "10.0.0.0/-1",
+            "10.0.0.0/+8",
+            "10.0.0.0/",
+            "::/129",
+            "10.0.0",
+        ] {
+            assert_eq!(wrong.parse::<Network>(), Err(NotANetwork), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn without_a_trusted_proxy_the_peer_is_the_caller() {
+        assert_eq!(caller(&[], "192.0.2.7", &["203.0.113.9"]), "192.0.2.7");
+        let trusted = ["10.0.0.0/8"];
+        assert_eq!(caller(&trusted, "192.0.2.7", &["203.0.113.9"]), "192.0.2.7");
+        assert_eq!(caller(&trusted, "10.0.0.1", &[]), "10.0.0.1");
+    }
+
+    #[test]
+    fn the_right_most_that_is_not_a_trusted_proxy_is_the_caller() {
+        let trusted = ["10.0.0.0/8", "2001:db8::/32"];
+        for (lines, found) in [
+            (&["203.0.113.9"][..], "203.0.113.9"),
+            (&["1.1.1.1, 203.0.113.9"], "203.0.113.9"),
+            (&["1.1.1.1, 203.0.113.9, 10.1.1.1"], "203.0.113.9"),
+            (&["1.1.1.1", "203.0.113.9 ,10.1.1.1"], "203.0.113.9"),
+            (&["203.0.113.9:4711, 2001:db8::7"], "203.0.113.9"),
+            (&["[2001:db9::1]:80"], "2001:db9::1"),
+            (&["[2001:db9::1]"], "2001:db9::1"),
+            (&["::ffff:203.0.113.9"], "203.0.113.9"),
+            (&["10.2.2.2, 10.3.3.3"], "10.2.2.2"),
+        ] {
+            assert_eq!(caller(&trusted, "10.0.0.1", lines), found, "{lines:?}");
+        }
+        assert_eq!(caller(&trusted, "::ffff:10.0.0.1", &["1.1.1.1"]), "1.1.1.1");
+    }
+
+    #[test]
+    fn what_cannot_be_read_names_nobody() {
+        let trusted = ["10.0.0.0/8"];
+        for (lines, found) in [
+            (&["unknown"][..], "10.0.0.1"),
+            (&["1.1.1.1, "], "10.0.0.1"),
+            (&["1.1.1.1, x, 10.7.7.7"], "10.7.7.7"),
+            (&["1.1.1.1", "f\u{f6}"], "10.0.0.1"),
+            (&["[1.1.1.1]"], "10.0.0.1"),
+        ] {
+            let lines: Vec<_> = lines.to_vec();
+            let mut headers = HeaderMap::new();
+            for line in &lines {
+                let value = axum::http::HeaderValue::from_bytes(line.as_bytes()).unwrap();
+                headers.append(FORWARDED, value);
+            }
+            let proxies = Proxies::new(&networks(&trusted));
+            let peer = "10.0.0.1".parse().unwrap();
+            assert_eq!(
+                proxies.caller(peer, &headers).to_string(),
+                found,
+                "{lines:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! What the table makes of an operation that has everything: a number in its address, a key, and answers that may be new.
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{RawPathParams, Request};
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use axum::routing::any;
+use http_body_util::BodyExt;
+use parlor_chat::access::Caller;
+use parlor_chat::chat::Chat;
+use parlor_chat::code::Code;
+use parlor_chat::error::Result;
+use parlor_chat::operation::{Creates, Info, Operation};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tonic::codegen::Service;
+use utoipa::ToSchema;
+
+use super::arguments::{Arguments, Reader};
+use super::openapi::Shape;
+use super::table::{self, Route};
+use super::{body, endpoint, openapi, problem};
+use crate::wire::Refusal;
+
+/// Writes something.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct Write {
+    /// Where.
+    conversation_id: String,
+    /// Which.
+    #[serde(default)]
+    seq: u64,
+    /// What makes a repeated one the same.
+    client_id: Option<String>,
+}
+
+/// What was written.
+#[derive(Serialize, ToSchema)]
+struct Written {
+    /// For the first time.
+    new: bool,
+}
+
+impl Operation for Write {
+    const INFO: Info = Info {
+        name: "presence.write",
+        summary: "Writes something",
+        codes: &[Code::RateLimited],
+    };
+    const CREATES: Creates = Creates::Sometimes;
+    type Reply = Written;
+
+    async fn run(self, _: &Chat, _: &Caller) -> Result<Written> {
+        Ok(Written { new: true })
+    }
+
+    fn created(written: &Written) -> bool {
+        written.new
+    }
+}
+
+/// What an operation would be given.
+async fn read(path: &str, key: Option<&str>, sent: &str) -> std::result::Result<Value, Refusal> {
+    let key = key.map(str::to_owned);
+    let answer = async move |params: RawPathParams, request: Request| {
+        let sent = body::read(request.into_body()).await.unwrap();
+        let arguments = Arguments {
+            path: &params,
+            query: "",
+            body: &sent,
+            key: key.as_deref(),
+        };
+        let reader = Reader::new(&Shape::of::<Write>());
+        match reader.read::<Write>(&arguments) {
+            Ok(write) => serde_json::to_string(&write).unwrap().into_response(),
+            Err(refusal) => (StatusCode::BAD_REQUEST, refusal.detail).into_response(),
+        }
+    };
+    let mut router: Router = Router::new().route("/{id}/{seq}", any(answer));
+    let request = Request::builder()
+        .uri(path)
+        .body(Body::from(sent.to_owned()));
+    let answer = router.call(request.unwrap()).await.unwrap();
+    let status = answer.status();
+    let text = answer.into_body().collect().await.unwrap().to_bytes();
+    if status == StatusCode::OK {
+        return Ok(serde_json::from_slice(&text).unwrap());
+    }
+    let text = String::from_utf8(text.to_vec()).unwrap();
+    Err(Refusal::new(Code::InvalidRequest, text))
+}
+
+#[tokio::test]
+async fn a_number_in_an_address_is_read_as_one() {
+    let write = read("/c1/17", None, "").await.unwrap();
+    assert_eq!(
+        write,
+        json!({ "conversationId": "c1", "seq": 17, "clientId": null })
+    );
+    for wrong in ["x", "-1", "1.5", "99999999999999999999"] {
+        let refused = read(&format!("/c1/{wrong}"), None, "").await.unwrap_err();
+        let detail = format!("`seq` in the address: `{wrong}` is not a whole number");
+        assert_eq!(refused.detail, detail);
+    }
+}
+
+#[tokio::test]
+async fn the_key_of_a_header_counts_where_the_body_has_none() {
+    let key = async |key, sent| {
+        read("/c1/1", Some(key), sent)
+            .await
+            .map(|it| it["clientId"].clone())
+    };
+    assert_eq!(key("a-1 ~", "").await.unwrap(), "a-1 ~");
+    assert_eq!(key("a", r#"{"clientId":null}"#).await.unwrap(), "a");
+    assert_eq!(key("a", r#"{"clientId":"b"}"#).await.unwrap(), "b");
+    let (longest, long) = ("x".repeat(128), "x".repeat(129));
+    assert_eq!(key(&longest, "").await.unwrap(), longest);
+    for wrong in ["", "a\tb", "\u{f6}", &long] {
+        let refused = key(wrong, "").await.unwrap_err();
+        assert!(refused.detail.contains("Idempotency-Key"), "{refused:?}");
+    }
+}
+
+#[test]
+fn what_is_new_is_answered_with_201() {
+    for (new, status) in [(true, 201), (false, 200)] {
+        let answer = endpoint::done::<Write>(&Written { new });
+        assert_eq!(answer.status().as_u16(), status);
+    }
+}
+
+#[test]
+fn the_document_says_what_may_come_back_and_who_takes_a_key() {
+    static POST: Route = table::post::<Write>("/v1/things/{id}/{seq}");
+    static PATCH: Route = table::patch::<Write>("/v1/things/{id}/{seq}");
+    for route in [&POST, &PATCH] {
+        let described = serde_json::to_value(openapi::describe(route)).unwrap();
+        for status in ["200", "201", "429"] {
+            assert!(described["responses"][status].is_object(), "{described}");
+        }
+        let parameters = described["parameters"].to_string();
+        assert!(parameters.contains("IdempotencyKey"), "{parameters}");
+    }
+    let others = openapi::text();
+    assert!(!others.contains("IdempotencyKey") || others.contains("clientId"));
+}
+
+#[test]
+fn what_was_too_often_says_when_to_come_again() {
+    let refusal = Refusal::from(parlor_chat::error::Error::RateLimited {
+        retry_after_ms: 1_001,
+    });
+    let answer = problem::Problem::from(refusal).into_response();
+    assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(answer.headers()["retry-after"], "2");
+}

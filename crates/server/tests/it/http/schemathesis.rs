@@ -1,0 +1,62 @@
+//! Random requests, made from the OpenAPI document by schemathesis: none ends in a fault of the server, and every answer
+//! is one that the document describes.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use tokio::process::Command;
+
+use super::callers::{admin, service};
+use super::client::{node, ready};
+
+/// Random requests per route, beyond those that the document's examples and limits suggest.
+const EXAMPLES: &str = "10";
+/// The same requests in every run.
+const SEED: &str = "20260";
+const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,response_schema_conformance";
+
+#[tokio::test]
+async fn an_admin_gets_answers_that_the_document_describes() {
+    try_all(&admin("root"), "examples,coverage,fuzzing", None).await;
+}
+
+#[tokio::test]
+async fn a_service_gets_answers_that_the_document_describes() {
+    // What lies at the limits of a schema does not depend on who asks, and takes the longest to go through.
+    try_all(&service(), "examples,fuzzing", Some("alice")).await;
+}
+
+async fn try_all(token: &str, phases: &str, acting_for: Option<&str>) {
+    let node = ready(node().env("PARLOR_LIMITS__HTTP", "10000")).await;
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/schemathesis");
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new("python3");
+    command
+        .args(["-m", "schemathesis.cli", "run"])
+        .arg(format!("{}/openapi.json", node.http()))
+        .args(["--phases", phases])
+        .args(["--max-examples", EXAMPLES, "--seed", SEED])
+        .args(["--generation-database", "none", "--checks", CHECKS])
+        .args(["--suppress-health-check", "all", "--warnings", "off"])
+        .args(["--no-color", "--continue-on-failure"])
+        .args(["--header", &format!("Authorization: Bearer {token}")]);
+    if let Some(user) = acting_for {
+        command.args(["--header", &format!("Parlor-User: {user}")]);
+    }
+    let ran = command
+        .current_dir(folder.path())
+        .env("PYTHONPATH", tools)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .unwrap_or_else(|error| panic!("python3 cannot be run, which `make tools` needs: {error}"));
+    let said = String::from_utf8_lossy(&ran.stdout);
+    let complained = String::from_utf8_lossy(&ran.stderr);
+    assert!(
+        ran.status.success(),
+        "{}\n{said}{complained}\n{}",
+        ran.status,
+        node.output()
+    );
+}
