@@ -21,9 +21,10 @@ use crate::database::Fault;
 
 /// How often a batch is repeated that was in somebody's way.
 const MOST_CONFLICTS: usize = 10;
-/// Batches look up some rows of large tables, however small those were when the plan was made.
-const STEADY: &str =
-    "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off";
+/// Batches look up some rows of large tables, whatever size those had when the plan was made: it is made once, with indexes.
+const STEADY: &str = "
+    SET plan_cache_mode = force_generic_plan;
+    SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off";
 
 /// Starts a task; it ends when nobody can queue anything any more, and drops `end` then.
 pub(super) fn start(pool: PgPool, timeout: Duration, end: watch::Sender<()>) -> mpsc::Sender<Job> {

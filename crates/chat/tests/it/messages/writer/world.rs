@@ -76,6 +76,19 @@ impl World {
         Database::open(self.options.clone()).await.unwrap()
     }
 
+    /// The database by another port.
+    pub async fn through(&self, port: u16) -> Database {
+        let DatabaseUrl::Postgres(address) = &self.options.url else {
+            panic!("a file has no port");
+        };
+        let url = DatabaseUrl::Postgres(Box::new((**address).clone().port(port)));
+        let options = Options {
+            url,
+            ..self.options.clone()
+        };
+        Database::open(options).await.unwrap()
+    }
+
     pub async fn execute(&self, statement: &str) {
         let mut tx = self.database.begin().await.unwrap();
         run(&mut tx, statement).await;
