@@ -16,6 +16,7 @@ mod random;
 mod rules;
 mod stored;
 mod world;
+mod writer;
 
 /// Runs each body as one test per engine, and on the embedded one with the other layout of the recent list, too.
 macro_rules! on_every_ground {
