@@ -42,8 +42,12 @@ impl Chat {
         let unread = Unread::new(ctx.clone(), database.clone(), options.fanout_limit);
         let unread = Arc::new(unread);
         let presence = Arc::new(Presence::new(ctx.clone(), Arc::clone(&nodes)));
-        let conversations =
-            Conversations::new(ctx.clone(), database.clone(), Arc::clone(&presence));
+        let conversations = Conversations::new(
+            ctx.clone(),
+            database.clone(),
+            Arc::clone(&unread),
+            Arc::clone(&presence),
+        );
         let conversations = Arc::new(conversations);
         let typing = Arc::new(Typing::new(ctx.clone()));
         let limits = Limits::new(ctx.clone());

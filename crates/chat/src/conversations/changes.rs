@@ -7,6 +7,7 @@ use super::telling::{Change, Standing};
 use super::words::{ConversationKind, MemberRole};
 use super::{Conversations, repeated};
 use crate::access::{Caller, Role};
+use crate::context::Moment;
 use crate::database::Transaction;
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
@@ -67,6 +68,7 @@ impl Conversations {
         let Some(role) = role else {
             return Err(Error::Forbidden(not_joined(head.kind).to_owned()));
         };
+        let role = first_owns(&head, role);
         member_rows::add(&mut tx, &head, &[(user.clone(), role)], self.ctx.now()).await?;
         let joined = Altered::one(user, Standing::Joined(role), 1);
         self.done(tx, head, joined).await
@@ -135,7 +137,15 @@ impl Conversations {
             let text = "members mute a conversation for themselves only";
             return Err(Error::Forbidden(text.to_owned()));
         }
-        repeated!(self.put_once(caller, id, user, role, muted))?;
+        // Who only mutes is in nobody's way.
+        let is_member = role.is_none() && self.member(id, user).await?.is_some();
+        if !(is_member && muted.is_some()) {
+            repeated!(self.put_once(caller, id, user, role))?;
+        }
+        if let Some(until) = muted {
+            let until = Some(Moment(until)).filter(|it| it.ms() > 0);
+            self.unread.mute(user, id, until).await?;
+        }
         let member = self.member(id, user).await?;
         // Somebody may have removed them since.
         member.ok_or_else(|| Error::NotFound(format!("{user} is not a member of {id}")))
@@ -147,7 +157,6 @@ impl Conversations {
         id: &ConversationId,
         user: &UserId,
         role: Option<MemberRole>,
-        muted: Option<u64>,
     ) -> Result<ConversationRow> {
         let mut tx = self.database.begin().await?;
         let head = rows::lock(&mut tx, id).await?;
@@ -161,14 +170,15 @@ impl Conversations {
             manages(own)?;
             owners_by_owners(own, &[now, Some(wanted)])?;
         } else if !is(caller, user) {
-            // Nothing to change but perhaps the mute; that they are members is for members to know.
+            // That they are members is for members to know.
             self.role_in(&mut tx, caller, id).await?;
         }
         let altered = match now {
             None => {
-                let new = (user.clone(), wanted);
+                let role = first_owns(&head, wanted);
+                let new = (user.clone(), role);
                 member_rows::add(&mut tx, &head, &[new], self.ctx.now()).await?;
-                Altered::one(user, Standing::Joined(wanted), 1)
+                Altered::one(user, Standing::Joined(role), 1)
             }
             Some(role) if role != wanted => {
                 member_rows::set_role(&mut tx, id, user, wanted).await?;
@@ -180,10 +190,7 @@ impl Conversations {
             }
             Some(role) => Altered::nothing(user, Standing::Is(role)),
         };
-        if let Some(until) = muted {
-            member_rows::mute(&mut tx, id, user, until).await?;
-        }
-        self.done_writing(tx, head, altered, muted.is_some()).await
+        self.done(tx, head, altered).await
     }
 
     /// Deletes a conversation with its messages. Its members are told.
@@ -227,29 +234,17 @@ impl Conversations {
         rights::role(caller, id, own.as_ref())
     }
 
-    async fn done(
-        &self,
-        tx: Transaction,
-        head: ConversationRow,
-        altered: Altered,
-    ) -> Result<ConversationRow> {
-        self.done_writing(tx, head, altered, false).await
-    }
-
     /// Commits if there is something to commit, and tells of it in any case.
-    async fn done_writing(
+    async fn done(
         &self,
         mut tx: Transaction,
         mut head: ConversationRow,
         altered: Altered,
-        wrote: bool,
     ) -> Result<ConversationRow> {
-        let commits = wrote || altered.more.is_some();
-        if commits {
-            head = rows::count(&mut tx, &head.id, altered.more.unwrap_or(0)).await?;
-        } else {
+        match altered.more {
+            Some(more) => head = rows::count(&mut tx, &head.id, more).await?,
             // What the lock raised is undone.
-            head.members_version -= 1;
+            None => head.members_version -= 1,
         }
         let change = Change {
             conversation: head.id.clone(),
@@ -259,12 +254,20 @@ impl Conversations {
             users: altered.users,
         };
         let debt = self.owed.promise(&change);
-        match commits {
-            true => tx.commit().await?,
-            false => drop(tx),
+        match altered.more {
+            Some(_) => tx.commit().await?,
+            None => drop(tx),
         }
         self.told(debt, change).await?;
         Ok(head)
+    }
+}
+
+/// Whoever comes into an empty conversation owns it.
+const fn first_owns(head: &ConversationRow, role: MemberRole) -> MemberRole {
+    match head.member_count {
+        0 => MemberRole::Owner,
+        _ => role,
     }
 }
 

@@ -14,6 +14,7 @@ use crate::database::on;
 use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
 use crate::messages::Message;
+use crate::unread::count;
 
 const LIST: &str = "
     SELECT c.id, c.kind, c.title, c.pair, c.open, c.history, c.priority, c.created_by, c.created_at, c.last_seq, c.last_at,
@@ -114,12 +115,11 @@ fn place(text: &str) -> Result<(i64, String)> {
 impl Listed {
     fn seen_at(self, now: Moment) -> ListedConversation {
         let last_seq = self.conversation.last_seq;
-        let read = self.badge_seq.saturating_add(self.own_after);
         ListedConversation {
             last_message: self.last.message(&self.conversation.id),
             conversation: self.conversation.into(),
             role: self.role,
-            unread: last_seq.saturating_sub(read),
+            unread: count(last_seq, self.badge_seq, self.own_after),
             mentions: self.mentions,
             muted_until: muted(self.muted_until, now),
             other: None,

@@ -73,9 +73,6 @@ const ADD: &str = "
     INSERT INTO members
         (conversation_id, user_id, role, joined_at, joined_seq, joined_version, delivered_seq, read_seq, badge_seq) ";
 const SET_ROLE: &str = "UPDATE members SET role = $3 WHERE conversation_id = $1 AND user_id = $2";
-const MUTE: &str = "
-    UPDATE members SET muted_until = $3, position_version = position_version + 1
-    WHERE conversation_id = $1 AND user_id = $2 AND muted_until <> $3";
 const REMOVE: &str = "DELETE FROM members WHERE conversation_id = $1 AND user_id = $2";
 
 /// A member.
@@ -173,23 +170,6 @@ pub(super) async fn set_role(
         .bind(conversation.as_str())
         .bind(user.as_str())
         .bind(role.word())
-        .execute(c)
-        .await
-        .map(drop))?;
-    Ok(())
-}
-
-/// Mutes a conversation for a member until then; 0 for not any more.
-pub(super) async fn mute(
-    tx: &mut Transaction,
-    conversation: &ConversationId,
-    user: &UserId,
-    until: u64,
-) -> Result<()> {
-    on!(tx.connection(), c => sqlx::query(MUTE)
-        .bind(conversation.as_str())
-        .bind(user.as_str())
-        .bind(number(until))
         .execute(c)
         .await
         .map(drop))?;

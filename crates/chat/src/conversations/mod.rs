@@ -31,12 +31,13 @@ use crate::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
 use crate::membership::{Cache, Members, Participants};
 use crate::presence::Presence;
+use crate::unread::Unread;
 
 pub use self::create::{MOST_MEMBERS, MOST_TITLE};
 pub use self::member_rows::Member;
 pub use self::operations::{
-    ConversationList, CreateConversation, DeleteConversation, Deleted, GetConversation, GetMember,
-    IsMember, JoinConversation, LeaveConversation, Left, ListConversations, ListMembers,
+    ConversationList, CreateConversation, Created, DeleteConversation, Deleted, GetConversation,
+    GetMember, IsMember, JoinConversation, LeaveConversation, Left, ListConversations, ListMembers,
     MemberList, Membership, PutMember, RemoveMember, UpdateConversation,
 };
 pub use self::ops::{Conversation, ConversationMember, ListedConversation, Patch};
@@ -50,6 +51,7 @@ const TRIES: usize = 5;
 pub struct Conversations {
     ctx: Context,
     database: Database,
+    unread: Arc<Unread>,
     presence: Arc<Presence>,
     cache: Cache,
     participants: Participants,
@@ -81,13 +83,19 @@ fn is_conflict(error: &Error) -> bool {
 
 impl Conversations {
     /// The conversations of a node.
-    pub fn new(ctx: Context, database: Database, presence: Arc<Presence>) -> Self {
+    pub fn new(
+        ctx: Context,
+        database: Database,
+        unread: Arc<Unread>,
+        presence: Arc<Presence>,
+    ) -> Self {
         Self {
             cache: Cache::new(ctx.clone(), database.clone()),
             participants: Participants::new(ctx.clone(), database.clone()),
             owed: Owed::default(),
             ctx,
             database,
+            unread,
             presence,
         }
     }

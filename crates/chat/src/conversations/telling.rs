@@ -19,7 +19,7 @@ use crate::bus::frame::{Kind, head};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
 use crate::membership::changed;
-use crate::ticking::{Task, Ticking};
+use crate::ticking::{Task, Ticking, told};
 
 /// Changes that are remembered until they are told.
 const MOST_OWED: usize = 1_000;
@@ -184,8 +184,25 @@ impl Conversations {
         self.tell_users(change).await
     }
 
-    /// The unread counts follow the members.
-    async fn count(&self, _change: &Change) {}
+    /// The unread counts follow the members. What fails there is owed there.
+    async fn count(&self, change: &Change) {
+        let of = |wanted: fn(&Standing) -> bool| {
+            let users = change.users.iter().filter(move |(_, it)| wanted(it));
+            users.map(|(user, _)| user.clone()).collect::<Vec<_>>()
+        };
+        let (conversation, version) = (&change.conversation, change.members_version);
+        let joined = of(|it| matches!(it, Standing::Joined(_)));
+        if !joined.is_empty() {
+            let counted = self
+                .unread
+                .joined(conversation, &joined, version, change.last_seq);
+            told("count for new members", &counted.await);
+        }
+        for left in of(|it| *it == Standing::Left).chunks(MOST_TOLD) {
+            let counted = self.unread.left(conversation, left, version);
+            told("stop counting for members who left", &counted.await);
+        }
+    }
 
     async fn tell_users(&self, change: &Change) -> Result<()> {
         let command = self.ctx.store().bus().publish_command();

@@ -1,6 +1,7 @@
 //! Tests of the keys (identifiers, declarations, settings, matching, the reference) and of the capabilities.
 
 mod builders;
+mod conversations;
 mod database;
 mod declarations;
 mod ground;

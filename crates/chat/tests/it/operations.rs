@@ -7,7 +7,10 @@ use std::collections::HashSet;
 use parlor_chat::access::{Caller, Role};
 use parlor_chat::chat::Chat;
 use parlor_chat::code::Code;
-use parlor_chat::conversations::{ConversationKind, CreateConversation};
+use parlor_chat::conversations::{
+    ConversationKind, CreateConversation, DeleteConversation, GetConversation, IsMember,
+    JoinConversation, LeaveConversation, PutMember, UpdateConversation,
+};
 use parlor_chat::ids::{NodeId, UserId};
 use parlor_chat::keys::{Preset, Settings};
 use parlor_chat::limits::{Algorithm, CheckLimit};
@@ -241,18 +244,41 @@ async fn a_wrong_id_is_called_so_by_every_operation() {
     assert_eq!(codes, [Some(Code::InvalidId); 8]);
 }
 
+/// Creates a group of a caller.
+async fn group(chat: &Chat, caller: &Caller, id: &str, members: &[&str]) {
+    let members = members.iter().map(ToString::to_string).collect();
+    let create = CreateConversation {
+        id: Some(id.into()),
+        kind: ConversationKind::Group,
+        title: None,
+        members,
+        open: Some(true),
+        history: None,
+        priority: None,
+        idempotency_key: None,
+    };
+    assert_eq!(asked(chat, caller, create).await, None);
+}
+
 #[tokio::test]
-async fn until_conversations_are_kept_here_only_services_type() {
+async fn members_and_services_type() {
     let (_ground, chat) = chat().await;
     let list = || ListTyping {
         conversation_id: "c1".into(),
     };
-    let alice = person("alice", Role::User);
+    let (alice, bob) = (person("alice", Role::User), person("bob", Role::User));
     assert_eq!(
         asked(&chat, &alice, typing("c1")).await,
         Some(Code::NotAMember)
     );
-    assert_eq!(asked(&chat, &alice, list()).await, Some(Code::NotAMember));
+    group(&chat, &alice, "c1", &[]).await;
+    assert_eq!(asked(&chat, &alice, typing("c1")).await, None);
+    assert_eq!(asked(&chat, &alice, list()).await, None);
+    assert_eq!(
+        asked(&chat, &bob, typing("c1")).await,
+        Some(Code::NotAMember)
+    );
+    assert_eq!(asked(&chat, &bob, list()).await, Some(Code::NotAMember));
     assert_eq!(
         asked(&chat, &visitor(), typing("c1")).await,
         Some(Code::ReadOnlySession)
@@ -261,50 +287,32 @@ async fn until_conversations_are_kept_here_only_services_type() {
         asked(&chat, &service(), typing("c1")).await,
         Some(Code::UserRequired)
     );
-    let for_alice = service().acting_for("alice").unwrap();
+    let for_bob = service().acting_for("bob").unwrap();
     let named = SetTyping {
-        username: Some("Alice".into()),
+        username: Some("Bob".into()),
         ..typing("c1")
     };
-    assert_eq!(asked(&chat, &for_alice, named).await, None);
+    assert_eq!(asked(&chat, &for_bob, named).await, None);
     let typers = list().run(&chat, &service()).await.unwrap().typing;
     let names: Vec<_> = typers
         .iter()
         .map(|it| (it.user_id.as_str(), it.username.as_deref()))
         .collect();
-    assert_eq!(names, [("alice", Some("Alice"))]);
+    assert_eq!(names, [("alice", Some("ALICE")), ("bob", Some("Bob"))]);
     let long = SetTyping {
         username: Some("x".repeat(257)),
         ..typing("c1")
     };
     assert_eq!(
-        asked(&chat, &for_alice, long).await,
+        asked(&chat, &for_bob, long).await,
         Some(Code::InvalidRequest)
     );
-}
-
-/// A group of Alice and Bob.
-async fn group(chat: &Chat) {
-    let wanted = CreateConversation {
-        id: Some("c1".into()),
-        kind: ConversationKind::Group,
-        title: None,
-        members: vec!["bob".into()],
-        open: None,
-        history: None,
-        priority: None,
-        idempotency_key: None,
-    };
-    wanted
-        .run(chat, &person("alice", Role::User))
-        .await
-        .unwrap();
 }
 
 #[tokio::test]
 async fn messages_are_for_members_and_services() {
     let (_ground, chat) = chat().await;
-    group(&chat).await;
+    group(&chat, &person("alice", Role::User), "c1", &["bob"]).await;
     let send = || SendMessage {
         conversation_id: "c1".into(),
         content: "hello".into(),
@@ -353,7 +361,7 @@ async fn messages_are_for_members_and_services() {
 #[tokio::test]
 async fn messages_are_changed_by_their_sender_and_by_admins() {
     let (_ground, chat) = chat().await;
-    group(&chat).await;
+    group(&chat, &person("alice", Role::User), "c1", &["bob"]).await;
     let send = SendMessage {
         conversation_id: "c1".into(),
         content: "hello".into(),
@@ -403,6 +411,68 @@ async fn messages_are_changed_by_their_sender_and_by_admins() {
     };
     let refused = asked(&chat, &callers[0].0, nothing).await;
     assert_eq!(refused, Some(Code::InvalidRequest));
+}
+
+#[tokio::test]
+async fn a_visitor_changes_no_conversation() {
+    let (_ground, chat) = chat().await;
+    group(&chat, &person("bob", Role::User), "c1", &["alice"]).await;
+    let visitor = visitor();
+    let id = || "c1".to_owned();
+    let refused = Some(Code::ReadOnlySession);
+    let update = UpdateConversation {
+        conversation_id: id(),
+        title: Some("Mine".into()),
+        ..UpdateConversation::default()
+    };
+    assert_eq!(asked(&chat, &visitor, update).await, refused);
+    let join = JoinConversation {
+        conversation_id: id(),
+    };
+    assert_eq!(asked(&chat, &visitor, join).await, refused);
+    let delete = DeleteConversation {
+        conversation_id: id(),
+    };
+    assert_eq!(asked(&chat, &visitor, delete).await, refused);
+    let put = PutMember {
+        conversation_id: id(),
+        user_id: "carol".into(),
+        ..PutMember::default()
+    };
+    assert_eq!(asked(&chat, &visitor, put).await, refused);
+    let get = GetConversation {
+        conversation_id: id(),
+    };
+    assert_eq!(asked(&chat, &visitor, get).await, None);
+    let leave = LeaveConversation {
+        conversation_id: id(),
+    };
+    assert_eq!(asked(&chat, &visitor, leave).await, None);
+}
+
+#[tokio::test]
+async fn who_is_a_member_is_for_the_user_and_for_members() {
+    let (_ground, chat) = chat().await;
+    let (alice, bob) = (person("alice", Role::User), person("bob", Role::User));
+    group(&chat, &alice, "c1", &[]).await;
+    let is = |user: &str| IsMember {
+        conversation_id: "c1".into(),
+        user_id: user.into(),
+    };
+    let yes = is("").run(&chat, &alice).await.unwrap();
+    assert!(yes.is_member);
+    assert!(!is("").run(&chat, &bob).await.unwrap().is_member);
+    assert!(!is("bob").run(&chat, &alice).await.unwrap().is_member);
+    assert!(is("alice").run(&chat, &service()).await.unwrap().is_member);
+    assert_eq!(
+        asked(&chat, &bob, is("alice")).await,
+        Some(Code::NotAMember)
+    );
+    assert_eq!(
+        asked(&chat, &service(), is("")).await,
+        Some(Code::UserRequired)
+    );
+    assert_eq!(asked(&chat, &alice, is("a:b")).await, Some(Code::InvalidId));
 }
 
 #[tokio::test]

@@ -16,6 +16,10 @@ mod subscription;
 mod user_status;
 
 use parlor_chat::code::Code;
+use parlor_chat::conversations::{
+    CreateConversation, DeleteConversation, GetConversation, GetMember, IsMember, JoinConversation,
+    LeaveConversation, ListConversations, ListMembers, PutMember, RemoveMember, UpdateConversation,
+};
 use parlor_chat::limits::CheckLimit;
 use parlor_chat::messages::{DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage};
 use parlor_chat::operation::Operation;
@@ -64,6 +68,9 @@ pub const METHODS: &[(&str, &str)] = &[
     ),
 ];
 
+/// Why no method changes conversations.
+const CONVERSATIONS: &str = "people look after their conversations, in apps: HTTP";
+
 /// The operations that no method runs, and why.
 pub const ABSENT: &[(&str, &str)] = &[
     (
@@ -85,6 +92,21 @@ pub const ABSENT: &[(&str, &str)] = &[
     (
         DeleteMessage::INFO.name,
         "people delete, in apps: Socket.IO and HTTP",
+    ),
+    (CreateConversation::INFO.name, CONVERSATIONS),
+    (ListConversations::INFO.name, CONVERSATIONS),
+    (GetConversation::INFO.name, CONVERSATIONS),
+    (UpdateConversation::INFO.name, CONVERSATIONS),
+    (DeleteConversation::INFO.name, CONVERSATIONS),
+    (JoinConversation::INFO.name, CONVERSATIONS),
+    (LeaveConversation::INFO.name, CONVERSATIONS),
+    (ListMembers::INFO.name, CONVERSATIONS),
+    (GetMember::INFO.name, CONVERSATIONS),
+    (PutMember::INFO.name, CONVERSATIONS),
+    (RemoveMember::INFO.name, CONVERSATIONS),
+    (
+        IsMember::INFO.name,
+        "with the messages, in `ChatService`: not there yet",
     ),
     (
         ListTyping::INFO.name,

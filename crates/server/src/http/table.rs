@@ -4,6 +4,10 @@
 //! with the reason.
 
 use axum::routing::{MethodFilter, MethodRouter};
+use parlor_chat::conversations::{
+    CreateConversation, DeleteConversation, GetConversation, GetMember, IsMember, JoinConversation,
+    LeaveConversation, ListConversations, ListMembers, PutMember, RemoveMember, UpdateConversation,
+};
 use parlor_chat::limits::CheckLimit;
 use parlor_chat::messages::{DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage};
 use parlor_chat::operation::{Creates, Info, Needs, Operation};
@@ -31,6 +35,17 @@ pub static ROUTES: &[Route] = &[
     delete::<RemoveDevice>("/v1/users/{user}/presence/devices/{device}"),
     post::<QueryPresence>("/v1/presence/query"),
     get::<CountPresence>("/v1/presence/count"),
+    post::<CreateConversation>("/v1/conversations"),
+    get::<ListConversations>("/v1/conversations"),
+    get::<GetConversation>("/v1/conversations/{id}"),
+    patch::<UpdateConversation>("/v1/conversations/{id}"),
+    delete::<DeleteConversation>("/v1/conversations/{id}"),
+    post::<JoinConversation>("/v1/conversations/{id}/join"),
+    post::<LeaveConversation>("/v1/conversations/{id}/leave"),
+    get::<ListMembers>("/v1/conversations/{id}/members"),
+    get::<GetMember>("/v1/conversations/{id}/members/{user}"),
+    put::<PutMember>("/v1/conversations/{id}/members/{user}"),
+    delete::<RemoveMember>("/v1/conversations/{id}/members/{user}"),
     get::<ListMessages>("/v1/conversations/{id}/messages"),
     post::<SendMessage>("/v1/conversations/{id}/messages"),
     get::<GetMessage>("/v1/conversations/{id}/messages/{seq}"),
@@ -47,10 +62,16 @@ pub static ROUTES: &[Route] = &[
 ];
 
 /// Operations that HTTP does not offer, and why.
-pub static ELSEWHERE: &[(Info, &str)] = &[(
-    WatchPresence::INFO,
-    "a stream of changes: watch by gRPC or Socket.IO, or ask with `POST /v1/presence/query`",
-)];
+pub static ELSEWHERE: &[(Info, &str)] = &[
+    (
+        WatchPresence::INFO,
+        "a stream of changes: watch by gRPC or Socket.IO, or ask with `POST /v1/presence/query`",
+    ),
+    (
+        IsMember::INFO,
+        "for services that ask often: gRPC; here `GET /v1/conversations/{id}/members/{user}` tells",
+    ),
+];
 
 /// What a parameter in an address is called in a request.
 pub static PARAMETERS: &[(&str, &str)] = &[
@@ -191,13 +212,6 @@ pub(super) const fn post<O: Callable>(path: &'static str) -> Route {
     bind::<O>(Method::Post, path)
 }
 
-#[cfg_attr(
-    not(test),
-    expect(
-        dead_code,
-        reason = "the first route that changes a part is yet to come"
-    )
-)]
 pub(super) const fn patch<O: Callable>(path: &'static str) -> Route {
     bind::<O>(Method::Patch, path)
 }

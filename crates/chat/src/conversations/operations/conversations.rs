@@ -12,7 +12,7 @@ use crate::chat::Chat;
 use crate::code::Code;
 use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
-use crate::operation::{Info, Operation};
+use crate::operation::{Creates, Info, Operation};
 
 /// Creates a conversation. The caller becomes its owner; where a service acts for nobody, the first member does. The direct
 /// conversation of two people is created once and found again.
@@ -49,6 +49,17 @@ pub struct CreateConversation {
     pub idempotency_key: Option<String>,
 }
 
+/// A conversation that is there now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Created {
+    /// The conversation.
+    #[serde(flatten)]
+    pub conversation: Conversation,
+    /// Whether it is new.
+    #[serde(skip)]
+    pub created: bool,
+}
+
 impl Operation for CreateConversation {
     const INFO: Info = Info {
         name: "conversations.create",
@@ -62,9 +73,14 @@ impl Operation for CreateConversation {
             Code::DatabaseFull,
         ],
     };
-    type Reply = Conversation;
+    const CREATES: Creates = Creates::Sometimes;
+    type Reply = Created;
 
-    async fn run(self, chat: &Chat, caller: &Caller) -> Result<Conversation> {
+    fn created(reply: &Created) -> bool {
+        reply.created
+    }
+
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<Created> {
         caller.may_write()?;
         let members = self.members.iter().map(UserId::new);
         let wish = Wish {
@@ -77,8 +93,11 @@ impl Operation for CreateConversation {
             priority: self.priority,
             key: self.idempotency_key,
         };
-        let (row, _new) = chat.conversations().create(caller, wish).await?;
-        Ok(row.into())
+        let (row, created) = chat.conversations().create(caller, wish).await?;
+        Ok(Created {
+            conversation: row.into(),
+            created,
+        })
     }
 }
 

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::ids::ConversationId;
 
 pub use self::conversations::{
-    ConversationList, CreateConversation, DeleteConversation, Deleted, GetConversation,
+    ConversationList, CreateConversation, Created, DeleteConversation, Deleted, GetConversation,
     ListConversations, UpdateConversation,
 };
 pub use self::members::{
