@@ -130,6 +130,7 @@ fn built(keys: &Keyspace) -> Vec<(String, &'static str)> {
             "events:message.created",
         ),
         (keys.top(&id.conversation).into_string(), "parlor:top:{c1}"),
+        (keys.catch_up().into_string(), "parlor:catch-up"),
         (
             keys.unread(&id.user, &id.conversation).into_string(),
             "unread:{u1}:c1",

@@ -60,6 +60,7 @@ const INTERNAL: &[Declared] = &[
     ("parlor:participants:{conv}:v", "string", "1 h"),
     ("parlor:gen:{conv}", "counter", "24 h"),
     ("parlor:top:{conv}", "string", "1 h + 60 s"),
+    ("parlor:catch-up", "string", "10 s"),
     ("parlor:unread:{user}", "hash", "30 d"),
     ("parlor:epoch", "hash", "none"),
     ("parlor:database", "string", "none"),

@@ -8,6 +8,7 @@ mod ground;
 mod ids;
 mod limits;
 mod matching;
+mod messages;
 mod operations;
 mod presence;
 mod schema;

@@ -15,6 +15,7 @@ use parlor_chat::conversations::{
 use parlor_chat::ids::{NodeId, UserId};
 use parlor_chat::keys::{Preset, Settings};
 use parlor_chat::limits::{Algorithm, CheckLimit};
+use parlor_chat::messages::{DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage};
 use parlor_chat::operation::{ALL, EVERYWHERE, Operation};
 use parlor_chat::options;
 use parlor_chat::presence::{
@@ -397,6 +398,110 @@ async fn a_position_is_the_members_own_and_a_visitor_has_none() {
         ..list(None)
     };
     assert_eq!(asked(&chat, &service(), wrong).await, Some(Code::InvalidId));
+}
+
+#[tokio::test]
+async fn messages_are_for_members_and_services() {
+    let (_ground, chat) = chat().await;
+    group(&chat, &person("alice", Role::User), "c1", &["bob"]).await;
+    let send = || SendMessage {
+        conversation_id: "c1".into(),
+        content: "hello".into(),
+        metadata: None,
+        client_id: None,
+    };
+    let list = || ListMessages {
+        conversation_id: "c1".into(),
+        ..ListMessages::default()
+    };
+    let get = || GetMessage {
+        conversation_id: "c1".into(),
+        seq: 1,
+    };
+    let stranger = Some(Code::NotAMember);
+    for (caller, may_send, may_read) in [
+        (person("alice", Role::User), None, None),
+        (person("bob", Role::User), None, None),
+        (visitor(), Some(Code::ReadOnlySession), None),
+        (person("mallory", Role::User), stranger, stranger),
+        (person("root", Role::Admin), stranger, stranger),
+        (service(), Some(Code::UserRequired), None),
+        (service().acting_for("bob").unwrap(), None, None),
+        (service().acting_for("mallory").unwrap(), stranger, None),
+    ] {
+        assert_eq!(asked(&chat, &caller, send()).await, may_send, "{caller:?}");
+        assert_eq!(asked(&chat, &caller, list()).await, may_read, "{caller:?}");
+        assert_eq!(asked(&chat, &caller, get()).await, may_read, "{caller:?}");
+    }
+    let bob = person("bob", Role::User);
+    for (before, after, limit) in [
+        (Some(1), Some(1), None),
+        (None, None, Some(0)),
+        (None, None, Some(101)),
+    ] {
+        let wrong = ListMessages {
+            before,
+            after,
+            limit,
+            ..list()
+        };
+        assert_eq!(asked(&chat, &bob, wrong).await, Some(Code::InvalidRequest));
+    }
+}
+
+#[tokio::test]
+async fn messages_are_changed_by_their_sender_and_by_admins() {
+    let (_ground, chat) = chat().await;
+    group(&chat, &person("alice", Role::User), "c1", &["bob"]).await;
+    let send = SendMessage {
+        conversation_id: "c1".into(),
+        content: "hello".into(),
+        metadata: None,
+        client_id: Some("k".into()),
+    };
+    let bob = person("bob", Role::User);
+    let sent = send.clone().run(&chat, &bob).await.unwrap();
+    assert!(SendMessage::created(&sent));
+    assert!(!SendMessage::created(&send.run(&chat, &bob).await.unwrap()));
+    let edit = || EditMessage {
+        conversation_id: "c1".into(),
+        seq: 1,
+        content: Some("hi".into()),
+        metadata: None,
+    };
+    let delete = || DeleteMessage {
+        conversation_id: "c1".into(),
+        seq: 1,
+    };
+    let owner = person("alice", Role::User);
+    let mut anonymous = bob.clone();
+    anonymous.anonymous = true;
+    let callers = [
+        (bob, None),
+        (owner, None),
+        (person("root", Role::Admin), None),
+        (service(), None),
+        (anonymous, Some(Code::ReadOnlySession)),
+        (person("mallory", Role::User), Some(Code::NotAMember)),
+    ];
+    for (caller, expected) in &callers {
+        assert_eq!(asked(&chat, caller, edit()).await, *expected, "{caller:?}");
+    }
+    for (caller, expected) in &callers {
+        assert_eq!(
+            asked(&chat, caller, delete()).await,
+            *expected,
+            "{caller:?}"
+        );
+    }
+    let deleted = asked(&chat, &callers[0].0, edit()).await;
+    assert_eq!(deleted, Some(Code::MessageDeleted));
+    let nothing = EditMessage {
+        content: None,
+        ..edit()
+    };
+    let refused = asked(&chat, &callers[0].0, nothing).await;
+    assert_eq!(refused, Some(Code::InvalidRequest));
 }
 
 #[tokio::test]
