@@ -5,12 +5,14 @@
 use std::sync::Arc;
 
 use crate::context::Context;
+use crate::conversations::Conversations;
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::ids::NodeId;
 use crate::keys::Settings;
 use crate::limits::Limits;
-use crate::membership::{Members, Nobody};
+use crate::membership::Members;
+use crate::messages::{self, Messages};
 use crate::nodes::Nodes;
 use crate::options::Options;
 use crate::presence::Presence;
@@ -28,8 +30,9 @@ pub struct Chat {
     sessions: Arc<Sessions>,
     typing: Arc<Typing>,
     unread: Arc<Unread>,
+    conversations: Arc<Conversations>,
     limits: Limits,
-    members: Arc<dyn Members>,
+    messages: Arc<Messages>,
 }
 
 impl Chat {
@@ -37,19 +40,43 @@ impl Chat {
     pub fn new(ctx: Context, database: Database, node: NodeId, options: &Options) -> Self {
         let nodes = Arc::new(Nodes::new(ctx.clone(), node, options.grace));
         let unread = Unread::new(ctx.clone(), database.clone(), options.fanout_limit);
+        let unread = Arc::new(unread);
+        let presence = Arc::new(Presence::new(ctx.clone(), Arc::clone(&nodes)));
+        let conversations = Conversations::new(
+            ctx.clone(),
+            database.clone(),
+            Arc::clone(&unread),
+            Arc::clone(&presence),
+        );
+        let conversations = Arc::new(conversations);
+        let typing = Arc::new(Typing::new(ctx.clone()));
+        let limits = Limits::new(ctx.clone());
+        let needs = messages::Needs {
+            conversations: Arc::clone(&conversations),
+            unread: Arc::clone(&unread),
+            limits: limits.clone(),
+            typing: Arc::clone(&typing),
+            nodes,
+        };
+        let messages = Messages::new(
+            ctx.clone(),
+            database.clone(),
+            needs,
+            options.messages.clone(),
+        );
         Self {
-            unread: Arc::new(unread),
+            messages: Arc::new(messages),
             sessions: Arc::new(Sessions::new(
                 ctx.clone(),
                 database.clone(),
                 options.sessions.clone(),
             )),
             database,
-            presence: Arc::new(Presence::new(ctx.clone(), nodes)),
-            typing: Arc::new(Typing::new(ctx.clone())),
-            limits: Limits::new(ctx.clone()),
-            // Until conversations are kept here, only services act in one.
-            members: Arc::new(Nobody),
+            presence,
+            typing,
+            unread,
+            conversations,
+            limits,
             ctx,
         }
     }
@@ -78,16 +105,16 @@ impl Chat {
 
     /// Starts the background work.
     pub fn tick(&self) -> Ticking {
-        self.presence
-            .tick()
-            .and(self.typing.tick())
-            .and(self.unread.tick())
-            .and(self.sessions.tick())
+        let ticking = self.presence.tick().and(self.typing.tick());
+        let ticking = ticking.and(self.sessions.tick());
+        let ticking = ticking.and(self.conversations.tick());
+        ticking.and(self.unread.tick()).and(self.messages.tick())
     }
 
     /// Writes what was collected and leaves the other nodes; presence stays through the grace time. The ticking has to end
     /// before.
     pub async fn stop(&self) -> Result<()> {
+        self.messages.stop().await;
         self.presence.drain().await
     }
 
@@ -111,6 +138,16 @@ impl Chat {
         &self.unread
     }
 
+    /// Who talks to whom.
+    pub fn conversations(&self) -> &Arc<Conversations> {
+        &self.conversations
+    }
+
+    /// What was said.
+    pub fn messages(&self) -> &Arc<Messages> {
+        &self.messages
+    }
+
     /// How often something may be done.
     pub fn limits(&self) -> &Limits {
         &self.limits
@@ -118,7 +155,7 @@ impl Chat {
 
     /// Who belongs to which conversation.
     pub fn members(&self) -> &dyn Members {
-        &*self.members
+        &*self.conversations
     }
 
     /// The rows.

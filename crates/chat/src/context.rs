@@ -70,6 +70,74 @@ impl Moment {
     }
 }
 
+impl Moment {
+    /// Reads ISO 8601 with a zone: `2025-01-01T00:00:00Z`, `2025-01-01T01:00:00.5+01:00`. None for anything else, and for
+    /// times before 1970.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (date, time) = text.split_at_checked(10)?;
+        let (year, month, day) = numbers(date, '-', [4, 2, 2])?;
+        let time = time.strip_prefix(['T', 't', ' '])?;
+        let (time, zone) = time.split_at(time.find(['Z', 'z', '+', '-'])?);
+        let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));
+        let (hour, minute, second) = numbers(time, ':', [2, 2, 2])?;
+        let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+        let longest = match month {
+            2 => 28 + u64::from(leap),
+            4 | 6 | 9 | 11 => 30,
+            1..=12 => 31,
+            _ => return None,
+        };
+        let valid = (1..=longest).contains(&day) && hour < 24 && minute < 60 && second < 60;
+        let digits =
+            (1..=9).contains(&fraction.len()) && fraction.bytes().all(|it| it.is_ascii_digit());
+        if !valid || !digits || year < 1970 {
+            return None;
+        }
+        let ms: u64 = format!("{fraction:0<3}")[..3].parse().ok()?;
+        let seconds = (days(year, month, day) * 24 + hour) * 3_600 + minute * 60 + second;
+        let utc = (seconds * 1_000 + ms).checked_add_signed(-offset(zone)?)?;
+        Some(Self(utc))
+    }
+}
+
+/// How far a zone is ahead, in ms.
+fn offset(zone: &str) -> Option<i64> {
+    if matches!(zone, "Z" | "z") {
+        return Some(0);
+    }
+    let ahead = if zone.starts_with('+') { 1 } else { -1 };
+    let (hour, minute, _) = numbers(&format!("{}:00", zone.get(1..)?), ':', [2, 2, 2])?;
+    if hour > 23 || minute > 59 {
+        return None;
+    }
+    let minutes = i64::try_from(hour * 60 + minute).ok()?;
+    Some(ahead * minutes * 60_000)
+}
+
+/// Three numbers of so many digits, with a sign between them.
+fn numbers(text: &str, between: char, digits: [usize; 3]) -> Option<(u64, u64, u64)> {
+    let mut parts = text.split(between);
+    let mut number = |digits| {
+        let part = parts.next()?;
+        let plain = part.len() == digits && part.bytes().all(|it| it.is_ascii_digit());
+        plain.then(|| part.parse().ok()).flatten()
+    };
+    let numbers = (number(digits[0])?, number(digits[1])?, number(digits[2])?);
+    parts.next().is_none().then_some(numbers)
+}
+
+/// Days from 1970-01-01 to a date. Years begin in March here, as in [`civil`].
+fn days(year: u64, month: u64, day: u64) -> u64 {
+    let (year, month) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
+    let (era, of_era) = (year / 400, year % 400);
+    let of_year = (153 * month + 2) / 5 + day - 1;
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+}
+
 /// A time in whole milliseconds.
 pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
@@ -111,6 +179,40 @@ mod tests {
             (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
         ] {
             assert_eq!(Moment(ms).iso(), text);
+            assert_eq!(Moment::parse(text), Some(Moment(ms)), "{text}");
+        }
+    }
+
+    #[test]
+    fn moments_are_read_with_their_zone() {
+        for (text, utc) in [
+            ("2025-01-01T00:00:00Z", "2025-01-01T00:00:00.000Z"),
+            ("2025-01-01T01:30:00.5+01:30", "2025-01-01T00:00:00.500Z"),
+            (
+                "2024-12-31T19:00:00.123456-05:00",
+                "2025-01-01T00:00:00.123Z",
+            ),
+        ] {
+            let read = Moment::parse(text).expect("it is ISO 8601");
+            assert_eq!(read.iso(), utc, "{text}");
+        }
+        for wrong in [
+            "",
+            "2025-01-01",
+            "2025-01-01T00:00:00",
+            "2025-02-29T00:00:00Z",
+            "2025-13-01T00:00:00Z",
+            "2025-01-01T24:00:00Z",
+            "1969-12-31T23:59:59Z",
+            "1970-01-01T00:00:00+01:00",
+            "2025-01-01T00:00:00.Z",
+            "2025-01-01T00:00:00Zz",
+            "2025-01-01T00:00:00+0100",
+            "+025-01-01T00:00:00Z",
+            "2025-01-0é:00:00Z",
+            "99999-01-01T00:00:00Z",
+        ] {
+            assert_eq!(Moment::parse(wrong), None, "{wrong}");
         }
     }
 }

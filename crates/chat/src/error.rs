@@ -32,6 +32,11 @@ pub enum Error {
     /// The database refused a statement, which is a fault of this program.
     #[error("the database refused a statement")]
     Statement(#[source] sqlx::Error),
+    /// A change is committed, but the store did not take it in.
+    #[error(
+        "the change is made, but the store does not answer: others may learn of it late; repeat the call to be sure"
+    )]
+    Untold(#[source] Box<Error>),
     /// The store belongs to another database.
     #[error(
         "the store belongs to another database ({key} is {found}); use the database it was filled from, or an empty store"
@@ -117,6 +122,7 @@ impl Error {
         match self {
             Self::StoreUnavailable(_) | Self::StoreNotOpen => Code::StoreUnavailable,
             Self::StoreFull(_) => Code::StoreFull,
+            Self::Untold(cause) => cause.code(),
             Self::Internal(_) | Self::Statement(_) | Self::OtherDatabase { .. } => Code::Internal,
             Self::DatabaseUnavailable(_) => Code::DatabaseUnavailable,
             Self::DatabaseFull(_) => Code::DatabaseFull,

@@ -19,6 +19,7 @@ mod ticking;
 
 pub mod blocks;
 pub mod bus;
+pub mod conversations;
 pub mod delivery;
 pub mod desk;
 pub mod jobs;

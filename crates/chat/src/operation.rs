@@ -12,7 +12,7 @@ use crate::access::Caller;
 use crate::chat::Chat;
 use crate::code::Code;
 use crate::error::{Error, Result};
-use crate::{limits, presence, sessions, typing, unread};
+use crate::{conversations, limits, messages, presence, sessions, typing, unread};
 
 /// Something a caller can ask for.
 pub trait Operation: Sized + Send {
@@ -112,6 +112,23 @@ pub const ALL: &[Info] = &[
     presence::QueryPresence::INFO,
     presence::CountPresence::INFO,
     presence::WatchPresence::INFO,
+    conversations::CreateConversation::INFO,
+    conversations::ListConversations::INFO,
+    conversations::GetConversation::INFO,
+    conversations::UpdateConversation::INFO,
+    conversations::DeleteConversation::INFO,
+    conversations::JoinConversation::INFO,
+    conversations::LeaveConversation::INFO,
+    conversations::ListMembers::INFO,
+    conversations::GetMember::INFO,
+    conversations::PutMember::INFO,
+    conversations::RemoveMember::INFO,
+    conversations::IsMember::INFO,
+    messages::SendMessage::INFO,
+    messages::ListMessages::INFO,
+    messages::GetMessage::INFO,
+    messages::EditMessage::INFO,
+    messages::DeleteMessage::INFO,
     typing::ListTyping::INFO,
     typing::SetTyping::INFO,
     unread::MarkRead::INFO,

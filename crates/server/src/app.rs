@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use axum::http::HeaderMap;
 use parlor_chat::access::Caller;
+use parlor_chat::chat::Chat;
+use parlor_chat::limits::Verdict;
 use parlor_chat::operation::{Needs, Operation};
 use tokio::sync::watch;
 
@@ -18,6 +20,7 @@ use crate::address::{Peer, Proxies};
 use crate::config::Config;
 use crate::identity::{self, Identity};
 use crate::lifecycle::Progress;
+use crate::quota::{self, Quota};
 use crate::readiness::{self, Readiness};
 use crate::wire::Refusal;
 
@@ -26,18 +29,28 @@ use crate::wire::Refusal;
 pub struct App {
     identity: Arc<Identity>,
     proxies: Proxies,
+    quota: Arc<Quota>,
     progress: Progress,
     stopping: watch::Receiver<bool>,
     timeouts: readiness::Timeouts,
 }
 
+/// How a request was received.
+#[derive(Debug)]
+pub struct Admission {
+    /// What is left of the budget it was counted in; none if it was not counted.
+    pub quota: Option<Verdict>,
+    /// Who calls, or why they may not.
+    pub caller: Result<Caller, Refusal>,
+}
+
 /// What a request shows of its caller.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Shown<'a> {
-    /// The `Authorization` header.
-    pub authorization: Option<&'a str>,
-    /// The user whom a service names.
-    pub acting_for: Option<&'a str>,
+    /// The `Authorization` header, or why it cannot be read.
+    pub authorization: Result<Option<&'a str>, Refusal>,
+    /// The user whom a service names, or why that cannot be read.
+    pub acting_for: Result<Option<&'a str>, Refusal>,
     /// Where it comes from.
     pub address: Option<IpAddr>,
 }
@@ -53,6 +66,7 @@ impl App {
         Self {
             identity,
             proxies: config.server.trusted_proxies.clone(),
+            quota: Arc::new(Quota::new(config.calls)),
             progress,
             stopping,
             timeouts: readiness::Timeouts::new(config),
@@ -64,18 +78,40 @@ impl App {
         peer.map(|peer| self.proxies.caller(peer.0, headers))
     }
 
-    /// Lets a caller in who shows what an operation needs.
-    pub async fn admit(&self, shown: &Shown<'_>, needs: Needs) -> Result<Caller, Refusal> {
-        if needs == Needs::Nothing {
-            return Ok(Caller::stranger(shown.address));
-        }
-        let token = identity::bearer(shown.authorization)?;
+    /// Counts a request and lets its caller in if they show what an operation needs.
+    pub async fn admit(&self, shown: &Shown<'_>, needs: Needs) -> Admission {
+        let known = match needs {
+            Needs::Nothing => None,
+            Needs::Session | Needs::Token => Some(self.known(shown).await),
+        };
+        let budget = match &known {
+            Some(Ok(caller)) => quota::of_caller(caller),
+            Some(Err(_)) | None => shown.address.and_then(quota::of_address),
+        };
+        let chat = self.progress.chat.borrow().clone().ok();
+        let quota = match &budget {
+            Some(budget) => Some(self.quota.count(chat.as_deref(), budget).await),
+            None => None,
+        };
+        let caller = match (&quota, known) {
+            (Some(verdict), _) if !verdict.allowed => Err(quota::refusal(verdict)),
+            (_, Some(known)) => match known.and_then(|caller| for_whom(caller, shown)) {
+                Ok(caller) if needs == Needs::Session => {
+                    with_session(chat.as_deref(), caller).await
+                }
+                known => known,
+            },
+            (_, None) => Ok(Caller::stranger(shown.address)),
+        };
+        Admission { quota, caller }
+    }
+
+    /// Who calls, by their token.
+    async fn known(&self, shown: &Shown<'_>) -> Result<Caller, Refusal> {
+        let token = identity::bearer(shown.authorization.clone()?)?;
         let mut caller = self.identity.verify(token).await?;
         caller.address = shown.address;
-        match shown.acting_for {
-            Some(user) => Ok(caller.acting_for(user)?),
-            None => Ok(caller),
-        }
+        Ok(caller)
     }
 
     /// Runs an operation.
@@ -115,5 +151,20 @@ impl App {
             readiness.node = Err("this node is about to end".into());
         }
         readiness
+    }
+}
+
+/// The caller as their session allows. Before there is a chat, nothing is answered but what needs none.
+async fn with_session(chat: Option<&Chat>, caller: Caller) -> Result<Caller, Refusal> {
+    match chat {
+        Some(chat) => Ok(chat.sessions().check(caller).await?),
+        None => Ok(caller),
+    }
+}
+
+fn for_whom(caller: Caller, shown: &Shown<'_>) -> Result<Caller, Refusal> {
+    match shown.acting_for.clone()? {
+        Some(user) => Ok(caller.acting_for(user)?),
+        None => Ok(caller),
     }
 }

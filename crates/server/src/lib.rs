@@ -9,5 +9,6 @@ pub mod http;
 pub mod identity;
 pub mod lifecycle;
 pub mod logs;
+pub mod quota;
 pub mod readiness;
 pub mod wire;

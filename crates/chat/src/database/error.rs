@@ -97,6 +97,17 @@ pub fn fault(error: &sqlx::Error) -> Fault {
     }
 }
 
+/// What is to be thought of an extended result code of SQLite.
+pub(crate) fn sqlite_fault(code: i32) -> Fault {
+    // The lower byte is the kind, the rest says more.
+    match code & 0xff {
+        5 | 6 => Fault::Conflict,
+        13 => Fault::Full,
+        10 | 14 => Fault::Away,
+        _ => Fault::Refused,
+    }
+}
+
 fn told(error: &dyn DatabaseError) -> Fault {
     if error.is_unique_violation() {
         return Fault::Exists;
@@ -106,20 +117,16 @@ fn told(error: &dyn DatabaseError) -> Fault {
         .try_downcast_ref::<sqlx::sqlite::SqliteError>()
         .is_some()
     {
-        // The lower byte is the kind, the rest says more.
-        let code: u32 = code.parse().unwrap_or_default();
-        return match code & 0xff {
-            5 | 6 => Fault::Conflict,
-            13 => Fault::Full,
-            10 | 14 => Fault::Away,
-            _ => Fault::Refused,
-        };
+        return sqlite_fault(code.parse().unwrap_or_default());
     }
     match &*code {
         "40001" | "40P01" => Fault::Conflict,
         "53100" | "53200" => Fault::Full,
-        // Shutdown, crash, not yet ready, too many connections, read-only after a failover, a statement that took too long.
-        "57P01" | "57P02" | "57P03" | "57P05" | "53300" | "25006" | "57014" => Fault::Away,
+        // Shutdown, crash, not yet ready, too many connections, read-only after a failover, a statement that took too long,
+        // a transaction in which nothing happened for too long.
+        "57P01" | "57P02" | "57P03" | "57P05" | "53300" | "25006" | "57014" | "25P03" => {
+            Fault::Away
+        }
         code if code.starts_with("08") || code.starts_with("58") => Fault::Away,
         _ => Fault::Refused,
     }

@@ -20,8 +20,10 @@ use std::sync::Arc;
 use sqlx::{PgPool, SqlitePool};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
+pub(crate) use self::error::sqlite_fault;
 pub use self::error::{Fault, OpenError, fault};
 pub use self::examine::{Examined, LEAST_POSTGRES, examine};
+pub(crate) use self::open::WRITERS;
 pub use self::options::{DatabaseUrl, Options, Synchronous, UrlError};
 pub use self::transaction::Transaction;
 

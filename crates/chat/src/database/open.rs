@@ -110,7 +110,11 @@ async fn postgres(address: &PgConnectOptions, options: &Options) -> Result<PgPoo
     let address = address
         .clone()
         .application_name("parlor")
-        .options([("statement_timeout", patience.as_str())]);
+        // A node that is cut off in a transaction must not keep its locks.
+        .options(
+            ["statement_timeout", "idle_in_transaction_session_timeout"]
+                .map(|name| (name, &patience)),
+        );
     let unopened = |error| unopened(&options.url.to_string(), error);
     let first = connect(&address, options.timeout).await;
     first.map_err(unopened)?.close().await.map_err(unopened)?;

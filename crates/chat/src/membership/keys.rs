@@ -9,7 +9,13 @@ use crate::keys::{Capability, Key, KeySpec, Keyspace, Kind, Source, Ttl, TtlName
 pub const CAPABILITY: Capability = Capability {
     name: "membership",
     title: "Membership and participants",
-    keys: &[MEMBERSHIP, PARTICIPANTS, PARTICIPANTS_VERSION, GENERATION],
+    keys: &[
+        MEMBERSHIP,
+        CHECKED,
+        PARTICIPANTS,
+        PARTICIPANTS_VERSION,
+        GENERATION,
+    ],
 };
 
 const MEMBERSHIP: KeySpec = KeySpec::new(
@@ -20,6 +26,16 @@ const MEMBERSHIP: KeySpec = KeySpec::new(
 .value("`1` member, `0` not a member")
 .meaning("whether the user belongs to the conversation; a no is cached too")
 .source(&[Source::S1]);
+
+const CHECKED: KeySpec = KeySpec::internal(
+    "parlor:membership:{conv}:{user}",
+    Kind::String,
+    Ttl::Setting(TtlName::Membership),
+)
+.value("the epoch in which the answer was checked")
+.meaning(
+    "says of which epoch the answer about membership is; one of another epoch is not believed",
+);
 
 const PARTICIPANTS: KeySpec = KeySpec::new(
     "conversation:{conv}:participants",
@@ -47,6 +63,11 @@ impl Keyspace {
     /// Whether a user belongs to a conversation.
     pub fn membership(&self, conversation: &ConversationId, user: &UserId) -> Key {
         self.key2(&MEMBERSHIP, conversation, user)
+    }
+
+    /// The epoch of the answer whether a user belongs to a conversation.
+    pub fn membership_checked(&self, conversation: &ConversationId, user: &UserId) -> Key {
+        self.key2(&CHECKED, conversation, user)
     }
 
     /// Everybody in a conversation.

@@ -15,17 +15,3 @@ pub trait Members: Send + Sync {
         user: &'a UserId,
     ) -> Pin<Box<dyn Future<Output = Result<bool>> + Send + 'a>>;
 }
-
-/// Conversations without members: until conversations are kept here, only services may act in one.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Nobody;
-
-impl Members for Nobody {
-    fn is_member<'a>(
-        &'a self,
-        _conversation: &'a ConversationId,
-        _user: &'a UserId,
-    ) -> Pin<Box<dyn Future<Output = Result<bool>> + Send + 'a>> {
-        Box::pin(async { Ok(false) })
-    }
-}

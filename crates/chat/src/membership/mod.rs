@@ -1,7 +1,20 @@
-//! Membership: who belongs to a conversation, answered from a cache over the rows.
+//! Membership: who belongs to a conversation, answered from caches over the rows.
+//!
+//! Always true: the rows decide. A change is committed first, then the caches forget ([`changed`]); what was read before a
+//! change is not kept after it, and what another epoch of the store has kept is not believed.
 
 pub mod keys;
 
+mod cache;
+mod changed;
+mod flights;
 mod members;
+mod participants;
+mod rows;
 
-pub use self::members::{Members, Nobody};
+pub use self::members::Members;
+pub use self::participants::MOST_PARTICIPANTS;
+
+pub(crate) use self::cache::Cache;
+pub(crate) use self::changed::changed;
+pub(crate) use self::participants::Participants;

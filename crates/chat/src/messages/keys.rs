@@ -2,6 +2,7 @@
 //!
 //! Always true: the recent list has no hole below `parlor:top`, or it is not served.
 
+use super::catch_up::CLAIMED;
 use crate::ids::ConversationId;
 use crate::keys::{
     Capability, Channel, Key, KeySpec, Keyspace, Kind, Layout, RecentLayout, Source, Ttl, TtlName,
@@ -11,7 +12,7 @@ use crate::keys::{
 pub const CAPABILITY: Capability = Capability {
     name: "messages",
     title: "Messages",
-    keys: &[RECENT, CONVERSATION, CREATED, TOP],
+    keys: &[RECENT, CONVERSATION, CREATED, TOP, CATCH_UP],
 };
 
 const RECENT: KeySpec = KeySpec::new(
@@ -45,8 +46,12 @@ const TOP: KeySpec = KeySpec::internal(
     Kind::String,
     Ttl::After(TtlName::Recent, 60),
 )
-.value("highest `seq` applied, and the epoch it was checked in")
+.value("`seq|epoch|rev`: the highest `seq` applied, the epoch it was checked in, the revision of the last change that was shown")
 .meaning("up to where the conversation's messages were applied to list, events and bus, in order");
+
+const CATCH_UP: KeySpec = KeySpec::internal("parlor:catch-up", Kind::String, Ttl::Fixed(CLAIMED))
+    .value("`epoch|node`")
+    .meaning("which node catches up with messages after the epoch rose");
 
 impl Keyspace {
     /// The newest messages of a conversation, by the active layout.
@@ -66,5 +71,10 @@ impl Keyspace {
     /// Up to where a conversation's messages were applied.
     pub fn top(&self, conversation: &ConversationId) -> Key {
         self.key1(&TOP, conversation)
+    }
+
+    /// Which node catches up with messages.
+    pub fn catch_up(&self) -> Key {
+        self.key0(&CATCH_UP)
     }
 }

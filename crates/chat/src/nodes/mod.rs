@@ -14,6 +14,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use parlor_store::{Script, script};
 use redis::pipe;
+use tokio::sync::watch;
 
 use crate::context::{Context, Moment, millis};
 use crate::error::Result;
@@ -35,6 +36,8 @@ pub struct Nodes {
     epoch: String,
     grace: Duration,
     held: Mutex<Held>,
+    /// How many dead nodes were taken.
+    claimed: watch::Sender<u64>,
 }
 
 /// What is known of the own lease.
@@ -78,6 +81,7 @@ impl Nodes {
             epoch: format!("{:016x}", rand::random::<u64>()),
             grace,
             held: Mutex::default(),
+            claimed: watch::Sender::new(0),
         }
     }
 
@@ -227,10 +231,16 @@ impl Nodes {
             let mut node = DeadNode { id, score: seen };
             // The lease decides; the index is only where to look.
             if node.id != self.id && !self.lives(&node.id).await? && self.keep(&mut node).await? {
+                self.claimed.send_modify(|count| *count += 1);
                 return Ok(Some(node));
             }
         }
         Ok(None)
+    }
+
+    /// How many dead nodes this one has taken, now and from now on.
+    pub fn claimed(&self) -> watch::Receiver<u64> {
+        self.claimed.subscribe()
     }
 
     /// Whether a node has its lease.

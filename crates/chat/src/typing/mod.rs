@@ -107,7 +107,7 @@ impl Typing {
         let call = self
             .step(&STOP, conversation, user)
             .arg(self.ctx.now().ms());
-        let call = self.publishing(call, conversation, &ops::encode(user, "", Moment(0)));
+        let call = self.publishing(call, conversation, &stopped_frame(user));
         Ok(call.run(&self.ctx.store().repeatable()).await?)
     }
 
@@ -174,6 +174,11 @@ impl Typing {
             .arg(self.ctx.keys().conversation_bus(conversation))
             .arg(frame)
     }
+}
+
+/// The frame that says that somebody stopped, for the step that appends their message.
+pub(crate) fn stopped_frame(user: &UserId) -> Vec<u8> {
+    ops::encode(user, "", Moment(0))
 }
 
 impl std::fmt::Debug for Typing {

@@ -87,6 +87,18 @@ impl Unread {
         self.apply(sent.conversation, &steps, true).await
     }
 
+    /// Messages were found that nobody had counted: sets the keys of these members right.
+    pub(crate) async fn found(
+        &self,
+        conversation: &ConversationId,
+        members: &[UserId],
+    ) -> Result<()> {
+        let debt = self.owed.owe(members.iter().cloned());
+        self.recount_many(members, Some(conversation)).await?;
+        debt.paid();
+        Ok(())
+    }
+
     /// These users have become members, and the change is committed: only those whose row it made, with the
     /// `members_version` that became their `joined_version`, and the conversation's `last_seq` then.
     pub async fn joined(

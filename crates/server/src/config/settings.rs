@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use parlor_chat::ids::EndpointSeparator;
 use parlor_chat::keys::TtlName;
+use parlor_chat::limits::MOST_REQUESTS;
 
 use super::kind::Kind;
 use super::layouts;
@@ -142,7 +143,7 @@ fn table() -> Vec<Setting> {
         setting("limits.messages", Number(1, 10_000), "20", "Messages a user may send within `limits.message_window`."),
         layouts::time(TtlName::MessageWindow),
         setting("limits.messages_without_store", Choice(&["open", "closed"]), "open", "What becomes of messages while the store cannot count them: `open` takes them, `closed` refuses them."),
-        setting("limits.http", Number(1, 1_000_000), "600", "Requests a user, or an address without a valid token, may make within `limits.http_window`, HTTP and gRPC together."),
+        setting("limits.http", Number(1, MOST_REQUESTS as u64), "600", "Requests a user, or an address without a valid token, may make within `limits.http_window`, HTTP and gRPC together."),
         setting("limits.http_window", Time(1_000), "60s", "The window of `limits.http`."),
         setting("notifications.channel", Text, "", "Another name for the channel `events:message.created`, used as it is, without prefix.").note("`events:message.created`"),
         setting("unread.fanout_limit", Number(0, 10_000), "32", "Up to how many members each member's unread counter is written with a message."),

@@ -1,15 +1,16 @@
 //! The checked configuration: typed sections for what is in use.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use parlor_chat::database::{self, DatabaseUrl, Synchronous};
 use parlor_chat::ids::NodeId;
 use parlor_chat::keys::Settings;
+use parlor_chat::limits::{Algorithm, LONGEST_WINDOW, Limit};
 use parlor_chat::options::{self, MessageOptions, SessionOptions};
 use parlor_store::{Options, StoreUrl};
 use rand::RngExt;
 
+use super::duration;
 use super::environment::Environment;
 use super::layouts;
 use super::sources::{Origin, Problem};
@@ -30,8 +31,8 @@ pub struct Config {
     pub keys: Settings,
     /// The capabilities.
     pub chat: options::Options,
-    /// How often the gateways may be called.
-    pub limits: Limits,
+    /// How often a user, or an address without a valid token, may call the gateways.
+    pub calls: Limit,
     /// Which tokens are accepted.
     pub auth: AuthConfig,
     /// Logs.
@@ -53,15 +54,6 @@ pub struct Server {
     pub allowed_origins: Vec<String>,
     /// The proxies that may say whom they speak for.
     pub trusted_proxies: Proxies,
-}
-
-/// How often the gateways may be called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Requests of a user, or of an address without a valid token, …
-    pub requests: u32,
-    /// … within this time.
-    pub window: Duration,
 }
 
 /// The store.
@@ -124,8 +116,9 @@ pub(super) fn check(values: &Values, environment: &Environment) -> Result<Config
     let node = node_id(values, environment).map_err(|problem| problems.push(problem));
     let data = PathBuf::from(values.text("server.data"));
     let database = database_options(values, &data).map_err(|problem| problems.push(problem));
-    let (Ok(url), Ok(database), Ok(auth), Ok(node), true) =
-        (url, database, auth, node, problems.is_empty())
+    let calls = calls(values).map_err(|problem| problems.push(problem));
+    let (Ok(url), Ok(database), Ok(auth), Ok(node), Ok(calls), true) =
+        (url, database, auth, node, calls, problems.is_empty())
     else {
         return Err(problems);
     };
@@ -144,10 +137,7 @@ pub(super) fn check(values: &Values, environment: &Environment) -> Result<Config
         database,
         keys,
         chat: chat(values),
-        limits: Limits {
-            requests: small(values.number("limits.http")),
-            window: values.time("limits.http_window"),
-        },
+        calls,
         auth,
         log: Log {
             level: values.text("log.level").to_owned(),
@@ -172,6 +162,16 @@ fn chat(values: &Values) -> options::Options {
             anonymous: values.flag("sessions.anonymous"),
         },
     }
+}
+
+fn calls(values: &Values) -> Result<Limit, Problem> {
+    let (name, window) = ("limits.http_window", values.time("limits.http_window"));
+    let requests = small(values.number("limits.http"));
+    Limit::new(Algorithm::Gcra, requests, window).map_err(|_| {
+        let longest = duration::format(LONGEST_WINDOW);
+        let message = format!("{name}: the longest is {longest}");
+        Problem::new(values.origin(name), message)
+    })
 }
 
 /// A number whose bounds are far below.

@@ -64,13 +64,13 @@ impl Gate {
             let headers = request.headers();
             let token = headers.get(header::AUTHORIZATION);
             let shown = Shown {
-                authorization: token.and_then(|token| token.to_str().ok()),
-                acting_for: None,
+                authorization: Ok(token.and_then(|token| token.to_str().ok())),
+                acting_for: Ok(None),
                 address: self
                     .app
                     .address(request.extensions().get::<Peer>(), headers),
             };
-            match self.app.admit(&shown, Needs::Session).await {
+            match self.app.admit(&shown, Needs::Session).await.caller {
                 Ok(caller) => drop(request.extensions_mut().insert(caller)),
                 Err(refusal) => return Status::from(refusal).into_http(),
             }

@@ -14,7 +14,7 @@ use tonic::{Request, Response, Status};
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse, health_server};
 
-use super::proto::v1::user_status_service_server::SERVICE_NAME;
+use super::SERVICES;
 use crate::app::App;
 use crate::wire::Refusal;
 
@@ -61,7 +61,7 @@ async fn serving(app: &App) -> ServingStatus {
 }
 
 fn is_known(service: &str) -> bool {
-    ["", SERVICE_NAME].contains(&service)
+    service.is_empty() || SERVICES.contains(&service)
 }
 
 fn answer(status: ServingStatus) -> HealthCheckResponse {

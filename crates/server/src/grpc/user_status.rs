@@ -3,14 +3,13 @@
 use std::pin::Pin;
 
 use futures_util::Stream;
-use parlor_chat::access::Caller;
 use parlor_chat::code::Code;
-use parlor_chat::operation::Operation;
 use parlor_chat::presence::{
     self, GetPresence, Heartbeat, NextHeartbeat, QueryPresence, SetPresence, WatchPresence,
 };
 use tonic::{Request, Response, Status};
 
+use super::calls::{opened, run};
 use super::proto::v1::user_status::Status as Wire;
 use super::proto::v1::user_status_service_server::UserStatusService;
 use super::proto::v1::{
@@ -27,17 +26,6 @@ type Updates = Pin<Box<dyn Stream<Item = Result<StatusUpdates, Status>> + Send>>
 /// The service over the operations of presence.
 pub(super) struct UserStatuses(pub(super) App);
 
-impl UserStatuses {
-    async fn run<O: Operation, R: From<O::Reply>>(
-        &self,
-        caller: &Caller,
-        operation: O,
-    ) -> Result<Response<R>, Status> {
-        let reply = self.0.run(caller, operation).await?;
-        Ok(Response::new(reply.into()))
-    }
-}
-
 #[tonic::async_trait]
 impl UserStatusService for UserStatuses {
     async fn set_user_status(
@@ -50,7 +38,7 @@ impl UserStatusService for UserStatuses {
             user_id: asked.user_id,
             device_id: asked.device_id,
         };
-        self.run(&caller, operation).await
+        run(&self.0, &caller, operation).await
     }
 
     async fn get_user_status(
@@ -63,7 +51,7 @@ impl UserStatusService for UserStatuses {
             let own = caller.user().map_err(Refusal::from)?;
             user_id = own.as_str().to_owned();
         }
-        self.run(&caller, GetPresence { user_id }).await
+        run(&self.0, &caller, GetPresence { user_id }).await
     }
 
     async fn get_multiple_user_status(
@@ -72,7 +60,7 @@ impl UserStatusService for UserStatuses {
     ) -> Result<Response<GetMultipleUserStatusResponse>, Status> {
         let (caller, asked) = opened(request);
         let user_ids = asked.user_ids;
-        self.run(&caller, QueryPresence { user_ids }).await
+        run(&self.0, &caller, QueryPresence { user_ids }).await
     }
 
     async fn send_heartbeat(
@@ -84,7 +72,7 @@ impl UserStatusService for UserStatuses {
             user_id: asked.user_id,
             device_id: asked.device_id,
         };
-        self.run(&caller, operation).await
+        run(&self.0, &caller, operation).await
     }
 
     type SubscribeStatusUpdatesStream = Updates;
@@ -99,12 +87,6 @@ impl UserStatusService for UserStatuses {
         let updates = subscription::updates(self.0.clone(), &caller, watching);
         Ok(Response::new(Box::pin(updates)))
     }
-}
-
-fn opened<T>(request: Request<T>) -> (Caller, T) {
-    let (_, mut extensions, asked) = request.into_parts();
-    let caller = extensions.remove().expect("the gate put it there");
-    (caller, asked)
 }
 
 fn wished(status: i32) -> Result<presence::Status, Refusal> {

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use axum::Json;
+use axum::body::Body;
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request, State};
 use axum::http::request::Parts;
@@ -17,9 +18,10 @@ use parlor_chat::code::Code;
 use super::arguments::{Arguments, Reader};
 use super::body;
 use super::problem::Problem;
+use super::quota;
 use super::table::{Callable, Route};
 use crate::address::Peer;
-use crate::app::{App, Shown};
+use crate::app::{Admission, App, Shown};
 use crate::wire::Refusal;
 
 /// The header by which a service names the user it acts for.
@@ -36,10 +38,23 @@ pub(super) fn of<O: Callable>(route: &'static Route) -> MethodRouter<App> {
     let answer = move |State(app): State<App>, params: Params, request: Request| {
         let reader = reader.clone();
         async move {
-            match answer::<O>(&app, &reader, params, request).await {
+            let (head, body) = request.into_parts();
+            let Admission { quota, caller } = admitted::<O>(&app, &head).await;
+            let answered = match caller {
+                Ok(caller) => answer::<O>(&app, &reader, &caller, params, &head, body).await,
+                Err(refusal) => {
+                    body::forget(body).await;
+                    Err(refusal)
+                }
+            };
+            let mut response = match answered {
                 Ok(reply) => done::<O>(&reply),
                 Err(refusal) => Problem::from(refusal).into_response(),
+            };
+            if let Some(verdict) = quota {
+                quota::tell(&verdict, response.headers_mut());
             }
+            response
         }
     };
     on(route.method.filter(), answer)
@@ -57,17 +72,11 @@ pub(super) fn done<O: Callable>(reply: &O::Reply) -> Response {
 async fn answer<O: Callable>(
     app: &App,
     reader: &Reader,
+    caller: &Caller,
     params: Params,
-    request: Request,
+    head: &Parts,
+    body: Body,
 ) -> Result<O::Reply, Refusal> {
-    let (head, body) = request.into_parts();
-    let caller = match caller::<O>(app, &head).await {
-        Ok(caller) => caller,
-        Err(refusal) => {
-            body::forget(body).await;
-            return Err(refusal);
-        }
-    };
     let body = body::read(body).await?;
     let arguments = Arguments {
         path: &params.map_err(|rejection| undecodable(&rejection))?,
@@ -76,14 +85,14 @@ async fn answer<O: Callable>(
         key: text(&head.headers, KEY, Code::InvalidRequest)?,
     };
     let operation: O = reader.read(&arguments)?;
-    app.run(&caller, operation).await
+    app.run(caller, operation).await
 }
 
-async fn caller<O: Callable>(app: &App, head: &Parts) -> Result<Caller, Refusal> {
+async fn admitted<O: Callable>(app: &App, head: &Parts) -> Admission {
     let headers = &head.headers;
     let shown = Shown {
-        authorization: text(headers, header::AUTHORIZATION.as_str(), Code::TokenInvalid)?,
-        acting_for: text(headers, ACTING_FOR, Code::InvalidId)?,
+        authorization: text(headers, header::AUTHORIZATION.as_str(), Code::TokenInvalid),
+        acting_for: text(headers, ACTING_FOR, Code::InvalidId),
         address: app.address(head.extensions.get::<Peer>(), headers),
     };
     app.admit(&shown, O::NEEDS).await

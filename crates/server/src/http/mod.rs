@@ -16,6 +16,7 @@ mod impatient;
 pub mod openapi;
 mod origins;
 pub mod problem;
+mod quota;
 pub mod reference;
 pub mod table;
 #[cfg(test)]

@@ -21,7 +21,9 @@ use super::problem::Problem;
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, PUT, POST, PATCH, DELETE");
 const HEADERS: HeaderValue =
     HeaderValue::from_static("Authorization, Content-Type, Idempotency-Key, Parlor-User");
-const EXPOSED: HeaderValue = HeaderValue::from_static("Allow, Retry-After, WWW-Authenticate");
+const EXPOSED: HeaderValue = HeaderValue::from_static(
+    "Allow, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, Retry-After, WWW-Authenticate",
+);
 /// In seconds; browsers keep a preflight no longer than two hours.
 const KEPT: HeaderValue = HeaderValue::from_static("7200");
 

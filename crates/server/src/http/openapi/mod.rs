@@ -2,6 +2,7 @@
 //!
 //! Always true: what the address of a route holds is a parameter there and is not repeated in its body or query.
 
+mod examples;
 mod refusals;
 mod routes;
 mod shape;
@@ -39,10 +40,28 @@ const KEY: &str = "IdempotencyKey";
 /// What the groups of operations are about, in the order of the reference.
 const GROUPS: &[(&str, &str)] = &[
     (
+        "sessions",
+        "Who may come in. A person's first call is `POST /v1/sessions`; without a session the others are refused.",
+    ),
+    (
         "presence",
         "Who is here, with how many devices, and since when they are gone.",
     ),
+    (
+        "conversations",
+        "Who talks to whom: the list that a chat begins with, and each conversation.",
+    ),
+    ("members", "Who belongs to a conversation, and as what."),
+    (
+        "messages",
+        "What was said, numbered without a gap in each conversation.",
+    ),
     ("typing", "Who is writing in a conversation at the moment."),
+    (
+        "unread",
+        "What waits for whom, and who has got and read what.",
+    ),
+    ("limits", "How often something may be done, for services."),
 ];
 
 /// The document.
@@ -73,7 +92,9 @@ pub fn document() -> OpenApi {
 
 /// The document as JSON, with a line for each value.
 pub fn text() -> String {
-    let value = serde_json::to_value(document()).expect("the document holds texts and lists only");
+    let mut value =
+        serde_json::to_value(document()).expect("the document holds texts and lists only");
+    examples::fill(&mut value);
     format!("{value:#}\n")
 }
 

@@ -55,7 +55,27 @@ fn response(status: u16, codes: &[Code]) -> Response {
     if status == 503 || status == 429 {
         response = response.header("Retry-After", header("Seconds to wait."));
     }
+    if status == 429 {
+        response = counted(response);
+    }
     response.build()
+}
+
+/// What is left of the caller's budget; not told to services, which have none.
+pub(super) fn counted(response: ResponseBuilder) -> ResponseBuilder {
+    let number = |about| {
+        HeaderBuilder::new()
+            .schema(Some(ObjectBuilder::new().schema_type(Type::Integer)))
+            .description(Some(about))
+            .build()
+    };
+    response
+        .header("RateLimit-Limit", number("Requests per window."))
+        .header("RateLimit-Remaining", number("Requests that are left."))
+        .header(
+            "RateLimit-Reset",
+            number("Seconds until all are free again."),
+        )
 }
 
 fn content(codes: &[Code]) -> Content {

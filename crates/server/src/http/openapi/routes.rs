@@ -143,10 +143,10 @@ fn body(shape: &Shape, rest: &Object) -> RequestBody {
 }
 
 fn done(shape: &Shape) -> Response {
-    ResponseBuilder::new()
+    let response = ResponseBuilder::new()
         .description(shape.about_reply.as_deref().unwrap_or("Done."))
-        .content(JSON, Content::new(Some(shape.reply.clone())))
-        .build()
+        .content(JSON, Content::new(Some(shape.reply.clone())));
+    refusals::counted(response).build()
 }
 
 /// The words about a field.

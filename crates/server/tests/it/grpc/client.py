@@ -1,6 +1,6 @@
-"""Goes through parlor.v1.UserStatusService as a service in Python would. Everything is learnt by reflection.
+"""Goes through the services of parlor.v1 as a service in Python would. Everything is learnt by reflection.
 
-One argument: JSON with `address`, `service`, the expected `methods`, and `tokens` of alice, bob and a service.
+One argument: JSON with `address`, the expected `services` and `methods`, and `tokens` of alice, bob and a service.
 """
 
 import json
@@ -23,10 +23,9 @@ PATIENCE = 30
 class Service:
     """The methods of a service as functions, found by reflection."""
 
-    def __init__(self, channel, name):
-        self.database = ProtoReflectionDescriptorDatabase(channel)
-        self.pool = descriptor_pool.DescriptorPool(self.database)
-        self.descriptor = self.pool.FindServiceByName(name)
+    def __init__(self, channel, pool, name):
+        self.pool = pool
+        self.descriptor = pool.FindServiceByName(name)
         self.methods = {}
         for method in self.descriptor.methods:
             request = message_factory.GetMessageClass(method.input_type)
@@ -113,10 +112,23 @@ def refusals(parlor, kinds):
     refused(code.INVALID_ARGUMENT, "too_many", lambda: parlor("alice", "SubscribeStatusUpdates", watch_user_ids=many))
 
 
+def limits(parlor):
+    """A limit of two is used up by two, and says when to come again."""
+    gcra = parlor.methods["Check"][0].DESCRIPTOR.enum_types_by_name["Algorithm"].values_by_name["GCRA"].number
+    asked = {"key": "export:python", "algorithm": gcra, "limit": 2, "window_ms": 600_000}
+    for remaining in [1, 0]:
+        answer = parlor("service", "Check", **asked)
+        assert (answer.allowed, answer.remaining) == (True, remaining), answer
+        assert not answer.HasField("retry_after_ms"), answer
+    answer = parlor("service", "Check", **asked)
+    assert not answer.allowed and 0 < answer.retry_after_ms <= 300_000, answer
+    refused(grpc.StatusCode.PERMISSION_DENIED, "forbidden", lambda: parlor("alice", "Check", **asked))
+
+
 def health(channel):
     stub = health_pb2_grpc.HealthStub(channel)
     serving = health_pb2.HealthCheckResponse.SERVING
-    for service in ["", TOLD["service"]]:
+    for service in ["", *TOLD["services"]]:
         answer = stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=PATIENCE)
         assert answer.status == serving, answer
     watch = stub.Watch(health_pb2.HealthCheckRequest(), timeout=PATIENCE)
@@ -135,15 +147,19 @@ def health(channel):
 
 def main():
     with grpc.insecure_channel(TOLD["address"]) as channel:
-        parlor = Service(channel, TOLD["service"])
-        services = set(parlor.database.get_services())
-        assert {TOLD["service"], "grpc.health.v1.Health"} <= services, services
-        methods = sorted(f"{TOLD['service']}/{method}" for method in parlor.methods)
+        database = ProtoReflectionDescriptorDatabase(channel)
+        found = set(database.get_services())
+        assert {*TOLD["services"], "grpc.health.v1.Health"} <= found, found
+        pool = descriptor_pool.DescriptorPool(database)
+        services = {name: Service(channel, pool, name) for name in TOLD["services"]}
+        methods = sorted(f"{name}/{method}" for name, service in services.items() for method in service.methods)
         assert methods == sorted(TOLD["methods"]), methods
+        parlor = services["parlor.v1.UserStatusService"]
         kinds = statuses(parlor)
         presence(parlor, kinds)
         subscription(parlor, kinds)
         refusals(parlor, kinds)
+        limits(services["parlor.v1.LimitService"])
         health(channel)
 
 

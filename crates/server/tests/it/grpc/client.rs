@@ -22,6 +22,7 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use tonic_prost::ProstCodec;
 use tonic_types::StatusExt;
 
+use crate::http::client::sign_in_all;
 use crate::support::{PARLOR, get};
 
 pub const SERVICE: &str = "parlor.v1.UserStatusService";
@@ -43,6 +44,7 @@ pub async fn ready(node: NodeOptions) -> Node {
             .is_ok_and(|it| it.0 == 200)
     })
     .await;
+    sign_in_all(&node).await;
     node
 }
 
@@ -92,7 +94,17 @@ impl Client {
         method: &str,
         request: Q,
     ) -> Result<A, Status> {
-        let (mut grpc, path) = self.opened(SERVICE, method).await;
+        self.ask(SERVICE, method, request).await
+    }
+
+    /// A call of another service.
+    pub async fn ask<Q: Message + 'static, A: Message + Default + 'static>(
+        &self,
+        service: &str,
+        method: &str,
+        request: Q,
+    ) -> Result<A, Status> {
+        let (mut grpc, path) = self.opened(service, method).await;
         let codec = ProstCodec::<Q, A>::default();
         let answer = grpc.unary(self.request(request), path, codec).await?;
         Ok(answer.into_inner())

@@ -1,8 +1,10 @@
 //! gRPC as services use it.
 
 mod calls;
-mod client;
+mod chat;
+pub mod client;
 mod door;
+mod limits;
 mod outage;
 mod parity;
 mod python;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use parlor_chat::operation;
-use parlor_server::grpc::{ABSENT, METHODS};
+use parlor_server::grpc::{ABSENT, METHODS, SERVICES};
 
 #[test]
 fn every_operation_has_a_method_or_a_reason_why_not() {
@@ -16,4 +16,13 @@ fn every_operation_has_a_method_or_a_reason_why_not() {
     );
     assert!(offered.is_disjoint(&absent));
     assert!(ABSENT.iter().all(|(_, reason)| !reason.is_empty()));
+}
+
+#[test]
+fn every_method_belongs_to_a_service_that_is_served() {
+    let named: BTreeSet<_> = METHODS
+        .iter()
+        .map(|(method, _)| method.split_once('/').unwrap().0)
+        .collect();
+    assert_eq!(named, SERVICES.iter().copied().collect());
 }

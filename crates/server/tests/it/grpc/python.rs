@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::process::Stdio;
 
-use parlor_server::grpc::METHODS;
+use parlor_server::grpc::{METHODS, SERVICES};
 use serde_json::json;
 use tokio::process::Command;
 
-use super::client::{SERVICE, node, ready, service_token, token};
+use super::client::{node, ready, service_token, token};
 
 #[tokio::test]
 async fn a_client_in_python_uses_all_of_it() {
@@ -15,7 +15,7 @@ async fn a_client_in_python_uses_all_of_it() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let told = json!({
         "address": node.grpc().to_string(),
-        "service": SERVICE,
+        "services": SERVICES,
         "methods": METHODS.iter().map(|(method, _)| method).collect::<Vec<_>>(),
         "tokens": {
             "alice": token("alice", 600.0),

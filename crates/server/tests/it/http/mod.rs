@@ -2,13 +2,16 @@
 
 mod bodies;
 mod callers;
-mod client;
+mod chat;
+pub mod client;
 mod limits;
 mod origins;
 mod outage;
 mod page;
 mod presence;
+mod quota;
 mod reference;
 mod rights;
 mod schemathesis;
+mod sessions;
 mod typing;

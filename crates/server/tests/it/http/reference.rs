@@ -183,3 +183,48 @@ fn every_code_is_described_under_its_status() {
         }
     }
 }
+
+#[test]
+fn every_body_has_an_example_that_can_be_read() {
+    let document = document();
+    for (method, path, operation) in described(&document) {
+        let example = |content: &Value| content["content"]["application/json"]["example"].clone();
+        for status in ["200", "201"] {
+            let Some(response) = operation["responses"].get(status) else {
+                continue;
+            };
+            let reply = example(response);
+            assert!(reply.is_object(), "{method} {path} {status}: {reply}");
+        }
+        for (status, response) in operation["responses"].as_object().unwrap() {
+            let problem = &response["content"]["application/problem+json"];
+            let refused = status.starts_with(['4', '5']);
+            assert_eq!(problem["example"]["code"].is_string(), refused, "{path}");
+        }
+        let route = ROUTES
+            .iter()
+            .find(|route| route.method.name() == method && route.path == path)
+            .unwrap();
+        let mut request = match operation.get("requestBody") {
+            Some(body) => example(body),
+            None => Value::Object(serde_json::Map::new()),
+        };
+        assert!(request.is_object(), "{method} {path}: {request}");
+        for parameter in operation["parameters"].as_array().unwrap() {
+            let name = parameter["name"].as_str().unwrap_or_default();
+            if let Some((_, field)) = PARAMETERS.iter().find(|(it, _)| *it == name) {
+                let kind = &parameter["schema"]["type"];
+                let number = || {
+                    if kind == "integer" {
+                        1.into()
+                    } else {
+                        "x".into()
+                    }
+                };
+                request[field] = parameter.get("example").cloned().unwrap_or_else(number);
+            }
+        }
+        let read = route.reads(&request);
+        assert_eq!(read, Ok(()), "{method} {path}: {request}");
+    }
+}

@@ -6,7 +6,7 @@ use parlor_testkit::Node;
 use serde_json::json;
 
 use super::callers::{self, admin, now, person, service, signed, user, visitor};
-use super::client::{Answer, call, embedded};
+use super::client::{Answer, call, embedded, sign_in};
 
 #[tokio::test]
 async fn every_route_asks_for_a_token_that_counts() {
@@ -106,6 +106,7 @@ async fn a_service_acts_for_the_user_it_names_and_others_for_themselves() {
 async fn a_visitor_reads_and_does_not_write() {
     let node = embedded().await;
     let token = visitor("guest");
+    sign_in(&node, &token).await;
     let read = call("GET", "/v1/users/alice/presence").by(&token);
     read.at(&node).await.ok();
     let typing = call("PUT", "/v1/conversations/c1/typing").by(&token);

@@ -37,6 +37,12 @@ CREATE TABLE conversations (
 CREATE UNIQUE INDEX conversations_by_idempotency_key ON conversations (created_by, idempotency_key)
     WHERE idempotency_key IS NOT NULL;
 
+-- Ids that were used: what is kept about a conversation outside must never be about another one.
+CREATE TABLE deleted_conversations (
+    id         TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    deleted_at BIGINT NOT NULL
+);
+
 CREATE TABLE members (
     conversation_id  TEXT COLLATE "C" NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
     user_id          TEXT COLLATE "C" NOT NULL,

@@ -34,6 +34,12 @@ CREATE TABLE conversations (
 CREATE UNIQUE INDEX conversations_by_idempotency_key ON conversations (created_by, idempotency_key)
     WHERE idempotency_key IS NOT NULL;
 
+-- Ids that were used: what is kept about a conversation outside must never be about another one.
+CREATE TABLE deleted_conversations (
+    id         TEXT    NOT NULL PRIMARY KEY,
+    deleted_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE members (
     conversation_id  TEXT    NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
     user_id          TEXT    NOT NULL,

@@ -1,0 +1,149 @@
+//! The conversations of somebody: a chat's main screen.
+//!
+//! Always true: a page is one statement and one question to the store, however many conversations it has.
+
+use sqlx::FromRow;
+
+use super::Conversations;
+use super::ops::{ListedConversation, muted};
+use super::page;
+use super::rows::{ConversationRow, number};
+use super::words::MemberRole;
+use crate::context::Moment;
+use crate::database::on;
+use crate::error::Result;
+use crate::ids::{ConversationId, UserId};
+use crate::messages::Message;
+use crate::unread::count;
+
+const LIST: &str = "
+    SELECT c.id, c.kind, c.title, c.pair, c.open, c.history, c.priority, c.created_by, c.created_at, c.last_seq, c.last_at,
+        c.rev, c.members_version, c.member_count, m.role, m.badge_seq, m.own_after, m.muted_until,
+        (SELECT COUNT(*) FROM mentions t
+            WHERE t.user_id = m.user_id AND t.conversation_id = m.conversation_id AND t.seq > m.badge_seq) AS mentions,
+        l.id AS message_id, l.seq AS message_seq, l.sender_id, l.content, l.metadata, l.client_id,
+        l.created_at AS message_created_at, l.edited_at, l.deleted_at, l.rev AS message_rev
+    FROM members m
+    JOIN conversations c ON c.id = m.conversation_id
+    LEFT JOIN messages l ON l.conversation_id = c.id AND l.seq = c.last_seq
+        AND (c.history = 'all' OR l.seq > m.joined_seq)
+    WHERE m.user_id = $1 AND (c.last_at < $2 OR (c.last_at = $2 AND c.id > $3))
+    ORDER BY c.last_at DESC, c.id LIMIT $4";
+
+#[derive(FromRow)]
+struct Listed {
+    #[sqlx(flatten)]
+    conversation: ConversationRow,
+    #[sqlx(try_from = "String")]
+    role: MemberRole,
+    #[sqlx(try_from = "i64")]
+    badge_seq: u64,
+    #[sqlx(try_from = "i64")]
+    own_after: u64,
+    #[sqlx(try_from = "i64")]
+    muted_until: u64,
+    #[sqlx(try_from = "i64")]
+    mentions: u64,
+    #[sqlx(flatten)]
+    last: Last,
+}
+
+/// The newest message, if there is one to be seen.
+#[derive(FromRow)]
+struct Last {
+    message_id: Option<String>,
+    message_seq: Option<i64>,
+    sender_id: Option<String>,
+    content: Option<String>,
+    metadata: Option<String>,
+    client_id: Option<String>,
+    message_created_at: Option<i64>,
+    edited_at: Option<i64>,
+    deleted_at: Option<i64>,
+    message_rev: Option<i64>,
+}
+
+impl Conversations {
+    /// The conversations of a user, the one where something happened last first, and the cursor of the next page.
+    pub(super) async fn list(
+        &self,
+        user: &UserId,
+        cursor: Option<&str>,
+        limit: u64,
+    ) -> Result<(Vec<ListedConversation>, Option<String>)> {
+        let (last_at, after) = match cursor {
+            Some(cursor) => place(&page::said(cursor)?)?,
+            None => (i64::MAX, String::new()),
+        };
+        // One more tells whether there is more.
+        let mut rows: Vec<Listed> = on!(self.database.reader(), pool => sqlx::query_as(LIST)
+            .bind(user.as_str())
+            .bind(last_at)
+            .bind(after)
+            .bind(number(limit + 1))
+            .fetch_all(pool)
+            .await)?;
+        let page = usize::try_from(limit).unwrap_or(usize::MAX);
+        let more = rows.len() > page;
+        rows.truncate(page);
+        let next = rows.last().filter(|_| more).map(|row| {
+            let row = &row.conversation;
+            page::cursor(&format!("{} {}", row.last_at, row.id))
+        });
+        let others = rows.iter().filter_map(|row| row.conversation.other(user));
+        let others: Vec<UserId> = others.collect();
+        let mut statuses = self.presence.statuses(&others).await?.into_iter();
+        let now = self.ctx.now();
+        let listed = rows.into_iter().map(|row| {
+            let other = row.conversation.other(user);
+            let mut listed = row.seen_at(now);
+            listed.other = other.and_then(|_| statuses.next());
+            listed
+        });
+        Ok((listed.collect(), next))
+    }
+}
+
+/// What the cursor of a list says: when something last happened in the last conversation of the page before, and its id.
+fn place(text: &str) -> Result<(i64, String)> {
+    let (last_at, id) = text.split_once(' ').ok_or_else(page::unknown)?;
+    let last_at = last_at.parse().map_err(|_| page::unknown())?;
+    ConversationId::new(id).map_err(|_| page::unknown())?;
+    Ok((last_at, id.to_owned()))
+}
+
+impl Listed {
+    fn seen_at(self, now: Moment) -> ListedConversation {
+        let last_seq = self.conversation.last_seq;
+        ListedConversation {
+            last_message: self.last.message(&self.conversation.id),
+            conversation: self.conversation.into(),
+            role: self.role,
+            unread: count(last_seq, self.badge_seq, self.own_after),
+            mentions: self.mentions,
+            muted_until: muted(self.muted_until, now),
+            other: None,
+        }
+    }
+}
+
+impl Last {
+    fn message(self, conversation: &ConversationId) -> Option<Message> {
+        let iso = |ms: i64| Moment(ms.unsigned_abs()).iso();
+        let deleted = self.deleted_at.is_some();
+        let metadata = self.metadata.filter(|_| !deleted);
+        Some(Message {
+            id: self.message_id?,
+            conversation_id: conversation.clone(),
+            seq: self.message_seq?.unsigned_abs(),
+            sender_id: UserId::new(self.sender_id?).ok()?,
+            content: self.content.filter(|_| !deleted).unwrap_or_default(),
+            metadata: metadata.and_then(|text| serde_json::from_str(&text).ok()),
+            client_id: self.client_id,
+            created_at: iso(self.message_created_at?),
+            edited_at: self.edited_at.map(iso),
+            deleted_at: self.deleted_at.map(iso),
+            rev: self.message_rev?.unsigned_abs(),
+        })
+    }
+}

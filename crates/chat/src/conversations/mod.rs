@@ -1,0 +1,181 @@
+//! Conversations: who talks to whom, and what each of them may do.
+//!
+//! Always true:
+//! 1. The rows decide. What is cached of them ([`membership`](crate::membership)) is forgotten before a change is acknowledged.
+//! 2. A direct conversation has two members for good, and there is one for each pair; nobody joins it, leaves it, is added or
+//!    removed.
+//! 3. A group or support conversation that has members has an owner: who leaves last in that role hands it on.
+//! 4. The id of a deleted conversation is never used again.
+//! 5. Any call may be repeated: what is done already is not done again, and the caches forget once more.
+
+mod changes;
+mod create;
+mod list;
+mod member_rows;
+mod operations;
+mod ops;
+mod page;
+mod rights;
+mod rows;
+mod telling;
+mod words;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use self::telling::Owed;
+use crate::context::Context;
+use crate::database::{self, Database};
+use crate::error::{Error, Result};
+use crate::ids::{ConversationId, UserId};
+use crate::membership::{Cache, Members, Participants};
+use crate::presence::Presence;
+use crate::unread::Unread;
+
+pub use self::create::{MOST_MEMBERS, MOST_TITLE};
+pub use self::member_rows::Member;
+pub use self::operations::{
+    ConversationList, CreateConversation, Created, DeleteConversation, Deleted, GetConversation,
+    GetMember, IsMember, JoinConversation, LeaveConversation, Left, ListConversations, ListMembers,
+    MemberList, Membership, PutMember, RemoveMember, UpdateConversation,
+};
+pub use self::ops::{Conversation, ConversationMember, ListedConversation, Patch};
+pub use self::rows::ConversationRow;
+pub use self::words::{ConversationKind, History, MemberRole, Priority, UnknownWord};
+
+/// How often a change is tried that was in another's way.
+const TRIES: usize = 5;
+
+/// The conversations, as one node serves them.
+pub struct Conversations {
+    ctx: Context,
+    database: Database,
+    unread: Arc<Unread>,
+    presence: Arc<Presence>,
+    cache: Cache,
+    participants: Participants,
+    owed: Owed,
+}
+
+/// Tries again what was in the way of another transaction.
+macro_rules! repeated {
+    ($try:expr) => {{
+        let mut tries = 1;
+        loop {
+            match $try.await {
+                Err(error)
+                    if tries < $crate::conversations::TRIES
+                        && $crate::conversations::is_conflict(&error) =>
+                {
+                    tries += 1;
+                }
+                done => break done,
+            }
+        }
+    }};
+}
+use repeated;
+
+fn is_conflict(error: &Error) -> bool {
+    matches!(error, Error::DatabaseUnavailable(error) if database::fault(error) == database::Fault::Conflict)
+}
+
+impl Conversations {
+    /// The conversations of a node.
+    pub fn new(
+        ctx: Context,
+        database: Database,
+        unread: Arc<Unread>,
+        presence: Arc<Presence>,
+    ) -> Self {
+        Self {
+            cache: Cache::new(ctx.clone(), database.clone()),
+            participants: Participants::new(ctx.clone(), database.clone()),
+            owed: Owed::default(),
+            ctx,
+            database,
+            unread,
+            presence,
+        }
+    }
+
+    /// A conversation; none if there is no such one.
+    pub async fn head(&self, conversation: &ConversationId) -> Result<Option<ConversationRow>> {
+        rows::head(&self.database, conversation).await
+    }
+
+    /// A member, from the row; none if they are not one.
+    pub async fn member(
+        &self,
+        conversation: &ConversationId,
+        user: &UserId,
+    ) -> Result<Option<Member>> {
+        member_rows::member(&self.database, conversation, user).await
+    }
+
+    /// Who is in a conversation of at most 1,000 members, at this version of them or a later one.
+    pub async fn participants(
+        &self,
+        conversation: &ConversationId,
+        members_version: u64,
+    ) -> Result<Arc<[UserId]>> {
+        self.participants.at(conversation, members_version).await
+    }
+
+    /// Fills the store's set of participants, which is missing or shows another version than this one.
+    pub(crate) async fn refill_participants(
+        &self,
+        conversation: &ConversationId,
+        members_version: u64,
+    ) -> Result<()> {
+        let participants = &self.participants;
+        participants.refill(conversation, members_version).await
+    }
+
+    /// The members by id, and the cursor of the next page.
+    async fn members(
+        &self,
+        conversation: &ConversationId,
+        cursor: Option<&str>,
+        limit: u64,
+    ) -> Result<(Vec<Member>, Option<String>)> {
+        let after = match cursor {
+            Some(cursor) => page::said(cursor)?,
+            None => String::new(),
+        };
+        if cursor.is_some() && UserId::new(&after).is_err() {
+            return Err(page::unknown());
+        }
+        // One more tells whether there is more.
+        let mut members =
+            member_rows::page(&self.database, conversation, &after, limit + 1).await?;
+        let page = usize::try_from(limit).unwrap_or(usize::MAX);
+        let more = members.len() > page;
+        members.truncate(page);
+        let last = members.last().filter(|_| more);
+        let next = last.map(|member| page::cursor(member.user_id.as_str()));
+        Ok((members, next))
+    }
+
+    /// How often rows were read because the store had no answer: about membership, and about participants.
+    pub fn row_reads(&self) -> (u64, u64) {
+        (self.cache.row_reads(), self.participants.row_reads())
+    }
+}
+
+impl Members for Conversations {
+    fn is_member<'a>(
+        &'a self,
+        conversation: &'a ConversationId,
+        user: &'a UserId,
+    ) -> Pin<Box<dyn Future<Output = Result<bool>> + Send + 'a>> {
+        Box::pin(self.cache.is_member(conversation, user))
+    }
+}
+
+impl std::fmt::Debug for Conversations {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Conversations")
+    }
+}

@@ -1,0 +1,20 @@
+-- Keeps the participants of a conversation, unless the members may have changed since the rows were read.
+-- KEYS[1] parlor:gen:{conv}
+-- KEYS[2] conversation:{conv}:participants
+-- KEYS[3] parlor:participants:{conv}:v
+-- ARGV[1] generation before the rows were read, or ''
+-- ARGV[2] the state of the rows: version|epoch
+-- ARGV[3] time to live, ms
+-- ARGV[4..] users, at most 1,000
+-- Reply: 1 if they are kept, else 0
+local generation, participants, version = KEYS[1], KEYS[2], KEYS[3]
+local seen, state, ttl = ARGV[1], ARGV[2], ARGV[3]
+
+if (redis.call('GET', generation) or '') ~= seen then return 0 end
+redis.call('DEL', participants)
+if #ARGV > 3 then
+  redis.call('SADD', participants, unpack(ARGV, 4))
+  redis.call('PEXPIRE', participants, ttl)
+end
+redis.call('SET', version, state, 'PX', ttl)
+return 1

@@ -1,0 +1,13 @@
+-- The participants of a conversation, if the set shows this state of the rows.
+-- KEYS[1] parlor:gen:{conv}
+-- KEYS[2] conversation:{conv}:participants
+-- KEYS[3] parlor:participants:{conv}:v
+-- ARGV[1] the state: version|epoch
+-- Reply: { generation or '', user, ... }
+local generation, participants, version = KEYS[1], KEYS[2], KEYS[3]
+local state = ARGV[1]
+
+local reply = {}
+if redis.call('GET', version) == state then reply = redis.call('SMEMBERS', participants) end
+table.insert(reply, 1, redis.call('GET', generation) or '')
+return reply

@@ -1,0 +1,133 @@
+//! How a message is spelled where others read it: on the bus, in the recent list, in the event.
+//!
+//! Always true: the message's JSON is made once. The frame carries it; the list's entry is the same text with its last
+//! brace replaced, which the scripts do.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::Message;
+use super::row::MessageRow;
+use crate::bus::frame::{self, Kind};
+use crate::ids::{ConversationId, UserId};
+use crate::keys::RecentLayout;
+
+/// Up to how many members an event names them.
+pub(super) const MOST_NAMED: u64 = 1_000;
+
+/// A message as the scripts take it.
+#[derive(Debug)]
+pub(super) struct Encoded {
+    pub(super) seq: u64,
+    pub(super) rev: u64,
+    pub(super) sender: UserId,
+    /// When it was created, in milliseconds.
+    pub(super) created_at: u64,
+    pub(super) frame: Vec<u8>,
+    /// What stands in the list's entry after the message, in the place of its last brace.
+    pub(super) entry_end: String,
+    /// The event up to the participants.
+    pub(super) event_start: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Event<'a> {
+    conversation_id: &'a ConversationId,
+    message_id: &'a str,
+    sender_id: &'a UserId,
+}
+
+impl Encoded {
+    /// A message as it was stored, in a frame of this kind.
+    pub(super) fn new(kind: Kind, row: MessageRow, layout: RecentLayout) -> (Self, Message) {
+        let (role, created_at) = (row.sender_role.clone(), row.created_at);
+        let message = row.into_message();
+        let encoded = Self::of(kind, &message, &role, created_at, layout);
+        (encoded, message)
+    }
+
+    pub(super) fn of(
+        kind: Kind,
+        message: &Message,
+        sender_role: &str,
+        created_at: u64,
+        layout: RecentLayout,
+    ) -> Self {
+        let json = serde_json::to_vec(message).expect("texts and numbers are JSON");
+        let mut frame = frame::head(kind, 16 + json.len());
+        frame.extend(message.seq.to_be_bytes());
+        frame.extend(message.rev.to_be_bytes());
+        frame.extend(&json);
+        Self {
+            seq: message.seq,
+            rev: message.rev,
+            sender: message.sender_id.clone(),
+            created_at,
+            frame,
+            entry_end: entry_end(message, sender_role, layout),
+            event_start: event_start(message),
+        }
+    }
+
+    /// The list's entry.
+    pub(super) fn entry(&self) -> Vec<u8> {
+        let json = &self.frame[HEAD..self.frame.len() - 1];
+        [json, self.entry_end.as_bytes()].concat()
+    }
+}
+
+/// What stands before the message in a frame: version, kind, `seq`, `rev`.
+const HEAD: usize = 18;
+
+fn entry_end(message: &Message, sender_role: &str, layout: RecentLayout) -> String {
+    let created_at = &message.created_at;
+    match layout {
+        RecentLayout::Messages => format!(r#","timestamp":"{created_at}"}}"#),
+        RecentLayout::Conversation => {
+            format!(r#","timestamp":"{created_at}","sender_role":"{sender_role}"}}"#)
+        }
+    }
+}
+
+fn event_start(message: &Message) -> String {
+    let event = Event {
+        conversation_id: &message.conversation_id,
+        message_id: &message.id,
+        sender_id: &message.sender_id,
+    };
+    let mut text = serde_json::to_string(&event).expect("texts are JSON");
+    text.pop();
+    text.push(',');
+    text
+}
+
+/// The people of a conversation, as an event tells them.
+#[derive(Debug, Clone)]
+pub(super) enum Participants {
+    /// These.
+    Named(Arc<[UserId]>),
+    /// Too many to be named.
+    Crowd(u64),
+}
+
+impl Participants {
+    /// The end of the event.
+    pub(super) fn event_end(&self) -> String {
+        match self {
+            Self::Named(users) => {
+                let users = serde_json::to_string(&users[..]).expect("texts are JSON");
+                format!(r#""participantIds":{users}}}"#)
+            }
+            Self::Crowd(count) => format!(r#""participantIds":[],"participantCount":{count}}}"#),
+        }
+    }
+}
+
+/// What a frame of a message says: `seq`, `rev`, and the message's JSON. None if it is none.
+pub fn read_frame(body: &[u8]) -> Option<(u64, u64, &[u8])> {
+    let (seq, rest) = body.split_first_chunk()?;
+    let (rev, json) = rest.split_first_chunk()?;
+    Some((u64::from_be_bytes(*seq), u64::from_be_bytes(*rev), json))
+}

@@ -1,0 +1,76 @@
+//! One reading of rows for many who ask at once.
+//!
+//! Always true:
+//! 1. Of those who ask for one conversation one reads, the others wait for what it found. Whoever knows of something newer
+//!    than that reads again.
+//! 2. A conversation is in the map only while somebody asks for it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::ids::ConversationId;
+
+/// What was read last, for those who wait.
+type Place<T> = Arc<tokio::sync::Mutex<Option<Arc<T>>>>;
+
+/// The readings under way.
+pub(super) struct Flights<T> {
+    places: Mutex<HashMap<ConversationId, Place<T>>>,
+}
+
+/// A seat among those who ask for one conversation.
+struct Seat<'a, T> {
+    flights: &'a Flights<T>,
+    conversation: &'a ConversationId,
+    place: Option<Place<T>>,
+}
+
+impl<T> Flights<T> {
+    pub(super) fn new() -> Self {
+        Self {
+            places: Mutex::default(),
+        }
+    }
+
+    /// What somebody else has read meanwhile if it is good enough, else what `read` gives.
+    pub(super) async fn ask<E>(
+        &self,
+        conversation: &ConversationId,
+        good: impl Fn(&T) -> bool,
+        read: impl AsyncFnOnce() -> Result<Option<T>, E>,
+    ) -> Result<Option<Arc<T>>, E> {
+        let place = Arc::clone(self.places.lock().entry(conversation.clone()).or_default());
+        let seat = Seat {
+            flights: self,
+            conversation,
+            place: Some(place),
+        };
+        let mut found = seat
+            .place
+            .as_ref()
+            .expect("it is left at the end")
+            .lock()
+            .await;
+        if let Some(found) = found.as_ref().filter(|it| good(it)) {
+            return Ok(Some(Arc::clone(found)));
+        }
+        let read = read().await?.map(Arc::new);
+        found.clone_from(&read);
+        Ok(read)
+    }
+}
+
+impl<T> Drop for Seat<'_, T> {
+    fn drop(&mut self) {
+        let mut places = self.flights.places.lock();
+        drop(self.place.take());
+        let last = places
+            .get(self.conversation)
+            .is_some_and(|place| Arc::strong_count(place) == 1);
+        if last {
+            places.remove(self.conversation);
+        }
+    }
+}

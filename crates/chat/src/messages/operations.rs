@@ -1,0 +1,272 @@
+//! What callers can ask of messages.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::{Edit, MOST_MESSAGES, Message, MessageList, NewMessage, Page};
+use crate::access::{Caller, Role};
+use crate::chat::Chat;
+use crate::code::Code;
+use crate::error::{Error, Result};
+use crate::ids::ConversationId;
+use crate::operation::{Creates, Info, Operation};
+
+/// Messages of a page if it is not said.
+const USUAL: u64 = 50;
+
+/// Sends a message. Answered when it is on disk.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SendMessage {
+    /// Where.
+    #[schema(value_type = ConversationId)]
+    pub conversation_id: String,
+    /// The text; may be empty if there is metadata.
+    #[serde(default)]
+    pub content: String,
+    /// What is added to it. `mentions` is a list of user ids.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub metadata: Option<Value>,
+    /// What the client calls it: the same again is answered with the first message.
+    #[serde(default)]
+    #[schema(min_length = 1, max_length = 128)]
+    pub client_id: Option<String>,
+}
+
+/// The message that was sent.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct SentMessage {
+    /// The message.
+    #[serde(flatten)]
+    pub message: Message,
+    /// It was sent before, by the same `clientId`.
+    #[serde(skip)]
+    pub repeated: bool,
+}
+
+impl Operation for SendMessage {
+    const INFO: Info = Info {
+        name: "messages.send",
+        summary: "Sends a message",
+        codes: &[
+            Code::InvalidId,
+            Code::UserRequired,
+            Code::ReadOnlySession,
+            Code::NotAMember,
+            Code::ContentTooLarge,
+            Code::TooMany,
+            Code::RateLimited,
+            Code::DatabaseUnavailable,
+            Code::DatabaseFull,
+        ],
+    };
+    const CREATES: Creates = Creates::Sometimes;
+    type Reply = SentMessage;
+
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<SentMessage> {
+        let conversation = ConversationId::new(self.conversation_id)?;
+        let new = NewMessage {
+            content: self.content,
+            metadata: self.metadata,
+            client_id: self.client_id,
+        };
+        let sent = chat.messages().send(caller, &conversation, new).await?;
+        Ok(SentMessage {
+            message: sent.message,
+            repeated: sent.repeated,
+        })
+    }
+
+    fn created(reply: &SentMessage) -> bool {
+        !reply.repeated
+    }
+}
+
+/// Messages of a conversation: those before a number, those after it, or the newest. For its members.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ListMessages {
+    /// Where.
+    #[schema(value_type = ConversationId)]
+    pub conversation_id: String,
+    /// The messages right before this one.
+    #[serde(default)]
+    pub before: Option<u64>,
+    /// The messages right after this one.
+    #[serde(default)]
+    pub after: Option<u64>,
+    /// How many at most; 50 if it is not said.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 100, default = 50)]
+    pub limit: Option<u64>,
+}
+
+impl Operation for ListMessages {
+    const INFO: Info = Info {
+        name: "messages.list",
+        summary: "Messages of a conversation, oldest first",
+        codes: &[
+            Code::InvalidId,
+            Code::UserRequired,
+            Code::NotAMember,
+            Code::DatabaseUnavailable,
+        ],
+    };
+    type Reply = MessageList;
+
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<MessageList> {
+        let page = match (self.before, self.after) {
+            (None, None) => Page::Newest,
+            (Some(seq), None) => Page::Before(seq),
+            (None, Some(seq)) => Page::After(seq),
+            (Some(_), Some(_)) => {
+                let text = "give `before` or `after`, not both".to_owned();
+                return Err(Error::InvalidRequest(text));
+            }
+        };
+        let limit = self.limit.unwrap_or(USUAL);
+        if !(1..=MOST_MESSAGES).contains(&limit) {
+            let text = format!("`limit` is {limit}, which is not from 1 to {MOST_MESSAGES}");
+            return Err(Error::InvalidRequest(text));
+        }
+        let conversation = caller
+            .member_of(&self.conversation_id, chat.members())
+            .await?;
+        let user = caller.user.as_ref();
+        let messages = chat.messages();
+        messages.history(&conversation, user, page, limit).await
+    }
+}
+
+/// One message. For the members of its conversation.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GetMessage {
+    /// Where.
+    #[schema(value_type = ConversationId)]
+    pub conversation_id: String,
+    /// Its number.
+    pub seq: u64,
+}
+
+impl Operation for GetMessage {
+    const INFO: Info = Info {
+        name: "messages.get",
+        summary: "One message",
+        codes: &[
+            Code::InvalidId,
+            Code::UserRequired,
+            Code::NotAMember,
+            Code::NotFound,
+            Code::DatabaseUnavailable,
+        ],
+    };
+    type Reply = Message;
+
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<Message> {
+        let conversation = caller
+            .member_of(&self.conversation_id, chat.members())
+            .await?;
+        let user = caller.user.as_ref();
+        chat.messages().one(&conversation, user, self.seq).await
+    }
+}
+
+/// Gives a message another text or other metadata. For its sender within some minutes; for owners and admins of the
+/// conversation, for admins and services any time.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EditMessage {
+    /// Where.
+    #[schema(value_type = ConversationId)]
+    pub conversation_id: String,
+    /// Its number.
+    pub seq: u64,
+    /// The text; as it was if it is not said.
+    #[serde(default)]
+    pub content: Option<String>,
+    /// The metadata; as it was if it is not said. Who is mentioned in it is not told by an edit.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub metadata: Option<Value>,
+}
+
+impl Operation for EditMessage {
+    const INFO: Info = Info {
+        name: "messages.edit",
+        summary: "Edits a message",
+        codes: &[
+            Code::InvalidId,
+            Code::UserRequired,
+            Code::ReadOnlySession,
+            Code::NotAMember,
+            Code::Forbidden,
+            Code::NotFound,
+            Code::ContentTooLarge,
+            Code::TooMany,
+            Code::EditWindowOver,
+            Code::MessageDeleted,
+            Code::DatabaseUnavailable,
+            Code::DatabaseFull,
+        ],
+    };
+    type Reply = Message;
+
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<Message> {
+        let conversation = changing(caller, &self.conversation_id)?;
+        let edit = Edit {
+            content: self.content,
+            metadata: self.metadata,
+        };
+        let messages = chat.messages();
+        messages.edit(caller, &conversation, self.seq, edit).await
+    }
+}
+
+/// Takes the content of a message away; its number stays. For the same people as an edit. Again it is harmless.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeleteMessage {
+    /// Where.
+    #[schema(value_type = ConversationId)]
+    pub conversation_id: String,
+    /// Its number.
+    pub seq: u64,
+}
+
+impl Operation for DeleteMessage {
+    const INFO: Info = Info {
+        name: "messages.delete",
+        summary: "Deletes a message",
+        codes: &[
+            Code::InvalidId,
+            Code::UserRequired,
+            Code::ReadOnlySession,
+            Code::NotAMember,
+            Code::Forbidden,
+            Code::NotFound,
+            Code::EditWindowOver,
+            Code::DatabaseUnavailable,
+            Code::DatabaseFull,
+        ],
+    };
+    type Reply = Message;
+
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<Message> {
+        let conversation = changing(caller, &self.conversation_id)?;
+        chat.messages()
+            .delete(caller, &conversation, self.seq)
+            .await
+    }
+}
+
+/// The conversation of this id, if the caller may change anything at all; whose messages is decided by the rows.
+fn changing(caller: &Caller, conversation: &str) -> Result<ConversationId> {
+    if caller.role == Role::User {
+        caller.user()?;
+    }
+    caller.may_write()?;
+    Ok(ConversationId::new(conversation)?)
+}

@@ -1,0 +1,68 @@
+//! Messages as rows.
+//!
+//! Always true: a deleted message leaves here without its content and metadata.
+
+use crate::context::Moment;
+use crate::ids::{ConversationId, UserId};
+
+use super::Message;
+
+/// The columns of a [`MessageRow`], for `concat!`.
+macro_rules! message_columns {
+    () => {
+        "conversation_id, seq, id, sender_id, sender_role, content, metadata, client_id, created_at, edited_at, deleted_at, rev"
+    };
+}
+pub(crate) use message_columns;
+
+/// A row of `messages`.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub(crate) struct MessageRow {
+    #[sqlx(try_from = "String")]
+    pub conversation_id: ConversationId,
+    #[sqlx(try_from = "i64")]
+    pub seq: u64,
+    pub id: String,
+    #[sqlx(try_from = "String")]
+    pub sender_id: UserId,
+    pub sender_role: String,
+    pub content: String,
+    /// JSON.
+    pub metadata: Option<String>,
+    pub client_id: Option<String>,
+    #[sqlx(try_from = "i64")]
+    pub created_at: u64,
+    pub edited_at: Option<i64>,
+    pub deleted_at: Option<i64>,
+    #[sqlx(try_from = "i64")]
+    pub rev: u64,
+}
+
+impl MessageRow {
+    /// The message as clients get it.
+    pub fn into_message(self) -> Message {
+        let deleted = self.deleted_at.is_some();
+        let metadata = self.metadata.filter(|_| !deleted);
+        Message {
+            id: self.id,
+            conversation_id: self.conversation_id,
+            seq: self.seq,
+            sender_id: self.sender_id,
+            content: match deleted {
+                true => String::new(),
+                false => self.content,
+            },
+            // Only JSON is written; what somebody else wrote there is not passed on.
+            metadata: metadata.and_then(|text| serde_json::from_str(&text).ok()),
+            client_id: self.client_id,
+            created_at: Moment(self.created_at).iso(),
+            edited_at: self.edited_at.map(iso),
+            deleted_at: self.deleted_at.map(iso),
+            rev: self.rev,
+        }
+    }
+}
+
+fn iso(ms: i64) -> String {
+    Moment(ms.max(0).cast_unsigned()).iso()
+}

@@ -1,0 +1,178 @@
+//! Writing messages: many senders, one commit.
+//!
+//! Always true:
+//! 1. A message is acknowledged when its commit is, and then it is on disk.
+//! 2. `seq` is taken in the transaction that writes the message, under the lock of its conversation: it has no gap, and
+//!    everything below a committed one is committed.
+//! 3. Nothing waits to fill a batch: what queued up while the last commit ran is the next one.
+//! 4. A message that the database refuses does not take others with it: a refused batch is halved until that one is alone.
+//! 5. Whoever calls may give up at any moment. Their message is written or not, whole either way.
+
+mod failure;
+mod job;
+mod postgres;
+mod sqlite;
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use tokio::sync::mpsc::error::SendTimeoutError;
+use tokio::sync::{mpsc, oneshot, watch};
+use uuid::Uuid;
+
+use self::job::Job;
+use super::Message;
+use crate::access::Role;
+use crate::context::Moment;
+use crate::database::{Database, Either, WRITERS};
+use crate::error::{Error, Result};
+use crate::ids::{ConversationId, UserId};
+
+/// Messages in one commit.
+const MOST_AT_ONCE: usize = 256;
+/// Messages that wait for it, in each queue.
+const MOST_WAITING: usize = 1_024;
+/// Users whose mention in one message counts.
+const MOST_MENTIONS: usize = 50;
+
+/// A message that is to be written.
+#[derive(Debug, Clone)]
+pub struct Draft {
+    /// Its id, a UUIDv7.
+    pub id: Uuid,
+    /// Where it is sent.
+    pub conversation: ConversationId,
+    /// Who sends it.
+    pub sender: UserId,
+    /// What the sender may do.
+    pub sender_role: Role,
+    /// The text.
+    pub content: String,
+    /// What the sender adds, as JSON.
+    pub metadata: Option<String>,
+    /// What the sender calls it: there is one message of a sender in a conversation with this name.
+    pub client_id: Option<String>,
+    /// Who is mentioned. The sender, who is no member, and who comes after the fiftieth are left out.
+    pub mentions: Vec<UserId>,
+    /// When it is sent.
+    pub at: Moment,
+}
+
+/// A message that is written, and what its conversation looked like then.
+#[derive(Debug, Clone)]
+pub struct Written {
+    /// The message.
+    pub message: Message,
+    /// It was there before, by its `client_id`; nothing was changed.
+    pub repeated: bool,
+    /// The version of the conversation's members.
+    pub members_version: u64,
+    /// How many members it has.
+    pub member_count: u64,
+    /// Its kind.
+    pub kind: String,
+    /// The version of the members when the sender joined; 0 for a repetition by somebody who has left.
+    pub joined_version: u64,
+    /// The version of the sender's position after this message; 0 for a repetition by somebody who has left.
+    pub position_version: u64,
+}
+
+/// Writes messages, those of all senders of this node.
+pub struct Writer {
+    /// None after the end.
+    queues: RwLock<Vec<mpsc::Sender<Job>>>,
+    /// Closed when everything queued was answered after the end.
+    ended: watch::Receiver<()>,
+    /// How long a message may wait for its turn.
+    timeout: Duration,
+}
+
+impl Writer {
+    /// Starts to write to this database. What is queued when the writer is dropped is still written.
+    pub fn start(database: Database) -> Self {
+        let timeout = database.options().timeout;
+        let (end, ended) = watch::channel(());
+        let queues = match database.pools() {
+            Either::Sqlite(_) => vec![sqlite::start(database, end)],
+            Either::Postgres(pool) => (0..WRITERS)
+                .map(|_| postgres::start(pool.clone(), timeout, end.clone()))
+                .collect(),
+        };
+        Self {
+            queues: RwLock::new(queues),
+            ended,
+            timeout,
+        }
+    }
+
+    /// Writes a message, or finds the one that was written before by the same `client_id`. When this returns, it is on disk.
+    pub async fn send(&self, draft: Draft) -> Result<Written> {
+        draft.check()?;
+        let queue = self
+            .queue(&draft.conversation)
+            .ok_or_else(|| Error::DatabaseUnavailable(sqlx::Error::PoolClosed))?;
+        let (answer, answered) = oneshot::channel();
+        let put = queue.send_timeout(Job::new(draft, answer), self.timeout);
+        put.await.map_err(|error| match error {
+            SendTimeoutError::Timeout(_) => failure::late(),
+            SendTimeoutError::Closed(_) => failure::crashed(),
+        })?;
+        // Else the batch it was in came to no end.
+        let stored = answered.await.map_err(|_| failure::crashed())??;
+        Ok(stored.into())
+    }
+
+    /// Takes no more messages and writes those that were taken.
+    pub async fn stop(&self) {
+        self.queues.write().clear();
+        let mut ended = self.ended.clone();
+        // Nothing is ever sent: it ends by being closed.
+        while ended.changed().await.is_ok() {}
+    }
+
+    /// All messages of a conversation go through one queue, so that no two commits of this node want the same lock.
+    fn queue(&self, conversation: &ConversationId) -> Option<mpsc::Sender<Job>> {
+        let queues = self.queues.read();
+        let mut hasher = DefaultHasher::new();
+        conversation.hash(&mut hasher);
+        let count = u64::try_from(queues.len()).ok()?;
+        let at = hasher.finish().checked_rem(count)?;
+        queues.get(usize::try_from(at).ok()?).cloned()
+    }
+}
+
+impl std::fmt::Debug for Writer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Writer({} queues)", self.queues.read().len())
+    }
+}
+
+impl Draft {
+    /// PostgreSQL has no NUL in texts; what is valid does not depend on the database.
+    fn check(&self) -> Result<()> {
+        let texts = [
+            ("content", Some(&self.content)),
+            ("metadata", self.metadata.as_ref()),
+            ("clientId", self.client_id.as_ref()),
+        ];
+        for (what, text) in texts {
+            if text.is_some_and(|text| text.contains('\0')) {
+                let error = format!("{what} has a NUL character, leave it out");
+                return Err(Error::InvalidRequest(error));
+            }
+        }
+        Ok(())
+    }
+
+    /// The users whose mention may count, each once.
+    fn mentioned(&self) -> Vec<&UserId> {
+        let mut users: Vec<&UserId> = Vec::new();
+        for user in &self.mentions {
+            if users.len() < MOST_MENTIONS && *user != self.sender && !users.contains(&user) {
+                users.push(user);
+            }
+        }
+        users
+    }
+}

@@ -1,0 +1,174 @@
+//! An example of every body in the document, made from its schema.
+//!
+//! Always true: an example that a schema brings counts first; else the name of a field says what it looks like, and else
+//! its type does.
+
+use serde_json::{Map, Value, json};
+
+/// How deep a schema may go.
+const DEEPEST: usize = 12;
+const JSON: &str = "application/json";
+
+/// What fields of these names look like.
+const NAMED: &[(&str, fn() -> Value)] = &[
+    ("content", || json!("See you at noon")),
+    ("title", || json!("Lunch")),
+    ("username", || json!("Alice")),
+    ("name", || json!("Alice")),
+    ("reason", || json!("spam")),
+    ("metadata", || json!({ "mentions": ["bob"] })),
+    ("clientId", || json!("0f3c9a52")),
+    ("idempotencyKey", || json!("0f3c9a52")),
+    ("key", || json!("login:alice")),
+    ("ipAddress", || json!("203.0.113.7")),
+    ("device", || json!("Firefox on Linux")),
+    ("token", || json!("eyJhbGciOiJIUzI1NiJ9.e30.c2lnbmF0dXJl")),
+    ("nextCursor", || json!("eyJhZnRlciI6ImJvYiJ9")),
+    ("nextInMs", || json!(20_000)),
+    ("windowMs", || json!(60_000)),
+    ("resetMs", || json!(60_000)),
+    ("limit", || json!(5)),
+    ("remaining", || json!(4)),
+    ("allowed", || json!(true)),
+    ("valid", || json!(true)),
+    ("typing", || json!(true)),
+    ("member", || json!(true)),
+];
+/// How names of times end.
+const TIMES: [&str; 5] = ["At", "Until", "lastSeen", "loginTime", "Time"];
+/// Fields that are there only where something went another way than usual.
+const UNUSUAL: [&str; 5] = [
+    "retryAfterMs",
+    "degraded",
+    "deletedAt",
+    "editedAt",
+    "nextCursor",
+];
+
+/// Gives every body of a request or of an answer that succeeds an example.
+pub(super) fn fill(document: &mut Value) {
+    let schemas = document["components"]["schemas"].clone();
+    let maker = Maker(&schemas);
+    let paths = document["paths"].as_object_mut().into_iter().flatten();
+    let operations = paths.flat_map(|(_, path)| path.as_object_mut().into_iter().flatten());
+    for (_, operation) in operations {
+        maker.fill(&mut operation["requestBody"]["content"][JSON]);
+        for status in ["200", "201"] {
+            maker.fill(&mut operation["responses"][status]["content"][JSON]);
+        }
+        // Looking for what is not there leaves a null behind.
+        tidy(operation);
+    }
+}
+
+fn tidy(operation: &mut Value) {
+    if operation["requestBody"]["content"][JSON].is_null()
+        && let Some(fields) = operation.as_object_mut()
+    {
+        fields.remove("requestBody");
+    }
+    if let Some(responses) = operation["responses"].as_object_mut() {
+        responses.retain(|_, response| {
+            let content = &response["content"];
+            content.get(JSON).is_none_or(|json| !json.is_null())
+        });
+    }
+}
+
+/// The schemas by name.
+struct Maker<'a>(&'a Value);
+
+impl Maker<'_> {
+    fn fill(&self, content: &mut Value) {
+        if content["schema"].is_object() {
+            content["example"] = self.of("", &content["schema"], DEEPEST);
+        }
+    }
+
+    /// An example of a schema, for a field of this name.
+    fn of(&self, name: &str, schema: &Value, deepest: usize) -> Value {
+        let Some(deepest) = deepest.checked_sub(1) else {
+            return Value::Null;
+        };
+        if let Some(own) = schema["examples"].get(0).or_else(|| schema.get("example")) {
+            return own.clone();
+        }
+        if let Some(reference) = schema["$ref"].as_str() {
+            let target = reference.rsplit('/').next().unwrap_or_default();
+            return self.of(name, &self.0[target], deepest);
+        }
+        if let Some(parts) = schema["allOf"].as_array() {
+            let parts = parts.iter().map(|part| self.of(name, part, deepest));
+            return merged(parts);
+        }
+        for choice in ["oneOf", "anyOf"] {
+            let first = schema[choice].as_array().and_then(|choices| {
+                let mut real = choices.iter().filter(|it| it["type"] != "null");
+                real.next()
+            });
+            if let Some(first) = first {
+                return self.of(name, first, deepest);
+            }
+        }
+        if let Some(first) = schema["enum"].get(0) {
+            return first.clone();
+        }
+        self.plain(name, schema, deepest)
+    }
+
+    fn plain(&self, name: &str, schema: &Value, deepest: usize) -> Value {
+        let is = |kind: &str| {
+            let kinds = &schema["type"];
+            *kinds == kind
+                || kinds
+                    .as_array()
+                    .is_some_and(|all| all.contains(&kind.into()))
+        };
+        if let Some(properties) = schema["properties"].as_object() {
+            let usual = properties
+                .iter()
+                .filter(|(name, _)| !UNUSUAL.contains(&name.as_str()));
+            let fields = usual.map(|(name, schema)| (name.clone(), self.of(name, schema, deepest)));
+            return Value::Object(fields.collect());
+        }
+        if is("array") {
+            return json!([self.of(name, &schema["items"], deepest)]);
+        }
+        let named = NAMED.iter().find(|(known, _)| *known == name);
+        let named = named.map(|(_, example)| example());
+        match named {
+            Some(text @ Value::String(_)) if is("string") => return text,
+            Some(number @ Value::Number(_)) if is("integer") => return number,
+            Some(flag @ Value::Bool(_)) if is("boolean") => return flag,
+            Some(object @ Value::Object(_)) if is("object") => return object,
+            _ => {}
+        }
+        if is("string") {
+            let is_time = TIMES.iter().any(|end| name.ends_with(end));
+            return json!(if is_time {
+                "2026-01-02T03:04:05.678Z"
+            } else {
+                "text"
+            });
+        }
+        if is("integer") {
+            let least = schema["minimum"].as_u64().unwrap_or_default();
+            return json!(least.max(1));
+        }
+        match () {
+            () if is("boolean") => json!(false),
+            () if is("object") => json!({}),
+            () => Value::Null,
+        }
+    }
+}
+
+fn merged(parts: impl Iterator<Item = Value>) -> Value {
+    let mut whole = Map::new();
+    for part in parts {
+        if let Value::Object(fields) = part {
+            whole.extend(fields);
+        }
+    }
+    Value::Object(whole)
+}

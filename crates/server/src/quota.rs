@@ -1,0 +1,147 @@
+//! How often callers may call.
+//!
+//! Always true:
+//! 1. A user has one budget for all gateways, whichever node they call. Who shows no valid token is counted by address,
+//!    and services are not counted.
+//! 2. What is refused takes no place.
+//! 3. While the store cannot count, each node counts for itself.
+
+use std::net::IpAddr;
+
+use parlor_chat::access::{Caller, Role};
+use parlor_chat::chat::Chat;
+use parlor_chat::code::Code;
+use parlor_chat::context::Moment;
+use parlor_chat::ids::LimiterId;
+use parlor_chat::limits::{Fallback, Limit, Verdict};
+use tokio::time::Instant;
+use tracing::warn;
+
+use crate::wire::Refusal;
+
+/// The budgets of those who call.
+#[derive(Debug)]
+pub struct Quota {
+    limit: Limit,
+    fallback: Fallback,
+    /// What the node's own count takes for the beginning of time.
+    began: Instant,
+}
+
+impl Quota {
+    /// Everybody may do this much.
+    pub fn new(limit: Limit) -> Self {
+        Self {
+            limit,
+            fallback: Fallback::new(),
+            began: Instant::now(),
+        }
+    }
+
+    /// Counts a request; a budget that is used up is in the verdict. `chat` is there once the store is.
+    pub async fn count(&self, chat: Option<&Chat>, id: &LimiterId) -> Verdict {
+        if let Some(chat) = chat {
+            match chat.limits().check(id, &self.limit, 1, false).await {
+                Ok(verdict) => return verdict,
+                Err(error) if error.is_away() => {}
+                Err(error) => {
+                    let error = anyhow::Error::new(error);
+                    warn!(error = format!("{error:#}"), "the store does not count");
+                }
+            }
+        }
+        let elapsed = self.began.elapsed().as_millis();
+        let now = Moment(u64::try_from(elapsed).unwrap_or(u64::MAX));
+        self.fallback.check(id, &self.limit, now)
+    }
+}
+
+/// The budget of a caller whose token counts; none for a service.
+pub fn of_caller(caller: &Caller) -> Option<LimiterId> {
+    let user = caller.user.as_ref()?;
+    match caller.role {
+        Role::Service => None,
+        Role::User | Role::Admin => named(&format!("http:user:{user}")),
+    }
+}
+
+/// The budget of those who show no valid token from this address.
+pub fn of_address(address: IpAddr) -> Option<LimiterId> {
+    let network = LimiterId::address(address);
+    named(&format!("http:addr:{network}"))
+}
+
+fn named(id: &str) -> Option<LimiterId> {
+    // Users and addresses have nothing in them that a limiter's id may not have.
+    LimiterId::new(id).ok()
+}
+
+/// What those hear whose budget is used up.
+pub fn refusal(verdict: &Verdict) -> Refusal {
+    let ms = verdict.retry_after_ms.unwrap_or(verdict.reset_ms);
+    Refusal {
+        retry_after_ms: Some(ms),
+        ..Refusal::new(
+            Code::RateLimited,
+            format!("that was too often, try again in {ms} ms"),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use parlor_chat::limits::Algorithm;
+
+    use super::*;
+
+    fn person(user: &str, role: Role) -> Caller {
+        Caller {
+            user: parlor_chat::ids::UserId::new(user).ok(),
+            role,
+            ..Caller::stranger(None)
+        }
+    }
+
+    #[test]
+    fn users_have_a_budget_each_and_services_none() {
+        let id = |caller: &Caller| of_caller(caller).map(|id| id.to_string());
+        let longest = "u".repeat(128);
+        for role in [Role::User, Role::Admin] {
+            assert_eq!(id(&person("alice", role)).unwrap(), "http:user:alice");
+            assert_eq!(
+                id(&person(&longest, role)).unwrap(),
+                format!("http:user:{longest}")
+            );
+        }
+        assert_eq!(id(&person("alice", Role::Service)), None);
+        assert_eq!(id(&Caller::stranger(None)), None);
+    }
+
+    #[test]
+    fn an_address_counts_as_its_network() {
+        for (address, id) in [
+            ("203.0.113.7", "http:addr:203.0.113.7"),
+            ("::ffff:203.0.113.7", "http:addr:203.0.113.7"),
+            ("2001:db8:1:2:3:4:5:6", "http:addr:2001:db8:1:2::"),
+            ("::1", "http:addr:::"),
+        ] {
+            let found = of_address(address.parse().unwrap()).unwrap();
+            assert_eq!(found.to_string(), id);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_a_store_the_node_counts_for_itself() {
+        let limit = Limit::new(Algorithm::Gcra, 2, Duration::from_secs(10)).unwrap();
+        let (quota, id) = (Quota::new(limit), named("http:user:alice").unwrap());
+        assert_eq!(quota.count(None, &id).await.remaining, 1);
+        assert!(quota.count(None, &id).await.allowed);
+        let third = quota.count(None, &id).await;
+        assert!(!third.allowed);
+        assert_eq!(refusal(&third).retry_after(), Some(5));
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert!(quota.count(None, &id).await.allowed);
+    }
+}
