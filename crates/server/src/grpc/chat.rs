@@ -3,7 +3,7 @@
 use parlor_chat::access::Caller;
 use parlor_chat::code::Code;
 use parlor_chat::conversations::{self, IsMember};
-use parlor_chat::messages::{self, History, ListMessages, SendMessage, SentMessage};
+use parlor_chat::messages::{self, ListMessages, MessageList, SendMessage, SentMessage};
 use parlor_chat::unread::{Badge, Counts, GetUnread, MarkRead};
 use serde_json::Value;
 use tonic::{Request, Response, Status};
@@ -129,8 +129,8 @@ impl From<SentMessage> for SendMessageResponse {
     }
 }
 
-impl From<History> for ListMessagesResponse {
-    fn from(history: History) -> Self {
+impl From<MessageList> for ListMessagesResponse {
+    fn from(history: MessageList) -> Self {
         Self {
             messages: history.messages.into_iter().map(Message::from).collect(),
             has_more: history.has_more,
