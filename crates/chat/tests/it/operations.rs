@@ -7,11 +7,11 @@ use std::collections::HashSet;
 use parlor_chat::access::{Caller, Role};
 use parlor_chat::chat::Chat;
 use parlor_chat::code::Code;
-use parlor_chat::database::Either;
 use parlor_chat::conversations::{
     ConversationKind, CreateConversation, DeleteConversation, GetConversation, IsMember,
     JoinConversation, LeaveConversation, PutMember, UpdateConversation,
 };
+use parlor_chat::database::Either;
 use parlor_chat::ids::{NodeId, UserId};
 use parlor_chat::keys::{Preset, Settings};
 use parlor_chat::limits::{Algorithm, CheckLimit};

@@ -33,7 +33,7 @@ async fn a_person_without_a_session_is_told_to_begin_one_by_every_route() {
     assert_eq!(session["ipAddress"], "127.0.0.1");
     call("GET", COUNT).by(&carol).at(&node).await.ok();
     let me = call("GET", "/v1/sessions/me").by(&carol).at(&node).await;
-    assert_eq!(me.ok(), session);
+    assert_eq!(me.ok()["loginTime"], session["loginTime"]);
 }
 
 #[tokio::test]
