@@ -15,6 +15,7 @@ mod schema;
 mod sessions;
 mod settings;
 mod typing;
+mod unread;
 
 use parlor_chat::keys::{Keyspace, Preset, Settings};
 
