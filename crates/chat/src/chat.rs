@@ -14,7 +14,9 @@ use crate::membership::{Members, Nobody};
 use crate::nodes::Nodes;
 use crate::options::Options;
 use crate::presence::Presence;
+use crate::sessions::Sessions;
 use crate::typing::Typing;
+use crate::unread::Unread;
 
 pub use crate::ticking::Ticking;
 
@@ -23,7 +25,9 @@ pub struct Chat {
     ctx: Context,
     database: Database,
     presence: Arc<Presence>,
+    sessions: Arc<Sessions>,
     typing: Arc<Typing>,
+    unread: Arc<Unread>,
     limits: Limits,
     members: Arc<dyn Members>,
 }
@@ -32,7 +36,14 @@ impl Chat {
     /// The chat of a node that has not started.
     pub fn new(ctx: Context, database: Database, node: NodeId, options: &Options) -> Self {
         let nodes = Arc::new(Nodes::new(ctx.clone(), node, options.grace));
+        let unread = Unread::new(ctx.clone(), database.clone(), options.fanout_limit);
         Self {
+            unread: Arc::new(unread),
+            sessions: Arc::new(Sessions::new(
+                ctx.clone(),
+                database.clone(),
+                options.sessions.clone(),
+            )),
             database,
             presence: Arc::new(Presence::new(ctx.clone(), nodes)),
             typing: Arc::new(Typing::new(ctx.clone())),
@@ -67,7 +78,11 @@ impl Chat {
 
     /// Starts the background work.
     pub fn tick(&self) -> Ticking {
-        self.presence.tick().and(self.typing.tick())
+        self.presence
+            .tick()
+            .and(self.typing.tick())
+            .and(self.unread.tick())
+            .and(self.sessions.tick())
     }
 
     /// Writes what was collected and leaves the other nodes; presence stays through the grace time. The ticking has to end
@@ -81,9 +96,19 @@ impl Chat {
         &self.presence
     }
 
+    /// Who is in.
+    pub fn sessions(&self) -> &Arc<Sessions> {
+        &self.sessions
+    }
+
     /// Who types.
     pub fn typing(&self) -> &Arc<Typing> {
         &self.typing
+    }
+
+    /// What waits for whom.
+    pub fn unread(&self) -> &Arc<Unread> {
+        &self.unread
     }
 
     /// How often something may be done.

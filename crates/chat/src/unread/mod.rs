@@ -1,3 +1,150 @@
 //! Unread: how many messages wait for a user, per conversation and in all.
+//!
+//! Always true:
+//! 1. Answers are derived from the rows: the conversation's last number less the member's badge position and their own
+//!    messages after it. They are exact in a room of any size, and while the store is away.
+//! 2. The keys in the store show the same to other services. They are written from the same positions, as maxima: a step may
+//!    come late, twice or in any order. Nothing is ever incremented.
+//! 3. The documented counter, the total and the frame on the user's channel come from one step in the user's slot.
+//! 4. A state of another epoch, a missing one or a missing field is held against the rows before it is believed.
+//! 5. Above the fan-out limit a message moves the sender's keys only. Those of the others follow with their next call.
+//! 6. A step that fails or is given up after its row was committed is owed, and is paid within seconds.
 
 pub mod keys;
+
+mod field;
+mod operations;
+mod ops;
+mod owed;
+mod positions;
+mod reads;
+mod recount;
+mod repair;
+mod rows;
+mod steps;
+mod tick;
+
+use self::owed::Owed;
+use self::steps::Step;
+use crate::context::Context;
+use crate::database::Database;
+use crate::error::Result;
+use crate::ids::{ConversationId, UserId};
+
+pub use self::operations::{GetUnread, ListReceipts, MarkDelivered, MarkRead, MarkUnread};
+pub use self::ops::{
+    Badge, ConversationCount, Counts, Receipt, ReceiptChange, ReceiptPage, Sent, UnreadChange,
+    count,
+};
+pub use self::repair::{Difference, Report, What};
+
+/// Unread counts as one node keeps them.
+pub struct Unread {
+    ctx: Context,
+    database: Database,
+    fanout_limit: u64,
+    owed: Owed,
+}
+
+impl Unread {
+    /// The counts of a node. Up to `fanout_limit` members each member's keys are written with a message.
+    pub fn new(ctx: Context, database: Database, fanout_limit: u64) -> Self {
+        Self {
+            ctx,
+            database,
+            fanout_limit,
+            owed: Owed::default(),
+        }
+    }
+
+    /// Up to how many members each member's keys are written with a message.
+    pub fn fanout_limit(&self) -> u64 {
+        self.fanout_limit
+    }
+
+    /// A message was sent: to be called after its row is committed, however often. A failure is owed to the members and
+    /// must not fail the send.
+    pub async fn sent(&self, sent: &Sent<'_>) -> Result<()> {
+        let (joined_version, position_version) = sent.sender_position;
+        let wrote = Step::Wrote {
+            joined_version,
+            position_version,
+            seq: sent.seq,
+        };
+        let others = Step::Sent {
+            members_version: sent.members_version,
+            seq: sent.seq,
+        };
+        let few = |members: &&[UserId]| members.len() as u64 <= self.fanout_limit;
+        let members = sent.members.filter(few).unwrap_or_default();
+        let others = members
+            .iter()
+            .filter(|member| *member != sent.sender)
+            .map(|member| (member, others));
+        let steps: Vec<_> = std::iter::once((sent.sender, wrote))
+            .chain(others)
+            .collect();
+        self.apply(sent.conversation, &steps, true).await
+    }
+
+    /// These users have become members, and the change is committed: only those whose row it made, with the
+    /// `members_version` that became their `joined_version`, and the conversation's `last_seq` then.
+    pub async fn joined(
+        &self,
+        conversation: &ConversationId,
+        users: &[UserId],
+        members_version: u64,
+        last_seq: u64,
+    ) -> Result<()> {
+        let step = Step::Placed {
+            joined_version: members_version,
+            position_version: 0,
+            top: last_seq,
+            badge: last_seq,
+            own: 0,
+            muted_until: 0,
+        };
+        let steps: Vec<_> = users.iter().map(|user| (user, step)).collect();
+        // Nothing waits for a new member, so a state that is not there can wait, too.
+        self.apply(conversation, &steps, false).await
+    }
+
+    /// These users are no members any more, and the change is committed with this `members_version`.
+    pub async fn left(
+        &self,
+        conversation: &ConversationId,
+        users: &[UserId],
+        members_version: u64,
+    ) -> Result<()> {
+        let step = Step::Left { members_version };
+        let steps: Vec<_> = users.iter().map(|user| (user, step)).collect();
+        self.apply(conversation, &steps, true).await
+    }
+
+    /// Applies steps, and counts anew whose state cannot take one.
+    async fn apply(
+        &self,
+        conversation: &ConversationId,
+        steps: &[(&UserId, Step)],
+        recount: bool,
+    ) -> Result<()> {
+        let debt = self.owed.owe(steps.iter().map(|(user, _)| (*user).clone()));
+        let cold = steps::run(&self.ctx, conversation, steps).await?;
+        if recount && !cold.is_empty() {
+            let cold: Vec<UserId> = cold.into_iter().cloned().collect();
+            self.recount_many(&cold, Some(conversation)).await?;
+        }
+        debt.paid();
+        Ok(())
+    }
+
+    fn epoch(&self) -> u64 {
+        *self.ctx.store().epoch().borrow()
+    }
+}
+
+impl std::fmt::Debug for Unread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Unread")
+    }
+}

@@ -11,8 +11,10 @@ mod messages;
 mod operations;
 mod presence;
 mod schema;
+mod sessions;
 mod settings;
 mod typing;
+mod unread;
 
 use parlor_chat::keys::{Keyspace, Preset, Settings};
 

@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use parlor_chat::access::{Caller, Role};
 use parlor_chat::chat::Chat;
 use parlor_chat::code::Code;
+use parlor_chat::database::Either;
 use parlor_chat::ids::{NodeId, UserId};
 use parlor_chat::keys::{Preset, Settings};
 use parlor_chat::limits::{Algorithm, CheckLimit};
@@ -17,6 +18,7 @@ use parlor_chat::presence::{
     Status, WatchPresence,
 };
 use parlor_chat::typing::{ListTyping, SetTyping};
+use parlor_chat::unread::{GetUnread, ListReceipts, MarkDelivered, MarkRead, MarkUnread};
 
 use crate::ground::Ground;
 
@@ -279,6 +281,95 @@ async fn until_conversations_are_kept_here_only_services_type() {
         asked(&chat, &for_alice, long).await,
         Some(Code::InvalidRequest)
     );
+}
+
+#[tokio::test]
+async fn a_position_is_the_members_own_and_a_visitor_has_none() {
+    let (_ground, chat) = chat().await;
+    let statements = [
+        "INSERT INTO conversations (id, kind, created_at, last_at, last_seq, members_version, member_count)
+            VALUES ('c1', 'group', 0, 0, 3, 1, 1)",
+        "INSERT INTO members (conversation_id, user_id, role, joined_at, joined_seq, joined_version, delivered_seq, read_seq, badge_seq)
+            VALUES ('c1', 'alice', 'member', 0, 0, 1, 0, 0, 0)",
+    ];
+    for statement in statements {
+        let mut tx = chat.database().begin().await.unwrap();
+        let Either::Sqlite(c) = tx.connection() else {
+            unreachable!("it is beside the embedded engine")
+        };
+        sqlx::query(statement).execute(c).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+    let read = |conversation: &str| MarkRead {
+        conversation_id: conversation.into(),
+        seq: Some(1),
+    };
+    let unread = |conversation: &str, seq| MarkUnread {
+        conversation_id: conversation.into(),
+        seq,
+    };
+    let delivered = |conversation: &str| MarkDelivered {
+        conversation_id: conversation.into(),
+        seq: None,
+    };
+    let cases = [
+        (person("alice", Role::User), "c1", None),
+        (service().acting_for("alice").unwrap(), "c1", None),
+        (service(), "c1", Some(Code::UserRequired)),
+        (visitor(), "c1", Some(Code::ReadOnlySession)),
+        (person("bob", Role::User), "c1", Some(Code::NotAMember)),
+        (person("root", Role::Admin), "c1", Some(Code::NotAMember)),
+        (
+            service().acting_for("bob").unwrap(),
+            "c1",
+            Some(Code::NotAMember),
+        ),
+        (person("alice", Role::User), "c9", Some(Code::NotAMember)),
+        (person("alice", Role::User), "total", Some(Code::InvalidId)),
+    ];
+    for (caller, conv, expected) in cases {
+        let codes = [
+            asked(&chat, &caller, read(conv)).await,
+            asked(&chat, &caller, unread(conv, 1)).await,
+            asked(&chat, &caller, delivered(conv)).await,
+        ];
+        assert_eq!(codes, [expected; 3], "{caller:?} {conv}");
+    }
+    let alice = person("alice", Role::User);
+    let none = asked(&chat, &alice, unread("c1", 0)).await;
+    assert_eq!(none, Some(Code::InvalidRequest));
+    let badge = read("c1").run(&chat, &alice).await.unwrap();
+    assert_eq!((badge.unread, badge.total), (2, 2));
+    for caller in [visitor(), alice] {
+        let counts = GetUnread {}.run(&chat, &caller).await.unwrap();
+        assert_eq!(counts.total, 2, "looking is for everybody");
+    }
+    assert_eq!(
+        asked(&chat, &service(), GetUnread {}).await,
+        Some(Code::UserRequired)
+    );
+    let list = |limit| ListReceipts {
+        conversation_id: "c1".into(),
+        cursor: None,
+        limit,
+    };
+    let page = list(None).run(&chat, &service()).await.unwrap();
+    assert_eq!(page.receipts.len(), 1);
+    let bob = person("bob", Role::User);
+    assert_eq!(asked(&chat, &bob, list(None)).await, Some(Code::NotAMember));
+    assert_eq!(
+        asked(&chat, &service(), list(Some(1_001))).await,
+        Some(Code::TooMany)
+    );
+    assert_eq!(
+        asked(&chat, &service(), list(Some(0))).await,
+        Some(Code::InvalidRequest)
+    );
+    let wrong = ListReceipts {
+        cursor: Some("a:b".into()),
+        ..list(None)
+    };
+    assert_eq!(asked(&chat, &service(), wrong).await, Some(Code::InvalidId));
 }
 
 #[tokio::test]

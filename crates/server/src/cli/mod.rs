@@ -9,6 +9,7 @@ mod keys;
 mod output;
 mod reader;
 mod reference;
+mod repair;
 mod schema;
 mod serve;
 mod table;
@@ -85,6 +86,8 @@ enum Command {
     Keys(keys::Args),
     /// Check store, database and their settings
     Doctor(doctor::Args),
+    /// Set keys right by the rows of the database
+    Repair(repair::Args),
     /// Write the completion script of a shell
     Completions(completions::Args),
 }
@@ -137,6 +140,7 @@ fn run(command: &Command, loaded: &Loaded, output: &mut Output) -> anyhow::Resul
             Command::Schema(args) => schema::run(args, loaded, output),
             Command::Keys(args) => keys::run(args, loaded, output).await,
             Command::Doctor(args) => doctor::run(args, loaded, output).await,
+            Command::Repair(args) => repair::run(args, loaded, output).await,
             Command::Completions(args) => completions::run(args, output).map(|()| Outcome::Done),
         }
     });

@@ -23,6 +23,7 @@ use parlor_chat::presence::{
     WatchPresence,
 };
 use parlor_chat::typing::{ListTyping, SetTyping};
+use parlor_chat::unread::{GetUnread, ListReceipts, MarkDelivered, MarkRead, MarkUnread};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tonic::service::Routes;
@@ -81,6 +82,11 @@ pub const ABSENT: &[(&str, &str)] = &[
         SetTyping::INFO.name,
         "people type, in apps: Socket.IO and HTTP",
     ),
+    (MarkRead::INFO.name, "people read, in apps: HTTP"),
+    (MarkUnread::INFO.name, "people read, in apps: HTTP"),
+    (MarkDelivered::INFO.name, "people read, in apps: HTTP"),
+    (ListReceipts::INFO.name, "shown by apps: HTTP"),
+    (GetUnread::INFO.name, "shown by apps: HTTP"),
     (CheckLimit::INFO.name, "not offered yet: HTTP"),
 ];
 

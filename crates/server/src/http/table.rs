@@ -11,6 +11,7 @@ use parlor_chat::presence::{
     WatchPresence,
 };
 use parlor_chat::typing::{ListTyping, SetTyping};
+use parlor_chat::unread::{GetUnread, ListReceipts, MarkDelivered, MarkRead, MarkUnread};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use utoipa::ToSchema;
@@ -31,6 +32,11 @@ pub static ROUTES: &[Route] = &[
     get::<CountPresence>("/v1/presence/count"),
     get::<ListTyping>("/v1/conversations/{id}/typing"),
     put::<SetTyping>("/v1/conversations/{id}/typing"),
+    post::<MarkRead>("/v1/conversations/{id}/read"),
+    post::<MarkUnread>("/v1/conversations/{id}/unread"),
+    post::<MarkDelivered>("/v1/conversations/{id}/delivered"),
+    get::<ListReceipts>("/v1/conversations/{id}/receipts"),
+    get::<GetUnread>("/v1/unread"),
     post::<CheckLimit>("/v1/limits/check"),
 ];
 

@@ -1,0 +1,92 @@
+-- Sets the state of one user right by what the rows said after the state was read. A field that has not changed since then
+-- becomes what the row says, whatever it was; one that has is put together with it.
+--
+-- KEYS[1]       parlor:unread:{user}
+-- KEYS[2]       unread:{user}:total
+-- KEYS[3…]      unread:{user}:{conv} for each conversation
+-- ARGV[1]       now, ms
+-- ARGV[2]       the epoch in which the state was read
+-- ARGV[3]       how long a state is kept, ms
+-- ARGV[4]       the command that publishes
+-- ARGV[5]       the head of the frame
+-- ARGV[6]       channel of the user
+-- ARGV[7]       1 if with this all fields are right, else 0
+-- ARGV[8]       the conversation whose change led here, about which the user is told; empty for none
+-- ARGV[9]       how long the end of a membership is kept, so that late steps of it do not count, ms
+-- ARGV[9n+10…]    for each conversation: its id, the field as it was read (empty: missing), `placed` or `gone` (no member),
+--               membership, position, top, badge, own, muted until
+-- Reply         the total
+local now, epoch, keep = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
+local publish, head, channel, all, touched = ARGV[4], ARGV[5], ARGV[6], ARGV[7] == '1', ARGV[8]
+local keep_left = tonumber(ARGV[9])
+local state_key, total_key = KEYS[1], KEYS[2]
+local conversations = #KEYS - 2
+
+local held = redis.pcall('HMGET', state_key, ':epoch', ':total')
+if held.err then
+  redis.call('DEL', state_key)
+  held = {}
+end
+local total_before = tonumber(held[2] or '')
+local total, told = total_before or 0, {}
+
+for nth = 1, conversations do
+  local at = (nth - 1) * 9 + 9
+  local conversation, expected = ARGV[at + 1], ARGV[at + 2]
+  local found = redis.call('HGET', state_key, conversation) or ''
+  local old, new = parse(found ~= '' and found or nil), nil
+  if ARGV[at + 3] == 'placed' then
+    local step = {
+      joined = tonumber(ARGV[at + 4]), position = tonumber(ARGV[at + 5]), top = tonumber(ARGV[at + 6]),
+      badge = tonumber(ARGV[at + 7]), own = tonumber(ARGV[at + 8]), muted = tonumber(ARGV[at + 9]),
+    }
+    local before, share_before = old and count(old), share(old)
+    new = placed(found ~= expected and old or nil, step)
+    if not new.left then new.counted = new.muted <= now end
+    total = total - share_before + share(new)
+    redis.call('HSET', state_key, conversation, text(new))
+    show(KEYS[nth + 2], count(new))
+    if (before and before ~= count(new)) or conversation == touched then told[#told + 1] = { conversation, count(new) } end
+  elseif found == expected then
+    total = total - share(old)
+    if old and old.joined then
+      redis.call('HSET', state_key, conversation, text(gone(old, old.joined + 1, now)))
+    elseif not old or old.at + keep_left <= now then
+      redis.call('HDEL', state_key, conversation)
+    end
+    redis.call('DEL', KEYS[nth + 2])
+    if count(old) > 0 then told[#told + 1] = { conversation, 0 } end
+  end
+end
+
+if all then
+  -- The sum itself, and mutes that have ended.
+  total = 0
+  local fields, changed, any = redis.call('HGETALL', state_key), {}, false
+  for at = 1, #fields, 2 do
+    if string.sub(fields[at], 1, 1) ~= ':' then
+      local field = parse(fields[at + 1])
+      any = true
+      if field and not field.left and field.counted ~= (field.muted <= now) then
+        field.counted = not field.counted
+        changed[#changed + 1] = fields[at]
+        changed[#changed + 1] = text(field)
+      end
+      total = total + share(field)
+    end
+  end
+  for at = 1, #changed, 2 do redis.call('HSET', state_key, changed[at], changed[at + 1]) end
+  if not any then
+    -- Of one who belongs nowhere nothing is kept.
+    redis.call('DEL', state_key, total_key)
+    for _, change in ipairs(told) do tell(publish, channel, head, change[1], change[2], 0) end
+    return 0
+  end
+  redis.call('HSET', state_key, ':epoch', int(math.max(epoch, tonumber(held[1] or '') or 0)))
+end
+total = math.max(total, 0)
+redis.call('HSET', state_key, ':total', int(total))
+redis.call('PEXPIRE', state_key, keep)
+show(total_key, total)
+for _, change in ipairs(told) do tell(publish, channel, head, change[1], change[2], total) end
+return total

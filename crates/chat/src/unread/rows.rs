@@ -1,0 +1,353 @@
+//! The rows that counts are derived from.
+//!
+//! Always true:
+//! 1. A position changes by one statement on the member's row, which also raises `position_version`: whoever comes later has
+//!    the higher one. Marking unread takes the row first, because it counts messages that a statement which had to wait for
+//!    the row would not see.
+//! 2. Receipts only rise. The badge never falls below where the membership began.
+//! 3. Reading to a number counts only what the statement can see: everything up to the conversation's last message.
+
+use sqlx::FromRow;
+
+use super::count;
+use crate::database::{Database, Either, on};
+use crate::error::Result;
+use crate::ids::{ConversationId, UserId};
+
+/// Users asked for in one statement.
+pub(super) const MANY: usize = 32;
+/// Later than any mute: the last moment of the year 9999.
+const FAR: u64 = 253_402_300_799_999;
+
+macro_rules! columns {
+    () => {
+        "m.user_id, m.conversation_id, m.joined_version, m.position_version, c.last_seq, m.badge_seq, m.own_after, \
+         m.muted_until, c.member_count"
+    };
+}
+
+const OF_USERS: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM members m JOIN conversations c ON c.id = m.conversation_id WHERE m.user_id IN (\
+     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, \
+     $26, $27, $28, $29, $30, $31, $32)"
+);
+
+const COUNTED: &str = concat!(
+    "SELECT ",
+    columns!(),
+    ", (SELECT COUNT(*) FROM mentions x WHERE x.user_id = m.user_id AND x.conversation_id = m.conversation_id \
+     AND x.seq > m.badge_seq AND NOT EXISTS (SELECT 1 FROM messages o WHERE o.conversation_id = x.conversation_id \
+     AND o.seq = x.seq AND o.sender_id = x.user_id)) AS mentions \
+     FROM members m JOIN conversations c ON c.id = m.conversation_id WHERE m.user_id = $1 \
+     ORDER BY c.last_at DESC, m.conversation_id"
+);
+
+/// A member's position, and their total.
+const STANDING: &str = concat!(
+    "SELECT ",
+    columns!(),
+    ", (SELECT CAST(COALESCE(SUM(CASE WHEN d.last_seq > n.badge_seq + n.own_after \
+     THEN d.last_seq - n.badge_seq - n.own_after ELSE 0 END), 0) AS BIGINT) FROM members n JOIN conversations d ON d.id = n.conversation_id \
+     WHERE n.user_id = m.user_id AND n.muted_until <= $1) AS total \
+     FROM members m JOIN conversations c ON c.id = m.conversation_id WHERE m.conversation_id = $2 AND m.user_id = $3"
+);
+
+const READ: &str = "UPDATE members SET \
+     own_after = CASE WHEN own_after > 0 AND badge_seq < c.seq THEN own_after - (SELECT COUNT(*) FROM messages o \
+       WHERE o.conversation_id = members.conversation_id AND o.sender_id = members.user_id \
+       AND o.seq > members.badge_seq AND o.seq <= c.seq) ELSE own_after END, \
+     badge_seq = CASE WHEN badge_seq < c.seq THEN c.seq ELSE badge_seq END, \
+     read_seq = CASE WHEN read_seq < c.seq THEN c.seq ELSE read_seq END, \
+     delivered_seq = CASE WHEN delivered_seq < c.seq THEN c.seq ELSE delivered_seq END, \
+     position_version = position_version + 1 \
+     FROM (SELECT id, CASE WHEN last_seq < $1 THEN last_seq ELSE $1 END AS seq FROM conversations WHERE id = $2) AS c \
+     WHERE members.conversation_id = c.id AND members.user_id = $3 \
+     AND (badge_seq < c.seq OR read_seq < c.seq OR delivered_seq < c.seq) \
+     RETURNING delivered_seq, read_seq";
+
+const DELIVERED: &str = "UPDATE members SET delivered_seq = c.seq \
+     FROM (SELECT id, CASE WHEN last_seq < $1 THEN last_seq ELSE $1 END AS seq FROM conversations WHERE id = $2) AS c \
+     WHERE members.conversation_id = c.id AND members.user_id = $3 AND delivered_seq < c.seq \
+     RETURNING delivered_seq, read_seq";
+
+const TAKE: &str = "UPDATE members SET position_version = position_version + 1 WHERE conversation_id = $1 AND user_id = $2";
+
+const UNREAD: &str = "UPDATE members SET \
+     own_after = own_after + (SELECT COUNT(*) FROM messages o WHERE o.conversation_id = members.conversation_id \
+       AND o.sender_id = members.user_id AND o.seq <= members.badge_seq \
+       AND o.seq > CASE WHEN members.joined_seq < $1 THEN $1 ELSE members.joined_seq END), \
+     badge_seq = CASE WHEN badge_seq <= $1 THEN badge_seq WHEN joined_seq < $1 THEN $1 ELSE joined_seq END \
+     WHERE conversation_id = $2 AND user_id = $3";
+
+const MUTE: &str = "UPDATE members SET muted_until = $1, position_version = position_version + 1 \
+     WHERE conversation_id = $2 AND user_id = $3 RETURNING position_version";
+
+const ENDED_MUTES: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM members m JOIN conversations c ON c.id = m.conversation_id \
+     WHERE m.muted_until > 0 AND m.muted_until <= $1 ORDER BY m.muted_until, m.conversation_id, m.user_id LIMIT $2"
+);
+
+/// The mute itself is no longer asked for; the position stays.
+const FORGET_MUTE: &str = "UPDATE members SET muted_until = 0 \
+     WHERE conversation_id = $1 AND user_id = $2 AND muted_until = $3";
+
+const RECEIPTS: &str = "SELECT user_id, delivered_seq, read_seq FROM members \
+     WHERE conversation_id = $1 AND user_id > $2 ORDER BY user_id LIMIT $3";
+
+const USERS: &str =
+    "SELECT DISTINCT user_id FROM members WHERE user_id > $1 ORDER BY user_id LIMIT $2";
+
+const COUNT_USERS: &str = "SELECT COUNT(DISTINCT user_id) FROM members";
+
+/// Where a member stands in a conversation.
+#[derive(Debug, Clone, PartialEq, Eq, FromRow)]
+pub(super) struct Position {
+    #[sqlx(try_from = "String")]
+    pub(super) user_id: UserId,
+    #[sqlx(try_from = "String")]
+    pub(super) conversation_id: ConversationId,
+    #[sqlx(try_from = "i64")]
+    pub(super) joined_version: u64,
+    #[sqlx(try_from = "i64")]
+    pub(super) position_version: u64,
+    #[sqlx(try_from = "i64")]
+    pub(super) last_seq: u64,
+    #[sqlx(try_from = "i64")]
+    pub(super) badge_seq: u64,
+    #[sqlx(try_from = "i64")]
+    pub(super) own_after: u64,
+    #[sqlx(try_from = "i64")]
+    pub(super) muted_until: u64,
+    #[sqlx(try_from = "i64")]
+    pub(super) member_count: u64,
+}
+
+impl Position {
+    pub(super) fn count(&self) -> u64 {
+        count(self.last_seq, self.badge_seq, self.own_after)
+    }
+
+    pub(super) fn is_muted(&self, now: u64) -> bool {
+        self.muted_until > now
+    }
+
+    /// What it adds to the total.
+    pub(super) fn share(&self, now: u64) -> u64 {
+        if self.is_muted(now) { 0 } else { self.count() }
+    }
+}
+
+/// A position, and how often its user is mentioned in what is unread.
+#[derive(FromRow)]
+pub(super) struct Counted {
+    #[sqlx(flatten)]
+    pub(super) position: Position,
+    #[sqlx(try_from = "i64")]
+    pub(super) mentions: u64,
+}
+
+/// A position, and its user's total.
+#[derive(FromRow)]
+pub(super) struct Standing {
+    #[sqlx(flatten)]
+    pub(super) position: Position,
+    #[sqlx(try_from = "i64")]
+    pub(super) total: u64,
+}
+
+/// How far the messages of a conversation reached a member, and how far they read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromRow)]
+pub(super) struct Reached {
+    #[sqlx(try_from = "i64")]
+    pub(super) delivered_seq: u64,
+    #[sqlx(try_from = "i64")]
+    pub(super) read_seq: u64,
+}
+
+/// One member's receipts.
+#[derive(FromRow)]
+pub(super) struct ReceiptRow {
+    #[sqlx(try_from = "String")]
+    pub(super) user_id: UserId,
+    #[sqlx(flatten)]
+    pub(super) reached: Reached,
+}
+
+/// A number for the database; what is beyond every message is as good as the largest.
+fn big(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A statement that changes at most one row, by itself; what it returns.
+macro_rules! change {
+    ($database:expr, $($query:tt)+) => {
+        match $database.pools() {
+            // One statement is a transaction.
+            Either::Postgres(pool) => $($query)+ (pool).await?,
+            Either::Sqlite(_) => {
+                let mut tx = $database.begin().await?;
+                let Either::Sqlite(connection) = tx.connection() else {
+                    unreachable!("a transaction is of the database it began in")
+                };
+                let changed = $($query)+ (connection).await?;
+                tx.commit().await?;
+                changed
+            }
+        }
+    };
+}
+
+/// The positions of up to [`MANY`] users.
+pub(super) async fn of_users(database: &Database, users: &[UserId]) -> Result<Vec<Position>> {
+    debug_assert!(users.len() <= MANY);
+    let Some(first) = users.first() else {
+        return Ok(Vec::new());
+    };
+    let rows = on!(database.reader(), pool => {
+        let mut query = sqlx::query_as(OF_USERS);
+        for nth in 0..MANY {
+            query = query.bind(users.get(nth).unwrap_or(first).as_str());
+        }
+        query.fetch_all(pool).await?
+    });
+    Ok(rows)
+}
+
+/// The positions of a user with their mentions, the latest activity first.
+pub(super) async fn counted(database: &Database, user: &UserId) -> Result<Vec<Counted>> {
+    Ok(on!(database.reader(), pool =>
+        sqlx::query_as(COUNTED).bind(user.as_str()).fetch_all(pool).await?))
+}
+
+/// Where a user stands; none if they are not a member.
+pub(super) async fn standing(
+    database: &Database,
+    conversation: &ConversationId,
+    user: &UserId,
+    now: u64,
+) -> Result<Option<Standing>> {
+    Ok(on!(database.reader(), pool =>
+        sqlx::query_as(STANDING).bind(big(now)).bind(conversation.as_str()).bind(user.as_str()).fetch_optional(pool).await?))
+}
+
+/// The user has read up to a message; what their receipts are then, if anything changed.
+pub(super) async fn read(
+    database: &Database,
+    conversation: &ConversationId,
+    user: &UserId,
+    seq: u64,
+) -> Result<Option<Reached>> {
+    Ok(change!(
+        database,
+        sqlx::query_as(READ)
+            .bind(big(seq))
+            .bind(conversation.as_str())
+            .bind(user.as_str())
+            .fetch_optional
+    ))
+}
+
+/// Messages reached a user up to this one; what their receipts are then, if it rose.
+pub(super) async fn delivered(
+    database: &Database,
+    conversation: &ConversationId,
+    user: &UserId,
+    seq: u64,
+) -> Result<Option<Reached>> {
+    Ok(change!(
+        database,
+        sqlx::query_as(DELIVERED)
+            .bind(big(seq))
+            .bind(conversation.as_str())
+            .bind(user.as_str())
+            .fetch_optional
+    ))
+}
+
+/// The messages from this one on are unread again.
+pub(super) async fn unread(
+    database: &Database,
+    conversation: &ConversationId,
+    user: &UserId,
+    seq: u64,
+) -> Result<()> {
+    let below = big(seq.saturating_sub(1));
+    let mut tx = database.begin().await?;
+    on!(tx.connection(), c => {
+        sqlx::query(TAKE).bind(conversation.as_str()).bind(user.as_str()).execute(&mut *c).await?;
+        sqlx::query(UNREAD).bind(below).bind(conversation.as_str()).bind(user.as_str()).execute(c).await?;
+    });
+    Ok(tx.commit().await?)
+}
+
+/// The conversation stays out of the user's total until then; 0 for no longer.
+pub(super) async fn mute(
+    database: &Database,
+    conversation: &ConversationId,
+    user: &UserId,
+    until: u64,
+) -> Result<()> {
+    let _changed: Option<(i64,)> = change!(
+        database,
+        sqlx::query_as(MUTE)
+            .bind(big(until.min(FAR)))
+            .bind(conversation.as_str())
+            .bind(user.as_str())
+            .fetch_optional
+    );
+    Ok(())
+}
+
+/// Positions whose mute has ended, the longest ended first.
+pub(super) async fn ended_mutes(database: &Database, now: u64, most: u32) -> Result<Vec<Position>> {
+    Ok(on!(database.reader(), pool =>
+        sqlx::query_as(ENDED_MUTES).bind(big(now)).bind(i64::from(most)).fetch_all(pool).await?))
+}
+
+/// Forgets mutes that have ended, unless they were set again.
+pub(super) async fn forget_mutes(database: &Database, ended: &[Position]) -> Result<()> {
+    let mut tx = database.begin().await?;
+    for position in ended {
+        on!(tx.connection(), c => {
+            sqlx::query(FORGET_MUTE)
+                .bind(position.conversation_id.as_str())
+                .bind(position.user_id.as_str())
+                .bind(big(position.muted_until))
+                .execute(c)
+                .await?;
+        });
+    }
+    Ok(tx.commit().await?)
+}
+
+/// The receipts of a conversation, by user.
+pub(super) async fn receipts(
+    database: &Database,
+    conversation: &ConversationId,
+    after: &str,
+    most: u32,
+) -> Result<Vec<ReceiptRow>> {
+    Ok(on!(database.reader(), pool =>
+        sqlx::query_as(RECEIPTS).bind(conversation.as_str()).bind(after).bind(i64::from(most)).fetch_all(pool).await?))
+}
+
+/// Users with memberships, in order.
+pub(super) async fn users(database: &Database, after: &str, most: usize) -> Result<Vec<UserId>> {
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let rows: Vec<(String,)> = on!(database.reader(), pool =>
+        sqlx::query_as(USERS).bind(after).bind(most).fetch_all(pool).await?);
+    rows.into_iter()
+        .map(|(user,)| Ok(UserId::new(user)?))
+        .collect()
+}
+
+/// How many users have memberships.
+pub(super) async fn count_users(database: &Database) -> Result<u64> {
+    let (users,): (i64,) = on!(database.reader(), pool =>
+        sqlx::query_as(COUNT_USERS).fetch_one(pool).await?);
+    Ok(users.unsigned_abs())
+}

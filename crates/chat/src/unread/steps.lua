@@ -1,0 +1,66 @@
+-- One step in one conversation, for many users. On a Cluster for one: the keys of a user are in the user's slot.
+--
+-- KEYS[3n+1]    parlor:unread:{user}
+-- KEYS[3n+2]    unread:{user}:{conv}
+-- KEYS[3n+3]    unread:{user}:total
+-- ARGV[1]       now, ms
+-- ARGV[2]       the epoch
+-- ARGV[3]       how long a state is kept, ms
+-- ARGV[4]       the command that publishes
+-- ARGV[5]       the head of the frame
+-- ARGV[6]       conversation
+-- ARGV[8n+7…]   channel of the user, what: `sent`, `placed`, `left`; version of the members (`sent`, `left`) or of the
+--               membership (`placed`), position, top, badge, own, muted until (empty: not said)
+-- Reply         for each user 1, or 0 if the state has to be held against the rows first
+local now, epoch, keep = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
+local publish, head, conversation = ARGV[4], ARGV[5], ARGV[6]
+
+local function step(user)
+  local key, at = user * 3, 6 + user * 8
+  local state_key, count_key, total_key = KEYS[key + 1], KEYS[key + 2], KEYS[key + 3]
+  local channel, what, version = ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3])
+  local held = redis.pcall('HMGET', state_key, ':epoch', ':total', conversation)
+  if held.err then
+    -- Somebody else's.
+    redis.call('DEL', state_key)
+    held = {}
+  end
+  local old, total = parse(held[3]), tonumber(held[2] or '')
+  if (tonumber(held[1] or '') or -1) < epoch or not total or (held[3] and not old) then
+    -- What is left is not in the rows, so nobody would find it.
+    if what == 'left' then redis.call('DEL', count_key) end
+    return 0
+  end
+  local before, share_before, new = count(old), share(old), nil
+  if what == 'left' then
+    new = gone(old, version, now)
+  elseif what == 'sent' then
+    if not old then return 0 end
+    if old.left and version >= old.left then return 0 end
+    old.top = math.max(old.top, tonumber(ARGV[at + 5]))
+    new = old
+  else
+    local muted = tonumber(ARGV[at + 8])
+    if not old and not muted then return 0 end
+    new = placed(old, {
+      joined = version, position = tonumber(ARGV[at + 4]), top = tonumber(ARGV[at + 5]), badge = tonumber(ARGV[at + 6]),
+      own = tonumber(ARGV[at + 7]), muted = muted,
+    })
+  end
+  if not new.left then new.counted = new.muted <= now end
+  local written = text(new)
+  if written == held[3] then return 1 end
+  local after, total_after = count(new), total - share_before + share(new)
+  redis.call('HSET', state_key, conversation, written, ':total', int(total_after))
+  redis.call('PEXPIRE', state_key, keep)
+  if after ~= before or not held[3] then show(count_key, after) end
+  if total_after ~= total then show(total_key, total_after) end
+  if after ~= before or total_after ~= total then
+    tell(publish, channel, head, conversation, after, total_after)
+  end
+  return 1
+end
+
+local reply = {}
+for user = 0, #KEYS / 3 - 1 do reply[user + 1] = step(user) end
+return reply
