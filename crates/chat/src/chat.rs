@@ -15,6 +15,7 @@ use crate::membership::Members;
 use crate::nodes::Nodes;
 use crate::options::Options;
 use crate::presence::Presence;
+use crate::sessions::Sessions;
 use crate::typing::Typing;
 use crate::unread::Unread;
 
@@ -25,6 +26,7 @@ pub struct Chat {
     ctx: Context,
     database: Database,
     presence: Arc<Presence>,
+    sessions: Arc<Sessions>,
     typing: Arc<Typing>,
     unread: Arc<Unread>,
     conversations: Arc<Conversations>,
@@ -46,6 +48,11 @@ impl Chat {
         );
         Self {
             unread,
+            sessions: Arc::new(Sessions::new(
+                ctx.clone(),
+                database.clone(),
+                options.sessions.clone(),
+            )),
             database,
             presence,
             typing: Arc::new(Typing::new(ctx.clone())),
@@ -84,6 +91,7 @@ impl Chat {
             .and(self.typing.tick())
             .and(self.unread.tick())
             .and(self.conversations.tick())
+            .and(self.sessions.tick())
     }
 
     /// Writes what was collected and leaves the other nodes; presence stays through the grace time. The ticking has to end
@@ -95,6 +103,11 @@ impl Chat {
     /// Who is here.
     pub fn presence(&self) -> &Arc<Presence> {
         &self.presence
+    }
+
+    /// Who is in.
+    pub fn sessions(&self) -> &Arc<Sessions> {
+        &self.sessions
     }
 
     /// Who types.

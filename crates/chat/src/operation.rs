@@ -12,7 +12,7 @@ use crate::access::Caller;
 use crate::chat::Chat;
 use crate::code::Code;
 use crate::error::{Error, Result};
-use crate::{conversations, limits, presence, typing, unread};
+use crate::{conversations, limits, presence, sessions, typing, unread};
 
 /// Something a caller can ask for.
 pub trait Operation: Sized + Send {
@@ -97,6 +97,13 @@ pub const EVERYWHERE: &[Code] = &[
 
 /// Every operation, in the order of the reference.
 pub const ALL: &[Info] = &[
+    sessions::BeginSession::INFO,
+    sessions::GetSession::INFO,
+    sessions::EndSession::INFO,
+    sessions::GetOtherSession::INFO,
+    sessions::ChangeSession::INFO,
+    sessions::EndOtherSession::INFO,
+    sessions::ValidateSession::INFO,
     presence::GetPresence::INFO,
     presence::SetPresence::INFO,
     presence::Heartbeat::INFO,

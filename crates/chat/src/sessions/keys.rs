@@ -22,8 +22,8 @@ const REVOKED: KeySpec = KeySpec::internal(
     Kind::String,
     Ttl::Setting(TtlName::Session),
 )
-.value("unix seconds")
-.meaning("tokens issued up to then do not open a session; a cache over the user's row");
+.value("unix seconds, `|`, and the epoch in which the hash was checked against the rows")
+.meaning("tokens issued up to then open no session; tells a session that was ended from one that the store lost");
 
 impl Keyspace {
     /// The session of a user.
@@ -31,7 +31,7 @@ impl Keyspace {
         self.key1(&SESSION, user)
     }
 
-    /// Since when a user's tokens count again.
+    /// Up to when a user's tokens are revoked, and when the session was checked.
     pub fn revoked(&self, user: &UserId) -> Key {
         self.key1(&REVOKED, user)
     }

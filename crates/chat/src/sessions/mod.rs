@@ -1,3 +1,82 @@
-//! Sessions: who may speak to us, from where and as what.
+//! Sessions: who is in, on which device, and who is kept out.
+//!
+//! Always true:
+//! 1. Blocks, revocations and sessions are rows. The hash `user:{user}` shows them to other services and is what a request
+//!    asks; in another epoch of the store it is checked against the rows first.
+//! 2. A hash that is missing in the epoch it was checked in was deleted: the session is over. One that is missing in
+//!    another epoch was lost, and is written again from the row.
+//! 3. A block or a logout changes the row first, then the hash, then tells every node. A node asks again after a second at
+//!    the latest, so one that hears nothing follows by itself.
 
 pub mod keys;
+
+mod check;
+mod control;
+mod hub;
+mod open;
+mod operations;
+mod rows;
+mod session;
+mod step;
+mod tick;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quick_cache::sync::Cache;
+
+use self::check::Known;
+use self::hub::Hub;
+use crate::context::Context;
+use crate::database::Database;
+use crate::ids::UserId;
+use crate::options::SessionOptions;
+
+pub use self::hub::Attached;
+pub use self::operations::{
+    BeginSession, ChangeSession, EndOtherSession, EndSession, GetOtherSession, GetSession,
+    SessionEnded, SessionView, ValidateSession, Validity,
+};
+pub use self::session::{Reason, Session, Status};
+
+/// How long a node answers from what it last saw.
+const FRESH: Duration = Duration::from_secs(1);
+/// How often one user's session is renewed by one node.
+const RENEW: Duration = Duration::from_secs(30);
+/// How often the row learns that a session is in use.
+const NOTE: Duration = Duration::from_secs(3_600);
+/// Users whose sessions a node remembers.
+const MOST_KNOWN: usize = 100_000;
+
+/// Sessions as one node sees them.
+pub struct Sessions {
+    ctx: Context,
+    database: Database,
+    options: SessionOptions,
+    known: Cache<UserId, Known>,
+    hub: Arc<Hub>,
+}
+
+impl Sessions {
+    /// The sessions of a node.
+    pub fn new(ctx: Context, database: Database, options: SessionOptions) -> Self {
+        Self {
+            ctx,
+            database,
+            options,
+            known: Cache::new(MOST_KNOWN),
+            hub: Arc::default(),
+        }
+    }
+
+    /// Whether visitors without an account may come in.
+    pub fn allows_visitors(&self) -> bool {
+        self.options.anonymous
+    }
+}
+
+impl std::fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Sessions")
+    }
+}

@@ -11,6 +11,7 @@ mod matching;
 mod operations;
 mod presence;
 mod schema;
+mod sessions;
 mod settings;
 mod typing;
 

@@ -1,0 +1,165 @@
+//! Whether a caller has a session: asked before every operation.
+//!
+//! Always true: who was refused stays refused until something changes; who was let in is asked for again after a second.
+
+use super::rows::{self, UserRow};
+use super::session::{Session, Status};
+use super::step::{Found, Why, Wrote};
+use super::{FRESH, NOTE, RENEW, Sessions};
+use crate::access::{Caller, Role};
+use crate::context::Moment;
+use crate::error::{Error, Result};
+use crate::ids::UserId;
+
+/// How often a session that somebody else changes at the same time is looked at again.
+const LOOKS: usize = 5;
+
+/// What a node knows of a user's session.
+#[derive(Debug, Clone)]
+pub(super) struct Known {
+    status: Status,
+    /// When it was seen.
+    at: Moment,
+    /// When this node last renewed it, …
+    renewed: Moment,
+    /// … and noted it in the row.
+    noted: Moment,
+    /// Of which epoch of the store it is.
+    epoch: u64,
+    /// When the token was issued that was seen to be good.
+    issued: Moment,
+}
+
+impl Sessions {
+    /// The caller as the session allows, or why not. A service needs no session, neither for itself nor for those it
+    /// acts for.
+    pub async fn check(&self, mut caller: Caller) -> Result<Caller> {
+        if caller.role == Role::Service {
+            return Ok(caller);
+        }
+        let user = caller.user()?.clone();
+        let issued = Moment(caller.issued_at.unwrap_or_default());
+        let now = self.ctx.now();
+        let epoch = *self.ctx.store().epoch().borrow();
+        let known = self.known.get(&user).filter(|known| known.epoch == epoch);
+        let status = match &known {
+            Some(known) if now < known.at.plus(FRESH) && issued >= known.issued => known.status,
+            _ => {
+                self.fresh(&user, issued, now, known.as_ref(), epoch)
+                    .await?
+            }
+        };
+        match status {
+            Status::Login => {}
+            Status::Anonymous => caller.anonymous = true,
+            Status::Blocked => return Err(Error::SessionBlocked),
+        }
+        Ok(caller)
+    }
+
+    async fn fresh(
+        &self,
+        user: &UserId,
+        issued: Moment,
+        now: Moment,
+        known: Option<&Known>,
+        epoch: u64,
+    ) -> Result<Status> {
+        let due = |last: Option<Moment>, every| last.is_none_or(|last| last.plus(every) <= now);
+        let renew = due(known.map(|known| known.renewed), RENEW);
+        let note = known.is_some_and(|known| known.noted.plus(NOTE) <= now);
+        let session = match self.find(user, Some(issued), renew.then_some(now)).await {
+            Ok(session) => session,
+            // The rows know as much.
+            Err(error) if error.is_away() => self.find_in_rows(user, issued).await?,
+            Err(error) => return Err(error),
+        };
+        if note {
+            rows::seen(&self.database, user, now).await?;
+        }
+        let was = |at: fn(&Known) -> Moment, again: bool| match known {
+            Some(known) if !again => at(known),
+            _ => now,
+        };
+        let known = Known {
+            status: session.status,
+            at: now,
+            renewed: was(|known| known.renewed, renew),
+            noted: was(|known| known.noted, note),
+            epoch,
+            issued,
+        };
+        self.known.insert(user.clone(), known);
+        Ok(session.status)
+    }
+
+    /// The session of a user. With `issued`, for a token of that time.
+    pub(super) async fn find(
+        &self,
+        user: &UserId,
+        issued: Option<Moment>,
+        renew: Option<Moment>,
+    ) -> Result<Session> {
+        for _ in 0..LOOKS {
+            match self.look(user, issued, renew).await? {
+                Found::Here(session) => return Ok(session),
+                Found::Revoked => return Err(Error::SessionExpired),
+                Found::Gone => {
+                    self.ended_by_others(user).await?;
+                    return Err(Error::SessionExpired);
+                }
+                Found::Cold => {
+                    let row = rows::find(&self.database, user).await?;
+                    let session = row.session(user, self.oldest());
+                    // Read once more: a block that only the hash knows may stand.
+                    self.write(user, &row, session.as_ref(), Why::Rebuild)
+                        .await?;
+                }
+            }
+        }
+        // Epochs or writers follow each other faster than it can be read.
+        let row = rows::find(&self.database, user).await?;
+        self.allowed(user, &row, issued)
+    }
+
+    async fn find_in_rows(&self, user: &UserId, issued: Moment) -> Result<Session> {
+        let row = rows::find(&self.database, user).await?;
+        self.allowed(user, &row, Some(issued))
+    }
+
+    fn allowed(&self, user: &UserId, row: &UserRow, issued: Option<Moment>) -> Result<Session> {
+        let revoked = issued.is_some_and(|at| rows::seconds(at.ms()) <= row.revoked());
+        match row.session(user, self.oldest()) {
+            Some(session) if session.status == Status::Blocked || !revoked => Ok(session),
+            _ => Err(Error::SessionExpired),
+        }
+    }
+
+    /// Somebody deleted the hash, or its time was over: the row must not bring it back after a loss of the store.
+    async fn ended_by_others(&self, user: &UserId) -> Result<()> {
+        let row = rows::find(&self.database, user).await?;
+        let Some(session) = row.session(user, Moment(0)) else {
+            return Ok(());
+        };
+        // One that is being begun has its row before its hash.
+        let begun = session.login_time.plus(RENEW) > self.ctx.now();
+        if begun || session.status == Status::Blocked {
+            return Ok(());
+        }
+        rows::forget(&self.database, user, session.login_time).await
+    }
+
+    /// What is remembered of a user is no longer so.
+    pub(super) fn distrust(&self, user: &UserId) {
+        self.known.remove(user);
+    }
+
+    /// Ends the sessions of a user in the store as the rows say.
+    pub(super) async fn settle(&self, user: &UserId) -> Result<Wrote> {
+        let row = rows::find(&self.database, user).await?;
+        let session = row.session(user, self.oldest());
+        let wrote = self.write(user, &row, session.as_ref(), Why::Set).await;
+        self.distrust(user);
+        wrote
+    }
+}

@@ -1,0 +1,117 @@
+//! Telling every node that a session has ended, and hearing of it.
+//!
+//! Always true: what the channel did not carry is found by asking the store for everybody who is attached: when something
+//! may have been missed, and twice a minute in any case, because other services tell nobody.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parlor_store::Event;
+use tokio::time::sleep;
+
+use super::Sessions;
+use super::hub::Attached;
+use super::session::{Reason, Status};
+use super::step::Found;
+use crate::access::Caller;
+use crate::bus::frame::{self, Frame, Kind};
+use crate::error::{Error, Result};
+use crate::ids::{DeviceId, UserId};
+
+/// Before the channel is asked for again while the store is away.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Users who are asked for at a time.
+const BATCH: usize = 1_000;
+
+impl Sessions {
+    /// A connection of the caller that must not outlive the session. Attached first and asked then, so that no block in
+    /// between is missed.
+    pub async fn attach(&self, caller: &Caller, device: Option<&DeviceId>) -> Result<Attached> {
+        let attached = self.hub.attach(caller.user()?, device);
+        self.distrust(caller.user()?);
+        self.check(caller.clone()).await?;
+        Ok(attached)
+    }
+
+    /// Tells every node. If it is not heard, they find out by asking.
+    pub(super) async fn tell(&self, user: &UserId, reason: Reason, device: Option<&DeviceId>) {
+        self.hub.end(user, reason, device);
+        let device = device.map_or("", DeviceId::as_str);
+        let body = format!("{} {user} {device}", reason.name());
+        let mut frame = frame::head(Kind::SessionClosed, body.len());
+        frame.extend(body.as_bytes());
+        let channel = self.ctx.keys().control_bus();
+        let _ = self
+            .ctx
+            .store()
+            .bus()
+            .publish(channel.as_str(), frame)
+            .await;
+    }
+
+    /// Hears of sessions that ended, for as long as it is polled.
+    pub(super) async fn hear(self: Arc<Self>) {
+        let channel = self.ctx.keys().control_bus();
+        loop {
+            if let Ok(mut heard) = self.ctx.store().bus().subscribe(channel.as_str()).await {
+                crate::ticking::told("ask for sessions", &self.recheck().await);
+                while let Some(event) = heard.next().await {
+                    match event {
+                        Event::Message { payload, .. } => self.heard(&payload),
+                        Event::MaybeMissed => {
+                            crate::ticking::told("ask for sessions", &self.recheck().await);
+                        }
+                    }
+                }
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    fn heard(&self, payload: &[u8]) {
+        if let Some((reason, user, device)) = closed(payload) {
+            self.distrust(&user);
+            self.hub.end(&user, reason, device.as_ref());
+        }
+    }
+
+    /// Asks for everybody who is attached, and ends the connections of those whose session is over.
+    pub async fn recheck(&self) -> Result<()> {
+        let users = self.hub.users();
+        for batch in users.chunks(BATCH) {
+            let looks = batch.iter().map(|user| self.recheck_one(user));
+            for looked in futures_util::future::join_all(looks).await {
+                looked?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn recheck_one(&self, user: &UserId) -> Result<()> {
+        let over = match self.look(user, None, None).await? {
+            Found::Here(session) => (session.status == Status::Blocked).then_some(Reason::Blocked),
+            Found::Gone | Found::Revoked => Some(Reason::Logout),
+            Found::Cold => match self.find(user, None, None).await {
+                Ok(session) => (session.status == Status::Blocked).then_some(Reason::Blocked),
+                Err(Error::SessionExpired) => Some(Reason::Logout),
+                Err(error) => return Err(error),
+            },
+        };
+        if let Some(reason) = over {
+            self.distrust(user);
+            self.hub.end(user, reason, None);
+        }
+        Ok(())
+    }
+}
+
+/// `reason user device` after the head of the frame; no device for all of them.
+fn closed(payload: &[u8]) -> Option<(Reason, UserId, Option<DeviceId>)> {
+    let Frame::Known(Kind::SessionClosed, body) = Frame::from(payload) else {
+        return None;
+    };
+    let mut words = str::from_utf8(body).ok()?.splitn(3, ' ');
+    let reason = Reason::named(words.next()?)?;
+    let user = UserId::new(words.next()?).ok()?;
+    Some((reason, user, DeviceId::new(words.next()?).ok()))
+}

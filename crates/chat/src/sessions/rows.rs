@@ -1,0 +1,193 @@
+//! Sessions, blocks and revocations as rows: what outlives the store.
+
+use sqlx::FromRow;
+
+use super::session::{Session, Status};
+use crate::context::Moment;
+use crate::database::{Database, on};
+use crate::error::Result;
+use crate::ids::{DeviceId, UserId};
+
+/// Everything the rows know of a user. One row, whether or not there are any.
+const FIND: &str = "
+    SELECT u.id AS known, u.blocked_at, COALESCE(u.revoked_before, 0) AS revoked_before,
+           s.device_id, s.status, s.login_at, s.last_seen, s.ip_address
+    FROM (SELECT $1 AS id) AS asked
+    LEFT JOIN users u ON u.id = asked.id
+    LEFT JOIN sessions s ON s.user_id = asked.id";
+
+/// A session begins, unless the user is blocked or the token was revoked.
+const OPEN: &str = "
+    INSERT INTO sessions (user_id, device_id, status, login_at, last_seen, ip_address)
+    SELECT asked.id, $2, $3, $4, $4, $5 FROM (SELECT $1 AS id) AS asked
+    WHERE NOT EXISTS (
+        SELECT 1 FROM users u
+        WHERE u.id = asked.id AND (u.blocked_at IS NOT NULL OR u.revoked_before >= $6))
+    ON CONFLICT (user_id) DO UPDATE SET
+        device_id = excluded.device_id, status = excluded.status, login_at = excluded.login_at,
+        last_seen = excluded.last_seen, ip_address = excluded.ip_address";
+
+const SEEN: &str = "
+    UPDATE sessions SET last_seen = $2 WHERE user_id = $1 AND last_seen < $2";
+
+const REVOKE: &str = "
+    INSERT INTO users (id, revoked_before) VALUES ($1, $2)
+    ON CONFLICT (id) DO UPDATE SET revoked_before = excluded.revoked_before
+        WHERE users.revoked_before < excluded.revoked_before";
+
+const END: &str = "DELETE FROM sessions WHERE user_id = $1";
+
+/// One that ended by itself; one that began meanwhile stays.
+const FORGET: &str = "DELETE FROM sessions WHERE user_id = $1 AND login_at = $2";
+
+const BLOCK: &str = "
+    INSERT INTO users (id, blocked_at, blocked_reason) VALUES ($1, $2, $3)
+    ON CONFLICT (id) DO UPDATE SET
+        blocked_at = COALESCE(users.blocked_at, excluded.blocked_at),
+        blocked_reason = excluded.blocked_reason";
+
+const UNBLOCK: &str = "UPDATE users SET blocked_at = NULL, blocked_reason = NULL WHERE id = $1";
+
+/// What the rows know of a user.
+#[derive(Debug, Clone, FromRow)]
+pub(super) struct UserRow {
+    known: Option<String>,
+    blocked_at: Option<i64>,
+    revoked_before: i64,
+    device_id: Option<String>,
+    status: Option<String>,
+    login_at: Option<i64>,
+    last_seen: Option<i64>,
+    ip_address: Option<String>,
+}
+
+impl UserRow {
+    pub(super) fn is_blocked(&self) -> bool {
+        self.blocked_at.is_some()
+    }
+
+    /// Whether the user was ever blocked or logged out.
+    pub(super) fn is_known(&self) -> bool {
+        self.known.is_some()
+    }
+
+    /// Tokens issued up to then open no session, in unix seconds.
+    pub(super) fn revoked(&self) -> u64 {
+        seconds(unsigned(self.revoked_before))
+    }
+
+    /// The session, if there is one that is not older than `oldest`. A blocked user has one in any case.
+    pub(super) fn session(&self, user: &UserId, oldest: Moment) -> Option<Session> {
+        let seen = self
+            .last_seen
+            .map(unsigned)
+            .filter(|seen| *seen >= oldest.ms());
+        let found = seen.and_then(|seen| {
+            Some(Session {
+                user_id: user.clone(),
+                device_id: DeviceId::new(self.device_id.as_ref()?).ok()?,
+                status: Status::named(self.status.as_ref()?)?,
+                login_time: Moment(unsigned(self.login_at?)),
+                last_seen: Moment(seen),
+                ip_address: self.ip_address.clone().unwrap_or_default(),
+            })
+        });
+        if !self.is_blocked() {
+            return found;
+        }
+        let since = Moment(unsigned(self.blocked_at.unwrap_or_default()));
+        let blocked = found.unwrap_or_else(|| Session::unknown(user, since));
+        Some(Session {
+            status: Status::Blocked,
+            ..blocked
+        })
+    }
+}
+
+pub(super) async fn find(database: &Database, user: &UserId) -> Result<UserRow> {
+    let found = on!(database.reader(), pool => {
+        sqlx::query_as(FIND).bind(user.as_str()).fetch_one(pool).await
+    });
+    Ok(found?)
+}
+
+/// False if the user is blocked, or the token was issued before they logged out.
+pub(super) async fn open(database: &Database, session: &Session, issued: Moment) -> Result<bool> {
+    let mut tx = database.begin().await?;
+    let done = on!(tx.connection(), c => {
+        sqlx::query(OPEN)
+            .bind(session.user_id.as_str())
+            .bind(session.device_id.as_str())
+            .bind(session.status.name())
+            .bind(signed(session.login_time.ms()))
+            .bind(&session.ip_address)
+            .bind(signed(issued.ms()))
+            .execute(c)
+            .await?
+            .rows_affected()
+    });
+    tx.commit().await?;
+    Ok(done > 0)
+}
+
+pub(super) async fn seen(database: &Database, user: &UserId, at: Moment) -> Result<()> {
+    let mut tx = database.begin().await?;
+    on!(tx.connection(), c => {
+        sqlx::query(SEEN).bind(user.as_str()).bind(signed(at.ms())).execute(c).await?;
+    });
+    Ok(tx.commit().await?)
+}
+
+/// Ends the session; tokens issued up to `revoked` open no other.
+pub(super) async fn end(database: &Database, user: &UserId, revoked: Moment) -> Result<()> {
+    let mut tx = database.begin().await?;
+    on!(tx.connection(), c => {
+        sqlx::query(REVOKE).bind(user.as_str()).bind(signed(revoked.ms())).execute(&mut *c).await?;
+        sqlx::query(END).bind(user.as_str()).execute(c).await?;
+    });
+    Ok(tx.commit().await?)
+}
+
+/// Another service has ended this session in the store.
+pub(super) async fn forget(database: &Database, user: &UserId, login: Moment) -> Result<()> {
+    let mut tx = database.begin().await?;
+    on!(tx.connection(), c => {
+        sqlx::query(FORGET).bind(user.as_str()).bind(signed(login.ms())).execute(c).await?;
+    });
+    Ok(tx.commit().await?)
+}
+
+pub(super) async fn block(
+    database: &Database,
+    user: &UserId,
+    at: Moment,
+    reason: Option<&str>,
+) -> Result<()> {
+    let mut tx = database.begin().await?;
+    on!(tx.connection(), c => {
+        let block = sqlx::query(BLOCK).bind(user.as_str()).bind(signed(at.ms())).bind(reason);
+        block.execute(c).await?;
+    });
+    Ok(tx.commit().await?)
+}
+
+pub(super) async fn unblock(database: &Database, user: &UserId) -> Result<()> {
+    let mut tx = database.begin().await?;
+    on!(tx.connection(), c => {
+        sqlx::query(UNBLOCK).bind(user.as_str()).execute(c).await?;
+    });
+    Ok(tx.commit().await?)
+}
+
+/// Whole seconds of a time: what a token can say.
+pub(super) fn seconds(ms: u64) -> u64 {
+    ms / 1_000
+}
+
+fn signed(ms: u64) -> i64 {
+    i64::try_from(ms).unwrap_or(i64::MAX)
+}
+
+fn unsigned(ms: i64) -> u64 {
+    u64::try_from(ms).unwrap_or_default()
+}

@@ -1,0 +1,152 @@
+//! Sessions begin, and are used.
+
+use std::time::Duration;
+
+use parlor_chat::access::{Caller, Role};
+use parlor_chat::code::Code;
+use parlor_chat::sessions::Status;
+
+use super::on_every_engine;
+use super::world::{FRESH, World, code, user};
+
+const WEEK: Duration = Duration::from_secs(7 * 86_400);
+const HALF_A_MINUTE: Duration = Duration::from_secs(30);
+
+on_every_engine! {
+    a_session_is_stored_as_documented;
+    without_a_session_nobody_is_let_in;
+    a_session_lasts_a_week_after_it_was_last_used;
+    a_session_is_written_at_most_twice_a_minute;
+    a_second_login_changes_the_device_and_nothing_else;
+    a_visitor_may_read_only;
+    a_service_needs_no_session;
+    what_others_write_into_the_hash_counts;
+}
+
+pub async fn a_session_is_stored_as_documented(world: World) {
+    let now = world.now().ms().to_string();
+    world.signed_in("alice").await;
+    let fields = [
+        ("active", "true"),
+        ("device_id", "phone"),
+        ("ip_address", "192.0.2.1"),
+        ("last_seen", &now),
+        ("login_time", &now),
+        ("status", "login"),
+    ];
+    let expected = fields.map(|(field, value)| (field.to_owned(), value.to_owned()));
+    assert_eq!(world.hash("alice").await, expected.into());
+    let mut ttl = redis::cmd("PTTL");
+    ttl.arg(world.key("alice"));
+    let left: u64 = ttl.query_async(&mut world.store.clone()).await.unwrap();
+    let week = u64::try_from(WEEK.as_millis()).unwrap();
+    assert!(left > week - 600_000 && left <= week, "{left}");
+    let session = world.nodes[1].session(&user("alice")).await.unwrap();
+    assert_eq!(
+        (session.device_id.as_str(), session.status),
+        ("phone", Status::Login)
+    );
+}
+
+pub async fn without_a_session_nobody_is_let_in(world: World) {
+    let alice = world.token("alice");
+    for node in [0, 1] {
+        assert_eq!(
+            world.refused(node, &alice).await,
+            Some(Code::SessionExpired)
+        );
+    }
+    world.signed_in("alice").await;
+    for node in [0, 1] {
+        assert_eq!(world.refused(node, &alice).await, None);
+    }
+}
+
+pub async fn a_session_lasts_a_week_after_it_was_last_used(world: World) {
+    let alice = world.signed_in("alice").await;
+    for _ in 0..3 {
+        world.advance(WEEK - Duration::from_secs(600)).await;
+        assert_eq!(world.refused(1, &alice).await, None);
+    }
+    world.advance(WEEK + Duration::from_secs(1)).await;
+    assert_eq!(world.refused(1, &alice).await, Some(Code::SessionExpired));
+    assert!(world.hash("alice").await.is_empty());
+}
+
+pub async fn a_session_is_written_at_most_twice_a_minute(world: World) {
+    let alice = world.signed_in("alice").await;
+    assert_eq!(world.refused(0, &alice).await, None);
+    let begun = world.now().ms().to_string();
+    world
+        .advance(HALF_A_MINUTE - Duration::from_millis(1))
+        .await;
+    assert_eq!(world.refused(0, &alice).await, None);
+    assert_eq!(world.hash("alice").await["last_seen"], begun);
+    world.advance(Duration::from_millis(1)).await;
+    world.advance(FRESH).await;
+    assert_eq!(world.refused(0, &alice).await, None);
+    assert_eq!(
+        world.hash("alice").await["last_seen"],
+        world.now().ms().to_string()
+    );
+}
+
+async fn a_second_login_changes_the_device_and_nothing_else(world: World) {
+    let alice = world.signed_in("alice").await;
+    world.advance(Duration::from_secs(5)).await;
+    world.nodes[1].begin(&alice, Some("laptop")).await.unwrap();
+    assert_eq!(world.hash("alice").await["device_id"], "laptop");
+    assert_eq!(world.refused(0, &alice).await, None);
+    world.nodes[1].begin(&alice, None).await.unwrap();
+    assert_eq!(world.hash("alice").await["device_id"], "api");
+    let wrong = world.nodes[1].begin(&alice, Some("a b")).await;
+    assert_eq!(code(wrong), Some(Code::InvalidId));
+}
+
+async fn a_visitor_may_read_only(world: World) {
+    let visitor = Caller {
+        anonymous: true,
+        ..world.token("visitor-1")
+    };
+    world.nodes[0].begin(&visitor, None).await.unwrap();
+    assert_eq!(world.hash("visitor-1").await["status"], "anonymous");
+    let let_in = world.nodes[1]
+        .check(world.token("visitor-1"))
+        .await
+        .unwrap();
+    assert_eq!(code(let_in.may_write()), Some(Code::ReadOnlySession));
+}
+
+async fn a_service_needs_no_session(world: World) {
+    let service = Caller {
+        user: None,
+        role: Role::Service,
+        ..world.token("x")
+    };
+    assert_eq!(world.refused(0, &service).await, None);
+    let acting = service.acting_for("bob").unwrap();
+    assert_eq!(world.refused(0, &acting).await, None);
+    assert!(world.hash("bob").await.is_empty());
+}
+
+pub async fn what_others_write_into_the_hash_counts(world: World) {
+    let alice = world.signed_in("alice").await;
+    let cases: [(&[&str], Option<Code>); 5] = [
+        (&["status", "blocked"], Some(Code::SessionBlocked)),
+        (&["status", "login"], None),
+        (&["active", "false"], Some(Code::SessionBlocked)),
+        (&["active", "true"], None),
+        // Whatever it means, it does not mean everything.
+        (&["status", "superuser"], None),
+    ];
+    for (written, answer) in cases {
+        world.foreign("HSET", "alice", written).await;
+        world.advance(FRESH).await;
+        assert_eq!(world.refused(1, &alice).await, answer, "{written:?}");
+    }
+    let let_in = world.nodes[1].check(alice.clone()).await.unwrap();
+    assert!(let_in.may_write().is_err());
+    world.foreign("DEL", "alice", &[]).await;
+    world.advance(FRESH).await;
+    assert_eq!(world.refused(1, &alice).await, Some(Code::SessionExpired));
+}

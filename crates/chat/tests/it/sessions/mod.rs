@@ -1,0 +1,33 @@
+//! Sessions: one body for each behaviour, on the embedded engine with SQLite and on Redis with PostgreSQL.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test says what failed by failing"
+)]
+
+mod attached;
+mod begun;
+mod ended;
+mod lost;
+mod others;
+mod world;
+
+/// Runs each body as one test per engine.
+macro_rules! on_every_engine {
+    ($($body:ident;)+) => { $(
+        mod $body {
+            #[tokio::test]
+            async fn embedded() {
+                let world = crate::sessions::world::World::embedded().await;
+                super::$body(world).await;
+            }
+            #[tokio::test]
+            async fn redis() {
+                let world = crate::sessions::world::World::redis().await;
+                super::$body(world).await;
+            }
+        }
+    )+ };
+}
+use on_every_engine;

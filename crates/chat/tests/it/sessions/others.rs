@@ -1,0 +1,17 @@
+//! A part of the behaviours on a Cluster, which refuses a step that leaves its slot.
+
+use parlor_testkit::Cluster;
+
+use super::world::World;
+use super::{attached, begun, ended, lost};
+
+#[tokio::test]
+async fn sessions_live_on_a_cluster() {
+    let mut cluster = Cluster::start().await;
+    begun::a_session_is_stored_as_documented(World::cluster(&mut cluster).await).await;
+    begun::a_session_lasts_a_week_after_it_was_last_used(World::cluster(&mut cluster).await).await;
+    ended::a_logout_ends_the_session_and_its_tokens(World::cluster(&mut cluster).await).await;
+    lost::a_lost_session_comes_back_from_the_row(World::cluster(&mut cluster).await).await;
+    attached::a_block_reaches_the_connections_of_every_node(World::cluster(&mut cluster).await)
+        .await;
+}

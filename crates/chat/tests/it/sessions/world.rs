@@ -1,0 +1,138 @@
+//! A store and a database with two nodes on them.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parlor_chat::access::{Caller, Role};
+use parlor_chat::code::Code;
+use parlor_chat::error::Result;
+use parlor_chat::ids::UserId;
+use parlor_chat::keys::{Key, Keyspace, Preset, Settings};
+use parlor_chat::options::SessionOptions;
+use parlor_chat::sessions::Sessions;
+use parlor_testkit::Cluster;
+
+use crate::ground::Ground;
+
+/// How long a node answers from what it saw.
+pub const FRESH: Duration = Duration::from_secs(1);
+
+pub struct World {
+    ground: Ground,
+    pub keys: Keyspace,
+    pub nodes: Vec<Arc<Sessions>>,
+}
+
+impl World {
+    pub async fn embedded() -> Self {
+        Self::on(Ground::embedded().await, false).await
+    }
+
+    pub async fn redis() -> Self {
+        Self::on(Ground::redis().await, false).await
+    }
+
+    pub async fn cluster(cluster: &mut Cluster) -> Self {
+        Self::on(Ground::cluster(cluster).await, false).await
+    }
+
+    pub async fn impatient() -> Self {
+        Self::on(Ground::impatient().await, false).await
+    }
+
+    /// Each user has one device at a time.
+    pub async fn single_device() -> Self {
+        Self::on(Ground::embedded().await, true).await
+    }
+
+    async fn on(ground: Ground, single_device: bool) -> Self {
+        let settings = Settings::from_preset(Preset::Parlor);
+        let options = SessionOptions {
+            single_device,
+            anonymous: true,
+        };
+        let mut nodes = Vec::new();
+        for _ in 0..2 {
+            let context = ground.context(settings.clone());
+            let database = ground.database().await;
+            nodes.push(Arc::new(Sessions::new(context, database, options.clone())));
+        }
+        let keys = ground.keys(settings);
+        Self {
+            ground,
+            keys,
+            nodes,
+        }
+    }
+
+    /// A token of this user that is issued now.
+    pub fn token(&self, user: &str) -> Caller {
+        Caller {
+            user: Some(UserId::new(user).unwrap()),
+            name: None,
+            role: Role::User,
+            anonymous: false,
+            // As a token says it: in seconds.
+            issued_at: Some(self.now().ms() / 1_000 * 1_000),
+            expires_at: u64::MAX,
+            address: Some([192, 0, 2, 1].into()),
+        }
+    }
+
+    /// A token whose session has begun.
+    pub async fn signed_in(&self, user: &str) -> Caller {
+        let token = self.token(user);
+        self.nodes[0].begin(&token, Some("phone")).await.unwrap();
+        token
+    }
+
+    /// What a node answers to a token: none if it is let in.
+    pub async fn refused(&self, node: usize, token: &Caller) -> Option<Code> {
+        code(self.nodes[node].check(token.clone()).await)
+    }
+
+    pub fn key(&self, user: &str) -> Key {
+        self.keys.session(&UserId::new(user).unwrap())
+    }
+
+    /// The documented hash.
+    pub async fn hash(&self, user: &str) -> BTreeMap<String, String> {
+        let mut cmd = redis::cmd("HGETALL");
+        cmd.arg(self.key(user));
+        cmd.query_async(&mut self.store.clone()).await.unwrap()
+    }
+
+    /// What another service does.
+    pub async fn foreign(&self, command: &str, user: &str, rest: &[&str]) {
+        let mut cmd = redis::cmd(command);
+        cmd.arg(self.key(user)).arg(rest);
+        cmd.exec_async(&mut self.store.clone()).await.unwrap();
+    }
+
+    /// The store has another epoch, as after a restart.
+    pub async fn raise_epoch(&self) {
+        self.store.distrust().await.unwrap();
+    }
+
+    pub fn kill_store(&mut self) {
+        self.ground.server.as_mut().unwrap().kill9();
+    }
+}
+
+impl Deref for World {
+    type Target = Ground;
+
+    fn deref(&self) -> &Ground {
+        &self.ground
+    }
+}
+
+pub fn code<T>(answer: Result<T>) -> Option<Code> {
+    answer.err().map(|error| error.code())
+}
+
+pub fn user(id: &str) -> UserId {
+    UserId::new(id).unwrap()
+}
