@@ -192,7 +192,7 @@ impl History {
                 let until = now.plus(Duration::from_secs(90));
                 let until = self.rng.random_bool(0.7).then_some(until);
                 let member = self.rooms[at].members.get_mut(who).unwrap();
-                member.muted_until = until.map_or(0, |it| it.ms());
+                member.muted_until = until.map_or(0, parlor_chat::context::Moment::ms);
                 node.mute(&id, &conv, until).await
             }
         };

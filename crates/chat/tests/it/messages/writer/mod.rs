@@ -1,6 +1,10 @@
 //! The writer of messages: one body for each behaviour, run on both databases.
 
-#![expect(clippy::unwrap_used, reason = "a test says what failed by failing")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test says what failed by failing"
+)]
 
 mod crash;
 mod names;
