@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::context::Context;
 use crate::conversations::Conversations;
-use crate::database::Database;
+use crate::database::{Database, copy};
 use crate::error::{Error, Result};
 use crate::ids::NodeId;
 use crate::keys::Settings;
@@ -98,6 +98,7 @@ impl Chat {
         claim.exec_async(&mut store).await?;
         let found: Option<String> = redis::cmd("GET").arg(&key).query_async(&mut store).await?;
         match found {
+            Some(found) if copy::is_unfinished(&found) => Err(Error::UnfinishedCopy { key, found }),
             Some(found) if found != own => Err(Error::OtherDatabase { key, found }),
             _ => Ok(()),
         }
