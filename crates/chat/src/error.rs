@@ -133,7 +133,10 @@ impl Error {
             Self::StoreUnavailable(_) | Self::StoreNotOpen => Code::StoreUnavailable,
             Self::StoreFull(_) => Code::StoreFull,
             Self::Untold(cause) => cause.code(),
-            Self::Internal(_) | Self::Statement(_) | Self::OtherDatabase { .. } | Self::UnfinishedCopy { .. } => Code::Internal,
+            Self::Internal(_)
+            | Self::Statement(_)
+            | Self::OtherDatabase { .. }
+            | Self::UnfinishedCopy { .. } => Code::Internal,
             Self::DatabaseUnavailable(_) => Code::DatabaseUnavailable,
             Self::DatabaseFull(_) => Code::DatabaseFull,
             Self::RateLimited { .. } => Code::RateLimited,

@@ -46,11 +46,7 @@ impl Database {
             return Err(OpenError::Unfinished { url });
         }
         Ok(Self {
-            inner: Arc::new(Inner {
-                id,
-                pools,
-                options,
-            }),
+            inner: Arc::new(Inner { id, pools, options }),
         })
     }
 }

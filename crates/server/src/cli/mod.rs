@@ -6,6 +6,7 @@
 mod completions;
 mod doctor;
 mod keys;
+mod migrate;
 mod output;
 mod reader;
 mod reference;
@@ -85,6 +86,8 @@ enum Command {
     Keys(keys::Args),
     /// Check store, database and their settings
     Doctor(doctor::Args),
+    /// Move the store, the database or both to other servers
+    MigrateStore(migrate::Args),
     /// Write the completion script of a shell
     Completions(completions::Args),
 }
@@ -137,6 +140,7 @@ fn run(command: &Command, loaded: &Loaded, output: &mut Output) -> anyhow::Resul
             Command::Schema(args) => schema::run(args, loaded, output),
             Command::Keys(args) => keys::run(args, loaded, output).await,
             Command::Doctor(args) => doctor::run(args, loaded, output).await,
+            Command::MigrateStore(args) => migrate::run(args, loaded, output).await,
             Command::Completions(args) => completions::run(args, output).map(|()| Outcome::Done),
         }
     });

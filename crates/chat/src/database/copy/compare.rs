@@ -25,7 +25,8 @@ impl Compared {
         self.different += 1;
         if self.named.len() < Self::NAMED {
             let key: Vec<String> = row[..table.key].iter().map(ToString::to_string).collect();
-            self.named.push(format!("{} {} {what}", table.name, key.join(" ")));
+            self.named
+                .push(format!("{} {} {what}", table.name, key.join(" ")));
         }
     }
 }

@@ -12,9 +12,9 @@ mod rows;
 mod tables;
 
 pub use self::compare::Compared;
-pub use self::tables::{TABLES, Table};
 use self::rows::Pool;
-use super::{Options, OpenError, on};
+pub use self::tables::{TABLES, Table};
+use super::{OpenError, Options, on};
 
 /// How the id of a copy begins that is not complete.
 const UNFINISHED: &str = "copying:";
@@ -36,7 +36,7 @@ pub fn unfinished(id: &str) -> String {
 pub enum Intent {
     /// Look at both, and change nothing.
     Look,
-    /// Copy, or go on with a copy.
+    /// Copy, or go on with a copy. One that is complete is left alone.
     Copy,
     /// Copy; a copy that was begun is emptied first.
     CopyAnew,
@@ -62,13 +62,17 @@ pub enum CopyError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// There is nothing to copy.
-    #[error("there is no database of Parlor at {0}; correct the address, or name the data folder with --data")]
+    #[error(
+        "there is no database of Parlor at {0}; correct the address, or name the data folder with --data"
+    )]
     Nothing(String),
     /// The source is itself half a copy.
     #[error("the database {0} is a copy that was not completed; copy from the original")]
     Half(String),
     /// The tables are others than those this program knows.
-    #[error("the database {url} has migration {found} and this program copies those with {known}; start the server of this version on it once, or use the version that made it")]
+    #[error(
+        "the database {url} has migration {found} and this program copies those with {known}; start the server of this version on it once, or use the version that made it"
+    )]
     Version {
         /// Which.
         url: String,
@@ -78,18 +82,27 @@ pub enum CopyError {
         known: i64,
     },
     /// Somebody uses it.
-    #[error("the database {0} is in use; stop every server that uses it, or copy all the same with --force")]
+    #[error(
+        "the database {0} is in use; stop every server that uses it, or copy all the same with --force"
+    )]
     Used(String),
     /// The target is another's.
-    #[error("the database {url} belongs to another installation (its id is {found}); name an empty one")]
+    #[error(
+        "the database {url} belongs to another installation (its id is {found}); name an empty one"
+    )]
     Other {
         /// Which.
         url: String,
         /// Its id.
         found: String,
     },
+    /// Both are one.
+    #[error("source and target are the same database {0}; there is nothing to copy")]
+    Same(String),
     /// The target is complete.
-    #[error("the database {0} is a complete copy already, or the same database; compare with --verify, or name an empty one")]
+    #[error(
+        "the database {0} is a complete copy already and is not emptied; compare with --verify, or name an empty one"
+    )]
     Complete(String),
     /// There is no copy to compare with.
     #[error("there is no copy in the database {0} yet")]
@@ -178,7 +191,8 @@ impl Copying {
     /// Says that the copy is complete: servers may start on it.
     pub async fn complete(&self) -> Result<(), CopyError> {
         let target = self.target()?;
-        let done = on!(target, pool => sqlx::query(COMPLETE).bind(&self.id).execute(pool).await.map(drop));
+        let done =
+            on!(target, pool => sqlx::query(COMPLETE).bind(&self.id).execute(pool).await.map(drop));
         done.map_err(|error| self.of_target(error))
     }
 

@@ -8,7 +8,9 @@ use sqlx::{PgPool, SqlitePool};
 
 use super::super::examine::{connect, examine, unopened};
 use super::super::open::migrate;
-use super::super::{DatabaseUrl, Either, Examined, Fault, OpenError, Options, fault, migrations, on};
+use super::super::{
+    DatabaseUrl, Either, Examined, Fault, OpenError, Options, fault, migrations, on,
+};
 use super::rows::{self, Pool};
 use super::{CopyError, Copying, Intent, TABLES, Target, unfinished};
 
@@ -27,6 +29,9 @@ pub(super) async fn open(
     used: bool,
 ) -> Result<Copying, CopyError> {
     let (source_url, target_url) = (from.url.to_string(), to.url.to_string());
+    if source_url == target_url {
+        return Err(CopyError::Same(source_url));
+    }
     let id = original(from).await?;
     let mark = unfinished(&id);
     let seen = examine(to).await?;
@@ -36,11 +41,14 @@ pub(super) async fn open(
         Some(found) if found == id => Target::Complete,
         Some(found) => {
             let found = found.to_owned();
-            return Err(CopyError::Other { url: target_url, found });
+            return Err(CopyError::Other {
+                url: target_url,
+                found,
+            });
         }
     };
     match (intent, state) {
-        (Intent::Copy | Intent::CopyAnew, Target::Complete) => {
+        (Intent::CopyAnew, Target::Complete) => {
             return Err(CopyError::Complete(target_url));
         }
         (Intent::Compare, Target::Empty) => return Err(CopyError::None(target_url)),
@@ -135,7 +143,9 @@ async fn target(to: &Options, url: &str, state: Target, mark: &str) -> Result<Po
         DatabaseUrl::Sqlite(path) => {
             let options = SqliteConnectOptions::new().filename(path);
             let options = options.create_if_missing(true).foreign_keys(true);
-            let options = options.journal_mode(SqliteJournalMode::Wal).busy_timeout(BUSY);
+            let options = options
+                .journal_mode(SqliteJournalMode::Wal)
+                .busy_timeout(BUSY);
             Either::Sqlite(sqlite(options).await.map_err(unopened)?)
         }
         DatabaseUrl::Postgres(address) => {

@@ -167,7 +167,11 @@ impl Table {
 
     /// The highest key.
     pub(super) fn last(&self) -> String {
-        let order: Vec<String> = self.key().iter().map(|it| format!("{} DESC", it.name)).collect();
+        let order: Vec<String> = self
+            .key()
+            .iter()
+            .map(|it| format!("{} DESC", it.name))
+            .collect();
         let (key, order) = (names(self.key()), order.join(", "));
         let (table, filter) = (self.name, self.filter(None));
         format!("SELECT {key} FROM {table}{filter} ORDER BY {order} LIMIT 1")
