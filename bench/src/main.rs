@@ -4,6 +4,7 @@
 //! every rate.
 
 mod measure;
+mod messages;
 mod pauses;
 mod presence;
 mod restart;
@@ -11,11 +12,12 @@ mod store;
 
 type Part = (&'static str, fn() -> anyhow::Result<()>);
 
-const PARTS: [Part; 4] = [
+const PARTS: [Part; 5] = [
     ("store", store::run),
     ("restart", restart::run),
     ("pauses", pauses::run),
     ("presence", presence::run),
+    ("messages", messages::run),
 ];
 
 fn main() -> anyhow::Result<()> {

@@ -4,7 +4,12 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::{env, fs};
 
-const FILES: &[&str] = &["parlor/v1/limits.proto", "parlor/v1/user_status.proto"];
+const FILES: &[&str] = &[
+    "parlor/v1/chat.proto",
+    "parlor/v1/limits.proto",
+    "parlor/v1/sessions.proto",
+    "parlor/v1/user_status.proto",
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");

@@ -107,9 +107,9 @@ impl Chat {
     /// Starts the background work.
     pub fn tick(&self) -> Ticking {
         let ticking = self.presence.tick().and(self.typing.tick());
+        let ticking = ticking.and(self.sessions.tick());
         let ticking = ticking.and(self.conversations.tick());
-        let ticking = ticking.and(self.unread.tick()).and(self.sessions.tick());
-        ticking.and(self.messages.tick())
+        ticking.and(self.unread.tick()).and(self.messages.tick())
     }
 
     /// Writes what was collected and leaves the other nodes; presence stays through the grace time. The ticking has to end

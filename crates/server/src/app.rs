@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use axum::http::HeaderMap;
 use parlor_chat::access::Caller;
+use parlor_chat::chat::Chat;
 use parlor_chat::limits::Verdict;
 use parlor_chat::operation::{Needs, Operation};
 use tokio::sync::watch;
@@ -94,7 +95,12 @@ impl App {
         };
         let caller = match (&quota, known) {
             (Some(verdict), _) if !verdict.allowed => Err(quota::refusal(verdict)),
-            (_, Some(known)) => known.and_then(|caller| for_whom(caller, shown)),
+            (_, Some(known)) => match known.and_then(|caller| for_whom(caller, shown)) {
+                Ok(caller) if needs == Needs::Session => {
+                    with_session(chat.as_deref(), caller).await
+                }
+                known => known,
+            },
             (_, None) => Ok(Caller::stranger(shown.address)),
         };
         Admission { quota, caller }
@@ -145,6 +151,14 @@ impl App {
             readiness.node = Err("this node is about to end".into());
         }
         readiness
+    }
+}
+
+/// The caller as their session allows. Before there is a chat, nothing is answered but what needs none.
+async fn with_session(chat: Option<&Chat>, caller: Caller) -> Result<Caller, Refusal> {
+    match chat {
+        Some(chat) => Ok(chat.sessions().check(caller).await?),
+        None => Ok(caller),
     }
 }
 

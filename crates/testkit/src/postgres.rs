@@ -1,7 +1,11 @@
-//! One PostgreSQL server, fast and forgetful: nothing is forced to disk.
+//! One PostgreSQL server, fast and forgetful, or durable.
 //!
-//! Always true: it does not run as root, which it refuses; when the tests do, it runs as `postgres` or
-//! `nobody`.
+//! Always true:
+//! 1. It does not run as root, which it refuses; when the tests do, it runs as `postgres` or `nobody`.
+//! 2. A restart keeps port and data: of a durable server all that was committed.
+
+mod account;
+mod template;
 
 use std::{
     fs,
@@ -11,18 +15,16 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
+use self::account::Account;
 use crate::{
-    binary, ports,
+    binary, eventually, is_running, ports,
     process::{Folder, Process},
     watchdog::End,
 };
 
-const SETTINGS: [&str; 12] = [
+const SETTINGS: [&str; 9] = [
     "listen_addresses=127.0.0.1",
     "unix_socket_directories=",
-    "fsync=off",
-    "synchronous_commit=off",
-    "full_page_writes=off",
     "wal_level=minimal",
     "max_wal_senders=0",
     "shared_buffers=16MB",
@@ -32,6 +34,12 @@ const SETTINGS: [&str; 12] = [
     "dynamic_shared_memory_type=mmap",
     "max_connections=200",
 ];
+/// Nothing is forced to disk.
+const FORGETFUL: [&str; 3] = [
+    "fsync=off",
+    "synchronous_commit=off",
+    "full_page_writes=off",
+];
 
 /// A running server. Ends on drop.
 pub struct Postgres {
@@ -39,8 +47,11 @@ pub struct Postgres {
     process: Process,
     folder: Folder,
     programs: PathBuf,
+    durable: bool,
     port: u16,
     databases: AtomicUsize,
+    /// What the server had started when it was killed.
+    orphans: Vec<u32>,
 }
 
 impl Postgres {
@@ -49,33 +60,39 @@ impl Postgres {
     /// # Panics
     /// If PostgreSQL is not installed or does not start.
     pub async fn start() -> Self {
+        Self::start_new(false).await
+    }
+
+    /// Starts a server that keeps what was committed, as in production.
+    ///
+    /// # Panics
+    /// If PostgreSQL is not installed or does not start.
+    pub async fn start_durable() -> Self {
+        Self::start_new(true).await
+    }
+
+    async fn start_new(durable: bool) -> Self {
         let programs = binary::postgres();
         let folder = Folder::new("postgres");
-        if let Some(account) = Account::find() {
+        let account = Account::find();
+        if let Some(account) = &account {
             chown(folder.path(), Some(account.user), Some(account.group)).unwrap();
         }
-        let mut initdb = program(&programs, folder.path(), "initdb");
-        initdb.args([
-            "--no-sync",
-            "--no-instructions",
-            "--auth=trust",
-            "--username=postgres",
-        ]);
-        initdb.args(["--encoding=UTF8", "--locale=C"]);
-        run(initdb).await;
-
+        template::copy(&programs, account.as_ref(), &folder.path().join("data")).await;
         let mut port = 0;
-        let process = started(&programs, folder.path(), || {
+        let free = || {
             port = ports::free();
             port
-        })
-        .await;
+        };
+        let process = serve(&programs, &folder, durable, free).await;
         Self {
             process,
             folder,
             programs,
+            durable,
             port,
             databases: AtomicUsize::new(0),
+            orphans: Vec::new(),
         }
     }
 
@@ -136,42 +153,62 @@ impl Postgres {
 
     /// Ends the server without warning.
     pub fn kill9(&mut self) {
+        self.orphans.extend(children(self.pid()));
         self.process.kill9();
     }
 
-    /// Starts it again on its port; one that still runs is killed first. What was written without a sync is still there.
+    /// Starts the server again on the same port and with its data; a running one is killed first.
     ///
     /// # Panics
     /// If it does not start.
     pub async fn restart(&mut self) {
         self.kill9();
+        // They end by themselves, and a new server refuses to start beside them.
+        let orphans = std::mem::take(&mut self.orphans);
+        let gone = async || !orphans.iter().any(|process| is_running(*process));
+        eventually("the processes of the killed server end", gone).await;
         // What a killed server leaves behind to say that it runs.
         let _ = fs::remove_file(self.folder.path().join("data/postmaster.pid"));
         let port = self.port;
-        self.process = started(&self.programs, self.folder.path(), || port).await;
+        self.process = serve(&self.programs, &self.folder, self.durable, || port).await;
     }
 }
 
-fn program(programs: &Path, folder: &Path, name: &str) -> Command {
-    let mut command = Account::command(Account::find().as_ref(), &programs.join(name));
-    command
-        .current_dir(folder)
-        .arg("-D")
-        .arg(folder.join("data"));
-    command
-}
-
-async fn started(programs: &Path, folder: &Path, mut port: impl FnMut() -> u16) -> Process {
+/// Starts the server in this folder and waits until it answers.
+async fn serve(
+    programs: &Path,
+    folder: &Folder,
+    durable: bool,
+    mut port: impl FnMut() -> u16,
+) -> Process {
+    let account = Account::find();
     let command = || {
-        let mut command = program(programs, folder, "postgres");
+        let mut command = Account::command(account.as_ref(), &programs.join("postgres"));
+        command.current_dir(folder.path());
+        command.arg("-D").arg(folder.path().join("data"));
         command.arg("-p").arg(port().to_string());
-        for setting in SETTINGS {
+        let forgetful = FORGETFUL.iter().filter(|_| !durable);
+        for setting in SETTINGS.iter().chain(forgetful) {
             command.arg("-c").arg(setting);
         }
         command
     };
     let ready = |process: &Process| process.log().contains("ready to accept connections");
-    Process::start("postgres", &folder.join("log"), End::Quit, command, ready).await
+    let log = folder.path().join("log");
+    Process::start("postgres", &log, End::Quit, command, ready).await
+}
+
+/// The processes that this one has started.
+fn children(parent: u32) -> Vec<u32> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let ids = processes.filter_map(|it| it.file_name().to_str()?.parse().ok());
+    let is_child = |id: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        // After the name, which is in brackets, come state and parent.
+        let rest = stat.rsplit(')').next().unwrap_or_default();
+        rest.split_whitespace().nth(1) == Some(&parent.to_string())
+    };
+    ids.filter(is_child).collect()
 }
 
 async fn query(programs: &Path, url: &str, sql: &str) -> String {
@@ -199,52 +236,4 @@ async fn run(command: Command) -> String {
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}: {}\n{told}", output.status);
     String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-/// Who the server runs as when the tests run as root.
-struct Account {
-    user: u32,
-    group: u32,
-}
-
-impl Account {
-    fn find() -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            return None;
-        }
-        let accounts = fs::read_to_string("/etc/passwd").unwrap_or_default();
-        let found = ["postgres", "nobody"]
-            .iter()
-            .find_map(|name| accounts.lines().find_map(|line| Self::parse(line, name)));
-        Some(
-            found.expect(
-                "PostgreSQL refuses to run as root, so a user postgres or nobody is needed",
-            ),
-        )
-    }
-
-    /// `name:password:user:group:...`
-    fn parse(line: &str, name: &str) -> Option<Self> {
-        let mut fields = line.split(':');
-        if fields.next()? != name {
-            return None;
-        }
-        Some(Self {
-            user: fields.nth(1)?.parse().ok()?,
-            group: fields.next()?.parse().ok()?,
-        })
-    }
-
-    fn command(account: Option<&Self>, program: &Path) -> Command {
-        let Some(Self { user, group }) = account else {
-            return Command::new(program);
-        };
-        let mut command = Command::new("setpriv");
-        command
-            .arg(format!("--reuid={user}"))
-            .arg(format!("--regid={group}"))
-            .args(["--clear-groups", "--"])
-            .arg(program);
-        command
-    }
 }

@@ -68,6 +68,7 @@ impl Conversations {
         let Some(role) = role else {
             return Err(Error::Forbidden(not_joined(head.kind).to_owned()));
         };
+        let role = first_owns(&head, role);
         member_rows::add(&mut tx, &head, &[(user.clone(), role)], self.ctx.now()).await?;
         let joined = Altered::one(user, Standing::Joined(role), 1);
         self.done(tx, head, joined).await
@@ -174,9 +175,10 @@ impl Conversations {
         }
         let altered = match now {
             None => {
-                let new = (user.clone(), wanted);
+                let role = first_owns(&head, wanted);
+                let new = (user.clone(), role);
                 member_rows::add(&mut tx, &head, &[new], self.ctx.now()).await?;
-                Altered::one(user, Standing::Joined(wanted), 1)
+                Altered::one(user, Standing::Joined(role), 1)
             }
             Some(role) if role != wanted => {
                 member_rows::set_role(&mut tx, id, user, wanted).await?;
@@ -258,6 +260,14 @@ impl Conversations {
         }
         self.told(debt, change).await?;
         Ok(head)
+    }
+}
+
+/// Whoever comes into an empty conversation owns it.
+const fn first_owns(head: &ConversationRow, role: MemberRole) -> MemberRole {
+    match head.member_count {
+        0 => MemberRole::Owner,
+        _ => role,
     }
 }
 

@@ -4,6 +4,8 @@
 //! 1. A page has no hole, is in the order of `seq`, and says whether there is more in the direction it was asked for.
 //! 2. Whoever sees a conversation's history only since they joined sees nothing of what was before, by no way.
 
+use std::sync::atomic::Ordering;
+
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -35,7 +37,7 @@ pub enum Page {
 /// Messages, oldest first.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct History {
+pub struct MessageList {
     /// The messages.
     pub messages: Vec<Message>,
     /// Whether there are more in this direction.
@@ -87,7 +89,7 @@ impl Messages {
         user: Option<&UserId>,
         page: Page,
         limit: u64,
-    ) -> Result<History> {
+    ) -> Result<MessageList> {
         let hidden = self.hidden(conversation, user).await?;
         let range = Range::of(page, limit.clamp(1, MOST_MESSAGES), hidden);
         self.range(conversation, &range).await
@@ -126,7 +128,7 @@ impl Messages {
         Ok(rows.into_iter().map(MessageRow::into_message).collect())
     }
 
-    async fn range(&self, conversation: &ConversationId, range: &Range) -> Result<History> {
+    async fn range(&self, conversation: &ConversationId, range: &Range) -> Result<MessageList> {
         let found = match self.listed(conversation, range).await {
             Ok(found) => found,
             Err(error) => {
@@ -137,7 +139,7 @@ impl Messages {
         if let Some(found) = &found
             && let Some(messages) = &found.messages
         {
-            return Ok(History {
+            return Ok(MessageList {
                 has_more: range.has_more(found.top),
                 messages: messages.clone(),
             });
@@ -156,13 +158,14 @@ impl Messages {
         }
         let messages = newest.messages.iter();
         let shown = messages.filter(|it| it.seq > after && it.seq < before);
-        Ok(History {
+        Ok(MessageList {
             messages: shown.cloned().collect(),
             has_more: range.has_more(newest.last_seq),
         })
     }
 
-    async fn from_rows(&self, conversation: &ConversationId, range: &Range) -> Result<History> {
+    async fn from_rows(&self, conversation: &ConversationId, range: &Range) -> Result<MessageList> {
+        self.row_reads.fetch_add(1, Ordering::Relaxed);
         let read = match range.after {
             Some(after) => {
                 let after = after.max(range.hidden);
@@ -181,7 +184,7 @@ impl Messages {
         let shown = rows
             .into_iter()
             .filter(|row| row.seq > after && row.seq < before);
-        Ok(History {
+        Ok(MessageList {
             messages: shown.map(MessageRow::into_message).collect(),
             has_more: range.has_more(head.last_seq),
         })
@@ -199,8 +202,8 @@ pub(super) fn no_message(seq: u64) -> Error {
     Error::NotFound(format!("there is no message {seq}"))
 }
 
-fn nothing() -> History {
-    History {
+fn nothing() -> MessageList {
+    MessageList {
         messages: Vec::new(),
         has_more: false,
     }

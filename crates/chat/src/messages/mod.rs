@@ -29,6 +29,7 @@ mod send;
 mod sights;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -55,7 +56,7 @@ use crate::unread::Unread;
 pub use self::change::Edit;
 pub use self::content::MOST_MENTIONS;
 pub use self::encode::read_frame;
-pub use self::history::{History, MOST_MESSAGES, Page};
+pub use self::history::{MOST_MESSAGES, MessageList, Page};
 pub use self::message::Message;
 pub use self::operations::{
     DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage, SentMessage,
@@ -97,6 +98,7 @@ pub struct Messages {
     owed: Debts,
     caught_up: Mutex<CaughtUp>,
     places: Arc<Semaphore>,
+    row_reads: AtomicU64,
 }
 
 impl Messages {
@@ -114,10 +116,16 @@ impl Messages {
             owed: Debts::default(),
             caught_up: Mutex::default(),
             places: Arc::new(Semaphore::new(MOST_UNDER_WAY as usize)),
+            row_reads: AtomicU64::new(0),
             options,
             ctx,
             database,
         }
+    }
+
+    /// How often rows were read for what the recent list could not answer.
+    pub fn row_reads(&self) -> u64 {
+        self.row_reads.load(Ordering::Relaxed)
     }
 
     /// Starts the background work.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::{Edit, History, MOST_MESSAGES, Message, NewMessage, Page};
+use super::{Edit, MOST_MESSAGES, Message, MessageList, NewMessage, Page};
 use crate::access::{Caller, Role};
 use crate::chat::Chat;
 use crate::code::Code;
@@ -114,9 +114,9 @@ impl Operation for ListMessages {
             Code::DatabaseUnavailable,
         ],
     };
-    type Reply = History;
+    type Reply = MessageList;
 
-    async fn run(self, chat: &Chat, caller: &Caller) -> Result<History> {
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<MessageList> {
         let page = match (self.before, self.after) {
             (None, None) => Page::Newest,
             (Some(seq), None) => Page::Before(seq),

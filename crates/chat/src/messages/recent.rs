@@ -8,6 +8,7 @@
 //! 3. What cannot be answered here is answered from the rows, also while the store is away.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use parlor_store::{Script, script};
 use redis::{FromRedisValue, ParsingError, Value};
@@ -113,6 +114,7 @@ impl Messages {
         for _ in 0..TRIES {
             // Before the rows are read: what was read in another epoch is not installed.
             let epoch = self.epoch();
+            self.row_reads.fetch_add(1, Ordering::Relaxed);
             let Some(read) = rows::newest(&self.database, conversation).await? else {
                 return Ok(None);
             };

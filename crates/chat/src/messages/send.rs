@@ -99,10 +99,14 @@ impl Messages {
         let answered = asked.query_async(&mut self.ctx.store().clone()).await;
         let (cached, verdict): (Option<String>, Verdict) = match answered.map_err(Error::from) {
             Ok(answered) => answered,
-            Err(error) if error.is_away() && self.options.without_store => {
-                return Ok(Admission::Uncounted);
+            // Neither one that is away nor one that is full can count.
+            Err(error) => {
+                let cannot = error.is_away() || matches!(error, Error::StoreFull(_));
+                return match cannot && self.options.without_store {
+                    true => Ok(Admission::Uncounted),
+                    false => Err(error),
+                };
             }
-            Err(error) => return Err(error),
         };
         let unknown = cached.is_some_and(|cached| cached.starts_with('0'));
         if unknown
@@ -132,7 +136,7 @@ impl Messages {
         );
     }
 
-    /// The message that the sender has sent by this name, if they are still a member.
+    /// The message that the sender has sent by this name.
     async fn first(
         &self,
         conversation: &ConversationId,
@@ -151,10 +155,15 @@ impl Messages {
 
     async fn write(self: &Arc<Self>, draft: Draft, counted: bool) -> Result<Sent> {
         let (done, written) = oneshot::channel();
+        let (applied, awaited) = oneshot::channel::<()>();
         let this = Arc::clone(self);
-        let after = self.spawn(async move {
+        let work = async move {
             let (conversation, sender) = (draft.conversation.clone(), draft.sender.clone());
-            let (role, at, epoch) = (draft.sender_role, draft.at, this.epoch());
+            let was = Was {
+                at: draft.at,
+                epoch: this.epoch(),
+                role: draft.sender_role.name(),
+            };
             let written = this.writer.send(draft).await;
             let sent = written.as_ref().ok().cloned();
             // Nobody may wait any more; the rest is done all the same.
@@ -163,31 +172,28 @@ impl Messages {
                 this.give_back(&sender).await;
             }
             let Some(sent) = sent else { return };
-            let applied = match sent.repeated {
+            let appended = match sent.repeated {
                 // Its first sender may have ended before the steps after the commit.
-                true => this.catch_up(&conversation).await,
-                false => {
-                    let was = Was {
-                        at,
-                        epoch,
-                        role: role.name(),
-                    };
-                    this.apply_new(&sent, &was).await
-                }
+                true => this.catch_up(&conversation).await.map(|()| None),
+                false => this.apply_new(&sent, &was).await.map(Some),
             };
-            if applied.is_err() {
+            if appended.is_err() {
                 this.owed.note(Owed::Messages(conversation));
             }
-            told("apply a message", &applied);
-        });
-        let after = after.await;
+            told("apply a message", &appended);
+            drop(applied);
+            if let Ok(Some(appended)) = appended {
+                told("mend caches", &this.mend(&sent, appended).await);
+            }
+        };
+        self.spawn(work).await;
         let Ok(written) = written.await else {
             // The runtime ends.
             return std::future::pending().await;
         };
         let written = written?;
         // The row is there: whatever becomes of the rest, the answer is yes.
-        drop(tokio::time::timeout(PATIENCE, after).await);
+        drop(tokio::time::timeout(PATIENCE, awaited).await);
         Ok(Sent {
             message: written.message,
             repeated: written.repeated,
@@ -195,7 +201,7 @@ impl Messages {
     }
 
     /// The steps after the commit, in one round trip for most messages.
-    async fn apply_new(&self, sent: &Written, was: &Was) -> Result<()> {
+    async fn apply_new(&self, sent: &Written, was: &Was) -> Result<Appended> {
         let message = &sent.message;
         let conversation = &message.conversation_id;
         self.typing.message_sent(conversation, &message.sender_id);
@@ -226,6 +232,12 @@ impl Messages {
             self.apply_rest(conversation, appended.state, appended.top)
                 .await?;
         }
+        Ok(appended)
+    }
+
+    /// Fills the caches that the message found missing, for other services and for the next who asks.
+    async fn mend(&self, sent: &Written, appended: Appended) -> Result<()> {
+        let conversation = &sent.message.conversation_id;
         if appended.list_missing {
             self.newest(conversation, None).await?;
         }

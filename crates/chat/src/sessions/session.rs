@@ -12,6 +12,7 @@ pub(super) const DEFAULT_DEVICE: &str = "api";
 /// What a session allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
+#[schema(as = SessionStatus)]
 pub enum Status {
     /// Everything.
     Login,

@@ -117,8 +117,8 @@ impl Field {
 
 /// When the user left, if that is what a field says.
 pub(super) fn left_at(text: &str) -> Option<u64> {
-    let (_, at) = text.strip_prefix("1|left|")?.split_once('|')?;
-    at.parse().ok()
+    let mut numbers = text.strip_prefix("1|left|")?.split('|');
+    numbers.nth(1)?.parse().ok()
 }
 
 /// What is held about each of these users, in one round trip. What somebody else put in the place of a key is not held.
@@ -161,6 +161,14 @@ pub(super) async fn replies(
             Err(error) => Err(error),
         });
     each.collect()
+}
+
+/// What a documented counter shows.
+pub(super) fn shown(reply: Option<Value>) -> Option<String> {
+    match reply {
+        Some(value) => from_redis_value(value).ok().flatten(),
+        None => Some("a value of another type".to_owned()),
+    }
 }
 
 fn taken<T: redis::FromRedisValue + Default>(reply: Option<Value>) -> T {

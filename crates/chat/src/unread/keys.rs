@@ -24,7 +24,7 @@ const TOTAL: KeySpec = KeySpec::new("unread:{user}:total", Kind::Counter, Ttl::N
 
 const STATE: KeySpec =
     KeySpec::internal("parlor:unread:{user}", Kind::Hash, Ttl::Fixed(30 * 86_400))
-        .value("field conversation = `1|joined|position|top|badge|own|muted|said|counted` or `1|left|version|at`; `:epoch`, `:total`")
+        .value("field conversation = `1|joined|position|top|badge|own|muted|said|counted` or `1|left|version|at|top`; `:epoch`, `:total`")
         .meaning("the positions that the counts are derived from");
 
 impl Keyspace {
@@ -36,6 +36,18 @@ impl Keyspace {
     /// Unread messages of a user in all.
     pub fn unread_total(&self, user: &UserId) -> Key {
         self.key1(&TOTAL, user)
+    }
+
+    /// Every key of unread counts, as patterns of `SCAN`.
+    pub(super) fn unread_patterns(&self) -> [String; 2] {
+        let mut prefix = String::new();
+        for letter in self.settings().prefix.as_str().chars() {
+            if matches!(letter, '*' | '?' | '[' | ']' | '\\') {
+                prefix.push('\\');
+            }
+            prefix.push(letter);
+        }
+        ["unread:*", "parlor:unread:*"].map(|name| format!("{prefix}{name}"))
     }
 
     /// The positions a user's counts are derived from.

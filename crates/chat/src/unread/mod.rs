@@ -19,6 +19,7 @@ mod owed;
 mod positions;
 mod reads;
 mod recount;
+mod repair;
 mod rows;
 mod steps;
 mod tick;
@@ -35,6 +36,7 @@ pub use self::ops::{
     Badge, ConversationCount, Counts, Receipt, ReceiptChange, ReceiptPage, Sent, UnreadChange,
     count,
 };
+pub use self::repair::{Difference, Report, What};
 
 /// Unread counts as one node keeps them.
 pub struct Unread {

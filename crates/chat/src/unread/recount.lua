@@ -50,7 +50,7 @@ for nth = 1, conversations do
   elseif found == expected then
     total = total - share(old)
     if old and old.joined then
-      redis.call('HSET', state_key, conversation, text(gone(nil, old.joined + 1, now)))
+      redis.call('HSET', state_key, conversation, text(gone(old, old.joined + 1, now)))
     elseif not old or old.at + keep_left <= now then
       redis.call('HDEL', state_key, conversation)
     end
@@ -62,10 +62,11 @@ end
 if all then
   -- The sum itself, and mutes that have ended.
   total = 0
-  local fields, changed = redis.call('HGETALL', state_key), {}
+  local fields, changed, any = redis.call('HGETALL', state_key), {}, false
   for at = 1, #fields, 2 do
     if string.sub(fields[at], 1, 1) ~= ':' then
       local field = parse(fields[at + 1])
+      any = true
       if field and not field.left and field.counted ~= (field.muted <= now) then
         field.counted = not field.counted
         changed[#changed + 1] = fields[at]
@@ -75,6 +76,12 @@ if all then
     end
   end
   for at = 1, #changed, 2 do redis.call('HSET', state_key, changed[at], changed[at + 1]) end
+  if not any then
+    -- Of one who belongs nowhere nothing is kept.
+    redis.call('DEL', state_key, total_key)
+    for _, change in ipairs(told) do tell(publish, channel, head, change[1], change[2], 0) end
+    return 0
+  end
   redis.call('HSET', state_key, ':epoch', int(math.max(epoch, tonumber(held[1] or '') or 0)))
 end
 total = math.max(total, 0)

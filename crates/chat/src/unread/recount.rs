@@ -177,7 +177,8 @@ fn gone<'a>(case: &'a Case<'_>, now: u64) -> impl Iterator<Item = Line<'a>> {
     let rows = case.rows.iter();
     let members: HashSet<&str> = rows.map(|row| row.conversation_id.as_str()).collect();
     let fields = case.held.fields.iter().filter_map(move |(id, text)| {
-        if field::left_at(text).is_some_and(|at| at + KEEP_LEFT_MS > now) {
+        let stray = case.strays.iter().any(|it| it.as_str() == id);
+        if !stray && field::left_at(text).is_some_and(|at| at + KEEP_LEFT_MS > now) {
             return None;
         }
         Some(Line {

@@ -36,7 +36,7 @@ local function step(user)
     new = gone(old, version, now)
   elseif what == 'sent' then
     if not old then return 0 end
-    if old.left then return version < old.left and 1 or 0 end
+    if old.left and version >= old.left then return 0 end
     old.top = math.max(old.top, tonumber(ARGV[at + 5]))
     new = old
   else

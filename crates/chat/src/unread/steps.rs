@@ -138,3 +138,6 @@ fn call(ctx: &Context, conversation: &ConversationId, steps: &[(&UserId, Step)])
         |call: Call, (user, step): &(&UserId, Step)| step.add_to(call.arg(keys.user_bus(user)));
     steps.iter().fold(call, add)
 }
+
+#[cfg(test)]
+mod tests;

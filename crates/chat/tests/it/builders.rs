@@ -109,6 +109,11 @@ fn built(keys: &Keyspace) -> Vec<(String, &'static str)> {
             "membership:{c1}:u1",
         ),
         (
+            keys.membership_checked(&id.conversation, &id.user)
+                .into_string(),
+            "parlor:membership:{c1}:u1",
+        ),
+        (
             keys.participants(&id.conversation).into_string(),
             "conversation:{c1}:participants",
         ),
@@ -125,6 +130,7 @@ fn built(keys: &Keyspace) -> Vec<(String, &'static str)> {
             "events:message.created",
         ),
         (keys.top(&id.conversation).into_string(), "parlor:top:{c1}"),
+        (keys.catch_up().into_string(), "parlor:catch-up"),
         (
             keys.unread(&id.user, &id.conversation).into_string(),
             "unread:{u1}:c1",
@@ -352,6 +358,7 @@ fn what_one_step_touches_lies_in_one_slot() {
         ],
         vec![
             keys.membership(&id.conversation, &id.user),
+            keys.membership_checked(&id.conversation, &id.user),
             keys.participants(&id.conversation),
             keys.participants_version(&id.conversation),
             keys.membership_generation(&id.conversation),

@@ -1,18 +1,21 @@
 //! Tests of the keys (identifiers, declarations, settings, matching, the reference) and of the capabilities.
 
 mod builders;
+mod conversations;
 mod database;
 mod declarations;
 mod ground;
 mod ids;
 mod limits;
 mod matching;
+mod messages;
 mod operations;
 mod presence;
 mod schema;
 mod sessions;
 mod settings;
 mod typing;
+mod unread;
 
 use parlor_chat::keys::{Keyspace, Preset, Settings};
 

@@ -7,9 +7,15 @@ use std::collections::HashSet;
 use parlor_chat::access::{Caller, Role};
 use parlor_chat::chat::Chat;
 use parlor_chat::code::Code;
+use parlor_chat::conversations::{
+    ConversationKind, CreateConversation, DeleteConversation, GetConversation, IsMember,
+    JoinConversation, LeaveConversation, PutMember, UpdateConversation,
+};
+use parlor_chat::database::Either;
 use parlor_chat::ids::{NodeId, UserId};
 use parlor_chat::keys::{Preset, Settings};
 use parlor_chat::limits::{Algorithm, CheckLimit};
+use parlor_chat::messages::{DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage};
 use parlor_chat::operation::{ALL, EVERYWHERE, Operation};
 use parlor_chat::options;
 use parlor_chat::presence::{
@@ -17,6 +23,7 @@ use parlor_chat::presence::{
     Status, WatchPresence,
 };
 use parlor_chat::typing::{ListTyping, SetTyping};
+use parlor_chat::unread::{GetUnread, ListReceipts, MarkDelivered, MarkRead, MarkUnread};
 
 use crate::ground::Ground;
 
@@ -239,18 +246,41 @@ async fn a_wrong_id_is_called_so_by_every_operation() {
     assert_eq!(codes, [Some(Code::InvalidId); 8]);
 }
 
+/// Creates a group of a caller.
+async fn group(chat: &Chat, caller: &Caller, id: &str, members: &[&str]) {
+    let members = members.iter().map(ToString::to_string).collect();
+    let create = CreateConversation {
+        id: Some(id.into()),
+        kind: ConversationKind::Group,
+        title: None,
+        members,
+        open: Some(true),
+        history: None,
+        priority: None,
+        idempotency_key: None,
+    };
+    assert_eq!(asked(chat, caller, create).await, None);
+}
+
 #[tokio::test]
-async fn until_conversations_are_kept_here_only_services_type() {
+async fn members_and_services_type() {
     let (_ground, chat) = chat().await;
     let list = || ListTyping {
         conversation_id: "c1".into(),
     };
-    let alice = person("alice", Role::User);
+    let (alice, bob) = (person("alice", Role::User), person("bob", Role::User));
     assert_eq!(
         asked(&chat, &alice, typing("c1")).await,
         Some(Code::NotAMember)
     );
-    assert_eq!(asked(&chat, &alice, list()).await, Some(Code::NotAMember));
+    group(&chat, &alice, "c1", &[]).await;
+    assert_eq!(asked(&chat, &alice, typing("c1")).await, None);
+    assert_eq!(asked(&chat, &alice, list()).await, None);
+    assert_eq!(
+        asked(&chat, &bob, typing("c1")).await,
+        Some(Code::NotAMember)
+    );
+    assert_eq!(asked(&chat, &bob, list()).await, Some(Code::NotAMember));
     assert_eq!(
         asked(&chat, &visitor(), typing("c1")).await,
         Some(Code::ReadOnlySession)
@@ -259,26 +289,281 @@ async fn until_conversations_are_kept_here_only_services_type() {
         asked(&chat, &service(), typing("c1")).await,
         Some(Code::UserRequired)
     );
-    let for_alice = service().acting_for("alice").unwrap();
+    let for_bob = service().acting_for("bob").unwrap();
     let named = SetTyping {
-        username: Some("Alice".into()),
+        username: Some("Bob".into()),
         ..typing("c1")
     };
-    assert_eq!(asked(&chat, &for_alice, named).await, None);
+    assert_eq!(asked(&chat, &for_bob, named).await, None);
     let typers = list().run(&chat, &service()).await.unwrap().typing;
     let names: Vec<_> = typers
         .iter()
         .map(|it| (it.user_id.as_str(), it.username.as_deref()))
         .collect();
-    assert_eq!(names, [("alice", Some("Alice"))]);
+    assert_eq!(names, [("alice", Some("ALICE")), ("bob", Some("Bob"))]);
     let long = SetTyping {
         username: Some("x".repeat(257)),
         ..typing("c1")
     };
     assert_eq!(
-        asked(&chat, &for_alice, long).await,
+        asked(&chat, &for_bob, long).await,
         Some(Code::InvalidRequest)
     );
+}
+
+#[tokio::test]
+async fn a_position_is_the_members_own_and_a_visitor_has_none() {
+    let (_ground, chat) = chat().await;
+    let statements = [
+        "INSERT INTO conversations (id, kind, created_at, last_at, last_seq, members_version, member_count)
+            VALUES ('c1', 'group', 0, 0, 3, 1, 1)",
+        "INSERT INTO members (conversation_id, user_id, role, joined_at, joined_seq, joined_version, delivered_seq, read_seq, badge_seq)
+            VALUES ('c1', 'alice', 'member', 0, 0, 1, 0, 0, 0)",
+    ];
+    for statement in statements {
+        let mut tx = chat.database().begin().await.unwrap();
+        let Either::Sqlite(c) = tx.connection() else {
+            unreachable!("it is beside the embedded engine")
+        };
+        sqlx::query(statement).execute(c).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+    let read = |conversation: &str| MarkRead {
+        conversation_id: conversation.into(),
+        seq: Some(1),
+    };
+    let unread = |conversation: &str, seq| MarkUnread {
+        conversation_id: conversation.into(),
+        seq,
+    };
+    let delivered = |conversation: &str| MarkDelivered {
+        conversation_id: conversation.into(),
+        seq: None,
+    };
+    let cases = [
+        (person("alice", Role::User), "c1", None),
+        (service().acting_for("alice").unwrap(), "c1", None),
+        (service(), "c1", Some(Code::UserRequired)),
+        (visitor(), "c1", Some(Code::ReadOnlySession)),
+        (person("bob", Role::User), "c1", Some(Code::NotAMember)),
+        (person("root", Role::Admin), "c1", Some(Code::NotAMember)),
+        (
+            service().acting_for("bob").unwrap(),
+            "c1",
+            Some(Code::NotAMember),
+        ),
+        (person("alice", Role::User), "c9", Some(Code::NotAMember)),
+        (person("alice", Role::User), "total", Some(Code::InvalidId)),
+    ];
+    for (caller, conv, expected) in cases {
+        let codes = [
+            asked(&chat, &caller, read(conv)).await,
+            asked(&chat, &caller, unread(conv, 1)).await,
+            asked(&chat, &caller, delivered(conv)).await,
+        ];
+        assert_eq!(codes, [expected; 3], "{caller:?} {conv}");
+    }
+    let alice = person("alice", Role::User);
+    let none = asked(&chat, &alice, unread("c1", 0)).await;
+    assert_eq!(none, Some(Code::InvalidRequest));
+    let badge = read("c1").run(&chat, &alice).await.unwrap();
+    assert_eq!((badge.unread, badge.total), (2, 2));
+    for caller in [visitor(), alice] {
+        let counts = GetUnread {}.run(&chat, &caller).await.unwrap();
+        assert_eq!(counts.total, 2, "looking is for everybody");
+    }
+    assert_eq!(
+        asked(&chat, &service(), GetUnread {}).await,
+        Some(Code::UserRequired)
+    );
+    let list = |limit| ListReceipts {
+        conversation_id: "c1".into(),
+        cursor: None,
+        limit,
+    };
+    let page = list(None).run(&chat, &service()).await.unwrap();
+    assert_eq!(page.receipts.len(), 1);
+    let bob = person("bob", Role::User);
+    assert_eq!(asked(&chat, &bob, list(None)).await, Some(Code::NotAMember));
+    assert_eq!(
+        asked(&chat, &service(), list(Some(1_001))).await,
+        Some(Code::TooMany)
+    );
+    assert_eq!(
+        asked(&chat, &service(), list(Some(0))).await,
+        Some(Code::InvalidRequest)
+    );
+    let wrong = ListReceipts {
+        cursor: Some("a:b".into()),
+        ..list(None)
+    };
+    assert_eq!(asked(&chat, &service(), wrong).await, Some(Code::InvalidId));
+}
+
+#[tokio::test]
+async fn messages_are_for_members_and_services() {
+    let (_ground, chat) = chat().await;
+    group(&chat, &person("alice", Role::User), "c1", &["bob"]).await;
+    let send = || SendMessage {
+        conversation_id: "c1".into(),
+        content: "hello".into(),
+        metadata: None,
+        client_id: None,
+    };
+    let list = || ListMessages {
+        conversation_id: "c1".into(),
+        ..ListMessages::default()
+    };
+    let get = || GetMessage {
+        conversation_id: "c1".into(),
+        seq: 1,
+    };
+    let stranger = Some(Code::NotAMember);
+    for (caller, may_send, may_read) in [
+        (person("alice", Role::User), None, None),
+        (person("bob", Role::User), None, None),
+        (visitor(), Some(Code::ReadOnlySession), None),
+        (person("mallory", Role::User), stranger, stranger),
+        (person("root", Role::Admin), stranger, stranger),
+        (service(), Some(Code::UserRequired), None),
+        (service().acting_for("bob").unwrap(), None, None),
+        (service().acting_for("mallory").unwrap(), stranger, None),
+    ] {
+        assert_eq!(asked(&chat, &caller, send()).await, may_send, "{caller:?}");
+        assert_eq!(asked(&chat, &caller, list()).await, may_read, "{caller:?}");
+        assert_eq!(asked(&chat, &caller, get()).await, may_read, "{caller:?}");
+    }
+    let bob = person("bob", Role::User);
+    for (before, after, limit) in [
+        (Some(1), Some(1), None),
+        (None, None, Some(0)),
+        (None, None, Some(101)),
+    ] {
+        let wrong = ListMessages {
+            before,
+            after,
+            limit,
+            ..list()
+        };
+        assert_eq!(asked(&chat, &bob, wrong).await, Some(Code::InvalidRequest));
+    }
+}
+
+#[tokio::test]
+async fn messages_are_changed_by_their_sender_and_by_admins() {
+    let (_ground, chat) = chat().await;
+    group(&chat, &person("alice", Role::User), "c1", &["bob"]).await;
+    let send = SendMessage {
+        conversation_id: "c1".into(),
+        content: "hello".into(),
+        metadata: None,
+        client_id: Some("k".into()),
+    };
+    let bob = person("bob", Role::User);
+    let sent = send.clone().run(&chat, &bob).await.unwrap();
+    assert!(SendMessage::created(&sent));
+    assert!(!SendMessage::created(&send.run(&chat, &bob).await.unwrap()));
+    let edit = || EditMessage {
+        conversation_id: "c1".into(),
+        seq: 1,
+        content: Some("hi".into()),
+        metadata: None,
+    };
+    let delete = || DeleteMessage {
+        conversation_id: "c1".into(),
+        seq: 1,
+    };
+    let owner = person("alice", Role::User);
+    let mut anonymous = bob.clone();
+    anonymous.anonymous = true;
+    let callers = [
+        (bob, None),
+        (owner, None),
+        (person("root", Role::Admin), None),
+        (service(), None),
+        (anonymous, Some(Code::ReadOnlySession)),
+        (person("mallory", Role::User), Some(Code::NotAMember)),
+    ];
+    for (caller, expected) in &callers {
+        assert_eq!(asked(&chat, caller, edit()).await, *expected, "{caller:?}");
+    }
+    for (caller, expected) in &callers {
+        assert_eq!(
+            asked(&chat, caller, delete()).await,
+            *expected,
+            "{caller:?}"
+        );
+    }
+    let deleted = asked(&chat, &callers[0].0, edit()).await;
+    assert_eq!(deleted, Some(Code::MessageDeleted));
+    let nothing = EditMessage {
+        content: None,
+        ..edit()
+    };
+    let refused = asked(&chat, &callers[0].0, nothing).await;
+    assert_eq!(refused, Some(Code::InvalidRequest));
+}
+
+#[tokio::test]
+async fn a_visitor_changes_no_conversation() {
+    let (_ground, chat) = chat().await;
+    group(&chat, &person("bob", Role::User), "c1", &["alice"]).await;
+    let visitor = visitor();
+    let id = || "c1".to_owned();
+    let refused = Some(Code::ReadOnlySession);
+    let update = UpdateConversation {
+        conversation_id: id(),
+        title: Some("Mine".into()),
+        ..UpdateConversation::default()
+    };
+    assert_eq!(asked(&chat, &visitor, update).await, refused);
+    let join = JoinConversation {
+        conversation_id: id(),
+    };
+    assert_eq!(asked(&chat, &visitor, join).await, refused);
+    let delete = DeleteConversation {
+        conversation_id: id(),
+    };
+    assert_eq!(asked(&chat, &visitor, delete).await, refused);
+    let put = PutMember {
+        conversation_id: id(),
+        user_id: "carol".into(),
+        ..PutMember::default()
+    };
+    assert_eq!(asked(&chat, &visitor, put).await, refused);
+    let get = GetConversation {
+        conversation_id: id(),
+    };
+    assert_eq!(asked(&chat, &visitor, get).await, None);
+    let leave = LeaveConversation {
+        conversation_id: id(),
+    };
+    assert_eq!(asked(&chat, &visitor, leave).await, None);
+}
+
+#[tokio::test]
+async fn who_is_a_member_is_for_the_user_and_for_members() {
+    let (_ground, chat) = chat().await;
+    let (alice, bob) = (person("alice", Role::User), person("bob", Role::User));
+    group(&chat, &alice, "c1", &[]).await;
+    let is = |user: &str| IsMember {
+        conversation_id: "c1".into(),
+        user_id: user.into(),
+    };
+    let yes = is("").run(&chat, &alice).await.unwrap();
+    assert!(yes.is_member);
+    assert!(!is("").run(&chat, &bob).await.unwrap().is_member);
+    assert!(!is("bob").run(&chat, &alice).await.unwrap().is_member);
+    assert!(is("alice").run(&chat, &service()).await.unwrap().is_member);
+    assert_eq!(
+        asked(&chat, &bob, is("alice")).await,
+        Some(Code::NotAMember)
+    );
+    assert_eq!(
+        asked(&chat, &service(), is("")).await,
+        Some(Code::UserRequired)
+    );
+    assert_eq!(asked(&chat, &alice, is("a:b")).await, Some(Code::InvalidId));
 }
 
 #[tokio::test]

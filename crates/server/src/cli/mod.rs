@@ -10,6 +10,7 @@ mod migrate;
 mod output;
 mod reader;
 mod reference;
+mod repair;
 mod schema;
 mod serve;
 mod table;
@@ -88,6 +89,8 @@ enum Command {
     Doctor(doctor::Args),
     /// Move the store, the database or both to other servers
     MigrateStore(migrate::Args),
+    /// Set keys right by the rows of the database
+    Repair(repair::Args),
     /// Write the completion script of a shell
     Completions(completions::Args),
 }
@@ -141,6 +144,7 @@ fn run(command: &Command, loaded: &Loaded, output: &mut Output) -> anyhow::Resul
             Command::Keys(args) => keys::run(args, loaded, output).await,
             Command::Doctor(args) => doctor::run(args, loaded, output).await,
             Command::MigrateStore(args) => migrate::run(args, loaded, output).await,
+            Command::Repair(args) => repair::run(args, loaded, output).await,
             Command::Completions(args) => completions::run(args, output).map(|()| Outcome::Done),
         }
     });

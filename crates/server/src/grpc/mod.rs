@@ -7,132 +7,41 @@
 //! 3. When the server stops, streams end at once and calls are waited for.
 
 mod calls;
+mod chat;
 mod codec;
 mod connections;
 mod gate;
 mod health;
 mod limits;
 pub mod proto;
+mod sessions;
 pub mod status;
 mod subscription;
+mod table;
 mod user_status;
 
 use parlor_chat::code::Code;
-use parlor_chat::limits::CheckLimit;
-use parlor_chat::conversations::{
-    CreateConversation, DeleteConversation, GetConversation, GetMember, IsMember, JoinConversation,
-    LeaveConversation, ListConversations, ListMembers, PutMember, RemoveMember, UpdateConversation,
-};
-use parlor_chat::messages::{DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage};
-use parlor_chat::operation::Operation;
-use parlor_chat::presence::{
-    CountPresence, GetPresence, Heartbeat, ListDevices, QueryPresence, RemoveDevice, SetPresence,
-    WatchPresence,
-};
-use parlor_chat::typing::{ListTyping, SetTyping};
-use parlor_chat::unread::{GetUnread, ListReceipts, MarkDelivered, MarkRead, MarkUnread};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tonic::service::Routes;
 use tonic_health::pb::health_server::HealthServer;
 use tonic_reflection::server::Builder;
 
+use self::chat::Chats;
 pub use self::connections::{PING, PING_ANSWER, PREFACE};
 use self::gate::Gate;
 use self::health::Health;
 use self::limits::Limits;
 use self::proto::DESCRIPTORS;
-use self::proto::v1::limit_service_server::{self, LimitServiceServer};
-use self::proto::v1::user_status_service_server::{self, UserStatusServiceServer};
+use self::proto::v1::chat_service_server::ChatServiceServer;
+use self::proto::v1::limit_service_server::LimitServiceServer;
+use self::proto::v1::session_service_server::SessionServiceServer;
+use self::proto::v1::user_status_service_server::UserStatusServiceServer;
+use self::sessions::Sessions;
+pub use self::table::{ABSENT, METHODS, SERVICES};
 use self::user_status::UserStatuses;
 use crate::app::App;
 use crate::wire::Refusal;
-
-/// Which method runs which operation.
-pub const METHODS: &[(&str, &str)] = &[
-    (
-        "parlor.v1.UserStatusService/SetUserStatus",
-        SetPresence::INFO.name,
-    ),
-    (
-        "parlor.v1.UserStatusService/GetUserStatus",
-        GetPresence::INFO.name,
-    ),
-    (
-        "parlor.v1.UserStatusService/GetMultipleUserStatus",
-        QueryPresence::INFO.name,
-    ),
-    (
-        "parlor.v1.UserStatusService/SendHeartbeat",
-        Heartbeat::INFO.name,
-    ),
-    (
-        "parlor.v1.UserStatusService/SubscribeStatusUpdates",
-        WatchPresence::INFO.name,
-    ),
-    ("parlor.v1.LimitService/Check", CheckLimit::INFO.name),
-];
-
-/// Why no method changes conversations.
-const CONVERSATIONS: &str = "people look after their conversations, in apps: HTTP";
-
-/// The operations that no method runs, and why.
-pub const ABSENT: &[(&str, &str)] = &[
-    (
-        ListDevices::INFO.name,
-        "for people who look after their devices, and admins: HTTP",
-    ),
-    (
-        RemoveDevice::INFO.name,
-        "for people who look after their devices, and admins: HTTP",
-    ),
-    (CountPresence::INFO.name, "a figure for dashboards: HTTP"),
-    (CreateConversation::INFO.name, CONVERSATIONS),
-    (ListConversations::INFO.name, CONVERSATIONS),
-    (GetConversation::INFO.name, CONVERSATIONS),
-    (UpdateConversation::INFO.name, CONVERSATIONS),
-    (DeleteConversation::INFO.name, CONVERSATIONS),
-    (JoinConversation::INFO.name, CONVERSATIONS),
-    (LeaveConversation::INFO.name, CONVERSATIONS),
-    (ListMembers::INFO.name, CONVERSATIONS),
-    (GetMember::INFO.name, CONVERSATIONS),
-    (PutMember::INFO.name, CONVERSATIONS),
-    (RemoveMember::INFO.name, CONVERSATIONS),
-    (
-        IsMember::INFO.name,
-        "with the messages, in `ChatService`: not there yet",
-    ),
-    (SendMessage::INFO.name, "not offered yet: HTTP"),
-    (ListMessages::INFO.name, "not offered yet: HTTP"),
-    (GetMessage::INFO.name, "shown by apps: HTTP"),
-    (
-        EditMessage::INFO.name,
-        "people edit, in apps: Socket.IO and HTTP",
-    ),
-    (
-        DeleteMessage::INFO.name,
-        "people delete, in apps: Socket.IO and HTTP",
-    ),
-    (
-        ListTyping::INFO.name,
-        "people type, in apps: Socket.IO and HTTP",
-    ),
-    (
-        SetTyping::INFO.name,
-        "people type, in apps: Socket.IO and HTTP",
-    ),
-    (MarkRead::INFO.name, "people read, in apps: HTTP"),
-    (MarkUnread::INFO.name, "people read, in apps: HTTP"),
-    (MarkDelivered::INFO.name, "people read, in apps: HTTP"),
-    (ListReceipts::INFO.name, "shown by apps: HTTP"),
-    (GetUnread::INFO.name, "shown by apps: HTTP"),
-];
-
-/// Our services.
-pub const SERVICES: &[&str] = &[
-    user_status_service_server::SERVICE_NAME,
-    limit_service_server::SERVICE_NAME,
-];
 
 /// Most bytes of a request: 1,000 of the longest ids, and some room.
 const MESSAGE: usize = 256 * 1024;
@@ -157,8 +66,12 @@ fn routes(app: App, health: Health) -> Routes {
     let reflection = described().build_v1().expect(proof);
     let older_reflection = described().build_v1alpha().expect(proof);
     let statuses = UserStatusServiceServer::new(UserStatuses(app.clone()));
+    let chats = ChatServiceServer::new(Chats(app.clone()));
+    let sessions = SessionServiceServer::new(Sessions(app.clone()));
     let limits = LimitServiceServer::new(Limits(app));
     Routes::new(statuses.max_decoding_message_size(MESSAGE))
+        .add_service(chats.max_decoding_message_size(MESSAGE))
+        .add_service(sessions.max_decoding_message_size(MESSAGE))
         .add_service(limits.max_decoding_message_size(MESSAGE))
         .add_service(HealthServer::new(health).max_decoding_message_size(MESSAGE))
         .add_service(reflection.max_decoding_message_size(MESSAGE))

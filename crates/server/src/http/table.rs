@@ -4,16 +4,20 @@
 //! with the reason.
 
 use axum::routing::{MethodFilter, MethodRouter};
-use parlor_chat::limits::CheckLimit;
 use parlor_chat::conversations::{
     CreateConversation, DeleteConversation, GetConversation, GetMember, IsMember, JoinConversation,
     LeaveConversation, ListConversations, ListMembers, PutMember, RemoveMember, UpdateConversation,
 };
+use parlor_chat::limits::CheckLimit;
 use parlor_chat::messages::{DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage};
 use parlor_chat::operation::{Creates, Info, Needs, Operation};
 use parlor_chat::presence::{
     CountPresence, GetPresence, Heartbeat, ListDevices, QueryPresence, RemoveDevice, SetPresence,
     WatchPresence,
+};
+use parlor_chat::sessions::{
+    BeginSession, ChangeSession, EndOtherSession, EndSession, GetOtherSession, GetSession,
+    ValidateSession,
 };
 use parlor_chat::typing::{ListTyping, SetTyping};
 use parlor_chat::unread::{GetUnread, ListReceipts, MarkDelivered, MarkRead, MarkUnread};
@@ -29,6 +33,12 @@ use crate::app::App;
 
 /// Every route of an operation, in the order of the reference.
 pub static ROUTES: &[Route] = &[
+    post::<BeginSession>("/v1/sessions"),
+    get::<GetSession>("/v1/sessions/me"),
+    delete::<EndSession>("/v1/sessions/me"),
+    get::<GetOtherSession>("/v1/admin/sessions/{user}"),
+    patch::<ChangeSession>("/v1/admin/sessions/{user}"),
+    delete::<EndOtherSession>("/v1/admin/sessions/{user}"),
     get::<GetPresence>("/v1/users/{user}/presence"),
     put::<SetPresence>("/v1/users/{user}/presence"),
     post::<Heartbeat>("/v1/users/{user}/presence/heartbeat"),
@@ -64,6 +74,10 @@ pub static ROUTES: &[Route] = &[
 
 /// Operations that HTTP does not offer, and why.
 pub static ELSEWHERE: &[(Info, &str)] = &[
+    (
+        ValidateSession::INFO,
+        "for services that ask often: gRPC; here `GET /v1/admin/sessions/{user}` tells",
+    ),
     (
         WatchPresence::INFO,
         "a stream of changes: watch by gRPC or Socket.IO, or ask with `POST /v1/presence/query`",

@@ -1,17 +1,22 @@
 //! Why a commit failed, told to everybody whose message was in it.
 
 use std::error::Error as StdError;
+use std::fmt;
 use std::sync::Arc;
 
 use crate::database::{Fault, fault, sqlite_fault};
 use crate::error::Error;
 
 /// A failed commit.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Failure {
     pub fault: Fault,
-    source: Arc<dyn StdError + Send + Sync>,
+    pub source: Shared,
 }
+
+/// An error that many are told. It says what the database said and not to what: the details hold what people write.
+#[derive(Clone)]
+pub(super) struct Shared(Arc<dyn StdError + Send + Sync>);
 
 impl Failure {
     /// Whether the messages may be to blame: then some of them may be written.
@@ -21,7 +26,7 @@ impl Failure {
 
     /// What one of the senders is told.
     pub fn error(&self) -> Error {
-        let source = sqlx::Error::AnyDriverError(Box::new(Arc::clone(&self.source)));
+        let source = sqlx::Error::AnyDriverError(Box::new(self.source.clone()));
         match self.fault {
             Fault::Away | Fault::Conflict => Error::DatabaseUnavailable(source),
             Fault::Full => Error::DatabaseFull(source),
@@ -30,11 +35,25 @@ impl Failure {
     }
 }
 
+impl fmt::Display for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl StdError for Shared {}
+
 impl From<sqlx::Error> for Failure {
     fn from(error: sqlx::Error) -> Self {
         Self {
             fault: fault(&error),
-            source: Arc::new(error),
+            source: Shared(Arc::new(error)),
         }
     }
 }
@@ -47,7 +66,7 @@ impl From<rusqlite::Error> for Failure {
         };
         Self {
             fault,
-            source: Arc::new(error),
+            source: Shared(Arc::new(error)),
         }
     }
 }

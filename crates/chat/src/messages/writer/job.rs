@@ -115,7 +115,8 @@ pub(super) fn settle(
             return Some([jobs, rest]);
         }
         Err(failure) => {
-            tracing::error!(?failure, messages = jobs.len(), "cannot write messages");
+            let error = &failure.source;
+            tracing::error!(%error, messages = jobs.len(), "cannot write messages");
             for job in jobs {
                 job.failed(&failure);
             }
@@ -181,5 +182,55 @@ impl From<Stored> for Written {
             joined_version: place.joined_version,
             position_version: place.position_version,
         }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::access::Role;
+    use crate::context::Moment;
+    use crate::ids::{ConversationId, UserId};
+
+    pub fn draft(content: &str) -> Draft {
+        Draft {
+            id: Uuid::nil(),
+            conversation: ConversationId::new("c").unwrap(),
+            sender: UserId::new("alice").unwrap(),
+            sender_role: Role::User,
+            content: content.to_owned(),
+            metadata: None,
+            client_id: None,
+            mentions: Vec::new(),
+            at: Moment(1),
+        }
+    }
+
+    #[test]
+    fn what_waited_too_long_is_refused_and_what_nobody_waits_for_is_left_out() {
+        let (sender, mut queue) = mpsc::channel(MOST_AT_ONCE + 8);
+        let mut answers = Vec::new();
+        for n in 0..MOST_AT_ONCE + 4 {
+            let (answer, answered) = oneshot::channel();
+            assert!(
+                sender
+                    .blocking_send(Job::new(draft(&n.to_string()), answer))
+                    .is_ok()
+            );
+            answers.push(answered);
+        }
+        answers.remove(1);
+        let first = queue.blocking_recv().unwrap();
+        let jobs = drain(first, &mut queue, Duration::MAX);
+        let contents: Vec<_> = jobs.iter().map(|job| job.draft.content.as_str()).collect();
+        assert_eq!(contents[..3], ["0", "2", "3"]);
+        assert_eq!(contents.len(), MOST_AT_ONCE - 1);
+
+        let first = queue.blocking_recv().unwrap();
+        assert!(drain(first, &mut queue, Duration::ZERO).is_empty());
+        let late = answers.pop().unwrap().blocking_recv().unwrap();
+        assert!(matches!(late, Err(Error::DatabaseUnavailable(_))));
     }
 }

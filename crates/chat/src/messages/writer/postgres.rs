@@ -21,9 +21,10 @@ use crate::database::Fault;
 
 /// How often a batch is repeated that was in somebody's way.
 const MOST_CONFLICTS: usize = 10;
-/// Batches look up some rows of large tables, however small those were when the plan was made.
-const STEADY: &str =
-    "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off";
+/// Batches look up some rows of large tables, whatever size those had when the plan was made: it is made once, with indexes.
+const STEADY: &str = "
+    SET plan_cache_mode = force_generic_plan;
+    SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off";
 
 /// Starts a task; it ends when nobody can queue anything any more, and drops `end` then.
 pub(super) fn start(pool: PgPool, timeout: Duration, end: watch::Sender<()>) -> mpsc::Sender<Job> {
@@ -95,6 +96,7 @@ impl Lane {
         let mut conflicts = 0;
         let mut in_doubt = false;
         loop {
+            self.link().await?;
             let done = self.attempt(jobs, in_doubt).await;
             match done.as_ref().map_err(|failure| failure.fault) {
                 Err(Fault::Conflict) if conflicts < MOST_CONFLICTS => conflicts += 1,
@@ -110,14 +112,19 @@ impl Lane {
         }
     }
 
+    /// Waits for a connection if there is none, as long as the pool does.
+    async fn link(&mut self) -> Result<(), Failure> {
+        if self.link.is_none() {
+            let mut link = self.pool.acquire().await?;
+            sqlx::raw_sql(STEADY).execute(&mut *link).await?;
+            self.link = Some(link);
+        }
+        Ok(())
+    }
+
     async fn attempt(&mut self, jobs: &[Job], in_doubt: bool) -> Result<Vec<Outcome>, Failure> {
-        let link = match &mut self.link {
-            Some(link) => link,
-            None => {
-                let mut link = self.pool.acquire().await?;
-                sqlx::raw_sql(STEADY).execute(&mut *link).await?;
-                self.link.insert(link)
-            }
+        let Some(link) = &mut self.link else {
+            return Err(sqlx::Error::PoolClosed.into());
         };
         let drafts: Vec<_> = jobs.iter().map(|job| &job.draft).collect();
         let batch = batch::commit(link, &drafts, in_doubt);

@@ -115,3 +115,33 @@ impl File {
         Ok(connection)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::messages::writer::job::tests::draft;
+
+    #[test]
+    fn a_panic_hangs_nobody_and_ends_nothing() {
+        let (sender, queue) = mpsc::channel(8);
+        let mut answers = Vec::new();
+        for content in ["one", "panic", "two"] {
+            let (answer, answered) = oneshot::channel();
+            let job = Job::new(draft(content), answer);
+            assert!(sender.blocking_send(job).is_ok());
+            answers.push(answered);
+        }
+        drop(sender);
+        serve(queue, |job, _| {
+            assert_ne!(job.draft.content, "panic");
+            job.done(Outcome::NotAMember);
+        });
+        let answered: Vec<_> = answers
+            .into_iter()
+            .map(|it| it.blocking_recv().is_ok())
+            .collect();
+        assert_eq!(answered, [true, false, true]);
+    }
+}

@@ -40,10 +40,28 @@ const KEY: &str = "IdempotencyKey";
 /// What the groups of operations are about, in the order of the reference.
 const GROUPS: &[(&str, &str)] = &[
     (
+        "sessions",
+        "Who may come in. A person's first call is `POST /v1/sessions`; without a session the others are refused.",
+    ),
+    (
         "presence",
         "Who is here, with how many devices, and since when they are gone.",
     ),
+    (
+        "conversations",
+        "Who talks to whom: the list that a chat begins with, and each conversation.",
+    ),
+    ("members", "Who belongs to a conversation, and as what."),
+    (
+        "messages",
+        "What was said, numbered without a gap in each conversation.",
+    ),
     ("typing", "Who is writing in a conversation at the moment."),
+    (
+        "unread",
+        "What waits for whom, and who has got and read what.",
+    ),
+    ("limits", "How often something may be done, for services."),
 ];
 
 /// The document.

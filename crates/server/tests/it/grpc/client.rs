@@ -22,6 +22,7 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use tonic_prost::ProstCodec;
 use tonic_types::StatusExt;
 
+use crate::http::client::sign_in_all;
 use crate::support::{PARLOR, get};
 
 pub const SERVICE: &str = "parlor.v1.UserStatusService";
@@ -43,6 +44,7 @@ pub async fn ready(node: NodeOptions) -> Node {
             .is_ok_and(|it| it.0 == 200)
     })
     .await;
+    sign_in_all(&node).await;
     node
 }
 

@@ -1,6 +1,7 @@
 //! gRPC as services use it.
 
 mod calls;
+mod chat;
 pub mod client;
 mod door;
 mod limits;

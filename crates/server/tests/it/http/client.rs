@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-use super::callers::SECRET;
+use super::callers::{SECRET, service};
 use crate::support::{PARLOR, get};
 
 /// A node on the embedded store that takes the tokens of [`super::callers`], ready to serve.
@@ -31,7 +31,27 @@ pub async fn ready(node: NodeOptions) -> Node {
         get(&node.http(), "/readyz").await.map(|it| it.0 == 200)
     })
     .await;
+    sign_in_all(&node).await;
     node
+}
+
+/// The people who have a session wherever a test begins.
+const SIGNED_IN: [&str; 4] = ["alice", "bob", "root", "slow"];
+
+/// Begins the sessions of all, by a service, so that they are not counted as calls of theirs.
+pub async fn sign_in_all(node: &Node) {
+    let mut line = Line::to(node).await;
+    for user in SIGNED_IN {
+        let begin = call("POST", "/v1/sessions").by(&service());
+        let begin = begin.header("Parlor-User", user);
+        line.ask(begin).await.created();
+    }
+}
+
+/// Begins the session of the person of this token.
+pub async fn sign_in(node: &Node, token: &str) {
+    let begin = call("POST", "/v1/sessions").by(token);
+    begin.at(node).await.created();
 }
 
 /// A request to be.
@@ -164,7 +184,16 @@ impl Answer {
 
     /// The body of a request that succeeded.
     pub fn ok(&self) -> Value {
-        assert_eq!(self.status, 200, "{self:?}");
+        self.succeeded(200)
+    }
+
+    /// The body of a request that made something.
+    pub fn created(&self) -> Value {
+        self.succeeded(201)
+    }
+
+    fn succeeded(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{self:?}");
         assert_eq!(self.header("content-type"), Some("application/json"));
         self.json()
     }

@@ -2,7 +2,8 @@
 
 mod bodies;
 mod callers;
-mod client;
+mod chat;
+pub mod client;
 mod limits;
 mod origins;
 mod outage;
@@ -12,4 +13,5 @@ mod quota;
 mod reference;
 mod rights;
 mod schemathesis;
+mod sessions;
 mod typing;

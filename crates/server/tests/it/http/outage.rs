@@ -79,8 +79,9 @@ async fn a_store_that_has_not_been_there_yet_is_away_like_any_other() {
     unavailable(&set(&node, "online").await);
     unavailable(&asked("GET", "/v1/presence/count").at(&node).await);
     redis.restart().await;
+    let begin = || call("POST", "/v1/sessions").by(&user("alice"));
     eventually("the store is used", async || {
-        set(&node, "online").await.status == 200
+        begin().at(&node).await.status == 201 && set(&node, "online").await.status == 200
     })
     .await;
 }

@@ -8,7 +8,7 @@ use redis::aio::MultiplexedConnection;
 use serde_json::{Value, json};
 
 use super::callers;
-use super::client::{call, embedded, on};
+use super::client::{call, embedded, on, sign_in};
 
 const ALICE: &str = "/v1/users/alice/presence";
 
@@ -171,6 +171,7 @@ async fn an_address_may_be_percent_encoded() {
     let node = embedded().await;
     let who = "alice@example.com";
     let token = callers::user(who);
+    sign_in(&node, &token).await;
     for path in [
         "/v1/users/alice%40example.com/presence",
         "/v1/users/alice@example.com/presence",

@@ -6,7 +6,7 @@ use parlor_testkit::Node;
 use serde_json::json;
 
 use super::callers::{self, admin, now, person, service, signed, user, visitor};
-use super::client::{Answer, call, embedded};
+use super::client::{Answer, call, embedded, sign_in};
 
 #[tokio::test]
 async fn every_route_asks_for_a_token_that_counts() {
@@ -61,7 +61,10 @@ async fn users_admins_and_services_may_do_what_they_may() {
     ] {
         for (token, may) in callers.iter().zip(may) {
             let asked = call(method.name(), path).by(token);
-            let answer = asked.json(json!({ "status": "online" })).at(&node).await;
+            let admin = route.path.starts_with("/v1/admin/");
+            let status = if admin { "blocked" } else { "online" };
+            let answer = asked.json(json!({ "status": status, "seq": 1 }));
+            let answer = answer.at(&node).await;
             if may {
                 answer.ok();
             } else {
@@ -103,6 +106,7 @@ async fn a_service_acts_for_the_user_it_names_and_others_for_themselves() {
 async fn a_visitor_reads_and_does_not_write() {
     let node = embedded().await;
     let token = visitor("guest");
+    sign_in(&node, &token).await;
     let read = call("GET", "/v1/users/alice/presence").by(&token);
     read.at(&node).await.ok();
     let typing = call("PUT", "/v1/conversations/c1/typing").by(&token);
@@ -115,14 +119,20 @@ async fn wrong_ids_are_refused_by_every_route_that_takes_one() {
     let long = "x".repeat(129);
     for route in ROUTES.iter().filter(|route| route.path.contains('{')) {
         for wrong in ["a%20b", "a:b", "status", &long] {
-            let path = route.path.replace("{device}", "phone");
+            let path = route
+                .path
+                .replace("{device}", "phone")
+                .replace("{seq}", "1");
             let path = path.replace("{user}", wrong).replace("{id}", wrong);
             if wrong == "status" && route.path.contains("{id}") {
                 continue;
             }
             let asked = call(route.method.name(), &path).by(&callers::service());
             let asked = asked.header("Parlor-User", "alice");
-            let answer = asked.json(json!({ "status": "online" })).at(&node).await;
+            let answer = asked
+                .json(json!({ "status": "online", "seq": 1 }))
+                .at(&node)
+                .await;
             answer.refused(400, "invalid_id");
         }
     }

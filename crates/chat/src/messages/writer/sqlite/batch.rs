@@ -12,30 +12,30 @@ use crate::messages::writer::job::{Job, Outcome, Place, Row};
 const FIND: &str = concat!(
     "SELECT ",
     message_columns!(),
-    " FROM messages WHERE conversation_id = $1 AND sender_id = $2 AND client_id = $3"
+    " FROM messages WHERE conversation_id = ?1 AND sender_id = ?2 AND client_id = ?3"
 );
 const AROUND: &str = "
     SELECT c.kind, c.members_version, c.member_count,
            coalesce(m.joined_version, 0), coalesce(m.position_version, 0)
     FROM conversations c
-    LEFT JOIN members m ON m.conversation_id = c.id AND m.user_id = $2
-    WHERE c.id = $1";
+    LEFT JOIN members m ON m.conversation_id = c.id AND m.user_id = ?2
+    WHERE c.id = ?1";
 /// Changes nothing unless the sender is a member.
 const NUMBER: &str = "
-    UPDATE conversations SET last_seq = last_seq + 1, rev = rev + 1, last_at = max(last_at, $3)
-    WHERE id = $1 AND EXISTS (SELECT 1 FROM members WHERE conversation_id = $1 AND user_id = $2)
+    UPDATE conversations SET last_seq = last_seq + 1, rev = rev + 1, last_at = max(last_at, ?3)
+    WHERE id = ?1 AND EXISTS (SELECT 1 FROM members WHERE conversation_id = ?1 AND user_id = ?2)
     RETURNING last_seq, rev, last_at, kind, members_version, member_count";
 const INSERT: &str = "
     INSERT INTO messages (conversation_id, seq, id, sender_id, sender_role, content, metadata, client_id, created_at, rev)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
 const MOVE: &str = "
-    UPDATE members SET delivered_seq = $3, read_seq = $3, badge_seq = $3, own_after = 0,
+    UPDATE members SET delivered_seq = ?3, read_seq = ?3, badge_seq = ?3, own_after = 0,
                        position_version = position_version + 1
-    WHERE conversation_id = $1 AND user_id = $2
+    WHERE conversation_id = ?1 AND user_id = ?2
     RETURNING joined_version, position_version";
 const MENTION: &str = "
     INSERT INTO mentions (user_id, conversation_id, seq)
-    SELECT user_id, conversation_id, $3 FROM members WHERE conversation_id = $1 AND user_id = $2";
+    SELECT user_id, conversation_id, ?3 FROM members WHERE conversation_id = ?1 AND user_id = ?2";
 
 /// Writes these messages, all or none.
 pub(super) fn commit(connection: &mut Connection, jobs: &[Job]) -> Result<Vec<Outcome>, Failure> {

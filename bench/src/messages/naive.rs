@@ -1,0 +1,49 @@
+//! The obvious way to write a message: a transaction.
+
+use parlor_chat::database::Database;
+use parlor_chat::messages::writer::Draft;
+
+/// A statement for each kind of database.
+macro_rules! on {
+    ($either:expr, $it:ident => $body:expr) => {
+        match $either {
+            parlor_chat::database::Either::Sqlite($it) => $body,
+            parlor_chat::database::Either::Postgres($it) => $body,
+        }
+    };
+}
+pub(super) use on;
+
+const FIND: &str = "
+    SELECT seq FROM messages WHERE conversation_id = $1 AND sender_id = $2 AND client_id = $3";
+const MEMBER: &str = "SELECT joined_seq FROM members WHERE conversation_id = $1 AND user_id = $2";
+const NUMBER: &str = "
+    UPDATE conversations SET last_seq = last_seq + 1, rev = rev + 1 WHERE id = $1 RETURNING last_seq";
+const INSERT: &str = "
+    INSERT INTO messages (conversation_id, seq, id, sender_id, sender_role, content, client_id, created_at, rev)
+    VALUES ($1, $2, $3, $4, 'user', $5, $6, $7, $2)";
+const MOVE: &str = "
+    UPDATE members SET delivered_seq = $1, read_seq = $1, badge_seq = $1, own_after = 0,
+                       position_version = position_version + 1
+    WHERE conversation_id = $2 AND user_id = $3";
+
+pub async fn send(database: &Database, draft: Draft) -> anyhow::Result<()> {
+    let (conversation, sender) = (draft.conversation.as_str(), draft.sender.as_str());
+    let mut tx = database.begin().await?;
+    let found: Option<i64> = on!(tx.connection(), c => sqlx::query_scalar(FIND)
+        .bind(conversation).bind(sender).bind(&draft.client_id).fetch_optional(c).await)?;
+    anyhow::ensure!(found.is_none(), "each message has a name of its own");
+    let member: Option<i64> = on!(tx.connection(), c => sqlx::query_scalar(MEMBER)
+        .bind(conversation).bind(sender).fetch_optional(c).await)?;
+    anyhow::ensure!(member.is_some(), "each sender is a member");
+    let seq: i64 = on!(tx.connection(), c => sqlx::query_scalar(NUMBER)
+        .bind(conversation).fetch_one(c).await)?;
+    on!(tx.connection(), c => sqlx::query(INSERT)
+        .bind(conversation).bind(seq).bind(draft.id.to_string()).bind(sender).bind(draft.content)
+        .bind(draft.client_id.as_deref()).bind(draft.at.ms().cast_signed())
+        .execute(c).await.map(drop))?;
+    on!(tx.connection(), c => sqlx::query(MOVE)
+        .bind(seq).bind(conversation).bind(sender).execute(c).await.map(drop))?;
+    tx.commit().await?;
+    Ok(())
+}

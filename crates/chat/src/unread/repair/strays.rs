@@ -1,0 +1,154 @@
+//! Keys of users who do not belong to the conversation, or to none.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::{Difference, PATIENCE, Report, What, ghosts};
+use crate::error::Result;
+use crate::ids::{ConversationId, IdKind, UserId};
+use crate::unread::Unread;
+use crate::unread::field;
+use crate::unread::recount::{Case, by_user};
+use crate::unread::rows::{self, MANY, Position};
+
+/// Keys in one step of a walk.
+const STEP: usize = 500;
+
+/// Users, and the conversations of which they have a counter.
+type Owners = [(UserId, Vec<ConversationId>)];
+
+impl Unread {
+    /// Walks over the keys, and removes those of users who are no members.
+    pub(super) async fn remove_strays(&self, report: &mut Report) -> Result<()> {
+        let store = self.ctx.store().clone();
+        // SCAN may name a key twice, and a user has several.
+        let mut seen = HashSet::new();
+        for pattern in self.ctx.keys().unread_patterns() {
+            let mut walk = store.scan(&pattern, STEP);
+            while let Some(page) = walk.next().await? {
+                let mut users: BTreeMap<UserId, Vec<ConversationId>> = BTreeMap::new();
+                for (user, conversation) in page.iter().filter_map(|key| self.owner(key)) {
+                    users.entry(user).or_default().extend(conversation);
+                }
+                let users: Vec<_> = users.into_iter().collect();
+                for users in users.chunks(MANY) {
+                    let found = self.lasting_strays(users).await?;
+                    if !report.dry_run {
+                        self.drop_strays(&found).await?;
+                    }
+                    let new = found
+                        .into_iter()
+                        .filter(|it| seen.insert((it.user_id.clone(), it.conversation_id.clone())));
+                    report.add(new.collect());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whose key it is.
+    fn owner(&self, key: &[u8]) -> Option<(UserId, Option<ConversationId>)> {
+        let found = self.ctx.keys().match_key(key)?;
+        let id = |wanted| {
+            let mut ids = found.ids.iter();
+            ids.find(|(kind, _)| *kind == wanted).map(|(_, id)| *id)
+        };
+        let user = UserId::new(id(IdKind::User)?).ok()?;
+        let conversation = id(IdKind::Conversation).map(ConversationId::new);
+        Some((user, conversation.transpose().ok()?))
+    }
+
+    /// Strays that are still there a moment later.
+    async fn lasting_strays(&self, users: &Owners) -> Result<Vec<Difference>> {
+        let mut found = self.strays(users).await?;
+        if !found.is_empty() {
+            tokio::time::sleep(PATIENCE).await;
+            let again: HashSet<Difference> = self.strays(users).await?.into_iter().collect();
+            found.retain(|difference| again.contains(difference));
+        }
+        Ok(found)
+    }
+
+    /// Positions and counters without a membership, and totals of users who have none.
+    async fn strays(&self, users: &Owners) -> Result<Vec<Difference>> {
+        let ids: Vec<UserId> = users.iter().map(|(user, _)| user.clone()).collect();
+        let held = field::read(&self.ctx, &ids).await?;
+        let rows = by_user(rows::of_users(&self.database, &ids).await?);
+        let mut found = self.stray_counters(users, &rows).await?;
+        for (user, held) in ids.iter().zip(&held) {
+            let rows = rows.get(user).map_or(&[][..], |rows| rows);
+            let known: HashSet<Option<String>> = found
+                .iter()
+                .filter(|it| it.user_id == *user)
+                .map(|it| it.conversation_id.clone())
+                .collect();
+            let ghosts = ghosts(user, held, rows).into_iter();
+            found.extend(ghosts.filter(|it| !known.contains(&it.conversation_id)));
+            if let (Some(total), true) = (&held.total, rows.is_empty()) {
+                found.push(stray(user, None, total.clone()));
+            }
+        }
+        Ok(found)
+    }
+
+    async fn stray_counters(
+        &self,
+        users: &Owners,
+        rows: &HashMap<UserId, Vec<Position>>,
+    ) -> Result<Vec<Difference>> {
+        let mut pipe = redis::pipe();
+        let mut asked = Vec::new();
+        for (user, conversations) in users {
+            let rows = rows.get(user).map_or(&[][..], |rows| rows);
+            let member = |id: &ConversationId| rows.iter().any(|row| row.conversation_id == *id);
+            for conversation in conversations.iter().filter(|id| !member(id)) {
+                pipe.cmd("GET")
+                    .arg(self.ctx.keys().unread(user, conversation));
+                asked.push((user, conversation));
+            }
+        }
+        if asked.is_empty() {
+            return Ok(Vec::new());
+        }
+        let replies = field::replies(&self.ctx, &mut pipe).await?;
+        let found = asked.into_iter().zip(replies);
+        let found = found.filter_map(|((user, conversation), reply)| {
+            let text = field::shown(reply)?;
+            Some(stray(user, Some(conversation), text))
+        });
+        Ok(found.collect())
+    }
+
+    async fn drop_strays(&self, found: &[Difference]) -> Result<()> {
+        let mut users: BTreeMap<&UserId, Vec<ConversationId>> = BTreeMap::new();
+        for stray in found {
+            let id = stray.conversation_id.as_ref();
+            let id = id.and_then(|id| ConversationId::new(id).ok());
+            users.entry(&stray.user_id).or_default().extend(id);
+        }
+        for (user, strays) in users {
+            let epoch = self.epoch();
+            let one = std::slice::from_ref(user);
+            let held = field::read(&self.ctx, one).await?;
+            let rows = rows::of_users(&self.database, one).await?;
+            let case = Case {
+                user,
+                held: &held[0],
+                rows: &rows,
+                strays: &strays,
+                thorough: true,
+            };
+            self.settle(epoch, &[case], None).await?;
+        }
+        Ok(())
+    }
+}
+
+fn stray(user: &UserId, conversation: Option<&ConversationId>, found: String) -> Difference {
+    Difference {
+        user_id: user.clone(),
+        what: What::Stray,
+        conversation_id: conversation.map(ToString::to_string),
+        found: Some(found),
+        expected: 0,
+    }
+}

@@ -1,0 +1,264 @@
+//! What is cached of membership and participants, and when it is believed.
+
+use std::time::Duration;
+
+use parlor_chat::conversations::{
+    CreateConversation, JoinConversation, LeaveConversation, PutMember, RemoveMember,
+};
+use parlor_chat::database::Either;
+use parlor_testkit::eventually;
+use serde_json::json;
+
+use super::on_every_engine;
+use super::world::{World, all, ask, conversation, person, service, user};
+
+on_every_engine! {
+    answers_are_kept_as_documented_and_forgotten_with_each_change;
+    an_answer_of_another_epoch_is_not_believed;
+    a_herd_reads_one_row;
+    participants_follow_the_version_of_the_rows;
+    participants_of_another_epoch_are_not_believed;
+}
+
+async fn group(world: &World, members: &[&str]) {
+    let asked = json!({ "id": "c1", "kind": "group", "open": true, "members": members });
+    let node = &world.nodes[0];
+    ask::<CreateConversation>(node, &service(), asked)
+        .await
+        .unwrap();
+}
+
+async fn put(world: &World, node: usize, who: &str) {
+    let asked = json!({ "conversationId": "c1", "userId": who });
+    ask::<PutMember>(&world.nodes[node], &service(), asked)
+        .await
+        .unwrap();
+}
+
+async fn remove(world: &World, node: usize, who: &str) {
+    let asked = json!({ "conversationId": "c1", "userId": who });
+    ask::<RemoveMember>(&world.nodes[node], &service(), asked)
+        .await
+        .unwrap();
+}
+
+/// Every key is declared and lives as long as declared.
+async fn keys_are_declared(world: &World) {
+    let mut scan = world.store.scan("*", 1_000);
+    while let Some(page) = scan.next().await.unwrap() {
+        for name in page {
+            let name = String::from_utf8(name.to_vec()).unwrap();
+            let mut left = redis::cmd("PTTL");
+            left.arg(&name);
+            let left: i64 = left.query_async(&mut world.store.clone()).await.unwrap();
+            let left = u64::try_from(left).ok().map(Duration::from_millis);
+            let declared: Vec<_> = world.keys.matches(name.as_bytes()).collect();
+            assert_eq!(declared.len(), 1, "{name} is not declared");
+            let allowed = declared[0].spec.allows_ttl(world.keys.settings(), left);
+            assert!(allowed, "{name} has {left:?}");
+        }
+    }
+}
+
+pub async fn answers_are_kept_as_documented_and_forgotten_with_each_change(world: World) {
+    // A no that was kept before there was a conversation.
+    assert!(!world.says(0, "c1", "alice").await);
+    assert_eq!(world.cached("c1", "alice").await.as_deref(), Some("0"));
+    group(&world, &["alice"]).await;
+    assert_eq!(world.cached("c1", "alice").await, None);
+    assert!(world.says(1, "c1", "alice").await);
+    assert_eq!(world.cached("c1", "alice").await.as_deref(), Some("1"));
+    assert!(!world.says(1, "c1", "bob").await);
+    assert_eq!(world.cached("c1", "bob").await.as_deref(), Some("0"));
+    keys_are_declared(&world).await;
+    // The answer comes from the cache.
+    let reads = world.nodes[2].conversations().row_reads().0;
+    assert!(world.says(2, "c1", "alice").await);
+    assert_eq!(world.nodes[2].conversations().row_reads().0, reads);
+
+    put(&world, 2, "bob").await;
+    assert_eq!(world.cached("c1", "bob").await, None);
+    assert_eq!(world.cached("c1", "alice").await.as_deref(), Some("1"));
+    for node in 0..3 {
+        assert!(world.says(node, "c1", "bob").await);
+    }
+    remove(&world, 0, "bob").await;
+    assert_eq!(world.cached("c1", "bob").await, None);
+    for node in 0..3 {
+        assert!(!world.says(node, "c1", "bob").await);
+    }
+    let c1 = json!({ "conversationId": "c1" });
+    ask::<JoinConversation>(&world.nodes[1], &person("bob"), c1.clone())
+        .await
+        .unwrap();
+    assert!(world.says(0, "c1", "bob").await);
+    ask::<LeaveConversation>(&world.nodes[2], &person("bob"), c1)
+        .await
+        .unwrap();
+    assert!(!world.says(0, "c1", "bob").await);
+    // What changes nothing makes all forget, too.
+    remove(&world, 1, "bob").await;
+    assert_eq!(world.cached("c1", "bob").await, None);
+    assert!(world.says(0, "c1", "alice").await);
+    world.advance(Duration::from_secs(31)).await;
+    assert_eq!(world.cached("c1", "alice").await, None);
+    assert!(world.says(0, "c1", "alice").await);
+}
+
+pub async fn an_answer_of_another_epoch_is_not_believed(world: World) {
+    group(&world, &["alice"]).await;
+    assert!(!world.says(0, "c1", "bob").await);
+    assert!(world.says(0, "c1", "alice").await);
+    let (c1, bob) = (conversation("c1"), user("bob"));
+    // As a store says that came back with what it held before bob was removed.
+    world.set(&world.keys.membership(&c1, &bob), "1").await;
+    let checked = world.keys.membership_checked(&c1, &bob);
+    world.set(&checked, "12345").await;
+    for node in 0..3 {
+        assert!(!world.says(node, "c1", "bob").await);
+    }
+    assert_eq!(world.cached("c1", "bob").await.as_deref(), Some("0"));
+    // A value that is none.
+    world
+        .set(&world.keys.membership(&c1, &bob), "perhaps")
+        .await;
+    assert!(!world.says(0, "c1", "bob").await);
+}
+
+pub async fn a_herd_reads_one_row(world: World) {
+    group(&world, &["alice", "bob"]).await;
+    let node = &world.nodes[0];
+    let reads = || node.conversations().row_reads();
+    for who in ["alice", "zoe"] {
+        let before = reads().0;
+        let answers = all((0..1_000).map(|_| world.says(0, "c1", who))).await;
+        assert!(answers.iter().all(|it| *it == (who == "alice")));
+        assert_eq!(reads().0 - before, 1, "{who}");
+    }
+    let version = world.version("c1").await;
+    let c1 = conversation("c1");
+    let before = reads().1;
+    let asked = (0..1_000).map(|_| node.conversations().participants(&c1, version));
+    for answer in all(asked).await {
+        assert_eq!(answer.unwrap().len(), 2);
+    }
+    assert_eq!(reads().1 - before, 1);
+}
+
+async fn participants(world: &World, node: usize) -> Vec<String> {
+    let version = world.version("c1").await;
+    let c1 = conversation("c1");
+    let found = world.nodes[node].conversations().participants(&c1, version);
+    found
+        .await
+        .unwrap()
+        .iter()
+        .map(ToString::to_string)
+        .collect()
+}
+
+async fn kept(world: &World) -> Vec<String> {
+    let mut members = redis::cmd("SMEMBERS");
+    members.arg(world.keys.participants(&conversation("c1")));
+    let members = members.query_async(&mut world.store.clone()).await;
+    let mut members: Vec<String> = members.unwrap();
+    members.sort_unstable();
+    members
+}
+
+pub async fn participants_follow_the_version_of_the_rows(world: World) {
+    group(&world, &["alice", "bob"]).await;
+    for node in 0..3 {
+        assert_eq!(participants(&world, node).await, ["alice", "bob"]);
+    }
+    assert_eq!(kept(&world).await, ["alice", "bob"]);
+    keys_are_declared(&world).await;
+    let reads: Vec<_> = world
+        .nodes
+        .iter()
+        .map(|it| it.conversations().row_reads().1)
+        .collect();
+    assert_eq!(reads, [1, 0, 0], "the others take the set");
+    put(&world, 1, "carol").await;
+    assert!(kept(&world).await.is_empty());
+    for node in 0..3 {
+        assert_eq!(participants(&world, node).await, ["alice", "bob", "carol"]);
+    }
+    remove(&world, 2, "bob").await;
+    assert!(kept(&world).await.is_empty());
+    for node in 0..3 {
+        assert_eq!(participants(&world, node).await, ["alice", "carol"]);
+    }
+    // A change whose caches were not dropped, as by a node that died after its commit: the version tells.
+    let database = world.database().await;
+    super::world::execute(&database, "DELETE FROM members WHERE user_id = 'carol'").await;
+    let raise = "UPDATE conversations SET members_version = members_version + 1, member_count = 1";
+    super::world::execute(&database, raise).await;
+    for node in 0..3 {
+        assert_eq!(participants(&world, node).await, ["alice"]);
+    }
+    assert_eq!(kept(&world).await, ["alice"]);
+    // Whoever asks for a version that is over gets what holds now.
+    let c1 = conversation("c1");
+    let found = world.nodes[0].conversations().participants(&c1, 1).await;
+    assert_eq!(found.unwrap().len(), 1);
+}
+
+pub async fn participants_of_another_epoch_are_not_believed(world: World) {
+    group(&world, &["alice"]).await;
+    let c1 = conversation("c1");
+    let mut add = redis::cmd("SADD");
+    add.arg(world.keys.participants(&c1)).arg("mallory");
+    add.exec_async(&mut world.store.clone()).await.unwrap();
+    let version = world.version("c1").await;
+    let stale = format!("{version}|12345");
+    world
+        .set(&world.keys.participants_version(&c1), &stale)
+        .await;
+    assert_eq!(participants(&world, 0).await, ["alice"]);
+    assert_eq!(kept(&world).await, ["alice"]);
+}
+
+#[tokio::test]
+async fn a_slow_reader_does_not_bring_back_what_was_before_a_change() {
+    let world = World::redis().await;
+    group(&world, &["alice"]).await;
+    let node = &world.nodes[0];
+    let reads = || node.conversations().row_reads();
+    let before = reads();
+    // Readers of the table wait from here on.
+    let database = world.database().await;
+    let mut tx = database.begin().await.unwrap();
+    let Either::Postgres(c) = tx.connection() else {
+        panic!("beside Redis stands PostgreSQL");
+    };
+    let lock = sqlx::query("LOCK TABLE members IN ACCESS EXCLUSIVE MODE");
+    lock.execute(c).await.unwrap();
+    let c1 = conversation("c1");
+    let asking = async { world.says(0, "c1", "alice").await };
+    let gathering = async {
+        node.conversations()
+            .participants(&c1, 1)
+            .await
+            .unwrap()
+            .len()
+    };
+    let changing = async {
+        eventually("both have seen the generation and read rows", async || {
+            let now = reads();
+            (now.0 > before.0 && now.1 > before.1).then_some(())
+        })
+        .await;
+        let mut raise = redis::cmd("INCR");
+        raise.arg(world.keys.membership_generation(&c1));
+        raise.exec_async(&mut world.store.clone()).await.unwrap();
+        drop(tx);
+    };
+    let (answer, count, ()) = tokio::join!(asking, gathering, changing);
+    assert!(answer);
+    assert_eq!(count, 1);
+    assert_eq!(world.cached("c1", "alice").await, None, "it is not kept");
+    assert!(kept(&world).await.is_empty(), "they are not kept");
+    assert!(world.says(0, "c1", "alice").await);
+    assert_eq!(world.cached("c1", "alice").await.as_deref(), Some("1"));
+}

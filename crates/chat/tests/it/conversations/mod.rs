@@ -1,0 +1,36 @@
+//! Conversations and membership: one body for each behaviour, run on the embedded engine with SQLite and on Redis with
+//! PostgreSQL, some on a Cluster with PostgreSQL.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test says what failed by failing"
+)]
+
+mod cached;
+mod listed;
+mod others;
+mod outage;
+mod races;
+mod random;
+mod rules;
+mod told;
+mod world;
+
+/// Runs each body as one test per engine.
+macro_rules! on_every_engine {
+    ($($body:ident;)+) => { $(
+        mod $body {
+            #[tokio::test]
+            async fn embedded() {
+                super::$body(crate::conversations::world::World::embedded().await).await;
+            }
+
+            #[tokio::test]
+            async fn redis() {
+                super::$body(crate::conversations::world::World::redis().await).await;
+            }
+        }
+    )+ };
+}
+use on_every_engine;

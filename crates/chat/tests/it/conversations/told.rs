@@ -1,0 +1,68 @@
+//! Who is told of a change: the nodes on the conversation's channel, the users on their own.
+
+use parlor_chat::conversations::{CreateConversation, DeleteConversation, PutMember, RemoveMember};
+use parlor_store::{Event, Subscription};
+use serde_json::{Value, json};
+
+use super::on_every_engine;
+use super::world::{World, ask, conversation, service, user};
+
+on_every_engine! {
+    nodes_and_users_are_told_of_each_change;
+}
+
+/// The next frame of a kind, as JSON.
+async fn frame(subscription: &mut Subscription, kind: u8) -> Value {
+    loop {
+        let event = crate::conversations::world::soon(subscription.next()).await;
+        let Some(Event::Message { payload, .. }) = event else {
+            panic!("the subscription ended or missed something");
+        };
+        match &payload[..] {
+            [1, found, body @ ..] if *found == kind => {
+                return serde_json::from_slice(body).unwrap();
+            }
+            _ => {}
+        }
+    }
+}
+
+pub async fn nodes_and_users_are_told_of_each_change(world: World) {
+    let bus = world.store.bus();
+    let channel = world.keys.conversation_bus(&conversation("c1"));
+    let mut nodes = bus.subscribe_sharded(channel.as_str()).await.unwrap();
+    let channel = world.keys.user_bus(&user("bob"));
+    let mut bob = bus.subscribe_sharded(channel.as_str()).await.unwrap();
+    let node = &world.nodes[1];
+    let group = json!({ "id": "c1", "kind": "group", "members": ["alice"] });
+    ask::<CreateConversation>(node, &service(), group)
+        .await
+        .unwrap();
+    let created = json!({ "membersVersion": 1, "deleted": false, "members": [{ "userId": "alice", "role": "owner" }] });
+    assert_eq!(frame(&mut nodes, 6).await, created);
+
+    let at = |role: &str| json!({ "conversationId": "c1", "userId": "bob", "role": role });
+    for (version, role) in [(2, "member"), (3, "admin"), (3, "admin")] {
+        ask::<PutMember>(node, &service(), at(role)).await.unwrap();
+        let told = json!({ "membersVersion": version, "deleted": false, "members": [{ "userId": "bob", "role": role }] });
+        assert_eq!(frame(&mut nodes, 6).await, told);
+        let told = json!({ "conversationId": "c1", "membersVersion": version, "role": role });
+        assert_eq!(frame(&mut bob, 8).await, told);
+    }
+    ask::<RemoveMember>(node, &service(), at("member"))
+        .await
+        .unwrap();
+    let left = json!([{ "userId": "bob", "role": null }]);
+    assert_eq!(frame(&mut nodes, 6).await["members"], left);
+    assert_eq!(frame(&mut bob, 8).await["role"], Value::Null);
+    ask::<PutMember>(node, &service(), at("member"))
+        .await
+        .unwrap();
+    frame(&mut nodes, 6).await;
+    frame(&mut bob, 8).await;
+    ask::<DeleteConversation>(node, &service(), json!({ "conversationId": "c1" }))
+        .await
+        .unwrap();
+    assert_eq!(frame(&mut nodes, 6).await["deleted"], true);
+    assert_eq!(frame(&mut bob, 8).await["role"], Value::Null);
+}

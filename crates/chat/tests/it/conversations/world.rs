@@ -1,0 +1,221 @@
+//! Three nodes on one store and one database, each with handles of its own.
+
+use std::ops::{Deref, DerefMut};
+
+use parlor_chat::access::{Caller, Role};
+use parlor_chat::chat::Chat;
+use parlor_chat::code::Code;
+use parlor_chat::context::Context;
+use parlor_chat::database::{Database, Either};
+use parlor_chat::error::Result;
+use parlor_chat::ids::{ConversationId, NodeId, UserId};
+use parlor_chat::keys::{Key, Keyspace, Preset, Settings};
+use parlor_chat::operation::Operation;
+use parlor_chat::options;
+use parlor_store::Store;
+use parlor_testkit::Cluster;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::ground::{Ground, patient};
+
+const NODES: usize = 3;
+
+pub struct World {
+    ground: Ground,
+    pub keys: Keyspace,
+    pub nodes: Vec<Chat>,
+}
+
+impl World {
+    pub async fn embedded() -> Self {
+        Self::on(Ground::embedded().await, None).await
+    }
+
+    pub async fn redis() -> Self {
+        let ground = Ground::redis().await;
+        let url = ground.server.as_ref().unwrap().url();
+        Self::on(ground, Some(url)).await
+    }
+
+    pub async fn impatient() -> Self {
+        Self::on(Ground::impatient().await, None).await
+    }
+
+    pub async fn cluster(cluster: &mut Cluster) -> Self {
+        let url = cluster.url();
+        Self::on(Ground::cluster(cluster).await, Some(url)).await
+    }
+
+    /// Nodes with stores of their own at `url`, or with that of the ground.
+    async fn on(ground: Ground, url: Option<String>) -> Self {
+        let keys = ground.keys(Settings::from_preset(Preset::Parlor));
+        let mut nodes = Vec::new();
+        for nth in 0..NODES {
+            let store = match &url {
+                Some(url) => Store::open(patient(url)).await.unwrap(),
+                None => ground.store.clone(),
+            };
+            let context = Context::new(store, keys.clone());
+            let node = NodeId::new(format!("n{nth}")).unwrap();
+            let options = options::Options::default();
+            nodes.push(Chat::new(context, ground.database().await, node, &options));
+        }
+        Self {
+            ground,
+            keys,
+            nodes,
+        }
+    }
+
+    /// What a key holds.
+    pub async fn raw(&self, key: &Key) -> Option<String> {
+        let mut get = redis::cmd("GET");
+        get.arg(key);
+        get.query_async(&mut self.store.clone()).await.unwrap()
+    }
+
+    /// What is cached about somebody.
+    pub async fn cached(&self, id: &str, who: &str) -> Option<String> {
+        let key = self.keys.membership(&conversation(id), &user(who));
+        self.raw(&key).await
+    }
+
+    pub async fn set(&self, key: &Key, value: &str) {
+        let mut set = redis::cmd("SET");
+        set.arg(key).arg(value);
+        set.exec_async(&mut self.store.clone()).await.unwrap();
+    }
+
+    /// Whether somebody is a member, as a node says.
+    pub async fn says(&self, node: usize, id: &str, who: &str) -> bool {
+        let members = self.nodes[node].members();
+        let answer = members.is_member(&conversation(id), &user(who)).await;
+        answer.unwrap()
+    }
+
+    /// The members by their rows: `alice owner`.
+    pub async fn members(&self, id: &str) -> Vec<String> {
+        let asked = serde_json::json!({ "conversationId": id, "limit": 100 });
+        let list = ask::<parlor_chat::conversations::ListMembers>;
+        let members = list(&self.nodes[0], &service(), asked).await.unwrap();
+        let members = members.members.into_iter();
+        members
+            .map(|it| format!("{} {}", it.user_id, it.role.word()))
+            .collect()
+    }
+
+    pub async fn version(&self, id: &str) -> u64 {
+        let id = conversation(id);
+        let head = self.nodes[0].conversations().head(&id).await.unwrap();
+        head.unwrap().members_version
+    }
+}
+
+impl Deref for World {
+    type Target = Ground;
+
+    fn deref(&self) -> &Ground {
+        &self.ground
+    }
+}
+
+impl DerefMut for World {
+    fn deref_mut(&mut self) -> &mut Ground {
+        &mut self.ground
+    }
+}
+
+/// Asks for an operation, written as JSON.
+pub async fn ask<O>(node: &Chat, caller: &Caller, request: Value) -> Result<O::Reply>
+where
+    O: Operation + DeserializeOwned,
+{
+    let request: O = serde_json::from_value(request).unwrap();
+    request.run(node, caller).await
+}
+
+/// The code of a refusal; none if it was done.
+pub async fn code<O>(node: &Chat, caller: &Caller, request: Value) -> Option<Code>
+where
+    O: Operation + DeserializeOwned,
+{
+    let code = ask::<O>(node, caller, request).await.err()?.code();
+    let declared = O::INFO.codes.contains(&code);
+    let everywhere = parlor_chat::operation::EVERYWHERE.contains(&code);
+    assert!(declared || everywhere, "{} {code}", O::INFO.name);
+    Some(code)
+}
+
+/// Runs a statement.
+pub async fn execute(database: &Database, statement: &'static str) {
+    let mut tx = database.begin().await.unwrap();
+    match tx.connection() {
+        Either::Sqlite(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
+        Either::Postgres(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
+    }
+    tx.commit().await.unwrap();
+}
+
+pub fn person(id: &str) -> Caller {
+    Caller {
+        user: Some(user(id)),
+        name: None,
+        role: Role::User,
+        anonymous: false,
+        issued_at: Some(0),
+        expires_at: u64::MAX,
+        address: None,
+    }
+}
+
+pub fn agent(id: &str) -> Caller {
+    Caller {
+        role: Role::Admin,
+        ..person(id)
+    }
+}
+
+pub fn service() -> Caller {
+    Caller {
+        user: None,
+        role: Role::Service,
+        ..person("x")
+    }
+}
+
+pub fn user(id: &str) -> UserId {
+    UserId::new(id).unwrap()
+}
+
+pub fn conversation(id: &str) -> ConversationId {
+    ConversationId::new(id).unwrap()
+}
+
+/// What all of these give, while they run at once.
+pub async fn all<T>(work: impl IntoIterator<Item = impl Future<Output = T>>) -> Vec<T> {
+    let mut work: Vec<_> = work.into_iter().map(|it| (Box::pin(it), None)).collect();
+    std::future::poll_fn(|cx| {
+        let mut ready = true;
+        for (future, done) in &mut work {
+            if done.is_none() {
+                match future.as_mut().poll(cx) {
+                    std::task::Poll::Ready(value) => *done = Some(value),
+                    std::task::Poll::Pending => ready = false,
+                }
+            }
+        }
+        match ready {
+            true => std::task::Poll::Ready(()),
+            false => std::task::Poll::Pending,
+        }
+    })
+    .await;
+    work.into_iter().map(|(_, done)| done.unwrap()).collect()
+}
+
+/// What comes sooner or later.
+pub async fn soon<T>(what: impl Future<Output = T>) -> T {
+    let patience = std::time::Duration::from_secs(60);
+    tokio::time::timeout(patience, what).await.unwrap()
+}

@@ -1,0 +1,45 @@
+//! Messages: one body for each behaviour, run on both databases and both kinds of store.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test says what failed by failing"
+)]
+
+mod behind;
+mod changes;
+mod cluster;
+mod order;
+mod outage;
+mod paging;
+mod random;
+mod rules;
+mod stored;
+mod world;
+mod writer;
+
+/// Runs each body as one test per engine, and on the embedded one with the other layout of the recent list, too.
+macro_rules! on_every_ground {
+    ($($body:ident;)+) => { $(
+        mod $body {
+            use parlor_chat::keys::RecentLayout;
+            use crate::messages::world::World;
+
+            #[tokio::test]
+            async fn embedded() {
+                super::$body(World::embedded(RecentLayout::Messages).await).await;
+            }
+
+            #[tokio::test]
+            async fn embedded_conversation() {
+                super::$body(World::embedded(RecentLayout::Conversation).await).await;
+            }
+
+            #[tokio::test]
+            async fn redis() {
+                super::$body(World::redis(RecentLayout::Messages).await).await;
+            }
+        }
+    )+ };
+}
+use on_every_ground;

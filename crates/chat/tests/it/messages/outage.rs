@@ -1,0 +1,50 @@
+//! The store is away, and comes back.
+
+use parlor_chat::code::Code;
+use parlor_testkit::eventually;
+
+use super::world::World;
+
+#[tokio::test]
+async fn what_was_sent_without_the_store_is_applied_when_it_is_back() {
+    let mut world = World::impatient().await;
+    world.send(0, "alice", "before").await;
+    world.newest(0).await;
+    world.server.as_mut().unwrap().kill9();
+    world.send(0, "alice", "during").await;
+    world.send(1, "bob", "the outage").await;
+    assert_eq!(world.newest(0).await, ["before", "during", "the outage"]);
+    let refused = world.edit(0, "alice", 1, "edited").await.unwrap_err();
+    assert_eq!(refused, Code::StoreUnavailable);
+
+    world.server.as_mut().unwrap().restart_empty().await;
+    for node in &world.nodes {
+        let settled = async || node.messages().settle().await;
+        eventually("what is owed is given", settled).await;
+    }
+    assert_eq!(world.top().await.unwrap()[0], 3);
+    assert_eq!(world.newest(1).await, ["edited", "during", "the outage"]);
+    world.send(1, "carol", "after").await;
+    assert_eq!(world.newest(0).await.len(), 4);
+}
+
+#[tokio::test]
+async fn a_new_epoch_is_caught_up_with_by_one_node() {
+    let mut world = World::impatient().await;
+    world.send(0, "alice", "one").await;
+    for node in &world.nodes {
+        node.messages().follow().await.unwrap();
+    }
+    world.write_only("bob", "two").await;
+    let mut epoch = world.store.epoch();
+    let before = *epoch.borrow_and_update();
+    world.server.as_mut().unwrap().restart_empty().await;
+    eventually("the epoch rises", async || *epoch.borrow() > before).await;
+    let mut behind = 0;
+    for node in &world.nodes {
+        let follow = async || node.messages().follow().await.map(Some);
+        behind += eventually("it looks", follow).await;
+    }
+    assert_eq!(behind, 1, "one of them has found one conversation");
+    assert_eq!(world.top().await.unwrap()[0], 2);
+}

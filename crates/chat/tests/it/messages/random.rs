@@ -1,0 +1,120 @@
+//! Random histories against a model: no page ever has a hole, none is older than what was acknowledged.
+
+use parlor_chat::messages::Page;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use super::on_every_ground;
+use super::world::World;
+
+on_every_ground! {
+    no_history_makes_a_hole;
+}
+
+/// What is written, and up to where it was acknowledged.
+#[derive(Default)]
+struct Model {
+    contents: Vec<String>,
+    acknowledged: usize,
+}
+
+async fn no_history_makes_a_hole(world: World) {
+    let seed = rand::random::<u64>();
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut model = Model::default();
+    let mut log = Vec::new();
+    for step in 0..250 {
+        log.push(one(&world, &mut random, &mut model, step).await);
+        for node in 0..2 {
+            let limit = random.random_range(1..=100);
+            check(
+                &world,
+                &model,
+                node,
+                limit,
+                &format!("seed {seed}: {log:?}"),
+            )
+            .await;
+        }
+    }
+}
+
+async fn one(world: &World, random: &mut StdRng, model: &mut Model, step: usize) -> String {
+    let node = random.random_range(0..2);
+    let count = model.contents.len();
+    match random.random_range(0..20) {
+        0..=7 => {
+            let content = format!("s{step}");
+            let sent = world.send(node, "alice", &content).await;
+            model.contents.push(content);
+            assert_eq!(sent.seq, model.contents.len() as u64);
+            model.acknowledged = model.contents.len();
+            "send".into()
+        }
+        8..=9 => {
+            let content = format!("w{step}");
+            world.write_only("bob", &content).await;
+            model.contents.push(content);
+            "write".into()
+        }
+        10..=12 if count > 0 => {
+            let seq = count - random.random_range(0..count.min(120));
+            let content = format!("e{step}");
+            let edited = world.edit(node, "alice", seq as u64, &content).await;
+            if edited.is_ok() {
+                model.contents[seq - 1] = content;
+                model.acknowledged = model.acknowledged.max(seq);
+            }
+            format!("edit {seq}")
+        }
+        13 if count > 0 => {
+            let seq = count - random.random_range(0..count.min(120));
+            world.delete(node, "alice", seq as u64).await.unwrap();
+            model.contents[seq - 1] = String::new();
+            model.acknowledged = model.acknowledged.max(seq);
+            format!("delete {seq}")
+        }
+        14 => {
+            let mut del = redis::cmd("DEL");
+            world
+                .run(del.arg(world.keys.recent(&super::world::c1())))
+                .await;
+            "no list".into()
+        }
+        15 => {
+            world.forget().await;
+            "emptied".into()
+        }
+        16 => {
+            let listed = world.list().await.len();
+            if listed > 1 {
+                let newest = count.min(model.acknowledged);
+                world
+                    .age(1, newest - random.random_range(0..listed.min(newest)))
+                    .await;
+            }
+            "older".into()
+        }
+        17 => {
+            world.advance(std::time::Duration::from_secs(40)).await;
+            "later".into()
+        }
+        18 => {
+            let messages = world.nodes[node].messages();
+            messages.catch_up(&super::world::c1()).await.unwrap();
+            model.acknowledged = count;
+            "caught up".into()
+        }
+        _ => "nothing".into(),
+    }
+}
+
+/// Whatever is shown is what was written, and all that was acknowledged is shown.
+async fn check(world: &World, model: &Model, node: usize, limit: u64, said: &str) {
+    let (page, more) = world.page(node, Page::Newest, limit).await;
+    let seen = (model.acknowledged..=model.contents.len()).find(|last| {
+        let first = last.saturating_sub(limit as usize);
+        model.contents[first..*last] == page[..] && more == (first > 0)
+    });
+    assert!(seen.is_some(), "{page:?} of {:?}\n{said}", model.contents);
+}

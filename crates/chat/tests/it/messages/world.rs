@@ -1,0 +1,352 @@
+//! A store and a database with nodes on them, and a conversation `c1` of Alice, who owns it, Bob and Carol.
+
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+use parlor_chat::access::{Caller, Role};
+use parlor_chat::chat::Chat;
+use parlor_chat::code::Code;
+use parlor_chat::context::Context;
+use parlor_chat::conversations::{ConversationKind, CreateConversation, History};
+use parlor_chat::database::Database;
+use parlor_chat::ids::{ConversationId, NodeId, UserId};
+use parlor_chat::keys::{Keyspace, Preset, RecentLayout, Settings};
+use parlor_chat::messages::writer::{Draft, Writer};
+use parlor_chat::messages::{Edit, Message, NewMessage, Page, read_frame};
+use parlor_chat::operation::Operation;
+use parlor_chat::options::Options;
+use parlor_store::{Event, Subscription};
+use parlor_testkit::Cluster;
+use serde_json::Value;
+use uuid::{NoContext, Timestamp, Uuid};
+
+use crate::ground::Ground;
+
+pub struct World {
+    ground: Ground,
+    pub keys: Keyspace,
+    pub layout: RecentLayout,
+    pub options: Options,
+    /// The nodes that run.
+    pub nodes: Vec<Chat>,
+    /// Of a node that ends after every commit.
+    writer: Writer,
+    frames: Subscription,
+    events: Subscription,
+}
+
+/// What was published in `c1`.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Told {
+    Created(u64, Value),
+    Changed(u64, u64, Value),
+    Other(u8),
+}
+
+impl World {
+    pub async fn embedded(layout: RecentLayout) -> Self {
+        Self::on(Ground::embedded().await, layout).await
+    }
+
+    pub async fn redis(layout: RecentLayout) -> Self {
+        Self::on(Ground::redis().await, layout).await
+    }
+
+    pub async fn impatient() -> Self {
+        Self::on(Ground::impatient().await, RecentLayout::Messages).await
+    }
+
+    pub async fn cluster(cluster: &mut Cluster) -> Self {
+        Self::on(Ground::cluster(cluster).await, RecentLayout::Messages).await
+    }
+
+    async fn on(ground: Ground, layout: RecentLayout) -> Self {
+        let mut layouts = Preset::Parlor.layouts();
+        layouts.recent = layout;
+        let keys = ground.keys(Settings::from_layouts(Preset::Parlor, layouts));
+        let bus = ground.store.bus();
+        let (channel, created) = (keys.conversation_bus(&c1()), keys.message_created_events());
+        let frames = bus.subscribe_sharded(channel.as_str());
+        let events = bus.subscribe(created.as_str());
+        let mut options = Options::default();
+        options.messages.rate = 10_000;
+        let mut world = Self {
+            frames: frames.await.unwrap(),
+            events: events.await.unwrap(),
+            writer: Writer::start(ground.database().await),
+            keys,
+            layout,
+            options,
+            nodes: Vec::new(),
+            ground,
+        };
+        for name in ["n0", "n1"] {
+            let node = world.start(name).await;
+            world.nodes.push(node);
+        }
+        world.create("c1", History::All).await;
+        world.frames().await;
+        world
+    }
+
+    /// Another node.
+    pub async fn start(&self, name: &str) -> Chat {
+        let ctx = Context::new(self.store.clone(), self.keys.clone());
+        let database: Database = self.ground.database().await;
+        let chat = Chat::new(ctx, database, NodeId::new(name).unwrap(), &self.options);
+        chat.start().await.unwrap();
+        chat
+    }
+
+    /// A conversation of Alice, Bob and Carol.
+    pub async fn create(&self, id: &str, history: History) {
+        let wanted = CreateConversation {
+            id: Some(id.into()),
+            kind: ConversationKind::Group,
+            title: None,
+            members: vec!["bob".into(), "carol".into()],
+            open: Some(true),
+            history: Some(history),
+            priority: None,
+            idempotency_key: None,
+        };
+        wanted.run(&self.nodes[0], &person("alice")).await.unwrap();
+    }
+
+    /// Sends a message through a node.
+    pub async fn send(&self, node: usize, who: &str, content: &str) -> Message {
+        let messages = self.nodes[node].messages();
+        let sent = messages.send(&person(who), &c1(), text(content)).await;
+        sent.unwrap().message
+    }
+
+    /// Writes a message and dies.
+    pub async fn write_only(&self, who: &str, content: &str) -> Message {
+        let at = self.now();
+        let nanos = u32::try_from(at.ms() % 1_000 * 1_000_000).unwrap();
+        let draft = Draft {
+            id: Uuid::new_v7(Timestamp::from_unix(NoContext, at.ms() / 1_000, nanos)),
+            conversation: c1(),
+            sender: user(who),
+            sender_role: Role::User,
+            content: content.into(),
+            metadata: None,
+            client_id: None,
+            mentions: Vec::new(),
+            at,
+        };
+        self.writer.send(draft).await.unwrap().message
+    }
+
+    pub async fn edit(
+        &self,
+        node: usize,
+        who: &str,
+        seq: u64,
+        content: &str,
+    ) -> Result<Message, Code> {
+        let edit = Edit {
+            content: Some(content.into()),
+            metadata: None,
+        };
+        let messages = self.nodes[node].messages();
+        let edited = messages.edit(&person(who), &c1(), seq, edit).await;
+        edited.map_err(|error| error.code())
+    }
+
+    pub async fn delete(&self, node: usize, who: &str, seq: u64) -> Result<Message, Code> {
+        let messages = self.nodes[node].messages();
+        let deleted = messages.delete(&person(who), &c1(), seq).await;
+        deleted.map_err(|error| error.code())
+    }
+
+    /// The contents of a page, as Bob sees it, and whether there is more.
+    pub async fn page(&self, node: usize, page: Page, limit: u64) -> (Vec<String>, bool) {
+        let messages = self.nodes[node].messages();
+        let history = messages
+            .history(&c1(), Some(&user("bob")), page, limit)
+            .await;
+        let history = history.unwrap();
+        let seqs: Vec<_> = history.messages.iter().map(|it| it.seq).collect();
+        assert!(seqs.windows(2).all(|two| two[0] + 1 == two[1]), "{seqs:?}");
+        let contents = history.messages.into_iter().map(|it| it.content);
+        (contents.collect(), history.has_more)
+    }
+
+    /// The contents of the newest messages.
+    pub async fn newest(&self, node: usize) -> Vec<String> {
+        self.page(node, Page::Newest, 100).await.0
+    }
+
+    /// The entries of the recent list of `c1`.
+    pub async fn list(&self) -> Vec<Value> {
+        let mut range = redis::cmd("LRANGE");
+        range.arg(self.keys.recent(&c1())).arg(0).arg(-1);
+        let entries: Vec<String> = range.query_async(&mut self.store.clone()).await.unwrap();
+        let entries = entries.iter().map(|it| serde_json::from_str(it).unwrap());
+        entries.collect()
+    }
+
+    /// The top of `c1`: `seq`, epoch, revision.
+    pub async fn top(&self) -> Option<Vec<u64>> {
+        let mut get = redis::cmd("GET");
+        get.arg(self.keys.top(&c1()));
+        let value: Option<String> = get.query_async(&mut self.store.clone()).await.unwrap();
+        Some(value?.split('|').map(|it| it.parse().unwrap()).collect())
+    }
+
+    /// Runs a command of which nothing but success is expected.
+    pub async fn run(&self, command: &redis::Cmd) {
+        command.exec_async(&mut self.store.clone()).await.unwrap();
+    }
+
+    /// Forgets what the store knows of `c1`.
+    pub async fn forget(&self) {
+        let mut del = redis::cmd("DEL");
+        del.arg(self.keys.top(&c1())).arg(self.keys.recent(&c1()));
+        self.run(&del).await;
+    }
+
+    /// What was published in `c1` since the last call.
+    pub async fn frames(&mut self) -> Vec<Told> {
+        let channel = self.keys.conversation_bus(&c1());
+        let bus = self.ground.store.bus();
+        bus.publish_sharded(channel.as_str(), [1, 255])
+            .await
+            .unwrap();
+        let mut told = Vec::new();
+        loop {
+            match &next(&mut self.frames).await[..] {
+                [1, 255] => return told,
+                [1, kind @ (3 | 4), body @ ..] => {
+                    let (seq, rev, json) = read_frame(body).unwrap();
+                    let message: Value = serde_json::from_slice(json).unwrap();
+                    assert_eq!(message["seq"], seq);
+                    assert_eq!(message["rev"], rev);
+                    told.push(match kind {
+                        3 => Told::Created(seq, message),
+                        _ => Told::Changed(seq, rev, message),
+                    });
+                }
+                [1, kind, ..] => told.push(Told::Other(*kind)),
+                other => panic!("{other:?} is no frame"),
+            }
+        }
+    }
+
+    /// The numbers of the messages that were announced as new since the last call.
+    pub async fn created(&mut self) -> Vec<u64> {
+        let told = self.frames().await.into_iter();
+        let created = told.filter_map(|told| match told {
+            Told::Created(seq, _) => Some(seq),
+            _ => None,
+        });
+        created.collect()
+    }
+
+    /// The events since the last call.
+    pub async fn events(&mut self) -> Vec<Value> {
+        let channel = self.keys.message_created_events();
+        let bus = self.ground.store.bus();
+        bus.publish(channel.as_str(), "end").await.unwrap();
+        let mut events = Vec::new();
+        loop {
+            match &next(&mut self.events).await[..] {
+                b"end" => return events,
+                event => events.push(serde_json::from_slice(event).unwrap()),
+            }
+        }
+    }
+}
+
+async fn next(subscription: &mut Subscription) -> Vec<u8> {
+    let patience = Duration::from_secs(60);
+    let event = tokio::time::timeout(patience, subscription.next()).await;
+    match event.unwrap() {
+        Some(Event::Message { payload, .. }) => payload.to_vec(),
+        _ => panic!("the subscription ended or missed something"),
+    }
+}
+
+impl Deref for World {
+    type Target = Ground;
+
+    fn deref(&self) -> &Ground {
+        &self.ground
+    }
+}
+
+impl DerefMut for World {
+    fn deref_mut(&mut self) -> &mut Ground {
+        &mut self.ground
+    }
+}
+
+pub fn c1() -> ConversationId {
+    ConversationId::new("c1").unwrap()
+}
+
+pub fn user(id: &str) -> UserId {
+    UserId::new(id).unwrap()
+}
+
+pub fn person(id: &str) -> Caller {
+    Caller {
+        user: Some(user(id)),
+        name: None,
+        role: Role::User,
+        anonymous: false,
+        issued_at: Some(0),
+        expires_at: u64::MAX,
+        address: None,
+    }
+}
+
+pub fn text(content: &str) -> NewMessage {
+    NewMessage {
+        content: content.into(),
+        ..NewMessage::default()
+    }
+}
+
+impl World {
+    /// Makes the row of `c1` say that it has so many members.
+    pub async fn count_members(&self, count: i64) {
+        use parlor_chat::database::Either;
+        let statement = "UPDATE conversations SET member_count = $1 WHERE id = 'c1'";
+        let mut tx = self.nodes[0].database().begin().await.unwrap();
+        let query = sqlx::query(statement);
+        match tx.connection() {
+            Either::Sqlite(c) => drop(sqlx::query(statement).bind(count).execute(c).await.unwrap()),
+            Either::Postgres(c) => drop(query.bind(count).execute(c).await.unwrap()),
+        }
+        tx.commit().await.unwrap();
+    }
+}
+
+impl World {
+    /// The documented counter of a user in `c1`.
+    pub async fn unread(&self, who: &str) -> String {
+        let mut get = redis::cmd("GET");
+        get.arg(self.keys.unread(&user(who), &c1()));
+        let count: Option<String> = get.query_async(&mut self.store.clone()).await.unwrap();
+        count.unwrap_or_default()
+    }
+
+    /// Makes the store one that came back with an older copy: its top is `seq` of another epoch, and the list ends there.
+    pub async fn age(&self, epoch: u64, seq: usize) {
+        let newest = self
+            .list()
+            .await
+            .first()
+            .map_or(0, |it| it["seq"].as_u64().unwrap());
+        let mut trim = redis::cmd("LTRIM");
+        trim.arg(self.keys.recent(&c1()));
+        trim.arg(newest.saturating_sub(seq as u64)).arg(-1);
+        self.run(&trim).await;
+        let mut top = redis::cmd("SET");
+        top.arg(self.keys.top(&c1()))
+            .arg(format!("{seq}|{epoch}|0"));
+        self.run(top.arg("EX").arg(3_600)).await;
+    }
+}

@@ -1,0 +1,34 @@
+//! The writer of messages: one body for each behaviour, run on both databases.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test says what failed by failing"
+)]
+
+mod crash;
+mod names;
+mod nodes;
+mod positions;
+mod refused;
+mod stopped;
+mod together;
+mod world;
+
+/// Runs each body as one test per database.
+macro_rules! on_both {
+    ($($body:ident;)+) => { $(
+        mod $body {
+            #[tokio::test]
+            async fn sqlite() {
+                super::$body(super::World::sqlite().await).await;
+            }
+
+            #[tokio::test]
+            async fn postgres() {
+                super::$body(super::World::postgres().await).await;
+            }
+        }
+    )+ };
+}
+use on_both;

@@ -1,0 +1,218 @@
+//! An empty database, conversations made by hand, and what is written in them.
+
+use std::time::Duration;
+
+use parlor_chat::access::Role;
+use parlor_chat::context::Moment;
+use parlor_chat::database::{Database, DatabaseUrl, Either, Options, Transaction};
+use parlor_chat::error::Result;
+use parlor_chat::ids::{ConversationId, UserId};
+use parlor_chat::messages::writer::{Draft, Writer, Written};
+use parlor_testkit::Postgres;
+use sqlx::postgres::PgRow;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{AssertSqlSafe, FromRow};
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+macro_rules! on {
+    ($either:expr, $it:ident => $body:expr) => {
+        match $either {
+            Either::Sqlite($it) => $body,
+            Either::Postgres($it) => $body,
+        }
+    };
+}
+
+pub struct World {
+    pub database: Database,
+    pub writer: std::sync::Arc<Writer>,
+    pub server: Option<Postgres>,
+    options: Options,
+    _folder: TempDir,
+}
+
+impl World {
+    pub async fn sqlite() -> Self {
+        Self::open(None, Duration::from_secs(30)).await
+    }
+
+    pub async fn postgres() -> Self {
+        Self::open(Some(Postgres::start().await), Duration::from_secs(30)).await
+    }
+
+    /// PostgreSQL that keeps what was committed, and whose absence is noticed.
+    pub async fn durable() -> Self {
+        Self::open(
+            Some(Postgres::start_durable().await),
+            Duration::from_secs(5),
+        )
+        .await
+    }
+
+    async fn open(server: Option<Postgres>, timeout: Duration) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let text = match &server {
+            Some(server) => server.create_database().await,
+            None => String::new(),
+        };
+        let options = Options {
+            timeout,
+            ..Options::new(DatabaseUrl::parse(&text, folder.path()).unwrap())
+        };
+        let database = Database::open(options.clone()).await.unwrap();
+        Self {
+            writer: Writer::start(database.clone()).into(),
+            database,
+            server,
+            options,
+            _folder: folder,
+        }
+    }
+
+    /// The database as another node sees it.
+    pub async fn other_node(&self) -> Database {
+        Database::open(self.options.clone()).await.unwrap()
+    }
+
+    /// The database by another port.
+    pub async fn through(&self, port: u16) -> Database {
+        let DatabaseUrl::Postgres(address) = &self.options.url else {
+            panic!("a file has no port");
+        };
+        let url = DatabaseUrl::Postgres(Box::new((**address).clone().port(port)));
+        let options = Options {
+            url,
+            ..self.options.clone()
+        };
+        Database::open(options).await.unwrap()
+    }
+
+    pub async fn execute(&self, statement: &str) {
+        let mut tx = self.database.begin().await.unwrap();
+        run(&mut tx, statement).await;
+        tx.commit().await.unwrap();
+    }
+
+    /// Makes a conversation with these members; the nth joined with version n.
+    pub async fn conversation(&self, id: &str, members: &[&str]) {
+        let count = members.len();
+        let mut tx = self.database.begin().await.unwrap();
+        let statement = format!(
+            "INSERT INTO conversations (id, kind, created_at, last_at, members_version, member_count)
+             VALUES ('{id}', 'group', 1, 1, {count}, {count})"
+        );
+        run(&mut tx, &statement).await;
+        for (at, user) in members.iter().enumerate() {
+            let statement = format!(
+                "INSERT INTO members (conversation_id, user_id, role, joined_at, joined_seq, joined_version,
+                                      delivered_seq, read_seq, badge_seq)
+                 VALUES ('{id}', '{user}', 'member', 1, 0, {}, 0, 0, 0)",
+                at + 1
+            );
+            run(&mut tx, &statement).await;
+        }
+        tx.commit().await.unwrap();
+    }
+
+    pub async fn all<T>(&self, statement: &str) -> Vec<T>
+    where
+        T: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin,
+    {
+        let statement = AssertSqlSafe(statement.to_owned());
+        on!(self.database.reader(), pool => sqlx::query_as(statement).fetch_all(pool).await.unwrap())
+    }
+
+    pub async fn one<T>(&self, statement: &str) -> T
+    where
+        T: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin,
+    {
+        let mut rows = self.all(statement).await;
+        assert_eq!(rows.len(), 1, "{statement}");
+        rows.remove(0)
+    }
+
+    /// Lets these wait for their commit together: nothing is written while they are queued.
+    pub async fn at_once(&self, drafts: Vec<Draft>) -> Vec<Result<Written>> {
+        let sends = self.queued(drafts).await;
+        answers(sends).await
+    }
+
+    /// Queues these; all but the first of each queue are in one commit.
+    pub async fn queued(&self, drafts: Vec<Draft>) -> Vec<JoinHandle<Result<Written>>> {
+        let mut hold = self.database.begin().await.unwrap();
+        run(&mut hold, "UPDATE conversations SET last_at = last_at").await;
+        let sends: Vec<_> = drafts.into_iter().map(|draft| self.spawn(draft)).collect();
+        // This runtime has one thread: each gets its turn, and goes as far as it can.
+        for _ in 0..=sends.len() {
+            tokio::task::yield_now().await;
+        }
+        drop(hold);
+        sends
+    }
+
+    pub fn spawn(&self, draft: Draft) -> JoinHandle<Result<Written>> {
+        let writer = self.writer.clone();
+        tokio::spawn(async move { writer.send(draft).await })
+    }
+
+    pub async fn send(&self, draft: Draft) -> Written {
+        self.writer.send(draft).await.unwrap()
+    }
+
+    /// Whether every conversation is as it must be: numbered without a gap, with times that do not go back.
+    pub async fn check(&self) {
+        let heads: Vec<(String, i64, i64, i64)> = self
+            .all("SELECT id, last_seq, rev, last_at FROM conversations ORDER BY id")
+            .await;
+        for (id, last, rev, last_at) in heads {
+            let rows: Vec<(i64, i64, i64)> = self
+                .all(&format!(
+                    "SELECT seq, rev, created_at FROM messages WHERE conversation_id = '{id}' ORDER BY seq"
+                ))
+                .await;
+            let expected: Vec<_> = (1..=last).collect();
+            assert_eq!(rows.iter().map(|row| row.0).collect::<Vec<_>>(), expected);
+            assert_eq!(rows.iter().map(|row| row.1).collect::<Vec<_>>(), expected);
+            assert!(rows.is_sorted_by_key(|row| row.2), "{id}: {rows:?}");
+            assert_eq!(rev, last);
+            assert_eq!(last_at, rows.last().map_or(1, |row| row.2));
+        }
+    }
+}
+
+pub async fn answers(sends: Vec<JoinHandle<Result<Written>>>) -> Vec<Result<Written>> {
+    let mut answers = Vec::new();
+    for send in sends {
+        answers.push(send.await.unwrap());
+    }
+    answers
+}
+
+pub async fn run(tx: &mut Transaction, statement: &str) {
+    let statement = AssertSqlSafe(statement.to_owned());
+    on!(tx.connection(), c => drop(sqlx::query(statement).execute(c).await.unwrap()));
+}
+
+pub fn draft(conversation: &str, sender: &str, content: &str) -> Draft {
+    Draft {
+        id: Uuid::now_v7(),
+        conversation: ConversationId::new(conversation).unwrap(),
+        sender: UserId::new(sender).unwrap(),
+        sender_role: Role::User,
+        content: content.to_owned(),
+        metadata: None,
+        client_id: None,
+        mentions: Vec::new(),
+        at: Moment(1_000),
+    }
+}
+
+/// A draft that has a name.
+pub fn named(conversation: &str, sender: &str, name: &str) -> Draft {
+    Draft {
+        client_id: Some(name.to_owned()),
+        ..draft(conversation, sender, name)
+    }
+}

@@ -1,0 +1,34 @@
+//! Unread counts: one body for each behaviour, on the embedded engine with SQLite and on Redis with PostgreSQL.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test says what failed by failing"
+)]
+
+mod concurrent;
+mod others;
+mod random;
+mod receipts;
+mod repair;
+mod rules;
+mod stale;
+mod world;
+
+/// Runs each body as one test per engine.
+macro_rules! on_both {
+    ($($body:ident;)+) => { $(
+        mod $body {
+            #[tokio::test]
+            async fn embedded() {
+                super::$body(crate::unread::world::World::embedded().await).await;
+            }
+
+            #[tokio::test]
+            async fn redis() {
+                super::$body(crate::unread::world::World::redis().await).await;
+            }
+        }
+    )+ };
+}
+use on_both;

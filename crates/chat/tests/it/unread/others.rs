@@ -1,0 +1,20 @@
+//! A part of the behaviours on a Cluster, which refuses a step that leaves its slot.
+
+use parlor_testkit::Cluster;
+
+use super::world::World;
+use super::{concurrent, receipts, repair, rules, stale};
+
+#[tokio::test]
+async fn unread_counts_live_on_a_cluster() {
+    let mut cluster = Cluster::start().await;
+    let mut open = async || World::cluster(&mut cluster).await;
+    rules::a_message_counts_for_everybody_but_its_sender(open().await).await;
+    rules::marking_unread_counts_others_messages_only(open().await).await;
+    rules::large_rooms_have_the_same_answers_and_their_keys_follow(open().await).await;
+    rules::frames_tell_count_and_total(open().await).await;
+    receipts::receipts_are_told_to_the_conversation(open().await).await;
+    stale::an_emptied_store_is_filled_by_the_next_touch(open().await).await;
+    repair::a_repair_finds_and_mends_what_differs(open().await).await;
+    concurrent::senders_and_readers_in_a_race_leave_the_keys_as_the_rows(open().await).await;
+}

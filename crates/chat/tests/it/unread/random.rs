@@ -1,0 +1,357 @@
+//! Random histories held against a model that counts messages one by one. What follows a commit comes late, twice, in any
+//! order, or not before the next answer; rooms grow and shrink across the fan-out limit.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use parlor_chat::database::Either;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use super::world::{Changed, LIMIT, World, Written, conversation, user};
+
+const USERS: [&str; 6] = ["u1", "u2", "u3", "u4", "u5", "u6"];
+const STEPS: usize = 80;
+
+#[tokio::test]
+async fn embedded() {
+    histories(World::embedded().await, 25).await;
+}
+
+#[tokio::test]
+async fn redis() {
+    histories(World::redis().await, 6).await;
+}
+
+/// A membership as the model sees it.
+#[derive(Debug, Clone, Copy)]
+struct Membership {
+    joined: usize,
+    badge: usize,
+    muted_until: u64,
+}
+
+#[derive(Default)]
+struct Room {
+    /// Who sent what, in order.
+    messages: Vec<&'static str>,
+    members: BTreeMap<&'static str, Membership>,
+    /// It never had more members than the limit.
+    small: bool,
+}
+
+impl Room {
+    fn count(&self, who: &str) -> u64 {
+        let badge = self.members[who].badge;
+        let waiting = self.messages[badge..].iter();
+        waiting.filter(|sender| **sender != who).count() as u64
+    }
+}
+
+/// What is to be done after a commit.
+#[derive(Clone)]
+enum Late {
+    Sent(Written),
+    Joined(usize, &'static str, Changed),
+    Left(usize, &'static str, Changed),
+}
+
+struct History {
+    rng: StdRng,
+    names: Vec<String>,
+    rooms: Vec<Room>,
+    late: Vec<Late>,
+    done: Vec<String>,
+}
+
+async fn histories(world: World, count: u64) {
+    for seed in 0..count {
+        let names: Vec<String> = (0..3).map(|it| format!("s{seed}-{it}")).collect();
+        let mut history = History {
+            rng: StdRng::seed_from_u64(seed),
+            rooms: names
+                .iter()
+                .map(|_| Room {
+                    small: true,
+                    ..Room::default()
+                })
+                .collect(),
+            names,
+            late: Vec::new(),
+            done: vec![format!("seed {seed}")],
+        };
+        for name in &history.names {
+            world.make(name).await;
+        }
+        for _ in 0..STEPS {
+            history.step(&world).await;
+            if history.rng.random_bool(0.3) {
+                history.answers_are_right(&world).await;
+            }
+        }
+        history.settle(&world, 1.0).await;
+        history.keys_of_small_rooms_are_right(&world).await;
+        history.answers_are_right(&world).await;
+        history.all_keys_are_right(&world).await;
+        history.leave_all(&world).await;
+    }
+}
+
+impl History {
+    fn pick<T: Copy>(&mut self, from: &[T]) -> Option<T> {
+        if from.is_empty() {
+            return None;
+        }
+        Some(from[self.rng.random_range(0..from.len())])
+    }
+
+    async fn step(&mut self, world: &World) {
+        let at = self.rng.random_range(0..self.rooms.len());
+        let members: Vec<&'static str> = self.rooms[at].members.keys().copied().collect();
+        let others: Vec<&'static str> = USERS
+            .into_iter()
+            .filter(|who| !members.contains(who))
+            .collect();
+        match self.rng.random_range(0..20) {
+            0..3 => {
+                if let Some(who) = self.pick(&others) {
+                    self.join(world, at, who).await;
+                }
+            }
+            3..5 => {
+                if let Some(who) = self.pick(&members) {
+                    self.leave(world, at, who).await;
+                }
+            }
+            5..11 => {
+                if let Some(who) = self.pick(&members) {
+                    self.send(world, at, who).await;
+                }
+            }
+            11..17 => {
+                if let Some(who) = self.pick(&members) {
+                    self.place(world, at, who).await;
+                }
+            }
+            17 => {
+                self.done.push("a minute passes".into());
+                world.advance(Duration::from_secs(60)).await;
+                if self.rng.random_bool(0.5) {
+                    world.node().sweep_mutes().await.unwrap();
+                }
+            }
+            18 => self.delete(world, at).await,
+            _ => self.settle(world, 0.5).await,
+        }
+    }
+
+    async fn join(&mut self, world: &World, at: usize, who: &'static str) {
+        self.done.push(format!("{who} joins {at}"));
+        let changed = world.join_row(&self.names[at], who).await;
+        let room = &mut self.rooms[at];
+        let end = room.messages.len();
+        let membership = Membership {
+            joined: end,
+            badge: end,
+            muted_until: 0,
+        };
+        room.members.insert(who, membership);
+        room.small &= room.members.len() as u64 <= LIMIT;
+        self.late.push(Late::Joined(at, who, changed));
+    }
+
+    async fn leave(&mut self, world: &World, at: usize, who: &'static str) {
+        self.done.push(format!("{who} leaves {at}"));
+        let changed = world.leave_row(&self.names[at], who).await;
+        self.rooms[at].members.remove(who);
+        self.late.push(Late::Left(at, who, changed));
+    }
+
+    async fn send(&mut self, world: &World, at: usize, who: &'static str) {
+        self.done.push(format!("{who} sends in {at}"));
+        let written = world.send_row(&self.names[at], who, &[]).await;
+        let room = &mut self.rooms[at];
+        room.messages.push(who);
+        let end = room.messages.len();
+        room.members.get_mut(who).unwrap().badge = end;
+        self.late.push(Late::Sent(written));
+    }
+
+    async fn place(&mut self, world: &World, at: usize, who: &'static str) {
+        let (id, conv) = (user(who), conversation(&self.names[at]));
+        let end = self.rooms[at].messages.len();
+        let seq = self.rng.random_range(1..end + 3);
+        let node = &world.nodes[self.rng.random_range(0..2)];
+        let what = self.rng.random_range(0..4);
+        let now = world.now();
+        let badge = match what {
+            0 => node.read(&id, &conv, Some(seq as u64)).await,
+            1 => node.read(&id, &conv, None).await,
+            2 => node.mark_unread(&id, &conv, seq as u64).await,
+            _ => {
+                let until = now.plus(Duration::from_secs(90));
+                let until = self.rng.random_bool(0.7).then_some(until);
+                let member = self.rooms[at].members.get_mut(who).unwrap();
+                member.muted_until = until.map_or(0, parlor_chat::context::Moment::ms);
+                node.mute(&id, &conv, until).await
+            }
+        };
+        let member = self.rooms[at].members.get_mut(who).unwrap();
+        match what {
+            0 => member.badge = member.badge.max(seq.min(end)),
+            1 => member.badge = end,
+            2 => member.badge = member.joined.max(member.badge.min(seq - 1)),
+            _ => {}
+        }
+        self.done.push(format!("{who} places {what} {seq} in {at}"));
+        let expected = (self.rooms[at].count(who), self.total(who, now.ms()));
+        let badge = badge.unwrap();
+        assert_eq!((badge.unread, badge.total), expected, "{:#?}", self.done);
+    }
+
+    /// A deleted message keeps its number and counts until it is read.
+    async fn delete(&mut self, world: &World, at: usize) {
+        let delete = "UPDATE messages SET deleted_at = 1 WHERE conversation_id = $1 AND seq = 1";
+        let mut tx = world.database.begin().await.unwrap();
+        match tx.connection() {
+            Either::Sqlite(c) => drop(
+                sqlx::query(delete)
+                    .bind(&self.names[at])
+                    .execute(c)
+                    .await
+                    .unwrap(),
+            ),
+            Either::Postgres(c) => drop(
+                sqlx::query(delete)
+                    .bind(&self.names[at])
+                    .execute(c)
+                    .await
+                    .unwrap(),
+            ),
+        }
+        tx.commit().await.unwrap();
+    }
+
+    /// Does some of what is to be done, in any order; half of it twice.
+    async fn settle(&mut self, world: &World, part: f64) {
+        let mut kept = Vec::new();
+        let mut todo = Vec::new();
+        for late in std::mem::take(&mut self.late) {
+            if self.rng.random_bool(part) {
+                todo.push(late.clone());
+                if self.rng.random_bool(0.5) {
+                    todo.push(late);
+                }
+            } else {
+                kept.push(late);
+            }
+        }
+        self.late = kept;
+        while !todo.is_empty() {
+            let late = todo.swap_remove(self.rng.random_range(0..todo.len()));
+            let node = self.rng.random_range(0..2);
+            match late {
+                Late::Sent(written) => {
+                    self.done
+                        .push(format!("step {} of {}", written.seq, written.conversation));
+                    world.step(node, &written).await;
+                }
+                Late::Joined(at, who, changed) => {
+                    self.done.push(format!("step of the join of {who} to {at}"));
+                    let conv = conversation(&self.names[at]);
+                    let (version, last) = (changed.members_version, changed.last_seq);
+                    let joined = world.nodes[node]
+                        .joined(&conv, &[user(who)], version, last)
+                        .await;
+                    joined.unwrap();
+                }
+                Late::Left(at, who, changed) => {
+                    self.done
+                        .push(format!("step of the leave of {who} from {at}"));
+                    let conv = conversation(&self.names[at]);
+                    let left = world.nodes[node]
+                        .left(&conv, &[user(who)], changed.members_version)
+                        .await;
+                    left.unwrap();
+                }
+            }
+        }
+    }
+
+    fn total(&self, who: &str, now: u64) -> u64 {
+        let rooms = self.rooms.iter();
+        let loud = rooms.filter(|room| {
+            let member = room.members.get(who);
+            member.is_some_and(|member| member.muted_until <= now)
+        });
+        loud.map(|room| room.count(who)).sum()
+    }
+
+    fn expected(&self, who: &str, now: u64) -> BTreeMap<String, u64> {
+        let rooms = self.rooms.iter().zip(&self.names);
+        let counts = rooms
+            .filter(|(room, _)| room.members.contains_key(who))
+            .map(|(room, name)| (name.clone(), room.count(who)));
+        let total = ("total".to_owned(), self.total(who, now));
+        counts
+            .chain([total])
+            .filter(|(_, count)| *count > 0)
+            .collect()
+    }
+
+    async fn answers_are_right(&self, world: &World) {
+        for who in USERS {
+            let expected = self.expected(who, world.now().ms());
+            assert_eq!(
+                world.answered(who).await,
+                expected,
+                "{who} {:#?}",
+                self.done
+            );
+        }
+    }
+
+    async fn all_keys_are_right(&self, world: &World) {
+        let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
+        for who in USERS {
+            let expected = self.expected(who, world.now().ms());
+            assert_eq!(
+                world.shown(who, &names).await,
+                expected,
+                "{who} {:#?}",
+                self.done
+            );
+        }
+    }
+
+    /// Without an answer in between: by steps alone.
+    async fn keys_of_small_rooms_are_right(&self, world: &World) {
+        for (room, name) in self
+            .rooms
+            .iter()
+            .zip(&self.names)
+            .filter(|(room, _)| room.small)
+        {
+            for who in USERS {
+                let shown = world.shown(who, &[name]).await.get(name.as_str()).copied();
+                let count = room.members.contains_key(who).then(|| room.count(who));
+                let expected = count.filter(|count| *count > 0);
+                assert_eq!(shown, expected, "{who} in {name}: {:#?}", self.done);
+            }
+        }
+    }
+
+    /// The next history begins without anything of this one.
+    async fn leave_all(&mut self, world: &World) {
+        for at in 0..self.rooms.len() {
+            let members: Vec<_> = self.rooms[at].members.keys().copied().collect();
+            for who in members {
+                self.leave(world, at, who).await;
+            }
+        }
+        self.settle(world, 1.0).await;
+        for who in USERS {
+            assert_eq!(world.answered(who).await, BTreeMap::new());
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! `parlor.v1.ChatService`: each method is an operation of the user whom the request names.
+
+use parlor_chat::access::Caller;
+use parlor_chat::code::Code;
+use parlor_chat::conversations::{self, IsMember};
+use parlor_chat::messages::{self, ListMessages, MessageList, SendMessage, SentMessage};
+use parlor_chat::unread::{Badge, Counts, GetUnread, MarkRead};
+use serde_json::Value;
+use tonic::{Request, Response, Status};
+
+use super::calls::{opened, run};
+use super::proto::v1::chat_service_server::ChatService;
+use super::proto::v1::get_unread_response::Conversation;
+use super::proto::v1::{
+    GetUnreadRequest, GetUnreadResponse, IsMemberRequest, IsMemberResponse, ListMessagesRequest,
+    ListMessagesResponse, MarkReadRequest, MarkReadResponse, Message, SendMessageRequest,
+    SendMessageResponse,
+};
+use crate::app::App;
+use crate::wire::Refusal;
+
+/// The service over the operations of messages, unread counts and members.
+pub(super) struct Chats(pub(super) App);
+
+#[tonic::async_trait]
+impl ChatService for Chats {
+    async fn send_message(
+        &self,
+        request: Request<SendMessageRequest>,
+    ) -> Result<Response<SendMessageResponse>, Status> {
+        let (caller, asked) = opened(request);
+        let operation = SendMessage {
+            conversation_id: asked.conversation_id,
+            content: asked.content,
+            metadata: metadata(asked.metadata_json.as_deref())?,
+            client_id: asked.client_id,
+        };
+        run(&self.0, &acting(caller, &asked.user_id)?, operation).await
+    }
+
+    async fn list_messages(
+        &self,
+        request: Request<ListMessagesRequest>,
+    ) -> Result<Response<ListMessagesResponse>, Status> {
+        let (caller, asked) = opened(request);
+        let operation = ListMessages {
+            conversation_id: asked.conversation_id,
+            before: asked.before,
+            after: asked.after,
+            limit: asked.limit,
+        };
+        run(&self.0, &acting(caller, &asked.user_id)?, operation).await
+    }
+
+    async fn mark_read(
+        &self,
+        request: Request<MarkReadRequest>,
+    ) -> Result<Response<MarkReadResponse>, Status> {
+        let (caller, asked) = opened(request);
+        let operation = MarkRead {
+            conversation_id: asked.conversation_id,
+            seq: asked.seq,
+        };
+        run(&self.0, &acting(caller, &asked.user_id)?, operation).await
+    }
+
+    async fn get_unread(
+        &self,
+        request: Request<GetUnreadRequest>,
+    ) -> Result<Response<GetUnreadResponse>, Status> {
+        let (caller, asked) = opened(request);
+        run(&self.0, &acting(caller, &asked.user_id)?, GetUnread {}).await
+    }
+
+    async fn is_member(
+        &self,
+        request: Request<IsMemberRequest>,
+    ) -> Result<Response<IsMemberResponse>, Status> {
+        let (caller, asked) = opened(request);
+        // Not in the name of the user: others may ask about them, too.
+        let operation = IsMember {
+            conversation_id: asked.conversation_id,
+            user_id: asked.user_id,
+        };
+        run(&self.0, &caller, operation).await
+    }
+}
+
+/// The caller in the name of the user whom a request names, if it names one.
+fn acting(caller: Caller, user: &str) -> Result<Caller, Refusal> {
+    match user {
+        "" => Ok(caller),
+        user => Ok(caller.acting_for(user)?),
+    }
+}
+
+fn metadata(json: Option<&str>) -> Result<Option<Value>, Refusal> {
+    let unread = |error| {
+        let detail = format!("`metadata_json` is not JSON: {error}");
+        Refusal::new(Code::InvalidRequest, detail)
+    };
+    json.map(serde_json::from_str).transpose().map_err(unread)
+}
+
+impl From<messages::Message> for Message {
+    fn from(message: messages::Message) -> Self {
+        Self {
+            id: message.id,
+            conversation_id: message.conversation_id.as_str().to_owned(),
+            seq: message.seq,
+            sender_id: message.sender_id.as_str().to_owned(),
+            content: message.content,
+            metadata_json: message.metadata.map(|metadata| metadata.to_string()),
+            client_id: message.client_id,
+            created_at: message.created_at,
+            edited_at: message.edited_at,
+            deleted_at: message.deleted_at,
+            rev: message.rev,
+        }
+    }
+}
+
+impl From<SentMessage> for SendMessageResponse {
+    fn from(sent: SentMessage) -> Self {
+        Self {
+            message: Some(sent.message.into()),
+            repeated_send: sent.repeated,
+        }
+    }
+}
+
+impl From<MessageList> for ListMessagesResponse {
+    fn from(history: MessageList) -> Self {
+        Self {
+            messages: history.messages.into_iter().map(Message::from).collect(),
+            has_more: history.has_more,
+        }
+    }
+}
+
+impl From<Badge> for MarkReadResponse {
+    fn from(badge: Badge) -> Self {
+        Self {
+            unread: badge.unread,
+            total: badge.total,
+        }
+    }
+}
+
+impl From<Counts> for GetUnreadResponse {
+    fn from(counts: Counts) -> Self {
+        let conversations = counts.conversations.into_iter();
+        Self {
+            total: counts.total,
+            mentions: counts.mentions,
+            conversations: conversations
+                .map(|it| Conversation {
+                    conversation_id: it.conversation_id.as_str().to_owned(),
+                    count: it.count,
+                    mentions: it.mentions,
+                    muted: it.muted,
+                })
+                .collect(),
+        }
+    }
+}
+
+impl From<conversations::Membership> for IsMemberResponse {
+    fn from(membership: conversations::Membership) -> Self {
+        Self {
+            is_member: membership.is_member,
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The gRPC table: which method runs which operation.
+//!
+//! Always true: every operation of [`operation::ALL`](parlor_chat::operation::ALL) stands in [`METHODS`], or in [`ABSENT`]
+//! with the reason.
+
+use parlor_chat::conversations::{
+    CreateConversation, DeleteConversation, GetConversation, GetMember, IsMember, JoinConversation,
+    LeaveConversation, ListConversations, ListMembers, PutMember, RemoveMember, UpdateConversation,
+};
+use parlor_chat::limits::CheckLimit;
+use parlor_chat::messages::{DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage};
+use parlor_chat::operation::Operation;
+use parlor_chat::presence::{
+    CountPresence, GetPresence, Heartbeat, ListDevices, QueryPresence, RemoveDevice, SetPresence,
+    WatchPresence,
+};
+use parlor_chat::sessions::{
+    BeginSession, ChangeSession, EndOtherSession, EndSession, GetOtherSession, GetSession,
+    ValidateSession,
+};
+use parlor_chat::typing::{ListTyping, SetTyping};
+use parlor_chat::unread::{GetUnread, ListReceipts, MarkDelivered, MarkRead, MarkUnread};
+
+use super::proto::v1::{
+    chat_service_server, limit_service_server, session_service_server, user_status_service_server,
+};
+
+/// Our services.
+pub const SERVICES: &[&str] = &[
+    user_status_service_server::SERVICE_NAME,
+    chat_service_server::SERVICE_NAME,
+    session_service_server::SERVICE_NAME,
+    limit_service_server::SERVICE_NAME,
+];
+
+/// Which method runs which operation.
+#[rustfmt::skip]
+pub const METHODS: &[(&str, &str)] = &[
+    ("parlor.v1.UserStatusService/SetUserStatus", SetPresence::INFO.name),
+    ("parlor.v1.UserStatusService/GetUserStatus", GetPresence::INFO.name),
+    ("parlor.v1.UserStatusService/GetMultipleUserStatus", QueryPresence::INFO.name),
+    ("parlor.v1.UserStatusService/SendHeartbeat", Heartbeat::INFO.name),
+    ("parlor.v1.UserStatusService/SubscribeStatusUpdates", WatchPresence::INFO.name),
+    ("parlor.v1.ChatService/SendMessage", SendMessage::INFO.name),
+    ("parlor.v1.ChatService/ListMessages", ListMessages::INFO.name),
+    ("parlor.v1.ChatService/MarkRead", MarkRead::INFO.name),
+    ("parlor.v1.ChatService/GetUnread", GetUnread::INFO.name),
+    ("parlor.v1.ChatService/IsMember", IsMember::INFO.name),
+    ("parlor.v1.SessionService/Validate", ValidateSession::INFO.name),
+    ("parlor.v1.LimitService/Check", CheckLimit::INFO.name),
+];
+
+const SESSIONS: &str = "people begin and end sessions, and admins look after them: HTTP";
+const DEVICES: &str = "for people who look after their devices, and admins: HTTP";
+const CONVERSATIONS: &str = "people look after their conversations, in apps: HTTP";
+const APPS: &str = "people do it, in apps: Socket.IO and HTTP";
+
+/// The operations that no method runs, and why.
+pub const ABSENT: &[(&str, &str)] = &[
+    (BeginSession::INFO.name, SESSIONS),
+    (GetSession::INFO.name, SESSIONS),
+    (EndSession::INFO.name, SESSIONS),
+    (GetOtherSession::INFO.name, SESSIONS),
+    (ChangeSession::INFO.name, SESSIONS),
+    (EndOtherSession::INFO.name, SESSIONS),
+    (ListDevices::INFO.name, DEVICES),
+    (RemoveDevice::INFO.name, DEVICES),
+    (CountPresence::INFO.name, "a figure for dashboards: HTTP"),
+    (CreateConversation::INFO.name, CONVERSATIONS),
+    (ListConversations::INFO.name, CONVERSATIONS),
+    (GetConversation::INFO.name, CONVERSATIONS),
+    (UpdateConversation::INFO.name, CONVERSATIONS),
+    (DeleteConversation::INFO.name, CONVERSATIONS),
+    (JoinConversation::INFO.name, CONVERSATIONS),
+    (LeaveConversation::INFO.name, CONVERSATIONS),
+    (ListMembers::INFO.name, CONVERSATIONS),
+    (GetMember::INFO.name, CONVERSATIONS),
+    (PutMember::INFO.name, CONVERSATIONS),
+    (RemoveMember::INFO.name, CONVERSATIONS),
+    (GetMessage::INFO.name, APPS),
+    (EditMessage::INFO.name, APPS),
+    (DeleteMessage::INFO.name, APPS),
+    (ListTyping::INFO.name, APPS),
+    (SetTyping::INFO.name, APPS),
+    (MarkUnread::INFO.name, APPS),
+    (MarkDelivered::INFO.name, APPS),
+    (ListReceipts::INFO.name, APPS),
+];

@@ -1,0 +1,93 @@
+//! Sessions, without which a person is not served.
+
+use parlor_chat::operation::Needs;
+use parlor_server::http::table::{Method, ROUTES};
+use parlor_testkit::eventually;
+use serde_json::json;
+
+use super::callers::{admin, now, person, service, user};
+use super::client::{call, embedded, node, ready, sign_in};
+
+const COUNT: &str = "/v1/presence/count";
+
+#[tokio::test]
+async fn a_person_without_a_session_is_told_to_begin_one_by_every_route() {
+    let node = embedded().await;
+    let carol = user("carol");
+    for route in ROUTES.iter().filter(|it| it.needs == Needs::Session) {
+        let path = route.path.replace("{seq}", "1").replace(['{', '}'], "");
+        // Before the body is read, of which nothing makes sense.
+        let asked = call(route.method.name(), &path).by(&carol).body("{");
+        let answer = asked.at(&node).await;
+        let detail = answer.refused(401, "session_expired");
+        assert!(detail.contains("POST /v1/sessions"), "{detail}");
+        assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
+    }
+    let begun = call("POST", "/v1/sessions").by(&carol);
+    let begun = begun.json(json!({ "deviceId": "laptop" })).at(&node).await;
+    let session = begun.created();
+    assert_eq!(
+        (&session["userId"], &session["deviceId"], &session["status"]),
+        (&json!("carol"), &json!("laptop"), &json!("login"))
+    );
+    assert_eq!(session["ipAddress"], "127.0.0.1");
+    call("GET", COUNT).by(&carol).at(&node).await.ok();
+    let me = call("GET", "/v1/sessions/me").by(&carol).at(&node).await;
+    assert_eq!(me.ok()["loginTime"], session["loginTime"]);
+}
+
+#[tokio::test]
+async fn a_logout_ends_the_tokens_up_to_then() {
+    let node = embedded().await;
+    let alice = user("alice");
+    call("GET", COUNT).by(&alice).at(&node).await.ok();
+    let out = call("DELETE", "/v1/sessions/me").by(&alice).at(&node).await;
+    assert_eq!(out.ok(), json!({ "userId": "alice" }));
+    let again = call("GET", COUNT).by(&alice).at(&node).await;
+    again.refused(401, "session_expired");
+    let begin = call("POST", "/v1/sessions").by(&alice).at(&node).await;
+    begin.refused(401, "session_expired");
+    // A token of the second of the logout could be one from before.
+    let newer = person("alice", &json!({ "iat": now() + 2 }));
+    sign_in(&node, &newer).await;
+    call("GET", COUNT).by(&newer).at(&node).await.ok();
+}
+
+#[tokio::test]
+async fn an_admin_blocks_and_lets_in_again() {
+    let node = embedded().await;
+    let change = async |by: &str, status: &str| {
+        let patch = call("PATCH", "/v1/admin/sessions/bob").by(by);
+        patch.json(json!({ "status": status })).at(&node).await
+    };
+    change(&user("alice"), "blocked")
+        .await
+        .refused(403, "forbidden");
+    let blocked = change(&admin("root"), "blocked").await.ok();
+    assert_eq!(blocked["status"], "blocked");
+    for (method, path) in [("GET", COUNT), ("POST", "/v1/sessions")] {
+        let refused = call(method, path).by(&user("bob")).at(&node).await;
+        refused.refused(403, "session_blocked");
+    }
+    let seen = call("GET", "/v1/admin/sessions/bob").by(&service());
+    assert_eq!(seen.at(&node).await.ok()["status"], "blocked");
+    change(&admin("root"), "login").await.ok();
+    eventually("bob is let in", async || {
+        let asked = call("GET", COUNT).by(&user("bob")).at(&node).await;
+        asked.status == 200
+    })
+    .await;
+    let end = call(Method::Delete.name(), "/v1/admin/sessions/bob").by(&admin("root"));
+    end.at(&node).await.ok();
+    let refused = call("GET", COUNT).by(&user("bob")).at(&node).await;
+    refused.refused(401, "session_expired");
+}
+
+#[tokio::test]
+async fn a_session_remembers_whom_a_trusted_proxy_names() {
+    let node = ready(node().env("PARLOR_SERVER__TRUSTED_PROXIES", "127.0.0.1")).await;
+    let begin = call("POST", "/v1/sessions").by(&user("carol"));
+    let begin = begin.header("X-Forwarded-For", "198.51.100.1, 203.0.113.9");
+    let session = begin.at(&node).await.created();
+    assert_eq!(session["ipAddress"], "203.0.113.9");
+}

@@ -1,0 +1,51 @@
+//! Who runs PostgreSQL.
+
+use std::{fs, path::Path, process::Command};
+
+/// Who the server runs as when the tests run as root.
+pub(super) struct Account {
+    pub user: u32,
+    pub group: u32,
+}
+
+impl Account {
+    pub fn find() -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            return None;
+        }
+        let accounts = fs::read_to_string("/etc/passwd").unwrap_or_default();
+        let found = ["postgres", "nobody"]
+            .iter()
+            .find_map(|name| accounts.lines().find_map(|line| Self::parse(line, name)));
+        Some(
+            found.expect(
+                "PostgreSQL refuses to run as root, so a user postgres or nobody is needed",
+            ),
+        )
+    }
+
+    /// `name:password:user:group:...`
+    fn parse(line: &str, name: &str) -> Option<Self> {
+        let mut fields = line.split(':');
+        if fields.next()? != name {
+            return None;
+        }
+        Some(Self {
+            user: fields.nth(1)?.parse().ok()?,
+            group: fields.next()?.parse().ok()?,
+        })
+    }
+
+    pub fn command(account: Option<&Self>, program: &Path) -> Command {
+        let Some(Self { user, group }) = account else {
+            return Command::new(program);
+        };
+        let mut command = Command::new("setpriv");
+        command
+            .arg(format!("--reuid={user}"))
+            .arg(format!("--regid={group}"))
+            .args(["--clear-groups", "--"])
+            .arg(program);
+        command
+    }
+}
