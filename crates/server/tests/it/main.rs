@@ -12,6 +12,7 @@ mod grpc;
 mod http;
 mod keys;
 mod lifecycle;
+mod migrate;
 mod repair;
 mod schema;
 mod serve;

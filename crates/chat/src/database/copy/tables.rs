@@ -218,7 +218,41 @@ fn places(first: usize, count: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use sqlx::Row as _;
+
+    use super::super::super::{Database, DatabaseUrl, Either, Options};
     use super::*;
+
+    #[tokio::test]
+    async fn these_are_the_tables_and_columns_of_the_migrations() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let url = DatabaseUrl::Sqlite(folder.path().join("a.db"));
+        let database = Database::open(Options::new(url)).await.expect("open");
+        let Either::Sqlite(pool) = database.reader() else {
+            panic!("a SQLite");
+        };
+        let columns = "
+            SELECT m.name, p.name, p.type, p.pk FROM sqlite_master m JOIN pragma_table_info(m.name) p
+            WHERE m.type = 'table' AND m.name <> '_sqlx_migrations' ORDER BY m.name, p.cid";
+        let rows = sqlx::query(columns).fetch_all(pool).await.expect("columns");
+        let found = rows.iter().map(|row| {
+            let number = row.get::<String, _>(2) == "INTEGER";
+            (row.get(0), row.get(1), number, row.get::<i64, _>(3))
+        });
+        let mut tables: Vec<&Table> = TABLES.iter().collect();
+        tables.sort_by_key(|table| table.name);
+        let known = tables.into_iter().flat_map(|table| {
+            let columns = table.columns.iter().zip(1..);
+            columns.map(|(column, place)| {
+                let key = if place <= table.key { place as i64 } else { 0 };
+                let number = column.kind == Kind::Number;
+                (table.name.to_owned(), column.name.to_owned(), number, key)
+            })
+        });
+        let (known, found): (Vec<_>, Vec<_>) = (known.collect(), found.collect());
+        assert_eq!(known, found);
+        database.close().await;
+    }
 
     #[test]
     fn a_page_begins_after_a_key_or_at_the_beginning() {

@@ -139,7 +139,7 @@ pub async fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> anyhow::R
     }
     // A store is no use beside a database that is not the same.
     if let Some(store) = store
-        && moved.different() == 0
+        && (args.verify || moved.different() == 0)
     {
         moved.store = Some(store.run().await?);
     }
