@@ -7,8 +7,10 @@ macro_rules! words {
     ($(#[$meta:meta])* pub enum $type:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+        // Not word by word, which the schema would not see through the macro.
+        #[serde(rename_all = "snake_case")]
         pub enum $type {
-            $($(#[$doc])* #[serde(rename = $word)] $variant,)+
+            $($(#[$doc])* $variant,)+
         }
 
         impl $type {

@@ -28,7 +28,7 @@ pub struct Ground {
 struct Rows {
     url: DatabaseUrl,
     _folder: TempDir,
-    server: Option<Postgres>,
+    _server: Option<Postgres>,
 }
 
 impl Ground {
@@ -106,11 +106,6 @@ impl Ground {
         Database::open(database::Options::new(url)).await.unwrap()
     }
 
-    /// The server behind the database, if it has one.
-    pub async fn postgres(&self) -> Option<&Postgres> {
-        self.rows().await.server.as_ref()
-    }
-
     async fn rows(&self) -> &Rows {
         let make = async || {
             let folder = tempfile::tempdir().unwrap();
@@ -125,7 +120,7 @@ impl Ground {
             Rows {
                 url: DatabaseUrl::parse(&text, folder.path()).unwrap(),
                 _folder: folder,
-                server,
+                _server: server,
             }
         };
         self.rows.get_or_init(make).await
