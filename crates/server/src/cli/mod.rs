@@ -35,6 +35,7 @@ Examples:
   parlor token --user alice --name Alice        a token to call it with
   parlor keys list 'presence:*'                 look at keys
   parlor doctor                                 check the store's settings
+  parlor migrate-store --help                   move to Redis and PostgreSQL
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.";
 

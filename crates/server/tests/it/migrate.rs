@@ -40,7 +40,7 @@ async fn converse(node: &Node) {
     for name in ["alice", "bob"] {
         let begin = call("POST", "/v1/sessions").by(&service());
         let begin = begin.header("Parlor-User", name);
-        let begin = begin.json(json!({ "deviceId": format!("{name}'s") }));
+        let begin = begin.json(json!({ "deviceId": format!("{name}-phone") }));
         begin.at(node).await.created();
     }
     let create = call("POST", "/v1/conversations").by(&user("alice"));
@@ -216,7 +216,7 @@ async fn a_move_that_is_killed_goes_on_where_it_stopped_and_nothing_starts_on_ha
         assert!(!node.wait().await.success());
     };
 
-    killed(&data, &args, "database: 1,001 of 3,001 rows").await;
+    killed(&data, &args, "database: 1,").await;
     let count = postgres
         .query_in(&url, "SELECT COUNT(*) FROM messages")
         .await;
@@ -241,7 +241,7 @@ async fn a_move_that_is_killed_goes_on_where_it_stopped_and_nothing_starts_on_ha
     let number = |name: &str| part[name].as_u64().unwrap();
     assert_eq!(number("found"), 3_002, "{report}");
     assert_eq!(number("copied") + number("already"), 3_002, "{report}");
-    assert!(number("already") >= 1_000, "{report}");
+    assert!(number("already") >= 900, "{report}");
     assert_eq!(number("verified"), 3_002, "{report}");
 
     let mut keys = redis.connection().await;
@@ -312,7 +312,7 @@ async fn a_cluster_gets_hash_tags_and_what_is_not_parlors_stays_unless_asked_for
     let moved = migrate(&data, &["--from", "embedded:", "--to", &cluster_url]).await;
     assert_eq!(moved.code, 0, "{moved:?}");
     assert!(
-        moved.out.contains("1 keys not copied, not declared"),
+        moved.out.contains("--all takes them, too): 1\n"),
         "{moved:?}"
     );
     let url = cluster_url.parse().unwrap();
@@ -357,6 +357,8 @@ async fn what_would_do_harm_is_refused() {
     let other = folder.path().join("data");
     let mut store = embedded(&other).await;
     fill(&mut store).await;
+    let own = store.set::<_, _, ()>("parlor:database", "one").await;
+    own.unwrap();
     store.close().await;
 
     let refused = async |data: &Path, args: &[&str], why: &str| {

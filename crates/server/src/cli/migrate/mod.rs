@@ -5,6 +5,7 @@
 //! 2. A move that was interrupted in any way is repeated with the same command, and goes on where it stopped.
 
 mod database;
+mod key;
 mod names;
 mod progress;
 mod report;

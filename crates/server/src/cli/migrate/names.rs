@@ -60,12 +60,12 @@ impl Names {
         }
     }
 
-    /// The same for the way back.
-    pub fn reversed(&self) -> Names {
+    /// The way back, for Parlor's own keys.
+    pub fn reversed_own(&self) -> Names {
         Names {
             from: self.to.clone(),
             to: self.from.clone(),
-            all: self.all,
+            all: false,
         }
     }
 }
@@ -98,7 +98,7 @@ mod tests {
         let moves = |key: &str, capability| Fate::Moves(key.as_bytes().to_vec(), capability);
         let there = names.fate(b"unread:alice:c1");
         assert_eq!(there, moves("unread:{alice}:c1", "unread"));
-        let back = names.reversed().fate(b"unread:{alice}:c1");
+        let back = names.reversed_own().fate(b"unread:{alice}:c1");
         assert_eq!(back, moves("unread:alice:c1", "unread"));
         assert_eq!(names.fate(b"parlor:epoch"), Fate::Stays);
         assert_eq!(names.fate(b"somebody:else"), Fate::Foreign);

@@ -93,12 +93,12 @@ impl Report {
             output.line("was complete before; nothing was copied, both were compared")?;
         }
         if self.left > 0 {
-            let text = "not copied, about a moment or the old store itself";
-            output.line(&format!("{} keys {text}", self.left))?;
+            let text = "not copied, because about a moment or the old store itself";
+            output.line(&format!("{text}: {}", self.left))?;
         }
         if self.foreign > 0 {
-            let text = "not copied, not declared by Parlor (--all takes them, too)";
-            output.line(&format!("{} keys {text}", self.foreign))?;
+            let text = "not copied, because not declared by Parlor (--all takes them, too)";
+            output.line(&format!("{text}: {}", self.foreign))?;
         }
         for difference in &self.differences {
             output.line(&format!("different: {difference}"))?;

@@ -15,11 +15,12 @@ use redis::RedisResult;
 
 use super::super::keys::text::escaped;
 use super::Task;
-use super::names::{Fate, Names};
+use super::key::{Moving, Seen, compare, copy};
+use super::names::Fate;
 use super::progress::Progress;
 use super::report::Report;
 use super::sides::{self, Sides};
-use super::value::{self, Side};
+use super::value::Side;
 
 /// Keys asked for per step.
 const STEP: usize = 500;
@@ -34,13 +35,6 @@ pub struct Move {
     id: Option<String>,
     state: Target,
     report: Report,
-}
-
-/// What was found out about a key.
-enum Seen {
-    Same,
-    Different(String),
-    Gone,
 }
 
 impl Move {
@@ -88,9 +82,9 @@ impl Move {
             Some(found) => bail!(
                 "the store {url} belongs to another database ({key} is {found}); name an empty store"
             ),
-            None if task.verify => bail!("there is no copy in the store {url} yet"),
-            None if !task.force => {
-                let back = sides.names.reversed();
+            None if task.verify && id.is_some() => bail!("there is no copy in the store {url} yet"),
+            None if !task.force && !task.verify => {
+                let back = sides.names.reversed_own();
                 let mut scan = target.store.scan("*", STEP);
                 while let Some(keys) = scan.next().await? {
                     let ours = |key: &&bytes::Bytes| matches!(back.fate(key), Fate::Moves(..));
@@ -198,7 +192,8 @@ impl Move {
 
     /// Those of the keys that move, with their names and capabilities; the others are counted.
     fn sort<'a>(&mut self, keys: &[&'a [u8]], pass: Pass) -> Vec<Moving<'a>> {
-        let first = pass != Pass::Verify || self.task.verify;
+        // What is only compared is counted by that.
+        let first = pass != Pass::Verify || self.task.verify || self.report.complete_before;
         let mut moves = Vec::new();
         for key in keys {
             match self.sides.names.fate(key) {
@@ -249,10 +244,7 @@ impl Move {
     /// Keys of the target that the source has not: they are removed, or named.
     async fn extra(&mut self, remove: bool) -> anyhow::Result<()> {
         let (source, target) = (self.sides.source.clone(), self.target()?.clone());
-        let back = Names {
-            all: false,
-            ..self.sides.names.reversed()
-        };
+        let back = self.sides.names.reversed_own();
         let exists = |key: &[u8]| redis::cmd("EXISTS").arg(key).take();
         let mut scan = target.store.scan("*", STEP);
         while let Some(keys) = scan.next().await? {
@@ -284,67 +276,6 @@ enum Pass {
     Count,
     Copy,
     Verify,
-}
-
-/// A key that moves.
-struct Moving<'a> {
-    key: &'a [u8],
-    name: Vec<u8>,
-    part: &'static str,
-}
-
-/// Makes the key in the target the same. `Same` if it was.
-async fn copy(source: &Side, target: &Side, moving: &Moving<'_>) -> RedisResult<Seen> {
-    let (key, name) = (moving.key, &moving.name[..]);
-    let Some(entry) = source.entry(key).await? else {
-        return Ok(Seen::Gone);
-    };
-    if !value::is_known(&entry.kind) {
-        return Ok(Seen::Gone);
-    }
-    if let Some(there) = target.entry(name).await?
-        && there.kind == entry.kind
-        && value::same((source, key), (target, name), &entry.kind).await?
-    {
-        if !value::same_deadline((source, &entry), (target, &there)) {
-            value::set_deadline(target, name, &entry).await?;
-        }
-        return Ok(Seen::Same);
-    }
-    value::write((source, key), (target, name), &entry).await?;
-    Ok(Seen::Different(String::new()))
-}
-
-/// Compares the key on both sides.
-async fn compare(source: &Side, target: &Side, moving: &Moving<'_>) -> RedisResult<Seen> {
-    let (key, name) = (moving.key, &moving.name[..]);
-    let Some(entry) = source.entry(key).await? else {
-        return Ok(Seen::Gone);
-    };
-    let shown = escaped(name);
-    let what = match target.entry(name).await? {
-        _ if !value::is_known(&entry.kind) => {
-            format!("{shown} is of the type {}, which is not copied", entry.kind)
-        }
-        None => format!("{shown} is missing"),
-        Some(there) if there.kind != entry.kind => {
-            format!("{shown} is a {} and was a {}", there.kind, entry.kind)
-        }
-        Some(there) if !value::same_deadline((source, &entry), (target, &there)) => {
-            format!("{shown} goes at another time")
-        }
-        Some(_) if value::same((source, key), (target, name), &entry.kind).await? => {
-            return Ok(Seen::Same);
-        }
-        Some(_) => format!("{shown} has another content"),
-    };
-    // It may have gone by itself meanwhile, on one side sooner than on the other.
-    let gone = source.entry(key).await?.is_none();
-    Ok(if gone {
-        Seen::Gone
-    } else {
-        Seen::Different(what)
-    })
 }
 
 /// Whether a key is seen for the first time; eight bytes a key are enough to know it again.
