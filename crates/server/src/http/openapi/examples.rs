@@ -9,8 +9,10 @@ use serde_json::{Map, Value, json};
 const DEEPEST: usize = 12;
 const JSON: &str = "application/json";
 
-/// What fields of these names look like.
-const NAMED: &[(&str, fn() -> Value)] = &[
+/// A name, and what a field of this name looks like.
+type Named = (&'static str, fn() -> Value);
+
+const NAMED: &[Named] = &[
     ("content", || json!("See you at noon")),
     ("title", || json!("Lunch")),
     ("username", || json!("Alice")),
