@@ -23,11 +23,11 @@ use sides::Sides;
 /// What `migrate-store` takes.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Stop every server first. The source stays as it is; the target is refused by servers until all of it was
+Stop every server first. The source stays as it is; servers refuse the target until all of it was
 copied and compared. If the move is interrupted, run the same command again: it goes on where it
 stopped. embedded: and sqlite: are in the data folder (--data). Key names and layouts are those of
-the configuration; to a Cluster they get hash tags. What is only of the moment is not copied: leases of
-nodes, who types, cached answers.
+the configuration; to a Cluster they get hash tags. What is only of the moment is not copied:
+leases of nodes, who types, cached answers.
 
 The whole move, from one machine to Redis and PostgreSQL:
   systemctl stop parlor

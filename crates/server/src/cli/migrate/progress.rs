@@ -60,8 +60,8 @@ impl Progress {
 
     /// Waits until the pace allows more.
     pub async fn rest(&self) {
-        if self.pace > 0 {
-            let due = Duration::from_millis(self.done.saturating_mul(1_000) / self.pace);
+        let due = self.done.saturating_mul(1_000).checked_div(self.pace);
+        if let Some(due) = due.map(Duration::from_millis) {
             tokio::time::sleep_until(self.began + due).await;
         }
     }
