@@ -219,7 +219,8 @@ async fn join(
     ));
     let mut attempt = 0;
     while let Err(error) = chat.start().await {
-        if matches!(error, parlor_chat::error::Error::OtherDatabase { .. }) {
+        use parlor_chat::error::Error::{OtherDatabase, UnfinishedCopy};
+        if matches!(error, OtherDatabase { .. } | UnfinishedCopy { .. }) {
             return error.into();
         }
         attempt += 1;
