@@ -16,7 +16,7 @@ use super::world::{PLACES, USERS, World, conversation, places, user};
 use crate::http::callers::service;
 
 /// How long somebody tries before the test is given up.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Every so many sends one is repeated that was acknowledged.
 const REPEATED: usize = 5;
 

@@ -1,14 +1,17 @@
 //! Counting afterwards.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use parlor_testkit::eventually;
+use parlor_testkit::eventually_within;
 use serde_json::Value;
 
 use super::clients::Acknowledged;
 use super::wire::Request;
 use super::world::{CONVERSATIONS, USERS, World, conversation, user};
 
+/// How long it may take until all has settled.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Messages of a recent list at most.
 const LIST: u64 = 100;
 
@@ -80,9 +83,9 @@ async fn assert_keys(world: &mut World) {
     let what = "the keys show what the rows say";
     if world.shared.is_some() {
         let shared = &*world;
-        eventually(what, async || differing(shared).await).await;
+        eventually_within(PATIENCE, what, async || differing(shared).await).await;
     } else {
-        eventually(what, async || {
+        eventually_within(PATIENCE, what, async || {
             if !world.nodes[0].is_running() {
                 world.restart_node(0).await;
             }

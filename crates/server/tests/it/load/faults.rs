@@ -6,12 +6,13 @@ use super::clients::{Course, Size};
 use super::count::assert_right;
 use super::world::{Ground, USERS, World};
 
+/// Bounded by its steps, so that there is a middle on a slow machine, too.
 const SIZE: Size = Size {
-    length: Duration::from_secs(30),
-    steps: 24,
+    length: Duration::from_secs(600),
+    steps: 20,
     pace: Duration::from_millis(150),
 };
-/// Messages after which it happens.
+/// Messages after which it happens: half of all.
 const MIDDLE: usize = USERS * SIZE.steps / 4;
 
 /// Everybody writes and reads, in the middle of it something happens, and then nothing is missing.
