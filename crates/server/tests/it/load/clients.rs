@@ -122,7 +122,7 @@ impl Client {
             }
             let place = places(self.number)[(step / 2) % PLACES];
             let path = format!("/v1/conversations/{}", conversation(place));
-            let quiet = place % 2 == 0 && self.course.quiet.load(Ordering::Relaxed);
+            let quiet = place.is_multiple_of(2) && self.course.quiet.load(Ordering::Relaxed);
             match (step + self.number) % 4 {
                 0 | 2 if quiet => {}
                 0 | 2 => self.send(&path, step).await,
@@ -137,7 +137,7 @@ impl Client {
         let client_id = format!("{}-{step}", self.name);
         let message = self.put(path, &client_id).await;
         self.course.acknowledged.send_modify(|count| *count += 1);
-        if self.sent.len() % REPEATED == 0 {
+        if self.sent.len().is_multiple_of(REPEATED) {
             assert_eq!(self.put(path, &client_id).await, message);
         }
         let text = |name: &str| message[name].as_str().unwrap().to_owned();
