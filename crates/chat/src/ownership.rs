@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::context::Context;
-use crate::database::Database;
+use crate::database::{Database, copy};
 use crate::error::{Error, Result};
 use crate::ticking::{Task, Ticking};
 
@@ -58,6 +58,7 @@ impl Ownership {
         // Whatever the answer is, it is told once.
         self.asked.store(epoch, Ordering::Relaxed);
         match found {
+            Some(found) if copy::is_unfinished(&found) => Err(Error::UnfinishedCopy { key, found }),
             Some(found) if found != own => Err(Error::OtherDatabase { key, found }),
             _ => Ok(()),
         }

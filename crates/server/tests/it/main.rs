@@ -13,6 +13,7 @@ mod http;
 mod keys;
 mod lifecycle;
 mod load;
+mod migrate;
 mod repair;
 mod schema;
 mod serve;
