@@ -12,6 +12,7 @@ use std::time::Duration;
 use axum::http::HeaderMap;
 use parlor_chat::access::{Caller, Role};
 use parlor_chat::chat::Chat;
+use parlor_chat::code::Code;
 use parlor_chat::limits::Verdict;
 use parlor_chat::operation::{Needs, Operation};
 use parlor_chat::sessions::Attached;
@@ -127,8 +128,12 @@ impl App {
         let joining = self.progress.chat.borrow().clone();
         match joining {
             Ok(chat) => {
+                let ping = chat.database().ping();
                 let reply = operation.run(&chat, caller);
-                self.outage.bounded(chat.database().ping(), reply).await
+                match changes_rows::<O>() {
+                    true => self.outage.asked_first(ping, reply).await,
+                    false => self.outage.bounded(ping, reply).await,
+                }
             }
             Err(_) => Ok(operation.without_store()?),
         }
@@ -182,6 +187,11 @@ impl App {
         }
         readiness
     }
+}
+
+/// Whether an operation changes rows: then it says that there may be no room for them.
+fn changes_rows<O: Operation>() -> bool {
+    O::INFO.codes.contains(&Code::DatabaseFull)
 }
 
 fn for_whom(caller: Caller, shown: &Shown<'_>) -> Result<Caller, Refusal> {

@@ -4,6 +4,7 @@
 //! 1. Within [`MEMORY`] of a failure a request that needs the database waits [`BRIEF`] at most, unless the database answers
 //!    again; one that does not need it is answered as ever.
 //! 2. Whatever the database answers ends it.
+//! 3. What changes rows is not begun before the database answers.
 
 use std::future::Future;
 use std::pin::pin;
@@ -40,17 +41,33 @@ impl Outage {
                 // What is done counts, also when the time is over.
                 biased;
                 done = &mut work => return self.noted(done),
-                answers = answers(ping) => {
-                    if !answers {
-                        self.begin();
-                        let detail = "the database does not answer, try again later";
-                        return Err(Refusal::new(Code::DatabaseUnavailable, detail));
-                    }
-                    *self.until.lock() = None;
-                }
+                answers = answers(ping) => self.learned(answers)?,
             }
         }
         self.noted(work.await)
+    }
+
+    /// The same for work that changes rows: it is not begun while the database is away, so that what was refused is not
+    /// done later.
+    pub async fn asked_first<T, E>(
+        &self,
+        ping: impl Future<Output = Result<(), E>>,
+        work: impl Future<Output = Done<T>>,
+    ) -> Result<T, Refusal> {
+        if self.is_on() {
+            self.learned(answers(ping).await)?;
+        }
+        self.noted(work.await)
+    }
+
+    fn learned(&self, answers: bool) -> Result<(), Refusal> {
+        if answers {
+            *self.until.lock() = None;
+            return Ok(());
+        }
+        self.begin();
+        let detail = "the database does not answer, try again later";
+        Err(Refusal::new(Code::DatabaseUnavailable, detail))
     }
 
     fn is_on(&self) -> bool {
@@ -146,5 +163,23 @@ mod tests {
         let back = outage.bounded(ready(Ok::<_, ()>(())), slow());
         assert_eq!(back.await, Ok(1));
         assert_eq!(refused(&outage).await, PATIENCE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_changes_rows_is_not_begun_in_vain() {
+        let outage = Outage::default();
+        refused(&outage).await;
+        let begun = std::cell::Cell::new(false);
+        let change = async {
+            begun.set(true);
+            Ok(1)
+        };
+        let refusal = outage.asked_first(silent(), change).await.unwrap_err();
+        assert_eq!(
+            (refusal.code, begun.get()),
+            (Code::DatabaseUnavailable, false)
+        );
+        let back = outage.asked_first(ready(Ok::<_, ()>(())), slow());
+        assert_eq!(back.await, Ok(1));
     }
 }

@@ -56,7 +56,7 @@ async fn two_nodes_are_one_chat() {
 
 #[tokio::test]
 async fn while_the_database_is_away_nothing_is_acknowledged_and_the_rest_goes_on() {
-    let (redis, mut postgres) = tokio::join!(Redis::start(), Postgres::start_durable());
+    let (redis, mut postgres) = tokio::join!(Redis::start(), Postgres::start());
     let database = postgres.create_database().await;
     let node = ready(on(&redis, &database)).await;
     let (alice, bob) = (user("alice"), user("bob"));
@@ -65,7 +65,14 @@ async fn while_the_database_is_away_nothing_is_acknowledged_and_the_rest_goes_on
     let list = async || asked(&bob, "GET", "/lunch/messages").at(&node).await;
     assert_eq!(list().await.ok()["messages"], json!([sent]));
 
+    // It forces nothing to disk by itself.
+    postgres.query("CHECKPOINT").await;
     postgres.kill9();
+    // What the killed server had started ends a moment later.
+    eventually("messages are refused", async || {
+        send(&node, &alice, "?").await.status == 503
+    })
+    .await;
     for _ in 0..3 {
         let refused = send(&node, &alice, "?").await;
         refused.refused(503, "database_unavailable");
@@ -78,7 +85,10 @@ async fn while_the_database_is_away_nothing_is_acknowledged_and_the_rest_goes_on
         .at(&node)
         .await;
     begin.refused(503, "database_unavailable");
-    // What the store knows is told.
+    // What the store knows is told, …
+    let known = list().await.ok();
+    assert_eq!(known["messages"][0], sent);
+    // … and what it is told it takes.
     call("GET", "/v1/presence/count")
         .by(&bob)
         .at(&node)
