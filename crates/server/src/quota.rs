@@ -44,7 +44,7 @@ impl Quota {
         if let Some(chat) = chat {
             match chat.limits().check(id, &self.limit, 1, false).await {
                 Ok(verdict) => return verdict,
-                // Neither is news: both are told where the store is watched.
+                // Neither is news: whoever needs the store is told.
                 Err(error) if error.is_away() || matches!(error, Error::StoreFull(_)) => {}
                 Err(error) => {
                     let error = anyhow::Error::new(error);

@@ -19,6 +19,7 @@ mod rows;
 mod session;
 mod step;
 mod tick;
+mod visit;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,10 +35,11 @@ use crate::options::SessionOptions;
 
 pub use self::hub::Attached;
 pub use self::operations::{
-    BeginSession, ChangeSession, EndOtherSession, EndSession, GetOtherSession, GetSession,
-    SessionEnded, SessionView, ValidateSession, Validity,
+    BeginSession, BeginVisit, ChangeSession, EndOtherSession, EndSession, GetOtherSession,
+    GetSession, SessionEnded, SessionView, ValidateSession, Validity, Visit,
 };
 pub use self::session::{Reason, Session, Status};
+pub use self::visit::Issuer;
 
 /// How long a node answers from what it last saw.
 const FRESH: Duration = Duration::from_secs(1);
@@ -67,11 +69,6 @@ impl Sessions {
             known: Cache::new(MOST_KNOWN),
             hub: Arc::default(),
         }
-    }
-
-    /// Whether visitors without an account may come in.
-    pub fn allows_visitors(&self) -> bool {
-        self.options.anonymous
     }
 }
 
