@@ -103,8 +103,9 @@ impl Chat {
     /// Writes what was collected and leaves the other nodes; presence stays through the grace time. The ticking has to end
     /// before.
     pub async fn stop(&self) -> Result<()> {
-        self.messages.stop().await;
-        self.presence.drain().await
+        // At once: a database that is away must not keep the others from being told.
+        let ((), drained) = tokio::join!(self.messages.stop(), self.presence.drain());
+        drained
     }
 
     /// Who is here.

@@ -10,16 +10,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::HeaderMap;
-use parlor_chat::access::Caller;
+use parlor_chat::access::{Caller, Role};
 use parlor_chat::chat::Chat;
+use parlor_chat::code::Code;
 use parlor_chat::limits::Verdict;
 use parlor_chat::operation::{Needs, Operation};
+use parlor_chat::sessions::Attached;
 use tokio::sync::watch;
 
 use crate::address::{Peer, Proxies};
 use crate::config::Config;
 use crate::identity::{self, Identity};
 use crate::lifecycle::Progress;
+use crate::outage::Outage;
 use crate::quota::{self, Quota};
 use crate::readiness::{self, Readiness};
 use crate::wire::Refusal;
@@ -30,6 +33,7 @@ pub struct App {
     identity: Arc<Identity>,
     proxies: Proxies,
     quota: Arc<Quota>,
+    outage: Arc<Outage>,
     progress: Progress,
     stopping: watch::Receiver<bool>,
     timeouts: readiness::Timeouts,
@@ -67,6 +71,7 @@ impl App {
             identity,
             proxies: config.server.trusted_proxies.clone(),
             quota: Arc::new(Quota::new(config.calls)),
+            outage: Arc::default(),
             progress,
             stopping,
             timeouts: readiness::Timeouts::new(config),
@@ -97,7 +102,7 @@ impl App {
             (Some(verdict), _) if !verdict.allowed => Err(quota::refusal(verdict)),
             (_, Some(known)) => match known.and_then(|caller| for_whom(caller, shown)) {
                 Ok(caller) if needs == Needs::Session => {
-                    with_session(chat.as_deref(), caller).await
+                    self.with_session(chat.as_deref(), caller).await
                 }
                 known => known,
             },
@@ -121,11 +126,41 @@ impl App {
         operation: O,
     ) -> Result<O::Reply, Refusal> {
         let joining = self.progress.chat.borrow().clone();
-        let reply = match joining {
-            Ok(chat) => operation.run(&chat, caller).await,
-            Err(_) => operation.without_store(),
-        };
-        Ok(reply?)
+        match joining {
+            Ok(chat) => {
+                let ping = chat.database().ping();
+                let reply = operation.run(&chat, caller);
+                match changes_rows::<O>() {
+                    true => self.outage.asked_first(ping, reply).await,
+                    false => self.outage.bounded(ping, reply).await,
+                }
+            }
+            Err(_) => Ok(operation.without_store()?),
+        }
+    }
+
+    /// What tells when the caller's session ends: what goes on for ever has to end then. A service has none.
+    pub async fn attached(&self, caller: &Caller) -> Result<Option<Attached>, Refusal> {
+        let joining = self.progress.chat.borrow().clone();
+        match joining {
+            Ok(chat) if caller.role != Role::Service => {
+                let attached = chat.sessions().attach(caller, None);
+                let attached = self.outage.bounded(chat.database().ping(), attached);
+                Ok(Some(attached.await?))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The caller as their session allows. Before there is a chat, nothing is answered but what needs none.
+    async fn with_session(&self, chat: Option<&Chat>, caller: Caller) -> Result<Caller, Refusal> {
+        match chat {
+            Some(chat) => {
+                let checked = chat.sessions().check(caller);
+                self.outage.bounded(chat.database().ping(), checked).await
+            }
+            None => Ok(caller),
+        }
     }
 
     /// Ends when the server is about to end: what goes on for ever has to end then.
@@ -154,12 +189,9 @@ impl App {
     }
 }
 
-/// The caller as their session allows. Before there is a chat, nothing is answered but what needs none.
-async fn with_session(chat: Option<&Chat>, caller: Caller) -> Result<Caller, Refusal> {
-    match chat {
-        Some(chat) => Ok(chat.sessions().check(caller).await?),
-        None => Ok(caller),
-    }
+/// Whether an operation changes rows: then it says that there may be no room for them.
+fn changes_rows<O: Operation>() -> bool {
+    O::INFO.codes.contains(&Code::DatabaseFull)
 }
 
 fn for_whom(caller: Caller, shown: &Shown<'_>) -> Result<Caller, Refusal> {

@@ -9,6 +9,7 @@ pub mod http;
 pub mod identity;
 pub mod lifecycle;
 pub mod logs;
+pub mod outage;
 pub mod quota;
 pub mod readiness;
 pub mod wire;

@@ -12,6 +12,7 @@ use parlor_chat::access::{Caller, Role};
 use parlor_chat::chat::Chat;
 use parlor_chat::code::Code;
 use parlor_chat::context::Moment;
+use parlor_chat::error::Error;
 use parlor_chat::ids::LimiterId;
 use parlor_chat::limits::{Fallback, Limit, Verdict};
 use tokio::time::Instant;
@@ -43,7 +44,8 @@ impl Quota {
         if let Some(chat) = chat {
             match chat.limits().check(id, &self.limit, 1, false).await {
                 Ok(verdict) => return verdict,
-                Err(error) if error.is_away() => {}
+                // Neither is news: whoever needs the store is told.
+                Err(error) if error.is_away() || matches!(error, Error::StoreFull(_)) => {}
                 Err(error) => {
                     let error = anyhow::Error::new(error);
                     warn!(error = format!("{error:#}"), "the store does not count");

@@ -74,8 +74,9 @@ impl Sessions {
             Err(error) if error.is_away() => self.find_in_rows(user, issued).await?,
             Err(error) => return Err(error),
         };
-        if note {
-            rows::seen(&self.database, user, now).await?;
+        // The row may be behind by a note; nobody is refused for that.
+        if note && let Err(error) = rows::seen(&self.database, user, now).await {
+            tracing::debug!(%error, "cannot note that a session is in use");
         }
         let was = |at: fn(&Known) -> Moment, again: bool| match known {
             Some(known) if !again => at(known),

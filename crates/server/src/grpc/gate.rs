@@ -63,8 +63,9 @@ impl Gate {
         if path.starts_with(OURS) {
             let headers = request.headers();
             let token = headers.get(header::AUTHORIZATION);
+            let token = token.map(|token| token.to_str()).transpose();
             let shown = Shown {
-                authorization: Ok(token.and_then(|token| token.to_str().ok())),
+                authorization: token.map_err(|_| unreadable()),
                 acting_for: Ok(None),
                 address: self
                     .app
@@ -89,6 +90,11 @@ impl Gate {
         let Ok(answer) = self.routes.call(request).await;
         answer
     }
+}
+
+fn unreadable() -> Refusal {
+    let detail = "`authorization` in the metadata is not plain text";
+    Refusal::new(Code::TokenInvalid, detail)
 }
 
 fn with_code(answer: Response<Body>) -> Response<Body> {

@@ -3,12 +3,15 @@
 //! Always true:
 //! 1. A stream makes its next message when the client has room for it, so at most one is waiting; what happens meanwhile
 //!    is kept as the latest state of each user.
-//! 2. It ends with the server, with the time of the token, or with the client, and then nothing of it is left.
+//! 2. It ends with the server, with the time of the token, with the session, or with the client, and then nothing of it
+//!    is left.
 
 use futures_util::{Stream, stream};
 use parlor_chat::access::Caller;
 use parlor_chat::code::Code;
+use parlor_chat::error::Error;
 use parlor_chat::presence::{self, Watcher, Watching};
+use parlor_chat::sessions::{Attached, Reason};
 use tokio::time::{Instant, sleep_until};
 use tonic::Status;
 
@@ -20,11 +23,13 @@ use crate::wire::Refusal;
 pub(super) fn updates(
     app: App,
     caller: &Caller,
+    session: Option<Attached>,
     watching: Watching,
 ) -> impl Stream<Item = Result<StatusUpdates, Status>> + Send + use<> {
     let subscription = Subscription {
         ends: Instant::now() + app.time_left(caller),
         app,
+        session,
         snapshot: Some(watching.users),
         changes: watching.changes,
     };
@@ -36,6 +41,8 @@ pub(super) fn updates(
 
 struct Subscription {
     app: App,
+    /// None of a service.
+    session: Option<Attached>,
     snapshot: Option<Vec<presence::UserStatus>>,
     changes: Watcher,
     /// When the token's time is over.
@@ -55,8 +62,20 @@ impl Subscription {
                 let detail = "the time of the token is over; subscribe again with a new one";
                 Err(Refusal::new(Code::TokenExpired, detail))
             }
+            refusal = over(self.session.as_mut()) => Err(refusal),
             users = self.changes.next() => Ok(message(users, false)),
         }
+    }
+}
+
+/// Waits for the end of a session, and says what is told then.
+async fn over(session: Option<&mut Attached>) -> Refusal {
+    let Some(session) = session else {
+        return std::future::pending().await;
+    };
+    match session.ended().await {
+        Reason::Blocked => Error::SessionBlocked.into(),
+        Reason::Logout | Reason::Replaced => Error::SessionExpired.into(),
     }
 }
 

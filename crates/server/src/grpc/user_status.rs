@@ -83,8 +83,9 @@ impl UserStatusService for UserStatuses {
     ) -> Result<Response<Updates>, Status> {
         let (caller, asked) = opened(request);
         let user_ids = asked.watch_user_ids;
+        let session = self.0.attached(&caller).await?;
         let watching = self.0.run(&caller, WatchPresence { user_ids }).await?;
-        let updates = subscription::updates(self.0.clone(), &caller, watching);
+        let updates = subscription::updates(self.0.clone(), &caller, session, watching);
         Ok(Response::new(Box::pin(updates)))
     }
 }

@@ -1,6 +1,7 @@
 """Goes through the services of parlor.v1 as a service in Python would. Everything is learnt by reflection.
 
-One argument: JSON with `address`, the expected `services` and `methods`, and `tokens` of alice, bob and a service.
+One argument: JSON with `address`, the expected `services` and `methods`, and `tokens` of a service, of alice and bob, who
+are in the conversation `lunch`, of slow, who is not, and of carol, who has no session.
 """
 
 import json
@@ -125,6 +126,57 @@ def limits(parlor):
     refused(grpc.StatusCode.PERMISSION_DENIED, "forbidden", lambda: parlor("alice", "Check", **asked))
 
 
+def chat(parlor):
+    """A service writes for alice; bob finds it unread, and reads it."""
+    lunch = {"conversation_id": "lunch"}
+    noon = {**lunch, "content": "Noon?", "metadata_json": '{"mentions":["bob"]}', "client_id": "p1"}
+    sent = parlor("service", "SendMessage", user_id="alice", **noon)
+    assert (sent.message.seq, sent.message.sender_id, sent.repeated_send) == (1, "alice", False), sent
+    assert json.loads(sent.message.metadata_json) == {"mentions": ["bob"]}, sent
+    assert sent.message.created_at.endswith("Z") and not sent.message.HasField("edited_at"), sent
+    again = parlor("alice", "SendMessage", **noon)
+    assert again.message == sent.message and again.repeated_send, again
+    second = parlor("alice", "SendMessage", content="One?", **lunch).message
+
+    page = parlor("bob", "ListMessages", limit=1, **lunch)
+    assert (list(page.messages), page.has_more) == ([second], True), page
+    page = parlor("service", "ListMessages", user_id="bob", before=2, **lunch)
+    assert (list(page.messages), page.has_more) == ([sent.message], False), page
+
+    unread = parlor("bob", "GetUnread")
+    assert (unread.total, unread.mentions) == (2, 1), unread
+    assert [(it.conversation_id, it.count) for it in unread.conversations] == [("lunch", 2)], unread
+    read = parlor("bob", "MarkRead", seq=1, **lunch)
+    assert (read.unread, read.total) == (1, 1), read
+    read = parlor("service", "MarkRead", user_id="bob", **lunch)
+    assert (read.unread, read.total) == (0, 0), read
+    assert not parlor("bob", "GetUnread").conversations
+
+    assert parlor("service", "IsMember", user_id="bob", **lunch).is_member
+    assert not parlor("slow", "IsMember", **lunch).is_member
+    code = grpc.StatusCode
+    refused(code.PERMISSION_DENIED, "not_a_member", lambda: parlor("slow", "SendMessage", content="!", **lunch))
+    refused(code.PERMISSION_DENIED, "not_a_member", lambda: parlor("slow", "ListMessages", **lunch))
+    refused(code.PERMISSION_DENIED, "not_a_member", lambda: parlor("slow", "MarkRead", **lunch))
+    refused(code.PERMISSION_DENIED, "not_a_member", lambda: parlor("slow", "IsMember", user_id="bob", **lunch))
+    refused(code.PERMISSION_DENIED, "forbidden", lambda: parlor("bob", "GetUnread", user_id="alice"))
+    refused(code.INVALID_ARGUMENT, "user_required", lambda: parlor("service", "GetUnread"))
+    refused(code.INVALID_ARGUMENT, "invalid_request", lambda: parlor("bob", "SendMessage", **lunch))
+    refused(code.INVALID_ARGUMENT, "invalid_request", lambda: parlor("bob", "ListMessages", limit=101, **lunch))
+    refused(code.UNAUTHENTICATED, "session_expired", lambda: parlor("carol", "GetUnread"))
+
+
+def sessions(parlor):
+    alice = parlor("service", "Validate", user_id="alice")
+    assert alice.valid and alice.session.user_id == "alice", alice
+    login = alice.session.DESCRIPTOR.enum_types_by_name["Status"].values_by_name["LOGIN"].number
+    assert alice.session.status == login and alice.session.login_time.endswith("Z"), alice
+    carol = parlor("service", "Validate", user_id="carol")
+    assert not carol.valid and not carol.HasField("session"), carol
+    refused(grpc.StatusCode.PERMISSION_DENIED, "forbidden", lambda: parlor("alice", "Validate", user_id="alice"))
+    refused(grpc.StatusCode.INVALID_ARGUMENT, "invalid_id", lambda: parlor("service", "Validate"))
+
+
 def health(channel):
     stub = health_pb2_grpc.HealthStub(channel)
     serving = health_pb2.HealthCheckResponse.SERVING
@@ -160,6 +212,8 @@ def main():
         subscription(parlor, kinds)
         refusals(parlor, kinds)
         limits(services["parlor.v1.LimitService"])
+        chat(services["parlor.v1.ChatService"])
+        sessions(services["parlor.v1.SessionService"])
         health(channel)
 
 

@@ -8,10 +8,14 @@ use serde_json::json;
 use tokio::process::Command;
 
 use super::client::{node, ready, service_token, token};
+use crate::http::client::call;
 
 #[tokio::test]
 async fn a_client_in_python_uses_all_of_it() {
     let node = ready(node()).await;
+    let create = call("POST", "/v1/conversations").by(&token("alice", 600.0));
+    let create = create.json(json!({ "id": "lunch", "kind": "group", "members": ["bob"] }));
+    create.at(&node).await.created();
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let told = json!({
         "address": node.grpc().to_string(),
@@ -20,6 +24,8 @@ async fn a_client_in_python_uses_all_of_it() {
         "tokens": {
             "alice": token("alice", 600.0),
             "bob": token("bob", 600.0),
+            "carol": token("carol", 600.0),
+            "slow": token("slow", 600.0),
             "service": service_token(),
         },
     });

@@ -2,6 +2,7 @@
 
 use parlor_server::grpc::proto::v1::user_status::Status::{Away, Busy, Offline, Online};
 use parlor_testkit::{Redis, eventually};
+use serde_json::json;
 use tonic::Code;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_reflection::pb::v1::{ServerReflectionRequest, ServerReflectionResponse};
@@ -10,6 +11,7 @@ use super::client::{
     Client, assert_refused, changes, endpoint, health, next, node, ready, service_token, snapshot,
     token,
 };
+use crate::http::client::call;
 
 #[tokio::test]
 async fn a_change_on_one_node_reaches_a_stream_on_another() {
@@ -75,6 +77,57 @@ async fn the_end_of_the_token_ends_the_stream() {
     snapshot(&mut stream).await;
     let end = next(&mut stream).await.unwrap_err();
     assert_refused(&end, Code::Unauthenticated, "token_expired");
+}
+
+#[tokio::test]
+async fn the_end_of_the_session_ends_the_streams_on_every_node() {
+    let redis = Redis::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let database = format!("sqlite:{}/parlor.db", folder.path().display());
+    let of_redis = || {
+        node()
+            .env("PARLOR_STORE__URL", redis.url())
+            .env("PARLOR_DATABASE__URL", &database)
+    };
+    let (one, other) = tokio::join!(ready(of_redis()), ready(of_redis()));
+    let mut streams = Vec::new();
+    for node in [&one, &other] {
+        for user in ["alice", "bob"] {
+            let client = Client::of(user, node.grpc()).await;
+            let mut stream = client.subscribe(&["alice"]).await.unwrap();
+            snapshot(&mut stream).await;
+            streams.push((user, stream));
+        }
+    }
+    let service = Client::new(Some(service_token()), other.grpc()).await;
+    let mut lasting = service.subscribe(&["slow"]).await.unwrap();
+    snapshot(&mut lasting).await;
+
+    let block = call("PATCH", "/v1/admin/sessions/alice").by(&service_token());
+    let block = block.json(json!({ "status": "blocked" }));
+    block.at(&one).await.ok();
+    let leave = call("DELETE", "/v1/sessions/me").by(&token("bob", 600.0));
+    leave.at(&one).await.ok();
+    for (user, stream) in &mut streams {
+        // What was on its way when it ended may come before.
+        let end = loop {
+            if let Err(end) = next(stream).await {
+                break end;
+            }
+        };
+        match *user {
+            "alice" => assert_refused(&end, Code::PermissionDenied, "session_blocked"),
+            _ => assert_refused(&end, Code::Unauthenticated, "session_expired"),
+        }
+    }
+    for node in [&one, &other] {
+        let alice = Client::of("alice", node.grpc()).await;
+        let refused = alice.subscribe(&["alice"]).await.unwrap_err();
+        assert_refused(&refused, Code::PermissionDenied, "session_blocked");
+    }
+    let slow = Client::of("slow", one.grpc()).await;
+    let set = slow.set(Online).await.unwrap();
+    assert_eq!(changes(&mut lasting).await, [set]);
 }
 
 #[tokio::test]

@@ -93,6 +93,52 @@ async fn a_session_remembers_whom_a_trusted_proxy_names() {
 }
 
 #[tokio::test]
+async fn sessions_are_administered_by_admins_and_services_alone() {
+    let node = embedded().await;
+    let asked = |by: &str, method: Method, user: &str| {
+        let path = format!("/v1/admin/sessions/{user}");
+        call(method.name(), &path).by(by)
+    };
+    let blocked = json!({ "status": "blocked" });
+    for method in [Method::Get, Method::Patch, Method::Delete] {
+        let own = asked(&user("alice"), method, "alice").json(blocked.clone());
+        own.at(&node).await.refused(403, "forbidden");
+    }
+    for by in [admin("root"), service()] {
+        let seen = asked(&by, Method::Get, "alice").at(&node).await.ok();
+        assert_eq!(
+            (&seen["userId"], &seen["status"]),
+            (&json!("alice"), &json!("login"))
+        );
+        let nobody = asked(&by, Method::Get, "nobody").at(&node).await;
+        nobody.refused(404, "not_found");
+        let nobody = asked(&by, Method::Patch, "nobody").json(json!({ "status": "login" }));
+        nobody.at(&node).await.refused(404, "not_found");
+        for wrong in [
+            json!({}),
+            json!({ "status": "anonymous" }),
+            json!({ "status": "banned" }),
+            json!({ "status": "blocked", "reason": "x".repeat(257) }),
+        ] {
+            let change = asked(&by, Method::Patch, "alice").json(wrong);
+            change.at(&node).await.refused(400, "invalid_request");
+        }
+    }
+    // Somebody who was never there is kept out all the same.
+    let block = asked(&service(), Method::Patch, "carol").json(blocked);
+    assert_eq!(block.at(&node).await.ok()["status"], "blocked");
+    let begin = call("POST", "/v1/sessions").by(&user("carol"));
+    begin.at(&node).await.refused(403, "session_blocked");
+    for method in ["GET", "DELETE"] {
+        let mine = call(method, "/v1/sessions/me").by(&service());
+        mine.at(&node).await.refused(400, "user_required");
+    }
+    let wrong = call("POST", "/v1/sessions").by(&user("alice"));
+    let wrong = wrong.json(json!({ "deviceId": "a b" }));
+    wrong.at(&node).await.refused(400, "invalid_id");
+}
+
+#[tokio::test]
 async fn a_visitor_comes_in_where_that_is_allowed_and_reads_only() {
     let closed = embedded().await;
     let come_in = call("POST", "/v1/sessions/anonymous");

@@ -1,0 +1,259 @@
+//! Conversations and their members, route by route.
+
+use parlor_testkit::Node;
+use serde_json::{Value, json};
+
+use super::callers::{admin, service, user, visitor};
+use super::client::{Call, call, embedded, sign_in};
+
+pub fn asked(token: &str, method: &str, path: &str) -> Call {
+    call(method, &format!("/v1/conversations{path}")).by(token)
+}
+
+/// Makes the group `lunch` of alice, who owns it, and bob.
+pub async fn lunch(node: &Node) -> Value {
+    let create = asked(&user("alice"), "POST", "").json(json!({
+        "id": "lunch", "kind": "group", "title": "Lunch", "members": ["bob"]
+    }));
+    create.at(node).await.created()
+}
+
+fn is_a_time(value: &Value) -> bool {
+    let text = value.as_str().unwrap_or_default();
+    text.len() == 24 && text.ends_with('Z')
+}
+
+#[tokio::test]
+async fn a_group_from_its_beginning_to_its_end() {
+    let node = embedded().await;
+    let (alice, bob) = (user("alice"), user("bob"));
+    let made = lunch(&node).await;
+    assert!(is_a_time(&made["createdAt"]) && is_a_time(&made["lastAt"]));
+    let expected = json!({
+        "id": "lunch", "kind": "group", "title": "Lunch", "open": false, "history": "all", "createdBy": "alice",
+        "createdAt": made["createdAt"], "lastSeq": 0, "lastAt": made["lastAt"], "rev": 0, "memberCount": 2
+    });
+    assert_eq!(made, expected);
+    assert_eq!(asked(&bob, "GET", "/lunch").at(&node).await.ok(), made);
+
+    let change = |by: &str, body: Value| asked(by, "PATCH", "/lunch").json(body);
+    let changed = change(&alice, json!({ "title": "", "open": true }));
+    let changed = changed.at(&node).await.ok();
+    assert_eq!(
+        (&changed["title"], &changed["open"]),
+        (&Value::Null, &json!(true))
+    );
+    let not_theirs = change(&bob, json!({ "title": "Mine" })).at(&node).await;
+    not_theirs.refused(403, "forbidden");
+    let unfit = change(&alice, json!({ "priority": "high" }))
+        .at(&node)
+        .await;
+    unfit.refused(400, "invalid_request");
+    let long = change(&alice, json!({ "title": "x".repeat(257) }));
+    long.at(&node).await.refused(400, "invalid_request");
+
+    let joined = asked(&admin("root"), "POST", "/lunch/join").at(&node).await;
+    assert_eq!(joined.ok()["memberCount"], 3);
+    let again = asked(&admin("root"), "POST", "/lunch/join").at(&node).await;
+    assert_eq!(again.ok()["memberCount"], 3);
+    let left = json!({ "conversationId": "lunch", "userId": "bob" });
+    for _ in 0..2 {
+        let leave = asked(&bob, "POST", "/lunch/leave").at(&node).await;
+        assert_eq!(leave.ok(), left);
+    }
+    asked(&bob, "GET", "/lunch")
+        .at(&node)
+        .await
+        .refused(403, "not_a_member");
+
+    asked(&bob, "DELETE", "/lunch")
+        .at(&node)
+        .await
+        .refused(403, "not_a_member");
+    let gone = asked(&alice, "DELETE", "/lunch").at(&node).await;
+    assert_eq!(gone.ok(), json!({ "conversationId": "lunch" }));
+    for token in [admin("root"), service()] {
+        let missing = asked(&token, "GET", "/lunch").at(&node).await;
+        missing.refused(404, "not_found");
+    }
+    let missing = asked(&alice, "GET", "/lunch").at(&node).await;
+    missing.refused(403, "not_a_member");
+    let buried = asked(&alice, "POST", "").json(json!({ "id": "lunch", "kind": "group" }));
+    buried.at(&node).await.refused(409, "conversation_exists");
+}
+
+#[tokio::test]
+async fn members_are_listed_added_changed_muted_and_removed() {
+    let node = embedded().await;
+    let (alice, bob) = (user("alice"), user("bob"));
+    lunch(&node).await;
+    let put = async |by: &str, who: &str, body: Value| {
+        let put = asked(by, "PUT", &format!("/lunch/members/{who}"));
+        put.json(body).at(&node).await
+    };
+    put(&bob, "slow", json!({})).await.refused(403, "forbidden");
+    assert_eq!(put(&alice, "slow", json!({})).await.ok()["role"], "member");
+    let promoted = put(&alice, "bob", json!({ "role": "admin" })).await.ok();
+    assert_eq!(promoted["role"], "admin");
+    put(&bob, "slow", json!({ "role": "owner" }))
+        .await
+        .refused(403, "forbidden");
+    put(&alice, "alice", json!({ "role": "member" }))
+        .await
+        .refused(400, "invalid_request");
+    put(&alice, "bob", json!({ "role": "king" }))
+        .await
+        .refused(400, "invalid_request");
+
+    let until = "2099-01-01T00:00:00.000Z";
+    let muted = put(&bob, "bob", json!({ "mutedUntil": until })).await.ok();
+    assert_eq!(muted["mutedUntil"], until);
+    assert_eq!(muted["role"], "admin");
+    put(&alice, "bob", json!({ "mutedUntil": null }))
+        .await
+        .refused(403, "forbidden");
+    put(&bob, "bob", json!({ "mutedUntil": "tomorrow" }))
+        .await
+        .refused(400, "invalid_request");
+    let seen = async |by: &str| {
+        let get = asked(by, "GET", "/lunch/members/bob").at(&node).await;
+        get.ok()["mutedUntil"].clone()
+    };
+    assert_eq!(
+        (seen(&bob).await, seen(&alice).await),
+        (until.into(), Value::Null)
+    );
+    put(&bob, "bob", json!({ "mutedUntil": null })).await.ok();
+    assert_eq!(seen(&bob).await, Value::Null);
+
+    let mut found = Vec::new();
+    let mut path = "/lunch/members?limit=2".to_owned();
+    loop {
+        let page = asked(&bob, "GET", &path).at(&node).await.ok();
+        let members = page["members"].as_array().unwrap().clone();
+        assert!((1..=2).contains(&members.len()), "{page}");
+        found.extend(
+            members
+                .iter()
+                .map(|it| it["userId"].as_str().unwrap().to_owned()),
+        );
+        let Some(cursor) = page["nextCursor"].as_str() else {
+            break;
+        };
+        path = format!("/lunch/members?limit=2&cursor={cursor}");
+    }
+    assert_eq!(found, ["alice", "bob", "slow"]);
+
+    let removed = asked(&bob, "DELETE", "/lunch/members/slow").at(&node).await;
+    let gone = json!({ "conversationId": "lunch", "userId": "slow" });
+    assert_eq!(removed.ok(), gone);
+    let again = asked(&bob, "DELETE", "/lunch/members/slow").at(&node).await;
+    assert_eq!(again.ok(), gone);
+    let missing = asked(&bob, "GET", "/lunch/members/slow").at(&node).await;
+    missing.refused(404, "not_found");
+    let owner = asked(&bob, "DELETE", "/lunch/members/alice")
+        .at(&node)
+        .await;
+    owner.refused(403, "forbidden");
+    let stranger = asked(&user("slow"), "GET", "/lunch/members")
+        .at(&node)
+        .await;
+    stranger.refused(403, "not_a_member");
+}
+
+#[tokio::test]
+async fn the_list_of_conversations_goes_by_what_happened_last() {
+    let node = embedded().await;
+    let (alice, bob) = (user("alice"), user("bob"));
+    lunch(&node).await;
+    let direct = || {
+        let create = asked(&alice, "POST", "");
+        create.json(json!({ "kind": "direct", "members": ["bob"] }))
+    };
+    let pair = direct().at(&node).await.created();
+    let same = direct().at(&node).await.ok();
+    assert_eq!(same["id"], pair["id"]);
+    let support = asked(&service(), "POST", "").header("Parlor-User", "bob");
+    let support = support.json(json!({ "id": "help", "kind": "support", "priority": "high" }));
+    assert_eq!(support.at(&node).await.created()["priority"], "high");
+    let send = asked(&alice, "POST", "/lunch/messages");
+    let send = send.json(json!({ "content": "Noon?", "metadata": { "mentions": ["bob"] } }));
+    let sent = send.at(&node).await.created();
+
+    let first = asked(&bob, "GET", "?limit=1").at(&node).await.ok();
+    let top = &first["conversations"][0];
+    assert_eq!(first["conversations"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        (&top["id"], &top["role"], &top["unread"], &top["mentions"]),
+        (&json!("lunch"), &json!("member"), &json!(1), &json!(1))
+    );
+    assert_eq!(top["lastMessage"], sent);
+    let cursor = first["nextCursor"].as_str().unwrap();
+    let rest = asked(&bob, "GET", &format!("?cursor={cursor}"))
+        .at(&node)
+        .await;
+    let rest = rest.ok();
+    assert_eq!(rest.get("nextCursor"), None);
+    let rest = rest["conversations"].as_array().unwrap().clone();
+    assert_eq!(rest.len(), 2);
+    let other = rest.iter().find(|it| it["kind"] == "direct").unwrap();
+    assert_eq!(other["other"]["userId"], "alice");
+    assert!(rest.iter().any(|it| it["id"] == "help"));
+
+    for wrong in [
+        "?limit=0",
+        "?limit=101",
+        "?limit=x",
+        "?cursor=zz",
+        "?cursor=",
+    ] {
+        let answer = asked(&bob, "GET", wrong).at(&node).await;
+        answer.refused(400, "invalid_request");
+    }
+    let nobody = asked(&service(), "GET", "").at(&node).await;
+    nobody.refused(400, "user_required");
+}
+
+#[tokio::test]
+async fn what_cannot_be_created_is_refused_with_the_reason() {
+    let node = embedded().await;
+    let many: Vec<String> = (0..1_001).map(|nth| format!("user-{nth}")).collect();
+    for (body, status, code) in [
+        (json!({}), 400, "invalid_request"),
+        (json!({ "kind": "party" }), 400, "invalid_request"),
+        (json!({ "kind": "direct" }), 400, "invalid_request"),
+        (
+            json!({ "kind": "group", "members": "bob" }),
+            400,
+            "invalid_request",
+        ),
+        (
+            json!({ "kind": "group", "members": ["a b"] }),
+            400,
+            "invalid_id",
+        ),
+        (json!({ "kind": "group", "id": "a:b" }), 400, "invalid_id"),
+        (json!({ "kind": "group", "members": many }), 400, "too_many"),
+    ] {
+        let create = asked(&user("alice"), "POST", "").json(body.clone());
+        assert_eq!(
+            create.at(&node).await.refusal(),
+            (status, code.to_owned()),
+            "{body}"
+        );
+    }
+    let token = visitor("guest");
+    sign_in(&node, &token).await;
+    let create = asked(&token, "POST", "").json(json!({ "kind": "group" }));
+    create.at(&node).await.refused(403, "read_only_session");
+    for (path, method) in [
+        ("/none", "GET"),
+        ("/none/members", "GET"),
+        ("/none", "DELETE"),
+    ] {
+        let hidden = asked(&user("alice"), method, path).at(&node).await;
+        hidden.refused(403, "not_a_member");
+        let told = asked(&admin("root"), method, path).at(&node).await;
+        told.refused(404, "not_found");
+    }
+}
