@@ -88,6 +88,7 @@ impl Operation for LeaveConversation {
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<Left> {
         let user_id = caller.user()?.clone();
+        caller.may_write()?;
         let conversation_id = ConversationId::new(&self.conversation_id)?;
         let conversations = chat.conversations();
         conversations.leave(caller, &conversation_id).await?;
@@ -246,6 +247,7 @@ impl Operation for RemoveMember {
     type Reply = Left;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<Left> {
+        caller.may_write()?;
         let user_id = UserId::new(&self.user_id)?;
         let conversation_id = ConversationId::new(&self.conversation_id)?;
         let conversations = chat.conversations();
