@@ -221,7 +221,7 @@ impl Conversations {
     }
 
     /// What the caller may do, by their row in the transaction.
-    async fn role_in(
+    pub(super) async fn role_in(
         &self,
         tx: &mut Transaction,
         caller: &Caller,
