@@ -10,6 +10,7 @@ mod attached;
 mod begun;
 mod ended;
 mod lost;
+mod mended;
 mod others;
 mod world;
 
