@@ -88,7 +88,6 @@ impl Operation for LeaveConversation {
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<Left> {
         let user_id = caller.user()?.clone();
-        caller.may_write()?;
         let conversation_id = ConversationId::new(&self.conversation_id)?;
         let conversations = chat.conversations();
         conversations.leave(caller, &conversation_id).await?;
