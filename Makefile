@@ -35,7 +35,7 @@ test-all: test ## the same, and ten times as many random commands against Redis
 	PARLOR_ORACLE_CASES=10000 PARLOR_ORACLE_SEED=1000000 $(TESTS) -p parlor-embedded
 
 .PHONY: bench
-bench: tools ## measure Parlor beside its peers and print the ratios
+bench: tools ## measure Parlor beside its peers and print the ratios; one part by ONLY=messages
 	cargo run --release -p parlor-bench -- $(ONLY)
 
 .PHONY: docs

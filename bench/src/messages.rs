@@ -1,10 +1,13 @@
-//! Acknowledged durable messages per second: the writer beside one transaction per message, on SQLite and PostgreSQL.
+//! Acknowledged durable messages per second: the writer beside one transaction per message, on SQLite and PostgreSQL. Then
+//! what a message costs the whole way, by the size of its room, and a page of history.
 //!
-//! Both do the same for a message: look for its name, ask for the membership, number it, insert it, move its sender.
-//! `make bench ONLY="messages 64"` measures 64 senders alone.
+//! Both ways of writing do the same for a message: look for its name, ask for the membership, number it, insert it, move its
+//! sender. `make bench ONLY="messages 64"` measures 64 senders alone, `ONLY="messages 0"` the whole way alone.
 
 mod ground;
 mod naive;
+mod rooms;
+mod whole;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,7 +25,7 @@ use uuid::Uuid;
 use self::ground::{Ground, Kind};
 use crate::measure::{grouped, measure};
 
-const RUN: Duration = Duration::from_secs(1);
+const RUN: Duration = Duration::from_millis(700);
 const RUNS: usize = 3;
 const SENDERS: [usize; 4] = [1, 10, 64, 100];
 
@@ -60,30 +63,40 @@ pub fn run() -> anyhow::Result<()> {
     let only = only.map(|it| it.parse()).transpose();
     let only = only.context("messages takes one argument, the number of senders")?;
     anyhow::ensure!(
-        only.is_none_or(|senders| (1..=ground::USERS).contains(&senders)),
-        "there are 1 to {} senders",
+        only.is_none_or(|senders| senders <= ground::USERS),
+        "there are 1 to {} senders; 0 for the whole way alone",
         ground::USERS
     );
-    let wanted = only.map_or(SENDERS.to_vec(), |senders| vec![senders]);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let mut table = Table::new();
-        table.load_style(presets::ASCII_MARKDOWN);
-        table.set_header(HEADER);
-        for kind in [Kind::Sqlite, Kind::Postgres] {
-            let ground = Ground::open(kind).await?;
-            for &senders in &wanted {
-                compare(&ground, senders, &mut table).await?;
+        match only {
+            None => {
+                writing(&SENDERS).await?;
+                whole::run().await
             }
+            Some(0) => whole::run().await,
+            Some(senders) => writing(&[senders]).await,
         }
-        println!(
-            "## Durable messages of 200 bytes, acknowledged after the commit (median of {RUNS} runs of {RUN:?})\n\n{table}\n\n{NOTES}\n"
-        );
-        Ok(())
     })
+}
+
+async fn writing(wanted: &[usize]) -> anyhow::Result<()> {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    table.set_header(HEADER);
+    for kind in [Kind::Sqlite, Kind::Postgres] {
+        let ground = Ground::open(kind).await?;
+        for &senders in wanted {
+            compare(&ground, senders, &mut table).await?;
+        }
+    }
+    println!(
+        "## Durable messages of 200 bytes, acknowledged after the commit (median of {RUNS} runs of {RUN:?})\n\n{table}\n\n{NOTES}\n"
+    );
+    Ok(())
 }
 
 const HEADER: [&str; 7] = [

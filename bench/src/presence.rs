@@ -6,7 +6,7 @@
 mod crash;
 mod crowd;
 mod figures;
-mod ground;
+pub mod ground;
 
 use std::process::Command;
 

@@ -186,13 +186,19 @@ impl Ground {
         }
     }
 
-    async fn info(&self, section: &str, field: &str) -> anyhow::Result<f64> {
+    /// A figure of the Redis server.
+    pub async fn info(&self, section: &str, field: &str) -> anyhow::Result<f64> {
+        Ok(self.info_text(section, field).await?.parse()?)
+    }
+
+    /// What the Redis server says about itself.
+    pub async fn info_text(&self, section: &str, field: &str) -> anyhow::Result<String> {
         let mut store = self.store.clone();
         let info: String = cmd("INFO").arg(section).query_async(&mut store).await?;
         let value = info
             .lines()
             .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-        Ok(value.context("INFO lacks a field")?.trim().parse()?)
+        Ok(value.context("INFO lacks a field")?.trim().to_owned())
     }
 
     /// Waits until nothing is left to be written, as far as CPU time tells.

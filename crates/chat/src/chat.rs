@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::context::Context;
 use crate::conversations::Conversations;
 use crate::database::Database;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ids::NodeId;
 use crate::keys::Settings;
 use crate::limits::Limits;
@@ -15,6 +15,7 @@ use crate::membership::Members;
 use crate::messages::{self, Messages};
 use crate::nodes::Nodes;
 use crate::options::Options;
+use crate::ownership::Ownership;
 use crate::presence::Presence;
 use crate::sessions::Sessions;
 use crate::typing::Typing;
@@ -33,6 +34,7 @@ pub struct Chat {
     conversations: Arc<Conversations>,
     limits: Limits,
     messages: Arc<Messages>,
+    ownership: Arc<Ownership>,
 }
 
 impl Chat {
@@ -71,6 +73,7 @@ impl Chat {
                 database.clone(),
                 options.sessions.clone(),
             )),
+            ownership: Arc::new(Ownership::new(ctx.clone(), database.clone())),
             database,
             presence,
             typing,
@@ -83,24 +86,9 @@ impl Chat {
 
     /// Joins the other nodes. Nothing may be asked before.
     pub async fn start(&self) -> Result<()> {
-        self.belongs_together().await?;
+        self.ownership.claim().await?;
         self.presence.revive().await?;
         self.presence.start().await
-    }
-
-    /// Makes sure that the store was not filled from another database: its counts and caches would be about other rows.
-    async fn belongs_together(&self) -> Result<()> {
-        let key = self.ctx.keys().database();
-        let own = self.database.id();
-        let mut store = self.ctx.store().repeatable();
-        let mut claim = redis::cmd("SET");
-        claim.arg(&key).arg(own).arg("NX");
-        claim.exec_async(&mut store).await?;
-        let found: Option<String> = redis::cmd("GET").arg(&key).query_async(&mut store).await?;
-        match found {
-            Some(found) if found != own => Err(Error::OtherDatabase { key, found }),
-            _ => Ok(()),
-        }
     }
 
     /// Starts the background work.
@@ -108,7 +96,8 @@ impl Chat {
         let ticking = self.presence.tick().and(self.typing.tick());
         let ticking = ticking.and(self.sessions.tick());
         let ticking = ticking.and(self.conversations.tick());
-        ticking.and(self.unread.tick()).and(self.messages.tick())
+        let ticking = ticking.and(self.unread.tick()).and(self.messages.tick());
+        ticking.and(self.ownership.tick())
     }
 
     /// Writes what was collected and leaves the other nodes; presence stays through the grace time. The ticking has to end

@@ -47,6 +47,16 @@ pub enum Error {
         /// The database it names.
         found: String,
     },
+    /// The store is half of one that is being moved here.
+    #[error(
+        "the store holds a copy that was not completed ({key} is {found}); run `parlor migrate-store` again, it goes on where it stopped"
+    )]
+    UnfinishedCopy {
+        /// The key that says so.
+        key: Key,
+        /// What it says.
+        found: String,
+    },
     /// More was asked for in a time than is allowed.
     #[error("that was too often, try again in {retry_after_ms} ms")]
     RateLimited {
@@ -123,7 +133,10 @@ impl Error {
             Self::StoreUnavailable(_) | Self::StoreNotOpen => Code::StoreUnavailable,
             Self::StoreFull(_) => Code::StoreFull,
             Self::Untold(cause) => cause.code(),
-            Self::Internal(_) | Self::Statement(_) | Self::OtherDatabase { .. } => Code::Internal,
+            Self::Internal(_)
+            | Self::Statement(_)
+            | Self::OtherDatabase { .. }
+            | Self::UnfinishedCopy { .. } => Code::Internal,
             Self::DatabaseUnavailable(_) => Code::DatabaseUnavailable,
             Self::DatabaseFull(_) => Code::DatabaseFull,
             Self::RateLimited { .. } => Code::RateLimited,

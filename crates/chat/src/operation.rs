@@ -98,6 +98,7 @@ pub const EVERYWHERE: &[Code] = &[
 /// Every operation, in the order of the reference.
 pub const ALL: &[Info] = &[
     sessions::BeginSession::INFO,
+    sessions::BeginVisit::INFO,
     sessions::GetSession::INFO,
     sessions::EndSession::INFO,
     sessions::GetOtherSession::INFO,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::sessions::Issuer;
+
 /// The settings of a chat. The defaults are those of the documents.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -37,6 +39,8 @@ pub struct SessionOptions {
     pub single_device: bool,
     /// Visitors without an account may come in (`sessions.anonymous`).
     pub anonymous: bool,
+    /// Who signs their tokens; nobody where that happens elsewhere.
+    pub issuer: Option<Issuer>,
 }
 
 impl Default for Options {
@@ -54,6 +58,7 @@ impl Default for Options {
             sessions: SessionOptions {
                 single_device: false,
                 anonymous: false,
+                issuer: None,
             },
         }
     }

@@ -37,5 +37,6 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use connection::Connection;
 pub use engine::{Engine, FlushError, Options};
 pub use error::OpenError;
+pub use persist::Lock;
 pub use pubsub::{Push, Subscriber};
 pub use slot::slot;

@@ -12,9 +12,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
+use parlor_chat::access::Role;
 use parlor_chat::chat::{Chat, Ticking};
 use parlor_chat::database::{self, Database};
 use parlor_chat::keys::Keyspace;
+use parlor_chat::sessions::Issuer;
 use parlor_store::{Kind, OpenError, Options, Store, StoreUrl};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -24,7 +26,7 @@ use tracing::{info, warn};
 
 use crate::app::App;
 use crate::config::Config;
-use crate::identity::Identity;
+use crate::identity::{Grant, Identity};
 use crate::{grpc, http};
 
 /// How long the end may take.
@@ -99,7 +101,9 @@ pub struct Start {
 
 /// Serves until `shutdown` ends, then finishes what is open, leaves the other nodes and closes the store.
 pub async fn run(start: Start, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
-    let config = start.config;
+    let mut config = start.config;
+    let identity = Arc::new(start.identity);
+    config.chat.sessions.issuer = Some(visitors(&identity));
     let (opened, store) = watch::channel(start.opening);
     let (opened_database, database) = watch::channel(start.database);
     let (joined, chat) = watch::channel(Err("this node has not joined the others yet".into()));
@@ -109,12 +113,7 @@ pub async fn run(start: Start, shutdown: impl Future<Output = ()>) -> anyhow::Re
         database,
         chat,
     };
-    let app = App::new(
-        Arc::new(start.identity),
-        progress.clone(),
-        stopping.clone(),
-        &config,
-    );
+    let app = App::new(identity, progress.clone(), stopping.clone(), &config);
     let router = http::router(app.clone(), &config.server.allowed_origins);
     let mut serving = JoinSet::new();
     serving.spawn(http::connections::serve(start.http, router, stopping));
@@ -152,6 +151,21 @@ pub async fn run(start: Start, shutdown: impl Future<Output = ()>) -> anyhow::Re
     }
     info!("stopped");
     ended
+}
+
+/// Signs the tokens of visitors.
+fn visitors(identity: &Arc<Identity>) -> Issuer {
+    let identity = Arc::clone(identity);
+    Issuer::new(move |visitor, ttl| {
+        let grant = Grant {
+            user: Some(visitor.clone()),
+            name: None,
+            role: Role::User,
+            anonymous: true,
+            ttl,
+        };
+        identity.issue(&grant).ok()
+    })
 }
 
 /// Waits for the open requests.
@@ -205,7 +219,8 @@ async fn join(
     ));
     let mut attempt = 0;
     while let Err(error) = chat.start().await {
-        if matches!(error, parlor_chat::error::Error::OtherDatabase { .. }) {
+        use parlor_chat::error::Error::{OtherDatabase, UnfinishedCopy};
+        if matches!(error, OtherDatabase { .. } | UnfinishedCopy { .. }) {
             return error.into();
         }
         attempt += 1;

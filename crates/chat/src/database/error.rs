@@ -39,6 +39,14 @@ pub enum OpenError {
         /// What it has.
         found: i64,
     },
+    /// Somebody began to copy another database into it.
+    #[error(
+        "the database {url} is a copy that was not completed; run `parlor migrate-store` again, it goes on where it stopped"
+    )]
+    Unfinished {
+        /// Which.
+        url: String,
+    },
     /// A migration failed or was tampered with.
     #[error("the database {url} cannot be brought up to date: {source}")]
     Migration {

@@ -7,6 +7,7 @@
 //! 3. On SQLite whoever writes holds the [`Pen`], in the order they asked: a writer never waits in SQLite itself, where the
 //!    order is chance.
 
+pub mod copy;
 mod error;
 mod examine;
 mod migrations;

@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 use super::error::{Fault, OpenError, fault};
 use super::examine::{connect, unopened};
 use super::options::{DatabaseUrl, Options, Synchronous};
-use super::{Database, Either, Inner, Sqlite, migrations, on};
+use super::{Database, Either, Inner, Sqlite, copy, migrations, on};
 
 /// Connections that write messages to PostgreSQL, beyond those of the options.
 pub(crate) const WRITERS: u32 = 4;
@@ -41,12 +41,12 @@ impl Database {
                 named(Either::Postgres(pool)).await
             }
         };
+        let id = id.map_err(|error| unopened(&url, error))?;
+        if copy::is_unfinished(&id) {
+            return Err(OpenError::Unfinished { url });
+        }
         Ok(Self {
-            inner: Arc::new(Inner {
-                id: id.map_err(|error| unopened(&url, error))?,
-                pools,
-                options,
-            }),
+            inner: Arc::new(Inner { id, pools, options }),
         })
     }
 }
@@ -126,7 +126,7 @@ async fn postgres(address: &PgConnectOptions, options: &Options) -> Result<PgPoo
         .map_err(unopened)
 }
 
-async fn migrate<'a, A>(migrator: &Migrator, to: A, url: &str) -> Result<(), OpenError>
+pub(super) async fn migrate<'a, A>(migrator: &Migrator, to: A, url: &str) -> Result<(), OpenError>
 where
     A: sqlx::Acquire<'a>,
     <A::Connection as std::ops::Deref>::Target: sqlx::migrate::Migrate,

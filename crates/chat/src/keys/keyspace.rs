@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use redis::{RedisWrite, ToRedisArgs, ToSingleRedisArg};
 
+use super::matcher::Match;
 use super::pattern::Part;
 use super::settings::{Settings, SettingsError};
 use super::spec::KeySpec;
@@ -123,6 +124,12 @@ impl Keyspace {
             Some(name) => name.to_owned(),
             None => self.spell(spec, &ids),
         }
+    }
+
+    /// The name that a key recognised by another keyspace has in this one.
+    pub fn key_of(&self, found: &Match<'_>) -> Key {
+        let ids: Vec<&str> = found.ids.iter().map(|(_, id)| *id).collect();
+        Key(self.spell(found.spec, &ids))
     }
 
     /// The name that the configuration puts in the place of the declared one.

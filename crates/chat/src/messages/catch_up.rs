@@ -2,7 +2,8 @@
 //!
 //! Always true:
 //! 1. The next message of a conversation repairs what is missing before it. So only last messages are looked for: those of
-//!    conversations in which somebody wrote lately.
+//!    conversations in which somebody wrote lately. A message that was applied may not have been counted; so their members'
+//!    counts are held against the rows in any case.
 //! 2. A node looks when it starts, when it has claimed a node that ended, and when it has claimed a new epoch of the store.
 //!    Looking twice is harmless: messages are applied once.
 
@@ -21,7 +22,7 @@ use crate::ticking::told;
 const LATELY: Duration = Duration::from_secs(120);
 /// How long a claim of an epoch holds, in seconds, as in the declaration of the key.
 pub(super) const CLAIMED: u64 = 10;
-/// Conversations of one page.
+/// Conversations or users of one page.
 const PAGE: u64 = 500;
 
 /// What a node has caught up with.
@@ -73,6 +74,9 @@ impl Messages {
         // In slices, newest first: no statement is to take long.
         loop {
             behind += self.catch_up_slice(from, to, cold).await?;
+            if cold {
+                self.count_lately(from, to).await?;
+            }
             if from.ms() <= since {
                 return Ok(behind);
             }
@@ -106,6 +110,20 @@ impl Messages {
                 told("catch up with a conversation", &done);
                 behind += 1;
             }
+        }
+    }
+
+    /// Holds the counts of those against the rows to whom somebody wrote in this time.
+    async fn count_lately(&self, from: Moment, to: Moment) -> Result<()> {
+        let most = self.unread.fanout_limit();
+        let mut after = String::new();
+        loop {
+            let users = rows::lately_users(&self.database, most, (from, to), &after, PAGE).await?;
+            let Some(last) = users.last() else {
+                return Ok(());
+            };
+            after = last.to_string();
+            self.unread.doubt(&users).await?;
         }
     }
 

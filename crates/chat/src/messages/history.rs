@@ -133,7 +133,7 @@ impl Messages {
             Ok(found) => found,
             Err(error) => {
                 told::<()>("read the recent list", &Err(error));
-                return self.from_rows(conversation, range).await;
+                return self.read_rows(conversation, range).await;
             }
         };
         if let Some(found) = &found
@@ -147,14 +147,14 @@ impl Messages {
         // What the list never holds is no reason to install it.
         let old = |last: u64| last.saturating_sub(PAGE) > range.bounds(last).0;
         if found.as_ref().is_some_and(|found| old(found.top)) {
-            return self.from_rows(conversation, range).await;
+            return self.read_rows(conversation, range).await;
         }
         let Some(newest) = self.newest(conversation, found.as_ref()).await? else {
             return Ok(nothing());
         };
         let (after, before) = range.bounds(newest.last_seq);
         if old(newest.last_seq) {
-            return self.from_rows(conversation, range).await;
+            return self.read_rows(conversation, range).await;
         }
         let messages = newest.messages.iter();
         let shown = messages.filter(|it| it.seq > after && it.seq < before);
@@ -164,7 +164,7 @@ impl Messages {
         })
     }
 
-    async fn from_rows(&self, conversation: &ConversationId, range: &Range) -> Result<MessageList> {
+    async fn read_rows(&self, conversation: &ConversationId, range: &Range) -> Result<MessageList> {
         self.row_reads.fetch_add(1, Ordering::Relaxed);
         let read = match range.after {
             Some(after) => {

@@ -68,6 +68,12 @@ const LATELY: &str = "
     SELECT id, last_seq FROM conversations
     WHERE id IN (SELECT conversation_id FROM messages WHERE id >= $1 AND id < $2) AND id > $3
     ORDER BY id LIMIT $4";
+const LATELY_USERS: &str = "
+    SELECT DISTINCT user_id FROM members
+    WHERE conversation_id IN (
+        SELECT id FROM conversations WHERE member_count <= $1
+            AND id IN (SELECT conversation_id FROM messages WHERE id >= $2 AND id < $3)) AND user_id > $4
+    ORDER BY user_id LIMIT $5";
 const RAISE: &str = "UPDATE conversations SET rev = rev + 1 WHERE id = $1 RETURNING rev";
 const ONE: &str = concat!(
     "SELECT ",
@@ -230,6 +236,23 @@ pub(super) async fn lately(
     found
         .map(|(id, last)| Ok((ConversationId::new(id)?, unsigned(last))))
         .collect()
+}
+
+/// Members of conversations of at most `most` members in which messages were written in this time, by id, after one.
+pub(super) async fn lately_users(
+    database: &Database,
+    most: u64,
+    (from, to): (Moment, Moment),
+    after: &str,
+    limit: u64,
+) -> Result<Vec<UserId>> {
+    let found: Vec<String> = on!(database.reader(), pool => {
+        let query = sqlx::query_scalar(LATELY_USERS).bind(number(most));
+        let query = query.bind(first_id(from)).bind(first_id(to));
+        query.bind(after).bind(number(limit)).fetch_all(pool).await?
+    });
+    let users = found.into_iter().map(UserId::new);
+    Ok(users.collect::<std::result::Result<_, _>>()?)
 }
 
 /// The lowest id that a message of this moment can have.

@@ -20,6 +20,7 @@ mod rows;
 mod session;
 mod step;
 mod tick;
+mod visit;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,10 +37,11 @@ use crate::options::SessionOptions;
 
 pub use self::hub::Attached;
 pub use self::operations::{
-    BeginSession, ChangeSession, EndOtherSession, EndSession, GetOtherSession, GetSession,
-    SessionEnded, SessionView, ValidateSession, Validity,
+    BeginSession, BeginVisit, ChangeSession, EndOtherSession, EndSession, GetOtherSession,
+    GetSession, SessionEnded, SessionView, ValidateSession, Validity, Visit,
 };
 pub use self::session::{Reason, Session, Status};
+pub use self::visit::Issuer;
 
 /// How long a node answers from what it last saw.
 const FRESH: Duration = Duration::from_secs(1);
@@ -71,11 +73,6 @@ impl Sessions {
             hub: Arc::default(),
             owed: Owed::default(),
         }
-    }
-
-    /// Whether visitors without an account may come in.
-    pub fn allows_visitors(&self) -> bool {
-        self.options.anonymous
     }
 }
 

@@ -72,6 +72,46 @@ impl Operation for BeginSession {
     }
 }
 
+/// A visitor without an account comes in, where that is allowed: a new user, their token, their session.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(example = json!({ "deviceId": "kiosk-7" }))]
+pub struct BeginVisit {
+    /// The device; `api` if none is named.
+    #[serde(default)]
+    #[schema(value_type = Option<DeviceId>)]
+    pub device_id: Option<String>,
+}
+
+/// A visitor who came in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Visit {
+    /// What to show from now on, as a bearer token.
+    pub token: String,
+    /// The session.
+    pub session: SessionView,
+}
+
+impl Operation for BeginVisit {
+    const INFO: Info = Info {
+        name: "sessions.visit",
+        summary: "Begins a session of a visitor without an account",
+        codes: &[Code::InvalidId, Code::Forbidden],
+    };
+    const NEEDS: Needs = Needs::Nothing;
+    const CREATES: Creates = Creates::Always;
+    type Reply = Visit;
+
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<Visit> {
+        let visit = chat.sessions().visit(caller, self.device_id.as_deref());
+        let (token, session) = visit.await?;
+        Ok(Visit {
+            token,
+            session: session.into(),
+        })
+    }
+}
+
 /// The caller's session.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 pub struct GetSession {}

@@ -82,12 +82,15 @@ impl UserRow {
             .last_seen
             .map(unsigned)
             .filter(|seen| *seen >= oldest.ms());
+        // One that began while the user logged out did not outlive it.
+        let outlived = |login: &i64| *login > self.revoked_before || !self.is_known();
+        let login = self.login_at.filter(outlived);
         let found = seen.and_then(|seen| {
             Some(Session {
                 user_id: user.clone(),
                 device_id: DeviceId::new(self.device_id.as_ref()?).ok()?,
                 status: Status::named(self.status.as_ref()?)?,
-                login_time: Moment(unsigned(self.login_at?)),
+                login_time: Moment(unsigned(login?)),
                 last_seen: Moment(seen),
                 ip_address: self.ip_address.clone().unwrap_or_default(),
             })

@@ -43,11 +43,25 @@ impl Unread {
         self.recount_many(std::slice::from_ref(user), None).await
     }
 
+    /// Steps of these users may have been lost: sets the keys right of those whose state is not what the rows say.
+    pub(crate) async fn doubt(&self, users: &[UserId]) -> Result<()> {
+        self.hold(users, None, false).await
+    }
+
     /// Sets the keys of these users right, and tells them about a conversation.
     pub(super) async fn recount_many(
         &self,
         users: &[UserId],
         touched: Option<&ConversationId>,
+    ) -> Result<()> {
+        self.hold(users, touched, true).await
+    }
+
+    async fn hold(
+        &self,
+        users: &[UserId],
+        touched: Option<&ConversationId>,
+        thorough: bool,
     ) -> Result<()> {
         for users in users.chunks(MANY) {
             let epoch = self.epoch();
@@ -58,7 +72,7 @@ impl Unread {
                 held,
                 rows: rows.get(user).map_or(&[][..], |rows| rows),
                 strays: &[],
-                thorough: true,
+                thorough,
             });
             self.settle(epoch, &cases.collect::<Vec<_>>(), touched)
                 .await?;

@@ -22,7 +22,8 @@ pub(crate) use writer::Writer;
 
 use crate::db::Db;
 use crate::error::OpenError;
-use file::{Access, Lock, StoreFile};
+pub use file::Lock;
+use file::{Access, StoreFile};
 
 /// A store that was opened for writing.
 pub(crate) struct Opened {

@@ -6,6 +6,7 @@
 mod completions;
 mod doctor;
 mod keys;
+mod migrate;
 mod output;
 mod reader;
 mod reference;
@@ -34,6 +35,7 @@ Examples:
   parlor token --user alice --name Alice        a token to call it with
   parlor keys list 'presence:*'                 look at keys
   parlor doctor                                 check the store's settings
+  parlor migrate-store --help                   move to Redis and PostgreSQL
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.";
 
@@ -86,6 +88,8 @@ enum Command {
     Keys(keys::Args),
     /// Check store, database and their settings
     Doctor(doctor::Args),
+    /// Move the store, the database or both to other servers
+    MigrateStore(migrate::Args),
     /// Set keys right by the rows of the database
     Repair(repair::Args),
     /// Write the completion script of a shell
@@ -140,6 +144,7 @@ fn run(command: &Command, loaded: &Loaded, output: &mut Output) -> anyhow::Resul
             Command::Schema(args) => schema::run(args, loaded, output),
             Command::Keys(args) => keys::run(args, loaded, output).await,
             Command::Doctor(args) => doctor::run(args, loaded, output).await,
+            Command::MigrateStore(args) => migrate::run(args, loaded, output).await,
             Command::Repair(args) => repair::run(args, loaded, output).await,
             Command::Completions(args) => completions::run(args, output).map(|()| Outcome::Done),
         }

@@ -160,6 +160,8 @@ fn chat(values: &Values) -> options::Options {
         sessions: SessionOptions {
             single_device: values.flag("sessions.single_device"),
             anonymous: values.flag("sessions.anonymous"),
+            // Known when the keys are read.
+            issuer: None,
         },
     }
 }

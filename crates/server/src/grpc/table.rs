@@ -15,8 +15,8 @@ use parlor_chat::presence::{
     WatchPresence,
 };
 use parlor_chat::sessions::{
-    BeginSession, ChangeSession, EndOtherSession, EndSession, GetOtherSession, GetSession,
-    ValidateSession,
+    BeginSession, BeginVisit, ChangeSession, EndOtherSession, EndSession, GetOtherSession,
+    GetSession, ValidateSession,
 };
 use parlor_chat::typing::{ListTyping, SetTyping};
 use parlor_chat::unread::{GetUnread, ListReceipts, MarkDelivered, MarkRead, MarkUnread};
@@ -58,6 +58,7 @@ const APPS: &str = "people do it, in apps: Socket.IO and HTTP";
 /// The operations that no method runs, and why.
 pub const ABSENT: &[(&str, &str)] = &[
     (BeginSession::INFO.name, SESSIONS),
+    (BeginVisit::INFO.name, SESSIONS),
     (GetSession::INFO.name, SESSIONS),
     (EndSession::INFO.name, SESSIONS),
     (GetOtherSession::INFO.name, SESSIONS),

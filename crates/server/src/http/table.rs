@@ -16,8 +16,8 @@ use parlor_chat::presence::{
     WatchPresence,
 };
 use parlor_chat::sessions::{
-    BeginSession, ChangeSession, EndOtherSession, EndSession, GetOtherSession, GetSession,
-    ValidateSession,
+    BeginSession, BeginVisit, ChangeSession, EndOtherSession, EndSession, GetOtherSession,
+    GetSession, ValidateSession,
 };
 use parlor_chat::typing::{ListTyping, SetTyping};
 use parlor_chat::unread::{GetUnread, ListReceipts, MarkDelivered, MarkRead, MarkUnread};
@@ -34,6 +34,7 @@ use crate::app::App;
 /// Every route of an operation, in the order of the reference.
 pub static ROUTES: &[Route] = &[
     post::<BeginSession>("/v1/sessions"),
+    post::<BeginVisit>("/v1/sessions/anonymous"),
     get::<GetSession>("/v1/sessions/me"),
     delete::<EndSession>("/v1/sessions/me"),
     get::<GetOtherSession>("/v1/admin/sessions/{user}"),

@@ -12,6 +12,8 @@ mod grpc;
 mod http;
 mod keys;
 mod lifecycle;
+mod load;
+mod migrate;
 mod repair;
 mod schema;
 mod serve;

@@ -15,7 +15,7 @@ use super::world::{World, all, ask, conversation, person, service, user};
 on_every_engine! {
     answers_are_kept_as_documented_and_forgotten_with_each_change;
     an_answer_of_another_epoch_is_not_believed;
-    a_herd_reads_one_row;
+    a_herd_reads_hardly_a_row;
     participants_follow_the_version_of_the_rows;
     participants_of_another_epoch_are_not_believed;
 }
@@ -125,7 +125,10 @@ pub async fn an_answer_of_another_epoch_is_not_believed(world: World) {
     assert!(!world.says(0, "c1", "bob").await);
 }
 
-pub async fn a_herd_reads_one_row(world: World) {
+/// Who comes after the row was read may start another read: nobody gets an answer older than their question.
+const HARDLY_ANY: u64 = 5;
+
+pub async fn a_herd_reads_hardly_a_row(world: World) {
     group(&world, &["alice", "bob"]).await;
     let node = &world.nodes[0];
     let reads = || node.conversations().row_reads();
@@ -133,7 +136,8 @@ pub async fn a_herd_reads_one_row(world: World) {
         let before = reads().0;
         let answers = all((0..1_000).map(|_| world.says(0, "c1", who))).await;
         assert!(answers.iter().all(|it| *it == (who == "alice")));
-        assert_eq!(reads().0 - before, 1, "{who}");
+        let read = reads().0 - before;
+        assert!((1..=HARDLY_ANY).contains(&read), "{who}: {read}");
     }
     let version = world.version("c1").await;
     let c1 = conversation("c1");
@@ -142,7 +146,8 @@ pub async fn a_herd_reads_one_row(world: World) {
     for answer in all(asked).await {
         assert_eq!(answer.unwrap().len(), 2);
     }
-    assert_eq!(reads().1 - before, 1);
+    let read = reads().1 - before;
+    assert!((1..=HARDLY_ANY).contains(&read), "{read}");
 }
 
 async fn participants(world: &World, node: usize) -> Vec<String> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use parlor_testkit::eventually;
 
 use super::on_every_ground;
-use super::world::{World, c1};
+use super::world::{World, c1, user};
 
 on_every_ground! {
     the_next_message_applies_those_before_it;
@@ -13,6 +13,7 @@ on_every_ground! {
     a_top_of_another_epoch_is_not_believed;
     a_node_that_starts_applies_the_last_message_of_one_that_died;
     a_dead_node_is_caught_up_with_by_the_one_that_claims_it;
+    a_message_that_a_dead_node_applied_and_did_not_count_is_counted;
     a_long_gap_is_closed_in_order;
     a_list_that_lost_its_top_is_not_served;
 }
@@ -99,6 +100,32 @@ async fn a_dead_node_is_caught_up_with_by_the_one_that_claims_it(mut world: Worl
     assert_eq!(world.nodes[0].messages().follow().await.unwrap(), 1);
     assert_eq!(world.created().await, [1, 2]);
     assert_eq!(world.nodes[0].messages().follow().await.unwrap(), 0);
+}
+
+async fn a_message_that_a_dead_node_applied_and_did_not_count_is_counted(mut world: World) {
+    world.send(0, "alice", "one").await;
+    eventually("bob's counter follows", async || {
+        world.unread("bob").await == "1"
+    })
+    .await;
+    let state = world.keys.unread_state(&user("bob"));
+    let read = redis::cmd("HGETALL").arg(&state).take();
+    let read = read.query_async(&mut world.store.clone()).await;
+    let before: Vec<String> = read.unwrap();
+    world.send(0, "alice", "two").await;
+    assert_eq!(world.unread("bob").await, "2");
+    let total = world.keys.unread_total(&user("bob"));
+    let mut back = redis::pipe();
+    back.cmd("HSET").arg(&state).arg(&before);
+    back.set(world.keys.unread(&user("bob"), &c1()), 1)
+        .set(total, 1);
+    back.exec_async(&mut world.store.clone()).await.unwrap();
+    assert_eq!(world.unread("bob").await, "1");
+    let node = world.start("n2").await;
+    let behind = node.messages().follow().await.unwrap();
+    assert_eq!(behind, 0, "it was applied");
+    assert_eq!(world.unread("bob").await, "2");
+    assert_eq!(world.created().await, [1, 2]);
 }
 
 async fn a_long_gap_is_closed_in_order(mut world: World) {

@@ -19,6 +19,7 @@ on_every_engine! {
     a_session_is_written_at_most_twice_a_minute;
     a_second_login_changes_the_device_and_nothing_else;
     a_visitor_may_read_only;
+    a_visitor_gets_an_id_a_token_and_a_session;
     a_service_needs_no_session;
     what_others_write_into_the_hash_counts;
 }
@@ -115,6 +116,18 @@ async fn a_visitor_may_read_only(world: World) {
         .await
         .unwrap();
     assert_eq!(code(let_in.may_write()), Some(Code::ReadOnlySession));
+}
+
+async fn a_visitor_gets_an_id_a_token_and_a_session(world: World) {
+    let stranger = Caller::stranger(None);
+    let (token, session) = world.nodes[0].visit(&stranger, None).await.unwrap();
+    let other = world.nodes[0].visit(&stranger, None).await.unwrap().1;
+    assert_ne!(session.user_id, other.user_id);
+    assert_eq!(session.status, Status::Anonymous);
+    let visitor = session.user_id.as_str();
+    assert_eq!(token, format!("token of {visitor}"));
+    let let_in = world.nodes[1].check(world.token(visitor)).await.unwrap();
+    assert!(let_in.anonymous);
 }
 
 async fn a_service_needs_no_session(world: World) {

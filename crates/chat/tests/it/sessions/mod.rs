@@ -1,10 +1,6 @@
 //! Sessions: one body for each behaviour, on the embedded engine with SQLite and on Redis with PostgreSQL.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test says what failed by failing"
-)]
+#![expect(clippy::unwrap_used, reason = "a test says what failed by failing")]
 
 mod attached;
 mod begun;

@@ -11,7 +11,7 @@ use parlor_chat::error::Result;
 use parlor_chat::ids::UserId;
 use parlor_chat::keys::{Key, Keyspace, Preset, Settings};
 use parlor_chat::options::SessionOptions;
-use parlor_chat::sessions::Sessions;
+use parlor_chat::sessions::{Issuer, Sessions};
 use parlor_testkit::Cluster;
 
 use crate::ground::Ground;
@@ -52,6 +52,7 @@ impl World {
         let options = SessionOptions {
             single_device,
             anonymous: true,
+            issuer: Some(Issuer::new(|user, _| Some(format!("token of {user}")))),
         };
         let mut nodes = Vec::new();
         for _ in 0..2 {

@@ -1,6 +1,7 @@
 //! One route of the table as the document describes it.
 
 use parlor_chat::operation::Creates;
+use parlor_chat::operation::Needs;
 use utoipa::openapi::path::{
     Operation, OperationBuilder, Parameter, ParameterBuilder, ParameterIn,
 };
@@ -50,7 +51,11 @@ pub(in crate::http) fn describe(route: &Route) -> Operation {
     } else if !rest.properties.is_empty() {
         operation = operation.request_body(Some(body(&shape, &rest)));
     }
-    operation = operation.parameter_ref(parameter(ACTING_FOR));
+    if route.needs == Needs::Nothing {
+        operation = operation.securities(Some([]));
+    } else {
+        operation = operation.parameter_ref(parameter(ACTING_FOR));
+    }
     if takes_key(route) {
         operation = operation.parameter_ref(parameter(KEY));
     }

@@ -1,7 +1,7 @@
 //! HTTP as services and pages use it.
 
 mod bodies;
-mod callers;
+pub mod callers;
 mod chat;
 pub mod client;
 mod limits;

@@ -91,3 +91,22 @@ async fn a_session_remembers_whom_a_trusted_proxy_names() {
     let session = begin.at(&node).await.created();
     assert_eq!(session["ipAddress"], "203.0.113.9");
 }
+
+#[tokio::test]
+async fn a_visitor_comes_in_where_that_is_allowed_and_reads_only() {
+    let closed = embedded().await;
+    let come_in = call("POST", "/v1/sessions/anonymous");
+    let refused = come_in.at(&closed).await.refused(403, "forbidden");
+    assert!(refused.contains("sessions.anonymous"), "{refused}");
+    let node = ready(node().env("PARLOR_SESSIONS__ANONYMOUS", "true")).await;
+    let visit = call("POST", "/v1/sessions/anonymous").at(&node).await;
+    let visit = visit.created();
+    assert_eq!(visit["session"]["status"], "anonymous");
+    let visitor = visit["session"]["userId"].as_str().unwrap();
+    let token = visit["token"].as_str().unwrap();
+    let me = call("GET", "/v1/sessions/me").by(token).at(&node).await;
+    assert_eq!(me.ok()["userId"], visitor);
+    let create = call("POST", "/v1/conversations").by(token);
+    let create = create.json(json!({ "kind": "group", "members": [] }));
+    create.at(&node).await.refused(403, "read_only_session");
+}

@@ -1,0 +1,158 @@
+//! A node with rooms of many sizes: a store, a database, and the chat on both.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use parlor_chat::access::{Caller, Role};
+use parlor_chat::chat::Chat;
+use parlor_chat::context::Context;
+use parlor_chat::database::Database;
+use parlor_chat::ids::{ConversationId, NodeId, UserId};
+use parlor_chat::keys::{Keyspace, Settings};
+use parlor_chat::messages::{Messages, NewMessage};
+use parlor_chat::options::{MessageOptions, Options};
+
+use super::ground::{self, Kind};
+use super::naive::on;
+use crate::presence::ground::{Engine, Ground as StoreGround};
+
+/// More than anybody sends here.
+const RATE: u32 = 1_000_000_000;
+
+/// The node.
+pub struct Rooms {
+    pub chat: Chat,
+    pub store: StoreGround,
+    pub rows: ground::Ground,
+}
+
+/// What the servers have done so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Served {
+    /// CPU time of Redis and PostgreSQL.
+    pub cpu: f64,
+    /// Scripts that Redis was asked for.
+    pub scripts: f64,
+    /// How often Redis read from a connection: a round trip is one, a long one some, and two at once may be one.
+    pub reads: f64,
+    /// Commands, those in scripts included.
+    pub commands: f64,
+    /// Bytes that Redis was sent.
+    pub bytes: f64,
+}
+
+impl Rooms {
+    /// A node on this database and the store that goes with it, and a room of each size.
+    pub async fn open(kind: Kind, sizes: &[usize]) -> anyhow::Result<Self> {
+        let rows = ground::Ground::open(kind).await?;
+        for &size in sizes {
+            fill(&rows.database, size).await?;
+        }
+        let engine = match kind {
+            Kind::Sqlite => Engine::Embedded,
+            Kind::Postgres => Engine::Redis,
+        };
+        let store = StoreGround::open(engine, None).await?;
+        let keys = Keyspace::new(Settings::default(), false)?;
+        let options = Options::default();
+        let options = Options {
+            messages: MessageOptions {
+                rate: RATE,
+                ..options.messages
+            },
+            ..options
+        };
+        let ctx = Context::new(store.store.clone(), keys);
+        let node = NodeId::new("bench")?;
+        let chat = Chat::new(ctx, rows.database.clone(), node, &options);
+        chat.start().await?;
+        Ok(Self { chat, store, rows })
+    }
+
+    pub fn name(&self) -> String {
+        format!("{}, {}", self.store.engine.name(), self.rows.kind.name())
+    }
+
+    pub fn messages(&self) -> &Arc<Messages> {
+        self.chat.messages()
+    }
+
+    /// Somebody in a room of this size says something; its number.
+    pub async fn send(&self, size: usize) -> anyhow::Result<u64> {
+        let new = NewMessage {
+            content: "m".repeat(200),
+            ..NewMessage::default()
+        };
+        let sent = self.messages().send(&caller()?, &room(size)?, new).await?;
+        Ok(sent.message.seq)
+    }
+
+    /// What the servers have done so far.
+    pub async fn served(&self) -> anyhow::Result<Served> {
+        if self.store.engine == Engine::Embedded {
+            return Ok(Served::default());
+        }
+        let calls = self.store.info_text("commandstats", "cmdstat_evalsha");
+        let calls = calls.await?;
+        let calls = calls
+            .split(',')
+            .find_map(|part| part.strip_prefix("calls="));
+        let stat = async |field: &str| self.store.info("stats", field).await;
+        Ok(Served {
+            cpu: self.rows.server_cpu()?.as_secs_f64() + self.store.spent().await?.server,
+            scripts: calls.context("INFO lacks the calls")?.parse()?,
+            reads: stat("total_reads_processed").await?,
+            commands: stat("total_commands_processed").await?,
+            bytes: stat("total_net_input_bytes").await?,
+        })
+    }
+
+    pub async fn close(self) -> anyhow::Result<()> {
+        self.chat.stop().await?;
+        self.store.store.close().await;
+        Ok(())
+    }
+}
+
+/// Who sends, a member of every room.
+pub fn sender() -> anyhow::Result<UserId> {
+    Ok(UserId::new(member(0))?)
+}
+
+pub fn room(size: usize) -> anyhow::Result<ConversationId> {
+    Ok(ConversationId::new(format!("room{size}"))?)
+}
+
+fn member(number: usize) -> String {
+    format!("member{number}")
+}
+
+fn caller() -> anyhow::Result<Caller> {
+    Ok(Caller {
+        user: Some(sender()?),
+        name: None,
+        role: Role::User,
+        anonymous: false,
+        issued_at: None,
+        expires_at: u64::MAX,
+        address: None,
+    })
+}
+
+async fn fill(database: &Database, size: usize) -> anyhow::Result<()> {
+    const CONVERSATION: &str = "
+        INSERT INTO conversations (id, kind, created_at, last_at, members_version, member_count)
+        VALUES ($1, 'group', 1, 1, 1, $2)";
+    const MEMBER: &str = "
+        INSERT INTO members (conversation_id, user_id, role, joined_at, joined_seq, joined_version,
+                             delivered_seq, read_seq, badge_seq)
+        VALUES ($1, $2, 'member', 1, 0, 1, 0, 0, 0)";
+    let (id, count) = (room(size)?.to_string(), i64::try_from(size)?);
+    let mut tx = database.begin().await?;
+    on!(tx.connection(), c => sqlx::query(CONVERSATION).bind(&id).bind(count).execute(c).await.map(drop))?;
+    for number in 0..size {
+        on!(tx.connection(), c => sqlx::query(MEMBER).bind(&id).bind(member(number)).execute(c).await.map(drop))?;
+    }
+    tx.commit().await?;
+    Ok(())
+}

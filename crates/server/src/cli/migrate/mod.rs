@@ -1,0 +1,201 @@
+//! `parlor migrate-store`: the store, the database or both, to other servers.
+//!
+//! Always true:
+//! 1. The source is not changed, and nothing counts as moved before all of it was compared.
+//! 2. A move that was interrupted in any way is repeated with the same command, and goes on where it stopped.
+
+mod database;
+mod key;
+mod names;
+mod progress;
+mod report;
+mod sides;
+mod store;
+mod value;
+
+use serde_json::json;
+
+use super::{Outcome, Output};
+use crate::config::Loaded;
+use report::Report;
+use sides::Sides;
+
+/// What `migrate-store` takes.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Stop every server first. The source stays as it is; servers refuse the target until all of it was
+copied and compared. If the move is interrupted, run the same command again: it goes on where it
+stopped. embedded: and sqlite: are in the data folder (--data). Key names and layouts are those of
+the configuration; to a Cluster they get hash tags. What is only of the moment is not copied:
+leases of nodes, who types, cached answers.
+
+The whole move, from one machine to Redis and PostgreSQL:
+  systemctl stop parlor
+  parlor migrate-store --data /var/lib/parlor \\
+    --from embedded: --to redis://:secret@cache:6379/0 \\
+    --from-database sqlite: --to-database postgres://parlor:secret@db/parlor
+  parlor serve --store redis://:secret@cache:6379/0 --database postgres://parlor:secret@db/parlor
+
+More examples:
+  parlor migrate-store --from embedded: --to redis://cache --dry-run
+  parlor migrate-store --from redis://cache --to redis+cluster://c1:7000,c2:7000
+  parlor migrate-store --from-database sqlite: --to-database postgres://db/parlor --verify
+
+Exit codes: 0 moved and verified, 1 failed or different, 2 wrong usage or configuration.")]
+#[command(group = clap::ArgGroup::new("what").args(["from", "from_database"]).required(true).multiple(true))]
+pub struct Args {
+    /// Where the store is now: embedded:, redis://, redis+sentinel:// or redis+cluster://
+    #[arg(long, value_name = "URL", requires = "to")]
+    from: Option<String>,
+    /// Where the store goes
+    #[arg(long, value_name = "URL", requires = "from")]
+    to: Option<String>,
+    /// Where the database is now: sqlite:, sqlite:FILE or postgres://
+    #[arg(long, value_name = "URL", requires = "to_database")]
+    from_database: Option<String>,
+    /// Where the database goes
+    #[arg(long, value_name = "URL", requires = "from_database")]
+    to_database: Option<String>,
+    /// The prefix of keys in the target, where it is not keys.prefix
+    #[arg(long, value_name = "TEXT", requires = "to")]
+    to_prefix: Option<String>,
+    /// Copy keys, too, that Parlor does not declare
+    #[arg(long, requires = "from")]
+    all: bool,
+    /// Count what would be copied; change nothing. May run beside a server
+    #[arg(long, conflicts_with_all = ["verify", "force"])]
+    dry_run: bool,
+    /// Compare an earlier copy with its source; change nothing
+    #[arg(long, conflicts_with = "force")]
+    verify: bool,
+    /// Move though servers seem to run, copy over a store that was filled, begin a half copied database anew
+    #[arg(long)]
+    force: bool,
+    /// Copy at most this many keys or rows per second; 0 = as fast as possible
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    rate: u64,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is to be done, and how.
+#[derive(Debug, Clone, Copy)]
+pub struct Task {
+    dry_run: bool,
+    verify: bool,
+    force: bool,
+    rate: u64,
+}
+
+impl Task {
+    /// Most keys or rows per second; 0 is any.
+    fn pace(self) -> u64 {
+        self.rate
+    }
+}
+
+/// The part of the arguments that is about the store.
+pub struct StoreArgs<'a> {
+    from: &'a str,
+    to: &'a str,
+    to_prefix: Option<&'a str>,
+    all: bool,
+}
+
+/// Runs the command.
+pub async fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> anyhow::Result<Outcome> {
+    let config = &loaded.config;
+    let task = Task {
+        dry_run: args.dry_run,
+        verify: args.verify,
+        force: args.force,
+        rate: args.rate,
+    };
+    // Both are opened before anything is copied, so that what is refused is refused at once.
+    let sides = match (&args.from, &args.to) {
+        (Some(from), Some(to)) => {
+            let args = StoreArgs {
+                from,
+                to,
+                to_prefix: args.to_prefix.as_deref(),
+                all: args.all,
+            };
+            Some(Sides::open(loaded, &args, task).await?)
+        }
+        _ => None,
+    };
+    let database = match (&args.from_database, &args.to_database) {
+        (Some(from), Some(to)) => Some(database::Move::open(config, from, to, task).await?),
+        _ => None,
+    };
+    let id = database.as_ref().map(|database| database.id().to_owned());
+    let store = match sides {
+        Some(sides) => Some(store::Move::open(sides, task, id.as_deref()).await?),
+        None => None,
+    };
+    let mut moved = Moved::default();
+    if let Some(database) = database {
+        moved.database = Some(database.run().await?);
+    }
+    // A store is no use beside a database that is not the same.
+    if let Some(store) = store
+        && (args.verify || moved.different() == 0)
+    {
+        moved.store = Some(store.run().await?);
+    }
+    moved.print(args, output)?;
+    Ok(match moved.different() {
+        0 => Outcome::Done,
+        _ => Outcome::Failed,
+    })
+}
+
+/// What was done.
+#[derive(Default)]
+struct Moved {
+    database: Option<Report>,
+    store: Option<Report>,
+}
+
+impl Moved {
+    fn different(&self) -> u64 {
+        let all = self.database.iter().chain(&self.store);
+        all.map(|report| report.different).sum()
+    }
+
+    fn print(&self, args: &Args, output: &mut Output) -> anyhow::Result<()> {
+        let different = self.different();
+        if args.json {
+            return output.json(&json!({
+                "database": self.database,
+                "store": self.store,
+                "dryRun": args.dry_run,
+                "same": !args.dry_run && different == 0,
+            }));
+        }
+        if let Some(report) = &self.database {
+            report.print("TABLE", output)?;
+        }
+        if let Some(report) = &self.store {
+            report.print("KEYS OF", output)?;
+        }
+        output.line(&match (different, args.dry_run, args.verify) {
+            (_, true, _) => "nothing was changed".to_owned(),
+            (0, _, true) => "the copy is the same as its source".to_owned(),
+            (0, ..) => format!("moved and verified; start the servers with{}", self.flags()),
+            (different, ..) => format!(
+                "{different} keys or rows are not the same: the source was changed since the copy began, or the target was. Run the command again; to begin a half copied database anew, with --force"
+            ),
+        })
+    }
+
+    /// What servers are to be started with, without passwords.
+    fn flags(&self) -> String {
+        let flag = |name: &str, report: &Option<Report>| {
+            let url = report.as_ref().map(|report| &report.to);
+            url.map_or(String::new(), |url| format!(" --{name} {url}"))
+        };
+        flag("store", &self.store) + &flag("database", &self.database)
+    }
+}

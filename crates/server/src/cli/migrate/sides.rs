@@ -1,0 +1,198 @@
+//! Opening both stores of a move, and refusing those that servers use.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use parlor_chat::ids::NodeId;
+use parlor_chat::keys::Keyspace;
+use parlor_store::{Options, Store, StoreUrl};
+use redis::Value;
+
+use super::super::reader::has_store;
+use super::names::Names;
+use super::value::Side;
+use super::{StoreArgs, Task};
+use crate::config::Loaded;
+
+/// How long one request may take at least: some values are large.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Both stores of a move.
+pub struct Sides {
+    /// The one that is copied; nothing is written to it.
+    pub source: Side,
+    /// Not open where there is nothing yet and nothing is to be done.
+    pub target: Option<Side>,
+    /// How keys are called in them.
+    pub names: Names,
+    /// What the source is called, without a password.
+    pub from: String,
+    /// What the target is called.
+    pub to: String,
+    /// Keeps servers out of the source's folder.
+    _lock: Option<parlor_embedded::Lock>,
+}
+
+impl Sides {
+    /// Opens both.
+    pub async fn open(loaded: &Loaded, args: &StoreArgs<'_>, task: Task) -> anyhow::Result<Self> {
+        let mut from = options(loaded, "--from", args.from)?;
+        let mut to = options(loaded, "--to", args.to)?;
+        if from.url == to.url {
+            bail!("--from and --to name the same store; there is nothing to move");
+        }
+        from.read_only = true;
+        to.read_only = task.dry_run || task.verify;
+        let mut settings = loaded.config.keys.clone();
+        let before = keyspace(&from, settings.clone())?;
+        if let Some(prefix) = args.to_prefix {
+            prefix.clone_into(&mut settings.prefix);
+            prefix.clone_into(&mut to.prefix);
+        }
+        let names = Names {
+            from: before,
+            to: keyspace(&to, settings)?,
+            all: args.all,
+        };
+        let (from_url, to_url) = (from.url.to_string(), to.url.to_string());
+        let lock = lock(&from, task)?;
+        let source = Side::new(Store::open(from).await?).await?;
+        let target = match &to.data {
+            Some(folder) if to.read_only && !has_store(folder) => None,
+            _ => Some(Side::new(Store::open(to).await?).await?),
+        };
+        let sides = Self {
+            source,
+            target,
+            names,
+            from: from_url,
+            to: to_url,
+            _lock: lock,
+        };
+        sides.refuse(task).await?;
+        Ok(sides)
+    }
+
+    /// Refuses a store that is both, and stores that servers use.
+    async fn refuse(&self, task: Task) -> anyhow::Result<()> {
+        let Some(target) = &self.target else {
+            return Ok(());
+        };
+        let same_place = self.source.store.kind() == target.store.kind()
+            && redis::aio::ConnectionLike::get_db(&self.source.store)
+                == redis::aio::ConnectionLike::get_db(&target.store);
+        if same_place && !runs(&self.source).await.is_disjoint(&runs(target).await) {
+            bail!(
+                "{} and {} are the same store; there is nothing to move",
+                self.from,
+                self.to
+            );
+        }
+        if task.force || task.dry_run {
+            return Ok(());
+        }
+        let both = [
+            (&self.source, &self.names.from, &self.from),
+            (target, &self.names.to, &self.to),
+        ];
+        for (side, keys, url) in both {
+            if side.store.kind() == parlor_store::Kind::Embedded {
+                continue;
+            }
+            if let Some(node) = alive(side, keys).await? {
+                bail!(
+                    "the store {url} is in use by the node {node}; stop every server (one that was killed counts as running for {} s), or move all the same with --force",
+                    keys.ttl(parlor_chat::keys::TtlName::NodeLease).as_secs()
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes both; what is not written is written.
+    pub async fn close(&self) {
+        self.source.store.close().await;
+        if let Some(target) = &self.target {
+            target.store.close().await;
+        }
+    }
+}
+
+fn options(loaded: &Loaded, flag: &str, url: &str) -> anyhow::Result<Options> {
+    let mut url: StoreUrl = url.parse().with_context(|| flag.to_owned())?;
+    if let StoreUrl::Redis { login, .. }
+    | StoreUrl::Sentinel { login, .. }
+    | StoreUrl::Cluster { login, .. } = &mut url
+    {
+        let given = loaded.values.optional("store.password");
+        login.password = login.password.take().or(given.map(str::to_owned));
+    }
+    let config = &loaded.config;
+    Ok(Options {
+        data: (url == StoreUrl::Embedded).then(|| config.server.data.clone()),
+        url,
+        timeout: config.store.options.timeout.max(PATIENCE),
+        ..config.store.options.clone()
+    })
+}
+
+fn keyspace(options: &Options, settings: parlor_chat::keys::Settings) -> anyhow::Result<Keyspace> {
+    let cluster = matches!(options.url, StoreUrl::Cluster { .. });
+    Ok(Keyspace::new(settings, cluster)?)
+}
+
+/// Keeps servers out of the folder of an embedded source; a look goes beside them.
+fn lock(from: &Options, task: Task) -> anyhow::Result<Option<parlor_embedded::Lock>> {
+    let Some(folder) = &from.data else {
+        return Ok(None);
+    };
+    if !has_store(folder) {
+        bail!(
+            "there is no store in {}; name the data folder with --data",
+            folder.display()
+        );
+    }
+    if task.dry_run {
+        return Ok(None);
+    }
+    Ok(Some(parlor_embedded::Lock::take(folder)?))
+}
+
+/// The processes that hold a store, as they call themselves; none where they do not say.
+async fn runs(side: &Side) -> HashSet<String> {
+    let info = redis::cmd("INFO").arg("server").take();
+    let told = side.store.each_primary(&info).await;
+    let texts = told.into_iter().filter_map(|(_, told)| told.ok());
+    let texts = texts.filter_map(|told: Value| redis::from_redis_value::<String>(told).ok());
+    let run = |text: String| {
+        let mut lines = text.lines();
+        lines.find_map(|line| line.strip_prefix("run_id:").map(str::to_owned))
+    };
+    texts.filter_map(run).collect()
+}
+
+/// A node whose lease holds.
+async fn alive(side: &Side, keys: &Keyspace) -> anyhow::Result<Option<String>> {
+    let all = redis::cmd("ZRANGE").arg(keys.nodes()).arg(0).arg(-1).take();
+    let nodes: Vec<String> = side.ask(&all).await?;
+    for node in nodes {
+        let Ok(id) = NodeId::new(&node) else { continue };
+        if side
+            .ask::<bool>(redis::cmd("EXISTS").arg(keys.node(&id)))
+            .await?
+        {
+            return Ok(Some(node));
+        }
+    }
+    Ok(None)
+}
+
+/// About how many keys there are; 0 where nobody says.
+pub async fn size(side: &Side) -> u64 {
+    let told = side.store.each_primary(&redis::cmd("DBSIZE")).await;
+    let sizes = told.into_iter().filter_map(|(_, told)| told.ok());
+    sizes
+        .filter_map(|told| redis::from_redis_value::<u64>(told).ok())
+        .sum()
+}

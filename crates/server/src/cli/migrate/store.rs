@@ -1,0 +1,286 @@
+//! Moving the store.
+//!
+//! Always true:
+//! 1. The target is marked as half a copy from before the first key until everything was compared: no server starts on it.
+//! 2. A key that is the same on both sides is left as it is, so a move that was interrupted goes on where it stopped.
+//! 3. In the end the epoch is above that of the source: nothing that was copied is believed without a check.
+
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use anyhow::{Context, bail};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use parlor_chat::database::copy::{Target, is_unfinished, unfinished};
+use redis::RedisResult;
+
+use super::super::keys::text::escaped;
+use super::Task;
+use super::key::{Moving, Seen, compare, copy};
+use super::names::Fate;
+use super::progress::Progress;
+use super::report::Report;
+use super::sides::{self, Sides};
+use super::value::Side;
+
+/// Keys asked for per step.
+const STEP: usize = 500;
+/// Keys that are worked on at once.
+const AT_ONCE: usize = 32;
+
+/// A move of the store.
+pub struct Move {
+    sides: Sides,
+    task: Task,
+    /// The database that the store belongs to, if it was ever used.
+    id: Option<String>,
+    state: Target,
+    report: Report,
+}
+
+impl Move {
+    /// Opens both sides and refuses what would do harm; `database` is the id of the database that moves along.
+    pub async fn open(sides: Sides, task: Task, database: Option<&str>) -> anyhow::Result<Self> {
+        let id: Option<String> = {
+            let key = sides.names.from.database();
+            sides.source.ask(redis::cmd("GET").arg(&key)).await?
+        };
+        match (&id, database) {
+            (Some(id), _) if is_unfinished(id) => bail!(
+                "the store {} is a copy that was not completed; move from the original",
+                sides.from
+            ),
+            (Some(id), Some(database)) if id != database => bail!(
+                "store and database do not belong together: the store {} was filled from the database {id}, and this one is {database}",
+                sides.from
+            ),
+            _ => {}
+        }
+        let id = id.or(database.map(str::to_owned));
+        let state = Self::look_at_target(&sides, task, id.as_deref()).await?;
+        let report = Report::new(sides.from.clone(), sides.to.clone());
+        Ok(Self {
+            sides,
+            task,
+            id,
+            state,
+            report,
+        })
+    }
+
+    /// How far a copy of this store has come in the target. Anything else but an empty one is refused.
+    async fn look_at_target(sides: &Sides, task: Task, id: Option<&str>) -> anyhow::Result<Target> {
+        let Some(target) = &sides.target else {
+            return Ok(Target::Empty);
+        };
+        let key = sides.names.to.database();
+        let found: Option<String> = target.ask(redis::cmd("GET").arg(&key)).await?;
+        let own = id.unwrap_or_default();
+        let url = &sides.to;
+        match found {
+            Some(found) if found == unfinished(own) => return Ok(Target::Begun),
+            Some(found) if found == own => return Ok(Target::Complete),
+            Some(found) => bail!(
+                "the store {url} belongs to another database ({key} is {found}); name an empty store"
+            ),
+            None if task.verify && id.is_some() => bail!("there is no copy in the store {url} yet"),
+            None if !task.force && !task.verify => {
+                let back = sides.names.reversed_own();
+                let mut scan = target.store.scan("*", STEP);
+                while let Some(keys) = scan.next().await? {
+                    let ours = |key: &&bytes::Bytes| matches!(back.fate(key), Fate::Moves(..));
+                    if let Some(key) = keys.iter().find(ours) {
+                        bail!(
+                            "the store {url} holds keys of Parlor already, such as {}, and does not say which database they belong to; name an empty store, or copy over them with --force",
+                            escaped(key)
+                        );
+                    }
+                }
+            }
+            None => {}
+        }
+        Ok(Target::Empty)
+    }
+
+    /// Does it. The copy is complete when everything is the same.
+    pub async fn run(mut self) -> anyhow::Result<Report> {
+        if self.task.dry_run {
+            self.walk(Pass::Count).await?;
+        } else if self.task.verify || self.state == Target::Complete && !self.task.force {
+            self.report.complete_before = self.state == Target::Complete;
+            self.verify().await?;
+        } else {
+            self.mark().await?;
+            if self.state == Target::Begun {
+                self.extra(true).await?;
+            }
+            self.walk(Pass::Copy).await?;
+            self.verify().await?;
+            if self.report.different == 0 {
+                self.complete().await?;
+            }
+        }
+        self.sides.close().await;
+        Ok(self.report)
+    }
+
+    fn target(&self) -> anyhow::Result<&Side> {
+        self.sides.target.as_ref().context("the target is open")
+    }
+
+    async fn mark(&self) -> anyhow::Result<()> {
+        let mark = unfinished(self.id.as_deref().unwrap_or_default());
+        let key = self.sides.names.to.database();
+        let set = redis::cmd("SET").arg(&key).arg(mark).take();
+        Ok(self.target()?.ask(&set).await?)
+    }
+
+    async fn complete(&self) -> anyhow::Result<()> {
+        let (names, target) = (&self.sides.names, self.target()?);
+        let epoch = redis::cmd("HGET")
+            .arg(names.from.epoch())
+            .arg("epoch")
+            .take();
+        let epoch: Option<u64> = self.sides.source.ask(&epoch).await?;
+        if epoch.is_some_and(|epoch| epoch > *target.store.epoch().borrow()) {
+            let set = redis::cmd("HSET")
+                .arg(names.to.epoch())
+                .arg("epoch")
+                .arg(epoch)
+                .take();
+            target.ask::<()>(&set).await?;
+        }
+        target.store.distrust().await?;
+        let key = names.to.database();
+        let last = match &self.id {
+            Some(id) => redis::cmd("SET").arg(&key).arg(id).take(),
+            None => redis::cmd("DEL").arg(&key).take(),
+        };
+        Ok(target.ask(&last).await?)
+    }
+
+    async fn verify(&mut self) -> anyhow::Result<()> {
+        self.walk(Pass::Verify).await?;
+        self.extra(false).await
+    }
+
+    /// One pass over the keys of the source.
+    async fn walk(&mut self, pass: Pass) -> anyhow::Result<()> {
+        let total = sides::size(&self.sides.source).await;
+        let (label, pace) = match pass {
+            Pass::Copy => ("store", self.task.pace()),
+            Pass::Count => ("store, looking", 0),
+            Pass::Verify => ("store, verifying", 0),
+        };
+        let step = match pace {
+            0 => STEP,
+            pace => usize::try_from(pace).map_or(STEP, |pace| pace.min(STEP)),
+        };
+        let mut progress = Progress::new(label, "keys", total, pace);
+        let mut scan = self.sides.source.store.scan("*", step);
+        let mut seen = HashSet::new();
+        while let Some(keys) = scan.next().await? {
+            let keys = keys.iter().filter(|key| new(&mut seen, key));
+            let keys: Vec<&[u8]> = keys.map(AsRef::as_ref).collect();
+            let moves = self.sort(&keys, pass);
+            self.step(&moves, pass).await?;
+            progress.add(keys.len() as u64);
+            progress.rest().await;
+        }
+        progress.end();
+        Ok(())
+    }
+
+    /// Those of the keys that move, with their names and capabilities; the others are counted.
+    fn sort<'a>(&mut self, keys: &[&'a [u8]], pass: Pass) -> Vec<Moving<'a>> {
+        // What is only compared is counted by that.
+        let first = pass != Pass::Verify || self.task.verify || self.report.complete_before;
+        let mut moves = Vec::new();
+        for key in keys {
+            match self.sides.names.fate(key) {
+                Fate::Moves(name, part) => moves.push(Moving { key, name, part }),
+                Fate::Stays if first => self.report.left += 1,
+                Fate::Foreign if first => self.report.foreign += 1,
+                Fate::Stays | Fate::Foreign => {}
+            }
+        }
+        if first {
+            for moving in &moves {
+                self.report.part(moving.part).found += 1;
+            }
+        }
+        moves
+    }
+
+    async fn step(&mut self, moves: &[Moving<'_>], pass: Pass) -> anyhow::Result<()> {
+        if pass == Pass::Count {
+            for moving in moves {
+                self.report.part(moving.part).copied += 1;
+            }
+            return Ok(());
+        }
+        let (source, target) = (&self.sides.source, self.target()?);
+        let all = stream::iter(moves).map(async |moving| {
+            let seen = match pass {
+                Pass::Copy => copy(source, target, moving).await,
+                _ => compare(source, target, moving).await,
+            };
+            let seen = seen.with_context(|| escaped(moving.key))?;
+            anyhow::Ok((moving, seen))
+        });
+        let all: Vec<_> = all.buffer_unordered(AT_ONCE).try_collect().await?;
+        for (moving, seen) in all {
+            let part = self.report.part(moving.part);
+            match (pass, seen) {
+                (Pass::Copy, Seen::Same) => part.already += 1,
+                (Pass::Copy, Seen::Different(_)) => part.copied += 1,
+                (_, Seen::Same) => part.verified += 1,
+                (_, Seen::Different(what)) => self.report.differs(what),
+                (_, Seen::Gone) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Keys of the target that the source has not: they are removed, or named.
+    async fn extra(&mut self, remove: bool) -> anyhow::Result<()> {
+        let (source, target) = (self.sides.source.clone(), self.target()?.clone());
+        let back = self.sides.names.reversed_own();
+        let exists = |key: &[u8]| redis::cmd("EXISTS").arg(key).take();
+        let mut scan = target.store.scan("*", STEP);
+        while let Some(keys) = scan.next().await? {
+            let extra = stream::iter(&keys).map(async |key| -> RedisResult<_> {
+                let Fate::Moves(name, _) = back.fate(key) else {
+                    return Ok(None);
+                };
+                let extra = !source.ask::<bool>(&exists(&name)).await?
+                    && target.ask::<bool>(&exists(key)).await?;
+                Ok(extra.then_some(key))
+            });
+            let extra: Vec<_> = extra.buffer_unordered(AT_ONCE).try_collect().await?;
+            for key in extra.into_iter().flatten() {
+                if remove {
+                    target.ask::<()>(redis::cmd("DEL").arg(&key[..])).await?;
+                } else {
+                    self.report
+                        .differs(format!("{} is not in the source", escaped(key)));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is done with each key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    Count,
+    Copy,
+    Verify,
+}
+
+/// Whether a key is seen for the first time; eight bytes a key are enough to know it again.
+fn new(seen: &mut HashSet<u64>, key: &[u8]) -> bool {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    seen.insert(hasher.finish())
+}

@@ -1,0 +1,314 @@
+//! One key: read in bounded pieces, compared, written.
+//!
+//! Always true: a key has its deadline from its first piece on, and is compared as a whole with what it was copied from,
+//! so that half a key is never taken for all of it.
+
+use std::time::Duration;
+
+use parlor_store::Store;
+use redis::{Cmd, FromRedisValue, RedisResult};
+
+/// Elements of a piece.
+const ELEMENTS: usize = 500;
+/// Bytes of a piece of a string.
+const BYTES: usize = 1024 * 1024;
+/// How far deadlines may be apart where a server tells only the time that is left.
+const BLUR: Duration = Duration::from_secs(2);
+
+/// A store whose keys are looked at.
+#[derive(Clone)]
+pub struct Side {
+    /// The store.
+    pub store: Store,
+    /// Whether it tells deadlines to the millisecond (since Redis 7).
+    exact: bool,
+}
+
+/// What a key is, apart from its content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// What `TYPE` says.
+    pub kind: String,
+    /// When it goes by itself, in milliseconds since 1970.
+    pub deadline: Option<u64>,
+}
+
+/// A piece of a value.
+enum Piece {
+    Text(Vec<u8>),
+    Items(Vec<Vec<u8>>),
+    Members(Vec<Vec<u8>>),
+    Fields(Vec<(Vec<u8>, Vec<u8>)>),
+    Scored(Vec<(Vec<u8>, f64)>),
+}
+
+/// A walk over a value.
+struct Walk {
+    next: u64,
+    done: bool,
+}
+
+impl Side {
+    /// Learns what the store can tell.
+    pub async fn new(store: Store) -> RedisResult<Self> {
+        let asked = redis::cmd("PEXPIRETIME").arg("parlor:epoch").take();
+        let told: RedisResult<i64> = asked.query_async(&mut store.clone()).await;
+        let exact = match told {
+            Ok(_) => true,
+            Err(error) => {
+                let unknown = error
+                    .detail()
+                    .is_some_and(|it| it.contains("unknown command"));
+                unknown.then_some(false).ok_or(error)?
+            }
+        };
+        Ok(Self { store, exact })
+    }
+
+    /// Runs a command.
+    pub async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> RedisResult<T> {
+        command.query_async(&mut self.store.clone()).await
+    }
+
+    /// What a key is; nothing if it is not there.
+    pub async fn entry(&self, key: &[u8]) -> RedisResult<Option<Entry>> {
+        let kind: String = self.ask(redis::cmd("TYPE").arg(key)).await?;
+        let deadline = match self.exact {
+            true => self.ask::<i64>(redis::cmd("PEXPIRETIME").arg(key)).await?,
+            false => match self.ask::<i64>(redis::cmd("PTTL").arg(key)).await? {
+                left if left < 0 => left,
+                left => left.saturating_add_unsigned(self.store.clock().now_ms()),
+            },
+        };
+        Ok((kind != "none" && deadline != -2).then(|| Entry {
+            kind,
+            deadline: u64::try_from(deadline).ok(),
+        }))
+    }
+
+    /// The next piece of a value.
+    async fn piece(&self, key: &[u8], kind: &str, walk: &mut Walk) -> RedisResult<Option<Piece>> {
+        if walk.done {
+            return Ok(None);
+        }
+        let (size, wanted) = match kind {
+            "string" => ("GETRANGE", BYTES),
+            "list" => ("LRANGE", ELEMENTS),
+            "zset" => ("ZRANGE", ELEMENTS),
+            "set" => ("SSCAN", ELEMENTS),
+            _ => ("HSCAN", ELEMENTS),
+        };
+        let mut command = redis::cmd(size);
+        command.arg(key);
+        if matches!(kind, "set" | "hash") {
+            command.arg(walk.next).arg("COUNT").arg(wanted);
+            let (next, elements): (u64, Vec<Vec<u8>>) = self.ask(&command).await?;
+            walk.next = next;
+            walk.done = next == 0;
+            return Ok(Some(match kind {
+                "set" => Piece::Members(elements),
+                _ => Piece::Fields(pairs(elements)),
+            }));
+        }
+        let first = walk.next == 0;
+        command.arg(walk.next).arg(walk.next + wanted as u64 - 1);
+        walk.next += wanted as u64;
+        let piece = match kind {
+            "string" => Piece::Text(self.ask(&command).await?),
+            "list" => Piece::Items(self.ask(&command).await?),
+            _ => Piece::Scored(self.ask(command.arg("WITHSCORES")).await?),
+        };
+        walk.done = piece.len() < wanted;
+        Ok((first || piece.len() > 0).then_some(piece))
+    }
+
+    /// Whether a piece of another store's key is in this one, too.
+    async fn has(&self, key: &[u8], from: u64, piece: &Piece) -> RedisResult<bool> {
+        let range = |name: &str, most: usize| {
+            let mut command = redis::cmd(name);
+            command
+                .arg(key)
+                .arg(from)
+                .arg(from + most as u64 - 1)
+                .take()
+        };
+        Ok(match piece {
+            Piece::Text(text) => self.ask::<Vec<u8>>(&range("GETRANGE", BYTES)).await? == *text,
+            Piece::Items(items) => {
+                self.ask::<Vec<Vec<u8>>>(&range("LRANGE", ELEMENTS)).await? == *items
+            }
+            Piece::Scored(scored) => {
+                let mut range = range("ZRANGE", ELEMENTS);
+                self.ask::<Vec<(Vec<u8>, f64)>>(range.arg("WITHSCORES"))
+                    .await?
+                    == *scored
+            }
+            Piece::Members(members) if members.is_empty() => true,
+            Piece::Members(members) => {
+                let asked = redis::cmd("SMISMEMBER").arg(key).arg(members).take();
+                let held: Vec<bool> = self.ask(&asked).await?;
+                held.into_iter().all(|held| held)
+            }
+            Piece::Fields(fields) if fields.is_empty() => true,
+            Piece::Fields(fields) => {
+                let mut asked = redis::cmd("HMGET");
+                asked.arg(key);
+                for (field, _) in fields {
+                    asked.arg(field);
+                }
+                let held: Vec<Option<Vec<u8>>> = self.ask(&asked).await?;
+                let mut both = held.iter().zip(fields);
+                both.all(|(held, (_, value))| held.as_ref() == Some(value))
+            }
+        })
+    }
+
+    async fn length(&self, key: &[u8], kind: &str) -> RedisResult<u64> {
+        let name = match kind {
+            "string" => "STRLEN",
+            "list" => "LLEN",
+            "set" => "SCARD",
+            "zset" => "ZCARD",
+            _ => "HLEN",
+        };
+        self.ask(redis::cmd(name).arg(key)).await
+    }
+}
+
+impl Piece {
+    fn len(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Items(items) | Self::Members(items) => items.len(),
+            Self::Fields(fields) => fields.len(),
+            Self::Scored(scored) => scored.len(),
+        }
+    }
+
+    /// The command that adds the piece to a key; the first piece of a string makes it.
+    fn adding(&self, key: &[u8], first: bool) -> Cmd {
+        let mut command = redis::cmd(match self {
+            Self::Text(_) if first => "SET",
+            Self::Text(_) => "APPEND",
+            Self::Items(_) => "RPUSH",
+            Self::Members(_) => "SADD",
+            Self::Fields(_) => "HSET",
+            Self::Scored(_) => "ZADD",
+        });
+        command.arg(key);
+        match self {
+            Self::Text(text) => {
+                command.arg(text);
+            }
+            Self::Items(items) | Self::Members(items) => {
+                command.arg(items);
+            }
+            Self::Fields(fields) => {
+                for (field, value) in fields {
+                    command.arg(field).arg(value);
+                }
+            }
+            Self::Scored(scored) => {
+                for (member, score) in scored {
+                    command.arg(*score).arg(member);
+                }
+            }
+        }
+        command
+    }
+}
+
+/// Whether values of this type can be copied.
+pub fn is_known(kind: &str) -> bool {
+    matches!(kind, "string" | "list" | "set" | "hash" | "zset")
+}
+
+/// Whether two keys of one type have the same content.
+pub async fn same(
+    (source, key): (&Side, &[u8]),
+    (target, name): (&Side, &[u8]),
+    kind: &str,
+) -> RedisResult<bool> {
+    if source.length(key, kind).await? != target.length(name, kind).await? {
+        return Ok(false);
+    }
+    let mut walk = Walk {
+        next: 0,
+        done: false,
+    };
+    loop {
+        let from = walk.next;
+        match source.piece(key, kind, &mut walk).await? {
+            None => return Ok(true),
+            Some(piece) if target.has(name, from, &piece).await? => {}
+            Some(_) => return Ok(false),
+        }
+    }
+}
+
+/// Whether two keys go at the same time.
+pub fn same_deadline(source: (&Side, &Entry), target: (&Side, &Entry)) -> bool {
+    let blur = match source.0.exact && target.0.exact {
+        true => 0,
+        false => BLUR.as_millis() as u64,
+    };
+    match (source.1.deadline, target.1.deadline) {
+        (Some(one), Some(other)) => one.abs_diff(other) <= blur,
+        (one, other) => one == other,
+    }
+}
+
+/// Writes a key anew.
+pub async fn write(
+    (source, key): (&Side, &[u8]),
+    (target, name): (&Side, &[u8]),
+    entry: &Entry,
+) -> RedisResult<()> {
+    let expire = |at: u64| redis::cmd("PEXPIREAT").arg(name).arg(at).take();
+    let mut walk = Walk {
+        next: 0,
+        done: false,
+    };
+    let mut first = true;
+    while let Some(piece) = source.piece(key, &entry.kind, &mut walk).await? {
+        let adding = piece.adding(name, first);
+        let empty = piece.len() == 0 && !matches!(piece, Piece::Text(_));
+        if first && !empty {
+            let mut pipe = redis::pipe();
+            pipe.atomic()
+                .del(name)
+                .ignore()
+                .add_command(adding)
+                .ignore();
+            if let Some(at) = entry.deadline {
+                pipe.add_command(expire(at)).ignore();
+            }
+            pipe.exec_async(&mut target.store.repeatable()).await?;
+            first = false;
+        } else if !empty {
+            target.ask::<redis::Value>(&adding).await?;
+        }
+    }
+    // One that was over in the middle has been made anew by the last piece.
+    match entry.deadline {
+        Some(at) if !first => target.ask(&expire(at)).await,
+        _ => Ok(()),
+    }
+}
+
+/// Gives a key another deadline.
+pub async fn set_deadline(target: &Side, name: &[u8], entry: &Entry) -> RedisResult<()> {
+    match entry.deadline {
+        Some(at) => target.ask(redis::cmd("PEXPIREAT").arg(name).arg(at)).await,
+        None => target.ask(redis::cmd("PERSIST").arg(name)).await,
+    }
+}
+
+fn pairs(flat: Vec<Vec<u8>>) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut flat = flat.into_iter();
+    let mut pairs = Vec::new();
+    while let (Some(one), Some(two)) = (flat.next(), flat.next()) {
+        pairs.push((one, two));
+    }
+    pairs
+}

@@ -1,0 +1,76 @@
+//! A load during which something ends without warning.
+
+use std::time::Duration;
+
+use super::clients::{Course, Size};
+use super::count::assert_right;
+use super::world::{Ground, USERS, World};
+
+/// Bounded by its steps, so that there is a middle on a slow machine, too.
+const SIZE: Size = Size {
+    length: Duration::from_secs(600),
+    steps: 20,
+    pace: Duration::from_millis(150),
+};
+/// Messages after which it happens: half of all.
+const MIDDLE: usize = USERS * SIZE.steps / 4;
+
+/// Everybody writes and reads, in the middle of it something happens, and then nothing is missing.
+async fn disturbed(ground: Ground, disturb: impl AsyncFnOnce(&mut World, &Course)) {
+    let mut world = World::populated(ground).await;
+    let course = Course::new(&world, SIZE);
+    let (acknowledged, ()) = tokio::join!(course.run(), disturb(&mut world, &course));
+    assert_right(&mut world, &acknowledged).await;
+}
+
+async fn kill_the_node(world: &mut World, course: &Course) {
+    course.reaches(MIDDLE).await;
+    course.calm();
+    world.nodes[0].kill9();
+    world.restart_node(0).await;
+}
+
+#[tokio::test]
+async fn a_killed_node_loses_nothing_embedded() {
+    disturbed(Ground::Embedded, kill_the_node).await;
+}
+
+#[tokio::test]
+async fn a_killed_node_loses_nothing_on_redis() {
+    disturbed(Ground::Shared(1), kill_the_node).await;
+}
+
+#[tokio::test]
+async fn a_redis_that_comes_back_empty_is_filled_again() {
+    disturbed(Ground::Shared(1), async |world, course| {
+        course.reaches(MIDDLE).await;
+        course.calm();
+        world.redis().restart_empty().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_redis_that_comes_back_with_older_data_is_set_right() {
+    disturbed(Ground::Shared(1), async |world, course| {
+        course.reaches(MIDDLE / 2).await;
+        let mut connection = world.redis().connection().await;
+        let saved = redis::cmd("SAVE").exec_async(&mut connection).await;
+        saved.unwrap();
+        course.reaches(MIDDLE).await;
+        course.calm();
+        world.redis().kill9();
+        world.redis().restart().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn of_three_nodes_one_may_end() {
+    disturbed(Ground::Shared(3), async |world, course| {
+        course.reaches(MIDDLE).await;
+        course.calm();
+        world.nodes[1].kill9();
+    })
+    .await;
+}

@@ -1,0 +1,30 @@
+//! A load that nothing disturbs.
+
+use std::time::Duration;
+
+use super::clients::{Course, Size};
+use super::count::assert_right;
+use super::world::{Ground, World};
+
+/// Long enough to be many at once, and not more than a machine with other work can do.
+const SIZE: Size = Size {
+    length: Duration::from_secs(20),
+    steps: 60,
+    pace: Duration::from_millis(300),
+};
+
+async fn everybody_writes_and_reads(ground: Ground) {
+    let mut world = World::populated(ground).await;
+    let acknowledged = Course::new(&world, SIZE).run().await;
+    assert_right(&mut world, &acknowledged).await;
+}
+
+#[tokio::test]
+async fn two_hundred_write_and_read_at_once_embedded() {
+    everybody_writes_and_reads(Ground::Embedded).await;
+}
+
+#[tokio::test]
+async fn two_hundred_write_and_read_at_once_on_redis() {
+    everybody_writes_and_reads(Ground::Shared(1)).await;
+}

@@ -1,0 +1,179 @@
+//! The nodes, the store and the database under a load.
+
+use std::net::SocketAddr;
+
+use parlor_testkit::{Node, NodeOptions, Postgres, Redis, eventually};
+use serde_json::json;
+use sqlx::{Connection, SqliteConnection};
+
+use super::wire::{Request, Wire};
+use crate::http::callers::{SECRET, service};
+use crate::support::{PARLOR, Ran, embedded, get, run_in};
+
+/// People, each of whom is a client of their own.
+pub const USERS: usize = 200;
+/// Conversations.
+pub const CONVERSATIONS: usize = 50;
+/// Conversations of each person.
+pub const PLACES: usize = 3;
+
+/// Which store and database.
+pub enum Ground {
+    /// One node on the embedded store and SQLite.
+    Embedded,
+    /// So many nodes on one Redis and one PostgreSQL.
+    Shared(usize),
+}
+
+pub struct World {
+    pub nodes: Vec<Node>,
+    pub shared: Option<Shared>,
+}
+
+/// What nodes share.
+pub struct Shared {
+    pub redis: Redis,
+    postgres: Postgres,
+    database: String,
+}
+
+/// The name of a person.
+pub fn user(number: usize) -> String {
+    format!("u{:03}", number % USERS)
+}
+
+/// The name of a conversation.
+pub fn conversation(number: usize) -> String {
+    format!("c{:02}", number % CONVERSATIONS)
+}
+
+/// The conversations of a person: one of them at least has an even number, and one an odd one.
+pub fn places(user: usize) -> [usize; PLACES] {
+    [0, 7, 14].map(|step| (user + step) % CONVERSATIONS)
+}
+
+impl World {
+    /// Nodes that are ready, with nobody in them.
+    pub async fn start(ground: Ground) -> Self {
+        let (count, shared) = match ground {
+            Ground::Embedded => (1, None),
+            Ground::Shared(nodes) => {
+                let (redis, postgres) = tokio::join!(Redis::start(), Postgres::start());
+                let database = postgres.create_database().await;
+                let shared = Shared {
+                    redis,
+                    postgres,
+                    database,
+                };
+                (nodes, Some(shared))
+            }
+        };
+        let mut nodes = Vec::new();
+        for _ in 0..count {
+            let node = options(shared.as_ref()).start().await;
+            ready(&node).await;
+            nodes.push(node);
+        }
+        Self { nodes, shared }
+    }
+
+    /// As [`start`](Self::start), with all conversations and their members.
+    pub async fn populated(ground: Ground) -> Self {
+        let world = Self::start(ground).await;
+        let mut wire = world.wire(0);
+        for number in 0..CONVERSATIONS {
+            let members = (0..USERS).filter(|user| places(*user).contains(&number));
+            let members: Vec<String> = members.map(user).collect();
+            let body = json!({ "id": conversation(number), "kind": "group", "members": members });
+            let create = Request::post(&members[0], "/v1/conversations", body);
+            wire.ask(&create).await.unwrap().ok();
+        }
+        world
+    }
+
+    pub fn redis(&mut self) -> &mut Redis {
+        &mut self.shared.as_mut().expect("on a Redis").redis
+    }
+
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        let address = |node: &Node| node.http().replace("http://", "").parse().unwrap();
+        self.nodes.iter().map(address).collect()
+    }
+
+    /// A connection of a service, first to the node of this number.
+    pub fn wire(&self, node: usize) -> Wire {
+        Wire::new(&self.addresses(), node, &service())
+    }
+
+    /// Starts a node again, and waits until it serves.
+    pub async fn restart_node(&mut self, number: usize) {
+        self.nodes[number].restart().await;
+        ready(&self.nodes[number]).await;
+    }
+
+    /// What a statement finds whose rows are one text each.
+    pub async fn rows(&self, sql: &'static str) -> Vec<String> {
+        if let Some(shared) = &self.shared {
+            let found = shared.postgres.query_in(&shared.database, sql).await;
+            return found.lines().map(str::to_owned).collect();
+        }
+        let path = self.nodes[0].data().join("parlor.db");
+        let url = format!("sqlite:{}", path.display());
+        let mut connection = SqliteConnection::connect(&url).await.unwrap();
+        let found = sqlx::query_scalar(sql).fetch_all(&mut connection);
+        let found = found.await.unwrap();
+        connection.close().await.unwrap();
+        found
+    }
+
+    /// What the store answers; the embedded one must be free.
+    pub async fn store<T: redis::FromRedisValue>(&self, pipe: &redis::Pipeline) -> T {
+        match &self.shared {
+            Some(shared) => {
+                let mut connection = shared.redis.connection().await;
+                pipe.query_async(&mut connection).await.unwrap()
+            }
+            None => {
+                let store = embedded(&self.nodes[0].data()).await;
+                let answer = pipe.query_async(&mut store.clone()).await.unwrap();
+                store.close().await;
+                answer
+            }
+        }
+    }
+
+    /// `parlor repair unread --dry-run`; the embedded store must be free.
+    pub async fn repair(&self) -> Ran {
+        let data = self.nodes[0].data().display().to_string();
+        let mut call = vec!["repair", "unread", "--dry-run", "--json", "--data", &data];
+        let (url, database);
+        if let Some(shared) = &self.shared {
+            url = shared.redis.url();
+            database = format!("database.url={}", shared.database);
+            call.extend(["--store", &url, "--set", &database]);
+        }
+        run_in(self.nodes[0].folder(), &call, &[]).await
+    }
+}
+
+fn options(shared: Option<&Shared>) -> NodeOptions {
+    let node = Node::serve(PARLOR)
+        .env("PARLOR_AUTH__SECRET", SECRET)
+        .env("PARLOR_LIMITS__MESSAGES", "10000")
+        .env("PARLOR_LIMITS__HTTP", "10000")
+        .env("PARLOR_LIMITS__HTTP_WINDOW", "1s");
+    match shared {
+        Some(shared) => node
+            .env("PARLOR_STORE__URL", shared.redis.url())
+            .env("PARLOR_DATABASE__URL", &shared.database),
+        None => node,
+    }
+}
+
+/// Waits until a node serves.
+pub async fn ready(node: &Node) {
+    eventually("the node is ready", async || {
+        get(&node.http(), "/readyz").await.map(|it| it.0 == 200)
+    })
+    .await;
+}

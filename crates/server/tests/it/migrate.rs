@@ -1,0 +1,404 @@
+//! `parlor migrate-store`, from one machine to Redis and PostgreSQL and elsewhere.
+
+use std::path::Path;
+
+use parlor_chat::database::{Database, DatabaseUrl, Either, Options as DatabaseOptions};
+use parlor_store::{Options, Store};
+use parlor_testkit::{Cluster, Node, NodeOptions, Postgres, Redis, eventually};
+use redis::AsyncCommands;
+use serde_json::{Value, json};
+
+use crate::http::callers::{service, user};
+use crate::http::client::{call, node};
+use crate::support::{PARLOR, Ran, embedded, fill, get, run_in};
+
+/// Runs the command with the data folder of `data`.
+async fn migrate(data: &Path, args: &[&str]) -> Ran {
+    let args = [&["migrate-store", "--data", data.to_str().unwrap()], args].concat();
+    run_in(data.parent().unwrap(), &args, &[]).await
+}
+
+/// The arguments that move both.
+fn both<'a>(redis: &'a str, postgres: &'a str) -> [&'a str; 8] {
+    let store = ["--from", "embedded:", "--to", redis];
+    let database = ["--from-database", "sqlite:", "--to-database", postgres];
+    [store, database].concat().try_into().unwrap()
+}
+
+/// A node that is ready, with those sessions that are there.
+async fn ready(options: NodeOptions) -> Node {
+    let node = options.start().await;
+    eventually("the node is ready", async || {
+        get(&node.http(), "/readyz").await.map(|it| it.0 == 200)
+    })
+    .await;
+    node
+}
+
+/// Fills a node: a conversation that was read in part, a session, somebody who was here.
+async fn converse(node: &Node) {
+    for name in ["alice", "bob"] {
+        let begin = call("POST", "/v1/sessions").by(&service());
+        let begin = begin.header("Parlor-User", name);
+        let begin = begin.json(json!({ "deviceId": format!("{name}-phone") }));
+        begin.at(node).await.created();
+    }
+    let create = call("POST", "/v1/conversations").by(&user("alice"));
+    let lunch = json!({ "id": "lunch", "kind": "group", "title": "Lunch", "members": ["bob"] });
+    create.json(lunch).at(node).await.created();
+    for number in 1..=5 {
+        say(node, "alice", number).await;
+    }
+    let edit = call("PATCH", "/v1/conversations/lunch/messages/2").by(&user("alice"));
+    edit.json(json!({ "content": "edited" }))
+        .at(node)
+        .await
+        .ok();
+    let read = call("POST", "/v1/conversations/lunch/read").by(&user("bob"));
+    read.json(json!({ "seq": 2 })).at(node).await.ok();
+    for status in ["online", "offline"] {
+        let set = call("PUT", "/v1/users/alice/presence").by(&user("alice"));
+        set.json(json!({ "status": status })).at(node).await.ok();
+    }
+}
+
+async fn say(node: &Node, who: &str, number: u64) {
+    let post = call("POST", "/v1/conversations/lunch/messages").by(&user(who));
+    let post = post.json(json!({ "content": format!("number {number}") }));
+    assert_eq!(post.at(node).await.created()["seq"], number);
+}
+
+/// What people see of all that.
+async fn seen(node: &Node) -> Value {
+    let ask = async |who: &str, path: &str| call("GET", path).by(&user(who)).at(node).await.ok();
+    let session = ask("bob", "/v1/sessions/me").await;
+    json!({
+        "conversations": ask("bob", "/v1/conversations").await,
+        "messages": ask("bob", "/v1/conversations/lunch/messages").await,
+        "members": ask("bob", "/v1/conversations/lunch/members").await,
+        "unread": ask("bob", "/v1/unread").await,
+        "session": [&session["loginTime"], &session["deviceId"], &session["status"]],
+        "presence": ask("bob", "/v1/users/alice/presence").await,
+    })
+}
+
+async fn deadline(store: &mut impl redis::aio::ConnectionLike, key: &str) -> i64 {
+    let asked = redis::cmd("PEXPIRETIME").arg(key).take();
+    asked.query_async(store).await.unwrap()
+}
+
+#[tokio::test]
+async fn everything_is_as_it_was_after_the_move_to_redis_and_postgresql() {
+    let mut old = ready(node()).await;
+    converse(&old).await;
+    let before = seen(&old).await;
+    assert_eq!(before["unread"]["total"], 3);
+    assert!(before["presence"]["lastSeen"].is_string() || before["presence"]["lastSeen"].is_u64());
+    let (redis, postgres) = (Redis::start().await, Postgres::start().await);
+    let (data, url) = (old.data(), postgres.create_database().await);
+    let redis_url = redis.url();
+    let args = both(&redis_url, &url);
+
+    let used = migrate(&data, &args).await;
+    assert!(used.code == 1 && used.err.contains("in use"), "{used:?}");
+    assert!(old.terminate().await.success());
+    let look = migrate(&data, &[&args[..], &["--dry-run", "--json"]].concat()).await;
+    assert_eq!(look.code, 0, "{look:?}");
+    assert_eq!(look.json()["database"]["parts"]["messages"]["copied"], 5);
+    let mut keys = redis.connection().await;
+    let size: u64 = redis::cmd("DBSIZE").query_async(&mut keys).await.unwrap();
+    let tables = "SELECT COUNT(*) FROM pg_tables WHERE schemaname = 'public'";
+    assert_eq!(
+        (size, postgres.query_in(&url, tables).await.trim()),
+        (0, "0")
+    );
+
+    let source = Store::open(Options {
+        data: Some(data.clone()),
+        read_only: true,
+        ..Options::default()
+    });
+    let session = deadline(&mut source.await.unwrap(), "user:bob").await;
+    let moved = migrate(&data, &args).await;
+    assert_eq!(moved.code, 0, "{moved:?}");
+    assert!(moved.out.contains("moved and verified"), "{moved:?}");
+    assert_eq!(deadline(&mut keys, "user:bob").await, session);
+
+    let stores = node().env("PARLOR_STORE__URL", &redis_url);
+    let new = ready(stores.env("PARLOR_DATABASE__URL", &url)).await;
+    assert_eq!(seen(&new).await, before);
+    say(&new, "bob", 6).await;
+    let again = migrate(&data, &args).await;
+    assert!(
+        again.code == 1 && again.err.contains("in use by the node"),
+        "{again:?}"
+    );
+}
+
+/// A source with many keys and rows.
+async fn many(data: &Path) {
+    let url = DatabaseUrl::Sqlite(data.join("parlor.db"));
+    let database = Database::open(DatabaseOptions::new(url.clone()))
+        .await
+        .unwrap();
+    database.close().await;
+    let DatabaseUrl::Sqlite(path) = url else {
+        unreachable!("a file")
+    };
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path);
+    let pool = sqlx::SqlitePool::connect_with(options).await.unwrap();
+    sqlx::raw_sql(
+        "INSERT INTO conversations (id, kind, created_at, last_at, last_seq) VALUES ('c', 'group', 1, 1, 3000);
+         WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
+         INSERT INTO messages (conversation_id, seq, id, sender_id, sender_role, content, created_at, edited_at, rev)
+         SELECT 'c', i, 'm' || i, 'alice', 'user', 'ümläut ' || i, i, CASE WHEN i % 2 = 0 THEN i END, i FROM n",
+    )
+    .execute(&pool)
+    .await
+    .unwrap();
+    pool.close().await;
+    let mut store = embedded(data).await;
+    for number in 0..3_000 {
+        let key = format!("lastseen:u{number}");
+        store.set::<_, _, ()>(key, number).await.unwrap();
+    }
+    large(&mut store).await;
+    store.close().await;
+}
+
+/// A value of each type that does not fit into one piece.
+async fn large(store: &mut Store) {
+    for start in (0..1_200).step_by(300) {
+        let mut pipe = redis::pipe();
+        for number in start..start + 300 {
+            pipe.hset("parlor:unread:alice", format!("c{number}"), number);
+            pipe.sadd("parlor:node:n1:users", format!("u{number}"));
+            pipe.rpush("messages:big:recent", number);
+            pipe.zadd(
+                "uploads:pending",
+                format!("f{number}"),
+                f64::from(number) * 0.1,
+            );
+        }
+        pipe.query_async::<()>(store).await.unwrap();
+    }
+    let text = "0123456789".repeat(150_000);
+    store.set::<_, _, ()>("lastseen:long", text).await.unwrap();
+    store
+        .expire::<_, ()>("messages:big:recent", 3_600)
+        .await
+        .unwrap();
+}
+
+/// Begins a move and kills it when it has said this.
+async fn killed(data: &Path, args: &[&str], line: &str) {
+    let mut command = Node::options(PARLOR).arg("migrate-store");
+    for arg in [&["--rate", "500", "--data", data.to_str().unwrap()], args].concat() {
+        command = command.arg(arg);
+    }
+    let mut process = command.spawn();
+    process.wait_for_line(line).await;
+    process.kill9();
+}
+
+#[tokio::test]
+async fn a_move_that_is_killed_goes_on_where_it_stopped_and_nothing_starts_on_half() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    many(&data).await;
+    let (redis, postgres) = (Redis::start().await, Postgres::start().await);
+    let (redis_url, url) = (redis.url(), postgres.create_database().await);
+    let args = both(&redis_url, &url);
+    let refused = async || {
+        let stores = node().env("PARLOR_STORE__URL", &redis_url);
+        let mut node = stores.env("PARLOR_DATABASE__URL", &url).spawn();
+        node.wait_for_line("a copy that was not completed").await;
+        assert!(!node.wait().await.success());
+    };
+
+    killed(&data, &args, "database: 1,").await;
+    let count = postgres
+        .query_in(&url, "SELECT COUNT(*) FROM messages")
+        .await;
+    let rows: u64 = count.trim().parse().unwrap();
+    assert!((1_000..3_000).contains(&rows), "{rows}");
+    refused().await;
+
+    let only = &args[4..];
+    let rest = migrate(&data, &[only, &["--json"]].concat()).await;
+    let part = &rest.json()["database"]["parts"]["messages"];
+    let expected =
+        json!({ "found": 3000, "copied": 3000 - rows, "already": rows, "verified": 3000 });
+    assert_eq!((rest.code, part), (0, &expected));
+
+    killed(&data, &args, "store: 1,").await;
+    refused().await;
+    let rest = migrate(&data, &[&args[..], &["--json"]].concat()).await;
+    assert_eq!(rest.code, 0, "{rest:?}");
+    let report = rest.json();
+    assert_eq!(report["database"]["completeBefore"], true);
+    let part = &report["store"]["parts"]["presence"];
+    let number = |name: &str| part[name].as_u64().unwrap();
+    assert_eq!(number("found"), 3_002, "{report}");
+    assert_eq!(number("copied") + number("already"), 3_002, "{report}");
+    assert!(number("already") >= 900, "{report}");
+    assert_eq!(number("verified"), 3_002, "{report}");
+
+    let mut keys = redis.connection().await;
+    let list: Vec<u32> = keys.lrange("messages:big:recent", 0, -1).await.unwrap();
+    assert_eq!(list, (0..1_200).collect::<Vec<_>>());
+    let score: f64 = keys.zscore("uploads:pending", "f3").await.unwrap();
+    assert_eq!(score, 3.0 * 0.1);
+    let ttl: i64 = keys.ttl("messages:big:recent").await.unwrap();
+    assert!((1..=3_600).contains(&ttl), "{ttl}");
+}
+
+#[tokio::test]
+async fn what_was_changed_in_the_copy_is_noticed_and_named() {
+    let mut old = ready(node()).await;
+    converse(&old).await;
+    old.terminate().await;
+    let (redis, postgres) = (Redis::start().await, Postgres::start().await);
+    let (redis_url, url) = (redis.url(), postgres.create_database().await);
+    let data = old.data();
+    let args = both(&redis_url, &url);
+    migrate(&data, &args).await.ok();
+    let verify = [&args[..], &["--verify"]].concat();
+    migrate(&data, &verify).await.ok();
+
+    // The way back is the same.
+    let file = format!("sqlite:{}", old.folder().join("back.db").display());
+    let back = ["--from-database", &url, "--to-database", &file];
+    migrate(&data, &back).await.ok();
+    let compare = ["--from-database", &file, "--to-database", &url, "--verify"];
+    migrate(&data, &compare).await.ok();
+
+    let mut keys = redis.connection().await;
+    keys.hset::<_, _, _, ()>("user:bob", "device_id", "another")
+        .await
+        .unwrap();
+    keys.persist::<_, ()>("user:alice").await.unwrap();
+    keys.del::<_, ()>("lastseen:alice").await.unwrap();
+    keys.set::<_, _, ()>("lastseen:nobody", "x").await.unwrap();
+    let changes =
+        "UPDATE messages SET content = 'x' WHERE seq = 3; DELETE FROM messages WHERE seq = 5";
+    postgres.query_in(&url, changes).await;
+    let different = migrate(&data, &verify).await;
+    assert_eq!(different.code, 1, "{different:?}");
+    for line in [
+        "different: messages lunch 3 is different",
+        "different: messages lunch 5 is missing",
+        "different: user:bob has another content",
+        "different: user:alice goes at another time",
+        "different: lastseen:alice is missing",
+        "different: lastseen:nobody is not in the source",
+        "6 keys or rows are not the same",
+    ] {
+        assert!(different.out.contains(line), "{line}\n{different:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_cluster_gets_hash_tags_and_what_is_not_parlors_stays_unless_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let mut store = embedded(&data).await;
+    fill(&mut store).await;
+    large(&mut store).await;
+    store.close().await;
+    let (cluster, redis) = (Cluster::start().await, Redis::start().await);
+    let (cluster_url, redis_url) = (cluster.url(), redis.url());
+
+    let moved = migrate(&data, &["--from", "embedded:", "--to", &cluster_url]).await;
+    assert_eq!(moved.code, 0, "{moved:?}");
+    assert!(
+        moved.out.contains("--all takes them, too): 1\n"),
+        "{moved:?}"
+    );
+    let url = cluster_url.parse().unwrap();
+    let mut keys = Store::open(Options::new(url)).await.unwrap();
+    let unread: u64 = keys.get("unread:{alice}:c1").await.unwrap();
+    let typing: Option<String> = keys.get("typing:{c1}:alice").await.unwrap();
+    let foreign: Option<String> = keys.get("somebody:else").await.unwrap();
+    assert_eq!((unread, typing, foreign), (2, None, None));
+
+    let args = ["--from", &cluster_url, "--to", &redis_url, "--json"];
+    assert_eq!(migrate(&data, &args).await.code, 0);
+    let args = ["--from", "embedded:", "--to", &redis_url, "--verify"];
+    let compared = migrate(&data, &args).await;
+    assert_eq!(compared.code, 0, "{compared:?}");
+    let prefixed = [
+        "--from",
+        "embedded:",
+        "--to",
+        &redis_url,
+        "--to-prefix",
+        "new:",
+        "--all",
+    ];
+    let moved = migrate(&data, &prefixed).await;
+    assert_eq!(moved.code, 0, "{moved:?}");
+    let mut keys = redis.connection().await;
+    let held: (u64, String) = keys
+        .mget(&["new:unread:alice:c1", "somebody:else"])
+        .await
+        .unwrap();
+    assert_eq!(held, (2, "x".into()));
+}
+
+#[tokio::test]
+async fn what_would_do_harm_is_refused() {
+    let (redis, postgres) = (Redis::start().await, Postgres::start().await);
+    let url = postgres.create_database().await;
+    let redis_url = redis.url();
+    let source = ready(node().env("PARLOR_STORE__URL", &redis_url)).await;
+    let data = source.data();
+    let folder = tempfile::tempdir().unwrap();
+    let other = folder.path().join("data");
+    let mut store = embedded(&other).await;
+    fill(&mut store).await;
+    let own = store.set::<_, _, ()>("parlor:database", "one").await;
+    own.unwrap();
+    store.close().await;
+
+    let refused = async |data: &Path, args: &[&str], why: &str| {
+        let ran = migrate(data, args).await;
+        assert!(ran.code == 1 && ran.err.contains(why), "{why}\n{ran:?}");
+    };
+    let to_other = format!("{redis_url}/1");
+    let used = ["--from", &redis_url, "--to", &to_other];
+    refused(&data, &used, "in use by the node").await;
+    let used = ["--from-database", "sqlite:", "--to-database", &url];
+    refused(&data, &used, "is in use").await;
+    let there = ["--from", "embedded:", "--to", &redis_url];
+    refused(&other, &there, "in use by the node").await;
+    let forced = ["--from", "embedded:", "--to", &redis_url, "--force"];
+    refused(&other, &forced, "belongs to another database").await;
+    let same = redis_url.replace("127.0.0.1", "localhost");
+    refused(
+        &data,
+        &["--from", &redis_url, "--to", &same],
+        "the same store",
+    )
+    .await;
+    let none = ["--from-database", "sqlite:", "--to-database", &url];
+    refused(&other, &none, "there is no database of Parlor").await;
+    let verify = ["--from", "embedded:", "--to", &to_other, "--verify"];
+    refused(&other, &verify, "there is no copy").await;
+
+    let another = DatabaseUrl::parse(&url, &data).unwrap();
+    let another = Database::open(DatabaseOptions::new(another)).await.unwrap();
+    assert!(matches!(another.reader(), Either::Postgres(_)));
+    another.close().await;
+    let taken = [
+        "--from-database",
+        "sqlite:",
+        "--to-database",
+        &url,
+        "--force",
+    ];
+    refused(&data, &taken, "belongs to another installation").await;
+
+    let usage = migrate(&data, &["--from", "embedded:"]).await;
+    assert!(usage.code == 2 && usage.err.contains("--to"), "{usage:?}");
+}
