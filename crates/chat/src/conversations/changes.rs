@@ -109,14 +109,17 @@ impl Conversations {
             manages(role)?;
             owners_by_owners(role, &[member.as_ref().map(|it| it.role)])?;
         }
-        if member.is_none() {
+        let Some(member) = member else {
             let same = Altered::nothing(user, Standing::Left);
             return self.done(tx, head, same).await;
-        }
+        };
         must_not_be_direct(&head)?;
         member_rows::remove(&mut tx, id, user).await?;
         let mut left = Altered::one(user, Standing::Left, -1);
-        if let Some(heir) = member_rows::heir(&mut tx, id).await? {
+        // Everybody is looked at for it, so only where an owner goes.
+        if member.role == MemberRole::Owner
+            && let Some(heir) = member_rows::heir(&mut tx, id).await?
+        {
             member_rows::set_role(&mut tx, id, &heir.user_id, MemberRole::Owner).await?;
             let standing = Standing::Is(MemberRole::Owner);
             left.users.push((heir.user_id, standing));
@@ -182,7 +185,8 @@ impl Conversations {
             }
             Some(role) if role != wanted => {
                 member_rows::set_role(&mut tx, id, user, wanted).await?;
-                if member_rows::heir(&mut tx, id).await?.is_some() {
+                let owned = role == MemberRole::Owner;
+                if owned && member_rows::heir(&mut tx, id).await?.is_some() {
                     let text = format!("{user} is the only owner; make somebody else owner first");
                     return Err(Error::InvalidRequest(text));
                 }
@@ -221,7 +225,7 @@ impl Conversations {
     }
 
     /// What the caller may do, by their row in the transaction.
-    async fn role_in(
+    pub(super) async fn role_in(
         &self,
         tx: &mut Transaction,
         caller: &Caller,

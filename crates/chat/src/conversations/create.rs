@@ -115,8 +115,11 @@ impl Conversations {
         patch: &Patch,
     ) -> Result<ConversationRow> {
         let mut tx = self.database.begin().await?;
+        // First, by which the row is locked: nobody is removed or given another role any more, and who is refused now
+        // has changed nothing.
         let row = rows::change(&mut tx, id, patch).await?;
         let row = row.ok_or_else(|| rights::missing(caller, id))?;
+        rights::manages(self.role_in(&mut tx, caller, id).await?)?;
         tx.commit().await?;
         Ok(row)
     }

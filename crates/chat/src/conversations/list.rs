@@ -13,7 +13,7 @@ use crate::context::Moment;
 use crate::database::on;
 use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
-use crate::messages::Message;
+use crate::messages::{Message, MessageRow};
 use crate::unread::count;
 
 const LIST: &str = "
@@ -21,7 +21,7 @@ const LIST: &str = "
         c.rev, c.members_version, c.member_count, m.role, m.badge_seq, m.own_after, m.muted_until,
         (SELECT COUNT(*) FROM mentions t
             WHERE t.user_id = m.user_id AND t.conversation_id = m.conversation_id AND t.seq > m.badge_seq) AS mentions,
-        l.id AS message_id, l.seq AS message_seq, l.sender_id, l.content, l.metadata, l.client_id,
+        l.id AS message_id, l.seq AS message_seq, l.sender_id, l.sender_role, l.content, l.metadata, l.client_id,
         l.created_at AS message_created_at, l.edited_at, l.deleted_at, l.rev AS message_rev
     FROM members m
     JOIN conversations c ON c.id = m.conversation_id
@@ -54,6 +54,7 @@ struct Last {
     message_id: Option<String>,
     message_seq: Option<i64>,
     sender_id: Option<String>,
+    sender_role: Option<String>,
     content: Option<String>,
     metadata: Option<String>,
     client_id: Option<String>,
@@ -129,21 +130,20 @@ impl Listed {
 
 impl Last {
     fn message(self, conversation: &ConversationId) -> Option<Message> {
-        let iso = |ms: i64| Moment(ms.unsigned_abs()).iso();
-        let deleted = self.deleted_at.is_some();
-        let metadata = self.metadata.filter(|_| !deleted);
-        Some(Message {
-            id: self.message_id?,
+        let row = MessageRow {
             conversation_id: conversation.clone(),
             seq: self.message_seq?.unsigned_abs(),
+            id: self.message_id?,
             sender_id: UserId::new(self.sender_id?).ok()?,
-            content: self.content.filter(|_| !deleted).unwrap_or_default(),
-            metadata: metadata.and_then(|text| serde_json::from_str(&text).ok()),
+            sender_role: self.sender_role?,
+            content: self.content?,
+            metadata: self.metadata,
             client_id: self.client_id,
-            created_at: iso(self.message_created_at?),
-            edited_at: self.edited_at.map(iso),
-            deleted_at: self.deleted_at.map(iso),
+            created_at: self.message_created_at?.unsigned_abs(),
+            edited_at: self.edited_at,
+            deleted_at: self.deleted_at,
             rev: self.message_rev?.unsigned_abs(),
-        })
+        };
+        Some(row.into_message())
     }
 }

@@ -6,7 +6,7 @@
 //! 2. A call is acknowledged only after the caches have forgotten.
 //! 3. Telling twice does no harm.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,8 +103,8 @@ impl Owed {
         }
     }
 
-    fn first(&self) -> Option<Arc<Change>> {
-        self.0.lock().front().cloned()
+    fn all(&self) -> Vec<Arc<Change>> {
+        self.0.lock().iter().cloned().collect()
     }
 
     fn paid(&self, change: &Arc<Change>) {
@@ -147,13 +147,29 @@ impl Conversations {
         Ticking::new(vec![telling])
     }
 
-    /// Tells what could not be told before. To be called now and then.
+    /// Tells what could not be told before. To be called now and then. Ends when the store is away; what fails for a reason
+    /// of its own keeps no other conversation waiting.
     pub async fn settle(&self) -> Result<()> {
-        while let Some(change) = self.owed.first() {
-            self.tell(&change).await?;
-            self.owed.paid(&change);
+        let mut failed = Ok(());
+        let mut stuck = HashSet::new();
+        for change in self.owed.all() {
+            // Those of one conversation are told in order.
+            if stuck.contains(&change.conversation) {
+                continue;
+            }
+            match self.tell(&change).await {
+                Ok(()) => self.owed.paid(&change),
+                Err(error) => {
+                    let away = error.is_away();
+                    failed = Err(error);
+                    if away {
+                        break;
+                    }
+                    stuck.insert(change.conversation.clone());
+                }
+            }
         }
-        Ok(())
+        failed
     }
 
     /// Tells of a change that is committed, and says so if it cannot.

@@ -64,7 +64,10 @@ for nth = 0, messages - 1 do
       redis.call('DEL', list)
     else
       -- The first message is a whole list.
-      redis.call(top == 0 and 'LPUSH' or 'LPUSHX', list, string.sub(frame, FRAME_HEAD + 1, -2) .. entry_end)
+      local entry = string.sub(frame, FRAME_HEAD + 1, -2) .. entry_end
+      local pushed = redis.pcall(top == 0 and 'LPUSH' or 'LPUSHX', list, entry)
+      -- Somebody else's.
+      if type(pushed) == 'table' and pushed.err then redis.call('DEL', list) end
     end
     if stopped ~= '' then stop_typing(KEYS[FIRST_KEY + nth], sender, stopped) end
     redis.call(publish, channel, frame)
@@ -74,7 +77,8 @@ for nth = 0, messages - 1 do
 end
 
 if changed then
-  redis.call('LTRIM', list, 0, MOST - 1)
+  local trimmed = redis.pcall('LTRIM', list, 0, MOST - 1)
+  if trimmed.err then redis.call('DEL', list) end
   redis.call('PEXPIRE', list, list_ttl)
   redis.call('SET', top_key, string.format('%.0f|%s|%.0f', top, epoch, rev), 'PX', top_ttl)
 end

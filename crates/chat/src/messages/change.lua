@@ -21,8 +21,11 @@ top = tonumber(top)
 if seq > top then return 'GAP' end
 
 local at = top - seq
-local entry = at < MOST and redis.call('LINDEX', list, at)
-if entry then
+local entry = at < MOST and redis.pcall('LINDEX', list, at)
+if type(entry) == 'table' then
+  -- Somebody else's.
+  redis.call('DEL', list)
+elseif entry then
   local read, message = pcall(cjson.decode, entry)
   if not read or type(message) ~= 'table' or message.seq ~= seq or type(message.rev) ~= 'number' then
     redis.call('DEL', list)

@@ -85,7 +85,12 @@ impl Messages {
     ) -> Result<Message> {
         let (this, caller, conversation) = (Arc::clone(self), caller.clone(), conversation.clone());
         self.aside(async move {
-            let row = this.change_row(&caller, &conversation, seq, change).await?;
+            let changed = this.change_row(&caller, &conversation, seq, change).await;
+            if matches!(changed, Err(Error::DatabaseUnavailable(_))) {
+                // It may be made all the same, and nobody else knows of it.
+                this.owed.note(Owed::Change(conversation.clone(), seq));
+            }
+            let row = changed?;
             if let Err(error) = this.show(&conversation, row.clone()).await {
                 this.owed.note(Owed::Change(conversation, seq));
                 return Err(Error::Untold(Box::new(error)));

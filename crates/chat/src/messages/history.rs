@@ -82,7 +82,7 @@ impl Range {
 }
 
 impl Messages {
-    /// A page of at most `limit` messages of what the user may see; everything without a user.
+    /// A page of at most `limit` messages of what the member may see; everything without a user.
     pub async fn history(
         &self,
         conversation: &ConversationId,

@@ -61,6 +61,7 @@ pub use self::message::Message;
 pub use self::operations::{
     DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage, SentMessage,
 };
+pub(crate) use self::row::MessageRow;
 pub use self::send::{NewMessage, Sent};
 
 /// How often is looked for what is owed, and for a reason to catch up.

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::Messages;
 use super::rows;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 
 /// Most that is owed at one time.
@@ -37,32 +37,45 @@ impl Debts {
         }
     }
 
-    fn take(&self) -> Option<Owed> {
-        let mut all = self.0.lock();
-        let one = all.iter().next().cloned()?;
-        all.remove(&one);
-        Some(one)
+    fn all(&self) -> Vec<Owed> {
+        self.0.lock().iter().cloned().collect()
+    }
+
+    /// Whether it was still owed.
+    fn take(&self, owed: &Owed) -> bool {
+        self.0.lock().remove(owed)
     }
 }
 
 impl Messages {
-    /// Gives the store what it did not take. To be called every second. Ends with the first that it does not take now.
+    /// Gives the store what it did not take. To be called every second. Ends when the store or the database is away; what
+    /// fails for a reason of its own keeps nothing else waiting.
     pub async fn settle(&self) -> Result<()> {
-        // Taken before it is done: what comes to be owed meanwhile is owed again.
-        while let Some(owed) = self.owed.take() {
+        let mut failed = Ok(());
+        for owed in self.owed.all() {
+            // Taken before it is done: what comes to be owed meanwhile is owed again.
+            if !self.owed.take(&owed) {
+                continue;
+            }
             if let Err(error) = self.give(&owed).await {
                 self.owed.note(owed);
-                return Err(error);
+                let away = error.is_away() || matches!(error, Error::DatabaseUnavailable(_));
+                failed = Err(error);
+                if away {
+                    break;
+                }
             }
         }
-        Ok(())
+        failed
     }
 
     async fn give(&self, owed: &Owed) -> Result<()> {
         match owed {
             Owed::Messages(conversation) => self.catch_up(conversation).await,
             Owed::Change(conversation, seq) => {
-                let read = rows::between(&self.database, conversation, seq - 1, seq + 1).await?;
+                let before = seq.saturating_sub(1);
+                let after = seq.saturating_add(1);
+                let read = rows::between(&self.database, conversation, before, after).await?;
                 match read.and_then(|mut read| read.rows.pop()) {
                     Some(row) => self.show(conversation, row).await,
                     None => Ok(()),

@@ -23,6 +23,8 @@ else
   oldest = math.max(newest - limit + 1, hidden + 1)
 end
 local entries = {}
-if oldest <= newest then entries = redis.call('LRANGE', list, top - newest, top - oldest) end
+if oldest <= newest then entries = redis.pcall('LRANGE', list, top - newest, top - oldest) end
+-- Somebody else's.
+if entries.err then entries = {} end
 local function text(number) return string.format('%.0f', number) end
 return { text(top), rev, text(newest), text(oldest), entries }

@@ -93,11 +93,13 @@ impl Messages {
     async fn admit(&self, conversation: &ConversationId, sender: &UserId) -> Result<Admission> {
         let mut asked = pipe();
         asked
-            .cmd("GET")
+            // Not GET, which fails where somebody else wrote something else.
+            .cmd("MGET")
             .arg(self.ctx.keys().membership(conversation, sender))
             .add_command(self.limits.message_call(sender, self.options.rate).cmd());
         let answered = asked.query_async(&mut self.ctx.store().clone()).await;
-        let (cached, verdict): (Option<String>, Verdict) = match answered.map_err(Error::from) {
+        let ((cached,), verdict): ((Option<String>,), Verdict) = match answered.map_err(Error::from)
+        {
             Ok(answered) => answered,
             // Neither one that is away nor one that is full can count.
             Err(error) => {
@@ -166,6 +168,10 @@ impl Messages {
             };
             let written = this.writer.send(draft).await;
             let sent = written.as_ref().ok().cloned();
+            if matches!(written, Err(Error::DatabaseUnavailable(_))) {
+                // It may be there all the same, and nobody else knows of it.
+                this.owed.note(Owed::Messages(conversation.clone()));
+            }
             // Nobody may wait any more; the rest is done all the same.
             drop(done.send(written));
             if counted && sent.as_ref().is_none_or(|sent| sent.repeated) {

@@ -10,7 +10,7 @@ use quick_cache::sync::Cache;
 use super::rows;
 use crate::context::{Context, Moment};
 use crate::database::Database;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
 
 /// How long a conversation that shows everything is believed to.
@@ -22,7 +22,7 @@ const MOST: usize = 10_000;
 pub(super) struct Sights {
     ctx: Context,
     database: Database,
-    /// Until when each is believed to show everything.
+    /// When each was seen to show everything.
     whole: Cache<ConversationId, Moment>,
 }
 
@@ -35,14 +35,13 @@ impl Sights {
         }
     }
 
-    /// The last message that a user does not see; 0 if they see all. Somebody who is no member, as services are, sees all.
+    /// The last message that a member does not see; 0 if they see all. Where that depends on the member's row, somebody
+    /// who has none is refused, whatever a cache says.
     pub(super) async fn hidden(&self, conversation: &ConversationId, user: &UserId) -> Result<u64> {
         let now = self.ctx.now();
-        if self
-            .whole
-            .get(conversation)
-            .is_some_and(|until| now < until)
-        {
+        // A clock that was set back does not make it good for longer.
+        let fresh = |seen: Moment| seen <= now && now < seen.plus(BELIEVED);
+        if self.whole.get(conversation).is_some_and(fresh) {
             return Ok(0);
         }
         let found = rows::visible(&self.database, conversation, user).await?;
@@ -50,9 +49,9 @@ impl Sights {
             return Ok(0);
         };
         if history == "since_join" {
-            return Ok(joined.unwrap_or_default());
+            return joined.ok_or_else(|| Error::NotAMember(conversation.clone()));
         }
-        self.whole.insert(conversation.clone(), now.plus(BELIEVED));
+        self.whole.insert(conversation.clone(), now);
         Ok(0)
     }
 }

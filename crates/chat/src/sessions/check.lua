@@ -16,8 +16,9 @@ end
 if issued ~= '' and tonumber(issued) <= tonumber(revoked) then
   return {'revoked'}
 end
-local held = redis.call('HMGET', session, 'status', 'active', 'device_id', 'login_time', 'last_seen', 'ip_address')
-if not (held[1] or held[2] or held[3]) then
+local held = redis.pcall('HMGET', session, 'status', 'active', 'device_id', 'login_time', 'last_seen', 'ip_address')
+-- What is no hash is no session.
+if held.err or not (held[1] or held[2] or held[3]) then
   return {'gone'}
 end
 if now ~= '' then

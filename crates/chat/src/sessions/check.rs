@@ -4,12 +4,13 @@
 
 use super::rows::{self, UserRow};
 use super::session::{Session, Status};
-use super::step::{Found, Why, Wrote};
+use super::step::{Found, Why};
 use super::{FRESH, NOTE, RENEW, Sessions};
 use crate::access::{Caller, Role};
 use crate::context::Moment;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
+use crate::ticking::told;
 
 /// How often a session that somebody else changes at the same time is looked at again.
 const LOOKS: usize = 5;
@@ -30,6 +31,13 @@ pub(super) struct Known {
     issued: Moment,
 }
 
+impl Known {
+    /// A clock that was set back does not make it good for longer.
+    fn is_fresh(&self, now: Moment) -> bool {
+        self.at <= now && now < self.at.plus(FRESH)
+    }
+}
+
 impl Sessions {
     /// The caller as the session allows, or why not. A service needs no session, neither for itself nor for those it
     /// acts for.
@@ -43,7 +51,7 @@ impl Sessions {
         let epoch = *self.ctx.store().epoch().borrow();
         let known = self.known.get(&user).filter(|known| known.epoch == epoch);
         let status = match &known {
-            Some(known) if now < known.at.plus(FRESH) && issued >= known.issued => known.status,
+            Some(known) if known.is_fresh(now) && issued >= known.issued => known.status,
             _ => {
                 self.fresh(&user, issued, now, known.as_ref(), epoch)
                     .await?
@@ -65,28 +73,27 @@ impl Sessions {
         known: Option<&Known>,
         epoch: u64,
     ) -> Result<Status> {
-        let due = |last: Option<Moment>, every| last.is_none_or(|last| last.plus(every) <= now);
-        let renew = due(known.map(|known| known.renewed), RENEW);
-        let note = known.is_some_and(|known| known.noted.plus(NOTE) <= now);
+        let renewed = known.map(|known| known.renewed);
+        let renew = renewed.is_none_or(|last| last.plus(RENEW) <= now);
         let session = match self.find(user, Some(issued), renew.then_some(now)).await {
             Ok(session) => session,
             // The rows know as much.
             Err(error) if error.is_away() => self.find_in_rows(user, issued).await?,
             Err(error) => return Err(error),
         };
-        // The row may be behind by a note; nobody is refused for that.
-        if note && let Err(error) = rows::seen(&self.database, user, now).await {
-            tracing::debug!(%error, "cannot note that a session is in use");
+        // Who is not known here was noted when they were last seen, if they come often.
+        let mut noted = known.map_or(session.last_seen, |known| known.noted);
+        if noted.plus(NOTE) <= now {
+            let seen = rows::seen(&self.database, user, now).await;
+            told("note when a user was seen", &seen);
+            // Who has a session is let in all the same, and noted the next time.
+            noted = seen.map_or(noted, |()| now);
         }
-        let was = |at: fn(&Known) -> Moment, again: bool| match known {
-            Some(known) if !again => at(known),
-            _ => now,
-        };
         let known = Known {
             status: session.status,
             at: now,
-            renewed: was(|known| known.renewed, renew),
-            noted: was(|known| known.noted, note),
+            renewed: renewed.filter(|_| !renew).unwrap_or(now),
+            noted,
             epoch,
             issued,
         };
@@ -155,12 +162,22 @@ impl Sessions {
         self.known.remove(user);
     }
 
-    /// Ends the sessions of a user in the store as the rows say.
-    pub(super) async fn settle(&self, user: &UserId) -> Result<Wrote> {
-        let row = rows::find(&self.database, user).await?;
-        let session = row.session(user, self.oldest());
-        let wrote = self.write(user, &row, session.as_ref(), Why::Set).await;
-        self.distrust(user);
-        wrote
+    /// Writes the session of a user as the rows say; what they say.
+    pub(super) async fn settle(&self, user: &UserId) -> Result<Option<Session>> {
+        let mut row = rows::find(&self.database, user).await?;
+        for _ in 0..LOOKS {
+            let session = row.session(user, self.oldest());
+            let wrote = self.write(user, &row, session.as_ref(), Why::Set).await;
+            self.distrust(user);
+            wrote?;
+            // Somebody else may have changed the rows since they were read and written before this: of those who do so at
+            // once the last to write looks after all.
+            let now = rows::find(&self.database, user).await?;
+            if now == row {
+                return Ok(session);
+            }
+            row = now;
+        }
+        Ok(row.session(user, self.oldest()))
     }
 }

@@ -15,6 +15,7 @@ mod control;
 mod hub;
 mod open;
 mod operations;
+mod owed;
 mod rows;
 mod session;
 mod step;
@@ -28,6 +29,7 @@ use quick_cache::sync::Cache;
 
 use self::check::Known;
 use self::hub::Hub;
+use self::owed::Owed;
 use crate::context::Context;
 use crate::database::Database;
 use crate::ids::UserId;
@@ -57,6 +59,7 @@ pub struct Sessions {
     options: SessionOptions,
     known: Cache<UserId, Known>,
     hub: Arc<Hub>,
+    owed: Owed,
 }
 
 impl Sessions {
@@ -68,6 +71,7 @@ impl Sessions {
             options,
             known: Cache::new(MOST_KNOWN),
             hub: Arc::default(),
+            owed: Owed::default(),
         }
     }
 }

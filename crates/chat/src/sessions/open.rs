@@ -59,24 +59,30 @@ impl Sessions {
 
     /// The user's session ends, and tokens issued up to now open no other.
     pub async fn end(&self, user: &UserId) -> Result<()> {
+        let debt = self.owed.owe(user);
         rows::end(&self.database, user, self.ctx.now()).await?;
         self.settle(user).await?;
         self.tell(user, Reason::Logout, None).await;
+        debt.paid();
         Ok(())
     }
 
     /// Nobody comes in as this user any more.
     pub async fn block(&self, user: &UserId, reason: Option<&str>) -> Result<Session> {
+        let debt = self.owed.owe(user);
         rows::block(&self.database, user, self.ctx.now(), reason).await?;
         self.settle(user).await?;
         self.tell(user, Reason::Blocked, None).await;
+        debt.paid();
         self.session(user).await
     }
 
     /// The user may come in again; the session from before goes on, if there was one.
     pub async fn unblock(&self, user: &UserId) -> Result<Session> {
+        let debt = self.owed.owe(user);
         rows::unblock(&self.database, user).await?;
         self.settle(user).await?;
+        debt.paid();
         self.session(user).await
     }
 

@@ -49,7 +49,7 @@ const BLOCK: &str = "
 const UNBLOCK: &str = "UPDATE users SET blocked_at = NULL, blocked_reason = NULL WHERE id = $1";
 
 /// What the rows know of a user.
-#[derive(Debug, Clone, FromRow)]
+#[derive(Debug, Clone, PartialEq, Eq, FromRow)]
 pub(super) struct UserRow {
     known: Option<String>,
     blocked_at: Option<i64>,

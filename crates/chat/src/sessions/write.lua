@@ -17,7 +17,9 @@ local current = checked == epoch
 if current then
   revoked = math.max(revoked, tonumber(was))
 end
-local held = redis.call('HMGET', session, 'status', 'active', 'device_id')
+local held = redis.pcall('HMGET', session, 'status', 'active', 'device_id')
+-- What is no hash is no session.
+if held.err then held = {} end
 local blocked = held[1] == 'blocked' or held[2] == 'false'
 
 if mode == 'rebuild' and current then

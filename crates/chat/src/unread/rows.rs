@@ -310,18 +310,33 @@ pub(super) async fn ended_mutes(database: &Database, now: u64, most: u32) -> Res
 
 /// Forgets mutes that have ended, unless they were set again.
 pub(super) async fn forget_mutes(database: &Database, ended: &[Position]) -> Result<()> {
-    let mut tx = database.begin().await?;
-    for position in ended {
-        on!(tx.connection(), c => {
+    macro_rules! forget {
+        ($position:expr, $to:expr) => {
             sqlx::query(FORGET_MUTE)
-                .bind(position.conversation_id.as_str())
-                .bind(position.user_id.as_str())
-                .bind(big(position.muted_until))
-                .execute(c)
-                .await?;
-        });
+                .bind($position.conversation_id.as_str())
+                .bind($position.user_id.as_str())
+                .bind(big($position.muted_until))
+                .execute($to)
+                .await?
+        };
     }
-    Ok(tx.commit().await?)
+    match database.pools() {
+        // One by one: members of many conversations, held together in an order of their own, would be in the way of
+        // everybody who writes there.
+        Either::Postgres(pool) => {
+            for position in ended {
+                forget!(position, pool);
+            }
+        }
+        Either::Sqlite(_) => {
+            let mut tx = database.begin().await?;
+            for position in ended {
+                on!(tx.connection(), c => drop(forget!(position, c)));
+            }
+            tx.commit().await?;
+        }
+    }
+    Ok(())
 }
 
 /// The receipts of a conversation, by user.

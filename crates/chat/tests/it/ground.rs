@@ -106,6 +106,16 @@ impl Ground {
         Database::open(database::Options::new(url)).await.unwrap()
     }
 
+    /// As [`database`](Self::database), one that waits for nothing longer than this.
+    pub async fn hasty_database(&self, timeout: Duration) -> Database {
+        let url = self.rows().await.url.clone();
+        let options = database::Options {
+            timeout,
+            ..database::Options::new(url)
+        };
+        Database::open(options).await.unwrap()
+    }
+
     async fn rows(&self) -> &Rows {
         let make = async || {
             let folder = tempfile::tempdir().unwrap();

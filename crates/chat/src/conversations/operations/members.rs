@@ -246,6 +246,7 @@ impl Operation for RemoveMember {
     type Reply = Left;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<Left> {
+        caller.may_write()?;
         let user_id = UserId::new(&self.user_id)?;
         let conversation_id = ConversationId::new(&self.conversation_id)?;
         let conversations = chat.conversations();

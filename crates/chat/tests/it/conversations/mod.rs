@@ -8,6 +8,7 @@
 )]
 
 mod cached;
+mod decided;
 mod listed;
 mod others;
 mod outage;

@@ -6,7 +6,7 @@ use parlor_chat::access::{Caller, Role};
 use parlor_chat::chat::Chat;
 use parlor_chat::code::Code;
 use parlor_chat::context::Context;
-use parlor_chat::database::{Database, Either};
+use parlor_chat::database::{Database, Either, Transaction};
 use parlor_chat::error::Result;
 use parlor_chat::ids::{ConversationId, NodeId, UserId};
 use parlor_chat::keys::{Key, Keyspace, Preset, Settings};
@@ -150,11 +150,16 @@ where
 /// Runs a statement.
 pub async fn execute(database: &Database, statement: &'static str) {
     let mut tx = database.begin().await.unwrap();
+    run(&mut tx, statement).await;
+    tx.commit().await.unwrap();
+}
+
+/// Runs a statement in a transaction.
+pub async fn run(tx: &mut Transaction, statement: &'static str) {
     match tx.connection() {
         Either::Sqlite(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
         Either::Postgres(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
     }
-    tx.commit().await.unwrap();
 }
 
 pub fn person(id: &str) -> Caller {

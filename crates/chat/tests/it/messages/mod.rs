@@ -9,6 +9,8 @@
 mod behind;
 mod changes;
 mod cluster;
+mod foreign;
+mod locked;
 mod order;
 mod outage;
 mod paging;

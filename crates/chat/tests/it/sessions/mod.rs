@@ -6,6 +6,7 @@ mod attached;
 mod begun;
 mod ended;
 mod lost;
+mod mended;
 mod others;
 mod world;
 

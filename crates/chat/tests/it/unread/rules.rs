@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use parlor_chat::code::Code;
+use parlor_chat::database::Either;
 use serde_json::json;
 
 use super::on_both;
@@ -381,4 +382,38 @@ pub async fn foreign_values_do_not_stop_anybody(world: World) {
         world.shown("bob", C1).await,
         map(&[("c1", 1), ("total", 1)])
     );
+}
+
+/// One member's row that somebody holds keeps no other one waiting.
+#[tokio::test]
+async fn a_sweep_of_mutes_holds_one_row_at_a_time() {
+    let world = World::redis().await;
+    world.group("c1", &["alice", "bob", "carol"]).await;
+    let c1 = conversation("c1");
+    for who in ["bob", "carol"] {
+        let until = world.now().plus(Duration::from_secs(60));
+        let muted = world.node().mute(&user(who), &c1, Some(until)).await;
+        muted.unwrap();
+    }
+    world.advance(Duration::from_secs(61)).await;
+    let holder = world.database().await;
+    let mut held = holder.begin().await.unwrap();
+    let Either::Postgres(connection) = held.connection() else {
+        panic!("beside a server the database is one, too");
+    };
+    let hold = "SELECT 1 FROM members WHERE user_id = 'carol' FOR UPDATE";
+    sqlx::query(hold).execute(connection).await.unwrap();
+    let swept = world.node().sweep_mutes();
+    let done = parlor_testkit::eventually("bob's mute is forgotten", async || {
+        let Either::Postgres(pool) = holder.reader() else {
+            return false;
+        };
+        let asked = "SELECT muted_until FROM members WHERE user_id = 'bob'";
+        let until: i64 = sqlx::query_scalar(asked).fetch_one(pool).await.unwrap();
+        until == 0
+    });
+    tokio::select! {
+        () = done => {}
+        swept = swept => panic!("the sweep did not wait: {swept:?}"),
+    }
 }

@@ -1,0 +1,122 @@
+//! What others wrote to the keys, and what cannot be told.
+
+use parlor_chat::code::Code;
+use parlor_chat::conversations::{History, JoinConversation};
+use parlor_chat::database::Either;
+use parlor_chat::ids::ConversationId;
+use parlor_chat::messages::{GetMessage, ListMessages};
+use parlor_chat::operation::Operation;
+
+use super::on_every_ground;
+use super::world::{World, c1, person, text, user};
+
+on_every_ground! {
+    a_foreign_value_in_the_place_of_the_list_is_replaced;
+    a_foreign_value_about_membership_keeps_nobody_from_sending;
+    one_conversation_that_cannot_be_told_keeps_no_other_waiting;
+    whom_only_the_cache_takes_for_a_member_sees_no_past;
+}
+
+async fn a_foreign_value_in_the_place_of_the_list_is_replaced(mut world: World) {
+    world.send(0, "alice", "one").await;
+    let mut set = redis::cmd("SET");
+    set.arg(world.keys.recent(&c1())).arg("somebody else's");
+    world.run(&set).await;
+    world.frames().await;
+    world.send(0, "bob", "two").await;
+    assert_eq!(world.created().await, [2]);
+    assert_eq!(world.newest(1).await, ["one", "two"]);
+    assert_eq!(world.list().await.len(), 2);
+
+    world.run(&set).await;
+    world.edit(0, "alice", 1, "edited").await.unwrap();
+    assert_eq!(world.newest(1).await, ["edited", "two"]);
+    world.run(&set).await;
+    assert_eq!(world.newest(1).await, ["edited", "two"]);
+    assert_eq!(world.list().await.len(), 2);
+}
+
+async fn a_foreign_value_about_membership_keeps_nobody_from_sending(world: World) {
+    let mut push = redis::cmd("RPUSH");
+    push.arg(world.keys.membership(&c1(), &user("alice")))
+        .arg("x");
+    world.run(&push).await;
+    assert_eq!(world.send(0, "alice", "one").await.seq, 1);
+}
+
+async fn one_conversation_that_cannot_be_told_keeps_no_other_waiting(world: World) {
+    let names: Vec<_> = (2..10).map(|nth| format!("c{nth}")).collect();
+    let ids: Vec<_> = names
+        .iter()
+        .map(|it| ConversationId::new(it).unwrap())
+        .collect();
+    for name in &names {
+        world.create(name, History::All).await;
+    }
+    let messages = world.nodes[0].messages();
+    for id in ids.iter().chain([&c1()]) {
+        // A top that is no text: nothing can be applied.
+        let mut push = redis::cmd("RPUSH");
+        push.arg(world.keys.top(id)).arg("x");
+        world.run(&push).await;
+        messages
+            .send(&person("alice"), id, text("one"))
+            .await
+            .unwrap();
+    }
+    for id in &ids {
+        let mut del = redis::cmd("DEL");
+        del.arg(world.keys.top(id));
+        world.run(&del).await;
+    }
+    parlor_testkit::eventually("all others are told", async || {
+        drop(messages.settle().await);
+        let mut exists = redis::pipe();
+        for id in &ids {
+            exists.cmd("EXISTS").arg(world.keys.top(id));
+        }
+        let told: Vec<u64> = exists.query_async(&mut world.store.clone()).await.unwrap();
+        told.iter().sum::<u64>() == 8
+    })
+    .await;
+}
+
+/// As after a crash between the commit of a removal and the forgetting.
+async fn whom_only_the_cache_takes_for_a_member_sees_no_past(world: World) {
+    world.create("c2", History::SinceJoin).await;
+    let c2 = ConversationId::new("c2").unwrap();
+    let (node, dave) = (&world.nodes[0], person("dave"));
+    let alice = person("alice");
+    let sent = node.messages().send(&alice, &c2, text("past")).await;
+    sent.unwrap();
+    let join = JoinConversation {
+        conversation_id: "c2".into(),
+    };
+    join.run(node, &dave).await.unwrap();
+    let list = ListMessages {
+        conversation_id: "c2".into(),
+        ..ListMessages::default()
+    };
+    let seen = list.clone().run(node, &dave).await.unwrap();
+    assert_eq!(seen.messages, []);
+
+    let statement = "DELETE FROM members WHERE user_id = 'dave'";
+    let mut tx = node.database().begin().await.unwrap();
+    match tx.connection() {
+        Either::Sqlite(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
+        Either::Postgres(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
+    }
+    tx.commit().await.unwrap();
+    let refused = list.run(node, &dave).await.unwrap_err();
+    assert_eq!(refused.code(), Code::NotAMember);
+    let get = GetMessage {
+        conversation_id: "c2".into(),
+        seq: 1,
+    };
+    let refused = get.clone().run(node, &dave).await.unwrap_err();
+    assert_eq!(refused.code(), Code::NotAMember);
+    // A service is as good as a member, also when it acts for somebody who is none.
+    let mut service = person("dave");
+    service.role = parlor_chat::access::Role::Service;
+    assert_eq!(get.run(node, &service).await.unwrap().content, "past");
+}

@@ -1,0 +1,88 @@
+//! A database that does not answer in time, and may have done what it was asked for.
+
+use std::time::Duration;
+
+use parlor_chat::chat::Chat;
+use parlor_chat::code::Code;
+use parlor_chat::context::Context;
+use parlor_chat::database::{Database, Either, Transaction};
+use parlor_chat::ids::NodeId;
+use parlor_chat::messages::Edit;
+
+use super::on_every_ground;
+use super::world::{World, c1, person, text};
+
+on_every_ground! {
+    a_message_whose_commit_was_not_heard_of_is_applied;
+    a_change_whose_commit_was_not_heard_of_is_shown;
+}
+
+/// A node that waits for the database for a moment only.
+async fn hasty(world: &World) -> Chat {
+    let database = world.hasty_database(Duration::from_millis(100)).await;
+    let ctx = Context::new(world.store.clone(), world.keys.clone());
+    Chat::new(ctx, database, NodeId::new("n9").unwrap(), &world.options)
+}
+
+/// Keeps everybody else from changing `c1`.
+async fn hold(database: &Database) -> Transaction {
+    let mut tx = database.begin().await.unwrap();
+    run(
+        &mut tx,
+        "UPDATE conversations SET last_at = last_at WHERE id = 'c1'",
+    )
+    .await;
+    tx
+}
+
+async fn run(tx: &mut Transaction, statement: &'static str) {
+    match tx.connection() {
+        Either::Sqlite(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
+        Either::Postgres(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
+    }
+}
+
+async fn a_message_whose_commit_was_not_heard_of_is_applied(mut world: World) {
+    let node = hasty(&world).await;
+    world.send(0, "alice", "one").await;
+    // The row that the commit left, and the answer that the sender got.
+    world.write_only("bob", "two").await;
+    let database = world.database().await;
+    let held = hold(&database).await;
+    let sent = node
+        .messages()
+        .send(&person("bob"), &c1(), text("two"))
+        .await;
+    assert_eq!(sent.unwrap_err().code(), Code::DatabaseUnavailable);
+    drop(held);
+    assert_eq!(world.created().await, [1]);
+    let settled = async || node.messages().settle().await;
+    parlor_testkit::eventually("what is owed is given", settled).await;
+    assert_eq!(world.created().await, [2]);
+}
+
+async fn a_change_whose_commit_was_not_heard_of_is_shown(world: World) {
+    let node = hasty(&world).await;
+    world.send(0, "alice", "one").await;
+    assert_eq!(world.newest(0).await, ["one"]);
+    let database = world.database().await;
+    let mut tx = hold(&database).await;
+    run(
+        &mut tx,
+        "UPDATE conversations SET rev = rev + 1 WHERE id = 'c1'",
+    )
+    .await;
+    run(&mut tx, "UPDATE messages SET content = 'edited', edited_at = 1, rev = rev + 1 WHERE conversation_id = 'c1'").await;
+    tx.commit().await.unwrap();
+    let held = hold(&database).await;
+    let edit = Edit {
+        content: Some("edited".into()),
+        metadata: None,
+    };
+    let edited = node.messages().edit(&person("alice"), &c1(), 1, edit).await;
+    assert_eq!(edited.unwrap_err().code(), Code::DatabaseUnavailable);
+    drop(held);
+    let settled = async || node.messages().settle().await;
+    parlor_testkit::eventually("what is owed is given", settled).await;
+    assert_eq!(world.newest(0).await, ["edited"]);
+}
