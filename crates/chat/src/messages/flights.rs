@@ -74,3 +74,28 @@ impl<T> Drop for Seat<'_, T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn one_reads_for_all_but_for_those_who_know_of_something_newer() {
+        let flights = Flights::new();
+        let id = ConversationId::new("c").expect("an id");
+        let read = |found: u8| {
+            async move || {
+                tokio::task::yield_now().await;
+                Ok::<_, ()>(Some(found))
+            }
+        };
+        let (first, content, newer) = tokio::join!(
+            flights.ask(&id, |_| true, read(1)),
+            flights.ask(&id, |_| true, read(2)),
+            flights.ask(&id, |found| *found >= 3, read(3)),
+        );
+        let found = [first, content, newer].map(|it| it.expect("no error").map(|it| *it));
+        assert_eq!(found, [Some(1), Some(1), Some(3)]);
+        assert!(flights.places.lock().is_empty());
+    }
+}

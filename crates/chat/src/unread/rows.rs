@@ -331,7 +331,9 @@ pub(super) async fn forget_mutes(database: &Database, ended: &[Position]) -> Res
         Either::Sqlite(_) => {
             let mut tx = database.begin().await?;
             for position in ended {
-                on!(tx.connection(), c => drop(forget!(position, c)));
+                on!(tx.connection(), c => {
+                    forget!(position, c);
+                });
             }
             tx.commit().await?;
         }

@@ -10,6 +10,7 @@ use super::world::{World, c1, person, text};
 on_every_ground! {
     content_has_its_rules;
     a_repeated_client_id_is_the_first_message;
+    a_repetition_applies_what_its_first_sender_left;
     the_rate_refuses_but_not_a_repetition;
     what_is_not_sent_takes_no_place_of_the_rate;
 }
@@ -94,6 +95,15 @@ async fn a_repeated_client_id_is_the_first_message(mut world: World) {
         1
     );
     assert_eq!(world.created().await, [3]);
+}
+
+async fn a_repetition_applies_what_its_first_sender_left(mut world: World) {
+    world.write_named("alice", "one", Some("k")).await;
+    let again = send(&world, "alice", called("one", "k")).await.unwrap();
+    assert!(again.repeated);
+    let applied = async || world.top().await.is_some();
+    parlor_testkit::eventually("it is applied", applied).await;
+    assert_eq!(world.created().await, [1]);
 }
 
 async fn the_rate_refuses_but_not_a_repetition(mut world: World) {

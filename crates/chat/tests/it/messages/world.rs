@@ -122,6 +122,11 @@ impl World {
 
     /// Writes a message and dies.
     pub async fn write_only(&self, who: &str, content: &str) -> Message {
+        self.write_named(who, content, None).await
+    }
+
+    /// As [`write_only`](Self::write_only), a message that its sender calls so.
+    pub async fn write_named(&self, who: &str, content: &str, client_id: Option<&str>) -> Message {
         let at = self.now();
         let nanos = u32::try_from(at.ms() % 1_000 * 1_000_000).unwrap();
         let draft = Draft {
@@ -131,7 +136,7 @@ impl World {
             sender_role: Role::User,
             content: content.into(),
             metadata: None,
-            client_id: None,
+            client_id: client_id.map(str::to_owned),
             mentions: Vec::new(),
             at,
         };
