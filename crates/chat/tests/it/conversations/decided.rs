@@ -1,13 +1,15 @@
 //! What is decided by the rows under the lock, and what is told of it.
 
-use std::time::Duration;
-
 use parlor_chat::code::Code;
 use parlor_chat::conversations::{CreateConversation, PutMember, RemoveMember, UpdateConversation};
+use parlor_chat::database::Either;
+use parlor_testkit::eventually;
 use serde_json::json;
 
 use super::on_every_engine;
 use super::world::{World, ask, code, conversation, person, service};
+
+const WAITING: &str = "SELECT COUNT(*) FROM pg_locks WHERE NOT granted";
 
 on_every_engine! {
     who_may_only_read_removes_nobody;
@@ -52,8 +54,14 @@ async fn who_was_removed_meanwhile_changes_nothing(world: World) {
     let bob = person("bob");
     let update = code::<UpdateConversation>(node, &bob, title);
     let removal = async {
-        // Whatever was asked before, the row decides when it is there.
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        // Whatever was asked before, the row decides when it is there. Who waits for SQLite waits unseen.
+        if let Either::Postgres(pool) = database.reader() {
+            eventually("the change waits for the row", async || {
+                let waiting = sqlx::query_scalar::<_, i64>(WAITING).fetch_one(pool).await;
+                waiting.unwrap() > 0
+            })
+            .await;
+        }
         tx.commit().await.unwrap();
     };
     let (refused, ()) = tokio::join!(update, removal);
