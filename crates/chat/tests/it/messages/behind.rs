@@ -25,7 +25,7 @@ pub async fn the_next_message_applies_those_before_it(mut world: World) {
     assert_eq!(world.created().await, [1]);
     world.send(1, "alice", "four").await;
     assert_eq!(world.created().await, [2, 3, 4]);
-    assert_eq!(world.events().await.len(), 4);
+    assert_eq!(world.events(4).await.len(), 4);
     assert_eq!(world.newest(0).await, ["one", "two", "three", "four"]);
     assert_eq!(world.list().await.len(), 4);
     let unread = world.unread("bob").await;

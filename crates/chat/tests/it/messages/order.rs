@@ -22,7 +22,7 @@ pub async fn each_message_is_told_once_and_in_order(mut world: World) {
     });
     futures(senders).await;
     assert_eq!(world.created().await, (1..=120).collect::<Vec<_>>());
-    assert_eq!(world.events().await.len(), 120);
+    assert_eq!(world.events(120).await.len(), 120);
     assert_eq!(world.top().await.unwrap()[0], 120);
     let listed: Vec<_> = world.list().await;
     let listed: Vec<_> = listed

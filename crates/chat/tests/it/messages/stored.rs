@@ -46,7 +46,7 @@ pub async fn a_message_is_stored_and_told_as_documented(mut world: World) {
         "conversationId": "c1", "messageId": sent.message.id, "senderId": "alice",
         "participantIds": ["alice", "bob", "carol"],
     });
-    assert_eq!(world.events().await, [event]);
+    assert_eq!(world.events(1).await, [event]);
 
     eventually("the set of participants is filled", async || {
         let mut members = redis::cmd("SMEMBERS");
@@ -124,5 +124,5 @@ async fn a_large_conversation_tells_how_many_there_are(mut world: World) {
         "conversationId": "c1", "messageId": message.id, "senderId": "alice",
         "participantIds": [], "participantCount": 1_001,
     });
-    assert_eq!(world.events().await, [event]);
+    assert_eq!(world.events(1).await, [event]);
 }

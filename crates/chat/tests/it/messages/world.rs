@@ -250,15 +250,21 @@ impl World {
     }
 
     /// The events since the last call.
-    pub async fn events(&mut self) -> Vec<Value> {
+    ///
+    /// So many are waited for: the servers of a Cluster tell each other in no order, so that the end may come first.
+    pub async fn events(&mut self, count: usize) -> Vec<Value> {
+        let read = |event: Vec<u8>| serde_json::from_slice(&event).unwrap();
+        let mut events = Vec::new();
+        while events.len() < count {
+            events.push(read(next(&mut self.events).await));
+        }
         let channel = self.keys.message_created_events();
         let bus = self.ground.store.bus();
         bus.publish(channel.as_str(), "end").await.unwrap();
-        let mut events = Vec::new();
         loop {
-            match &next(&mut self.events).await[..] {
-                b"end" => return events,
-                event => events.push(serde_json::from_slice(event).unwrap()),
+            match next(&mut self.events).await {
+                end if end == b"end" => return events,
+                event => events.push(read(event)),
             }
         }
     }
