@@ -13,6 +13,7 @@ pub mod ids;
 pub mod keys;
 pub mod operation;
 pub mod options;
+mod owed;
 mod ownership;
 pub mod registry;
 pub mod schema;

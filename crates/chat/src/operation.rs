@@ -25,6 +25,9 @@ pub trait Operation: Sized + Send {
     /// Whether what it answers is new.
     const CREATES: Creates = Creates::Never;
 
+    /// Whether it changes rows: it is not begun while the database is known to be away.
+    const CHANGES_ROWS: bool = false;
+
     /// What is answered.
     type Reply: Send;
 

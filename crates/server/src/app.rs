@@ -12,7 +12,6 @@ use std::time::Duration;
 use axum::http::HeaderMap;
 use parlor_chat::access::{Caller, Role};
 use parlor_chat::chat::Chat;
-use parlor_chat::code::Code;
 use parlor_chat::limits::Verdict;
 use parlor_chat::operation::{Needs, Operation};
 use parlor_chat::sessions::Attached;
@@ -130,7 +129,7 @@ impl App {
             Ok(chat) => {
                 let ping = chat.database().ping();
                 let reply = operation.run(&chat, caller);
-                match changes_rows::<O>() {
+                match O::CHANGES_ROWS {
                     true => self.outage.asked_first(ping, reply).await,
                     false => self.outage.bounded(ping, reply).await,
                 }
@@ -187,11 +186,6 @@ impl App {
         }
         readiness
     }
-}
-
-/// Whether an operation changes rows: then it says that there may be no room for them.
-fn changes_rows<O: Operation>() -> bool {
-    O::INFO.codes.contains(&Code::DatabaseFull)
 }
 
 fn for_whom(caller: Caller, shown: &Shown<'_>) -> Result<Caller, Refusal> {

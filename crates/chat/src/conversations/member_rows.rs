@@ -4,10 +4,10 @@
 
 use sqlx::FromRow;
 
-use super::rows::{ConversationRow, number};
+use super::rows::ConversationRow;
 use super::words::MemberRole;
 use crate::context::Moment;
-use crate::database::{Database, Transaction, on};
+use crate::database::{Database, Transaction, number, on};
 use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
 

@@ -8,7 +8,7 @@ use sqlx::FromRow;
 use super::ops::{New, Patch};
 use super::words::{ConversationKind, History, Priority};
 use crate::context::Moment;
-use crate::database::{Database, Transaction, on};
+use crate::database::{Database, Transaction, number, on};
 use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
 
@@ -117,11 +117,6 @@ const CHANGE: &str = concat!(
 const DELETE: &str = "DELETE FROM conversations WHERE id = $1";
 const BURY: &str = "INSERT INTO deleted_conversations (id, deleted_at) VALUES ($1, $2)";
 const BURIED: &str = "SELECT COUNT(*) FROM deleted_conversations WHERE id = $1";
-
-/// A number as the database has it.
-pub(super) fn number(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
-}
 
 /// A conversation.
 pub(super) async fn head(

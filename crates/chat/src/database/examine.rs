@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, Connection, PgConnection};
+use sqlx::{ConnectOptions, Connection, PgConnection, SqliteConnection};
 use tokio::time::timeout;
 
 use super::error::{Fault, OpenError, fault};
 use super::migrations::LATEST;
 use super::options::{DatabaseUrl, Options};
+use super::{Either, on};
 
 /// The least PostgreSQL.
 pub const LEAST_POSTGRES: u32 = 13;
@@ -51,54 +52,52 @@ pub async fn examine(options: &Options) -> Result<Option<Examined>, OpenError> {
 
 async fn sqlite(path: &std::path::Path) -> Result<Examined, sqlx::Error> {
     let options = SqliteConnectOptions::new().filename(path);
-    let mut connection = options.read_only(true).connect().await?;
-    let version: String = sqlx::query_scalar("SELECT sqlite_version()")
-        .fetch_one(&mut connection)
-        .await?;
-    let used: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM sqlite_master WHERE name = 'parlor'")
-        .fetch_one(&mut connection)
-        .await?;
-    let (mut migration, mut id) = (None, None);
-    if used > 0 {
-        migration = sqlx::query_scalar(APPLIED)
-            .fetch_one(&mut connection)
-            .await?;
-        id = sqlx::query_scalar(ID)
-            .fetch_optional(&mut connection)
-            .await?;
-    }
-    connection.close().await?;
-    Ok(Examined {
-        major: major(&version),
-        keeper: format!("SQLite {version}"),
-        migration,
-        id,
-    })
+    let connection = options.read_only(true).connect().await?;
+    let questions = Questions {
+        keeper: "SQLite",
+        version: "SELECT sqlite_version()",
+        used: "SELECT COUNT(*) FROM sqlite_master WHERE name = 'parlor'",
+    };
+    look(Either::Sqlite(connection), &questions).await
 }
 
 async fn postgres(address: &PgConnectOptions, patience: Duration) -> Result<Examined, sqlx::Error> {
-    let mut connection = connect(address, patience).await?;
-    let version: String = sqlx::query_scalar("SHOW server_version")
-        .fetch_one(&mut connection)
-        .await?;
-    let used: bool = sqlx::query_scalar("SELECT to_regclass('parlor') IS NOT NULL")
-        .fetch_one(&mut connection)
-        .await?;
-    let (mut migration, mut id) = (None, None);
-    if used {
-        migration = sqlx::query_scalar(APPLIED)
-            .fetch_one(&mut connection)
-            .await?;
-        id = sqlx::query_scalar(ID)
-            .fetch_optional(&mut connection)
-            .await?;
-    }
-    connection.close().await?;
-    Ok(Examined {
-        major: major(&version),
-        keeper: format!("PostgreSQL {version}"),
-        migration,
-        id,
+    let connection = connect(address, patience).await?;
+    let questions = Questions {
+        keeper: "PostgreSQL",
+        version: "SHOW server_version",
+        used: "SELECT COUNT(to_regclass('parlor'))",
+    };
+    look(Either::Postgres(connection), &questions).await
+}
+
+/// What the two are asked in words of their own.
+struct Questions {
+    keeper: &'static str,
+    version: &'static str,
+    used: &'static str,
+}
+
+async fn look(
+    connection: Either<SqliteConnection, PgConnection>,
+    ask: &Questions,
+) -> Result<Examined, sqlx::Error> {
+    on!(connection, mut connection => {
+        let c = &mut connection;
+        let version: String = sqlx::query_scalar(ask.version).fetch_one(&mut *c).await?;
+        let used: i64 = sqlx::query_scalar(ask.used).fetch_one(&mut *c).await?;
+        let (mut migration, mut id) = (None, None);
+        if used > 0 {
+            migration = sqlx::query_scalar(APPLIED).fetch_one(&mut *c).await?;
+            id = sqlx::query_scalar(ID).fetch_optional(c).await?;
+        }
+        connection.close().await?;
+        Ok(Examined {
+            major: major(&version),
+            keeper: format!("{} {version}", ask.keeper),
+            migration,
+            id,
+        })
     })
 }
 

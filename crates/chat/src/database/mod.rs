@@ -40,6 +40,37 @@ macro_rules! on {
 }
 pub(crate) use on;
 
+/// A statement that changes rows all by itself, in one round trip where the database is a server:
+/// `change!(database, c => sqlx::query(SQL).bind(id).execute(c).await?.rows_affected())`.
+macro_rules! change {
+    ($database:expr, $it:ident => $body:expr) => {
+        match $database.pools() {
+            // One statement is a transaction.
+            $crate::database::Either::Postgres($it) => $body,
+            $crate::database::Either::Sqlite(_) => {
+                let mut tx = $database.begin().await?;
+                let $crate::database::Either::Sqlite($it) = tx.connection() else {
+                    unreachable!("a transaction is of the database it began in")
+                };
+                let changed = $body;
+                tx.commit().await?;
+                changed
+            }
+        }
+    };
+}
+pub(crate) use change;
+
+/// A number for a row; what is beyond every message and moment is as good as the largest.
+pub(crate) fn number(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// A number of a row, which is never negative.
+pub(crate) fn unsigned(value: i64) -> u64 {
+    u64::try_from(value).unwrap_or_default()
+}
+
 /// One thing for SQLite and another one for PostgreSQL.
 #[derive(Debug, Clone, Copy)]
 pub enum Either<S, P> {

@@ -16,7 +16,7 @@ use super::append::State;
 use super::content::Content;
 use super::encode::Encoded;
 use super::history::no_message;
-use super::owed::Owed;
+use super::owed::Step;
 use super::row::MessageRow;
 use super::rows::{self, Edited};
 use super::{Message, Messages};
@@ -88,11 +88,11 @@ impl Messages {
             let changed = this.change_row(&caller, &conversation, seq, change).await;
             if matches!(changed, Err(Error::DatabaseUnavailable(_))) {
                 // It may be made all the same, and nobody else knows of it.
-                this.owed.note(Owed::Change(conversation.clone(), seq));
+                this.owed.note(Step::Change(conversation.clone(), seq));
             }
             let row = changed?;
             if let Err(error) = this.show(&conversation, row.clone()).await {
-                this.owed.note(Owed::Change(conversation, seq));
+                this.owed.note(Step::Change(conversation, seq));
                 return Err(Error::Untold(Box::new(error)));
             }
             Ok(row.into_message())

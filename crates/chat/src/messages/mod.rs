@@ -17,11 +17,11 @@ mod catch_up;
 mod change;
 mod content;
 mod encode;
-mod flights;
 mod history;
 mod message;
 mod operations;
 mod owed;
+mod readings;
 mod recent;
 mod row;
 mod rows;
@@ -37,8 +37,8 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use self::catch_up::CaughtUp;
-use self::flights::Flights;
-use self::owed::Debts;
+use self::owed::Step;
+use self::readings::Readings;
 use self::recent::Newest;
 use self::sights::Sights;
 use self::writer::Writer;
@@ -49,6 +49,7 @@ use crate::error::Result;
 use crate::limits::Limits;
 use crate::nodes::Nodes;
 use crate::options::MessageOptions;
+use crate::owed::Owed;
 use crate::ticking::{Task, Ticking};
 use crate::typing::Typing;
 use crate::unread::Unread;
@@ -94,9 +95,9 @@ pub struct Messages {
     nodes: Arc<Nodes>,
     options: MessageOptions,
     writer: Writer,
-    flights: Flights<Newest>,
+    readings: Readings<Newest>,
     sights: Sights,
-    owed: Debts,
+    owed: Owed<Step>,
     caught_up: Mutex<CaughtUp>,
     places: Arc<Semaphore>,
     row_reads: AtomicU64,
@@ -113,8 +114,8 @@ impl Messages {
             limits: needs.limits,
             typing: needs.typing,
             nodes: needs.nodes,
-            flights: Flights::new(),
-            owed: Debts::default(),
+            readings: Readings::new(),
+            owed: Owed::default(),
             caught_up: Mutex::default(),
             places: Arc::new(Semaphore::new(MOST_UNDER_WAY as usize)),
             row_reads: AtomicU64::new(0),

@@ -57,12 +57,10 @@ impl Operation for SendMessage {
             Code::NotAMember,
             Code::ContentTooLarge,
             Code::TooMany,
-            Code::RateLimited,
-            Code::DatabaseUnavailable,
-            Code::DatabaseFull,
         ],
     };
     const CREATES: Creates = Creates::Sometimes;
+    const CHANGES_ROWS: bool = true;
     type Reply = SentMessage;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<SentMessage> {
@@ -107,12 +105,7 @@ impl Operation for ListMessages {
     const INFO: Info = Info {
         name: "messages.list",
         summary: "Messages of a conversation, oldest first",
-        codes: &[
-            Code::InvalidId,
-            Code::UserRequired,
-            Code::NotAMember,
-            Code::DatabaseUnavailable,
-        ],
+        codes: &[Code::InvalidId, Code::UserRequired, Code::NotAMember],
     };
     type Reply = MessageList;
 
@@ -165,7 +158,6 @@ impl Operation for GetMessage {
             Code::UserRequired,
             Code::NotAMember,
             Code::NotFound,
-            Code::DatabaseUnavailable,
         ],
     };
     type Reply = Message;
@@ -219,10 +211,9 @@ impl Operation for EditMessage {
             Code::TooMany,
             Code::EditWindowOver,
             Code::MessageDeleted,
-            Code::DatabaseUnavailable,
-            Code::DatabaseFull,
         ],
     };
+    const CHANGES_ROWS: bool = true;
     type Reply = Message;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<Message> {
@@ -259,10 +250,9 @@ impl Operation for DeleteMessage {
             Code::Forbidden,
             Code::NotFound,
             Code::EditWindowOver,
-            Code::DatabaseUnavailable,
-            Code::DatabaseFull,
         ],
     };
+    const CHANGES_ROWS: bool = true;
     type Reply = Message;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<Message> {

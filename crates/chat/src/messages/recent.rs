@@ -99,7 +99,7 @@ impl Messages {
         conversation: &ConversationId,
         found: Option<&Found>,
     ) -> Result<Option<Arc<Newest>>> {
-        self.flights
+        self.readings
             .ask(
                 conversation,
                 |newest: &Newest| newest.is_as_new_as(found),

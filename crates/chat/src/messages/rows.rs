@@ -6,7 +6,7 @@ use sqlx::{FromRow, Row};
 
 use super::row::{MessageRow, message_columns};
 use crate::context::Moment;
-use crate::database::{Database, Transaction, on};
+use crate::database::{Database, Transaction, number, on, unsigned};
 use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
 
@@ -91,15 +91,6 @@ const DELETE: &str = concat!(
     WHERE conversation_id = $3 AND seq = $4 RETURNING ",
     message_columns!()
 );
-
-/// A number as the database keeps it.
-pub(super) fn number(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-fn unsigned(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or_default()
-}
 
 /// The rows of a statement made by `with_head!`; none if there is no such conversation.
 macro_rules! read {

@@ -17,7 +17,7 @@ use uuid::{NoContext, Timestamp, Uuid};
 use super::append::{Appended, Batch, State};
 use super::content::{Content, check_client_id};
 use super::encode::{Encoded, Participants};
-use super::owed::Owed;
+use super::owed::Step;
 use super::rows::{self, Head};
 use super::writer::{Draft, Written};
 use super::{Message, Messages};
@@ -170,7 +170,7 @@ impl Messages {
             let sent = written.as_ref().ok().cloned();
             if matches!(written, Err(Error::DatabaseUnavailable(_))) {
                 // It may be there all the same, and nobody else knows of it.
-                this.owed.note(Owed::Messages(conversation.clone()));
+                this.owed.note(Step::Messages(conversation.clone()));
             }
             // Nobody may wait any more; the rest is done all the same.
             drop(done.send(written));
@@ -184,7 +184,7 @@ impl Messages {
                 false => this.apply_new(&sent, &was).await.map(Some),
             };
             if appended.is_err() {
-                this.owed.note(Owed::Messages(conversation));
+                this.owed.note(Step::Messages(conversation));
             }
             told("apply a message", &appended);
             drop(applied);

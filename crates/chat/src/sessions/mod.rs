@@ -29,11 +29,11 @@ use quick_cache::sync::Cache;
 
 use self::check::Known;
 use self::hub::Hub;
-use self::owed::Owed;
 use crate::context::Context;
 use crate::database::Database;
 use crate::ids::UserId;
 use crate::options::SessionOptions;
+use crate::owed::Owed;
 
 pub use self::hub::Attached;
 pub use self::operations::{
@@ -59,7 +59,7 @@ pub struct Sessions {
     options: SessionOptions,
     known: Cache<UserId, Known>,
     hub: Arc<Hub>,
-    owed: Owed,
+    owed: Owed<UserId>,
 }
 
 impl Sessions {

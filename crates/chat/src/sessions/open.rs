@@ -59,7 +59,7 @@ impl Sessions {
 
     /// The user's session ends, and tokens issued up to now open no other.
     pub async fn end(&self, user: &UserId) -> Result<()> {
-        let debt = self.owed.owe(user);
+        let debt = self.owed.owe([user.clone()]);
         rows::end(&self.database, user, self.ctx.now()).await?;
         self.settle(user).await?;
         self.tell(user, Reason::Logout, None).await;
@@ -69,7 +69,7 @@ impl Sessions {
 
     /// Nobody comes in as this user any more.
     pub async fn block(&self, user: &UserId, reason: Option<&str>) -> Result<Session> {
-        let debt = self.owed.owe(user);
+        let debt = self.owed.owe([user.clone()]);
         rows::block(&self.database, user, self.ctx.now(), reason).await?;
         self.settle(user).await?;
         self.tell(user, Reason::Blocked, None).await;
@@ -79,7 +79,7 @@ impl Sessions {
 
     /// The user may come in again; the session from before goes on, if there was one.
     pub async fn unblock(&self, user: &UserId) -> Result<Session> {
-        let debt = self.owed.owe(user);
+        let debt = self.owed.owe([user.clone()]);
         rows::unblock(&self.database, user).await?;
         self.settle(user).await?;
         debt.paid();

@@ -64,6 +64,7 @@ impl Operation for BeginSession {
     };
     const NEEDS: Needs = Needs::Token;
     const CREATES: Creates = Creates::Always;
+    const CHANGES_ROWS: bool = true;
     type Reply = SessionView;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<SessionView> {
@@ -100,6 +101,7 @@ impl Operation for BeginVisit {
     };
     const NEEDS: Needs = Needs::Nothing;
     const CREATES: Creates = Creates::Always;
+    const CHANGES_ROWS: bool = true;
     type Reply = Visit;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<Visit> {
@@ -148,6 +150,7 @@ impl Operation for EndSession {
         codes: &[Code::UserRequired],
     };
     const NEEDS: Needs = Needs::Token;
+    const CHANGES_ROWS: bool = true;
     type Reply = SessionEnded;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<SessionEnded> {
@@ -201,6 +204,7 @@ impl Operation for ChangeSession {
         summary: "Blocks a user at once, or lets them in again",
         codes: ADMINISTERS,
     };
+    const CHANGES_ROWS: bool = true;
     type Reply = SessionView;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<SessionView> {
@@ -239,6 +243,7 @@ impl Operation for EndOtherSession {
         summary: "Ends a user's session, and their tokens up to now",
         codes: ADMINISTERS,
     };
+    const CHANGES_ROWS: bool = true;
     type Reply = SessionEnded;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<SessionEnded> {

@@ -4,7 +4,7 @@ use sqlx::FromRow;
 
 use super::session::{Session, Status};
 use crate::context::Moment;
-use crate::database::{Database, on};
+use crate::database::{Database, change, number, on, unsigned};
 use crate::error::Result;
 use crate::ids::{DeviceId, UserId};
 
@@ -116,36 +116,33 @@ pub(super) async fn find(database: &Database, user: &UserId) -> Result<UserRow> 
 
 /// False if the user is blocked, or the token was issued before they logged out.
 pub(super) async fn open(database: &Database, session: &Session, issued: Moment) -> Result<bool> {
-    let mut tx = database.begin().await?;
-    let done = on!(tx.connection(), c => {
+    let opened = change!(database, c => {
         sqlx::query(OPEN)
             .bind(session.user_id.as_str())
             .bind(session.device_id.as_str())
             .bind(session.status.name())
-            .bind(signed(session.login_time.ms()))
+            .bind(number(session.login_time.ms()))
             .bind(&session.ip_address)
-            .bind(signed(issued.ms()))
+            .bind(number(issued.ms()))
             .execute(c)
             .await?
             .rows_affected()
     });
-    tx.commit().await?;
-    Ok(done > 0)
+    Ok(opened > 0)
 }
 
 pub(super) async fn seen(database: &Database, user: &UserId, at: Moment) -> Result<()> {
-    let mut tx = database.begin().await?;
-    on!(tx.connection(), c => {
-        sqlx::query(SEEN).bind(user.as_str()).bind(signed(at.ms())).execute(c).await?;
+    change!(database, c => {
+        sqlx::query(SEEN).bind(user.as_str()).bind(number(at.ms())).execute(c).await?;
     });
-    Ok(tx.commit().await?)
+    Ok(())
 }
 
 /// Ends the session; tokens issued up to `revoked` open no other.
 pub(super) async fn end(database: &Database, user: &UserId, revoked: Moment) -> Result<()> {
     let mut tx = database.begin().await?;
     on!(tx.connection(), c => {
-        sqlx::query(REVOKE).bind(user.as_str()).bind(signed(revoked.ms())).execute(&mut *c).await?;
+        sqlx::query(REVOKE).bind(user.as_str()).bind(number(revoked.ms())).execute(&mut *c).await?;
         sqlx::query(END).bind(user.as_str()).execute(c).await?;
     });
     Ok(tx.commit().await?)
@@ -153,11 +150,10 @@ pub(super) async fn end(database: &Database, user: &UserId, revoked: Moment) -> 
 
 /// Another service has ended this session in the store.
 pub(super) async fn forget(database: &Database, user: &UserId, login: Moment) -> Result<()> {
-    let mut tx = database.begin().await?;
-    on!(tx.connection(), c => {
-        sqlx::query(FORGET).bind(user.as_str()).bind(signed(login.ms())).execute(c).await?;
+    change!(database, c => {
+        sqlx::query(FORGET).bind(user.as_str()).bind(number(login.ms())).execute(c).await?;
     });
-    Ok(tx.commit().await?)
+    Ok(())
 }
 
 pub(super) async fn block(
@@ -166,31 +162,21 @@ pub(super) async fn block(
     at: Moment,
     reason: Option<&str>,
 ) -> Result<()> {
-    let mut tx = database.begin().await?;
-    on!(tx.connection(), c => {
-        let block = sqlx::query(BLOCK).bind(user.as_str()).bind(signed(at.ms())).bind(reason);
+    change!(database, c => {
+        let block = sqlx::query(BLOCK).bind(user.as_str()).bind(number(at.ms())).bind(reason);
         block.execute(c).await?;
     });
-    Ok(tx.commit().await?)
+    Ok(())
 }
 
 pub(super) async fn unblock(database: &Database, user: &UserId) -> Result<()> {
-    let mut tx = database.begin().await?;
-    on!(tx.connection(), c => {
+    change!(database, c => {
         sqlx::query(UNBLOCK).bind(user.as_str()).execute(c).await?;
     });
-    Ok(tx.commit().await?)
+    Ok(())
 }
 
 /// Whole seconds of a time: what a token can say.
 pub(super) fn seconds(ms: u64) -> u64 {
     ms / 1_000
-}
-
-fn signed(ms: u64) -> i64 {
-    i64::try_from(ms).unwrap_or(i64::MAX)
-}
-
-fn unsigned(ms: i64) -> u64 {
-    u64::try_from(ms).unwrap_or_default()
 }

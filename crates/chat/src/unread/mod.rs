@@ -15,7 +15,6 @@ pub mod keys;
 mod field;
 mod operations;
 mod ops;
-mod owed;
 mod positions;
 mod reads;
 mod recount;
@@ -24,12 +23,12 @@ mod rows;
 mod steps;
 mod tick;
 
-use self::owed::Owed;
 use self::steps::Step;
 use crate::context::Context;
 use crate::database::Database;
 use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
+use crate::owed::Owed;
 
 pub use self::operations::{GetUnread, ListReceipts, MarkDelivered, MarkRead, MarkUnread};
 pub use self::ops::{
@@ -43,7 +42,7 @@ pub struct Unread {
     ctx: Context,
     database: Database,
     fanout_limit: u64,
-    owed: Owed,
+    owed: Owed<UserId>,
 }
 
 impl Unread {

@@ -22,8 +22,6 @@ const CHANGE: &[Code] = &[
     Code::UserRequired,
     Code::ReadOnlySession,
     Code::NotAMember,
-    Code::DatabaseUnavailable,
-    Code::DatabaseFull,
 ];
 
 /// The caller has read a conversation's messages up to one.
@@ -44,6 +42,7 @@ impl Operation for MarkRead {
         summary: "Says that a user has read up to a message",
         codes: CHANGE,
     };
+    const CHANGES_ROWS: bool = true;
     type Reply = Badge;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<Badge> {
@@ -70,6 +69,7 @@ impl Operation for MarkUnread {
         summary: "Marks messages as unread from one on",
         codes: CHANGE,
     };
+    const CHANGES_ROWS: bool = true;
     type Reply = Badge;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<Badge> {
@@ -101,6 +101,7 @@ impl Operation for MarkDelivered {
         summary: "Says that messages have reached a user up to one",
         codes: CHANGE,
     };
+    const CHANGES_ROWS: bool = true;
     type Reply = Badge;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<Badge> {
@@ -135,7 +136,6 @@ impl Operation for ListReceipts {
             Code::UserRequired,
             Code::NotAMember,
             Code::TooMany,
-            Code::DatabaseUnavailable,
         ],
     };
     type Reply = ReceiptPage;
@@ -169,11 +169,7 @@ impl Operation for GetUnread {
     const INFO: Info = Info {
         name: "unread.get",
         summary: "How many messages wait for a user, in all and by conversation",
-        codes: &[
-            Code::InvalidId,
-            Code::UserRequired,
-            Code::DatabaseUnavailable,
-        ],
+        codes: &[Code::InvalidId, Code::UserRequired],
     };
     type Reply = Counts;
 

@@ -9,6 +9,7 @@ use crate::context::Moment;
 use crate::delivery;
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
+use crate::owed::Debt;
 use crate::ticking::told;
 
 impl Unread {
@@ -94,7 +95,7 @@ impl Unread {
         Ok((badge, shown))
     }
 
-    fn kept(&self, debt: super::owed::Debt<'_>, placed: (Badge, Result<()>)) -> Result<Badge> {
+    fn kept(&self, debt: Debt<'_, UserId>, placed: (Badge, Result<()>)) -> Result<Badge> {
         let (badge, shown) = placed;
         told("write unread counts", &shown);
         if shown.is_ok() {

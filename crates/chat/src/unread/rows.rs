@@ -10,7 +10,7 @@
 use sqlx::FromRow;
 
 use super::count;
-use crate::database::{Database, Either, on};
+use crate::database::{Database, Either, change, number, on};
 use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
 
@@ -177,30 +177,6 @@ pub(super) struct ReceiptRow {
     pub(super) reached: Reached,
 }
 
-/// A number for the database; what is beyond every message is as good as the largest.
-fn big(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-/// A statement that changes at most one row, by itself; what it returns.
-macro_rules! change {
-    ($database:expr, $($query:tt)+) => {
-        match $database.pools() {
-            // One statement is a transaction.
-            Either::Postgres(pool) => $($query)+ (pool).await?,
-            Either::Sqlite(_) => {
-                let mut tx = $database.begin().await?;
-                let Either::Sqlite(connection) = tx.connection() else {
-                    unreachable!("a transaction is of the database it began in")
-                };
-                let changed = $($query)+ (connection).await?;
-                tx.commit().await?;
-                changed
-            }
-        }
-    };
-}
-
 /// The positions of up to [`MANY`] users.
 pub(super) async fn of_users(database: &Database, users: &[UserId]) -> Result<Vec<Position>> {
     debug_assert!(users.len() <= MANY);
@@ -231,7 +207,7 @@ pub(super) async fn standing(
     now: u64,
 ) -> Result<Option<Standing>> {
     Ok(on!(database.reader(), pool =>
-        sqlx::query_as(STANDING).bind(big(now)).bind(conversation.as_str()).bind(user.as_str()).fetch_optional(pool).await?))
+        sqlx::query_as(STANDING).bind(number(now)).bind(conversation.as_str()).bind(user.as_str()).fetch_optional(pool).await?))
 }
 
 /// The user has read up to a message; what their receipts are then, if anything changed.
@@ -241,14 +217,12 @@ pub(super) async fn read(
     user: &UserId,
     seq: u64,
 ) -> Result<Option<Reached>> {
-    Ok(change!(
-        database,
-        sqlx::query_as(READ)
-            .bind(big(seq))
+    Ok(change!(database, c => sqlx::query_as(READ)
+            .bind(number(seq))
             .bind(conversation.as_str())
             .bind(user.as_str())
-            .fetch_optional
-    ))
+            .fetch_optional(c)
+            .await?))
 }
 
 /// Messages reached a user up to this one; what their receipts are then, if it rose.
@@ -258,14 +232,12 @@ pub(super) async fn delivered(
     user: &UserId,
     seq: u64,
 ) -> Result<Option<Reached>> {
-    Ok(change!(
-        database,
-        sqlx::query_as(DELIVERED)
-            .bind(big(seq))
+    Ok(change!(database, c => sqlx::query_as(DELIVERED)
+            .bind(number(seq))
             .bind(conversation.as_str())
             .bind(user.as_str())
-            .fetch_optional
-    ))
+            .fetch_optional(c)
+            .await?))
 }
 
 /// The messages from this one on are unread again.
@@ -275,7 +247,7 @@ pub(super) async fn unread(
     user: &UserId,
     seq: u64,
 ) -> Result<()> {
-    let below = big(seq.saturating_sub(1));
+    let below = number(seq.saturating_sub(1));
     let mut tx = database.begin().await?;
     on!(tx.connection(), c => {
         sqlx::query(TAKE).bind(conversation.as_str()).bind(user.as_str()).execute(&mut *c).await?;
@@ -291,21 +263,19 @@ pub(super) async fn mute(
     user: &UserId,
     until: u64,
 ) -> Result<()> {
-    let _changed: Option<(i64,)> = change!(
-        database,
-        sqlx::query_as(MUTE)
-            .bind(big(until.min(FAR)))
+    let _changed: Option<(i64,)> = change!(database, c => sqlx::query_as(MUTE)
+            .bind(number(until.min(FAR)))
             .bind(conversation.as_str())
             .bind(user.as_str())
-            .fetch_optional
-    );
+            .fetch_optional(c)
+            .await?);
     Ok(())
 }
 
 /// Positions whose mute has ended, the longest ended first.
 pub(super) async fn ended_mutes(database: &Database, now: u64, most: u32) -> Result<Vec<Position>> {
     Ok(on!(database.reader(), pool =>
-        sqlx::query_as(ENDED_MUTES).bind(big(now)).bind(i64::from(most)).fetch_all(pool).await?))
+        sqlx::query_as(ENDED_MUTES).bind(number(now)).bind(i64::from(most)).fetch_all(pool).await?))
 }
 
 /// Forgets mutes that have ended, unless they were set again.
@@ -315,7 +285,7 @@ pub(super) async fn forget_mutes(database: &Database, ended: &[Position]) -> Res
             sqlx::query(FORGET_MUTE)
                 .bind($position.conversation_id.as_str())
                 .bind($position.user_id.as_str())
-                .bind(big($position.muted_until))
+                .bind(number($position.muted_until))
                 .execute($to)
                 .await?
         };

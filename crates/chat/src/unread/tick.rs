@@ -32,13 +32,15 @@ impl Unread {
 
     /// Does what failed or was given up before. To be called once a second.
     pub async fn pay(&self) -> Result<()> {
-        while !self.owed.is_empty() {
-            let users = self.owed.take(MANY);
+        loop {
+            let users = self.owed.take_some(MANY);
+            if users.is_empty() {
+                return Ok(());
+            }
             let debt = self.owed.owe(users.iter().cloned());
             self.recount_many(&users, None).await?;
             debt.paid();
         }
-        Ok(())
     }
 
     /// Adds conversations whose mute has ended to the totals; how many there were. To be called once a minute, on every

@@ -69,11 +69,10 @@ impl Operation for CreateConversation {
             Code::ReadOnlySession,
             Code::TooMany,
             Code::ConversationExists,
-            Code::DatabaseUnavailable,
-            Code::DatabaseFull,
         ],
     };
     const CREATES: Creates = Creates::Sometimes;
+    const CHANGES_ROWS: bool = true;
     type Reply = Created;
 
     fn created(reply: &Created) -> bool {
@@ -129,7 +128,7 @@ impl Operation for ListConversations {
     const INFO: Info = Info {
         name: "conversations.list",
         summary: "The caller's conversations by last activity, with last message, unread counts and presence",
-        codes: &[Code::UserRequired, Code::DatabaseUnavailable],
+        codes: &[Code::UserRequired],
     };
     type Reply = ConversationList;
 
@@ -160,12 +159,7 @@ impl Operation for GetConversation {
     const INFO: Info = Info {
         name: "conversations.get",
         summary: "A conversation",
-        codes: &[
-            Code::InvalidId,
-            Code::NotAMember,
-            Code::NotFound,
-            Code::DatabaseUnavailable,
-        ],
+        codes: &[Code::InvalidId, Code::NotAMember, Code::NotFound],
     };
     type Reply = Conversation;
 
@@ -209,10 +203,9 @@ impl Operation for UpdateConversation {
             Code::NotAMember,
             Code::NotFound,
             Code::Forbidden,
-            Code::DatabaseUnavailable,
-            Code::DatabaseFull,
         ],
     };
+    const CHANGES_ROWS: bool = true;
     type Reply = Conversation;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<Conversation> {
@@ -256,10 +249,9 @@ impl Operation for DeleteConversation {
             Code::NotAMember,
             Code::NotFound,
             Code::Forbidden,
-            Code::DatabaseUnavailable,
-            Code::DatabaseFull,
         ],
     };
+    const CHANGES_ROWS: bool = true;
     type Reply = Deleted;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<Deleted> {

@@ -22,17 +22,10 @@ const CHANGING: &[Code] = &[
     Code::NotAMember,
     Code::NotFound,
     Code::Forbidden,
-    Code::DatabaseUnavailable,
-    Code::DatabaseFull,
 ];
 
 /// What calls that look at members refuse with.
-const LOOKING: &[Code] = &[
-    Code::InvalidId,
-    Code::NotAMember,
-    Code::NotFound,
-    Code::DatabaseUnavailable,
-];
+const LOOKING: &[Code] = &[Code::InvalidId, Code::NotAMember, Code::NotFound];
 
 /// The caller joins: a group that is open, or as an admin a support conversation. Joining twice is harmless.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
@@ -49,6 +42,7 @@ impl Operation for JoinConversation {
         summary: "Joins an open group, or as an agent a support conversation",
         codes: CHANGING,
     };
+    const CHANGES_ROWS: bool = true;
     type Reply = Conversation;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<Conversation> {
@@ -84,6 +78,7 @@ impl Operation for LeaveConversation {
         summary: "Leaves a conversation",
         codes: CHANGING,
     };
+    const CHANGES_ROWS: bool = true;
     type Reply = Left;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<Left> {
@@ -210,6 +205,7 @@ impl Operation for PutMember {
         summary: "Adds a member, changes a role, or mutes the conversation for a member",
         codes: CHANGING,
     };
+    const CHANGES_ROWS: bool = true;
     type Reply = ConversationMember;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<ConversationMember> {
@@ -243,6 +239,7 @@ impl Operation for RemoveMember {
         summary: "Removes a member from a conversation",
         codes: CHANGING,
     };
+    const CHANGES_ROWS: bool = true;
     type Reply = Left;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<Left> {
@@ -285,12 +282,7 @@ impl Operation for IsMember {
     const INFO: Info = Info {
         name: "members.is_member",
         summary: "Whether a user is a member of a conversation, from the cache",
-        codes: &[
-            Code::InvalidId,
-            Code::UserRequired,
-            Code::NotAMember,
-            Code::DatabaseUnavailable,
-        ],
+        codes: &[Code::InvalidId, Code::UserRequired, Code::NotAMember],
     };
     type Reply = Membership;
 

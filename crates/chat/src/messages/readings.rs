@@ -16,18 +16,18 @@ use crate::ids::ConversationId;
 type Place<T> = Arc<tokio::sync::Mutex<Option<Arc<T>>>>;
 
 /// The readings under way.
-pub(super) struct Flights<T> {
+pub(super) struct Readings<T> {
     places: Mutex<HashMap<ConversationId, Place<T>>>,
 }
 
 /// A seat among those who ask for one conversation.
 struct Seat<'a, T> {
-    flights: &'a Flights<T>,
+    readings: &'a Readings<T>,
     conversation: &'a ConversationId,
     place: Option<Place<T>>,
 }
 
-impl<T> Flights<T> {
+impl<T> Readings<T> {
     pub(super) fn new() -> Self {
         Self {
             places: Mutex::default(),
@@ -43,7 +43,7 @@ impl<T> Flights<T> {
     ) -> Result<Option<Arc<T>>, E> {
         let place = Arc::clone(self.places.lock().entry(conversation.clone()).or_default());
         let seat = Seat {
-            flights: self,
+            readings: self,
             conversation,
             place: Some(place),
         };
@@ -64,7 +64,7 @@ impl<T> Flights<T> {
 
 impl<T> Drop for Seat<'_, T> {
     fn drop(&mut self) {
-        let mut places = self.flights.places.lock();
+        let mut places = self.readings.places.lock();
         drop(self.place.take());
         let last = places
             .get(self.conversation)
@@ -81,7 +81,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_reads_for_all_but_for_those_who_know_of_something_newer() {
-        let flights = Flights::new();
+        let readings = Readings::new();
         let id = ConversationId::new("c").expect("an id");
         let read = |found: u8| {
             async move || {
@@ -90,12 +90,12 @@ mod tests {
             }
         };
         let (first, content, newer) = tokio::join!(
-            flights.ask(&id, |_| true, read(1)),
-            flights.ask(&id, |_| true, read(2)),
-            flights.ask(&id, |found| *found >= 3, read(3)),
+            readings.ask(&id, |_| true, read(1)),
+            readings.ask(&id, |_| true, read(2)),
+            readings.ask(&id, |found| *found >= 3, read(3)),
         );
         let found = [first, content, newer].map(|it| it.expect("no error").map(|it| *it));
         assert_eq!(found, [Some(1), Some(1), Some(3)]);
-        assert!(flights.places.lock().is_empty());
+        assert!(readings.places.lock().is_empty());
     }
 }
