@@ -1,0 +1,174 @@
+//! What holds for any bytes whatsoever. The fuzz targets and the bounded run of the ordinary tests both call these.
+
+use parlor_socketio::frame::{self, Message, Opcode, Parser, write};
+use parlor_socketio::packet::engine::{self, Packet as EnginePacket};
+use parlor_socketio::packet::socket::Packet;
+use parlor_socketio::packet::{placeholder, write as packets};
+use serde::de::IgnoredAny;
+
+/// A stream of frames gives the same messages and the same end however it is cut, in bounded memory,
+/// and every message that was read comes back the same when it is written and read again.
+/// The first two bytes say how large a message may be and where the stream is cut.
+pub fn frames(data: &[u8]) {
+    let [size, cuts, stream @ ..] = data else {
+        return;
+    };
+    let limit = usize::from(*size) * 4;
+    let whole = read(stream, limit, &mut || usize::MAX);
+    let mut state = u32::from(*cuts) + 1;
+    let cut = read(stream, limit, &mut || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        1 + (state >> 24) as usize % (1 + usize::from(*cuts) % 16)
+    });
+    assert_eq!(whole, cut);
+    for (kind, payload) in whole.messages {
+        let stream = as_client(&write::frame(kind, &payload), payload.len());
+        let again = read(&stream, limit, &mut || 3);
+        assert_eq!((again.messages, again.code), (vec![(kind, payload)], None));
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Read {
+    messages: Vec<(Opcode, Vec<u8>)>,
+    code: Option<u16>,
+}
+
+fn read(stream: &[u8], limit: usize, cut: &mut dyn FnMut() -> usize) -> Read {
+    let mut parser = Parser::new(limit);
+    let mut stream = stream.to_vec();
+    let mut rest = &mut stream[..];
+    let mut messages = Vec::new();
+    while !rest.is_empty() {
+        let (mut input, after) = rest.split_at_mut(cut().min(rest.len()));
+        rest = after;
+        loop {
+            match parser.next(&mut input) {
+                Ok(Some(message)) => messages.push(of(message)),
+                Ok(None) => break,
+                Err(violation) => {
+                    let code = Some(violation.code());
+                    return Read { messages, code };
+                }
+            }
+            if matches!(messages.last(), Some((Opcode::Close, _))) {
+                return Read {
+                    messages,
+                    code: None,
+                };
+            }
+        }
+        assert!(
+            parser.held() <= 2 * limit + 512,
+            "{} bytes held, {limit} allowed",
+            parser.held()
+        );
+    }
+    Read {
+        messages,
+        code: None,
+    }
+}
+
+fn of(message: Message<'_>) -> (Opcode, Vec<u8>) {
+    match message {
+        Message::Text(text) => (Opcode::Text, text.into_owned().into_bytes()),
+        Message::Binary(bytes) => (Opcode::Binary, bytes.into_owned()),
+        Message::Ping(bytes) => (Opcode::Ping, bytes.into_owned()),
+        Message::Pong(bytes) => (Opcode::Pong, bytes.into_owned()),
+        Message::Close(None) => (Opcode::Close, Vec::new()),
+        Message::Close(Some((code, reason))) => (
+            Opcode::Close,
+            [&code.to_be_bytes(), reason.as_bytes()].concat(),
+        ),
+    }
+}
+
+/// The frame of a server as a client would have sent it.
+fn as_client(frame: &[u8], payload: usize) -> Vec<u8> {
+    let key = [0x11, 0x80, 0xff, 0x2a];
+    let (head, payload) = frame.split_at(frame.len() - payload);
+    let mut all = head.to_vec();
+    all[1] |= 0x80;
+    all.extend(key);
+    let begin = all.len();
+    all.extend(payload);
+    frame::mask(&mut all[begin..], key, 0);
+    all
+}
+
+/// A polling body that could be read comes back the same when it is written and read again, and is no larger than it was.
+pub fn payload(data: &[u8]) {
+    let Ok(packets) = engine::split(data) else {
+        return;
+    };
+    let Ok(packets) = packets.collect::<Result<Vec<_>, _>>() else {
+        return;
+    };
+    let mut body = Vec::new();
+    for packet in &packets {
+        packet.join(&mut body);
+    }
+    let again: Vec<_> = engine::split(&body).unwrap().map(Result::unwrap).collect();
+    assert_eq!(again, packets);
+    let size = |packet: &EnginePacket<'_>| match packet {
+        EnginePacket::Binary(bytes) => bytes.len(),
+        EnginePacket::Message(text) => text.len(),
+        _ => 1,
+    };
+    assert!(packets.iter().map(size).sum::<usize>() <= data.len());
+}
+
+/// A packet of Socket.IO that could be read comes back the same when it is written and read again, and what it says of its
+/// JSON is what a JSON library says.
+pub fn packet(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    let Ok(packet) = Packet::decode(text) else {
+        return;
+    };
+    let mut out = Vec::new();
+    packet.write(&mut out);
+    assert_eq!(
+        Packet::decode(std::str::from_utf8(&out).unwrap()),
+        Ok(packet)
+    );
+
+    let is_array = serde_json::from_str::<Vec<IgnoredAny>>(packet.data).ok();
+    assert_eq!(packet.args().is_ok(), is_array.is_some());
+    let _ = (
+        packet.object(),
+        placeholder::check(packet.data, packet.attachments),
+    );
+    let Ok(event) = packet.event() else {
+        return;
+    };
+    assert_eq!(Some(event.count() + 1), is_array.map(|all| all.len()));
+    let args: Vec<_> = (0..event.count()).map(|n| event.arg(n).unwrap()).collect();
+    for arg in &args {
+        serde_json::from_str::<IgnoredAny>(arg).unwrap();
+        let _ = placeholder::number(arg);
+    }
+    let listed = format!("[{}]", event.args());
+    assert_eq!(
+        serde_json::from_str::<Vec<IgnoredAny>>(&listed)
+            .unwrap()
+            .len(),
+        args.len()
+    );
+
+    let mut out = Vec::new();
+    let name = event.name();
+    packets::event(
+        &mut out,
+        packet.namespace,
+        packet.id,
+        name,
+        event.args().as_bytes(),
+        packet.attachments,
+    );
+    let again = Packet::decode(std::str::from_utf8(&out).unwrap()).unwrap();
+    let again = again.event().unwrap();
+    assert_eq!((again.name(), again.args()), (name, event.args()));
+}

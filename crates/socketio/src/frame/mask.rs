@@ -1,0 +1,16 @@
+//! The mask of a client's frames: each byte is combined with one of the four of the key.
+
+/// Masks or unmasks `bytes` in place. `at` is how far into the payload they begin.
+pub fn mask(bytes: &mut [u8], key: [u8; 4], at: usize) {
+    let key: [u8; 4] = std::array::from_fn(|i| key[(at + i) % 4]);
+    let wide = u64::from_ne_bytes([
+        key[0], key[1], key[2], key[3], key[0], key[1], key[2], key[3],
+    ]);
+    let (words, rest) = bytes.as_chunks_mut::<8>();
+    for word in words {
+        *word = (u64::from_ne_bytes(*word) ^ wide).to_ne_bytes();
+    }
+    for (byte, key) in rest.iter_mut().zip(key.iter().cycle()) {
+        *byte ^= key;
+    }
+}

@@ -1,0 +1,142 @@
+//! What the server is told once, and the small types that every layer speaks of.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::upgrade::Upgraded;
+use tokio::net::TcpStream;
+
+/// The settings of a server.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where it answers, without the slash at the end.
+    pub path: String,
+    /// The pause between two pings to a client.
+    pub ping_interval: Duration,
+    /// How long a client may take to answer one.
+    pub ping_timeout: Duration,
+    /// How long a client may take to ask for a namespace, and the application to answer.
+    pub connect_timeout: Duration,
+    /// How long a WebSocket may take to replace polling.
+    pub upgrade_timeout: Duration,
+    /// Bytes of one message or of one polling body; who sends more is cut (1009, or 413).
+    pub max_payload: usize,
+    /// Bytes that wait for one slow client; who lets more wait is cut at once. A packet that finds nothing waiting may be larger.
+    pub buffer: usize,
+    /// Packets that wait for the application; with more, the client is not read until it has caught up.
+    pub inbox: usize,
+    /// Whether sockets outlive their connection for a while.
+    pub recovery: Option<Recovery>,
+    /// Bytes that are kept for the recovery of all sockets together; with more, those that are sent something are not recovered.
+    pub kept: usize,
+    /// Open sessions, and at most as many sockets held for recovery; more are refused with 503.
+    pub most: usize,
+    /// Open sessions of one address; more are refused with 429.
+    pub most_per_address: usize,
+    /// The first characters of every session id, of the URL-safe base64 alphabet: tells the nodes of a cluster apart.
+    pub node: [u8; 3],
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            path: "/socket.io".into(),
+            ping_interval: Duration::from_secs(25),
+            ping_timeout: Duration::from_secs(20),
+            connect_timeout: Duration::from_secs(10),
+            upgrade_timeout: Duration::from_secs(10),
+            max_payload: 64 * 1024,
+            buffer: 1024 * 1024,
+            inbox: 64,
+            recovery: None,
+            kept: 256 * 1024 * 1024,
+            most: 100_000,
+            most_per_address: 20_000,
+            node: *b"AAA",
+        }
+    }
+}
+
+/// How long and how much is kept of what a socket was sent, for a client that lost its connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Recovery {
+    /// How long a socket without a connection is held, and how long a frame is kept.
+    pub window: Duration,
+    /// Frames kept per socket, …
+    pub frames: usize,
+    /// … and their bytes.
+    pub bytes: usize,
+}
+
+/// Who is at the other end, as far as the first request tells.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Client {
+    /// The address that counts against [`Options::most_per_address`].
+    pub address: Option<IpAddr>,
+    /// The `User-Agent`, cut by whoever gives it.
+    pub user_agent: Option<Box<str>>,
+}
+
+/// Why a connection or a socket came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// The client said goodbye.
+    ClientLeft,
+    /// The application ended it.
+    ServerCut,
+    /// The connection broke or was closed without a goodbye.
+    TransportClosed,
+    /// A ping was not answered in time, or no namespace was asked for.
+    PingTimeout,
+    /// More waited for the client than may.
+    Flood,
+    /// The client sent more at once than it may.
+    TooLarge,
+    /// The client sent what is no packet, or one that may not come now.
+    BadPacket,
+    /// The client has come back by another connection.
+    Replaced,
+    /// The server ends.
+    Shutdown,
+}
+
+impl Reason {
+    /// The reason in words, for logs and metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ClientLeft => "client_left",
+            Self::ServerCut => "server_cut",
+            Self::TransportClosed => "transport_closed",
+            Self::PingTimeout => "ping_timeout",
+            Self::Flood => "flood",
+            Self::TooLarge => "too_large",
+            Self::BadPacket => "bad_packet",
+            Self::Replaced => "replaced",
+            Self::Shutdown => "shutdown",
+        }
+    }
+}
+
+/// What a server counts, at one moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Open sessions, …
+    pub connections: usize,
+    /// … and how many of them are on polling.
+    pub polling: usize,
+    /// Sockets that wait for their client to come back.
+    pub held: usize,
+    /// Bytes that wait for slow clients.
+    pub queued_bytes: usize,
+    /// Bytes kept for clients that come back.
+    pub kept_bytes: usize,
+    /// Connections cut because too much waited for them, since the start.
+    pub cut: u64,
+    /// Sockets that came back to what was kept for them, since the start.
+    pub recovered: u64,
+}
+
+/// Gets the TCP stream back out of what hyper upgraded, with the bytes that it had read ahead.
+pub type TakeBack = fn(Upgraded) -> Result<(TcpStream, Bytes), Upgraded>;

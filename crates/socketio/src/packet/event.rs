@@ -1,0 +1,172 @@
+//! The array of an event or of an ack: checked in one pass, kept as slices, nothing built.
+
+use super::socket::Malformed;
+use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::fmt;
+
+/// Elements whose places are kept, the name among them; those after them are looked for when asked for.
+const AT_HAND: usize = 4;
+/// Names of what the library itself tells, which no peer may send.
+const RESERVED: [&str; 6] = [
+    "connect",
+    "connect_error",
+    "disconnect",
+    "disconnecting",
+    "newListener",
+    "removeListener",
+];
+
+/// An event as it arrived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event<'a> {
+    name: Cow<'a, str>,
+    array: Array<'a>,
+}
+
+impl<'a> Event<'a> {
+    /// Its name. A number stands for itself.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The JSON of an argument, counted from 0 after the name.
+    #[must_use]
+    pub fn arg(&self, n: usize) -> Option<&'a str> {
+        let n = n + 1;
+        match self.array.first.get(n) {
+            Some(known) => *known,
+            None if n < self.array.count => nth(self.array.whole, n),
+            None => None,
+        }
+    }
+
+    /// How many arguments it has.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.array.count - 1
+    }
+
+    /// The JSON of all arguments with the commas between, without brackets.
+    #[must_use]
+    pub fn args(&self) -> &'a str {
+        let name = self.array.first[0].map_or(0, str::len);
+        let rest = self.array.inner[name..].trim_start();
+        rest.strip_prefix(',').unwrap_or(rest).trim_start()
+    }
+}
+
+/// An array of at least the elements in `first`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Array<'a> {
+    whole: &'a str,
+    /// Between the brackets, without blanks around.
+    inner: &'a str,
+    count: usize,
+    first: [Option<&'a str>; AT_HAND],
+}
+
+/// Reads the payload of an event.
+pub(super) fn parse(data: &str) -> Result<Event<'_>, Malformed> {
+    let array = array(data)?;
+    let raw = array.first[0].ok_or(Malformed::Payload)?;
+    let name = match raw.as_bytes() {
+        [b'"', ..] => name(raw)?,
+        [b'-' | b'0'..=b'9', ..] => Cow::Borrowed(raw),
+        _ => return Err(Malformed::Payload),
+    };
+    if RESERVED.contains(&&*name) {
+        return Err(Malformed::Reserved);
+    }
+    Ok(Event { name, array })
+}
+
+/// Reads the payload of an ack: what is between the brackets.
+pub(super) fn elements(data: &str) -> Result<&str, Malformed> {
+    array(data).map(|array| array.inner)
+}
+
+fn name(raw: &str) -> Result<Cow<'_, str>, Malformed> {
+    // The quotes are there, and most names need no more than to lose them.
+    let inner = &raw[1..raw.len() - 1];
+    if inner.contains('\\') {
+        serde_json::from_str(raw)
+            .map(Cow::Owned)
+            .map_err(|_| Malformed::Payload)
+    } else {
+        Ok(Cow::Borrowed(inner))
+    }
+}
+
+/// The one check of a packet's JSON.
+fn array(data: &str) -> Result<Array<'_>, Malformed> {
+    let mut reader = serde_json::Deserializer::from_str(data);
+    let (count, first) = reader
+        .deserialize_seq(Elements)
+        .map_err(|_| Malformed::Payload)?;
+    reader.end().map_err(|_| Malformed::Payload)?;
+    let inner = data
+        .trim()
+        .strip_prefix('[')
+        .and_then(|it| it.strip_suffix(']'));
+    Ok(Array {
+        whole: data,
+        inner: inner.ok_or(Malformed::Payload)?.trim(),
+        count,
+        first,
+    })
+}
+
+/// An element of an array that was checked.
+fn nth(data: &str, n: usize) -> Option<&str> {
+    serde_json::Deserializer::from_str(data)
+        .deserialize_seq(Nth(n))
+        .ok()?
+}
+
+struct Elements;
+
+impl<'de> Visitor<'de> for Elements {
+    type Value = (usize, [Option<&'de str>; AT_HAND]);
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut first = [None; AT_HAND];
+        let mut count = 0;
+        for place in &mut first {
+            let Some(raw) = seq.next_element::<&'de RawValue>()? else {
+                return Ok((count, first));
+            };
+            *place = Some(raw.get());
+            count += 1;
+        }
+        while seq.next_element::<IgnoredAny>()?.is_some() {
+            count += 1;
+        }
+        Ok((count, first))
+    }
+}
+
+struct Nth(usize);
+
+impl<'de> Visitor<'de> for Nth {
+    type Value = Option<&'de str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        for _ in 0..self.0 {
+            seq.next_element::<IgnoredAny>()?;
+        }
+        let found = seq.next_element::<&'de RawValue>()?.map(RawValue::get);
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(found)
+    }
+}

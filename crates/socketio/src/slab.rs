@@ -1,0 +1,56 @@
+//! Entries that are found by their number.
+
+/// Numbers are given again after their entries were taken out.
+#[derive(Debug)]
+pub(crate) struct Slab<T> {
+    entries: Vec<Option<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Slab<T> {
+    fn default() -> Self {
+        Self {
+            entries: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+}
+
+impl<T: Clone> Slab<T> {
+    /// Puts in what `make` makes of its number.
+    pub(crate) fn insert(&mut self, make: impl FnOnce(u32) -> T) -> T {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(None);
+            u32::try_from(self.entries.len() - 1).expect("fewer entries than bytes of memory")
+        });
+        let made = make(number);
+        self.entries[number as usize] = Some(made.clone());
+        made
+    }
+
+    pub(crate) fn get(&self, number: u32) -> Option<&T> {
+        self.entries.get(number as usize)?.as_ref()
+    }
+
+    /// Takes an entry out if it is the one meant.
+    pub(crate) fn remove(&mut self, number: u32, is_meant: impl FnOnce(&T) -> bool) -> Option<T> {
+        let entry = self.entries.get_mut(number as usize)?;
+        if !entry.as_ref().is_some_and(is_meant) {
+            return None;
+        }
+        let taken = entry.take();
+        self.free.push(number);
+        if self.free.len() == self.entries.len() {
+            *self = Self::default();
+        }
+        taken
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.entries.iter().flatten()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+}

@@ -1,0 +1,380 @@
+//! Engine.IO v4 as its protocol document says it: handshake, messages, heartbeat and goodbye over both transports.
+
+use super::client::{Answer, Got, Polling, Wire, Ws, calm, serve, sid_of, text};
+use super::echo::Settings;
+use std::time::Duration;
+
+const PATH: &str = "/engine.io/";
+
+/// Often pinged, and with all the time to answer.
+fn pinging() -> Settings {
+    Settings {
+        ping_interval: Duration::from_millis(60),
+        ..calm()
+    }
+}
+
+/// Often pinged and soon given up.
+fn impatient() -> Settings {
+    Settings {
+        ping_timeout: Duration::from_millis(60),
+        ..pinging()
+    }
+}
+
+fn is_refused(answer: &Answer, code: u64) {
+    assert_eq!(answer.status, 400, "{answer:?}");
+    let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+    assert_eq!(body["code"], code, "{answer:?}");
+    assert!(body["message"].is_string());
+}
+
+#[tokio::test]
+async fn a_polling_handshake_tells_the_session() {
+    let server = serve(calm()).await;
+    let mut wire = Wire::open(server.address).await;
+    let answer = wire
+        .request("GET", "/engine.io/?EIO=4&transport=polling", b"")
+        .await;
+    assert_eq!(answer.status, 200);
+    let open: serde_json::Value =
+        serde_json::from_str(answer.body.strip_prefix('0').unwrap()).unwrap();
+    assert!(open["sid"].as_str().is_some_and(|sid| sid.len() >= 16));
+    assert_eq!(open["upgrades"], serde_json::json!(["websocket"]));
+    assert_eq!(
+        (
+            &open["pingInterval"],
+            &open["pingTimeout"],
+            &open["maxPayload"]
+        ),
+        (&300_000.into(), &200_000.into(), &100_000.into())
+    );
+    assert_eq!(open.as_object().unwrap().len(), 5);
+    let again = wire
+        .request("GET", "/engine.io/?EIO=4&transport=polling&t=abc", b"")
+        .await;
+    assert_ne!(sid_of(&answer.body), sid_of(&again.body));
+}
+
+#[tokio::test]
+async fn a_websocket_handshake_tells_the_session_and_nothing_to_upgrade_to() {
+    let server = serve(calm()).await;
+    let mut ws = Ws::try_open(server.address, "/engine.io/?EIO=4&transport=websocket")
+        .await
+        .unwrap();
+    let open = ws.text().await;
+    let open: serde_json::Value = serde_json::from_str(open.strip_prefix('0').unwrap()).unwrap();
+    assert!(open["sid"].is_string());
+    assert_eq!(open["upgrades"], serde_json::json!([]));
+    assert_eq!(
+        (
+            &open["pingInterval"],
+            &open["pingTimeout"],
+            &open["maxPayload"]
+        ),
+        (&300_000.into(), &200_000.into(), &100_000.into())
+    );
+}
+
+#[tokio::test]
+async fn a_bad_handshake_is_refused_with_the_code_for_it() {
+    let server = serve(calm()).await;
+    let mut wire = Wire::open(server.address).await;
+    let refused = [
+        ("GET", "transport=polling", 5),
+        ("GET", "EIO=abc&transport=polling", 5),
+        ("GET", "EIO=3&transport=polling", 5),
+        ("GET", "", 0),
+        ("GET", "EIO=4", 0),
+        ("GET", "EIO=4&transport=abc", 0),
+        ("GET", "EIO=4&transport=polling&sid=abc", 1),
+        (
+            "GET",
+            "EIO=4&transport=polling&sid=AAA_____________________",
+            1,
+        ),
+        ("POST", "EIO=4&transport=polling", 2),
+        ("PUT", "EIO=4&transport=polling", 2),
+        ("DELETE", "EIO=4&transport=polling", 2),
+        ("GET", "EIO=4&transport=websocket", 3),
+    ];
+    for (method, query, code) in refused {
+        let answer = wire
+            .request(method, &format!("/engine.io/?{query}"), b"")
+            .await;
+        is_refused(&answer, code);
+    }
+    for query in [
+        "transport=websocket",
+        "EIO=abc&transport=websocket",
+        "EIO=4",
+        "EIO=4&transport=abc",
+        "EIO=4&transport=websocket&sid=abc",
+    ] {
+        let answer = Ws::try_open(server.address, &format!("/engine.io/?{query}"))
+            .await
+            .err()
+            .unwrap();
+        assert_eq!(answer.status, 400, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_answers_no_other_methods() {
+    let server = serve(calm()).await;
+    let mut polling = Polling::open(server.address, PATH).await;
+    let mut wire = Wire::open(server.address).await;
+    for method in ["PUT", "DELETE", "PATCH"] {
+        assert_eq!(
+            wire.request(method, &polling.target, b"4a").await.status,
+            400,
+            "{method}"
+        );
+    }
+    polling.say("4still there").await;
+    assert_eq!(polling.get().await.body, "4still there");
+}
+
+#[tokio::test]
+async fn polling_carries_text_and_bytes_and_many_packets_at_once() {
+    let server = serve(calm()).await;
+    let mut polling = Polling::open(server.address, PATH).await;
+    for body in [
+        "4hello",
+        "4test1\x1e4test2\x1e4test3",
+        "4hello\x1ebAQIDBA==",
+        "bAQIDBA==",
+        "4",
+        "4héllo €\u{10348}\\x1e",
+    ] {
+        polling.say(body).await;
+        let answer = polling.get().await;
+        assert_eq!((answer.status, &*answer.body), (200, body));
+        assert_eq!(
+            answer.header("content-type"),
+            Some("text/plain; charset=UTF-8")
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_waiting_poll_is_answered_when_something_comes() {
+    let server = serve(calm()).await;
+    let mut polling = Polling::open(server.address, PATH).await;
+    for n in 0..20 {
+        polling.park().await;
+        polling.say(&format!("4{n}")).await;
+        assert_eq!(polling.parked().await.body, format!("4{n}"));
+    }
+}
+
+#[tokio::test]
+async fn a_polling_answer_is_no_larger_than_the_bound() {
+    let server = serve(calm()).await;
+    let mut polling = Polling::open(server.address, PATH).await;
+    let packet = format!("4{}", "x".repeat(30_000));
+    for _ in 0..5 {
+        polling.say(&packet).await;
+    }
+    let mut packets = 0;
+    while packets < 5 {
+        let answer = polling.get().await;
+        assert!(answer.body.len() <= 100_000, "{}", answer.body.len());
+        packets += answer
+            .body
+            .split('\x1e')
+            .inspect(|one| assert_eq!(*one, packet))
+            .count();
+    }
+    assert_eq!(packets, 5);
+}
+
+#[tokio::test]
+async fn a_body_that_is_no_packet_ends_the_session() {
+    let server = serve(calm()).await;
+    for body in [
+        &b"abc"[..],
+        b"",
+        b"4a\x1e",
+        b"b!",
+        b"4\xff",
+        b"0{}",
+        b"2probe",
+    ] {
+        let mut polling = Polling::open(server.address, PATH).await;
+        let answer = polling.post(body).await;
+        if body != b"0{}" && body != b"2probe" {
+            assert_eq!(answer.status, 400, "{body:?}");
+        }
+        polling.until_gone().await;
+    }
+}
+
+#[tokio::test]
+async fn a_body_above_the_bound_is_refused_and_ends_the_session() {
+    let server = serve(calm()).await;
+    let mut polling = Polling::open(server.address, PATH).await;
+    polling.say(&format!("4{}", "x".repeat(99_999))).await;
+    assert_eq!(polling.get().await.body.len(), 100_000);
+    let answer = polling
+        .post(format!("4{}", "x".repeat(100_000)).as_bytes())
+        .await;
+    assert_eq!(answer.status, 413);
+    polling.until_gone().await;
+}
+
+#[tokio::test]
+async fn a_body_of_unknown_length_is_bounded_too() {
+    let server = serve(calm()).await;
+    let polling = Polling::open(server.address, PATH).await;
+    let mut wire = Wire::open(server.address).await;
+    wire.write(
+        format!(
+            "POST {} HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n",
+            polling.target
+        )
+        .as_bytes(),
+    )
+    .await;
+    let chunk = [b"8000\r\n4".as_slice(), &[b'x'; 0x7fff], b"\r\n"].concat();
+    for _ in 0..5 {
+        wire.write(&chunk).await;
+    }
+    assert_eq!(wire.answer().await.status, 413);
+}
+
+#[tokio::test]
+async fn a_second_poll_at_the_same_time_ends_the_session() {
+    let server = serve(calm()).await;
+    let mut polling = Polling::open(server.address, PATH).await;
+    polling.park().await;
+    let mut other = Wire::open(server.address).await;
+    other.send_request("GET", &polling.target, "", b"").await;
+    // Which of the two came first is not known; one of them is refused and the other let go.
+    let statuses = [polling.parked().await.status, other.answer().await.status];
+    assert!(statuses.contains(&400), "{statuses:?}");
+    polling.until_gone().await;
+}
+
+#[tokio::test]
+async fn a_poll_that_is_dropped_ends_the_session() {
+    let server = serve(calm()).await;
+    let mut polling = Polling::open(server.address, PATH).await;
+    // A request whose connection ends before it is looked at never was one, so it may take more than one.
+    for _ in 0..1000 {
+        let mut other = Wire::open(server.address).await;
+        other.send_request("GET", &polling.target, "", b"").await;
+        polling.post(b"3").await;
+        drop(other);
+        if polling.post(b"3").await.status == 400 {
+            return;
+        }
+    }
+    panic!("the session outlived its polls");
+}
+
+#[tokio::test]
+async fn polling_is_pinged_and_answers() {
+    let server = serve(pinging()).await;
+    let mut polling = Polling::open(server.address, PATH).await;
+    for _ in 0..3 {
+        let answer = polling.get().await;
+        assert!(
+            answer.body.split('\x1e').all(|packet| packet == "2"),
+            "{answer:?}"
+        );
+        polling.say("3").await;
+    }
+    polling.say("4hello").await;
+    assert!(polling.get().await.body.contains("4hello"));
+}
+
+#[tokio::test]
+async fn a_polling_client_that_answers_no_ping_is_given_up() {
+    let server = serve(impatient()).await;
+    let mut polling = Polling::open(server.address, PATH).await;
+    let fetched = polling.until_gone().await;
+    assert!(
+        fetched.first().is_none_or(|first| first.starts_with('2')),
+        "{fetched:?}"
+    );
+    is_refused(&polling.post(b"3").await, 1);
+}
+
+#[tokio::test]
+async fn a_polling_client_says_goodbye() {
+    let server = serve(calm()).await;
+    let mut polling = Polling::open(server.address, PATH).await;
+    polling.park().await;
+    polling.say("1").await;
+    let answer = polling.parked().await;
+    // Where the poll came after the goodbye there is no session any more.
+    assert!(
+        matches!((answer.status, &*answer.body), (200, "6") | (400, _)),
+        "{answer:?}"
+    );
+    is_refused(&polling.get().await, 1);
+}
+
+#[tokio::test]
+async fn a_websocket_carries_text_and_bytes() {
+    let server = serve(calm()).await;
+    let mut ws = Ws::open(server.address, PATH).await;
+    ws.say("4hello").await;
+    assert_eq!(ws.next().await, text("4hello"));
+    ws.say_bytes(&[1, 2, 3, 4]).await;
+    assert_eq!(ws.next().await, Got::Binary(vec![1, 2, 3, 4]));
+    ws.say_bytes(&[]).await;
+    assert_eq!(ws.next().await, Got::Binary(vec![]));
+    ws.say("4").await;
+    assert_eq!(ws.next().await, text("4"));
+}
+
+#[tokio::test]
+async fn many_messages_in_one_write_come_back_in_order() {
+    let server = serve(calm()).await;
+    let mut ws = Ws::open(server.address, PATH).await;
+    let all: Vec<u8> = (0..3000)
+        .flat_map(|n| super::client::frame(0x81, format!("4{n}").as_bytes()))
+        .collect();
+    ws.raw(&all).await;
+    for n in 0..3000 {
+        assert_eq!(ws.next().await, text(&format!("4{n}")));
+    }
+}
+
+#[tokio::test]
+async fn a_text_that_is_no_packet_closes_the_websocket() {
+    let server = serve(calm()).await;
+    for packet in ["abc", "", "7", "0{}", "2", "1x"] {
+        let mut ws = Ws::open(server.address, PATH).await;
+        ws.say(packet).await;
+        ws.closed().await;
+    }
+}
+
+#[tokio::test]
+async fn a_websocket_is_pinged_and_answers() {
+    let server = serve(pinging()).await;
+    let mut ws = Ws::open(server.address, PATH).await;
+    for _ in 0..3 {
+        assert_eq!(ws.next().await, text("2"));
+        ws.say("3").await;
+    }
+}
+
+#[tokio::test]
+async fn a_websocket_that_answers_no_ping_is_closed() {
+    let server = serve(impatient()).await;
+    let mut ws = Ws::open(server.address, PATH).await;
+    assert_eq!(ws.next().await, text("2"));
+    ws.closed().await;
+}
+
+#[tokio::test]
+async fn a_websocket_client_says_goodbye() {
+    let server = serve(calm()).await;
+    let mut ws = Ws::open(server.address, PATH).await;
+    ws.say("1").await;
+    ws.closed().await;
+}

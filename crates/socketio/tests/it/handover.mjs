@@ -1,0 +1,60 @@
+// The move from polling to WebSocket under load, with the real client. Every connection emits numbered events without pause
+// while it moves: each must come back once and in order, and so must each acknowledgement.
+// node handover.mjs <url> <connections> <events>, with the packages beside the package.json that NODE_PACKAGES names.
+import { createRequire } from "node:module";
+
+const { io } = createRequire(process.env.NODE_PACKAGES)("socket.io-client");
+const [url, connections, events] = [process.argv[2], +process.argv[3], +process.argv[4]];
+
+function run(number) {
+  return new Promise((resolve, reject) => {
+    const socket = io(url, { forceNew: true, reconnection: false, transports: ["polling", "websocket"] });
+    const state = { sent: 0, back: 0, acked: 0, moved: -1 };
+    const transport = () => socket.io.engine?.transport?.name;
+    const fail = (why) => reject(new Error(`connection ${number}: ${why}, ${JSON.stringify(state)}, ${transport()}`));
+    const timer = setTimeout(() => fail("late"), 120_000);
+    const bytes = (n) => Buffer.from([n & 255, 1, 2]);
+    const done = () => {
+      if (state.back < events || state.acked < events || state.moved < 0) return;
+      clearTimeout(timer);
+      socket.disconnect();
+      resolve(state);
+    };
+    const send = () => {
+      for (let burst = 0; burst < 1 + (number % 5) && state.sent < events; burst++) {
+        const n = state.sent++;
+        socket.emit("message", n, n % 7 ? "text €" : bytes(n));
+        socket.emit("message-with-ack", n, (acked) => {
+          if (acked !== n || acked !== state.acked) fail(`acknowledgement ${acked} of ${n}`);
+          state.acked++;
+          done();
+        });
+      }
+      if (state.sent < events) setTimeout(send, number % 4);
+    };
+    socket.on("message-back", (n, body) => {
+      if (n !== state.back) fail(`event ${n}`);
+      if (n % 7 ? body !== "text €" : Buffer.compare(Buffer.from(body), bytes(n))) fail(`body of ${n}`);
+      state.back++;
+      done();
+    });
+    socket.on("connect", () => {
+      socket.io.engine.once("upgrade", () => {
+        state.moved = state.sent;
+        done();
+      });
+      send();
+    });
+    socket.on("disconnect", (reason) => {
+      if (reason !== "io client disconnect") fail(`disconnected: ${reason}`);
+    });
+    socket.on("connect_error", (error) => fail(`not connected: ${error.message}`));
+  });
+}
+
+const all = await Promise.allSettled(Array.from({ length: connections }, (_, n) => run(n)));
+const failed = all.filter((one) => one.status === "rejected");
+for (const one of failed.slice(0, 5)) console.error(one.reason.message);
+const amid = all.filter((one) => one.value && one.value.moved > 0 && one.value.moved < events).length;
+console.log(JSON.stringify({ failed: failed.length, amid }));
+process.exit(0);

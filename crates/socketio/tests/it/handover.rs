@@ -1,0 +1,35 @@
+//! From polling to WebSocket under load, with the real client.
+
+use super::client::{calm, serve};
+use std::path::Path;
+use std::process::Stdio;
+use tokio::process::Command;
+
+const CONNECTIONS: usize = 200;
+const EVENTS: usize = 60;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_real_client_loses_nothing_when_it_moves_while_it_sends() {
+    let server = serve(calm()).await;
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let output = Command::new("node")
+        .arg(here.join("tests/it/handover.mjs"))
+        .arg(format!("http://{}", server.address))
+        .args([CONNECTIONS.to_string(), EVENTS.to_string()])
+        .env("NODE_PACKAGES", here.join("../../web/package.json"))
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {said} (make web installs what it needs)"));
+    assert_eq!(result["failed"], 0, "{said}");
+    // Else it was not the move that was tested.
+    let amid = result["amid"].as_u64().unwrap_or(0);
+    assert!(
+        amid > CONNECTIONS as u64 / 2,
+        "{amid} moved amid their events"
+    );
+}

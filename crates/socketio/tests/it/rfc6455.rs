@@ -1,0 +1,213 @@
+//! RFC 6455 over TCP: the opening handshake, frames as they may be cut and mixed, and the closing handshake.
+
+use super::client::{Got, KEY, Wire, Ws, calm, frame, handshake, serve, text};
+
+const PATH: &str = "/engine.io/";
+const TARGET: &str = "/engine.io/?EIO=4&transport=websocket";
+
+#[tokio::test]
+async fn the_key_is_answered_and_no_extension_is_agreed_on() {
+    let server = serve(calm()).await;
+    let mut wire = Wire::open(server.address).await;
+    let offers = "Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\nSec-WebSocket-Protocol: chat\r\n";
+    wire.write(&handshake(TARGET, offers)).await;
+    let answer = wire.answer().await;
+    assert_eq!(answer.status, 101);
+    assert_eq!(
+        answer
+            .header("upgrade")
+            .map(str::to_ascii_lowercase)
+            .as_deref(),
+        Some("websocket")
+    );
+    assert_eq!(
+        answer
+            .header("connection")
+            .map(str::to_ascii_lowercase)
+            .as_deref(),
+        Some("upgrade")
+    );
+    assert_eq!(
+        answer.header("sec-websocket-accept"),
+        Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo=")
+    );
+    assert_eq!(answer.header("sec-websocket-extensions"), None);
+    assert_eq!(answer.header("sec-websocket-protocol"), None);
+}
+
+#[tokio::test]
+async fn a_request_that_is_no_handshake_is_refused() {
+    let server = serve(calm()).await;
+    let good = format!(
+        "Connection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {KEY}\r\n"
+    );
+    let status = async |method: &str, headers: &str| {
+        let mut wire = Wire::open(server.address).await;
+        wire.write(format!("{method} {TARGET} HTTP/1.1\r\nHost: test\r\n{headers}\r\n").as_bytes())
+            .await;
+        wire.answer().await.status
+    };
+    assert_eq!(status("GET", &good).await, 101);
+    assert_eq!(status("POST", &good).await, 400);
+    for (line, instead) in [
+        ("Connection: keep-alive, Upgrade\r\n", ""),
+        ("Upgrade: WebSocket\r\n", "Upgrade: h2c\r\n"),
+        (KEY, "short"),
+    ] {
+        let status = status("GET", &good.replace(line, instead)).await;
+        assert_eq!(status, 400, "without {line}");
+    }
+}
+
+#[tokio::test]
+async fn a_handshake_of_another_version_is_told_the_right_one() {
+    let server = serve(calm()).await;
+    for instead in ["", "Sec-WebSocket-Version: 8\r\n"] {
+        let mut wire = Wire::open(server.address).await;
+        let request = String::from_utf8(handshake(TARGET, "")).unwrap();
+        let request = request.replace("Sec-WebSocket-Version: 13\r\n", instead);
+        wire.write(request.as_bytes()).await;
+        let answer = wire.answer().await;
+        assert_eq!(answer.status, 426);
+        assert_eq!(answer.header("sec-websocket-version"), Some("13"));
+    }
+}
+
+#[tokio::test]
+async fn frames_that_came_with_the_handshake_are_read() {
+    let server = serve(calm()).await;
+    let mut wire = Wire::open(server.address).await;
+    wire.write(
+        &[
+            handshake(TARGET, ""),
+            frame(0x81, b"4early"),
+            frame(0x81, b"4bird"),
+        ]
+        .concat(),
+    )
+    .await;
+    assert_eq!(wire.answer().await.status, 101);
+    let mut ws = Ws::over(wire);
+    assert!(ws.text().await.starts_with('0'));
+    assert_eq!(ws.next().await, text("4early"));
+    assert_eq!(ws.next().await, text("4bird"));
+}
+
+#[tokio::test]
+async fn frames_may_arrive_byte_by_byte() {
+    let server = serve(calm()).await;
+    let mut ws = Ws::open(server.address, PATH).await;
+    for byte in [frame(0x81, "4κόσμε".as_bytes()), frame(0x82, &[7; 130])].concat() {
+        ws.raw(&[byte]).await;
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(ws.next().await, text("4κόσμε"));
+    assert_eq!(ws.next().await, Got::Binary(vec![7; 130]));
+}
+
+#[tokio::test]
+async fn fragments_are_one_message_and_pings_between_them_are_answered() {
+    let server = serve(calm()).await;
+    let mut ws = Ws::open(server.address, PATH).await;
+    ws.raw(
+        &[
+            frame(0x01, b"4Hel"),
+            frame(0x89, b"are you there"),
+            frame(0x00, b"l"),
+            frame(0x8a, b"nobody asked"),
+            frame(0x80, b"o"),
+        ]
+        .concat(),
+    )
+    .await;
+    assert_eq!(ws.next().await, Got::Pong(b"are you there".to_vec()));
+    assert_eq!(ws.next().await, text("4Hello"));
+    ws.raw(&frame(0x89, b"")).await;
+    assert_eq!(ws.next().await, Got::Pong(vec![]));
+}
+
+#[tokio::test]
+async fn every_form_of_length_comes_back() {
+    let server = serve(calm()).await;
+    let mut ws = Ws::open(server.address, PATH).await;
+    for length in [0, 1, 125, 126, 127, 65_535, 65_536, 100_000] {
+        let bytes: Vec<u8> = (0..length).map(|n| n as u8).collect();
+        ws.say_bytes(&bytes).await;
+        assert_eq!(ws.next().await, Got::Binary(bytes));
+    }
+}
+
+#[tokio::test]
+async fn a_close_is_answered_with_its_code_and_then_the_connection_ends() {
+    let server = serve(calm()).await;
+    for code in [1000_u16, 1001, 3000, 4999] {
+        let mut ws = Ws::open(server.address, PATH).await;
+        ws.raw(&frame(0x88, &[&code.to_be_bytes()[..], b"bye"].concat()))
+            .await;
+        assert_eq!(ws.closed().await, Some(code));
+    }
+    let mut ws = Ws::open(server.address, PATH).await;
+    ws.raw(&frame(0x88, b"")).await;
+    assert!(matches!(ws.closed().await, None | Some(1000)));
+}
+
+#[tokio::test]
+async fn what_comes_before_a_close_is_still_answered() {
+    let server = serve(calm()).await;
+    let mut ws = Ws::open(server.address, PATH).await;
+    ws.raw(
+        &[
+            frame(0x81, b"4last"),
+            frame(0x88, &1000_u16.to_be_bytes()),
+            frame(0x81, b"4too late"),
+        ]
+        .concat(),
+    )
+    .await;
+    assert_eq!(ws.next().await, text("4last"));
+    assert_eq!(ws.next().await, Got::Close(Some(1000)));
+    assert_eq!(ws.next().await, Got::End);
+}
+
+#[tokio::test]
+async fn a_violation_is_answered_with_its_code() {
+    let server = serve(calm()).await;
+    let cases: [(&str, Vec<u8>, u16); 10] = [
+        ("no mask", vec![0x81, 0x01, b'4'], 1002),
+        ("reserved bit", frame(0xc1, b"4a"), 1002),
+        ("reserved opcode", frame(0x83, b"4a"), 1002),
+        ("fragmented ping", frame(0x09, b""), 1002),
+        ("continuation of nothing", frame(0x80, b"4a"), 1002),
+        (
+            "status code that may not be sent",
+            frame(0x88, &1005_u16.to_be_bytes()),
+            1002,
+        ),
+        ("text that is none", frame(0x81, b"4\xff"), 1007),
+        ("fragment that is none", frame(0x01, b"4\xc0\xaf"), 1007),
+        ("above the bound", frame(0x82, &[0; 100_001]), 1009),
+        (
+            "above the bound by its head",
+            vec![0x82, 0xff, 0, 0, 0, 1, 0, 0, 0, 0, 1, 2, 3, 4],
+            1009,
+        ),
+    ];
+    for (name, bytes, code) in cases {
+        let mut ws = Ws::open(server.address, PATH).await;
+        ws.raw(&bytes).await;
+        assert_eq!(ws.closed().await, Some(code), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn others_are_undisturbed_by_a_violation() {
+    let server = serve(calm()).await;
+    let mut calm = Ws::open(server.address, PATH).await;
+    for _ in 0..20 {
+        let mut wild = Ws::open(server.address, PATH).await;
+        wild.raw(&[0xff; 64]).await;
+        assert_eq!(wild.closed().await, Some(1002));
+    }
+    calm.say("4hello").await;
+    assert_eq!(calm.next().await, text("4hello"));
+}

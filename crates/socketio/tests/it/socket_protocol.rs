@@ -1,0 +1,344 @@
+//! Socket.IO v5 as its protocol document says it: namespaces, events, acknowledgements, attachments, and what closes a connection.
+
+use super::client::{Got, Polling, Ws, calm, serve, text};
+use super::echo::Settings;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+const PATH: &str = "/socket.io/";
+
+/// A WebSocket in the main namespace.
+async fn connected(address: SocketAddr) -> Ws {
+    let mut ws = Ws::open(address, PATH).await;
+    ws.say("40").await;
+    assert!(ws.text().await.starts_with("40{\"sid\":\""));
+    assert_eq!(ws.text().await, "42[\"auth\",{}]");
+    ws
+}
+
+#[tokio::test]
+async fn a_client_connects_with_and_without_a_payload() {
+    let server = serve(calm()).await;
+    let cases = [
+        ("40", "40{", "42[\"auth\",{}]"),
+        (
+            "40{\"token\":\"123\"}",
+            "40{",
+            "42[\"auth\",{\"token\":\"123\"}]",
+        ),
+        ("40/custom,", "40/custom,{", "42/custom,[\"auth\",{}]"),
+        ("40/custom", "40/custom,{", "42/custom,[\"auth\",{}]"),
+        (
+            "40/custom,{\"token\":\"abc\"}",
+            "40/custom,{",
+            "42/custom,[\"auth\",{\"token\":\"abc\"}]",
+        ),
+    ];
+    for (packet, begin, auth) in cases {
+        let mut ws = Ws::open(server.address, PATH).await;
+        ws.say(packet).await;
+        let answer = ws.text().await;
+        let object = answer.strip_prefix(&begin[..begin.len() - 1]).unwrap();
+        let object: serde_json::Value = serde_json::from_str(object).unwrap();
+        assert!(
+            object["sid"].as_str().is_some_and(|sid| !sid.is_empty()),
+            "{answer}"
+        );
+        assert_eq!(
+            object.get("pid"),
+            None,
+            "nothing is kept for who comes back"
+        );
+        assert_eq!(ws.text().await, auth);
+    }
+}
+
+#[tokio::test]
+async fn one_connection_carries_several_namespaces_with_ids_of_their_own() {
+    let server = serve(calm()).await;
+    let mut ws = connected(server.address).await;
+    ws.say("40/custom,").await;
+    let custom = ws.text().await;
+    assert!(custom.starts_with("40/custom,{\"sid\":\""));
+    assert_eq!(ws.text().await, "42/custom,[\"auth\",{}]");
+    ws.say("42/custom,[\"message\",1]").await;
+    assert_eq!(ws.text().await, "42/custom,[\"message-back\",1]");
+    ws.say("42/custom,7[\"message-with-ack\",1]").await;
+    assert_eq!(ws.text().await, "43/custom,7[1]");
+    ws.say("42[\"message\",2]").await;
+    assert_eq!(ws.text().await, "42[\"message-back\",2]");
+}
+
+#[tokio::test]
+async fn an_unknown_namespace_is_refused_and_the_connection_stays() {
+    let server = serve(calm()).await;
+    let mut ws = Ws::open(server.address, PATH).await;
+    ws.say("40/random").await;
+    assert_eq!(
+        ws.text().await,
+        "44/random,{\"message\":\"Invalid namespace\"}"
+    );
+    ws.say("40/random,{\"a\":1}").await;
+    assert_eq!(
+        ws.text().await,
+        "44/random,{\"message\":\"Invalid namespace\"}"
+    );
+    ws.say("40").await;
+    assert!(ws.text().await.starts_with("40{"));
+}
+
+#[tokio::test]
+async fn a_first_packet_that_is_none_closes_the_connection() {
+    let server = serve(calm()).await;
+    for packet in ["4abc", "4", "40[]", "40{", "40null", "40\"a\"", "42{}"] {
+        let mut ws = Ws::open(server.address, PATH).await;
+        ws.say(packet).await;
+        ws.closed().await;
+    }
+}
+
+#[tokio::test]
+async fn who_asks_for_no_namespace_is_closed() {
+    let settings = Settings {
+        connect_timeout: Duration::from_millis(80),
+        ping_interval: Duration::from_millis(500),
+        ..calm()
+    };
+    let server = serve(settings).await;
+    Ws::open(server.address, PATH).await.closed().await;
+    Polling::open(server.address, PATH).await.until_gone().await;
+    // Who was refused has asked for none either.
+    let mut refused = Ws::open(server.address, PATH).await;
+    refused.say("40/random").await;
+    refused.closed().await;
+}
+
+#[tokio::test]
+async fn who_is_in_a_namespace_may_take_its_time() {
+    let settings = Settings {
+        connect_timeout: Duration::from_millis(500),
+        ping_interval: Duration::from_millis(100),
+        ..calm()
+    };
+    let server = serve(settings).await;
+    let mut ws = connected(server.address).await;
+    let mut pings = 0;
+    while pings < 8 {
+        assert_eq!(ws.text().await, "2");
+        ws.say("3").await;
+        pings += 1;
+    }
+}
+
+#[tokio::test]
+async fn leaving_one_namespace_keeps_the_other() {
+    let server = serve(calm()).await;
+    let mut ws = connected(server.address).await;
+    ws.say("40/custom").await;
+    ws.text().await;
+    ws.text().await;
+    ws.say("41/custom").await;
+    ws.say("42[\"message\",\"to main\"]").await;
+    assert_eq!(ws.text().await, "42[\"message-back\",\"to main\"]");
+    // And it can be asked for again.
+    ws.say("40/custom,").await;
+    assert!(ws.text().await.starts_with("40/custom,{"));
+    assert_eq!(ws.text().await, "42/custom,[\"auth\",{}]");
+    ws.say("41/custom,").await;
+    ws.say("42[\"message\"]").await;
+    assert_eq!(ws.text().await, "42[\"message-back\"]");
+}
+
+#[tokio::test]
+async fn leaving_the_main_namespace_keeps_the_connection() {
+    let settings = Settings {
+        ping_interval: Duration::from_millis(100),
+        ..calm()
+    };
+    let server = serve(settings).await;
+    let mut ws = Ws::open(server.address, PATH).await;
+    ws.say("40").await;
+    while !ws.text().await.starts_with("42[\"auth\"") {}
+    ws.say("41").await;
+    assert_eq!(ws.text().await, "2");
+    ws.say("3").await;
+    assert_eq!(ws.text().await, "2");
+}
+
+#[tokio::test]
+async fn events_come_back_with_the_same_arguments() {
+    let server = serve(calm()).await;
+    let mut ws = connected(server.address).await;
+    for args in [
+        "1,\"2\",{\"3\":[true]}",
+        "null",
+        "\"€ \\u20ac \\ud83d\\ude00\"",
+        "[[],{}]",
+        "1e400,-0.0",
+        "{\"a\":{\"b\":[1,2]}},2,3,4,5,6,7,8,9",
+    ] {
+        ws.say(&format!("42[\"message\",{args}]")).await;
+        assert_eq!(ws.text().await, format!("42[\"message-back\",{args}]"));
+    }
+    ws.say("42[\"message\"]").await;
+    assert_eq!(ws.text().await, "42[\"message-back\"]");
+}
+
+#[tokio::test]
+async fn acknowledgements_carry_the_id_and_the_arguments() {
+    let server = serve(calm()).await;
+    let mut ws = connected(server.address).await;
+    ws.say("42456[\"message-with-ack\",1,\"2\",{\"3\":[false]}]")
+        .await;
+    assert_eq!(ws.text().await, "43456[1,\"2\",{\"3\":[false]}]");
+    ws.say("420[\"message-with-ack\"]").await;
+    assert_eq!(ws.text().await, "430[]");
+}
+
+#[tokio::test]
+async fn attachments_go_both_ways() {
+    let server = serve(calm()).await;
+    let mut ws = connected(server.address).await;
+    let places = "{\"_placeholder\":true,\"num\":0},{\"_placeholder\":true,\"num\":1}";
+    for (packet, answer) in [
+        ("452-[\"message\",", "452-[\"message-back\","),
+        ("452-789[\"message-with-ack\",", "462-789["),
+    ] {
+        ws.say(&format!("{packet}{places}]")).await;
+        ws.say_bytes(&[1, 2, 3]).await;
+        ws.say_bytes(&[4, 5, 6]).await;
+        assert_eq!(ws.text().await, format!("{answer}{places}]"));
+        assert_eq!(ws.next().await, Got::Binary(vec![1, 2, 3]));
+        assert_eq!(ws.next().await, Got::Binary(vec![4, 5, 6]));
+    }
+}
+
+#[tokio::test]
+async fn acknowledgements_of_nothing_are_no_fault() {
+    let server = serve(calm()).await;
+    let mut ws = connected(server.address).await;
+    ws.say("437[]").await;
+    ws.say("42[\"message\",1]").await;
+    assert_eq!(ws.text().await, "42[\"message-back\",1]");
+}
+
+#[tokio::test]
+async fn events_without_a_handler_are_no_fault() {
+    let server = serve(calm()).await;
+    let mut ws = connected(server.address).await;
+    ws.say("42[\"unknown\",1]").await;
+    ws.say("42[\"message\",1]").await;
+    assert_eq!(ws.text().await, "42[\"message-back\",1]");
+}
+
+#[tokio::test]
+async fn what_is_no_packet_closes_the_connection() {
+    let server = serve(calm()).await;
+    let broken = [
+        "4abc",
+        "4",
+        "47",
+        "42{}",
+        "42",
+        "42[]",
+        "42[\"message\"",
+        "42[\"message\",]",
+        "42[null]",
+        "42abc[\"message-with-ack\",1,\"2\",{\"3\":[false]}]",
+        "42[\"connect\"]",
+        "42[\"disconnect\",1]",
+        "45[\"message\"]",
+        "451[\"message\"]",
+        "4599999999-[\"message\"]",
+        "41{}",
+        "43[]",
+    ];
+    for packet in broken {
+        let mut ws = connected(server.address).await;
+        ws.say(packet).await;
+        ws.closed().await;
+    }
+}
+
+#[tokio::test]
+async fn attachments_that_nothing_asked_for_close_the_connection() {
+    let server = serve(calm()).await;
+    let mut ws = connected(server.address).await;
+    ws.say_bytes(&[1]).await;
+    ws.closed().await;
+    // A text where an attachment belongs.
+    let mut ws = connected(server.address).await;
+    ws.say("451-[\"message\",{\"_placeholder\":true,\"num\":0}]")
+        .await;
+    ws.say("42[\"message\",1]").await;
+    ws.closed().await;
+    // A placeholder of none.
+    let mut ws = connected(server.address).await;
+    ws.say("451-[\"message\",{\"_placeholder\":true,\"num\":1}]")
+        .await;
+    ws.say_bytes(&[1]).await;
+    ws.closed().await;
+}
+
+#[tokio::test]
+async fn attachments_are_bounded_together() {
+    let server = serve(calm()).await;
+    let mut ws = connected(server.address).await;
+    ws.say("453-[\"message\",{\"_placeholder\":true,\"num\":0}]")
+        .await;
+    for _ in 0..3 {
+        ws.say_bytes(&[7; 60_000]).await;
+    }
+    ws.closed().await;
+}
+
+#[tokio::test]
+async fn polling_carries_the_same() {
+    let server = serve(calm()).await;
+    let mut polling = Polling::open(server.address, PATH).await;
+    polling.say("40").await;
+    let mut fetched = Vec::new();
+    fetch(&mut polling, &mut fetched, 2).await;
+    assert!(fetched[0].starts_with("40{\"sid\":"));
+    assert_eq!(fetched[1], "42[\"auth\",{}]");
+    fetched.clear();
+    polling.say("42[\"message\",1]").await;
+    polling.say("421[\"message-with-ack\",2]").await;
+    polling
+        .say("451-[\"message\",{\"_placeholder\":true,\"num\":0}]\x1ebAQID")
+        .await;
+    fetch(&mut polling, &mut fetched, 4).await;
+    assert_eq!(
+        fetched,
+        [
+            "42[\"message-back\",1]",
+            "431[2]",
+            "451-[\"message-back\",{\"_placeholder\":true,\"num\":0}]",
+            "bAQID"
+        ]
+    );
+    polling.say("42{}").await;
+    polling.until_gone().await;
+}
+
+async fn fetch(polling: &mut Polling, fetched: &mut Vec<String>, count: usize) {
+    while fetched.len() < count {
+        let answer = polling.get().await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        fetched.extend(answer.body.split('\x1e').map(str::to_owned));
+    }
+}
+
+#[tokio::test]
+async fn what_was_sent_before_the_connect_was_answered_is_not_lost() {
+    let server = serve(calm()).await;
+    let mut ws = Ws::open(server.address, PATH).await;
+    // One write: the events wait until the application has let the client in.
+    let frames = ["40", "42[\"message\",1]", "42[\"message\",2]"]
+        .map(|packet| super::client::frame(0x81, packet.as_bytes()));
+    ws.raw(&frames.concat()).await;
+    assert!(ws.text().await.starts_with("40{"));
+    assert_eq!(ws.text().await, "42[\"auth\",{}]");
+    assert_eq!(ws.next().await, text("42[\"message-back\",1]"));
+    assert_eq!(ws.next().await, text("42[\"message-back\",2]"));
+}

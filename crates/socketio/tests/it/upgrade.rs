@@ -1,0 +1,263 @@
+//! From polling to WebSocket: the probe, what is refused around it, and that no packet is lost, doubled or moved by it.
+
+use super::client::{Got, Polling, Ws, calm, serve, text};
+use super::echo::{accept, take_back};
+use bytes::Bytes;
+use parlor_socketio::Options;
+use parlor_socketio::engine::{Above, Engine, Session};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+
+const PATH: &str = "/engine.io/";
+
+fn websocket(polling: &Polling) -> String {
+    polling
+        .target
+        .replace("transport=polling", "transport=websocket")
+}
+
+/// A WebSocket that has been probed but not taken.
+async fn probe(polling: &Polling) -> Ws {
+    let mut ws = Ws::try_open(polling.address, &websocket(polling))
+        .await
+        .unwrap();
+    ws.say("2probe").await;
+    assert_eq!(ws.next().await, text("3probe"));
+    ws
+}
+
+#[tokio::test]
+async fn a_session_moves_to_a_websocket() {
+    let server = serve(calm()).await;
+    let polling = Polling::open(server.address, PATH).await;
+    let mut ws = probe(&polling).await;
+    ws.say("5").await;
+    ws.say("4hello").await;
+    assert_eq!(ws.next().await, text("4hello"));
+}
+
+#[tokio::test]
+async fn a_waiting_poll_is_let_go_by_the_probe_and_by_the_move() {
+    let server = serve(calm()).await;
+    let mut polling = Polling::open(server.address, PATH).await;
+    polling.park().await;
+    let mut ws = probe(&polling).await;
+    let answer = polling.parked().await;
+    assert_eq!((answer.status, &*answer.body), (200, "6"));
+    ws.say("5").await;
+    ws.say("4a").await;
+    assert_eq!(ws.next().await, text("4a"));
+}
+
+#[tokio::test]
+async fn polling_goes_on_until_the_websocket_is_taken() {
+    let server = serve(calm()).await;
+    let mut polling = Polling::open(server.address, PATH).await;
+    let mut ws = probe(&polling).await;
+    polling.say("4before").await;
+    let mut fetched = polling.get().await.body;
+    while fetched == "6" {
+        fetched = polling.get().await.body;
+    }
+    assert_eq!(fetched, "4before");
+    // What was not fetched comes by the WebSocket.
+    polling.say("4waiting").await;
+    ws.say("5").await;
+    ws.say("4after").await;
+    assert_eq!(ws.next().await, text("4waiting"));
+    assert_eq!(ws.next().await, text("4after"));
+}
+
+#[tokio::test]
+async fn polling_is_over_after_the_move() {
+    let server = serve(calm()).await;
+    let mut polling = Polling::open(server.address, PATH).await;
+    let mut ws = probe(&polling).await;
+    ws.say("5").await;
+    ws.say("4moved").await;
+    assert_eq!(ws.next().await, text("4moved"));
+    assert_eq!(polling.get().await.status, 400);
+    assert_eq!(polling.post(b"4a").await.status, 400);
+    ws.say("4hello").await;
+    assert_eq!(ws.next().await, text("4hello"));
+}
+
+#[tokio::test]
+async fn a_second_websocket_is_refused_during_and_after_the_move() {
+    let server = serve(calm()).await;
+    let polling = Polling::open(server.address, PATH).await;
+    let mut ws = probe(&polling).await;
+    refused(&polling).await;
+    ws.say("5").await;
+    ws.say("4moved").await;
+    assert_eq!(ws.next().await, text("4moved"));
+    refused(&polling).await;
+    ws.say("4hello").await;
+    assert_eq!(ws.next().await, text("4hello"));
+}
+
+async fn refused(polling: &Polling) {
+    match Ws::try_open(polling.address, &websocket(polling)).await {
+        Ok(mut second) => {
+            second.say("2probe").await;
+            second.closed().await;
+        }
+        Err(answer) => assert_eq!(answer.status, 400),
+    }
+}
+
+#[tokio::test]
+async fn a_probe_that_fails_leaves_polling_as_it_was() {
+    let server = serve(calm()).await;
+    let mut polling = Polling::open(server.address, PATH).await;
+    for wrong in ["3probe", "4hello", "2other", "5", "abc"] {
+        let mut ws = Ws::try_open(polling.address, &websocket(&polling))
+            .await
+            .unwrap();
+        ws.say(wrong).await;
+        while ws.next().await != Got::End {}
+        polling.say("4still").await;
+        assert_eq!(polling.get().await.body, "4still", "after {wrong}");
+    }
+    // One that is dropped after it was probed, too.
+    drop(probe(&polling).await);
+    loop {
+        polling.say("4here").await;
+        if polling.get().await.body.contains("4here") {
+            break;
+        }
+    }
+    let mut ws = loop {
+        if let Ok(ws) = Ws::try_open(polling.address, &websocket(&polling)).await {
+            break ws;
+        }
+    };
+    ws.say("2probe").await;
+    assert_eq!(ws.next().await, text("3probe"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn numbered_packets_arrive_once_and_in_order_through_the_move() {
+    let server = serve(calm()).await;
+    let sessions: Vec<_> = (0..60)
+        .map(|turn| tokio::spawn(move_while_sending(server.address, turn)))
+        .collect();
+    for session in sessions {
+        session.await.unwrap();
+    }
+}
+
+/// Posts numbers by polling while fetching them, moves to a WebSocket at some moment, and goes on there.
+async fn move_while_sending(address: std::net::SocketAddr, turn: usize) {
+    let mut polling = Polling::open(address, PATH).await;
+    let mut seen = Vec::new();
+    let mut sent = 0;
+    let mut ws = Ws::try_open(address, &websocket(&polling)).await.unwrap();
+    for _ in 0..turn % 7 {
+        polling.say(&batch(&mut sent)).await;
+        take(&polling.get().await.body, &mut seen);
+    }
+    polling.park().await;
+    ws.say("2probe").await;
+    assert_eq!(ws.next().await, text("3probe"));
+    // As the client does it: its poll is let end, then it takes the WebSocket.
+    take(&polling.parked().await.body, &mut seen);
+    if turn.is_multiple_of(2) {
+        polling.say(&batch(&mut sent)).await;
+    }
+    ws.say("5").await;
+    for _ in 0..5 {
+        for packet in batch(&mut sent).split('\x1e') {
+            ws.say(packet).await;
+        }
+    }
+    while seen.len() < sent {
+        take(&ws.text().await, &mut seen);
+    }
+    assert!(seen.iter().copied().eq(0..sent), "{seen:?}");
+}
+
+fn batch(sent: &mut usize) -> String {
+    let packets: Vec<_> = (*sent..*sent + 5).map(|n| format!("4{n}")).collect();
+    *sent += 5;
+    packets.join("\x1e")
+}
+
+fn take(body: &str, seen: &mut Vec<usize>) {
+    let numbers = body
+        .split('\x1e')
+        .filter_map(|packet| packet.strip_prefix('4'));
+    seen.extend(numbers.map(|number| number.parse::<usize>().unwrap()));
+}
+
+/// Sends numbers by itself from the begin of a session, whatever carries them.
+struct Counting;
+
+const NUMBERS: usize = 400;
+
+impl Above for Counting {
+    type State = ();
+
+    fn opened(self: &Arc<Self>, session: &Arc<Session<Self>>) {
+        let session = Arc::clone(session);
+        tokio::spawn(async move {
+            for n in 0..NUMBERS {
+                session.send_text(&n.to_string());
+                // So slow that the move falls among them.
+                if n % 4 == 3 {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            }
+        });
+    }
+
+    fn text(self: &Arc<Self>, _: &Arc<Session<Self>>, _: &str) -> bool {
+        true
+    }
+
+    fn binary(self: &Arc<Self>, _: &Arc<Session<Self>>, _: Bytes) -> bool {
+        true
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_server_sends_by_itself_arrives_once_and_in_order_through_the_move() {
+    let options = Options {
+        path: "/engine.io".into(),
+        ..Options::default()
+    };
+    let engine = Engine::new(Arc::new(Counting), options);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = tokio::spawn(accept(listener, move |request, client| {
+        let engine = Arc::clone(&engine);
+        async move { engine.handle(request, client, take_back).await }
+    }));
+    let sessions: Vec<_> = (0..40)
+        .map(|turn| tokio::spawn(move_while_told(address, turn)))
+        .collect();
+    for session in sessions {
+        session.await.unwrap();
+    }
+    server.abort();
+}
+
+/// Fetches by polling, moves at some moment, and reads on.
+async fn move_while_told(address: std::net::SocketAddr, turn: usize) {
+    let mut polling = Polling::open(address, PATH).await;
+    let mut seen = Vec::new();
+    for _ in 0..turn % 5 {
+        take(&polling.get().await.body, &mut seen);
+    }
+    let mut ws = Ws::try_open(address, &websocket(&polling)).await.unwrap();
+    polling.park().await;
+    ws.say("2probe").await;
+    assert_eq!(ws.next().await, text("3probe"));
+    take(&polling.parked().await.body, &mut seen);
+    ws.say("5").await;
+    while seen.len() < NUMBERS {
+        take(&ws.text().await, &mut seen);
+    }
+    assert!(seen.iter().copied().eq(0..NUMBERS), "{seen:?}");
+}
