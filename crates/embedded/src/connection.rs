@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use crate::core::Core;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::native::Native;
 use crate::table::{self, Run};
 
 /// How many commands of a pipeline run between two looks at whether there is room to write.
@@ -39,6 +40,13 @@ impl Connection {
             engine: self.engine.clone(),
             fleeting: true,
         }
+    }
+
+    /// `SCRIPT LOAD`, with a step that stands in for the script wherever it is called by its SHA-1: the step has to do
+    /// exactly what the script does.
+    pub fn load_native(&self, source: &str, native: Native) -> RedisResult<()> {
+        let loaded = self.lock().scripts.load_native(source.as_bytes(), native);
+        loaded.map_err(RedisError::from)
     }
 
     fn lock(&self) -> MutexGuard<'_, Core> {
@@ -94,10 +102,12 @@ fn arguments(command: &Cmd) -> RedisResult<Args<'_>> {
             "unknown kind of argument",
         ))),
     };
-    let args: Args<'_> = command
-        .args_iter()
-        .map(argument)
-        .collect::<RedisResult<_>>()?;
+    let given = command.args_iter();
+    // Once, not by and by: some calls of scripts have a hundred.
+    let mut args = Args::with_capacity(given.len());
+    for arg in given {
+        args.push(argument(arg)?);
+    }
     match args.iter().map(|arg| arg.len()).sum::<usize>() {
         ..=LARGEST => Ok(args),
         _ => Err(TOO_LARGE.into()),

@@ -40,6 +40,8 @@ pub struct Db {
     /// Refuse what Redis 6.2 does not know.
     strict: bool,
     random: u64,
+    /// The key that was found last: a step often reads and then changes the same one.
+    last: Place,
 }
 
 impl Db {
@@ -95,7 +97,11 @@ impl Db {
 
     /// Where a visible key is; an expired one is dropped on the way.
     fn find(&mut self, key: &[u8]) -> Option<Place> {
-        let place = self.keys.find(key)?;
+        let place = match self.keys.is_at(key, self.last) {
+            true => self.last,
+            false => self.keys.find(key)?,
+        };
+        self.last = place;
         if self.keys.at(place).is_expired(self.now) {
             free::value(self.remove(place).value);
             return None;

@@ -69,7 +69,7 @@ impl Default for Keyspace {
 }
 
 /// Where a key is. Good until a key is added or removed.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Place {
     shard: usize,
     index: usize,
@@ -98,6 +98,12 @@ impl Keyspace {
         let keys = self.shards[shard].raw_entry_v1();
         let index = keys.index_from_hash(hash, |other| **other == *key)?;
         Some(Place { shard, index })
+    }
+
+    /// Whether a key is at a place, which may be no longer good.
+    pub fn is_at(&self, key: &[u8], place: Place) -> bool {
+        let found = self.shards[place.shard].get_index(place.index);
+        found.is_some_and(|(other, _)| **other == *key)
     }
 
     /// The entry of a key.

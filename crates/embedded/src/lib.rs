@@ -24,6 +24,7 @@ mod gate;
 mod glob;
 mod journal;
 mod keyspace;
+pub mod native;
 mod number;
 mod persist;
 mod pubsub;

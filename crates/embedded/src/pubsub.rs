@@ -101,12 +101,13 @@ impl Hub {
     /// Sends to the subscribers of a channel and of the patterns it matches. How many there were.
     pub fn publish(&self, channel: &[u8], payload: &[u8]) -> usize {
         let routes = self.routes.lock();
-        if routes.channels.is_empty() && routes.patterns.is_empty() {
+        let listeners = routes.channels.get_key_value(channel);
+        if listeners.is_none() && routes.patterns.is_empty() {
             return 0;
         }
-        let (channel, payload) = (Blob::from(channel), Blob::from(payload));
+        let payload = Blob::from(payload);
         let mut receivers = 0;
-        if let Some(listeners) = routes.channels.get(&channel) {
+        if let Some((channel, listeners)) = listeners {
             receivers += listeners.len();
             for mailbox in listeners.values() {
                 mailbox.deliver(Push::Message {
@@ -116,9 +117,10 @@ impl Hub {
             }
         }
         for (pattern, listeners) in &routes.patterns {
-            if !glob::matches(pattern, &channel) {
+            if !glob::matches(pattern, channel) {
                 continue;
             }
+            let channel = Blob::from(channel);
             receivers += listeners.len();
             for mailbox in listeners.values() {
                 mailbox.deliver(Push::PMessage {

@@ -107,8 +107,8 @@ pub(crate) fn command<'a>(connection: &'a mut Connection, cmd: &'a Cmd) -> Redis
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => error,
             reply => return reply,
         };
-        let source = script::called(cmd).ok_or(error)?;
-        script::load(source).exec_async(connection).await?;
+        let called = script::called(cmd).ok_or(error)?;
+        script::load_embedded(connection, called).await?;
         connection.req_packed_command(cmd).await
     })
 }
@@ -132,8 +132,8 @@ pub(crate) fn pipeline<'a>(
         }
         let mut replies = connection.req_packed_commands(pipe, offset, count).await?;
         for (cmd, reply) in pipe.cmd_iter().zip(&mut replies) {
-            if let Some(source) = script::missing(cmd, reply) {
-                script::load(source).exec_async(connection).await?;
+            if let Some(called) = script::missing(cmd, reply) {
+                script::load_embedded(connection, called).await?;
                 *reply = match connection.req_packed_command(cmd).await {
                     Ok(value) => value,
                     Err(error) => Value::ServerError(redis::ServerError::try_from(error)?),

@@ -48,6 +48,10 @@ impl Epoch {
         self.value.subscribe()
     }
 
+    pub(crate) fn now(&self) -> u64 {
+        *self.value.borrow()
+    }
+
     pub(crate) fn key(&self) -> &str {
         &self.key
     }

@@ -31,11 +31,11 @@ mod tasks;
 mod telemetry;
 mod url;
 
-pub use bus::{Bus, Event, Subscription};
+pub use bus::{Bus, Event, Listening, Sink, Subscription};
 pub use clock::Clock;
 pub use fault::{Fault, fault};
 pub use options::{OpenError, Options};
-pub use parlor_embedded::ManualClock;
+pub use parlor_embedded::{ManualClock, native};
 pub use scan::Scan;
 pub use script::{Call, Script};
 pub use shared::State;

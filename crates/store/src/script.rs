@@ -3,18 +3,21 @@
 //! Always true:
 //! 1. Whoever holds a command that calls one of our scripts can find the script's source by the command alone
 //!    (computing the SHA registers the source), so a server that lost its scripts is given them again on demand.
-//! 2. Inside a transaction a script is sent by `EVAL`: a `NOSCRIPT` there would leave the other commands of the
+//! 2. A step that stands in for a script runs on the embedded engine alone, and does what the script does.
+//! 3. Inside a transaction a script is sent by `EVAL`: a `NOSCRIPT` there would leave the other commands of the
 //!    transaction executed, and sending those again is not harmless.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Once, OnceLock};
 
 use parking_lot::RwLock;
+use parlor_embedded::Connection;
+use parlor_embedded::native::Native;
 use redis::{Arg, Cmd, FromRedisValue, RedisResult, ServerErrorKind, ToRedisArgs, Value};
 
 use crate::Store;
 
-static SOURCES: LazyLock<RwLock<HashMap<&'static [u8], &'static str>>> =
+static SCRIPTS: LazyLock<RwLock<HashMap<&'static [u8], &'static Script>>> =
     LazyLock::new(Default::default);
 
 /// A script in the Lua dialect of Redis, meant to be a `static`.
@@ -24,6 +27,7 @@ pub struct Script {
     source: &'static str,
     sha: OnceLock<String>,
     registered: Once,
+    native: Option<Native>,
 }
 
 /// A [`Script`] from a file beside the source file that names it.
@@ -42,7 +46,15 @@ impl Script {
             source,
             sha: OnceLock::new(),
             registered: Once::new(),
+            native: None,
         }
+    }
+
+    /// With a step in Rust that does the same, for the embedded engine.
+    #[must_use]
+    pub const fn native(mut self, native: Native) -> Self {
+        self.native = Some(native);
+        self
     }
 
     /// The name it has in logs.
@@ -62,19 +74,17 @@ impl Script {
             .get_or_init(|| redis::Script::new(self.source).get_hash().to_owned());
         // After it was stored, for the map borrows the stored text.
         self.registered.call_once(|| {
-            SOURCES.write().insert(sha.as_bytes(), self.source);
+            SCRIPTS.write().insert(sha.as_bytes(), self);
         });
         sha
     }
 
     /// A call with its keys.
     pub fn keys(&'static self, keys: impl ToRedisArgs) -> Call {
-        let keys = keys.to_redis_args();
-        let mut cmd = Cmd::with_capacity(8 + keys.len(), 128);
-        cmd.arg("EVALSHA").arg(self.sha()).arg(keys.len());
-        for key in keys {
-            cmd.arg(key);
-        }
+        let count = keys.num_of_args();
+        // Most keys have three arguments or less.
+        let mut cmd = Cmd::with_capacity(16 + 4 * count, 512 + 128 * count);
+        cmd.arg("EVALSHA").arg(self.sha()).arg(count).arg(keys);
         Call(cmd)
     }
 }
@@ -102,8 +112,14 @@ impl Call {
     }
 }
 
-/// The source to load when `reply` says that the script of `cmd` is not known; none if it says anything else.
-pub(crate) fn missing(cmd: &Cmd, reply: &Value) -> Option<&'static str> {
+impl From<Call> for Cmd {
+    fn from(call: Call) -> Self {
+        call.0
+    }
+}
+
+/// The script to load when `reply` says that the script of `cmd` is not known; none if it says anything else.
+pub(crate) fn missing(cmd: &Cmd, reply: &Value) -> Option<&'static Script> {
     match reply {
         Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript) => called(cmd),
         _ => None,
@@ -112,7 +128,7 @@ pub(crate) fn missing(cmd: &Cmd, reply: &Value) -> Option<&'static str> {
 
 /// The command that brings its script along, for transactions; none if `cmd` does not call one of ours.
 pub(crate) fn inlined(cmd: &Cmd) -> Option<Cmd> {
-    let source = called(cmd)?;
+    let source = called(cmd)?.source;
     let mut inlined = Cmd::with_capacity(cmd.args_iter().len(), source.len() + 128);
     inlined.arg("EVAL").arg(source);
     for arg in cmd.args_iter().skip(2) {
@@ -142,13 +158,13 @@ pub(crate) fn is_call(cmd: &Cmd) -> bool {
     matches!(cmd.args_iter().next(), Some(Arg::Simple(name)) if name.eq_ignore_ascii_case(b"EVALSHA"))
 }
 
-/// The source of the script that `cmd` calls, if it is one of ours.
-pub(crate) fn called(cmd: &Cmd) -> Option<&'static str> {
+/// The script that `cmd` calls, if it is one of ours.
+pub(crate) fn called(cmd: &Cmd) -> Option<&'static Script> {
     if !is_call(cmd) {
         return None;
     }
     match cmd.args_iter().nth(1)? {
-        Arg::Simple(sha) => SOURCES.read().get(sha).copied(),
+        Arg::Simple(sha) => SCRIPTS.read().get(sha).copied(),
         _ => None,
     }
 }
@@ -158,6 +174,14 @@ pub(crate) fn load(source: &str) -> Cmd {
     let mut cmd = redis::cmd("SCRIPT");
     cmd.arg("LOAD").arg(source);
     cmd
+}
+
+/// Loads a script into the embedded engine, with what stands in for it.
+pub(crate) async fn load_embedded(connection: &mut Connection, script: &Script) -> RedisResult<()> {
+    match script.native {
+        Some(native) => connection.load_native(script.source, native),
+        None => load(script.source).exec_async(connection).await,
+    }
 }
 
 #[cfg(test)]

@@ -137,6 +137,11 @@ impl Store {
         self.inner.shared.epoch.watch()
     }
 
+    /// The epoch now.
+    pub fn current_epoch(&self) -> u64 {
+        self.inner.shared.epoch.now()
+    }
+
     /// Raises the epoch: what was checked before has to be checked again, by every node. For whoever has changed the data
     /// from outside.
     pub async fn distrust(&self) -> RedisResult<u64> {

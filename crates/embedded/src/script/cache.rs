@@ -12,6 +12,7 @@ use foldhash::fast::RandomState;
 use mlua::Function;
 
 use super::shebang::Shebang;
+use crate::native::Native;
 
 /// How many scripts there may be.
 const MOST: usize = 2_000;
@@ -24,6 +25,8 @@ pub(super) type Sha = [u8; 20];
 pub(super) struct Script {
     pub function: Function,
     pub shebang: Option<Shebang>,
+    /// What stands in for it.
+    pub native: Option<Native>,
 }
 
 struct Entry {
@@ -63,6 +66,13 @@ impl Cache {
             .get_mut(sha)
             .map(|entry| entry.loaded = true)
             .is_some()
+    }
+
+    /// Lets a step stand in for a script that is there.
+    pub fn stand_in(&mut self, sha: &Sha, native: Native) {
+        if let Some(entry) = self.scripts.get_mut(sha) {
+            entry.script.native = Some(native);
+        }
     }
 
     /// Whether another script can be loaded.

@@ -4,7 +4,7 @@
 //! 1. What is published after `subscribe` returned reaches the subscription, or the subscription is told
 //!    [`Event::MaybeMissed`].
 //! 2. A channel is subscribed to once on the server while anybody here listens, and not a moment longer than needed.
-//! 3. A slow reader costs nobody but itself: its queue is bounded.
+//! 3. A slow reader costs nobody but itself: its queue is bounded. A [`Sink`] has none, and must not be slow.
 //! 4. Messages of one channel arrive in the order in which they were published.
 
 mod cluster;
@@ -12,6 +12,7 @@ mod embedded;
 mod lane;
 pub(crate) mod queue;
 pub(crate) mod registry;
+mod sink;
 mod wire;
 
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout_at};
 
 pub use self::queue::Event;
+pub use self::sink::{Listening, Sink};
 
 use self::cluster::ClusterLanes;
 use self::lane::{Command, Lane, Source};
@@ -124,25 +126,46 @@ impl Bus {
         }
     }
 
+    /// Calls a sink with what is published on a channel, from when this returns.
+    pub async fn listen(
+        &self,
+        channel: impl AsRef<[u8]>,
+        sink: Arc<dyn Sink>,
+    ) -> RedisResult<Listening> {
+        self.attach(Kind::Plain, channel.as_ref(), sink).await
+    }
+
+    /// Calls a sink with what is published by [`publish_sharded`](Self::publish_sharded) or a script with
+    /// [`publish_command`](Self::publish_command).
+    pub async fn listen_sharded(
+        &self,
+        channel: impl AsRef<[u8]>,
+        sink: Arc<dyn Sink>,
+    ) -> RedisResult<Listening> {
+        self.attach(self.shard_kind(), channel.as_ref(), sink).await
+    }
+
     /// Listens to a channel.
     pub async fn subscribe(&self, channel: impl AsRef<[u8]>) -> RedisResult<Subscription> {
-        self.listen(Kind::Plain, channel.as_ref()).await
+        self.queue(Kind::Plain, channel.as_ref()).await
     }
 
     /// Listens to a channel that is published to by [`publish_sharded`](Self::publish_sharded) or a script with
     /// [`publish_command`](Self::publish_command).
     pub async fn subscribe_sharded(&self, channel: impl AsRef<[u8]>) -> RedisResult<Subscription> {
-        let kind = if self.inner.sharded {
-            Kind::Sharded
-        } else {
-            Kind::Plain
-        };
-        self.listen(kind, channel.as_ref()).await
+        self.queue(self.shard_kind(), channel.as_ref()).await
     }
 
     /// Listens to all channels whose name matches a pattern, in Redis's glob style. Sharded channels match none.
     pub async fn psubscribe(&self, pattern: impl AsRef<[u8]>) -> RedisResult<Subscription> {
-        self.listen(Kind::Pattern, pattern.as_ref()).await
+        self.queue(Kind::Pattern, pattern.as_ref()).await
+    }
+
+    fn shard_kind(&self) -> Kind {
+        match self.inner.sharded {
+            true => Kind::Sharded,
+            false => Kind::Plain,
+        }
     }
 
     async fn send(&self, command: &str, channel: &[u8], payload: &[u8]) -> RedisResult<u64> {
@@ -157,39 +180,43 @@ impl Bus {
         Ok(redis::from_redis_value(reply)?)
     }
 
-    async fn listen(&self, kind: Kind, name: &[u8]) -> RedisResult<Subscription> {
+    async fn queue(&self, kind: Kind, name: &[u8]) -> RedisResult<Subscription> {
+        let queue = Arc::new(Queue::default());
+        let sink = Arc::clone(&queue) as Arc<dyn Sink>;
+        let listening = self.attach(kind, name, sink).await?;
+        Ok(Subscription { queue, listening })
+    }
+
+    async fn attach(&self, kind: Kind, name: &[u8], sink: Arc<dyn Sink>) -> RedisResult<Listening> {
         let deadline = monotonic() + self.inner.timeout;
         let topic = Topic {
             kind,
             name: Bytes::copy_from_slice(name),
         };
-        let queue = Arc::new(Queue::default());
-        let subscription = Subscription {
+        let listening = Listening {
             topic,
-            queue,
+            sink,
             bus: Arc::clone(&self.inner),
         };
+        let Listening { topic, sink, .. } = &listening;
         let (done, mut confirmed) = oneshot::channel();
         let want = Command::Want {
-            topic: subscription.topic.clone(),
+            topic: topic.clone(),
             owed: false,
             done: Some(done),
         };
-        self.inner
-            .registry
-            .add(&subscription.topic, &subscription.queue, || {
-                self.inner.lanes.send(want);
-            });
+        let registry = &self.inner.registry;
+        registry.add(topic, sink, || self.inner.lanes.send(want));
         loop {
             match timeout_at(deadline.into(), confirmed).await {
-                Ok(Ok(answer)) => return answer.map(|()| subscription),
+                Ok(Ok(answer)) => return answer.map(|()| listening),
                 // The connection that was asked is gone: ask whoever is in charge now.
                 Ok(Err(_)) if monotonic() < deadline => {
                     sleep(ASK_AGAIN).await;
                     let (done, next) = oneshot::channel();
                     confirmed = next;
                     self.inner.lanes.send(Command::Want {
-                        topic: subscription.topic.clone(),
+                        topic: listening.topic.clone(),
                         owed: false,
                         done: Some(done),
                     });
@@ -221,12 +248,11 @@ impl Lanes {
     }
 }
 
-/// One reader of a channel or pattern. Dropping it ends the subscription.
+/// One reader of a channel or pattern: a bounded queue. Dropping it ends the subscription.
 #[must_use = "a subscription ends when it is dropped"]
 pub struct Subscription {
-    topic: Topic,
     queue: Arc<Queue>,
-    bus: Arc<Inner>,
+    listening: Listening,
 }
 
 impl Subscription {
@@ -241,25 +267,9 @@ impl Subscription {
     }
 }
 
-impl Drop for Subscription {
-    fn drop(&mut self) {
-        let Self { topic, queue, bus } = self;
-        bus.registry.remove(topic, queue, || {
-            bus.lanes.send(Command::Drop {
-                topic: topic.clone(),
-            });
-        });
-    }
-}
-
 impl std::fmt::Debug for Subscription {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "Subscription({:?} {})",
-            self.topic.kind,
-            String::from_utf8_lossy(&self.topic.name)
-        )
+        write!(f, "Subscription({:?})", self.listening)
     }
 }
 

@@ -10,6 +10,9 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::sink::Sink;
+use crate::telemetry;
+
 /// Messages that wait for a slow reader.
 pub(crate) const ROOM: usize = 1_024;
 
@@ -82,8 +85,21 @@ impl Queue {
             self.filled.notified().await;
         }
     }
+}
 
-    pub(crate) fn close(&self) {
+impl Sink for Queue {
+    fn tell(&self, event: &Event) {
+        if !self.push(event.clone())
+            && let Event::Message { channel, .. } = event
+        {
+            telemetry::Event::ReaderLagged {
+                topic: &String::from_utf8_lossy(channel),
+            }
+            .emit();
+        }
+    }
+
+    fn closed(&self) {
         self.state.lock().closed = true;
         self.filled.notify_one();
     }
@@ -122,7 +138,7 @@ mod tests {
     async fn a_closed_queue_is_read_to_its_end() {
         let queue = Queue::default();
         queue.push(message(1));
-        queue.close();
+        queue.closed();
         assert_eq!(queue.next().await, Some(message(1)));
         assert_eq!(queue.next().await, None);
     }

@@ -100,8 +100,8 @@ impl Redis {
         };
         let reply = send(&link, asking, cmd, deadline).await?;
         match script::missing(cmd, &reply) {
-            Some(source) => {
-                link.load(source, deadline).await?;
+            Some(missing) => {
+                link.load(missing.source(), deadline).await?;
                 send(&link, asking, cmd, deadline).await
             }
             None => Ok(reply),

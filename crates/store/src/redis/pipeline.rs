@@ -20,7 +20,7 @@ use super::link::Link;
 use super::retry::{Failed, TRIES, nothing_executed, only_reads};
 use super::{Redis, Route, pause, place_of};
 use crate::clock::monotonic;
-use crate::script;
+use crate::script::{self, Script};
 use crate::url::Address;
 
 /// Commands that go to one server together.
@@ -238,7 +238,7 @@ impl Batch<'_> {
                 Ok(values) => {
                     for (index, value) in group.indices.into_iter().zip(values) {
                         let redirect = self.redirects.remove(&index);
-                        let missing = script::missing(self.cmds[index], &value);
+                        let missing = script::missing(self.cmds[index], &value).map(Script::source);
                         if let Some(source) = missing.filter(|it| !self.has(&group.link, it)) {
                             loads.push((Arc::clone(&group.link), source));
                             self.redirects.extend(redirect.map(|to| (index, to)));

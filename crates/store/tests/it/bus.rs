@@ -1,7 +1,9 @@
 //! The bus, on every engine alike.
 
+use std::sync::{Arc, Mutex};
+
 use bytes::Bytes;
-use parlor_store::{Event, Script, Subscription};
+use parlor_store::{Event, Listening, Script, Sink, Subscription};
 use parlor_testkit::eventually;
 
 use crate::fixture::{Fixture, HANGS, cluster_contract, contract};
@@ -12,6 +14,7 @@ contract! {
     a_pattern_hears_all_channels_that_match on embedded redis valkey;
     sharded_channels_carry_what_scripts_publish on embedded redis valkey;
     a_slow_reader_is_told_and_delays_nobody on embedded redis;
+    a_sink_is_called_in_order_and_may_end_itself on embedded redis;
     many_channels_are_subscribed_at_once on embedded redis;
 }
 
@@ -21,6 +24,48 @@ cluster_contract! { the_bus_is_the_same_on_a_cluster:
     sharded_channels_carry_what_scripts_publish;
     a_slow_reader_is_told_and_delays_nobody;
     many_channels_are_subscribed_at_once;
+}
+
+/// Notes what it is told, and ends its listening when it is told so.
+#[derive(Default)]
+struct Noting {
+    told: Mutex<Vec<Bytes>>,
+    listening: Mutex<Option<Listening>>,
+}
+
+impl Sink for Noting {
+    fn tell(&self, event: &Event) {
+        if let Event::Message { payload, .. } = event {
+            self.told.lock().unwrap().push(payload.clone());
+            if payload == "end" {
+                drop(self.listening.lock().unwrap().take());
+            }
+        }
+    }
+}
+
+async fn a_sink_is_called_in_order_and_may_end_itself(f: &Fixture) {
+    let bus = f.store.bus();
+    let channel = f.far_key(1);
+    let (ending, other) = (Arc::new(Noting::default()), Arc::new(Noting::default()));
+    for sink in [&ending, &other] {
+        let there = Arc::clone(sink) as Arc<dyn Sink>;
+        let listening = bus.listen(&channel, there).await.unwrap();
+        *sink.listening.lock().unwrap() = Some(listening);
+    }
+    let mut queue = bus.subscribe(&channel).await.unwrap();
+    for text in ["one", "two", "end", "three"] {
+        bus.publish(&channel, text).await.unwrap();
+    }
+    for text in ["one", "two", "end", "three"] {
+        assert_eq!(payload(&mut queue).await, text);
+    }
+    assert_eq!(*ending.told.lock().unwrap(), ["one", "two", "end"]);
+    drop(queue);
+    let mut left = bus.subscribe(&channel).await.unwrap();
+    bus.publish(&channel, "four").await.unwrap();
+    assert_eq!(payload(&mut left).await, "four");
+    assert_eq!(Arc::strong_count(&ending), 1, "the bus keeps nothing of it");
 }
 
 /// The payload of the next message.

@@ -1,0 +1,274 @@
+//! Steps in Rust that stand in for scripts.
+//!
+//! Always true:
+//! 1. A step runs where its script would: at one moment, under the engine's lock, and for `EVALSHA` only. `EVAL` runs the
+//!    script, so the two can be compared.
+//! 2. A step touches the keys that its call declares; strict mode refuses any other.
+//! 3. What a step reads and writes goes through the database as a command's does: expiry, journal and types are the same.
+
+use std::borrow::Cow;
+
+use redis::Value;
+
+use crate::args::{Args, lossy};
+use crate::core;
+use crate::db::{Db, Expiry};
+pub use crate::error::Error;
+use crate::error::Reply;
+use crate::value::{Blob, Hash, Text};
+
+/// A step that does what a script does; none where it leaves that to the script, and then it has written nothing.
+pub type Native = fn(&mut Step<'_>) -> Done;
+
+/// What a step answers.
+pub type Done = Result<Option<Value>, Error>;
+
+/// A call of a step: what it was given, and the database.
+pub struct Step<'a> {
+    db: &'a mut Db,
+    keys: Args<'a>,
+    args: Args<'a>,
+}
+
+impl<'a> Step<'a> {
+    pub(crate) fn new(db: &'a mut Db, keys: Args<'a>, args: Args<'a>) -> Self {
+        Self { db, keys, args }
+    }
+
+    /// The keys, `KEYS` of the script.
+    pub fn keys(&self) -> &'a [&'a [u8]] {
+        self.keys
+    }
+
+    /// The arguments, `ARGV` of the script.
+    pub fn args(&self) -> &'a [&'a [u8]] {
+        self.args
+    }
+
+    /// These arguments from position `at` on (from 0); an error if there are fewer.
+    pub fn take<const N: usize>(&self, at: usize) -> Result<[&'a [u8]; N], Error> {
+        let taken = self.args.get(at..).and_then(|rest| rest.first_chunk());
+        taken.copied().ok_or(TOO_FEW)
+    }
+
+    /// These keys from position `at` on (from 0); an error if there are fewer.
+    pub fn take_keys<const N: usize>(&self, at: usize) -> Result<[&'a [u8]; N], Error> {
+        let taken = self.keys.get(at..).and_then(|rest| rest.first_chunk());
+        taken.copied().ok_or(TOO_FEW)
+    }
+
+    /// `GET`.
+    pub fn get(&mut self, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>, Error> {
+        self.declared(key)?;
+        Ok(self.db.text(key)?.map(Text::bytes))
+    }
+
+    /// `SET`, with a time to live in ms or without one.
+    pub fn set(&mut self, key: &[u8], value: &[u8], ttl: Option<u64>) -> Result<(), Error> {
+        self.writes(key)?;
+        let expiry = ttl.map_or(Expiry::Clear, |ttl| Expiry::At(self.db.now() + ttl));
+        self.db.set_text(key, Text::from(value), expiry);
+        Ok(())
+    }
+
+    /// `HMGET`.
+    pub fn fields<const N: usize>(
+        &mut self,
+        key: &[u8],
+        fields: [&[u8]; N],
+    ) -> Result<[Option<Blob>; N], Error> {
+        self.declared(key)?;
+        let hash = self.db.read::<Hash>(key)?;
+        Ok(fields.map(|field| hash.and_then(|hash| hash.get(field)).cloned()))
+    }
+
+    /// `HGETALL`.
+    pub fn all_fields(&mut self, key: &[u8]) -> Result<Vec<(Blob, Blob)>, Error> {
+        self.declared(key)?;
+        let hash = self.db.read::<Hash>(key)?;
+        let fields = hash.into_iter().flat_map(Hash::iter);
+        Ok(fields
+            .map(|(field, value)| (field.clone(), value.clone()))
+            .collect())
+    }
+
+    /// `HSET`.
+    pub fn set_fields(&mut self, key: &[u8], fields: &[(&[u8], &[u8])]) -> Result<(), Error> {
+        self.writes(key)?;
+        self.db.edit::<Hash, _>(key, |hash| {
+            for (field, value) in fields {
+                hash.insert(field, value);
+            }
+            Ok(())
+        })
+    }
+
+    /// `DEL`; whether the key was there.
+    pub fn delete(&mut self, key: &[u8]) -> Result<bool, Error> {
+        self.writes(key)?;
+        Ok(self.db.delete(key))
+    }
+
+    /// `EXISTS`.
+    pub fn exists(&mut self, key: &[u8]) -> Result<bool, Error> {
+        self.declared(key)?;
+        Ok(self.db.contains(key))
+    }
+
+    /// `PEXPIRE` with a time in ms; whether the key was there.
+    pub fn expire(&mut self, key: &[u8], ttl: u64) -> Result<bool, Error> {
+        self.writes(key)?;
+        let deadline = self.db.now() + ttl;
+        Ok(self.db.set_deadline(key, Some(deadline)))
+    }
+
+    /// `PTTL`: -2 without a key, -1 without a deadline.
+    pub fn ttl(&mut self, key: &[u8]) -> Result<i64, Error> {
+        self.declared(key)?;
+        let now = self.db.now();
+        let left = |deadline: u64| deadline.saturating_sub(now).cast_signed();
+        Ok(match self.db.entry(key) {
+            None => -2,
+            Some(entry) => entry.deadline().map_or(-1, left),
+        })
+    }
+
+    /// `PUBLISH`, or `SPUBLISH` where the command says so.
+    pub fn publish(&mut self, command: &[u8], channel: &[u8], payload: &[u8]) {
+        if command.eq_ignore_ascii_case(b"SPUBLISH") {
+            self.db.hub.publish_sharded(channel, payload);
+        } else {
+            self.db.hub.publish(channel, payload);
+        }
+    }
+
+    /// Any other command, as `redis.call` takes it; an error is what `redis.pcall` would give.
+    pub fn call(&mut self, args: &[&[u8]]) -> Reply {
+        let command = core::check(args)?;
+        if self.db.is_strict() {
+            for key in command.keys_in(args) {
+                self.declared(key)?;
+            }
+        }
+        core::call(self.db, command, args)
+    }
+
+    fn writes(&self, key: &[u8]) -> Result<(), Error> {
+        self.declared(key)?;
+        self.db.may_write()
+    }
+
+    fn declared(&self, key: &[u8]) -> Result<(), Error> {
+        if !self.db.is_strict() || self.keys.contains(&key) {
+            return Ok(());
+        }
+        Err(Error::new(format!(
+            "ERR a native step used key '{}', which is not among its KEYS; strict mode wants every key declared",
+            lossy(key)
+        )))
+    }
+}
+
+const TOO_FEW: Error = Error::fixed("ERR a native step was called with too few keys or arguments");
+
+/// Text as a number, as Lua's `tonumber` reads decimal ones.
+pub fn number(text: &[u8]) -> Option<f64> {
+    if let Some(small) = small(text) {
+        return Some(small);
+    }
+    let text = std::str::from_utf8(text).ok()?.trim_ascii();
+    let plain =
+        |byte: u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+' | b'e' | b'E');
+    text.bytes().all(plain).then(|| text.parse().ok()).flatten()
+}
+
+/// An argument that has to be a number.
+pub fn said(arg: &[u8]) -> Result<f64, Error> {
+    number(arg).ok_or(Error::fixed(
+        "ERR an argument of a native step is no number",
+    ))
+}
+
+/// Digits alone as a number, as the pattern `%d+` finds them.
+pub fn digits(text: &[u8]) -> Option<f64> {
+    if let Some(small) = small(text) {
+        return Some(small);
+    }
+    let all = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    let text = all.then(|| std::str::from_utf8(text).ok()).flatten();
+    text.and_then(|text| text.parse().ok())
+}
+
+/// Digits that a float holds exactly.
+fn small(text: &[u8]) -> Option<f64> {
+    const MOST_DIGITS: usize = 15;
+    if text.is_empty() || text.len() > MOST_DIGITS {
+        return None;
+    }
+    let add = |sum: u64, byte: &u8| {
+        byte.is_ascii_digit()
+            .then(|| sum * 10 + u64::from(byte - b'0'))
+    };
+    let sum = text.iter().try_fold(0, add)?;
+    Some(sum as f64)
+}
+
+/// A number at the end of a text, as `string.format('%.0f', …)` writes it.
+pub fn push_number(text: &mut Vec<u8>, number: f64) {
+    const EXACT: f64 = (1_u64 << 53) as f64;
+    if number.is_sign_negative() || number >= EXACT || number.fract() != 0.0 {
+        text.extend_from_slice(format!("{number:.0}").as_bytes());
+        return;
+    }
+    let mut rest = number as u64;
+    let (mut digits, mut first) = ([0; 20], 20);
+    loop {
+        first -= 1;
+        digits[first] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    text.extend_from_slice(&digits[first..]);
+}
+
+/// An array of replies.
+pub fn array(items: impl IntoIterator<Item = Value>) -> Value {
+    Value::Array(items.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_and_written_as_lua_does() {
+        for (text, read) in [
+            ("0", Some(0.0)),
+            ("12", Some(12.0)),
+            ("-3", Some(-3.0)),
+            (" 7 ", Some(7.0)),
+            ("1.5", Some(1.5)),
+            ("9007199254740993", Some(9_007_199_254_740_992.0)),
+            ("", None),
+            ("x", None),
+            ("1|2", None),
+            ("inf", None),
+        ] {
+            assert_eq!(number(text.as_bytes()), read, "{text}");
+        }
+        assert_eq!(digits(b"-3"), None);
+        assert_eq!(digits(b"007"), Some(7.0));
+        for (number, written) in [
+            (0.0, "0"),
+            (1e15, "1000000000000000"),
+            (-2.0, "-2"),
+            (1e20, "100000000000000000000"),
+        ] {
+            let mut text = Vec::new();
+            push_number(&mut text, number);
+            assert_eq!(text, written.as_bytes());
+        }
+    }
+}
