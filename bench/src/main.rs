@@ -3,6 +3,7 @@
 //! Timing is printed, never asserted. CPU per operation is what a noisy machine leaves comparable, so it stands beside
 //! every rate.
 
+mod gateway;
 mod limits;
 mod measure;
 mod messages;
@@ -13,13 +14,14 @@ mod store;
 
 type Part = (&'static str, fn() -> anyhow::Result<()>);
 
-const PARTS: [Part; 6] = [
+const PARTS: [Part; 7] = [
     ("store", store::run),
     ("restart", restart::run),
     ("pauses", pauses::run),
     ("presence", presence::run),
     ("messages", messages::run),
     ("limits", limits::run),
+    ("gateway", gateway::run),
 ];
 
 fn main() -> anyhow::Result<()> {

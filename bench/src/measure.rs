@@ -54,9 +54,9 @@ pub fn thread_cpu(name: &str) -> anyhow::Result<Duration> {
     Ok(Duration::from_nanos(nanos))
 }
 
-/// Bytes of memory this process has.
-pub fn resident() -> anyhow::Result<u64> {
-    let status = fs::read_to_string("/proc/self/status")?;
+/// Bytes of memory that a process has; `self` is this one.
+pub fn resident(process: &str) -> anyhow::Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
     Ok(kilobytes

@@ -2,9 +2,11 @@
 //! what a message costs the whole way, by the size of its room, and a page of history.
 //!
 //! Both ways of writing do the same for a message: look for its name, ask for the membership, number it, insert it, move its
-//! sender. `make bench ONLY="messages 64"` measures 64 senders alone, `ONLY="messages 0"` the whole way alone.
+//! sender. `make bench ONLY="messages 64"` measures 64 senders alone, `ONLY="messages 0"` the whole way alone, `ONLY="messages many"`
+//! many senders of it.
 
 mod ground;
+mod many;
 mod naive;
 mod rooms;
 mod whole;
@@ -60,7 +62,8 @@ struct Figures {
 /// Prints the table.
 pub fn run() -> anyhow::Result<()> {
     let only = std::env::args().nth(2);
-    let only = only.map(|it| it.parse()).transpose();
+    let many = only.as_deref() == Some("many");
+    let only = only.filter(|_| !many).map(|it| it.parse()).transpose();
     let only = only.context("messages takes one argument, the number of senders")?;
     anyhow::ensure!(
         only.is_none_or(|senders| senders <= ground::USERS),
@@ -73,8 +76,10 @@ pub fn run() -> anyhow::Result<()> {
         .build()?;
     runtime.block_on(async {
         match only {
+            _ if many => many::run().await,
             None => {
                 writing(&SENDERS).await?;
+                many::run().await?;
                 whole::run().await
             }
             Some(0) => whole::run().await,

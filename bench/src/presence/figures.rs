@@ -50,12 +50,12 @@ impl Figures {
     pub async fn of(engine: Engine, users: usize) -> anyhow::Result<Self> {
         let crowd = Crowd::new(engine, users).await?;
         let ground = &crowd.ground;
-        let memory = resident()? as f64 + ground.server_memory().await?;
+        let memory = resident("self")? as f64 + ground.server_memory().await?;
         let before = ground.spent().await?;
         crowd.connect().await?;
         ground.settle().await?;
         let connect = (ground.spent().await? - before).each(users as f64);
-        let memory = resident()? as f64 + ground.server_memory().await? - memory;
+        let memory = resident("self")? as f64 + ground.server_memory().await? - memory;
         let (second, paced) = paced(&crowd).await?;
         let beat = burst(&crowd).await?;
         ground.settle().await?;

@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::ids::NodeId;
 use crate::keys::Settings;
 use crate::limits::Limits;
+use crate::live::{self, Live};
 use crate::membership::Members;
 use crate::messages::{self, Messages};
 use crate::nodes::Nodes;
@@ -35,6 +36,7 @@ pub struct Chat {
     limits: Limits,
     messages: Arc<Messages>,
     ownership: Arc<Ownership>,
+    live: Arc<Live>,
 }
 
 impl Chat {
@@ -66,8 +68,15 @@ impl Chat {
             needs,
             options.messages.clone(),
         );
+        let messages = Arc::new(messages);
+        let needs = live::Needs {
+            messages: Arc::clone(&messages),
+            typing: Arc::clone(&typing),
+            conversations: Arc::clone(&conversations),
+        };
         Self {
-            messages: Arc::new(messages),
+            live: Live::new(ctx.clone(), needs),
+            messages,
             sessions: Arc::new(Sessions::new(
                 ctx.clone(),
                 database.clone(),
@@ -97,7 +106,7 @@ impl Chat {
         let ticking = ticking.and(self.sessions.tick());
         let ticking = ticking.and(self.conversations.tick());
         let ticking = ticking.and(self.unread.tick()).and(self.messages.tick());
-        ticking.and(self.ownership.tick())
+        ticking.and(self.ownership.tick()).and(self.live.tick())
     }
 
     /// Writes what was collected and leaves the other nodes; presence stays through the grace time. The ticking has to end
@@ -136,6 +145,11 @@ impl Chat {
     /// What was said.
     pub fn messages(&self) -> &Arc<Messages> {
         &self.messages
+    }
+
+    /// What happens, told as it does.
+    pub fn live(&self) -> &Arc<Live> {
+        &self.live
     }
 
     /// How often something may be done.

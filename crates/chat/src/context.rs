@@ -139,7 +139,7 @@ fn days(year: u64, month: u64, day: u64) -> u64 {
 }
 
 /// A time in whole milliseconds.
-pub(crate) fn millis(time: Duration) -> u64 {
+pub fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -15,9 +15,12 @@ pub mod operation;
 pub mod options;
 mod owed;
 mod ownership;
+mod paced;
 pub mod registry;
 pub mod schema;
 mod ticking;
+#[cfg(test)]
+mod twins;
 
 pub mod blocks;
 pub mod bus;
@@ -26,6 +29,7 @@ pub mod delivery;
 pub mod desk;
 pub mod jobs;
 pub mod limits;
+pub mod live;
 pub mod membership;
 pub mod messages;
 pub mod nodes;

@@ -133,6 +133,7 @@ pub const ALL: &[Info] = &[
     messages::GetMessage::INFO,
     messages::EditMessage::INFO,
     messages::DeleteMessage::INFO,
+    messages::CatchUp::INFO,
     typing::ListTyping::INFO,
     typing::SetTyping::INFO,
     unread::MarkRead::INFO,

@@ -12,9 +12,11 @@ use std::time::Duration;
 use axum::http::HeaderMap;
 use parlor_chat::access::{Caller, Role};
 use parlor_chat::chat::Chat;
+use parlor_chat::error::Error;
+use parlor_chat::ids::DeviceId;
 use parlor_chat::limits::Verdict;
 use parlor_chat::operation::{Needs, Operation};
-use parlor_chat::sessions::Attached;
+use parlor_chat::sessions::{Attached, Attachment, Ended};
 use tokio::sync::watch;
 
 use crate::address::{Peer, Proxies};
@@ -92,7 +94,7 @@ impl App {
             Some(Ok(caller)) => quota::of_caller(caller),
             Some(Err(_)) | None => shown.address.and_then(quota::of_address),
         };
-        let chat = self.progress.chat.borrow().clone().ok();
+        let chat = self.chat().ok();
         let quota = match &budget {
             Some(budget) => Some(self.quota.count(chat.as_deref(), budget).await),
             None => None,
@@ -100,9 +102,7 @@ impl App {
         let caller = match (&quota, known) {
             (Some(verdict), _) if !verdict.allowed => Err(quota::refusal(verdict)),
             (_, Some(known)) => match known.and_then(|caller| for_whom(caller, shown)) {
-                Ok(caller) if needs == Needs::Session => {
-                    self.with_session(chat.as_deref(), caller).await
-                }
+                Ok(caller) if needs == Needs::Session => self.with_session(caller).await,
                 known => known,
             },
             (_, None) => Ok(Caller::stranger(shown.address)),
@@ -113,9 +113,58 @@ impl App {
     /// Who calls, by their token.
     async fn known(&self, shown: &Shown<'_>) -> Result<Caller, Refusal> {
         let token = identity::bearer(shown.authorization.clone()?)?;
+        self.verified(token, shown.address).await
+    }
+
+    /// Who shows this token. Nothing is counted, and no session is asked for.
+    pub async fn verified(&self, token: &str, address: Option<IpAddr>) -> Result<Caller, Refusal> {
         let mut caller = self.identity.verify(token).await?;
-        caller.address = shown.address;
+        caller.address = address;
         Ok(caller)
+    }
+
+    /// Lets a caller in once more who was let in before and has stayed. `counted` takes one place of their budget.
+    pub async fn readmit(&self, caller: &Caller, counted: bool) -> Result<Caller, Refusal> {
+        if counted && let Some(budget) = quota::of_caller(caller) {
+            let chat = self.chat().ok();
+            let verdict = self.quota.count(chat.as_deref(), &budget).await;
+            if !verdict.allowed {
+                return Err(quota::refusal(&verdict));
+            }
+        }
+        self.with_session(caller.clone()).await
+    }
+
+    /// Lets a caller in who comes to stay: their session goes on, or one begins. `ended` is called when it has to end.
+    pub async fn enter(
+        &self,
+        caller: Caller,
+        device: Option<&DeviceId>,
+        ended: Ended,
+    ) -> Result<(Caller, Option<Attachment>), Refusal> {
+        let chat = self.chat()?;
+        let entered = chat.sessions().enter(caller, device, ended);
+        self.outage.bounded(chat.database().ping(), entered).await
+    }
+
+    /// The chat, once this node has joined the others.
+    pub fn chat(&self) -> Result<Arc<Chat>, Refusal> {
+        let joining = self.progress.chat.borrow().clone();
+        joining.map_err(|_| Error::StoreNotOpen.into())
+    }
+
+    /// Waits until this node has joined the others.
+    pub async fn joined(&self) -> Arc<Chat> {
+        let mut joining = self.progress.chat.clone();
+        loop {
+            if let Ok(chat) = &*joining.borrow_and_update() {
+                return Arc::clone(chat);
+            }
+            if joining.changed().await.is_err() {
+                // The start has failed; the process ends.
+                std::future::pending::<()>().await;
+            }
+        }
     }
 
     /// Runs an operation.
@@ -152,13 +201,13 @@ impl App {
     }
 
     /// The caller as their session allows. Before there is a chat, nothing is answered but what needs none.
-    async fn with_session(&self, chat: Option<&Chat>, caller: Caller) -> Result<Caller, Refusal> {
-        match chat {
-            Some(chat) => {
+    pub async fn with_session(&self, caller: Caller) -> Result<Caller, Refusal> {
+        match self.chat() {
+            Ok(chat) => {
                 let checked = chat.sessions().check(caller);
                 self.outage.bounded(chat.database().ping(), checked).await
             }
-            None => Ok(caller),
+            Err(_) => Ok(caller),
         }
     }
 

@@ -1,9 +1,11 @@
-//! Parlor's server: configuration, the command line, identity, HTTP, gRPC and the life of the process.
+//! Parlor's server: configuration, the command line, identity, HTTP, gRPC, Socket.IO and the life of the process.
 
 pub mod address;
 pub mod app;
 pub mod cli;
 pub mod config;
+pub mod descriptors;
+pub mod gateway;
 pub mod grpc;
 pub mod http;
 pub mod identity;

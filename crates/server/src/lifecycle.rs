@@ -26,8 +26,9 @@ use tracing::{info, warn};
 
 use crate::app::App;
 use crate::config::Config;
+use crate::gateway::Gateway;
 use crate::identity::{Grant, Identity};
-use crate::{grpc, http};
+use crate::{descriptors, grpc, http};
 
 /// How long the end may take.
 pub const GRACE: Duration = Duration::from_secs(10);
@@ -101,6 +102,7 @@ pub struct Start {
 
 /// Serves until `shutdown` ends, then finishes what is open, leaves the other nodes and closes the store.
 pub async fn run(start: Start, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
+    descriptors::raise();
     let mut config = start.config;
     let identity = Arc::new(start.identity);
     config.chat.sessions.issuer = Some(visitors(&identity));
@@ -116,7 +118,11 @@ pub async fn run(start: Start, shutdown: impl Future<Output = ()>) -> anyhow::Re
     let app = App::new(identity, progress.clone(), stopping.clone(), &config);
     let router = http::router(app.clone(), &config.server.allowed_origins);
     let mut serving = JoinSet::new();
-    serving.spawn(http::connections::serve(start.http, router, stopping));
+    let sockets = Gateway::server(app.clone(), config.gateway, config.server.node.as_str());
+    let origins = &config.server.allowed_origins;
+    let doors = http::Doors::new(router, app.clone(), Arc::clone(&sockets), origins);
+    serving.spawn(http::connections::serve(start.http, doors, stopping));
+    serving.spawn(Gateway::serve(sockets));
     if let Some(listener) = start.grpc {
         serving.spawn(grpc::serve(listener, app));
     }

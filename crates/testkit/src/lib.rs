@@ -27,6 +27,7 @@ mod process;
 mod redis_options;
 mod redis_server;
 mod sentinel;
+mod socket_client;
 mod time;
 mod watchdog;
 
@@ -38,4 +39,5 @@ pub use process::is_running;
 pub use redis_options::RedisOptions;
 pub use redis_server::{Redis, Valkey, connect};
 pub use sentinel::{Sentinel, SentinelOptions};
+pub use socket_client::{SocketClient, SocketError};
 pub use time::advance;

@@ -28,10 +28,12 @@ pub enum Kind {
     Membership = 8,
     /// Sessions of a user ended. On the channel for every node.
     SessionClosed = 9,
+    /// There is a message in a conversation above the fan-out limit. On a channel of its own for every node.
+    Large = 10,
 }
 
 impl Kind {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Typing,
         Self::DeviceRemoved,
         Self::MessageCreated,
@@ -41,6 +43,7 @@ impl Kind {
         Self::Unread,
         Self::Membership,
         Self::SessionClosed,
+        Self::Large,
     ];
 }
 

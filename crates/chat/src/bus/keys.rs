@@ -9,7 +9,7 @@ use crate::keys::{Capability, Channel, KeySpec, Keyspace, Kind, Ttl};
 pub const CAPABILITY: Capability = Capability {
     name: "bus",
     title: "Bus",
-    keys: &[CONVERSATION, USER, CONTROL],
+    keys: &[CONVERSATION, USER, CONTROL, LARGE],
 };
 
 const CONVERSATION: KeySpec =
@@ -25,6 +25,10 @@ const CONTROL: KeySpec = KeySpec::internal("parlor:control", Kind::Channel, Ttl:
     .value("frame with version byte")
     .meaning("what every node must do at once: blocks, logouts, removed devices");
 
+const LARGE: KeySpec = KeySpec::internal("parlor:large", Kind::Channel, Ttl::Never)
+    .value("frame with version byte")
+    .meaning("messages in conversations above `unread.fanout_limit`: each node tells the members who are there");
+
 impl Keyspace {
     /// The frames of a conversation.
     pub fn conversation_bus(&self, conversation: &ConversationId) -> Channel {
@@ -39,5 +43,10 @@ impl Keyspace {
     /// The frames for every node.
     pub fn control_bus(&self) -> Channel {
         self.channel0(&CONTROL)
+    }
+
+    /// The frames about large conversations, for every node.
+    pub fn large_bus(&self) -> Channel {
+        self.channel0(&LARGE)
     }
 }

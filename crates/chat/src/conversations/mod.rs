@@ -20,6 +20,7 @@ mod rows;
 mod telling;
 mod words;
 
+use std::collections::HashSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -29,9 +30,11 @@ use crate::context::Context;
 use crate::database::{self, Database};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
-use crate::membership::{Cache, Members, Participants};
+use crate::membership::{self, Cache, Members, Participants};
 use crate::presence::Presence;
 use crate::unread::Unread;
+
+pub(crate) use self::telling::{MembersChanged, MembershipChanged};
 
 pub use self::create::{MOST_MEMBERS, MOST_TITLE};
 pub use self::member_rows::Member;
@@ -131,6 +134,24 @@ impl Conversations {
     ) -> Result<()> {
         let participants = &self.participants;
         participants.refill(conversation, members_version).await
+    }
+
+    /// Those of these users who are no members, by the rows.
+    pub(crate) async fn gone(
+        &self,
+        conversation: &ConversationId,
+        users: &[UserId],
+    ) -> Result<Vec<UserId>> {
+        membership::gone(&self.database, conversation, users).await
+    }
+
+    /// The members, up to `most`, by the rows.
+    pub(crate) async fn all_members(
+        &self,
+        conversation: &ConversationId,
+        most: usize,
+    ) -> Result<HashSet<UserId>> {
+        membership::all(&self.database, conversation, most).await
     }
 
     /// The members by id, and the cursor of the next page.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Conversations;
 use super::words::MemberRole;
@@ -54,29 +54,37 @@ pub(super) struct Change {
 }
 
 /// What the nodes are told on the conversation's channel.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct MembersChanged<'a> {
-    members_version: u64,
-    deleted: bool,
-    members: Vec<MemberChanged<'a>>,
+pub(crate) struct MembersChanged {
+    pub(crate) members_version: u64,
+    pub(crate) deleted: bool,
+    /// Empty where it is not known what became of a change: who is a member has to be asked.
+    pub(crate) members: Vec<MemberChanged>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct MemberChanged<'a> {
-    user_id: &'a UserId,
+pub(crate) struct MemberChanged {
+    pub(crate) user_id: UserId,
     /// None for one who left.
-    role: Option<MemberRole>,
+    pub(crate) role: Option<MemberRole>,
+    /// Whether they were none before.
+    #[serde(default)]
+    pub(crate) joined: bool,
 }
 
 /// What a user is told on their own channel.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Membership<'a> {
-    conversation_id: &'a ConversationId,
-    members_version: u64,
-    role: Option<MemberRole>,
+pub(crate) struct MembershipChanged {
+    pub(crate) conversation_id: ConversationId,
+    pub(crate) members_version: u64,
+    /// None for one who left.
+    pub(crate) role: Option<MemberRole>,
+    /// Whether they were no member before.
+    #[serde(default)]
+    pub(crate) joined: bool,
 }
 
 /// Changes that are not told yet.
@@ -228,10 +236,11 @@ impl Conversations {
                 let Some(role) = standing.role() else {
                     continue;
                 };
-                let told = Membership {
-                    conversation_id: &change.conversation,
+                let told = MembershipChanged {
+                    conversation_id: change.conversation.clone(),
                     members_version: change.members_version,
                     role,
+                    joined: matches!(standing, Standing::Joined(_)),
                 };
                 pipe.cmd(command)
                     .arg(self.ctx.keys().user_bus(user))
@@ -262,7 +271,11 @@ impl Change {
         let named = self.users.iter().take(MOST_NAMED);
         let members = named.filter_map(|(user_id, standing)| {
             let role = standing.role()?;
-            Some(MemberChanged { user_id, role })
+            Some(MemberChanged {
+                user_id: user_id.clone(),
+                role,
+                joined: matches!(standing, Standing::Joined(_)),
+            })
         });
         let told = MembersChanged {
             members_version: self.members_version,

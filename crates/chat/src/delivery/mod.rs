@@ -9,7 +9,7 @@ use crate::context::{Context, millis};
 use crate::error::Result;
 use crate::ids::ConversationId;
 use crate::keys::TtlName;
-use crate::unread::{Receipt, ReceiptChange};
+use crate::unread::{Moved, Receipt, ReceiptChange};
 
 static RISE: Script = script!("rise.lua");
 
@@ -18,12 +18,14 @@ pub(crate) async fn rise(
     ctx: &Context,
     conversation: &ConversationId,
     receipt: Receipt,
+    moved: Moved,
 ) -> Result<()> {
     let key = ctx.keys().delivery(conversation, &receipt.user_id);
     let seq = receipt.delivered_seq;
     let change = ReceiptChange {
         conversation_id: conversation.clone(),
         receipt,
+        moved,
     };
     let mut told = frame::head(Kind::Receipt, 128);
     told.extend(serde_json::to_vec(&change).expect("texts and numbers are JSON"));

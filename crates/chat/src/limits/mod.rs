@@ -14,6 +14,7 @@ pub mod keys;
 
 mod fallback;
 mod gcra;
+mod native;
 mod operations;
 mod ops;
 
@@ -34,7 +35,7 @@ pub use self::ops::{
 static FIXED: Script = script!("fixed.lua");
 static SLIDING: Script = script!("sliding.lua");
 static GCRA: Script = script!("gcra.lua");
-static MESSAGE: Script = script!("message.lua");
+static MESSAGE: Script = script!("message.lua").native(native::message);
 static GIVE_BACK: Script = script!("give_back.lua");
 
 /// Limits that all nodes of a store share. Cloning copies pointers.
@@ -144,3 +145,6 @@ fn refused(key: &Key, error: &RedisError) -> Error {
         format!("{key}: {text}"),
     )))
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,7 @@
 
 pub mod keys;
 
+mod among;
 mod cache;
 mod changed;
 mod flights;
@@ -15,6 +16,7 @@ mod rows;
 pub use self::members::Members;
 pub use self::participants::MOST_PARTICIPANTS;
 
+pub(crate) use self::among::{all, gone};
 pub(crate) use self::cache::Cache;
 pub(crate) use self::changed::changed;
 pub(crate) use self::participants::Participants;

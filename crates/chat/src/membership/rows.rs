@@ -11,6 +11,54 @@ const PARTICIPANTS: &str = "
     FROM conversations c LEFT JOIN members m ON m.conversation_id = c.id
     WHERE c.id = $1 ORDER BY m.user_id LIMIT $2";
 
+/// Users asked for in one statement.
+pub(super) const MANY: usize = 32;
+
+const AMONG: &str = "
+    SELECT user_id FROM members WHERE conversation_id = $1 AND user_id IN (
+        $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25,
+        $26, $27, $28, $29, $30, $31, $32, $33)";
+
+const PAGE: &str = "
+    SELECT user_id FROM members WHERE conversation_id = $1 AND user_id > $2 ORDER BY user_id LIMIT $3";
+
+/// Those of up to [`MANY`] users who are members.
+pub(super) async fn among(
+    database: &Database,
+    conversation: &ConversationId,
+    users: &[UserId],
+) -> Result<Vec<UserId>> {
+    debug_assert!(users.len() <= MANY);
+    let Some(first) = users.first() else {
+        return Ok(Vec::new());
+    };
+    let found: Vec<String> = on!(database.reader(), pool => {
+        let mut query = sqlx::query_scalar(AMONG).bind(conversation.as_str());
+        for nth in 0..MANY {
+            query = query.bind(users.get(nth).unwrap_or(first).as_str());
+        }
+        query.fetch_all(pool).await?
+    });
+    let users = found.into_iter().map(UserId::new);
+    Ok(users.collect::<std::result::Result<_, _>>()?)
+}
+
+/// The members after one, by id.
+pub(super) async fn page(
+    database: &Database,
+    conversation: &ConversationId,
+    after: &str,
+    limit: usize,
+) -> Result<Vec<UserId>> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let found: Vec<String> = on!(database.reader(), pool => {
+        let query = sqlx::query_scalar(PAGE).bind(conversation.as_str());
+        query.bind(after).bind(limit).fetch_all(pool).await?
+    });
+    let users = found.into_iter().map(UserId::new);
+    Ok(users.collect::<std::result::Result<_, _>>()?)
+}
+
 /// Whether there is a row.
 pub(super) async fn is_member(
     database: &Database,

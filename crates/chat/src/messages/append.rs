@@ -7,6 +7,8 @@
 //! 3. Where it is not known up to where messages were applied (nothing for an hour, store emptied, another epoch), those of
 //!    the last minute are applied: they may not have been. They may be told twice then, and none is left out.
 
+mod native;
+
 use std::time::Duration;
 
 use parlor_store::{Call, Script, script};
@@ -24,7 +26,7 @@ use crate::keys::TtlName;
 use crate::ticking::told;
 use crate::typing;
 
-static APPEND: Script = script!("append.lua");
+static APPEND: Script = script!("append.lua").native(native::append);
 
 /// How old a message is that was applied for certain, or is given up: longer than any send takes.
 pub(super) const SETTLED: Duration = Duration::from_secs(60);
@@ -121,7 +123,7 @@ impl Messages {
 
     /// The epoch of the store, in which what is written is checked.
     pub(super) fn epoch(&self) -> u64 {
-        *self.ctx.store().epoch().borrow()
+        self.ctx.store().current_epoch()
     }
 
     /// What the version of the participants' set is when it shows this state of the rows.
@@ -223,14 +225,17 @@ impl Messages {
         let call = self.append_call(&batch);
         let appended = call.run(&self.ctx.store().repeatable()).await?;
         // Whose node ended before they were applied has not counted them either.
-        if !messages.is_empty()
-            && let Participants::Named(users) = &participants
-            && users.len() as u64 <= self.unread.fanout_limit()
-        {
-            told(
-                "count messages",
-                &self.unread.found(conversation, users).await,
-            );
+        if let Some(last) = messages.last() {
+            let found = match &participants {
+                Participants::Named(users) if users.len() as u64 <= self.unread.fanout_limit() => {
+                    self.unread.found(conversation, users).await
+                }
+                _ => {
+                    let newest = (last.seq, head.members_version);
+                    self.unread.arrived(conversation, newest, None).await
+                }
+            };
+            told("count messages", &found);
         }
         Ok(appended)
     }
@@ -304,3 +309,6 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

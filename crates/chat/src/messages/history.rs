@@ -191,7 +191,11 @@ impl Messages {
     }
 
     /// The last message that a user does not see.
-    async fn hidden(&self, conversation: &ConversationId, user: Option<&UserId>) -> Result<u64> {
+    pub(super) async fn hidden(
+        &self,
+        conversation: &ConversationId,
+        user: Option<&UserId>,
+    ) -> Result<u64> {
         let Some(user) = user else { return Ok(0) };
         self.sights.hidden(conversation, user).await
     }

@@ -19,10 +19,12 @@ mod content;
 mod encode;
 mod history;
 mod message;
+mod missed;
 mod operations;
 mod owed;
 mod readings;
 mod recent;
+mod resume;
 mod row;
 mod rows;
 mod send;
@@ -59,10 +61,13 @@ pub use self::content::MOST_MENTIONS;
 pub use self::encode::read_frame;
 pub use self::history::{MOST_MESSAGES, MessageList, Page};
 pub use self::message::Message;
+pub use self::missed::{MOST_MISSED, Missed};
 pub use self::operations::{
     DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage, SentMessage,
 };
+pub use self::resume::{CatchUp, Resumed};
 pub(crate) use self::row::MessageRow;
+pub(crate) use self::rows::Head;
 pub use self::send::{NewMessage, Sent};
 
 /// How often is looked for what is owed, and for a reason to catch up.

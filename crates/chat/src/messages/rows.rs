@@ -15,11 +15,11 @@ pub(super) const PAGE: u64 = 100;
 
 /// A conversation when its messages were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Head {
-    pub(super) last_seq: u64,
-    pub(super) rev: u64,
-    pub(super) members_version: u64,
-    pub(super) member_count: u64,
+pub(crate) struct Head {
+    pub(crate) last_seq: u64,
+    pub(crate) rev: u64,
+    pub(crate) members_version: u64,
+    pub(crate) member_count: u64,
 }
 
 /// Some of a conversation's messages and what it was at that moment.
@@ -61,6 +61,18 @@ const CHANGED: &str = concat!(
     WHERE conversation_id = $1 AND rev > $2 AND seq > $3 AND (edited_at IS NOT NULL OR deleted_at IS NOT NULL)
     ORDER BY rev LIMIT $4"
 );
+const CHANGED_BETWEEN: &str = concat!(
+    "SELECT ",
+    message_columns!(),
+    " FROM messages
+    WHERE conversation_id = $1 AND rev > $2 AND seq > $3 AND seq <= $4
+        AND (edited_at IS NOT NULL OR deleted_at IS NOT NULL)
+    ORDER BY rev LIMIT $5"
+);
+const UNCHANGED_REV: &str = "
+    SELECT rev FROM messages
+    WHERE conversation_id = $1 AND seq <= $2 AND edited_at IS NULL AND deleted_at IS NULL
+    ORDER BY seq DESC LIMIT 1";
 const VISIBLE: &str = "
     SELECT history, (SELECT joined_seq FROM members WHERE conversation_id = $1 AND user_id = $2)
     FROM conversations WHERE id = $1";
@@ -196,6 +208,36 @@ pub(super) async fn changed(
         query.bind(number(hidden)).bind(number(limit)).fetch_all(pool).await?
     });
     Ok(rows)
+}
+
+/// Of the messages after the first bound, up to the second, those that were edited or deleted after `rev`, in the order of
+/// their revisions.
+pub(super) async fn changed_between(
+    database: &Database,
+    conversation: &ConversationId,
+    rev: u64,
+    (after, last): (u64, u64),
+    limit: u64,
+) -> Result<Vec<MessageRow>> {
+    let rows = on!(database.reader(), pool => {
+        let query = sqlx::query_as(CHANGED_BETWEEN).bind(conversation.as_str());
+        let query = query.bind(number(rev)).bind(number(after)).bind(number(last));
+        query.bind(number(limit)).fetch_all(pool).await?
+    });
+    Ok(rows)
+}
+
+/// The revision of the newest message up to `seq` that was never changed; 0 if there is none.
+pub(super) async fn unchanged_rev(
+    database: &Database,
+    conversation: &ConversationId,
+    seq: u64,
+) -> Result<u64> {
+    let rev: Option<i64> = on!(database.reader(), pool => {
+        let query = sqlx::query_scalar(UNCHANGED_REV).bind(conversation.as_str());
+        query.bind(number(seq)).fetch_optional(pool).await?
+    });
+    Ok(rev.map_or(0, unsigned))
 }
 
 /// What decides which messages a user sees: the conversation's `history`, and when the user came.

@@ -19,7 +19,7 @@ use super::content::{Content, check_client_id};
 use super::encode::{Encoded, Participants};
 use super::owed::Step;
 use super::rows::{self, Head};
-use super::writer::{Draft, Written};
+use super::writer::{Draft, Turn, Written};
 use super::{Message, Messages};
 use crate::access::Caller;
 use crate::bus::frame::Kind;
@@ -166,7 +166,10 @@ impl Messages {
                 epoch: this.epoch(),
                 role: draft.sender_role.name(),
             };
-            let written = this.writer.send(draft).await;
+            let (written, turn) = match this.writer.send_in_turn(draft).await {
+                Ok((written, turn)) => (Ok(written), Some(turn)),
+                Err(error) => (Err(error), None),
+            };
             let sent = written.as_ref().ok().cloned();
             if matches!(written, Err(Error::DatabaseUnavailable(_))) {
                 // It may be there all the same, and nobody else knows of it.
@@ -177,11 +180,13 @@ impl Messages {
             if counted && sent.as_ref().is_none_or(|sent| sent.repeated) {
                 this.give_back(&sender).await;
             }
-            let Some(sent) = sent else { return };
+            let (Some(sent), Some(turn)) = (sent, turn) else {
+                return;
+            };
             let appended = match sent.repeated {
                 // Its first sender may have ended before the steps after the commit.
                 true => this.catch_up(&conversation).await.map(|()| None),
-                false => this.apply_new(&sent, &was).await.map(Some),
+                false => this.apply_new(&sent, &was, turn).await.map(Some),
             };
             if appended.is_err() {
                 this.owed.note(Step::Messages(conversation));
@@ -207,7 +212,7 @@ impl Messages {
     }
 
     /// The steps after the commit, in one round trip for most messages.
-    async fn apply_new(&self, sent: &Written, was: &Was) -> Result<Appended> {
+    async fn apply_new(&self, sent: &Written, was: &Was, mut turn: Turn) -> Result<Appended> {
         let message = &sent.message;
         let conversation = &message.conversation_id;
         self.typing.message_sent(conversation, &message.sender_id);
@@ -230,8 +235,13 @@ impl Messages {
             start: (message.seq == 1 && was.epoch == self.epoch()).then_some(0),
         });
         let store = self.ctx.store().repeatable();
-        let unread = self.count(sent, &participants);
-        let (appended, counted) = tokio::join!(call.run::<Appended>(&store), unread);
+        let append = async {
+            turn.comes().await;
+            let appended = call.run::<Appended>(&store).await;
+            drop(turn);
+            appended
+        };
+        let (appended, counted) = tokio::join!(append, self.count(sent, &participants));
         told("count a message", &counted);
         let appended = appended?;
         if appended.state != State::Applied {

@@ -44,7 +44,8 @@ pub(super) enum Going {
 
 #[derive(Debug, Default)]
 pub(super) struct Local {
-    users: HashMap<UserId, HashMap<DeviceId, Held>>,
+    /// Of most users one device, so that a table for each would be mostly room.
+    users: HashMap<UserId, Vec<Held>>,
     /// With the time of each beat.
     beats: HashMap<DeviceKey, (Device, Moment)>,
     /// Beats that are being written.
@@ -67,12 +68,23 @@ pub(super) fn key(device: &Device) -> DeviceKey {
     (device.user.clone(), device.id.clone())
 }
 
+/// The one of a user's devices that is called so.
+fn of<'a>(devices: &'a mut [Held], id: &DeviceId) -> Option<&'a mut Held> {
+    devices.iter_mut().find(|it| it.device.id == *id)
+}
+
 impl Local {
     /// A socket has come; one of the same device before it is forgotten.
     pub(super) fn add(&mut self, held: Held) {
         self.beats.remove(&key(&held.device));
         let devices = self.users.entry(held.device.user.clone()).or_default();
-        devices.insert(held.device.id.clone(), held);
+        match of(devices, &held.device.id) {
+            Some(before) => *before = held,
+            None => {
+                devices.reserve_exact(1);
+                devices.push(held);
+            }
+        }
     }
 
     /// A socket has gone. None if another one has taken its device over, or it never was here.
@@ -81,7 +93,8 @@ impl Local {
         self.forget_beat(&device.user, &device.id);
         self.owed.remove(&self.owed_key(key(device)));
         let devices = self.users.get_mut(&device.user)?;
-        let held = devices.remove(&device.id)?;
+        let at = devices.iter().position(|it| it.device.id == device.id)?;
+        let held = devices.swap_remove(at);
         if devices.is_empty() {
             self.users.remove(&device.user);
         }
@@ -99,7 +112,11 @@ impl Local {
         id: &DeviceId,
         socket: Option<&SocketId>,
     ) -> Option<&Held> {
-        let held = self.users.get(user)?.get(id)?;
+        let held = self
+            .users
+            .get(user)?
+            .iter()
+            .find(|it| it.device.id == *id)?;
         (socket.is_none() || held.device.socket.as_ref() == socket).then_some(held)
     }
 
@@ -196,7 +213,7 @@ impl Local {
             let went = self.registering.remove(socket).flatten();
             let key = key(&known.device);
             let of_user = self.users.get_mut(&key.0);
-            let held = of_user.and_then(|devices| devices.get_mut(&key.1));
+            let held = of_user.and_then(|devices| of(devices, &key.1));
             match (held, went) {
                 (Some(held), _) if held.device.socket == known.device.socket => {
                     held.announced |= done;
@@ -216,10 +233,9 @@ impl Local {
 
     /// Every socket has to be registered again.
     pub(super) fn owe_all(&mut self) {
-        let devices = self.users.iter();
-        let devices =
-            devices.flat_map(|(user, devices)| devices.keys().map(|id| (user.clone(), id.clone())));
-        self.owe(devices.collect::<Vec<_>>());
+        let devices = self.users.values().flatten();
+        let devices: Vec<_> = devices.map(|held| key(&held.device)).collect();
+        self.owe(devices);
     }
 
     /// These sockets have to be registered again, as far as they are here.
@@ -280,7 +296,7 @@ impl Local {
             *went = Some(Going::Lost);
         }
         let users = std::mem::take(&mut self.users);
-        users.into_values().flat_map(HashMap::into_values).collect()
+        users.into_values().flatten().collect()
     }
 }
 

@@ -16,6 +16,7 @@ mod closing;
 mod going;
 mod layouts;
 mod local;
+mod native;
 mod operations;
 mod ops;
 mod reads;
@@ -49,7 +50,7 @@ pub use self::operations::{
 };
 pub use self::ops::{Device, LiveDevice, Status, UserStatus};
 pub use self::reads::MOST_READ;
-pub use self::register::MOST_DEVICES;
+pub use self::register::{MOST_DEVICES, MOST_INFO};
 pub use self::watch::{MOST_WATCHED, Watcher};
 
 static SOONER: Script = script!("sooner.lua");

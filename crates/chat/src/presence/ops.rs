@@ -55,7 +55,7 @@ pub struct Device {
     pub id: DeviceId,
     /// The socket by which this node holds it; none for one that comes by requests and lives by its beats alone.
     pub socket: Option<SocketId>,
-    /// What the client says about it.
+    /// What the client says about it; the first 256 bytes are kept.
     pub info: Option<String>,
 }
 

@@ -20,6 +20,9 @@ use crate::ticking::told;
 /// Devices of one user.
 pub const MOST_DEVICES: usize = 100;
 
+/// Bytes that are kept of what a client says about its device.
+pub const MOST_INFO: usize = 256;
+
 /// The epoch of devices that no node holds.
 pub(super) const API: &str = "api";
 
@@ -51,7 +54,10 @@ pub(super) enum Outcome {
 }
 
 impl Presence {
-    pub(super) async fn come(&self, device: Device, coming: Coming) -> Result<UserStatus> {
+    pub(super) async fn come(&self, mut device: Device, coming: Coming) -> Result<UserStatus> {
+        if let Some(info) = &mut device.info {
+            info.truncate(info.floor_char_boundary(MOST_INFO));
+        }
         let held = Held {
             connected: self.ctx.now(),
             device,

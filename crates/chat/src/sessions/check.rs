@@ -9,7 +9,7 @@ use super::{FRESH, NOTE, RENEW, Sessions};
 use crate::access::{Caller, Role};
 use crate::context::Moment;
 use crate::error::{Error, Result};
-use crate::ids::UserId;
+use crate::ids::{DeviceId, UserId};
 use crate::ticking::told;
 
 /// How often a session that somebody else changes at the same time is looked at again.
@@ -19,6 +19,8 @@ const LOOKS: usize = 5;
 #[derive(Debug, Clone)]
 pub(super) struct Known {
     status: Status,
+    /// The device that began it.
+    pub(super) device: DeviceId,
     /// When it was seen.
     at: Moment,
     /// When this node last renewed it, …
@@ -48,7 +50,7 @@ impl Sessions {
         let user = caller.user()?.clone();
         let issued = Moment(caller.issued_at.unwrap_or_default());
         let now = self.ctx.now();
-        let epoch = *self.ctx.store().epoch().borrow();
+        let epoch = self.ctx.store().current_epoch();
         let known = self.known.get(&user).filter(|known| known.epoch == epoch);
         let status = match &known {
             Some(known) if known.is_fresh(now) && issued >= known.issued => known.status,
@@ -91,6 +93,7 @@ impl Sessions {
         }
         let known = Known {
             status: session.status,
+            device: session.device_id,
             at: now,
             renewed: renewed.filter(|_| !renew).unwrap_or(now),
             noted,

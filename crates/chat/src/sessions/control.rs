@@ -10,7 +10,7 @@ use parlor_store::Event;
 use tokio::time::sleep;
 
 use super::Sessions;
-use super::hub::Attached;
+use super::hub::{Attached, Attachment, Ended};
 use super::session::{Reason, Status};
 use super::step::Found;
 use crate::access::Caller;
@@ -24,13 +24,30 @@ const PAUSE: Duration = Duration::from_secs(1);
 const BATCH: usize = 1_000;
 
 impl Sessions {
-    /// A connection of the caller that must not outlive the session. Attached first and asked then, so that no block in
-    /// between is missed.
+    /// A connection of the caller that must not outlive the session: `ended` is called with the reason when it has to go,
+    /// perhaps before this returns. Attached first and asked then, so that no block in between is missed.
+    pub async fn attach_with(
+        &self,
+        caller: &Caller,
+        device: Option<&DeviceId>,
+        ended: Ended,
+    ) -> Result<Attachment> {
+        let attachment = self.hub.attach(caller.user()?, device, ended);
+        self.attached(caller).await?;
+        Ok(attachment)
+    }
+
+    /// The same for somebody who waits for the end.
     pub async fn attach(&self, caller: &Caller, device: Option<&DeviceId>) -> Result<Attached> {
-        let attached = self.hub.attach(caller.user()?, device);
-        self.distrust(caller.user()?);
-        self.check(caller.clone()).await?;
+        let user = caller.user()?;
+        let attached = Attached::by(|ended| self.hub.attach(user, device, ended));
+        self.attached(caller).await?;
         Ok(attached)
+    }
+
+    async fn attached(&self, caller: &Caller) -> Result<()> {
+        self.distrust(caller.user()?);
+        self.check(caller.clone()).await.map(drop)
     }
 
     /// Tells every node. If it is not heard, they find out by asking.

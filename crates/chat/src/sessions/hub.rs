@@ -1,6 +1,7 @@
 //! Who is connected to this node by something that lasts: a stream, a socket.
 //!
-//! Always true: whoever is attached is told when the session ends, also when this node did not hear of it at once.
+//! Always true: whoever is attached is told when the session ends, also when this node did not hear of it at once. Nobody is
+//! told under a lock.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,8 +12,15 @@ use tokio::sync::watch;
 use super::session::Reason;
 use crate::ids::{DeviceId, UserId};
 
-/// The connections of one user.
-type Lines = HashMap<u64, (Option<DeviceId>, watch::Sender<Option<Reason>>)>;
+/// What is called when a session ends. May be called more than once; must not block.
+pub type Ended = Arc<dyn Fn(Reason) + Send + Sync>;
+
+/// A connection of a user.
+struct Line {
+    id: u64,
+    device: Option<DeviceId>,
+    ended: Ended,
+}
 
 /// The connections of this node.
 #[derive(Default)]
@@ -22,42 +30,58 @@ pub(super) struct Hub {
 
 #[derive(Default)]
 struct Held {
-    users: HashMap<UserId, Lines>,
+    users: HashMap<UserId, Vec<Line>>,
     next: u64,
 }
 
-/// A connection that lasts no longer than its user's session.
-pub struct Attached {
+/// A connection that is told when its user's session ends. Dropping it ends that.
+#[must_use = "nothing is told once this is dropped"]
+pub struct Attachment {
     hub: Arc<Hub>,
     user: UserId,
     id: u64,
+}
+
+/// A connection that lasts no longer than its user's session, and waits for its end.
+pub struct Attached {
+    _attachment: Attachment,
     ended: watch::Receiver<Option<Reason>>,
 }
 
 impl Hub {
-    pub(super) fn attach(self: &Arc<Self>, user: &UserId, device: Option<&DeviceId>) -> Attached {
-        let (sender, ended) = watch::channel(None);
+    pub(super) fn attach(
+        self: &Arc<Self>,
+        user: &UserId,
+        device: Option<&DeviceId>,
+        ended: Ended,
+    ) -> Attachment {
         let mut held = self.held.lock();
         held.next += 1;
         let id = held.next;
-        let lines = held.users.entry(user.clone()).or_default();
-        lines.insert(id, (device.cloned(), sender));
-        Attached {
+        let lines = held.users.entry(user.clone());
+        // Most have one.
+        let lines = lines.or_insert_with(|| Vec::with_capacity(1));
+        lines.push(Line {
+            id,
+            device: device.cloned(),
+            ended,
+        });
+        Attachment {
             hub: Arc::clone(self),
             user: user.clone(),
             id,
-            ended,
         }
     }
 
     /// Tells a user's connections, or those of one device, that the session has ended.
     pub(super) fn end(&self, user: &UserId, reason: Reason, device: Option<&DeviceId>) {
-        let held = self.held.lock();
-        for (of, sender) in held.users.get(user).into_iter().flat_map(HashMap::values) {
-            if device.is_none() || device == of.as_ref() {
-                sender.send_replace(Some(reason));
-            }
-        }
+        let concerned: Vec<Ended> = {
+            let held = self.held.lock();
+            let lines = held.users.get(user).into_iter().flatten();
+            let concerned = lines.filter(|it| device.is_none() || device == it.device.as_ref());
+            concerned.map(|it| Arc::clone(&it.ended)).collect()
+        };
+        concerned.iter().for_each(|ended| ended(reason));
     }
 
     /// Whoever is attached.
@@ -67,6 +91,18 @@ impl Hub {
 }
 
 impl Attached {
+    /// What to attach by, and what waits for it.
+    pub(super) fn by(attach: impl FnOnce(Ended) -> Attachment) -> Self {
+        let (sender, ended) = watch::channel(None);
+        let tell = move |reason| {
+            sender.send_replace(Some(reason));
+        };
+        Self {
+            _attachment: attach(Arc::new(tell)),
+            ended,
+        }
+    }
+
     /// Waits until the session has ended. Safe to cancel.
     pub async fn ended(&mut self) -> Reason {
         match self.ended.wait_for(Option::is_some).await {
@@ -76,14 +112,25 @@ impl Attached {
     }
 }
 
-impl Drop for Attached {
+impl Drop for Attachment {
     fn drop(&mut self) {
         let mut held = self.hub.held.lock();
-        if let Some(lines) = held.users.get_mut(&self.user) {
-            lines.remove(&self.id);
-            if lines.is_empty() {
-                held.users.remove(&self.user);
-            }
+        let Some(lines) = held.users.get_mut(&self.user) else {
+            return;
+        };
+        let place = lines.iter().position(|it| it.id == self.id);
+        let line = place.map(|place| lines.swap_remove(place));
+        if lines.is_empty() {
+            held.users.remove(&self.user);
         }
+        // Not under the lock: what it calls may hold another attachment.
+        drop(held);
+        drop(line);
+    }
+}
+
+impl std::fmt::Debug for Attachment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Attachment({})", self.user)
     }
 }

@@ -12,7 +12,9 @@ pub mod keys;
 
 mod check;
 mod control;
+mod enter;
 mod hub;
+mod native;
 mod open;
 mod operations;
 mod owed;
@@ -35,7 +37,7 @@ use crate::ids::UserId;
 use crate::options::SessionOptions;
 use crate::owed::Owed;
 
-pub use self::hub::Attached;
+pub use self::hub::{Attached, Attachment, Ended};
 pub use self::operations::{
     BeginSession, BeginVisit, ChangeSession, EndOtherSession, EndSession, GetOtherSession,
     GetSession, SessionEnded, SessionView, ValidateSession, Validity, Visit,

@@ -3,6 +3,7 @@
 use parlor_store::{Script, script};
 
 use super::Sessions;
+use super::native;
 use super::rows::{UserRow, seconds};
 use super::session::Session;
 use crate::context::{Moment, millis};
@@ -10,7 +11,7 @@ use crate::error::Result;
 use crate::ids::{DeviceId, UserId};
 use crate::keys::TtlName;
 
-static CHECK: Script = script!("check.lua");
+static CHECK: Script = script!("check.lua").native(native::check);
 static WRITE: Script = script!("write.lua");
 
 /// What the store knows of a session.
@@ -61,7 +62,7 @@ impl Sessions {
     }
 
     fn epoch(&self) -> u64 {
-        *self.ctx.store().epoch().borrow()
+        self.ctx.store().current_epoch()
     }
 
     fn names(&self, user: &UserId) -> [crate::keys::Key; 2] {

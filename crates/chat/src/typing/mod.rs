@@ -34,6 +34,8 @@ use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
 use crate::keys::{TtlName, TypingLayout};
 
+pub(crate) use self::ops::decode;
+
 pub use self::listener::{MOST_LISTENED, TypingListener};
 pub use self::operations::{ListTyping, SetTyping, Typers, TypingSet};
 pub use self::ops::{Typer, TypingChange};

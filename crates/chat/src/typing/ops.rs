@@ -47,7 +47,7 @@ pub(super) fn encode(user: &UserId, username: &str, until: Moment) -> Vec<u8> {
 }
 
 /// What the body of a frame says; none if it says nothing.
-pub(super) fn decode(body: &[u8]) -> Option<Typer> {
+pub(crate) fn decode(body: &[u8]) -> Option<Typer> {
     let (until, body) = body.split_first_chunk()?;
     let (length, body) = body.split_first()?;
     let (id, name) = body.split_at_checked(usize::from(*length))?;

@@ -13,6 +13,7 @@
 pub mod keys;
 
 mod field;
+pub(crate) mod large;
 mod operations;
 mod ops;
 mod positions;
@@ -29,11 +30,13 @@ use crate::database::Database;
 use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
 use crate::owed::Owed;
+use crate::paced::Paced;
+use crate::ticking::told;
 
 pub use self::operations::{GetUnread, ListReceipts, MarkDelivered, MarkRead, MarkUnread};
 pub use self::ops::{
-    Badge, ConversationCount, Counts, Receipt, ReceiptChange, ReceiptPage, Sent, UnreadChange,
-    count,
+    Badge, ConversationCount, Counts, Moved, Receipt, ReceiptChange, ReceiptPage, Sent,
+    UnreadChange, count,
 };
 pub use self::repair::{Difference, Report, What};
 
@@ -43,6 +46,8 @@ pub struct Unread {
     database: Database,
     fanout_limit: u64,
     owed: Owed<UserId>,
+    /// What is to be said of conversations above the limit.
+    large: Paced<large::Newest>,
 }
 
 impl Unread {
@@ -53,6 +58,7 @@ impl Unread {
             database,
             fanout_limit,
             owed: Owed::default(),
+            large: Paced::new(large::PACE),
         }
     }
 
@@ -83,7 +89,12 @@ impl Unread {
         let steps: Vec<_> = std::iter::once((sent.sender, wrote))
             .chain(others)
             .collect();
-        self.apply(sent.conversation, &steps, true).await
+        let newest = (sent.seq, sent.members_version);
+        let arrived = self.arrived(sent.conversation, newest, sent.members.map(<[_]>::len));
+        let steps = self.apply(sent.conversation, &steps, true);
+        let (arrived, applied) = tokio::join!(arrived, steps);
+        told("tell of a large conversation", &arrived);
+        applied
     }
 
     /// Messages were found that nobody had counted: sets the keys of these members right.

@@ -79,7 +79,8 @@ pub struct ReceiptPage {
     pub next_cursor: Option<String>,
 }
 
-/// The body of a frame of [`Kind::Unread`](crate::bus::frame::Kind::Unread), as JSON.
+// The body of a frame of `Kind::Unread`, as JSON, and of what clients are told.
+/// What waits for a user in a conversation, and in all, has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UnreadChange {
@@ -100,6 +101,18 @@ pub struct ReceiptChange {
     /// Whose, and how far.
     #[serde(flatten)]
     pub receipt: Receipt,
+    /// Which of the two moved.
+    pub moved: Moved,
+}
+
+/// What moved of a receipt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Moved {
+    /// Messages reached the member.
+    Delivered,
+    /// The member read messages, and got them by that.
+    Read,
 }
 
 /// The unread messages of a member: the numbers after the badge position, without their own.

@@ -4,7 +4,7 @@
 
 use super::rows::{self, Reached, Standing};
 use super::steps::Step;
-use super::{Badge, Receipt, Unread};
+use super::{Badge, Moved, Receipt, Unread};
 use crate::context::Moment;
 use crate::delivery;
 use crate::error::{Error, Result};
@@ -24,7 +24,7 @@ impl Unread {
         let last = seq.unwrap_or(u64::MAX);
         let reached = rows::read(&self.database, conversation, user, last).await?;
         let badge = self.placed(user, conversation).await?;
-        self.tell(user, conversation, reached).await;
+        self.tell(user, conversation, reached, Moved::Read).await;
         self.kept(debt, badge)
     }
 
@@ -51,7 +51,8 @@ impl Unread {
         let last = seq.unwrap_or(u64::MAX);
         let reached = rows::delivered(&self.database, conversation, user, last).await?;
         let standing = self.standing(user, conversation).await?;
-        self.tell(user, conversation, reached).await;
+        self.tell(user, conversation, reached, Moved::Delivered)
+            .await;
         Ok(Badge {
             unread: standing.position.count(),
             total: standing.total,
@@ -105,7 +106,13 @@ impl Unread {
     }
 
     /// Tells the conversation how far a member has come.
-    async fn tell(&self, user: &UserId, conversation: &ConversationId, reached: Option<Reached>) {
+    async fn tell(
+        &self,
+        user: &UserId,
+        conversation: &ConversationId,
+        reached: Option<Reached>,
+        moved: Moved,
+    ) {
         let Some(reached) = reached else {
             return;
         };
@@ -114,7 +121,7 @@ impl Unread {
             delivered_seq: reached.delivered_seq,
             read_seq: reached.read_seq,
         };
-        let told_all = delivery::rise(&self.ctx, conversation, receipt).await;
+        let told_all = delivery::rise(&self.ctx, conversation, receipt, moved).await;
         told("tell a receipt", &told_all);
     }
 }

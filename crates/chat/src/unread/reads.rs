@@ -4,7 +4,7 @@ use super::field;
 use super::recount::Case;
 use super::rows::{self, Counted, Position};
 use super::{ConversationCount, Counts, Receipt, ReceiptPage, Unread};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
 use crate::ticking::told;
 
@@ -34,6 +34,13 @@ impl Unread {
         };
         told("write unread counts", &shown);
         Ok(counts)
+    }
+
+    /// How many messages of a conversation wait for a member.
+    pub async fn waiting(&self, user: &UserId, conversation: &ConversationId) -> Result<u64> {
+        let position = rows::position(&self.database, conversation, user).await?;
+        let position = position.ok_or_else(|| Error::NotAMember(conversation.clone()))?;
+        Ok(position.count())
     }
 
     fn summed(&self, rows: &[Counted]) -> Counts {

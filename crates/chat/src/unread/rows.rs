@@ -34,6 +34,12 @@ const OF_USERS: &str = concat!(
      $26, $27, $28, $29, $30, $31, $32)"
 );
 
+const OF_ONE: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM members m JOIN conversations c ON c.id = m.conversation_id WHERE m.conversation_id = $1 AND m.user_id = $2"
+);
+
 const COUNTED: &str = concat!(
     "SELECT ",
     columns!(),
@@ -191,6 +197,16 @@ pub(super) async fn of_users(database: &Database, users: &[UserId]) -> Result<Ve
         query.fetch_all(pool).await?
     });
     Ok(rows)
+}
+
+/// The position of a user in a conversation; none if they are not a member.
+pub(super) async fn position(
+    database: &Database,
+    conversation: &ConversationId,
+    user: &UserId,
+) -> Result<Option<Position>> {
+    Ok(on!(database.reader(), pool =>
+        sqlx::query_as(OF_ONE).bind(conversation.as_str()).bind(user.as_str()).fetch_optional(pool).await?))
 }
 
 /// The positions of a user with their mentions, the latest activity first.

@@ -1,7 +1,10 @@
 //! Calling the step script: one step in one conversation for many users, in one round trip.
 
-use parlor_store::{Call, Script};
-use redis::pipe;
+mod field;
+mod native;
+
+use parlor_store::Script;
+use redis::{Cmd, pipe};
 
 use super::rows::Position;
 use crate::bus::frame::{self, Kind};
@@ -12,7 +15,8 @@ use crate::ids::{ConversationId, UserId};
 static STEPS: Script = Script::new(
     "unread steps",
     concat!(include_str!("field.lua"), include_str!("steps.lua")),
-);
+)
+.native(native::steps);
 
 /// How long a state is kept after its last change.
 pub(super) const KEEP_MS: u64 = 30 * 86_400 * 1_000;
@@ -59,7 +63,7 @@ impl From<&Position> for Step {
 }
 
 impl Step {
-    fn add_to(self, call: Call) -> Call {
+    fn add_to(self, cmd: &mut Cmd) {
         let (what, numbers, muted) = match self {
             Self::Sent {
                 members_version,
@@ -87,11 +91,11 @@ impl Step {
                 ("placed", numbers, Some(muted_until))
             }
         };
-        let call = call.arg(what).arg(&numbers[..]);
+        cmd.arg(what).arg(&numbers[..]);
         match muted {
-            Some(until) => call.arg(until),
-            None => call.arg(""),
-        }
+            Some(until) => cmd.arg(until),
+            None => cmd.arg(""),
+        };
     }
 }
 
@@ -106,7 +110,7 @@ pub(super) async fn run<'u>(
     for steps in steps.chunks(IN_PIPELINE) {
         let mut pipe = pipe();
         for steps in steps.chunks(in_call) {
-            pipe.add_command(call(ctx, conversation, steps).cmd());
+            pipe.add_command(call(ctx, conversation, steps));
         }
         let mut store = ctx.store().repeatable();
         let replies: Vec<Vec<i64>> = pipe.query_async(&mut store).await?;
@@ -117,7 +121,7 @@ pub(super) async fn run<'u>(
     Ok(cold)
 }
 
-fn call(ctx: &Context, conversation: &ConversationId, steps: &[(&UserId, Step)]) -> Call {
+fn call(ctx: &Context, conversation: &ConversationId, steps: &[(&UserId, Step)]) -> Cmd {
     let keys = ctx.keys();
     let names = steps.iter().flat_map(|(user, _)| {
         [
@@ -126,17 +130,20 @@ fn call(ctx: &Context, conversation: &ConversationId, steps: &[(&UserId, Step)])
             keys.unread_total(user),
         ]
     });
-    let call = STEPS
+    let mut cmd = STEPS
         .keys(names.collect::<Vec<_>>())
         .arg(ctx.now().ms())
-        .arg(*ctx.store().epoch().borrow())
+        .arg(ctx.store().current_epoch())
         .arg(KEEP_MS)
         .arg(ctx.store().bus().publish_command())
         .arg(&frame::head(Kind::Unread, 0)[..])
-        .arg(conversation);
-    let add =
-        |call: Call, (user, step): &(&UserId, Step)| step.add_to(call.arg(keys.user_bus(user)));
-    steps.iter().fold(call, add)
+        .arg(conversation)
+        .cmd();
+    for (user, step) in steps {
+        cmd.arg(keys.user_bus(user));
+        step.add_to(&mut cmd);
+    }
+    cmd
 }
 
 #[cfg(test)]

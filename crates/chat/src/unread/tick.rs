@@ -12,6 +12,8 @@ use crate::ticking::{Task, Ticking};
 
 /// How often owed steps are paid.
 const PAY: Duration = Duration::from_secs(1);
+/// How often is looked what may be said of large conversations.
+const ANNOUNCE: Duration = Duration::from_millis(250);
 /// How often mutes that ended are looked for.
 const SWEEP: Duration = Duration::from_secs(60);
 /// Mutes in one step of the sweep.
@@ -24,6 +26,12 @@ impl Unread {
             Task::each(self, PAY, "write owed unread counts", |it| async move {
                 it.pay().await
             }),
+            Task::each(
+                self,
+                ANNOUNCE,
+                "tell of large conversations",
+                |it| async move { it.announce_due().await },
+            ),
             Task::each(self, SWEEP, "end mutes", |it| async move {
                 it.sweep_mutes().await.map(drop)
             }),

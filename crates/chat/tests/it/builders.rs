@@ -234,6 +234,7 @@ fn built(keys: &Keyspace) -> Vec<(String, &'static str)> {
             "parlor:bus:user:{u1}",
         ),
         (keys.control_bus().into_string(), "parlor:control"),
+        (keys.large_bus().into_string(), "parlor:large"),
         (keys.node(&id.node).into_string(), "parlor:node:{n1}"),
         (keys.nodes().into_string(), "parlor:nodes"),
         (keys.epoch().into_string(), "parlor:epoch"),

@@ -49,6 +49,7 @@ const DEFAULT: &[Declared] = &[
 
 /// Every internal key and channel.
 const INTERNAL: &[Declared] = &[
+    ("parlor:large", "channel", "none"),
     ("parlor:presence:{user}", "hash", "48 h"),
     ("parlor:deadlines:{0..63}", "sorted set", "none"),
     ("parlor:node:{node}", "string", "5 s"),

@@ -7,6 +7,7 @@ mod declarations;
 mod ground;
 mod ids;
 mod limits;
+mod live;
 mod matching;
 mod messages;
 mod operations;

@@ -15,7 +15,9 @@ use parlor_chat::database::Either;
 use parlor_chat::ids::{NodeId, UserId};
 use parlor_chat::keys::{Preset, Settings};
 use parlor_chat::limits::{Algorithm, CheckLimit};
-use parlor_chat::messages::{DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage};
+use parlor_chat::messages::{
+    CatchUp, DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage,
+};
 use parlor_chat::operation::{ALL, EVERYWHERE, Operation};
 use parlor_chat::options;
 use parlor_chat::presence::{
@@ -502,6 +504,35 @@ async fn messages_are_changed_by_their_sender_and_by_admins() {
     };
     let refused = asked(&chat, &callers[0].0, nothing).await;
     assert_eq!(refused, Some(Code::InvalidRequest));
+}
+
+#[tokio::test]
+async fn members_catch_up_and_nobody_else_does() {
+    let (_ground, chat) = chat().await;
+    group(&chat, &person("bob", Role::User), "c1", &["alice"]).await;
+    let catch_up = |id: &str| CatchUp {
+        conversation_id: id.into(),
+        after_seq: Some(0),
+        after_rev: Some(0),
+    };
+    let as_alice = service().acting_for("alice").unwrap();
+    let as_mallory = service().acting_for("mallory").unwrap();
+    for (caller, expected) in [
+        (person("alice", Role::User), None),
+        (as_alice, None),
+        (service(), Some(Code::UserRequired)),
+        (as_mallory, Some(Code::NotAMember)),
+        (person("mallory", Role::User), Some(Code::NotAMember)),
+        (person("root", Role::Admin), Some(Code::NotAMember)),
+    ] {
+        let answer = asked(&chat, &caller, catch_up("c1")).await;
+        assert_eq!(answer, expected, "{caller:?}");
+    }
+    let alice = person("alice", Role::User);
+    let unknown = asked(&chat, &alice, catch_up("c9")).await;
+    assert_eq!(unknown, Some(Code::NotAMember));
+    let wrong = asked(&chat, &alice, catch_up("no id")).await;
+    assert_eq!(wrong, Some(Code::InvalidId));
 }
 
 #[tokio::test]

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 pub use environment::{DOCUMENTED, Environment};
 pub use kind::{Kind, Raw, Value};
 pub use sources::{Flags, Origin, Problem};
-pub use typed::{Config, Log, LogFormat, Server, Store};
+pub use typed::{Config, Gateway, Log, LogFormat, Rate, Server, Store};
 pub use values::Values;
 
 /// Everything that can set something.

@@ -1,6 +1,7 @@
 //! The checked configuration: typed sections for what is in use.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use parlor_chat::database::{self, DatabaseUrl, Synchronous};
 use parlor_chat::ids::NodeId;
@@ -33,6 +34,8 @@ pub struct Config {
     pub chat: options::Options,
     /// How often a user, or an address without a valid token, may call the gateways.
     pub calls: Limit,
+    /// Socket.IO.
+    pub gateway: Gateway,
     /// Which tokens are accepted.
     pub auth: AuthConfig,
     /// Logs.
@@ -61,6 +64,44 @@ pub struct Server {
 pub struct Store {
     /// What it is opened with.
     pub options: Options,
+}
+
+/// Socket.IO, and what its clients may cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Gateway {
+    /// The pause between two pings to a client.
+    pub ping_interval: Duration,
+    /// How long a client may take to answer one.
+    pub ping_timeout: Duration,
+    /// How long a handshake may take.
+    pub handshake_timeout: Duration,
+    /// Most bytes of a client's packet.
+    pub max_frame: usize,
+    /// Most bytes that wait for a client.
+    pub buffer: usize,
+    /// Events of a socket.
+    pub events: Rate,
+    /// Conversations of a socket.
+    pub conversations: usize,
+    /// Connections in all.
+    pub connections: usize,
+    /// Connections of one address.
+    pub connections_per_address: usize,
+    /// Handshakes of one address.
+    pub handshakes: Rate,
+    /// How long a lost socket is held; zero for not at all.
+    pub recovery: Duration,
+    /// Most events kept for it.
+    pub recovery_frames: usize,
+}
+
+/// How often something may happen.
+#[derive(Clone, Copy, Debug)]
+pub struct Rate {
+    /// Per second, on average.
+    pub per_second: u32,
+    /// At once.
+    pub burst: u32,
 }
 
 /// Logs.
@@ -138,6 +179,7 @@ pub(super) fn check(values: &Values, environment: &Environment) -> Result<Config
         keys,
         chat: chat(values),
         calls,
+        gateway: gateway(values),
         auth,
         log: Log {
             level: values.text("log.level").to_owned(),
@@ -163,6 +205,28 @@ fn chat(values: &Values) -> options::Options {
             // Known when the keys are read.
             issuer: None,
         },
+    }
+}
+
+fn gateway(values: &Values) -> Gateway {
+    let number = |name| usize::try_from(values.number(name)).unwrap_or(usize::MAX);
+    let rate = |average, burst| Rate {
+        per_second: small(values.number(average)),
+        burst: small(values.number(burst)),
+    };
+    Gateway {
+        ping_interval: values.time("gateway.ping_interval"),
+        ping_timeout: values.time("gateway.ping_timeout"),
+        handshake_timeout: values.time("gateway.handshake_timeout"),
+        max_frame: number("gateway.max_frame"),
+        buffer: number("gateway.buffer"),
+        events: rate("gateway.events", "gateway.event_burst"),
+        conversations: number("gateway.conversations"),
+        connections: number("gateway.connections"),
+        connections_per_address: number("gateway.connections_per_address"),
+        handshakes: rate("gateway.handshakes", "gateway.handshake_burst"),
+        recovery: values.time("gateway.recovery"),
+        recovery_frames: number("gateway.recovery_frames"),
     }
 }
 

@@ -8,7 +8,9 @@ use parlor_chat::conversations::{
     LeaveConversation, ListConversations, ListMembers, PutMember, RemoveMember, UpdateConversation,
 };
 use parlor_chat::limits::CheckLimit;
-use parlor_chat::messages::{DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage};
+use parlor_chat::messages::{
+    CatchUp, DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage,
+};
 use parlor_chat::operation::Operation;
 use parlor_chat::presence::{
     CountPresence, GetPresence, Heartbeat, ListDevices, QueryPresence, RemoveDevice, SetPresence,
@@ -81,6 +83,10 @@ pub const ABSENT: &[(&str, &str)] = &[
     (GetMessage::INFO.name, APPS),
     (EditMessage::INFO.name, APPS),
     (DeleteMessage::INFO.name, APPS),
+    (
+        CatchUp::INFO.name,
+        "for those who are told what happens as it does: Socket.IO",
+    ),
     (ListTyping::INFO.name, APPS),
     (SetTyping::INFO.name, APPS),
     (MarkUnread::INFO.name, APPS),

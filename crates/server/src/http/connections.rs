@@ -7,18 +7,17 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use axum::Router;
 use axum::http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper::service::{Service, service_fn};
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
+use super::doors::Doors;
 use super::impatient::Impatient;
 pub use super::impatient::READING;
 use crate::address::Peer;
@@ -31,8 +30,9 @@ pub const HEAD: usize = 64 * 1024;
 const EXHAUSTED: Duration = Duration::from_millis(500);
 
 /// Serves on `listener` until `stop` holds true, then closes it and waits for the open requests.
-pub async fn serve(listener: TcpListener, router: Router, stop: watch::Receiver<bool>) {
-    let each = |stream| connection(stream, router.clone(), stop.clone());
+pub async fn serve(listener: TcpListener, doors: impl Into<Doors>, stop: watch::Receiver<bool>) {
+    let doors = doors.into();
+    let each = |stream| connection(stream, doors.clone(), stop.clone());
     accept_until(listener, told(stop.clone()), each).await;
 }
 
@@ -64,7 +64,7 @@ pub(crate) async fn accept_until<F>(
     while open.join_next().await.is_some() {}
 }
 
-async fn connection(stream: TcpStream, router: Router, stop: watch::Receiver<bool>) {
+async fn connection(stream: TcpStream, doors: Doors, stop: watch::Receiver<bool>) {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
@@ -76,10 +76,9 @@ async fn connection(stream: TcpStream, router: Router, stop: watch::Receiver<boo
     };
     // An answer goes out in one piece and at once; where that cannot be had it is slower, not wrong.
     let _ = stream.set_nodelay(true);
-    let router = TowerToHyperService::new(router);
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
-        router.call(request)
+        doors.clone().serve(request)
     });
     let served = builder.serve_connection(TokioIo::new(Impatient::new(stream)), service);
     let mut served = pin!(served.with_upgrades());

@@ -28,6 +28,11 @@ impl Impatient {
         Self { stream, waiting }
     }
 
+    /// The stream itself, for somebody who looks after its client in another way.
+    pub(super) fn into_stream(self) -> TcpStream {
+        self.stream
+    }
+
     fn judge(
         &mut self,
         cx: &mut Context<'_>,

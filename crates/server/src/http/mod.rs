@@ -10,6 +10,7 @@ mod arguments;
 mod body;
 pub mod connections;
 mod docs;
+mod doors;
 mod endpoint;
 mod health;
 mod impatient;
@@ -31,6 +32,7 @@ use axum::routing::get;
 use parlor_chat::code::Code;
 
 use crate::app::App;
+pub use doors::Doors;
 use origins::Origins;
 use problem::Problem;
 

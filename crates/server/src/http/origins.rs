@@ -83,39 +83,71 @@ pub(super) async fn guard(
     let path = request.uri().path();
     let is_operation = path.starts_with("/v1/");
     let is_open = path == "/healthz" || path == "/readyz";
-    let origin = request.headers().get(header::ORIGIN).cloned();
-    let allowed = origin
-        .as_ref()
-        .is_none_or(|origin| origins.allow(origin, request.headers()));
-    let preflight = origin.is_some() && is_preflight(&request);
-    let mut response = if !allowed && !is_open {
+    let page = origins.page(&request);
+    let mut response = if !page.allowed && !is_open {
         body::forget(request.into_body()).await;
-        Problem::new(
-            Code::OriginNotAllowed,
-            "pages of this origin may not call; the setting server.allowed_origins names those that may",
-        )
-        .into_response()
-    } else if allowed && preflight {
+        not_allowed()
+    } else if page.allowed && page.preflight {
         StatusCode::NO_CONTENT.into_response()
     } else {
         next.run(request).await
     };
     let headers = response.headers_mut();
-    headers.insert(
-        header::X_CONTENT_TYPE_OPTIONS,
-        HeaderValue::from_static("nosniff"),
-    );
-    headers.append(header::VARY, HeaderValue::from_static("Origin"));
     if is_operation {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
-    if let Some(origin) = origin.filter(|_| allowed) {
-        admit(headers, origin, preflight);
-    }
+    page.tell(headers);
     response
 }
 
-fn is_preflight(request: &Request) -> bool {
+/// The answer to a page that may not call.
+pub(super) fn not_allowed() -> Response {
+    Problem::new(
+        Code::OriginNotAllowed,
+        "pages of this origin may not call; the setting server.allowed_origins names those that may",
+    )
+    .into_response()
+}
+
+/// The page that a request comes from, if it comes from one.
+pub(super) struct Page {
+    origin: Option<HeaderValue>,
+    /// Whether it may call; what is no page may.
+    pub(super) allowed: bool,
+    /// Whether it asks what it may.
+    pub(super) preflight: bool,
+}
+
+impl Origins {
+    /// The page that a request comes from.
+    pub(super) fn page<B>(&self, request: &axum::http::Request<B>) -> Page {
+        let origin = request.headers().get(header::ORIGIN).cloned();
+        let allowed = origin
+            .as_ref()
+            .is_none_or(|origin| self.allow(origin, request.headers()));
+        Page {
+            preflight: origin.is_some() && is_preflight(request),
+            origin,
+            allowed,
+        }
+    }
+}
+
+impl Page {
+    /// Tells the browser what the page may do.
+    pub(super) fn tell(self, headers: &mut HeaderMap) {
+        headers.insert(
+            header::X_CONTENT_TYPE_OPTIONS,
+            HeaderValue::from_static("nosniff"),
+        );
+        headers.append(header::VARY, HeaderValue::from_static("Origin"));
+        if let Some(origin) = self.origin.filter(|_| self.allowed) {
+            admit(headers, origin, self.preflight);
+        }
+    }
+}
+
+fn is_preflight<B>(request: &axum::http::Request<B>) -> bool {
     request.method() == Method::OPTIONS
         && request
             .headers()

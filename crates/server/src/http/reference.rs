@@ -2,9 +2,13 @@
 
 use parlor_chat::code::Code;
 use parlor_chat::operation::{ALL, EVERYWHERE, Info};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::Schema;
 
 use super::openapi::GATEWAY;
 use super::table::{ELSEWHERE, ROUTES};
+use crate::gateway::described::Described;
+use crate::gateway::table as socketio;
 use crate::{grpc, wire};
 
 const OPERATIONS: &str = "\
@@ -13,8 +17,30 @@ const OPERATIONS: &str = "\
 <!-- Written from the tables of the gateways; `make docs` rewrites it. -->
 
 What can be asked of Parlor, and by which door. HTTP is described in full at `/docs/` of a running server and in
-[openapi.json](openapi.json); gRPC in the `.proto` files, which a running server shows by reflection. The codes are explained in
-[errors.md](errors.md).
+[openapi.json](openapi.json); gRPC in the `.proto` files, which a running server shows by reflection; the events of Socket.IO
+below. The codes are explained in [errors.md](errors.md).
+";
+
+const EVENTS: &str = "
+## Events of Socket.IO clients
+
+Path `/socket.io`, Socket.IO v4 clients, WebSocket or polling. `auth` of the handshake is `{token, deviceId?, resume?}`; a service
+names whom it acts for with `userId`, and may join any conversation. Each event takes one JSON object and is acknowledged with
+`{ok: true, …}` or `{ok: false, error}`. `heartbeat`, `typing:*` and `message:send` have limits of their own; every other event takes one place
+of the user's budget, as a request by HTTP does.
+
+| event | body | acknowledged with | refuses with |
+|---|---|---|---|
+";
+
+const NEWS: &str = "
+## Events for Socket.IO clients
+
+Messages go to every socket that has joined their conversation, that of the sender included: clients tell them apart by `seq`. Events
+that a lost connection is made up for carry their offset as a second argument.
+
+| event | body |
+|---|---|
 ";
 
 const ERRORS: &str = "\
@@ -24,6 +50,8 @@ const ERRORS: &str = "\
 
 A refusal has a code, which programs go by, and a text for people, which may change. HTTP answers with
 `application/problem+json`: `{type, title, status, code, detail, retryAfterMs?}`. gRPC answers with a status whose details hold the same code.
+Socket.IO acknowledges with `{ok: false, error: {code, message, retryAfterMs?}}`, and a handshake is refused with `connect_error`, whose `data` is
+`{code, message, retryAfterMs?}`. An event for which no acknowledgement was asked is refused in silence.
 A code that was published keeps its name and its meaning. Where trying again may help, HTTP says `Retry-After` (whole seconds) with 429 and 503, and gRPC sends a `RetryInfo`.
 
 | code | meaning | HTTP | gRPC | temporary |
@@ -39,7 +67,7 @@ pub fn operations() -> String {
         if own != group {
             group = own;
             text += &format!(
-                "\n## {group}\n\n| operation | HTTP | gRPC | refuses with |\n|---|---|---|---|\n"
+                "\n## {group}\n\n| operation | HTTP | gRPC | Socket.IO | refuses with |\n|---|---|---|---|---|\n"
             );
         }
         text += &row(info);
@@ -49,10 +77,13 @@ pub fn operations() -> String {
         codes(EVERYWHERE),
         codes(GATEWAY)
     );
+    text += &events();
     let absent = ELSEWHERE
         .iter()
         .map(|(info, why)| ("HTTP", info.name, *why));
     let absent = absent.chain(grpc::ABSENT.iter().map(|(name, why)| ("gRPC", *name, *why)));
+    let no_events = socketio::ELSEWHERE.iter();
+    let absent = absent.chain(no_events.map(|(info, why)| ("Socket.IO", info.name, *why)));
     text += "\n## Not offered\n\n| operation | not by | why |\n|---|---|---|\n";
     for (door, name, why) in absent {
         text += &format!("| `{name}` | {door} | {why} |\n");
@@ -60,17 +91,55 @@ pub fn operations() -> String {
     text
 }
 
+/// What is said by Socket.IO, in both directions.
+fn events() -> String {
+    let mut text = String::from(EVENTS);
+    for event in socketio::EVENTS {
+        let (body, reply) = (fields(&event.body), fields(&event.reply));
+        let (name, codes) = (event.name, codes(event.codes));
+        let summary = event.summary;
+        text += &format!("| `{name}`<br>{summary} | {body} | {reply} | {codes} |\n");
+    }
+    text += NEWS;
+    for news in socketio::NEWS {
+        let body = fields(&news.body);
+        text += &format!("| `{}`<br>{} | {body} |\n", news.name, news.summary);
+    }
+    text
+}
+
+/// The fields of a type; those that may be absent with a question mark.
+fn fields(described: &fn() -> Described) -> String {
+    let described = described();
+    let RefOr::T(Schema::Object(object)) = described.schema else {
+        return format!("`{}`", described.name);
+    };
+    let names = object.properties.keys().map(|name| {
+        let optional = if object.required.contains(name) {
+            ""
+        } else {
+            "?"
+        };
+        format!("`{name}{optional}`")
+    });
+    listed(names)
+}
+
 fn row(info: &Info) -> String {
     let routes = ROUTES.iter().filter(|route| route.info == *info);
     let routes = routes.map(|route| format!("`{} {}`", route.method.name(), route.path));
     let methods = grpc::METHODS.iter().filter(|(_, name)| *name == info.name);
     let methods = methods.map(|(method, _)| format!("`{method}`"));
+    let events = socketio::EVENTS.iter();
+    let events = events.filter(|event| event.operation == Some(*info));
+    let events = events.map(|event| format!("`{}`", event.name));
     format!(
-        "| `{}`<br>{} | {} | {} | {} |\n",
+        "| `{}`<br>{} | {} | {} | {} | {} |\n",
         info.name,
         info.summary,
         listed(routes),
         listed(methods),
+        listed(events),
         codes(info.codes)
     )
 }

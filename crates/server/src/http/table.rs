@@ -9,7 +9,9 @@ use parlor_chat::conversations::{
     LeaveConversation, ListConversations, ListMembers, PutMember, RemoveMember, UpdateConversation,
 };
 use parlor_chat::limits::CheckLimit;
-use parlor_chat::messages::{DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage};
+use parlor_chat::messages::{
+    CatchUp, DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage,
+};
 use parlor_chat::operation::{Creates, Info, Needs, Operation};
 use parlor_chat::presence::{
     CountPresence, GetPresence, Heartbeat, ListDevices, QueryPresence, RemoveDevice, SetPresence,
@@ -86,6 +88,10 @@ pub static ELSEWHERE: &[(Info, &str)] = &[
     (
         IsMember::INFO,
         "for services that ask often: gRPC; here `GET /v1/conversations/{id}/members/{user}` tells",
+    ),
+    (
+        CatchUp::INFO,
+        "for those who are told what happens as it does: Socket.IO; here `GET /v1/conversations/{id}/messages?after=` tells",
     ),
 ];
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use parlor_server::gateway::reference::{asyncapi, page, typescript};
 use parlor_server::http::{openapi, reference};
 use parlor_server::{cli, config::render};
 
@@ -49,4 +50,19 @@ fn the_reference_of_operations_is_current() {
 #[test]
 fn the_reference_of_errors_is_current() {
     check("docs/errors.md", &reference::errors());
+}
+
+#[test]
+fn the_document_of_the_events_is_current() {
+    check("docs/asyncapi.json", &asyncapi::text());
+}
+
+#[test]
+fn the_reference_of_events_is_current() {
+    check("docs/events.md", &page::text());
+}
+
+#[test]
+fn the_types_of_the_client_kit_are_current() {
+    check("web/client/src/events.ts", &typescript::text());
 }

@@ -6,11 +6,15 @@
     reason = "test code: a panic that names the cause is its way to report an error"
 )]
 
+mod clients;
 mod doctor;
+mod examples;
+mod gateway;
 mod generated;
 mod grpc;
 mod http;
 mod keys;
+mod kit;
 mod lifecycle;
 mod load;
 mod migrate;

@@ -1,6 +1,6 @@
 //! Running the binary and asking it over HTTP.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use parlor_store::{Options, Store};
@@ -10,6 +10,16 @@ use tokio::process::Command;
 
 /// The binary.
 pub const PARLOR: &str = env!("CARGO_BIN_EXE_parlor");
+
+/// The folder of the client kit, which has to be built.
+pub fn kit() -> PathBuf {
+    let kit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web/client");
+    assert!(
+        kit.join("dist/index.js").is_file(),
+        "the client kit is not built: `make web`"
+    );
+    kit
+}
 
 /// A command that has ended.
 #[derive(Debug)]

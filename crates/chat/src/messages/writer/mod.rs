@@ -12,16 +12,20 @@ mod failure;
 mod job;
 mod postgres;
 mod sqlite;
+mod turns;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::RwLock;
-use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::timeout;
 use uuid::Uuid;
 
 use self::job::Job;
+pub(super) use self::turns::Turn;
+use self::turns::Turns;
 use super::Message;
 use crate::access::Role;
 use crate::context::Moment;
@@ -84,8 +88,9 @@ pub struct Writer {
     queues: RwLock<Vec<mpsc::Sender<Job>>>,
     /// Closed when everything queued was answered after the end.
     ended: watch::Receiver<()>,
-    /// How long a message may wait for its turn.
+    /// How long a message may wait to be queued.
     timeout: Duration,
+    turns: Arc<Turns>,
 }
 
 impl Writer {
@@ -103,24 +108,36 @@ impl Writer {
             queues: RwLock::new(queues),
             ended,
             timeout,
+            turns: Arc::default(),
         }
     }
 
     /// Writes a message, or finds the one that was written before by the same `client_id`. When this returns, it is on disk.
     pub async fn send(&self, draft: Draft) -> Result<Written> {
+        let (written, _) = self.send_in_turn(draft).await?;
+        Ok(written)
+    }
+
+    /// [`send`](Self::send), with the turn in which it is to be applied.
+    pub(super) async fn send_in_turn(&self, draft: Draft) -> Result<(Written, Turn)> {
         draft.check()?;
         let queue = self
             .queue(&draft.conversation)
             .ok_or_else(|| Error::DatabaseUnavailable(sqlx::Error::PoolClosed))?;
         let (answer, answered) = oneshot::channel();
-        let put = queue.send_timeout(Job::new(draft, answer), self.timeout);
-        put.await.map_err(|error| match error {
-            SendTimeoutError::Timeout(_) => failure::late(),
-            SendTimeoutError::Closed(_) => failure::crashed(),
-        })?;
+        let conversation = draft.conversation.clone();
+        let job = Job::new(draft, answer);
+        let place = match queue.try_reserve() {
+            Ok(place) => place,
+            Err(_) => timeout(self.timeout, queue.reserve())
+                .await
+                .map_err(|_| failure::late())?
+                .map_err(|_| failure::crashed())?,
+        };
+        let turn = self.turns.take(&conversation, || place.send(job));
         // Else the batch it was in came to no end.
         let stored = answered.await.map_err(|_| failure::crashed())??;
-        Ok(stored.into())
+        Ok((stored.into(), turn))
     }
 
     /// Takes no more messages and writes those that were taken.

@@ -4,7 +4,7 @@ use super::{Layout, Scripts, scripts};
 use crate::ids::UserId;
 use crate::keys::{Key, Keyspace};
 
-static SCRIPTS: Scripts = scripts!("devices");
+static SCRIPTS: Scripts = scripts!("devices", devices);
 
 pub(super) struct Devices;
 

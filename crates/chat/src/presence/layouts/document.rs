@@ -4,7 +4,7 @@ use super::{Layout, Scripts, scripts};
 use crate::ids::UserId;
 use crate::keys::{Key, Keyspace};
 
-static SCRIPTS: Scripts = scripts!("document");
+static SCRIPTS: Scripts = scripts!("document", document);
 
 pub(super) struct Document;
 

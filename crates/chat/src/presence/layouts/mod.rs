@@ -44,20 +44,22 @@ pub(super) struct Scripts {
 }
 
 /// The scripts of a layout: what a beat renews in it, the shared head, the layout's projection, the step. A beat tries the
-/// usual case first.
+/// usual case first. With a layout of `native`, that stands in for the usual connect and beat on the embedded engine.
 macro_rules! scripts {
-    ($layout:literal) => {
+    ($layout:literal $(, $native:ident)?) => {
         $crate::presence::layouts::Scripts {
-            connect: scripts!($layout, "connect"),
-            beat: scripts!($layout, "beat", include_str!("../usual.lua")),
-            leave: scripts!($layout, "leave"),
-            lose: scripts!($layout, "lose"),
-            lapse: scripts!($layout, "lapse"),
-            set: scripts!($layout, "set"),
-            revive: scripts!($layout, "revive"),
+            connect: scripts!(of $layout, "connect")
+                $(.native($crate::presence::native::$native::connect))?,
+            beat: scripts!(of $layout, "beat", include_str!("../usual.lua"))
+                $(.native($crate::presence::native::$native::beat))?,
+            leave: scripts!(of $layout, "leave"),
+            lose: scripts!(of $layout, "lose"),
+            lapse: scripts!(of $layout, "lapse"),
+            set: scripts!(of $layout, "set"),
+            revive: scripts!(of $layout, "revive"),
         }
     };
-    ($layout:literal, $step:literal $(, $first:expr)?) => {
+    (of $layout:literal, $step:literal $(, $first:expr)?) => {
         parlor_store::Script::new(
             concat!("presence/", $step, ".lua@", $layout),
             concat!(

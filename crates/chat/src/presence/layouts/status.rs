@@ -4,7 +4,7 @@ use super::{Layout, Scripts, scripts};
 use crate::ids::UserId;
 use crate::keys::{Key, Keyspace};
 
-static SCRIPTS: Scripts = scripts!("status");
+static SCRIPTS: Scripts = scripts!("status", status);
 
 pub(super) struct Status;
 

@@ -1,12 +1,13 @@
 //! Steps in any order, half of them twice, leave what the rows say.
 
-use parlor_store::{Options, Store};
+use parlor_store::{ManualClock, Options, Store};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
 use crate::keys::{Keyspace, Settings};
+use crate::twins::Twins;
 
 const HISTORIES: u64 = 1_000;
 
@@ -182,5 +183,94 @@ async fn the_order_of_steps_does_not_matter() {
             counts.map(|count| (count > 0).then_some(count)),
             "{seed}"
         );
+    }
+}
+
+/// A field that somebody may find.
+fn some_field(rng: &mut StdRng, now: u64) -> Option<String> {
+    let mut n = || rng.random_range(0..6);
+    let numbers = format!("{}|{}|{}|{}|{}", n(), n(), n() + n(), n(), n() / 2);
+    let left = format!("1|left|{}|{now}|{}", n(), n());
+    match rng.random_range(0..10) {
+        0 => None,
+        1..3 => Some(left),
+        3 => Some("1|2|garbage".to_owned()),
+        4 => Some(format!("1|{numbers}|{}|3|0", now + 5)),
+        5 => Some(format!("1|{numbers}|{now}|1|1")),
+        _ => Some(format!("1|{numbers}|0|0|1")),
+    }
+}
+
+fn some_step(rng: &mut StdRng, now: u64) -> Step {
+    let mut n = || rng.random_range(0..8);
+    let (joined_version, position_version, top, badge, own) = (n(), n(), n(), n(), n() / 2);
+    match rng.random_range(0..6) {
+        0..2 => Step::Sent {
+            members_version: joined_version,
+            seq: top,
+        },
+        2 => Step::Wrote {
+            joined_version,
+            position_version,
+            seq: top,
+        },
+        3..5 => Step::Placed {
+            joined_version,
+            position_version,
+            top,
+            badge,
+            own,
+            muted_until: [0, now, now + 9][rng.random_range(0..3)],
+        },
+        _ => Step::Left {
+            members_version: joined_version,
+        },
+    }
+}
+
+#[tokio::test]
+async fn the_step_in_rust_does_what_the_script_does() {
+    let clock = ManualClock::default();
+    let mut twins = Twins::open(&clock).await;
+    let keys = Keyspace::new(Settings::default(), false).expect("the defaults are valid");
+    let ctx = Context::new(twins.store().clone(), keys.clone());
+    let epoch = *twins.store().epoch().borrow();
+    let conversation = ConversationId::new("c").expect("an id");
+    for seed in 0..500 {
+        let rng = &mut StdRng::seed_from_u64(seed);
+        let now = ctx.now().ms();
+        let users: Vec<_> = (0..rng.random_range(1..4))
+            .map(|at| UserId::new(format!("u{seed}-{at}")).expect("an id"))
+            .collect();
+        for user in &users {
+            let state = keys.unread_state(user);
+            if rng.random_bool(0.05) {
+                twins.both(redis::cmd("SET").arg(&state).arg("x")).await;
+                continue;
+            }
+            let held = [epoch.to_string(), (epoch + 1).to_string(), "x".to_owned()];
+            let held = &held[rng.random_range(0..12).min(2) % 3 * usize::from(seed % 3 == 0)];
+            let mut set = redis::cmd("HSET");
+            set.arg(&state).arg(":epoch").arg(held);
+            if rng.random_bool(0.9) {
+                set.arg(":total")
+                    .arg(["0", "3", "-2", "x", "12"][rng.random_range(0..5)]);
+            }
+            if let Some(field) = some_field(rng, now) {
+                set.arg(&conversation).arg(field);
+            }
+            twins.both(&set).await;
+        }
+        for _ in 0..4 {
+            let steps: Vec<_> = users
+                .iter()
+                .map(|user| (user, some_step(rng, now)))
+                .collect();
+            let call = call(&ctx, &conversation, &steps);
+            let what = format!("seed {seed}: {steps:?}");
+            twins.same(&STEPS, call, &what).await;
+        }
+        twins.both(&redis::cmd("FLUSHALL")).await;
+        clock.advance(std::time::Duration::from_millis(3));
     }
 }

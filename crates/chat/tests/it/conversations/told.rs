@@ -38,21 +38,26 @@ pub async fn nodes_and_users_are_told_of_each_change(world: World) {
     ask::<CreateConversation>(node, &service(), group)
         .await
         .unwrap();
-    let created = json!({ "membersVersion": 1, "deleted": false, "members": [{ "userId": "alice", "role": "owner" }] });
+    let created = json!({ "membersVersion": 1, "deleted": false, "members": [{ "userId": "alice", "role": "owner", "joined": true }] });
     assert_eq!(frame(&mut nodes, 6).await, created);
 
     let at = |role: &str| json!({ "conversationId": "c1", "userId": "bob", "role": role });
-    for (version, role) in [(2, "member"), (3, "admin"), (3, "admin")] {
+    let changes = [
+        (2, "member", true),
+        (3, "admin", false),
+        (3, "admin", false),
+    ];
+    for (version, role, joined) in changes {
         ask::<PutMember>(node, &service(), at(role)).await.unwrap();
-        let told = json!({ "membersVersion": version, "deleted": false, "members": [{ "userId": "bob", "role": role }] });
+        let told = json!({ "membersVersion": version, "deleted": false, "members": [{ "userId": "bob", "role": role, "joined": joined }] });
         assert_eq!(frame(&mut nodes, 6).await, told);
-        let told = json!({ "conversationId": "c1", "membersVersion": version, "role": role });
+        let told = json!({ "conversationId": "c1", "membersVersion": version, "role": role, "joined": joined });
         assert_eq!(frame(&mut bob, 8).await, told);
     }
     ask::<RemoveMember>(node, &service(), at("member"))
         .await
         .unwrap();
-    let left = json!([{ "userId": "bob", "role": null }]);
+    let left = json!([{ "userId": "bob", "role": null, "joined": false }]);
     assert_eq!(frame(&mut nodes, 6).await["members"], left);
     assert_eq!(frame(&mut bob, 8).await["role"], Value::Null);
     ask::<PutMember>(node, &service(), at("member"))

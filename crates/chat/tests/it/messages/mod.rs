@@ -17,7 +17,7 @@ mod paging;
 mod random;
 mod rules;
 mod stored;
-mod world;
+pub mod world;
 mod writer;
 
 /// Runs each body as one test per engine, and on the embedded one with the other layout of the recent list, too.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use parlor_chat::access::Caller;
 use parlor_chat::code::Code;
 use parlor_chat::ids::DeviceId;
@@ -16,6 +17,25 @@ on_every_engine! {
     what_another_service_did_is_found_by_asking;
     a_node_that_heard_nothing_finds_out_by_asking;
     nobody_is_attached_without_a_session;
+    who_is_called_may_let_go_at_once;
+}
+
+async fn who_is_called_may_let_go_at_once(world: World) {
+    let alice = world.signed_in("alice").await;
+    let held = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::new(Mutex::new(Vec::new()));
+    for _ in 0..2 {
+        let (held_there, told_there) = (Arc::clone(&held), Arc::clone(&told));
+        let ended = Arc::new(move |reason| {
+            told_there.lock().push(reason);
+            held_there.lock().clear();
+        });
+        let attachment = world.nodes[0].attach_with(&alice, None, ended).await;
+        held.lock().push(attachment.unwrap());
+    }
+    world.nodes[0].block(&user("alice"), None).await.unwrap();
+    world.nodes[0].end(&user("alice")).await.unwrap();
+    assert_eq!(*told.lock(), [Reason::Blocked; 2]);
 }
 
 async fn attached(world: &World, node: usize, caller: &Caller) -> Attached {

@@ -63,6 +63,11 @@ pub(super) fn fill(document: &mut Value) {
     }
 }
 
+/// An example of a schema that refers to these by name.
+pub(crate) fn of(schemas: &Value, schema: &Value) -> Value {
+    Maker(schemas).of("", schema, DEEPEST)
+}
+
 fn tidy(operation: &mut Value) {
     if operation["requestBody"]["content"][JSON].is_null()
         && let Some(fields) = operation.as_object_mut()

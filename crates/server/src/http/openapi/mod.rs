@@ -2,7 +2,7 @@
 //!
 //! Always true: what the address of a route holds is a parameter there and is not repeated in its body or query.
 
-mod examples;
+pub(crate) mod examples;
 mod refusals;
 mod routes;
 mod shape;

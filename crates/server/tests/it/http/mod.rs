@@ -4,7 +4,7 @@ mod bodies;
 pub mod callers;
 mod chat;
 pub mod client;
-mod conversations;
+pub mod conversations;
 mod limits;
 mod messages;
 mod origins;

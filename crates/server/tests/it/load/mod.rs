@@ -10,6 +10,7 @@ mod count;
 mod faults;
 mod membership;
 mod shared;
+mod sockets;
 mod steady;
 mod wire;
 mod world;

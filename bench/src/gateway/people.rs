@@ -1,0 +1,187 @@
+//! Who connects, where they talk, and how Parlor comes to know it: by its HTTP interface, before anything is measured.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use futures_util::future::try_join_all;
+use jsonwebtoken::{EncodingKey, Header, encode};
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufStream};
+use tokio::net::TcpStream;
+
+use super::servers::SECRET;
+
+/// Requests under way at a time.
+const LINES: usize = 8;
+/// How long Parlor may take to open its store and database.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Rooms of one size.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    pub rooms: usize,
+    pub size: usize,
+    /// Messages per second where the rate is fixed.
+    pub rate: u32,
+}
+
+impl Shape {
+    /// Many small ones and a few large ones: a thousand clients each.
+    pub const SMALL: Self = Self {
+        rooms: 100,
+        size: 10,
+        rate: 200,
+    };
+    pub const LARGE: Self = Self {
+        rooms: 10,
+        size: 100,
+        rate: 50,
+    };
+
+    /// The room of a client.
+    pub fn room(&self, who: usize) -> String {
+        format!("room-{}-{}", self.size, who / self.size)
+    }
+
+    /// Fewer rooms, for fewer clients.
+    pub fn fitting(self, clients: usize) -> Self {
+        Self {
+            rooms: (clients / self.size).clamp(1, self.rooms),
+            ..self
+        }
+    }
+
+    /// Everybody in a room.
+    pub fn clients(&self) -> usize {
+        self.rooms * self.size
+    }
+}
+
+/// A user's id.
+pub fn user(number: usize) -> String {
+    format!("user-{number}")
+}
+
+/// The device that a user comes with.
+pub fn device(number: usize) -> String {
+    format!("device-{number}")
+}
+
+/// A token of an hour.
+pub fn token(user: Option<&str>, role: &str) -> anyhow::Result<String> {
+    let now = clock_gettime(ClockId::Realtime).tv_sec;
+    let mut claims = json!({"name": "Bench", "role": role, "iat": now, "exp": now + 3_600});
+    if let Some(user) = user {
+        claims["sub"] = user.into();
+    }
+    let key = EncodingKey::from_secret(SECRET.as_bytes());
+    Ok(encode(&Header::default(), &claims, &key)?)
+}
+
+/// Waits until Parlor can do everything: it listens before its store and database are open.
+pub async fn ready(address: SocketAddr) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        let mut stream = TcpStream::connect(address).await?;
+        let request = "GET /readyz HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n";
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        if answer.starts_with("HTTP/1.1 200") {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    anyhow::bail!("Parlor is not ready after {PATIENCE:?}")
+}
+
+/// One call in the name of a user.
+struct Call {
+    path: String,
+    user: String,
+    body: Value,
+}
+
+/// Makes the rooms with their members.
+pub async fn make_rooms(address: SocketAddr, shape: Shape) -> anyhow::Result<()> {
+    let calls = (0..shape.rooms).map(|room| {
+        let first = room * shape.size;
+        let members: Vec<_> = (first..first + shape.size).map(user).collect();
+        Call {
+            path: "/v1/conversations".to_owned(),
+            user: user(first),
+            body: json!({"id": shape.room(first), "kind": "group", "members": members}),
+        }
+    });
+    all(address, calls.collect()).await
+}
+
+/// Lets the store know users as it does those who are connected: a session and a present device each.
+pub async fn make_known(address: SocketAddr, users: usize) -> anyhow::Result<()> {
+    let sessions = (0..users).map(|number| Call {
+        path: "/v1/sessions".to_owned(),
+        user: user(number),
+        body: json!({"deviceId": device(number)}),
+    });
+    all(address, sessions.collect()).await?;
+    let beats = (0..users).map(|number| Call {
+        path: format!("/v1/users/{}/presence/heartbeat", user(number)),
+        user: user(number),
+        body: json!({"deviceId": device(number)}),
+    });
+    all(address, beats.collect()).await
+}
+
+/// Does all calls over some connections.
+async fn all(address: SocketAddr, calls: Vec<Call>) -> anyhow::Result<()> {
+    let share = calls.len().div_ceil(LINES).max(1);
+    let token = &token(None, "service")?;
+    let lines = calls.chunks(share).map(|calls| async move {
+        let mut stream = BufStream::new(TcpStream::connect(address).await?);
+        for call in calls {
+            post(&mut stream, token, call).await?;
+        }
+        anyhow::Ok(())
+    });
+    try_join_all(lines).await.map(drop)
+}
+
+async fn post(stream: &mut BufStream<TcpStream>, token: &str, call: &Call) -> anyhow::Result<()> {
+    let body = call.body.to_string();
+    let request = format!(
+        "POST {} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {token}\r\nParlor-User: {}\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        call.path,
+        call.user,
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).await?;
+    stream.flush().await?;
+    let (mut status, mut length, mut line) = (String::new(), 0, String::new());
+    loop {
+        line.clear();
+        stream.read_line(&mut line).await?;
+        let text = line.trim_end();
+        if text.is_empty() {
+            break;
+        } else if status.is_empty() {
+            status = text.to_owned();
+        } else if let Some((name, value)) = text.split_once(':')
+            && name.eq_ignore_ascii_case("content-length")
+        {
+            length = value.trim().parse().context("a length is a number")?;
+        }
+    }
+    let mut answer = vec![0; length];
+    stream.read_exact(&mut answer).await?;
+    ensure!(
+        status.starts_with("HTTP/1.1 2"),
+        "{} for {}: {status}: {}",
+        call.path,
+        call.user,
+        String::from_utf8_lossy(&answer)
+    );
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! The figures as bars: one panel a measure, one bar a server, the aim as a line.
+
+use std::fmt::Write as _;
+
+use super::book::{Better, Book, Measure, shown};
+use super::measures::PLOTTED;
+use super::servers::Kind;
+
+const WIDTH: f64 = 460.0;
+const HEIGHT: f64 = 132.0;
+const COLUMNS: usize = 2;
+const TOP: f64 = 44.0;
+/// Where bars begin, and how long the longest is.
+const LEFT: f64 = 104.0;
+const BAR: f64 = 270.0;
+const THICK: f64 = 20.0;
+const STEP: f64 = 27.0;
+/// From the top of a bar to the line its words stand on.
+const BASE: f64 = 14.0;
+const AIM: &str = "#b42318";
+
+fn colour(server: Kind) -> &'static str {
+    match server {
+        Kind::Parlor => "#2563a8",
+        Kind::Plain => "#9aa5b1",
+        Kind::Redis => "#c98a4b",
+    }
+}
+
+/// The plot as SVG.
+pub fn draw(book: &Book, measures: &[Measure]) -> String {
+    let panels: Vec<_> = PLOTTED
+        .iter()
+        .filter_map(|name| measures.iter().find(|it| it.name == *name))
+        .collect();
+    let (width, rows) = (WIDTH * COLUMNS as f64, panels.len().div_ceil(COLUMNS));
+    let height = TOP + HEIGHT * rows as f64;
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
+         font-family=\"sans-serif\" font-size=\"12\" fill=\"#1f2933\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
+         <text x=\"20\" y=\"27\" font-size=\"15\" font-weight=\"bold\">One core: Parlor beside Node socket.io, \
+         and beside Node socket.io with Redis</text>\n"
+    );
+    for (at, measure) in panels.into_iter().enumerate() {
+        let (column, row) = (at % COLUMNS, at / COLUMNS);
+        let (x, y) = (WIDTH * column as f64, TOP + HEIGHT * row as f64);
+        panel(&mut svg, book, measure, x, y);
+    }
+    svg + "</svg>\n"
+}
+
+fn panel(svg: &mut String, book: &Book, measure: &Measure, x: f64, y: f64) {
+    let aim = book.aim(measure);
+    let values = Kind::ALL.map(|server| book.median(measure.name, server));
+    let longest = values.iter().flatten().copied().chain(aim);
+    let scale = BAR / longest.fold(f64::MIN_POSITIVE, f64::max);
+    let good = match measure.better {
+        Better::More => "more is better",
+        Better::Less => "less is better",
+    };
+    let mut add = |line: String| {
+        // A string takes any text.
+        let _ = writeln!(svg, "{line}");
+    };
+    add(format!(
+        "<text x=\"{:.0}\" y=\"{:.0}\"><tspan font-weight=\"bold\">{}</tspan> <tspan fill=\"#7b8794\">{good}</tspan></text>",
+        x + 20.0,
+        y + 16.0,
+        measure.name
+    ));
+    let top = |at: usize| y + 26.0 + STEP * at as f64;
+    let start = x + LEFT;
+    for (at, (server, value)) in Kind::ALL.into_iter().zip(values).enumerate() {
+        add(format!(
+            "<text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"end\">{}</text>\
+             <rect x=\"{start:.0}\" y=\"{:.0}\" width=\"{:.1}\" height=\"{THICK}\" fill=\"{}\"/>",
+            start - 6.0,
+            top(at) + BASE,
+            server.name(),
+            top(at),
+            value.unwrap_or(0.0) * scale,
+            colour(server)
+        ));
+    }
+    if let Some(aim) = aim {
+        let (at, end) = (start + aim * scale, top(3) - 4.0);
+        add(format!(
+            "<path d=\"M{at:.1} {:.0}V{end:.0}\" stroke=\"{AIM}\" stroke-dasharray=\"4 3\"/>\
+             <text x=\"{at:.1}\" y=\"{:.0}\" text-anchor=\"middle\" font-size=\"10\" fill=\"{AIM}\">aim {}</text>",
+            y + 23.0,
+            end + 10.0,
+            shown(aim, measure.digits)
+        ));
+    }
+    // Last, and with a rim, so that the line of the aim does not run through them.
+    for (at, value) in values.into_iter().enumerate() {
+        let text = value.map_or("void".to_owned(), |it| shown(it, measure.digits));
+        add(format!(
+            "<text x=\"{:.1}\" y=\"{:.0}\" stroke=\"#ffffff\" stroke-width=\"4\" paint-order=\"stroke\">{text}</text>",
+            start + value.unwrap_or(0.0) * scale + 5.0,
+            top(at) + BASE
+        ));
+    }
+}

@@ -1,0 +1,212 @@
+//! The servers that are compared, each alone with its helpers on the first core; this process has the second.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use parlor_testkit::{Node, NodeOptions, Redis};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use super::people;
+use crate::measure::resident;
+
+const SERVER_CORE: usize = 0;
+pub const OWN_CORE: usize = 1;
+/// What signs the tokens, here and there.
+pub const SECRET: &str = "a secret for the length of a benchmark";
+const LISTEN: &str = "PEER_LISTEN";
+
+/// Which server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Parlor on its embedded store and SQLite.
+    Parlor,
+    /// Node with socket.io, and no state.
+    Plain,
+    /// Node with socket.io, and Redis through ioredis.
+    Redis,
+}
+
+impl Kind {
+    /// All of them, in the order of the tables.
+    pub const ALL: [Self; 3] = [Self::Parlor, Self::Plain, Self::Redis];
+
+    /// As it is asked for.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Parlor => "parlor",
+            Self::Plain => "plain",
+            Self::Redis => "redis",
+        }
+    }
+
+    /// As it is shown.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Parlor => "Parlor",
+            Self::Plain => "Node",
+            Self::Redis => "Node + Redis",
+        }
+    }
+}
+
+/// A running one.
+pub struct Server {
+    pub kind: Kind,
+    pub address: SocketAddr,
+    node: Node,
+    redis: Option<Redis>,
+}
+
+impl Server {
+    /// Starts it on its core.
+    pub async fn start(kind: Kind) -> anyhow::Result<Self> {
+        // What is started inherits where it may run.
+        pin(SERVER_CORE)?;
+        let started = Self::start_here(kind).await;
+        pin(OWN_CORE)?;
+        started
+    }
+
+    async fn start_here(kind: Kind) -> anyhow::Result<Self> {
+        let redis = match kind {
+            Kind::Redis => Some(Redis::start().await),
+            _ => None,
+        };
+        let node = match kind {
+            Kind::Parlor => parlor()?.start().await,
+            Kind::Plain => peer("plain.js")?.start().await,
+            Kind::Redis => {
+                let url = redis.as_ref().map(Redis::url).unwrap_or_default();
+                peer("redis.js")?.env("PEER_REDIS", url).start().await
+            }
+        };
+        let address = match kind {
+            Kind::Parlor => {
+                let http = node.http();
+                let address = http.trim_start_matches("http://").parse()?;
+                people::ready(address).await?;
+                address
+            }
+            _ => node.address(LISTEN),
+        };
+        Ok(Self {
+            kind,
+            address,
+            node,
+            redis,
+        })
+    }
+
+    fn processes(&self) -> impl Iterator<Item = u32> {
+        let redis = self.redis.as_ref().map(Redis::pid);
+        std::iter::once(self.node.pid()).chain(redis)
+    }
+
+    /// CPU time it has used so far, its Redis included.
+    pub fn cpu(&self) -> anyhow::Result<Duration> {
+        self.processes().map(cpu).sum()
+    }
+
+    /// Bytes of memory it has, and how many of them its Redis.
+    pub fn resident(&self) -> anyhow::Result<(u64, u64)> {
+        let of = |pid: u32| resident(&pid.to_string());
+        let redis = self.redis.as_ref().map(|it| of(it.pid()));
+        let redis = redis.transpose()?.unwrap_or(0);
+        Ok((of(self.node.pid())? + redis, redis))
+    }
+
+    /// Waits until it has done what is left to do, and given back what it can.
+    pub async fn settle(&self) -> anyhow::Result<()> {
+        if self.kind != Kind::Parlor {
+            let pid = i32::try_from(self.node.pid())?;
+            kill_process(Pid::from_raw(pid).context("it runs")?, Signal::USR2)?;
+        }
+        for _ in 0..30 {
+            let before = self.cpu()?;
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            // A hundredth of the core is its heartbeat.
+            if self.cpu()?.saturating_sub(before) <= Duration::from_millis(10) {
+                return Ok(());
+            }
+        }
+        eprintln!("{} does not come to rest", self.kind.name());
+        Ok(())
+    }
+}
+
+/// Keeps this thread, and what it starts, on a core.
+pub fn pin(core: usize) -> anyhow::Result<()> {
+    let mut set = CpuSet::new();
+    set.set(core);
+    sched_setaffinity(None, &set)
+        .context("two cores are needed: one for the server, one for the load")
+}
+
+/// The binary beside this one, with limits that the load does not reach.
+fn parlor() -> anyhow::Result<NodeOptions> {
+    let program = std::env::current_exe()?.with_file_name("parlor");
+    ensure!(
+        program.is_file(),
+        "{} is missing: cargo build --release -p parlor-server",
+        program.display()
+    );
+    let settings = [
+        ("AUTH__SECRET", SECRET),
+        ("LOG__LEVEL", "warn"),
+        ("LIMITS__MESSAGES", "10000"),
+        ("LIMITS__MESSAGE_WINDOW", "1s"),
+        ("LIMITS__HTTP", "10000"),
+        ("LIMITS__HTTP_WINDOW", "1s"),
+        ("GATEWAY__EVENTS", "10000"),
+        ("GATEWAY__EVENT_BURST", "100000"),
+        ("GATEWAY__HANDSHAKES", "1000000"),
+        ("GATEWAY__HANDSHAKE_BURST", "10000000"),
+    ];
+    let node = Node::serve(program);
+    Ok(settings.iter().fold(node, |node, (name, value)| {
+        node.env(format!("PARLOR_{name}"), *value)
+    }))
+}
+
+fn peer(file: &str) -> anyhow::Result<NodeOptions> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers");
+    ensure!(
+        folder.join("node_modules").is_dir(),
+        "the peers are not installed: npm ci --prefix bench/peers"
+    );
+    let found = Command::new("sh")
+        .args(["-c", "command -v node"])
+        .output()?;
+    let node = String::from_utf8(found.stdout)?;
+    ensure!(!node.trim().is_empty(), "node is not installed");
+    Ok(Node::options(node.trim())
+        .arg("--expose-gc")
+        .arg(folder.join(file))
+        .env("NODE_ENV", "production")
+        .env("PEER_SECRET", SECRET)
+        .listen(LISTEN))
+}
+
+/// CPU time of a process, its ended threads included.
+fn cpu(process: u32) -> anyhow::Result<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // The name may hold anything but ends with the last bracket.
+    let (_, fields) = stat.rsplit_once(')').context("the kernel does not tell")?;
+    let fields: Vec<_> = fields.split_whitespace().collect();
+    let ticks = |at: usize| -> anyhow::Result<u64> {
+        Ok(fields
+            .get(at)
+            .context("the kernel does not count")?
+            .parse()?)
+    };
+    let (user, system) = (ticks(11)?, ticks(12)?);
+    let second = rustix::param::clock_ticks_per_second();
+    Ok(Duration::from_secs_f64(
+        (user + system) as f64 / second as f64,
+    ))
+}

@@ -1,0 +1,261 @@
+//! Many Socket.IO clients in one thread: raw WebSockets over one epoll.
+//!
+//! Always true:
+//! 1. A frame is read once and told as its kind, in the order of its connection; pings are answered here.
+//! 2. What the socket does not take is kept and goes out when it does, before anything later.
+//! 3. A refusal is an error that carries what the server said. A lost connection is told as [`Kind::Close`], once.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token};
+use rustix::net::sockopt::set_socket_linger;
+
+use super::frames::{self, Kind};
+
+/// More than a socket's buffer gives at once, as a rule.
+const BUFFER: usize = 256 * 1024;
+const EVENTS: usize = 1_024;
+/// How long the other side may take to close what was taken leave of.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What somebody was told.
+#[derive(Debug, Clone, Copy)]
+pub struct Told {
+    /// The number of the client, in the order of [`Swarm::connect`].
+    pub who: usize,
+    /// What it was.
+    pub kind: Kind,
+    /// When: exact where stamps are asked for, otherwise when the turn began.
+    pub at: Instant,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// The TCP connection is being made.
+    Dialling,
+    /// The request is out.
+    Upgrading,
+    /// Frames go both ways.
+    Talking,
+    Gone,
+}
+
+struct Client {
+    stream: TcpStream,
+    stage: Stage,
+    /// The CONNECT packet with the token.
+    auth: Vec<u8>,
+    /// What came of an unfinished frame.
+    part: Vec<u8>,
+    /// What the socket did not take.
+    out: Vec<u8>,
+}
+
+/// The clients.
+pub struct Swarm {
+    address: SocketAddr,
+    poll: Poll,
+    events: Events,
+    buffer: Vec<u8>,
+    clients: Vec<Client>,
+    /// Whether messages are told with their stamp.
+    pub stamps: bool,
+}
+
+impl Swarm {
+    /// Nobody yet.
+    pub fn new(address: SocketAddr) -> anyhow::Result<Self> {
+        Ok(Self {
+            address,
+            poll: Poll::new()?,
+            events: Events::with_capacity(EVENTS),
+            buffer: vec![0; BUFFER],
+            clients: Vec::new(),
+            stamps: false,
+        })
+    }
+
+    /// Begins to connect one more, who will be told [`Kind::Connected`].
+    pub fn connect(&mut self, token: &str, device: &str) -> anyhow::Result<usize> {
+        let who = self.clients.len();
+        let mut stream = TcpStream::connect(self.address)?;
+        let both = Interest::READABLE | Interest::WRITABLE;
+        self.poll
+            .registry()
+            .register(&mut stream, Token(who), both)?;
+        let auth = format!("40{{\"token\":\"{token}\",\"deviceId\":\"{device}\"}}");
+        self.clients.push(Client {
+            stream,
+            stage: Stage::Dialling,
+            auth: frames::text(&auth),
+            part: Vec::new(),
+            out: Vec::new(),
+        });
+        Ok(who)
+    }
+
+    /// Sends a frame, or as much of it as the socket takes now.
+    pub fn send(&mut self, who: usize, frame: &[u8]) -> anyhow::Result<()> {
+        self.clients[who].write(frame)
+    }
+
+    /// Waits for something at most this long; what was told is put into `told`, which is emptied first.
+    pub fn turn(&mut self, wait: Duration, told: &mut Vec<Told>) -> anyhow::Result<()> {
+        told.clear();
+        match self.poll.poll(&mut self.events, Some(wait)) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
+            done => done?,
+        }
+        let mut at = Instant::now();
+        for event in &self.events {
+            let who = event.token().0;
+            let client = &mut self.clients[who];
+            if event.is_writable() {
+                client.writable(self.address)?;
+            }
+            if event.is_readable() {
+                let to_the_end = event.is_read_closed() || event.is_error();
+                if self.stamps {
+                    at = Instant::now();
+                }
+                let mut tell = |kind| told.push(Told { who, kind, at });
+                client.readable(&mut self.buffer, to_the_end, self.stamps, &mut tell)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Everybody says goodbye and goes.
+    pub fn leave(mut self) -> anyhow::Result<()> {
+        let goodbye = frames::goodbye();
+        for client in &mut self.clients {
+            // One that is gone is gone.
+            let _ = client.write(&goodbye);
+        }
+        let (deadline, mut told) = (Instant::now() + PATIENCE, Vec::new());
+        while self.clients.iter().any(|it| it.stage != Stage::Gone) && Instant::now() < deadline {
+            self.turn(Duration::from_millis(20), &mut told)?;
+        }
+        for client in &self.clients {
+            // No port waits for late packets: there are as many connections as there are ports.
+            let _ = set_socket_linger(&client.stream, Some(Duration::ZERO));
+        }
+        Ok(())
+    }
+}
+
+impl Client {
+    fn writable(&mut self, address: SocketAddr) -> anyhow::Result<()> {
+        if self.stage == Stage::Dialling {
+            if let Some(error) = self.stream.take_error()? {
+                bail!("the server does not take a connection: {error}");
+            }
+            self.stage = Stage::Upgrading;
+            let request = format!(
+                "GET /socket.io/?EIO=4&transport=websocket HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\n\
+                 Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+            );
+            self.stream.set_nodelay(true)?;
+            return self.write(request.as_bytes());
+        }
+        let waiting = std::mem::take(&mut self.out);
+        self.write(&waiting)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        let mut rest = bytes;
+        while self.out.is_empty() && !rest.is_empty() {
+            match self.stream.write(rest) {
+                Ok(taken) => rest = &rest[taken..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                // Its end is told by the next read.
+                Err(_) => return Ok(()),
+            }
+        }
+        self.out.extend_from_slice(rest);
+        Ok(())
+    }
+
+    fn readable(
+        &mut self,
+        buffer: &mut [u8],
+        to_the_end: bool,
+        stamps: bool,
+        tell: &mut impl FnMut(Kind),
+    ) -> anyhow::Result<()> {
+        while self.stage != Stage::Gone {
+            match self.stream.read(buffer) {
+                Ok(0) => self.gone(tell),
+                Ok(length) => {
+                    self.take(&buffer[..length], stamps, tell)?;
+                    // Less than there was room for: there is no more, unless it has ended.
+                    if length < buffer.len() && !to_the_end {
+                        return Ok(());
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(_) => self.gone(tell),
+            }
+        }
+        Ok(())
+    }
+
+    fn gone(&mut self, tell: &mut impl FnMut(Kind)) {
+        self.stage = Stage::Gone;
+        tell(Kind::Close);
+    }
+
+    fn take(
+        &mut self,
+        bytes: &[u8],
+        stamps: bool,
+        tell: &mut impl FnMut(Kind),
+    ) -> anyhow::Result<()> {
+        let mut joined = std::mem::take(&mut self.part);
+        let mut rest = if joined.is_empty() {
+            bytes
+        } else {
+            joined.extend_from_slice(bytes);
+            &joined
+        };
+        if self.stage == Stage::Upgrading {
+            let Some(end) = rest.windows(4).position(|it| it == b"\r\n\r\n") else {
+                self.part = rest.to_vec();
+                return Ok(());
+            };
+            let answer = String::from_utf8_lossy(&rest[..end]);
+            ensure!(answer.starts_with("HTTP/1.1 101"), "refused: {answer}");
+            rest = &rest[end + 4..];
+            self.stage = Stage::Talking;
+        }
+        while let Some((head, payload, used)) = frames::first(rest) {
+            match frames::kind(head, payload, stamps) {
+                Kind::Open => {
+                    let auth = std::mem::take(&mut self.auth);
+                    self.write(&auth)?;
+                }
+                Kind::Ping => self.write(&frames::text("3"))?,
+                Kind::Refused => bail!("refused: {}", String::from_utf8_lossy(payload)),
+                // The end of the stream follows.
+                Kind::Close => {}
+                kind => tell(kind),
+            }
+            rest = &rest[used..];
+        }
+        self.part = rest.to_vec();
+        Ok(())
+    }
+}
+
+/// The most clients that this process may have open, with some left for itself.
+pub fn most() -> anyhow::Result<usize> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let files = limit.current.unwrap_or(u64::MAX);
+    usize::try_from(files.saturating_sub(200)).context("no computer has that many")
+}

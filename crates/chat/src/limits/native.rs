@@ -1,0 +1,55 @@
+//! `message.lua` in Rust, for the embedded engine.
+//!
+//! Always true: it does what the script does, in the same order; a test compares them.
+
+use parlor_store::native::{Done, Error, Step, array, number, said};
+use redis::Value;
+
+pub(super) fn message(step: &mut Step<'_>) -> Done {
+    let [key] = step.take_keys(0)?;
+    let [limit_text, window_text] = step.take(0)?;
+    let (limit, window) = (said(limit_text)?, said(window_text)?);
+    let used = match step.get(key)? {
+        None => Some(0.0),
+        Some(text) => integer(&text),
+    };
+    let Some(mut used) = used else {
+        let key = String::from_utf8_lossy(key);
+        return Err(Error::new(format!("ERR {key} holds no count; delete it")));
+    };
+    let mut left = step.ttl(key)? as f64;
+    // In its last millisecond a key is still there, and the window is not.
+    if used <= 0.0 || left == 0.0 {
+        (used, left) = (0.0, 0.0);
+    }
+    let allowed = used < limit;
+    if allowed && used == 0.0 {
+        step.set(key, b"1", Some(window as u64))?;
+        left = window;
+    } else if allowed {
+        step.call(&[b"INCR", key])?;
+    }
+    if allowed {
+        used += 1.0;
+    }
+    if left == -1.0 {
+        step.expire(key, window as u64)?;
+        left = window;
+    }
+    let retry = if allowed { -1.0 } else { left.max(1.0) };
+    let reply = [
+        f64::from(u8::from(allowed)),
+        limit,
+        (limit - used).max(0.0),
+        left,
+        retry,
+    ];
+    Ok(Some(array(reply.map(|number| Value::Int(number as i64)))))
+}
+
+/// A whole number, as the pattern `^%-?%d+$` finds it.
+fn integer(text: &[u8]) -> Option<f64> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    let all = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    all.then(|| number(text)).flatten()
+}

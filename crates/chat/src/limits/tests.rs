@@ -1,0 +1,51 @@
+//! The step in Rust against the script.
+
+use std::time::Duration;
+
+use parlor_store::ManualClock;
+use redis::cmd;
+
+use super::*;
+use crate::twins::Twins;
+
+#[tokio::test]
+async fn the_step_in_rust_does_what_the_script_does() {
+    let clock = ManualClock::default();
+    let mut twins = Twins::open(&clock).await;
+    let values = [
+        "",
+        "0",
+        "1",
+        "2",
+        "3",
+        "7",
+        "-2",
+        "x",
+        "1.5",
+        "9223372036854775807",
+    ];
+    for value in values {
+        for ttl in [None, Some(1), Some(50)] {
+            for limit in [0, 1, 3, u32::MAX] {
+                let mut set = cmd("SET");
+                set.arg("key").arg(value);
+                if let Some(ttl) = ttl {
+                    set.arg("PX").arg(ttl);
+                }
+                if !value.is_empty() {
+                    twins.both(&set).await;
+                }
+                for wait in [0, 1, 1, 49] {
+                    clock.advance(Duration::from_millis(wait));
+                    let call = MESSAGE.keys("key").arg(limit).arg(50);
+                    let what = format!("{value:?}, {ttl:?}, {limit}, {wait}");
+                    twins.same(&MESSAGE, call, &what).await;
+                }
+                twins.both(&cmd("FLUSHALL")).await;
+            }
+        }
+    }
+    twins.both(cmd("LPUSH").arg("key").arg("x")).await;
+    let call = MESSAGE.keys("key").arg(1).arg(50);
+    twins.same(&MESSAGE, call, "somebody else's").await;
+}

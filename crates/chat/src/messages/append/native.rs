@@ -1,0 +1,168 @@
+//! `append.lua` in Rust, for the embedded engine.
+//!
+//! Always true: it does what the script does, in the same order; a test compares them.
+
+use std::borrow::Cow;
+
+use parlor_store::native::{Done, Error, Step, array, digits, number, push_number, said};
+use redis::Value;
+
+const FIRST_KEY: usize = 6;
+const FIRST: usize = 11;
+const WIDTH: usize = 6;
+/// The place of the hundredth entry.
+const LAST: &[u8] = b"99";
+/// A frame's version, kind, seq and rev; the message follows.
+const FRAME_HEAD: usize = 18;
+
+/// Up to where messages were applied, and whether that has changed.
+struct Top {
+    seq: f64,
+    rev: f64,
+    changed: bool,
+}
+
+pub(super) fn append(step: &mut Step<'_>) -> Done {
+    let [top_key, list, members, version, ..] = step.take_keys::<FIRST_KEY>(0)?;
+    let [epoch, _, read_rev, start, expected, list_ttl, top_ttl, ..] = step.take::<FIRST>(0)?;
+    let messages = (step.args().len() - FIRST) / WIDTH;
+    let read_rev = said(read_rev)?;
+    let value = step.get(top_key)?.map(Cow::into_owned);
+    let held = parse(value.as_deref());
+    let known = held.is_some_and(|(_, held, _)| held == epoch);
+    let (seq, rev) = held.map_or((0.0, 0.0), |(seq, _, rev)| (seq, rev));
+    let mut top = Top {
+        seq,
+        rev,
+        changed: false,
+    };
+    if !known {
+        if start.is_empty() {
+            return Ok(Some(reply("COLD", 0.0, false, false)));
+        }
+        // What was applied in another epoch was published then, as far as there are such messages.
+        let start = said(start)?;
+        let last = match messages {
+            0 => start,
+            _ => said(step.take::<1>(FIRST + (messages - 1) * WIDTH)?[0])?,
+        };
+        top = Top {
+            seq: start.max(top.seq.min(last)),
+            rev: read_rev,
+            changed: true,
+        };
+        step.delete(list)?;
+    }
+    let state = apply(step, &mut top, messages, read_rev)?;
+    if top.changed {
+        if step.call(&[b"LTRIM", list, b"0", LAST]).is_err() {
+            step.delete(list)?;
+        }
+        step.expire(list, said(list_ttl)? as u64)?;
+        let mut text = digits_of(top.seq);
+        text.push(b'|');
+        text.extend_from_slice(epoch);
+        text.push(b'|');
+        push_number(&mut text, top.rev);
+        step.set(top_key, &text, Some(said(top_ttl)? as u64))?;
+    }
+    let differs = !expected.is_empty()
+        && (step.get(version)?.as_deref() != Some(expected) || !step.exists(members)?);
+    let list_missing = !step.exists(list)?;
+    Ok(Some(reply(state, top.seq, list_missing, differs)))
+}
+
+/// Applies the messages that follow the top.
+fn apply(
+    step: &mut Step<'_>,
+    top: &mut Top,
+    messages: usize,
+    read_rev: f64,
+) -> Result<&'static str, Error> {
+    let list = step.take_keys::<FIRST_KEY>(0)?[1];
+    let [.., publish, channel, event_channel, event_end] = step.take::<FIRST>(0)?;
+    for nth in 0..messages {
+        let [seq, sender, frame, entry_end, stopped, event_start] =
+            step.take::<WIDTH>(FIRST + nth * WIDTH)?;
+        let seq = said(seq)?;
+        if seq > top.seq + 1.0 {
+            return Ok("GAP");
+        }
+        if seq < top.seq + 1.0 {
+            continue;
+        }
+        if read_rev < top.rev {
+            // It was read before a change that was applied, and the change may be its own.
+            step.delete(list)?;
+        } else {
+            let message = frame.get(FRAME_HEAD..frame.len().saturating_sub(1));
+            let entry = [message.unwrap_or_default(), entry_end].concat();
+            // The first message is a whole list.
+            let push: &[u8] = if top.seq == 0.0 { b"LPUSH" } else { b"LPUSHX" };
+            if step.call(&[push, list, &entry]).is_err() {
+                // Somebody else's.
+                step.delete(list)?;
+            }
+        }
+        if !stopped.is_empty() {
+            let [typing_key] = step.take_keys(FIRST_KEY + nth)?;
+            if stop_typing(step, typing_key, sender)? {
+                step.publish(publish, channel, stopped);
+            }
+        }
+        step.publish(publish, channel, frame);
+        step.publish(
+            b"PUBLISH",
+            event_channel,
+            &[event_start, event_end].concat(),
+        );
+        (top.seq, top.changed) = (seq, true);
+    }
+    Ok("OK")
+}
+
+/// Whether the sender was shown to type.
+fn stop_typing(step: &mut Step<'_>, typing_key: &[u8], user: &[u8]) -> Result<bool, Error> {
+    let [.., index, names] = step.take_keys::<FIRST_KEY>(0)?;
+    let now = said(step.take::<2>(0)?[1])?;
+    let ends = match step.exists(index)? {
+        true => step.call(&[b"ZSCORE", index, user])?,
+        false => Value::Nil,
+    };
+    let ends = match &ends {
+        Value::BulkString(score) => number(score).unwrap_or_default(),
+        _ => 0.0,
+    };
+    let shown = step.delete(typing_key)?;
+    if step.exists(index)? {
+        step.call(&[b"ZREM", index, user])?;
+    }
+    if step.exists(names)? {
+        step.call(&[b"HDEL", names, user])?;
+    }
+    Ok(ends > now || shown)
+}
+
+/// The top, the epoch of it and the revision, if it is one.
+fn parse(value: Option<&[u8]>) -> Option<(f64, &[u8], f64)> {
+    let mut parts = value?.split(|byte| *byte == b'|');
+    let (seq, epoch, rev) = (parts.next()?, parts.next()?, parts.next()?);
+    digits(epoch)?;
+    let found = (digits(seq)?, epoch, digits(rev)?);
+    parts.next().is_none().then_some(found)
+}
+
+fn digits_of(number: f64) -> Vec<u8> {
+    let mut text = Vec::with_capacity(48);
+    push_number(&mut text, number);
+    text
+}
+
+fn reply(state: &str, top: f64, list_missing: bool, differs: bool) -> Value {
+    array([
+        Value::BulkString(state.into()),
+        Value::BulkString(digits_of(top)),
+        Value::Int(i64::from(list_missing)),
+        Value::Int(i64::from(differs)),
+    ])
+}

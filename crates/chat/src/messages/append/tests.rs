@@ -1,0 +1,107 @@
+//! The step in Rust against the script.
+
+use std::time::Duration;
+
+use parlor_store::ManualClock;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use redis::cmd;
+
+use super::*;
+use crate::twins::Twins;
+
+const KEYS: [&str; 6] = ["top", "list", "members", "version", "typers", "names"];
+
+/// Puts something into the keys, or nothing, or what is not theirs.
+async fn fill(twins: &Twins, rng: &mut StdRng, now: u64) {
+    let (epoch, rev) = (rng.random_range(1..3), rng.random_range(0..6));
+    let top = match rng.random_range(0..6) {
+        0 => None,
+        1 => Some("garbage".to_owned()),
+        _ => Some(format!("{}|{epoch}|{rev}", rng.random_range(0..4))),
+    };
+    if let Some(top) = top {
+        twins.both(cmd("SET").arg("top").arg(top)).await;
+    }
+    let list = match rng.random_range(0..5) {
+        0 => None,
+        1 => Some(cmd("SET").arg("list").arg("x").take()),
+        2 => Some(cmd("RPUSH").arg("list").arg(vec!["e"; 100]).take()),
+        _ => Some(cmd("RPUSH").arg("list").arg("e").take()),
+    };
+    if let Some(list) = list {
+        twins.both(&list).await;
+    }
+    if rng.random_bool(0.7) {
+        twins.both(cmd("SADD").arg("members").arg("u")).await;
+    }
+    if rng.random_bool(0.7) {
+        let version = ["1|1", "2|1"][rng.random_range(0..2)];
+        twins.both(cmd("SET").arg("version").arg(version)).await;
+    }
+    if rng.random_bool(0.5) {
+        let ends = [now, now + 5][rng.random_range(0..2)];
+        twins
+            .both(
+                cmd("ZADD")
+                    .arg("typers")
+                    .arg(ends)
+                    .arg("u0")
+                    .arg(ends)
+                    .arg("u1"),
+            )
+            .await;
+        twins
+            .both(cmd("HSET").arg("names").arg("u0").arg("n"))
+            .await;
+    }
+    if rng.random_bool(0.3) {
+        twins.both(cmd("SET").arg("typing0").arg("1")).await;
+    }
+    if rng.random_bool(0.03) {
+        twins.both(&cmd("DEL").arg("typers").take()).await;
+        twins.both(cmd("SET").arg("typers").arg("x")).await;
+    }
+}
+
+#[tokio::test]
+async fn the_step_in_rust_does_what_the_script_does() {
+    let clock = ManualClock::default();
+    let mut twins = Twins::open(&clock).await;
+    for seed in 0..500 {
+        let rng = &mut StdRng::seed_from_u64(seed);
+        let now = twins.store().clock().now_ms();
+        fill(&twins, rng, now).await;
+        for _ in 0..3 {
+            let messages: u64 = rng.random_range(0..4);
+            let mut keys: Vec<String> = KEYS.map(str::to_owned).into();
+            keys.extend((0..messages).map(|at| format!("typing{}", at % 2)));
+            let first = rng.random_range(1..5);
+            let mut call = APPEND
+                .keys(&keys)
+                .arg(1)
+                .arg(now)
+                .arg(rng.random_range(0..6))
+                .arg(["", "0", "2"][rng.random_range(0..3)])
+                .arg(["", "1|1"][rng.random_range(0..2)])
+                .arg(1_000)
+                .arg(2_000)
+                .arg("PUBLISH")
+                .arg("conversation")
+                .arg("created")
+                .arg("]}");
+            for at in 0..messages {
+                call = call
+                    .arg(first + at)
+                    .arg(format!("u{}", at % 2))
+                    .arg(format!("012345678901234567{{message {at}}}"))
+                    .arg(",more}")
+                    .arg(["", "stopped"][rng.random_range(0..2)])
+                    .arg("{event,");
+            }
+            twins.same(&APPEND, call, &format!("seed {seed}")).await;
+        }
+        twins.both(&cmd("FLUSHALL")).await;
+        clock.advance(Duration::from_millis(3));
+    }
+}

@@ -1,0 +1,144 @@
+//! What somebody missed who was away: the messages since, and older ones that were changed since.
+//!
+//! Always true:
+//! 1. The rows answer, not the recent list: the list may be behind them by what is just being applied, and whoever joins a
+//!    live stream must not fall between the two.
+//! 2. The head is read before the rest, so `rev` and `last_seq` promise no more than what was read.
+
+use super::row::MessageRow;
+use super::rows::{self, Head, PAGE, Read};
+use super::{Message, Messages};
+use crate::error::{Error, Result};
+use crate::ids::{ConversationId, UserId};
+
+/// Most messages, and most changes, that are told as missed.
+pub const MOST_MISSED: u64 = 500;
+
+/// What somebody missed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Missed {
+    /// Messages that were sent or changed, by their `seq`.
+    pub messages: Vec<Message>,
+    /// The newest message then.
+    pub last_seq: u64,
+    /// Up to which revision changes are among them.
+    pub rev: u64,
+    /// Whether there is more than could be told.
+    pub has_more: bool,
+}
+
+impl Messages {
+    /// What the user missed after a message, and of the older ones after a revision. Nothing where neither is said.
+    pub async fn missed(
+        &self,
+        conversation: &ConversationId,
+        user: &UserId,
+        after_seq: Option<u64>,
+        after_rev: Option<u64>,
+    ) -> Result<Missed> {
+        let hidden = self.hidden(conversation, Some(user)).await?;
+        let after = after_seq.map(|seq| seq.max(hidden));
+        // Without a number the head alone is read.
+        let (from, to) = after.map_or((0, 1), |seq| (seq, seq + PAGE + 1));
+        let Some(Read { head, rows }) =
+            rows::between(&self.database, conversation, from, to).await?
+        else {
+            return Err(Error::NotAMember(conversation.clone()));
+        };
+        let mut missed = Missed {
+            messages: Vec::new(),
+            last_seq: head.last_seq,
+            rev: head.rev,
+            has_more: false,
+        };
+        let Some(after) = after else {
+            return Ok(missed);
+        };
+        if let Some(rev) = after_rev {
+            self.changed_before(conversation, &mut missed, (hidden, after), rev)
+                .await?;
+        }
+        missed.messages.extend(messages(rows, &head));
+        let to = head.last_seq.min(after.saturating_add(MOST_MISSED));
+        let mut from = after + PAGE;
+        while from < to {
+            let read = rows::between(&self.database, conversation, from, from + PAGE + 1).await?;
+            let rows = read.map(|it| it.rows).unwrap_or_default();
+            missed.messages.extend(messages(rows, &head));
+            from += PAGE;
+        }
+        missed.has_more |= to < head.last_seq;
+        Ok(missed)
+    }
+
+    /// A revision before which message `seq` was created, or at which: changes after it are all that were made since, and at
+    /// most a few that are older. 0 if there is no such message.
+    pub async fn rev_of(&self, conversation: &ConversationId, seq: u64) -> Result<u64> {
+        rows::unchanged_rev(&self.database, conversation, seq).await
+    }
+
+    /// Up to where the messages of a conversation were published, if it is known.
+    pub(crate) async fn published(&self, conversation: &ConversationId) -> Result<Option<u64>> {
+        let tops = self.tops(std::slice::from_ref(conversation)).await?;
+        Ok(tops.into_iter().next().flatten())
+    }
+
+    /// How a conversation stands; none if there is no such one.
+    pub(crate) async fn head(&self, conversation: &ConversationId) -> Result<Option<Head>> {
+        let read = rows::between(&self.database, conversation, 0, 1).await?;
+        Ok(read.map(|it| it.head))
+    }
+
+    /// A page of the messages after this one.
+    pub(crate) async fn after(
+        &self,
+        conversation: &ConversationId,
+        seq: u64,
+    ) -> Result<Vec<Message>> {
+        let read = rows::between(&self.database, conversation, seq, seq + PAGE + 1).await?;
+        let rows = read.map(|it| it.rows).unwrap_or_default();
+        Ok(rows.into_iter().map(MessageRow::into_message).collect())
+    }
+
+    /// A page of the messages up to `last` that were changed after a revision, in the order of their revisions.
+    pub(crate) async fn changed_up_to(
+        &self,
+        conversation: &ConversationId,
+        rev: u64,
+        last: u64,
+    ) -> Result<Vec<Message>> {
+        let read = rows::changed_between(&self.database, conversation, rev, (0, last), PAGE);
+        let rows = read.await?.into_iter();
+        Ok(rows.map(MessageRow::into_message).collect())
+    }
+
+    /// Adds the messages up to the second of the bounds that were changed after a revision.
+    async fn changed_before(
+        &self,
+        conversation: &ConversationId,
+        missed: &mut Missed,
+        (hidden, last): (u64, u64),
+        rev: u64,
+    ) -> Result<()> {
+        let most = MOST_MISSED + 1;
+        let read = rows::changed_between(&self.database, conversation, rev, (hidden, last), most);
+        let mut changed = read.await?;
+        if changed.len() as u64 > MOST_MISSED {
+            changed.truncate(MOST_MISSED as usize);
+            missed.has_more = true;
+            // The rest is asked for with this one.
+            missed.rev = changed.last().map_or(rev, |it| it.rev);
+        }
+        changed.sort_unstable_by_key(|it| it.seq);
+        let changed = changed.into_iter().map(MessageRow::into_message);
+        missed.messages.extend(changed);
+        Ok(())
+    }
+}
+
+/// The messages up to the last one that the head knows.
+fn messages(rows: Vec<MessageRow>, head: &Head) -> impl Iterator<Item = Message> {
+    let last = head.last_seq;
+    let rows = rows.into_iter().filter(move |it| it.seq <= last);
+    rows.map(MessageRow::into_message)
+}

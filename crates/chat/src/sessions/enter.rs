@@ -1,0 +1,50 @@
+//! Somebody comes to stay: a socket.
+
+use super::Sessions;
+use super::hub::{Attachment, Ended};
+use super::session::{Session, Status, default_device};
+use crate::access::{Caller, Role};
+use crate::error::{Error, Result};
+use crate::ids::DeviceId;
+
+impl Sessions {
+    /// A connection of the caller that lasts: the session goes on, or one begins, as with [`begin`](Self::begin). Nothing is
+    /// written where the session is of this device already. `ended` is called with the reason when the connection has to
+    /// go, perhaps before this returns; it is attached first and the session asked for then, so that no block in between is
+    /// missed. A service needs no session, and is not told.
+    pub async fn enter(
+        &self,
+        caller: Caller,
+        device: Option<&DeviceId>,
+        ended: Ended,
+    ) -> Result<(Caller, Option<Attachment>)> {
+        let user = caller.user()?.clone();
+        if caller.role == Role::Service {
+            return Ok((caller, None));
+        }
+        let device = device.cloned().unwrap_or_else(default_device);
+        let attachment = self.hub.attach(&user, Some(&device), ended);
+        self.distrust(&user);
+        let begun = match self.check(caller.clone()).await {
+            Ok(caller) => {
+                let known = self.known.get(&user);
+                if known.is_some_and(|known| known.device == device) {
+                    return Ok((caller, Some(attachment)));
+                }
+                match self.begin(&caller, Some(device.as_str())).await {
+                    // There is a session all the same.
+                    Err(error) if error.is_away() => return Ok((caller, Some(attachment))),
+                    begun => begun?,
+                }
+            }
+            Err(Error::SessionExpired) => self.begin(&caller, Some(device.as_str())).await?,
+            Err(error) => return Err(error),
+        };
+        Ok((allowed(caller, &begun), Some(attachment)))
+    }
+}
+
+fn allowed(mut caller: Caller, session: &Session) -> Caller {
+    caller.anonymous |= session.status == Status::Anonymous;
+    caller
+}

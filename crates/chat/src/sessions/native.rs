@@ -1,0 +1,61 @@
+//! `check.lua` in Rust, for the embedded engine.
+//!
+//! Always true: it does what the script does, in the same order; a test compares them.
+
+use std::borrow::Cow;
+
+use parlor_store::native::{Done, Step, array, digits, said};
+use redis::Value;
+
+pub(super) fn check(step: &mut Step<'_>) -> Done {
+    let [session, companion] = step.take_keys(0)?;
+    let [epoch, issued, now, ttl] = step.take(0)?;
+    let text = step.get(companion)?.map(Cow::into_owned);
+    let Some(revoked) = text.as_deref().and_then(|text| checked(text, epoch)) else {
+        return Ok(Some(words(["cold"])));
+    };
+    if !issued.is_empty() && said(issued)? <= revoked {
+        return Ok(Some(words(["revoked"])));
+    }
+    let fields = [
+        &b"status"[..],
+        b"active",
+        b"device_id",
+        b"login_time",
+        b"last_seen",
+        b"ip_address",
+    ];
+    // What is no hash is no session.
+    let held = step.fields(session, fields).ok();
+    let there = |held: &[Option<_>; 6]| held[..3].iter().any(Option::is_some);
+    let Some(held) = held.filter(there) else {
+        return Ok(Some(words(["gone"])));
+    };
+    if !now.is_empty() {
+        let ttl = said(ttl)? as u64;
+        step.set_fields(session, &[(b"last_seen", now)])?;
+        step.expire(session, ttl)?;
+        step.expire(companion, ttl)?;
+    }
+    let held = held
+        .iter()
+        .map(|value| value.as_deref().unwrap_or_default());
+    Ok(Some(words([&b"here"[..]].into_iter().chain(held))))
+}
+
+/// Up to when tokens are revoked, if it was checked in this epoch.
+fn checked(text: &[u8], epoch: &[u8]) -> Option<f64> {
+    let at = text.iter().position(|byte| *byte == b'|')?;
+    let (revoked, checked) = (&text[..at], &text[at + 1..]);
+    let revoked = digits(revoked)?;
+    digits(checked)?;
+    (checked == epoch).then_some(revoked)
+}
+
+fn words(words: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Value {
+    let words = words.into_iter();
+    array(words.map(|word| Value::BulkString(word.as_ref().to_vec())))
+}
+
+#[cfg(test)]
+mod tests;

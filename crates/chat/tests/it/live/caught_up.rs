@@ -1,0 +1,169 @@
+//! Coming back to a conversation.
+
+use std::collections::BTreeSet;
+
+use parlor_chat::code::Code;
+use parlor_chat::conversations::History;
+use parlor_chat::messages::{CatchUp, Resumed};
+use parlor_chat::operation::Operation;
+
+use super::on_every_engine;
+use super::world::World;
+use crate::messages::world::{c1, person, user};
+
+on_every_engine! {
+    who_follows_first_and_catches_up_then_has_all_and_none_is_missing;
+    what_was_sent_and_changed_meanwhile_is_told_by_seq;
+    a_plain_number_is_enough_to_find_the_changes_since;
+    more_than_can_be_told_is_said_to_be_more;
+    nobody_catches_up_with_what_they_may_not_see;
+}
+
+async fn catch_up(world: &World, who: &str, seq: Option<u64>, rev: Option<u64>) -> Resumed {
+    let asked = CatchUp {
+        conversation_id: "c1".into(),
+        after_seq: seq,
+        after_rev: rev,
+    };
+    asked.run(&world.nodes[1], &person(who)).await.unwrap()
+}
+
+fn seqs(resumed: &Resumed) -> Vec<u64> {
+    resumed.missed.iter().map(|it| it.seq).collect()
+}
+
+pub async fn who_follows_first_and_catches_up_then_has_all_and_none_is_missing(world: World) {
+    let sends = async {
+        for _ in 0..60 {
+            world.send(0, "alice", "x").await;
+        }
+    };
+    let followers = async {
+        let mut followers = Vec::new();
+        for nth in 0..10_u64 {
+            let (heard, follow) = world.follow(1, &[]).await;
+            let resumed = catch_up(&world, "bob", Some(nth), None).await;
+            followers.push((heard, follow, resumed));
+            heard_some(&followers[followers.len() - 1].0).await;
+        }
+        followers
+    };
+    let ((), followers) = tokio::join!(sends, followers);
+    for (nth, (heard, _follow, resumed)) in (0..).zip(followers) {
+        heard.until(60).await;
+        let missed = seqs(&resumed);
+        assert_eq!(missed, (nth + 1..=resumed.last_seq).collect::<Vec<_>>());
+        let live = heard.seqs();
+        // What both have is dropped by whoever shows it.
+        assert!(live.windows(2).all(|two| two[0] + 1 == two[1]), "{live:?}");
+        let all: BTreeSet<u64> = missed.into_iter().chain(live).collect();
+        assert_eq!(all, (nth + 1..=60).collect());
+    }
+}
+
+async fn heard_some(heard: &super::world::Heard) {
+    heard.at_least(2).await;
+}
+
+async fn what_was_sent_and_changed_meanwhile_is_told_by_seq(world: World) {
+    for _ in 0..6 {
+        world.send(0, "alice", "x").await;
+    }
+    let before = catch_up(&world, "bob", None, None).await;
+    assert_eq!(
+        (before.last_seq, before.unread, before.missed),
+        (6, 6, vec![])
+    );
+    world.edit(0, "alice", 4, "edited").await.unwrap();
+    world.delete(0, "alice", 2).await.unwrap();
+    world.edit(0, "alice", 6, "edited").await.unwrap();
+    world.send(0, "alice", "x").await;
+    world.edit(0, "alice", 7, "edited").await.unwrap();
+    let typing = world.nodes[0].typing();
+    typing.start(&c1(), &user("carol"), None).await.unwrap();
+    let after = catch_up(&world, "bob", Some(5), Some(before.rev)).await;
+    assert_eq!(seqs(&after), [2, 4, 6, 7]);
+    assert_eq!(
+        (after.last_seq, after.unread, after.has_more),
+        (7, 7, false)
+    );
+    assert_eq!(after.typing.len(), 1);
+    let again = catch_up(&world, "bob", Some(7), Some(after.rev)).await;
+    assert_eq!(again.missed, []);
+    let unchanged = catch_up(&world, "bob", Some(5), None).await;
+    assert_eq!(seqs(&unchanged), [6, 7]);
+}
+
+async fn a_plain_number_is_enough_to_find_the_changes_since(world: World) {
+    for _ in 0..3 {
+        world.send(0, "alice", "x").await;
+    }
+    world.edit(0, "alice", 1, "before").await.unwrap();
+    for _ in 0..2 {
+        world.send(0, "alice", "x").await;
+    }
+    world.edit(0, "alice", 2, "since").await.unwrap();
+    let messages = world.nodes[1].messages();
+    let rev = messages.rev_of(&c1(), 4).await.unwrap();
+    let found = catch_up(&world, "bob", Some(4), Some(rev)).await;
+    assert_eq!(seqs(&found), [2, 5]);
+    // One that was changed itself: nothing is left out.
+    world.edit(0, "alice", 4, "since").await.unwrap();
+    let rev = messages.rev_of(&c1(), 4).await.unwrap();
+    let found = catch_up(&world, "bob", Some(4), Some(rev)).await;
+    assert_eq!(seqs(&found), [1, 2, 4, 5]);
+    assert_eq!(messages.rev_of(&c1(), 0).await.unwrap(), 0);
+}
+
+async fn more_than_can_be_told_is_said_to_be_more(world: World) {
+    let writes = (0..510).map(|_| world.write_only("alice", "x"));
+    futures_util::future::join_all(writes).await;
+    let found = catch_up(&world, "bob", Some(3), None).await;
+    assert_eq!(seqs(&found), (4..=503).collect::<Vec<_>>());
+    assert!(found.has_more);
+    let rest = catch_up(&world, "bob", Some(503), None).await;
+    assert_eq!(seqs(&rest), (504..=510).collect::<Vec<_>>());
+    assert!(!rest.has_more);
+    world
+        .statement(
+            "UPDATE messages SET edited_at = 1, rev = rev + 510 WHERE conversation_id = 'c1'",
+        )
+        .await;
+    world
+        .statement("UPDATE conversations SET rev = rev + 510 WHERE id = 'c1'")
+        .await;
+    let found = catch_up(&world, "bob", Some(510), Some(510)).await;
+    assert_eq!(seqs(&found), (1..=500).collect::<Vec<_>>());
+    assert!(found.has_more);
+    let rest = catch_up(&world, "bob", Some(510), Some(found.rev)).await;
+    assert_eq!(seqs(&rest), (501..=510).collect::<Vec<_>>());
+    assert_eq!((rest.rev, rest.has_more), (1_020, false));
+}
+
+async fn nobody_catches_up_with_what_they_may_not_see(world: World) {
+    world.create("c2", History::SinceJoin).await;
+    let c2 = parlor_chat::ids::ConversationId::new("c2").unwrap();
+    let asked = CatchUp {
+        conversation_id: "c2".into(),
+        after_seq: Some(0),
+        after_rev: Some(0),
+    };
+    let refused = asked.clone().run(&world.nodes[0], &person("dave")).await;
+    assert_eq!(refused.unwrap_err().code(), Code::NotAMember);
+    let messages = world.nodes[0].messages();
+    let alice = person("alice");
+    let text = crate::messages::world::text;
+    messages.send(&alice, &c2, text("hidden")).await.unwrap();
+    let join = parlor_chat::conversations::JoinConversation {
+        conversation_id: "c2".into(),
+    };
+    join.run(&world.nodes[0], &person("dave")).await.unwrap();
+    messages.send(&alice, &c2, text("shown")).await.unwrap();
+    let edit = parlor_chat::messages::Edit {
+        content: Some("still hidden".into()),
+        metadata: None,
+    };
+    messages.edit(&alice, &c2, 1, edit).await.unwrap();
+    let found = asked.run(&world.nodes[0], &person("dave")).await.unwrap();
+    assert_eq!(seqs(&found), [2]);
+}

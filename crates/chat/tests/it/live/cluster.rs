@@ -1,0 +1,24 @@
+//! The same on a Redis Cluster.
+
+use parlor_testkit::Cluster;
+
+use super::world::World;
+
+#[tokio::test]
+async fn the_same_on_a_cluster() {
+    let mut cluster = Cluster::start().await;
+    super::told::messages_are_told_in_order_and_once_on_every_node(
+        World::cluster(&mut cluster).await,
+    )
+    .await;
+    super::lost::what_was_lost_is_read_when_the_bus_is_back(World::cluster(&mut cluster).await)
+        .await;
+    super::lost::sends_and_changes_while_the_bus_is_lost_again_and_again(
+        World::cluster(&mut cluster).await,
+    )
+    .await;
+    super::large::members_are_told_of_the_newest_message_once_a_second(
+        World::cluster(&mut cluster).await,
+    )
+    .await;
+}

@@ -1,0 +1,93 @@
+//! Members come and go, and conversations end.
+
+use parlor_chat::conversations::{
+    DeleteConversation, JoinConversation, LeaveConversation, MemberRole, PutMember, RemoveMember,
+};
+use parlor_chat::operation::Operation;
+
+use super::on_every_engine;
+use super::world::{Told, World};
+use crate::messages::world::{c1, person};
+
+on_every_engine! {
+    who_came_and_went_is_told_in_order_with_the_messages;
+    who_left_while_nobody_told_is_told_before_the_next_message;
+    a_late_word_of_somebody_who_is_back_removes_nobody;
+    a_deleted_conversation_is_told_and_nothing_after_it;
+}
+
+fn id() -> String {
+    "c1".into()
+}
+
+async fn who_came_and_went_is_told_in_order_with_the_messages(world: World) {
+    let (heard, _follow) = world.follow(1, &["bob"]).await;
+    let node = &world.nodes[0];
+    let leave = LeaveConversation {
+        conversation_id: id(),
+    };
+    leave.run(node, &person("bob")).await.unwrap();
+    world.send(0, "alice", "he is gone").await;
+    let join = JoinConversation {
+        conversation_id: id(),
+    };
+    join.run(node, &person("dave")).await.unwrap();
+    let told = heard.at_least(3).await;
+    let members = |joined: &[&str], left: &[&str]| {
+        let names = |it: &[&str]| it.iter().map(|it| (*it).to_owned()).collect();
+        Told::Members(names(joined), names(left))
+    };
+    assert_eq!(told[0], members(&[], &["bob"]));
+    assert!(matches!(told[1], Told::Message(1, _)));
+    assert_eq!(told[2], members(&["dave"], &[]));
+}
+
+async fn who_left_while_nobody_told_is_told_before_the_next_message(world: World) {
+    let (heard, _follow) = world.follow(1, &["bob", "carol"]).await;
+    world
+        .statement("DELETE FROM members WHERE conversation_id = 'c1' AND user_id = 'bob'")
+        .await;
+    world
+        .statement("UPDATE conversations SET members_version = members_version + 1 WHERE id = 'c1'")
+        .await;
+    world.write_only("alice", "not for bob").await;
+    world.lose_bus().await;
+    let told = heard.at_least(2).await;
+    assert_eq!(told[0], Told::Members(vec![], vec!["bob".into()]));
+    assert!(matches!(told[1], Told::Message(1, _)));
+}
+
+async fn a_late_word_of_somebody_who_is_back_removes_nobody(world: World) {
+    let (heard, _follow) = world.follow(1, &["bob"]).await;
+    let late = br#"{"membersVersion":1,"deleted":false,"members":[{"userId":"bob","role":null}]}"#;
+    let frame = [&[1, 6][..], late].concat();
+    let channel = world.keys.conversation_bus(&c1());
+    let bus = world.store.bus();
+    bus.publish_sharded(channel.as_str(), frame).await.unwrap();
+    world.send(0, "alice", "all are here").await;
+    heard.until(1).await;
+    assert_eq!(heard.all().len(), 1);
+}
+
+async fn a_deleted_conversation_is_told_and_nothing_after_it(world: World) {
+    let (heard, _follow) = world.follow(1, &["bob"]).await;
+    let delete = DeleteConversation {
+        conversation_id: id(),
+    };
+    delete.run(&world.nodes[0], &person("alice")).await.unwrap();
+    assert_eq!(heard.at_least(1).await, [Told::Deleted]);
+    world.lose_bus().await;
+    let put = PutMember {
+        conversation_id: id(),
+        user_id: "dave".into(),
+        role: Some(MemberRole::Member),
+        ..PutMember::default()
+    };
+    assert!(put.run(&world.nodes[0], &person("alice")).await.is_err());
+    let remove = RemoveMember {
+        conversation_id: id(),
+        user_id: "bob".into(),
+    };
+    assert!(remove.run(&world.nodes[0], &person("alice")).await.is_err());
+    assert_eq!(heard.all(), [Told::Deleted]);
+}

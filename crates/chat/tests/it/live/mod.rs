@@ -1,0 +1,32 @@
+//! Live news: one body for each behaviour, run on both databases and both kinds of store.
+
+#![expect(clippy::unwrap_used, reason = "a test says what failed by failing")]
+
+mod caught_up;
+mod cluster;
+mod large;
+mod lost;
+mod members;
+mod told;
+mod users;
+mod world;
+
+/// Runs each body as one test per engine.
+macro_rules! on_every_engine {
+    ($($body:ident;)+) => { $(
+        mod $body {
+            use crate::live::world::World;
+
+            #[tokio::test]
+            async fn embedded() {
+                super::$body(World::embedded().await).await;
+            }
+
+            #[tokio::test]
+            async fn redis() {
+                super::$body(World::redis().await).await;
+            }
+        }
+    )+ };
+}
+use on_every_engine;

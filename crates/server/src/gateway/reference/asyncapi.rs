@@ -1,0 +1,214 @@
+//! The AsyncAPI document (3.0): every event with its body, its acknowledgement and an example.
+//!
+//! Always true: the document speaks for the server. What clients say it receives, and answers by an acknowledgement; what
+//! it tells it sends.
+
+use parlor_chat::code::Code;
+use parlor_chat::operation::EVERYWHERE;
+use serde_json::{Map, Value, json};
+
+use super::{SCHEMAS, schemas};
+use crate::gateway::table::{ClientEvent, EVENTS, NEWS, connect_refused, handshake, refused};
+use crate::http::openapi::examples;
+
+const INTRO: &str = include_str!("intro.md");
+/// The one channel: Socket.IO's namespace.
+const CHANNEL: &str = "chat";
+/// The acknowledgement of whatever was refused.
+const REFUSED: &str = "refused";
+
+/// The text of docs/asyncapi.json.
+pub fn text() -> String {
+    format!("{:#}\n", document())
+}
+
+fn document() -> Value {
+    let schemas = Value::Object(schemas().into_iter().collect());
+    let messages = messages(&schemas);
+    let listed = messages.keys().map(|id| {
+        let to = format!("#/components/messages/{id}");
+        (id.clone(), reference(&to))
+    });
+    let listed = listed.collect::<Map<_, _>>();
+    json!({
+        "asyncapi": "3.0.0",
+        "info": {
+            "title": "Parlor",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": INTRO.trim_end(),
+            "license": { "name": "Apache-2.0 OR MIT" },
+        },
+        "defaultContentType": "application/json",
+        "servers": {
+            "local": {
+                "host": "127.0.0.1:7070",
+                "pathname": "/socket.io/",
+                "protocol": "socket.io",
+                "protocolVersion": "5",
+                "description": "Socket.IO, by WebSocket or HTTP long-polling",
+            },
+        },
+        "channels": {
+            CHANNEL: {
+                "address": "/",
+                "title": "The namespace `/`",
+                "description": "All events of a connection.",
+                "messages": listed,
+            },
+        },
+        "operations": operations(),
+        "components": { "messages": messages, "schemas": schemas },
+    })
+}
+
+/// What is said, by id.
+fn messages(schemas: &Value) -> Map<String, Value> {
+    let mut all = Map::new();
+    let handshake = handshake();
+    let (connect, refusal) = (handshake.name, connect_refused().name);
+    let auth = "What a client shows when it connects, as `auth`";
+    all.insert(
+        "connect".into(),
+        message("connect", auth, &connect, schemas),
+    );
+    let about = "Why a client was not let in";
+    all.insert(
+        "connectError".into(),
+        message("connect_error", about, &refusal, schemas),
+    );
+    let about = "The acknowledgement of an event that was refused";
+    all.insert(
+        REFUSED.into(),
+        message("acknowledgement", about, &refused().name, schemas),
+    );
+    for event in EVENTS {
+        let (body, reply) = ((event.body)().name, (event.reply)().name);
+        let asked = message(event.name, event.summary, &body, schemas);
+        all.insert(id(event.name), asked);
+        all.insert(
+            acknowledged(event.name),
+            acknowledgement(event.name, &reply, schemas),
+        );
+    }
+    for event in NEWS {
+        let body = (event.body)().name;
+        let told = message(event.name, event.summary, &body, schemas);
+        all.insert(told_id(event.name), told);
+    }
+    all
+}
+
+fn message(name: &str, summary: &str, body: &str, schemas: &Value) -> Value {
+    let payload = schema(body);
+    json!({
+        "name": name,
+        "title": name,
+        "summary": summary,
+        "examples": [{ "payload": examples::of(schemas, &payload) }],
+        "payload": payload,
+    })
+}
+
+fn acknowledgement(event: &str, reply: &str, schemas: &Value) -> Value {
+    let done = json!({
+        "type": "object",
+        "required": ["ok"],
+        "properties": { "ok": { "type": "boolean", "const": true, "examples": [true] } },
+    });
+    let payload = json!({ "allOf": [done, schema(reply)] });
+    json!({
+        "name": "acknowledgement",
+        "title": format!("{event}: done"),
+        "summary": format!("The acknowledgement of `{event}`"),
+        "examples": [{ "payload": examples::of(schemas, &payload) }],
+        "payload": payload,
+    })
+}
+
+fn operations() -> Map<String, Value> {
+    let channel = reference(&format!("#/channels/{CHANNEL}"));
+    let asked = EVENTS.iter().map(|event| {
+        let (done, id) = (acknowledged(event.name), id(event.name));
+        let operation = json!({
+            "action": "receive",
+            "channel": channel,
+            "summary": event.summary,
+            "description": refusals(event),
+            "messages": [in_channel(&id)],
+            "reply": { "channel": channel, "messages": [in_channel(&done), in_channel(REFUSED)] },
+        });
+        (id, operation)
+    });
+    let told = NEWS.iter().map(|event| {
+        let id = told_id(event.name);
+        let operation = json!({
+            "action": "send",
+            "channel": channel,
+            "summary": event.summary,
+            "messages": [in_channel(&id)],
+        });
+        (id, operation)
+    });
+    let connect = json!({
+        "action": "receive",
+        "channel": channel,
+        "summary": "Connects",
+        "messages": [in_channel("connect")],
+        "reply": { "channel": channel, "messages": [in_channel("connectError")] },
+    });
+    let connect = ("connect".to_owned(), connect);
+    [connect].into_iter().chain(asked).chain(told).collect()
+}
+
+fn refusals(event: &ClientEvent) -> String {
+    let codes = |codes: &[Code]| {
+        let codes = codes.iter().map(|code| format!("`{code}`"));
+        codes.collect::<Vec<_>>().join(", ")
+    };
+    let own = match event.codes {
+        [] => String::new(),
+        own => format!("Refused with {}. ", codes(own)),
+    };
+    format!("{own}Any event may be refused with {}.", codes(EVERYWHERE))
+}
+
+fn schema(name: &str) -> Value {
+    reference(&format!("{SCHEMAS}{name}"))
+}
+
+fn in_channel(id: &str) -> Value {
+    reference(&format!("#/channels/{CHANNEL}/messages/{id}"))
+}
+
+fn reference(to: &str) -> Value {
+    json!({ "$ref": to })
+}
+
+/// `message:send` as a name in most languages.
+fn id(event: &str) -> String {
+    let mut id = String::with_capacity(event.len());
+    let mut words = event.split(':');
+    id.extend(words.next());
+    words.for_each(|word| capitalized(&mut id, word));
+    id
+}
+
+/// The acknowledgement of an event.
+fn acknowledged(event: &str) -> String {
+    id(event) + "Done"
+}
+
+/// News of this name; clients may say something of the same name.
+fn told_id(event: &str) -> String {
+    let mut told = String::from("told");
+    event
+        .split(':')
+        .for_each(|word| capitalized(&mut told, word));
+    told
+}
+
+fn capitalized(text: &mut String, word: &str) {
+    let mut letters = word.chars();
+    text.extend(letters.next().map(|first| first.to_ascii_uppercase()));
+    text.push_str(letters.as_str());
+}

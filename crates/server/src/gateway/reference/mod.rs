@@ -1,0 +1,93 @@
+//! The references of the events, made from the [tables](super::table): an AsyncAPI document, types for TypeScript, and a
+//! page for people.
+//!
+//! Always true: a type of one name is one type in all of them.
+
+pub mod asyncapi;
+pub mod page;
+pub mod typescript;
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::described::Described;
+use super::table::{EVENTS, NEWS, connect_refused, handshake, refused};
+
+/// How a schema refers to another.
+const SCHEMAS: &str = "#/components/schemas/";
+
+/// Every type on the wire, by its name.
+fn schemas() -> BTreeMap<String, Value> {
+    described().flat_map(types).collect()
+}
+
+fn described() -> impl Iterator<Item = Described> {
+    let asked = EVENTS
+        .iter()
+        .flat_map(|event| [(event.body)(), (event.reply)()]);
+    let told = NEWS.iter().map(|event| (event.body)());
+    let rest = [handshake(), connect_refused(), refused()];
+    asked.chain(told).chain(rest)
+}
+
+/// A type and those it refers to.
+fn types(described: Described) -> impl Iterator<Item = (String, Value)> {
+    let own = (described.name.into_owned(), described.schema);
+    let all = described.components.into_iter().chain([own]);
+    all.map(|(name, schema)| {
+        let schema = serde_json::to_value(schema).expect("a schema holds texts and lists only");
+        (name, schema)
+    })
+}
+
+/// The name that a schema refers to, if that is all it does.
+fn referred(schema: &Value) -> Option<&str> {
+    schema["$ref"].as_str()?.strip_prefix(SCHEMAS)
+}
+
+/// The words about a type or a field, in one line. Where a field may be null, they are in one of its choices.
+fn about(schema: &Value) -> Option<String> {
+    let choices = schema["oneOf"].as_array().into_iter().flatten();
+    let text = [schema]
+        .into_iter()
+        .chain(choices)
+        .find_map(|it| it["description"].as_str())?;
+    Some(text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// Whether an object has to have this field.
+fn requires(object: &Value, field: &str) -> bool {
+    let required = object["required"].as_array();
+    required.is_some_and(|all| all.iter().any(|name| name == field))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_types_of_one_name_are_one_type() {
+        let mut seen: BTreeMap<String, Value> = BTreeMap::new();
+        for (name, schema) in described().flat_map(types) {
+            let first = seen.entry(name.clone()).or_insert_with(|| schema.clone());
+            assert_eq!(*first, schema, "{name}");
+        }
+    }
+
+    #[test]
+    fn every_type_that_is_referred_to_is_there() {
+        fn check(schemas: &BTreeMap<String, Value>, value: &Value) {
+            if let Some(name) = referred(value) {
+                assert!(schemas.contains_key(name), "{name}");
+            }
+            match value {
+                Value::Object(fields) => fields.values().for_each(|it| check(schemas, it)),
+                Value::Array(items) => items.iter().for_each(|it| check(schemas, it)),
+                _ => {}
+            }
+        }
+        let schemas = schemas();
+        schemas.values().for_each(|schema| check(&schemas, schema));
+    }
+}

@@ -1,0 +1,242 @@
+//! Those who send rubbish, too much, or nothing at all, and those who do not read: they are cut, the server stays up and
+//! small, and nobody else notices.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use parlor_testkit::{Node, SocketClient, SocketError};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::http::callers::user;
+use crate::http::client::{call, node, ready};
+
+/// How long anything may take before the test is given up.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What the server may grow by while it is abused, in KiB.
+const GROWTH: u64 = 48 * 1024;
+
+fn address(node: &Node) -> SocketAddr {
+    node.http().replace("http://", "").parse().unwrap()
+}
+
+async fn connect(node: &Node, name: &str) -> SocketClient {
+    let auth = json!({ "token": user(name), "deviceId": name });
+    let client = SocketClient::connect(address(node), &auth).await;
+    client.unwrap_or_else(|error| panic!("{name}: {error:?}"))
+}
+
+/// Somebody who behaves, and is answered.
+async fn is_served(client: &mut SocketClient) {
+    let nothing = json!({});
+    let beat = timeout(PATIENCE, client.call("heartbeat", &nothing));
+    let beat = beat.await.unwrap().unwrap();
+    assert_eq!(beat["ok"], true, "{beat}");
+}
+
+/// What the server holds in memory, in KiB.
+fn resident(node: &Node) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", node.pid())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let number = line.and_then(|line| line.split_whitespace().nth(1));
+    number.unwrap().parse().unwrap()
+}
+
+/// Waits until the server has closed a connection.
+async fn closed(client: &mut SocketClient) {
+    let closed = timeout(PATIENCE, async { while client.next().await.is_ok() {} });
+    closed.await.expect("the server closes the connection");
+}
+
+/// A WebSocket by hand.
+async fn upgraded(node: &Node) -> TcpStream {
+    let mut stream = TcpStream::connect(address(node)).await.unwrap();
+    let request = "GET /socket.io/?EIO=4&transport=websocket HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n\
+        Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    stream.write_all(request.as_bytes()).await.unwrap();
+    stream
+}
+
+/// Waits for the end of a connection; what came before it.
+async fn ended(mut stream: TcpStream) -> Vec<u8> {
+    let mut all = Vec::new();
+    // A connection that is cut with unread input is reset.
+    let read = timeout(PATIENCE, stream.read_to_end(&mut all)).await;
+    let _ = read.expect("the server closes the connection");
+    all
+}
+
+#[tokio::test]
+async fn rubbish_ends_its_own_connection_only() {
+    let node = ready(node()).await;
+    let mut alice = connect(&node, "alice").await;
+    for rubbish in [
+        "",
+        "9",
+        "hello",
+        "4",
+        "49",
+        "42",
+        "42[",
+        "42[]",
+        "42[1]",
+        "420{}",
+        "42{\"a\":1}",
+        "451-[\"x\"]",
+        "40/other,",
+        "43",
+        "431{",
+        "40{",
+        "\u{1e}",
+        "2probe",
+        "5",
+        "42[\"connect\"]",
+    ] {
+        let mut other = connect(&node, "bob").await;
+        // What the server takes for a packet it answers or passes over; either way it goes on.
+        let _ = other.write(rubbish).await;
+        let goes_on = timeout(PATIENCE, other.call("heartbeat", &json!({}))).await;
+        assert!(
+            goes_on.is_ok(),
+            "{rubbish:?} is neither answered nor refused"
+        );
+        is_served(&mut alice).await;
+    }
+    // No WebSocket at all, no mask, reserved bits, a fragment of nothing, a control frame that is too long.
+    for bytes in [
+        &b"\x00\xff\xfe\x01rubbish"[..],
+        b"\x81\x02hi",
+        b"\xf1\x80\0\0\0\0",
+        b"\x80\x80\0\0\0\0",
+        b"\x89\xfe\0\x7e\0\0\0\0",
+        b"\x81\x82\0\0\0\0\xff\xff",
+    ] {
+        let mut stream = upgraded(&node).await;
+        stream.write_all(bytes).await.unwrap();
+        ended(stream).await;
+        is_served(&mut alice).await;
+    }
+}
+
+#[tokio::test]
+async fn a_frame_that_is_too_large_is_refused_by_its_header() {
+    let node = ready(node()).await;
+    let before = resident(&node);
+    let mut alice = connect(&node, "alice").await;
+    for _ in 0..50 {
+        let mut stream = upgraded(&node).await;
+        // One gigabyte is announced, and begins to come.
+        let header = [&[0x81, 0xff][..], &(1_u64 << 30).to_be_bytes(), &[0; 4]].concat();
+        stream.write_all(&header).await.unwrap();
+        let _ = stream.write_all(&vec![b'x'; 100_000]).await;
+        ended(stream).await;
+    }
+    is_served(&mut alice).await;
+    assert!(resident(&node) < before + GROWTH);
+}
+
+#[tokio::test]
+async fn who_floods_is_told_and_then_cut() {
+    let node = ready(node()).await;
+    let mut alice = connect(&node, "alice").await;
+    let mut flood = connect(&node, "bob").await;
+    let beat = json!({});
+    let mut refused = 0;
+    let cut = timeout(PATIENCE, async {
+        loop {
+            match flood.call("heartbeat", &beat).await {
+                Ok(ack) if ack["ok"] == true => {}
+                Ok(ack) => {
+                    assert_eq!(ack["error"]["code"], "rate_limited", "{ack}");
+                    assert!(ack["error"]["retryAfterMs"].is_u64(), "{ack}");
+                    refused += 1;
+                }
+                Err(SocketError::Closed(_)) => return,
+                Err(SocketError::Refused(why)) => panic!("{why}"),
+            }
+        }
+    });
+    cut.await.expect("who goes on is cut");
+    assert!(refused > 0, "nobody is cut without being told");
+    is_served(&mut alice).await;
+    // Who asks and never reads the answers is not listened to for long.
+    let before = resident(&node);
+    let mut deaf = connect(&node, "slow").await;
+    let asked = async { while deaf.write("421[\"history\",{}]").await.is_ok() {} };
+    let _ = timeout(Duration::from_secs(2), asked).await;
+    is_served(&mut alice).await;
+    assert!(resident(&node) < before + GROWTH);
+}
+
+#[tokio::test]
+async fn who_says_nothing_is_cut() {
+    let quick = node()
+        .env("PARLOR_GATEWAY__HANDSHAKE_TIMEOUT", "1s")
+        .env("PARLOR_GATEWAY__PING_INTERVAL", "1s")
+        .env("PARLOR_GATEWAY__PING_TIMEOUT", "1s");
+    let node = ready(quick).await;
+    // A WebSocket that asks for nothing.
+    ended(upgraded(&node).await).await;
+    // A socket whose pings are not answered: it is open, and nobody is there.
+    let mut silent = upgraded(&node).await;
+    let auth = format!("40{}", json!({ "token": user("bob") }));
+    let mut frame = vec![0x81, 0x80 | 126];
+    frame.extend((auth.len() as u16).to_be_bytes());
+    frame.extend([0; 4]);
+    frame.extend(auth.as_bytes());
+    silent.write_all(&frame).await.unwrap();
+    let heard = String::from_utf8_lossy(&ended(silent).await).into_owned();
+    assert!(heard.contains("40{\"sid\""), "{heard}");
+    is_served(&mut connect(&node, "alice").await).await;
+}
+
+#[tokio::test]
+async fn who_does_not_read_delays_nobody() {
+    let options = node()
+        .env("PARLOR_GATEWAY__BUFFER", "262144")
+        .env("PARLOR_GATEWAY__EVENTS", "10000")
+        .env("PARLOR_LIMITS__MESSAGES", "10000");
+    let node = ready(options).await;
+    let create = call("POST", "/v1/conversations").by(&user("alice"));
+    let create = create.json(json!({ "id": "lunch", "kind": "group", "members": ["bob", "slow"] }));
+    create.at(&node).await.created();
+    let join = json!({ "conversationId": "lunch" });
+    let (mut alice, mut bob) = (connect(&node, "alice").await, connect(&node, "bob").await);
+    let mut slow = connect(&node, "slow").await;
+    for client in [&mut alice, &mut bob, &mut slow] {
+        let joined = client.call("conversation:join", &join).await.unwrap();
+        assert_eq!(joined["ok"], true, "{joined}");
+    }
+    let before = resident(&node);
+    // More than the kernel and the server keep for one who does not read.
+    let content = "x".repeat(8_000);
+    let message = json!({ "conversationId": "lunch", "content": content });
+    let sent = 1_500;
+    let sending = async {
+        for seq in 1..=sent {
+            let ack = alice.call("message:send", &message).await.unwrap();
+            assert_eq!(ack["message"]["seq"], seq, "{}", ack["error"]);
+            alice.take();
+        }
+    };
+    let reading = async {
+        for seq in 1..=sent {
+            let next = timeout(PATIENCE, bob.next_of("message:new")).await;
+            assert_eq!(next.unwrap().unwrap()["seq"], seq);
+        }
+    };
+    tokio::join!(sending, reading);
+    closed(&mut slow).await;
+    assert!(resident(&node) < before + GROWTH);
+    // They come back and read what they missed.
+    let auth =
+        json!({ "token": user("slow"), "deviceId": "slow", "resume": { "lunch": sent - 3 } });
+    let mut slow = SocketClient::connect(address(&node), &auth).await.unwrap();
+    let seqs: [Value; 3] = [sent - 2, sent - 1, sent].map(Value::from);
+    for seq in seqs {
+        let next = timeout(PATIENCE, slow.next_of("message:new")).await;
+        assert_eq!(next.unwrap().unwrap()["seq"], seq);
+    }
+}

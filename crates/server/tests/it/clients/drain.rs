@@ -1,0 +1,87 @@
+//! A node is told to end, and its clients go over to the other one.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use parlor_testkit::{SocketClient, SocketError, eventually};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::world::{Ground, World};
+use crate::http::callers::{service, user};
+use crate::http::client::call;
+
+const CLIENTS: usize = 1_000;
+/// How long anything may take before the test is given up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn address(world: &World, node: usize) -> SocketAddr {
+    world.url(node).replace("http://", "").parse().unwrap()
+}
+
+async fn connect(address: SocketAddr, number: usize) -> SocketClient {
+    let auth = json!({ "token": user(&format!("u{number}")), "deviceId": "phone" });
+    loop {
+        match SocketClient::connect(address, &auth).await {
+            Ok(client) => return client,
+            // A door that is crowded is tried again, as clients do.
+            Err(SocketError::Closed(_)) => tokio::time::sleep(Duration::from_millis(100)).await,
+            Err(SocketError::Refused(why)) => {
+                assert_eq!(why["code"], "rate_limited", "{why}");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+async fn online(world: &World) -> Value {
+    let count = call("GET", "/v1/presence/count").by(&service());
+    count.at(&world.nodes[1]).await.ok()["count"].clone()
+}
+
+#[tokio::test]
+async fn a_node_that_ends_hands_its_clients_over_and_nobody_is_seen_to_leave() {
+    let mut world = World::start(Ground::ThreeNodes).await;
+    let mut heard = world.events("events:user.offline").await;
+    let first = address(&world, 0);
+    let mut clients = join_all((0..CLIENTS).map(|number| connect(first, number))).await;
+    assert_eq!(online(&world).await, CLIENTS);
+
+    world.nodes[0].signal_terminate();
+    let told = clients.iter_mut().map(|client| async {
+        let closed = client.next_of("session:closed").await.unwrap();
+        // After the last word comes the end.
+        while client.next().await.is_ok() {}
+        closed
+    });
+    let told = timeout(PATIENCE, join_all(told)).await.unwrap();
+    let pauses: Vec<u64> = told
+        .iter()
+        .map(|closed| {
+            assert_eq!(closed["reason"], "shutdown", "{closed}");
+            closed["reconnectInMs"].as_u64().unwrap()
+        })
+        .collect();
+    let (least, most) = (pauses.iter().min(), pauses.iter().max());
+    assert!(
+        least < most && most <= Some(&5_000),
+        "{least:?} to {most:?}"
+    );
+    let ended = world.nodes[0].wait().await;
+    assert!(ended.success(), "{}", world.nodes[0].output());
+
+    let second = address(&world, 1);
+    let clients = join_all((0..CLIENTS).map(|number| connect(second, number))).await;
+    eventually("everybody is there again", async || {
+        online(&world).await == CLIENTS
+    })
+    .await;
+    // Whoever was called offline would have been by the end of the grace time of those who had gone.
+    let mark = world.publish("events:user.offline", "mark").await;
+    assert!(mark >= 1);
+    let next = timeout(PATIENCE, heard.next()).await.unwrap();
+    assert_eq!(next.unwrap(), "mark");
+    drop(clients);
+}

@@ -1,0 +1,209 @@
+//! A process with real clients, told line by line what to do.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+/// How long anything may take before the test is given up.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Which clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Language {
+    /// socket.io-client.
+    Node,
+    /// python-socketio.
+    Python,
+}
+
+/// Clients in a process of their own. Ends on drop.
+pub struct Driver {
+    _process: Child,
+    orders: tokio::sync::Mutex<ChildStdin>,
+    heard: Arc<Heard>,
+    last: Mutex<u64>,
+}
+
+/// What the clients said so far.
+#[derive(Default)]
+struct Heard {
+    answers: Mutex<HashMap<u64, Result<Value, Value>>>,
+    events: Mutex<HashMap<String, VecDeque<(String, Value)>>>,
+    more: Notify,
+}
+
+impl Driver {
+    pub fn start(language: Language) -> Self {
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let here = crates.join("tests/it/clients");
+        let mut command = match language {
+            Language::Node => {
+                let mut node = Command::new("node");
+                node.arg(here.join("driver.mjs"))
+                    .env("NODE_PACKAGES", crates.join("../../web/package.json"));
+                node
+            }
+            Language::Python => {
+                let mut python = Command::new("python3");
+                python
+                    .arg(here.join("driver.py"))
+                    .env("PYTHONPATH", crates.join("../../.tools/python-socketio"));
+                python
+            }
+        };
+        let spawned = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn();
+        let mut process = spawned.unwrap_or_else(|error| panic!("{language:?}: {error}"));
+        let heard = Arc::new(Heard::default());
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let to = Arc::clone(&heard);
+        tokio::spawn(async move {
+            while let Ok(Some(line)) = lines.next_line().await {
+                to.take(&serde_json::from_str(&line).unwrap());
+            }
+        });
+        Self {
+            orders: tokio::sync::Mutex::new(process.stdin.take().unwrap()),
+            _process: process,
+            heard,
+            last: Mutex::new(0),
+        }
+    }
+
+    /// Opens a socket; its id, or what it was refused with.
+    pub async fn open(&self, socket: &str, url: &str, auth: Value) -> Result<Value, Value> {
+        let transports = json!({ "transports": ["websocket"] });
+        self.open_with(socket, url, auth, transports).await
+    }
+
+    pub async fn open_with(
+        &self,
+        socket: &str,
+        url: &str,
+        auth: Value,
+        options: Value,
+    ) -> Result<Value, Value> {
+        let order =
+            json!({ "do": "open", "socket": socket, "url": url, "auth": auth, "options": options });
+        self.order(order).await
+    }
+
+    /// The acknowledgement of an event.
+    pub async fn emit(&self, socket: &str, event: &str, body: Value) -> Value {
+        let order = json!({ "do": "emit", "socket": socket, "event": event, "body": body });
+        self.order(order).await.unwrap()
+    }
+
+    /// The acknowledgement of an event that must have been done.
+    pub async fn ok(&self, socket: &str, event: &str, body: Value) -> Value {
+        let ack = self.emit(socket, event, body).await;
+        assert_eq!(ack["ok"], true, "{socket} {event}: {ack}");
+        ack
+    }
+
+    /// The code with which an event is refused.
+    pub async fn refused(&self, socket: &str, event: &str, body: Value) -> String {
+        let ack = self.emit(socket, event, body).await;
+        assert_eq!(ack["ok"], false, "{socket} {event}: {ack}");
+        let text = ack["error"]["message"].as_str();
+        assert!(text.is_some_and(|text| !text.is_empty()), "{ack}");
+        ack["error"]["code"].as_str().unwrap().to_owned()
+    }
+
+    /// Says goodbye.
+    pub async fn close(&self, socket: &str) {
+        let order = json!({ "do": "close", "socket": socket });
+        self.order(order).await.unwrap();
+    }
+
+    /// Loses the connection.
+    pub async fn drop_line(&self, socket: &str) {
+        let order = json!({ "do": "drop", "socket": socket });
+        self.order(order).await.unwrap();
+    }
+
+    async fn order(&self, mut order: Value) -> Result<Value, Value> {
+        let id = {
+            let mut last = self.last.lock();
+            *last += 1;
+            *last
+        };
+        order["id"] = id.into();
+        let line = format!("{order}\n");
+        let mut orders = self.orders.lock().await;
+        orders.write_all(line.as_bytes()).await.unwrap();
+        drop(orders);
+        self.heard
+            .until(&order.to_string(), |heard| heard.answers.lock().remove(&id))
+            .await
+    }
+
+    /// The body of the first event of this name at a socket that fits and was not asked for yet.
+    pub async fn next(&self, socket: &str, event: &str, fits: impl Fn(&Value) -> bool) -> Value {
+        let what = format!("{event} at {socket}");
+        self.heard
+            .until(&what, |heard| {
+                let mut events = heard.events.lock();
+                let events = events.get_mut(socket)?;
+                let found = |(name, body): &(String, Value)| name == event && fits(body);
+                let at = events.iter().position(found)?;
+                events.remove(at).map(|(_, body)| body)
+            })
+            .await
+    }
+
+    /// What has arrived at a socket and was not asked for, in order; it is forgotten.
+    pub fn rest(&self, socket: &str) -> Vec<(String, Value)> {
+        let mut events = self.heard.events.lock();
+        let events = events.get_mut(socket).map(std::mem::take);
+        events.into_iter().flatten().collect()
+    }
+}
+
+impl Heard {
+    fn take(&self, line: &Value) {
+        if let Some(id) = line["id"].as_u64() {
+            let answer = match line.get("error") {
+                Some(error) => Err(error.clone()),
+                None => Ok(line["answer"].clone()),
+            };
+            self.answers.lock().insert(id, answer);
+        } else {
+            let text = |name: &str| line[name].as_str().unwrap().to_owned();
+            let event = (text("event"), line["args"][0].clone());
+            let mut events = self.events.lock();
+            events.entry(text("socket")).or_default().push_back(event);
+        }
+        self.more.notify_waiters();
+    }
+
+    async fn until<T>(&self, what: &str, look: impl Fn(&Self) -> Option<T>) -> T {
+        let found = async {
+            loop {
+                let more = self.more.notified();
+                tokio::pin!(more);
+                more.as_mut().enable();
+                if let Some(found) = look(self) {
+                    return found;
+                }
+                more.await;
+            }
+        };
+        let Ok(found) = timeout(PATIENCE, found).await else {
+            panic!("{what} did not come; there are {:?}", self.events.lock());
+        };
+        found
+    }
+}

@@ -1,0 +1,121 @@
+//! The nodes that clients connect to.
+
+use std::collections::HashMap;
+
+use futures_util::{Stream, StreamExt};
+use parlor_testkit::{Node, Postgres, Redis};
+use redis::aio::MultiplexedConnection;
+
+use crate::http::client::{node, ready};
+
+/// Which store and database, and how many nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ground {
+    /// One node on the embedded store and SQLite.
+    Embedded,
+    /// Three nodes on one Redis and one PostgreSQL.
+    ThreeNodes,
+}
+
+pub struct World {
+    pub nodes: Vec<Node>,
+    shared: Option<(Redis, Postgres)>,
+}
+
+impl World {
+    pub async fn start(ground: Ground) -> Self {
+        if ground == Ground::Embedded {
+            let nodes = vec![ready(node()).await];
+            let shared = None;
+            return Self { nodes, shared };
+        }
+        let (redis, postgres) = tokio::join!(Redis::start(), Postgres::start());
+        let database = postgres.create_database().await;
+        let mut nodes = Vec::new();
+        for _ in 0..3 {
+            let options = node().env("PARLOR_STORE__URL", redis.url());
+            let options = options.env("PARLOR_DATABASE__URL", &database);
+            nodes.push(ready(options).await);
+        }
+        Self {
+            nodes,
+            shared: Some((redis, postgres)),
+        }
+    }
+
+    /// The address of a node; with one node it is always that one.
+    pub fn url(&self, node: usize) -> String {
+        self.nodes[node % self.nodes.len()].http()
+    }
+
+    /// Where other programs look at the keys. Nobody but the node can look into an embedded store.
+    pub async fn keys(&self) -> Option<Keys> {
+        match &self.shared {
+            Some((redis, _)) => Some(Keys(redis.connection().await)),
+            None => None,
+        }
+    }
+}
+
+impl World {
+    /// What other programs hear on a channel.
+    pub async fn events(&self, channel: &str) -> impl Stream<Item = String> + Unpin + use<> {
+        let client = redis::Client::open(self.redis().url()).unwrap();
+        let mut heard = client.get_async_pubsub().await.unwrap();
+        heard.subscribe(channel).await.unwrap();
+        let texts = heard.into_on_message().map(|it| it.get_payload().unwrap());
+        Box::pin(texts)
+    }
+
+    /// Publishes as another program; how many heard it.
+    pub async fn publish(&self, channel: &str, text: &str) -> u64 {
+        let mut connection = self.redis().connection().await;
+        let mut publish = redis::cmd("PUBLISH");
+        let heard = publish.arg(channel).arg(text).query_async(&mut connection);
+        heard.await.unwrap()
+    }
+
+    fn redis(&self) -> &Redis {
+        &self.shared.as_ref().expect("on a Redis").0
+    }
+}
+
+/// The store as another program sees it.
+pub struct Keys(MultiplexedConnection);
+
+impl Keys {
+    pub async fn text(&mut self, key: &str) -> Option<String> {
+        self.ask("GET", key).await
+    }
+
+    pub async fn hash(&mut self, key: &str) -> HashMap<String, String> {
+        self.ask("HGETALL", key).await
+    }
+
+    /// The newest entry of a list.
+    pub async fn newest(&mut self, key: &str) -> serde_json::Value {
+        let mut command = redis::cmd("LINDEX");
+        let newest: String = command
+            .arg(key)
+            .arg(0)
+            .query_async(&mut self.0)
+            .await
+            .unwrap();
+        serde_json::from_str(&newest).unwrap()
+    }
+
+    /// The time to live, in milliseconds; negative if there is none, or no key.
+    pub async fn ttl(&mut self, key: &str) -> i64 {
+        self.ask("PTTL", key).await
+    }
+
+    pub async fn exists(&mut self, key: &str) -> bool {
+        self.ask("EXISTS", key).await
+    }
+
+    async fn ask<T: redis::FromRedisValue>(&mut self, command: &str, key: &str) -> T {
+        let mut command = redis::cmd(command);
+        let answer = command.arg(key).query_async(&mut self.0).await;
+        answer.unwrap_or_else(|error| panic!("{key}: {error}"))
+    }
+}

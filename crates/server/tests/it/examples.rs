@@ -1,0 +1,113 @@
+//! The examples, as their readers run them.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use parlor_testkit::Node;
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use crate::http::callers::user;
+use crate::http::client::{call, node, ready};
+use crate::support::kit;
+
+/// How long a program may take for what it is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A node with a conversation of Alice and Bob, in which Bob has written.
+async fn with_a_message() -> Node {
+    let node = ready(node().env("PARLOR_SERVER__ALLOWED_ORIGINS", "*")).await;
+    let lunch = json!({ "id": "lunch", "kind": "group", "open": true, "members": ["alice"] });
+    let made = call("POST", "/v1/conversations").by(&user("bob"));
+    made.json(lunch).at(&node).await.created();
+    say(&node, "Noodles?").await;
+    node
+}
+
+async fn say(node: &Node, content: &str) {
+    let send = call("POST", "/v1/conversations/lunch/messages").by(&user("bob"));
+    let message = json!({ "content": content });
+    send.json(message).at(node).await.created();
+}
+
+/// What was said last, and by whom.
+async fn said(node: &Node) -> (String, String) {
+    let list = call("GET", "/v1/conversations/lunch/messages?limit=1").by(&user("bob"));
+    let page = list.at(node).await.ok();
+    let text = |field: &str| page["messages"][0][field].as_str().unwrap().to_owned();
+    (text("senderId"), text("content"))
+}
+
+/// Alice talks to Bob by a program that reads lines and prints lines.
+async fn talks(mut program: Command) {
+    let node = with_a_message().await;
+    program.args([&node.http(), &user("alice"), "lunch"]);
+    program.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut running = program.kill_on_drop(true).spawn().unwrap();
+    let mut input = running.stdin.take().unwrap();
+    let mut output = BufReader::new(running.stdout.take().unwrap()).lines();
+    let mut printed = async |expected: &str| {
+        loop {
+            let line = timeout(PATIENCE, output.next_line()).await;
+            let line = line.unwrap_or_else(|_| panic!("it did not print {expected:?}"));
+            match line.unwrap() {
+                Some(line) if line == expected => break,
+                Some(_) => {}
+                None => panic!("it ended before it printed {expected:?}"),
+            }
+        }
+    };
+    printed("bob: Noodles?").await;
+    printed("* in lunch, 1 unread").await;
+    say(&node, "Or pizza?").await;
+    printed("bob: Or pizza?").await;
+    input.write_all(b"Pizza!\n").await.unwrap();
+    printed("alice: Pizza!").await;
+    assert_eq!(said(&node).await, ("alice".into(), "Pizza!".into()));
+    drop(input);
+    assert!(running.wait().await.unwrap().success());
+}
+
+#[tokio::test]
+async fn the_example_for_node_talks() {
+    kit();
+    let mut node = Command::new("node");
+    node.arg(root().join("examples/node/chat.mjs"));
+    talks(node).await;
+}
+
+#[tokio::test]
+async fn the_example_for_python_talks() {
+    let mut python = Command::new("python3");
+    python
+        .arg(root().join("examples/python/chat.py"))
+        .env("PYTHONPATH", root().join(".tools/python-socketio"))
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    talks(python).await;
+}
+
+#[tokio::test]
+async fn the_example_for_browsers_talks() {
+    kit();
+    let node = with_a_message().await;
+    let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/examples/browser.mjs");
+    let ran = Command::new("node")
+        .arg(driver)
+        .args([&node.http(), &user("alice"), "lunch"])
+        .args(["Noodles?", "Pizza!"])
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .expect("node is not installed");
+    let complained = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{complained}");
+    assert_eq!(said(&node).await, ("alice".into(), "Pizza!".into()));
+}

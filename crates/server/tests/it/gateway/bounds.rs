@@ -1,0 +1,159 @@
+//! What a socket may not do, and how it is told.
+
+use parlor_testkit::SocketError;
+use serde_json::json;
+
+use super::{address, code, connect, done, join};
+use crate::http::callers::user;
+use crate::http::client::{call, embedded, node, ready};
+use crate::http::conversations::{asked, lunch};
+
+#[tokio::test]
+async fn what_cannot_be_understood_is_answered() {
+    let node = embedded().await;
+    lunch(&node).await;
+    let mut alice = connect(&node, "alice").await;
+    for (event, body, expected) in [
+        ("nonsense", json!({}), "not_found"),
+        ("message:send", json!({}), "invalid_request"),
+        ("message:send", json!([1]), "invalid_request"),
+        ("message:send", json!("text"), "invalid_request"),
+        (
+            "message:send",
+            json!({ "conversationId": 7 }),
+            "invalid_request",
+        ),
+        (
+            "message:send",
+            json!({ "conversationId": "a b", "content": "x" }),
+            "invalid_id",
+        ),
+        (
+            "message:send",
+            json!({ "conversationId": "other", "content": "x" }),
+            "not_a_member",
+        ),
+        (
+            "conversation:join",
+            json!({ "conversationId": "other" }),
+            "not_a_member",
+        ),
+        (
+            "conversation:join",
+            json!({ "conversationId": "" }),
+            "invalid_id",
+        ),
+        (
+            "conversation:leave",
+            json!({ "conversationId": "a b" }),
+            "invalid_id",
+        ),
+        (
+            "typing:start",
+            json!({ "conversationId": "other" }),
+            "not_a_member",
+        ),
+        (
+            "history",
+            json!({ "conversationId": "lunch", "limit": 0 }),
+            "invalid_request",
+        ),
+        (
+            "presence:set",
+            json!({ "status": "asleep" }),
+            "invalid_request",
+        ),
+        (
+            "presence:watch",
+            json!({ "userIds": ["a b"] }),
+            "invalid_id",
+        ),
+        ("session:refresh", json!({ "token": "x" }), "token_invalid"),
+        (
+            "message:edit",
+            json!({ "conversationId": "lunch", "seq": 9, "content": "x" }),
+            "not_found",
+        ),
+        (
+            "message:unread",
+            json!({ "conversationId": "lunch" }),
+            "invalid_request",
+        ),
+    ] {
+        assert_eq!(
+            code(&mut alice, event, body.clone()).await,
+            expected,
+            "{event} {body}"
+        );
+    }
+    // Without an acknowledgement asked for, nothing is said.
+    alice.tell("nonsense", &json!({})).await.unwrap();
+    done(&mut alice, "heartbeat", json!({})).await;
+    assert_eq!(alice.take(), []);
+}
+
+#[tokio::test]
+async fn a_socket_joins_no_more_than_it_may() {
+    let node = ready(node().env("PARLOR_GATEWAY__CONVERSATIONS", "2")).await;
+    let mut alice = connect(&node, "alice").await;
+    for id in ["one", "two", "three"] {
+        let create = json!({ "id": id, "kind": "group", "members": [] });
+        let create = asked(&user("alice"), "POST", "").json(create);
+        create.at(&node).await.created();
+    }
+    join(&mut alice, "one").await;
+    join(&mut alice, "two").await;
+    join(&mut alice, "two").await;
+    let three = json!({ "conversationId": "three" });
+    assert_eq!(
+        code(&mut alice, "conversation:join", three.clone()).await,
+        "too_many"
+    );
+    done(
+        &mut alice,
+        "conversation:leave",
+        json!({ "conversationId": "one" }),
+    )
+    .await;
+    done(&mut alice, "conversation:join", three).await;
+    let resume = json!({ "token": user("alice"), "resume": { "one": 1, "two": 1, "three": 1 } });
+    assert_eq!(super::refused(&node, &resume).await["code"], "too_many");
+}
+
+#[tokio::test]
+async fn events_take_their_place_in_the_budget_of_the_user() {
+    let options = node()
+        .env("PARLOR_LIMITS__HTTP", "5")
+        .env("PARLOR_LIMITS__HTTP_WINDOW", "1h");
+    let node = ready(options).await;
+    let mut alice = connect(&node, "alice").await;
+    for _ in 0..5 {
+        done(&mut alice, "presence:set", json!({ "status": "busy" })).await;
+    }
+    let refused = code(&mut alice, "presence:set", json!({ "status": "busy" })).await;
+    assert_eq!(refused, "rate_limited");
+    let http = call("GET", "/v1/unread").by(&user("alice"));
+    http.at(&node).await.refused(429, "rate_limited");
+    // Beats, typing and messages have limits of their own.
+    done(&mut alice, "heartbeat", json!({})).await;
+}
+
+#[tokio::test]
+async fn an_address_that_knocks_too_often_is_told_when_to_come_back() {
+    let options = node()
+        .env("PARLOR_GATEWAY__HANDSHAKES", "1")
+        .env("PARLOR_GATEWAY__HANDSHAKE_BURST", "3");
+    let node = ready(options).await;
+    let auth = json!({ "token": user("alice") });
+    let mut told = None;
+    for _ in 0..10 {
+        let knock = parlor_testkit::SocketClient::connect(address(&node), &auth).await;
+        if let Err(SocketError::Refused(why)) = knock {
+            told = Some(why);
+            break;
+        }
+    }
+    let told = told.expect("refused before the tenth");
+    assert_eq!(told["code"], "rate_limited", "{told}");
+    assert!(told["data"]["retryAfterMs"].is_u64(), "{told}");
+}

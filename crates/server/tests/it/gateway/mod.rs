@@ -1,0 +1,93 @@
+//! Socket.IO as clients use it, frame by frame.
+
+mod bounds;
+mod door;
+mod people;
+mod streams;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use parlor_testkit::{Node, SocketClient, SocketError};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::http::callers::user;
+
+/// How long anything may take before a test is given up.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn address(node: &Node) -> SocketAddr {
+    node.http().replace("http://", "").parse().unwrap()
+}
+
+/// A socket of a user on their phone.
+async fn connect(node: &Node, name: &str) -> SocketClient {
+    let auth = json!({ "token": user(name), "deviceId": "phone" });
+    with(node, &auth).await
+}
+
+async fn with(node: &Node, auth: &Value) -> SocketClient {
+    let client = SocketClient::connect(address(node), auth).await;
+    client.unwrap_or_else(|error| panic!("{auth}: {error:?}"))
+}
+
+/// Why a handshake is refused.
+async fn refused(node: &Node, auth: &Value) -> Value {
+    match SocketClient::connect(address(node), auth).await {
+        Err(SocketError::Refused(why)) => {
+            assert_eq!(why["code"], why["data"]["code"], "{why}");
+            assert_eq!(why["message"], why["data"]["message"], "{why}");
+            why
+        }
+        Err(error) => panic!("{error:?}"),
+        Ok(_) => panic!("{auth} was let in"),
+    }
+}
+
+/// The acknowledgement of an event that is done.
+async fn done(client: &mut SocketClient, event: &str, body: Value) -> Value {
+    let ack = timeout(PATIENCE, client.call(event, &body)).await;
+    let ack = ack.unwrap_or_else(|_| panic!("{event} is not answered"));
+    let ack = ack.unwrap();
+    assert_eq!(ack["ok"], true, "{event} {body}: {ack}");
+    ack
+}
+
+/// The code by which an event is refused.
+async fn code(client: &mut SocketClient, event: &str, body: Value) -> String {
+    let ack = timeout(PATIENCE, client.call(event, &body)).await;
+    let ack = ack.unwrap().unwrap();
+    assert_eq!(ack["ok"], false, "{event} {body}: {ack}");
+    let message = ack["error"]["message"].as_str();
+    assert!(message.is_some_and(|it| !it.is_empty()), "{ack}");
+    ack["error"]["code"].as_str().unwrap().to_owned()
+}
+
+/// The next event of this name.
+async fn heard(client: &mut SocketClient, name: &str) -> Value {
+    let heard = timeout(PATIENCE, client.next_of(name)).await;
+    let heard = heard.unwrap_or_else(|_| panic!("{name} does not come"));
+    heard.unwrap()
+}
+
+/// The next event, whatever it is.
+async fn next(client: &mut SocketClient) -> (String, Value) {
+    timeout(PATIENCE, client.next()).await.unwrap().unwrap()
+}
+
+/// Waits until the server has closed the connection.
+async fn closed(client: &mut SocketClient) {
+    let closed = timeout(PATIENCE, async { while client.next().await.is_ok() {} });
+    closed.await.expect("the server closes the connection");
+}
+
+async fn join(client: &mut SocketClient, conversation: &str) -> Value {
+    let body = json!({ "conversationId": conversation });
+    done(client, "conversation:join", body).await
+}
+
+async fn send(client: &mut SocketClient, conversation: &str, content: &str) -> Value {
+    let body = json!({ "conversationId": conversation, "content": content });
+    done(client, "message:send", body).await["message"].take()
+}

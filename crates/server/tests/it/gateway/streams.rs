@@ -1,0 +1,215 @@
+//! The live stream of a conversation: nothing missed, nothing twice, in order.
+
+use parlor_testkit::{Node, SocketClient};
+use serde_json::{Value, json};
+
+use super::{address, code, connect, done, heard, join, next, send, with};
+use crate::http::callers::{service, user};
+use crate::http::client::{embedded, node, ready};
+use crate::http::conversations::{asked, lunch};
+
+/// Many messages are no offence here.
+async fn busy() -> Node {
+    let node = ready(
+        node()
+            .env("PARLOR_LIMITS__MESSAGES", "10000")
+            .env("PARLOR_LIMITS__HTTP", "10000"),
+    );
+    node.await
+}
+
+fn seqs(messages: &[Value]) -> Vec<u64> {
+    let seq = |message: &Value| message["seq"].as_u64().unwrap();
+    messages.iter().map(seq).collect()
+}
+
+#[tokio::test]
+async fn a_message_reaches_everybody_who_joined_the_sender_included() {
+    let node = embedded().await;
+    lunch(&node).await;
+    let (mut alice, mut bob) = (connect(&node, "alice").await, connect(&node, "bob").await);
+    let joined = join(&mut alice, "lunch").await;
+    let expected = json!({
+        "ok": true, "missed": [], "lastSeq": 0, "rev": 0, "unread": 0, "typing": [], "hasMore": false
+    });
+    assert_eq!(joined, expected);
+    join(&mut bob, "lunch").await;
+    let sent = send(&mut alice, "lunch", "Noon?").await;
+    assert_eq!(heard(&mut alice, "message:new").await, sent);
+    assert_eq!(heard(&mut bob, "message:new").await, sent);
+
+    let body = json!({ "conversationId": "lunch", "seq": 1, "content": "One?" });
+    let edited = done(&mut alice, "message:edit", body).await["message"].take();
+    assert_eq!(heard(&mut bob, "message:edited").await, edited);
+    let body = json!({ "conversationId": "lunch", "seq": 1 });
+    let deleted = done(&mut alice, "message:delete", body).await["message"].take();
+    assert_eq!(heard(&mut bob, "message:deleted").await, deleted);
+    let page = done(&mut bob, "history", json!({ "conversationId": "lunch" })).await;
+    assert_eq!(page["messages"], json!([deleted]));
+    assert_eq!(page["hasMore"], false);
+
+    let left = json!({ "conversationId": "lunch" });
+    done(&mut bob, "conversation:leave", left.clone()).await;
+    done(&mut bob, "conversation:leave", left).await;
+    send(&mut alice, "lunch", "Two?").await;
+    let (name, _) = next(&mut bob).await;
+    assert_eq!(name, "unread", "what is no longer joined is only counted");
+}
+
+#[tokio::test]
+async fn joining_while_messages_are_sent_leaves_no_gap_and_tells_nothing_twice() {
+    let node = busy().await;
+    lunch(&node).await;
+    let mut alice = connect(&node, "alice").await;
+    send(&mut alice, "lunch", "0").await;
+    let sending = async {
+        for number in 1..=150 {
+            send(&mut alice, "lunch", &number.to_string()).await;
+        }
+    };
+    let joining = async {
+        let mut all = Vec::new();
+        let mut bob = connect(&node, "bob").await;
+        while seqs(&all).last() != Some(&151) {
+            // Each time from where it was, in the middle of what is being sent.
+            let after = seqs(&all).last().copied().unwrap_or_default();
+            let body = json!({ "conversationId": "lunch", "afterSeq": after });
+            let joined = done(&mut bob, "conversation:join", body).await;
+            all.extend(joined["missed"].as_array().unwrap().clone());
+            for _ in 0..7 {
+                if seqs(&all).last() == Some(&151) {
+                    break;
+                }
+                all.push(heard(&mut bob, "message:new").await);
+            }
+            let left = json!({ "conversationId": "lunch" });
+            done(&mut bob, "conversation:leave", left).await;
+            // What came between the last one and the leaving is asked for again.
+            bob.take();
+        }
+        all
+    };
+    let ((), all) = tokio::join!(sending, joining);
+    assert_eq!(seqs(&all), (1..=151).collect::<Vec<u64>>());
+}
+
+#[tokio::test]
+async fn who_comes_back_is_told_what_they_missed_before_anything_else() {
+    let node = busy().await;
+    lunch(&node).await;
+    let mut alice = connect(&node, "alice").await;
+    for content in ["one", "two", "three", "four"] {
+        send(&mut alice, "lunch", content).await;
+    }
+    for (event, seq) in [("message:edit", 1), ("message:delete", 2)] {
+        let body = json!({ "conversationId": "lunch", "seq": seq, "content": "changed" });
+        done(&mut alice, event, body).await;
+    }
+    let back = json!({
+        "token": user("bob"), "deviceId": "phone", "resume": { "lunch": { "seq": 3, "rev": 4 }, "secret": 1 }
+    });
+    let mut bob = with(&node, &back).await;
+    let mut told = Vec::new();
+    while told.len() < 5 {
+        let (name, body) = next(&mut bob).await;
+        if name == "conversation:removed" {
+            assert_eq!(body, json!({ "conversationId": "secret" }));
+        }
+        told.push((name, body["seq"].as_u64()));
+    }
+    told.retain(|(name, _)| name != "conversation:removed");
+    let expected = [
+        ("message:edited".to_owned(), Some(1)),
+        ("message:deleted".to_owned(), Some(2)),
+        ("message:new".to_owned(), Some(4)),
+        ("conversation:resumed".to_owned(), None),
+    ];
+    assert_eq!(told, expected);
+    send(&mut alice, "lunch", "five").await;
+    assert_eq!(heard(&mut bob, "message:new").await["seq"], 5);
+
+    // With a number alone the changes since that message are told.
+    let back = json!({ "token": user("bob"), "deviceId": "laptop", "resume": { "lunch": 4 } });
+    let mut laptop = with(&node, &back).await;
+    assert_eq!(heard(&mut laptop, "message:deleted").await["seq"], 2);
+    assert_eq!(heard(&mut laptop, "message:new").await["seq"], 5);
+    let resumed = heard(&mut laptop, "conversation:resumed").await;
+    assert_eq!(
+        (&resumed["lastSeq"], &resumed["rev"]),
+        (&json!(5), &json!(7))
+    );
+    let body = json!({ "conversationId": "lunch", "afterSeq": 3, "afterRev": 5 });
+    let joined = done(&mut laptop, "conversation:join", body).await;
+    assert_eq!(seqs(joined["missed"].as_array().unwrap()), [2, 4, 5]);
+}
+
+#[tokio::test]
+async fn a_lost_connection_goes_on_where_it_was() {
+    let node = busy().await;
+    lunch(&node).await;
+    let (mut alice, mut bob) = (connect(&node, "alice").await, connect(&node, "bob").await);
+    join(&mut bob, "lunch").await;
+    send(&mut alice, "lunch", "one").await;
+    heard(&mut bob, "message:new").await;
+    let (sid, pid) = (bob.welcome["sid"].clone(), bob.welcome["pid"].clone());
+    let offset = bob.offset.clone().unwrap();
+    // Without a goodbye.
+    drop(bob);
+    for content in ["two", "three"] {
+        send(&mut alice, "lunch", content).await;
+    }
+    let back = json!({ "token": user("bob"), "deviceId": "phone", "pid": pid, "offset": offset });
+    let mut bob = with(&node, &back).await;
+    assert_eq!((&bob.welcome["sid"], &bob.welcome["pid"]), (&sid, &pid));
+    for seq in [2, 3] {
+        assert_eq!(heard(&mut bob, "message:new").await["seq"], seq);
+    }
+    send(&mut alice, "lunch", "four").await;
+    assert_eq!(heard(&mut bob, "message:new").await["seq"], 4);
+    let presence = crate::http::client::call("GET", "/v1/users/bob/presence").by(&service());
+    assert_eq!(presence.at(&node).await.ok()["status"], "online");
+
+    // Another's socket is nobody's to take.
+    let pid = bob.welcome["pid"].clone();
+    drop(bob);
+    let thief = json!({ "token": user("alice"), "pid": pid, "offset": offset });
+    let thief = SocketClient::connect(address(&node), &thief).await.unwrap();
+    assert_ne!(thief.welcome["sid"], sid);
+}
+
+#[tokio::test]
+async fn who_is_put_out_hears_of_it_in_order_and_nothing_after() {
+    let node = busy().await;
+    lunch(&node).await;
+    let (mut alice, mut bob) = (connect(&node, "alice").await, connect(&node, "bob").await);
+    join(&mut bob, "lunch").await;
+    send(&mut alice, "lunch", "last").await;
+    let remove = asked(&user("alice"), "DELETE", "/lunch/members/bob");
+    remove.at(&node).await.ok();
+    send(&mut alice, "lunch", "secret").await;
+    assert_eq!(heard(&mut bob, "message:new").await["content"], "last");
+    let removed = json!({ "conversationId": "lunch" });
+    assert_eq!(heard(&mut bob, "conversation:removed").await, removed);
+    assert_eq!(
+        code(&mut bob, "conversation:join", removed.clone()).await,
+        "not_a_member"
+    );
+
+    let back = asked(&user("alice"), "PUT", "/lunch/members/bob").json(json!({}));
+    back.at(&node).await.ok();
+    assert_eq!(heard(&mut bob, "conversation:added").await, removed);
+    join(&mut bob, "lunch").await;
+    join(&mut alice, "lunch").await;
+    asked(&user("alice"), "DELETE", "/lunch")
+        .at(&node)
+        .await
+        .ok();
+    for client in [&mut alice, &mut bob] {
+        assert_eq!(heard(client, "conversation:removed").await, removed);
+    }
+    let told = bob.take();
+    assert!(
+        told.iter().all(|(name, _)| name != "message:new"),
+        "{told:?}"
+    );
+}

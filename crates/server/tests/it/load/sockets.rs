@@ -1,0 +1,365 @@
+//! Many sockets that come and go while a node ends: nobody misses a message, and nobody gets one twice.
+//!
+//! Always true: whoever follows a conversation is told its messages one by one, in the order of `seq`. That is checked with
+//! every event and not only at the end.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use parlor_testkit::{SocketClient, SocketError};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use serde_json::{Map, Value, json};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::world::{Ground, World, conversation, places, user};
+use crate::http::callers;
+
+/// Sockets; several may be devices of one person.
+const CLIENTS: usize = 500;
+/// What each of them does.
+const STEPS: usize = 12;
+/// Messages after which a node ends.
+const MIDDLE: usize = 600;
+/// How long anything may take before the test is given up.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What all clients share.
+struct Course {
+    nodes: Vec<SocketAddr>,
+    sent: watch::Sender<usize>,
+}
+
+/// A conversation as one client knows it.
+#[derive(Default)]
+struct Log {
+    messages: Vec<Known>,
+    rev: u64,
+    follows: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Known {
+    id: String,
+    content: String,
+    rev: u64,
+}
+
+impl Log {
+    /// A message that is new to this client: it must be the next one.
+    fn add(&mut self, who: &str, message: &Value) {
+        let seq = message["seq"].as_u64().unwrap();
+        assert_eq!(seq, self.messages.len() as u64 + 1, "{who}: {message}");
+        self.messages.push(Known::of(message));
+        self.rev = self.rev.max(message["rev"].as_u64().unwrap());
+    }
+
+    /// Another version of a message that this client has.
+    fn change(&mut self, message: &Value) {
+        let at = message["seq"].as_u64().unwrap() as usize - 1;
+        let new = Known::of(message);
+        self.rev = self.rev.max(new.rev);
+        if self.messages[at].rev < new.rev {
+            self.messages[at] = new;
+        }
+    }
+
+    fn take(&mut self, who: &str, message: &Value) {
+        match message["seq"].as_u64().unwrap() as usize > self.messages.len() {
+            true => self.add(who, message),
+            false => self.change(message),
+        }
+    }
+}
+
+impl Known {
+    fn of(message: &Value) -> Self {
+        let text = |name: &str| message[name].as_str().unwrap().to_owned();
+        Self {
+            id: text("id"),
+            content: text("content"),
+            rev: message["rev"].as_u64().unwrap(),
+        }
+    }
+}
+
+struct Client {
+    name: String,
+    auth: Value,
+    course: Arc<Course>,
+    random: StdRng,
+    socket: Option<SocketClient>,
+    logs: BTreeMap<String, Log>,
+}
+
+impl Client {
+    fn new(number: usize, course: &Arc<Course>) -> Self {
+        let name = user(number);
+        let places = places(number).map(|place| (conversation(place), Log::default()));
+        Self {
+            auth: json!({ "token": callers::user(&name), "deviceId": format!("d{number}") }),
+            name: format!("{name} on d{number}"),
+            course: Arc::clone(course),
+            random: StdRng::seed_from_u64(number as u64),
+            socket: None,
+            logs: places.into(),
+        }
+    }
+
+    async fn run(mut self) -> Self {
+        for step in 0..STEPS {
+            let place = self.any_place();
+            match self.random.random_range(0..10) {
+                0 => self.vanish().await,
+                1 => self.leave(&place).await,
+                2..=4 => self.join(&place).await,
+                5 => self.edit(&place).await,
+                _ => self.send(&place, step).await,
+            }
+            let pause = self.random.random_range(1..200);
+            self.listen(Duration::from_millis(pause)).await;
+        }
+        self
+    }
+
+    /// Follows everything and waits for what is still missing.
+    async fn finish(mut self, history: &BTreeMap<String, Vec<(String, String)>>) {
+        let places: Vec<String> = self.logs.keys().cloned().collect();
+        for place in &places {
+            if !self.logs[place].follows {
+                self.join(place).await;
+            }
+        }
+        let known = |log: &Log| {
+            let messages = log.messages.iter();
+            let known = messages.map(|it| (it.id.clone(), it.content.clone()));
+            known.collect::<Vec<_>>()
+        };
+        let all = timeout(PATIENCE, async {
+            while self
+                .logs
+                .iter()
+                .any(|(place, log)| known(log) != history[place])
+            {
+                self.listen(Duration::from_secs(1)).await;
+            }
+        });
+        if all.await.is_err() {
+            for (place, log) in &self.logs {
+                assert_eq!(known(log), history[place], "{} in {place}", self.name);
+            }
+        }
+    }
+
+    fn any_place(&mut self) -> String {
+        let at = self.random.random_range(0..self.logs.len());
+        self.logs.keys().nth(at).unwrap().clone()
+    }
+
+    async fn send(&mut self, place: &str, step: usize) {
+        let client_id = format!("{}-{step}", self.auth["deviceId"].as_str().unwrap());
+        let body = json!({ "conversationId": place, "content": client_id, "clientId": client_id });
+        self.call("message:send", &body).await;
+        self.course.sent.send_modify(|sent| *sent += 1);
+    }
+
+    /// Gives the last message of a place another text, if this client may: it must be its user's own.
+    async fn edit(&mut self, place: &str) {
+        let seq = self.logs[place].messages.len();
+        if seq > 0 {
+            let body = json!({ "conversationId": place, "seq": seq, "content": format!("edited by {}", self.name) });
+            self.ask("message:edit", &body).await;
+        }
+    }
+
+    async fn join(&mut self, place: &str) {
+        let log = &self.logs[place];
+        let mut body = json!({ "conversationId": place, "afterSeq": log.messages.len() });
+        if log.rev > 0 {
+            body["afterRev"] = log.rev.into();
+        }
+        if log.follows {
+            return;
+        }
+        let ack = self.call("conversation:join", &body).await;
+        let log = self.logs.get_mut(place).unwrap();
+        if log.follows {
+            // The connection was lost on the way, and the handshake has joined it again.
+            return;
+        }
+        log.follows = true;
+        assert_eq!(ack["hasMore"], false, "{ack}");
+        for message in ack["missed"].as_array().unwrap() {
+            log.take(&self.name, message);
+        }
+        assert_eq!(ack["lastSeq"], log.messages.len(), "{}: {ack}", self.name);
+        log.rev = log.rev.max(ack["rev"].as_u64().unwrap());
+    }
+
+    async fn leave(&mut self, place: &str) {
+        let body = json!({ "conversationId": place });
+        self.call("conversation:leave", &body).await;
+        self.logs.get_mut(place).unwrap().follows = false;
+    }
+
+    /// The connection is gone, with or without a goodbye.
+    async fn vanish(&mut self) {
+        if let Some(socket) = self.socket.take()
+            && self.random.random_bool(0.5)
+        {
+            // It may be closed already.
+            let _ = socket.leave().await;
+        }
+    }
+
+    async fn call(&mut self, event: &str, body: &Value) -> Value {
+        let ack = self.ask(event, body).await;
+        assert_eq!(ack["ok"], true, "{} {event}: {ack}", self.name);
+        ack
+    }
+
+    /// Asks until it is answered, and hears what came before the answer.
+    async fn ask(&mut self, event: &str, body: &Value) -> Value {
+        let answered = timeout(PATIENCE, async {
+            loop {
+                let mut socket = self.connected().await;
+                let mut body = body.clone();
+                if event == "conversation:join" {
+                    // A new connection has brought what was missed until then.
+                    let log = &self.logs[body["conversationId"].as_str().unwrap()];
+                    if log.follows {
+                        self.socket = Some(socket);
+                        return json!({ "ok": true });
+                    }
+                    body["afterSeq"] = log.messages.len().into();
+                }
+                let answer = socket.call(event, &body).await;
+                self.hear(socket.take());
+                match answer {
+                    Ok(ack) if ack["error"]["code"].as_str().is_some_and(temporary) => {
+                        self.socket = Some(socket);
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                    }
+                    Ok(ack) => {
+                        self.socket = Some(socket);
+                        return ack;
+                    }
+                    Err(SocketError::Closed(_)) => {}
+                    Err(SocketError::Refused(why)) => panic!("{}: {why}", self.name),
+                }
+            }
+        });
+        let answered = answered.await;
+        answered.unwrap_or_else(|_| panic!("{event} was not answered"))
+    }
+
+    /// Hears what arrives for a while, or until the connection is closed.
+    async fn listen(&mut self, length: Duration) {
+        let mut socket = self.connected().await;
+        let closed = timeout(length, async {
+            while let Ok(event) = socket.next().await {
+                self.hear(vec![event]);
+            }
+        })
+        .await;
+        self.hear(socket.take());
+        if closed.is_err() {
+            self.socket = Some(socket);
+        }
+    }
+
+    fn hear(&mut self, events: Vec<(String, Value)>) {
+        for (event, body) in events {
+            let place = body["conversationId"].as_str().unwrap_or_default();
+            let log = self.logs.get_mut(place);
+            match (event.as_str(), log) {
+                ("message:new", Some(log)) => {
+                    assert!(log.follows, "{} does not follow: {body}", self.name);
+                    log.add(&self.name, &body);
+                }
+                ("message:edited", Some(log)) => log.change(&body),
+                _ => {}
+            }
+        }
+    }
+
+    /// A connection to a node that answers; a new one goes on with what is followed.
+    async fn connected(&mut self) -> SocketClient {
+        if let Some(socket) = self.socket.take() {
+            return socket;
+        }
+        let followed = self.logs.iter().filter(|(_, log)| log.follows);
+        let resume = followed.map(|(place, log)| {
+            let known = json!({ "seq": log.messages.len(), "rev": log.rev });
+            (place.clone(), known)
+        });
+        self.auth["resume"] = Value::Object(resume.collect::<Map<_, _>>());
+        loop {
+            let node = self.random.random_range(0..self.course.nodes.len());
+            match SocketClient::connect(self.course.nodes[node], &self.auth).await {
+                Ok(socket) => return socket,
+                Err(SocketError::Refused(why)) => {
+                    let code = why["code"].as_str();
+                    assert!(code.is_some_and(temporary), "{}: {why}", self.name);
+                }
+                Err(SocketError::Closed(_)) => {}
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+/// Whether the same again may help.
+fn temporary(code: &str) -> bool {
+    matches!(
+        code,
+        "store_unavailable" | "database_unavailable" | "shutting_down" | "rate_limited"
+    )
+}
+
+/// What was written, by conversation: id and text of each message.
+async fn history(world: &World) -> BTreeMap<String, Vec<(String, String)>> {
+    let rows = world
+        .rows("SELECT conversation_id || '|' || id || '|' || content FROM messages ORDER BY conversation_id, seq")
+        .await;
+    let all: BTreeSet<usize> = (0..CLIENTS).flat_map(places).collect();
+    let mut history: BTreeMap<_, Vec<_>> = all
+        .into_iter()
+        .map(|it| (conversation(it), Vec::new()))
+        .collect();
+    for row in rows {
+        let [place, id, content] = row.splitn(3, '|').collect::<Vec<_>>()[..] else {
+            panic!("{row}");
+        };
+        history
+            .get_mut(place)
+            .unwrap()
+            .push((id.to_owned(), content.to_owned()));
+    }
+    history
+}
+
+#[tokio::test]
+async fn five_hundred_sockets_miss_nothing_while_one_of_two_nodes_ends() {
+    let mut world = World::populated(Ground::Shared(2)).await;
+    let course = Arc::new(Course {
+        nodes: world.addresses(),
+        sent: watch::Sender::new(0),
+    });
+    let clients = (0..CLIENTS).map(|number| Client::new(number, &course).run());
+    let middle = async {
+        let mut sent = course.sent.subscribe();
+        let enough = timeout(PATIENCE, sent.wait_for(|sent| *sent >= MIDDLE));
+        enough.await.unwrap().unwrap();
+        world.nodes[1].kill9();
+    };
+    let (clients, ()) = tokio::join!(join_all(clients), middle);
+    let history = history(&world).await;
+    let written: usize = history.values().map(Vec::len).sum();
+    assert_eq!(written, *course.sent.borrow());
+    join_all(clients.into_iter().map(|client| client.finish(&history))).await;
+}

@@ -1,0 +1,280 @@
+//! A Socket.IO client over a WebSocket, made for tests: a few hundred of them cost one process next to nothing.
+//!
+//! Always true: events that arrive while an acknowledgement is waited for are kept, in their order.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+
+const TEXT: u8 = 1;
+const CLOSE: u8 = 8;
+const PING: u8 = 9;
+const PONG: u8 = 10;
+
+/// A connected socket of the main namespace.
+pub struct SocketClient {
+    stream: BufReader<TcpStream>,
+    /// What of a frame has been read: a call may be given up in the middle of one.
+    part: Vec<u8>,
+    events: VecDeque<(String, Value)>,
+    acknowledged: VecDeque<(u64, Value)>,
+    last: u64,
+    /// The offset of the last event that had one, by which a lost connection goes on.
+    pub offset: Option<String>,
+    /// What the server said when it accepted the socket: `sid`, perhaps `pid`.
+    pub welcome: Value,
+}
+
+/// Why there is nothing to be had from a socket.
+#[derive(Debug)]
+pub enum SocketError {
+    /// It was not accepted; with the body of the refusal.
+    Refused(Value),
+    /// It is closed, or the connection is lost.
+    Closed(io::Error),
+}
+
+impl From<io::Error> for SocketError {
+    fn from(error: io::Error) -> Self {
+        Self::Closed(error)
+    }
+}
+
+enum Packet {
+    Open,
+    Connected(Value),
+    Refused(Value),
+    Event(String, Value, Option<String>),
+    Ack(u64, Value),
+    Other,
+}
+
+impl SocketClient {
+    /// Connects with this `auth`.
+    ///
+    /// # Errors
+    /// If it is refused, or the server cannot be reached.
+    pub async fn connect(address: SocketAddr, auth: &Value) -> Result<Self, SocketError> {
+        let mut client = Self::upgraded(address).await?;
+        client.write(&format!("40{auth}")).await?;
+        loop {
+            match client.packet().await? {
+                Packet::Connected(welcome) => {
+                    client.welcome = welcome;
+                    return Ok(client);
+                }
+                Packet::Refused(why) => return Err(SocketError::Refused(why)),
+                _ => {}
+            }
+        }
+    }
+
+    /// A WebSocket that has not asked to be connected yet.
+    ///
+    /// # Errors
+    /// If the server does not take it.
+    pub async fn upgraded(address: SocketAddr) -> Result<Self, SocketError> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let mut client = Self {
+            stream: BufReader::with_capacity(4_096, stream),
+            part: Vec::new(),
+            events: VecDeque::new(),
+            acknowledged: VecDeque::new(),
+            last: 0,
+            offset: None,
+            welcome: Value::Null,
+        };
+        let request = format!(
+            "GET /socket.io/?EIO=4&transport=websocket HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\n\
+             Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        );
+        client.stream.write_all(request.as_bytes()).await?;
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(client.stream.read_u8().await?);
+        }
+        if !head.starts_with(b"HTTP/1.1 101 ") {
+            let text = String::from_utf8_lossy(&head).into_owned();
+            return Err(io::Error::other(text).into());
+        }
+        match client.packet().await? {
+            Packet::Open => Ok(client),
+            _ => Err(io::Error::other("the first packet is not an open packet").into()),
+        }
+    }
+
+    /// The acknowledgement of an event.
+    ///
+    /// # Errors
+    /// If the socket is closed before it comes.
+    pub async fn call(&mut self, event: &str, body: &Value) -> Result<Value, SocketError> {
+        self.last += 1;
+        let id = self.last;
+        self.write(&format!("42{id}[{event:?},{body}]")).await?;
+        loop {
+            if let Some(at) = self.acknowledged.iter().position(|ack| ack.0 == id) {
+                let ack = self.acknowledged.remove(at);
+                return Ok(ack.map(|ack| ack.1).unwrap_or_default());
+            }
+            self.hear().await?;
+        }
+    }
+
+    /// Says something and waits for no acknowledgement.
+    ///
+    /// # Errors
+    /// If the socket is closed.
+    pub async fn tell(&mut self, event: &str, body: &Value) -> Result<(), SocketError> {
+        self.write(&format!("42[{event:?},{body}]")).await
+    }
+
+    /// The next event. Safe to cancel.
+    ///
+    /// # Errors
+    /// If the socket is closed before one comes.
+    pub async fn next(&mut self) -> Result<(String, Value), SocketError> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Ok(event);
+            }
+            self.hear().await?;
+        }
+    }
+
+    /// The next event of this name; others are passed over.
+    ///
+    /// # Errors
+    /// If the socket is closed before it comes.
+    pub async fn next_of(&mut self, name: &str) -> Result<Value, SocketError> {
+        loop {
+            let (event, body) = self.next().await?;
+            if event == name {
+                return Ok(body);
+            }
+        }
+    }
+
+    /// The events that have been read already.
+    pub fn take(&mut self) -> Vec<(String, Value)> {
+        self.events.drain(..).collect()
+    }
+
+    /// Says goodbye.
+    ///
+    /// # Errors
+    /// If the socket is closed already.
+    pub async fn leave(mut self) -> Result<(), SocketError> {
+        self.write("41").await
+    }
+
+    /// Writes a packet as it is.
+    ///
+    /// # Errors
+    /// If the socket is closed.
+    pub async fn write(&mut self, text: &str) -> Result<(), SocketError> {
+        self.frame(TEXT, text.as_bytes()).await
+    }
+
+    async fn hear(&mut self) -> Result<(), SocketError> {
+        match self.packet().await? {
+            Packet::Event(name, body, offset) => {
+                self.events.push_back((name, body));
+                self.offset = offset.or_else(|| self.offset.take());
+            }
+            Packet::Ack(id, body) => self.acknowledged.push_back((id, body)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    async fn packet(&mut self) -> Result<Packet, SocketError> {
+        loop {
+            let (opcode, payload) = self.read_frame().await?;
+            match opcode {
+                TEXT if payload == b"2" => self.write("3").await?,
+                TEXT => return Ok(packet(&String::from_utf8_lossy(&payload))),
+                PING => self.frame(PONG, &payload).await?,
+                CLOSE => return Err(io::Error::from(io::ErrorKind::ConnectionAborted).into()),
+                _ => {}
+            }
+        }
+    }
+
+    /// Safe to cancel: what is read stays in `part`.
+    async fn read_frame(&mut self) -> Result<(u8, Vec<u8>), SocketError> {
+        loop {
+            if let Some((header, length)) = frame_length(&self.part)
+                && self.part.len() >= header + length
+            {
+                let opcode = self.part[0] & 0x0f;
+                let rest = self.part.split_off(header + length);
+                let mut frame = std::mem::replace(&mut self.part, rest);
+                return Ok((opcode, frame.split_off(header)));
+            }
+            if self.stream.read_buf(&mut self.part).await? == 0 {
+                return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+            }
+        }
+    }
+
+    async fn frame(&mut self, opcode: u8, payload: &[u8]) -> Result<(), SocketError> {
+        let mut frame = vec![0x80 | opcode];
+        match payload.len() {
+            length @ 0..126 => frame.push(0x80 | length as u8),
+            length @ 126..65_536 => {
+                frame.push(0x80 | 126);
+                frame.extend((length as u16).to_be_bytes());
+            }
+            length => {
+                frame.push(0x80 | 127);
+                frame.extend((length as u64).to_be_bytes());
+            }
+        }
+        // A mask of zeros is a mask.
+        frame.extend([0; 4]);
+        frame.extend(payload);
+        Ok(self.stream.write_all(&frame).await?)
+    }
+}
+
+/// The lengths of the header and of the payload, as soon as they are known. Frames of a server have no mask.
+fn frame_length(part: &[u8]) -> Option<(usize, usize)> {
+    let length = usize::from(part.get(1)? & 0x7f);
+    match length {
+        126 => {
+            let length = part.get(2..4)?.try_into().ok()?;
+            Some((4, usize::from(u16::from_be_bytes(length))))
+        }
+        127 => {
+            let length = part.get(2..10)?.try_into().ok()?;
+            Some((10, u64::from_be_bytes(length) as usize))
+        }
+        length => Some((2, length)),
+    }
+}
+
+fn packet(text: &str) -> Packet {
+    let json = |text: &str| serde_json::from_str(text).unwrap_or(Value::Null);
+    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+    match text.split_at_checked(2) {
+        Some(("40", body)) => Packet::Connected(json(body)),
+        Some(("44", body)) => Packet::Refused(json(body)),
+        Some(("42", body)) => {
+            let body = json(&body[digits(body)..]);
+            let name = body[0].as_str().unwrap_or_default().to_owned();
+            let offset = body[2].as_str().map(str::to_owned);
+            Packet::Event(name, body[1].clone(), offset)
+        }
+        Some(("43", body)) => {
+            let (id, body) = body.split_at(digits(body));
+            Packet::Ack(id.parse().unwrap_or_default(), json(body)[0].clone())
+        }
+        _ if text.starts_with('0') => Packet::Open,
+        _ => Packet::Other,
+    }
+}

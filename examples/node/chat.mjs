@@ -1,0 +1,63 @@
+// A chat in the terminal: what others write is printed, what you type is sent.
+//
+//   node examples/node/chat.mjs http://127.0.0.1:7070 "$(parlor token --user alice --name Alice)" lunch
+//
+// Needs the kit: `make web`. In a program of your own: import { connect } from "@parlor/client".
+
+import { createInterface } from "node:readline";
+
+import { connect } from "../../web/client/dist/index.js";
+
+const [url, token, conversationId] = process.argv.slice(2);
+if (!conversationId) {
+  console.error("usage: node chat.mjs <url> <token> <conversation>");
+  process.exit(2);
+}
+
+const client = connect({ url, token });
+const names = new Map();
+
+client.on("connected", ({ recovered }) => console.log(recovered ? "* back" : "* connected"));
+client.on("disconnected", ({ reason }) => console.log(`* connection lost (${reason}), trying again`));
+client.on("closed", ({ code, message }) => {
+  if (code !== "closed") console.log(`* over: ${message}`);
+  process.exit(code === "closed" ? 0 : 1);
+});
+client.on("message:new", (message) => print(message));
+client.on("message:edited", (message) => print(message, " (edited)"));
+client.on("message:deleted", ({ seq }) => console.log(`* message ${seq} was deleted`));
+client.on("typing", ({ userId, username, typing }) => {
+  names.set(userId, username ?? userId);
+  if (typing) console.log(`* ${names.get(userId)} is typing`);
+});
+
+function print({ senderId, content }, mark = "") {
+  console.log(`${names.get(senderId) ?? senderId}: ${content}${mark}`);
+}
+
+/** Membership is a matter of HTTP: makes the conversation, or joins it if somebody else did. */
+async function enter() {
+  const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
+  const post = (path, body) => fetch(`${url}/v1${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+  const made = await post("/conversations", { id: conversationId, kind: "group", open: true });
+  if (made.status === 409) await post(`/conversations/${conversationId}/join`, {});
+}
+
+await client.ready;
+await enter();
+const { messages } = await client.emit("history", { conversationId, limit: 10 });
+messages.forEach((message) => print(message));
+// From where the history ended: nothing that was sent in between is missed.
+const { unread } = await client.join(conversationId, { seq: messages.at(-1)?.seq ?? 0 });
+console.log(`* in ${conversationId}, ${unread} unread`);
+await client.emit("message:read", { conversationId });
+
+for await (const content of createInterface({ input: process.stdin })) {
+  if (content === "") continue;
+  try {
+    await client.emit("message:send", { conversationId, content });
+  } catch ({ code, message }) {
+    console.log(`* not sent: ${message} (${code})`);
+  }
+}
+client.close();

@@ -1,0 +1,82 @@
+// Random histories of one conversation, seen through a connection that is cut again and again.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { Stream } from "../dist/stream.js";
+
+const HISTORIES = 1000;
+
+/** Numbers below `n`, the same for the same seed. */
+function random(seed) {
+  let state = seed * 2654435761;
+  return (n) => {
+    state = (Math.imul(state ^ (state >>> 15), 2246822519) + 0x9e3779b9) | 0;
+    return ((state ^ (state >>> 13)) >>> 0) % n;
+  };
+}
+
+test("whatever is cut, each message comes once and in order, and its last version comes, too", async () => {
+  for (let seed = 1; seed <= HISTORIES; seed += 1) await one(seed);
+});
+
+async function one(seed) {
+  const below = random(seed);
+  const rows = [];
+  let rev = 0;
+  const wire = []; // what the server has sent and the client has not got
+  const told = [];
+  const hand = (event, { seq, rev }) => told.push({ event, seq, rev });
+  const page = async (after) => {
+    for (let turns = below(4); turns > 0; turns -= 1) await null;
+    const rest = rows.filter((row) => row.seq > after);
+    return { messages: rest.slice(0, 2).map((row) => ({ ...row })), hasMore: rest.length > 2 };
+  };
+  const stream = new Stream(hand, page);
+  await stream.begin({ lastSeq: 0, rev: 0, hasMore: false, missed: [] });
+
+  const send = () => {
+    rev += 1;
+    rows.push({ seq: rows.length + 1, rev });
+    wire.push(["message:new", { ...rows.at(-1) }]);
+  };
+  const change = () => {
+    if (rows.length === 0) return;
+    rev += 1;
+    const row = rows[below(rows.length)];
+    row.rev = rev;
+    wire.push(["message:edited", { ...row }]);
+  };
+  const deliver = () => {
+    if (wire.length === 0) return;
+    const [event, body] = wire.shift();
+    if (event === "resumed") void stream.resumed(body);
+    else stream.take(event, body);
+    // Some things come twice.
+    if (event !== "resumed" && below(8) === 0) stream.take(event, body);
+  };
+  const cut = () => {
+    wire.length = 0;
+    const { seq, rev: known } = stream.position;
+    const missed = rows.filter((row) => row.seq > seq);
+    for (const row of rows.filter((row) => row.seq <= seq && row.rev > known)) wire.push(["message:edited", { ...row }]);
+    for (const row of missed.slice(0, 3)) wire.push(["message:new", { ...row }]);
+    wire.push(["resumed", { lastSeq: rows.length, rev, hasMore: missed.length > 3 }]);
+  };
+
+  for (let steps = 60; steps > 0; steps -= 1) {
+    [send, send, change, deliver, deliver, deliver, deliver, cut][below(8)]();
+    if (below(3) === 0) await null;
+  }
+  cut();
+  while (wire.length > 0) deliver();
+  for (let turns = 200; turns > 0; turns -= 1) await null;
+
+  const news = told.filter(({ event }) => event === "message:new").map(({ seq }) => seq);
+  assert.deepEqual(news, rows.map(({ seq }) => seq), `seed ${seed}: each once and in order`);
+  const last = new Map(told.map(({ seq, rev }) => [seq, rev]));
+  for (const row of rows) assert.equal(last.get(row.seq), row.rev, `seed ${seed}: message ${row.seq} as it is now`);
+  const revs = told.map(({ rev }) => rev);
+  assert.equal(new Set(revs).size, revs.length, `seed ${seed}: nothing twice`);
+  assert.deepEqual(stream.position, { seq: rows.length, rev }, `seed ${seed}: all is known`);
+}

@@ -1,0 +1,95 @@
+// A real Parlor for a test, on a port and a folder of its own. The variable PARLOR says where the binary is.
+
+import { spawn } from "node:child_process";
+import { createHmac } from "node:crypto";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+const SECRET = "one secret for all that is long enough";
+const PATIENCE = 30_000;
+
+/** A token of this user, which ends in so many seconds. */
+export function token(user, lasts = 600) {
+  const now = Math.floor(Date.now() / 1000);
+  const part = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");
+  const claims = { sub: user, name: user, iat: now - 1, exp: now + lasts };
+  const signed = `${part({ alg: "HS256", typ: "JWT" })}.${part(claims)}`;
+  return `${signed}.${createHmac("sha256", SECRET).update(signed).digest("base64url")}`;
+}
+
+/** Waits until the condition holds. */
+export async function until(what, condition) {
+  const end = Date.now() + PATIENCE;
+  for (;;) {
+    if (await condition()) return;
+    if (Date.now() > end) throw new Error(`not in ${PATIENCE} ms: ${what}`);
+    await sleep(10);
+  }
+}
+
+export class Parlor {
+  #folder = mkdtempSync(join(tmpdir(), "parlor-kit-"));
+  #process;
+
+  /** One that is ready, and that is gone when the test ends. */
+  static async start(test) {
+    const it = new Parlor();
+    const probe = createServer().listen(0, "127.0.0.1");
+    await once(probe, "listening");
+    it.url = `http://127.0.0.1:${probe.address().port}`;
+    await new Promise((closed) => probe.close(closed));
+    await it.begin();
+    test.after(async () => {
+      await it.end("SIGKILL");
+      rmSync(it.#folder, { recursive: true, force: true });
+    });
+    return it;
+  }
+
+  async begin() {
+    this.#process = spawn(process.env.PARLOR, ["serve"], {
+      cwd: this.#folder,
+      stdio: ["ignore", "ignore", "inherit"],
+      env: {
+        PARLOR_SERVER__HTTP: this.url.slice("http://".length),
+        PARLOR_SERVER__GRPC: "",
+        PARLOR_SERVER__DATA: join(this.#folder, "data"),
+        PARLOR_AUTH__SECRET: SECRET,
+        PARLOR_LIMITS__MESSAGES: "10000",
+        PARLOR_LIMITS__HTTP: "10000",
+        PARLOR_LOG__LEVEL: "error",
+      },
+    });
+    const child = this.#process;
+    process.once("exit", () => child.kill("SIGKILL"));
+    await until("Parlor is ready", () => fetch(`${this.url}/readyz`).then((it) => it.ok, () => false));
+  }
+
+  async end(signal) {
+    const ended = once(this.#process, "exit");
+    if (this.#process.exitCode === null && this.#process.signalCode === null && this.#process.kill(signal)) await ended;
+  }
+
+  /** Calls by HTTP, as this user. */
+  async call(user, method, path, body) {
+    const headers = { authorization: `Bearer ${token(user)}`, "content-type": "application/json" };
+    const answer = await fetch(`${this.url}/v1${path}`, { method, headers, ...(body && { body: JSON.stringify(body) }) });
+    const told = await answer.json();
+    if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${JSON.stringify(told)}`);
+    return told;
+  }
+
+  /** A conversation of Alice and Bob, in which both have a session. */
+  async conversation(id) {
+    for (const user of ["alice", "bob"]) await this.call(user, "POST", "/sessions", {});
+    await this.call("alice", "POST", "/conversations", { id, kind: "group", members: ["bob"] });
+  }
+
+  async say(user, id, ...contents) {
+    for (const content of contents) await this.call(user, "POST", `/conversations/${id}/messages`, { content });
+  }
+}

@@ -1,0 +1,100 @@
+// The order of one conversation's messages, whatever comes in which order.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { Stream } from "../dist/stream.js";
+
+const message = (seq, rev = seq, more = {}) => ({ conversationId: "c", seq, rev, content: `${seq}.${rev}`, ...more });
+const settled = () => new Promise((resolve) => setImmediate(resolve));
+
+/** A stream that writes down what it hands out, with a history of `rows`, two a page. */
+function stream(known, rows = []) {
+  const log = [];
+  const reads = [];
+  const page = async (after) => {
+    reads.push(after);
+    const rest = rows.filter((row) => row.seq > after);
+    return { messages: rest.slice(0, 2), hasMore: rest.length > 2 };
+  };
+  const hand = (event, { seq, rev }) => log.push(`${event.slice(8)} ${seq}.${rev}`);
+  return { log, reads, stream: new Stream(hand, page, known) };
+}
+
+test("messages come once and in order", () => {
+  const { log, reads, stream: it } = stream({ seq: 1, rev: 1 });
+  for (const seq of [1, 2, 2, 3, 1]) it.take("message:new", message(seq));
+  assert.deepEqual(log, ["new 2.2", "new 3.3"]);
+  assert.deepEqual(reads, []);
+  assert.deepEqual(it.position, { seq: 3, rev: 3 });
+});
+
+test("a gap is read from the history before what lies behind it is handed out", async () => {
+  const { log, stream: it } = stream({ seq: 1, rev: 1 }, [2, 3, 4, 5, 6].map((seq) => message(seq)));
+  it.take("message:new", message(6));
+  it.take("message:new", message(7));
+  assert.deepEqual(log, []);
+  await settled();
+  assert.deepEqual(log, ["new 2.2", "new 3.3", "new 4.4", "new 5.5", "new 6.6", "new 7.7"]);
+  assert.deepEqual(it.position, { seq: 7, rev: 7 });
+});
+
+test("what may not be read leaves a hole and does not stop the stream", async () => {
+  const { log, stream: it } = stream({ seq: 1, rev: 1 });
+  it.take("message:new", message(9));
+  await settled();
+  it.take("message:new", message(10));
+  assert.deepEqual(log, ["new 9.9", "new 10.10"]);
+});
+
+test("what comes while a join is under way waits for what was missed", async () => {
+  const { log, stream: it } = stream();
+  it.take("message:new", message(4));
+  it.take("message:edited", message(1, 5));
+  await it.begin({ lastSeq: 4, rev: 5, hasMore: false, missed: [message(1, 5), message(3), message(4)] }, { seq: 2, rev: 2 });
+  it.take("message:new", message(5, 6));
+  assert.deepEqual(log, ["edited 1.5", "new 3.3", "new 4.4", "new 5.6"]);
+  assert.deepEqual(it.position, { seq: 5, rev: 6 });
+});
+
+test("a join without a past begins at the end", async () => {
+  const { log, stream: it } = stream();
+  await it.begin({ lastSeq: 8, rev: 11, hasMore: false, missed: [] });
+  it.take("message:new", message(8));
+  it.take("message:new", message(9, 12));
+  assert.deepEqual(log, ["new 9.12"]);
+  assert.deepEqual(it.position, { seq: 9, rev: 12 });
+});
+
+test("more than one page that was missed is read on before the live stream", async () => {
+  const { log, stream: it } = stream({ seq: 1, rev: 1 }, [2, 3, 4, 5].map((seq) => message(seq)));
+  it.take("message:new", message(2));
+  const resumed = it.resumed({ lastSeq: 5, rev: 9, hasMore: true });
+  it.take("message:new", message(6, 10));
+  await resumed;
+  assert.deepEqual(log, ["new 2.2", "new 3.3", "new 4.4", "new 5.5", "new 6.10"]);
+  assert.deepEqual(it.position, { seq: 6, rev: 10 });
+});
+
+test("a change is told once, and one that came before its elders does not hide them", () => {
+  const { log, stream: it } = stream({ seq: 3, rev: 3 });
+  it.take("message:edited", message(1, 5));
+  assert.deepEqual(it.position, { seq: 3, rev: 3 }, "4 is not known yet");
+  it.take("message:edited", message(1, 5));
+  it.take("message:deleted", message(2, 4, { deletedAt: "2026-01-02T03:04:05.678Z" }));
+  assert.deepEqual(log, ["edited 1.5", "deleted 2.4"]);
+  assert.deepEqual(it.position, { seq: 3, rev: 5 });
+});
+
+test("a change that was overtaken and never comes holds nothing up for ever", () => {
+  const { stream: it } = stream({ seq: 1, rev: 1 });
+  for (let rev = 3; rev < 1100; rev += 1) it.take("message:edited", message(1, rev));
+  assert.equal(it.position.rev, 1099);
+});
+
+test("a deletion that was missed comes as one", async () => {
+  const { log, stream: it } = stream();
+  const missed = [message(1, 4, { deletedAt: "2026-01-02T03:04:05.678Z" }), message(3, 3)];
+  await it.begin({ lastSeq: 3, rev: 4, hasMore: false, missed }, { seq: 2, rev: 2 });
+  assert.deepEqual(log, ["deleted 1.4", "new 3.3"]);
+});
