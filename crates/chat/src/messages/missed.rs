@@ -13,6 +13,8 @@ use crate::ids::{ConversationId, UserId};
 
 /// Most messages, and most changes, that are told as missed.
 pub const MOST_MISSED: u64 = 500;
+/// No message has a number near this one; whoever says more is believed so much.
+const LAST: u64 = 1 << 53;
 
 /// What somebody missed.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,7 +39,7 @@ impl Messages {
         after_rev: Option<u64>,
     ) -> Result<Missed> {
         let hidden = self.hidden(conversation, Some(user)).await?;
-        let after = after_seq.map(|seq| seq.max(hidden));
+        let after = after_seq.map(|seq| seq.max(hidden).min(LAST));
         // Without a number the head alone is read.
         let (from, to) = after.map_or((0, 1), |seq| (seq, seq + PAGE + 1));
         let Some(Read { head, rows }) =

@@ -109,6 +109,12 @@ impl Presence {
         Err(Error::StoreUnavailable(reason.into()))
     }
 
+    /// Whether a device is here by this socket, as far as this node knows; another socket of it may have come since.
+    pub fn holds(&self, device: &Device) -> bool {
+        let (local, socket) = (self.local.lock(), device.socket.as_ref());
+        socket.is_some() && local.get(&device.user, &device.id, socket).is_some()
+    }
+
     /// A user says how they want to be seen: `Offline` hides them, `Online` ends what they said before. Holds while a
     /// device lives.
     pub async fn set(&self, user: &UserId, status: Status) -> Result<UserStatus> {

@@ -33,6 +33,7 @@ impl Sessions {
         ended: Ended,
     ) -> Result<Attachment> {
         let attachment = self.hub.attach(caller.user()?, device, ended);
+        attachment.entered();
         self.attached(caller).await?;
         Ok(attachment)
     }
@@ -94,17 +95,21 @@ impl Sessions {
 
     /// Asks for everybody who is attached, and ends the connections of those whose session is over.
     pub async fn recheck(&self) -> Result<()> {
-        let users = self.hub.users();
+        let (users, mark) = self.hub.users();
         for batch in users.chunks(BATCH) {
-            let looks = batch.iter().map(|user| self.recheck_one(user));
+            let looks = batch.iter().map(|user| self.recheck_one(user, mark));
             for looked in futures_util::future::join_all(looks).await {
-                looked?;
+                if looked.as_ref().is_err_and(Error::is_away) {
+                    return looked;
+                }
+                // The others are not to wait for one that fails for a reason of its own.
+                crate::ticking::told("ask for a session", &looked);
             }
         }
         Ok(())
     }
 
-    async fn recheck_one(&self, user: &UserId) -> Result<()> {
+    async fn recheck_one(&self, user: &UserId, mark: u64) -> Result<()> {
         let over = match self.look(user, None, None).await? {
             Found::Here(session) => (session.status == Status::Blocked).then_some(Reason::Blocked),
             Found::Gone | Found::Revoked => Some(Reason::Logout),
@@ -116,7 +121,7 @@ impl Sessions {
         };
         if let Some(reason) = over {
             self.distrust(user);
-            self.hub.end(user, reason, None);
+            self.hub.end_entered(user, reason, mark);
         }
         Ok(())
     }

@@ -25,22 +25,31 @@ impl Sessions {
         let device = device.cloned().unwrap_or_else(default_device);
         let attachment = self.hub.attach(&user, Some(&device), ended);
         self.distrust(&user);
+        let caller = self.let_in(caller, &device).await?;
+        // What was asked about the session before may have been before it began.
+        attachment.entered();
+        Ok((caller, Some(attachment)))
+    }
+
+    /// The caller as their session allows, which goes on or begins.
+    async fn let_in(&self, caller: Caller, device: &DeviceId) -> Result<Caller> {
+        let user = caller.user()?;
         let begun = match self.check(caller.clone()).await {
             Ok(caller) => {
-                let known = self.known.get(&user);
-                if known.is_some_and(|known| known.device == device) {
-                    return Ok((caller, Some(attachment)));
+                let known = self.known.get(user);
+                if known.is_some_and(|known| known.device == *device) {
+                    return Ok(caller);
                 }
                 match self.begin(&caller, Some(device.as_str())).await {
                     // There is a session all the same.
-                    Err(error) if error.is_away() => return Ok((caller, Some(attachment))),
+                    Err(error) if error.is_away() => return Ok(caller),
                     begun => begun?,
                 }
             }
             Err(Error::SessionExpired) => self.begin(&caller, Some(device.as_str())).await?,
             Err(error) => return Err(error),
         };
-        Ok((allowed(caller, &begun), Some(attachment)))
+        Ok(allowed(caller, &begun))
     }
 }
 

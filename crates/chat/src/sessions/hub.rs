@@ -1,7 +1,9 @@
 //! Who is connected to this node by something that lasts: a stream, a socket.
 //!
-//! Always true: whoever is attached is told when the session ends, also when this node did not hear of it at once. Nobody is
-//! told under a lock.
+//! Always true:
+//! 1. Whoever is attached is told when the session ends, also when this node did not hear of it at once. Nobody is told under
+//!    a lock.
+//! 2. Who is still on their way in may have no session yet: an answer of the store from before they were in is not theirs.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,6 +21,8 @@ pub type Ended = Arc<dyn Fn(Reason) + Send + Sync>;
 struct Line {
     id: u64,
     device: Option<DeviceId>,
+    /// When it was let in, by the count of the hub; 0 before.
+    entered: u64,
     ended: Ended,
 }
 
@@ -64,6 +68,7 @@ impl Hub {
         lines.push(Line {
             id,
             device: device.cloned(),
+            entered: 0,
             ended,
         });
         Attachment {
@@ -84,9 +89,36 @@ impl Hub {
         concerned.iter().for_each(|ended| ended(reason));
     }
 
-    /// Whoever is attached.
-    pub(super) fn users(&self) -> Vec<UserId> {
-        self.held.lock().users.keys().cloned().collect()
+    /// Tells those of a user's connections that were in at `mark` that the session has ended, as the store said later.
+    pub(super) fn end_entered(&self, user: &UserId, reason: Reason, mark: u64) {
+        let concerned: Vec<Ended> = {
+            let held = self.held.lock();
+            let lines = held.users.get(user).into_iter().flatten();
+            let concerned = lines.filter(|it| (1..=mark).contains(&it.entered));
+            concerned.map(|it| Arc::clone(&it.ended)).collect()
+        };
+        concerned.iter().for_each(|ended| ended(reason));
+    }
+
+    /// Whoever is in, and the mark of now.
+    pub(super) fn users(&self) -> (Vec<UserId>, u64) {
+        let held = self.held.lock();
+        let is_in = |lines: &Vec<Line>| lines.iter().any(|it| it.entered > 0);
+        let users = held.users.iter().filter(|(_, lines)| is_in(lines));
+        (users.map(|(user, _)| user.clone()).collect(), held.next)
+    }
+}
+
+impl Attachment {
+    /// It is let in: from now on what the store says of the session counts for it.
+    pub(super) fn entered(&self) {
+        let mut held = self.hub.held.lock();
+        held.next += 1;
+        let now = held.next;
+        let mut lines = held.users.get_mut(&self.user).into_iter().flatten();
+        if let Some(line) = lines.find(|it| it.id == self.id) {
+            line.entered = now;
+        }
     }
 }
 
@@ -97,8 +129,10 @@ impl Attached {
         let tell = move |reason| {
             sender.send_replace(Some(reason));
         };
+        let attachment = attach(Arc::new(tell));
+        attachment.entered();
         Self {
-            _attachment: attach(Arc::new(tell)),
+            _attachment: attachment,
             ended,
         }
     }
@@ -132,5 +166,31 @@ impl Drop for Attachment {
 impl std::fmt::Debug for Attachment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Attachment({})", self.user)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_store_said_before_somebody_was_in_does_not_put_them_out() {
+        let hub = Arc::new(Hub::default());
+        let alice = UserId::new("alice").unwrap();
+        let told: Arc<Mutex<Vec<Reason>>> = Arc::default();
+        let there = Arc::clone(&told);
+        let ended = Arc::new(move |reason| there.lock().push(reason));
+        let attachment = hub.attach(&alice, None, ended);
+        let (users, early) = hub.users();
+        assert_eq!(users, []);
+        attachment.entered();
+        hub.end_entered(&alice, Reason::Logout, early);
+        assert_eq!(*told.lock(), []);
+        let (users, mark) = hub.users();
+        assert_eq!(users, std::slice::from_ref(&alice));
+        hub.end_entered(&alice, Reason::Logout, mark);
+        assert_eq!(*told.lock(), [Reason::Logout]);
+        hub.end(&alice, Reason::Blocked, None);
+        assert_eq!(*told.lock(), [Reason::Logout, Reason::Blocked]);
     }
 }

@@ -64,9 +64,15 @@ impl Gateway {
                 continue;
             };
             let sockets = person.sockets();
-            let removed = sockets.iter().find(|it| it.state().device == device);
-            if let Some(socket) = removed {
-                self.close(socket, ClosedReason::Logout);
+            let holds = |it: &Arc<Socket>| it.state().device == device;
+            let Some(holder) = sockets.iter().position(holds) else {
+                continue;
+            };
+            // Those that called themselves so before it; one that came later has come anew.
+            for socket in &sockets[..=holder] {
+                if socket.state().device.id == device.id {
+                    self.close(socket, ClosedReason::Logout);
+                }
             }
         }
     }

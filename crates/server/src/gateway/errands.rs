@@ -4,7 +4,6 @@
 //! by the end of the node.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use futures_util::{StreamExt, stream};
 use parking_lot::Mutex;
@@ -12,6 +11,7 @@ use parlor_chat::ids::UserId;
 use tokio::sync::mpsc;
 use tracing::debug;
 
+use super::words::ClosedReason;
 use super::{Gateway, Socket};
 
 /// Errands that are run at a time: a bus that comes back makes one for each user.
@@ -64,15 +64,45 @@ impl Gateway {
         errands.for_each_concurrent(AT_ONCE, each).await;
     }
 
+    /// Where a user has another socket here by the name of the same device, as the tabs of a browser may, the device is
+    /// that one's from now on: what is told of the one that went is no news then.
+    async fn hand_over(&self, from: &Arc<Socket>) {
+        let state = from.state();
+        let cast_out = matches!(
+            state.inner.lock().closed,
+            Some(ClosedReason::Blocked | ClosedReason::Logout | ClosedReason::Replaced)
+        );
+        let holds = || self.chat().presence().holds(&state.device);
+        if cast_out || !state.is_gone() || !holds() {
+            return;
+        }
+        for other in state.person.sockets() {
+            let to = other.state();
+            if Arc::ptr_eq(&other, from) || to.device.id != state.device.id {
+                continue;
+            }
+            let _presence = to.presence.lock().await;
+            if !to.is_gone() {
+                let connected = self.chat().presence().connect(to.device.clone()).await;
+                // While the store is away it is remembered.
+                let error = connected.err().filter(|error| !error.is_away());
+                debug!(?error, "a device goes on by another socket");
+                return;
+            }
+        }
+    }
+
     async fn run_errand(&self, errand: Errand) {
         let presence = self.chat().presence();
+        if let Errand::Lose(socket) | Errand::Leave(socket) = &errand {
+            self.hand_over(socket).await;
+        }
         let done = match &errand {
             Errand::Lose(socket) => {
                 let state = socket.state();
                 let _presence = state.presence.lock().await;
                 // It may have come back.
-                let gone = state.detached.load(Ordering::Acquire) || state.inner.lock().over;
-                match gone {
+                match state.is_gone() {
                     true => presence.lose(&state.device).await,
                     false => Ok(()),
                 }

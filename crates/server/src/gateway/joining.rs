@@ -29,7 +29,7 @@ const AT_ONCE: usize = 8;
 const TRIES: u32 = 5;
 /// The pause before the n-th try is n times this.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How long a client is waited for that does not read, before it is left to the bound of its buffer.
+/// How long a client is waited for that does not read, before it is cut.
 const READING: Duration = Duration::from_secs(20);
 /// How often it is looked at.
 const LOOK: Duration = Duration::from_millis(10);
@@ -78,11 +78,15 @@ async fn enter(
 }
 
 /// What is no news after it was told as missed. What was not asked for is told as it comes: what is written may not have
-/// been published yet, nor be in the history.
+/// been published yet, nor be in the history. A client that claims to know what is yet to come is told it all the same.
 fn cursor(asked: &Join, known: &Resumed) -> Cursor {
     let last = known.missed.last().map(|message| message.seq);
     Cursor {
-        seq: asked.after_seq.max(last).unwrap_or_default(),
+        seq: asked
+            .after_seq
+            .max(last)
+            .unwrap_or_default()
+            .min(known.last_seq),
         rev: asked.after_rev.map_or(0, |_| known.rev),
     }
 }
@@ -179,6 +183,9 @@ async fn resume_one(
     id: &str,
     place: Place,
 ) -> Result<(), Refusal> {
+    if socket.state().inner.lock().over {
+        return Ok(());
+    }
     let Ok(id) = ConversationId::new(id) else {
         socket.send(&gateway.removed_text(id));
         return Ok(());
@@ -191,7 +198,10 @@ async fn resume_one(
                 tries += 1;
                 sleep(PAUSE * tries).await;
             }
-            Err(refusal) if refusal.code.is_temporary() => return Err(refusal),
+            // What went wrong here says nothing of the conversation.
+            Err(refusal) if refusal.code.is_temporary() || refusal.code == Code::Internal => {
+                return Err(refusal);
+            }
             Err(_) => {
                 socket.send(&gateway.removed(&id));
                 return Ok(());
@@ -256,11 +266,19 @@ fn missed_as(message: &Message, after: u64) -> &'static str {
 }
 
 impl Gateway {
-    /// Waits until there is room for so many bytes in what waits for a client, or the client does not read at all.
+    /// Waits until there is room for so many bytes in what waits for a client. One that does not read at all is cut: what it
+    /// asked for is not kept for it any longer.
     async fn wait_for_room(&self, socket: &Socket, bytes: usize) {
         let most = self.options.buffer / 2;
         let mut waited = Duration::ZERO;
-        while socket.queued() > 0 && socket.queued() + bytes > most && waited < READING {
+        loop {
+            let queued = socket.queued();
+            if queued == 0 || queued + bytes <= most {
+                return;
+            }
+            if waited >= READING {
+                return socket.disconnect(Reason::Flood);
+            }
             sleep(LOOK).await;
             waited += LOOK;
         }

@@ -5,6 +5,7 @@
 //! 2. Locks are taken in this order: the shard, the person, the state of a socket.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -34,6 +35,8 @@ pub(super) struct Person {
     /// Held while the following begins.
     opening: tokio::sync::Mutex<()>,
     follow: Mutex<Option<Follow>>,
+    /// What waits for the user is about to be told anew.
+    recounting: AtomicBool,
 }
 
 #[derive(Default)]
@@ -63,6 +66,7 @@ impl Place {
                     inside: Mutex::default(),
                     opening: tokio::sync::Mutex::default(),
                     follow: Mutex::default(),
+                    recounting: AtomicBool::new(false),
                 })
             });
             person.inside.lock().coming += 1;
@@ -145,6 +149,27 @@ impl Person {
         }
     }
 
+    /// Whether a socket of the user has the live stream of a conversation.
+    fn has_joined(&self, conversation: &ConversationId) -> bool {
+        let inside = self.inside.lock();
+        let mut states = inside.sockets.iter().map(|it| it.state());
+        states.any(|it| it.inner.lock().joined.contains(conversation))
+    }
+
+    fn added(&self, conversation: &ConversationId) {
+        for socket in &self.inside.lock().sockets {
+            let mut state = socket.state().inner.lock();
+            // The next time they leave is another one.
+            if state.removed.as_ref() == Some(conversation) {
+                state.removed = None;
+            }
+        }
+        let added = Conversation {
+            conversation_id: conversation.to_string(),
+        };
+        self.tell("conversation:added", &encode(&added));
+    }
+
     fn removed(&self, conversation: &ConversationId) {
         let frame = self.gateway.removed(conversation);
         let mut joined = false;
@@ -165,6 +190,10 @@ impl Person {
             let conversation = conversation.clone();
             self.gateway.runtime.spawn(async move {
                 tokio::time::sleep(ORDERLY).await;
+                let person = gateway.people.find(&user);
+                if !person.is_some_and(|it| it.has_joined(&conversation)) {
+                    return;
+                }
                 let members = gateway.chat().members();
                 if let Ok(false) = members.is_member(&conversation, &user).await {
                     gateway.rooms.evict(&conversation, &user);
@@ -178,10 +207,12 @@ impl Gateway {
     /// Tells a user's sockets what waits, after news of it may have been missed. What was read meanwhile on another device
     /// is told with the next change.
     pub(super) async fn recount(&self, user: &UserId) -> Result<()> {
-        let counts = self.chat().unread().counts(user).await?;
         let Some(person) = self.people.find(user) else {
             return Ok(());
         };
+        // What is missed from now on is asked for once more.
+        person.recounting.store(false, Ordering::Release);
+        let counts = self.chat().unread().counts(user).await?;
         for counted in counts.conversations {
             let change = UnreadChange {
                 conversation_id: counted.conversation_id,
@@ -201,14 +232,14 @@ impl UserSink for Person {
             UserNews::Membership {
                 conversation,
                 joined: true,
-            } => {
-                let added = Conversation {
-                    conversation_id: conversation.to_string(),
-                };
-                self.tell("conversation:added", &encode(&added));
-            }
+            } => self.added(conversation),
             UserNews::Membership { conversation, .. } => self.removed(conversation),
-            UserNews::MaybeMissed => self.gateway.errands.add(Errand::Recount(self.user.clone())),
+            UserNews::MaybeMissed => {
+                if !self.recounting.swap(true, Ordering::AcqRel) {
+                    let recount = Errand::Recount(self.user.clone());
+                    self.gateway.errands.add(recount);
+                }
+            }
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use parlor_chat::access::Caller;
@@ -59,6 +59,12 @@ pub(super) struct Inner {
 }
 
 impl State {
+    /// Whether its client is not there now, or never again.
+    pub(super) fn is_gone(&self) -> bool {
+        let inner = self.inner.lock();
+        inner.over || inner.closed.is_some() || self.detached.load(Ordering::Acquire)
+    }
+
     /// Who calls.
     pub(super) fn caller(&self) -> Arc<Caller> {
         Arc::clone(&self.inner.lock().caller)

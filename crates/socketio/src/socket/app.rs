@@ -44,7 +44,8 @@ pub trait App: Send + Sync + Sized + 'static {
         let _ = socket;
     }
 
-    /// The connection was lost; the socket is held for recovery: frames sent to it are kept.
+    /// The connection was lost; the socket is held for recovery: frames sent to it are kept. Told once more of one whose client
+    /// was gone again before it had the socket back.
     fn detached(self: &Arc<Self>, socket: &Arc<Socket<Self::State>>, reason: Reason) {
         let _ = (socket, reason);
     }

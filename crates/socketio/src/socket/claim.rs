@@ -114,6 +114,9 @@ impl<A: App> Claim<A> {
         {
             let mut links = session.state().lock();
             if links.over.is_some() {
+                drop(links);
+                // The application has taken it for one that is back.
+                self.hub.app.detached(&self.socket, self.reason);
                 return true;
             }
             let mut link = self.socket.link();

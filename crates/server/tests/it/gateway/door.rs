@@ -1,6 +1,6 @@
 //! Who is let in, and until when.
 
-use parlor_testkit::{Node, SocketClient};
+use parlor_testkit::{Node, SocketClient, eventually};
 use serde_json::json;
 
 use super::{PATIENCE, address, closed, code, connect, done, heard, refused, with};
@@ -83,6 +83,33 @@ async fn a_goodbye_is_heard_at_once() {
     let seen = heard(&mut alice, "presence").await;
     assert_eq!(seen["users"][0]["userId"], "bob");
     assert_eq!(seen["users"][0]["status"], "offline");
+}
+
+#[tokio::test]
+async fn a_device_of_two_sockets_stays_while_one_does() {
+    let node = embedded().await;
+    let mut first = connect(&node, "bob").await;
+    let second = connect(&node, "bob").await;
+    let devices = async || {
+        let devices = call("GET", "/v1/users/bob/presence/devices").by(&user("bob"));
+        devices.at(&node).await.ok()["devices"].take()
+    };
+    let before = devices().await[0]["connectedAt"].take();
+    second.leave().await.unwrap();
+    let after = eventually("the goodbye is heard", async || {
+        let after = devices().await;
+        (after[0]["connectedAt"] != before).then_some(after)
+    });
+    let after = after.await;
+    assert_eq!(after[0]["deviceId"], "phone", "{after}");
+    let remove = call("DELETE", "/v1/users/bob/presence/devices/phone").by(&user("bob"));
+    remove.at(&node).await.ok();
+    assert_eq!(
+        heard(&mut first, "session:closed").await,
+        json!({ "reason": "logout" })
+    );
+    let presence = call("GET", "/v1/users/bob/presence").by(&service());
+    assert_eq!(presence.at(&node).await.ok()["status"], "offline");
 }
 
 #[tokio::test]

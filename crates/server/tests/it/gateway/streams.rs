@@ -213,3 +213,41 @@ async fn who_is_put_out_hears_of_it_in_order_and_nothing_after() {
         "{told:?}"
     );
 }
+
+#[tokio::test]
+async fn who_claims_to_know_what_is_yet_to_come_is_told_it_all_the_same() {
+    let node = busy().await;
+    lunch(&node).await;
+    let (mut alice, mut bob) = (connect(&node, "alice").await, connect(&node, "bob").await);
+    send(&mut alice, "lunch", "one").await;
+    let body = json!({ "conversationId": "lunch", "afterSeq": u64::MAX, "afterRev": u64::MAX });
+    let joined = done(&mut bob, "conversation:join", body).await;
+    assert_eq!(
+        (&joined["missed"], &joined["lastSeq"]),
+        (&json!([]), &json!(1))
+    );
+    send(&mut alice, "lunch", "two").await;
+    assert_eq!(heard(&mut bob, "message:new").await["seq"], 2);
+}
+
+#[tokio::test]
+async fn who_is_put_out_twice_hears_of_it_twice() {
+    let node = busy().await;
+    lunch(&node).await;
+    let mut bob = connect(&node, "bob").await;
+    let lunch = json!({ "conversationId": "lunch" });
+    join(&mut bob, "lunch").await;
+    for _ in 0..2 {
+        let remove = asked(&user("alice"), "DELETE", "/lunch/members/bob");
+        remove.at(&node).await.ok();
+        assert_eq!(heard(&mut bob, "conversation:removed").await, lunch);
+        let back = asked(&user("alice"), "PUT", "/lunch/members/bob").json(json!({}));
+        back.at(&node).await.ok();
+        assert_eq!(heard(&mut bob, "conversation:added").await, lunch);
+    }
+    let told = bob.take();
+    assert!(
+        told.iter().all(|(name, _)| name != "conversation:removed"),
+        "{told:?}"
+    );
+}
