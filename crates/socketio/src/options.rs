@@ -76,6 +76,9 @@ pub struct Client {
     pub address: Option<IpAddr>,
     /// The `User-Agent`, cut by whoever gives it.
     pub user_agent: Option<Box<str>>,
+    /// Whether it keeps the last argument of an event and shows it when it comes back, as clients in JavaScript do. Found out by
+    /// the server from the handshake. Others would hand an argument that they did not ask for to their handlers.
+    pub keeps_offset: bool,
 }
 
 /// Why a connection or a socket came to its end.

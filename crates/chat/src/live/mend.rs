@@ -38,12 +38,14 @@ pub(super) fn begin(room: &Room) {
 async fn mend(room: &Room) {
     let mut pause = FIRST_PAUSE;
     loop {
+        let before = room.state.lock().cursor;
         let read = room.read_missed().await;
         told("read what a room has missed", &read);
         match read {
             Ok(true) => return,
-            Ok(false) => pause = FIRST_PAUSE,
-            Err(_) => {
+            Ok(false) if room.state.lock().cursor > before => pause = FIRST_PAUSE,
+            // A frame may name what the rows do not have, or not yet.
+            Ok(false) | Err(_) => {
                 sleep(pause).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }

@@ -103,6 +103,7 @@ impl Sockets {
                 .app
                 .address(request.extensions().get::<Peer>(), headers),
             user_agent: agent,
+            ..Client::default()
         }
     }
 }

@@ -102,7 +102,7 @@ where
             let service = service_fn(move |request| {
                 let client = Client {
                     address: Some(address.ip()),
-                    user_agent: None,
+                    ..Client::default()
                 };
                 let answered = answer(request, client);
                 async move { Ok::<_, Infallible>(answered.await) }

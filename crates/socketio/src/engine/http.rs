@@ -19,12 +19,17 @@ struct Query {
     version: Option<String>,
     transport: Option<String>,
     sid: Option<String>,
+    /// `EIO` comes before `transport`.
+    is_version_first: bool,
 }
 
 impl Query {
     fn of(query: &str) -> Self {
         let mut found = Self::default();
         for (key, value) in form_urlencoded::parse(query.as_bytes()) {
+            if key == "EIO" {
+                found.is_version_first = found.transport.is_none();
+            }
             let place = match &*key {
                 "EIO" => &mut found.version,
                 "transport" => &mut found.transport,
@@ -53,10 +58,11 @@ impl<U: Above> Engine<U> {
     async fn answer(
         self: &Arc<Self>,
         request: Request<Incoming>,
-        client: Client,
+        mut client: Client,
         take_back: TakeBack,
     ) -> Result<Response<Full<Bytes>>, Refusal> {
         let query = Query::of(request.uri().query().unwrap_or_default());
+        client.keeps_offset = is_javascript(&query, client.user_agent.as_deref());
         let transport = match query.transport.as_deref() {
             Some("polling") => Transport::Polling,
             Some("websocket") => Transport::WebSocket,
@@ -105,6 +111,18 @@ impl<U: Above> Engine<U> {
             .get(place)
             .filter(|session| session.is_named(&secret))
             .ok_or(Refusal::UnknownSession)
+    }
+}
+
+/// How clients in JavaScript call themselves, in browsers and elsewhere.
+const JAVASCRIPT: [&str; 4] = ["Mozilla/", "node", "Bun/", "Deno/"];
+
+/// Whether the stock client asks. Where it says nothing of itself, as over a WebSocket of Node, it is known by the order of what
+/// it asks for.
+fn is_javascript(query: &Query, agent: Option<&str>) -> bool {
+    match agent {
+        Some(agent) => JAVASCRIPT.iter().any(|name| agent.starts_with(name)),
+        None => query.is_version_first,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What waits for a client: whole WebSocket frames, made once and shared by all who get them.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
@@ -18,6 +18,8 @@ pub(crate) struct Parcel {
     pub(crate) made: u32,
     /// Its memory, if it is kept.
     share: Option<Share>,
+    /// The same for clients that keep no offset, once one of them was sent it.
+    plain: OnceLock<Arc<Parcel>>,
 }
 
 impl Parcel {
@@ -45,6 +47,7 @@ impl Parcel {
             offset: 0,
             made: 0,
             share: None,
+            plain: OnceLock::new(),
         }
     }
 
@@ -98,8 +101,28 @@ impl Parcel {
         Self {
             wire,
             share,
-            ..*self
+            offset: self.offset,
+            made: self.made,
+            plain: OnceLock::new(),
         }
+    }
+
+    /// The same for a client that keeps no offset.
+    pub(crate) fn without_offset(self: &Arc<Self>) -> Arc<Self> {
+        if self.offset == 0 {
+            return Arc::clone(self);
+        }
+        let plain = || {
+            let text = Frames(&self.wire).next().map_or(&[][..], |(_, text)| text);
+            // The offset is the last argument, and has no comma in it.
+            let end = text.iter().rposition(|byte| *byte == b',');
+            let event = &text[..end.unwrap_or(text.len())];
+            Arc::new(Self::packet(event.len() + 1, &[], |out| {
+                out.extend_from_slice(event);
+                out.push(b']');
+            }))
+        };
+        Arc::clone(self.plain.get_or_init(plain))
     }
 
     /// How many bytes it adds to a polling body.

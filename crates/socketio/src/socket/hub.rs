@@ -77,7 +77,7 @@ impl<A: App> Hub<A> {
             reason,
             Reason::TransportClosed | Reason::PingTimeout | Reason::Flood | Reason::Replaced
         );
-        if self.shelf.recovery.is_none() || !is_accident {
+        if socket.recovery().is_none() || !is_accident {
             return self.end(socket, reason);
         }
         self.app.detached(socket, reason);

@@ -15,7 +15,7 @@ use super::{Frame, frame};
 use crate::engine::Parcel;
 use crate::packet::socket::ROOT;
 use crate::packet::write;
-use crate::{Client, Reason};
+use crate::{Client, Reason, Recovery};
 
 const SECRET: usize = 14;
 
@@ -141,9 +141,15 @@ impl<S> Socket<S> {
         self.link.lock()
     }
 
+    /// How it may come back, if it can.
+    pub(super) fn recovery(&self) -> Option<&Recovery> {
+        let recovery = self.shelf.recovery.as_ref();
+        recovery.filter(|_| self.client.keeps_offset)
+    }
+
     /// The secret by which a client comes back, if it may.
     pub(super) fn pid(&self) -> Option<String> {
-        self.shelf.recovery?;
+        self.recovery()?;
         let mut raw = [0; 4 + SECRET];
         raw[..4].copy_from_slice(&self.number.to_be_bytes());
         raw[4..].copy_from_slice(&self.secret);
@@ -165,12 +171,17 @@ impl<S> Socket<S> {
         if matches!(link.status, Status::New | Status::Over) {
             return;
         }
+        let recovery = self.recovery();
+        let parcel = match recovery {
+            Some(_) => Arc::clone(&frame.0),
+            None => frame.0.without_offset(),
+        };
         let parcel = match &self.namespace {
-            None => Arc::clone(&frame.0),
-            Some(namespace) => Arc::new(frame.0.within(namespace)),
+            None => parcel,
+            Some(namespace) => Arc::new(parcel.within(namespace)),
         };
         if parcel.offset != 0
-            && let Some(bounds) = &self.shelf.recovery
+            && let Some(bounds) = recovery
         {
             link.ring
                 .get_or_insert_with(|| Box::new(Ring::new(&self.shelf.account)))

@@ -195,7 +195,7 @@ async fn accept(listener: TcpListener, server: Arc<Server<Diary>>) {
             let answer = service_fn(|request: Request<Incoming>| {
                 let client = Client {
                     address: Some(from.ip()),
-                    user_agent: None,
+                    ..Client::default()
                 };
                 let server = Arc::clone(&server);
                 async move {
@@ -254,13 +254,20 @@ pub struct Ws {
 impl Ws {
     /// A session without a socket.
     pub async fn open(address: SocketAddr) -> Self {
+        Self::asking(address, "EIO=4&transport=websocket").await
+    }
+
+    /// The same, with another query.
+    pub async fn asking(address: SocketAddr, query: &str) -> Self {
         let mut ws = Self {
             stream: TcpStream::connect(address).await.unwrap(),
             read: Vec::new(),
             ready: VecDeque::new(),
         };
-        let request = "GET /socket.io/?EIO=4&transport=websocket HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n\
-            Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+        let request = format!(
+            "GET /socket.io/?{query} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n\
+            Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        );
         ws.stream.write_all(request.as_bytes()).await.unwrap();
         let end = loop {
             if let Some(at) = ws.read.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -277,10 +284,16 @@ impl Ws {
     /// A session with a socket; with the payload of its CONNECT packet.
     pub async fn connect(address: SocketAddr, auth: &str) -> (Self, serde_json::Value) {
         let mut ws = Self::open(address).await;
-        ws.say(&format!("40{auth}")).await;
-        let answer = ws.text().await;
+        let hello = ws.enter(auth).await;
+        (ws, hello)
+    }
+
+    /// Asks to be connected; what the server says to it.
+    pub async fn enter(&mut self, auth: &str) -> serde_json::Value {
+        self.say(&format!("40{auth}")).await;
+        let answer = self.text().await;
         let payload = answer.strip_prefix("40").expect(&answer);
-        (ws, serde_json::from_str(payload).unwrap())
+        serde_json::from_str(payload).unwrap()
     }
 
     async fn more(&mut self) -> bool {

@@ -35,6 +35,21 @@ async fn lose(host: &Host, ws: Ws) {
 }
 
 #[tokio::test]
+async fn a_client_that_keeps_no_offset_is_sent_none_and_is_not_waited_for() {
+    let host = host(recovering()).await;
+    let mut ws = Ws::asking(host.address, "transport=websocket&EIO=4").await;
+    let hello = ws.enter("").await;
+    assert!(hello["pid"].is_null(), "{hello}");
+    let (mut other, _) = Ws::connect(host.address, "").await;
+    host.tell("one");
+    assert_eq!(ws.text().await, r#"42["one",1]"#);
+    assert!(other.text().await.starts_with(r#"42["one",1,""#));
+    drop(ws);
+    host.told("disconnected transport_closed").await;
+    assert_eq!(host.server.figures().held, 0);
+}
+
+#[tokio::test]
 async fn a_lost_client_gets_its_socket_and_what_it_missed() {
     let host = host(recovering()).await;
     let (mut ws, hello) = Ws::connect(host.address, "").await;

@@ -24,8 +24,9 @@ async def open_(socket, url, auth, options=None):
     sockets[socket] = client
     refused = []
 
-    async def heard(event, *args):
-        say({"socket": socket, "event": event, "args": list(args)})
+    # Handlers are given the body and nothing else.
+    async def heard(event, body):
+        say({"socket": socket, "event": event, "args": [body]})
 
     client.on("*", heard)
     client.on("disconnect", lambda reason=None: say({"socket": socket, "event": "disconnect", "args": [reason]}))

@@ -7,4 +7,5 @@ mod driver;
 mod errors;
 mod events;
 mod polling;
+mod recovery;
 mod world;
