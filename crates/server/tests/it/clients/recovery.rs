@@ -14,18 +14,19 @@ async fn the_node_client_recovers_what_it_missed_once_and_in_order() {
     let create = call("POST", "/v1/conversations").by(&user("alice"));
     let create = create.json(json!({ "id": "lunch", "kind": "group", "members": ["bob"] }));
     create.at(&world.nodes[0]).await.created();
-    let join = json!({ "conversationId": "lunch" });
+    let (join, url) = (json!({ "conversationId": "lunch" }), world.url(0));
     for name in ["alice", "bob"] {
         let auth = json!({ "token": user(name), "deviceId": name });
         let options =
             json!({ "transports": ["websocket"], "reconnection": true, "reconnectionDelay": 300 });
-        let opened = driver.open_with(name, &world.url(0), auth, options);
+        let opened = driver.open_with(name, &url, auth, options);
         opened.await.unwrap();
         driver.ok(name, "conversation:join", join.clone()).await;
     }
     let send = async |content: &str| {
         let body = json!({ "conversationId": "lunch", "content": content });
-        driver.ok("alice", "message:send", body).await["message"].clone()
+        let sent = driver.ok("alice", "message:send", body).await;
+        sent["message"].clone()
     };
     let next = async || driver.next("bob", "message:new", |_| true).await;
     let first = send("one").await;
