@@ -8,6 +8,16 @@ export interface Badge {
   total: number;
 }
 
+/** What the caller missed of a conversation. For its members, when they begin to be told what happens there: asked after that, so that nothing lies between. */
+export interface CatchUp {
+  /** Where. */
+  conversationId: ConversationId;
+  /** The last message that the caller knows; without it nothing was missed. */
+  afterSeq?: number | null;
+  /** The last revision that the caller knows; without it no changes of older messages are told. */
+  afterRev?: number | null;
+}
+
 /** Why a connection is closed. */
 export type ClosedReason = "blocked" | "logout" | "replaced" | "shutdown" | "expired";
 
@@ -89,16 +99,6 @@ export interface Handshake {
   userId?: UserId | null;
   /** The conversations to join, each with the last message the client has: what it missed is told before anything else. */
   resume?: Record<string, Place>;
-}
-
-/** Opens the live stream of a conversation for this socket. */
-export interface Join {
-  /** Which. */
-  conversationId: ConversationId;
-  /** The last message the client has: those after it are told as `missed`. */
-  afterSeq?: number | null;
-  /** The highest `rev` the client has seen: older messages that were changed since are told as `missed`, too. */
-  afterRev?: number | null;
 }
 
 /** The last message of a conversation. */
@@ -349,7 +349,7 @@ export interface ClientEvents {
   /** Ends the watching of users; tells how they are seen now. */
   "presence:unwatch": { body: Watched; reply: Seen };
   /** Opens the live stream of a conversation for this socket, and tells what it missed. */
-  "conversation:join": { body: Join; reply: Resumed };
+  "conversation:join": { body: CatchUp; reply: Resumed };
   /** Closes the live stream of a conversation for this socket. */
   "conversation:leave": { body: Conversation; reply: Nothing };
   /** Edits a message. */

@@ -19,7 +19,7 @@ use tracing::debug;
 
 use super::call::{Asked, Call};
 use super::rooms::{Cursor, Entering, Rooms};
-use super::words::{ConversationResumed, Join, Place};
+use super::words::{ConversationResumed, Place};
 use super::{Gateway, Socket, encode};
 use crate::wire::Refusal;
 
@@ -37,7 +37,7 @@ const LOOK: Duration = Duration::from_millis(10);
 /// `conversation:join`.
 pub(super) fn join(call: &Call<'_>) -> Option<Work> {
     let answer = call.answer();
-    call.answered_by(true, move |asked: Asked<Join>| async move {
+    call.answered_by(true, move |asked: Asked<CatchUp>| async move {
         let Asked {
             gateway,
             socket,
@@ -64,22 +64,17 @@ async fn enter(
     socket: &Arc<Socket>,
     caller: &Caller,
     id: &ConversationId,
-    asked: &Join,
+    asked: &CatchUp,
 ) -> Result<(Joining, Resumed), Refusal> {
     let entering = Joining::begin(gateway, socket, id)?;
     entering.entering().open().await?;
-    let catch_up = CatchUp {
-        conversation_id: id.to_string(),
-        after_seq: asked.after_seq,
-        after_rev: asked.after_rev,
-    };
-    let known = gateway.app.run(caller, catch_up).await?;
+    let known = gateway.app.run(caller, asked.clone()).await?;
     Ok((entering, known))
 }
 
 /// What is no news after it was told as missed. What was not asked for is told as it comes: what is written may not have
 /// been published yet, nor be in the history. A client that claims to know what is yet to come is told it all the same.
-fn cursor(asked: &Join, known: &Resumed) -> Cursor {
+fn cursor(asked: &CatchUp, known: &Resumed) -> Cursor {
     let last = known.missed.last().map(|message| message.seq);
     Cursor {
         seq: asked
@@ -234,12 +229,12 @@ async fn enter_at(
     caller: &Caller,
     id: &ConversationId,
     place: Place,
-) -> Result<(Joining, Join, Resumed), Refusal> {
+) -> Result<(Joining, CatchUp, Resumed), Refusal> {
     let rev = match place {
         Place::Seq(seq) => gateway.chat().messages().rev_of(id, seq).await?,
         Place::Both { rev, .. } => rev,
     };
-    let asked = Join {
+    let asked = CatchUp {
         conversation_id: id.to_string(),
         after_seq: Some(place.seq()),
         after_rev: Some(rev),

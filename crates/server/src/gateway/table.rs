@@ -29,8 +29,8 @@ use utoipa::ToSchema;
 use super::call::{Take, counted, uncounted};
 use super::described::Described;
 use super::words::{
-    ConnectRefused, Conversation, ConversationResumed, Handshake, Join, Nothing, OneMessage,
-    Reached, Refresh, Refused, Seen, SessionClosed, SetStatus, TypingIn, UnreadNews, Watched,
+    ConnectRefused, Conversation, ConversationResumed, Handshake, Nothing, OneMessage, Reached,
+    Refresh, Refused, Seen, SessionClosed, SetStatus, TypingIn, UnreadNews, Watched,
 };
 use super::{events, joining, watching};
 
@@ -99,7 +99,7 @@ pub static EVENTS: &[ClientEvent] = &[
     event::<Watched, Seen>("presence:unwatch", watching::unwatch)
         .about("Ends the watching of users; tells how they are seen now")
         .refuses(WatchPresence::INFO.codes),
-    event::<Join, Resumed>("conversation:join", joining::join)
+    event::<CatchUp, Resumed>("conversation:join", joining::join)
         .about("Opens the live stream of a conversation for this socket, and tells what it missed")
         .like(CatchUp::INFO, JOIN),
     event::<Conversation, Nothing>("conversation:leave", events::leave)

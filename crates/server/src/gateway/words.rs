@@ -106,21 +106,6 @@ pub struct Seen {
     pub users: Vec<UserStatus>,
 }
 
-/// Opens the live stream of a conversation for this socket.
-#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Join {
-    /// Which.
-    #[schema(value_type = ConversationId)]
-    pub conversation_id: String,
-    /// The last message the client has: those after it are told as `missed`.
-    #[serde(default)]
-    pub after_seq: Option<u64>,
-    /// The highest `rev` the client has seen: older messages that were changed since are told as `missed`, too.
-    #[serde(default)]
-    pub after_rev: Option<u64>,
-}
-
 /// A conversation that the handshake's `resume` named: what the client missed of it was told before this, as
 /// `message:new`, `message:edited` and `message:deleted`.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]

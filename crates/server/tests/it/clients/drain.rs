@@ -23,17 +23,18 @@ fn address(world: &World, node: usize) -> SocketAddr {
 
 async fn connect(address: SocketAddr, number: usize) -> SocketClient {
     let auth = json!({ "token": user(&format!("u{number}")), "deviceId": "phone" });
-    loop {
+    eventually("the node lets it in", async || {
         match SocketClient::connect(address, &auth).await {
-            Ok(client) => return client,
+            Ok(client) => Some(client),
             // A door that is crowded is tried again, as clients do.
-            Err(SocketError::Closed(_)) => tokio::time::sleep(Duration::from_millis(100)).await,
+            Err(SocketError::Closed(_)) => None,
             Err(SocketError::Refused(why)) => {
                 assert_eq!(why["code"], "rate_limited", "{why}");
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                None
             }
         }
-    }
+    })
+    .await
 }
 
 async fn online(world: &World) -> Value {

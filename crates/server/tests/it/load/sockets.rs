@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use parlor_testkit::{SocketClient, SocketError};
+use parlor_testkit::{SocketClient, SocketError, eventually_within};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Map, Value, json};
@@ -222,39 +222,36 @@ impl Client {
         ack
     }
 
-    /// Asks until it is answered, and hears what came before the answer.
+    /// Asks until it is answered.
     async fn ask(&mut self, event: &str, body: &Value) -> Value {
-        let answered = timeout(PATIENCE, async {
-            loop {
-                let mut socket = self.connected().await;
-                let mut body = body.clone();
-                if event == "conversation:join" {
-                    // A new connection has brought what was missed until then.
-                    let log = &self.logs[body["conversationId"].as_str().unwrap()];
-                    if log.follows {
-                        self.socket = Some(socket);
-                        return json!({ "ok": true });
-                    }
-                    body["afterSeq"] = log.messages.len().into();
-                }
-                let answer = socket.call(event, &body).await;
-                self.hear(socket.take());
-                match answer {
-                    Ok(ack) if ack["error"]["code"].as_str().is_some_and(temporary) => {
-                        self.socket = Some(socket);
-                        tokio::time::sleep(Duration::from_millis(50)).await;
-                    }
-                    Ok(ack) => {
-                        self.socket = Some(socket);
-                        return ack;
-                    }
-                    Err(SocketError::Closed(_)) => {}
-                    Err(SocketError::Refused(why)) => panic!("{}: {why}", self.name),
-                }
+        let what = format!("{} is answered to {event}", self.name);
+        eventually_within(PATIENCE, &what, async || self.ask_once(event, body).await).await
+    }
+
+    /// The answer, if it is one for good; hears what came before it.
+    async fn ask_once(&mut self, event: &str, body: &Value) -> Option<Value> {
+        let mut socket = self.connected().await;
+        let mut body = body.clone();
+        if event == "conversation:join" {
+            // A new connection has brought what was missed until then.
+            let log = &self.logs[body["conversationId"].as_str().unwrap()];
+            if log.follows {
+                self.socket = Some(socket);
+                return Some(json!({ "ok": true }));
             }
-        });
-        let answered = answered.await;
-        answered.unwrap_or_else(|_| panic!("{event} was not answered"))
+            body["afterSeq"] = log.messages.len().into();
+        }
+        let answer = socket.call(event, &body).await;
+        self.hear(socket.take());
+        match answer {
+            Ok(ack) => {
+                self.socket = Some(socket);
+                let again = ack["error"]["code"].as_str().is_some_and(temporary);
+                (!again).then_some(ack)
+            }
+            Err(SocketError::Closed(_)) => None,
+            Err(SocketError::Refused(why)) => panic!("{}: {why}", self.name),
+        }
     }
 
     /// Hears what arrives for a while, or until the connection is closed.
@@ -298,18 +295,20 @@ impl Client {
             (place.clone(), known)
         });
         self.auth["resume"] = Value::Object(resume.collect::<Map<_, _>>());
-        loop {
+        let what = format!("a node lets {} in", self.name);
+        eventually_within(PATIENCE, &what, async || {
             let node = self.random.random_range(0..self.course.nodes.len());
             match SocketClient::connect(self.course.nodes[node], &self.auth).await {
-                Ok(socket) => return socket,
+                Ok(socket) => Some(socket),
+                Err(SocketError::Closed(_)) => None,
                 Err(SocketError::Refused(why)) => {
                     let code = why["code"].as_str();
                     assert!(code.is_some_and(temporary), "{}: {why}", self.name);
+                    None
                 }
-                Err(SocketError::Closed(_)) => {}
             }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        })
+        .await
     }
 }
 

@@ -1,0 +1,71 @@
+//! Who may ask for limits.
+
+use parlor_chat::access::Role;
+use parlor_chat::code::Code;
+use parlor_chat::limits::{Algorithm, CheckLimit};
+use parlor_chat::operation::Operation;
+
+use super::{asked, chat, person, service, visitor};
+
+#[tokio::test]
+async fn limits_are_for_services_and_admins() {
+    let (_ground, chat) = chat().await;
+    let check = || CheckLimit {
+        key: "login:alice".into(),
+        algorithm: Algorithm::Fixed,
+        limit: 10,
+        window_ms: 60_000,
+        cost: 1,
+        peek: false,
+    };
+    let forbidden = Some(Code::Forbidden);
+    for (caller, expected) in [
+        (person("alice", Role::User), forbidden),
+        (visitor(), forbidden),
+        (person("root", Role::Admin), None),
+        (service(), None),
+        (service().acting_for("alice").unwrap(), None),
+    ] {
+        assert_eq!(asked(&chat, &caller, check()).await, expected, "{caller:?}");
+    }
+    let answer = check().run(&chat, &service()).await.unwrap();
+    assert_eq!(answer.remaining, 6, "what was forbidden took no place");
+}
+
+#[tokio::test]
+async fn a_limit_that_cannot_be_kept_is_refused() {
+    let (_ground, chat) = chat().await;
+    let check = |limit, window_ms, cost| CheckLimit {
+        key: "x".into(),
+        algorithm: Algorithm::Gcra,
+        limit,
+        window_ms,
+        cost,
+        peek: true,
+    };
+    let month = 31 * 24 * 60 * 60 * 1_000;
+    for (request, allowed) in [
+        (check(0, 1_000, 1), false),
+        (check(10_000, 1, 100), true),
+        (check(10_001, 1_000, 1), false),
+        (check(1, 0, 1), false),
+        (check(1, month, 1), true),
+        (check(1, month + 1, 1), false),
+        (check(1, u64::MAX, 1), false),
+        (check(10, 1_000, 0), false),
+        (check(10, 1_000, 11), false),
+        (check(1_000, 1_000, 101), false),
+    ] {
+        let expected = (!allowed).then_some(Code::InvalidRequest);
+        let told = format!("{request:?}");
+        assert_eq!(asked(&chat, &service(), request).await, expected, "{told}");
+    }
+    for key in ["", "a b", "a{b}", &"x".repeat(257)] {
+        let request = CheckLimit {
+            key: key.into(),
+            ..check(1, 1, 1)
+        };
+        let code = asked(&chat, &service(), request).await;
+        assert_eq!(code, Some(Code::InvalidId), "{key}");
+    }
+}

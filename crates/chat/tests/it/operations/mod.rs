@@ -1,0 +1,157 @@
+//! Who may do what, asked of the operations themselves: no gateway decides.
+
+#![expect(clippy::unwrap_used, reason = "a test says what failed by failing")]
+
+mod conversations;
+mod limits;
+mod messages;
+mod presence;
+
+use std::collections::HashSet;
+
+use parlor_chat::access::{Caller, Role};
+use parlor_chat::chat::Chat;
+use parlor_chat::code::Code;
+use parlor_chat::conversations::{ConversationKind, CreateConversation};
+use parlor_chat::ids::{NodeId, UserId};
+use parlor_chat::keys::{Preset, Settings};
+use parlor_chat::operation::{ALL, EVERYWHERE, Operation};
+use parlor_chat::options;
+use parlor_chat::presence::{
+    GetPresence, Heartbeat, ListDevices, QueryPresence, RemoveDevice, SetPresence, Status,
+    WatchPresence,
+};
+use parlor_chat::typing::SetTyping;
+
+use crate::ground::Ground;
+
+/// A chat, and the ground it must not outlive.
+async fn chat() -> (Ground, Chat) {
+    let ground = Ground::embedded().await;
+    let context = ground.context(Settings::from_preset(Preset::Parlor));
+    let node = NodeId::new("n1").unwrap();
+    let database = ground.database().await;
+    let chat = Chat::new(context, database, node, &options::Options::default());
+    chat.start().await.unwrap();
+    (ground, chat)
+}
+
+fn person(user: &str, role: Role) -> Caller {
+    Caller {
+        user: Some(UserId::new(user).unwrap()),
+        name: Some(user.to_uppercase()),
+        role,
+        anonymous: false,
+        issued_at: Some(0),
+        expires_at: u64::MAX,
+        address: None,
+    }
+}
+
+fn service() -> Caller {
+    Caller {
+        user: None,
+        ..person("x", Role::Service)
+    }
+}
+
+fn visitor() -> Caller {
+    Caller {
+        anonymous: true,
+        ..person("alice", Role::User)
+    }
+}
+
+/// The code of the answer, or none if it was done. What is refused must be declared.
+async fn asked<O: Operation>(chat: &Chat, caller: &Caller, request: O) -> Option<Code> {
+    let code = request.run(chat, caller).await.err()?.code();
+    let declared = O::INFO.codes.iter().chain(EVERYWHERE);
+    assert!(
+        declared.into_iter().any(|it| *it == code),
+        "{} refuses with {code}, which it does not declare",
+        O::INFO.name
+    );
+    Some(code)
+}
+
+fn set(user: &str, status: Status) -> SetPresence {
+    SetPresence {
+        user_id: user.into(),
+        status,
+        device_id: None,
+    }
+}
+
+fn typing(conversation: &str) -> SetTyping {
+    SetTyping {
+        conversation_id: conversation.into(),
+        typing: true,
+        username: None,
+    }
+}
+
+/// Creates a group of a caller.
+async fn group(chat: &Chat, caller: &Caller, id: &str, members: &[&str]) {
+    let members = members.iter().map(ToString::to_string).collect();
+    let create = CreateConversation {
+        id: Some(id.into()),
+        kind: ConversationKind::Group,
+        title: None,
+        members,
+        open: Some(true),
+        history: None,
+        priority: None,
+        idempotency_key: None,
+    };
+    assert_eq!(asked(chat, caller, create).await, None);
+}
+
+#[test]
+fn every_operation_has_a_name_of_its_own() {
+    let names: HashSet<_> = ALL.iter().map(|info| info.name).collect();
+    assert_eq!(names.len(), ALL.len());
+    for info in ALL {
+        assert!(info.name.split_once('.').is_some(), "{}", info.name);
+        assert!(!info.summary.ends_with('.'), "{}", info.name);
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_id_is_called_so_by_every_operation() {
+    let (_ground, chat) = chat().await;
+    let root = person("root", Role::Admin);
+    let service = service();
+    let wrong = || "a:b".to_owned();
+    let get = GetPresence { user_id: wrong() };
+    let list = ListDevices { user_id: wrong() };
+    let remove = RemoveDevice {
+        user_id: "root".into(),
+        device_id: wrong(),
+    };
+    let beat = Heartbeat {
+        user_id: String::new(),
+        device_id: Some(wrong()),
+    };
+    let query = QueryPresence {
+        user_ids: vec![wrong()],
+    };
+    let watch = WatchPresence {
+        user_ids: vec![wrong()],
+    };
+    let codes = [
+        asked(&chat, &root, get).await,
+        asked(&chat, &root, list).await,
+        asked(&chat, &root, remove).await,
+        asked(&chat, &root, beat).await,
+        asked(&chat, &root, query).await,
+        asked(&chat, &root, watch).await,
+        asked(&chat, &root, set("a:b", Status::Online)).await,
+        asked(
+            &chat,
+            &service.clone().acting_for("u").unwrap(),
+            typing("total"),
+        )
+        .await,
+    ];
+    assert_eq!(codes, [Some(Code::InvalidId); 8]);
+}
