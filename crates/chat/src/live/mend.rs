@@ -2,7 +2,8 @@
 //!
 //! Always true:
 //! 1. What is read is told in this order: who is no member any more, changes of messages that were told, messages. Then
-//!    come the frames that were held meanwhile.
+//!    come the frames that were held meanwhile. A message that was changed since the reading began is read again: what
+//!    changed before it may not have been among what was read.
 //! 2. It goes on until nothing is missing or nobody follows; a database that is away is waited for.
 //! 3. A node mends so many rooms at a time: a bus that was lost does not become a storm on the database.
 
@@ -96,7 +97,9 @@ impl Room {
         };
         self.read_members(&head).await?;
         self.read_changes(&head).await?;
-        self.read_messages(&head).await?;
+        if !self.read_messages(&head).await? {
+            return Ok(false);
+        }
         let typers = self.live.typing.typers(&self.conversation).await?;
         let mut state = self.state.lock();
         if !self.is_told(&state) {
@@ -130,7 +133,7 @@ impl Room {
     async fn read_changes(&self, head: &Head) -> Result<()> {
         let (mut rev, cursor) = {
             let state = self.state.lock();
-            (state.revs.floor(), state.cursor)
+            (state.revs.told(), state.cursor)
         };
         while rev < head.rev {
             let messages = &self.live.messages;
@@ -139,7 +142,7 @@ impl Room {
             let Some(last) = page.last() else { break };
             rev = last.rev;
             let mut state = self.state.lock();
-            for message in &page {
+            for message in page.iter().filter(|it| it.rev <= head.rev) {
                 if !self.is_told(&state) {
                     return Ok(());
                 }
@@ -151,24 +154,27 @@ impl Room {
         Ok(())
     }
 
-    /// Tells the messages after the cursor.
-    async fn read_messages(&self, head: &Head) -> Result<()> {
+    /// Tells the messages after the cursor; false if one of them was changed meanwhile.
+    async fn read_messages(&self, head: &Head) -> Result<bool> {
         loop {
             let cursor = self.state.lock().cursor;
             if cursor >= head.last_seq {
-                return Ok(());
+                return Ok(true);
             }
             let page = self.live.messages.after(&self.conversation, cursor).await?;
             let mut state = self.state.lock();
             for message in &page {
                 if !self.is_told(&state) {
-                    return Ok(());
+                    return Ok(true);
+                }
+                if message.rev > head.rev {
+                    return Ok(message.seq > head.last_seq);
                 }
                 self.message(&mut state, message.seq, message.rev, &json(message));
             }
             if state.cursor == cursor {
                 // Deleted with all that belongs to it, as a frame will tell.
-                return Ok(());
+                return Ok(true);
             }
         }
     }

@@ -4,7 +4,8 @@
 //! 1. The sink is called under the room's lock and by nobody else, so its calls have one order. No other call takes that
 //!    lock but those of the bus, of the task that mends and of the one that ends typing; dropping the follower does not.
 //! 2. While something may be missing, frames are held, and a task mends ([`mend`](super::mend)); there is one at most.
-//! 3. The cursor is the last message that was told. A message up to it is dropped; one that is not the next is held.
+//! 3. The cursor is the last message that was told. A message up to it is dropped; one that is not the next is held, and so
+//!    is what has a revision that is not the next.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,7 +69,7 @@ pub(super) struct Held {
 enum Taken {
     /// It was told, or is of no use.
     Done,
-    /// Messages before it are missing.
+    /// Messages or changes before it are missing.
     Early,
     /// What it says has to be read.
     Unreadable,
@@ -199,7 +200,8 @@ impl Room {
 
     fn created(&self, state: &mut State, body: &[u8]) -> Option<Taken> {
         let (seq, rev, json) = read_frame(body)?;
-        if seq > state.cursor + 1 {
+        let new = seq > state.cursor;
+        if new && (seq > state.cursor + 1 || state.revs.is_early(rev)) {
             return Some(Taken::Early);
         }
         self.message(state, seq, rev, json);
@@ -219,7 +221,7 @@ impl Room {
     fn changed(&self, state: &mut State, body: &[u8]) -> Option<Taken> {
         let (seq, rev, json) = read_frame(body)?;
         // A message that is to be told will be told as it is then.
-        if seq > state.cursor {
+        if seq > state.cursor || state.revs.is_early(rev) {
             return Some(Taken::Early);
         }
         let deleted = serde_json::from_slice::<Deleted>(json).ok()?;

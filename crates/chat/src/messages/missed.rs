@@ -3,7 +3,8 @@
 //! Always true:
 //! 1. The rows answer, not the recent list: the list may be behind them by what is just being applied, and whoever joins a
 //!    live stream must not fall between the two.
-//! 2. The head is read before the rest, so `rev` and `last_seq` promise no more than what was read.
+//! 2. The head is read before the rest, so `rev` and `last_seq` promise no more than what was read. What was changed since is
+//!    left to the live stream, in its order: whoever has seen a revision is to know all changes before it.
 
 use super::row::MessageRow;
 use super::rows::{self, Head, PAGE, Read};
@@ -13,6 +14,8 @@ use crate::ids::{ConversationId, UserId};
 
 /// Most messages, and most changes, that are told as missed.
 pub const MOST_MISSED: u64 = 500;
+/// How often is read again what was changed meanwhile.
+const TRIES: usize = 3;
 /// No message has a number near this one; whoever says more is believed so much.
 const LAST: u64 = 1 << 53;
 
@@ -39,6 +42,25 @@ impl Messages {
         after_rev: Option<u64>,
     ) -> Result<Missed> {
         let hidden = self.hidden(conversation, Some(user)).await?;
+        let mut tries = 0;
+        loop {
+            let missed = self.missed_after(conversation, hidden, after_seq, after_rev);
+            let missed = missed.await?;
+            tries += 1;
+            let settled = missed.messages.iter().all(|it| it.rev <= missed.rev);
+            if settled || missed.has_more || tries == TRIES {
+                return Ok(missed);
+            }
+        }
+    }
+
+    async fn missed_after(
+        &self,
+        conversation: &ConversationId,
+        hidden: u64,
+        after_seq: Option<u64>,
+        after_rev: Option<u64>,
+    ) -> Result<Missed> {
         let after = after_seq.map(|seq| seq.max(hidden).min(LAST));
         // Without a number the head alone is read.
         let (from, to) = after.map_or((0, 1), |seq| (seq, seq + PAGE + 1));
@@ -125,6 +147,7 @@ impl Messages {
         let most = MOST_MISSED + 1;
         let read = rows::changed_between(&self.database, conversation, rev, (hidden, last), most);
         let mut changed = read.await?;
+        changed.retain(|it| it.rev <= missed.rev);
         if changed.len() as u64 > MOST_MISSED {
             changed.truncate(MOST_MISSED as usize);
             missed.has_more = true;

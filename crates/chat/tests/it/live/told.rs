@@ -13,6 +13,7 @@ on_every_engine! {
     messages_are_told_in_order_and_once_on_every_node;
     a_message_is_told_as_it_was_sent_and_so_are_its_changes;
     an_older_change_is_not_told_after_a_newer_one;
+    a_change_is_told_before_what_was_written_after_it;
     typing_begins_and_ends_by_a_message_a_stop_or_its_time;
     who_types_when_somebody_begins_to_follow_is_told_to_stop;
     receipts_say_which_of_the_two_moved;
@@ -69,6 +70,24 @@ async fn an_older_change_is_not_told_after_a_newer_one(mut world: World) {
     let told = heard.all();
     assert_eq!(told.len(), 2, "{told:?}");
     assert!(matches!(told[0], Told::Changed(1, rev, false, _) if rev == second.rev));
+}
+
+async fn a_change_is_told_before_what_was_written_after_it(world: World) {
+    world.send(0, "alice", "one").await;
+    let (heard, _follow) = world.follow(1, &[]).await;
+    // A node has changed the message, and not told it yet.
+    world
+        .statement("UPDATE conversations SET rev = rev + 1 WHERE id = 'c1'")
+        .await;
+    world
+        .statement("UPDATE messages SET content = 'changed', edited_at = 1, rev = 2 WHERE conversation_id = 'c1'")
+        .await;
+    world.send(0, "alice", "two").await;
+    heard.until(2).await;
+    let told = heard.all();
+    assert!(matches!(told[0], Told::Changed(1, 2, false, _)), "{told:?}");
+    assert!(matches!(told[1], Told::Message(2, _)), "{told:?}");
+    assert_eq!(told.len(), 2, "{told:?}");
 }
 
 async fn typing_begins_and_ends_by_a_message_a_stop_or_its_time(world: World) {
