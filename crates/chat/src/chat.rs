@@ -68,7 +68,6 @@ impl Chat {
             needs,
             options.messages.clone(),
         );
-        let messages = Arc::new(messages);
         let needs = live::Needs {
             messages: Arc::clone(&messages),
             typing: Arc::clone(&typing),

@@ -13,6 +13,7 @@ pub mod keys;
 pub mod writer;
 
 mod append;
+mod apply;
 mod catch_up;
 mod change;
 mod content;
@@ -29,6 +30,7 @@ mod row;
 mod rows;
 mod send;
 mod sights;
+mod turns;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,6 +40,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
+use self::apply::Applier;
 use self::catch_up::CaughtUp;
 use self::owed::Step;
 use self::readings::Readings;
@@ -110,9 +113,14 @@ pub struct Messages {
 
 impl Messages {
     /// The messages of a node.
-    pub fn new(ctx: Context, database: Database, needs: Needs, options: MessageOptions) -> Self {
-        Self {
-            writer: Writer::start(database.clone()),
+    pub fn new(
+        ctx: Context,
+        database: Database,
+        needs: Needs,
+        options: MessageOptions,
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self {
+            writer: Writer::start_with(database.clone(), Applier::new(me)),
             sights: Sights::new(ctx.clone(), database.clone()),
             conversations: needs.conversations,
             unread: needs.unread,
@@ -127,7 +135,7 @@ impl Messages {
             options,
             ctx,
             database,
-        }
+        })
     }
 
     /// How often rows were read for what the recent list could not answer.

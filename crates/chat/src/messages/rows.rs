@@ -14,7 +14,7 @@ use crate::ids::{ConversationId, UserId};
 pub(super) const PAGE: u64 = 100;
 
 /// A conversation when its messages were read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) last_seq: u64,
     pub(crate) rev: u64,

@@ -1,37 +1,27 @@
 //! Sending a message.
 //!
 //! Always true:
-//! 1. The acknowledgement means: on disk. What follows the commit (list, frame, event, counts) is waited for a short time
-//!    only, and made up for if the store does not answer.
+//! 1. The acknowledgement means: on disk. What follows the commit is waited for a short time only ([`apply`](super::apply)).
 //! 2. The row decides who may write, and whether it is a repetition. Neither takes a place of the rate.
-//! 3. From the write on a message has a task of its own: a caller who gives up leaves nothing half-done. There are at most
-//!    so many of these; who comes then waits.
+//! 3. From the write on a message goes its way by itself: a caller who gives up leaves nothing half-done. So many are under
+//!    way at most; who comes then waits.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use redis::pipe;
-use tokio::sync::oneshot;
 use uuid::{NoContext, Timestamp, Uuid};
 
-use super::append::{Appended, Batch, State};
 use super::content::{Content, check_client_id};
-use super::encode::{Encoded, Participants};
 use super::owed::Step;
-use super::rows::{self, Head};
-use super::writer::{Draft, Turn, Written};
+use super::rows;
+use super::writer::{Draft, Ticket};
 use super::{Message, Messages};
 use crate::access::Caller;
-use crate::bus::frame::Kind;
 use crate::context::Moment;
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
 use crate::limits::Verdict;
 use crate::ticking::told;
-use crate::unread;
-
-/// How long the acknowledgement waits for the store.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A message that somebody wants to send.
 #[derive(Debug, Clone, Default)]
@@ -56,7 +46,7 @@ pub struct Sent {
 impl Messages {
     /// Sends a message.
     pub async fn send(
-        self: &Arc<Self>,
+        &self,
         caller: &Caller,
         conversation: &ConversationId,
         new: NewMessage,
@@ -131,7 +121,7 @@ impl Messages {
         })
     }
 
-    async fn give_back(&self, sender: &UserId) {
+    pub(super) async fn give_back(&self, sender: &UserId) {
         told(
             "give a place of the rate back",
             &self.limits.give_back(sender).await,
@@ -155,140 +145,32 @@ impl Messages {
         }))
     }
 
-    async fn write(self: &Arc<Self>, draft: Draft, counted: bool) -> Result<Sent> {
-        let (done, written) = oneshot::channel();
-        let (applied, awaited) = oneshot::channel::<()>();
-        let this = Arc::clone(self);
-        let work = async move {
-            let (conversation, sender) = (draft.conversation.clone(), draft.sender.clone());
-            let was = Was {
-                at: draft.at,
-                epoch: this.epoch(),
-                role: draft.sender_role.name(),
-            };
-            let (written, turn) = match this.writer.send_in_turn(draft).await {
-                Ok((written, turn)) => (Ok(written), Some(turn)),
-                Err(error) => (Err(error), None),
-            };
-            let sent = written.as_ref().ok().cloned();
-            if matches!(written, Err(Error::DatabaseUnavailable(_))) {
-                // It may be there all the same, and nobody else knows of it.
-                this.owed.note(Step::Messages(conversation.clone()));
-            }
-            // Nobody may wait any more; the rest is done all the same.
-            drop(done.send(written));
-            if counted && sent.as_ref().is_none_or(|sent| sent.repeated) {
-                this.give_back(&sender).await;
-            }
-            let (Some(sent), Some(turn)) = (sent, turn) else {
-                return;
-            };
-            let appended = match sent.repeated {
-                // Its first sender may have ended before the steps after the commit.
-                true => this.catch_up(&conversation).await.map(|()| None),
-                false => this.apply_new(&sent, &was, turn).await.map(Some),
-            };
-            if appended.is_err() {
-                this.owed.note(Step::Messages(conversation));
-            }
-            told("apply a message", &appended);
-            drop(applied);
-            if let Ok(Some(appended)) = appended {
-                told("mend caches", &this.mend(&sent, appended).await);
-            }
-        };
-        self.spawn(work).await;
-        let Ok(written) = written.await else {
-            // The runtime ends.
-            return std::future::pending().await;
-        };
-        let written = written?;
-        // The row is there: whatever becomes of the rest, the answer is yes.
-        drop(tokio::time::timeout(PATIENCE, awaited).await);
-        Ok(Sent {
-            message: written.message,
-            repeated: written.repeated,
-        })
-    }
-
-    /// The steps after the commit, in one round trip for most messages.
-    async fn apply_new(&self, sent: &Written, was: &Was, mut turn: Turn) -> Result<Appended> {
-        let message = &sent.message;
-        let conversation = &message.conversation_id;
-        self.typing.message_sent(conversation, &message.sender_id);
-        let head = Head {
-            last_seq: message.seq,
-            rev: message.rev,
-            members_version: sent.members_version,
-            member_count: sent.member_count,
-        };
-        let participants = self.participants(conversation, &head).await?;
-        let (layout, at) = (self.layout(), was.at.ms());
-        let encoded = Encoded::of(Kind::MessageCreated, message, was.role, at, layout);
-        let call = self.append_call(&Batch {
-            conversation,
-            messages: std::slice::from_ref(&encoded),
-            rev: message.rev,
-            members_version: sent.members_version,
-            participants: &participants,
-            // Before the first one there is nothing, unless the store has forgotten it since.
-            start: (message.seq == 1 && was.epoch == self.epoch()).then_some(0),
+    async fn write(&self, draft: Draft, counted: bool) -> Result<Sent> {
+        let (conversation, sender) = (draft.conversation.clone(), draft.sender.clone());
+        let place = Arc::clone(&self.places).acquire_owned().await.ok();
+        let epoch = self.epoch();
+        let written = self.writer.send_with(draft, |answer| {
+            let mut ticket = Ticket::new(answer);
+            (ticket.epoch, ticket.counted, ticket.place) = (epoch, counted, place);
+            ticket
         });
-        let store = self.ctx.store().repeatable();
-        let append = async {
-            turn.comes().await;
-            let appended = call.run::<Appended>(&store).await;
-            drop(turn);
-            appended
-        };
-        let (appended, counted) = tokio::join!(append, self.count(sent, &participants));
-        told("count a message", &counted);
-        let appended = appended?;
-        if appended.state != State::Applied {
-            self.apply_rest(conversation, appended.state, appended.top)
-                .await?;
+        match written.await {
+            Ok(written) => Ok(Sent {
+                message: written.message,
+                repeated: written.repeated,
+            }),
+            Err(error) => {
+                if matches!(error, Error::DatabaseUnavailable(_)) {
+                    // It may be there all the same, and nobody else knows of it.
+                    self.owed.note(Step::Messages(conversation));
+                }
+                if counted {
+                    self.give_back(&sender).await;
+                }
+                Err(error)
+            }
         }
-        Ok(appended)
     }
-
-    /// Fills the caches that the message found missing, for other services and for the next who asks.
-    async fn mend(&self, sent: &Written, appended: Appended) -> Result<()> {
-        let conversation = &sent.message.conversation_id;
-        if appended.list_missing {
-            self.newest(conversation, None).await?;
-        }
-        if appended.participants_missing {
-            let version = sent.members_version;
-            self.conversations
-                .refill_participants(conversation, version)
-                .await?;
-        }
-        Ok(())
-    }
-
-    async fn count(&self, sent: &Written, participants: &Participants) -> Result<()> {
-        let members = match participants {
-            Participants::Named(users) => Some(&users[..]),
-            Participants::Crowd(_) => None,
-        };
-        let message = &sent.message;
-        let counted = unread::Sent {
-            conversation: &message.conversation_id,
-            seq: message.seq,
-            sender: &message.sender_id,
-            members,
-            members_version: sent.members_version,
-            sender_position: (sent.joined_version, sent.position_version),
-        };
-        self.unread.sent(&counted).await
-    }
-}
-
-/// What was true when a message was sent.
-struct Was {
-    at: Moment,
-    epoch: u64,
-    role: &'static str,
 }
 
 /// Whether a message may be sent.

@@ -36,7 +36,7 @@ use crate::ticking::told;
 pub use self::operations::{GetUnread, ListReceipts, MarkDelivered, MarkRead, MarkUnread};
 pub use self::ops::{
     Badge, ConversationCount, Counts, Moved, Receipt, ReceiptChange, ReceiptPage, Sent,
-    UnreadChange, count,
+    UnreadChange, Wrote, count,
 };
 pub use self::repair::{Difference, Report, What};
 
@@ -67,28 +67,35 @@ impl Unread {
         self.fanout_limit
     }
 
-    /// A message was sent: to be called after its row is committed, however often. A failure is owed to the members and
+    /// Messages were sent: to be called after their rows are committed, however often. A failure is owed to the members and
     /// must not fail the send.
     pub async fn sent(&self, sent: &Sent<'_>) -> Result<()> {
-        let (joined_version, position_version) = sent.sender_position;
-        let wrote = Step::Wrote {
-            joined_version,
-            position_version,
-            seq: sent.seq,
-        };
         let others = Step::Sent {
             members_version: sent.members_version,
             seq: sent.seq,
         };
         let few = |members: &&[UserId]| members.len() as u64 <= self.fanout_limit;
         let members = sent.members.filter(few).unwrap_or_default();
-        let others = members
-            .iter()
-            .filter(|member| *member != sent.sender)
-            .map(|member| (member, others));
-        let steps: Vec<_> = std::iter::once((sent.sender, wrote))
-            .chain(others)
-            .collect();
+        let mut steps = Vec::with_capacity(members.len() + sent.wrote.len());
+        for (nth, wrote) in sent.wrote.iter().enumerate() {
+            // Their last position is what counts.
+            let later = &sent.wrote[nth + 1..];
+            if later.iter().all(|it| it.user != wrote.user) {
+                let step = Step::Wrote {
+                    joined_version: wrote.joined_version,
+                    position_version: wrote.position_version,
+                    seq: wrote.seq,
+                    top: sent.seq,
+                };
+                steps.push((&wrote.user, step));
+            }
+        }
+        let senders = steps.len();
+        for member in members {
+            if steps[..senders].iter().all(|(user, _)| *user != member) {
+                steps.push((member, others));
+            }
+        }
         let newest = (sent.seq, sent.members_version);
         let arrived = self.arrived(sent.conversation, newest, sent.members.map(<[_]>::len));
         let steps = self.apply(sent.conversation, &steps, true);

@@ -5,21 +5,32 @@ use utoipa::ToSchema;
 
 use crate::ids::{ConversationId, UserId};
 
-/// A message was sent, and its row is committed.
+/// Messages were sent, one after the other, and their rows are committed.
 #[derive(Debug, Clone, Copy)]
 pub struct Sent<'a> {
     /// Where.
     pub conversation: &'a ConversationId,
-    /// Its number.
+    /// The number of the last.
     pub seq: u64,
-    /// Who sent it.
-    pub sender: &'a UserId,
-    /// The members, of the version below; none above the fan-out limit. The sender may be among them.
+    /// Who sent them, in their order.
+    pub wrote: &'a [Wrote],
+    /// The members, of the version below; none above the fan-out limit. The senders may be among them.
     pub members: Option<&'a [UserId]>,
-    /// The `members_version` of the conversation when the message was numbered.
+    /// The `members_version` of the conversation when the messages were numbered.
     pub members_version: u64,
-    /// `joined_version` and `position_version` of the sender's row after it.
-    pub sender_position: (u64, u64),
+}
+
+/// Somebody sent a message.
+#[derive(Debug, Clone)]
+pub struct Wrote {
+    /// Who.
+    pub user: UserId,
+    /// The message's number.
+    pub seq: u64,
+    /// The `joined_version` of the sender's row.
+    pub joined_version: u64,
+    /// The `position_version` of the sender's row after it.
+    pub position_version: u64,
 }
 
 /// What waits for a user in a conversation, and in all.

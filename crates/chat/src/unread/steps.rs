@@ -30,11 +30,12 @@ const IN_PIPELINE: usize = 1_024;
 pub(super) enum Step {
     /// Somebody else sent a message.
     Sent { members_version: u64, seq: u64 },
-    /// The user themself sent it.
+    /// The user themself sent one, and others may have sent some after it.
     Wrote {
         joined_version: u64,
         position_version: u64,
         seq: u64,
+        top: u64,
     },
     /// They came, read, marked unread or muted.
     Placed {
@@ -74,9 +75,10 @@ impl Step {
                 joined_version,
                 position_version,
                 seq,
+                top,
             } => (
                 "placed",
-                [joined_version, position_version, seq, seq, 0],
+                [joined_version, position_version, top, seq, 0],
                 None,
             ),
             Self::Placed {

@@ -2,18 +2,50 @@
 
 use std::time::{Duration, Instant};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::failure::{self, Failure};
-use super::{Draft, MOST_AT_ONCE, Written};
+use super::{After, Draft, MOST_AT_ONCE, Written};
 use crate::error::{Error, Result};
+use crate::ids::ConversationId;
+use crate::messages::Message;
 use crate::messages::row::MessageRow;
 
-/// A message that waits for its commit, and who waits for it.
+/// A message that waits for its commit.
 pub(super) struct Job {
     pub draft: Draft,
-    answer: oneshot::Sender<Result<Stored>>,
+    ticket: Ticket,
     since: Instant,
+}
+
+/// Who waits for a message, and what was true when it was sent.
+pub(in crate::messages) struct Ticket {
+    answer: oneshot::Sender<Result<Written>>,
+    /// The epoch of the store.
+    pub epoch: u64,
+    /// It took a place of the sender's rate.
+    pub counted: bool,
+    /// Its place among what is under way.
+    pub place: Option<OwnedSemaphorePermit>,
+}
+
+impl Ticket {
+    /// Of somebody who waits, and nothing more.
+    pub fn new(answer: oneshot::Sender<Result<Written>>) -> Self {
+        Self {
+            answer,
+            epoch: 0,
+            counted: false,
+            place: None,
+        }
+    }
+
+    /// Tells what became of the message. The place is given back when what this returns is dropped.
+    pub fn answer(self, written: Result<Written>) -> Option<OwnedSemaphorePermit> {
+        // Who has given up needs no answer.
+        let _ = self.answer.send(written);
+        self.place
+    }
 }
 
 /// What a commit did with a message.
@@ -44,48 +76,92 @@ pub(super) enum Row {
     Old(Box<MessageRow>),
 }
 
-/// A written message; what clients get is made of it where they wait, not where all others wait for it.
-#[derive(Debug)]
-pub(super) struct Stored {
+/// A message that is on disk. What clients get is made of it where they wait, not where all others wait for it.
+pub(in crate::messages) struct Committed {
     row: MessageRow,
     repeated: bool,
     place: Place,
+    ticket: Ticket,
 }
 
 impl Job {
-    pub fn new(draft: Draft, answer: oneshot::Sender<Result<Stored>>) -> Self {
+    pub fn new(draft: Draft, ticket: Ticket) -> Self {
         Self {
             draft,
-            answer,
+            ticket,
             since: Instant::now(),
         }
     }
 
-    /// Tells what the commit did.
-    pub fn done(self, outcome: Outcome) {
-        let answer = match outcome {
-            Outcome::NotAMember => Err(Error::NotAMember(self.draft.conversation)),
-            Outcome::There(row, place) => Ok(Stored::new(self.draft, row, place)),
+    /// What the commit made of it; who is no member is told so.
+    fn done(self, outcome: Outcome) -> Option<Committed> {
+        let Outcome::There(row, place) = outcome else {
+            self.ticket
+                .answer(Err(Error::NotAMember(self.draft.conversation)));
+            return None;
         };
-        // Who has given up needs no answer.
-        let _ = self.answer.send(answer);
+        let (row, repeated) = match row {
+            Row::New {
+                seq,
+                rev,
+                created_at,
+            } => (self.draft.into_row(seq, rev, created_at), false),
+            Row::Old(row) => {
+                let repeated = row.id != self.draft.id.to_string();
+                (*row, repeated)
+            }
+        };
+        Some(Committed {
+            row,
+            repeated,
+            place,
+            ticket: self.ticket,
+        })
     }
 
     /// Tells that the commit failed.
-    pub fn failed(self, failure: &Failure) {
-        let _ = self.answer.send(Err(failure.error()));
+    fn failed(self, failure: &Failure, after: &dyn After) {
+        let error = failure.error();
+        if matches!(error, Error::DatabaseUnavailable(_)) {
+            after.in_doubt(&self.draft.conversation);
+        }
+        self.ticket.answer(Err(error));
     }
 
-    /// Itself if it is still to be written: nobody waits for ever, and nothing is written for nobody.
+    /// Itself if it is still to be written: nobody waits for ever.
     fn in_time(self, timeout: Duration) -> Option<Self> {
-        if self.answer.is_closed() {
-            return None;
-        }
         if self.since.elapsed() > timeout {
-            let _ = self.answer.send(Err(failure::late()));
+            self.ticket.answer(Err(failure::late()));
             return None;
         }
         Some(self)
+    }
+}
+
+impl Committed {
+    /// Where it was sent.
+    pub fn conversation(&self) -> &ConversationId {
+        &self.row.conversation_id
+    }
+
+    /// Whether it was there before.
+    pub fn is_repeated(&self) -> bool {
+        self.repeated
+    }
+
+    /// Its row, what is known of it beside its message, and who waits for it.
+    pub fn parts(self) -> (MessageRow, impl FnOnce(Message) -> Written, Ticket) {
+        let (repeated, place) = (self.repeated, self.place);
+        let written = move |message| Written {
+            message,
+            repeated,
+            members_version: place.members_version,
+            member_count: place.member_count,
+            kind: place.kind,
+            joined_version: place.joined_version,
+            position_version: place.position_version,
+        };
+        (self.row, written, self.ticket)
     }
 }
 
@@ -98,17 +174,18 @@ pub(super) fn drain(first: Job, queue: &mut mpsc::Receiver<Job>, timeout: Durati
         .collect()
 }
 
-/// Tells everybody what a commit did, or that it failed. Gives back, in order, the halves of a batch in which somebody else's
+/// Hands over what a commit did, or tells everybody that it failed. Gives back, in order, the halves of a batch in which somebody else's
 /// message may be to blame.
 pub(super) fn settle(
     mut jobs: Vec<Job>,
     done: std::result::Result<Vec<Outcome>, Failure>,
+    after: &dyn After,
 ) -> Option<[Vec<Job>; 2]> {
     match done {
         Ok(outcomes) => {
-            for (job, outcome) in jobs.into_iter().zip(outcomes) {
-                job.done(outcome);
-            }
+            let all = jobs.into_iter().zip(outcomes);
+            let committed = all.filter_map(|(job, outcome)| job.done(outcome));
+            after.committed(committed.collect());
         }
         Err(failure) if failure.is_refused() && jobs.len() > 1 => {
             let rest = jobs.split_off(jobs.len() / 2);
@@ -118,32 +195,11 @@ pub(super) fn settle(
             let error = &failure.source;
             tracing::error!(%error, messages = jobs.len(), "cannot write messages");
             for job in jobs {
-                job.failed(&failure);
+                job.failed(&failure, after);
             }
         }
     }
     None
-}
-
-impl Stored {
-    fn new(draft: Draft, row: Row, place: Place) -> Self {
-        let (row, repeated) = match row {
-            Row::New {
-                seq,
-                rev,
-                created_at,
-            } => (draft.into_row(seq, rev, created_at), false),
-            Row::Old(row) => {
-                let repeated = row.id != draft.id.to_string();
-                (*row, repeated)
-            }
-        };
-        Self {
-            row,
-            repeated,
-            place,
-        }
-    }
 }
 
 impl Draft {
@@ -162,25 +218,6 @@ impl Draft {
             edited_at: None,
             deleted_at: None,
             rev,
-        }
-    }
-}
-
-impl From<Stored> for Written {
-    fn from(stored: Stored) -> Self {
-        let Stored {
-            row,
-            repeated,
-            place,
-        } = stored;
-        Self {
-            message: row.into_message(),
-            repeated,
-            members_version: place.members_version,
-            member_count: place.member_count,
-            kind: place.kind,
-            joined_version: place.joined_version,
-            position_version: place.position_version,
         }
     }
 }
@@ -209,24 +246,23 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_waited_too_long_is_refused_and_what_nobody_waits_for_is_left_out() {
+    fn what_waited_too_long_is_refused() {
         let (sender, mut queue) = mpsc::channel(MOST_AT_ONCE + 8);
         let mut answers = Vec::new();
         for n in 0..MOST_AT_ONCE + 4 {
             let (answer, answered) = oneshot::channel();
             assert!(
                 sender
-                    .blocking_send(Job::new(draft(&n.to_string()), answer))
+                    .blocking_send(Job::new(draft(&n.to_string()), Ticket::new(answer)))
                     .is_ok()
             );
             answers.push(answered);
         }
-        answers.remove(1);
         let first = queue.blocking_recv().unwrap();
         let jobs = drain(first, &mut queue, Duration::MAX);
         let contents: Vec<_> = jobs.iter().map(|job| job.draft.content.as_str()).collect();
-        assert_eq!(contents[..3], ["0", "2", "3"]);
-        assert_eq!(contents.len(), MOST_AT_ONCE - 1);
+        assert_eq!(contents[..3], ["0", "1", "2"]);
+        assert_eq!(contents.len(), MOST_AT_ONCE);
 
         let first = queue.blocking_recv().unwrap();
         assert!(drain(first, &mut queue, Duration::ZERO).is_empty());

@@ -12,7 +12,6 @@ mod failure;
 mod job;
 mod postgres;
 mod sqlite;
-mod turns;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -24,8 +23,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 use self::job::Job;
-pub(super) use self::turns::Turn;
-use self::turns::Turns;
+pub(super) use self::job::{Committed, Ticket};
 use super::Message;
 use crate::access::Role;
 use crate::context::Moment;
@@ -82,6 +80,29 @@ pub struct Written {
     pub position_version: u64,
 }
 
+/// What follows a commit.
+pub(super) trait After: Send + Sync {
+    /// These messages are on disk, in this order.
+    fn committed(&self, batch: Vec<Committed>);
+
+    /// Messages of this conversation may have been written or not.
+    fn in_doubt(&self, conversation: &ConversationId);
+}
+
+/// Nothing follows: whoever waits is answered.
+struct Answer;
+
+impl After for Answer {
+    fn committed(&self, batch: Vec<Committed>) {
+        for one in batch {
+            let (row, written, ticket) = one.parts();
+            ticket.answer(Ok(written(row.into_message())));
+        }
+    }
+
+    fn in_doubt(&self, _: &ConversationId) {}
+}
+
 /// Writes messages, those of all senders of this node.
 pub struct Writer {
     /// None after the end.
@@ -90,43 +111,51 @@ pub struct Writer {
     ended: watch::Receiver<()>,
     /// How long a message may wait to be queued.
     timeout: Duration,
-    turns: Arc<Turns>,
 }
 
 impl Writer {
     /// Starts to write to this database. What is queued when the writer is dropped is still written.
     pub fn start(database: Database) -> Self {
+        Self::start_with(database, Arc::new(Answer))
+    }
+
+    /// [`start`](Self::start), and what follows a commit.
+    pub(super) fn start_with(database: Database, after: Arc<dyn After>) -> Self {
         let timeout = database.options().timeout;
         let (end, ended) = watch::channel(());
         let queues = match database.pools() {
-            Either::Sqlite(_) => vec![sqlite::start(database, end)],
+            Either::Sqlite(_) => vec![sqlite::start(database, after, end)],
             Either::Postgres(pool) => (0..WRITERS)
-                .map(|_| postgres::start(pool.clone(), timeout, end.clone()))
+                .map(|_| {
+                    let after = Arc::clone(&after);
+                    postgres::start(pool.clone(), timeout, after, end.clone())
+                })
                 .collect(),
         };
         Self {
             queues: RwLock::new(queues),
             ended,
             timeout,
-            turns: Arc::default(),
         }
     }
 
     /// Writes a message, or finds the one that was written before by the same `client_id`. When this returns, it is on disk.
     pub async fn send(&self, draft: Draft) -> Result<Written> {
-        let (written, _) = self.send_in_turn(draft).await?;
-        Ok(written)
+        self.send_with(draft, Ticket::new).await
     }
 
-    /// [`send`](Self::send), with the turn in which it is to be applied.
-    pub(super) async fn send_in_turn(&self, draft: Draft) -> Result<(Written, Turn)> {
+    /// [`send`](Self::send), with a ticket that says more than who waits.
+    pub(super) async fn send_with(
+        &self,
+        draft: Draft,
+        ticket: impl FnOnce(oneshot::Sender<Result<Written>>) -> Ticket,
+    ) -> Result<Written> {
         draft.check()?;
         let queue = self
             .queue(&draft.conversation)
             .ok_or_else(|| Error::DatabaseUnavailable(sqlx::Error::PoolClosed))?;
         let (answer, answered) = oneshot::channel();
-        let conversation = draft.conversation.clone();
-        let job = Job::new(draft, answer);
+        let job = Job::new(draft, ticket(answer));
         let place = match queue.try_reserve() {
             Ok(place) => place,
             Err(_) => timeout(self.timeout, queue.reserve())
@@ -134,10 +163,9 @@ impl Writer {
                 .map_err(|_| failure::late())?
                 .map_err(|_| failure::crashed())?,
         };
-        let turn = self.turns.take(&conversation, || place.send(job));
+        place.send(job);
         // Else the batch it was in came to no end.
-        let stored = answered.await.map_err(|_| failure::crashed())??;
-        Ok((stored.into(), turn))
+        answered.await.map_err(|_| failure::crashed())?
     }
 
     /// Takes no more messages and writes those that were taken.

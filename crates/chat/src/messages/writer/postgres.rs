@@ -8,15 +8,16 @@
 mod batch;
 mod plan;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
 use sqlx::{PgPool, Postgres};
 use tokio::sync::{mpsc, watch};
 
-use super::MOST_WAITING;
 use super::failure::Failure;
 use super::job::{Job, Outcome, drain, settle};
+use super::{After, MOST_WAITING};
 use crate::database::Fault;
 
 /// How often a batch is repeated that was in somebody's way.
@@ -27,10 +28,16 @@ const STEADY: &str = "
     SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off";
 
 /// Starts a task; it ends when nobody can queue anything any more, and drops `end` then.
-pub(super) fn start(pool: PgPool, timeout: Duration, end: watch::Sender<()>) -> mpsc::Sender<Job> {
+pub(super) fn start(
+    pool: PgPool,
+    timeout: Duration,
+    after: Arc<dyn After>,
+    end: watch::Sender<()>,
+) -> mpsc::Sender<Job> {
     let (sender, mut queue) = mpsc::channel(MOST_WAITING);
     tokio::spawn(async move {
-        let mut lane = Lane::new(pool.clone(), timeout);
+        let new = || Lane::new(pool.clone(), timeout, Arc::clone(&after));
+        let mut lane = new();
         while let Some(first) = lane.next(&mut queue).await {
             let jobs = drain(first, &mut queue, timeout);
             // In a task of its own, whose panic ends no other.
@@ -40,7 +47,7 @@ pub(super) fn start(pool: PgPool, timeout: Duration, end: watch::Sender<()>) -> 
             });
             lane = work.await.unwrap_or_else(|error| {
                 tracing::error!(%error, "writing messages panicked, those of this batch are refused");
-                Lane::new(pool.clone(), timeout)
+                new()
             });
         }
         drop(lane);
@@ -53,15 +60,17 @@ pub(super) fn start(pool: PgPool, timeout: Duration, end: watch::Sender<()>) -> 
 struct Lane {
     pool: PgPool,
     timeout: Duration,
+    after: Arc<dyn After>,
     /// Kept between batches, which spares the question whether it is still there.
     link: Option<PoolConnection<Postgres>>,
 }
 
 impl Lane {
-    fn new(pool: PgPool, timeout: Duration) -> Self {
+    fn new(pool: PgPool, timeout: Duration, after: Arc<dyn After>) -> Self {
         Self {
             pool,
             timeout,
+            after,
             link: None,
         }
     }
@@ -82,7 +91,7 @@ impl Lane {
         let mut parts = vec![jobs];
         while let Some(jobs) = parts.pop() {
             let done = self.commit(&jobs).await;
-            if let Some([some, rest]) = settle(jobs, done) {
+            if let Some([some, rest]) = settle(jobs, done, &*self.after) {
                 parts.extend([rest, some]);
             }
         }

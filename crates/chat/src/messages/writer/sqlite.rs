@@ -6,24 +6,30 @@
 mod batch;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::thread;
 
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{mpsc, watch};
 
-use super::MOST_WAITING;
 use super::failure::Failure;
 use super::job::{Job, Outcome, drain, settle};
+use super::{After, MOST_WAITING};
 use crate::database::{Database, Either, Pen, Sqlite, Synchronous};
 
 /// Pages in the log at which it is moved into the file: the same pages are written again and again.
 const CHECKPOINT: u32 = 4_000;
 
 /// Starts the thread; it ends when nobody can queue anything any more, and drops `end` then.
-pub(super) fn start(database: Database, end: watch::Sender<()>) -> mpsc::Sender<Job> {
+pub(super) fn start(
+    database: Database,
+    after: Arc<dyn After>,
+    end: watch::Sender<()>,
+) -> mpsc::Sender<Job> {
     let (sender, queue) = mpsc::channel(MOST_WAITING);
     let mut file = File {
         database,
+        after,
         connection: None,
     };
     let work = move || {
@@ -52,6 +58,7 @@ fn serve(mut queue: mpsc::Receiver<Job>, mut work: impl FnMut(Job, &mut mpsc::Re
 
 struct File {
     database: Database,
+    after: Arc<dyn After>,
     connection: Option<Connection>,
 }
 
@@ -65,7 +72,7 @@ impl File {
             let held = pen.take().or_else(|| self.pen());
             let done = self.commit(&jobs);
             drop(held);
-            if let Some([some, rest]) = settle(jobs, done) {
+            if let Some([some, rest]) = settle(jobs, done, &*self.after) {
                 parts.extend([rest, some]);
             }
         }
@@ -122,6 +129,7 @@ mod tests {
 
     use super::*;
     use crate::messages::writer::job::tests::draft;
+    use crate::messages::writer::{Answer, Ticket};
 
     #[test]
     fn a_panic_hangs_nobody_and_ends_nothing() {
@@ -129,14 +137,14 @@ mod tests {
         let mut answers = Vec::new();
         for content in ["one", "panic", "two"] {
             let (answer, answered) = oneshot::channel();
-            let job = Job::new(draft(content), answer);
+            let job = Job::new(draft(content), Ticket::new(answer));
             assert!(sender.blocking_send(job).is_ok());
             answers.push(answered);
         }
         drop(sender);
         serve(queue, |job, _| {
             assert_ne!(job.draft.content, "panic");
-            job.done(Outcome::NotAMember);
+            assert!(settle(vec![job], Ok(vec![Outcome::NotAMember]), &Answer).is_none());
         });
         let answered: Vec<_> = answers
             .into_iter()

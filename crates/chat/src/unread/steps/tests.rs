@@ -68,6 +68,7 @@ impl Row {
                     joined_version: self.joined,
                     position_version: self.position,
                     seq: self.last,
+                    top: self.last,
                 })
             }
             5..7 => {
@@ -212,7 +213,8 @@ fn some_step(rng: &mut StdRng, now: u64) -> Step {
         2 => Step::Wrote {
             joined_version,
             position_version,
-            seq: top,
+            seq: badge,
+            top,
         },
         3..5 => Step::Placed {
             joined_version,

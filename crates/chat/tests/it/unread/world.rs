@@ -7,7 +7,7 @@ use parlor_chat::context::Context;
 use parlor_chat::database::{Database, Either};
 use parlor_chat::ids::{ConversationId, UserId};
 use parlor_chat::keys::{Keyspace, Preset, Settings};
-use parlor_chat::unread::{Sent, Unread};
+use parlor_chat::unread::{Sent, Unread, Wrote};
 use parlor_store::{Event, Subscription};
 use parlor_testkit::Cluster;
 
@@ -253,13 +253,19 @@ pub async fn next(frames: &mut Subscription) -> (u8, serde_json::Value) {
 
 pub async fn step(node: &Unread, written: &Written) {
     let few = written.members.len() as u64 <= LIMIT;
+    let (joined_version, position_version) = written.position;
+    let wrote = [Wrote {
+        user: written.sender.clone(),
+        seq: written.seq,
+        joined_version,
+        position_version,
+    }];
     let sent = Sent {
         conversation: &written.conversation,
         seq: written.seq,
-        sender: &written.sender,
+        wrote: &wrote,
         members: few.then_some(&written.members[..]),
         members_version: written.members_version,
-        sender_position: written.position,
     };
     node.sent(&sent).await.unwrap();
 }

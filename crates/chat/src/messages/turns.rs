@@ -1,8 +1,8 @@
 //! The order in which this node applies the messages of a conversation.
 //!
 //! Always true:
-//! 1. Turns are given in the order in which messages are queued, which is that of their `seq`. A turn comes when the one
-//!    before it is over, and that is when it is dropped: nobody waits for somebody who has given up.
+//! 1. Turns are given in the order of commits, which is that of `seq`. A turn comes when the one before it is over, and that
+//!    is when it is dropped: nobody waits for somebody who has given up.
 //! 2. It saves work and decides nothing: without it the store would find a gap, and rows would be read to fill it.
 //! 3. A conversation is in the map only while somebody has a turn in it.
 
@@ -26,7 +26,7 @@ struct Given {
 }
 
 /// A place in the order.
-pub(in crate::messages) struct Turn {
+pub(super) struct Turn {
     turns: Arc<Turns>,
     conversation: ConversationId,
     number: u64,
@@ -35,18 +35,13 @@ pub(in crate::messages) struct Turn {
 }
 
 impl Turns {
-    /// The next turn in a conversation; `then` runs before anybody else gets one.
-    pub(super) fn take(
-        self: &Arc<Self>,
-        conversation: &ConversationId,
-        then: impl FnOnce(),
-    ) -> Turn {
+    /// The next turn in a conversation.
+    pub(super) fn take(self: &Arc<Self>, conversation: &ConversationId) -> Turn {
         let (over, ended) = oneshot::channel();
         let mut given = self.0.lock();
         given.next += 1;
         let number = given.next;
         let before = given.last.insert(conversation.clone(), (number, ended));
-        then();
         Turn {
             turns: Arc::clone(self),
             conversation: conversation.clone(),
@@ -59,7 +54,7 @@ impl Turns {
 
 impl Turn {
     /// Waits for it.
-    pub(in crate::messages) async fn comes(&mut self) {
+    pub(super) async fn comes(&mut self) {
         if let Some(before) = &mut self.before {
             // It ends by being dropped.
             let _ = before.await;
@@ -86,7 +81,7 @@ mod tests {
     async fn turns_come_in_their_order_and_nothing_is_left_of_them() {
         let turns = Arc::new(Turns::default());
         let id = ConversationId::new("c").expect("an id");
-        let [mut first, mut second, mut third] = [(); 3].map(|()| turns.take(&id, || {}));
+        let [mut first, mut second, mut third] = [(); 3].map(|()| turns.take(&id));
         first.comes().await;
         let late = tokio::spawn(async move {
             third.comes().await;
