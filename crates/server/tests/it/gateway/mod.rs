@@ -2,6 +2,7 @@
 
 mod bounds;
 mod door;
+mod failover;
 mod people;
 mod streams;
 
