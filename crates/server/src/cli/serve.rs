@@ -167,7 +167,7 @@ fn welcome(loaded: &Loaded, doors: &Doors, prepared: &Prepared) -> String {
     let address = doors.http;
     let grpc = doors.grpc.map_or("off".to_owned(), |grpc| grpc.to_string());
     format!(
-        "Parlor {version}\n  http      http://{address}\n  docs      http://{address}/docs/\n  grpc      {grpc}\n  store     {store}\n  database  {database}\n  keys      preset {preset}\n\n\
+        "Parlor {version}\n  http      http://{address}\n  docs      http://{address}/docs/\n  socket.io http://{address} (path /socket.io/)\n  grpc      {grpc}\n  store     {store}\n  database  {database}\n  keys      preset {preset}\n\n\
          Try:\n  curl http://{address}/readyz\n  {parlor} token --user alice --name Alice{same}\n  {parlor} schema\n  {parlor} doctor{same}\n",
         version = env!("CARGO_PKG_VERSION")
     )

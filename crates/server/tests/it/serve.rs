@@ -21,6 +21,8 @@ async fn it_starts_on_the_embedded_store_says_where_and_ends_with_zero() {
     node.wait_for_line("Try:").await;
     node.wait_for_line(&format!("http      {}", node.http()))
         .await;
+    node.wait_for_line(&format!("socket.io {} (path /socket.io/)", node.http()))
+        .await;
     node.wait_for_line("database  sqlite:").await;
     let line = node.wait_for_line("\"message\":\"listening\"").await;
     let log: serde_json::Value = serde_json::from_str(&line).unwrap();
