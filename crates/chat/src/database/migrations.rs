@@ -8,12 +8,20 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 /// Number, name, text for SQLite, text for PostgreSQL.
 type Numbered = (i64, &'static str, &'static str, &'static str);
 
-const ALL: &[Numbered] = &[(
-    1,
-    "chat",
-    include_str!("migrations/sqlite/0001_chat.sql"),
-    include_str!("migrations/postgres/0001_chat.sql"),
-)];
+const ALL: &[Numbered] = &[
+    (
+        1,
+        "chat",
+        include_str!("migrations/sqlite/0001_chat.sql"),
+        include_str!("migrations/postgres/0001_chat.sql"),
+    ),
+    (
+        2,
+        "changes",
+        include_str!("migrations/sqlite/0002_changes.sql"),
+        include_str!("migrations/postgres/0002_changes.sql"),
+    ),
+];
 
 /// The number of the last one.
 pub(super) const LATEST: i64 = ALL[ALL.len() - 1].0;

@@ -1,11 +1,13 @@
-//! Catching up: applying messages whose sender's node ended between the commit and the step after it.
+//! Catching up: applying messages, edits and deletes whose node ended between the commit and the step after it.
 //!
 //! Always true:
 //! 1. The next message of a conversation repairs what is missing before it. So only last messages are looked for: those of
 //!    conversations in which somebody wrote lately. A message that was applied may not have been counted; so their members'
 //!    counts are held against the rows in any case.
-//! 2. A node looks when it starts, when it has claimed a node that ended, and when it has claimed a new epoch of the store.
-//!    Looking twice is harmless: messages are applied once.
+//! 2. A change has no next one that repairs it: those of the last minutes are shown again. Of older ones nobody waits to be
+//!    told, and only a list that still shows the old text is set right.
+//! 3. A node looks when it starts, when it has claimed a node that ended, and when it has claimed a new epoch of the store.
+//!    Looking twice is harmless: messages are applied once, and a change is known by its revision.
 
 use std::time::Duration;
 
@@ -77,6 +79,7 @@ impl Messages {
             if cold {
                 self.count_lately(from, to).await?;
             }
+            self.show_changed(from, to, cold).await?;
             if from.ms() <= since {
                 return Ok(behind);
             }
@@ -109,6 +112,30 @@ impl Messages {
                 }
                 told("catch up with a conversation", &done);
                 behind += 1;
+            }
+        }
+    }
+
+    /// Shows what was edited or deleted in this time; if not `recent`, only where a list shows it as it was.
+    async fn show_changed(&self, mut from: Moment, to: Moment, recent: bool) -> Result<()> {
+        let mut after = String::new();
+        loop {
+            let page = rows::changed_lately(&self.database, (from, to), &after).await?;
+            let Some(last) = page.last() else {
+                return Ok(());
+            };
+            from = Moment(last.changed_at());
+            after.clone_from(&last.id);
+            for row in page {
+                let conversation = row.conversation_id.clone();
+                let shown = match recent {
+                    true => self.show(&conversation, row).await,
+                    false => self.show_if_unseen(&conversation, row).await,
+                };
+                if shown.as_ref().is_err_and(Error::is_away) {
+                    return shown;
+                }
+                told("show a change", &shown);
             }
         }
     }

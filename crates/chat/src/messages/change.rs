@@ -161,19 +161,8 @@ impl Messages {
     /// Shows a message as its row is now, in the list and to the nodes.
     pub(super) async fn show(&self, conversation: &ConversationId, row: MessageRow) -> Result<()> {
         let (message, _) = Encoded::new(Kind::MessageChanged, row, self.layout());
-        let keys = self.ctx.keys();
         for _ in 0..TRIES {
-            let call = CHANGE
-                .keys(&[keys.top(conversation), keys.recent(conversation)])
-                .arg(self.epoch())
-                .arg(message.seq)
-                .arg(message.rev)
-                .arg(&message.frame)
-                .arg(&message.entry_end)
-                .arg(self.top_ttl())
-                .arg(self.ctx.store().bus().publish_command())
-                .arg(keys.conversation_bus(conversation));
-            let Shown(state) = call.run(&self.ctx.store().repeatable()).await?;
+            let state = self.change_step(conversation, &message, false).await?;
             if state == State::Applied {
                 return Ok(());
             }
@@ -181,6 +170,39 @@ impl Messages {
         }
         tracing::error!(%conversation, seq = message.seq, "a change cannot be shown");
         Ok(())
+    }
+
+    /// The same where the list shows an older state of the message, and only there.
+    pub(super) async fn show_if_unseen(
+        &self,
+        conversation: &ConversationId,
+        row: MessageRow,
+    ) -> Result<()> {
+        let (message, _) = Encoded::new(Kind::MessageChanged, row, self.layout());
+        let step = self.change_step(conversation, &message, true).await;
+        step.map(drop)
+    }
+
+    async fn change_step(
+        &self,
+        conversation: &ConversationId,
+        message: &Encoded,
+        if_unseen: bool,
+    ) -> Result<State> {
+        let keys = self.ctx.keys();
+        let call = CHANGE
+            .keys(&[keys.top(conversation), keys.recent(conversation)])
+            .arg(self.epoch())
+            .arg(message.seq)
+            .arg(message.rev)
+            .arg(&message.frame)
+            .arg(&message.entry_end)
+            .arg(self.top_ttl())
+            .arg(self.ctx.store().bus().publish_command())
+            .arg(keys.conversation_bus(conversation))
+            .arg(u8::from(if_unseen));
+        let Shown(state) = call.run(&self.ctx.store().repeatable()).await?;
+        Ok(state)
     }
 }
 

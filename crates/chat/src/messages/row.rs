@@ -3,6 +3,7 @@
 //! Always true: a deleted message leaves here without its content and metadata.
 
 use crate::context::Moment;
+use crate::database::unsigned;
 use crate::ids::{ConversationId, UserId};
 
 use super::Message;
@@ -39,6 +40,11 @@ pub(crate) struct MessageRow {
 }
 
 impl MessageRow {
+    /// When it was last edited or deleted; 0 if never.
+    pub fn changed_at(&self) -> u64 {
+        self.deleted_at.or(self.edited_at).map_or(0, unsigned)
+    }
+
     /// The message as clients get it.
     pub fn into_message(self) -> Message {
         let deleted = self.deleted_at.is_some();

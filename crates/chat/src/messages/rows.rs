@@ -86,6 +86,14 @@ const LATELY_USERS: &str = "
         SELECT id FROM conversations WHERE member_count <= $1
             AND id IN (SELECT conversation_id FROM messages WHERE id >= $2 AND id < $3)) AND user_id > $4
     ORDER BY user_id LIMIT $5";
+const CHANGED_LATELY: &str = concat!(
+    "SELECT ",
+    message_columns!(),
+    " FROM messages
+    WHERE (COALESCE(deleted_at, edited_at), id) > ($1, $2) AND COALESCE(deleted_at, edited_at) < $3
+        AND (edited_at IS NOT NULL OR deleted_at IS NOT NULL)
+    ORDER BY COALESCE(deleted_at, edited_at), id LIMIT $4"
+);
 const RAISE: &str = "UPDATE conversations SET rev = rev + 1 WHERE id = $1 RETURNING rev";
 const ONE: &str = concat!(
     "SELECT ",
@@ -286,6 +294,19 @@ pub(super) async fn lately_users(
     });
     let users = found.into_iter().map(UserId::new);
     Ok(users.collect::<std::result::Result<_, _>>()?)
+}
+
+/// Messages that were edited or deleted in a span of time, by when that was and their ids, after one; [`PAGE`] at most.
+pub(super) async fn changed_lately(
+    database: &Database,
+    (from, to): (Moment, Moment),
+    after: &str,
+) -> Result<Vec<MessageRow>> {
+    let rows = on!(database.reader(), pool => {
+        let query = sqlx::query_as(CHANGED_LATELY).bind(number(from.ms())).bind(after);
+        query.bind(number(to.ms())).bind(number(PAGE)).fetch_all(pool).await?
+    });
+    Ok(rows)
 }
 
 /// The lowest id that a message of this moment can have.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use parlor_testkit::eventually;
 
 use super::on_every_ground;
-use super::world::{World, c1, user};
+use super::world::{Told, World, c1, user};
 
 on_every_ground! {
     the_next_message_applies_those_before_it;
@@ -14,6 +14,8 @@ on_every_ground! {
     a_node_that_starts_applies_the_last_message_of_one_that_died;
     a_dead_node_is_caught_up_with_by_the_one_that_claims_it;
     a_message_that_a_dead_node_applied_and_did_not_count_is_counted;
+    edits_of_a_dead_node_are_shown_by_the_one_that_claims_it;
+    a_node_that_starts_sets_a_list_right_that_shows_an_old_text;
     a_long_gap_is_closed_in_order;
     a_list_that_lost_its_top_is_not_served;
 }
@@ -126,6 +128,61 @@ async fn a_message_that_a_dead_node_applied_and_did_not_count_is_counted(mut wor
     assert_eq!(behind, 0, "it was applied");
     assert_eq!(world.unread("bob").await, "2");
     assert_eq!(world.created().await, [1, 2]);
+}
+
+async fn edits_of_a_dead_node_are_shown_by_the_one_that_claims_it(mut world: World) {
+    for nth in 1..=120 {
+        world.write_only("alice", &nth.to_string()).await;
+    }
+    world.send(0, "alice", "121").await;
+    for node in &world.nodes {
+        node.messages().follow().await.unwrap();
+    }
+    world.frames().await;
+    // More than a page, and some of them no longer in the list.
+    world.edit_only(3, 121, "edited").await;
+    drop(world.nodes.pop());
+    for _ in 0..16 {
+        world.advance(Duration::from_secs(1)).await;
+        world.nodes[0].presence().renew().await.unwrap();
+    }
+    world.nodes[0].presence().reap().await.unwrap();
+    assert_eq!(world.list().await[0]["content"], "121", "nobody has looked");
+    world.nodes[0].messages().follow().await.unwrap();
+    let told = world.frames().await.into_iter();
+    let told = told.filter_map(|told| match told {
+        Told::Changed(seq, rev, message) => Some((seq, rev, message["content"] == "edited")),
+        _ => None,
+    });
+    let mut told: Vec<_> = told.collect();
+    told.sort_unstable();
+    let expected = (3..=121).map(|seq| (seq, seq + 119, true));
+    assert_eq!(told, expected.collect::<Vec<_>>());
+    let shown = world.list().await.into_iter();
+    assert_eq!(shown.filter(|it| it["content"] == "edited").count(), 100);
+    world.nodes[0].messages().follow().await.unwrap();
+    assert_eq!(world.frames().await, [], "it is done");
+}
+
+async fn a_node_that_starts_sets_a_list_right_that_shows_an_old_text(mut world: World) {
+    for nth in 1..=3 {
+        world.send(0, "alice", &nth.to_string()).await;
+    }
+    world.edit_only(2, 2, "two").await;
+    world.advance(Duration::from_secs(20 * 60)).await;
+    assert_eq!(world.newest(0).await, ["1", "2", "3"], "nobody has looked");
+    world.frames().await;
+    let node = world.start("n2").await;
+    assert_eq!(node.messages().follow().await.unwrap(), 0);
+    assert_eq!(world.newest(0).await, ["1", "two", "3"]);
+    let told = world.frames().await;
+    assert!(
+        matches!(&told[..], [Told::Changed(2, 4, _)]),
+        "whoever shows the list is told, too: {told:?}"
+    );
+    let node = world.start("n3").await;
+    node.messages().follow().await.unwrap();
+    assert_eq!(world.frames().await, [], "the list shows it");
 }
 
 async fn a_long_gap_is_closed_in_order(mut world: World) {

@@ -8,7 +8,7 @@ use parlor_chat::chat::Chat;
 use parlor_chat::code::Code;
 use parlor_chat::context::Context;
 use parlor_chat::conversations::{ConversationKind, CreateConversation, History};
-use parlor_chat::database::Database;
+use parlor_chat::database::{Database, Either};
 use parlor_chat::ids::{ConversationId, NodeId, UserId};
 use parlor_chat::keys::{Keyspace, Preset, RecentLayout, Settings};
 use parlor_chat::messages::writer::{Draft, Writer};
@@ -21,6 +21,16 @@ use serde_json::Value;
 use uuid::{NoContext, Timestamp, Uuid};
 
 use crate::ground::Ground;
+
+/// The same on either database.
+macro_rules! on_connection {
+    ($tx:expr, $connection:ident => $do:expr) => {
+        match $tx.connection() {
+            Either::Sqlite($connection) => $do,
+            Either::Postgres($connection) => $do,
+        }
+    };
+}
 
 pub struct World {
     ground: Ground,
@@ -141,6 +151,24 @@ impl World {
             at,
         };
         self.writer.send(draft).await.unwrap().message
+    }
+
+    /// Edits messages from one to another and dies.
+    pub async fn edit_only(&self, first: i64, last: i64, content: &str) {
+        let count = last - first + 1;
+        let rev = "UPDATE conversations SET rev = rev + $1 WHERE id = 'c1'";
+        let edit = "
+            UPDATE messages SET content = $1, edited_at = $2,
+                rev = (SELECT rev FROM conversations WHERE id = 'c1') + seq - $3
+            WHERE conversation_id = 'c1' AND seq >= $4 AND seq <= $3";
+        let now = i64::try_from(self.now().ms()).unwrap();
+        let mut tx = self.nodes[0].database().begin().await.unwrap();
+        on_connection!(tx, c => {
+            sqlx::query(rev).bind(count).execute(&mut *c).await.unwrap();
+            let edit = sqlx::query(edit).bind(content).bind(now);
+            edit.bind(last).bind(first).execute(&mut *c).await.unwrap();
+        });
+        tx.commit().await.unwrap();
     }
 
     pub async fn edit(
@@ -323,14 +351,11 @@ pub fn text(content: &str) -> NewMessage {
 impl World {
     /// Makes the row of `c1` say that it has so many members.
     pub async fn count_members(&self, count: i64) {
-        use parlor_chat::database::Either;
         let statement = "UPDATE conversations SET member_count = $1 WHERE id = 'c1'";
         let mut tx = self.nodes[0].database().begin().await.unwrap();
-        let query = sqlx::query(statement);
-        match tx.connection() {
-            Either::Sqlite(c) => drop(sqlx::query(statement).bind(count).execute(c).await.unwrap()),
-            Either::Postgres(c) => drop(query.bind(count).execute(c).await.unwrap()),
-        }
+        on_connection!(tx, c => {
+            sqlx::query(statement).bind(count).execute(c).await.unwrap();
+        });
         tx.commit().await.unwrap();
     }
 }
