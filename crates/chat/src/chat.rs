@@ -72,6 +72,7 @@ impl Chat {
             messages: Arc::clone(&messages),
             typing: Arc::clone(&typing),
             conversations: Arc::clone(&conversations),
+            unread: Arc::clone(&unread),
         };
         Self {
             live: Live::new(ctx.clone(), needs),

@@ -5,7 +5,9 @@
 //!    come the frames that were held meanwhile. A message that was changed since the reading began is read again: what
 //!    changed before it may not have been among what was read.
 //! 2. It goes on until nothing is missing or nobody follows; a database that is away is waited for.
-//! 3. A node mends so many rooms at a time: a bus that was lost does not become a storm on the database.
+//! 3. Where frames were lost, a small conversation is told all its receipts: which of them moved nobody knows, and one that
+//!    is told again changes nothing. Of a larger one whoever shows them asks.
+//! 4. A node mends so many rooms at a time: a bus that was lost does not become a storm on the database.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -17,9 +19,12 @@ use super::room::{Room, State};
 use crate::error::{Error, Result};
 use crate::messages::{Head, Message};
 use crate::ticking::told;
+use crate::unread::{Moved, Receipt, ReceiptChange};
 
 /// Rooms that are mended at one time.
 pub(super) const MOST_MENDED: usize = 16;
+/// Members of a conversation whose receipts are told after frames were lost.
+const MOST_READERS: u32 = 32;
 /// Before what could not be read is read again: this, and twice as long each time, up to the second.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
@@ -100,6 +105,7 @@ impl Room {
         if !self.read_messages(&head).await? {
             return Ok(false);
         }
+        self.read_receipts(&head).await?;
         let typers = self.live.typing.typers(&self.conversation).await?;
         let mut state = self.state.lock();
         if !self.is_told(&state) {
@@ -176,6 +182,46 @@ impl Room {
                 // Deleted with all that belongs to it, as a frame will tell.
                 return Ok(true);
             }
+        }
+    }
+
+    /// Tells how far the members have come, if receipts may have been lost and there are few.
+    async fn read_receipts(&self, head: &Head) -> Result<()> {
+        let unheard = |state: &State| state.held.as_ref().is_some_and(|held| held.unheard);
+        if !unheard(&self.state.lock()) || head.member_count > u64::from(MOST_READERS) {
+            return Ok(());
+        }
+        let unread = &self.live.unread;
+        let page = unread.receipts(&self.conversation, None, MOST_READERS);
+        let page = page.await?;
+        let mut state = self.state.lock();
+        if !self.is_told(&state) {
+            return Ok(());
+        }
+        for receipt in page.receipts {
+            self.receipts(receipt);
+        }
+        if let Some(held) = &mut state.held {
+            // What was lost meanwhile is read with the rest.
+            held.unheard = held.again;
+        }
+        Ok(())
+    }
+
+    fn receipts(&self, receipt: Receipt) {
+        let (delivered, read) = (receipt.delivered_seq, receipt.read_seq);
+        let mut change = ReceiptChange {
+            conversation_id: self.conversation.clone(),
+            receipt,
+            moved: Moved::Read,
+        };
+        // Whoever has read it has got it.
+        if read > 0 {
+            self.reached(&change);
+        }
+        if delivered > read {
+            change.moved = Moved::Delivered;
+            self.reached(&change);
         }
     }
 

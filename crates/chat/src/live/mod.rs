@@ -37,6 +37,7 @@ use crate::keys::TtlName;
 use crate::messages::Messages;
 use crate::ticking::{Task, Ticking, told};
 use crate::typing::Typing;
+use crate::unread::Unread;
 
 pub use self::news::{ConversationNews, ConversationSink, UserNews, UserSink};
 
@@ -53,6 +54,8 @@ pub struct Needs {
     pub typing: Arc<Typing>,
     /// Who is a member.
     pub conversations: Arc<Conversations>,
+    /// How far the members have read.
+    pub unread: Arc<Unread>,
 }
 
 /// What happens, as one node hears of it.
@@ -61,6 +64,7 @@ pub struct Live {
     messages: Arc<Messages>,
     typing: Arc<Typing>,
     conversations: Arc<Conversations>,
+    unread: Arc<Unread>,
     rooms: AtomicU64,
     ends: Ends,
     places: Semaphore,
@@ -89,6 +93,7 @@ impl Live {
             messages: needs.messages,
             typing: needs.typing,
             conversations: needs.conversations,
+            unread: needs.unread,
             rooms: AtomicU64::new(0),
             ends: Ends::default(),
             places: Semaphore::new(mend::MOST_MENDED),

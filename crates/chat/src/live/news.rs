@@ -41,7 +41,8 @@ pub enum ConversationNews<'a> {
         /// The message as JSON.
         json: &'a [u8],
     },
-    /// A member has got or read messages. Those of a time without a bus are not made up for, and one may come twice.
+    /// A member has got or read messages. One may come twice. After a time without a bus those of a small conversation are
+    /// told as they stand; those of a larger one are not made up for.
     Receipt {
         /// They got messages, up to `delivered_seq`.
         delivered: bool,

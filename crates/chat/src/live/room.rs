@@ -63,6 +63,8 @@ pub(super) struct Held {
     bytes: usize,
     /// Frames may be missing among those that are held: what is being read has to be read again.
     pub(super) again: bool,
+    /// Frames of which no later one tells may be missing: receipts.
+    pub(super) unheard: bool,
 }
 
 /// What became of a frame.
@@ -87,6 +89,7 @@ impl Held {
     fn lose(&mut self) {
         *self = Self {
             again: true,
+            unheard: true,
             ..Self::default()
         };
     }
@@ -114,7 +117,12 @@ impl Sink for Room {
         let mut state = self.state.lock();
         match event {
             Event::Message { payload, .. } => self.hear(&mut state, payload),
-            Event::MaybeMissed => self.doubt(&mut state),
+            Event::MaybeMissed => {
+                self.doubt(&mut state);
+                if let Some(held) = &mut state.held {
+                    held.unheard = true;
+                }
+            }
         }
     }
 }
@@ -243,12 +251,17 @@ impl Room {
 
     fn receipt(&self, body: &[u8]) -> Option<Taken> {
         let change: ReceiptChange = serde_json::from_slice(body).ok()?;
+        self.reached(&change);
+        Some(Taken::Done)
+    }
+
+    /// Tells how far a member has come.
+    pub(super) fn reached(&self, change: &ReceiptChange) {
         self.sink.told(&ConversationNews::Receipt {
             delivered: change.moved == Moved::Delivered,
             read: change.moved == Moved::Read,
-            change: &change,
+            change,
         });
-        Some(Taken::Done)
     }
 
     fn members(&self, state: &mut State, body: &[u8]) -> Option<Taken> {

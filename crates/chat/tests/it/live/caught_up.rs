@@ -1,5 +1,6 @@
 //! Coming back to a conversation.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use parlor_chat::code::Code;
@@ -33,10 +34,13 @@ fn seqs(resumed: &Resumed) -> Vec<u64> {
 }
 
 pub async fn who_follows_first_and_catches_up_then_has_all_and_none_is_missing(world: World) {
+    let all_follow = Cell::new(false);
     let sends = async {
-        for _ in 0..60 {
-            world.send(0, "alice", "x").await;
+        let mut sent = 0;
+        while sent < 60 || !all_follow.get() {
+            sent = world.send(0, "alice", "x").await.seq;
         }
+        sent
     };
     let followers = async {
         let mut followers = Vec::new();
@@ -46,18 +50,19 @@ pub async fn who_follows_first_and_catches_up_then_has_all_and_none_is_missing(w
             followers.push((heard, follow, resumed));
             heard_some(&followers[followers.len() - 1].0).await;
         }
+        all_follow.set(true);
         followers
     };
-    let ((), followers) = tokio::join!(sends, followers);
+    let (last, followers) = tokio::join!(sends, followers);
     for (nth, (heard, _follow, resumed)) in (0..).zip(followers) {
-        heard.until(60).await;
+        heard.until(last).await;
         let missed = seqs(&resumed);
         assert_eq!(missed, (nth + 1..=resumed.last_seq).collect::<Vec<_>>());
         let live = heard.seqs();
         // What both have is dropped by whoever shows it.
         assert!(live.windows(2).all(|two| two[0] + 1 == two[1]), "{live:?}");
         let all: BTreeSet<u64> = missed.into_iter().chain(live).collect();
-        assert_eq!(all, (nth + 1..=60).collect());
+        assert_eq!(all, (nth + 1..=last).collect());
     }
 }
 

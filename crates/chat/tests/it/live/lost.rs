@@ -18,6 +18,7 @@ on_every_engine! {
     a_frame_of_another_version_makes_a_room_read;
     sends_and_changes_while_the_bus_is_lost_again_and_again;
     who_stopped_typing_while_the_bus_was_lost_is_told;
+    what_was_read_while_the_bus_was_lost_is_told;
 }
 
 async fn messages_without_a_frame_are_told_before_the_next(world: World) {
@@ -54,7 +55,9 @@ pub async fn what_was_lost_is_read_when_the_bus_is_back(world: World) {
     world.lose_bus().await;
     world.send(0, "alice", "four").await;
     heard.until(4).await;
-    let told = heard.all();
+    let mut told = heard.all();
+    // What its sender has read by sending it may be told again.
+    told.retain(|it| !matches!(it, Told::Read(..)));
     assert!(matches!(told[0], Told::Changed(2, 3, true, _)), "{told:?}");
     assert!(matches!(told[1], Told::Changed(1, 4, false, _)), "{told:?}");
     assert!(matches!(told[2], Told::Message(3, _)), "{told:?}");
@@ -140,4 +143,39 @@ async fn who_stopped_typing_while_the_bus_was_lost_is_told(world: World) {
     world.lose_bus().await;
     let expected = ["alice"].map(|it| Told::Typing(it.into(), false));
     assert_eq!(heard.at_least(2).await[1..], expected);
+}
+
+async fn what_was_read_while_the_bus_was_lost_is_told(world: World) {
+    for text in ["one", "two", "three"] {
+        world.send(0, "alice", text).await;
+    }
+    let (heard, _follow) = world.follow(1, &[]).await;
+    // As one whose frame is lost.
+    world
+        .statement("UPDATE members SET delivered_seq = 3, read_seq = 2 WHERE conversation_id = 'c1' AND user_id = 'bob'")
+        .await;
+    world.lose_bus().await;
+    let told = async || {
+        let told = heard.all();
+        let bob = [
+            Told::Read("bob".into(), 2),
+            Told::Delivered("bob".into(), 3),
+        ];
+        bob.iter().all(|it| told.contains(it))
+    };
+    eventually("bob's receipts are told", told).await;
+    // A conversation whose members nobody would list is left alone.
+    world.count_members(33).await;
+    let before = heard.all().len();
+    world
+        .statement(
+            "UPDATE members SET read_seq = 3 WHERE conversation_id = 'c1' AND user_id = 'bob'",
+        )
+        .await;
+    world.lose_bus().await;
+    world.send(0, "alice", "four").await;
+    heard.until(4).await;
+    let told = heard.all();
+    assert!(!told.contains(&Told::Read("bob".into(), 3)), "{told:?}");
+    assert!(told.len() > before);
 }
