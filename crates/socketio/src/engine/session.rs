@@ -214,6 +214,11 @@ impl<U: Above> Session<U> {
         self.push(ping);
     }
 
+    /// The tick of the ping that waits for an answer; 0 if none does.
+    pub(super) fn pinged(&self) -> u32 {
+        self.pinged.load(Ordering::Relaxed)
+    }
+
     /// Whether a ping was not answered for so many ticks. One whose packets are not read now is not asked.
     pub(super) fn is_late(&self, tick: u32, patience: u32) -> bool {
         let pinged = self.pinged.load(Ordering::Relaxed);

@@ -52,15 +52,15 @@ impl<U: Above> Table<U> {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Puts a session where its first ping is due in six to nine tenths of the interval: many that come at once are spread,
-    /// and none waits longer than the interval.
+    /// Puts a session where its first ping is due in six to eight tenths of the interval: many that come at once are spread,
+    /// and none waits longer than the interval, also where a tick is late.
     pub(super) fn insert(
         &self,
         tick: u32,
         make: impl FnOnce(Place) -> Arc<Session<U>>,
     ) -> Arc<Session<U>> {
         let phases = self.phases.len();
-        let spread = self.next.fetch_add(1, Ordering::Relaxed) % (phases * 3 / 10).max(1);
+        let spread = self.next.fetch_add(1, Ordering::Relaxed) % (phases * 2 / 10).max(1);
         let at = (tick as usize + phases * 6 / 10 + spread) % phases;
         let phase = u16::try_from(at).expect("there are at most u16::MAX phases");
         self.phases[at]

@@ -1,16 +1,29 @@
 //! Pings and deadlines, by one task for all sessions.
 //!
-//! Always true: each tick looks at the sessions of one phase for pings and of one for answers, never at all of them.
+//! Always true:
+//! 1. Each tick looks at the sessions of one phase for pings and of one for answers, never at all of them.
+//! 2. Ticks keep to the clock: one that comes late delays none after it, and pings that it should have sent go out with it.
+//! 3. A client has its full time to answer, from when its ping went out. After a tick that was missed nobody is given up
+//!    before what came meanwhile was read.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use tokio::time::{Instant, sleep_until};
 
 use super::session::Session;
 use super::{Above, Engine};
 use crate::Reason;
+
+/// Who is to be looked at again.
+struct Look<U: Above> {
+    at: u32,
+    /// What came while ticks were missed has been read by then.
+    surely: bool,
+    session: Arc<Session<U>>,
+}
 
 impl<U: Above> Engine<U> {
     /// The timers. Never ends.
@@ -18,35 +31,65 @@ impl<U: Above> Engine<U> {
         let phases = u32::try_from(self.table.phases()).unwrap_or(u32::MAX);
         let period = (self.options.ping_interval / phases).max(Duration::from_millis(1));
         let patience = patience(self.options.ping_timeout, period);
-        let mut ticks = interval_at(Instant::now() + period, period);
-        // Ticks that come too late are not made up for: clients have their full time after a stall, too.
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (begun, first) = (Instant::now(), self.tick.load(Ordering::Relaxed));
+        let mut again = Vec::new();
+        let mut ticks = 0;
         loop {
-            ticks.tick().await;
-            self.on_tick(patience);
+            sleep_until(begun + period * (ticks + 1)).await;
+            let gone = begun.elapsed().as_nanos() / period.as_nanos();
+            ticks = u32::try_from(gone).unwrap_or(u32::MAX).max(ticks + 1);
+            self.on_tick(first.wrapping_add(ticks).max(1), patience, &mut again);
         }
     }
 
-    fn on_tick(&self, patience: u32) {
-        let tick = self
-            .tick
-            .fetch_add(1, Ordering::Relaxed)
-            .wrapping_add(1)
-            .max(1);
+    fn on_tick(&self, tick: u32, patience: u32, again: &mut Vec<Look<U>>) {
         let phases = self.table.phases();
-        self.table.of_phase(tick as usize % phases, |session| {
-            session.ping(tick, &self.ping);
-        });
+        let before = self.tick.swap(tick, Ordering::Relaxed);
+        let due = due(before, tick, phases);
+        let missed = *due.start() < tick;
+        for one in due.clone() {
+            self.table.of_phase(one as usize % phases, |session| {
+                session.ping(tick, &self.ping);
+            });
+        }
         let mut late = Vec::new();
-        self.table
-            .of_phase(tick.wrapping_sub(patience) as usize % phases, |session| {
+        for look in again.extract_if(.., |look| look.at <= tick) {
+            if look.session.is_late(tick, patience) {
+                late.push((look.surely, look.session));
+            }
+        }
+        for one in due {
+            let phase = one.wrapping_sub(patience) as usize % phases;
+            self.table.of_phase(phase, |session| {
                 if session.is_late(tick, patience) {
-                    late.push(Arc::clone(session));
+                    late.push((false, Arc::clone(session)));
+                } else if let Some(left) = off_beat(session.pinged(), tick, patience, phase, phases)
+                {
+                    again.push(Look {
+                        at: tick.saturating_add(left),
+                        surely: false,
+                        session: Arc::clone(session),
+                    });
                 }
             });
-        for session in late {
-            session.close(Reason::PingTimeout);
         }
+        for (surely, session) in late {
+            if missed && !surely {
+                again.push(Look {
+                    at: tick.saturating_add(1),
+                    surely: true,
+                    session,
+                });
+            } else {
+                session.close(Reason::PingTimeout);
+            }
+        }
+        self.settle();
+        self.above.tick();
+    }
+
+    /// Tells of the sessions whose connect timeout is over.
+    fn settle(&self) {
         let now = Instant::now();
         while let Some(session) = self.next_settled(now) {
             let Some(session) = session.upgrade() else {
@@ -59,7 +102,6 @@ impl<U: Above> Engine<U> {
                 self.above.settled(&session);
             }
         }
-        self.above.tick();
     }
 
     fn next_settled(&self, now: Instant) -> Option<Weak<Session<U>>> {
@@ -84,6 +126,21 @@ impl<U: Above> Engine<U> {
     }
 }
 
+/// The ticks after `before` up to `tick`; where there are more than phases, the last ones, so that none comes twice.
+fn due(before: u32, tick: u32, phases: usize) -> RangeInclusive<u32> {
+    let most = u32::try_from(phases).unwrap_or(u32::MAX);
+    let passed = tick.saturating_sub(before).clamp(1, most);
+    tick - (passed - 1)..=tick
+}
+
+/// In how many ticks the time of a client is over that was pinged so late that the next look at its phase would come too
+/// late for it.
+fn off_beat(pinged: u32, tick: u32, patience: u32, phase: usize, phases: usize) -> Option<u32> {
+    let left = patience.checked_sub(tick.wrapping_sub(pinged))?;
+    let late = pinged != 0 && pinged as usize % phases != phase;
+    (late && left > 0 && (left as usize) < phases).then_some(left)
+}
+
 /// How many ticks a client may take to answer, never less than its time.
 fn patience(timeout: Duration, period: Duration) -> u32 {
     let ticks = timeout.as_nanos().div_ceil(period.as_nanos().max(1));
@@ -100,5 +157,22 @@ mod tests {
         assert_eq!(patience(ms(200), ms(12)), 17, "204 ms, not 192");
         assert_eq!(patience(ms(20_000), ms(1_000)), 20);
         assert_eq!(patience(ms(0), ms(1)), 1);
+    }
+
+    #[test]
+    fn a_tick_that_comes_late_does_the_work_of_those_before_it() {
+        assert_eq!(due(7, 8, 25), 8..=8);
+        assert_eq!(due(7, 10, 25), 8..=10);
+        assert_eq!(due(7, 100, 25), 76..=100, "each phase once");
+    }
+
+    #[test]
+    fn who_was_pinged_late_is_looked_at_when_its_time_is_over() {
+        // Of phase 5, pinged two ticks late, at 7, and looked at as if it had been on time.
+        assert_eq!(off_beat(7, 22, 17, 5, 25), Some(2));
+        assert_eq!(off_beat(5, 22, 17, 5, 25), None, "it was on time");
+        assert_eq!(off_beat(0, 22, 17, 5, 25), None, "it has answered");
+        // With more time than an interval the phase comes round again before.
+        assert_eq!(off_beat(7, 15, 60, 5, 25), None);
     }
 }

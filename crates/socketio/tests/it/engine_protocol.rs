@@ -1,4 +1,14 @@
 //! Engine.IO v4 as its protocol document says it: handshake, messages, heartbeat and goodbye over both transports.
+//!
+//! What a client may rely on, and so what is tested here and in [`upgrade`](super::upgrade):
+//! - The handshake tells `sid`, `upgrades`, `pingInterval`, `pingTimeout` and `maxPayload`, by polling and by WebSocket. A missing
+//!   or unknown `EIO` or `transport`, and a method that is none, are refused with 400; over WebSocket no connection is made.
+//! - A polling body holds one packet or several, text and bytes; a post is answered with `ok`. A body that is no packet, or a
+//!   second poll at the same time, ends the session: the next request is answered with 400.
+//! - A ping comes within `pingInterval`, also after the first one, and who does not answer within `pingTimeout` is gone by the end
+//!   of both: a poll is then answered with 400, a WebSocket is closed.
+//! - A goodbye lets a waiting poll go with a noop, and closes a WebSocket.
+//! - A session moves by `2probe`, `3probe`, `5`. After that its id is of no use for a poll or for another WebSocket.
 
 use super::client::{Answer, Got, Polling, Wire, Ws, calm, serve, sid_of, text};
 use super::echo::Settings;
@@ -299,6 +309,18 @@ async fn a_polling_client_that_answers_no_ping_is_given_up() {
         "{fetched:?}"
     );
     is_refused(&polling.post(b"3").await, 1);
+}
+
+#[tokio::test]
+async fn who_answers_is_kept_by_a_server_that_stood_still() {
+    let server = serve(impatient()).await;
+    let mut ws = Ws::open(server.address, PATH).await;
+    for _ in 0..8 {
+        // Server and client share this thread: neither reads nor writes meanwhile.
+        std::thread::sleep(Duration::from_millis(150));
+        assert_eq!(ws.next().await, text("2"));
+        ws.say("3").await;
+    }
 }
 
 #[tokio::test]

@@ -1,4 +1,12 @@
 //! Socket.IO v5 as its protocol document says it: namespaces, events, acknowledgements, attachments, and what closes a connection.
+//!
+//! What a client may rely on, and so what is tested here:
+//! - A CONNECT is answered with a `sid` of its own, by `/` and by another namespace, with and without a payload; for a namespace
+//!   that is not there with a CONNECT_ERROR that says `Invalid namespace`, and the connection stays.
+//! - A connection that begins with something else, or with nothing within the connect timeout, is closed.
+//! - A DISCONNECT ends one namespace and neither the connection nor the others: the next ping comes.
+//! - Events and acknowledgements carry their arguments in both directions, bytes as attachments, over both transports.
+//! - An unknown packet type, a payload that is no array with a name, and an id that is no number close the connection.
 
 use super::client::{Got, Polling, Ws, calm, serve, text};
 use super::echo::Settings;
