@@ -4,7 +4,7 @@
 //! 1. A message is acknowledged when its commit is, and then it is on disk.
 //! 2. `seq` is taken in the transaction that writes the message, under the lock of its conversation: it has no gap, and
 //!    everything below a committed one is committed.
-//! 3. Nothing waits to fill a batch: what queued up while the last commit ran is the next one.
+//! 3. No clock fills a batch: what queued up while the last commit ran, or while the machine was busy, is the next one.
 //! 4. A message that the database refuses does not take others with it: a refused batch is halved until that one is alone.
 //! 5. Whoever calls may give up at any moment. Their message is written or not, whole either way.
 
@@ -32,7 +32,7 @@ use crate::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
 
 /// Messages in one commit.
-const MOST_AT_ONCE: usize = 256;
+const MOST_AT_ONCE: usize = 512;
 /// Messages that wait for it, in each queue.
 const MOST_WAITING: usize = 1_024;
 /// Users whose mention in one message counts.

@@ -8,15 +8,20 @@ mod batch;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{mpsc, watch};
 
 use super::failure::Failure;
 use super::job::{Job, Outcome, drain, settle};
-use super::{After, MOST_WAITING};
+use super::{After, MOST_AT_ONCE, MOST_WAITING};
 use crate::database::{Database, Either, Pen, Sqlite, Synchronous};
 
+/// How often nothing may have come when others went first, before a commit begins; …
+const QUIET: u32 = 4;
+/// … and how long that takes at most.
+const MOST_GATHERED: Duration = Duration::from_millis(20);
 /// Pages in the log at which it is moved into the file: the same pages are written again and again.
 const CHECKPOINT: u32 = 4_000;
 
@@ -56,6 +61,19 @@ fn serve(mut queue: mpsc::Receiver<Job>, mut work: impl FnMut(Job, &mut mpsc::Re
     }
 }
 
+/// Lets those go first who are about to queue something. On a core with nothing else to do this is over at once; on one that
+/// is busy a commit begins when nothing more comes, and takes all of it.
+fn gather(queue: &mpsc::Receiver<Job>) {
+    let since = Instant::now();
+    let (mut queued, mut quiet) = (queue.len(), 0);
+    while quiet < QUIET && queued < MOST_AT_ONCE && since.elapsed() < MOST_GATHERED {
+        thread::yield_now();
+        let now = queue.len();
+        quiet = if now == queued { quiet + 1 } else { 0 };
+        queued = now;
+    }
+}
+
 struct File {
     database: Database,
     after: Arc<dyn After>,
@@ -65,6 +83,7 @@ struct File {
 impl File {
     fn work(&mut self, first: Job, queue: &mut mpsc::Receiver<Job>) {
         let timeout = self.database.options().timeout;
+        gather(queue);
         // What comes while somebody else writes is in the same commit.
         let mut pen = self.pen();
         let mut parts = vec![drain(first, queue, timeout)];
