@@ -83,6 +83,11 @@ impl Participants {
         if let Some(known) = self.memory.get(conversation).filter(fresh) {
             return Ok(known.users);
         }
+        Box::pin(self.find(conversation, version)).await
+    }
+
+    async fn find(&self, conversation: &ConversationId, version: u64) -> Result<Arc<[UserId]>> {
+        let fresh = |gathered: &Gathered| gathered.version >= version;
         let gathered = match self.flights.board(conversation) {
             Seat::Passenger(passenger) => passenger.arrive().await.filter(fresh),
             Seat::Pilot(pilot) => Some(self.gather(conversation, version, Some(pilot)).await?),

@@ -3,7 +3,8 @@
 //! Always true:
 //! 1. The acknowledgement means: on disk. What follows the commit is waited for a short time only ([`apply`](super::apply)).
 //! 2. The row decides who may write, and whether it is a repetition. Neither takes a place of the rate.
-//! 3. From the write on a message goes its way by itself: a caller who gives up leaves nothing half-done. So many are under
+//! 3. What is seldom done is boxed: the future of a send is moved about, and most of them do none of it.
+//! 4. From the write on a message goes its way by itself: a caller who gives up leaves nothing half-done. So many are under
 //!    way at most; who comes then waits.
 
 use std::sync::Arc;
@@ -60,7 +61,7 @@ impl Messages {
             Admission::Uncounted => false,
             Admission::Refused { retry_after_ms } => {
                 let client_id = new.client_id.as_deref();
-                let first = self.first(conversation, sender, client_id).await?;
+                let first = Box::pin(self.first(conversation, sender, client_id)).await?;
                 return first.ok_or(Error::RateLimited { retry_after_ms });
             }
         };
@@ -101,17 +102,14 @@ impl Messages {
             }
         };
         let unknown = cached.is_some_and(|cached| cached.starts_with('0'));
-        if unknown
-            && self
-                .conversations
-                .member(conversation, sender)
-                .await?
-                .is_none()
-        {
-            if verdict.allowed {
-                self.give_back(sender).await;
+        if unknown {
+            let member = self.conversations.member(conversation, sender);
+            if Box::pin(member).await?.is_none() {
+                if verdict.allowed {
+                    Box::pin(self.give_back(sender)).await;
+                }
+                return Err(Error::NotAMember(conversation.clone()));
             }
-            return Err(Error::NotAMember(conversation.clone()));
         }
         Ok(match verdict.allowed {
             true => Admission::Counted,
@@ -165,7 +163,7 @@ impl Messages {
                     self.owed.note(Step::Messages(conversation));
                 }
                 if counted {
-                    self.give_back(&sender).await;
+                    Box::pin(self.give_back(&sender)).await;
                 }
                 Err(error)
             }

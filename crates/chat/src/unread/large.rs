@@ -29,7 +29,7 @@ impl Unread {
             return Ok(());
         }
         match self.large.offer(conversation, newest, self.ctx.now()) {
-            Some(newest) => self.announce(conversation, newest).await,
+            Some(newest) => Box::pin(self.announce(conversation, newest)).await,
             None => Ok(()),
         }
     }

@@ -161,7 +161,7 @@ impl Unread {
         let cold = steps::run(&self.ctx, conversation, steps).await?;
         if recount && !cold.is_empty() {
             let cold: Vec<UserId> = cold.into_iter().cloned().collect();
-            self.recount_many(&cold, Some(conversation)).await?;
+            Box::pin(self.recount_many(&cold, Some(conversation))).await?;
         }
         debt.paid();
         Ok(())
