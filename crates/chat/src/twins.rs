@@ -43,7 +43,7 @@ impl Side {
             channel, payload, ..
         }) = self.heard.next().await
         {
-            if channel == END {
+            if *channel == *END.as_bytes() {
                 break;
             }
             heard.push((channel.to_vec(), payload.to_vec()));

@@ -39,5 +39,5 @@ pub use connection::Connection;
 pub use engine::{Engine, FlushError, Options};
 pub use error::OpenError;
 pub use persist::Lock;
-pub use pubsub::{Push, Subscriber};
+pub use pubsub::{Ear, Push, Subscriber};
 pub use slot::slot;

@@ -4,6 +4,7 @@
 //! 1. A subscriber has one bounded queue. Publishing never waits: what does not fit is dropped, and from then on
 //!    everything for that subscriber, until it has read `Lagged` in the place of what is missing.
 //! 2. Messages of one channel arrive in the order in which they were published.
+//! 3. An [`Ear`] is asked for each message under the lock of the routes, so it must not publish or subscribe.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use tokio::sync::{Notify, mpsc};
 
 use crate::glob;
@@ -70,14 +72,25 @@ impl Mailbox {
     }
 }
 
-type Listeners = IndexMap<u64, Arc<Mailbox>, RandomState>;
+/// Who listens to a topic, by number: most have one, and there are many topics.
+type Listeners = SmallVec<[(u64, Arc<Mailbox>); 1]>;
 type Topics = IndexMap<Blob, Listeners, RandomState>;
+
+/// Knows by itself which channels it listens to, so that they are not written down twice: there may be very many.
+pub trait Ear: Send + Sync + 'static {
+    /// The channel, if it listens to it.
+    fn hears(&self, channel: &[u8]) -> Option<Blob>;
+
+    /// All channels that it listens to.
+    fn channels(&self) -> Vec<Blob>;
+}
 
 #[derive(Default)]
 struct Routes {
     channels: Topics,
     patterns: Topics,
     shards: Topics,
+    ears: Vec<(u64, Arc<Mailbox>, Arc<dyn Ear>)>,
 }
 
 impl Routes {
@@ -102,14 +115,22 @@ impl Hub {
     pub fn publish(&self, channel: &[u8], payload: &[u8]) -> usize {
         let routes = self.routes.lock();
         let listeners = routes.channels.get_key_value(channel);
-        if listeners.is_none() && routes.patterns.is_empty() {
+        let heard = |(_, mailbox, ear): &(_, Arc<Mailbox>, Arc<dyn Ear>)| {
+            Some((Arc::clone(mailbox), ear.hears(channel)?))
+        };
+        let ears: SmallVec<[_; 1]> = routes.ears.iter().filter_map(heard).collect();
+        if listeners.is_none() && ears.is_empty() && routes.patterns.is_empty() {
             return 0;
         }
         let payload = Blob::from(payload);
-        let mut receivers = 0;
+        let mut receivers = ears.len();
+        for (mailbox, channel) in ears {
+            let payload = payload.clone();
+            mailbox.deliver(Push::Message { channel, payload });
+        }
         if let Some((channel, listeners)) = listeners {
             receivers += listeners.len();
-            for mailbox in listeners.values() {
+            for (_, mailbox) in listeners {
                 mailbox.deliver(Push::Message {
                     channel: channel.clone(),
                     payload: payload.clone(),
@@ -122,7 +143,7 @@ impl Hub {
             }
             let channel = Blob::from(channel);
             receivers += listeners.len();
-            for mailbox in listeners.values() {
+            for (_, mailbox) in listeners {
                 mailbox.deliver(Push::PMessage {
                     pattern: pattern.clone(),
                     channel: channel.clone(),
@@ -140,7 +161,7 @@ impl Hub {
             return 0;
         };
         let payload = Blob::from(payload);
-        for mailbox in listeners.values() {
+        for (_, mailbox) in listeners {
             mailbox.deliver(Push::SMessage {
                 channel: channel.clone(),
                 payload: payload.clone(),
@@ -157,9 +178,14 @@ impl Hub {
         } else {
             &routes.channels
         };
-        let wanted =
-            |channel: &&Blob| pattern.is_none_or(|pattern| glob::matches(pattern, channel));
-        topics.keys().filter(wanted).cloned().collect()
+        let wanted = |channel: &Blob| pattern.is_none_or(|pattern| glob::matches(pattern, channel));
+        let mut channels: Vec<_> = topics.keys().filter(|it| wanted(it)).cloned().collect();
+        if !sharded {
+            let heard = routes.ears.iter().flat_map(|(.., ear)| ear.channels());
+            let heard = heard.filter(|it| wanted(it) && !topics.contains_key(it));
+            channels.extend(heard);
+        }
+        channels
     }
 
     /// How many subscribers a channel has.
@@ -170,7 +196,15 @@ impl Hub {
         } else {
             &routes.channels
         };
-        topics.get(channel).map_or(0, IndexMap::len)
+        let ears = match sharded {
+            true => 0,
+            false => {
+                let ears = routes.ears.iter();
+                ears.filter(|(.., ear)| ear.hears(channel).is_some())
+                    .count()
+            }
+        };
+        ears + topics.get(channel).map_or(0, SmallVec::len)
     }
 
     /// How many patterns are subscribed to.
@@ -208,18 +242,26 @@ impl Subscriber {
     fn add(&self, space: Space, topic: &[u8]) {
         let mut routes = self.hub.routes.lock();
         let listeners = routes.topics(space).entry(topic.into()).or_default();
-        listeners.insert(self.id, self.mailbox.clone());
+        if !listeners.iter().any(|(id, _)| *id == self.id) {
+            listeners.push((self.id, self.mailbox.clone()));
+        }
     }
 
     fn remove(&self, space: Space, topic: &[u8]) {
         let mut routes = self.hub.routes.lock();
         let topics = routes.topics(space);
         if let Some(listeners) = topics.get_mut(topic) {
-            listeners.swap_remove(&self.id);
+            listeners.retain(|(id, _)| *id != self.id);
             if listeners.is_empty() {
                 topics.swap_remove(topic);
             }
         }
+    }
+
+    /// Listens to the channels that `ear` hears, beside those subscribed to: a channel is for one of the two.
+    pub fn lend(&self, ear: Arc<dyn Ear>) {
+        let mut routes = self.hub.routes.lock();
+        routes.ears.push((self.id, self.mailbox.clone(), ear));
     }
 
     /// Listens to a channel. Whatever is published after this returns is received.
@@ -272,9 +314,10 @@ impl Subscriber {
 impl Drop for Subscriber {
     fn drop(&mut self) {
         let mut routes = self.hub.routes.lock();
+        routes.ears.retain(|(id, ..)| *id != self.id);
         for space in [Space::Channel, Space::Pattern, Space::Shard] {
             routes.topics(space).retain(|_, listeners| {
-                listeners.swap_remove(&self.id);
+                listeners.retain(|(id, _)| *id != self.id);
                 !listeners.is_empty()
             });
         }

@@ -31,7 +31,7 @@ mod tasks;
 mod telemetry;
 mod url;
 
-pub use bus::{Bus, Event, Listening, Sink, Subscription};
+pub use bus::{Bus, Event, Listening, Name, Sink, Subscription};
 pub use clock::Clock;
 pub use fault::{Fault, fault};
 pub use options::{OpenError, Options};

@@ -6,10 +6,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::lane::{Command, Lane, Source};
+use super::queue::Name;
 use super::registry::{Kind, Registry, Topic};
 use crate::redis::cluster::Core;
 use crate::tasks::Tasks;
@@ -31,7 +31,7 @@ struct Shards {
 struct State {
     lanes: HashMap<Address, Lane>,
     /// The lane of each shard channel.
-    homes: HashMap<Bytes, Address>,
+    homes: HashMap<Name, Address>,
 }
 
 impl ClusterLanes {

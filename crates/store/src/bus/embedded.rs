@@ -1,17 +1,31 @@
 //! The bus on the embedded engine: one subscriber of the engine for all subscriptions.
+//!
+//! Always true: the engine asks the registry what is listened to, so that a listener is written down once.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use parlor_embedded::{Push, Subscriber};
+use parlor_embedded::{Ear, Push, Subscriber};
 use tokio::sync::mpsc;
 
 use super::lane::{Command, Lane};
+use super::queue::Name;
 use super::registry::{Kind, Registry, Topic};
 
 /// Starts the task that carries the subscriptions.
 pub(crate) fn start(subscriber: Subscriber, registry: Arc<Registry>) -> Lane {
+    subscriber.lend(Arc::clone(&registry) as Arc<dyn Ear>);
     Lane::with(|commands| run(subscriber, registry, commands))
+}
+
+impl Ear for Registry {
+    fn hears(&self, channel: &[u8]) -> Option<Name> {
+        self.find(Kind::Plain, channel)
+    }
+
+    fn channels(&self) -> Vec<Name> {
+        self.names(Kind::Plain)
+    }
 }
 
 async fn run(
@@ -40,7 +54,7 @@ fn obey(subscriber: &Subscriber, command: Command) {
         Command::Want { topic, done, .. } => {
             let Topic { kind, name } = topic;
             match kind {
-                Kind::Plain => subscriber.subscribe(&name),
+                Kind::Plain => {}
                 Kind::Pattern => subscriber.psubscribe(&name),
                 Kind::Sharded => subscriber.ssubscribe(&name),
             }
@@ -52,7 +66,7 @@ fn obey(subscriber: &Subscriber, command: Command) {
         Command::Drop {
             topic: Topic { kind, name },
         } => match kind {
-            Kind::Plain => subscriber.unsubscribe(&name),
+            Kind::Plain => {}
             Kind::Pattern => subscriber.punsubscribe(&name),
             Kind::Sharded => subscriber.sunsubscribe(&name),
         },
@@ -72,13 +86,8 @@ fn hand_out(registry: &Registry, push: Push) {
             channel,
             payload,
         } => {
-            let channel = Bytes::from_owner(channel);
-            registry.deliver(
-                Kind::Pattern,
-                &pattern,
-                Some(channel),
-                Bytes::from_owner(payload),
-            );
+            let payload = Bytes::from_owner(payload);
+            registry.deliver(Kind::Pattern, &pattern, Some(channel), payload);
         }
         Push::Lagged => registry.tell_all_missed(),
     }

@@ -18,12 +18,11 @@ mod wire;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use redis::{Cmd, RedisResult};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout_at};
 
-pub use self::queue::Event;
+pub use self::queue::{Event, Name};
 pub use self::sink::{Listening, Sink};
 
 use self::cluster::ClusterLanes;
@@ -53,6 +52,8 @@ struct Inner {
 
 /// The connections that carry the subscriptions.
 enum Lanes {
+    /// Needed for patterns only: to channels the engine listens as the registry says.
+    Embedded(Lane),
     One(Lane),
     Cluster(ClusterLanes),
 }
@@ -63,7 +64,8 @@ impl Bus {
         let mut sharded = false;
         let lanes = match &**engine {
             Engine::Embedded(engine) => {
-                Lanes::One(embedded::start(engine.subscriber(), Arc::clone(&registry)))
+                let subscriber = engine.subscriber();
+                Lanes::Embedded(embedded::start(subscriber, Arc::clone(&registry)))
             }
             Engine::Redis(redis) => match redis.cluster() {
                 Some(core) => {
@@ -191,7 +193,7 @@ impl Bus {
         let deadline = monotonic() + self.inner.timeout;
         let topic = Topic {
             kind,
-            name: Bytes::copy_from_slice(name),
+            name: name.into(),
         };
         let listening = Listening {
             topic,
@@ -199,6 +201,10 @@ impl Bus {
             bus: Arc::clone(&self.inner),
         };
         let Listening { topic, sink, .. } = &listening;
+        if !self.inner.lanes.carry(kind) {
+            self.inner.registry.add(topic, sink, || {});
+            return Ok(listening);
+        }
         let (done, mut confirmed) = oneshot::channel();
         let want = Command::Want {
             topic: topic.clone(),
@@ -233,16 +239,21 @@ impl Bus {
     pub(crate) fn close(&self) {
         self.inner.registry.close();
         match &self.inner.lanes {
-            Lanes::One(lane) => lane.end(),
+            Lanes::Embedded(lane) | Lanes::One(lane) => lane.end(),
             Lanes::Cluster(lanes) => lanes.end(),
         }
     }
 }
 
 impl Lanes {
+    /// Whether they have to be told what is listened to.
+    fn carry(&self, kind: Kind) -> bool {
+        !matches!(self, Self::Embedded(_)) || kind != Kind::Plain
+    }
+
     fn send(&self, command: Command) {
         match self {
-            Self::One(lane) => lane.send(command),
+            Self::Embedded(lane) | Self::One(lane) => lane.send(command),
             Self::Cluster(lanes) => lanes.send(command),
         }
     }

@@ -5,6 +5,7 @@
 //! 2. Where messages had to be dropped stands one [`Event::MaybeMissed`], after all that came before them.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -16,15 +17,18 @@ use crate::telemetry;
 /// Messages that wait for a slow reader.
 pub(crate) const ROOM: usize = 1_024;
 
+/// The name of a channel or pattern; cloning one copies a pointer.
+pub type Name = Arc<[u8]>;
+
 /// What a [`Subscription`](super::Subscription) yields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// Something was published.
     Message {
         /// The channel.
-        channel: Bytes,
+        channel: Name,
         /// The pattern, if the subscription is one to a pattern.
-        pattern: Option<Bytes>,
+        pattern: Option<Name>,
         /// What was published.
         payload: Bytes,
     },
@@ -111,7 +115,7 @@ mod tests {
 
     fn message(number: usize) -> Event {
         Event::Message {
-            channel: Bytes::from_static(b"c"),
+            channel: Name::from(&b"c"[..]),
             pattern: None,
             payload: number.to_string().into(),
         }

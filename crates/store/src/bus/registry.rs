@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use parking_lot::RwLock;
 
-use super::queue::Event;
+use super::queue::{Event, Name};
 use super::sink::Sink;
 
 /// The three namespaces of the bus.
@@ -27,7 +27,7 @@ pub(crate) enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Topic {
     pub(crate) kind: Kind,
-    pub(crate) name: Bytes,
+    pub(crate) name: Name,
 }
 
 impl Topic {
@@ -87,7 +87,7 @@ fn same(one: &Arc<dyn Sink>, other: &Arc<dyn Sink>) -> bool {
 
 #[derive(Default)]
 pub(crate) struct Registry {
-    topics: [RwLock<HashMap<Bytes, Sinks>>; 3],
+    topics: [RwLock<HashMap<Name, Sinks>>; 3],
     closed: AtomicBool,
 }
 
@@ -133,7 +133,7 @@ impl Registry {
     }
 
     /// Hands a message to the sinks of a topic.
-    pub(crate) fn deliver(&self, kind: Kind, name: &[u8], channel: Option<Bytes>, payload: Bytes) {
+    pub(crate) fn deliver(&self, kind: Kind, name: &[u8], channel: Option<Name>, payload: Bytes) {
         let found = {
             let topics = self.topics[kind as usize].read();
             let found = topics.get_key_value(name);
@@ -148,6 +148,17 @@ impl Registry {
             payload,
         };
         sinks.all().iter().for_each(|sink| sink.tell(&event));
+    }
+
+    /// The name of a topic, if somebody listens to it.
+    pub(crate) fn find(&self, kind: Kind, name: &[u8]) -> Option<Name> {
+        let topics = self.topics[kind as usize].read();
+        topics.get_key_value(name).map(|(name, _)| name.clone())
+    }
+
+    /// The names of all topics of a kind.
+    pub(crate) fn names(&self, kind: Kind) -> Vec<Name> {
+        self.topics[kind as usize].read().keys().cloned().collect()
     }
 
     /// Tells the sinks of a topic that messages may be missing.

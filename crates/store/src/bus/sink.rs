@@ -36,9 +36,11 @@ impl Drop for Listening {
     fn drop(&mut self) {
         let Self { topic, sink, bus } = self;
         bus.registry.remove(topic, sink, || {
-            bus.lanes.send(Command::Drop {
-                topic: topic.clone(),
-            });
+            if bus.lanes.carry(topic.kind) {
+                bus.lanes.send(Command::Drop {
+                    topic: topic.clone(),
+                });
+            }
         });
     }
 }

@@ -10,6 +10,7 @@ use redis::aio::{MultiplexedConnection, SendError};
 use redis::{PushInfo, PushKind, Value};
 use tokio::sync::Notify;
 
+use super::queue::Name;
 use super::registry::{Kind, Registry};
 use crate::url::Address;
 
@@ -54,7 +55,8 @@ pub(super) fn receiver(
                 if let (Some(pattern), Some(channel), Some(payload)) =
                     (data.next(), data.next(), data.next())
                 {
-                    registry.deliver(Kind::Pattern, &pattern, Some(channel), payload);
+                    let channel = Some(Name::from(&channel[..]));
+                    registry.deliver(Kind::Pattern, &pattern, channel, payload);
                 }
             }
             PushKind::SUnsubscribe => {
