@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use parlor_store::{Event, Sink};
+use smallvec::SmallVec;
 
 use super::news::{UserNews, UserSink};
 use crate::bus::frame::{Frame, Kind};
@@ -68,14 +69,12 @@ impl Sink for Line {
 
 /// The users who are followed on this node. Nobody is told under its lock.
 #[derive(Default)]
-pub(super) struct Lines(Mutex<HashMap<UserId, Vec<Arc<Line>>>>);
+pub(super) struct Lines(Mutex<HashMap<UserId, SmallVec<[Arc<Line>; 1]>>>);
 
 impl Lines {
     pub(super) fn add(&self, line: &Arc<Line>) {
         let mut lines = self.0.lock();
-        let lines = lines.entry(line.user.clone());
-        // Most have one.
-        let lines = lines.or_insert_with(|| Vec::with_capacity(1));
+        let lines = lines.entry(line.user.clone()).or_default();
         lines.push(Arc::clone(line));
     }
 

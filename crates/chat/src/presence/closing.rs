@@ -46,7 +46,7 @@ impl Presence {
     pub async fn closed(&self) -> Device {
         loop {
             if let Some(device) = self.local.lock().take_closing() {
-                return device;
+                return Arc::unwrap_or_clone(device);
             }
             self.closing.notified().await;
         }
@@ -69,7 +69,7 @@ impl Presence {
                 return Ok(());
             }
             if close {
-                local.close(held.device.clone());
+                local.close(Arc::clone(&held.device));
                 self.closing.notify_one();
             }
         }

@@ -8,6 +8,9 @@
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
 
 use super::ops::Device;
 use crate::context::Moment;
@@ -26,7 +29,8 @@ pub(super) type DeviceKey = (UserId, DeviceId);
 /// A device that is registered, most often a socket of this node.
 #[derive(Debug, Clone)]
 pub(super) struct Held {
-    pub(super) device: Device,
+    /// Shared with whoever serves the socket.
+    pub(super) device: Arc<Device>,
     /// Since when it is there; with the node's epoch it tells this connection from later ones of the device.
     pub(super) connected: Moment,
     /// Whether the store has known it: then it may be restored, else it is new.
@@ -45,9 +49,9 @@ pub(super) enum Going {
 #[derive(Debug, Default)]
 pub(super) struct Local {
     /// Of most users one device, so that a table for each would be mostly room.
-    users: HashMap<UserId, Vec<Held>>,
+    users: HashMap<UserId, SmallVec<[Held; 1]>>,
     /// With the time of each beat.
-    beats: HashMap<DeviceKey, (Device, Moment)>,
+    beats: HashMap<DeviceKey, (Arc<Device>, Moment)>,
     /// Beats that are being written.
     flying: HashSet<DeviceKey>,
     /// Sockets that have to be registered again before they beat, in an order of this node alone: nodes that come back
@@ -59,7 +63,7 @@ pub(super) struct Local {
     /// Those whose goodbye could not be written.
     going: Vec<(Held, Going)>,
     /// Sockets whose device was ended by somebody else.
-    closing: VecDeque<Device>,
+    closing: VecDeque<Arc<Device>>,
     /// The epoch of the store that was last seen.
     epoch: u64,
 }
@@ -80,10 +84,7 @@ impl Local {
         let devices = self.users.entry(held.device.user.clone()).or_default();
         match of(devices, &held.device.id) {
             Some(before) => *before = held,
-            None => {
-                devices.reserve_exact(1);
-                devices.push(held);
-            }
+            None => devices.push(held),
         }
     }
 
@@ -141,8 +142,15 @@ impl Local {
     /// [`beat`](Self::beat) of one that had its room before.
     pub(super) fn keep_beat(&mut self, device: &Device, at: Moment) {
         let socket = device.socket.as_ref();
-        if socket.is_none() || self.get(&device.user, &device.id, socket).is_some() {
-            self.beats.insert(key(device), (device.clone(), at));
+        let beating = match socket {
+            None => Some(Arc::new(device.clone())),
+            Some(_) => {
+                let held = self.get(&device.user, &device.id, socket);
+                held.map(|held| Arc::clone(&held.device))
+            }
+        };
+        if let Some(beating) = beating {
+            self.beats.insert(key(device), (beating, at));
         }
     }
 
@@ -188,7 +196,7 @@ impl Local {
         let anew = unknown.into_iter().filter(|held| {
             let Device {
                 user, id, socket, ..
-            } = &held.device;
+            } = &*held.device;
             let here = socket.is_none() || self.get(user, id, socket.as_ref()).is_some();
             here && flying.contains(&key(&held.device))
         });
@@ -277,14 +285,14 @@ impl Local {
     }
 
     /// A socket has to be closed by whoever serves it.
-    pub(super) fn close(&mut self, device: Device) {
+    pub(super) fn close(&mut self, device: Arc<Device>) {
         if self.closing.len() >= MOST_CLOSING {
             self.closing.pop_front();
         }
         self.closing.push_back(device);
     }
 
-    pub(super) fn take_closing(&mut self) -> Option<Device> {
+    pub(super) fn take_closing(&mut self) -> Option<Arc<Device>> {
         self.closing.pop_front()
     }
 

@@ -88,14 +88,14 @@ impl Presence {
 
     /// A device appears. Announces `online` if it is the first that can be seen. While the store is away a socket is
     /// remembered and registered when the store is back. If nobody waits for the answer, the socket is lost.
-    pub async fn connect(&self, device: Device) -> Result<UserStatus> {
-        self.come(device, Coming::Connect).await
+    pub async fn connect(&self, device: impl Into<Arc<Device>>) -> Result<UserStatus> {
+        self.come(device.into(), Coming::Connect).await
     }
 
     /// A device appears and its user wants to be seen: [`connect`](Self::connect), and an explicit status ends, in one
     /// step. What cannot be written at once is remembered as a connect only.
     pub async fn appear(&self, device: Device) -> Result<UserStatus> {
-        self.come(device, Coming::Appear).await
+        self.come(device.into(), Coming::Appear).await
     }
 
     /// A device is still there. Written with the next [`flush_beats`](Self::flush_beats). The beat of a socket that this

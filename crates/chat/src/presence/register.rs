@@ -5,6 +5,8 @@
 //!    between leaves at most an entry too many.
 //! 2. Whoever gives up waiting leaves nothing behind: a connect that nobody waits for is a lost connection.
 
+use std::sync::Arc;
+
 use redis::{Pipeline, pipe};
 
 use super::Presence;
@@ -54,9 +56,12 @@ pub(super) enum Outcome {
 }
 
 impl Presence {
-    pub(super) async fn come(&self, mut device: Device, coming: Coming) -> Result<UserStatus> {
-        if let Some(info) = &mut device.info {
-            info.truncate(info.floor_char_boundary(MOST_INFO));
+    pub(super) async fn come(&self, mut device: Arc<Device>, coming: Coming) -> Result<UserStatus> {
+        let info = device.info.as_deref().unwrap_or_default();
+        if info.len() > MOST_INFO {
+            let short = info.floor_char_boundary(MOST_INFO);
+            let info = &mut Arc::make_mut(&mut device).info;
+            info.as_mut().expect("it is too long").truncate(short);
         }
         let held = Held {
             connected: self.ctx.now(),

@@ -14,8 +14,20 @@ use tokio::sync::watch;
 use super::session::Reason;
 use crate::ids::{DeviceId, UserId};
 
-/// What is called when a session ends. May be called more than once; must not block.
-pub type Ended = Arc<dyn Fn(Reason) + Send + Sync>;
+/// What is told when a session ends. May be told more than once; must not block.
+pub type Ended = Arc<dyn Ending>;
+
+/// Something that ends with a session.
+pub trait Ending: Send + Sync {
+    /// The session has ended.
+    fn ended(&self, reason: Reason);
+}
+
+impl<F: Fn(Reason) + Send + Sync> Ending for F {
+    fn ended(&self, reason: Reason) {
+        self(reason);
+    }
+}
 
 /// A connection of a user.
 struct Line {
@@ -86,7 +98,7 @@ impl Hub {
             let concerned = lines.filter(|it| device.is_none() || device == it.device.as_ref());
             concerned.map(|it| Arc::clone(&it.ended)).collect()
         };
-        concerned.iter().for_each(|ended| ended(reason));
+        concerned.iter().for_each(|it| it.ended(reason));
     }
 
     /// Tells those of a user's connections that were in at `mark` that the session has ended, as the store said later.
@@ -97,7 +109,7 @@ impl Hub {
             let concerned = lines.filter(|it| (1..=mark).contains(&it.entered));
             concerned.map(|it| Arc::clone(&it.ended)).collect()
         };
-        concerned.iter().for_each(|ended| ended(reason));
+        concerned.iter().for_each(|it| it.ended(reason));
     }
 
     /// Whoever is in, and the mark of now.

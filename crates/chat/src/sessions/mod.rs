@@ -37,7 +37,7 @@ use crate::ids::UserId;
 use crate::options::SessionOptions;
 use crate::owed::Owed;
 
-pub use self::hub::{Attached, Attachment, Ended};
+pub use self::hub::{Attached, Attachment, Ended, Ending};
 pub use self::operations::{
     BeginSession, BeginVisit, ChangeSession, EndOtherSession, EndSession, GetOtherSession,
     GetSession, SessionEnded, SessionView, ValidateSession, Validity, Visit,

@@ -99,7 +99,7 @@ impl App for Gateway {
             inner.resume = None;
             (std::mem::take(&mut inner.joined), inner.closed)
         };
-        for conversation in &joined {
+        for conversation in joined.iter() {
             self.rooms.leave(conversation, socket);
         }
         state.person.leave(socket);

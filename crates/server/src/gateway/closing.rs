@@ -64,7 +64,7 @@ impl Gateway {
                 continue;
             };
             let sockets = person.sockets();
-            let holds = |it: &Arc<Socket>| it.state().device == device;
+            let holds = |it: &Arc<Socket>| *it.state().device == device;
             let Some(holder) = sockets.iter().position(holds) else {
                 continue;
             };

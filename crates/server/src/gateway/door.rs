@@ -13,6 +13,7 @@ use parlor_chat::code::Code;
 use parlor_chat::error::Error;
 use parlor_chat::ids::{DeviceId, SocketId, UserId};
 use parlor_chat::presence::Device;
+use parlor_chat::sessions::Ended;
 use parlor_socketio::{Connect, Refused};
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -38,15 +39,17 @@ impl Gateway {
         let user = caller.user()?.clone();
         let device = device(&user, &asking, shown.device_id.as_deref())?;
         let named = shown.device_id.as_ref().map(|_| &device.id);
-        let slot = Arc::<Slot>::default();
-        let entered = self.app.enter(caller, named, slot.ended(self));
+        let slot = Slot::of(self);
+        let ended = Arc::clone(&slot) as Ended;
+        let entered = self.app.enter(caller, named, ended);
         let (caller, attached) = entered.await?;
         let line = Line {
             slot,
             _attached: attached,
         };
         let place = Place::take(self, &user).await?;
-        match chat.presence().connect(device.clone()).await {
+        let device = Arc::new(device);
+        match chat.presence().connect(Arc::clone(&device)).await {
             Ok(_) => {}
             // It is registered when the store is back.
             Err(error) if error.is_away() => {}
@@ -61,7 +64,6 @@ impl Gateway {
             service: caller.role == Role::Service,
             person: place.keep(),
             line,
-            presence: tokio::sync::Mutex::default(),
             used: AtomicU64::new(0),
             refused: AtomicU32::new(0),
             ends: AtomicU64::new(0),
@@ -69,6 +71,7 @@ impl Gateway {
             detached: AtomicBool::new(false),
             inner: Mutex::new(Inner {
                 caller: Arc::new(caller.clone()),
+                telling: None,
                 joined: Default::default(),
                 removed: None,
                 resume,
@@ -100,14 +103,15 @@ impl Gateway {
             return Ok(false);
         }
         let caller = self.app.with_session(caller).await?;
-        let _presence = state.presence.lock().await;
+        let telling = state.telling();
+        let _telling = telling.lock().await;
         if state.inner.lock().over {
             return Ok(false);
         }
         state.detached.store(false, Ordering::Release);
         self.lasts(state, &caller);
         state.inner.lock().caller = Arc::new(caller);
-        match chat.presence().connect(state.device.clone()).await {
+        match chat.presence().connect(Arc::clone(&state.device)).await {
             Err(error) if !error.is_away() => Err(error.into()),
             _ => Ok(true),
         }

@@ -81,9 +81,10 @@ impl Gateway {
             if Arc::ptr_eq(&other, from) || to.device.id != state.device.id {
                 continue;
             }
-            let _presence = to.presence.lock().await;
+            let telling = to.telling();
+            let _telling = telling.lock().await;
             if !to.is_gone() {
-                let connected = self.chat().presence().connect(to.device.clone()).await;
+                let connected = self.chat().presence().connect(Arc::clone(&to.device)).await;
                 // While the store is away it is remembered.
                 let error = connected.err().filter(|error| !error.is_away());
                 debug!(?error, "a device goes on by another socket");
@@ -100,7 +101,8 @@ impl Gateway {
         let done = match &errand {
             Errand::Lose(socket) => {
                 let state = socket.state();
-                let _presence = state.presence.lock().await;
+                let telling = state.telling();
+                let _telling = telling.lock().await;
                 // It may have come back.
                 match state.is_gone() {
                     true => presence.lose(&state.device).await,
@@ -108,8 +110,10 @@ impl Gateway {
                 }
             }
             Errand::Leave(socket) => {
-                let _presence = socket.state().presence.lock().await;
-                presence.leave(&socket.state().device).await
+                let state = socket.state();
+                let telling = state.telling();
+                let _telling = telling.lock().await;
+                presence.leave(&state.device).await
             }
             Errand::Renew(socket) => {
                 let caller = socket.state().caller();

@@ -32,18 +32,25 @@ pub(super) struct Person {
     user: UserId,
     gateway: Arc<Gateway>,
     inside: Mutex<Inside>,
-    /// Held while the following begins.
-    opening: tokio::sync::Mutex<()>,
-    follow: Mutex<Option<Follow>>,
+    follow: Mutex<Following>,
     /// What waits for the user is about to be told anew.
     recounting: AtomicBool,
+}
+
+/// How far the following is.
+enum Following {
+    /// Not there. Whoever begins it holds the lock.
+    Not(Option<Arc<tokio::sync::Mutex<()>>>),
+    Is {
+        _follow: Follow,
+    },
 }
 
 #[derive(Default)]
 struct Inside {
     sockets: SmallVec<[Arc<Socket>; 1]>,
     /// Sockets that are on their way.
-    coming: usize,
+    coming: u32,
 }
 
 impl Inside {
@@ -64,8 +71,7 @@ impl Place {
                     user: user.clone(),
                     gateway: Arc::clone(gateway),
                     inside: Mutex::default(),
-                    opening: tokio::sync::Mutex::default(),
-                    follow: Mutex::default(),
+                    follow: Mutex::new(Following::Not(None)),
                     recounting: AtomicBool::new(false),
                 })
             });
@@ -97,13 +103,17 @@ impl Drop for Place {
 
 impl Person {
     async fn open(self: &Arc<Self>) -> Result<()> {
-        let _opening = self.opening.lock().await;
-        if self.follow.lock().is_some() {
+        let opening = match &mut *self.follow.lock() {
+            Following::Is { .. } => return Ok(()),
+            Following::Not(opening) => Arc::clone(opening.get_or_insert_default()),
+        };
+        let _opening = opening.lock().await;
+        if let Following::Is { .. } = &*self.follow.lock() {
             return Ok(());
         }
         let sink = Arc::clone(self) as Arc<dyn UserSink>;
         let follow = self.gateway.chat().live().user(&self.user, sink).await?;
-        *self.follow.lock() = Some(follow);
+        *self.follow.lock() = Following::Is { _follow: follow };
         Ok(())
     }
 
@@ -133,7 +143,10 @@ impl Person {
                 return None;
             }
             shard.remove(&self.user);
-            self.follow.lock().take()
+            Some(std::mem::replace(
+                &mut *self.follow.lock(),
+                Following::Not(None),
+            ))
         });
         drop(follow);
     }

@@ -5,7 +5,7 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
-use parlor_chat::sessions::{Attachment, Ended, Reason};
+use parlor_chat::sessions::{Attachment, Ending, Reason};
 
 use super::words::ClosedReason;
 use super::{Gateway, Socket};
@@ -18,24 +18,20 @@ pub(super) struct Line {
 }
 
 /// The way to a socket from before it is there.
-#[derive(Default)]
 pub(super) struct Slot {
+    gateway: Weak<Gateway>,
     socket: OnceLock<Weak<Socket>>,
     /// Why it is to be closed, if that came first.
     early: Mutex<Option<ClosedReason>>,
 }
 
 impl Slot {
-    /// What is called when the session ends.
-    pub(super) fn ended(self: &Arc<Self>, gateway: &Arc<Gateway>) -> Ended {
-        let (gateway, slot) = (Arc::downgrade(gateway), Arc::clone(self));
-        Arc::new(move |reason| {
-            let reason = ClosedReason::from(reason);
-            if let Some(socket) = slot.find(reason)
-                && let Some(gateway) = gateway.upgrade()
-            {
-                gateway.close(&socket, reason);
-            }
+    /// No socket yet.
+    pub(super) fn of(gateway: &Arc<Gateway>) -> Arc<Self> {
+        Arc::new(Self {
+            gateway: Arc::downgrade(gateway),
+            socket: OnceLock::new(),
+            early: Mutex::new(None),
         })
     }
 
@@ -55,6 +51,17 @@ impl Slot {
                 early.get_or_insert(reason);
                 None
             }
+        }
+    }
+}
+
+impl Ending for Slot {
+    fn ended(&self, reason: Reason) {
+        let reason = ClosedReason::from(reason);
+        if let Some(socket) = self.find(reason)
+            && let Some(gateway) = self.gateway.upgrade()
+        {
+            gateway.close(&socket, reason);
         }
     }
 }

@@ -19,15 +19,13 @@ use super::words::{ClosedReason, Place};
 /// What the gateway keeps of a socket.
 pub struct State {
     /// What it is for presence; its user is whose socket it is.
-    pub(super) device: Device,
+    pub(super) device: Arc<Device>,
     /// A service acts for the user: it needs no membership and no session.
     pub(super) service: bool,
     /// All sockets of the user.
     pub(super) person: Arc<Person>,
     /// What tells that the session has ended.
     pub(super) line: Line,
-    /// Held while presence is told of the socket, so that its goings and comings are told in order.
-    pub(super) presence: tokio::sync::Mutex<()>,
     /// The time its events have used up.
     pub(super) used: AtomicU64,
     /// Events that were refused since one was taken.
@@ -41,11 +39,45 @@ pub struct State {
     pub(super) inner: Mutex<Inner>,
 }
 
+/// Conversations; of none no set is kept.
+#[derive(Default)]
+pub(super) struct Joined(Option<Box<HashSet<ConversationId>>>);
+
+impl Joined {
+    pub(super) fn len(&self) -> usize {
+        self.0.as_ref().map_or(0, |set| set.len())
+    }
+
+    pub(super) fn contains(&self, id: &ConversationId) -> bool {
+        self.0.as_ref().is_some_and(|set| set.contains(id))
+    }
+
+    /// False if it was there already.
+    pub(super) fn insert(&mut self, id: ConversationId) -> bool {
+        self.0.get_or_insert_default().insert(id)
+    }
+
+    pub(super) fn remove(&mut self, id: &ConversationId) {
+        if let Some(set) = &mut self.0 {
+            set.remove(id);
+            if set.is_empty() {
+                self.0 = None;
+            }
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &ConversationId> {
+        self.0.iter().flat_map(|set| set.iter())
+    }
+}
+
 /// What changes.
 pub(super) struct Inner {
     pub(super) caller: Arc<Caller>,
+    /// See [`State::telling`].
+    pub(super) telling: Option<Arc<tokio::sync::Mutex<()>>>,
     /// The conversations whose live stream it has.
-    pub(super) joined: HashSet<ConversationId>,
+    pub(super) joined: Joined,
     /// The last conversation whose stream was ended because the user left it.
     pub(super) removed: Option<ConversationId>,
     /// What is to be joined first.
@@ -63,6 +95,12 @@ impl State {
     pub(super) fn is_gone(&self) -> bool {
         let inner = self.inner.lock();
         inner.over || inner.closed.is_some() || self.detached.load(Ordering::Acquire)
+    }
+
+    /// Held while presence is told of the socket, so that its goings and comings are told in order. A socket that stays has
+    /// none.
+    pub(super) fn telling(&self) -> Arc<tokio::sync::Mutex<()>> {
+        Arc::clone(self.inner.lock().telling.get_or_insert_default())
     }
 
     /// Who calls.

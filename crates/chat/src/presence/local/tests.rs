@@ -11,7 +11,7 @@ fn api(at: usize) -> Device {
 fn socket(at: usize) -> Held {
     let socket = SocketId::new(format!("s{at}")).expect("a valid id");
     Held {
-        device: Device::socket(user(at), socket),
+        device: Device::socket(user(at), socket).into(),
         connected: Moment(1),
         announced: false,
     }
