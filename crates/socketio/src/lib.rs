@@ -14,5 +14,5 @@ pub mod packet;
 mod slab;
 pub mod socket;
 
-pub use options::{Client, Figures, Options, Reason, Recovery, TakeBack};
+pub use options::{Client, Figures, Options, Reason, Recovery, TakeBack, Taken};
 pub use socket::{App, Connect, Event, Frame, Refused, Server, Socket, Work};

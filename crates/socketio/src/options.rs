@@ -141,5 +141,16 @@ pub struct Figures {
     pub recovered: u64,
 }
 
-/// Gets the TCP stream back out of what hyper upgraded, with the bytes that it had read ahead.
-pub type TakeBack = fn(Upgraded) -> Result<(TcpStream, Bytes), Upgraded>;
+/// Gets the TCP stream back out of what hyper upgraded.
+pub type TakeBack = fn(Upgraded) -> Result<Taken, Upgraded>;
+
+/// A TCP stream that was hyper's.
+#[derive(Debug)]
+pub struct Taken {
+    /// The stream.
+    pub stream: TcpStream,
+    /// What hyper had read ahead.
+    pub ahead: Bytes,
+    /// What hyper wrote and the client was not sent yet: whoever keeps the answer back lets it go out with the first packet.
+    pub owed: Bytes,
+}

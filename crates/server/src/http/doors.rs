@@ -9,14 +9,12 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::service::Service;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
-use parlor_socketio::Client;
-use tokio::net::TcpStream;
+use parlor_socketio::{Client, Taken};
 
 use super::impatient::Impatient;
 use super::origins::{self, Origins};
@@ -109,7 +107,12 @@ impl Sockets {
 }
 
 /// Gets the stream back from hyper, with what it had read ahead.
-fn take_back(upgraded: Upgraded) -> Result<(TcpStream, Bytes), Upgraded> {
+fn take_back(upgraded: Upgraded) -> Result<Taken, Upgraded> {
     let parts = upgraded.downcast::<TokioIo<Impatient>>()?;
-    Ok((parts.io.into_inner().into_stream(), parts.read_buf))
+    let (stream, owed) = parts.io.into_inner().into_parts();
+    Ok(Taken {
+        stream,
+        ahead: parts.read_buf,
+        owed,
+    })
 }

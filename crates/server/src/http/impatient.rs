@@ -1,13 +1,15 @@
 //! A connection whose client has to read.
 //!
 //! Always true: where bytes wait to be sent and the client takes none for [`READING`], writing fails and so the connection
-//! ends. Otherwise clients that ask and do not read would keep what they were given for ever.
+//! ends. Otherwise clients that ask and do not read would keep what they were given for ever. The answer that switches to
+//! another protocol is kept for whoever takes the stream over: the first packet goes out with it, in one write.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
@@ -20,17 +22,25 @@ pub(super) struct Impatient {
     stream: TcpStream,
     /// The end of the patience, while bytes wait.
     waiting: Option<Pin<Box<Sleep>>>,
+    /// The answer that switches protocols.
+    switching: Bytes,
 }
+
+/// How that answer begins.
+const SWITCHING: &[u8] = b"HTTP/1.1 101 ";
 
 impl Impatient {
     pub(super) fn new(stream: TcpStream) -> Self {
-        let waiting = None;
-        Self { stream, waiting }
+        Self {
+            stream,
+            waiting: None,
+            switching: Bytes::new(),
+        }
     }
 
-    /// The stream itself, for somebody who looks after its client in another way.
-    pub(super) fn into_stream(self) -> TcpStream {
-        self.stream
+    /// The stream itself, for somebody who looks after its client in another way, and what the client has to get first.
+    pub(super) fn into_parts(self) -> (TcpStream, Bytes) {
+        (self.stream, self.switching)
     }
 
     fn judge(
@@ -68,6 +78,10 @@ impl AsyncWrite for Impatient {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if bytes.starts_with(SWITCHING) {
+            self.switching = Bytes::copy_from_slice(bytes);
+            return Poll::Ready(Ok(bytes.len()));
+        }
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.judge(cx, written)
     }
@@ -77,6 +91,11 @@ impl AsyncWrite for Impatient {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if let [only] = slices
+            && only.starts_with(SWITCHING)
+        {
+            return self.poll_write(cx, only);
+        }
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
         self.judge(cx, written)
     }

@@ -9,7 +9,7 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parlor_socketio::engine::{Above, Engine, Session};
 use parlor_socketio::{
-    App, Client, Connect, Event, Frame, Options, Reason, Refused, Server, Socket, Work,
+    App, Client, Connect, Event, Frame, Options, Reason, Refused, Server, Socket, Taken, Work,
 };
 use serde_json::value::RawValue;
 use std::convert::Infallible;
@@ -117,9 +117,13 @@ where
 }
 
 /// The TCP stream out of what hyper upgraded.
-pub fn take_back(upgraded: Upgraded) -> Result<(TcpStream, Bytes), Upgraded> {
+pub fn take_back(upgraded: Upgraded) -> Result<Taken, Upgraded> {
     let parts = upgraded.downcast::<TokioIo<TcpStream>>()?;
-    Ok((parts.io.into_inner(), parts.read_buf))
+    Ok(Taken {
+        stream: parts.io.into_inner(),
+        ahead: parts.read_buf,
+        owed: Bytes::new(),
+    })
 }
 
 /// Engine.IO: each message comes back.

@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use bytes::Bytes;
 use hyper::upgrade::OnUpgrade;
 use socket2::SockRef;
 use tokio::io::AsyncWrite as _;
@@ -18,10 +19,12 @@ use tokio::time::{Sleep, sleep};
 
 use super::Above;
 use super::out::{End, SLICES};
+use super::parcel::Parcel;
+use super::probe::written;
 use super::reading::Read;
 use super::session::Session;
 use crate::frame::Parser;
-use crate::{Reason, TakeBack};
+use crate::{Reason, TakeBack, Taken};
 
 /// What the kernel may hold for one client, which it doubles.
 const SEND_BUFFER: usize = 128 * 1024;
@@ -81,7 +84,12 @@ impl<U: Above> Connection<U> {
         let (take_back, is_probe) = (*take_back, *is_probe);
         let upgraded = ready!(Pin::new(on).poll(cx));
         let taken = upgraded.ok().and_then(|upgraded| take_back(upgraded).ok());
-        let Some((stream, ahead)) = taken else {
+        let Some(Taken {
+            stream,
+            ahead,
+            owed,
+        }) = taken
+        else {
             self.lose();
             return Poll::Ready(());
         };
@@ -91,6 +99,10 @@ impl<U: Above> Connection<U> {
         if !ahead.is_empty() {
             self.rest = Some(ahead.as_ref().into());
         }
+        if !owed.is_empty() && !self.settle(&stream, owed, is_probe) {
+            self.lose();
+            return Poll::Ready(());
+        }
         self.stage = if is_probe {
             let patience = self.session.engine().options().upgrade_timeout;
             Stage::Probing(stream, Box::pin(sleep(patience)))
@@ -98,6 +110,17 @@ impl<U: Above> Connection<U> {
             Stage::Open(stream)
         };
         Poll::Ready(())
+    }
+
+    /// Sees to it that the answer to the request is the first that the client gets. False if the connection is broken.
+    fn settle(&self, stream: &TcpStream, owed: Bytes, is_probe: bool) -> bool {
+        if is_probe {
+            // What waits goes by polling still.
+            return written(stream, &owed);
+        }
+        let mut out = self.session.out().lock();
+        out.push_first(Arc::new(Parcel::of(owed)));
+        true
     }
 
     /// One turn of an open connection.

@@ -143,6 +143,16 @@ impl Out {
         std::mem::take(&mut self.is_watched_again)
     }
 
+    /// Queues what goes before everything else, unless nothing goes any more.
+    pub(super) fn push_first(&mut self, parcel: Arc<Parcel>) {
+        if matches!(self.end, Some(End::Cut(_))) {
+            return;
+        }
+        let queue = self.queue.get_or_insert_default();
+        queue.bytes += parcel.wire().len();
+        queue.parcels.push_front(parcel);
+    }
+
     /// Queues the very last parcel, after the end was set.
     pub(super) fn push_last(&mut self, parcel: Arc<Parcel>) {
         let queue = self.queue.get_or_insert_default();

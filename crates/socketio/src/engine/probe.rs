@@ -98,7 +98,7 @@ impl<U: Above> Connection<U> {
     }
 }
 
-fn written(stream: &TcpStream, bytes: &[u8]) -> bool {
+pub(super) fn written(stream: &TcpStream, bytes: &[u8]) -> bool {
     stream
         .try_write(bytes)
         .is_ok_and(|count| count == bytes.len())

@@ -14,7 +14,8 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use parlor_socketio::{
-    App, Client, Connect, Event, Frame, Options, Reason, Recovery, Refused, Server, Socket, Work,
+    App, Client, Connect, Event, Frame, Options, Reason, Recovery, Refused, Server, Socket, Taken,
+    Work,
 };
 use serde_json::value::RawValue;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -151,9 +152,13 @@ impl Drop for Host {
     }
 }
 
-fn take_back(upgraded: Upgraded) -> Result<(TcpStream, Bytes), Upgraded> {
+fn take_back(upgraded: Upgraded) -> Result<Taken, Upgraded> {
     let parts = upgraded.downcast::<TokioIo<TcpStream>>()?;
-    Ok((parts.io.into_inner(), parts.read_buf))
+    Ok(Taken {
+        stream: parts.io.into_inner(),
+        ahead: parts.read_buf,
+        owed: Bytes::new(),
+    })
 }
 
 pub fn recovering() -> Options {
