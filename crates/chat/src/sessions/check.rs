@@ -4,7 +4,7 @@
 
 use super::rows::{self, UserRow};
 use super::session::{Session, Status};
-use super::step::{Found, Why};
+use super::step::{Found, Why, Wrote};
 use super::{FRESH, NOTE, RENEW, Sessions};
 use crate::access::{Caller, Role};
 use crate::context::Moment;
@@ -43,7 +43,16 @@ impl Known {
 impl Sessions {
     /// The caller as the session allows, or why not. A service needs no session, neither for itself nor for those it
     /// acts for.
-    pub async fn check(&self, mut caller: Caller) -> Result<Caller> {
+    pub async fn check(&self, caller: Caller) -> Result<Caller> {
+        self.check_on(caller, None).await
+    }
+
+    /// The same for somebody on a device, whose name is not kept twice.
+    pub(super) async fn check_on(
+        &self,
+        mut caller: Caller,
+        device: Option<&DeviceId>,
+    ) -> Result<Caller> {
         if caller.role == Role::Service {
             return Ok(caller);
         }
@@ -55,8 +64,15 @@ impl Sessions {
         let status = match &known {
             Some(known) if known.is_fresh(now) && issued >= known.issued => known.status,
             _ => {
-                self.fresh(&user, issued, now, known.as_ref(), epoch)
-                    .await?
+                let mut seen = self
+                    .fresh(&user, issued, now, known.as_ref(), epoch)
+                    .await?;
+                if let Some(device) = device.filter(|it| **it == seen.device) {
+                    seen.device = device.clone();
+                }
+                let status = seen.status;
+                self.known.insert(user, seen);
+                status
             }
         };
         match status {
@@ -74,7 +90,7 @@ impl Sessions {
         now: Moment,
         known: Option<&Known>,
         epoch: u64,
-    ) -> Result<Status> {
+    ) -> Result<Known> {
         let renewed = known.map(|known| known.renewed);
         let renew = renewed.is_none_or(|last| last.plus(RENEW) <= now);
         let session = match self.find(user, Some(issued), renew.then_some(now)).await {
@@ -91,7 +107,7 @@ impl Sessions {
             // Who has a session is let in all the same, and noted the next time.
             noted = seen.map_or(noted, |()| now);
         }
-        let known = Known {
+        Ok(Known {
             status: session.status,
             device: session.device_id,
             at: now,
@@ -99,9 +115,7 @@ impl Sessions {
             noted,
             epoch,
             issued,
-        };
-        self.known.insert(user.clone(), known);
-        Ok(session.status)
+        })
     }
 
     /// The session of a user. With `issued`, for a token of that time.
@@ -122,9 +136,13 @@ impl Sessions {
                 Found::Cold => {
                     let row = rows::find(&self.database, user).await?;
                     let session = row.session(user, self.oldest());
+                    let wrote = self.write(user, &row, session.as_ref(), Why::Rebuild);
+                    let wrote = wrote.await?;
+                    // Nobody has come in between, and there is no row to be forgotten.
+                    if matches!(wrote, Wrote::Done(_)) && session.is_none() && !row.has_session() {
+                        return Err(Error::SessionExpired);
+                    }
                     // Read once more: a block that only the hash knows may stand.
-                    self.write(user, &row, session.as_ref(), Why::Rebuild)
-                        .await?;
                 }
             }
         }

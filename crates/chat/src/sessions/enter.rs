@@ -34,19 +34,21 @@ impl Sessions {
     /// The caller as their session allows, which goes on or begins.
     async fn let_in(&self, caller: Caller, device: &DeviceId) -> Result<Caller> {
         let user = caller.user()?;
-        let begun = match self.check(caller.clone()).await {
+        let begun = match self.check_on(caller.clone(), Some(device)).await {
             Ok(caller) => {
                 let known = self.known.get(user);
                 if known.is_some_and(|known| known.device == *device) {
                     return Ok(caller);
                 }
-                match self.begin(&caller, Some(device.as_str())).await {
+                match Box::pin(self.begin(&caller, Some(device.as_str()))).await {
                     // There is a session all the same.
                     Err(error) if error.is_away() => return Ok(caller),
                     begun => begun?,
                 }
             }
-            Err(Error::SessionExpired) => self.begin(&caller, Some(device.as_str())).await?,
+            Err(Error::SessionExpired) => {
+                Box::pin(self.begin(&caller, Some(device.as_str()))).await?
+            }
             Err(error) => return Err(error),
         };
         Ok(allowed(caller, &begun))

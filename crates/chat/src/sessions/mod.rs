@@ -16,6 +16,7 @@ mod enter;
 mod hub;
 mod native;
 mod open;
+mod openings;
 mod operations;
 mod owed;
 mod rows;
@@ -31,6 +32,7 @@ use quick_cache::sync::Cache;
 
 use self::check::Known;
 use self::hub::Hub;
+use self::openings::Openings;
 use crate::context::Context;
 use crate::database::Database;
 use crate::ids::UserId;
@@ -62,6 +64,7 @@ pub struct Sessions {
     known: Cache<UserId, Known>,
     hub: Arc<Hub>,
     owed: Owed<UserId>,
+    openings: Openings,
 }
 
 impl Sessions {
@@ -74,6 +77,7 @@ impl Sessions {
             known: Cache::new(MOST_KNOWN),
             hub: Arc::default(),
             owed: Owed::default(),
+            openings: Openings::default(),
         }
     }
 }

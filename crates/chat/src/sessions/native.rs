@@ -1,10 +1,10 @@
-//! `check.lua` in Rust, for the embedded engine.
+//! `check.lua` and `write.lua` in Rust, for the embedded engine.
 //!
-//! Always true: it does what the script does, in the same order; a test compares them.
+//! Always true: they do what the scripts do, in the same order; a test compares them.
 
 use std::borrow::Cow;
 
-use parlor_store::native::{Done, Step, array, digits, said};
+use parlor_store::native::{Done, Step, array, digits, push_number, said};
 use redis::Value;
 
 pub(super) fn check(step: &mut Step<'_>) -> Done {
@@ -41,6 +41,47 @@ pub(super) fn check(step: &mut Step<'_>) -> Done {
         .iter()
         .map(|value| value.as_deref().unwrap_or_default());
     Ok(Some(words([&b"here"[..]].into_iter().chain(held))))
+}
+
+pub(super) fn write(step: &mut Step<'_>) -> Done {
+    let [session, companion] = step.take_keys(0)?;
+    let [epoch, revoked, ttl, mode, issued, keep] = step.take(0)?;
+    let (pairs, []) = step.args()[6..].as_chunks::<2>() else {
+        return Ok(None);
+    };
+    let (revoked, ttl) = (said(revoked)?, said(ttl)? as u64);
+    let text = step.get(companion)?.map(Cow::into_owned);
+    let was = text.as_deref().and_then(|text| checked(text, epoch));
+    let revoked = was.map_or(revoked, |was| revoked.max(was));
+    // What is no hash is no session.
+    let held = step.fields(session, [&b"status"[..], b"active", b"device_id"]);
+    let [status, active, device] = held.unwrap_or_default();
+    let blocked = status.as_deref() == Some(b"blocked") || active.as_deref() == Some(b"false");
+    match mode {
+        b"rebuild" if was.is_some() => return Ok(Some(words(["again"]))),
+        b"open" if was.is_some() && blocked => return Ok(Some(words(["blocked"]))),
+        b"open" if said(issued)? <= revoked => return Ok(Some(words(["revoked"]))),
+        _ => {}
+    }
+    step.delete(session)?;
+    if !pairs.is_empty() {
+        let fields: Vec<_> = pairs
+            .iter()
+            .map(|[field, value]| (*field, *value))
+            .collect();
+        step.set_fields(session, &fields)?;
+        if mode == b"rebuild" && blocked && keep == b"1" {
+            step.set_fields(session, &[(b"status", b"blocked"), (b"active", b"false")])?;
+        }
+        step.expire(session, ttl)?;
+    }
+    let mut held = Vec::new();
+    push_number(&mut held, revoked);
+    held.push(b'|');
+    held.extend_from_slice(epoch);
+    step.set(companion, &held, Some(ttl))?;
+    let device = device.as_deref().unwrap_or_default();
+    Ok(Some(words([&b"done"[..], device])))
 }
 
 /// Up to when tokens are revoked, if it was checked in this epoch.

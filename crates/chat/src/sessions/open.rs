@@ -32,7 +32,7 @@ impl Sessions {
             last_seen: now,
             ip_address: caller.address.map_or(String::new(), |ip| ip.to_string()),
         };
-        if !rows::open(&self.database, &session, issued).await? {
+        if !self.open(&session, issued).await? {
             let row = rows::find(&self.database, user).await?;
             return Err(match row.is_blocked() {
                 true => Error::SessionBlocked,

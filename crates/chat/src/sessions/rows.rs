@@ -1,7 +1,11 @@
 //! Sessions, blocks and revocations as rows: what outlives the store.
+//!
+//! Always true: what a check of a session may need, but hardly ever does, is boxed, so that not every call has room for it.
 
+use futures_util::future::BoxFuture;
 use sqlx::FromRow;
 
+use super::openings::Opening;
 use super::session::{Session, Status};
 use crate::context::Moment;
 use crate::database::{Database, change, number, on, unsigned};
@@ -71,6 +75,11 @@ impl UserRow {
         self.known.is_some()
     }
 
+    /// Whether there is a session, however old.
+    pub(super) fn has_session(&self) -> bool {
+        self.device_id.is_some()
+    }
+
     /// Tokens issued up to then open no session, in unix seconds.
     pub(super) fn revoked(&self) -> u64 {
         seconds(unsigned(self.revoked_before))
@@ -107,35 +116,74 @@ impl UserRow {
     }
 }
 
-pub(super) async fn find(database: &Database, user: &UserId) -> Result<UserRow> {
-    let found = on!(database.reader(), pool => {
-        sqlx::query_as(FIND).bind(user.as_str()).fetch_one(pool).await
-    });
-    Ok(found?)
+pub(super) fn find<'a>(database: &'a Database, user: &'a UserId) -> BoxFuture<'a, Result<UserRow>> {
+    Box::pin(async move {
+        let found = on!(database.reader(), pool => {
+            sqlx::query_as(FIND).bind(user.as_str()).fetch_one(pool).await
+        });
+        Ok(found?)
+    })
+}
+
+/// How many rows were written of a session that begins.
+macro_rules! open_on {
+    ($connection:ident, $session:expr, $issued:expr) => {
+        sqlx::query(OPEN)
+            .bind($session.user_id.as_str())
+            .bind($session.device_id.as_str())
+            .bind($session.status.name())
+            .bind(number($session.login_time.ms()))
+            .bind(&$session.ip_address)
+            .bind(number($issued.ms()))
+            .execute($connection)
+            .await?
+            .rows_affected()
+    };
 }
 
 /// False if the user is blocked, or the token was issued before they logged out.
-pub(super) async fn open(database: &Database, session: &Session, issued: Moment) -> Result<bool> {
-    let opened = change!(database, c => {
-        sqlx::query(OPEN)
-            .bind(session.user_id.as_str())
-            .bind(session.device_id.as_str())
-            .bind(session.status.name())
-            .bind(number(session.login_time.ms()))
-            .bind(&session.ip_address)
-            .bind(number(issued.ms()))
-            .execute(c)
-            .await?
-            .rows_affected()
-    });
-    Ok(opened > 0)
+pub(super) fn open<'a>(
+    database: &'a Database,
+    session: &'a Session,
+    issued: Moment,
+) -> BoxFuture<'a, Result<bool>> {
+    Box::pin(async move {
+        let opened = change!(database, c => open_on!(c, session, issued));
+        Ok(opened > 0)
+    })
 }
 
-pub(super) async fn seen(database: &Database, user: &UserId, at: Moment) -> Result<()> {
-    change!(database, c => {
-        sqlx::query(SEEN).bind(user.as_str()).bind(number(at.ms())).execute(c).await?;
-    });
-    Ok(())
+/// The same for some at once: all of them are there, or none.
+pub(super) fn open_all<'a>(
+    database: &'a Database,
+    all: &'a [Opening],
+) -> BoxFuture<'a, Result<Vec<bool>>> {
+    Box::pin(async move {
+        let mut tx = database.begin().await?;
+        let mut opened = Vec::with_capacity(all.len());
+        for Opening {
+            session, issued, ..
+        } in all
+        {
+            let rows = on!(tx.connection(), c => open_on!(c, session, *issued));
+            opened.push(rows > 0);
+        }
+        tx.commit().await?;
+        Ok(opened)
+    })
+}
+
+pub(super) fn seen<'a>(
+    database: &'a Database,
+    user: &'a UserId,
+    at: Moment,
+) -> BoxFuture<'a, Result<()>> {
+    Box::pin(async move {
+        change!(database, c => {
+            sqlx::query(SEEN).bind(user.as_str()).bind(number(at.ms())).execute(c).await?;
+        });
+        Ok(())
+    })
 }
 
 /// Ends the session; tokens issued up to `revoked` open no other.
@@ -149,11 +197,17 @@ pub(super) async fn end(database: &Database, user: &UserId, revoked: Moment) -> 
 }
 
 /// Another service has ended this session in the store.
-pub(super) async fn forget(database: &Database, user: &UserId, login: Moment) -> Result<()> {
-    change!(database, c => {
-        sqlx::query(FORGET).bind(user.as_str()).bind(number(login.ms())).execute(c).await?;
-    });
-    Ok(())
+pub(super) fn forget<'a>(
+    database: &'a Database,
+    user: &'a UserId,
+    login: Moment,
+) -> BoxFuture<'a, Result<()>> {
+    Box::pin(async move {
+        change!(database, c => {
+            sqlx::query(FORGET).bind(user.as_str()).bind(number(login.ms())).execute(c).await?;
+        });
+        Ok(())
+    })
 }
 
 pub(super) async fn block(

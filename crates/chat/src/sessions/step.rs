@@ -12,7 +12,7 @@ use crate::ids::{DeviceId, UserId};
 use crate::keys::TtlName;
 
 static CHECK: Script = script!("check.lua").native(native::check);
-static WRITE: Script = script!("write.lua");
+static WRITE: Script = script!("write.lua").native(native::write);
 
 /// What the store knows of a session.
 #[derive(Debug)]

@@ -1,11 +1,57 @@
 //! The step in Rust against the script.
 
-use parlor_store::{ManualClock, Script};
+use parlor_store::{Call, ManualClock, Script};
 use redis::cmd;
 
 use crate::twins::Twins;
 
 static CHECK: Script = Script::new("check", include_str!("../check.lua")).native(super::check);
+
+static WRITE: Script = Script::new("write", include_str!("../write.lua")).native(super::write);
+
+#[tokio::test]
+async fn a_session_is_written_as_the_script_writes_it() {
+    let clock = ManualClock::default();
+    let mut twins = Twins::open(&clock).await;
+    let sessions = [
+        None,
+        Some(cmd("SET").arg("session").arg("x").take()),
+        Some(session_of(&["status", "login", "device_id", "d"])),
+        Some(session_of(&["status", "blocked", "device_id", "d"])),
+        Some(session_of(&["active", "false", "other", "x"])),
+    ];
+    let fields: [&[&str]; 3] = [&[], &["status", "login", "device_id", "e"], &["odd"]];
+    for session in &sessions {
+        for companion in ["", "10|1", "10|2", "30|1", "x|1", "10|"] {
+            for (mode, issued) in [("open", 20), ("open", 10), ("rebuild", 0), ("set", 0)] {
+                for (keep, fields) in [("0", fields[1]), ("1", fields[1]), ("1", fields[0])] {
+                    if let Some(session) = session {
+                        twins.both(session).await;
+                    }
+                    if !companion.is_empty() {
+                        twins.both(cmd("SET").arg("companion").arg(companion)).await;
+                    }
+                    let call = written(mode, issued, keep, fields);
+                    let what = format!("{session:?}, {companion:?}, {mode}, {keep}, {fields:?}");
+                    twins.same(&WRITE, call, &what).await;
+                    twins.both(&cmd("FLUSHALL")).await;
+                }
+            }
+        }
+    }
+    let call = written("set", 0, "0", fields[2]);
+    twins.same(&WRITE, call, "a field without a value").await;
+}
+
+fn session_of(fields: &[&str]) -> redis::Cmd {
+    cmd("HSET").arg("session").arg(fields).take()
+}
+
+fn written(mode: &str, issued: u64, keep: &str, fields: &[&str]) -> Call {
+    let call = WRITE.keys(&["session", "companion"]);
+    let call = call.arg(1).arg(5).arg(500).arg(mode).arg(issued).arg(keep);
+    fields.iter().fold(call, |call, field| call.arg(*field))
+}
 
 #[tokio::test]
 async fn the_step_in_rust_does_what_the_script_does() {
