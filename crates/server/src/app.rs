@@ -6,6 +6,7 @@
 //! 2. Nobody runs an operation before [`App::admit`] has let them in for it.
 
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -143,8 +144,9 @@ impl App {
         ended: Ended,
     ) -> Result<(Caller, Option<Attachment>), Refusal> {
         let chat = self.chat()?;
-        let entered = chat.sessions().enter(caller, device, ended);
-        self.outage.bounded(chat.database().ping(), entered).await
+        let entered = pin!(chat.sessions().enter(caller, device, ended));
+        let ping = || chat.database().ping();
+        self.outage.bounded(ping, entered).await
     }
 
     /// The chat, once this node has joined the others.
@@ -176,8 +178,8 @@ impl App {
         let joining = self.progress.chat.borrow().clone();
         match joining {
             Ok(chat) => {
-                let ping = chat.database().ping();
-                let reply = operation.run(&chat, caller);
+                let ping = || chat.database().ping();
+                let reply = pin!(operation.run(&chat, caller));
                 match O::CHANGES_ROWS {
                     true => self.outage.asked_first(ping, reply).await,
                     false => self.outage.bounded(ping, reply).await,
@@ -192,9 +194,9 @@ impl App {
         let joining = self.progress.chat.borrow().clone();
         match joining {
             Ok(chat) if caller.role != Role::Service => {
-                let attached = chat.sessions().attach(caller, None);
-                let attached = self.outage.bounded(chat.database().ping(), attached);
-                Ok(Some(attached.await?))
+                let attached = pin!(chat.sessions().attach(caller, None));
+                let ping = || chat.database().ping();
+                Ok(Some(self.outage.bounded(ping, attached).await?))
             }
             _ => Ok(None),
         }
@@ -204,8 +206,9 @@ impl App {
     pub async fn with_session(&self, caller: Caller) -> Result<Caller, Refusal> {
         match self.chat() {
             Ok(chat) => {
-                let checked = chat.sessions().check(caller);
-                self.outage.bounded(chat.database().ping(), checked).await
+                let checked = pin!(chat.sessions().check(caller));
+                let ping = || chat.database().ping();
+                self.outage.bounded(ping, checked).await
             }
             Err(_) => Ok(caller),
         }

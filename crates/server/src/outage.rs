@@ -7,7 +7,7 @@
 //! 3. What changes rows is not begun before the database answers.
 
 use std::future::Future;
-use std::pin::pin;
+use std::pin::Pin;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -29,19 +29,23 @@ pub struct Outage {
 }
 
 impl Outage {
-    /// Does `work`, or gives it up early if the database is away; `ping` asks it.
-    pub async fn bounded<T, E>(
+    /// Does `work`, or gives it up early if the database is away; `ping` asks it. The work stays where it is pinned, and the
+    /// ping is made where it is needed: passed by value, both would make each call of everybody twice as large.
+    pub async fn bounded<T, E, P>(
         &self,
-        ping: impl Future<Output = Result<(), E>>,
-        work: impl Future<Output = Done<T>>,
-    ) -> Result<T, Refusal> {
-        let mut work = pin!(work);
+        ping: impl FnOnce() -> P,
+        mut work: Pin<&mut impl Future<Output = Done<T>>>,
+    ) -> Result<T, Refusal>
+    where
+        P: Future<Output = Result<(), E>>,
+    {
         if self.is_on() {
+            let mut answers = Box::pin(answers(ping()));
             tokio::select! {
                 // What is done counts, also when the time is over.
                 biased;
                 done = &mut work => return self.noted(done),
-                answers = answers(ping) => self.learned(answers)?,
+                answers = &mut answers => self.learned(answers)?,
             }
         }
         self.noted(work.await)
@@ -49,13 +53,16 @@ impl Outage {
 
     /// The same for work that changes rows: it is not begun while the database is away, so that what was refused is not
     /// done later.
-    pub async fn asked_first<T, E>(
+    pub async fn asked_first<T, E, P>(
         &self,
-        ping: impl Future<Output = Result<(), E>>,
-        work: impl Future<Output = Done<T>>,
-    ) -> Result<T, Refusal> {
+        ping: impl FnOnce() -> P,
+        work: Pin<&mut impl Future<Output = Done<T>>>,
+    ) -> Result<T, Refusal>
+    where
+        P: Future<Output = Result<(), E>>,
+    {
         if self.is_on() {
-            self.learned(answers(ping).await)?;
+            self.learned(Box::pin(answers(ping())).await)?;
         }
         self.noted(work.await)
     }
@@ -99,6 +106,7 @@ async fn answers<E>(ping: impl Future<Output = Result<(), E>>) -> bool {
 #[cfg(test)]
 mod tests {
     use std::future::{pending, ready};
+    use std::pin::pin;
 
     use tokio::time::sleep;
 
@@ -125,7 +133,7 @@ mod tests {
     /// How long it took until it was refused.
     async fn refused(outage: &Outage) -> Duration {
         let began = Instant::now();
-        let refusal = outage.bounded(silent(), fails()).await.unwrap_err();
+        let refusal = outage.bounded(silent, pin!(fails())).await.unwrap_err();
         assert_eq!(refusal.code, Code::DatabaseUnavailable);
         assert_eq!(refusal.retry_after(), Some(1));
         began.elapsed()
@@ -146,13 +154,14 @@ mod tests {
     async fn what_needs_no_database_is_answered_meanwhile() {
         let outage = Outage::default();
         refused(&outage).await;
-        let cached = outage.bounded(silent(), async { Ok(1) });
-        assert_eq!(cached.await, Ok(1));
+        let cached = pin!(async { Ok(1) });
+        assert_eq!(outage.bounded(silent, cached).await, Ok(1));
         let soon = async {
             sleep(BRIEF / 2).await;
             Ok(1)
         };
-        assert_eq!(outage.bounded(ready(Err(())), soon).await, Ok(1));
+        let answers = || ready(Err(()));
+        assert_eq!(outage.bounded(answers, pin!(soon)).await, Ok(1));
         assert_eq!(refused(&outage).await, BRIEF);
     }
 
@@ -160,8 +169,8 @@ mod tests {
     async fn a_database_that_answers_again_has_all_the_time_it_had() {
         let outage = Outage::default();
         refused(&outage).await;
-        let back = outage.bounded(ready(Ok::<_, ()>(())), slow());
-        assert_eq!(back.await, Ok(1));
+        let answers = || ready(Ok::<_, ()>(()));
+        assert_eq!(outage.bounded(answers, pin!(slow())).await, Ok(1));
         assert_eq!(refused(&outage).await, PATIENCE);
     }
 
@@ -174,12 +183,13 @@ mod tests {
             begun.set(true);
             Ok(1)
         };
-        let refusal = outage.asked_first(silent(), change).await.unwrap_err();
+        let refused = outage.asked_first(silent, pin!(change)).await;
+        let refusal = refused.unwrap_err();
         assert_eq!(
             (refusal.code, begun.get()),
             (Code::DatabaseUnavailable, false)
         );
-        let back = outage.asked_first(ready(Ok::<_, ()>(())), slow());
-        assert_eq!(back.await, Ok(1));
+        let answers = || ready(Ok::<_, ()>(()));
+        assert_eq!(outage.asked_first(answers, pin!(slow())).await, Ok(1));
     }
 }

@@ -113,7 +113,7 @@ impl Presence {
         if self.ctx.keys().cluster() {
             // A pipeline keeps its order on one server only.
             let mut store = self.ctx.store().repeatable();
-            pipe.exec_async(&mut store).await?;
+            Box::pin(pipe.exec_async(&mut store)).await?;
             pipe.clear();
         }
         for held in devices {
@@ -122,15 +122,18 @@ impl Presence {
         let registered: Vec<Result<Registered>> =
             replies(self.ctx.store().repeatable(), &mut pipe).await?;
         let gone = under_way.over();
-        self.write_goings(gone, "").await?;
+        if !gone.is_empty() {
+            // Seldom, so that the others need no room for it; the same below.
+            Box::pin(self.write_goings(gone, "")).await?;
+        }
         let fresh = coming != Coming::Again;
         for (held, registered) in devices.iter().zip(&registered) {
             told("register a device", registered);
             match registered.as_ref().map(|it| it.outcome) {
                 Ok(Outcome::Done) => {}
                 // Who comes just now learns it from the answer.
-                Ok(_) => self.refuse(held, !fresh).await?,
-                Err(_) if fresh => self.refuse(held, false).await?,
+                Ok(_) => Box::pin(self.refuse(held, !fresh)).await?,
+                Err(_) if fresh => Box::pin(self.refuse(held, false)).await?,
                 Err(_) => {}
             }
         }

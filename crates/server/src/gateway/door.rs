@@ -54,7 +54,7 @@ impl Gateway {
             // It is registered when the store is back.
             Err(error) if error.is_away() => {}
             Err(error) => {
-                let _ = chat.presence().leave(&device).await;
+                let _ = Box::pin(chat.presence().leave(&device)).await;
                 return Err(error.into());
             }
         }

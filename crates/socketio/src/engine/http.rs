@@ -74,8 +74,9 @@ impl<U: Above> Engine<U> {
         };
         match (transport, session) {
             (Transport::Polling, Some(session)) => match *request.method() {
-                Method::GET => polling::fetch(&session).await,
-                Method::POST => polling::take(&session, request).await,
+                // Boxed: a WebSocket, which waits for nothing here, has no room for them.
+                Method::GET => Box::pin(polling::fetch(&session)).await,
+                Method::POST => Box::pin(polling::take(&session, request)).await,
                 _ => Err(Refusal::BadMethod),
             },
             (Transport::Polling, None) => {

@@ -54,7 +54,8 @@ async fn decide<A: App>(
 ) -> Result<Option<(Id, A::State)>, Refused> {
     if let Some(claim) = hub.claim(&asking.namespace, asking.auth.as_deref()) {
         asking.id = claim.socket.id().to_owned();
-        if !hub.app.recover(&claim.socket, asking.clone()).await? {
+        // Boxed, as most have nothing to come back to.
+        if !Box::pin(hub.app.recover(&claim.socket, asking.clone())).await? {
             claim.give_up();
         } else if claim.attach(session) {
             return Ok(None);
