@@ -84,7 +84,7 @@ fn how_a_socket_went_during_its_registration_is_remembered() {
         .map(|(held, how)| (held.device.user.as_str(), *how))
         .collect();
     assert_eq!(gone, [("u0", Going::Lost), ("u1", Going::Left)]);
-    let Device { user, id, .. } = &devices[2].device;
+    let Device { user, id, .. } = &*devices[2].device;
     let held = local.get(user, id, None).expect("it stayed");
     assert!(held.announced);
     assert!(local.registering.is_empty());
