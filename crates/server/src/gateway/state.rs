@@ -41,6 +41,10 @@ pub struct State {
 
 /// Conversations; of none no set is kept.
 #[derive(Default)]
+#[expect(
+    clippy::box_collection,
+    reason = "an idle socket has a pointer, not an empty set"
+)]
 pub(super) struct Joined(Option<Box<HashSet<ConversationId>>>);
 
 impl Joined {
