@@ -15,6 +15,7 @@ mod measures;
 mod people;
 mod plot;
 mod servers;
+mod storm;
 mod swarm;
 
 use std::fs;
@@ -25,7 +26,7 @@ use anyhow::{Context as _, ensure};
 use self::book::Book;
 use self::measures::{
     BEAT_CPU, BEAT_RATE, FIRST_CPU, FIRST_RATE, KNOWN_CPU, KNOWN_RATE, MEMORY, MEMORY_OWN,
-    MEMORY_STORE, ROOMS, Rooms,
+    MEMORY_STORE, ROOMS, Rooms, STORM_AGAIN, STORM_FIRST, STORM_LOST, STORM_WALL,
 };
 use self::servers::{Kind, Server};
 
@@ -34,7 +35,7 @@ const RUNS: usize = 3;
 const CONNECTIONS: usize = 10_000;
 /// Those that beat and talk.
 const CLIENTS: usize = 1_000;
-const PARTS: [&str; 5] = ["idle", "connects", "heartbeats", "rooms", "pace"];
+const PARTS: [&str; 6] = ["idle", "connects", "storm", "heartbeats", "rooms", "pace"];
 const PLOT: &str = "docs/performance/gateway.svg";
 
 /// What is asked for.
@@ -128,6 +129,12 @@ async fn measure(wish: &Wish, book: &mut Book) -> anyhow::Result<()> {
     if wish.wants("idle") {
         idle(wish, book).await?;
     }
+    if wish.wants("storm") && wish.servers.contains(&Kind::Parlor) {
+        for run in 0..RUNS {
+            storm(wish, book).await?;
+            eprintln!("storm, run {} of {RUNS}", run + 1);
+        }
+    }
     let mut servers = Vec::new();
     for &kind in &wish.servers {
         servers.push(Server::start(kind).await?);
@@ -189,6 +196,20 @@ async fn idle(wish: &Wish, book: &mut Book) -> anyhow::Result<()> {
             eprintln!("idle, run {} of {RUNS}: {}", run + 1, kind.name());
         }
     }
+    Ok(())
+}
+
+/// Everybody who was connected comes back at once to a server that was started again. The others have no drain to begin it.
+async fn storm(wish: &Wish, book: &mut Book) -> anyhow::Result<()> {
+    let mut server = Server::start_with(Kind::Parlor, &[]).await?;
+    let (count, kind) = (wish.at_most(CONNECTIONS), server.kind);
+    let storm = storm::blow(&mut server, count).await?;
+    let busy = storm.run.busy();
+    book.note(STORM_WALL, kind, storm.run.wall, busy);
+    let first = storm.first as f64 * 100.0 / count as f64;
+    book.note(STORM_FIRST, kind, first, busy);
+    book.note(STORM_AGAIN, kind, storm.again as f64, busy);
+    book.note(STORM_LOST, kind, storm.lost as f64, busy);
     Ok(())
 }
 

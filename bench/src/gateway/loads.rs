@@ -51,7 +51,7 @@ impl Run {
 }
 
 /// A moment of a load.
-struct Sight {
+pub(super) struct Sight {
     at: Instant,
     server: Duration,
     own: Duration,
@@ -59,13 +59,21 @@ struct Sight {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Counts {
+pub(super) struct Counts {
     acks: u64,
     delivered: u64,
     events: u64,
 }
 
 impl Counts {
+    /// So many are connected.
+    pub(super) fn connected(count: usize) -> Self {
+        Self {
+            acks: count as u64,
+            ..Self::default()
+        }
+    }
+
     fn take(&mut self, kind: Kind) -> anyhow::Result<()> {
         match kind {
             Kind::Ack => self.acks += 1,
@@ -79,7 +87,7 @@ impl Counts {
 }
 
 impl Sight {
-    fn now(server: &Server, counts: Counts) -> anyhow::Result<Self> {
+    pub(super) fn now(server: &Server, counts: Counts) -> anyhow::Result<Self> {
         Ok(Self {
             at: Instant::now(),
             server: server.cpu()?,
@@ -88,7 +96,7 @@ impl Sight {
         })
     }
 
-    fn until(&self, end: &Self) -> Run {
+    pub(super) fn until(&self, end: &Self) -> Run {
         Run {
             done: end.counts.acks - self.counts.acks,
             delivered: end.counts.delivered - self.counts.delivered,
@@ -102,14 +110,10 @@ impl Sight {
 
 /// Connects these users, some at a time.
 pub fn connect(server: &Server, users: std::ops::Range<usize>) -> anyhow::Result<(Swarm, Run)> {
-    let tokens = users
-        .clone()
-        .map(|it| people::token(Some(&people::user(it)), "user"));
-    let tokens = tokens.collect::<anyhow::Result<Vec<_>>>()?;
+    let tokens = people::tokens(users.clone())?;
     let mut swarm = Swarm::new(server.address)?;
     let mut clients = users.zip(&tokens);
-    let mut counts = Counts::default();
-    let before = Sight::now(server, counts)?;
+    let before = Sight::now(server, Counts::default())?;
     let total = tokens.len();
     some_at_a_time(&mut swarm, total, Kind::Connected, |swarm, _| {
         if let Some((number, token)) = clients.next() {
@@ -117,8 +121,7 @@ pub fn connect(server: &Server, users: std::ops::Range<usize>) -> anyhow::Result
         }
         Ok(())
     })?;
-    counts.acks = total as u64;
-    let run = before.until(&Sight::now(server, counts)?);
+    let run = before.until(&Sight::now(server, Counts::connected(total))?);
     Ok((swarm, run))
 }
 

@@ -10,6 +10,10 @@ pub const FIRST_RATE: &str = "connects/s, first time";
 pub const FIRST_CPU: &str = "CPU µs/connect, first time";
 pub const KNOWN_RATE: &str = "connects/s, session exists";
 pub const KNOWN_CPU: &str = "CPU µs/connect, session exists";
+pub const STORM_WALL: &str = "10 000 at once after a restart: s until all are in";
+pub const STORM_FIRST: &str = "10 000 at once: in at the first try, %";
+pub const STORM_AGAIN: &str = "10 000 at once: tries that were refused for a while";
+pub const STORM_LOST: &str = "10 000 at once: failed for good";
 pub const BEAT_RATE: &str = "heartbeat acks/s";
 pub const BEAT_CPU: &str = "CPU µs/heartbeat";
 
@@ -62,6 +66,10 @@ pub fn all() -> Vec<Measure> {
         less(KNOWN_CPU, 0),
         more(FIRST_RATE),
         less(FIRST_CPU, 0),
+        less(STORM_WALL, 1),
+        more(STORM_FIRST),
+        less(STORM_AGAIN, 0),
+        less(STORM_LOST, 0).aiming(Aim::Of(0.0)),
         more(BEAT_RATE),
         less(BEAT_CPU, 1).aiming(Aim::Of(10.0)),
     ];

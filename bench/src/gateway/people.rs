@@ -1,6 +1,7 @@
 //! Who connects, where they talk, and how Parlor comes to know it: by its HTTP interface, before anything is measured.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
@@ -78,6 +79,11 @@ pub fn token(user: Option<&str>, role: &str) -> anyhow::Result<String> {
     }
     let key = EncodingKey::from_secret(SECRET.as_bytes());
     Ok(encode(&Header::default(), &claims, &key)?)
+}
+
+/// The tokens of these users.
+pub fn tokens(users: Range<usize>) -> anyhow::Result<Vec<String>> {
+    users.map(|it| token(Some(&user(it)), "user")).collect()
 }
 
 /// Waits until Parlor can do everything: it listens before its store and database are open.

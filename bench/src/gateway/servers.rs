@@ -63,22 +63,51 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts it on its core.
+    /// Starts it on its core, with limits that the load does not reach.
     pub async fn start(kind: Kind) -> anyhow::Result<Self> {
+        let raised = [
+            ("LIMITS__MESSAGES", "10000"),
+            ("LIMITS__MESSAGE_WINDOW", "1s"),
+            ("LIMITS__HTTP", "10000"),
+            ("LIMITS__HTTP_WINDOW", "1s"),
+            ("GATEWAY__EVENTS", "10000"),
+            ("GATEWAY__EVENT_BURST", "100000"),
+            ("GATEWAY__HANDSHAKES", "1000000"),
+            ("GATEWAY__HANDSHAKE_BURST", "10000000"),
+        ];
+        Self::start_with(kind, &raised).await
+    }
+
+    /// Starts it on its core; Parlor with these settings beside those that it is shipped with.
+    pub async fn start_with(kind: Kind, settings: &[(&str, &str)]) -> anyhow::Result<Self> {
         // What is started inherits where it may run.
         pin(SERVER_CORE)?;
-        let started = Self::start_here(kind).await;
+        let started = Self::start_here(kind, settings).await;
         pin(OWN_CORE)?;
         started
     }
 
-    async fn start_here(kind: Kind) -> anyhow::Result<Self> {
+    /// Tells it to end, and does not wait.
+    pub fn end(&mut self) {
+        self.node.signal_terminate();
+    }
+
+    /// Waits for its end and starts it again, on its core and its address. It listens; it may not be ready.
+    pub async fn start_again(&mut self) -> anyhow::Result<()> {
+        let ended = self.node.wait().await;
+        ensure!(ended.success(), "it ended badly: {}", self.node.output());
+        pin(SERVER_CORE)?;
+        self.node.restart().await;
+        pin(OWN_CORE)
+    }
+
+    async fn start_here(kind: Kind, settings: &[(&str, &str)]) -> anyhow::Result<Self> {
         let redis = match kind {
             Kind::Redis => Some(Redis::start().await),
             _ => None,
         };
         let node = match kind {
-            Kind::Parlor => parlor()?.start().await,
+            Kind::Parlor => parlor(settings)?.start().await,
             Kind::Plain => peer("plain.js")?.start().await,
             Kind::Redis => {
                 let url = redis.as_ref().map(Redis::url).unwrap_or_default();
@@ -147,27 +176,17 @@ pub fn pin(core: usize) -> anyhow::Result<()> {
         .context("two cores are needed: one for the server, one for the load")
 }
 
-/// The binary beside this one, with limits that the load does not reach.
-fn parlor() -> anyhow::Result<NodeOptions> {
+/// The binary beside this one.
+fn parlor(settings: &[(&str, &str)]) -> anyhow::Result<NodeOptions> {
     let program = std::env::current_exe()?.with_file_name("parlor");
     ensure!(
         program.is_file(),
         "{} is missing: cargo build --release -p parlor-server",
         program.display()
     );
-    let settings = [
-        ("AUTH__SECRET", SECRET),
-        ("LOG__LEVEL", "warn"),
-        ("LIMITS__MESSAGES", "10000"),
-        ("LIMITS__MESSAGE_WINDOW", "1s"),
-        ("LIMITS__HTTP", "10000"),
-        ("LIMITS__HTTP_WINDOW", "1s"),
-        ("GATEWAY__EVENTS", "10000"),
-        ("GATEWAY__EVENT_BURST", "100000"),
-        ("GATEWAY__HANDSHAKES", "1000000"),
-        ("GATEWAY__HANDSHAKE_BURST", "10000000"),
-    ];
-    let node = Node::serve(program);
+    let node = Node::serve(program)
+        .env("PARLOR_AUTH__SECRET", SECRET)
+        .env("PARLOR_LOG__LEVEL", "warn");
     Ok(settings.iter().fold(node, |node, (name, value)| {
         node.env(format!("PARLOR_{name}"), *value)
     }))

@@ -3,13 +3,15 @@
 //! Always true:
 //! 1. A frame is read once and told as its kind, in the order of its connection; pings are answered here.
 //! 2. What the socket does not take is kept and goes out when it does, before anything later.
-//! 3. A refusal is an error that carries what the server said. A lost connection is told as [`Kind::Close`], once.
+//! 3. A refusal is an error that carries what the server said, unless refusals are asked for: then it is told as
+//!    [`Kind::Refused`], and what was said is kept. A lost connection is told as [`Kind::Close`], once.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
+use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use rustix::net::sockopt::set_socket_linger;
@@ -64,6 +66,8 @@ pub struct Swarm {
     clients: Vec<Client>,
     /// Whether messages are told with their stamp.
     pub stamps: bool,
+    /// Who was refused and by what words, in the order of the last turn; none where a refusal is an error.
+    pub refusals: Option<Vec<(usize, String)>>,
 }
 
 impl Swarm {
@@ -76,26 +80,40 @@ impl Swarm {
             buffer: vec![0; BUFFER],
             clients: Vec::new(),
             stamps: false,
+            refusals: None,
         })
     }
 
     /// Begins to connect one more, who will be told [`Kind::Connected`].
     pub fn connect(&mut self, token: &str, device: &str) -> anyhow::Result<usize> {
         let who = self.clients.len();
+        let client = self.dial(who, token, device)?;
+        self.clients.push(client);
+        Ok(who)
+    }
+
+    /// Begins to connect somebody again, whose last connection is given up.
+    pub fn connect_again(&mut self, who: usize, token: &str, device: &str) -> anyhow::Result<()> {
+        // No port waits for late packets.
+        let _ = set_socket_linger(&self.clients[who].stream, Some(Duration::ZERO));
+        self.clients[who] = self.dial(who, token, device)?;
+        Ok(())
+    }
+
+    fn dial(&self, who: usize, token: &str, device: &str) -> anyhow::Result<Client> {
         let mut stream = TcpStream::connect(self.address)?;
         let both = Interest::READABLE | Interest::WRITABLE;
         self.poll
             .registry()
             .register(&mut stream, Token(who), both)?;
         let auth = format!("40{{\"token\":\"{token}\",\"deviceId\":\"{device}\"}}");
-        self.clients.push(Client {
+        Ok(Client {
             stream,
             stage: Stage::Dialling,
             auth: frames::text(&auth),
             part: Vec::new(),
             out: Vec::new(),
-        });
-        Ok(who)
+        })
     }
 
     /// Sends a frame, or as much of it as the socket takes now.
@@ -110,20 +128,32 @@ impl Swarm {
             Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
             done => done?,
         }
+        if let Some(refusals) = &mut self.refusals {
+            refusals.clear();
+        }
         let mut at = Instant::now();
         for event in &self.events {
             let who = event.token().0;
             let client = &mut self.clients[who];
-            if event.is_writable() {
-                client.writable(self.address)?;
+            if self.stamps {
+                at = Instant::now();
             }
-            if event.is_readable() {
-                let to_the_end = event.is_read_closed() || event.is_error();
-                if self.stamps {
-                    at = Instant::now();
+            let mut tell = |kind| told.push(Told { who, kind, at });
+            let done = client.ready(
+                event,
+                self.address,
+                &mut self.buffer,
+                self.stamps,
+                &mut tell,
+            );
+            match (done, &mut self.refusals) {
+                (Ok(()), _) => {}
+                (Err(error), None) => return Err(error),
+                (Err(error), Some(refusals)) => {
+                    client.stage = Stage::Gone;
+                    tell(Kind::Refused);
+                    refusals.push((who, error.to_string()));
                 }
-                let mut tell = |kind| told.push(Told { who, kind, at });
-                client.readable(&mut self.buffer, to_the_end, self.stamps, &mut tell)?;
             }
         }
         Ok(())
@@ -149,6 +179,24 @@ impl Swarm {
 }
 
 impl Client {
+    fn ready(
+        &mut self,
+        event: &Event,
+        address: SocketAddr,
+        buffer: &mut [u8],
+        stamps: bool,
+        tell: &mut impl FnMut(Kind),
+    ) -> anyhow::Result<()> {
+        if event.is_writable() && self.stage != Stage::Gone {
+            self.writable(address)?;
+        }
+        if event.is_readable() {
+            let to_the_end = event.is_read_closed() || event.is_error();
+            self.readable(buffer, to_the_end, stamps, tell)?;
+        }
+        Ok(())
+    }
+
     fn writable(&mut self, address: SocketAddr) -> anyhow::Result<()> {
         if self.stage == Stage::Dialling {
             if let Some(error) = self.stream.take_error()? {
