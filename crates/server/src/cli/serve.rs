@@ -1,5 +1,6 @@
 //! `parlor serve`: start, say where, run until told to stop.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use anyhow::{Context, anyhow};
 use parlor_chat::database::Database;
 use parlor_embedded::SystemClock;
 use parlor_store::{Store, StoreUrl};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{debug, info, warn};
 
@@ -15,6 +16,10 @@ use super::{Outcome, Output};
 use crate::config::{Config, Loaded, Origin, render};
 use crate::identity::Identity;
 use crate::lifecycle::{self, Opening, Start};
+
+/// Connections that may wait to be accepted, as far as the kernel allows (`net.core.somaxconn`): the clients of a node that
+/// ended come all at once, and who finds no place waits for seconds before its kernel tries again.
+const BACKLOG: u32 = 16_384;
 
 /// What `serve` takes.
 #[derive(clap::Args, Debug)]
@@ -131,15 +136,38 @@ struct Doors {
 }
 
 async fn bind(setting: &str, flag: &str, address: &str) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.map_err(|error| match error.kind() {
-        std::io::ErrorKind::AddrInUse => {
+    listen(address).await.map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => {
             anyhow!("{address} is in use by another process; end it or choose another address with {flag}")
         }
-        std::io::ErrorKind::PermissionDenied => {
+        io::ErrorKind::PermissionDenied => {
             anyhow!("{address} may not be opened by this user; choose a port above 1023 with {flag}")
         }
         _ => anyhow!("cannot listen on {address} ({setting}): {error}"),
     })
+}
+
+/// Listens on the first address of this name that can be had.
+async fn listen(address: &str) -> io::Result<TcpListener> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in tokio::net::lookup_host(address).await? {
+        match listen_on(address) {
+            Ok(listener) => return Ok(listener),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn listen_on(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // What a server that ended left behind keeps nobody from starting it again.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// Where it listens and what to try next.
@@ -197,7 +225,7 @@ struct Signals {
 }
 
 impl Signals {
-    fn new() -> std::io::Result<Signals> {
+    fn new() -> io::Result<Signals> {
         Ok(Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,

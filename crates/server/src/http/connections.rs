@@ -14,7 +14,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, unconstrained, yield_now};
 use tracing::{debug, warn};
 
 use super::doors::Doors;
@@ -26,6 +26,8 @@ use crate::address::Peer;
 pub const HEADERS: Duration = Duration::from_secs(60);
 /// About how many bytes the head of a request may have; one that is much longer is answered with 431 and cut.
 pub const HEAD: usize = 64 * 1024;
+/// Connections that are accepted before others have their turn.
+const MOST_IN_A_ROW: u32 = 1_024;
 /// The pause after a connection could not be accepted for want of something that others will give back.
 const EXHAUSTED: Duration = Duration::from_millis(500);
 
@@ -49,16 +51,26 @@ pub(crate) async fn accept_until<F>(
     {
         // Kept while connections end, or each that does would cut a pause short.
         let mut next = pin!(accept(&listener));
-        loop {
-            tokio::select! {
-                () = &mut stop => break,
-                stream = &mut next => {
-                    next.set(accept(&listener));
-                    open.spawn(connection(stream));
+        let mut in_a_row = 0_u32;
+        // All who wait are let in at a time, before what the last ones ask is looked at: the kernel has few places for a
+        // crowd, and who finds none tries again much later.
+        let accepting = unconstrained(async {
+            loop {
+                tokio::select! {
+                    () = &mut stop => break,
+                    stream = &mut next => {
+                        next.set(accept(&listener));
+                        open.spawn(connection(stream));
+                        in_a_row = in_a_row.wrapping_add(1);
+                        if in_a_row.is_multiple_of(MOST_IN_A_ROW) {
+                            yield_now().await;
+                        }
+                    }
+                    Some(_) = open.join_next() => {}
                 }
-                Some(_) = open.join_next() => {}
             }
-        }
+        });
+        accepting.await;
     }
     drop(listener);
     while open.join_next().await.is_some() {}
