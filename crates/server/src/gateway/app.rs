@@ -20,6 +20,7 @@ impl App for Gateway {
     type State = State;
 
     async fn connect(self: &Arc<Self>, asking: Connect) -> Result<State, Refused> {
+        let _place = self.door.acquire().await;
         self.welcome(asking).await.map_err(door::refused)
     }
 
@@ -86,6 +87,7 @@ impl App for Gateway {
         socket: &Arc<Socket>,
         asking: Connect,
     ) -> Result<bool, Refused> {
+        let _place = self.door.acquire().await;
         let back = self.welcome_back(socket, asking).await;
         back.map_err(door::refused)
     }

@@ -40,6 +40,7 @@ use parlor_chat::presence::NextHeartbeat;
 use parlor_socketio::{Frame, Options, Recovery};
 use serde::Serialize;
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use self::arrivals::Arrivals;
@@ -59,6 +60,9 @@ pub type Socket = parlor_socketio::Socket<State>;
 /// The Socket.IO server of this gateway.
 pub type Server = parlor_socketio::Server<Gateway>;
 
+/// Handshakes that are under way at a time; others wait. A crowd that comes at once would otherwise have all of them wait for
+/// the store so long that it is taken to be away.
+const MOST_AT_THE_DOOR: usize = 512;
 /// Seconds after which the session of somebody who asks for nothing is renewed.
 const RENEW: u32 = 3_600;
 
@@ -72,6 +76,7 @@ pub struct Gateway {
     people: People,
     errands: Errands,
     arrivals: Arrivals,
+    door: Semaphore,
     pace: Pace,
     began: Instant,
     /// The acknowledgement of a heartbeat.
@@ -93,6 +98,7 @@ impl Gateway {
             people: People::default(),
             errands: Errands::default(),
             arrivals: Arrivals::new(options.handshakes),
+            door: Semaphore::new(MOST_AT_THE_DOOR),
             pace: Pace::new(options.events),
             began: Instant::now(),
             next_beat: OnceLock::new(),
