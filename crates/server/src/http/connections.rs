@@ -7,7 +7,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use axum::http::Request;
+use axum::http::{Request, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -18,8 +18,8 @@ use tokio::task::{JoinSet, unconstrained, yield_now};
 use tracing::{debug, warn};
 
 use super::doors::Doors;
-use super::impatient::Impatient;
 pub use super::impatient::READING;
+use super::impatient::{Impatient, Switches};
 use crate::address::Peer;
 
 /// How long a client may take for the headers of a request, the pause since its last one included.
@@ -88,11 +88,20 @@ async fn connection(stream: TcpStream, doors: Doors, stop: watch::Receiver<bool>
     };
     // An answer goes out in one piece and at once; where that cannot be had it is slower, not wrong.
     let _ = stream.set_nodelay(true);
+    let switches = Switches::default();
+    let stream = TokioIo::new(Impatient::new(stream, switches.clone()));
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
-        doors.clone().serve(request)
+        let (serving, switches) = (doors.clone().serve(request), switches.clone());
+        async move {
+            let answer = serving.await;
+            if matches!(&answer, Ok(it) if it.status() == StatusCode::SWITCHING_PROTOCOLS) {
+                switches.on();
+            }
+            answer
+        }
     });
-    let served = builder.serve_connection(TokioIo::new(Impatient::new(stream)), service);
+    let served = builder.serve_connection(stream, service);
     let mut served = pin!(served.with_upgrades());
     let ended = tokio::select! {
         ended = served.as_mut() => ended,

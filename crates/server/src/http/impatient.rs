@@ -6,6 +6,8 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -22,18 +24,37 @@ pub(super) struct Impatient {
     stream: TcpStream,
     /// The end of the patience, while bytes wait.
     waiting: Option<Pin<Box<Sleep>>>,
-    /// The answer that switches protocols.
+    /// Whether the protocol is to be switched; …
+    switches: Switches,
+    /// … and the answer that does it.
     switching: Bytes,
 }
 
 /// How that answer begins.
 const SWITCHING: &[u8] = b"HTTP/1.1 101 ";
 
+/// Whether a connection is to switch to another protocol. Whoever answers the request says so: what is written may begin with
+/// the same words for other reasons.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Switches(Arc<AtomicBool>);
+
+impl Switches {
+    /// It is.
+    pub(super) fn on(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn are_on(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 impl Impatient {
-    pub(super) fn new(stream: TcpStream) -> Self {
+    pub(super) fn new(stream: TcpStream, switches: Switches) -> Self {
         Self {
             stream,
             waiting: None,
+            switches,
             switching: Bytes::new(),
         }
     }
@@ -78,7 +99,7 @@ impl AsyncWrite for Impatient {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        if bytes.starts_with(SWITCHING) {
+        if self.switches.are_on() && bytes.starts_with(SWITCHING) {
             self.switching = Bytes::copy_from_slice(bytes);
             return Poll::Ready(Ok(bytes.len()));
         }
@@ -92,6 +113,7 @@ impl AsyncWrite for Impatient {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         if let [only] = slices
+            && self.switches.are_on()
             && only.starts_with(SWITCHING)
         {
             return self.poll_write(cx, only);
@@ -110,5 +132,45 @@ impl AsyncWrite for Impatient {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    const ANSWER: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\n\r\n";
+
+    async fn pair(switches: &Switches) -> (Impatient, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap());
+        let (client, accepted) = tokio::join!(client, listener.accept());
+        let server = Impatient::new(accepted.unwrap().0, switches.clone());
+        (server, client.unwrap())
+    }
+
+    #[tokio::test]
+    async fn the_answer_that_switches_is_kept_for_whoever_takes_over() {
+        let switches = Switches::default();
+        let (mut server, mut client) = pair(&switches).await;
+        switches.on();
+        server.write_all(ANSWER).await.unwrap();
+        let (stream, owed) = server.into_parts();
+        assert_eq!(owed, ANSWER);
+        drop(stream);
+        assert_eq!(client.read(&mut [0; 1]).await.unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn what_only_looks_like_it_is_written() {
+        let (mut server, mut client) = pair(&Switches::default()).await;
+        server.write_all(ANSWER).await.unwrap();
+        let mut got = vec![0; ANSWER.len()];
+        client.read_exact(&mut got).await.unwrap();
+        assert_eq!(got, ANSWER);
+        assert!(server.into_parts().1.is_empty());
     }
 }
