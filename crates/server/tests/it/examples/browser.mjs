@@ -84,7 +84,10 @@ if (picture) {
   writeFileSync(picture, Buffer.from(data, "base64"));
 }
 
+// Its children write into the profile, too, and have the same stderr: it is closed when the last of them has ended.
+const ended = once(chromium, "close");
+chromium.stderr.resume();
 chromium.kill();
-await once(chromium, "exit");
-rmSync(profile, { recursive: true, force: true, maxRetries: 3 });
+await ended;
+rmSync(profile, { recursive: true, force: true });
 process.exit(0);
