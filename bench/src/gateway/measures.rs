@@ -10,10 +10,10 @@ pub const FIRST_RATE: &str = "connects/s, first time";
 pub const FIRST_CPU: &str = "CPU µs/connect, first time";
 pub const KNOWN_RATE: &str = "connects/s, session exists";
 pub const KNOWN_CPU: &str = "CPU µs/connect, session exists";
-pub const STORM_WALL: &str = "10 000 at once after a restart: s until all are in";
-pub const STORM_FIRST: &str = "10 000 at once: in at the first try, %";
-pub const STORM_AGAIN: &str = "10 000 at once: tries that were refused for a while";
-pub const STORM_LOST: &str = "10 000 at once: failed for good";
+pub const STORM_WALL: &str = "all at once after a restart: s until they are in";
+pub const STORM_FIRST: &str = "all at once: in at the first try, %";
+pub const STORM_AGAIN: &str = "all at once: tries that were refused for a while";
+pub const STORM_LOST: &str = "all at once: failed for good";
 pub const BEAT_RATE: &str = "heartbeat acks/s";
 pub const BEAT_CPU: &str = "CPU µs/heartbeat";
 

@@ -115,10 +115,9 @@ impl Hub {
     pub fn publish(&self, channel: &[u8], payload: &[u8]) -> usize {
         let routes = self.routes.lock();
         let listeners = routes.channels.get_key_value(channel);
-        let heard = |(_, mailbox, ear): &(_, Arc<Mailbox>, Arc<dyn Ear>)| {
-            Some((Arc::clone(mailbox), ear.hears(channel)?))
-        };
-        let ears: SmallVec<[_; 1]> = routes.ears.iter().filter_map(heard).collect();
+        let ears = routes.ears.iter();
+        let ears = ears.filter_map(|(_, mailbox, ear)| Some((mailbox, ear.hears(channel)?)));
+        let ears: SmallVec<[_; 1]> = ears.collect();
         if listeners.is_none() && ears.is_empty() && routes.patterns.is_empty() {
             return 0;
         }

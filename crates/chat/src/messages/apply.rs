@@ -87,6 +87,7 @@ impl After for Applier {
                 }),
             }
         }
+        // From here the runtime is woken once, however many groups there are.
         self.runtime.spawn(async move {
             for group in groups {
                 let messages = Arc::clone(&messages);
@@ -107,12 +108,12 @@ impl Messages {
         let Group {
             conversation,
             turn,
-            committed,
+            mut committed,
         } = group;
-        let (repeated, new): (Vec<_>, Vec<_>) =
-            committed.into_iter().partition(Committed::is_repeated);
-        if !new.is_empty() {
-            self.apply_new(&conversation, turn, new).await;
+        let repeated = committed.extract_if(.., |it| it.is_repeated());
+        let repeated: Vec<_> = repeated.collect();
+        if !committed.is_empty() {
+            self.apply_new(&conversation, turn, committed).await;
         }
         if !repeated.is_empty() {
             Box::pin(self.apply_repeated(&conversation, repeated)).await;
@@ -120,7 +121,7 @@ impl Messages {
     }
 
     async fn apply_new(&self, conversation: &ConversationId, turn: Turn, new: Vec<Committed>) {
-        let (new, answers) = self.read(new);
+        let (new, answers) = self.unpack(new);
         let applying = self.apply_in_turn(conversation, &new, turn);
         let (applied, places) = answered(answers, applying).await;
         match applied {
@@ -134,7 +135,7 @@ impl Messages {
         drop(places);
     }
 
-    fn read(&self, committed: Vec<Committed>) -> (New, Answers) {
+    fn unpack(&self, committed: Vec<Committed>) -> (New, Answers) {
         let layout = self.layout();
         let mut new = New {
             encoded: Vec::with_capacity(committed.len()),

@@ -159,7 +159,7 @@ impl Messages {
             }),
             Err(error) => {
                 if matches!(error, Error::DatabaseUnavailable(_)) {
-                    // It may be there all the same, and nobody else knows of it.
+                    // It may be there all the same: a commit that broke off has told nobody.
                     self.owed.note(Step::Messages(conversation));
                 }
                 if counted {

@@ -178,12 +178,7 @@ pub(super) fn seen<'a>(
     user: &'a UserId,
     at: Moment,
 ) -> BoxFuture<'a, Result<()>> {
-    Box::pin(async move {
-        change!(database, c => {
-            sqlx::query(SEEN).bind(user.as_str()).bind(number(at.ms())).execute(c).await?;
-        });
-        Ok(())
-    })
+    with_moment(database, SEEN, user, at)
 }
 
 /// Ends the session; tokens issued up to `revoked` open no other.
@@ -202,9 +197,19 @@ pub(super) fn forget<'a>(
     user: &'a UserId,
     login: Moment,
 ) -> BoxFuture<'a, Result<()>> {
+    with_moment(database, FORGET, user, login)
+}
+
+/// A change of one row by its user and a moment.
+fn with_moment<'a>(
+    database: &'a Database,
+    change: &'static str,
+    user: &'a UserId,
+    at: Moment,
+) -> BoxFuture<'a, Result<()>> {
     Box::pin(async move {
         change!(database, c => {
-            sqlx::query(FORGET).bind(user.as_str()).bind(number(login.ms())).execute(c).await?;
+            sqlx::query(change).bind(user.as_str()).bind(number(at.ms())).execute(c).await?;
         });
         Ok(())
     })

@@ -76,12 +76,7 @@ async fn a_change_is_told_before_what_was_written_after_it(world: World) {
     world.send(0, "alice", "one").await;
     let (heard, _follow) = world.follow(1, &[]).await;
     // A node has changed the message, and not told it yet.
-    world
-        .statement("UPDATE conversations SET rev = rev + 1 WHERE id = 'c1'")
-        .await;
-    world
-        .statement("UPDATE messages SET content = 'changed', edited_at = 1, rev = 2 WHERE conversation_id = 'c1'")
-        .await;
+    world.edit_only(1, 1, "changed").await;
     world.send(0, "alice", "two").await;
     heard.until(2).await;
     let told = heard.all();
