@@ -16,7 +16,7 @@ use crate::measure::cpu_time;
 /// Connections, and joins, under way at a time.
 const AT_A_TIME: usize = 64;
 /// Messages under way in a room at a time.
-const PER_ROOM: usize = 4;
+const PER_ROOM: usize = 10;
 const WARM_UP: Duration = Duration::from_millis(500);
 const WINDOW: Duration = Duration::from_secs(2);
 /// Of the fixed rate, which has fewer messages.

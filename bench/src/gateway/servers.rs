@@ -149,17 +149,20 @@ impl Server {
         Ok((of(self.node.pid())? + redis, redis))
     }
 
-    /// Waits until it has done what is left to do, and given back what it can.
+    /// Waits until it has done what is left to do, and given back what it can. What it puts off, it puts off for a second.
     pub async fn settle(&self) -> anyhow::Result<()> {
         if self.kind != Kind::Parlor {
             let pid = i32::try_from(self.node.pid())?;
             kill_process(Pid::from_raw(pid).context("it runs")?, Signal::USR2)?;
         }
-        for _ in 0..30 {
+        let mut quiet = 0;
+        for _ in 0..40 {
             let before = self.cpu()?;
             tokio::time::sleep(Duration::from_millis(300)).await;
             // A hundredth of the core is its heartbeat.
-            if self.cpu()?.saturating_sub(before) <= Duration::from_millis(10) {
+            let rests = self.cpu()?.saturating_sub(before) <= Duration::from_millis(10);
+            quiet = if rests { quiet + 1 } else { 0 };
+            if quiet == 5 {
                 return Ok(());
             }
         }

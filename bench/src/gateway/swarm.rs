@@ -21,6 +21,8 @@ use super::frames::{self, Kind};
 /// More than a socket's buffer gives at once, as a rule.
 const BUFFER: usize = 256 * 1024;
 const EVENTS: usize = 1_024;
+/// Between two looks at sockets with nothing new.
+const NAP: Duration = Duration::from_micros(200);
 /// How long the other side may take to close what was taken leave of.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -124,7 +126,7 @@ impl Swarm {
     /// Waits for something at most this long; what was told is put into `told`, which is emptied first.
     pub fn turn(&mut self, wait: Duration, told: &mut Vec<Told>) -> anyhow::Result<()> {
         told.clear();
-        match self.poll.poll(&mut self.events, Some(wait)) {
+        match self.await_events(wait) {
             Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
             done => done?,
         }
@@ -157,6 +159,22 @@ impl Swarm {
             }
         }
         Ok(())
+    }
+
+    /// Where no moments are taken it does not sleep on its sockets: a server would pay for waking it with every write, which
+    /// no server does for clients on other machines.
+    fn await_events(&mut self, wait: Duration) -> std::io::Result<()> {
+        if self.stamps {
+            return self.poll.poll(&mut self.events, Some(wait));
+        }
+        let deadline = Instant::now() + wait;
+        loop {
+            self.poll.poll(&mut self.events, Some(Duration::ZERO))?;
+            if !self.events.is_empty() || Instant::now() >= deadline {
+                return Ok(());
+            }
+            std::thread::sleep(NAP);
+        }
     }
 
     /// Everybody says goodbye and goes.

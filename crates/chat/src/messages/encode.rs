@@ -16,6 +16,9 @@ use crate::keys::RecentLayout;
 /// Up to how many members an event names them.
 pub(super) const MOST_NAMED: u64 = 1_000;
 
+/// Bytes of a message's JSON beside its text, mostly.
+const USUAL: usize = 320;
+
 /// A message as the scripts take it.
 #[derive(Debug)]
 pub(super) struct Encoded {
@@ -55,11 +58,11 @@ impl Encoded {
         created_at: u64,
         layout: RecentLayout,
     ) -> Self {
-        let json = serde_json::to_vec(message).expect("texts and numbers are JSON");
-        let mut frame = frame::head(kind, 16 + json.len());
+        let text = message.content.len() + USUAL;
+        let mut frame = frame::head(kind, 16 + text);
         frame.extend(message.seq.to_be_bytes());
         frame.extend(message.rev.to_be_bytes());
-        frame.extend(&json);
+        serde_json::to_writer(&mut frame, message).expect("texts and numbers are JSON");
         Self {
             seq: message.seq,
             rev: message.rev,

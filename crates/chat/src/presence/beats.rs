@@ -14,8 +14,8 @@ use crate::ids::DeadlineShard;
 use crate::keys::TtlName;
 use crate::ticking::told;
 
-/// Beats in one pipeline; more than a node has in a second.
-const MOST_BEATS: usize = 10_000;
+/// Beats in one pipeline: what they are written with is held in memory, and nobody else is served meanwhile.
+const MOST_BEATS: usize = 500;
 /// Registrations in one pipeline.
 const MOST_REGISTERED: usize = 500;
 /// Registrations in one flush: a node that comes back does not block the store for the others.
@@ -27,7 +27,7 @@ const UNKNOWN: u8 = 0;
 const ENDED: u8 = 3;
 
 impl Presence {
-    /// Writes the collected beats, in one pipeline. To be called once a second. What cannot be written is kept.
+    /// Writes the collected beats. To be called once a second. What cannot be written is kept.
     pub async fn flush_beats(&self) -> Result<()> {
         let _flushing = self.flushing.lock().await;
         self.register_owed().await?;

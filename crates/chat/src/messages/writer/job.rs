@@ -60,7 +60,6 @@ pub(super) enum Outcome {
 /// What the conversation looked like, and the sender in it.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
-    pub kind: String,
     pub members_version: u64,
     pub member_count: u64,
     pub joined_version: u64,
@@ -157,7 +156,6 @@ impl Committed {
             repeated,
             members_version: place.members_version,
             member_count: place.member_count,
-            kind: place.kind,
             joined_version: place.joined_version,
             position_version: place.position_version,
         };

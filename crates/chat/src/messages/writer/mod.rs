@@ -32,7 +32,7 @@ use crate::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
 
 /// Messages in one commit.
-const MOST_AT_ONCE: usize = 512;
+const MOST_AT_ONCE: usize = 1_024;
 /// Messages that wait for it, in each queue.
 const MOST_WAITING: usize = 1_024;
 /// Users whose mention in one message counts.
@@ -72,8 +72,6 @@ pub struct Written {
     pub members_version: u64,
     /// How many members it has.
     pub member_count: u64,
-    /// Its kind.
-    pub kind: String,
     /// The version of the members when the sender joined; 0 for a repetition by somebody who has left.
     pub joined_version: u64,
     /// The version of the sender's position after this message; 0 for a repetition by somebody who has left.

@@ -20,8 +20,8 @@ use crate::database::{Database, Either, Pen, Sqlite, Synchronous};
 
 /// How often nothing may have come when others went first, before a commit begins; …
 const QUIET: u32 = 4;
-/// … and how long that takes at most.
-const MOST_GATHERED: Duration = Duration::from_millis(20);
+/// … and how long that takes at most: about as long as a core is busy with what a whole commit lets loose.
+const MOST_GATHERED: Duration = Duration::from_millis(60);
 /// Pages in the log at which it is moved into the file: the same pages are written again and again.
 const CHECKPOINT: u32 = 4_000;
 

@@ -10,7 +10,7 @@ use crate::messages::writer::job::Outcome;
 
 /// In the same order by everybody. What follows sees what was committed while this waited.
 const LOCK: &str = "
-    SELECT id, kind, last_seq, last_at, rev, members_version, member_count
+    SELECT id, last_seq, last_at, rev, members_version, member_count
     FROM conversations WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE";
 /// One row for each draft: its sender's membership, and the message that was written by the same name.
 const LOOK: &str = "

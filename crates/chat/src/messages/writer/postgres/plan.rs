@@ -13,7 +13,6 @@ use crate::messages::writer::job::{Outcome, Place, Row};
 #[derive(Debug, sqlx::FromRow)]
 pub(super) struct Head {
     pub id: String,
-    kind: String,
     pub last_seq: i64,
     pub last_at: i64,
     pub rev: i64,
@@ -224,7 +223,6 @@ impl New<'_> {
 impl Head {
     fn place(&self, (joined, position): (i64, i64)) -> Place {
         Place {
-            kind: self.kind.clone(),
             members_version: self.members_version.cast_unsigned(),
             member_count: self.member_count.cast_unsigned(),
             joined_version: joined.cast_unsigned(),

@@ -1,9 +1,13 @@
 //! One commit to SQLite.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use rusqlite::{
     CachedStatement, Connection, OptionalExtension, Row as SqlRow, TransactionBehavior, params,
 };
 
+use crate::ids::ConversationId;
 use crate::messages::row::{MessageRow, message_columns};
 use crate::messages::writer::Draft;
 use crate::messages::writer::failure::Failure;
@@ -14,14 +18,10 @@ const FIND: &str = concat!(
     message_columns!(),
     " FROM messages WHERE conversation_id = ?1 AND sender_id = ?2 AND client_id = ?3"
 );
-/// The conversation, and the sender in it.
-const AROUND: &str = "
-    SELECT c.kind, c.members_version, c.member_count,
-           coalesce(m.joined_version, 0), coalesce(m.position_version, 0),
-           c.rowid, c.last_seq, c.rev, c.last_at, m.user_id IS NOT NULL
-    FROM conversations c
-    LEFT JOIN members m ON m.conversation_id = c.id AND m.user_id = ?2
-    WHERE c.id = ?1";
+const CONVERSATION: &str = "
+    SELECT rowid, members_version, member_count, last_seq, rev, last_at FROM conversations WHERE id = ?1";
+const MEMBER: &str = "
+    SELECT joined_version, position_version FROM members WHERE conversation_id = ?1 AND user_id = ?2";
 const NUMBER: &str =
     "UPDATE conversations SET last_seq = ?2, rev = ?3, last_at = ?4 WHERE rowid = ?1";
 const INSERT: &str = "
@@ -34,15 +34,31 @@ const MENTION: &str = "
     INSERT INTO mentions (user_id, conversation_id, seq)
     SELECT user_id, conversation_id, ?3 FROM members WHERE conversation_id = ?1 AND user_id = ?2";
 
-/// The statements of a commit. What they read stands still until its end, so each message is read for once and its rows
-/// are written by what was read; `RETURNING` would cost SQLite a table each time.
+/// The statements of a commit. What they read stands still until its end, so rows are written by what was read;
+/// `RETURNING` would cost SQLite a table each time.
 struct Statements<'c> {
     find: CachedStatement<'c>,
-    around: CachedStatement<'c>,
+    conversation: CachedStatement<'c>,
+    member: CachedStatement<'c>,
     number: CachedStatement<'c>,
     insert: CachedStatement<'c>,
     place: CachedStatement<'c>,
     mention: CachedStatement<'c>,
+}
+
+/// The conversations of a commit, each read once before its first message and written once after its last; none that does
+/// not exist.
+type Conversations<'j> = HashMap<&'j str, Option<Conversation>>;
+
+/// A conversation with the messages of this commit so far.
+struct Conversation {
+    row: i64,
+    members_version: u64,
+    member_count: u64,
+    last_seq: i64,
+    rev: i64,
+    last_at: i64,
+    changed: bool,
 }
 
 /// Writes these messages, all or none.
@@ -50,44 +66,71 @@ pub(super) fn commit(connection: &mut Connection, jobs: &[Job]) -> Result<Vec<Ou
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut statements = Statements {
         find: transaction.prepare_cached(FIND)?,
-        around: transaction.prepare_cached(AROUND)?,
+        conversation: transaction.prepare_cached(CONVERSATION)?,
+        member: transaction.prepare_cached(MEMBER)?,
         number: transaction.prepare_cached(NUMBER)?,
         insert: transaction.prepare_cached(INSERT)?,
         place: transaction.prepare_cached(MOVE)?,
         mention: transaction.prepare_cached(MENTION)?,
     };
+    let mut conversations = Conversations::new();
     let written: rusqlite::Result<Vec<Outcome>> = jobs
         .iter()
-        .map(|job| write(&mut statements, &job.draft))
+        .map(|job| write(&mut statements, &mut conversations, &job.draft))
         .collect();
-    drop(statements);
     let written = written?;
+    let changed = conversations.into_values().flatten();
+    for it in changed.filter(|it| it.changed) {
+        let numbers = params![it.row, it.last_seq, it.rev, it.last_at];
+        statements.number.execute(numbers)?;
+    }
+    drop(statements);
     transaction.commit()?;
     Ok(written)
 }
 
-fn write(statements: &mut Statements<'_>, draft: &Draft) -> rusqlite::Result<Outcome> {
-    if let Some(row) = find(&mut statements.find, draft)? {
-        let around = around(&mut statements.around, draft)?;
-        let place = around.ok_or(rusqlite::Error::QueryReturnedNoRows)?.place;
+fn write<'j>(
+    statements: &mut Statements<'_>,
+    conversations: &mut Conversations<'j>,
+    draft: &'j Draft,
+) -> rusqlite::Result<Outcome> {
+    let old = find(&mut statements.find, draft)?;
+    let known = match conversations.entry(draft.conversation.as_str()) {
+        Entry::Occupied(known) => known.into_mut(),
+        Entry::Vacant(unknown) => {
+            unknown.insert(read(&mut statements.conversation, &draft.conversation)?)
+        }
+    };
+    let Some(conversation) = known else {
+        return match old {
+            Some(_) => Err(rusqlite::Error::QueryReturnedNoRows),
+            None => Ok(Outcome::NotAMember),
+        };
+    };
+    let member = member(&mut statements.member, draft)?;
+    if let Some(row) = old {
+        let place = conversation.place(&member.unwrap_or_default());
         return Ok(Outcome::There(Row::Old(Box::new(row)), place));
     }
-    let around = around(&mut statements.around, draft)?;
-    let Some(mut around) = around.filter(|around| around.member) else {
+    let Some(mut member) = member else {
         return Ok(Outcome::NotAMember);
     };
-    let (seq, rev) = (around.last_seq + 1, around.rev + 1);
-    let created_at = around.last_at.max(draft.at.ms().cast_signed());
-    around.place.position_version += 1;
-    let (conversation, sender) = (draft.conversation.as_str(), draft.sender.as_str());
-    let mut id = [0; uuid::fmt::Hyphenated::LENGTH];
-    statements
-        .number
-        .execute(params![around.row, seq, rev, created_at])?;
+    conversation.changed = true;
+    conversation.last_seq += 1;
+    conversation.rev += 1;
+    conversation.last_at = conversation.last_at.max(draft.at.ms().cast_signed());
+    member.position_version += 1;
+    let (seq, rev, created_at) = (
+        conversation.last_seq,
+        conversation.rev,
+        conversation.last_at,
+    );
+    let (id, sender) = (draft.conversation.as_str(), draft.sender.as_str());
+    let mut uuid = [0; uuid::fmt::Hyphenated::LENGTH];
     statements.insert.execute(params![
-        conversation,
+        id,
         seq,
-        &*draft.id.hyphenated().encode_lower(&mut id),
+        &*draft.id.hyphenated().encode_lower(&mut uuid),
         sender,
         draft.sender_role.name(),
         draft.content,
@@ -96,23 +139,21 @@ fn write(statements: &mut Statements<'_>, draft: &Draft) -> rusqlite::Result<Out
         created_at,
         rev,
     ])?;
-    statements.place.execute(params![
-        conversation,
-        sender,
-        seq,
-        around.place.position_version.cast_signed()
-    ])?;
+    let version = member.position_version.cast_signed();
+    statements
+        .place
+        .execute(params![id, sender, seq, version])?;
     for user in draft.mentioned() {
         statements
             .mention
-            .execute(params![conversation, user.as_str(), seq])?;
+            .execute(params![id, user.as_str(), seq])?;
     }
     let row = Row::New {
         seq: seq.cast_unsigned(),
         rev: rev.cast_unsigned(),
         created_at: created_at.cast_unsigned(),
     };
-    Ok(Outcome::There(row, around.place))
+    Ok(Outcome::There(row, conversation.place(&member)))
 }
 
 /// The message that was written by the same name before, perhaps in this commit.
@@ -144,36 +185,53 @@ fn find(find: &mut CachedStatement<'_>, draft: &Draft) -> rusqlite::Result<Optio
     find.query_row(key, message).optional()
 }
 
-/// A conversation before a message is written, and its sender in it.
-struct Around {
-    place: Place,
-    row: i64,
-    last_seq: i64,
-    rev: i64,
-    last_at: i64,
-    member: bool,
-}
-
 /// None if there is no such conversation.
-fn around(around: &mut CachedStatement<'_>, draft: &Draft) -> rusqlite::Result<Option<Around>> {
-    let key = params![draft.conversation.as_str(), draft.sender.as_str()];
-    let found = around.query_row(key, |row| {
-        Ok(Around {
-            place: Place {
-                kind: row.get(0)?,
-                members_version: unsigned(row, 1)?,
-                member_count: unsigned(row, 2)?,
-                joined_version: unsigned(row, 3)?,
-                position_version: unsigned(row, 4)?,
-            },
-            row: row.get(5)?,
-            last_seq: row.get(6)?,
-            rev: row.get(7)?,
-            last_at: row.get(8)?,
-            member: row.get(9)?,
+fn read(
+    conversation: &mut CachedStatement<'_>,
+    id: &ConversationId,
+) -> rusqlite::Result<Option<Conversation>> {
+    let found = conversation.query_row([id.as_str()], |row| {
+        Ok(Conversation {
+            row: row.get(0)?,
+            members_version: unsigned(row, 1)?,
+            member_count: unsigned(row, 2)?,
+            last_seq: row.get(3)?,
+            rev: row.get(4)?,
+            last_at: row.get(5)?,
+            changed: false,
         })
     });
     found.optional()
+}
+
+/// The sender in a conversation; zeros for a repetition by somebody who has left.
+#[derive(Default)]
+struct Member {
+    joined_version: u64,
+    position_version: u64,
+}
+
+/// None if the sender is no member.
+fn member(member: &mut CachedStatement<'_>, draft: &Draft) -> rusqlite::Result<Option<Member>> {
+    let key = params![draft.conversation.as_str(), draft.sender.as_str()];
+    let found = member.query_row(key, |row| {
+        Ok(Member {
+            joined_version: unsigned(row, 0)?,
+            position_version: unsigned(row, 1)?,
+        })
+    });
+    found.optional()
+}
+
+impl Conversation {
+    fn place(&self, member: &Member) -> Place {
+        Place {
+            members_version: self.members_version,
+            member_count: self.member_count,
+            joined_version: member.joined_version,
+            position_version: member.position_version,
+        }
+    }
 }
 
 fn unsigned(row: &SqlRow<'_>, at: usize) -> rusqlite::Result<u64> {
