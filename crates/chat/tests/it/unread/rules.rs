@@ -7,10 +7,11 @@ use parlor_chat::database::Either;
 use serde_json::json;
 
 use super::on_both;
-use super::world::{World, conversation, map, next, user};
+use super::world::{World, conversation, map, next, steps, user};
 
 on_both! {
     a_message_counts_for_everybody_but_its_sender;
+    of_messages_that_were_committed_together_a_sender_has_not_read_the_later_ones;
     reading_clears_what_was_read_and_no_more;
     sending_moves_the_senders_own_position;
     marking_unread_counts_others_messages_only;
@@ -45,6 +46,25 @@ pub async fn a_message_counts_for_everybody_but_its_sender(world: World) {
     );
     assert_eq!(world.shown("alice", BOTH).await, map(&[]));
     assert_eq!(world.answered("alice").await, map(&[]));
+}
+
+pub async fn of_messages_that_were_committed_together_a_sender_has_not_read_the_later_ones(
+    world: World,
+) {
+    world.group("c1", &["alice", "bob", "carol"]).await;
+    // From here everybody's state is known, and no rows are read.
+    world.send("c1", "carol").await;
+    let mut together = Vec::new();
+    for sender in ["bob", "alice", "bob", "carol"] {
+        together.push(world.send_row("c1", sender, &[]).await);
+    }
+    steps(world.node(), &together).await;
+    for (who, unread) in [("alice", 2), ("bob", 1)] {
+        let expected = map(&[("c1", unread), ("total", unread)]);
+        assert_eq!(world.shown(who, C1).await, expected, "{who}");
+        assert_eq!(world.answered(who).await, expected, "{who}");
+    }
+    assert_eq!(world.shown("carol", C1).await, map(&[]));
 }
 
 pub async fn reading_clears_what_was_read_and_no_more(world: World) {

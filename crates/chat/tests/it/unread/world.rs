@@ -252,20 +252,25 @@ pub async fn next(frames: &mut Subscription) -> (u8, serde_json::Value) {
 }
 
 pub async fn step(node: &Unread, written: &Written) {
-    let few = written.members.len() as u64 <= LIMIT;
-    let (joined_version, position_version) = written.position;
-    let wrote = [Wrote {
-        user: written.sender.clone(),
-        seq: written.seq,
-        joined_version,
-        position_version,
-    }];
+    steps(node, std::slice::from_ref(written)).await;
+}
+
+/// What a node does after a commit with these messages of one conversation.
+pub async fn steps(node: &Unread, written: &[Written]) {
+    let last = written.last().unwrap();
+    let few = last.members.len() as u64 <= LIMIT;
+    let wrote = written.iter().map(|it| Wrote {
+        user: it.sender.clone(),
+        seq: it.seq,
+        joined_version: it.position.0,
+        position_version: it.position.1,
+    });
     let sent = Sent {
-        conversation: &written.conversation,
-        seq: written.seq,
-        wrote: &wrote,
-        members: few.then_some(&written.members[..]),
-        members_version: written.members_version,
+        conversation: &last.conversation,
+        seq: last.seq,
+        wrote: &wrote.collect::<Vec<_>>(),
+        members: few.then_some(&last.members[..]),
+        members_version: last.members_version,
     };
     node.sent(&sent).await.unwrap();
 }
