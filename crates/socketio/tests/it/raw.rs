@@ -233,13 +233,9 @@ impl Host {
     }
 }
 
+/// Waits until it is so.
 pub async fn eventually(what: &str, is_so: impl Fn() -> bool) {
-    let wait = async {
-        while !is_so() {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    assert!(timeout(PATIENCE, wait).await.is_ok(), "never: {what}");
+    parlor_testkit::eventually(what, async || is_so()).await;
 }
 
 /// What a server sent.
