@@ -22,7 +22,6 @@ use parlor_chat::context::Moment;
 use parlor_chat::database::Database;
 use parlor_chat::ids::{ConversationId, UserId};
 use parlor_chat::messages::writer::{Draft, Writer};
-use uuid::Uuid;
 
 use self::ground::{Ground, Kind};
 use crate::measure::{grouped, measure};
@@ -192,7 +191,8 @@ async fn load(way: &Way, senders: usize) -> anyhow::Result<u64> {
 }
 
 fn draft(sender: usize) -> anyhow::Result<Draft> {
-    let id = Uuid::now_v7();
+    let at = Moment(1);
+    let id = at.uuid();
     Ok(Draft {
         id,
         conversation: ConversationId::new(ground::conversation(sender))?,
@@ -202,6 +202,6 @@ fn draft(sender: usize) -> anyhow::Result<Draft> {
         metadata: None,
         client_id: Some(id.to_string()),
         mentions: Vec::new(),
-        at: Moment(1),
+        at,
     })
 }

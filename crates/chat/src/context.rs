@@ -6,6 +6,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use parlor_store::Store;
+use uuid::{Builder, Uuid};
 
 use crate::keys::Keyspace;
 
@@ -52,6 +53,11 @@ impl Moment {
     #[must_use]
     pub fn plus(self, time: Duration) -> Self {
         Self(self.0.saturating_add(millis(time)))
+    }
+
+    /// A new UUIDv7 of this moment. Its chance is the thread's: the system's would be a call into the kernel each time.
+    pub fn uuid(self) -> Uuid {
+        Builder::from_unix_timestamp_millis(self.0, &rand::random()).into_uuid()
     }
 
     /// ISO 8601 in UTC with milliseconds, as JavaScript writes it: `2025-01-01T00:00:00.000Z`.

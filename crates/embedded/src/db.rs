@@ -3,8 +3,8 @@
 //! Always true:
 //! 1. `now` stands still during a command, a script and a transaction.
 //! 2. A key whose deadline is over is not there for any reader, and is dropped by the first one to notice.
-//! 3. Every change is in the journal, unless the caller said that it is fleeting; a command cannot forget it, since values
-//!    are only lent for change through [`Edit`], which notes it.
+//! 3. Every change is in the journal, unless the caller said that it is fleeting or that the list is kept in memory only;
+//!    a command cannot forget it, since values are only lent for change through [`Edit`], which notes it.
 //! 4. No collection is empty between two commands.
 
 use crate::edit::Edit;
@@ -229,9 +229,13 @@ impl Db {
     }
 
     /// Makes a key hold a whole value, whatever it held; an empty collection removes it.
-    pub fn put(&mut self, key: &[u8], value: Value, deadline: Option<u64>) {
+    pub fn put(&mut self, key: &[u8], mut value: Value, deadline: Option<u64>) {
         if let Some(place) = self.find(key) {
             free::value(self.remove(place).value);
+        }
+        // It may be the copy of one.
+        if let Value::List(list) = &mut value {
+            list.set_in_memory(false);
         }
         if value.has_no_items() {
             return;
@@ -277,12 +281,39 @@ impl Db {
             return true;
         }
         self.keys.set_deadline(place, deadline);
-        let (key, _) = self.keys.at_mut(place);
-        self.journal.renew(|| Effect::Deadline {
-            key: key.clone(),
-            deadline,
-        });
+        let (key, value) = self.keys.at_mut(place);
+        if !value.is_in_memory() {
+            self.journal.renew(|| Effect::Deadline {
+                key: key.clone(),
+                deadline,
+            });
+        }
         true
+    }
+
+    /// Keeps the list of a key in memory only while the engine runs: the file has none of it until
+    /// [`note_lists_in_memory`](Self::note_lists_in_memory), and after a crash it is gone.
+    pub fn keep_in_memory(&mut self, key: &[u8]) {
+        let Some(place) = self.find(key) else {
+            return;
+        };
+        if let (key, Value::List(list)) = self.keys.at_mut(place)
+            && !list.is_in_memory()
+        {
+            list.set_in_memory(true);
+            self.journal.push(|| Effect::Drop { key: key.clone() });
+        }
+    }
+
+    /// Puts the lists into the journal that were kept in memory only. For the end: what changes later is not noted.
+    pub(crate) fn note_lists_in_memory(&mut self) {
+        let lists = self.keys.iter().filter(|(_, entry)| {
+            let there = !entry.is_expired(self.now);
+            there && entry.value.is_in_memory()
+        });
+        for (key, entry) in lists {
+            journal::whole(key, &entry.value, entry.deadline(), &mut self.journal);
+        }
     }
 
     /// Drops everything.

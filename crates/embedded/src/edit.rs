@@ -50,6 +50,21 @@ impl<'a, C> Edit<'a, C> {
     }
 }
 
+impl Edit<'_, List> {
+    /// Notes an item, unless the list is kept in memory only.
+    fn put_item(&mut self, number: i64, item: Blob) {
+        if !self.is_in_memory() {
+            self.put_row(|| (list_item(number), item));
+        }
+    }
+
+    fn drop_item(&mut self, number: i64) {
+        if !self.is_in_memory() {
+            self.drop_row(|| list_item(number));
+        }
+    }
+}
+
 impl Edit<'_, Hash> {
     /// Sets a field. Whether it is new.
     pub fn insert(&mut self, field: &[u8], value: &[u8]) -> bool {
@@ -141,27 +156,27 @@ impl Edit<'_, List> {
     pub fn push_front(&mut self, item: &[u8]) {
         let item: Blob = item.into();
         let number = self.collection.push_front(item.clone());
-        self.put_row(|| (list_item(number), item));
+        self.put_item(number, item);
     }
 
     /// Adds at the tail.
     pub fn push_back(&mut self, item: &[u8]) {
         let item: Blob = item.into();
         let number = self.collection.push_back(item.clone());
-        self.put_row(|| (list_item(number), item));
+        self.put_item(number, item);
     }
 
     /// Takes from the head.
     pub fn pop_front(&mut self) -> Option<Blob> {
         let (number, item) = self.collection.pop_front()?;
-        self.drop_row(|| list_item(number));
+        self.drop_item(number);
         Some(item)
     }
 
     /// Takes from the tail.
     pub fn pop_back(&mut self) -> Option<Blob> {
         let (number, item) = self.collection.pop_back()?;
-        self.drop_row(|| list_item(number));
+        self.drop_item(number);
         Some(item)
     }
 
@@ -171,7 +186,7 @@ impl Edit<'_, List> {
         let number = self.number(index);
         let found = self.collection.set(index, item.clone());
         if found {
-            self.put_row(|| (list_item(number), item));
+            self.put_item(number, item);
         }
         found
     }
@@ -180,12 +195,12 @@ impl Edit<'_, List> {
     pub fn rewrite(&mut self, items: VecDeque<Blob>) {
         for index in 0..self.len() {
             let number = self.number(index);
-            self.drop_row(|| list_item(number));
+            self.drop_item(number);
         }
-        *self.collection = List::from_items(items);
+        self.collection.replace(items);
         for index in 0..self.len() {
             let (number, item) = (self.number(index), self.items()[index].clone());
-            self.put_row(|| (list_item(number), item));
+            self.put_item(number, item);
         }
     }
 
@@ -257,7 +272,7 @@ mod tests {
     /// The items after a change, and the items that the journal's rows stand for.
     fn changed(change: impl FnOnce(&mut Edit<'_, List>)) -> (String, String) {
         let blob = |n: u8| Blob::from([b'a' + n]);
-        let mut list = List::from_items((0..6).map(blob).collect());
+        let mut list = List::from_numbered(0, (0..6).map(blob).collect());
         let mut rows: BTreeMap<i64, Blob> = (0..6).map(|n| (n.into(), blob(n as u8))).collect();
         let mut journal = Journal::default();
         journal.switch_on();

@@ -2,7 +2,8 @@
 //!
 //! Always true:
 //! 1. Applying the effects of a batch in order to the state at its start gives the state at its end, but for values and
-//!    deadlines that fleeting commands renewed: of those it has some earlier one. Which keys and items there are is exact.
+//!    deadlines that fleeting commands renewed, of which it has some earlier one, and for lists that are kept in memory only,
+//!    of which it has nothing. Which other keys and items there are is exact.
 //! 2. A batch is taken under the engine's lock between two commands, so it never holds half a script or transaction.
 //! 3. Taking it is a swap of two pointers: the engine's pause does not grow with what changed.
 

@@ -6,8 +6,6 @@
 //! 2. A step touches the keys that its call declares; strict mode refuses any other.
 //! 3. What a step reads and writes goes through the database as a command's does: expiry, journal and types are the same.
 
-use std::borrow::Cow;
-
 use redis::Value;
 
 use crate::args::{Args, lossy};
@@ -15,6 +13,8 @@ use crate::core;
 use crate::db::{Db, Expiry};
 pub use crate::error::Error;
 use crate::error::Reply;
+use crate::number::Digits;
+pub use crate::value::Spelled;
 use crate::value::{Blob, Hash, Text};
 
 /// A step that does what a script does; none where it leaves that to the script, and then it has written nothing.
@@ -58,7 +58,7 @@ impl<'a> Step<'a> {
     }
 
     /// `GET`.
-    pub fn get(&mut self, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>, Error> {
+    pub fn get(&mut self, key: &[u8]) -> Result<Option<Spelled<'_>>, Error> {
         self.declared(key)?;
         Ok(self.db.text(key)?.map(Text::bytes))
     }
@@ -107,6 +107,15 @@ impl<'a> Step<'a> {
     pub fn delete(&mut self, key: &[u8]) -> Result<bool, Error> {
         self.writes(key)?;
         Ok(self.db.delete(key))
+    }
+
+    /// Keeps a list in memory only while the engine runs, which spares two rows for each item that comes and goes. For
+    /// lists that can be made again: it is written when the engine is closed, and a crash loses it. Nothing happens where there
+    /// is none.
+    pub fn keep_in_memory(&mut self, list: &[u8]) -> Result<(), Error> {
+        self.writes(list)?;
+        self.db.keep_in_memory(list);
+        Ok(())
     }
 
     /// `EXISTS`.
@@ -220,17 +229,7 @@ pub fn push_number(text: &mut Vec<u8>, number: f64) {
         text.extend_from_slice(format!("{number:.0}").as_bytes());
         return;
     }
-    let mut rest = number as u64;
-    let (mut digits, mut first) = ([0; 20], 20);
-    loop {
-        first -= 1;
-        digits[first] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    text.extend_from_slice(&digits[first..]);
+    text.extend_from_slice(&Digits::of(number as i64));
 }
 
 /// An array of replies.

@@ -1,5 +1,7 @@
 //! Numbers as Redis reads and prints them.
 
+use std::ops::Deref;
+
 use crate::error::{Error, NOT_A_FLOAT, NOT_AN_INTEGER};
 pub use crate::value::parse_int;
 
@@ -120,6 +122,45 @@ fn format_decimal(number: i128) -> String {
     let fraction = fraction.trim_end_matches('0');
     let point = if fraction.is_empty() { "" } else { "." };
     format!("{sign}{whole}{point}{fraction}")
+}
+
+/// The decimal form of a whole number, without an allocation.
+#[derive(Debug, Clone)]
+pub struct Digits {
+    text: [u8; Self::MOST],
+    first: usize,
+}
+
+impl Digits {
+    /// Those of the lowest number and its sign.
+    const MOST: usize = 20;
+
+    /// The digits of a number.
+    pub fn of(number: i64) -> Self {
+        let (mut text, mut first) = ([0; Self::MOST], Self::MOST);
+        let mut rest = number.unsigned_abs();
+        loop {
+            first -= 1;
+            text[first] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        if number < 0 {
+            first -= 1;
+            text[first] = b'-';
+        }
+        Self { text, first }
+    }
+}
+
+impl Deref for Digits {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.text[self.first..]
+    }
 }
 
 #[cfg(test)]

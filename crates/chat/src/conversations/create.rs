@@ -1,7 +1,5 @@
 //! Creating conversations, and what may be said about one.
 
-use uuid::{NoContext, Timestamp, Uuid};
-
 use super::ops::{New, Patch};
 use super::rows::{self, ConversationRow};
 use super::telling::{Change, Standing};
@@ -140,10 +138,7 @@ fn change(row: &ConversationRow, new: &New, stand: impl Fn(MemberRole) -> Standi
 
 /// A new id, in order of time.
 fn fresh(now: Moment) -> ConversationId {
-    let (seconds, ms) = (now.ms() / 1_000, now.ms() % 1_000);
-    let nanos = u32::try_from(ms * 1_000_000).expect("less than a second of nanoseconds");
-    let id = Uuid::new_v7(Timestamp::from_unix(NoContext, seconds, nanos));
-    ConversationId::new(id.to_string()).expect("a UUID is an id")
+    ConversationId::new(now.uuid().to_string()).expect("a UUID is an id")
 }
 
 fn checked(caller: &Caller, wish: Wish) -> Result<New> {

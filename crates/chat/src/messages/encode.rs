@@ -31,7 +31,7 @@ pub(super) struct Encoded {
     /// What stands in the list's entry after the message, in the place of its last brace.
     pub(super) entry_end: String,
     /// The event up to the participants.
-    pub(super) event_start: String,
+    pub(super) event_start: Vec<u8>,
 }
 
 #[derive(Serialize)]
@@ -94,15 +94,16 @@ fn entry_end(message: &Message, sender_role: &str, layout: RecentLayout) -> Stri
     }
 }
 
-fn event_start(message: &Message) -> String {
+fn event_start(message: &Message) -> Vec<u8> {
     let event = Event {
         conversation_id: &message.conversation_id,
         message_id: &message.id,
         sender_id: &message.sender_id,
     };
-    let mut text = serde_json::to_string(&event).expect("texts are JSON");
+    let mut text = Vec::with_capacity(USUAL);
+    serde_json::to_writer(&mut text, &event).expect("texts are JSON");
     text.pop();
-    text.push(',');
+    text.push(b',');
     text
 }
 

@@ -9,8 +9,7 @@
 
 use std::sync::Arc;
 
-use redis::pipe;
-use uuid::{NoContext, Timestamp, Uuid};
+use redis::{Cmd, Pipeline};
 
 use super::content::{Content, check_client_id};
 use super::owed::Step;
@@ -18,7 +17,6 @@ use super::rows;
 use super::writer::{Draft, Ticket};
 use super::{Message, Messages};
 use crate::access::Caller;
-use crate::context::Moment;
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
 use crate::limits::Verdict;
@@ -67,7 +65,7 @@ impl Messages {
         };
         let at = self.ctx.now();
         let draft = Draft {
-            id: id_at(at),
+            id: at.uuid(),
             conversation: conversation.clone(),
             sender: sender.clone(),
             sender_role: caller.role,
@@ -82,11 +80,14 @@ impl Messages {
 
     /// Asks in one round trip whether the sender is known to be no member, and takes a place of their rate.
     async fn admit(&self, conversation: &ConversationId, sender: &UserId) -> Result<Admission> {
-        let mut asked = pipe();
+        // Not GET, which fails where somebody else wrote something else.
+        let mut cached = Cmd::with_capacity(2, 128);
+        cached
+            .arg("MGET")
+            .arg(self.ctx.keys().membership(conversation, sender));
+        let mut asked = Pipeline::with_capacity(2);
         asked
-            // Not GET, which fails where somebody else wrote something else.
-            .cmd("MGET")
-            .arg(self.ctx.keys().membership(conversation, sender))
+            .add_command(cached)
             .add_command(self.limits.message_call(sender, self.options.rate).cmd());
         let answered = asked.query_async(&mut self.ctx.store().clone()).await;
         let ((cached,), verdict): ((Option<String>,), Verdict) = match answered.map_err(Error::from)
@@ -179,11 +180,4 @@ enum Admission {
     Uncounted,
     /// Not now.
     Refused { retry_after_ms: u64 },
-}
-
-/// A new id of this moment.
-fn id_at(moment: Moment) -> Uuid {
-    let (seconds, ms) = (moment.ms() / 1_000, moment.ms() % 1_000);
-    let nanos = u32::try_from(ms * 1_000_000).expect("less than a second");
-    Uuid::new_v7(Timestamp::from_unix(NoContext, seconds, nanos))
 }

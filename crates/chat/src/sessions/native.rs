@@ -2,15 +2,13 @@
 //!
 //! Always true: they do what the scripts do, in the same order; a test compares them.
 
-use std::borrow::Cow;
-
 use parlor_store::native::{Done, Step, array, digits, push_number, said};
 use redis::Value;
 
 pub(super) fn check(step: &mut Step<'_>) -> Done {
     let [session, companion] = step.take_keys(0)?;
     let [epoch, issued, now, ttl] = step.take(0)?;
-    let text = step.get(companion)?.map(Cow::into_owned);
+    let text = step.get(companion)?.map(|it| it.to_vec());
     let Some(revoked) = text.as_deref().and_then(|text| checked(text, epoch)) else {
         return Ok(Some(words(["cold"])));
     };
@@ -50,7 +48,7 @@ pub(super) fn write(step: &mut Step<'_>) -> Done {
         return Ok(None);
     };
     let (revoked, ttl) = (said(revoked)?, said(ttl)? as u64);
-    let text = step.get(companion)?.map(Cow::into_owned);
+    let text = step.get(companion)?.map(|it| it.to_vec());
     let was = text.as_deref().and_then(|text| checked(text, epoch));
     let revoked = was.map_or(revoked, |was| revoked.max(was));
     // What is no hash is no session.

@@ -218,7 +218,7 @@ pub fn decrby(db: &mut Db, args: Args<'_>) -> Reply {
 pub fn incrbyfloat(db: &mut Db, args: Args<'_>) -> Reply {
     let old = db
         .text(args[1])?
-        .map_or_else(|| b"0".to_vec(), |text| text.bytes().into_owned());
+        .map_or_else(|| b"0".to_vec(), |text| text.bytes().to_vec());
     let new = add_floats(&old, args[2])?;
     db.set_text(args[1], Text::from(new.as_bytes()), Expiry::Keep);
     Ok(bulk(new))
@@ -227,7 +227,7 @@ pub fn incrbyfloat(db: &mut Db, args: Args<'_>) -> Reply {
 pub fn append(db: &mut Db, args: Args<'_>) -> Reply {
     let mut bytes = db
         .text(args[1])?
-        .map_or_else(Vec::new, |text| text.bytes().into_owned());
+        .map_or_else(Vec::new, |text| text.bytes().to_vec());
     if bytes.len() + args[2].len() > MAX_LEN {
         return Err(TOO_LONG);
     }
@@ -267,7 +267,7 @@ pub fn setrange(db: &mut Db, args: Args<'_>) -> Reply {
     let part = args[3];
     let mut bytes = db
         .text(args[1])?
-        .map_or_else(Vec::new, |text| text.bytes().into_owned());
+        .map_or_else(Vec::new, |text| text.bytes().to_vec());
     if part.is_empty() {
         return Ok(count(bytes.len()));
     }

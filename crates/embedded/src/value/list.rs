@@ -20,17 +20,33 @@ pub struct List {
     /// The number of the item at the head.
     first: i64,
     items: VecDeque<Blob>,
+    /// Its changes are not written to disk.
+    in_memory: bool,
 }
 
 impl List {
-    /// A list with these items, numbered from 0.
-    pub fn from_items(items: VecDeque<Blob>) -> Self {
-        Self { first: 0, items }
-    }
-
     /// A list whose head has the number `first`.
     pub fn from_numbered(first: i64, items: VecDeque<Blob>) -> Self {
-        Self { first, items }
+        Self {
+            first,
+            items,
+            in_memory: false,
+        }
+    }
+
+    /// Whether its changes are not written to disk.
+    pub fn is_in_memory(&self) -> bool {
+        self.in_memory
+    }
+
+    /// Says whether its changes are written to disk.
+    pub fn set_in_memory(&mut self, in_memory: bool) {
+        self.in_memory = in_memory;
+    }
+
+    /// Replaces all items; they are numbered from 0.
+    pub fn replace(&mut self, items: VecDeque<Blob>) {
+        (self.first, self.items) = (0, items);
     }
 
     /// The items from head to tail.

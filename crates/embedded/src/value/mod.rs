@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 pub use list::{End, List};
 pub use map::Map;
-pub use text::{Text, parse_int};
+pub use text::{Spelled, Text, parse_int};
 pub use zset::{Score, ZSet};
 
 /// Immutable bytes, shared between the keyspace, the journal and subscribers without copying.
@@ -93,6 +93,11 @@ impl Value {
             Self::Set(set) => set.len(),
             Self::ZSet(zset) => zset.len(),
         }
+    }
+
+    /// Whether this is a list whose changes are not written to disk.
+    pub fn is_in_memory(&self) -> bool {
+        matches!(self, Self::List(list) if list.is_in_memory())
     }
 
     /// Whether this is a collection whose key should go.

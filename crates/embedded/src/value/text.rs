@@ -1,8 +1,9 @@
 //! Strings. What looks like a 64-bit integer is kept as one, so that a counter costs no allocation.
 
-use std::borrow::Cow;
+use std::ops::Deref;
 
 use super::Blob;
+use crate::number::Digits;
 
 /// A string value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,10 +16,10 @@ pub enum Text {
 
 impl Text {
     /// Its bytes.
-    pub fn bytes(&self) -> Cow<'_, [u8]> {
+    pub fn bytes(&self) -> Spelled<'_> {
         match self {
-            Self::Int(n) => Cow::Owned(n.to_string().into_bytes()),
-            Self::Raw(blob) => Cow::Borrowed(blob),
+            Self::Int(n) => Spelled::Int(Digits::of(*n)),
+            Self::Raw(blob) => Spelled::Raw(blob),
         }
     }
 
@@ -33,6 +34,32 @@ impl Text {
             Self::Int(n) => Some(*n),
             Self::Raw(_) => None,
         }
+    }
+}
+
+/// The bytes of a string value, which a number has nowhere else.
+#[derive(Debug, Clone)]
+pub enum Spelled<'a> {
+    /// Of a number.
+    Int(Digits),
+    /// Of anything else.
+    Raw(&'a [u8]),
+}
+
+impl Deref for Spelled<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Int(digits) => digits,
+            Self::Raw(bytes) => bytes,
+        }
+    }
+}
+
+impl AsRef<[u8]> for Spelled<'_> {
+    fn as_ref(&self) -> &[u8] {
+        self
     }
 }
 
@@ -61,7 +88,7 @@ pub fn parse_int(bytes: &[u8]) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use super::parse_int;
+    use super::*;
 
     #[test]
     fn only_the_canonical_form_is_a_number() {
@@ -81,6 +108,8 @@ mod tests {
         }
         for number in [0, 1, -1, 42, i64::MAX, i64::MIN] {
             assert_eq!(parse_int(number.to_string().as_bytes()), Some(number));
+            let spelled = Text::Int(number).bytes().to_vec();
+            assert_eq!(spelled, number.to_string().into_bytes());
         }
     }
 }

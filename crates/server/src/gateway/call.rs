@@ -18,6 +18,9 @@ use super::words::{Failure, Refused};
 use super::{Gateway, Socket};
 use crate::wire::Refusal;
 
+/// Bytes of an acknowledgement that most have room in.
+const USUAL: usize = 512;
+
 /// How an event is taken in: at once, or by work.
 pub(super) type Take = fn(&Call<'_>) -> Option<Work>;
 
@@ -191,7 +194,8 @@ pub(super) fn invalid(text: impl Into<String>) -> Refusal {
 
 /// The acknowledgement of what was done.
 pub(super) fn done(reply: &impl Serialize) -> Vec<u8> {
-    let mut json = br#"{"ok":true"#.to_vec();
+    let mut json = Vec::with_capacity(USUAL);
+    json.extend_from_slice(br#"{"ok":true"#);
     let at = json.len();
     serde_json::to_writer(&mut json, reply).expect("texts, numbers and lists are JSON");
     // The fields of the reply follow the first one.

@@ -2,8 +2,6 @@
 //!
 //! Always true: it does what the script does, in the same order; a test compares them.
 
-use std::borrow::Cow;
-
 use parlor_store::native::{Done, Error, Step, array, digits, number, push_number, said};
 use redis::Value;
 
@@ -27,7 +25,7 @@ pub(super) fn append(step: &mut Step<'_>) -> Done {
     let [epoch, _, read_rev, start, expected, list_ttl, top_ttl, ..] = step.take::<FIRST>(0)?;
     let messages = (step.args().len() - FIRST) / WIDTH;
     let read_rev = said(read_rev)?;
-    let value = step.get(top_key)?.map(Cow::into_owned);
+    let value = step.get(top_key)?.map(|it| it.to_vec());
     let held = parse(value.as_deref());
     let known = held.is_some_and(|(_, held, _)| held == epoch);
     let (seq, rev) = held.map_or((0.0, 0.0), |(seq, _, rev)| (seq, rev));
@@ -95,6 +93,8 @@ fn apply(
             // It was read before a change that was applied, and the change may be its own.
             step.delete(list)?;
         } else {
+            // Its rows are in the database anyway.
+            step.keep_in_memory(list)?;
             let message = frame.get(FRAME_HEAD..frame.len().saturating_sub(1));
             let entry = [message.unwrap_or_default(), entry_end].concat();
             // The first message is a whole list.

@@ -86,7 +86,10 @@ impl File {
         gather(queue);
         // What comes while somebody else writes is in the same commit.
         let mut pen = self.pen();
-        let mut parts = vec![drain(first, queue, timeout)];
+        let mut jobs = drain(first, queue, timeout);
+        // So that rows that lie side by side are written one after the other. Those of one conversation stay in their order.
+        jobs.sort_by(|one, other| one.draft.conversation.cmp(&other.draft.conversation));
+        let mut parts = vec![jobs];
         while let Some(jobs) = parts.pop() {
             let held = pen.take().or_else(|| self.pen());
             let done = self.commit(&jobs);
@@ -136,7 +139,8 @@ impl File {
             Synchronous::Normal => "normal",
         };
         connection.pragma_update(None, "synchronous", synchronous)?;
-        connection.pragma_update(None, "foreign_keys", true)?;
+        // Whatever a message refers to was read in its transaction.
+        connection.pragma_update(None, "foreign_keys", false)?;
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT)?;
         Ok(connection)
     }

@@ -18,7 +18,6 @@ use parlor_chat::options::Options;
 use parlor_store::{Event, Subscription};
 use parlor_testkit::Cluster;
 use serde_json::Value;
-use uuid::{NoContext, Timestamp, Uuid};
 
 use crate::ground::Ground;
 
@@ -138,9 +137,8 @@ impl World {
     /// As [`write_only`](Self::write_only), a message that its sender calls so.
     pub async fn write_named(&self, who: &str, content: &str, client_id: Option<&str>) -> Message {
         let at = self.now();
-        let nanos = u32::try_from(at.ms() % 1_000 * 1_000_000).unwrap();
         let draft = Draft {
-            id: Uuid::new_v7(Timestamp::from_unix(NoContext, at.ms() / 1_000, nanos)),
+            id: at.uuid(),
             conversation: c1(),
             sender: user(who),
             sender_role: Role::User,

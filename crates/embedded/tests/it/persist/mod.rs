@@ -8,6 +8,7 @@
 mod damage;
 mod faults;
 mod folder;
+mod in_memory;
 mod kill;
 mod pressure;
 mod random;

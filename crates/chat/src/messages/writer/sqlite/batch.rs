@@ -1,8 +1,5 @@
 //! One commit to SQLite.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-
 use rusqlite::{
     CachedStatement, Connection, OptionalExtension, Row as SqlRow, TransactionBehavior, params,
 };
@@ -46,9 +43,13 @@ struct Statements<'c> {
     mention: CachedStatement<'c>,
 }
 
-/// The conversations of a commit, each read once before its first message and written once after its last; none that does
-/// not exist.
-type Conversations<'j> = HashMap<&'j str, Option<Conversation>>;
+/// A commit under way. A conversation is read before the first of its messages that follow each other and written after the
+/// last of them.
+struct Commit<'c, 'j> {
+    statements: Statements<'c>,
+    /// The conversation of the last message; none that does not exist.
+    current: Option<(&'j ConversationId, Option<Conversation>)>,
+}
 
 /// A conversation with the messages of this commit so far.
 struct Conversation {
@@ -61,10 +62,10 @@ struct Conversation {
     changed: bool,
 }
 
-/// Writes these messages, all or none.
+/// Writes these messages, all or none. Those of one conversation should follow each other.
 pub(super) fn commit(connection: &mut Connection, jobs: &[Job]) -> Result<Vec<Outcome>, Failure> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let mut statements = Statements {
+    let statements = Statements {
         find: transaction.prepare_cached(FIND)?,
         conversation: transaction.prepare_cached(CONVERSATION)?,
         member: transaction.prepare_cached(MEMBER)?,
@@ -73,35 +74,55 @@ pub(super) fn commit(connection: &mut Connection, jobs: &[Job]) -> Result<Vec<Ou
         place: transaction.prepare_cached(MOVE)?,
         mention: transaction.prepare_cached(MENTION)?,
     };
-    let mut conversations = Conversations::new();
-    let written: rusqlite::Result<Vec<Outcome>> = jobs
-        .iter()
-        .map(|job| write(&mut statements, &mut conversations, &job.draft))
-        .collect();
+    let mut commit = Commit {
+        statements,
+        current: None,
+    };
+    let written: rusqlite::Result<Vec<Outcome>> =
+        jobs.iter().map(|job| commit.write(&job.draft)).collect();
     let written = written?;
-    let changed = conversations.into_values().flatten();
-    for it in changed.filter(|it| it.changed) {
-        let numbers = params![it.row, it.last_seq, it.rev, it.last_at];
-        statements.number.execute(numbers)?;
-    }
-    drop(statements);
+    commit.leave()?;
+    drop(commit);
     transaction.commit()?;
     Ok(written)
 }
 
-fn write<'j>(
-    statements: &mut Statements<'_>,
-    conversations: &mut Conversations<'j>,
-    draft: &'j Draft,
-) -> rusqlite::Result<Outcome> {
-    let old = find(&mut statements.find, draft)?;
-    let known = match conversations.entry(draft.conversation.as_str()) {
-        Entry::Occupied(known) => known.into_mut(),
-        Entry::Vacant(unknown) => {
-            unknown.insert(read(&mut statements.conversation, &draft.conversation)?)
+impl<'j> Commit<'_, 'j> {
+    fn write(&mut self, draft: &'j Draft) -> rusqlite::Result<Outcome> {
+        let old = find(&mut self.statements.find, draft)?;
+        let id = &draft.conversation;
+        if self
+            .current
+            .as_ref()
+            .is_none_or(|(current, _)| *current != id)
+        {
+            self.leave()?;
+            let read = read(&mut self.statements.conversation, id)?;
+            self.current = Some((id, read));
         }
-    };
-    let Some(conversation) = known else {
+        let current = self.current.as_mut().and_then(|(_, it)| it.as_mut());
+        write(&mut self.statements, current, draft, old)
+    }
+
+    /// Writes the numbers of the conversation that was the current one.
+    fn leave(&mut self) -> rusqlite::Result<()> {
+        if let Some((_, Some(it))) = self.current.take()
+            && it.changed
+        {
+            let numbers = params![it.row, it.last_seq, it.rev, it.last_at];
+            self.statements.number.execute(numbers)?;
+        }
+        Ok(())
+    }
+}
+
+fn write(
+    statements: &mut Statements<'_>,
+    conversation: Option<&mut Conversation>,
+    draft: &Draft,
+    old: Option<MessageRow>,
+) -> rusqlite::Result<Outcome> {
+    let Some(conversation) = conversation else {
         return match old {
             Some(_) => Err(rusqlite::Error::QueryReturnedNoRows),
             None => Ok(Outcome::NotAMember),

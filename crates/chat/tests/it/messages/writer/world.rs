@@ -14,7 +14,6 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, FromRow};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
-use uuid::Uuid;
 
 macro_rules! on {
     ($either:expr, $it:ident => $body:expr) => {
@@ -196,8 +195,9 @@ pub async fn run(tx: &mut Transaction, statement: &str) {
 }
 
 pub fn draft(conversation: &str, sender: &str, content: &str) -> Draft {
+    let at = Moment(1_000);
     Draft {
-        id: Uuid::now_v7(),
+        id: at.uuid(),
         conversation: ConversationId::new(conversation).unwrap(),
         sender: UserId::new(sender).unwrap(),
         sender_role: Role::User,
@@ -205,7 +205,7 @@ pub fn draft(conversation: &str, sender: &str, content: &str) -> Draft {
         metadata: None,
         client_id: None,
         mentions: Vec::new(),
-        at: Moment(1_000),
+        at,
     }
 }
 
