@@ -43,8 +43,8 @@ test-all: test ## the same, and ten times as many random commands against Redis
 
 .PHONY: bench
 bench: tools bench/peers/node_modules ## measure Parlor beside its peers and print the ratios; one part by ONLY=messages
-	cargo build --release -p parlor-server -p parlor-bench
-	"$${CARGO_TARGET_DIR:-target}/release/parlor-bench" $(ONLY)
+	cargo build --profile dist -p parlor-server -p parlor-bench
+	"$${CARGO_TARGET_DIR:-target}/dist/parlor-bench" $(ONLY)
 
 bench/peers/node_modules: bench/peers/package-lock.json
 	npm ci --prefix bench/peers --no-audit --no-fund

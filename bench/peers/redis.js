@@ -1,6 +1,6 @@
 // A socket.io server that does per event what the documented Redis layers do (presence, sessions, membership cache, rate
 // limit, recent messages, unread counters, events for other services), over ioredis, in pipelines: one round trip where the
-// answer decides nothing, two for a message, whose limit and members must be known first.
+// answer decides nothing, two for a message, whose session, limit and members must be known first.
 //
 // It makes nothing durable beyond Redis, which saves nothing itself here, and has no database behind its caches: who asks
 // to join is taken for a member. It tells nobody their new unread count. Parlor does both.
@@ -9,8 +9,9 @@
 //               · SET lastseen:{u} · PUBLISH events:user.online when it is the first socket
 //   heartbeat   HSET + EXPIRE presence:user:{u}
 //   join        GET membership:{c}:{u}, SET EX 30 when missing · SADD + EXPIRE conversation:{c}:participants
-//   message     INCR rate:message:{u} (PEXPIRE by the first) · GET membership:{c}:{u} · SMEMBERS participants, then
-//               LPUSH + LTRIM + EXPIRE messages:{c}:recent · INCR unread:{m}:{c} and unread:{m}:total of each other member
+//   message     HGETALL user:{u} · INCR rate:message:{u} (PEXPIRE by the first) · GET membership:{c}:{u} · SMEMBERS
+//               participants, then HSET + EXPIRE user:{u}, as documented for every request
+//               · LPUSH + LTRIM + EXPIRE messages:{c}:recent · INCR unread:{m}:{c} and unread:{m}:total of each other member
 //               · PUBLISH events:message.created
 //   disconnect  HDEL + HLEN presence:user:{u} · DEL socket:{s}:user · SET lastseen:{u}, and after the last socket
 //               DEL presence:user:{u} · PUBLISH events:user.offline
@@ -32,10 +33,12 @@ async function run(pipeline) {
 
 const now = () => new Date().toISOString();
 
+const isBlocked = (session) => session.status === "blocked" || session.active === "false";
+
 async function entered(_io, socket) {
   const user = socket.data.user;
   const session = await redis.hgetall(`user:${user}`);
-  if (session.status === "blocked" || session.active === "false") throw new Error("session_blocked");
+  if (isBlocked(session)) throw new Error("session_blocked");
   const time = Date.now();
   const told = { device_id: socket.id, last_seen: time, status: "login", active: "true" };
   if (!session.login_time) told.login_time = time;
@@ -79,14 +82,16 @@ async function send(io, socket, body) {
   const rate = `rate:message:${user}`;
   const membership = `membership:${conversationId}:${user}`;
   const participants = `conversation:${conversationId}:participants`;
-  const [count, member, members] = await run(
-    redis.pipeline().incr(rate).get(membership).smembers(participants),
+  const [session, count, member, members] = await run(
+    redis.pipeline().hgetall(`user:${user}`).incr(rate).get(membership).smembers(participants),
   );
+  if (!session.device_id) return { ok: false, error: { code: "session_expired" } };
+  if (isBlocked(session)) return { ok: false, error: { code: "session_blocked" } };
   if (count > RATE) return { ok: false, error: { code: "rate_limited" } };
   if (member === "0") return { ok: false, error: { code: "not_a_member" } };
   const told = message(socket, body);
   const recent = `messages:${conversationId}:recent`;
-  const pipeline = redis.pipeline();
+  const pipeline = redis.pipeline().hset(`user:${user}`, "last_seen", Date.now()).expire(`user:${user}`, 604800);
   if (count === 1) pipeline.pexpire(rate, 60000);
   if (member === null) pipeline.set(membership, "1", "EX", 30);
   pipeline.lpush(recent, JSON.stringify(told)).ltrim(recent, 0, 99).expire(recent, 3600);

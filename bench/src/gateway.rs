@@ -173,7 +173,7 @@ async fn idle(wish: &Wish, book: &mut Book) -> anyhow::Result<()> {
             // What is made once, for the first ones.
             let (swarm, _) = loads::connect(&server, count..count + count / 50)?;
             swarm.leave()?;
-            server.settle().await?;
+            server.empty().await?;
             let (bare, bare_redis) = server.resident()?;
             if kind == Kind::Parlor {
                 people::make_known(server.address, count).await?;
@@ -224,7 +224,7 @@ async fn connects(server: &Server, run: usize, wish: &Wish, book: &mut Book) -> 
         book.note(rate, server.kind, done / run.wall, run.busy());
         book.note(cpu, server.kind, run.server * 1e6 / done, run.busy());
         swarm.leave()?;
-        server.settle().await?;
+        server.empty().await?;
     }
     Ok(())
 }
@@ -238,7 +238,7 @@ async fn heartbeats(server: &Server, wish: &Wish, book: &mut Book) -> anyhow::Re
     book.note(BEAT_RATE, server.kind, done / run.wall, run.busy());
     book.note(BEAT_CPU, server.kind, run.server * 1e6 / done, run.busy());
     swarm.leave()?;
-    server.settle().await
+    server.empty().await
 }
 
 /// Messages in rooms of one size, as fast as it goes and at a fixed rate.
@@ -266,5 +266,5 @@ async fn talk(server: &Server, rooms: &Rooms, wish: &Wish, book: &mut Book) -> a
         book.note(rooms.delivery_cpu, kind, run.server * 1e6 / delivered, busy);
     }
     swarm.leave()?;
-    server.settle().await
+    server.empty().await
 }

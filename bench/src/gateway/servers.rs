@@ -18,6 +18,8 @@ const SERVER_CORE: usize = 0;
 pub const OWN_CORE: usize = 1;
 /// What signs the tokens, here and there.
 pub const SECRET: &str = "a secret for the length of a benchmark";
+/// A little longer than `presence.grace`.
+const GRACE: Duration = Duration::from_secs(6);
 const LISTEN: &str = "PEER_LISTEN";
 
 /// Which server.
@@ -147,6 +149,15 @@ impl Server {
         let redis = self.redis.as_ref().map(|it| of(it.pid()));
         let redis = redis.transpose()?.unwrap_or(0);
         Ok((of(self.node.pid())? + redis, redis))
+    }
+
+    /// [`settle`](Self::settle) when everybody has left: Parlor has those go offline only who do not come back for a while, and that is no
+    /// work of whatever is measured next.
+    pub async fn empty(&self) -> anyhow::Result<()> {
+        if self.kind == Kind::Parlor {
+            tokio::time::sleep(GRACE).await;
+        }
+        self.settle().await
     }
 
     /// Waits until it has done what is left to do, and given back what it can. What it puts off, it puts off for a second.

@@ -64,11 +64,18 @@ impl Operation for SendMessage {
     type Reply = SentMessage;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<SentMessage> {
-        let conversation = ConversationId::new(self.conversation_id)?;
+        // Taken apart, so that it is not kept beside what it is moved into.
+        let Self {
+            conversation_id,
+            content,
+            metadata,
+            client_id,
+        } = self;
+        let conversation = ConversationId::new(conversation_id)?;
         let new = NewMessage {
-            content: self.content,
-            metadata: self.metadata,
-            client_id: self.client_id,
+            content,
+            metadata,
+            client_id,
         };
         let sent = chat.messages().send(caller, &conversation, new).await?;
         Ok(SentMessage {

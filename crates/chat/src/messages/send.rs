@@ -3,7 +3,8 @@
 //! Always true:
 //! 1. The acknowledgement means: on disk. What follows the commit is waited for a short time only ([`apply`](super::apply)).
 //! 2. The row decides who may write, and whether it is a repetition. Neither takes a place of the rate.
-//! 3. What is seldom done is boxed: the future of a send is moved about, and most of them do none of it.
+//! 3. Very many wait for their commit at a time, so what waits is small: what is done before, mostly at once, and what is
+//!    seldom done at all is boxed.
 //! 4. From the write on a message goes its way by itself: a caller who gives up leaves nothing half-done. So many are under
 //!    way at most; who comes then waits.
 
@@ -14,7 +15,7 @@ use redis::{Cmd, Pipeline};
 use super::content::{Content, check_client_id};
 use super::owed::Step;
 use super::rows;
-use super::writer::{Draft, Ticket};
+use super::writer::{Draft, Queued, Ticket};
 use super::{Message, Messages};
 use crate::access::Caller;
 use crate::error::{Error, Result};
@@ -51,6 +52,32 @@ impl Messages {
         new: NewMessage,
     ) -> Result<Sent> {
         let sender = caller.user()?;
+        let begun = Box::pin(self.begin(caller, sender, conversation, new)).await?;
+        let (queued, counted) = match begun {
+            Begun::Queued(queued, counted) => (queued, counted),
+            Begun::Before(first) => return Ok(*first),
+        };
+        let error = match queued.written().await {
+            Ok(written) => {
+                return Ok(Sent {
+                    message: written.message,
+                    repeated: written.repeated,
+                });
+            }
+            Err(error) => error,
+        };
+        Box::pin(self.failed(conversation, sender, counted, &error)).await;
+        Err(error)
+    }
+
+    /// Checks a message, takes a place of the rate and queues it.
+    async fn begin(
+        &self,
+        caller: &Caller,
+        sender: &UserId,
+        conversation: &ConversationId,
+        new: NewMessage,
+    ) -> Result<Begun> {
         caller.may_write()?;
         let content = Content::check(new.content, new.metadata.as_ref(), &self.options)?;
         new.client_id.as_deref().map_or(Ok(()), check_client_id)?;
@@ -60,6 +87,7 @@ impl Messages {
             Admission::Refused { retry_after_ms } => {
                 let client_id = new.client_id.as_deref();
                 let first = Box::pin(self.first(conversation, sender, client_id)).await?;
+                let first = first.map(|first| Begun::Before(Box::new(first)));
                 return first.ok_or(Error::RateLimited { retry_after_ms });
             }
         };
@@ -75,7 +103,20 @@ impl Messages {
             mentions: content.mentions,
             at,
         };
-        self.write(draft, counted).await
+        let place = Arc::clone(&self.places).acquire_owned().await.ok();
+        let epoch = self.epoch();
+        let queued = self.writer.queue(draft, |answer| {
+            let mut ticket = Ticket::new(answer);
+            (ticket.epoch, ticket.counted, ticket.place) = (epoch, counted, place);
+            ticket
+        });
+        match queued.await {
+            Ok(queued) => Ok(Begun::Queued(queued, counted)),
+            Err(error) => {
+                self.failed(conversation, sender, counted, &error).await;
+                Err(error)
+            }
+        }
     }
 
     /// Asks in one round trip whether the sender is known to be no member, and takes a place of their rate.
@@ -144,32 +185,30 @@ impl Messages {
         }))
     }
 
-    async fn write(&self, draft: Draft, counted: bool) -> Result<Sent> {
-        let (conversation, sender) = (draft.conversation.clone(), draft.sender.clone());
-        let place = Arc::clone(&self.places).acquire_owned().await.ok();
-        let epoch = self.epoch();
-        let written = self.writer.send_with(draft, |answer| {
-            let mut ticket = Ticket::new(answer);
-            (ticket.epoch, ticket.counted, ticket.place) = (epoch, counted, place);
-            ticket
-        });
-        match written.await {
-            Ok(written) => Ok(Sent {
-                message: written.message,
-                repeated: written.repeated,
-            }),
-            Err(error) => {
-                if matches!(error, Error::DatabaseUnavailable(_)) {
-                    // It may be there all the same: a commit that broke off has told nobody.
-                    self.owed.note(Step::Messages(conversation));
-                }
-                if counted {
-                    Box::pin(self.give_back(&sender)).await;
-                }
-                Err(error)
-            }
+    /// Puts right what a message has done that could not be written.
+    async fn failed(
+        &self,
+        conversation: &ConversationId,
+        sender: &UserId,
+        counted: bool,
+        error: &Error,
+    ) {
+        if matches!(error, Error::DatabaseUnavailable(_)) {
+            // It may be there all the same: a commit that broke off has told nobody.
+            self.owed.note(Step::Messages(conversation.clone()));
+        }
+        if counted {
+            self.give_back(sender).await;
         }
     }
+}
+
+/// What became of a message before its commit.
+enum Begun {
+    /// It waits for it. Whether it took a place of the rate.
+    Queued(Queued, bool),
+    /// It was sent before.
+    Before(Box<Sent>),
 }
 
 /// Whether a message may be sent.

@@ -119,7 +119,8 @@ impl Call<'_> {
         let (gateway, socket) = (Arc::clone(self.gateway), Arc::clone(self.socket));
         Some(Box::pin(async move {
             let done = async {
-                let caller = gateway.admit(&socket, counted).await?;
+                // Boxed, since it is mostly over at once and much larger than what then waits.
+                let caller = Box::pin(gateway.admit(&socket, counted)).await?;
                 let asked = Asked {
                     gateway: Arc::clone(&gateway),
                     socket: Arc::clone(&socket),
@@ -160,13 +161,19 @@ where
     call.work(false, run::<O, R>)
 }
 
-async fn run<O, R>(asked: Asked<O>) -> Result<R, Refusal>
+fn run<O, R>(asked: Asked<O>) -> impl Future<Output = Result<R, Refusal>>
 where
     O: Operation,
     R: From<O::Reply>,
 {
-    let app = &asked.gateway.app;
-    Ok(app.run(&asked.caller, asked.body).await?.into())
+    // Taken apart before, so that it is not kept twice while it is run.
+    let Asked {
+        gateway,
+        caller,
+        body,
+        ..
+    } = asked;
+    async move { Ok(gateway.app.run(&caller, body).await?.into()) }
 }
 
 /// What a text of JSON says; what is wrong with it is told with the place.

@@ -79,6 +79,7 @@ fn apply(
 ) -> Result<&'static str, Error> {
     let list = step.take_keys::<FIRST_KEY>(0)?[1];
     let [.., publish, channel, event_channel, event_end] = step.take::<FIRST>(0)?;
+    let mut typers = None;
     for nth in 0..messages {
         let [seq, sender, frame, entry_end, stopped, event_start] =
             step.take::<WIDTH>(FIRST + nth * WIDTH)?;
@@ -106,7 +107,11 @@ fn apply(
         }
         if !stopped.is_empty() {
             let [typing_key] = step.take_keys(FIRST_KEY + nth)?;
-            if stop_typing(step, typing_key, sender)? {
+            let typers = match typers {
+                Some(typers) => typers,
+                None => *typers.insert(Typers::find(step)?),
+            };
+            if stop_typing(step, typers, typing_key, sender)? {
                 step.publish(publish, channel, stopped);
             }
         }
@@ -121,11 +126,33 @@ fn apply(
     Ok("OK")
 }
 
+/// Whether anybody types there. Nobody begins to during a step, so it is looked up once for all messages.
+#[derive(Clone, Copy)]
+struct Typers {
+    indexed: bool,
+    named: bool,
+}
+
+impl Typers {
+    fn find(step: &mut Step<'_>) -> Result<Self, Error> {
+        let [.., index, names] = step.take_keys::<FIRST_KEY>(0)?;
+        Ok(Self {
+            indexed: step.exists(index)?,
+            named: step.exists(names)?,
+        })
+    }
+}
+
 /// Whether the sender was shown to type.
-fn stop_typing(step: &mut Step<'_>, typing_key: &[u8], user: &[u8]) -> Result<bool, Error> {
+fn stop_typing(
+    step: &mut Step<'_>,
+    typers: Typers,
+    typing_key: &[u8],
+    user: &[u8],
+) -> Result<bool, Error> {
     let [.., index, names] = step.take_keys::<FIRST_KEY>(0)?;
     let now = said(step.take::<2>(0)?[1])?;
-    let ends = match step.exists(index)? {
+    let ends = match typers.indexed {
         true => step.call(&[b"ZSCORE", index, user])?,
         false => Value::Nil,
     };
@@ -134,10 +161,10 @@ fn stop_typing(step: &mut Step<'_>, typing_key: &[u8], user: &[u8]) -> Result<bo
         _ => 0.0,
     };
     let shown = step.delete(typing_key)?;
-    if step.exists(index)? {
+    if typers.indexed {
         step.call(&[b"ZREM", index, user])?;
     }
-    if step.exists(names)? {
+    if typers.named {
         step.call(&[b"HDEL", names, user])?;
     }
     Ok(ends > now || shown)

@@ -139,18 +139,18 @@ impl Writer {
 
     /// Writes a message, or finds the one that was written before by the same `client_id`. When this returns, it is on disk.
     pub async fn send(&self, draft: Draft) -> Result<Written> {
-        self.send_with(draft, Ticket::new).await
+        self.queue(draft, Ticket::new).await?.written().await
     }
 
-    /// [`send`](Self::send), with a ticket that says more than who waits.
-    pub(super) async fn send_with(
+    /// The first half of [`send`](Self::send), with a ticket that says more than who waits.
+    pub(super) async fn queue(
         &self,
         draft: Draft,
         ticket: impl FnOnce(oneshot::Sender<Result<Written>>) -> Ticket,
-    ) -> Result<Written> {
+    ) -> Result<Queued> {
         draft.check()?;
         let queue = self
-            .queue(&draft.conversation)
+            .queue_of(&draft.conversation)
             .ok_or_else(|| Error::DatabaseUnavailable(sqlx::Error::PoolClosed))?;
         let (answer, answered) = oneshot::channel();
         let job = Job::new(draft, ticket(answer));
@@ -162,8 +162,7 @@ impl Writer {
                 .map_err(|_| failure::crashed())?,
         };
         place.send(job);
-        // Else the batch it was in came to no end.
-        answered.await.map_err(|_| failure::crashed())?
+        Ok(Queued(answered))
     }
 
     /// Takes no more messages and writes those that were taken.
@@ -175,13 +174,24 @@ impl Writer {
     }
 
     /// All messages of a conversation go through one queue, so that no two commits of this node want the same lock.
-    fn queue(&self, conversation: &ConversationId) -> Option<mpsc::Sender<Job>> {
+    fn queue_of(&self, conversation: &ConversationId) -> Option<mpsc::Sender<Job>> {
         let queues = self.queues.read();
         let mut hasher = DefaultHasher::new();
         conversation.hash(&mut hasher);
         let count = u64::try_from(queues.len()).ok()?;
         let at = hasher.finish().checked_rem(count)?;
         queues.get(usize::try_from(at).ok()?).cloned()
+    }
+}
+
+/// A message that waits for its commit.
+pub(super) struct Queued(oneshot::Receiver<Result<Written>>);
+
+impl Queued {
+    /// What became of it.
+    pub async fn written(self) -> Result<Written> {
+        // Else the batch it was in came to no end.
+        self.0.await.map_err(|_| failure::crashed())?
     }
 }
 

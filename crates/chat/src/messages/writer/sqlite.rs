@@ -88,7 +88,7 @@ impl File {
         let mut pen = self.pen();
         let mut jobs = drain(first, queue, timeout);
         // So that rows that lie side by side are written one after the other. Those of one conversation stay in their order.
-        jobs.sort_by(|one, other| one.draft.conversation.cmp(&other.draft.conversation));
+        jobs.sort_by_cached_key(|job| job.draft.conversation.clone());
         let mut parts = vec![jobs];
         while let Some(jobs) = parts.pop() {
             let held = pen.take().or_else(|| self.pen());
