@@ -217,7 +217,6 @@ impl Flusher {
     }
 
     fn close(mut self, shared: &Shared) -> Option<Arc<str>> {
-        shared.lock().db.note_lists_in_memory();
         let unwritten = self.flush(shared);
         if let Some(reason) = &unwritten {
             let bytes = self.batch.bytes();

@@ -291,8 +291,7 @@ impl Db {
         true
     }
 
-    /// Keeps the list of a key in memory only while the engine runs: the file has none of it until
-    /// [`note_lists_in_memory`](Self::note_lists_in_memory), and after a crash it is gone.
+    /// Keeps the list of a key in memory only: the file has none of it from here on, and it ends with the engine.
     pub fn keep_in_memory(&mut self, key: &[u8]) {
         let Some(place) = self.find(key) else {
             return;
@@ -302,17 +301,6 @@ impl Db {
         {
             list.set_in_memory(true);
             self.journal.push(|| Effect::Drop { key: key.clone() });
-        }
-    }
-
-    /// Puts the lists into the journal that were kept in memory only. For the end: what changes later is not noted.
-    pub(crate) fn note_lists_in_memory(&mut self) {
-        let lists = self.keys.iter().filter(|(_, entry)| {
-            let there = !entry.is_expired(self.now);
-            there && entry.value.is_in_memory()
-        });
-        for (key, entry) in lists {
-            journal::whole(key, &entry.value, entry.deadline(), &mut self.journal);
         }
     }
 

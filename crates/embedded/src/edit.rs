@@ -1,4 +1,5 @@
-//! A collection lent for change. Each change is noted in the journal where it is made.
+//! A collection lent for change. Each change is noted in the journal where it is made, but for lists that are kept in memory
+//! only.
 
 use std::collections::VecDeque;
 use std::ops::Deref;

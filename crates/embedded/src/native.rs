@@ -4,7 +4,8 @@
 //! 1. A step runs where its script would: at one moment, under the engine's lock, and for `EVALSHA` only. `EVAL` runs the
 //!    script, so the two can be compared.
 //! 2. A step touches the keys that its call declares; strict mode refuses any other.
-//! 3. What a step reads and writes goes through the database as a command's does: expiry, journal and types are the same.
+//! 3. What a step reads and writes goes through the database as a command's does: expiry, types and, but for lists that it
+//!    says to keep in memory only, the journal are the same.
 
 use redis::Value;
 
@@ -109,9 +110,8 @@ impl<'a> Step<'a> {
         Ok(self.db.delete(key))
     }
 
-    /// Keeps a list in memory only while the engine runs, which spares two rows for each item that comes and goes. For
-    /// lists that can be made again: it is written when the engine is closed, and a crash loses it. Nothing happens where there
-    /// is none.
+    /// Keeps a list in memory only, which spares two rows for each item that comes and goes. For lists that can be made
+    /// again: it ends with the engine. Nothing happens where there is none.
     pub fn keep_in_memory(&mut self, list: &[u8]) -> Result<(), Error> {
         self.writes(list)?;
         self.db.keep_in_memory(list);

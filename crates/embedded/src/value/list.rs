@@ -1,5 +1,5 @@
 //! Lists. Each item has a number that it keeps while others come and go at the ends, which is how a push or a pop
-//! becomes one row on disk and not the whole list.
+//! becomes one row on disk and not the whole list; and it knows whether it is to be on disk at all.
 
 use std::collections::VecDeque;
 

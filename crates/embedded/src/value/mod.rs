@@ -1,4 +1,4 @@
-//! What a key can hold. Values know nothing of keys, expiry or persistence.
+//! What a key can hold. Values know nothing of keys and expiry, and of persistence only lists do.
 
 mod list;
 mod map;

@@ -56,7 +56,7 @@ impl Reader {
         let engine = Engine::open_read_only(folder)
             .with_context(|| format!("the store in {} cannot be read", folder.display()))?;
         eprintln!(
-            "reading {} as of its last flush (at most 1 s old while a server runs)",
+            "reading {} as of its last flush (at most 1 s old while a server runs, without its lists of recent messages)",
             folder.display()
         );
         Ok(Reader::Embedded(engine.connection()))

@@ -56,6 +56,8 @@ pub(super) fn append(step: &mut Step<'_>) -> Done {
         if step.call(&[b"LTRIM", list, b"0", LAST]).is_err() {
             step.delete(list)?;
         }
+        // Its rows are in the database anyway.
+        step.keep_in_memory(list)?;
         step.expire(list, said(list_ttl)? as u64)?;
         let mut text = digits_of(top.seq);
         text.push(b'|');
@@ -94,8 +96,6 @@ fn apply(
             // It was read before a change that was applied, and the change may be its own.
             step.delete(list)?;
         } else {
-            // Its rows are in the database anyway.
-            step.keep_in_memory(list)?;
             let message = frame.get(FRAME_HEAD..frame.len().saturating_sub(1));
             let entry = [message.unwrap_or_default(), entry_end].concat();
             // The first message is a whole list.

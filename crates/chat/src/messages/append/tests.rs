@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use parlor_store::ManualClock;
+use parlor_store::{ManualClock, Options, Store};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use redis::cmd;
+use tempfile::TempDir;
 
 use super::*;
 use crate::twins::Twins;
@@ -62,6 +63,36 @@ async fn fill(twins: &Twins, rng: &mut StdRng, now: u64) {
         twins.both(&cmd("DEL").arg("typers").take()).await;
         twins.both(cmd("SET").arg("typers").arg("x")).await;
     }
+}
+
+#[tokio::test]
+async fn the_embedded_store_does_not_write_the_recent_list() {
+    let folder = TempDir::new().unwrap();
+    let open = || {
+        Store::open(Options {
+            data: Some(folder.path().to_owned()),
+            ..Options::default()
+        })
+    };
+    let there = |store: Store| async move {
+        let keys = cmd("EXISTS").arg("top").arg("list").take();
+        keys.query_async::<u32>(&mut store.clone()).await.unwrap()
+    };
+    let store = open().await.unwrap();
+    let call = APPEND.keys(&KEYS).arg(1).arg(1).arg(1).arg(0).arg("");
+    let call = call.arg(60_000).arg(60_000).arg("PUBLISH");
+    let call = call.arg("conversation").arg("created").arg("]}");
+    let frame = "012345678901234567{message}";
+    let message = call.arg(1).arg("u").arg(frame).arg(",more}").arg("");
+    message
+        .arg("{event,")
+        .run::<Appended>(&store)
+        .await
+        .unwrap();
+    assert_eq!(there(store.clone()).await, 2);
+    store.close().await;
+    drop(store);
+    assert_eq!(there(open().await.unwrap()).await, 1);
 }
 
 #[tokio::test]

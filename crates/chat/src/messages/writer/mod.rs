@@ -80,7 +80,7 @@ pub struct Written {
 
 /// What follows a commit.
 pub(super) trait After: Send + Sync {
-    /// These messages are on disk, in this order.
+    /// These messages are on disk; those of one conversation in this order.
     fn committed(&self, batch: Vec<Committed>);
 
     /// Messages of this conversation may have been written or not.

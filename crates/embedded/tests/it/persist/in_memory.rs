@@ -1,11 +1,11 @@
-//! Lists that are kept in memory only while the engine runs.
+//! Lists that are kept in memory only.
 
+use parlor_embedded::Engine;
 use parlor_embedded::native::{Done, Step};
-use parlor_embedded::{Engine, Options};
 use redis::{Script, Value};
 use tempfile::TempDir;
 
-use super::{Dump, dump, open, options, run};
+use super::{Dump, dump, open, run};
 
 const KEEP: &str = "return 1";
 
@@ -42,62 +42,54 @@ async fn a_list_in_memory_is_not_there_after_a_kill_and_all_else_is() {
     // Also one that is neither a list nor there.
     keep_in_memory(&engine, "text").await;
     keep_in_memory(&engine, "nothing").await;
-    run(&engine, "LPUSH list z\nRPOP list\nLREM list 1 b\nLSET list 0 y\nEXPIRE list 60\nRPUSH other b\nSET text b").await;
-    let mut expected = dump(&engine).await;
-    assert!(expected.remove(&b"list"[..]).is_some());
-    assert_eq!(after_a_kill(&engine, &folder).await, expected);
+    for change in [
+        "LPUSH list z\nRPUSH list y",
+        "RPOP list\nLREM list 1 b",
+        "LSET list 0 y\nLINSERT list AFTER y x",
+        "LTRIM list 0 1",
+        "EXPIRE list 60\nPERSIST list",
+        "RPUSH other b\nSET text b\nLMOVE list other LEFT RIGHT",
+    ] {
+        run(&engine, change).await;
+        let mut expected = dump(&engine).await;
+        assert!(expected.remove(&b"list"[..]).is_some(), "{change}");
+        assert_eq!(after_a_kill(&engine, &folder).await, expected, "{change}");
+    }
 }
 
 #[tokio::test]
-async fn a_list_in_memory_survives_a_clean_restart_and_is_written_as_any_other_then() {
+async fn a_list_in_memory_ends_with_the_engine() {
     let folder = TempDir::new().unwrap();
     let engine = open(folder.path());
-    run(&engine, "RPUSH list a b c d").await;
+    run(&engine, "RPUSH list a b c\nRPUSH other a").await;
     keep_in_memory(&engine, "list").await;
-    run(
-        &engine,
-        "LTRIM list 1 -1\nLINSERT list BEFORE c x\nEXPIRE list 60",
-    )
-    .await;
-    let before = dump(&engine).await;
+    run(&engine, "RPUSH list d").await;
     engine.close().await;
     drop(engine);
     let engine = open(folder.path());
-    assert_eq!(dump(&engine).await, before);
-    run(&engine, "RPUSH list e\nPERSIST list").await;
-    assert_eq!(after_a_kill(&engine, &folder).await, dump(&engine).await);
+    assert!(engine.clean_start());
+    let names: Vec<_> = dump(&engine).await.into_keys().collect();
+    assert_eq!(names, [b"other"]);
 }
 
 #[tokio::test]
-async fn what_is_made_of_a_list_in_memory_is_written_as_any_other() {
+async fn what_takes_the_place_of_a_list_in_memory_is_written_as_any_other() {
     let folder = TempDir::new().unwrap();
     let engine = open(folder.path());
-    run(&engine, "RPUSH list a b c\nRPUSH moved a b c").await;
-    keep_in_memory(&engine, "list").await;
-    keep_in_memory(&engine, "moved").await;
-    run(
-        &engine,
-        "COPY list copy\nRENAME moved renamed\nRPUSH copy d\nLPOP renamed",
-    )
-    .await;
-    // A list of the same name that is made anew is another one.
-    run(&engine, "DEL list\nRPUSH list again").await;
-    assert_eq!(after_a_kill(&engine, &folder).await, dump(&engine).await);
-}
-
-#[tokio::test]
-async fn an_expired_list_in_memory_does_not_come_back() {
-    let folder = TempDir::new().unwrap();
-    let clock = parlor_embedded::ManualClock::default();
-    let options = || Options {
-        clock: std::sync::Arc::new(clock.clone()),
-        ..options(folder.path())
-    };
-    let engine = Engine::open(options()).unwrap();
-    run(&engine, "RPUSH list a\nPEXPIRE list 5").await;
-    keep_in_memory(&engine, "list").await;
-    clock.advance(std::time::Duration::from_millis(6));
-    engine.close().await;
-    drop(engine);
-    assert!(dump(&Engine::open(options()).unwrap()).await.is_empty());
+    for change in [
+        "DEL list\nRPUSH list again",
+        "LTRIM list 1 0\nRPUSH list again",
+        "SET list text",
+        "FLUSHALL\nRPUSH list again",
+        "COPY list copy\nRPUSH copy d\nDEL list",
+        "RENAME list renamed\nLPOP renamed",
+        "RPUSH more z\nRENAME more list\nRPUSH list y",
+    ] {
+        run(&engine, "FLUSHALL\nRPUSH list a b c").await;
+        keep_in_memory(&engine, "list").await;
+        run(&engine, change).await;
+        let found = after_a_kill(&engine, &folder).await;
+        assert_eq!(found, dump(&engine).await, "{change}");
+        assert!(!found.is_empty(), "{change}");
+    }
 }
