@@ -151,8 +151,8 @@ impl Server {
         Ok((of(self.node.pid())? + redis, redis))
     }
 
-    /// [`settle`](Self::settle) when everybody has left: Parlor has those go offline only who do not come back for a while, and that is no
-    /// work of whatever is measured next.
+    /// [`settle`](Self::settle) when everybody has left: Parlor has those go offline only who do not come back for a while,
+    /// and that is no work of whatever is measured next.
     pub async fn empty(&self) -> anyhow::Result<()> {
         if self.kind == Kind::Parlor {
             tokio::time::sleep(GRACE).await;

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::fault::{Fault, failure};
 use crate::error::{Error, Reply};
-use crate::number::format_g;
+use crate::number::{Digits, format_g};
 use crate::reply;
 
 /// How deep a script's answer may nest. Redis allows some thousands, but clients read about a hundred.
@@ -47,25 +47,10 @@ impl Arg {
 /// A whole number as `%.17g` prints it.
 fn integer(number: i64) -> SmallVec<[u8; 24]> {
     const PLAIN: u64 = 100_000_000_000_000_000;
-    let mut left = number.unsigned_abs();
-    if left >= PLAIN {
-        return SmallVec::from_slice(float(number as f64, 17).as_bytes());
+    match number.unsigned_abs() {
+        ..PLAIN => SmallVec::from_slice(&Digits::of(number)),
+        _ => SmallVec::from_slice(float(number as f64, 17).as_bytes()),
     }
-    let mut digits = [0; 24];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (left % 10) as u8;
-        left /= 10;
-        if left == 0 {
-            break;
-        }
-    }
-    if number < 0 {
-        at -= 1;
-        digits[at] = b'-';
-    }
-    SmallVec::from_slice(&digits[at..])
 }
 
 fn float(number: f64, digits: usize) -> String {

@@ -81,7 +81,7 @@ fn apply(
 ) -> Result<&'static str, Error> {
     let list = step.take_keys::<FIRST_KEY>(0)?[1];
     let [.., publish, channel, event_channel, event_end] = step.take::<FIRST>(0)?;
-    let mut typers = None;
+    let typers = Typers::find(step)?;
     for nth in 0..messages {
         let [seq, sender, frame, entry_end, stopped, event_start] =
             step.take::<WIDTH>(FIRST + nth * WIDTH)?;
@@ -107,10 +107,6 @@ fn apply(
         }
         if !stopped.is_empty() {
             let [typing_key] = step.take_keys(FIRST_KEY + nth)?;
-            let typers = match typers {
-                Some(typers) => typers,
-                None => *typers.insert(Typers::find(step)?),
-            };
             if stop_typing(step, typers, typing_key, sender)? {
                 step.publish(publish, channel, stopped);
             }
