@@ -2,7 +2,6 @@
 //!
 //! Always true: a capability knows the time from here only, and it is the store's.
 
-use std::fmt::Write;
 use std::time::Duration;
 
 use parlor_store::Store;
@@ -65,13 +64,21 @@ impl Moment {
         let (days, ms) = (self.0 / 86_400_000, self.0 % 86_400_000);
         let (year, month, day) = civil(days);
         let mut text = String::with_capacity(24);
-        let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1_000 % 60);
-        write!(
-            text,
-            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z",
-            ms % 1_000
-        )
-        .expect("a string takes everything");
+        match year {
+            ..10_000 => padded::<4>(&mut text, year),
+            _ => text += &year.to_string(),
+        }
+        for (sign, number) in [('-', month), ('-', day), ('T', ms / 3_600_000)] {
+            text.push(sign);
+            padded::<2>(&mut text, number);
+        }
+        for number in [ms / 60_000 % 60, ms / 1_000 % 60] {
+            text.push(':');
+            padded::<2>(&mut text, number);
+        }
+        text.push('.');
+        padded::<3>(&mut text, ms % 1_000);
+        text.push('Z');
         text
     }
 }
@@ -147,6 +154,16 @@ fn days(year: u64, month: u64, day: u64) -> u64 {
 /// A time in whole milliseconds.
 pub fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A number at the end of a text, in so many digits.
+fn padded<const DIGITS: usize>(text: &mut String, mut number: u64) {
+    let mut digits = ['0'; DIGITS];
+    for digit in digits.iter_mut().rev() {
+        *digit = char::from(b'0' + (number % 10) as u8);
+        number /= 10;
+    }
+    text.extend(digits);
 }
 
 /// Year, month and day of a number of days since 1970-01-01. Years begin in March here, so that the leap day is their last.

@@ -55,6 +55,19 @@ impl Connection {
         core
     }
 
+    /// A command for a caller who need not wait: a future would cost more than what many commands do. None, and nothing has
+    /// happened, where it has to wait until there is room for what it may write.
+    pub fn at_once(&self, command: &Cmd) -> Option<RedisResult<Value>> {
+        let args = match arguments(command) {
+            Ok(args) => args,
+            Err(error) => return Some(Err(error)),
+        };
+        if self.engine.is_crowded() && may_write(&args) {
+            return None;
+        }
+        Some(self.lock().execute(&args).map_err(RedisError::from))
+    }
+
     async fn single(&self, command: &Cmd) -> RedisResult<Value> {
         let args = arguments(command)?;
         self.room(std::slice::from_ref(&args)).await;

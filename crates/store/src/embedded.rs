@@ -97,6 +97,14 @@ async fn settle(
     shared.epoch.settle(connection, &origin).await
 }
 
+/// A command for a caller who need not wait; none where it cannot be run as it is.
+pub(crate) fn at_once(connection: &Connection, cmd: &Cmd) -> Option<RedisResult<Value>> {
+    match connection.at_once(cmd)? {
+        Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => None,
+        reply => Some(reply),
+    }
+}
+
 /// A command; a script of ours that the engine does not know is loaded and called again.
 pub(crate) fn command<'a>(connection: &'a mut Connection, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
     if !script::is_call(cmd) {

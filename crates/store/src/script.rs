@@ -103,7 +103,10 @@ impl Call {
 
     /// Runs it.
     pub async fn run<T: FromRedisValue>(self, store: &Store) -> RedisResult<T> {
-        self.0.query_async(&mut store.clone()).await
+        match store.at_once(&self.0) {
+            Some(reply) => Ok(redis::from_redis_value(reply?.extract_error()?)?),
+            None => self.0.query_async(&mut store.clone()).await,
+        }
     }
 
     /// The command, for a pipeline.

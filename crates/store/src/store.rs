@@ -189,6 +189,13 @@ impl Engine {
     }
 }
 
+impl Store {
+    /// A command of which there is nothing to wait for: the reply of the embedded engine, most often.
+    pub(crate) fn at_once(&self, cmd: &Cmd) -> Option<RedisResult<Value>> {
+        embedded::at_once(self.embedded.as_ref()?, cmd)
+    }
+}
+
 impl ConnectionLike for Store {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
         match (&mut self.embedded, &*self.inner.engine) {

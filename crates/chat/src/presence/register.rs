@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use redis::{Pipeline, pipe};
+use redis::{Cmd, Pipeline};
 
 use super::Presence;
 use super::local::{self, Going, Held};
@@ -16,7 +16,7 @@ use super::step::{Settled, Steps, replies};
 use crate::context::millis;
 use crate::error::{Error, Result};
 use crate::ids::DeadlineShard;
-use crate::keys::TtlName;
+use crate::keys::{Key, TtlName};
 use crate::ticking::told;
 
 /// Devices of one user.
@@ -106,7 +106,7 @@ impl Presence {
     ) -> Result<Vec<Result<Registered>>> {
         let steps = Steps::now(&self.ctx);
         let under_way = UnderWay::begin(self, devices);
-        let mut pipe = pipe();
+        let mut pipe = Pipeline::with_capacity(4 * devices.len());
         for held in devices {
             self.prepare(&mut pipe, &steps, held);
         }
@@ -144,33 +144,33 @@ impl Presence {
         let keys = self.ctx.keys();
         let user = &held.device.user;
         let ttl = keys.ttl(TtlName::Presence);
-        pipe.cmd("ZADD")
-            .arg(keys.deadlines(DeadlineShard::of(user)))
-            .arg(steps.now.plus(ttl).ms())
-            .arg(user)
-            .ignore();
+        let add = |name: &str, key: Key| {
+            // Made at once in the size that most have.
+            let mut cmd = Cmd::with_capacity(5, 128);
+            cmd.arg(name).arg(key);
+            cmd
+        };
+        let mut zadd = add("ZADD", keys.deadlines(DeadlineShard::of(user)));
+        zadd.arg(steps.now.plus(ttl).ms()).arg(user);
+        pipe.add_command(zadd).ignore();
         if let Some(socket) = &held.device.socket {
-            pipe.cmd("SADD")
-                .arg(keys.node_users(self.nodes.id()))
-                .arg(user)
-                .ignore();
-            pipe.cmd("SET")
-                .arg(keys.socket_user(socket))
-                .arg(user)
-                .arg("PX")
-                .arg(millis(ttl))
-                .ignore();
+            let mut sadd = add("SADD", keys.node_users(self.nodes.id()));
+            sadd.arg(user);
+            pipe.add_command(sadd).ignore();
+            let mut set = add("SET", keys.socket_user(socket));
+            set.arg(user).arg("PX").arg(millis(ttl));
+            pipe.add_command(set).ignore();
         }
     }
 
-    fn connect_cmd(&self, steps: &Steps<'_>, held: &Held, coming: Coming) -> redis::Cmd {
+    fn connect_cmd(&self, steps: &Steps<'_>, held: &Held, coming: Coming) -> Cmd {
         let Held {
             device,
             connected,
             announced,
         } = held;
         let info = device.info.as_ref().map_or_else(String::new, |info| {
-            serde_json::Value::from(info.as_str()).to_string()
+            serde_json::to_string(info).expect("a text is JSON")
         });
         let since = (coming == Coming::Again).then(|| connected.ms().to_string());
         steps

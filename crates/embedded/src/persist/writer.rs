@@ -4,7 +4,7 @@
 //! 1. A batch is on the disk, all of it, when `write` says so, and not at all otherwise.
 //! 2. The log is moved into the file by hand and every failure of that is seen.
 
-use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+use rusqlite::{CachedStatement, Connection, TransactionBehavior, params};
 
 use super::batch::{Batch, Change};
 use super::file::Lock;
@@ -63,12 +63,15 @@ impl Writer {
             transaction.execute("DELETE FROM key", [])?;
             transaction.execute("DELETE FROM item", [])?;
         }
-        for (key, change) in batch.in_order() {
-            if change.dropped && !batch.cleared {
-                drop_key(&transaction, key)?;
+        {
+            let mut rows = Rows::of(&transaction)?;
+            for (key, change) in batch.in_order() {
+                if change.dropped && !batch.cleared {
+                    rows.drop(key)?;
+                }
+                rows.write_key(key, change)?;
+                rows.write_items(key, change)?;
             }
-            write_key(&transaction, key, change)?;
-            write_items(&transaction, key, change)?;
         }
         transaction.commit()?;
         self.marked = true;
@@ -103,61 +106,68 @@ impl Writer {
     }
 }
 
-fn drop_key(transaction: &Transaction<'_>, key: &Blob) -> rusqlite::Result<()> {
-    transaction
-        .prepare_cached("DELETE FROM key WHERE k = ?")?
-        .execute([&**key])?;
-    transaction
-        .prepare_cached("DELETE FROM item WHERE k = ?")?
-        .execute([&**key])?;
-    Ok(())
+/// What is done to rows, prepared once for all of a batch.
+struct Rows<'a> {
+    put_key: CachedStatement<'a>,
+    put_deadline: CachedStatement<'a>,
+    drop_key: CachedStatement<'a>,
+    put_item: CachedStatement<'a>,
+    drop_item: CachedStatement<'a>,
+    drop_items: CachedStatement<'a>,
 }
 
-fn write_key(transaction: &Transaction<'_>, key: &Blob, change: &Change) -> rusqlite::Result<()> {
-    if let Some(header) = &change.header {
-        let text = header.text.as_ref().map(|text| text.bytes());
-        let value = text.as_deref();
-        let sum = key_sum(key, header.kind, value);
-        let deadline = header.deadline.map(u64::cast_signed);
-        let deadline_sum = deadline_sum(key, header.deadline);
-        let row = params![
-            &**key,
-            header.kind as i64,
-            value,
-            sum,
-            deadline,
-            deadline_sum
-        ];
-        transaction
-            .prepare_cached("INSERT OR REPLACE INTO key VALUES (?, ?, ?, ?, ?, ?)")?
-            .execute(row)?;
-    } else if let Some(deadline) = change.deadline {
-        let sum = deadline_sum(key, deadline);
-        let row = params![&**key, deadline.map(u64::cast_signed), sum];
-        let sql = "UPDATE key SET deadline = ?2, deadline_crc = ?3 WHERE k = ?1";
-        transaction.prepare_cached(sql)?.execute(row)?;
+impl<'a> Rows<'a> {
+    fn of(connection: &'a Connection) -> rusqlite::Result<Self> {
+        let deadline = "UPDATE key SET deadline = ?2, deadline_crc = ?3 WHERE k = ?1";
+        Ok(Self {
+            put_key: connection
+                .prepare_cached("INSERT OR REPLACE INTO key VALUES (?, ?, ?, ?, ?, ?)")?,
+            put_deadline: connection.prepare_cached(deadline)?,
+            drop_key: connection.prepare_cached("DELETE FROM key WHERE k = ?")?,
+            put_item: connection
+                .prepare_cached("INSERT OR REPLACE INTO item VALUES (?, ?, ?, ?)")?,
+            drop_item: connection.prepare_cached("DELETE FROM item WHERE k = ? AND i = ?")?,
+            drop_items: connection.prepare_cached("DELETE FROM item WHERE k = ?")?,
+        })
     }
-    Ok(())
-}
 
-fn write_items(transaction: &Transaction<'_>, key: &Blob, change: &Change) -> rusqlite::Result<()> {
-    if change.items.is_empty() {
-        return Ok(());
+    fn drop(&mut self, key: &Blob) -> rusqlite::Result<()> {
+        self.drop_key.execute([&**key])?;
+        self.drop_items.execute([&**key])?;
+        Ok(())
     }
-    let mut put = transaction.prepare_cached("INSERT OR REPLACE INTO item VALUES (?, ?, ?, ?)")?;
-    let mut remove = transaction.prepare_cached("DELETE FROM item WHERE k = ? AND i = ?")?;
-    let mut items: Vec<_> = change.items.iter().collect();
-    items.sort_unstable_by_key(|(item, _)| *item);
-    for (item, value) in items {
-        match value {
-            Some(value) => put.execute(params![
-                &**key,
-                &**item,
-                &**value,
-                item_sum(key, item, value)
-            ])?,
-            None => remove.execute(params![&**key, &**item])?,
-        };
+
+    fn write_key(&mut self, key: &Blob, change: &Change) -> rusqlite::Result<()> {
+        if let Some(header) = &change.header {
+            let text = header.text.as_ref().map(|text| text.bytes());
+            let value = text.as_deref();
+            let sum = key_sum(key, header.kind, value);
+            let deadline = header.deadline.map(u64::cast_signed);
+            let deadline_sum = deadline_sum(key, header.deadline);
+            let kind = header.kind as i64;
+            let row = params![&**key, kind, value, sum, deadline, deadline_sum];
+            self.put_key.execute(row)?;
+        } else if let Some(deadline) = change.deadline {
+            let sum = deadline_sum(key, deadline);
+            let row = params![&**key, deadline.map(u64::cast_signed), sum];
+            self.put_deadline.execute(row)?;
+        }
+        Ok(())
     }
-    Ok(())
+
+    fn write_items(&mut self, key: &Blob, change: &Change) -> rusqlite::Result<()> {
+        let mut items: Vec<_> = change.items.iter().collect();
+        items.sort_unstable_by_key(|(item, _)| *item);
+        for (item, value) in items {
+            match value {
+                Some(value) => {
+                    let sum = item_sum(key, item, value);
+                    self.put_item
+                        .execute(params![&**key, &**item, &**value, sum])?
+                }
+                None => self.drop_item.execute(params![&**key, &**item])?,
+            };
+        }
+        Ok(())
+    }
 }

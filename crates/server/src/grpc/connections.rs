@@ -47,15 +47,11 @@ const HELLO: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Serves on `listener` until the server stops, then closes it and waits for the open calls.
 pub(super) async fn serve(listener: TcpListener, gate: Gate, app: App) {
-    let each = |stream| connection(stream, gate.clone(), app.clone());
+    let each = |stream, peer| connection(stream, peer, gate.clone(), app.clone());
     accept_until(listener, app.stopping(), each).await;
 }
 
-async fn connection(stream: TcpStream, gate: Gate, app: App) {
-    // One who is gone already needs no answer.
-    let Ok(peer) = stream.peer_addr().map(|peer| Peer(peer.ip())) else {
-        return;
-    };
+async fn connection(stream: TcpStream, peer: Peer, gate: Gate, app: App) {
     // Without it small answers wait for the client's acknowledgement of earlier ones; where it cannot be had, they do.
     let _ = stream.set_nodelay(true);
     let greeted = tokio::select! {

@@ -34,7 +34,7 @@ const EXHAUSTED: Duration = Duration::from_millis(500);
 /// Serves on `listener` until `stop` holds true, then closes it and waits for the open requests.
 pub async fn serve(listener: TcpListener, doors: impl Into<Doors>, stop: watch::Receiver<bool>) {
     let doors = doors.into();
-    let each = |stream| connection(stream, doors.clone(), stop.clone());
+    let each = |stream, peer| connection(stream, peer, doors.clone(), stop.clone());
     accept_until(listener, told(stop.clone()), each).await;
 }
 
@@ -42,7 +42,7 @@ pub async fn serve(listener: TcpListener, doors: impl Into<Doors>, stop: watch::
 pub(crate) async fn accept_until<F>(
     listener: TcpListener,
     stop: impl Future<Output = ()>,
-    connection: impl Fn(TcpStream) -> F,
+    connection: impl Fn(TcpStream, Peer) -> F,
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -58,9 +58,9 @@ pub(crate) async fn accept_until<F>(
             loop {
                 tokio::select! {
                     () = &mut stop => break,
-                    stream = &mut next => {
+                    (stream, peer) = &mut next => {
                         next.set(accept(&listener));
-                        open.spawn(connection(stream));
+                        open.spawn(connection(stream, peer));
                         in_a_row = in_a_row.wrapping_add(1);
                         if in_a_row.is_multiple_of(MOST_IN_A_ROW) {
                             yield_now().await;
@@ -76,16 +76,12 @@ pub(crate) async fn accept_until<F>(
     while open.join_next().await.is_some() {}
 }
 
-async fn connection(stream: TcpStream, doors: Doors, stop: watch::Receiver<bool>) {
+async fn connection(stream: TcpStream, peer: Peer, doors: Doors, stop: watch::Receiver<bool>) {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(HEADERS)
         .max_buf_size(HEAD);
-    // One who is gone already needs no answer.
-    let Ok(peer) = stream.peer_addr().map(|peer| Peer(peer.ip())) else {
-        return;
-    };
     // An answer goes out in one piece and at once; where that cannot be had it is slower, not wrong.
     let _ = stream.set_nodelay(true);
     let switches = Switches::default();
@@ -115,10 +111,10 @@ async fn connection(stream: TcpStream, doors: Doors, stop: watch::Receiver<bool>
     }
 }
 
-async fn accept(listener: &TcpListener) -> TcpStream {
+async fn accept(listener: &TcpListener) -> (TcpStream, Peer) {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => return stream,
+            Ok((stream, peer)) => return (stream, Peer(peer.ip())),
             Err(error) if of_the_client(&error) => debug!(%error, "a client left at the door"),
             Err(error) => {
                 warn!(%error, "a connection cannot be accepted; trying again");

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use parlor_chat::access::{Caller, Role};
 use parlor_chat::ids::UserId;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::config::AuthConfig;
@@ -33,6 +34,20 @@ pub struct Grant {
     pub anonymous: bool,
     /// How long the token lives, in whole seconds and at least one.
     pub ttl: Duration,
+}
+
+/// What a token says, as far as it is asked for. `null` says nothing.
+#[derive(Deserialize)]
+pub(super) struct Claims {
+    sub: Option<Value>,
+    name: Option<Value>,
+    role: Option<Value>,
+    anon: Option<Value>,
+    iat: Option<Value>,
+    nbf: Option<Value>,
+    exp: Option<Value>,
+    aud: Option<Value>,
+    iss: Option<Value>,
 }
 
 /// What is required beyond the signature.
@@ -78,20 +93,20 @@ impl Rules {
     }
 
     /// Who is calling, if the claims are in order at `now`.
-    pub(super) fn caller(&self, claims: &Value, now: u64) -> Result<Caller, AuthError> {
-        let expires_at = time(claims, "exp")?.ok_or_else(|| missing("exp"))?;
-        let issued_at = time(claims, "iat")?;
+    pub(super) fn caller(&self, claims: &Claims, now: u64) -> Result<Caller, AuthError> {
+        let expires_at = time("exp", &claims.exp)?.ok_or_else(|| missing("exp"))?;
+        let issued_at = time("iat", &claims.iat)?;
         if now >= expires_at.saturating_add(LEEWAY_MS) {
             return Err(AuthError::Expired);
         }
-        let begins = time(claims, "nbf")?.max(issued_at).unwrap_or(0);
+        let begins = time("nbf", &claims.nbf)?.max(issued_at).unwrap_or(0);
         if begins > now.saturating_add(LEEWAY_MS) {
             return Err(AuthError::NotYetValid);
         }
         self.check_issuer(claims)?;
         let role = role(claims)?;
-        let anonymous = match claims.get("anon") {
-            None | Some(Value::Null) => false,
+        let anonymous = match &claims.anon {
+            None => false,
             Some(Value::Bool(anonymous)) => *anonymous,
             Some(_) => return Err(AuthError::claim("anon", "is neither true nor false")),
         };
@@ -99,11 +114,11 @@ impl Rules {
             let problem = format!("is true, which the role `{}` cannot be", role.name());
             return Err(AuthError::claim("anon", problem));
         }
-        let subject = text(claims, "sub")?;
-        let mut name = called(claims, "name")?;
+        let subject = text("sub", &claims.sub)?;
+        let mut name = called("name", &claims.name)?;
         let user = if role == Role::Service {
             if name.is_none() {
-                name = called(claims, "sub")?;
+                name = called("sub", &claims.sub)?;
             }
             None
         } else {
@@ -127,11 +142,11 @@ impl Rules {
         })
     }
 
-    fn check_issuer(&self, claims: &Value) -> Result<(), AuthError> {
+    fn check_issuer(&self, claims: &Claims) -> Result<(), AuthError> {
         if let Some(audience) = &self.audience {
-            let fits = match claims.get("aud") {
+            let fits = match &claims.aud {
                 Some(Value::Array(all)) => all.iter().any(|one| one.as_str() == Some(audience)),
-                one => one.and_then(Value::as_str) == Some(audience),
+                one => one.as_ref().and_then(Value::as_str) == Some(audience),
             };
             if !fits {
                 return Err(AuthError::claim(
@@ -141,7 +156,7 @@ impl Rules {
             }
         }
         match &self.issuer {
-            Some(issuer) if claims.get("iss").and_then(Value::as_str) != Some(issuer) => {
+            Some(issuer) if claims.iss.as_ref().and_then(Value::as_str) != Some(issuer) => {
                 Err(AuthError::claim("iss", "is not the issuer configured here"))
             }
             _ => Ok(()),
@@ -149,8 +164,8 @@ impl Rules {
     }
 }
 
-fn role(claims: &Value) -> Result<Role, AuthError> {
-    let named = text(claims, "role")?.map_or(Some(Role::User), Role::named);
+fn role(claims: &Claims) -> Result<Role, AuthError> {
+    let named = text("role", &claims.role)?.map_or(Some(Role::User), Role::named);
     named.ok_or_else(|| AuthError::claim("role", "is not one of user, admin, service"))
 }
 
@@ -159,8 +174,8 @@ fn missing(claim: &'static str) -> AuthError {
 }
 
 /// A text that can stand for a name.
-fn called<'a>(claims: &'a Value, claim: &'static str) -> Result<Option<&'a str>, AuthError> {
-    match text(claims, claim)?.filter(|name| !name.trim().is_empty()) {
+fn called<'a>(claim: &'static str, value: &'a Option<Value>) -> Result<Option<&'a str>, AuthError> {
+    match text(claim, value)?.filter(|name| !name.trim().is_empty()) {
         Some(name) if name.len() > MAX_NAME => {
             let problem = format!("is longer than {MAX_NAME} bytes");
             Err(AuthError::claim(claim, problem))
@@ -169,23 +184,23 @@ fn called<'a>(claims: &'a Value, claim: &'static str) -> Result<Option<&'a str>,
     }
 }
 
-fn text<'a>(claims: &'a Value, name: &'static str) -> Result<Option<&'a str>, AuthError> {
-    match claims.get(name) {
-        None | Some(Value::Null) => Ok(None),
+fn text<'a>(claim: &'static str, value: &'a Option<Value>) -> Result<Option<&'a str>, AuthError> {
+    match value {
+        None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(AuthError::claim(name, "is not a text")),
+        Some(_) => Err(AuthError::claim(claim, "is not a text")),
     }
 }
 
 /// A time in milliseconds; tokens carry seconds, whole or not.
-fn time(claims: &Value, name: &'static str) -> Result<Option<u64>, AuthError> {
-    match claims.get(name) {
-        None | Some(Value::Null) => Ok(None),
+fn time(claim: &'static str, value: &Option<Value>) -> Result<Option<u64>, AuthError> {
+    match value {
+        None => Ok(None),
         Some(value) => match value.as_f64() {
             Some(seconds) if (0.0..LATEST).contains(&seconds) => {
                 Ok(Some((seconds * 1_000.0) as u64))
             }
-            _ => Err(AuthError::claim(name, "is not a time in seconds")),
+            _ => Err(AuthError::claim(claim, "is not a time in seconds")),
         },
     }
 }

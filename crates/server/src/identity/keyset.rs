@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use serde_json::Value;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
+use super::claims::Claims;
 use super::config::{Location, PublicAlgorithm};
 use super::error::{AuthError, FetchError, LoadError};
 use super::fetch::Fetcher;
@@ -79,9 +79,9 @@ impl KeySet {
         self: &Arc<Self>,
         jwt: &Jwt<'_>,
         now: u64,
-    ) -> Result<Value, AuthError> {
+    ) -> Result<Claims, AuthError> {
         self.keep_fresh(now).await;
-        let unsigned = |found: &Result<Value, AuthError>| {
+        let unsigned = |found: &Result<Claims, AuthError>| {
             matches!(found, Err(AuthError::Signature | AuthError::UnknownKey))
         };
         let found = self.try_keys(jwt);
@@ -103,7 +103,7 @@ impl KeySet {
         self.keys.load().iter().any(named)
     }
 
-    fn try_keys(&self, jwt: &Jwt<'_>) -> Result<Value, AuthError> {
+    fn try_keys(&self, jwt: &Jwt<'_>) -> Result<Claims, AuthError> {
         let keys = self.keys.load();
         let fits = |key: &&NamedKey| {
             jwt.key_id().is_none() || key.id.is_none() || key.id.as_deref() == jwt.key_id()

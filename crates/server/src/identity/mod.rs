@@ -24,6 +24,7 @@ use std::time::Duration;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header};
 use parlor_chat::access::Caller;
 use parlor_embedded::Clock;
+use serde::Deserialize as _;
 use tracing::warn;
 
 use cache::Signatures;
@@ -120,7 +121,8 @@ impl Identity {
         };
         let now = self.clock.now_ms();
         let claims = self.rules.claims(grant, now);
-        self.rules.caller(&claims, now)?;
+        let read = claims::Claims::deserialize(&claims).map_err(|_| IssueError::Signing)?;
+        self.rules.caller(&read, now)?;
         jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, key)
             .map_err(|_| IssueError::Signing)
     }

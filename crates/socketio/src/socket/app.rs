@@ -74,7 +74,7 @@ pub struct Connect {
     /// What the client gave as `auth`: a JSON object.
     pub auth: Option<Box<RawValue>>,
     /// Who it is.
-    pub client: Client,
+    pub client: Arc<Client>,
 }
 
 /// A client is not let in.

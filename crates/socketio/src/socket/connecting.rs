@@ -24,7 +24,7 @@ pub(super) async fn enter<A: App>(
         id: String::new(),
         namespace: namespace.clone(),
         auth,
-        client: (**session.client()).clone(),
+        client: Arc::clone(session.client()),
     };
     match timeout(patience, decide(&hub, &session, asking)).await {
         Ok(Ok(None)) => {}
