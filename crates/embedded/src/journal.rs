@@ -56,6 +56,18 @@ pub enum Effect {
 }
 
 impl Effect {
+    /// The key that changes; none where all go.
+    pub fn key(&self) -> Option<&Blob> {
+        match self {
+            Self::Header { key, .. }
+            | Self::Deadline { key, .. }
+            | Self::Item { key, .. }
+            | Self::DropItem { key, .. }
+            | Self::Drop { key } => Some(key),
+            Self::Clear => None,
+        }
+    }
+
     fn size(&self) -> usize {
         let payload = match self {
             Self::Header {

@@ -134,7 +134,7 @@ impl Sessions {
                     return Err(Error::SessionExpired);
                 }
                 Found::Cold => {
-                    let row = rows::find(&self.database, user).await?;
+                    let row = self.row(user).await?;
                     let session = row.session(user, self.oldest());
                     let wrote = self.write(user, &row, session.as_ref(), Why::Rebuild);
                     let wrote = wrote.await?;
@@ -147,12 +147,12 @@ impl Sessions {
             }
         }
         // Epochs or writers follow each other faster than it can be read.
-        let row = rows::find(&self.database, user).await?;
+        let row = self.row(user).await?;
         self.allowed(user, &row, issued)
     }
 
     async fn find_in_rows(&self, user: &UserId, issued: Moment) -> Result<Session> {
-        let row = rows::find(&self.database, user).await?;
+        let row = self.row(user).await?;
         self.allowed(user, &row, Some(issued))
     }
 
@@ -166,7 +166,7 @@ impl Sessions {
 
     /// Somebody deleted the hash, or its time was over: the row must not bring it back after a loss of the store.
     async fn ended_by_others(&self, user: &UserId) -> Result<()> {
-        let row = rows::find(&self.database, user).await?;
+        let row = self.row(user).await?;
         let Some(session) = row.session(user, Moment(0)) else {
             return Ok(());
         };
@@ -185,7 +185,7 @@ impl Sessions {
 
     /// Writes the session of a user as the rows say; what they say.
     pub(super) async fn settle(&self, user: &UserId) -> Result<Option<Session>> {
-        let mut row = rows::find(&self.database, user).await?;
+        let mut row = self.row(user).await?;
         for _ in 0..LOOKS {
             let session = row.session(user, self.oldest());
             let wrote = self.write(user, &row, session.as_ref(), Why::Set).await;
@@ -193,7 +193,7 @@ impl Sessions {
             wrote?;
             // Somebody else may have changed the rows since they were read and written before this: of those who do so at
             // once the last to write looks after all.
-            let now = rows::find(&self.database, user).await?;
+            let now = self.row(user).await?;
             if now == row {
                 return Ok(session);
             }

@@ -23,6 +23,7 @@ mod rows;
 mod session;
 mod step;
 mod tick;
+mod together;
 mod visit;
 
 use std::sync::Arc;
@@ -32,7 +33,9 @@ use quick_cache::sync::Cache;
 
 use self::check::Known;
 use self::hub::Hub;
-use self::openings::Openings;
+use self::openings::Opening;
+use self::rows::UserRow;
+use self::together::Together;
 use crate::context::Context;
 use crate::database::Database;
 use crate::ids::UserId;
@@ -64,7 +67,8 @@ pub struct Sessions {
     known: Cache<UserId, Known>,
     hub: Arc<Hub>,
     owed: Owed<UserId>,
-    openings: Openings,
+    readings: Together<UserId, UserRow>,
+    openings: Together<Opening, bool>,
 }
 
 impl Sessions {
@@ -77,7 +81,8 @@ impl Sessions {
             known: Cache::new(MOST_KNOWN),
             hub: Arc::default(),
             owed: Owed::default(),
-            openings: Openings::default(),
+            readings: Together::default(),
+            openings: Together::default(),
         }
     }
 }

@@ -33,13 +33,13 @@ impl Sessions {
             ip_address: caller.address.map_or(String::new(), |ip| ip.to_string()),
         };
         if !self.open(&session, issued).await? {
-            let row = rows::find(&self.database, user).await?;
+            let row = self.row(user).await?;
             return Err(match row.is_blocked() {
                 true => Error::SessionBlocked,
                 false => Error::SessionExpired,
             });
         }
-        let row = rows::find(&self.database, user).await?;
+        let row = self.row(user).await?;
         let wrote = self
             .write(user, &row, Some(&session), Why::Open(issued))
             .await;
@@ -90,7 +90,7 @@ impl Sessions {
     pub async fn session(&self, user: &UserId) -> Result<Session> {
         match self.find(user, None, None).await {
             Err(error) if error.is_away() => {
-                let row = rows::find(&self.database, user).await?;
+                let row = self.row(user).await?;
                 row.session(user, self.oldest())
                     .ok_or(Error::SessionExpired)
             }

@@ -1,70 +1,59 @@
-//! Sessions that begin at the same time are written together: a commit takes longer than all their rows.
+//! The rows of sessions, which on SQLite are read and written for all who come at the same time. PostgreSQL takes them side by
+//! side, and joins their commits by itself.
 //!
-//! Always true: whoever is told that a session has begun has it on disk. Where a common write fails everybody writes alone, and
-//! so hears of their own error.
+//! Always true: whoever is told that a session has begun has it on disk. Where it is not known what became of a common write or
+//! reading everybody goes alone, and so hears of their own error.
 
-use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use futures_util::future::BoxFuture;
 
 use super::Sessions;
-use super::rows;
+use super::rows::{self, UserRow};
 use super::session::Session;
 use crate::context::Moment;
 use crate::database::Either;
 use crate::error::Result;
-
-/// The sessions that wait to be written; no more than there are callers.
-#[derive(Default)]
-pub(super) struct Openings {
-    waiting: Mutex<Vec<Opening>>,
-    /// Held by whoever writes for all.
-    writing: tokio::sync::Mutex<()>,
-}
+use crate::ids::UserId;
 
 /// A session that is to begin.
 pub(super) struct Opening {
     pub(super) session: Session,
     /// When its token was issued.
     pub(super) issued: Moment,
-    /// Whether it has begun.
-    answer: oneshot::Sender<bool>,
 }
 
 impl Sessions {
+    /// What the rows know of a user.
+    pub(super) fn row<'a>(&'a self, user: &'a UserId) -> BoxFuture<'a, Result<UserRow>> {
+        Box::pin(async move {
+            if let Either::Sqlite(readers) = self.database.reader() {
+                let find = async |users: &[UserId]| {
+                    let found = rows::find_all(readers, users).await;
+                    found.map_or(Vec::new(), |rows| rows.into_iter().map(Some).collect())
+                };
+                if let Some(row) = self.readings.ask(user.clone(), find).await {
+                    return Ok(row);
+                }
+            }
+            rows::find(&self.database, user).await
+        })
+    }
+
     /// Writes the row of a session that begins. False if the user is blocked, or the token was issued before they logged
     /// out.
     pub(super) async fn open(&self, session: &Session, issued: Moment) -> Result<bool> {
-        // PostgreSQL joins the commits of its connections by itself.
-        if let Either::Postgres(_) = self.database.pools() {
-            return rows::open(&self.database, session, issued).await;
-        }
-        let (answer, answered) = oneshot::channel();
-        self.openings.waiting.lock().push(Opening {
-            session: session.clone(),
-            issued,
-            answer,
-        });
-        {
-            let _writing = self.openings.writing.lock().await;
-            // Somebody else may have written this one meanwhile.
-            let all = std::mem::take(&mut *self.openings.waiting.lock());
-            self.open_all(all).await;
-        }
-        match answered.await {
-            Ok(opened) => Ok(opened),
-            Err(_) => rows::open(&self.database, session, issued).await,
-        }
-    }
-
-    async fn open_all(&self, all: Vec<Opening>) {
-        if all.is_empty() {
-            return;
-        }
-        if let Ok(opened) = rows::open_all(&self.database, &all).await {
-            for (opening, opened) in all.into_iter().zip(opened) {
-                // Nobody waits any more if this fails.
-                let _ = opening.answer.send(opened);
+        if let Either::Sqlite(_) = self.database.reader() {
+            let opening = Opening {
+                session: session.clone(),
+                issued,
+            };
+            let open = async |all: &[Opening]| {
+                let opened = rows::open_all(&self.database, all).await;
+                opened.unwrap_or_default()
+            };
+            if let Some(opened) = self.openings.ask(opening, open).await {
+                return Ok(opened);
             }
         }
+        rows::open(&self.database, session, issued).await
     }
 }

@@ -2,13 +2,16 @@
 //!
 //! Always true: what a check of a session may need, but hardly ever does, is boxed, so that not every call has room for it.
 
+use std::collections::HashSet;
+
 use futures_util::future::BoxFuture;
-use sqlx::FromRow;
+use serde::Serialize;
+use sqlx::{FromRow, SqlitePool};
 
 use super::openings::Opening;
 use super::session::{Session, Status};
 use crate::context::Moment;
-use crate::database::{Database, change, number, on, unsigned};
+use crate::database::{Database, Either, change, number, on, unsigned};
 use crate::error::Result;
 use crate::ids::{DeviceId, UserId};
 
@@ -20,6 +23,15 @@ const FIND: &str = "
     LEFT JOIN users u ON u.id = asked.id
     LEFT JOIN sessions s ON s.user_id = asked.id";
 
+/// The same for some at once, on SQLite: a row for each of a JSON list of users, in its order.
+const FIND_ALL: &str = "
+    SELECT u.id AS known, u.blocked_at, COALESCE(u.revoked_before, 0) AS revoked_before,
+           s.device_id, s.status, s.login_at, s.last_seen, s.ip_address
+    FROM json_each($1) AS asked
+    LEFT JOIN users u ON u.id = asked.value
+    LEFT JOIN sessions s ON s.user_id = asked.value
+    ORDER BY asked.key";
+
 /// A session begins, unless the user is blocked or the token was revoked.
 const OPEN: &str = "
     INSERT INTO sessions (user_id, device_id, status, login_at, last_seen, ip_address)
@@ -30,6 +42,20 @@ const OPEN: &str = "
     ON CONFLICT (user_id) DO UPDATE SET
         device_id = excluded.device_id, status = excluded.status, login_at = excluded.login_at,
         last_seen = excluded.last_seen, ip_address = excluded.ip_address";
+
+/// The same for some at once, on SQLite: a JSON list of what [`OPEN`] is given.
+const OPEN_ALL: &str = "
+    INSERT INTO sessions (user_id, device_id, status, login_at, last_seen, ip_address)
+    SELECT asked.value ->> 0, asked.value ->> 1, asked.value ->> 2, asked.value ->> 3, asked.value ->> 3,
+           asked.value ->> 4
+    FROM json_each($1) AS asked
+    WHERE NOT EXISTS (
+        SELECT 1 FROM users u
+        WHERE u.id = asked.value ->> 0 AND (u.blocked_at IS NOT NULL OR u.revoked_before >= asked.value ->> 5))
+    ON CONFLICT (user_id) DO UPDATE SET
+        device_id = excluded.device_id, status = excluded.status, login_at = excluded.login_at,
+        last_seen = excluded.last_seen, ip_address = excluded.ip_address
+    RETURNING user_id";
 
 const SEEN: &str = "
     UPDATE sessions SET last_seen = $2 WHERE user_id = $1 AND last_seen < $2";
@@ -125,20 +151,12 @@ pub(super) fn find<'a>(database: &'a Database, user: &'a UserId) -> BoxFuture<'a
     })
 }
 
-/// How many rows were written of a session that begins.
-macro_rules! open_on {
-    ($connection:ident, $session:expr, $issued:expr) => {
-        sqlx::query(OPEN)
-            .bind($session.user_id.as_str())
-            .bind($session.device_id.as_str())
-            .bind($session.status.name())
-            .bind(number($session.login_time.ms()))
-            .bind(&$session.ip_address)
-            .bind(number($issued.ms()))
-            .execute($connection)
-            .await?
-            .rows_affected()
-    };
+/// What is known of some users, in their order.
+pub(super) async fn find_all(readers: &SqlitePool, users: &[UserId]) -> Result<Vec<UserRow>> {
+    let found = sqlx::query_as(FIND_ALL)
+        .bind(json(users))
+        .fetch_all(readers);
+    Ok(found.await?)
 }
 
 /// False if the user is blocked, or the token was issued before they logged out.
@@ -148,29 +166,65 @@ pub(super) fn open<'a>(
     issued: Moment,
 ) -> BoxFuture<'a, Result<bool>> {
     Box::pin(async move {
-        let opened = change!(database, c => open_on!(c, session, issued));
+        let opened = change!(database, c => {
+            sqlx::query(OPEN)
+                .bind(session.user_id.as_str())
+                .bind(session.device_id.as_str())
+                .bind(session.status.name())
+                .bind(number(session.login_time.ms()))
+                .bind(&session.ip_address)
+                .bind(number(issued.ms()))
+                .execute(c)
+                .await?
+                .rows_affected()
+        });
         Ok(opened > 0)
     })
 }
 
-/// The same for some at once: all of them are there, or none.
-pub(super) fn open_all<'a>(
-    database: &'a Database,
-    all: &'a [Opening],
-) -> BoxFuture<'a, Result<Vec<bool>>> {
-    Box::pin(async move {
-        let mut tx = database.begin().await?;
-        let mut opened = Vec::with_capacity(all.len());
-        for Opening {
-            session, issued, ..
-        } in all
-        {
-            let rows = on!(tx.connection(), c => open_on!(c, session, *issued));
-            opened.push(rows > 0);
-        }
-        tx.commit().await?;
-        Ok(opened)
-    })
+/// The same for some at once, on SQLite: all of them are written, or none. Of one user only the first is, and of the others
+/// nothing is said.
+pub(super) async fn open_all(database: &Database, all: &[Opening]) -> Result<Vec<Option<bool>>> {
+    let mut users = HashSet::new();
+    let firsts: Vec<bool> = all
+        .iter()
+        .map(|opening| users.insert(&opening.session.user_id))
+        .collect();
+    let firsts = || all.iter().zip(&firsts);
+    let asked: Vec<_> = firsts()
+        .filter(|(_, first)| **first)
+        .map(|(Opening { session, issued }, _)| {
+            let Session {
+                user_id,
+                device_id,
+                status,
+                login_time,
+                ip_address,
+                ..
+            } = session;
+            let (login, issued) = (login_time.ms(), issued.ms());
+            (user_id, device_id, status.name(), login, ip_address, issued)
+        })
+        .collect();
+    let mut tx = database.begin().await?;
+    let Either::Sqlite(connection) = tx.connection() else {
+        unreachable!("sessions are opened together on SQLite alone")
+    };
+    let opened: Vec<String> = sqlx::query_scalar(OPEN_ALL)
+        .bind(json(&asked))
+        .fetch_all(connection)
+        .await?;
+    tx.commit().await?;
+    let opened: HashSet<String> = opened.into_iter().collect();
+    let answers = firsts().map(|(opening, first)| {
+        let user = opening.session.user_id.as_str();
+        first.then(|| opened.contains(user))
+    });
+    Ok(answers.collect())
+}
+
+fn json(rows: &(impl Serialize + ?Sized)) -> String {
+    serde_json::to_string(rows).expect("texts and numbers are JSON")
 }
 
 pub(super) fn seen<'a>(

@@ -6,7 +6,6 @@
 //! 3. A batch that could not be written takes in the following effects and stays one batch.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 
 use foldhash::fast::RandomState;
 
@@ -37,6 +36,44 @@ pub struct Change {
     pub items: HashMap<Blob, Option<Blob>, RandomState>,
 }
 
+impl Change {
+    fn add(&mut self, effect: Effect) {
+        match effect {
+            Effect::Header {
+                kind,
+                deadline,
+                text,
+                ..
+            } => {
+                self.header = Some(Header {
+                    kind,
+                    deadline,
+                    text,
+                });
+                self.deadline = None;
+            }
+            Effect::Deadline { deadline, .. } => match &mut self.header {
+                Some(header) => header.deadline = deadline,
+                None => self.deadline = Some(deadline),
+            },
+            Effect::Item { item, value, .. } => {
+                self.items.insert(item, Some(value));
+            }
+            Effect::DropItem { item, .. } => {
+                self.items.insert(item, None);
+            }
+            Effect::Drop { .. } => {
+                *self = Self {
+                    dropped: true,
+                    ..Self::default()
+                }
+            }
+            // It is of no key.
+            Effect::Clear => {}
+        }
+    }
+}
+
 /// What changes in the file.
 #[derive(Debug, Default)]
 pub struct Batch {
@@ -50,57 +87,19 @@ impl Batch {
     /// Adds what happened after all that it has.
     pub fn absorb(&mut self, effects: impl IntoIterator<Item = Effect>, bytes: usize) {
         self.bytes += bytes;
-        for effect in effects {
-            self.add(effect);
-        }
-    }
-
-    fn add(&mut self, effect: Effect) {
-        match effect {
-            Effect::Header {
-                key,
-                kind,
-                deadline,
-                text,
-            } => {
-                let change = self.change(key);
-                change.header = Some(Header {
-                    kind,
-                    deadline,
-                    text,
-                });
-                change.deadline = None;
-            }
-            Effect::Deadline { key, deadline } => {
-                let change = self.change(key);
-                match &mut change.header {
-                    Some(header) => header.deadline = deadline,
-                    None => change.deadline = Some(deadline),
-                }
-            }
-            Effect::Item { key, item, value } => {
-                self.change(key).items.insert(item, Some(value));
-            }
-            Effect::DropItem { key, item } => {
-                self.change(key).items.insert(item, None);
-            }
-            Effect::Drop { key } => {
-                *self.change(key) = Change {
-                    dropped: true,
-                    ..Change::default()
-                }
-            }
-            Effect::Clear => {
+        let mut effects = effects.into_iter().peekable();
+        while let Some(effect) = effects.next() {
+            let Some(key) = effect.key().cloned() else {
                 self.keys.clear();
                 self.cleared = true;
+                continue;
+            };
+            let change = self.keys.entry(key.clone()).or_default();
+            change.add(effect);
+            // Most commands change several rows of a key, which is looked for once.
+            while let Some(effect) = effects.next_if(|next| next.key() == Some(&key)) {
+                change.add(effect);
             }
-        }
-    }
-
-    fn change(&mut self, key: Blob) -> &mut Change {
-        match self.keys.entry(key) {
-            Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => entry.insert(Change::default()),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use parlor_chat::access::{Caller, Role};
 use parlor_chat::code::Code;
 use parlor_chat::sessions::Status;
@@ -18,6 +19,7 @@ on_every_engine! {
     a_session_lasts_a_week_after_it_was_last_used;
     a_session_is_written_at_most_twice_a_minute;
     a_second_login_changes_the_device_and_nothing_else;
+    sessions_that_begin_at_once_are_each_told_what_became_of_theirs;
     a_visitor_may_read_only;
     a_visitor_gets_an_id_a_token_and_a_session;
     a_service_needs_no_session;
@@ -102,6 +104,44 @@ async fn a_second_login_changes_the_device_and_nothing_else(world: World) {
     assert_eq!(world.hash("alice").await["device_id"], "api");
     let wrong = world.nodes[1].begin(&alice, Some("a b")).await;
     assert_eq!(code(wrong), Some(Code::InvalidId));
+}
+
+async fn sessions_that_begin_at_once_are_each_told_what_became_of_theirs(world: World) {
+    let early = world.signed_in("carol").await;
+    world.nodes[0].end(&user("carol")).await.unwrap();
+    world.nodes[0].block(&user("bob"), None).await.unwrap();
+    world.advance(Duration::from_secs(1)).await;
+    let names: Vec<String> = (0..40).map(|number| format!("user-{number}")).collect();
+    let mut callers: Vec<Caller> = names.iter().map(|name| world.token(name)).collect();
+    // Somebody comes from two devices.
+    callers.extend([world.token("user-0"), world.token("bob"), early]);
+    let devices: Vec<String> = (0..callers.len())
+        .map(|at| format!("device-{at}"))
+        .collect();
+    let begin = |(caller, device)| world.nodes[0].begin(caller, Some(device));
+    let begun = callers.iter().zip(devices.iter().map(String::as_str));
+    let begun = join_all(begun.map(begin)).await;
+    let codes: Vec<Option<Code>> = begun.into_iter().map(code).collect();
+    let (begun, refused) = codes.split_at(names.len() + 1);
+    assert!(begun.iter().all(Option::is_none), "{begun:?}");
+    assert_eq!(
+        refused,
+        [Some(Code::SessionBlocked), Some(Code::SessionExpired)]
+    );
+    // The rows say the same.
+    for lost in [false, true] {
+        if lost {
+            world.raise_epoch().await;
+        }
+        for (name, device) in names.iter().zip(&devices).skip(1) {
+            let session = world.nodes[1].session(&user(name)).await.unwrap();
+            assert_eq!(session.device_id.as_str(), device);
+        }
+        let first = world.nodes[1].session(&user("user-0")).await.unwrap();
+        assert!(["device-0", "device-40"].contains(&first.device_id.as_str()));
+        let ended = world.nodes[1].session(&user("carol")).await;
+        assert_eq!(code(ended), Some(Code::SessionExpired));
+    }
 }
 
 async fn a_visitor_may_read_only(world: World) {

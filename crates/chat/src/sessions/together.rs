@@ -1,0 +1,116 @@
+//! What many ask at the same time is answered together: the way to a database takes longer than what is done there.
+//!
+//! Always true:
+//! 1. A question is answered by what began after it was asked.
+//! 2. Whoever answers for others may fail or give up. Then those have no answer, and ask alone.
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+/// The questions that wait; no more than there are askers.
+pub(super) struct Together<Q, A> {
+    waiting: Mutex<Vec<(Q, oneshot::Sender<A>)>>,
+    /// Held by whoever answers all.
+    answering: tokio::sync::Mutex<()>,
+}
+
+impl<Q, A> Default for Together<Q, A> {
+    fn default() -> Self {
+        Self {
+            waiting: Mutex::default(),
+            answering: tokio::sync::Mutex::default(),
+        }
+    }
+}
+
+impl<Q, A> Together<Q, A> {
+    /// The answer to a question. `answer` may be asked for those of others, too, and gives them in the order of the questions.
+    pub(super) async fn ask(
+        &self,
+        question: Q,
+        answer: impl AsyncFnOnce(&[Q]) -> Vec<Option<A>>,
+    ) -> Option<A> {
+        let (asker, answered) = oneshot::channel();
+        self.waiting.lock().push((question, asker));
+        {
+            let _answering = self.answering.lock().await;
+            // Somebody else may have answered this one meanwhile.
+            let waiting = std::mem::take(&mut *self.waiting.lock());
+            let (questions, askers): (Vec<_>, Vec<_>) = waiting.into_iter().unzip();
+            if !questions.is_empty() {
+                let answers = answer(&questions).await;
+                for (asker, answer) in askers.into_iter().zip(answers) {
+                    // Who gave up needs none.
+                    let _ = answer.map(|answer| asker.send(answer));
+                }
+            }
+        }
+        answered.await.ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::sync::Notify;
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    /// Everybody's question with how many were answered together; those above 100 have no answer.
+    async fn with_count(questions: &[u32]) -> Vec<Option<(u32, usize)>> {
+        let answer = |it: &u32| (*it <= 100).then_some((*it, questions.len()));
+        questions.iter().map(answer).collect()
+    }
+
+    #[tokio::test]
+    async fn what_is_asked_while_somebody_is_answered_is_answered_together() {
+        let (together, go) = (Arc::new(Together::default()), Arc::new(Notify::new()));
+        let first = tokio::spawn({
+            let (together, go) = (Arc::clone(&together), Arc::clone(&go));
+            async move {
+                let slow = async |questions: &[u32]| {
+                    go.notified().await;
+                    with_count(questions).await
+                };
+                together.ask(0, slow).await
+            }
+        });
+        yield_now().await;
+        let others = [1, 2, 300, 4].map(|question| {
+            let together = Arc::clone(&together);
+            tokio::spawn(async move { together.ask(question, with_count).await })
+        });
+        yield_now().await;
+        go.notify_one();
+        assert_eq!(first.await.unwrap(), Some((0, 1)));
+        let mut answers = Vec::new();
+        for other in others {
+            answers.push(other.await.unwrap());
+        }
+        assert_eq!(answers, [Some((1, 4)), Some((2, 4)), None, Some((4, 4))]);
+    }
+
+    #[tokio::test]
+    async fn those_whose_answers_do_not_come_have_none_and_the_next_are_answered() {
+        let together = Arc::new(Together::default());
+        let given_up = tokio::spawn({
+            let together = Arc::clone(&together);
+            async move {
+                together
+                    .ask(1, async |_: &[u32]| std::future::pending().await)
+                    .await
+            }
+        });
+        let left = tokio::spawn({
+            let together = Arc::clone(&together);
+            async move { together.ask(2, with_count).await }
+        });
+        yield_now().await;
+        given_up.abort();
+        assert_eq!(left.await.unwrap(), Some((2, 1)));
+        assert_eq!(together.ask(3, async |_: &[u32]| Vec::new()).await, None);
+        assert_eq!(together.ask(4, with_count).await, Some((4, 1)));
+    }
+}
