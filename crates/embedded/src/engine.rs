@@ -269,3 +269,21 @@ fn random_id() -> String {
         .collect();
     id[..40].to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_not_wait_writes_nothing_while_there_is_no_room() {
+        let engine = Engine::open(Options::default()).unwrap();
+        let connection = engine.connection();
+        let set = redis::cmd("SET").arg("key").arg("value").take();
+        let get = redis::cmd("GET").arg("key").take();
+        assert!(engine.shared.gate.crowd());
+        assert!(connection.at_once(&set).is_none());
+        assert_eq!(connection.at_once(&get), Some(Ok(redis::Value::Nil)));
+        engine.shared.gate.relieve();
+        assert_eq!(connection.at_once(&set), Some(Ok(redis::Value::Okay)));
+    }
+}

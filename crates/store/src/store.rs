@@ -190,7 +190,8 @@ impl Engine {
 }
 
 impl Store {
-    /// A command of which there is nothing to wait for: the reply of the embedded engine, most often.
+    /// The reply to a command that need not be waited for. None on a server, and where the embedded engine has no room for what
+    /// is written or does not know the script.
     pub(crate) fn at_once(&self, cmd: &Cmd) -> Option<RedisResult<Value>> {
         embedded::at_once(self.embedded.as_ref()?, cmd)
     }

@@ -1,8 +1,8 @@
 //! The database: what is true for good. SQLite in the data folder, or PostgreSQL for several nodes.
 //!
 //! Always true:
-//! 1. Statements are the same text for both, with `$1` placeholders; only the migrations differ. Numbers are BIGINT, booleans
-//!    0 or 1, times milliseconds since 1970, everything else is text.
+//! 1. Statements are the same text for both, with `$1` placeholders; only the migrations differ, and what is written or read for
+//!    many at once. Numbers are BIGINT, booleans 0 or 1, times milliseconds since 1970, everything else is text.
 //! 2. A database that a newer program has changed is refused; an older one is brought up to date when it is opened.
 //! 3. On SQLite whoever writes holds the [`Pen`], in the order they asked: a writer never waits in SQLite itself, where the
 //!    order is chance.

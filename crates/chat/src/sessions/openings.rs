@@ -2,7 +2,7 @@
 //! side, and joins their commits by itself.
 //!
 //! Always true: whoever is told that a session has begun has it on disk. Where it is not known what became of a common write or
-//! reading everybody goes alone, and so hears of their own error.
+//! reading everybody goes alone, and so hears of their own error; so does who begins a second session at the same time.
 
 use futures_util::future::BoxFuture;
 

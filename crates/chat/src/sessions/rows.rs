@@ -202,7 +202,7 @@ pub(super) async fn open_all(database: &Database, all: &[Opening]) -> Result<Vec
                 ip_address,
                 ..
             } = session;
-            let (login, issued) = (login_time.ms(), issued.ms());
+            let (login, issued) = (number(login_time.ms()), number(issued.ms()));
             (user_id, device_id, status.name(), login, ip_address, issued)
         })
         .collect();

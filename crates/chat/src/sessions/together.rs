@@ -2,12 +2,13 @@
 //!
 //! Always true:
 //! 1. A question is answered by what began after it was asked.
-//! 2. Whoever answers for others may fail or give up. Then those have no answer, and ask alone.
+//! 2. Nobody waits for more than the round that is under way and their own.
+//! 3. Whoever answers for others may fail or give up. Then those have no answer, and ask alone.
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// The questions that wait; no more than there are askers.
+/// The questions that wait; those of askers who gave up go with the next round.
 pub(super) struct Together<Q, A> {
     waiting: Mutex<Vec<(Q, oneshot::Sender<A>)>>,
     /// Held by whoever answers all.
@@ -30,17 +31,19 @@ impl<Q, A> Together<Q, A> {
         question: Q,
         answer: impl AsyncFnOnce(&[Q]) -> Vec<Option<A>>,
     ) -> Option<A> {
-        let (asker, answered) = oneshot::channel();
+        let (asker, mut answered) = oneshot::channel();
         self.waiting.lock().push((question, asker));
-        {
-            let _answering = self.answering.lock().await;
-            // Somebody else may have answered this one meanwhile.
-            let waiting = std::mem::take(&mut *self.waiting.lock());
-            let (questions, askers): (Vec<_>, Vec<_>) = waiting.into_iter().unzip();
-            if !questions.is_empty() {
+        tokio::select! {
+            biased;
+            // Whoever has their answer goes, and answers nobody else.
+            answer = &mut answered => return answer.ok(),
+            _answering = self.answering.lock() => {
+                let mut waiting = std::mem::take(&mut *self.waiting.lock());
+                waiting.retain(|(_, asker)| !asker.is_closed());
+                let (questions, askers): (Vec<_>, Vec<_>) = waiting.into_iter().unzip();
                 let answers = answer(&questions).await;
                 for (asker, answer) in askers.into_iter().zip(answers) {
-                    // Who gave up needs none.
+                    // Who gave up meanwhile needs none.
                     let _ = answer.map(|answer| asker.send(answer));
                 }
             }
@@ -90,6 +93,38 @@ mod tests {
             answers.push(other.await.unwrap());
         }
         assert_eq!(answers, [Some((1, 4)), Some((2, 4)), None, Some((4, 4))]);
+    }
+
+    #[tokio::test]
+    async fn who_has_an_answer_does_not_wait_for_those_who_came_later() {
+        let together = Arc::new(Together::default());
+        let (go, stuck) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let ask = |question: u32, wait: &Arc<Notify>| {
+            let (together, wait) = (Arc::clone(&together), Arc::clone(wait));
+            tokio::spawn(async move {
+                let slow = async |questions: &[u32]| {
+                    wait.notified().await;
+                    with_count(questions).await
+                };
+                together.ask(question, slow).await
+            })
+        };
+        let first = ask(1, &go);
+        yield_now().await;
+        let [second, third] = [2, 3].map(|question| ask(question, &go));
+        yield_now().await;
+        go.notify_one();
+        assert_eq!(first.await.unwrap(), Some((1, 1)));
+        // These come while the second is answered, and the third with it.
+        let late = [4, 5].map(|question| ask(question, &stuck));
+        yield_now().await;
+        go.notify_one();
+        assert_eq!(second.await.unwrap(), Some((2, 2)));
+        assert_eq!(third.await.unwrap(), Some((3, 2)));
+        stuck.notify_one();
+        for late in late {
+            assert!(late.await.unwrap().is_some());
+        }
     }
 
     #[tokio::test]

@@ -221,6 +221,27 @@ mod tests {
     }
 
     #[test]
+    fn changes_of_several_keys_in_turn_are_told_apart() {
+        let mut batch = Batch::default();
+        let effects = [
+            item("a", "f", "1"),
+            item("b", "f", "2"),
+            item("a", "g", "3"),
+            Effect::Clear,
+            item("a", "h", "4"),
+            item("b", "f", "5"),
+            item("a", "f", "6"),
+        ];
+        batch.absorb(effects, 0);
+        let changes = batch.in_order();
+        let items = |at: usize, item: &str| changes[at].1.items.get(&blob(item)).cloned().flatten();
+        assert_eq!((changes.len(), changes[0].1.items.len()), (2, 2));
+        assert_eq!(items(0, "h"), Some(blob("4")));
+        assert_eq!(items(0, "f"), Some(blob("6")));
+        assert_eq!(items(1, "f"), Some(blob("5")));
+    }
+
+    #[test]
     fn clearing_forgets_what_came_before() {
         let mut batch = Batch::default();
         batch.absorb(vec![header("a"), Effect::Clear, header("b")], 0);

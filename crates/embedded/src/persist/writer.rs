@@ -67,7 +67,7 @@ impl Writer {
             let mut rows = Rows::of(&transaction)?;
             for (key, change) in batch.in_order() {
                 if change.dropped && !batch.cleared {
-                    rows.drop(key)?;
+                    rows.remove(key)?;
                 }
                 rows.write_key(key, change)?;
                 rows.write_items(key, change)?;
@@ -131,7 +131,7 @@ impl<'a> Rows<'a> {
         })
     }
 
-    fn drop(&mut self, key: &Blob) -> rusqlite::Result<()> {
+    fn remove(&mut self, key: &Blob) -> rusqlite::Result<()> {
         self.drop_key.execute([&**key])?;
         self.drop_items.execute([&**key])?;
         Ok(())

@@ -22,6 +22,8 @@ use crate::database::{Database, Either, Pen, Sqlite, Synchronous};
 const QUIET: u32 = 4;
 /// … and how long that takes at most: about as long as a core is busy with what a whole commit lets loose.
 const MOST_GATHERED: Duration = Duration::from_millis(60);
+/// Messages of a commit from which on the next one waits for more: where few come at a time there is nothing to wait for.
+const MANY: usize = 4;
 /// Pages in the log at which it is moved into the file: the same pages are written again and again.
 const CHECKPOINT: u32 = 4_000;
 
@@ -36,6 +38,7 @@ pub(super) fn start(
         database,
         after,
         connection: None,
+        last: 0,
     };
     let work = move || {
         serve(queue, |first, queue| file.work(first, queue));
@@ -78,15 +81,20 @@ struct File {
     database: Database,
     after: Arc<dyn After>,
     connection: Option<Connection>,
+    /// Messages of the last commit.
+    last: usize,
 }
 
 impl File {
     fn work(&mut self, first: Job, queue: &mut mpsc::Receiver<Job>) {
         let timeout = self.database.options().timeout;
-        gather(queue);
+        if self.last.max(1 + queue.len()) >= MANY {
+            gather(queue);
+        }
         // What comes while somebody else writes is in the same commit.
         let mut pen = self.pen();
         let mut jobs = drain(first, queue, timeout);
+        self.last = jobs.len();
         // So that rows that lie side by side are written one after the other. Those of one conversation stay in their order.
         jobs.sort_by_cached_key(|job| job.draft.conversation.clone());
         let mut parts = vec![jobs];
