@@ -175,6 +175,12 @@ impl Store {
             Engine::Redis(redis) => redis.close(),
         }
     }
+
+    /// The reply to a command that need not be waited for. None on a server, and where the embedded engine has no room for what
+    /// is written or does not know the script.
+    pub(crate) fn at_once(&self, cmd: &Cmd) -> Option<RedisResult<Value>> {
+        embedded::at_once(self.embedded.as_ref()?, cmd)
+    }
 }
 
 impl Engine {
@@ -186,14 +192,6 @@ impl Engine {
             }
             Self::Redis(redis) => redis.command(cmd, repeatable).await,
         }
-    }
-}
-
-impl Store {
-    /// The reply to a command that need not be waited for. None on a server, and where the embedded engine has no room for what
-    /// is written or does not know the script.
-    pub(crate) fn at_once(&self, cmd: &Cmd) -> Option<RedisResult<Value>> {
-        embedded::at_once(self.embedded.as_ref()?, cmd)
     }
 }
 

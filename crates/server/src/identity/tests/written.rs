@@ -50,6 +50,7 @@ async fn heads_that_can_be_read_in_two_ways_are_refused() {
         r#"{"alg":"HS256","crit":["b64"],"b64":false}"#,
         r#"{"alg":"HS256"}{}"#,
         r#"["HS256"]"#,
+        r#"["HS256",null,null]"#,
         "\u{feff}{\"alg\":\"HS256\"}",
         "{}",
         "",
@@ -87,6 +88,8 @@ async fn claims_that_are_no_object_or_hold_no_numbers_are_refused() {
         "\"alice\"",
         &format!("[{seconds},null,\"alice\",null,null]"),
         &format!("[[\"exp\",{seconds}]]"),
+        // Every claim in the order in which they are declared.
+        &format!("[\"alice\",null,null,null,{NOW},null,{seconds},null,null]"),
         r#"{"sub":"alice","iat":1800000000,"exp":1e400}"#,
         r#"{"sub":"alice","iat":1800000000,"exp":1e308}"#,
         r#"{"sub":"alice","iat":1800000000,"exp":253402300800}"#,
