@@ -147,7 +147,8 @@ pub type TakeBack = fn(Upgraded) -> Result<Taken, Upgraded>;
 /// A TCP stream that was hyper's.
 #[derive(Debug)]
 pub struct Taken {
-    /// The stream.
+    /// The stream. Whoever listens sees to it that it has `TCP_NODELAY`, or small packets wait until the client has acknowledged
+    /// earlier ones.
     pub stream: TcpStream,
     /// What hyper had read ahead.
     pub ahead: Bytes,

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use redis::{Cmd, Pipeline};
+use redis::{Cmd, Pipeline, RedisError, Value};
 
 use super::Presence;
 use super::local::{self, Going, Held};
@@ -110,17 +110,23 @@ impl Presence {
         for held in devices {
             self.prepare(&mut pipe, &steps, held);
         }
+        let mut prepared = pipe.len();
         if self.ctx.keys().cluster() {
             // A pipeline keeps its order on one server only.
             let mut store = self.ctx.store().repeatable();
             Box::pin(pipe.exec_async(&mut store)).await?;
             pipe.clear();
+            prepared = 0;
         }
         for held in devices {
             pipe.add_command(self.connect_cmd(&steps, held, coming));
         }
-        let registered: Vec<Result<Registered>> =
-            replies(self.ctx.store().repeatable(), &mut pipe).await?;
+        let replies: Vec<Result<Value>> = replies(self.ctx.store().repeatable(), &mut pipe).await?;
+        // Left out here: a pipeline that is told what to ignore keeps a set of it.
+        let registered = replies.into_iter().skip(prepared);
+        let registered: Vec<Result<Registered>> = registered
+            .map(|reply| Ok(redis::from_redis_value(reply?).map_err(RedisError::from)?))
+            .collect();
         let gone = under_way.over();
         if !gone.is_empty() {
             // Seldom, so that the others need no room for it; the same below.
@@ -152,14 +158,14 @@ impl Presence {
         };
         let mut zadd = add("ZADD", keys.deadlines(DeadlineShard::of(user)));
         zadd.arg(steps.now.plus(ttl).ms()).arg(user);
-        pipe.add_command(zadd).ignore();
+        pipe.add_command(zadd);
         if let Some(socket) = &held.device.socket {
             let mut sadd = add("SADD", keys.node_users(self.nodes.id()));
             sadd.arg(user);
-            pipe.add_command(sadd).ignore();
+            pipe.add_command(sadd);
             let mut set = add("SET", keys.socket_user(socket));
             set.arg(user).arg("PX").arg(millis(ttl));
-            pipe.add_command(set).ignore();
+            pipe.add_command(set);
         }
     }
 

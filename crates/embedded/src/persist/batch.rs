@@ -32,8 +32,8 @@ pub struct Change {
     pub header: Option<Header>,
     /// Or its row stays and has this deadline.
     pub deadline: Option<Option<u64>>,
-    /// Then it has these items, or has not.
-    pub items: HashMap<Blob, Option<Blob>, RandomState>,
+    /// Then it has these items, or has not: of each what was said last.
+    items: Vec<(Blob, Option<Blob>)>,
 }
 
 impl Change {
@@ -56,12 +56,8 @@ impl Change {
                 Some(header) => header.deadline = deadline,
                 None => self.deadline = Some(deadline),
             },
-            Effect::Item { item, value, .. } => {
-                self.items.insert(item, Some(value));
-            }
-            Effect::DropItem { item, .. } => {
-                self.items.insert(item, None);
-            }
+            Effect::Item { item, value, .. } => self.items.push((item, Some(value))),
+            Effect::DropItem { item, .. } => self.items.push((item, None)),
             Effect::Drop { .. } => {
                 *self = Self {
                     dropped: true,
@@ -71,6 +67,21 @@ impl Change {
             // It is of no key.
             Effect::Clear => {}
         }
+    }
+
+    /// The items in the order in which the file has them, each once.
+    pub fn items(&self) -> impl Iterator<Item = (&Blob, Option<&Blob>)> {
+        let mut items: Vec<_> = self.items.iter().collect();
+        // Stable: the last of an item stays the last.
+        items.sort_by(|one, other| one.0.cmp(&other.0));
+        let mut items = items.into_iter().peekable();
+        std::iter::from_fn(move || {
+            let mut last = items.next()?;
+            while let Some(later) = items.next_if(|(item, _)| *item == last.0) {
+                last = later;
+            }
+            Some((&last.0, last.1.as_ref()))
+        })
     }
 }
 
@@ -157,6 +168,13 @@ mod tests {
         }
     }
 
+    /// What a change says of an item; none if it says nothing.
+    fn said(change: &Change, item: &str) -> Option<Option<Blob>> {
+        let mut items = change.items();
+        let found = items.find(|(it, _)| **it == blob(item))?;
+        Some(found.1.cloned())
+    }
+
     #[test]
     fn the_last_change_of_a_row_wins() {
         let mut batch = Batch::default();
@@ -173,8 +191,9 @@ mod tests {
         );
         let changes = batch.in_order();
         assert_eq!((changes.len(), batch.bytes()), (1, 20));
-        assert_eq!(changes[0].1.items[&blob("f")], Some(blob("2")));
-        assert_eq!(changes[0].1.items[&blob("g")], None);
+        assert_eq!(changes[0].1.items().count(), 2);
+        assert_eq!(said(changes[0].1, "f"), Some(Some(blob("2"))));
+        assert_eq!(said(changes[0].1, "g"), Some(None));
     }
 
     #[test]
@@ -193,7 +212,7 @@ mod tests {
         );
         let changes = batch.in_order();
         assert!(changes[0].1.dropped && changes[0].1.header.is_some());
-        assert_eq!(changes[0].1.items.len(), 1);
+        assert_eq!(changes[0].1.items().count(), 1);
         batch.absorb(vec![drop()], 0);
         assert!(batch.in_order()[0].1.header.is_none());
     }
@@ -234,8 +253,8 @@ mod tests {
         ];
         batch.absorb(effects, 0);
         let changes = batch.in_order();
-        let items = |at: usize, item: &str| changes[at].1.items.get(&blob(item)).cloned().flatten();
-        assert_eq!((changes.len(), changes[0].1.items.len()), (2, 2));
+        let items = |at: usize, item: &str| said(changes[at].1, item).flatten();
+        assert_eq!((changes.len(), changes[0].1.items().count()), (2, 2));
         assert_eq!(items(0, "h"), Some(blob("4")));
         assert_eq!(items(0, "f"), Some(blob("6")));
         assert_eq!(items(1, "f"), Some(blob("5")));

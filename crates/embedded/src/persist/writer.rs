@@ -156,9 +156,7 @@ impl<'a> Rows<'a> {
     }
 
     fn write_items(&mut self, key: &Blob, change: &Change) -> rusqlite::Result<()> {
-        let mut items: Vec<_> = change.items.iter().collect();
-        items.sort_unstable_by_key(|(item, _)| *item);
-        for (item, value) in items {
+        for (item, value) in change.items() {
             match value {
                 Some(value) => {
                     let sum = item_sum(key, item, value);

@@ -166,6 +166,8 @@ fn listen_on(address: SocketAddr) -> io::Result<TcpListener> {
     };
     // What a server that ended left behind keeps nobody from starting it again.
     socket.set_reuseaddr(true)?;
+    // Whoever is accepted has it from the listener: small answers do not wait until the client has acknowledged earlier ones.
+    socket.set_nodelay(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
@@ -237,5 +239,20 @@ impl Signals {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpStream;
+
+    use super::listen;
+
+    #[tokio::test]
+    async fn whoever_is_accepted_is_sent_small_answers_at_once() {
+        let listener = listen("127.0.0.1:0").await.unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).await;
+        let (accepted, _) = listener.accept().await.unwrap();
+        assert!(accepted.nodelay().unwrap());
     }
 }

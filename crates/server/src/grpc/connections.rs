@@ -52,8 +52,6 @@ pub(super) async fn serve(listener: TcpListener, gate: Gate, app: App) {
 }
 
 async fn connection(stream: TcpStream, peer: Peer, gate: Gate, app: App) {
-    // Without it small answers wait for the client's acknowledgement of earlier ones; where it cannot be had, they do.
-    let _ = stream.set_nodelay(true);
     let greeted = tokio::select! {
         () = app.stopping() => return,
         greeted = timeout(PREFACE, greeted(stream)) => greeted,

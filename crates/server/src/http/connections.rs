@@ -82,8 +82,6 @@ async fn connection(stream: TcpStream, peer: Peer, doors: Doors, stop: watch::Re
         .timer(TokioTimer::new())
         .header_read_timeout(HEADERS)
         .max_buf_size(HEAD);
-    // An answer goes out in one piece and at once; where that cannot be had it is slower, not wrong.
-    let _ = stream.set_nodelay(true);
     let switches = Switches::default();
     let stream = TokioIo::new(Impatient::new(stream, switches.clone()));
     let service = service_fn(move |mut request: Request<Incoming>| {

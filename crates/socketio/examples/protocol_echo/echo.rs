@@ -97,6 +97,7 @@ where
 {
     loop {
         let (stream, address) = listener.accept().await?;
+        stream.set_nodelay(true)?;
         let answer = answer.clone();
         tokio::spawn(async move {
             let service = service_fn(move |request| {

@@ -93,8 +93,7 @@ impl<U: Above> Connection<U> {
             self.lose();
             return Poll::Ready(());
         };
-        // Where these cannot be had it is slower or takes more memory, not wrong.
-        let _ = stream.set_nodelay(true);
+        // Where it cannot be had it takes more memory, and is not wrong.
         let _ = SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER);
         if !ahead.is_empty() {
             self.rest = Some(ahead.as_ref().into());

@@ -195,6 +195,7 @@ pub async fn host(options: Options) -> Host {
 async fn accept(listener: TcpListener, server: Arc<Server<Diary>>) {
     loop {
         let (stream, from) = listener.accept().await.unwrap();
+        stream.set_nodelay(true).unwrap();
         let server = Arc::clone(&server);
         tokio::spawn(async move {
             let answer = service_fn(|request: Request<Incoming>| {

@@ -106,6 +106,9 @@ async fn the_usual_steps_in_rust_do_what_the_scripts_do() {
                 disturb(&twins, rng).await;
                 let what = format!("{chosen:?}, seed {seed}, step {nth}");
                 step(&mut twins, scripts, rng, &what).await;
+                // Now and then long enough for the state's time to live to be renewed.
+                let hours = u64::from(rng.random_bool(0.05));
+                clock.advance(Duration::from_secs(hours * 3_600));
                 clock.advance(Duration::from_millis(rng.random_range(0..40)));
             }
             twins.both(&cmd("FLUSHALL")).await;
