@@ -142,6 +142,12 @@ impl<U: Above> Session<U> {
         self.out.lock().end.is_none()
     }
 
+    /// Whether what the client has said is still to be handled: it was not sent away.
+    pub(crate) fn is_heard(&self) -> bool {
+        let end = self.out.lock().end;
+        end.is_none_or(|end| end.reason().is_the_clients())
+    }
+
     /// Bytes that wait for the client.
     pub(crate) fn queued(&self) -> usize {
         self.out.lock().bytes()

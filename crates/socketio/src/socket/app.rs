@@ -32,7 +32,8 @@ pub trait App: Send + Sync + Sized + 'static {
         None
     }
 
-    /// An event. Answer at once, or return work: the next packets of this connection wait for its end.
+    /// An event. Answer at once, or return work: the next packets of this connection wait for its end. Those that waited when the
+    /// client left, or was lost, come before [`App::detached`] and [`App::disconnected`], within ten seconds.
     fn event(
         self: &Arc<Self>,
         socket: &Arc<Socket<Self::State>>,

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 
-use super::links::{Linked, Room, Waiting};
+use super::links::{Ends, Linked, Room, Waiting};
 use super::one::{Lane, Status};
 use super::roster::Roster;
 use super::shelf::Shelf;
@@ -69,6 +69,18 @@ impl<A: App> Hub<A> {
             }
         }
         self.lost(socket, reason);
+    }
+
+    pub(super) fn lose_all(&self, session: &Arc<Session<Self>>, ends: &Ends<A::State>) {
+        for (socket, reason) in ends {
+            self.lose(socket, session, *reason);
+        }
+    }
+
+    /// The sockets of a session are lost if it has ended.
+    pub(super) fn lose_ended(&self, session: &Arc<Session<Self>>) {
+        let ends = session.state().lock().take_ended();
+        self.lose_all(session, &ends);
     }
 
     /// A claimed socket without a connection is held, or over.
@@ -245,9 +257,7 @@ impl<A: App> Above for Hub<A> {
 
     fn closed(self: &Arc<Self>, session: &Arc<Session<Self>>, reason: Reason) {
         let ends = session.state().lock().end(reason);
-        for (socket, reason) in &ends {
-            self.lose(socket, session, *reason);
-        }
+        self.lose_all(session, &ends);
     }
 }
 

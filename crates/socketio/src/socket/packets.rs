@@ -25,7 +25,7 @@ impl<A: App> Hub<A> {
         text: &str,
         parts: &[Bytes],
     ) -> Option<Work> {
-        if !session.is_open() {
+        if !session.is_heard() {
             return None;
         }
         let handled = Packet::decode(text).and_then(|packet| self.handle(session, &packet, parts));
@@ -47,6 +47,7 @@ impl<A: App> Hub<A> {
             (links.of(packet.namespace).cloned(), links.sockets.len())
         };
         match (packet.kind, socket) {
+            (Kind::Connect, None) if !session.is_open() => Ok(None),
             (Kind::Connect, None) if count < MOST => {
                 let auth = packet.object()?.map(ToOwned::to_owned);
                 let session = Arc::clone(session);
@@ -88,6 +89,7 @@ impl<A: App> Hub<A> {
                 // Much of it never waits. The task below asks again, so that nobody needs to be woken by this one.
                 let mut nobody = Context::from_waker(Waker::noop());
                 if work.as_mut().poll(&mut nobody).is_pending() {
+                    session.state().lock().is_driven = true;
                     let task = drive(Arc::clone(self), Arc::clone(session), work);
                     return session.engine().spawn(task);
                 }
@@ -99,10 +101,16 @@ impl<A: App> Hub<A> {
         }
     }
 
-    /// Handles the next packet that waits, if there is one.
+    /// Handles the next packet that waits. If there is none, the sockets end that only waited for it.
     fn next(self: &Arc<Self>, session: &Arc<Session<Self>>) -> Option<Option<Work>> {
-        let waiting = session.state().lock().next(self.room)?;
-        Some(self.run(session, &waiting.text, &waiting.parts))
+        let next = session.state().lock().next(self.room);
+        match next {
+            Ok(waiting) => Some(self.run(session, &waiting.text, &waiting.parts)),
+            Err(ends) => {
+                self.lose_all(session, &ends);
+                None
+            }
+        }
     }
 }
 
@@ -132,6 +140,9 @@ struct Stuck<'a, A: App>(&'a Arc<Session<Hub<A>>>);
 
 impl<A: App> Drop for Stuck<'_, A> {
     fn drop(&mut self) {
-        self.0.cut(Reason::ServerCut);
+        let session = self.0;
+        session.cut(Reason::ServerCut);
+        session.state().lock().is_driven = false;
+        session.engine().above().lose_ended(session);
     }
 }

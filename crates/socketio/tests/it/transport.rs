@@ -281,3 +281,106 @@ async fn a_goodbye_that_waits_for_work_is_a_goodbye() {
     host.told("disconnected client_left").await;
     assert_eq!(host.server.figures().held, 0);
 }
+
+#[tokio::test]
+async fn what_a_client_said_before_it_went_is_handled_first() {
+    for (goodbye, end) in [
+        (None, "disconnected transport_closed"),
+        (Some("41"), "disconnected client_left"),
+        (Some("1"), "disconnected client_left"),
+    ] {
+        let host = host(Options::default()).await;
+        let (mut ws, _) = Ws::connect(host.address, "").await;
+        for said in ["slow", "echo", "note"] {
+            ws.say(&format!("42[\"{said}\"]")).await;
+        }
+        if let Some(goodbye) = goodbye {
+            ws.say(goodbye).await;
+        }
+        drop(ws);
+        eventually("the session ends", || {
+            host.server.figures().connections == 0
+        })
+        .await;
+        assert_eq!(host.app().lines(), ["connect", "connected", "slow"]);
+        host.app().gate.add_permits(1);
+        host.told(end).await;
+        let all = ["connect", "connected", "slow", "echo", "note", end];
+        assert_eq!(host.app().lines(), all);
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_was_sent_away_is_not_heard_any_more() {
+    let host = host(Options::default()).await;
+    let (mut ws, _) = Ws::connect(host.address, "").await;
+    for said in ["slow", "leave", "echo"] {
+        ws.say(&format!("42[\"{said}\"]")).await;
+    }
+    host.told("slow").await;
+    host.app().gate.add_permits(1);
+    host.told("disconnected server_cut").await;
+    let all = [
+        "connect",
+        "connected",
+        "slow",
+        "leave",
+        "disconnected server_cut",
+    ];
+    assert_eq!(host.app().lines(), all);
+}
+
+#[tokio::test]
+async fn work_that_breaks_off_does_not_keep_a_client_that_is_gone() {
+    let host = host(Options::default()).await;
+    let (mut ws, _) = Ws::connect(host.address, "").await;
+    for said in ["slow", "break", "echo"] {
+        ws.say(&format!("42[\"{said}\"]")).await;
+    }
+    drop(ws);
+    eventually("the session ends", || {
+        host.server.figures().connections == 0
+    })
+    .await;
+    host.app().gate.add_permits(1);
+    let end = "disconnected transport_closed";
+    host.told(end).await;
+    assert_eq!(
+        host.app().lines(),
+        ["connect", "connected", "slow", "break", end]
+    );
+}
+
+#[tokio::test]
+async fn who_comes_back_while_it_is_still_heard_has_its_socket() {
+    let host = host(recovering()).await;
+    let (mut ws, hello) = Ws::connect(host.address, "").await;
+    for said in ["slow", "echo"] {
+        ws.say(&format!("42[\"{said}\"]")).await;
+    }
+    host.told("slow").await;
+    drop(ws);
+    eventually("the session ends", || {
+        host.server.figures().connections == 0
+    })
+    .await;
+    let back = format!("{{\"pid\":{}}}", hello["pid"]);
+    let (mut ws, again) = Ws::connect(host.address, &back).await;
+    assert_eq!(again["sid"], hello["sid"]);
+    host.app().gate.add_permits(1);
+    ws.say(r#"421["note"]"#).await;
+    host.told("note").await;
+    let lines = [
+        "connect",
+        "connected",
+        "slow",
+        "detached replaced",
+        "recover",
+        "note",
+    ];
+    assert_eq!(
+        host.app().lines(),
+        lines,
+        "what waited was of a connection that is no more"
+    );
+}

@@ -57,6 +57,29 @@ async fn a_message_reaches_everybody_who_joined_the_sender_included() {
 }
 
 #[tokio::test]
+async fn what_was_said_before_a_client_went_is_done() {
+    let node = busy().await;
+    lunch(&node).await;
+    let mut bob = connect(&node, "bob").await;
+    join(&mut bob, "lunch").await;
+    for says_goodbye in [true, false] {
+        let mut alice = connect(&node, "alice").await;
+        for number in 0..20 {
+            let body = json!({ "conversationId": "lunch", "content": number.to_string() });
+            alice.tell("message:send", &body).await.unwrap();
+        }
+        match says_goodbye {
+            true => alice.leave().await.unwrap(),
+            false => drop(alice),
+        }
+        for number in 0..20 {
+            let message = heard(&mut bob, "message:new").await;
+            assert_eq!(message["content"], number.to_string());
+        }
+    }
+}
+
+#[tokio::test]
 async fn joining_while_messages_are_sent_leaves_no_gap_and_tells_nothing_twice() {
     let node = busy().await;
     lunch(&node).await;
