@@ -16,7 +16,7 @@ fn keep(step: &mut Step<'_>) -> Done {
     Ok(Some(Value::Int(1)))
 }
 
-async fn keep_in_memory(engine: &Engine, list: &str) {
+pub(super) async fn keep_in_memory(engine: &Engine, list: &str) {
     let mut connection = engine.connection();
     connection.load_native(KEEP, keep).unwrap();
     let kept: redis::RedisResult<()> = Script::new(KEEP)
