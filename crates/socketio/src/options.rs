@@ -120,11 +120,6 @@ impl Reason {
             Self::Shutdown => "shutdown",
         }
     }
-
-    /// The client is gone by itself: nobody has sent it away.
-    pub(crate) const fn is_the_clients(self) -> bool {
-        matches!(self, Self::ClientLeft | Self::TransportClosed)
-    }
 }
 
 /// What a server counts, at one moment.

@@ -6,8 +6,8 @@
 use parlor_store::native::{Done, Error, Step, array, digits, number, push_number, said};
 use redis::Value;
 
-const STATE_TTL: i64 = 48 * RENEWED;
-const RENEWED: i64 = 3_600 * 1_000;
+const STATE_TTL: i64 = 48 * HOUR;
+const HOUR: i64 = 3_600 * 1_000;
 const FIRST_OF_LAYOUT: usize = 2;
 
 /// A device as the layouts show it.
@@ -95,7 +95,7 @@ fn connect(step: &mut Step<'_>, layout: &Layout) -> Done {
         step.call(&[b"HDEL", state_key, b"v"])?;
     }
     step.set_fields(state_key, &fields[usize::from(info.is_empty())..])?;
-    if step.ttl(state_key)? < STATE_TTL - RENEWED {
+    if step.ttl(state_key)? < STATE_TTL - HOUR {
         step.expire(state_key, STATE_TTL.cast_unsigned())?;
     }
     let shown = Shown {

@@ -17,8 +17,8 @@ local state_key, seen_key = KEYS[1], KEYS[2]
 local user, now, now_iso = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local ttl, offline_ttl = tonumber(ARGV[4]), tonumber(ARGV[5])
 local online_channel, offline_channel, watch_channel = ARGV[6], ARGV[7], ARGV[8]
--- Renewed once per hour at most: it is one more thing to write.
-local STATE_TTL, RENEWED = 48 * 3600 * 1000, 3600 * 1000
+local STATE_TTL = 48 * 3600 * 1000
+local HOUR = 3600 * 1000
 
 local function int(number)
   return string.format('%.0f', number)
@@ -154,12 +154,18 @@ local function settle(silent, fleeting)
   if int(latest) ~= fields['until'] then write('until', int(latest)) end
   if int(count) ~= fields.n then write('n', int(count)) end
   local reply = { latest > now and visible or 'offline', version, latest, seen or '' }
+  local function renew_below(least)
+    if not fleeting and redis.call('PTTL', state_key) < least then redis.call('PEXPIRE', state_key, STATE_TTL) end
+  end
+  if #removals + #writes == 0 then
+    -- Most often a look at somebody who is there. Their beats do not renew the state, so it must not end under them.
+    renew_below(STATE_TTL / 2)
+    return reply
+  end
   if #removals > 0 then redis.call('HDEL', state_key, unpack(removals)) end
   if #writes > 0 then redis.call('HSET', state_key, unpack(writes)) end
-  -- Also when it only looks: beats do not renew the state, so it must not end under somebody who is there.
-  if not fleeting and redis.call('PTTL', state_key) < STATE_TTL - RENEWED then redis.call('PEXPIRE', state_key, STATE_TTL) end
-  -- Most often a look at somebody who is there.
-  if #removals + #writes == 0 then return reply end
+  -- Not each time: it is one more thing to write.
+  renew_below(STATE_TTL - HOUR)
   show({ visible = visible, before = before, latest = latest, changed = changed, crossed = crossed, left = math.max(latest - now, 1) })
   if crossed and not (silent and visible ~= 'offline') then
     local channel = visible == 'offline' and offline_channel or online_channel

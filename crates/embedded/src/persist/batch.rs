@@ -124,17 +124,6 @@ impl Batch {
         self.bytes
     }
 
-    /// About how many pages of the file are touched.
-    pub fn pages(&self) -> usize {
-        const PAGE: usize = 4_096;
-        let rows: usize = self
-            .keys
-            .values()
-            .map(|change| 1 + change.items.len())
-            .sum();
-        rows + self.bytes / PAGE
-    }
-
     /// The changes in the order in which the file has the keys, so that neighbours share their page.
     pub fn in_order(&self) -> Vec<(&Blob, &Change)> {
         let mut changes: Vec<_> = self.keys.iter().collect();
@@ -194,6 +183,22 @@ mod tests {
         assert_eq!(changes[0].1.items().count(), 2);
         assert_eq!(said(changes[0].1, "f"), Some(Some(blob("2"))));
         assert_eq!(said(changes[0].1, "g"), Some(None));
+    }
+
+    #[test]
+    fn of_many_changes_of_a_few_rows_the_last_of_each_wins() {
+        let mut batch = Batch::default();
+        let names = ["a", "b", "c"];
+        let change = |nth: usize| item("h", names[nth % 3], &nth.to_string());
+        batch.absorb((0..99).map(change), 0);
+        let changes = batch.in_order();
+        let last: Vec<_> = changes[0].1.items().collect();
+        let (a, b, c) = (blob("96"), blob("97"), blob("98"));
+        assert_eq!(last.len(), 3);
+        assert_eq!(
+            [last[0].1, last[1].1, last[2].1],
+            [Some(&a), Some(&b), Some(&c)]
+        );
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::value::Blob;
 
 /// The log is moved into the file when about this many pages wait in it.
 const CHECKPOINT: usize = 4_000;
+const PAGE: usize = 4_096;
 
 /// The one writer of a store.
 pub struct Writer {
@@ -63,7 +64,7 @@ impl Writer {
             transaction.execute("DELETE FROM key", [])?;
             transaction.execute("DELETE FROM item", [])?;
         }
-        {
+        let written = {
             let mut rows = Rows::of(&transaction)?;
             for (key, change) in batch.in_order() {
                 if change.dropped && !batch.cleared {
@@ -72,10 +73,11 @@ impl Writer {
                 rows.write_key(key, change)?;
                 rows.write_items(key, change)?;
             }
-        }
+            rows.written
+        };
         transaction.commit()?;
         self.marked = true;
-        self.logged += batch.pages();
+        self.logged += written + batch.bytes() / PAGE;
         Ok(())
     }
 
@@ -108,6 +110,8 @@ impl Writer {
 
 /// What is done to rows, prepared once for all of a batch.
 struct Rows<'a> {
+    /// How many were written, each about a page of the log.
+    written: usize,
     put_key: CachedStatement<'a>,
     put_deadline: CachedStatement<'a>,
     drop_key: CachedStatement<'a>,
@@ -120,6 +124,7 @@ impl<'a> Rows<'a> {
     fn of(connection: &'a Connection) -> rusqlite::Result<Self> {
         let deadline = "UPDATE key SET deadline = ?2, deadline_crc = ?3 WHERE k = ?1";
         Ok(Self {
+            written: 0,
             put_key: connection
                 .prepare_cached("INSERT OR REPLACE INTO key VALUES (?, ?, ?, ?, ?, ?)")?,
             put_deadline: connection.prepare_cached(deadline)?,
@@ -134,6 +139,7 @@ impl<'a> Rows<'a> {
     fn remove(&mut self, key: &Blob) -> rusqlite::Result<()> {
         self.drop_key.execute([&**key])?;
         self.drop_items.execute([&**key])?;
+        self.written += 1;
         Ok(())
     }
 
@@ -146,18 +152,18 @@ impl<'a> Rows<'a> {
             let deadline_sum = deadline_sum(key, header.deadline);
             let kind = header.kind as i64;
             let row = params![&**key, kind, value, sum, deadline, deadline_sum];
-            self.put_key.execute(row)?;
+            self.written += self.put_key.execute(row)?;
         } else if let Some(deadline) = change.deadline {
             let sum = deadline_sum(key, deadline);
             let row = params![&**key, deadline.map(u64::cast_signed), sum];
-            self.put_deadline.execute(row)?;
+            self.written += self.put_deadline.execute(row)?;
         }
         Ok(())
     }
 
     fn write_items(&mut self, key: &Blob, change: &Change) -> rusqlite::Result<()> {
         for (item, value) in change.items() {
-            match value {
+            self.written += match value {
                 Some(value) => {
                     let sum = item_sum(key, item, value);
                     self.put_item

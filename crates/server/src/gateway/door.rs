@@ -105,8 +105,11 @@ impl Gateway {
         let caller = self.app.with_session(caller).await?;
         let telling = state.telling();
         let _telling = telling.lock().await;
-        if state.inner.lock().over {
-            return Ok(false);
+        {
+            let inner = state.inner.lock();
+            if inner.over || inner.closed.is_some() {
+                return Ok(false);
+            }
         }
         state.detached.store(false, Ordering::Release);
         self.lasts(state, &caller);

@@ -142,7 +142,7 @@ impl<U: Above> Engine<U> {
         transport: Transport,
     ) -> Result<Arc<Session<U>>, Refusal> {
         self.runtime.get_or_init(Handle::current);
-        if self.stopped.load(Ordering::Relaxed) {
+        if self.is_stopped() {
             return Err(Refusal::Stopped);
         }
         self.count_address(client.address)?;
@@ -214,6 +214,10 @@ impl<U: Above> Engine<U> {
 
     fn count_cut(&self) {
         self.cut.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
     }
 
     /// From now on new sessions are refused with 503; open ones go on.

@@ -129,7 +129,12 @@ impl<U: Above> Session<U> {
 
     /// Sends what waits, tells the client, and ends the session. Does nothing to one that ends already.
     pub fn close(self: &Arc<Self>, reason: Reason) {
-        self.end(End::Flush(reason));
+        self.try_close(reason);
+    }
+
+    /// The same; false if it ends already.
+    pub(crate) fn try_close(self: &Arc<Self>, reason: Reason) -> bool {
+        self.end(End::Flush(reason))
     }
 
     /// Ends the session at once.
@@ -142,10 +147,9 @@ impl<U: Above> Session<U> {
         self.out.lock().end.is_none()
     }
 
-    /// Whether what the client has said is still to be handled: it was not sent away.
-    pub(crate) fn is_heard(&self) -> bool {
-        let end = self.out.lock().end;
-        end.is_none_or(|end| end.reason().is_the_clients())
+    /// Why it ends, if it does.
+    pub(crate) fn ends(&self) -> Option<Reason> {
+        self.out.lock().end.map(End::reason)
     }
 
     /// Bytes that wait for the client.
@@ -159,16 +163,22 @@ impl<U: Above> Session<U> {
         out.transport == Transport::WebSocket && out.bytes() > self.engine.options().buffer / 2
     }
 
-    fn end(self: &Arc<Self>, end: End) {
+    /// Whether it was not at its end already.
+    fn end(self: &Arc<Self>, end: End) -> bool {
         let mut out = self.out.lock();
         match (out.end, end) {
-            (None, _) => {}
+            (None, _) => {
+                out.finish(end);
+                self.ended(&out);
+                true
+            }
             // Who was given time to read can still be cut; the task that waits for it sees to that.
-            (Some(End::Flush(reason)), End::Cut(_)) => return out.finish(End::Cut(reason)),
-            _ => return,
+            (Some(End::Flush(reason)), End::Cut(_)) => {
+                out.finish(End::Cut(reason));
+                false
+            }
+            _ => false,
         }
-        out.finish(end);
-        self.ended(&out);
     }
 
     /// A WebSocket's own task sees to its end; polling has none.

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::time::sleep;
 
 use super::links::{Ends, Linked, Room, Waiting};
 use super::one::{Lane, Status};
@@ -15,6 +17,9 @@ use crate::engine::{Above, Parcel, Session};
 use crate::packet::attachments::{Pending, Step};
 use crate::packet::socket::Packet;
 use crate::{Options, Reason};
+
+/// How long a client that is gone is heard to the end.
+const HEARD: Duration = Duration::from_secs(10);
 
 pub struct Hub<A: App> {
     pub(super) app: Arc<A>,
@@ -48,6 +53,13 @@ impl<A: App> Hub<A> {
         let offset = 1 + self.offset.fetch_add(1, Ordering::Relaxed);
         let made = self.shelf.seconds();
         Frame::kept(name, args, offset, made, &self.shelf.account)
+    }
+
+    /// Whether what a client has said still counts when its session ends for this reason: nobody has sent it away, and the
+    /// server goes on.
+    pub(super) fn hears(session: &Session<Self>, reason: Reason) -> bool {
+        let is_gone = matches!(reason, Reason::ClientLeft | Reason::TransportClosed);
+        is_gone && !session.engine().is_stopped()
     }
 
     /// The connection of a socket is lost.
@@ -85,11 +97,13 @@ impl<A: App> Hub<A> {
 
     /// A claimed socket without a connection is held, or over.
     fn lost(&self, socket: &Arc<Socket<A::State>>, reason: Reason) {
+        let doomed = socket.link().doomed;
+        let reason = doomed.unwrap_or(reason);
         let is_accident = matches!(
             reason,
             Reason::TransportClosed | Reason::PingTimeout | Reason::Flood | Reason::Replaced
         );
-        if socket.recovery().is_none() || !is_accident {
+        if socket.recovery().is_none() || doomed.is_some() || !is_accident {
             return self.end(socket, reason);
         }
         self.app.detached(socket, reason);
@@ -256,8 +270,17 @@ impl<A: App> Above for Hub<A> {
     }
 
     fn closed(self: &Arc<Self>, session: &Arc<Session<Self>>, reason: Reason) {
-        let ends = session.state().lock().end(reason);
-        self.lose_all(session, &ends);
+        let is_heard = Self::hears(session, reason);
+        let ends = session.state().lock().end(reason, is_heard);
+        if let Some(ends) = ends {
+            return self.lose_all(session, &ends);
+        }
+        let (hub, session) = (Arc::clone(self), Arc::clone(session));
+        let engine = Arc::clone(session.engine());
+        engine.spawn(async move {
+            sleep(HEARD).await;
+            hub.lose_ended(&session);
+        });
     }
 }
 
@@ -266,8 +289,8 @@ impl<A: App> Lane<A::State> for Session<Hub<A>> {
         self.push(parcel);
     }
 
-    fn dismiss(self: Arc<Self>, reason: Reason) {
-        self.close(reason);
+    fn dismiss(self: Arc<Self>, reason: Reason) -> bool {
+        self.try_close(reason)
     }
 
     fn replace(self: Arc<Self>, socket: &Arc<Socket<A::State>>) {

@@ -3,12 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
-use tokio::time::Instant;
 
 use super::Socket;
 use crate::Reason;
@@ -17,8 +15,6 @@ use crate::packet::socket::{Kind, Packet};
 
 /// Namespaces of one connection.
 pub(super) const MOST: usize = 16;
-/// How long a client that is gone is heard to the end.
-const HEARD: Duration = Duration::from_secs(10);
 
 /// Sockets whose session has ended, each with the reason of its own end.
 pub(super) type Ends<S> = SmallVec<[(Arc<Socket<S>>, Reason); 1]>;
@@ -30,8 +26,10 @@ pub(super) struct Links<S> {
     inbox: Option<Box<Inbox>>,
     /// A packet is being handled: the next wait.
     pub(super) is_busy: bool,
-    /// A task sees to those that wait.
+    /// A task sees to those that wait, …
     pub(super) is_driven: bool,
+    /// … and has taken one whose socket it has still to find.
+    is_taken: bool,
     /// The session has ended.
     pub(super) over: Option<Reason>,
 }
@@ -48,8 +46,6 @@ struct Inbox {
     bytes: usize,
     /// Who waits for room: the WebSocket, the polling request, or both while one follows the other.
     readers: SmallVec<[Waker; 1]>,
-    /// Until when a client that is gone is heard.
-    until: Option<Instant>,
 }
 
 /// How much may wait.
@@ -70,6 +66,7 @@ impl<S> Default for Linked<S> {
             inbox: None,
             is_busy: false,
             is_driven: false,
+            is_taken: false,
             over: None,
         }))
     }
@@ -82,7 +79,7 @@ impl<S> Linked<S> {
 }
 
 impl<S> Links<S> {
-    pub(super) fn of(&self, namespace: &str) -> Option<&Arc<Socket<S>>> {
+    fn of(&self, namespace: &str) -> Option<&Arc<Socket<S>>> {
         self.sockets.iter().find(|it| it.namespace() == namespace)
     }
 
@@ -99,20 +96,14 @@ impl<S> Links<S> {
         self.any_waits(|it| it.kind == Kind::Disconnect && it.namespace == namespace)
     }
 
-    /// The session has ended, and its sockets with it. A client that is gone by itself is heard to the end first: while events
-    /// of it wait, its sockets stay, for [`HEARD`] at most.
-    pub(super) fn end(&mut self, reason: Reason) -> Ends<S> {
+    /// The session has ended, and its sockets with it. None where its client is to be heard to the end first and events of it
+    /// wait: then the sockets stay until [`Links::next`] finds nothing more, or somebody takes them out.
+    pub(super) fn end(&mut self, reason: Reason, is_heard: bool) -> Option<Ends<S>> {
         self.over = Some(reason);
         self.pending = None;
-        self.wake_readers();
         let is_event = |it: &Packet<'_>| matches!(it.kind, Kind::Event | Kind::BinaryEvent);
-        if self.is_driven && reason.is_the_clients() && self.any_waits(is_event) {
-            if let Some(inbox) = &mut self.inbox {
-                inbox.until = Some(Instant::now() + HEARD);
-            }
-            return Ends::new();
-        }
-        self.take_ended()
+        let is_heard = is_heard && self.is_driven && (self.is_taken || self.any_waits(is_event));
+        (!is_heard).then(|| self.take_ended())
     }
 
     /// Takes the sockets out of a session that has ended; none of one that goes on. What waits is thrown away.
@@ -126,6 +117,7 @@ impl<S> Links<S> {
             (socket, if is_left { Reason::ClientLeft } else { reason })
         });
         let ends = ends.collect();
+        self.wake_readers();
         self.inbox = None;
         ends
     }
@@ -160,9 +152,6 @@ impl<S> Links<S> {
     /// The next packet that waits. If there is none nobody is busy any more, and the sockets are over whose session is.
     pub(super) fn next(&mut self, room: Room) -> Result<Waiting, Ends<S>> {
         let next = self.inbox.as_mut().and_then(|inbox| {
-            if inbox.until.is_some_and(|until| until <= Instant::now()) {
-                return None;
-            }
             let waiting = inbox.packets.pop_front()?;
             inbox.bytes -= waiting.text.len();
             inbox.bytes -= waiting.parts.iter().map(Bytes::len).sum::<usize>();
@@ -171,12 +160,17 @@ impl<S> Links<S> {
         if !self.is_full(room) || next.is_none() {
             self.wake_readers();
         }
+        self.is_taken = next.is_some();
         next.ok_or_else(|| {
-            (self.is_busy, self.is_driven) = (false, false);
-            let ends = self.take_ended();
-            self.inbox = None;
-            ends
+            (self.is_busy, self.is_driven, self.inbox) = (false, false, None);
+            self.take_ended()
         })
+    }
+
+    /// The socket that a packet is for, and how many there are.
+    pub(super) fn find(&mut self, namespace: &str) -> (Option<Arc<Socket<S>>>, usize) {
+        self.is_taken = false;
+        (self.of(namespace).cloned(), self.sockets.len())
     }
 
     fn wake_readers(&mut self) {
@@ -195,28 +189,37 @@ mod tests {
         bytes: 1_000,
     };
 
-    /// A session that has ended with an event and a goodbye of its client still waiting.
-    fn ended(reason: Reason) -> Links<()> {
+    /// A session whose task is busy, with these packets waiting.
+    fn busy(waiting: &[&str]) -> Links<()> {
         let mut links = Linked::default().0.into_inner();
         (links.is_busy, links.is_driven) = (true, true);
-        for text in [r#"2["event"]"#, "1"] {
+        for text in waiting {
             links.wait(Waiting {
-                text: text.into(),
+                text: (*text).into(),
                 parts: Vec::new(),
             });
         }
-        assert!(links.end(reason).is_empty());
         links
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_client_that_is_gone_is_heard_for_some_time_only() {
-        let mut links = ended(Reason::TransportClosed);
+    #[test]
+    fn sockets_stay_while_events_of_a_client_to_be_heard_wait() {
+        const EVENT: &str = r#"2["event"]"#;
+        const GOODBYE: &str = "1";
+        let gone = Reason::TransportClosed;
+        assert!(busy(&[GOODBYE, EVENT]).end(gone, true).is_none());
+        assert!(busy(&[GOODBYE]).end(gone, true).is_some());
+        assert!(busy(&[EVENT]).end(gone, false).is_some());
+        let mut links = busy(&[EVENT]);
+        links.is_driven = false;
+        assert!(links.end(gone, true).is_some(), "nobody would handle it");
+        let mut links = busy(&[EVENT]);
         assert!(links.next(ROOM).is_ok());
-        tokio::time::advance(HEARD).await;
+        assert!(links.end(gone, true).is_none(), "it is being handled");
         assert!(links.next(ROOM).is_err());
-        assert!(!links.is_busy && links.inbox.is_none());
-        let mut cut = ended(Reason::ServerCut);
-        assert!(cut.next(ROOM).is_err(), "who was sent away is not");
+        let mut links = busy(&[EVENT]);
+        assert!(links.next(ROOM).is_ok());
+        links.find("/");
+        assert!(links.end(gone, true).is_some(), "its socket is found");
     }
 }

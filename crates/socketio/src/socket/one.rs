@@ -22,7 +22,8 @@ const SECRET: usize = 14;
 /// The session that a socket sends by.
 pub(super) trait Lane<S>: Send + Sync {
     fn carry(self: Arc<Self>, parcel: &Arc<Parcel>);
-    fn dismiss(self: Arc<Self>, reason: Reason);
+    /// Ends. False if it has ended already.
+    fn dismiss(self: Arc<Self>, reason: Reason) -> bool;
     /// Forgets a socket that has found another session, and ends.
     fn replace(self: Arc<Self>, socket: &Arc<Socket<S>>);
     fn is_there(&self) -> bool;
@@ -48,7 +49,7 @@ pub(super) struct Link<S> {
     pub(super) lane: Option<Arc<dyn Lane<S>>>,
     pub(super) ring: Option<Box<Ring>>,
     pub(super) status: Status,
-    /// Ended by the application while nobody could be told.
+    /// Ended by the application when its connection was at its end already.
     pub(super) doomed: Option<Reason>,
 }
 
@@ -218,7 +219,9 @@ impl<S> Socket<S> {
                         frame::packet(namespace.len(), |out| write::disconnect(out, namespace));
                     Arc::clone(lane).carry(&goodbye);
                 }
-                Arc::clone(lane).dismiss(reason);
+                if !Arc::clone(lane).dismiss(reason) {
+                    link.doomed.get_or_insert(reason);
+                }
             }
             Status::Held(key, _) => {
                 link.status = Status::Claimed;

@@ -25,13 +25,17 @@ impl<A: App> Hub<A> {
         text: &str,
         parts: &[Bytes],
     ) -> Option<Work> {
-        if !session.is_heard() {
+        let ends = session.ends();
+        if !ends.is_none_or(|reason| Self::hears(session, reason)) {
             return None;
         }
-        let handled = Packet::decode(text).and_then(|packet| self.handle(session, &packet, parts));
+        let is_gone = ends.is_some();
+        let handled =
+            Packet::decode(text).and_then(|packet| self.handle(session, &packet, parts, is_gone));
         handled.unwrap_or_else(|malformed| {
             tracing::debug!(%malformed, "a packet that cannot be handled");
             session.close(Reason::BadPacket);
+            self.lose_ended(session);
             None
         })
     }
@@ -41,13 +45,11 @@ impl<A: App> Hub<A> {
         session: &Arc<Session<Self>>,
         packet: &Packet<'_>,
         parts: &[Bytes],
+        is_gone: bool,
     ) -> Result<Option<Work>, Malformed> {
-        let (socket, count) = {
-            let links = session.state().lock();
-            (links.of(packet.namespace).cloned(), links.sockets.len())
-        };
+        let (socket, count) = session.state().lock().find(packet.namespace);
         match (packet.kind, socket) {
-            (Kind::Connect, None) if !session.is_open() => Ok(None),
+            (Kind::Connect, None) if is_gone => Ok(None),
             (Kind::Connect, None) if count < MOST => {
                 let auth = packet.object()?.map(ToOwned::to_owned);
                 let session = Arc::clone(session);
@@ -73,6 +75,10 @@ impl<A: App> Hub<A> {
                 let event = packet.event()?;
                 if packet.kind == Kind::BinaryEvent {
                     placeholder::check(packet.data, parts.len())?;
+                }
+                // Whom the application has sent away meanwhile is not heard any more.
+                if is_gone && socket.link().doomed.is_some() {
+                    return Ok(None);
                 }
                 let event = Event::new(event, packet.id, parts);
                 Ok(self.app.event(&socket, &event))
@@ -140,9 +146,11 @@ struct Stuck<'a, A: App>(&'a Arc<Session<Hub<A>>>);
 
 impl<A: App> Drop for Stuck<'_, A> {
     fn drop(&mut self) {
-        let session = self.0;
+        let session = Arc::clone(self.0);
         session.cut(Reason::ServerCut);
         session.state().lock().is_driven = false;
-        session.engine().above().lose_ended(session);
+        // Not from here: it may be unwinding, and the application is told.
+        let engine = Arc::clone(session.engine());
+        engine.spawn(async move { session.engine().above().lose_ended(&session) });
     }
 }

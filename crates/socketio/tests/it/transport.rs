@@ -6,7 +6,7 @@ use std::time::Duration;
 use parlor_socketio::{Frame, Options};
 
 use super::client;
-use super::raw::{Got, Ws, eventually, host, poll, recovering, request};
+use super::raw::{Got, Host, Ws, eventually, host, poll, recovering, request};
 
 #[tokio::test]
 async fn packets_wait_for_the_work_before_them_and_keep_their_order() {
@@ -298,10 +298,7 @@ async fn what_a_client_said_before_it_went_is_handled_first() {
             ws.say(goodbye).await;
         }
         drop(ws);
-        eventually("the session ends", || {
-            host.server.figures().connections == 0
-        })
-        .await;
+        gone(&host).await;
         assert_eq!(host.app().lines(), ["connect", "connected", "slow"]);
         host.app().gate.add_permits(1);
         host.told(end).await;
@@ -310,67 +307,111 @@ async fn what_a_client_said_before_it_went_is_handled_first() {
     }
 }
 
-#[tokio::test]
-async fn a_client_that_was_sent_away_is_not_heard_any_more() {
-    let host = host(Options::default()).await;
-    let (mut ws, _) = Ws::connect(host.address, "").await;
-    for said in ["slow", "leave", "echo"] {
+/// A client that says these events, of which the first waits, and goes.
+async fn says_and_goes(host: &Host, said: &[&str]) -> serde_json::Value {
+    let (mut ws, hello) = Ws::connect(host.address, "").await;
+    for said in said {
         ws.say(&format!("42[\"{said}\"]")).await;
     }
-    host.told("slow").await;
+    drop(ws);
+    gone(host).await;
+    hello
+}
+
+async fn gone(host: &Host) {
+    let is_gone = || host.server.figures().connections == 0;
+    eventually("the session ends", is_gone).await;
+}
+
+#[tokio::test]
+async fn a_polling_client_is_heard_to_the_end_as_well() {
+    let host = host(Options::default()).await;
+    let sid = poll(host.address).await;
+    request(host.address, "POST", &sid, "40").await;
+    let body = "42[\"slow\"]\u{1e}42[\"echo\"]\u{1e}1";
+    request(host.address, "POST", &sid, body).await;
+    gone(&host).await;
     host.app().gate.add_permits(1);
-    host.told("disconnected server_cut").await;
+    let end = "disconnected client_left";
+    host.told(end).await;
+    let all = ["connect", "connected", "slow", "echo", end];
+    assert_eq!(host.app().lines(), all);
+}
+
+#[tokio::test]
+async fn a_client_is_held_when_it_was_heard_to_the_end() {
+    let host = host(recovering()).await;
+    says_and_goes(&host, &["slow", "echo"]).await;
+    assert_eq!(host.server.figures().held, 0);
+    host.app().gate.add_permits(1);
+    host.told("detached transport_closed").await;
     let all = [
         "connect",
         "connected",
         "slow",
-        "leave",
-        "disconnected server_cut",
+        "echo",
+        "detached transport_closed",
     ];
     assert_eq!(host.app().lines(), all);
+    eventually("it is held", || host.server.figures().held == 1).await;
+}
+
+#[tokio::test]
+async fn a_client_that_was_sent_away_is_not_heard_any_more() {
+    for options in [Options::default(), recovering()] {
+        for goes in [false, true] {
+            let host = host(options.clone()).await;
+            let (mut ws, _) = Ws::connect(host.address, "").await;
+            for said in ["slow", "leave", "echo"] {
+                ws.say(&format!("42[\"{said}\"]")).await;
+            }
+            host.told("slow").await;
+            if goes {
+                drop(ws);
+                gone(&host).await;
+            }
+            host.app().gate.add_permits(1);
+            let end = "disconnected server_cut";
+            host.told(end).await;
+            let all = ["connect", "connected", "slow", "leave", end];
+            assert_eq!(host.app().lines(), all);
+        }
+    }
 }
 
 #[tokio::test]
 async fn work_that_breaks_off_does_not_keep_a_client_that_is_gone() {
     let host = host(Options::default()).await;
-    let (mut ws, _) = Ws::connect(host.address, "").await;
-    for said in ["slow", "break", "echo"] {
-        ws.say(&format!("42[\"{said}\"]")).await;
-    }
-    drop(ws);
-    eventually("the session ends", || {
-        host.server.figures().connections == 0
-    })
-    .await;
+    says_and_goes(&host, &["slow", "break", "echo"]).await;
     host.app().gate.add_permits(1);
     let end = "disconnected transport_closed";
     host.told(end).await;
-    assert_eq!(
-        host.app().lines(),
-        ["connect", "connected", "slow", "break", end]
-    );
+    let all = ["connect", "connected", "slow", "break", end];
+    assert_eq!(host.app().lines(), all);
+}
+
+#[tokio::test]
+async fn work_that_takes_long_does_not_keep_a_client_that_is_gone() {
+    let host = host(Options::default()).await;
+    says_and_goes(&host, &["slow", "echo"]).await;
+    tokio::time::pause();
+    let end = "disconnected transport_closed";
+    host.told(end).await;
+    host.app().gate.add_permits(1);
+    assert_eq!(host.app().lines(), ["connect", "connected", "slow", end]);
 }
 
 #[tokio::test]
 async fn who_comes_back_while_it_is_still_heard_has_its_socket() {
     let host = host(recovering()).await;
-    let (mut ws, hello) = Ws::connect(host.address, "").await;
-    for said in ["slow", "echo"] {
-        ws.say(&format!("42[\"{said}\"]")).await;
-    }
-    host.told("slow").await;
-    drop(ws);
-    eventually("the session ends", || {
-        host.server.figures().connections == 0
-    })
-    .await;
+    let hello = says_and_goes(&host, &["slow", "echo"]).await;
     let back = format!("{{\"pid\":{}}}", hello["pid"]);
     let (mut ws, again) = Ws::connect(host.address, &back).await;
     assert_eq!(again["sid"], hello["sid"]);
     host.app().gate.add_permits(1);
-    ws.say(r#"421["note"]"#).await;
+    ws.say(r#"42["note"]"#).await;
     host.told("note").await;
-    let lines = [
+    let all = [
         "connect",
         "connected",
         "slow",
@@ -380,7 +421,7 @@ async fn who_comes_back_while_it_is_still_heard_has_its_socket() {
     ];
     assert_eq!(
         host.app().lines(),
-        lines,
+        all,
         "what waited was of a connection that is no more"
     );
 }

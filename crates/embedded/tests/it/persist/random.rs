@@ -52,6 +52,24 @@ const TEMPLATES: &[&str] = &[
     "FLUSHALL",
 ];
 
+/// What is done to lists, some of which are kept in memory only.
+const OF_LISTS: &[&str] = &[
+    "RPUSH k v",
+    "LPUSH k v v",
+    "LPOP k",
+    "LTRIM k 1 -2",
+    "LREM k 1 v",
+    "LSET k 0 v",
+    "LINSERT k BEFORE v v",
+    "LMOVE k k LEFT RIGHT",
+    "RENAME k k",
+    "COPY k k REPLACE",
+    "PEXPIRE k t",
+    "PERSIST k",
+    "DEL k",
+    "SET k v",
+];
+
 struct Random(u64);
 
 impl Random {
@@ -62,9 +80,8 @@ impl Random {
         self.0 % bound
     }
 
-    fn command(&mut self) -> String {
-        let templates = TEMPLATES.len() as u64;
-        let mut template = TEMPLATES[self.below(templates) as usize];
+    fn command(&mut self, templates: &[&'static str]) -> String {
+        let mut template = templates[self.below(templates.len() as u64) as usize];
         if template == "FLUSHALL" && self.below(10) > 0 {
             template = "SET k v";
         }
@@ -88,6 +105,7 @@ async fn whatever_was_done_comes_back() {
     let mut done = 0;
     for round in 0..80 {
         let some_in_memory = round % 4 == 3;
+        let templates = if some_in_memory { OF_LISTS } else { TEMPLATES };
         let clock_of = Arc::new(clock.clone());
         let engine = Engine::open(Options {
             clock: clock_of,
@@ -95,9 +113,9 @@ async fn whatever_was_done_comes_back() {
         })
         .unwrap();
         for _ in 0..random.below(400) {
-            let command = random.command();
+            let command = random.command(templates);
             done += usize::from(ask(&engine, &command).await.is_ok());
-            if some_in_memory && random.below(20) == 0 {
+            if some_in_memory && random.below(10) == 0 {
                 keep_in_memory(&engine, &format!("key{}", random.below(12))).await;
             }
             if random.below(50) == 0 {
