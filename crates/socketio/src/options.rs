@@ -120,6 +120,14 @@ impl Reason {
             Self::Shutdown => "shutdown",
         }
     }
+
+    /// Nobody wanted it: the client may come back to what is kept for it.
+    pub(crate) const fn is_accident(self) -> bool {
+        matches!(
+            self,
+            Self::TransportClosed | Self::PingTimeout | Self::Flood | Self::Replaced
+        )
+    }
 }
 
 /// What a server counts, at one moment.

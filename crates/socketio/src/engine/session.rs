@@ -129,12 +129,7 @@ impl<U: Above> Session<U> {
 
     /// Sends what waits, tells the client, and ends the session. Does nothing to one that ends already.
     pub fn close(self: &Arc<Self>, reason: Reason) {
-        self.try_close(reason);
-    }
-
-    /// The same; false if it ends already.
-    pub(crate) fn try_close(self: &Arc<Self>, reason: Reason) -> bool {
-        self.end(End::Flush(reason))
+        self.end(End::Flush(reason));
     }
 
     /// Ends the session at once.
@@ -163,22 +158,16 @@ impl<U: Above> Session<U> {
         out.transport == Transport::WebSocket && out.bytes() > self.engine.options().buffer / 2
     }
 
-    /// Whether it was not at its end already.
-    fn end(self: &Arc<Self>, end: End) -> bool {
+    fn end(self: &Arc<Self>, end: End) {
         let mut out = self.out.lock();
         match (out.end, end) {
-            (None, _) => {
-                out.finish(end);
-                self.ended(&out);
-                true
-            }
+            (None, _) => {}
             // Who was given time to read can still be cut; the task that waits for it sees to that.
-            (Some(End::Flush(reason)), End::Cut(_)) => {
-                out.finish(End::Cut(reason));
-                false
-            }
-            _ => false,
+            (Some(End::Flush(reason)), End::Cut(_)) => return out.finish(End::Cut(reason)),
+            _ => return,
         }
+        out.finish(end);
+        self.ended(&out);
     }
 
     /// A WebSocket's own task sees to its end; polling has none.

@@ -33,8 +33,8 @@ pub trait App: Send + Sync + Sized + 'static {
     }
 
     /// An event. Answer at once, or return work: the next packets of this connection wait for its end. Those that wait when the
-    /// client leaves, or is lost, come before [`App::detached`] and [`App::disconnected`], unless that takes longer than ten seconds or
-    /// the client comes back for its socket before.
+    /// client leaves, or is lost, come before [`App::detached`] and [`App::disconnected`], unless that takes longer than ten seconds, the
+    /// server stops, or the client comes back for its socket before.
     fn event(
         self: &Arc<Self>,
         socket: &Arc<Socket<Self::State>>,

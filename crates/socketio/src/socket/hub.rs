@@ -97,13 +97,8 @@ impl<A: App> Hub<A> {
 
     /// A claimed socket without a connection is held, or over.
     fn lost(&self, socket: &Arc<Socket<A::State>>, reason: Reason) {
-        let doomed = socket.link().doomed;
-        let reason = doomed.unwrap_or(reason);
-        let is_accident = matches!(
-            reason,
-            Reason::TransportClosed | Reason::PingTimeout | Reason::Flood | Reason::Replaced
-        );
-        if socket.recovery().is_none() || doomed.is_some() || !is_accident {
+        let reason = socket.link().doomed.unwrap_or(reason);
+        if socket.recovery().is_none() || !reason.is_accident() {
             return self.end(socket, reason);
         }
         self.app.detached(socket, reason);
@@ -161,9 +156,19 @@ impl<A: App> Hub<A> {
         self.app.disconnected(socket, reason);
     }
 
-    /// Gives up all that are held.
-    pub(super) fn clear_shelf(&self) {
+    /// Gives up all that have no connection: those that are held, and those whose clients are gone and still heard.
+    pub(super) fn give_up(&self) {
         for socket in self.shelf.clear() {
+            self.end(&socket, Reason::Shutdown);
+        }
+        let mut heard = Vec::new();
+        self.roster.for_each(|socket| {
+            let link = socket.link();
+            if link.lane.as_ref().is_some_and(|lane| !lane.is_there()) {
+                heard.push(Arc::clone(socket));
+            }
+        });
+        for socket in heard {
             self.end(&socket, Reason::Shutdown);
         }
     }
@@ -275,11 +280,13 @@ impl<A: App> Above for Hub<A> {
         if let Some(ends) = ends {
             return self.lose_all(session, &ends);
         }
-        let (hub, session) = (Arc::clone(self), Arc::clone(session));
-        let engine = Arc::clone(session.engine());
-        engine.spawn(async move {
+        // Its sockets hold it for as long as they have not been told.
+        let (hub, heard) = (Arc::clone(self), Arc::downgrade(session));
+        session.engine().spawn(async move {
             sleep(HEARD).await;
-            hub.lose_ended(&session);
+            if let Some(session) = heard.upgrade() {
+                hub.lose_ended(&session);
+            }
         });
     }
 }
@@ -289,8 +296,8 @@ impl<A: App> Lane<A::State> for Session<Hub<A>> {
         self.push(parcel);
     }
 
-    fn dismiss(self: Arc<Self>, reason: Reason) -> bool {
-        self.try_close(reason)
+    fn dismiss(self: Arc<Self>, reason: Reason) {
+        self.close(reason);
     }
 
     fn replace(self: Arc<Self>, socket: &Arc<Socket<A::State>>) {
@@ -303,6 +310,7 @@ impl<A: App> Lane<A::State> for Session<Hub<A>> {
     }
 
     fn waiting(&self) -> usize {
-        self.queued()
+        // Nobody fetches the rest of one that has ended.
+        if self.is_open() { self.queued() } else { 0 }
     }
 }

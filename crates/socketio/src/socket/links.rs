@@ -102,7 +102,8 @@ impl<S> Links<S> {
         self.over = Some(reason);
         self.pending = None;
         let is_event = |it: &Packet<'_>| matches!(it.kind, Kind::Event | Kind::BinaryEvent);
-        let is_heard = is_heard && self.is_driven && (self.is_taken || self.any_waits(is_event));
+        let is_speaking = self.is_driven && (self.is_taken || self.any_waits(is_event));
+        let is_heard = is_heard && is_speaking && !self.sockets.is_empty();
         (!is_heard).then(|| self.take_ended())
     }
 
@@ -183,15 +184,21 @@ impl<S> Links<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Options;
+    use crate::socket::one::Id;
+    use crate::socket::shelf::Shelf;
 
     const ROOM: Room = Room {
         packets: 8,
         bytes: 1_000,
     };
 
-    /// A session whose task is busy, with these packets waiting.
+    /// A session of a socket whose task is busy, with these packets waiting.
     fn busy(waiting: &[&str]) -> Links<()> {
         let mut links = Linked::default().0.into_inner();
+        let shelf = Arc::new(Shelf::new(&Options::default()));
+        let socket = Socket::new((), Id::random(), "/", Arc::default(), shelf, 0);
+        links.sockets.push(Arc::new(socket));
         (links.is_busy, links.is_driven) = (true, true);
         for text in waiting {
             links.wait(Waiting {
@@ -214,9 +221,12 @@ mod tests {
         links.is_driven = false;
         assert!(links.end(gone, true).is_some(), "nobody would handle it");
         let mut links = busy(&[EVENT]);
+        links.sockets.clear();
+        assert!(links.end(gone, true).is_some(), "it is for nobody");
+        let mut links = busy(&[EVENT]);
         assert!(links.next(ROOM).is_ok());
         assert!(links.end(gone, true).is_none(), "it is being handled");
-        assert!(links.next(ROOM).is_err());
+        assert_eq!(links.next(ROOM).err().map(|ends| ends.len()), Some(1));
         let mut links = busy(&[EVENT]);
         assert!(links.next(ROOM).is_ok());
         links.find("/");

@@ -22,8 +22,7 @@ const SECRET: usize = 14;
 /// The session that a socket sends by.
 pub(super) trait Lane<S>: Send + Sync {
     fn carry(self: Arc<Self>, parcel: &Arc<Parcel>);
-    /// Ends. False if it has ended already.
-    fn dismiss(self: Arc<Self>, reason: Reason) -> bool;
+    fn dismiss(self: Arc<Self>, reason: Reason);
     /// Forgets a socket that has found another session, and ends.
     fn replace(self: Arc<Self>, socket: &Arc<Socket<S>>);
     fn is_there(&self) -> bool;
@@ -49,7 +48,7 @@ pub(super) struct Link<S> {
     pub(super) lane: Option<Arc<dyn Lane<S>>>,
     pub(super) ring: Option<Box<Ring>>,
     pub(super) status: Status,
-    /// Ended by the application when its connection was at its end already.
+    /// Ended by the application.
     pub(super) doomed: Option<Reason>,
 }
 
@@ -219,7 +218,9 @@ impl<S> Socket<S> {
                         frame::packet(namespace.len(), |out| write::disconnect(out, namespace));
                     Arc::clone(lane).carry(&goodbye);
                 }
-                if !Arc::clone(lane).dismiss(reason) {
+                Arc::clone(lane).dismiss(reason);
+                // Whatever ends the connection, or has ended it already, and whoever comes back meanwhile.
+                if !reason.is_accident() {
                     link.doomed.get_or_insert(reason);
                 }
             }

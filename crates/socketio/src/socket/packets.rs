@@ -49,7 +49,8 @@ impl<A: App> Hub<A> {
     ) -> Result<Option<Work>, Malformed> {
         let (socket, count) = session.state().lock().find(packet.namespace);
         match (packet.kind, socket) {
-            (Kind::Connect, None) if is_gone => Ok(None),
+            // It has not come in, or has found another session.
+            (_, None) if is_gone => Ok(None),
             (Kind::Connect, None) if count < MOST => {
                 let auth = packet.object()?.map(ToOwned::to_owned);
                 let session = Arc::clone(session);

@@ -82,7 +82,7 @@ impl<A: App> Server<A> {
     /// after `patience`: who is left then is cut.
     pub async fn close(&self, patience: Duration) {
         self.engine.close(patience).await;
-        self.hub().clear_shelf();
+        self.hub().give_up();
     }
 
     /// What it counts now.

@@ -425,3 +425,15 @@ async fn who_comes_back_while_it_is_still_heard_has_its_socket() {
         "what waited was of a connection that is no more"
     );
 }
+
+#[tokio::test]
+async fn a_server_that_ends_does_not_wait_for_clients_that_are_gone() {
+    let host = host(Options::default()).await;
+    says_and_goes(&host, &["slow", "echo"]).await;
+    host.server.stop();
+    host.server.close(Duration::from_secs(5)).await;
+    let all = ["connect", "connected", "slow", "disconnected shutdown"];
+    assert_eq!(host.app().lines(), all);
+    host.app().gate.add_permits(1);
+    assert_eq!(host.server.count(), 0);
+}
