@@ -123,8 +123,9 @@ impl Presence {
         }
         let replies: Vec<Result<Value>> = replies(self.ctx.store().repeatable(), &mut pipe).await?;
         // Left out here: a pipeline that is told what to ignore keeps a set of it.
-        let registered = replies.into_iter().skip(prepared);
-        let registered: Vec<Result<Registered>> = registered
+        let registered: Vec<Result<Registered>> = replies
+            .into_iter()
+            .skip(prepared)
             .map(|reply| Ok(redis::from_redis_value(reply?).map_err(RedisError::from)?))
             .collect();
         let gone = under_way.over();

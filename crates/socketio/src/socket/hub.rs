@@ -164,7 +164,8 @@ impl<A: App> Hub<A> {
         let mut heard = Vec::new();
         self.roster.for_each(|socket| {
             let link = socket.link();
-            if link.lane.as_ref().is_some_and(|lane| !lane.is_there()) {
+            let is_cut_off = link.lane.as_ref().is_some_and(|lane| !lane.is_there());
+            if link.status == Status::Live && is_cut_off {
                 heard.push(Arc::clone(socket));
             }
         });

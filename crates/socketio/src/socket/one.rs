@@ -219,7 +219,7 @@ impl<S> Socket<S> {
                     Arc::clone(lane).carry(&goodbye);
                 }
                 Arc::clone(lane).dismiss(reason);
-                // Whatever ends the connection, or has ended it already, and whoever comes back meanwhile.
+                // The connection may have ended already, and its client may be back before it has.
                 if !reason.is_accident() {
                     link.doomed.get_or_insert(reason);
                 }

@@ -1,9 +1,10 @@
 //! What an application may rely on: order, back-pressure, one goodbye for every welcome.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use parlor_socketio::{Frame, Options};
+use parlor_socketio::{Frame, Options, Reason, Socket};
 
 use super::client;
 use super::raw::{Got, Host, Ws, eventually, host, poll, recovering, request};
@@ -436,4 +437,16 @@ async fn a_server_that_ends_does_not_wait_for_clients_that_are_gone() {
     assert_eq!(host.app().lines(), all);
     host.app().gate.add_permits(1);
     assert_eq!(host.server.count(), 0);
+}
+
+#[tokio::test]
+async fn who_was_sent_away_while_it_was_heard_is_connected_anew() {
+    let host = host(recovering()).await;
+    let hello = says_and_goes(&host, &["slow", "echo"]).await;
+    let send_away = |socket: &Arc<Socket<()>>| socket.disconnect(Reason::ServerCut);
+    host.server.for_each(send_away);
+    let back = format!("{{\"pid\":{}}}", hello["pid"]);
+    let (_ws, again) = Ws::connect(host.address, &back).await;
+    assert_ne!(again["sid"], hello["sid"]);
+    assert_eq!(host.server.count(), 1);
 }

@@ -3,11 +3,13 @@
 use super::client::{Got, Polling, Ws, calm, serve, text};
 use super::echo::{accept, take_back};
 use bytes::Bytes;
+use parking_lot::Mutex;
 use parlor_socketio::Options;
 use parlor_socketio::engine::{Above, Engine, Session};
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
 const PATH: &str = "/engine.io/";
 
@@ -191,8 +193,17 @@ fn take(body: &str, seen: &mut Vec<usize>) {
     seen.extend(numbers.map(|number| number.parse::<usize>().unwrap()));
 }
 
-/// Sends numbers by itself from the begin of a session, whatever carries them.
-struct Counting;
+/// Sends numbers by itself from the begin of a session, whatever carries them: four of them for each permit.
+#[derive(Default)]
+struct Counting(Mutex<HashMap<String, Arc<Semaphore>>>);
+
+impl Counting {
+    /// The permits of a session.
+    fn permits(&self, sid: &str) -> Arc<Semaphore> {
+        let new = || Arc::new(Semaphore::new(0));
+        Arc::clone(self.0.lock().entry(sid.to_owned()).or_insert_with(new))
+    }
+}
 
 const NUMBERS: usize = 400;
 
@@ -200,14 +211,13 @@ impl Above for Counting {
     type State = ();
 
     fn opened(self: &Arc<Self>, session: &Arc<Session<Self>>) {
-        let session = Arc::clone(session);
+        let (session, permits) = (Arc::clone(session), self.permits(&session.id()));
         tokio::spawn(async move {
             for n in 0..NUMBERS {
-                session.send_text(&n.to_string());
-                // So slow that the move falls among them.
-                if n % 4 == 3 {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
+                if n % 4 == 0 {
+                    permits.acquire().await.unwrap().forget();
                 }
+                session.send_text(&n.to_string());
             }
         });
     }
@@ -227,7 +237,8 @@ async fn what_the_server_sends_by_itself_arrives_once_and_in_order_through_the_m
         path: "/engine.io".into(),
         ..Options::default()
     };
-    let engine = Engine::new(Arc::new(Counting), options);
+    let counting = Arc::new(Counting::default());
+    let engine = Engine::new(Arc::clone(&counting), options);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let server = tokio::spawn(accept(listener, move |request, client| {
@@ -235,7 +246,7 @@ async fn what_the_server_sends_by_itself_arrives_once_and_in_order_through_the_m
         async move { engine.handle(request, client, take_back).await }
     }));
     let sessions: Vec<_> = (0..40)
-        .map(|turn| tokio::spawn(move_while_told(address, turn)))
+        .map(|turn| tokio::spawn(move_while_told(Arc::clone(&counting), address, turn)))
         .collect();
     for session in sessions {
         session.await.unwrap();
@@ -243,20 +254,28 @@ async fn what_the_server_sends_by_itself_arrives_once_and_in_order_through_the_m
     server.abort();
 }
 
-/// Fetches by polling, moves at some moment, and reads on.
-async fn move_while_told(address: std::net::SocketAddr, turn: usize) {
+/// Fetches by polling, moves at some moment, and reads on. More is sent with every step, the move included.
+async fn move_while_told(counting: Arc<Counting>, address: std::net::SocketAddr, turn: usize) {
     let mut polling = Polling::open(address, PATH).await;
+    let (_, sid) = polling.target.split_once("sid=").unwrap();
+    let permits = counting.permits(sid);
     let mut seen = Vec::new();
     for _ in 0..turn % 5 {
+        permits.add_permits(1);
         take(&polling.get().await.body, &mut seen);
     }
+    permits.add_permits(3);
     let mut ws = Ws::try_open(address, &websocket(&polling)).await.unwrap();
     polling.park().await;
+    permits.add_permits(3);
     ws.say("2probe").await;
     assert_eq!(ws.next().await, text("3probe"));
+    permits.add_permits(3);
     take(&polling.parked().await.body, &mut seen);
+    permits.add_permits(3);
     ws.say("5").await;
     while seen.len() < NUMBERS {
+        permits.add_permits(1);
         take(&ws.text().await, &mut seen);
     }
     assert!(seen.iter().copied().eq(0..NUMBERS), "{seen:?}");

@@ -79,6 +79,12 @@ async fn announcements_alternate(mut world: World) {
             clients.push(tokio::spawn(client(node, other, who, seed)));
         }
     }
+    // Heard as it comes: a listener that does not listen has room for a thousand.
+    let mut announced = Vec::new();
+    while !clients.iter().all(tokio::task::JoinHandle::is_finished) {
+        announced.extend(world.announced().await);
+        tokio::task::yield_now().await;
+    }
     for client in clients {
         client.await.unwrap();
     }
@@ -97,7 +103,8 @@ async fn announcements_alternate(mut world: World) {
     world.tick().await;
 
     let mut last: HashMap<String, (bool, u64)> = HashMap::new();
-    for (what, version) in world.announced().await {
+    announced.extend(world.announced().await);
+    for (what, version) in announced {
         let (kind, who) = what.split_once(' ').unwrap();
         let (was, before) = last
             .insert(who.to_owned(), (kind == "online", version))
