@@ -203,7 +203,7 @@ async fn resume_one(
             }
         }
     };
-    for message in &known.missed {
+    for message in in_order(&known.missed, place.seq()) {
         let json = encode(message);
         gateway.wait_for_room(socket, json.len()).await;
         socket.send(&gateway.frame(missed_as(message, place.seq()), &json));
@@ -249,6 +249,17 @@ impl Place {
             Self::Seq(seq) | Self::Both { seq, .. } => seq,
         }
     }
+}
+
+/// What was missed, in the order in which it is told: changes by their revision, then messages by their number. A connection
+/// may be lost amid it, and whoever has seen a revision is to know all changes before it.
+fn in_order(missed: &[Message], after: u64) -> Vec<&Message> {
+    let mut all: Vec<&Message> = missed.iter().collect();
+    all.sort_by_key(|it| match it.seq > after {
+        true => (it.seq, 0),
+        false => (0, it.rev),
+    });
+    all
 }
 
 /// By which event a client hears of a message that it missed.

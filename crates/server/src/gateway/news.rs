@@ -2,11 +2,19 @@
 
 use parlor_chat::ids::UserId;
 use parlor_chat::live::{ConversationNews, ConversationSink};
+use parlor_chat::messages::Message;
 use parlor_socketio::Frame;
 
 use super::encode;
 use super::rooms::{Point, Room};
 use super::words::Reached;
+
+/// By which event those hear of it who know a message as it was; none if it was never changed.
+fn changed_as(json: &[u8]) -> Option<&'static str> {
+    let message: Message = serde_json::from_slice(json).ok()?;
+    let edited = message.edited_at.map(|_| "message:edited");
+    message.deleted_at.map(|_| "message:deleted").or(edited)
+}
 
 impl ConversationSink for Room {
     fn told(&self, news: &ConversationNews<'_>) {
@@ -15,9 +23,17 @@ impl ConversationSink for Room {
             return;
         }
         match news {
-            ConversationNews::Message { seq, json, .. } => {
+            ConversationNews::Message { seq, rev, json } => {
                 let frame = self.gateway.frame("message:new", json);
                 inside.tell(Point::Message(*seq), &frame, None);
+                // Its change is not told apart from it.
+                if inside.any_knows_older(*seq, *rev)
+                    && let Some(name) = changed_as(json)
+                {
+                    let frame = self.gateway.frame(name, json);
+                    let (seq, rev) = (*seq, *rev);
+                    inside.tell(Point::Since { seq, rev }, &frame, None);
+                }
             }
             ConversationNews::Changed {
                 rev, deleted, json, ..

@@ -71,6 +71,11 @@ pub(super) struct Cursor {
 pub(super) enum Point {
     Message(u64),
     Change(u64),
+    /// What a message had become before it could be told: news to those who know it from elsewhere as it was.
+    Since {
+        seq: u64,
+        rev: u64,
+    },
     /// Nowhere: it is news to everybody.
     Moment,
 }
@@ -80,6 +85,7 @@ impl Cursor {
         match point {
             Point::Message(seq) => seq > self.seq,
             Point::Change(rev) => rev > self.rev,
+            Point::Since { seq, rev } => seq <= self.seq && rev > self.rev,
             Point::Moment => true,
         }
     }
@@ -92,6 +98,13 @@ fn key(socket: &Arc<Socket>) -> usize {
 impl Inside {
     fn is_empty(&self) -> bool {
         self.followers.is_empty() && self.entering == 0
+    }
+
+    /// Whether a socket may know a message in an older version than this.
+    pub(super) fn any_knows_older(&self, seq: u64, rev: u64) -> bool {
+        let since = Point::Since { seq, rev };
+        let mut followers = self.followers.values();
+        followers.any(|it| it.held.is_some() || it.after.precedes(since))
     }
 
     /// Tells everybody, but for the sockets of one user.
@@ -274,5 +287,24 @@ impl Room {
             let sweep = async move { gateway.rooms.change(&id, |_, _| {}) };
             self.gateway.runtime.spawn(sweep);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_message_is_told_as_new_or_as_changed_or_is_known() {
+        let told = |seq, rev| {
+            let after = Cursor { seq, rev };
+            let changed = Point::Since { seq: 5, rev: 9 };
+            (after.precedes(Point::Message(5)), after.precedes(changed))
+        };
+        assert_eq!(told(4, 8), (true, false));
+        assert_eq!(told(4, 9), (true, false));
+        assert_eq!(told(5, 8), (false, true));
+        assert_eq!(told(6, 0), (false, true));
+        assert_eq!(told(5, 9), (false, false));
     }
 }

@@ -58,7 +58,10 @@ impl<A: App> Hub<A> {
     /// Whether what a client has said still counts when its session ends for this reason: nobody has sent it away, and the
     /// server goes on.
     pub(super) fn hears(session: &Session<Self>, reason: Reason) -> bool {
-        let is_gone = matches!(reason, Reason::ClientLeft | Reason::TransportClosed);
+        let is_gone = matches!(
+            reason,
+            Reason::ClientLeft | Reason::TransportClosed | Reason::PingTimeout
+        );
         is_gone && !session.engine().is_stopped()
     }
 

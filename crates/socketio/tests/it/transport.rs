@@ -340,6 +340,25 @@ async fn a_polling_client_is_heard_to_the_end_as_well() {
 }
 
 #[tokio::test]
+async fn a_client_that_fell_silent_is_heard_to_the_end_as_well() {
+    let host = host(Options::default()).await;
+    let (mut ws, _) = Ws::connect(host.address, "").await;
+    for said in ["slow", "echo"] {
+        ws.say(&format!("42[\"{said}\"]")).await;
+    }
+    host.told("slow").await;
+    tokio::time::pause();
+    gone(&host).await;
+    tokio::time::resume();
+    assert_eq!(host.app().lines(), ["connect", "connected", "slow"]);
+    host.app().gate.add_permits(1);
+    let end = "disconnected ping_timeout";
+    host.told(end).await;
+    let all = ["connect", "connected", "slow", "echo", end];
+    assert_eq!(host.app().lines(), all);
+}
+
+#[tokio::test]
 async fn a_client_is_held_when_it_was_heard_to_the_end() {
     let host = host(recovering()).await;
     says_and_goes(&host, &["slow", "echo"]).await;

@@ -2,6 +2,7 @@
 
 use parlor_testkit::{Node, SocketClient};
 use serde_json::{Value, json};
+use sqlx::{Connection as _, SqliteConnection};
 
 use super::{address, code, connect, done, heard, join, next, send, with};
 use crate::http::callers::{service, user};
@@ -124,7 +125,7 @@ async fn who_comes_back_is_told_what_they_missed_before_anything_else() {
     for content in ["one", "two", "three", "four"] {
         send(&mut alice, "lunch", content).await;
     }
-    for (event, seq) in [("message:edit", 1), ("message:delete", 2)] {
+    for (event, seq) in [("message:delete", 2), ("message:edit", 1)] {
         let body = json!({ "conversationId": "lunch", "seq": seq, "content": "changed" });
         done(&mut alice, event, body).await;
     }
@@ -141,9 +142,10 @@ async fn who_comes_back_is_told_what_they_missed_before_anything_else() {
         told.push((name, body["seq"].as_u64()));
     }
     told.retain(|(name, _)| name != "conversation:removed");
+    // Changes in the order in which they were made: after any of them the connection may be lost again.
     let expected = [
-        ("message:edited".to_owned(), Some(1)),
         ("message:deleted".to_owned(), Some(2)),
+        ("message:edited".to_owned(), Some(1)),
         ("message:new".to_owned(), Some(4)),
         ("conversation:resumed".to_owned(), None),
     ];
@@ -155,6 +157,7 @@ async fn who_comes_back_is_told_what_they_missed_before_anything_else() {
     let back = json!({ "token": user("bob"), "deviceId": "laptop", "resume": { "lunch": 4 } });
     let mut laptop = with(&node, &back).await;
     assert_eq!(heard(&mut laptop, "message:deleted").await["seq"], 2);
+    assert_eq!(heard(&mut laptop, "message:edited").await["seq"], 1);
     assert_eq!(heard(&mut laptop, "message:new").await["seq"], 5);
     let resumed = heard(&mut laptop, "conversation:resumed").await;
     assert_eq!(
@@ -163,7 +166,65 @@ async fn who_comes_back_is_told_what_they_missed_before_anything_else() {
     );
     let body = json!({ "conversationId": "lunch", "afterSeq": 3, "afterRev": 5 });
     let joined = done(&mut laptop, "conversation:join", body).await;
-    assert_eq!(seqs(joined["missed"].as_array().unwrap()), [2, 4, 5]);
+    assert_eq!(seqs(joined["missed"].as_array().unwrap()), [1, 4, 5]);
+}
+
+/// Runs statements on the database of a node, behind its back.
+async fn write(node: &Node, sql: &'static str) {
+    let path = node.data().join("parlor.db");
+    let url = format!("sqlite:{}", path.display());
+    let mut database = SqliteConnection::connect(&url).await.unwrap();
+    sqlx::raw_sql(sql).execute(&mut database).await.unwrap();
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn who_read_a_message_before_it_was_told_hears_of_its_change() {
+    for (event, change) in [
+        (
+            "message:edited",
+            "UPDATE messages SET content = 'changed', edited_at = 2, rev = 3 WHERE seq = 2",
+        ),
+        (
+            "message:deleted",
+            "UPDATE messages SET content = '', deleted_at = 2, rev = 3 WHERE seq = 2",
+        ),
+    ] {
+        let node = busy().await;
+        lunch(&node).await;
+        let (mut alice, mut bob) = (connect(&node, "alice").await, connect(&node, "bob").await);
+        join(&mut alice, "lunch").await;
+        send(&mut alice, "lunch", "one").await;
+        heard(&mut alice, "message:new").await;
+        // As of a node that ended before it could tell.
+        let unheard = "
+            INSERT INTO messages (conversation_id, seq, id, sender_id, sender_role, content, created_at, rev)
+                VALUES ('lunch', 2, '01a1e50c-ff29-74cf-890f-1dadd5cc3dd5', 'alice', 'user', 'two', 1, 2);
+            UPDATE conversations SET last_seq = 2, rev = 2";
+        write(&node, unheard).await;
+        let body = json!({ "conversationId": "lunch", "afterSeq": 1, "afterRev": 1 });
+        let joined = done(&mut bob, "conversation:join", body).await;
+        assert_eq!(joined["missed"][0]["content"], "two");
+        write(&node, change).await;
+        write(&node, "UPDATE conversations SET rev = 3").await;
+
+        send(&mut alice, "lunch", "three").await;
+        let news = |(name, _): &(String, Value)| name.starts_with("message:");
+        for (client, second) in [(&mut alice, "message:new"), (&mut bob, event)] {
+            let mut told = Vec::new();
+            while told.len() < 2 {
+                told.extend(Some(next(client).await).filter(news));
+            }
+            let told = told
+                .iter()
+                .map(|(name, body)| (name.as_str(), &body["seq"], &body["rev"]));
+            let expected = [
+                (second, &json!(2), &json!(3)),
+                ("message:new", &json!(3), &json!(4)),
+            ];
+            assert_eq!(told.collect::<Vec<_>>(), expected);
+        }
+    }
 }
 
 #[tokio::test]
