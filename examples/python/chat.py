@@ -51,11 +51,14 @@ def edited(message, *_):
 
 @client.on("conversation:resumed")
 async def resumed(state, *_):
-    """What was missed has come as `message:new`. If it was a lot, the rest is in the history."""
-    if state["hasMore"]:
+    """What was missed has come. If it was a lot, other messages are in the history, and other changes are asked for."""
+    while state["hasMore"]:
         await read_on()
-    else:
-        go_on([])
+        place = {"conversationId": conversation, "afterSeq": known["seq"], "afterRev": state["rev"]}
+        state = await ask("conversation:join", place)
+        for message in state["missed"]:
+            (new if message["seq"] > known["seq"] else edited)(message)
+    go_on([])
     known["rev"] = max(known["rev"], state["rev"])
 
 
@@ -114,7 +117,7 @@ async def enter():
 
 async def main():
     global joined
-    await client.connect(url, auth=handshake, transports=["websocket"])
+    await client.connect(url, auth=handshake, transports=["websocket"], wait_timeout=20)
     await enter()
     page = await ask("history", {"conversationId": conversation, "limit": 10})
     last = page["messages"][-1]["seq"] if page["messages"] else 0

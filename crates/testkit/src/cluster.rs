@@ -12,7 +12,7 @@ use crate::{
     Redis, RedisOptions,
     binary::Flavor,
     eventually,
-    redis_server::{connect, encoded},
+    redis_server::{encoded, look},
 };
 
 const PRIMARIES: usize = 3;
@@ -24,9 +24,17 @@ const SLOTS: usize = 16_384;
 pub struct ClusterOptions {
     node: RedisOptions,
     password: Option<String>,
+    failovers: bool,
 }
 
 impl ClusterOptions {
+    /// A node that is silent for a second and a half is replaced. Without this a busy machine is given more time.
+    #[must_use]
+    pub fn failovers(mut self) -> Self {
+        self.failovers = true;
+        self
+    }
+
     /// Valkey instead of Redis.
     #[must_use]
     pub fn valkey(mut self) -> Self {
@@ -71,6 +79,9 @@ impl ClusterOptions {
         };
         cluster.join().await;
         cluster.settled().await;
+        if !self.failovers {
+            cluster.be_patient().await;
+        }
         cluster
     }
 }
@@ -176,7 +187,7 @@ impl Cluster {
     }
 
     /// Ends the `i`-th of [`Cluster::primaries`] without warning and returns its port. Its replica takes
-    /// over, see [`Cluster::settled`].
+    /// over, see [`ClusterOptions::failovers`] and [`Cluster::settled`].
     ///
     /// # Panics
     /// If there is no such primary.
@@ -206,6 +217,18 @@ impl Cluster {
             Ok(true)
         })
         .await;
+    }
+
+    /// Lets nodes be silent for longer before others replace them.
+    async fn be_patient(&self) {
+        for node in &self.nodes {
+            let mut patience = cmd("CONFIG");
+            patience.arg("SET").arg("cluster-node-timeout").arg(15_000);
+            patience
+                .exec_async(&mut node.connection().await)
+                .await
+                .unwrap();
+        }
     }
 
     fn running(&mut self) -> Vec<&Redis> {
@@ -262,7 +285,7 @@ impl Cluster {
 }
 
 async fn primaries_seen_by(node: &Redis) -> RedisResult<Vec<u16>> {
-    let mut connection = connect(&node.client()).await?;
+    let mut connection = look(&node.client()).await?;
     let table: String = cmd("CLUSTER")
         .arg("NODES")
         .query_async(&mut connection)
@@ -274,7 +297,7 @@ async fn primaries_seen_by(node: &Redis) -> RedisResult<Vec<u16>> {
 }
 
 async fn is_up(node: &Redis) -> RedisResult<bool> {
-    let mut connection = connect(&node.client()).await?;
+    let mut connection = look(&node.client()).await?;
     let (cluster, replication): (String, String) = redis::pipe()
         .cmd("CLUSTER")
         .arg("INFO")

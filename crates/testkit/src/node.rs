@@ -134,13 +134,18 @@ impl NodeOptions {
     }
 
     fn choose_addresses(&self) -> BTreeMap<String, SocketAddr> {
-        let choose = |name: &String| {
-            (
-                name.clone(),
-                SocketAddr::from(([127, 0, 0, 1], ports::free())),
-            )
-        };
-        self.listen.iter().map(choose).collect()
+        let mut chosen = BTreeMap::<String, SocketAddr>::new();
+        for name in &self.listen {
+            let address = loop {
+                let address = SocketAddr::from(([127, 0, 0, 1], ports::free()));
+                // Nobody listens there yet, so it may be drawn again.
+                if !chosen.values().any(|it| *it == address) {
+                    break address;
+                }
+            };
+            chosen.insert(name.clone(), address);
+        }
+        chosen
     }
 
     fn command(&self, folder: &Path, addresses: &BTreeMap<String, SocketAddr>) -> Command {

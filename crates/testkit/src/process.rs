@@ -19,6 +19,8 @@ use crate::{
 
 /// How often a start is repeated because a port was taken in the meantime.
 const TRIES: usize = 50;
+/// How servers and nodes say that a port is taken.
+const TAKEN: [&str; 2] = ["address already in use", "is in use by another process"];
 
 pub(crate) struct Process {
     watched: Watched,
@@ -71,7 +73,8 @@ impl Process {
             }
             if let Some(status) = self.status() {
                 let log = self.log();
-                if log.to_lowercase().contains("address already in use") {
+                let told = log.to_lowercase();
+                if TAKEN.iter().any(|it| told.contains(it)) {
                     return false;
                 }
                 panic!("{} did not start ({status}); its log:\n{log}", self.name);

@@ -15,6 +15,7 @@ use crate::{
     RedisOptions,
     binary::Flavor,
     certificates::Certificates,
+    eventually::PATIENCE,
     process::{Folder, Process},
 };
 
@@ -234,8 +235,17 @@ impl Valkey {
 /// # Errors
 /// The server is away or refuses it.
 pub async fn connect(client: &Client) -> RedisResult<MultiplexedConnection> {
+    connect_within(client, PATIENCE).await
+}
+
+/// As [`connect`], for one who looks again and again.
+pub(crate) async fn look(client: &Client) -> RedisResult<MultiplexedConnection> {
+    connect_within(client, Duration::from_secs(5)).await
+}
+
+async fn connect_within(client: &Client, limit: Duration) -> RedisResult<MultiplexedConnection> {
     let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(Duration::from_secs(5)))
+        .set_connection_timeout(Some(limit))
         .set_response_timeout(Some(Duration::from_secs(20)));
     client
         .get_multiplexed_async_connection_with_config(&config)

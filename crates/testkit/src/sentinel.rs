@@ -13,7 +13,7 @@ use crate::{
     binary::Flavor,
     eventually,
     redis_options::quoted,
-    redis_server::{connect, encoded},
+    redis_server::{encoded, look},
 };
 
 /// How the set is started.
@@ -204,7 +204,7 @@ impl Sentinel {
     }
 
     async fn ask_primary(&self, sentinel: &Redis) -> RedisResult<u16> {
-        let mut connection = connect(&sentinel.client()).await?;
+        let mut connection = look(&sentinel.client()).await?;
         let mut ask = cmd("SENTINEL");
         ask.arg("get-master-addr-by-name").arg(&self.name);
         let (_, port): (String, u16) = ask.query_async(&mut connection).await?;

@@ -46,13 +46,13 @@ export interface ConversationResumed {
   conversationId: ConversationId;
   /** The last message of the conversation: the live stream goes on right after it. */
   lastSeq: number;
-  /** The revision of the conversation. */
+  /** The revision up to which changes are told. */
   rev: number;
   /** Unread messages of the caller there. */
   unread: number;
   /** Who types there. */
   typing: Typer[];
-  /** There is more between what was told and `lastSeq`: read on with `history`. */
+  /** There is more than was told: messages are read on with `history`, changes by joining with this `rev` as `afterRev`. */
   hasMore: boolean;
 }
 
@@ -233,7 +233,7 @@ export interface Resumed {
   unread: number;
   /** Who types. */
   typing: Typer[];
-  /** Whether more was missed than is told: the messages after the last one of `missed` are asked for with `history`, the changes with `afterRev`. */
+  /** Whether more was missed than is told: further messages are asked for with `history`, further changes with this `rev` as `afterRev`. */
   hasMore: boolean;
 }
 

@@ -31,6 +31,8 @@ export class Stream {
   #rev = 0;
   /** Changes that are known above `#rev`, and whose they are. */
   #above = new Map<number, number>();
+  /** Changes after `#rev` are still to be asked for. */
+  #more = false;
   #held: Arrival[] = [];
   #busy = false;
 
@@ -49,6 +51,7 @@ export class Stream {
 
   /** The server was asked to join, from `after` on, and answered; all that came meanwhile follows it. */
   async begin(state: State & { missed: Message[] }, after?: Partial<Position>): Promise<void> {
+    this.#more = state.hasMore;
     const missed = state.missed.map((message): Arrival => ({ event: "message:new", message }));
     await new Promise<void>((done) => {
       const past: Arrival[] = [...missed, { event: "resumed", state, done }];
@@ -60,6 +63,7 @@ export class Stream {
 
   /** All that was missed has come; with `hasMore`, the first of it. Settles when the rest is handed out, too. */
   resumed(state: State): Promise<void> {
+    this.#more = state.hasMore;
     return new Promise((done) => this.#arrive({ event: "resumed", state, done }));
   }
 
@@ -132,7 +136,11 @@ export class Stream {
     if (rev <= this.#rev || this.#above.has(rev)) return false;
     const overtaken = [...this.#above].some(([later, whose]) => whose === seq && later > rev);
     this.#above.set(rev, seq);
-    if (this.#above.size > MOST_ABOVE) this.#rev = Math.min(...this.#above.keys());
+    if (this.#above.size > MOST_ABOVE) {
+      // What is not noted may come once more; what is skipped would never come.
+      if (this.#more) this.#above.delete(rev);
+      else this.#rev = Math.min(...this.#above.keys());
+    }
     this.#settle();
     return !overtaken;
   }

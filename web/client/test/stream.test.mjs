@@ -92,6 +92,15 @@ test("a change that was overtaken and never comes holds nothing up for ever", ()
   assert.equal(it.position.rev, 1099);
 });
 
+test("changes that are still to be asked for are not skipped, however much is read before them", async () => {
+  const { stream: it } = stream({ seq: 1, rev: 1 }, Array.from({ length: 2000 }, (_, n) => message(n + 2, n + 600)));
+  it.take("message:edited", message(1, 2));
+  await it.resumed({ lastSeq: 2001, rev: 2, hasMore: true });
+  assert.deepEqual(it.position, { seq: 2001, rev: 2 });
+  await it.begin({ lastSeq: 2001, rev: 2599, hasMore: false, missed: [message(1, 500)] }, it.position);
+  assert.deepEqual(it.position, { seq: 2001, rev: 2599 });
+});
+
 test("a deletion that was missed comes as one", async () => {
   const { log, stream: it } = stream();
   const missed = [message(1, 4, { deletedAt: "2026-01-02T03:04:05.678Z" }), message(3, 3)];

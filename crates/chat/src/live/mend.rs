@@ -1,7 +1,7 @@
 //! Reading what a room has missed.
 //!
 //! Always true:
-//! 1. What is read is told in this order: who is no member any more, changes of messages that were told, messages. Then
+//! 1. What is read is told in this order: who is no member any more, changes by their revision, messages. Then
 //!    come the frames that were held meanwhile. A message that was changed since the reading began is read again: what
 //!    changed before it may not have been among what was read.
 //! 2. It goes on until nothing is missing or nobody follows; a database that is away is waited for.
@@ -72,6 +72,7 @@ impl Room {
         let now = self.live.ctx.now();
         let mut state = self.state.lock();
         state.cursor = published.unwrap_or(head.last_seq);
+        state.written = head.last_seq;
         state.revs = Revs::new(head.rev);
         state.members_version = head.members_version;
         for mut typer in typers {
@@ -135,15 +136,12 @@ impl Room {
         Ok(())
     }
 
-    /// Tells the changes of messages that were told.
+    /// Tells the changes of messages, of those that were told and those that are yet to be.
     async fn read_changes(&self, head: &Head) -> Result<()> {
-        let (mut rev, cursor) = {
-            let state = self.state.lock();
-            (state.revs.told(), state.cursor)
-        };
+        let mut rev = self.state.lock().revs.told();
         while rev < head.rev {
             let messages = &self.live.messages;
-            let page = messages.changed_up_to(&self.conversation, rev, cursor);
+            let page = messages.changed_up_to(&self.conversation, rev, head.last_seq);
             let page = page.await?;
             let Some(last) = page.last() else { break };
             rev = last.rev;
@@ -153,7 +151,11 @@ impl Room {
                     return Ok(());
                 }
                 let (json, deleted) = (json(message), message.deleted_at.is_some());
-                self.change(&mut state, message.seq, message.rev, deleted, &json);
+                let (seq, rev) = (message.seq, message.rev);
+                match seq > state.cursor {
+                    true => self.ahead(seq, rev, deleted, &json),
+                    false => self.change(&mut state, seq, rev, deleted, &json),
+                }
             }
         }
         self.state.lock().revs.raise(head.rev);

@@ -41,6 +41,18 @@ pub enum ConversationNews<'a> {
         /// The message as JSON.
         json: &'a [u8],
     },
+    /// A message was edited or deleted that is yet to be told, and will be told as it is then: for those who know it from
+    /// elsewhere. In order with the other changes.
+    Ahead {
+        /// Its number.
+        seq: u64,
+        /// Its revision.
+        rev: u64,
+        /// Whether it is deleted.
+        deleted: bool,
+        /// The message as JSON.
+        json: &'a [u8],
+    },
     /// A member has got or read messages. One may come twice. After a time without a bus those of a small conversation are
     /// told as they stand; those of a larger one are not made up for.
     Receipt {

@@ -47,6 +47,8 @@ pub(super) struct Room {
 
 pub(super) struct State {
     pub(super) cursor: u64,
+    /// The last message that was written when the room was opened.
+    pub(super) written: u64,
     pub(super) revs: Revs,
     /// The last version of the members that was told.
     pub(super) members_version: u64,
@@ -100,6 +102,7 @@ impl State {
     pub(super) fn holding() -> Self {
         Self {
             cursor: 0,
+            written: 0,
             revs: Revs::default(),
             members_version: 0,
             typers: BTreeMap::new(),
@@ -212,6 +215,13 @@ impl Room {
         if new && (seq > state.cursor + 1 || state.revs.is_early(rev)) {
             return Some(Taken::Early);
         }
+        // One that was written later and changed since has a revision that is early.
+        if new && seq <= state.written && rev > state.revs.told() {
+            let changed = serde_json::from_slice::<Changed>(json).ok()?;
+            if changed.is_any() {
+                self.ahead(seq, rev, changed.deleted_at.is_some(), json);
+            }
+        }
         self.message(state, seq, rev, json);
         Some(Taken::Done)
     }
@@ -232,9 +242,19 @@ impl Room {
         if seq > state.cursor || state.revs.is_early(rev) {
             return Some(Taken::Early);
         }
-        let deleted = serde_json::from_slice::<Deleted>(json).ok()?;
-        self.change(state, seq, rev, deleted.deleted_at.is_some(), json);
+        let changed = serde_json::from_slice::<Changed>(json).ok()?;
+        self.change(state, seq, rev, changed.deleted_at.is_some(), json);
         Some(Taken::Done)
+    }
+
+    /// Tells a change of a message that is yet to be told.
+    pub(super) fn ahead(&self, seq: u64, rev: u64, deleted: bool, json: &[u8]) {
+        self.sink.told(&ConversationNews::Ahead {
+            seq,
+            rev,
+            deleted,
+            json,
+        });
     }
 
     /// Tells a change of a message, unless a newer one was told.
@@ -313,9 +333,16 @@ impl Room {
     }
 }
 
-/// Of a message, whether it is deleted.
+/// Of a message, whether it was changed.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Deleted {
+struct Changed {
+    edited_at: Option<IgnoredAny>,
     deleted_at: Option<IgnoredAny>,
+}
+
+impl Changed {
+    fn is_any(&self) -> bool {
+        self.edited_at.is_some() || self.deleted_at.is_some()
+    }
 }

@@ -45,11 +45,17 @@ impl Messages {
         let mut tries = 0;
         loop {
             let missed = self.missed_after(conversation, hidden, after_seq, after_rev);
-            let missed = missed.await?;
+            let mut missed = missed.await?;
             tries += 1;
-            let settled = missed.messages.iter().all(|it| it.rev <= missed.rev);
-            if settled || missed.has_more || tries == TRIES {
-                return Ok(missed);
+            let changed = missed.messages.iter().position(|it| it.rev > missed.rev);
+            match changed {
+                None => return Ok(missed),
+                Some(at) if tries == TRIES => {
+                    missed.messages.truncate(at);
+                    missed.has_more = true;
+                    return Ok(missed);
+                }
+                Some(_) => {}
             }
         }
     }
@@ -81,6 +87,10 @@ impl Messages {
         if let Some(rev) = after_rev {
             self.changed_before(conversation, &mut missed, (hidden, after), rev)
                 .await?;
+            if missed.has_more {
+                // Messages have revisions above those of the changes that are left.
+                return Ok(missed);
+            }
         }
         missed.messages.extend(messages(rows, &head));
         let to = head.last_seq.min(after.saturating_add(MOST_MISSED));

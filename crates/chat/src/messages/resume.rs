@@ -42,8 +42,8 @@ pub struct Resumed {
     pub unread: u64,
     /// Who types.
     pub typing: Vec<Typer>,
-    /// Whether more was missed than is told: the messages after the last one of `missed` are asked for with `history`, the
-    /// changes with `afterRev`.
+    /// Whether more was missed than is told: further messages are asked for with `history`, further changes with this `rev`
+    /// as `afterRev`.
     pub has_more: bool,
 }
 

@@ -23,7 +23,11 @@ const PAUSE: Duration = Duration::from_secs(1);
 impl Presence {
     /// Ends a device of a user, whoever holds it. Its socket is closed: see [`closed`](Self::closed).
     pub async fn remove(&self, user: &UserId, id: &DeviceId) -> Result<UserStatus> {
-        self.local.lock().forget_beat(user, id);
+        let held = {
+            let mut local = self.local.lock();
+            local.forget_beat(user, id);
+            local.get(user, id, None).cloned()
+        };
         let at = self.ctx.now();
         let settled = self.end(user, id, "").await?;
         let body = format!("{} {user} {id}", at.ms());
@@ -37,7 +41,10 @@ impl Presence {
             .bus()
             .publish(channel.as_str(), frame)
             .await;
-        self.removed(user, id, at).await?;
+        // The one that was held here, whatever the clock says. One that came since stays.
+        if let Some(held) = held {
+            self.refuse(&held, true).await?;
+        }
         Ok(settled.of(user))
     }
 

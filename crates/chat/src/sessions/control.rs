@@ -10,11 +10,12 @@ use parlor_store::Event;
 use tokio::time::sleep;
 
 use super::Sessions;
-use super::hub::{Attached, Attachment, Ended};
+use super::hub::{Attached, Attachment, End, Ended};
 use super::session::{Reason, Status};
 use super::step::Found;
 use crate::access::Caller;
 use crate::bus::frame::{self, Frame, Kind};
+use crate::context::Moment;
 use crate::error::{Error, Result};
 use crate::ids::{DeviceId, UserId};
 
@@ -32,7 +33,8 @@ impl Sessions {
         device: Option<&DeviceId>,
         ended: Ended,
     ) -> Result<Attachment> {
-        let attachment = self.hub.attach(caller.user()?, device, ended);
+        let times = self.times(caller);
+        let attachment = self.hub.attach(caller.user()?, device, times, ended);
         attachment.entered();
         self.attached(caller).await?;
         Ok(attachment)
@@ -40,10 +42,15 @@ impl Sessions {
 
     /// The same for somebody who waits for the end.
     pub async fn attach(&self, caller: &Caller, device: Option<&DeviceId>) -> Result<Attached> {
-        let user = caller.user()?;
-        let attached = Attached::by(|ended| self.hub.attach(user, device, ended));
+        let (user, times) = (caller.user()?, self.times(caller));
+        let attached = Attached::by(|ended| self.hub.attach(user, device, times, ended));
         self.attached(caller).await?;
         Ok(attached)
+    }
+
+    /// Now, and of when a token is.
+    pub(super) fn times(&self, caller: &Caller) -> (Moment, Option<Moment>) {
+        (self.ctx.now(), caller.issued_at.map(Moment))
     }
 
     async fn attached(&self, caller: &Caller) -> Result<()> {
@@ -53,9 +60,15 @@ impl Sessions {
 
     /// Tells every node. If it is not heard, they find out by asking.
     pub(super) async fn tell(&self, user: &UserId, reason: Reason, device: Option<&DeviceId>) {
-        self.hub.end(user, reason, device);
+        let end = End {
+            reason,
+            at: self.ctx.now(),
+            device: device.cloned(),
+        };
+        // Who came just now is asked for when this node hears itself.
+        let _ = self.hub.end(user, &end);
         let device = device.map_or("", DeviceId::as_str);
-        let body = format!("{} {user} {device}", reason.name());
+        let body = format!("{} {} {user} {device}", reason.name(), end.at.ms());
         let mut frame = frame::head(Kind::SessionClosed, body.len());
         frame.extend(body.as_bytes());
         let channel = self.ctx.keys().control_bus();
@@ -86,18 +99,30 @@ impl Sessions {
         }
     }
 
-    fn heard(&self, payload: &[u8]) {
-        if let Some((reason, user, device)) = closed(payload) {
-            self.distrust(&user);
-            self.hub.end(&user, reason, device.as_ref());
+    fn heard(self: &Arc<Self>, payload: &[u8]) {
+        let Some((user, end)) = closed(payload) else {
+            return;
+        };
+        self.distrust(&user);
+        let (late, mark) = self.hub.end(&user, &end);
+        if late.is_empty() {
+            return;
         }
+        // Aside: others must not wait for it to hear of their end.
+        let this = Arc::clone(self);
+        tokio::spawn(async move {
+            for issued in late {
+                let looked = this.recheck_one(&user, issued, mark).await;
+                crate::ticking::told("ask for a session", &looked);
+            }
+        });
     }
 
     /// Asks for everybody who is attached, and ends the connections of those whose session is over.
     pub async fn recheck(&self) -> Result<()> {
         let (users, mark) = self.hub.users();
         for batch in users.chunks(BATCH) {
-            let looks = batch.iter().map(|user| self.recheck_one(user, mark));
+            let looks = batch.iter().map(|user| self.recheck_one(user, None, mark));
             for looked in futures_util::future::join_all(looks).await {
                 if looked.as_ref().is_err_and(Error::is_away) {
                     return looked;
@@ -109,11 +134,12 @@ impl Sessions {
         Ok(())
     }
 
-    async fn recheck_one(&self, user: &UserId, mark: u64) -> Result<()> {
-        let over = match self.look(user, None, None).await? {
+    /// Asks for the session of a user, or for that of a token of some moment.
+    async fn recheck_one(&self, user: &UserId, issued: Option<Moment>, mark: u64) -> Result<()> {
+        let over = match self.look(user, issued, None).await? {
             Found::Here(session) => (session.status == Status::Blocked).then_some(Reason::Blocked),
             Found::Gone | Found::Revoked => Some(Reason::Logout),
-            Found::Cold => match self.find(user, None, None).await {
+            Found::Cold => match self.find(user, issued, None).await {
                 Ok(session) => (session.status == Status::Blocked).then_some(Reason::Blocked),
                 Err(Error::SessionExpired) => Some(Reason::Logout),
                 Err(error) => return Err(error),
@@ -121,19 +147,21 @@ impl Sessions {
         };
         if let Some(reason) = over {
             self.distrust(user);
-            self.hub.end_entered(user, reason, mark);
+            self.hub.end_entered(user, reason, issued, mark);
         }
         Ok(())
     }
 }
 
-/// `reason user device` after the head of the frame; no device for all of them.
-fn closed(payload: &[u8]) -> Option<(Reason, UserId, Option<DeviceId>)> {
+/// `reason moment user device` after the head of the frame; no device for all of them.
+fn closed(payload: &[u8]) -> Option<(UserId, End)> {
     let Frame::Known(Kind::SessionClosed, body) = Frame::from(payload) else {
         return None;
     };
-    let mut words = str::from_utf8(body).ok()?.splitn(3, ' ');
+    let mut words = str::from_utf8(body).ok()?.splitn(4, ' ');
     let reason = Reason::named(words.next()?)?;
+    let at = Moment(words.next()?.parse().ok()?);
     let user = UserId::new(words.next()?).ok()?;
-    Some((reason, user, DeviceId::new(words.next()?).ok()))
+    let device = DeviceId::new(words.next()?).ok();
+    Some((user, End { reason, at, device }))
 }

@@ -23,7 +23,9 @@ impl Sessions {
             return Ok((caller, None));
         }
         let device = device.cloned().unwrap_or_else(default_device);
-        let attachment = self.hub.attach(&user, Some(&device), ended);
+        let attachment = self
+            .hub
+            .attach(&user, Some(&device), self.times(&caller), ended);
         self.distrust(&user);
         let caller = self.let_in(caller, &device).await?;
         // What was asked about the session before may have been before it began.

@@ -4,6 +4,7 @@
 //! 1. Whoever is attached is told when the session ends, also when this node did not hear of it at once. Nobody is told under
 //!    a lock.
 //! 2. Who is still on their way in may have no session yet: an answer of the store from before they were in is not theirs.
+//! 3. News of an end may be late: whoever came after the end is not told of it, but asked for.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::session::Reason;
+use crate::context::Moment;
 use crate::ids::{DeviceId, UserId};
 
 /// What is told when a session ends. May be told more than once; must not block.
@@ -29,10 +31,22 @@ impl<F: Fn(Reason) + Send + Sync> Ending for F {
     }
 }
 
+/// The end of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct End {
+    pub(super) reason: Reason,
+    pub(super) at: Moment,
+    /// Of one device only.
+    pub(super) device: Option<DeviceId>,
+}
+
 /// A connection of a user.
 struct Line {
     id: u64,
     device: Option<DeviceId>,
+    /// When it came, and of when its token is.
+    since: Moment,
+    issued: Option<Moment>,
     /// When it was let in, by the count of the hub; 0 before.
     entered: u64,
     ended: Ended,
@@ -69,6 +83,7 @@ impl Hub {
         self: &Arc<Self>,
         user: &UserId,
         device: Option<&DeviceId>,
+        (since, issued): (Moment, Option<Moment>),
         ended: Ended,
     ) -> Attachment {
         let mut held = self.held.lock();
@@ -80,6 +95,8 @@ impl Hub {
         lines.push(Line {
             id,
             device: device.cloned(),
+            since,
+            issued,
             entered: 0,
             ended,
         });
@@ -90,23 +107,41 @@ impl Hub {
         }
     }
 
-    /// Tells a user's connections, or those of one device, that the session has ended.
-    pub(super) fn end(&self, user: &UserId, reason: Reason, device: Option<&DeviceId>) {
-        let concerned: Vec<Ended> = {
+    /// Tells a user's connections, or those of one device, that the session has ended at a moment. Who came later may have
+    /// another session: of when their tokens are, and the mark of now.
+    pub(super) fn end(&self, user: &UserId, end: &End) -> (Vec<Option<Moment>>, u64) {
+        let (concerned, late, mark): (Vec<Ended>, Vec<_>, _) = {
             let held = self.held.lock();
             let lines = held.users.get(user).into_iter().flatten();
-            let concerned = lines.filter(|it| device.is_none() || device == it.device.as_ref());
-            concerned.map(|it| Arc::clone(&it.ended)).collect()
+            let of_device = |it: &&Line| end.device.is_none() || end.device == it.device;
+            // Who is replaced is not found by asking: there is a session, that of another device.
+            let is_replaced = end.reason == Reason::Replaced;
+            let (before, after): (Vec<_>, Vec<_>) = lines
+                .filter(of_device)
+                .partition(|it| is_replaced || it.since <= end.at);
+            let concerned = before.iter().map(|it| Arc::clone(&it.ended));
+            let late = after.iter().map(|it| it.issued);
+            (concerned.collect(), late.collect(), held.next)
         };
-        concerned.iter().for_each(|it| it.ended(reason));
+        concerned.iter().for_each(|it| it.ended(end.reason));
+        (late, mark)
     }
 
-    /// Tells those of a user's connections that were in at `mark` that the session has ended, as the store said later.
-    pub(super) fn end_entered(&self, user: &UserId, reason: Reason, mark: u64) {
+    /// Tells those of a user's connections that were in at `mark`, or those of them whose token is of a moment, that the
+    /// session has ended, as the store said later.
+    pub(super) fn end_entered(
+        &self,
+        user: &UserId,
+        reason: Reason,
+        issued: Option<Moment>,
+        mark: u64,
+    ) {
         let concerned: Vec<Ended> = {
             let held = self.held.lock();
             let lines = held.users.get(user).into_iter().flatten();
-            let concerned = lines.filter(|it| (1..=mark).contains(&it.entered));
+            let concerned = lines
+                .filter(|it| (1..=mark).contains(&it.entered))
+                .filter(|it| issued.is_none() || it.issued == issued);
             concerned.map(|it| Arc::clone(&it.ended)).collect()
         };
         concerned.iter().for_each(|it| it.ended(reason));
@@ -192,17 +227,27 @@ mod tests {
         let told: Arc<Mutex<Vec<Reason>>> = Arc::default();
         let there = Arc::clone(&told);
         let ended = Arc::new(move |reason| there.lock().push(reason));
-        let attachment = hub.attach(&alice, None, ended);
+        let attachment = hub.attach(&alice, None, (Moment(5), Some(Moment(3))), ended);
         let (users, early) = hub.users();
         assert_eq!(users, []);
         attachment.entered();
-        hub.end_entered(&alice, Reason::Logout, early);
+        hub.end_entered(&alice, Reason::Logout, None, early);
         assert_eq!(*told.lock(), []);
         let (users, mark) = hub.users();
         assert_eq!(users, std::slice::from_ref(&alice));
-        hub.end_entered(&alice, Reason::Logout, mark);
+        hub.end_entered(&alice, Reason::Logout, Some(Moment(2)), mark);
+        assert_eq!(*told.lock(), []);
+        hub.end_entered(&alice, Reason::Logout, Some(Moment(3)), mark);
         assert_eq!(*told.lock(), [Reason::Logout]);
-        hub.end(&alice, Reason::Blocked, None);
+        let blocked = |at| End {
+            reason: Reason::Blocked,
+            at: Moment(at),
+            device: None,
+        };
+        let late = vec![Some(Moment(3))];
+        assert_eq!(hub.end(&alice, &blocked(4)), (late, mark));
+        assert_eq!(*told.lock(), [Reason::Logout]);
+        assert_eq!(hub.end(&alice, &blocked(5)), (vec![], mark));
         assert_eq!(*told.lock(), [Reason::Logout, Reason::Blocked]);
     }
 }

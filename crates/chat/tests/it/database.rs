@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test says what failed by failing")]
 
+use std::time::Duration;
+
 use parlor_chat::database::{Database, DatabaseUrl, Either, OpenError, Options, Transaction};
 use parlor_testkit::Postgres;
 use tempfile::TempDir;
@@ -16,7 +18,11 @@ async fn both() -> (TempDir, Postgres, [DatabaseUrl; 2]) {
 }
 
 async fn open(url: &DatabaseUrl) -> Result<Database, OpenError> {
-    Database::open(Options::new(url.clone())).await
+    let options = Options {
+        timeout: Duration::from_secs(30),
+        ..Options::new(url.clone())
+    };
+    Database::open(options).await
 }
 
 /// Runs a statement in a transaction that is not committed yet.

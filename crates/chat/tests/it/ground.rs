@@ -8,11 +8,17 @@ use std::time::Duration;
 
 use parlor_chat::context::{Context, Moment};
 use parlor_chat::database::{self, Database, DatabaseUrl};
-use parlor_chat::keys::{Keyspace, Settings};
+use parlor_chat::keys::{Keyspace, Settings, TtlName};
 use parlor_store::{ManualClock, Options, Store};
-use parlor_testkit::{Cluster, Postgres, Redis, Valkey};
+use parlor_testkit::{Cluster, Postgres, Redis, Valkey, eventually};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
+
+/// A busy machine must not turn a test about answers into one about time.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server's keys age while the clock of the test stands still. They are given so much more time that it does not matter.
+const LONGER: u32 = 100;
 
 pub struct Ground {
     pub store: Store,
@@ -64,7 +70,7 @@ impl Ground {
     /// Redis, whose absence is noticed after some seconds.
     pub async fn impatient() -> Self {
         let impatient = |url: &str| Options {
-            timeout: Duration::from_secs(3),
+            timeout: Duration::from_secs(10),
             ..patient(url)
         };
         Self::server(Redis::start().await, impatient).await
@@ -102,8 +108,7 @@ impl Ground {
 
     /// The database, opened once more: each is that of another node.
     pub async fn database(&self) -> Database {
-        let url = self.rows().await.url.clone();
-        Database::open(database::Options::new(url)).await.unwrap()
+        self.hasty_database(PATIENCE).await
     }
 
     /// As [`database`](Self::database), one that waits for nothing longer than this.
@@ -113,7 +118,11 @@ impl Ground {
             timeout,
             ..database::Options::new(url)
         };
-        Database::open(options).await.unwrap()
+        // To open it may take longer.
+        eventually("the database is opened", async || {
+            Database::open(options.clone()).await.map(Some)
+        })
+        .await
     }
 
     async fn rows(&self) -> &Rows {
@@ -141,6 +150,14 @@ impl Ground {
         Context::new(self.store.clone(), self.keys(settings))
     }
 
+    /// Lets who types do so for longer on a server.
+    pub fn lengthen_typing(&self, settings: &mut Settings) {
+        if !self.primaries.is_empty() {
+            let longer = settings.ttls.get(TtlName::Typing) * LONGER;
+            settings.ttls.set(TtlName::Typing, longer);
+        }
+    }
+
     pub fn keys(&self, settings: Settings) -> Keyspace {
         Keyspace::new(settings, self.tagged).unwrap()
     }
@@ -155,10 +172,10 @@ impl Ground {
     }
 }
 
-/// A busy machine must not turn a test about answers into one about time.
+/// How a store is opened that is given its time.
 pub fn patient(url: &str) -> Options {
     Options {
-        timeout: Duration::from_secs(30),
+        timeout: PATIENCE,
         ..Options::new(url.parse().unwrap())
     }
 }

@@ -65,9 +65,9 @@ async fn enter(
     caller: &Caller,
     id: &ConversationId,
     asked: &CatchUp,
-) -> Result<(Joining, Resumed), Refusal> {
-    let entering = Joining::begin(gateway, socket, id)?;
-    entering.entering().open().await?;
+) -> Result<(Entering, Resumed), Refusal> {
+    let entering = begin(gateway, socket, id)?;
+    entering.open().await?;
     let known = gateway.app.run(caller, asked.clone()).await?;
     Ok((entering, known))
 }
@@ -82,72 +82,40 @@ fn cursor(asked: &CatchUp, known: &Resumed) -> Cursor {
             .max(last)
             .unwrap_or_default()
             .min(known.last_seq),
-        rev: asked.after_rev.map_or(0, |_| known.rev),
+        rev: asked
+            .after_seq
+            .and(asked.after_rev)
+            .map_or(0, |_| known.rev),
     }
 }
 
-/// A socket that is about to join; dropped, it is as before.
-struct Joining {
-    socket: Arc<Socket>,
-    id: ConversationId,
-    entering: Option<Entering>,
-    /// It had not joined before.
-    fresh: bool,
-}
-
-impl Joining {
-    fn begin(
-        gateway: &Arc<Gateway>,
-        socket: &Arc<Socket>,
-        id: &ConversationId,
-    ) -> Result<Self, Refusal> {
-        let most = gateway.options.conversations;
-        let fresh = {
-            let mut inner = socket.state().inner.lock();
-            if inner.over {
-                return Err(Error::SessionExpired.into());
+/// Begins to join, if the socket may.
+fn begin(
+    gateway: &Arc<Gateway>,
+    socket: &Arc<Socket>,
+    id: &ConversationId,
+) -> Result<Entering, Refusal> {
+    let most = gateway.options.conversations;
+    {
+        let inner = socket.state().inner.lock();
+        if inner.over {
+            return Err(Error::SessionExpired.into());
+        }
+        if inner.joined.len() >= most && !inner.joined.contains(id) {
+            return Err(Error::TooMany {
+                what: "joined conversations",
+                given: most + 1,
+                most,
             }
-            if inner.joined.len() >= most && !inner.joined.contains(id) {
-                return Err(Error::TooMany {
-                    what: "joined conversations",
-                    given: most + 1,
-                    most,
-                }
-                .into());
-            }
-            inner.joined.insert(id.clone())
-        };
-        let joining = Self {
-            socket: Arc::clone(socket),
-            id: id.clone(),
-            entering: Some(Rooms::enter(gateway, id, socket)),
-            fresh,
-        };
-        // One that ended before it was in the room did not take itself out of it.
-        match socket.state().inner.lock().over {
-            true => Err(Error::SessionExpired.into()),
-            false => Ok(joining),
+            .into());
         }
     }
-
-    fn entering(&self) -> &Entering {
-        let entering = self.entering.as_ref();
-        entering.expect("it is there until it has joined")
-    }
-
-    /// The socket knows what came before: `first` tells it, and then it is told what came after. False if it was put out
-    /// meanwhile.
-    fn joined(mut self, after: Cursor, first: impl FnOnce()) -> bool {
-        let entering = self.entering.take();
-        entering.is_some_and(|entering| entering.joined(after, first))
-    }
-}
-
-impl Drop for Joining {
-    fn drop(&mut self) {
-        if self.entering.take().is_some() && self.fresh {
-            self.socket.state().inner.lock().joined.remove(&self.id);
-        }
+    let entering = Rooms::enter(gateway, id, socket);
+    // One that ended before it was in the room did not take itself out of it.
+    let over = socket.state().inner.lock().over;
+    match over {
+        true => Err(Error::SessionExpired.into()),
+        false => Ok(entering),
     }
 }
 
@@ -186,7 +154,7 @@ async fn resume_one(
         return Ok(());
     };
     let mut tries = 0;
-    let (joining, asked, known) = loop {
+    let (entering, asked, known) = loop {
         match enter_at(gateway, socket, caller, &id, place).await {
             Ok(entered) => break entered,
             Err(refusal) if refusal.code.is_temporary() && tries < TRIES => {
@@ -218,7 +186,7 @@ async fn resume_one(
         has_more: known.has_more,
     };
     let frame = gateway.frame("conversation:resumed", &encode(&resumed));
-    joining.joined(after, || socket.send(&frame));
+    entering.joined(after, || socket.send(&frame));
     Ok(())
 }
 
@@ -229,7 +197,7 @@ async fn enter_at(
     caller: &Caller,
     id: &ConversationId,
     place: Place,
-) -> Result<(Joining, CatchUp, Resumed), Refusal> {
+) -> Result<(Entering, CatchUp, Resumed), Refusal> {
     let rev = match place {
         Place::Seq(seq) => gateway.chat().messages().rev_of(id, seq).await?,
         Place::Both { rev, .. } => rev,
@@ -239,8 +207,8 @@ async fn enter_at(
         after_seq: Some(place.seq()),
         after_rev: Some(rev),
     };
-    let (joining, known) = enter(gateway, socket, caller, id, &asked).await?;
-    Ok((joining, asked, known))
+    let (entering, known) = enter(gateway, socket, caller, id, &asked).await?;
+    Ok((entering, asked, known))
 }
 
 impl Place {

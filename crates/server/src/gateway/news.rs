@@ -2,18 +2,17 @@
 
 use parlor_chat::ids::UserId;
 use parlor_chat::live::{ConversationNews, ConversationSink};
-use parlor_chat::messages::Message;
 use parlor_socketio::Frame;
 
 use super::encode;
 use super::rooms::{Point, Room};
 use super::words::Reached;
 
-/// By which event those hear of it who know a message as it was; none if it was never changed.
-fn changed_as(json: &[u8]) -> Option<&'static str> {
-    let message: Message = serde_json::from_slice(json).ok()?;
-    let edited = message.edited_at.map(|_| "message:edited");
-    message.deleted_at.map(|_| "message:deleted").or(edited)
+fn changed_as(deleted: bool) -> &'static str {
+    match deleted {
+        true => "message:deleted",
+        false => "message:edited",
+    }
 }
 
 impl ConversationSink for Room {
@@ -23,27 +22,25 @@ impl ConversationSink for Room {
             return;
         }
         match news {
-            ConversationNews::Message { seq, rev, json } => {
+            ConversationNews::Message { seq, json, .. } => {
                 let frame = self.gateway.frame("message:new", json);
                 inside.tell(Point::Message(*seq), &frame, None);
-                // Its change is not told apart from it.
-                if inside.any_knows_older(*seq, *rev)
-                    && let Some(name) = changed_as(json)
-                {
-                    let frame = self.gateway.frame(name, json);
-                    let (seq, rev) = (*seq, *rev);
-                    inside.tell(Point::Since { seq, rev }, &frame, None);
-                }
             }
             ConversationNews::Changed {
                 rev, deleted, json, ..
             } => {
-                let name = match deleted {
-                    true => "message:deleted",
-                    false => "message:edited",
-                };
-                let frame = self.gateway.frame(name, json);
+                let frame = self.gateway.frame(changed_as(*deleted), json);
                 inside.tell(Point::Change(*rev), &frame, None);
+            }
+            ConversationNews::Ahead {
+                seq,
+                rev,
+                deleted,
+                json,
+            } => {
+                let frame = self.gateway.frame(changed_as(*deleted), json);
+                let (seq, rev) = (*seq, *rev);
+                inside.tell(Point::Ahead { seq, rev }, &frame, None);
             }
             ConversationNews::Receipt {
                 delivered,

@@ -49,10 +49,12 @@ pub(super) struct Inside {
 /// A socket that has joined, or is about to.
 pub(super) struct Follower {
     pub(super) socket: Arc<Socket>,
-    /// Where its live stream began.
-    after: Cursor,
+    /// Where its live stream began; none before.
+    after: Option<Cursor>,
     /// While it joins: what was told meanwhile.
     held: Option<Box<Held>>,
+    /// The last of its joins. A client that came back may ask while what it asked before is still being read.
+    turn: u32,
 }
 
 /// What was told meanwhile; a box of it is smaller than it is.
@@ -71,8 +73,8 @@ pub(super) struct Cursor {
 pub(super) enum Point {
     Message(u64),
     Change(u64),
-    /// What a message had become before it could be told: news to those who know it from elsewhere as it was.
-    Since {
+    /// A change of a message that is yet to be told: news to those who know it from elsewhere as it was.
+    Ahead {
         seq: u64,
         rev: u64,
     },
@@ -85,7 +87,7 @@ impl Cursor {
         match point {
             Point::Message(seq) => seq > self.seq,
             Point::Change(rev) => rev > self.rev,
-            Point::Since { seq, rev } => seq <= self.seq && rev > self.rev,
+            Point::Ahead { seq, rev } => seq <= self.seq && rev > self.rev,
             Point::Moment => true,
         }
     }
@@ -100,22 +102,16 @@ impl Inside {
         self.followers.is_empty() && self.entering == 0
     }
 
-    /// Whether a socket may know a message in an older version than this.
-    pub(super) fn any_knows_older(&self, seq: u64, rev: u64) -> bool {
-        let since = Point::Since { seq, rev };
-        let mut followers = self.followers.values();
-        followers.any(|it| it.held.is_some() || it.after.precedes(since))
-    }
-
     /// Tells everybody, but for the sockets of one user.
     pub(super) fn tell(&mut self, point: Point, frame: &Frame, but: Option<&UserId>) {
         for follower in self.followers.values_mut() {
             if but.is_some_and(|but| follower.socket.state().device.user == *but) {
                 continue;
             }
+            let is_known = follower.knows(point);
             match &mut follower.held {
-                None if follower.after.precedes(point) => follower.socket.send(frame),
-                None => {}
+                None if is_known => {}
+                None => follower.socket.send(frame),
                 Some(held) if held.0.len() < MOST_HELD => held.0.push((point, frame.clone())),
                 // Without a goodbye, so that it comes again.
                 Some(_) => follower.socket.disconnect(Reason::Shutdown),
@@ -128,8 +124,7 @@ impl Inside {
 pub(super) struct Entering {
     room: Arc<Room>,
     socket: Arc<Socket>,
-    /// It was not here before.
-    fresh: bool,
+    turn: u32,
     done: bool,
 }
 
@@ -153,18 +148,21 @@ impl Rooms {
             let mut inside = room.inside.lock();
             inside.entering += 1;
             let entry = inside.followers.entry(key(socket));
-            let fresh = matches!(entry, indexmap::map::Entry::Vacant(_));
             let follower = entry.or_insert_with(|| Follower {
                 socket: Arc::clone(socket),
-                after: Cursor::default(),
+                after: None,
                 held: None,
+                turn: 0,
             });
             follower.held.get_or_insert_default();
+            follower.turn = follower.turn.wrapping_add(1);
+            let turn = follower.turn;
+            socket.state().inner.lock().joined.insert(id.clone());
             drop(inside);
             Entering {
                 room: Arc::clone(room),
                 socket: Arc::clone(socket),
-                fresh,
+                turn,
                 done: false,
             }
         })
@@ -217,17 +215,19 @@ impl Entering {
     }
 
     /// The socket knows what came before: it is told so by `first`, and then what came after. False if it was put out
-    /// meanwhile.
+    /// meanwhile. Nothing is done if it asked again: what is held is for that answer.
     pub(super) fn joined(mut self, after: Cursor, first: impl FnOnce()) -> bool {
         self.done = true;
         let mut there = false;
         self.room.gateway.rooms.change(&self.room.id, |_, inside| {
             inside.entering -= 1;
             if let Some(follower) = inside.followers.get_mut(&key(&self.socket)) {
-                first();
-                follower.after = after;
-                follower.release();
                 there = true;
+                if follower.turn == self.turn {
+                    first();
+                    follower.after = Some(after);
+                    follower.release();
+                }
             }
         });
         there
@@ -241,20 +241,30 @@ impl Drop for Entering {
         }
         self.room.gateway.rooms.change(&self.room.id, |_, inside| {
             inside.entering -= 1;
-            if self.fresh {
-                inside.followers.swap_remove(&key(&self.socket));
-            } else if let Some(follower) = inside.followers.get_mut(&key(&self.socket)) {
-                follower.release();
+            let key = key(&self.socket);
+            match inside.followers.get_mut(&key) {
+                Some(it) if it.turn != self.turn => {}
+                Some(it) if it.after.is_some() => it.release(),
+                Some(_) => {
+                    inside.followers.swap_remove(&key);
+                    let mut inner = self.socket.state().inner.lock();
+                    inner.joined.remove(&self.room.id);
+                }
+                None => {}
             }
         });
     }
 }
 
 impl Follower {
+    fn knows(&self, point: Point) -> bool {
+        self.after.is_some_and(|after| !after.precedes(point))
+    }
+
     fn release(&mut self) {
         let held = self.held.take();
         for (point, frame) in held.into_iter().flat_map(|held| held.0) {
-            if self.after.precedes(point) {
+            if !self.knows(point) {
                 self.socket.send(&frame);
             }
         }
@@ -298,7 +308,7 @@ mod tests {
     fn a_changed_message_is_told_as_new_or_as_changed_or_is_known() {
         let told = |seq, rev| {
             let after = Cursor { seq, rev };
-            let changed = Point::Since { seq: 5, rev: 9 };
+            let changed = Point::Ahead { seq: 5, rev: 9 };
             (after.precedes(Point::Message(5)), after.precedes(changed))
         };
         assert_eq!(told(4, 8), (true, false));

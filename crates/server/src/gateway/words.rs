@@ -115,13 +115,13 @@ pub struct ConversationResumed {
     pub conversation_id: ConversationId,
     /// The last message of the conversation: the live stream goes on right after it.
     pub last_seq: u64,
-    /// The revision of the conversation.
+    /// The revision up to which changes are told.
     pub rev: u64,
     /// Unread messages of the caller there.
     pub unread: u64,
     /// Who types there.
     pub typing: Vec<Typer>,
-    /// There is more between what was told and `lastSeq`: read on with `history`.
+    /// There is more than was told: messages are read on with `history`, changes by joining with this `rev` as `afterRev`.
     pub has_more: bool,
 }
 

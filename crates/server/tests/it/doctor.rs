@@ -213,7 +213,7 @@ async fn a_cluster_is_examined_by_its_slots_and_each_of_its_primaries() {
     let store = store.await.unwrap();
     let (last, _) = store.each_primary(&redis::cmd("PING")).await.pop().unwrap();
     let client = redis::Client::open(format!("redis://{last}")).unwrap();
-    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let mut connection = parlor_testkit::connect(&client).await.unwrap();
     for (name, value) in [("maxmemory", "64mb"), ("maxmemory-policy", "allkeys-lru")] {
         let set = redis::cmd("CONFIG").arg("SET").arg(name).arg(value).take();
         set.query_async::<()>(&mut connection).await.unwrap();

@@ -227,7 +227,8 @@ async fn a_node_that_cannot_join_the_others_says_why() {
 async fn a_wrong_password_ends_the_start() {
     let redis = Redis::options().password("right").start().await;
     let url = format!("redis://:wrong@127.0.0.1:{}", redis.port());
-    let said = refused(&[("PARLOR_STORE__URL", &url)]).await;
+    let http = ("PARLOR_SERVER__HTTP", "127.0.0.1:0");
+    let said = refused(&[http, ("PARLOR_STORE__URL", &url)]).await;
     assert!(
         said.contains("password") && !said.contains("wrong@"),
         "{said}"

@@ -32,15 +32,18 @@ pub struct Settings {
 
 impl Settings {
     fn options(self, path: &str) -> Options {
+        let defaults = Options::default();
         Options {
             path: path.into(),
             ping_interval: self.ping_interval,
             ping_timeout: self.ping_timeout,
             max_payload: self.max_payload,
             connect_timeout: self.connect_timeout,
+            // A client that sends much moves slowly.
+            upgrade_timeout: defaults.upgrade_timeout.max(self.connect_timeout),
             // What is read in one go is sent back in one go.
             buffer: 4 * self.max_payload.max(1 << 20),
-            ..Options::default()
+            ..defaults
         }
     }
 }

@@ -8,7 +8,7 @@ const [url, connections, events] = [process.argv[2], +process.argv[3], +process.
 
 function run(number) {
   return new Promise((resolve, reject) => {
-    const socket = io(url, { forceNew: true, reconnection: false, transports: ["polling", "websocket"] });
+    const socket = io(url, { forceNew: true, reconnection: false, timeout: 100_000, transports: ["polling", "websocket"] });
     const state = { sent: 0, back: 0, acked: 0, moved: -1 };
     const transport = () => socket.io.engine?.transport?.name;
     const fail = (why) => reject(new Error(`connection ${number}: ${why}, ${JSON.stringify(state)}, ${transport()}`));

@@ -100,10 +100,26 @@ async fn hears_again(store: &Store, channel: &str, subscription: &mut Subscripti
     .await;
 }
 
+/// A store with the usual time-out, which may be too short for servers that have just begun.
+async fn open(url: &str) -> Store {
+    eventually("the store is opened", async || {
+        Store::open(impatient(url)).await.map(Some)
+    })
+    .await
+}
+
+async fn subscribe(store: &Store, channel: &str) -> Subscription {
+    eventually("the reader listens", async || {
+        let listens = store.bus().subscribe_sharded(channel).await;
+        listens.map(Some)
+    })
+    .await
+}
+
 async fn survives_a_sentinel_failover(hang: bool) {
     let mut servers = Sentinel::start().await;
-    let store = Store::open(impatient(&servers.url())).await.unwrap();
-    let mut subscription = store.bus().subscribe_sharded("c").await.unwrap();
+    let store = open(&servers.url()).await;
+    let mut subscription = subscribe(&store, "c").await;
     let before = *store.epoch().borrow();
     let stream = Stream::start(&store);
     stream.goes_on().await;
@@ -138,15 +154,12 @@ async fn a_hanging_sentinel_primary_is_left_under_a_stream_of_commands() {
 }
 
 async fn survives_a_cluster_failover(hang: bool) {
-    let mut cluster = Cluster::start().await;
-    let store = Store::open(impatient(&cluster.url())).await.unwrap();
+    let mut cluster = Cluster::options().failovers().start().await;
+    let store = open(&cluster.url()).await;
     let mut subscriptions = Vec::new();
     for number in 0..12 {
         let channel = format!("c{number}");
-        subscriptions.push((
-            store.bus().subscribe_sharded(&channel).await.unwrap(),
-            channel,
-        ));
+        subscriptions.push((subscribe(&store, &channel).await, channel));
     }
     let before = *store.epoch().borrow();
     let stream = Stream::start(&store);
@@ -267,7 +280,7 @@ async fn move_slot(cluster: &mut Cluster, slot: u16, from: u16, to: u16) {
             .arg(to)
             .arg("")
             .arg(0)
-            .arg(5_000)
+            .arg(30_000)
             .arg("KEYS")
             .arg(keys);
         cmd.exec_async(&mut source).await.unwrap();

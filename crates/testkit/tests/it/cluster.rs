@@ -1,14 +1,26 @@
 //! A cluster.
 
+use std::time::Duration;
+
 use parlor_testkit::{Cluster, is_running};
 use redis::{AsyncTypedCommands, cluster::ClusterClient};
 
+/// A client with time-outs that suit a busy machine.
+pub fn client(cluster: &Cluster) -> ClusterClient {
+    let patience = Duration::from_secs(30);
+    ClusterClient::builder(cluster.node_urls())
+        .connection_timeout(patience)
+        .response_timeout(patience)
+        .build()
+        .unwrap()
+}
+
 #[tokio::test]
 async fn a_killed_primary_is_replaced_and_comes_back() {
-    let mut cluster = Cluster::start().await;
+    let mut cluster = Cluster::options().failovers().start().await;
     let before = cluster.primaries().await;
     assert_eq!(before, cluster.ports()[..3]);
-    let client = ClusterClient::new(cluster.node_urls()).unwrap();
+    let client = client(&cluster);
     let mut connection = client.get_async_connection().await.unwrap();
     for i in 0..20 {
         connection.set(format!("key{i}"), i).await.unwrap();
@@ -38,7 +50,7 @@ async fn a_valkey_cluster_with_a_password_takes_commands() {
             .url()
             .starts_with("redis+cluster://:secret@127.0.0.1:")
     );
-    let client = ClusterClient::new(cluster.node_urls()).unwrap();
+    let client = client(&cluster);
     let mut connection = client.get_async_connection().await.unwrap();
     connection.set("key", "value").await.unwrap();
     assert_eq!(

@@ -30,10 +30,11 @@ fn holder(kind: &str) -> (Child, Vec<u32>) {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
+    let mut output = BufReader::new(holder.stdout.take().unwrap());
     let mut line = String::new();
-    BufReader::new(holder.stdout.take().unwrap())
-        .read_line(&mut line)
-        .unwrap();
+    output.read_line(&mut line).unwrap();
+    // The address follows. Who cannot print it ends by itself.
+    output.read_line(&mut String::new()).unwrap();
     let pids: Vec<u32> = line
         .trim()
         .trim_matches(['[', ']'])

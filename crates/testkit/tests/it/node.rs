@@ -92,6 +92,21 @@ exec redis-server --bind 127.0.0.1 --port "${{PARLOR_SERVER__HTTP##*:}}" --save 
 }
 
 #[tokio::test]
+async fn a_port_that_a_node_calls_taken_leads_to_another_try() {
+    let program = program(
+        r#"if [ ! -e tried ]; then
+    touch tried
+    echo "127.0.0.1:1 is in use by another process; end it or choose another address"
+    exit 1
+fi
+exec redis-server --bind 127.0.0.1 --port "${PARLOR_SERVER__HTTP##*:}" --save ''"#,
+    );
+    let node = serve(&program).start().await;
+    assert!(node.folder().join("tried").exists());
+    assert!(is_running(node.pid()));
+}
+
+#[tokio::test]
 #[should_panic(expected = "parlor did not start (exit status: 2); its log:\nwrong setting")]
 async fn a_node_that_fails_to_start_tells_its_output() {
     let program = program("echo wrong setting; exit 2");

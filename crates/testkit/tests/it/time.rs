@@ -3,7 +3,7 @@
 use std::{cell::Cell, time::Duration};
 
 use parlor_testkit::{Cluster, Redis, Valkey, advance, connect};
-use redis::{AsyncTypedCommands, Client, IntegerReplyOrNoOp, cluster::ClusterClient};
+use redis::{AsyncTypedCommands, Client, IntegerReplyOrNoOp};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -66,7 +66,7 @@ async fn time_passes_in_every_database_and_once_for_each_key() {
 #[tokio::test]
 async fn time_passes_on_all_primaries_of_a_cluster() {
     let mut cluster = Cluster::start().await;
-    let client = ClusterClient::new(cluster.node_urls()).unwrap();
+    let client = crate::cluster::client(&cluster);
     let mut connection = client.get_async_connection().await.unwrap();
     for i in 0..30 {
         connection

@@ -7,7 +7,7 @@ import { connect } from "../../dist/index.js";
 import { Parlor, token, until } from "./parlor.mjs";
 
 const numbers = (from, to) => Array.from({ length: to - from + 1 }, (_, n) => from + n);
-const patient = { timeout: 90_000 };
+const patient = { timeout: 300_000 };
 
 /** A client of this user that writes down what it is told, in short. */
 function client(test, parlor, user, options = {}) {
@@ -214,7 +214,7 @@ describe("the kit", { concurrency: 4 }, () => {
   });
 
   test("a node that ends hands its clients over, and none is missed", patient, async (test) => {
-    const parlor = await Parlor.start(test);
+    const parlor = await Parlor.start(test, { PARLOR_PRESENCE__GRACE: "30s" });
     await parlor.conversation("c");
     const [alice, bob] = ["alice", "bob"].map((user) => client(test, parlor, user));
     await Promise.all([alice.it.join("c"), bob.it.join("c")]);

@@ -36,8 +36,9 @@ export class Parlor {
   #process;
 
   /** One that is ready, and that is gone when the test ends. */
-  static async start(test) {
+  static async start(test, settings = {}) {
     const it = new Parlor();
+    it.settings = settings;
     const probe = createServer().listen(0, "127.0.0.1");
     await once(probe, "listening");
     it.url = `http://127.0.0.1:${probe.address().port}`;
@@ -62,6 +63,9 @@ export class Parlor {
         PARLOR_LIMITS__MESSAGES: "10000",
         PARLOR_LIMITS__HTTP: "10000",
         PARLOR_LOG__LEVEL: "error",
+        // The operating system stays, whatever is killed.
+        PARLOR_DATABASE__SYNCHRONOUS: "normal",
+        ...this.settings,
       },
     });
     const child = this.#process;

@@ -1,12 +1,12 @@
 //! Coming back to a conversation.
 
-use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use parlor_chat::code::Code;
 use parlor_chat::conversations::History;
 use parlor_chat::messages::{CatchUp, Resumed};
 use parlor_chat::operation::Operation;
+use tokio::sync::Semaphore;
 
 use super::on_every_engine;
 use super::world::World;
@@ -34,10 +34,12 @@ fn seqs(resumed: &Resumed) -> Vec<u64> {
 }
 
 pub async fn who_follows_first_and_catches_up_then_has_all_and_none_is_missing(world: World) {
-    let all_follow = Cell::new(false);
+    // Followers let messages go: one who is slow must not miss more than can be told.
+    let turns = Semaphore::new(0);
     let sends = async {
         let mut sent = 0;
-        while sent < 60 || !all_follow.get() {
+        while sent < 120 {
+            turns.acquire().await.unwrap().forget();
             sent = world.send(0, "alice", "x").await.seq;
         }
         sent
@@ -45,12 +47,13 @@ pub async fn who_follows_first_and_catches_up_then_has_all_and_none_is_missing(w
     let followers = async {
         let mut followers = Vec::new();
         for nth in 0..10_u64 {
+            turns.add_permits(10);
             let (heard, follow) = world.follow(1, &[]).await;
             let resumed = catch_up(&world, "bob", Some(nth), None).await;
+            turns.add_permits(2);
             followers.push((heard, follow, resumed));
             heard_some(&followers[followers.len() - 1].0).await;
         }
-        all_follow.set(true);
         followers
     };
     let (last, followers) = tokio::join!(sends, followers);
@@ -140,6 +143,10 @@ async fn more_than_can_be_told_is_said_to_be_more(world: World) {
     let found = catch_up(&world, "bob", Some(510), Some(510)).await;
     assert_eq!(seqs(&found), (1..=500).collect::<Vec<_>>());
     assert!(found.has_more);
+    // Nor any message, which would have a higher revision than the changes that are left.
+    let changes = catch_up(&world, "bob", Some(505), Some(510)).await;
+    assert_eq!(seqs(&changes), (1..=500).collect::<Vec<_>>());
+    assert_eq!((changes.rev, changes.has_more), (found.rev, true));
     let rest = catch_up(&world, "bob", Some(510), Some(found.rev)).await;
     assert_eq!(seqs(&rest), (501..=510).collect::<Vec<_>>());
     assert_eq!((rest.rev, rest.has_more), (1_020, false));

@@ -1,8 +1,7 @@
 //! What a follower of a conversation is told.
 
-use std::time::Duration;
-
 use futures_util::future::join_all;
+use parlor_chat::keys::TtlName;
 use parlor_testkit::eventually;
 
 use super::on_every_engine;
@@ -102,10 +101,11 @@ async fn typing_begins_and_ends_by_a_message_a_stop_or_its_time(world: World) {
     assert_eq!(told[3], typed("alice", false));
     assert!(matches!(told[4], Told::Message(1, _)));
     assert_eq!(told[5], typed("bob", false));
-    world.advance(Duration::from_secs(2)).await;
+    let most = world.keys.ttl(TtlName::Typing) * 2 / 3;
+    world.advance(most).await;
     world.nodes[1].live().expire().await.unwrap();
     assert_eq!(heard.all().len(), 6);
-    world.advance(Duration::from_secs(2)).await;
+    world.advance(most).await;
     for _ in 0..2 {
         world.nodes[1].live().expire().await.unwrap();
     }

@@ -182,6 +182,8 @@ impl ConversationSink for Heard {
                 deleted,
                 json,
             } => Told::Changed(*seq, *rev, *deleted, read(json)),
+            // For those who read it from the rows.
+            ConversationNews::Ahead { .. } => return,
             ConversationNews::Receipt {
                 delivered,
                 read,

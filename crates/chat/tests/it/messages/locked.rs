@@ -19,7 +19,7 @@ on_every_ground! {
 
 /// A node that waits for the database for a moment only.
 async fn hasty(world: &World) -> Chat {
-    let database = world.hasty_database(Duration::from_millis(100)).await;
+    let database = world.hasty_database(Duration::from_secs(1)).await;
     let ctx = Context::new(world.store.clone(), world.keys.clone());
     Chat::new(ctx, database, NodeId::new("n9").unwrap(), &world.options)
 }

@@ -72,7 +72,9 @@ impl World {
     async fn on(ground: Ground, layout: RecentLayout) -> Self {
         let mut layouts = Preset::Parlor.layouts();
         layouts.recent = layout;
-        let keys = ground.keys(Settings::from_layouts(Preset::Parlor, layouts));
+        let mut settings = Settings::from_layouts(Preset::Parlor, layouts);
+        ground.lengthen_typing(&mut settings);
+        let keys = ground.keys(settings);
         let bus = ground.store.bus();
         let (channel, created) = (keys.conversation_bus(&c1()), keys.message_created_events());
         let frames = bus.subscribe_sharded(channel.as_str());

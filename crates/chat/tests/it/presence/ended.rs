@@ -19,6 +19,7 @@ on_every_layout! {
 on_every_engine! {
     a_removed_device_stays_away_when_its_node_registers_everybody_again;
     a_removed_device_may_come_again;
+    a_device_removed_in_the_moment_it_came_is_closed;
     removals_are_remembered_in_a_bounded_space;
     a_socket_removed_on_another_node_is_closed_promptly;
     a_goodbye_of_a_user_nobody_knows_yet_outlives_their_first_beat;
@@ -109,6 +110,16 @@ async fn a_removed_device_may_come_again(mut world: World) {
     assert_eq!(closed(&world.nodes[1]).await, Vec::<String>::new());
     let news = ["online alice", "offline alice", "online alice"];
     assert_eq!(world.news().await, news);
+}
+
+async fn a_device_removed_in_the_moment_it_came_is_closed(world: World) {
+    world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
+    remove(&world.nodes[0], "s1").await;
+    assert_eq!(closed(&world.nodes[0]).await, ["s1"]);
+    // And who comes in the same moment again stays.
+    world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
+    world.nodes[0].flush_beats().await.unwrap();
+    assert_eq!(closed(&world.nodes[0]).await, Vec::<String>::new());
 }
 
 async fn removals_are_remembered_in_a_bounded_space(world: World) {

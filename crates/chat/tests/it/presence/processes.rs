@@ -11,9 +11,8 @@ use parlor_chat::context::Context;
 use parlor_chat::ids::{NodeId, UserId};
 use parlor_chat::nodes::Nodes;
 use parlor_chat::presence::{MOST_READ, Presence, Status};
-use parlor_store::{Event, Options, Store};
+use parlor_store::{Event, Listening, Options, Sink, Store};
 use parlor_testkit::{Redis, eventually_within};
-use tokio::task::JoinHandle;
 
 use self::node::{Order, Place, Remote, settings};
 use super::world::user;
@@ -59,14 +58,29 @@ struct Town {
     /// Somebody who only looks.
     eye: Presence,
     store: Store,
-    heard: Arc<Mutex<Heard>>,
-    listening: JoinHandle<()>,
+    heard: Arc<Ear>,
+    _listening: [Listening; 2],
     _server: Redis,
 }
 
-impl Drop for Town {
-    fn drop(&mut self) {
-        self.listening.abort();
+/// Notes what is announced where it is read: a queue in between could be too short.
+#[derive(Default)]
+struct Ear(Mutex<Heard>);
+
+impl Sink for Ear {
+    fn tell(&self, event: &Event) {
+        let (who, what) = match event {
+            Event::Message {
+                channel, payload, ..
+            } => {
+                let payload: serde_json::Value = serde_json::from_slice(payload).unwrap();
+                let online = channel.ends_with(b".online");
+                let what = if online { "online" } else { "offline" };
+                (payload["userId"].as_str().unwrap().to_owned(), what)
+            }
+            Event::MaybeMissed => ("an announcement".to_owned(), "may be missing"),
+        };
+        self.0.lock().entry(who).or_default().push(what);
     }
 }
 
@@ -79,8 +93,11 @@ impl Town {
             ..Options::new(server.url().parse().unwrap())
         };
         let store = Store::open(options).await.unwrap();
-        let heard: Arc<Mutex<Heard>> = Arc::default();
-        let listening = tokio::spawn(listen(store.clone(), Arc::clone(&heard)).await);
+        let heard: Arc<Ear> = Arc::default();
+        let listening = [
+            listen(&store, "events:user.online", &heard).await,
+            listen(&store, "events:user.offline", &heard).await,
+        ];
         let mut nodes = Vec::new();
         for at in 0..NODES {
             let place = Place {
@@ -98,7 +115,7 @@ impl Town {
             eye: Presence::new(ctx, Arc::new(eye)),
             store,
             heard,
-            listening,
+            _listening: listening,
             _server: server,
         };
         for (at, node) in town.nodes.iter_mut().enumerate() {
@@ -110,14 +127,14 @@ impl Town {
         town.hears("everybody is online", |heard| heard.len() == USERS)
             .await;
         assert!(town.everything().await.values().all(|it| it == &["online"]));
-        town.heard.lock().clear();
+        town.heard.0.lock().clear();
         town
     }
 
     /// Waits until what was announced fits.
     async fn hears(&self, what: &str, fits: impl Fn(&Heard) -> bool) {
         eventually_within(PATIENCE, what, async || {
-            let heard = self.heard.lock();
+            let heard = self.heard.0.lock();
             let first = heard.iter().take(3).collect::<Vec<_>>();
             let told = format!("{} users, such as {first:?}", heard.len());
             if fits(&heard) { Ok(()) } else { Err(told) }
@@ -141,7 +158,7 @@ impl Town {
         bus.publish("events:user.online", marker).await.unwrap();
         self.hears("the marker", |heard| heard.contains_key("marker"))
             .await;
-        let mut heard = self.heard.lock();
+        let mut heard = self.heard.0.lock();
         heard.remove("marker");
         heard.clone()
     }
@@ -157,23 +174,9 @@ impl Town {
     }
 }
 
-async fn listen(store: Store, heard: Arc<Mutex<Heard>>) -> impl Future<Output = ()> {
-    let mut events = store.bus().psubscribe("events:user.*").await.unwrap();
-    async move {
-        while let Some(event) = events.next().await {
-            let Event::Message {
-                channel, payload, ..
-            } = event
-            else {
-                panic!("an announcement may be missing");
-            };
-            let online = channel.ends_with(b".online");
-            let payload: serde_json::Value = serde_json::from_slice(&payload).unwrap();
-            let who = payload["userId"].as_str().unwrap().to_owned();
-            let what = if online { "online" } else { "offline" };
-            heard.lock().entry(who).or_default().push(what);
-        }
-    }
+async fn listen(store: &Store, channel: &str, ear: &Arc<Ear>) -> Listening {
+    let sink = Arc::clone(ear) as Arc<dyn Sink>;
+    store.bus().listen(channel, sink).await.unwrap()
 }
 
 /// Each of these users, and nobody else, had these changes.

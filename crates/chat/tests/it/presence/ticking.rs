@@ -28,12 +28,12 @@ async fn ticking_tells_watchers_keeps_the_lease_and_ends_the_dead(mut world: Wor
         (&user("bob"), Status::Online)
     );
 
-    // Less than a lease at a time, so that the ticks keep it.
+    // Much less than a lease at a time, so that the ticks keep it.
     let lease = world
         .keys
         .node(&parlor_chat::ids::NodeId::new("n1").unwrap());
-    for _ in 0..4 {
-        world.advance((LEASE + GRACE) / 4).await;
+    for _ in 0..8 {
+        world.advance((LEASE + GRACE) / 8).await;
         let renewed = eventually("the lease is renewed", async || {
             let mut left = redis::cmd("PTTL");
             let mut store = world.store.clone();

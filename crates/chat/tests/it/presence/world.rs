@@ -15,8 +15,8 @@ use parlor_testkit::Cluster;
 
 use crate::ground::Ground;
 
-/// Less than a lease, so that nodes that renew in between keep theirs.
-const STEP: Duration = Duration::from_secs(4);
+/// Half a lease, so that nodes that renew in between keep theirs: a server's keys age in real time, too.
+const STEP: Duration = Duration::from_millis(2_500);
 pub const LEASE: Duration = Duration::from_secs(5);
 pub const GRACE: Duration = Duration::from_secs(5);
 
@@ -100,13 +100,19 @@ impl World {
     /// Lets time pass while the nodes keep their leases, and nothing else happens.
     pub async fn pass(&self, by: Duration) {
         let mut left = by;
+        // What was done before took its time.
+        self.renew().await;
         while !left.is_zero() {
             let step = left.min(STEP);
             self.advance(step).await;
-            for node in &self.nodes {
-                node.renew().await.unwrap();
-            }
+            self.renew().await;
             left -= step;
+        }
+    }
+
+    async fn renew(&self) {
+        for node in &self.nodes {
+            node.renew().await.unwrap();
         }
     }
 

@@ -1,12 +1,16 @@
 //! Connections that last no longer than the session.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::FutureExt;
 use parking_lot::Mutex;
 use parlor_chat::access::Caller;
 use parlor_chat::code::Code;
 use parlor_chat::ids::DeviceId;
 use parlor_chat::sessions::{Attached, Reason};
+use parlor_store::Event;
+use parlor_testkit::eventually;
 
 use super::on_every_engine;
 use super::world::{World, code, user};
@@ -17,6 +21,7 @@ on_every_engine! {
     what_another_service_did_is_found_by_asking;
     a_node_that_heard_nothing_finds_out_by_asking;
     nobody_is_attached_without_a_session;
+    late_news_of_a_logout_spare_who_signed_in_since;
     who_is_called_may_let_go_at_once;
 }
 
@@ -83,6 +88,39 @@ pub async fn a_node_that_heard_nothing_finds_out_by_asking(world: World) {
     world.nodes[0].block(&user("alice"), None).await.unwrap();
     let _ticking = Arc::clone(&world.nodes[1]).tick();
     assert_eq!(there.ended().await, Reason::Blocked);
+}
+
+async fn late_news_of_a_logout_spare_who_signed_in_since(world: World) {
+    let bus = world.store.bus();
+    let channel = world.keys.control_bus();
+    let mut heard = bus.subscribe(channel.as_str()).await.unwrap();
+    let (alice, bob) = (world.signed_in("alice").await, world.signed_in("bob").await);
+    let mut old = attached(&world, 1, &alice).await;
+    world.nodes[0].end(&user("alice")).await.unwrap();
+    let Some(Event::Message { payload, .. }) = heard.next().await else {
+        unreachable!("the logout is told");
+    };
+    world.advance(Duration::from_secs(2)).await;
+    let alice = world.signed_in("alice").await;
+    let mut new = attached(&world, 1, &alice).await;
+    let mut other = attached(&world, 1, &bob).await;
+    let _ticking = Arc::clone(&world.nodes[1]).tick();
+    // What a slow network brings now, once the node listens.
+    eventually("it is heard", async || {
+        let told = bus.publish(channel.as_str(), payload.to_vec()).await;
+        told.unwrap();
+        old.ended().now_or_never()
+    })
+    .await;
+    world.nodes[0].block(&user("bob"), None).await.unwrap();
+    assert_eq!(other.ended().await, Reason::Blocked);
+    assert_eq!(new.ended().now_or_never(), None);
+    // Whoever has no session is put out by the same news.
+    world.foreign("DEL", "alice", &[]).await;
+    bus.publish(channel.as_str(), payload.to_vec())
+        .await
+        .unwrap();
+    assert_eq!(new.ended().await, Reason::Logout);
 }
 
 async fn nobody_is_attached_without_a_session(world: World) {

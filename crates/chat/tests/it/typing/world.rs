@@ -12,8 +12,6 @@ use parlor_testkit::Cluster;
 
 use crate::ground::Ground;
 
-/// A server's keys age while the clock of the test stands still. They are given so much more time that it does not matter.
-const LONGER: u32 = 100;
 /// Users who type to show how far a listener has come.
 const MARKER: &str = "marker-";
 
@@ -50,10 +48,7 @@ impl World {
 
     async fn on(ground: Ground, layout: TypingLayout) -> Self {
         let mut settings = settings(layout);
-        if !ground.primaries.is_empty() {
-            let longer = settings.ttls.get(TtlName::Typing) * LONGER;
-            settings.ttls.set(TtlName::Typing, longer);
-        }
+        ground.lengthen_typing(&mut settings);
         let keys = ground.keys(settings);
         let channel = keys.conversation_bus(&conversation("c1"));
         let frames = ground.store.bus().subscribe_sharded(channel.as_str());

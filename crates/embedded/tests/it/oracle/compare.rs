@@ -4,8 +4,8 @@ use redis::Value;
 
 use super::generate::{Word, name};
 
-/// How far two TTLs may be apart in ms: the real clock runs on, the other one stands still.
-const TTL_SLACK: i64 = 5_000;
+/// How far two TTLs may be apart in ms, beside the time that has really passed: one clock runs on, the other stands still.
+pub const TTL_SLACK: i64 = 5_000;
 
 /// Brings replies without a defined order into one, so that they can be compared.
 pub fn normalise(words: &[Word], reply: Value) -> Value {
@@ -56,14 +56,14 @@ fn sorted(items: &[Value], width: usize) -> Value {
     Value::Array(groups.concat())
 }
 
-/// Whether two replies to a command are the same; times may differ a little.
-pub fn same(words: &[Word], ours: &Value, theirs: &Value) -> bool {
+/// Whether two replies to a command are the same; times may differ by `slack` milliseconds.
+pub fn same(words: &[Word], ours: &Value, theirs: &Value, slack: i64) -> bool {
     match (name(what_it_does(words)).as_str(), ours, theirs) {
         ("TTL" | "EXPIRETIME", Value::Int(a), Value::Int(b)) if *a >= 0 && *b >= 0 => {
-            (a - b).abs() * 1_000 <= TTL_SLACK
+            (a - b).abs() * 1_000 <= slack
         }
         ("PTTL" | "PEXPIRETIME", Value::Int(a), Value::Int(b)) if *a >= 0 && *b >= 0 => {
-            (a - b).abs() <= TTL_SLACK
+            (a - b).abs() <= slack
         }
         // Cursors are each engine's own: only scans that end in one step can be compared.
         ("SCAN" | "SSCAN" | "HSCAN" | "ZSCAN", Value::Array(a), Value::Array(b)) => {

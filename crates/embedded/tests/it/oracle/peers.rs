@@ -1,18 +1,20 @@
 //! The two sides: an embedded engine with a clock of ours, and a real Redis.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parlor_embedded::{Clock, Connection, Engine, ManualClock, Options};
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{Cmd, Pipeline, Value};
 
-use super::compare::{normalise, same, what_it_does};
+use super::compare::{TTL_SLACK, normalise, same, what_it_does};
 use super::generate::{Step, Word, name};
 
 pub struct Peers {
     client: redis::Client,
     redis: MultiplexedConnection,
+    /// Since when our clock stands still but for the moves of the steps.
+    since: Instant,
 }
 
 struct Side<'a, C> {
@@ -23,13 +25,23 @@ struct Side<'a, C> {
 impl Peers {
     pub async fn connect(redis: &parlor_testkit::Redis) -> Self {
         let client = redis.client();
-        let config =
-            redis::AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(60)));
+        let config = redis::AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(Duration::from_secs(30)))
+            .set_response_timeout(Some(Duration::from_secs(60)));
         let redis = client
             .get_multiplexed_async_connection_with_config(&config)
             .await
             .expect("a connection");
-        Self { client, redis }
+        Self {
+            client,
+            redis,
+            since: Instant::now(),
+        }
+    }
+
+    /// How far two TTLs may be apart by now, in ms.
+    fn slack(&self) -> i64 {
+        TTL_SLACK + self.since.elapsed().as_millis() as i64
     }
 
     async fn redis_now(&mut self) -> u64 {
@@ -46,6 +58,7 @@ impl Peers {
             .query_async(&mut self.redis)
             .await
             .expect("FLUSHALL");
+        self.since = Instant::now();
         let clock = ManualClock::new(self.redis_now().await);
         let options = Options {
             clock: Arc::new(clock.clone()),
@@ -84,9 +97,10 @@ impl Peers {
         }
         .replies(steps)
         .await;
+        let slack = self.slack();
         for ((words, ours), theirs) in commands(steps).zip(ours).zip(theirs) {
             let (ours, theirs) = (normalise(words, ours), normalise(words, theirs));
-            if !same(words, &ours, &theirs) {
+            if !same(words, &ours, &theirs, slack) {
                 let step = Step::Command(words.to_vec());
                 return Err(format!(
                     "{step}\n  embedded: {ours:?}\n  redis:    {theirs:?}"
@@ -98,9 +112,10 @@ impl Peers {
 
     async fn compare_what_is_left(&mut self, ours: &mut Connection) -> Result<(), String> {
         let (ours, theirs) = (dump(ours).await, dump(&mut self.redis).await);
+        let slack = self.slack();
         for (line, other) in ours.iter().zip(&theirs) {
             let same_ttl =
-                (line.ttl - other.ttl).abs() <= 5_000 && (line.ttl < 0) == (other.ttl < 0);
+                (line.ttl - other.ttl).abs() <= slack && (line.ttl < 0) == (other.ttl < 0);
             if (&line.key, &line.content) != (&other.key, &other.content) || !same_ttl {
                 return Err(format!(
                     "left at the end\n  embedded: {line:?}\n  redis:    {other:?}"

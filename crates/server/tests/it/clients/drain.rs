@@ -44,11 +44,16 @@ async fn online(world: &World) -> Value {
 
 #[tokio::test]
 async fn a_node_that_ends_hands_its_clients_over_and_nobody_is_seen_to_leave() {
-    let mut world = World::start(Ground::ThreeNodes).await;
+    // Long enough for everybody to come back in.
+    let grace = ("PARLOR_PRESENCE__GRACE", "30s");
+    let mut world = World::with(Ground::ThreeNodes, &[grace]).await;
     let mut heard = world.events("events:user.offline").await;
     let first = address(&world, 0);
     let mut clients = join_all((0..CLIENTS).map(|number| connect(first, number))).await;
-    assert_eq!(online(&world).await, CLIENTS);
+    eventually("everybody is there", async || {
+        online(&world).await == CLIENTS
+    })
+    .await;
 
     world.nodes[0].signal_terminate();
     let told = clients.iter_mut().map(|client| async {
@@ -79,7 +84,7 @@ async fn a_node_that_ends_hands_its_clients_over_and_nobody_is_seen_to_leave() {
         online(&world).await == CLIENTS
     })
     .await;
-    // Whoever was called offline would have been by the end of the grace time of those who had gone.
+    // Whoever was called offline would have been told so before.
     let mark = world.publish("events:user.offline", "mark").await;
     assert!(mark >= 1);
     let next = timeout(PATIENCE, heard.next()).await.unwrap();

@@ -24,7 +24,7 @@ macro_rules! look {
 }
 
 async fn every_event(language: Language, ground: Ground) {
-    let world = World::start(ground).await;
+    let world = World::with(ground, &[("PARLOR_TTL__TYPING", "60s")]).await;
     let keys = world.keys().await;
     let driver = Driver::start(language);
     let mut scene = Scene {
@@ -128,7 +128,7 @@ impl Scene {
         assert_eq!(told, expected);
         self.driver.next("bob-phone", "typing", typing(true)).await;
         look!(self, keys => {
-            assert!((1..=3_000).contains(&keys.ttl("typing:lunch:alice").await));
+            assert!((1..=60_000).contains(&keys.ttl("typing:lunch:alice").await));
         });
         self.driver.ok("alice", "typing:stop", lunch).await;
         self.driver

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use futures_util::{Stream, StreamExt};
-use parlor_testkit::{Node, Postgres, Redis};
+use parlor_testkit::{Node, NodeOptions, Postgres, Redis};
 use redis::aio::MultiplexedConnection;
 
 use crate::http::client::{node, ready};
@@ -24,6 +24,13 @@ pub struct World {
 
 impl World {
     pub async fn start(ground: Ground) -> Self {
+        Self::with(ground, &[]).await
+    }
+
+    /// With these settings.
+    pub async fn with(ground: Ground, settings: &[(&str, &str)]) -> Self {
+        let with = |options: NodeOptions, (name, value): &(&str, &str)| options.env(name, value);
+        let node = || settings.iter().fold(node(), with);
         if ground == Ground::Embedded {
             let nodes = vec![ready(node()).await];
             let shared = None;
@@ -35,6 +42,8 @@ impl World {
         for _ in 0..3 {
             let options = node().env("PARLOR_STORE__URL", redis.url());
             let options = options.env("PARLOR_DATABASE__URL", &database);
+            // Many at once may take long.
+            let options = options.env("PARLOR_STORE__TIMEOUT", "10s");
             nodes.push(ready(options).await);
         }
         Self {

@@ -14,7 +14,7 @@ import { fileURLToPath } from "node:url";
 const root = fileURLToPath(new URL("../../../../../", import.meta.url));
 const { WebSocket } = await import(join(root, "web/node_modules/ws/wrapper.mjs"));
 const [url, token, conversation, expected, answer, picture] = process.argv.slice(2);
-const PATIENCE = 60_000;
+const PATIENCE = 180_000;
 
 const types = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css" };
 const files = createServer((request, response) => {

@@ -1,6 +1,7 @@
 //! What a socket may not do, and how it is told.
 
-use parlor_testkit::SocketError;
+use futures_util::future::join_all;
+use parlor_testkit::{SocketClient, SocketError};
 use serde_json::json;
 
 use super::{address, code, connect, done, join};
@@ -145,15 +146,15 @@ async fn an_address_that_knocks_too_often_is_told_when_to_come_back() {
         .env("PARLOR_GATEWAY__HANDSHAKE_BURST", "3");
     let node = ready(options).await;
     let auth = json!({ "token": user("alice") });
-    let mut told = None;
-    for _ in 0..10 {
-        let knock = parlor_testkit::SocketClient::connect(address(&node), &auth).await;
-        if let Err(SocketError::Refused(why)) = knock {
-            told = Some(why);
-            break;
-        }
-    }
-    let told = told.expect("refused before the tenth");
+    let knocks = (0..10).map(|_| SocketClient::connect(address(&node), &auth));
+    let told = join_all(knocks)
+        .await
+        .into_iter()
+        .find_map(|knock| match knock {
+            Err(SocketError::Refused(why)) => Some(why),
+            _ => None,
+        });
+    let told = told.expect("one of ten is refused");
     assert_eq!(told["code"], "rate_limited", "{told}");
     assert!(told["data"]["retryAfterMs"].is_u64(), "{told}");
 }

@@ -166,8 +166,8 @@ async fn a_second_device_replaces_the_first_where_there_may_be_one() {
 #[tokio::test]
 async fn a_socket_ends_with_its_token_unless_another_is_shown() {
     let node = embedded().await;
-    // The leeway of thirty seconds is over in a moment.
-    let short = |id: &str| person(id, &json!({ "iat": now() - 100, "exp": now() - 28 }));
+    // The leeway of thirty seconds is over soon.
+    let short = |id: &str| person(id, &json!({ "iat": now() - 100, "exp": now() - 22 }));
     let mut alice = with(&node, &json!({ "token": short("alice") })).await;
     let mut bob = with(&node, &json!({ "token": short("bob") })).await;
     let refresh = |token: String| json!({ "token": token });

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{connect, done, heard, join, next, send, with};
 use crate::http::callers::{person, user};
-use crate::http::client::embedded;
+use crate::http::client::{embedded, node, ready};
 use crate::http::conversations::lunch;
 
 #[tokio::test]
@@ -46,7 +46,7 @@ async fn a_read_on_one_device_clears_the_badge_on_the_others() {
 
 #[tokio::test]
 async fn others_see_who_types_and_the_typer_does_not() {
-    let node = embedded().await;
+    let node = ready(node().env("PARLOR_TTL__TYPING", "60s")).await;
     lunch(&node).await;
     let named = json!({ "token": person("alice", &json!({ "name": "Alice" })) });
     let mut alice = with(&node, &named).await;

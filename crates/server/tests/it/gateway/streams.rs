@@ -178,53 +178,82 @@ async fn write(node: &Node, sql: &'static str) {
     database.close().await.unwrap();
 }
 
+/// The next so many events about messages: name, `seq` and `rev`.
+async fn told(client: &mut SocketClient, many: usize) -> Vec<(String, u64, u64)> {
+    let mut told = Vec::new();
+    while told.len() < many {
+        let (name, body) = next(client).await;
+        if name.starts_with("message:") {
+            let number = |field: &str| body[field].as_u64().unwrap();
+            told.push((name, number("seq"), number("rev")));
+        }
+    }
+    told
+}
+
 #[tokio::test]
-async fn who_read_a_message_before_it_was_told_hears_of_its_change() {
-    for (event, change) in [
-        (
-            "message:edited",
-            "UPDATE messages SET content = 'changed', edited_at = 2, rev = 3 WHERE seq = 2",
-        ),
-        (
-            "message:deleted",
-            "UPDATE messages SET content = '', deleted_at = 2, rev = 3 WHERE seq = 2",
-        ),
-    ] {
+async fn who_read_messages_before_they_were_told_hears_of_their_changes_in_order() {
+    for others_follow in [true, false] {
         let node = busy().await;
         lunch(&node).await;
         let (mut alice, mut bob) = (connect(&node, "alice").await, connect(&node, "bob").await);
-        join(&mut alice, "lunch").await;
+        if others_follow {
+            join(&mut alice, "lunch").await;
+        }
         send(&mut alice, "lunch", "one").await;
-        heard(&mut alice, "message:new").await;
         // As of a node that ended before it could tell.
         let unheard = "
-            INSERT INTO messages (conversation_id, seq, id, sender_id, sender_role, content, created_at, rev)
-                VALUES ('lunch', 2, '01a1e50c-ff29-74cf-890f-1dadd5cc3dd5', 'alice', 'user', 'two', 1, 2);
-            UPDATE conversations SET last_seq = 2, rev = 2";
+            INSERT INTO messages (conversation_id, seq, id, sender_id, sender_role, content, created_at, rev) VALUES
+                ('lunch', 2, '01a1e50c-ff29-74cf-890f-1dadd5cc3dd5', 'alice', 'user', 'two', 1, 2),
+                ('lunch', 3, '01a1e50c-ff29-74cf-890f-1dadd5cc3dd6', 'alice', 'user', 'three', 1, 3);
+            UPDATE conversations SET last_seq = 3, rev = 3";
         write(&node, unheard).await;
         let body = json!({ "conversationId": "lunch", "afterSeq": 1, "afterRev": 1 });
         let joined = done(&mut bob, "conversation:join", body).await;
-        assert_eq!(joined["missed"][0]["content"], "two");
-        write(&node, change).await;
-        write(&node, "UPDATE conversations SET rev = 3").await;
+        assert_eq!(seqs(joined["missed"].as_array().unwrap()), [2, 3]);
+        let changed = "
+            UPDATE messages SET content = '', deleted_at = 2, rev = 4 WHERE seq = 3;
+            UPDATE messages SET content = 'changed', edited_at = 2, rev = 5 WHERE seq = 2;
+            UPDATE conversations SET rev = 5";
+        write(&node, changed).await;
 
-        send(&mut alice, "lunch", "three").await;
-        let news = |(name, _): &(String, Value)| name.starts_with("message:");
-        for (client, second) in [(&mut alice, "message:new"), (&mut bob, event)] {
-            let mut told = Vec::new();
-            while told.len() < 2 {
-                told.extend(Some(next(client).await).filter(news));
-            }
-            let told = told
-                .iter()
-                .map(|(name, body)| (name.as_str(), &body["seq"], &body["rev"]));
-            let expected = [
-                (second, &json!(2), &json!(3)),
-                ("message:new", &json!(3), &json!(4)),
-            ];
-            assert_eq!(told.collect::<Vec<_>>(), expected);
+        send(&mut alice, "lunch", "four").await;
+        let named = |name: &str, seq, rev| (name.to_owned(), seq, rev);
+        let expected = [
+            named("message:deleted", 3, 4),
+            named("message:edited", 2, 5),
+            named("message:new", 4, 6),
+        ];
+        assert_eq!(told(&mut bob, 3).await, expected);
+        if others_follow {
+            let expected = [(1, 1), (2, 5), (3, 4), (4, 6)];
+            let expected = expected.map(|(seq, rev)| named("message:new", seq, rev));
+            assert_eq!(told(&mut alice, 4).await, expected);
         }
     }
+}
+
+#[tokio::test]
+async fn who_read_the_first_message_of_a_stream_before_it_was_told_hears_of_its_change() {
+    let node = busy().await;
+    lunch(&node).await;
+    let (mut alice, mut bob) = (connect(&node, "alice").await, connect(&node, "bob").await);
+    send(&mut alice, "lunch", "one").await;
+    let unheard = "
+        INSERT INTO messages (conversation_id, seq, id, sender_id, sender_role, content, created_at, rev)
+            VALUES ('lunch', 2, '01a1e50c-ff29-74cf-890f-1dadd5cc3dd5', 'alice', 'user', 'two', 1, 2);
+        UPDATE conversations SET last_seq = 2, rev = 2";
+    write(&node, unheard).await;
+    let body = json!({ "conversationId": "lunch", "afterSeq": 1, "afterRev": 1 });
+    done(&mut bob, "conversation:join", body).await;
+    let changed = "
+        UPDATE messages SET content = 'changed', edited_at = 2, rev = 3 WHERE seq = 2;
+        UPDATE conversations SET rev = 3";
+    write(&node, changed).await;
+    send(&mut alice, "lunch", "three").await;
+    let expected = [("message:edited", 2, 3), ("message:new", 3, 4)];
+    let expected = expected.map(|(name, seq, rev)| (name.to_owned(), seq, rev));
+    assert_eq!(told(&mut bob, 2).await, expected);
 }
 
 #[tokio::test]

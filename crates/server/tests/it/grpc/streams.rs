@@ -72,7 +72,7 @@ async fn a_slow_reader_gets_the_latest_and_no_backlog() {
 async fn the_end_of_the_token_ends_the_stream() {
     let node = ready(node()).await;
     // It counts for 30 seconds longer than it says.
-    let soon = Client::new(Some(token("alice", -26.0)), node.grpc()).await;
+    let soon = Client::new(Some(token("alice", -22.0)), node.grpc()).await;
     let mut stream = soon.subscribe(&["alice"]).await.unwrap();
     snapshot(&mut stream).await;
     let end = next(&mut stream).await.unwrap_err();

@@ -18,7 +18,8 @@ pub async fn embedded() -> Node {
 
 /// The same on a Redis.
 pub async fn on(redis: &Redis) -> Node {
-    ready(node().env("PARLOR_STORE__URL", redis.url())).await
+    let node = node().env("PARLOR_STORE__URL", redis.url());
+    ready(node.env("PARLOR_STORE__TIMEOUT", "10s")).await
 }
 
 pub fn node() -> NodeOptions {

@@ -12,7 +12,7 @@ use super::client::{Answer, call, embedded, sign_in};
 async fn every_route_asks_for_a_token_that_counts() {
     let node = embedded().await;
     let late = person("alice", &json!({ "exp": now() - 60 }));
-    let early = person("alice", &json!({ "nbf": now() + 60 }));
+    let early = person("alice", &json!({ "nbf": now() + 3_600 }));
     let forged = signed(
         &json!({ "sub": "alice", "iat": now(), "exp": now() + 60 }),
         "another secret",

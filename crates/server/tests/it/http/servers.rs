@@ -16,7 +16,7 @@ fn on(redis: &Redis, database: &str) -> NodeOptions {
     node()
         .env("PARLOR_STORE__URL", redis.url())
         .env("PARLOR_DATABASE__URL", database)
-        .env("PARLOR_DATABASE__TIMEOUT", "2s")
+        .env("PARLOR_STORE__TIMEOUT", "10s")
 }
 
 #[tokio::test]
@@ -58,7 +58,8 @@ async fn two_nodes_are_one_chat() {
 async fn while_the_database_is_away_nothing_is_acknowledged_and_the_rest_goes_on() {
     let (redis, mut postgres) = tokio::join!(Redis::start(), Postgres::start());
     let database = postgres.create_database().await;
-    let node = ready(on(&redis, &database)).await;
+    let hasty = on(&redis, &database).env("PARLOR_DATABASE__TIMEOUT", "2s");
+    let node = ready(hasty).await;
     let (alice, bob) = (user("alice"), user("bob"));
     lunch(&node).await;
     let sent = send(&node, &alice, "Noon?").await.created();

@@ -5,14 +5,15 @@ use redis::AsyncCommands;
 use serde_json::json;
 
 use super::callers::{service, user};
-use super::client::{call, embedded, on};
+use super::client::{call, embedded, node, ready};
 
 const C1: &str = "/v1/conversations/c1/typing";
 
 #[tokio::test]
 async fn typing_is_set_listed_and_ended() {
     let redis = Redis::start().await;
-    let node = on(&redis).await;
+    let node = node().env("PARLOR_STORE__URL", redis.url());
+    let node = ready(node.env("PARLOR_TTL__TYPING", "6s")).await;
     let mut keys = redis.connection().await;
     let set = async |body: serde_json::Value| {
         let put = call("PUT", C1)
@@ -28,7 +29,7 @@ async fn typing_is_set_listed_and_ended() {
     let typer = json!({ "userId": "alice", "username": "Alice" });
     assert_eq!(listed().await, json!({ "typing": [typer] }));
     let left: i64 = keys.pttl("typing:c1:alice").await.unwrap();
-    assert!((1..=3_000).contains(&left), "{left}");
+    assert!((1..=6_000).contains(&left), "{left}");
 
     let stopped = set(json!({ "typing": false })).await;
     assert_eq!(stopped, json!({ "typing": false }));

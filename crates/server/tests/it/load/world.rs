@@ -165,7 +165,9 @@ fn options(shared: Option<&Shared>) -> NodeOptions {
     match shared {
         Some(shared) => node
             .env("PARLOR_STORE__URL", shared.redis.url())
-            .env("PARLOR_DATABASE__URL", &shared.database),
+            .env("PARLOR_DATABASE__URL", &shared.database)
+            // Many at once may take long.
+            .env("PARLOR_STORE__TIMEOUT", "10s"),
         None => node,
     }
 }

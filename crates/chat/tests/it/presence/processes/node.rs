@@ -132,7 +132,7 @@ async fn in_a_child_a_node_runs() {
     };
     let place: Place = serde_json::from_str(&place).unwrap();
     let options = Options {
-        timeout: Duration::from_secs(5),
+        timeout: Duration::from_secs(30),
         ..Options::new(place.url.parse().unwrap())
     };
     let store = Store::open(options).await.unwrap();

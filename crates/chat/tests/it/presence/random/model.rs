@@ -260,8 +260,7 @@ impl Model {
         self.settle(name);
         self.look_sooner(name);
         let place = (name.clone(), id.clone());
-        let held = self.nodes[node].sockets.get(&place);
-        if held.is_some_and(|connected| *connected < now) {
+        if self.nodes[node].sockets.contains_key(&place) {
             self.close(node, &place);
         }
     }
