@@ -151,10 +151,9 @@ impl Room {
                     return Ok(());
                 }
                 let (json, deleted) = (json(message), message.deleted_at.is_some());
-                let (seq, rev) = (message.seq, message.rev);
-                match seq > state.cursor {
-                    true => self.ahead(seq, rev, deleted, &json),
-                    false => self.change(&mut state, seq, rev, deleted, &json),
+                match message.seq > state.cursor {
+                    true => self.ahead(message.seq, message.rev, deleted, &json),
+                    false => self.change(&mut state, message.seq, message.rev, deleted, &json),
                 }
             }
         }

@@ -3,7 +3,8 @@
 //! Always true:
 //! 1. A follower is told a conversation's messages in the order of `seq`, each once, and none is left out: what the bus lost
 //!    is read from the rows before anything later is told.
-//! 2. Of one message a change is never told after a newer one.
+//! 2. Of one message a change is never told after a newer one. Changes are told in the order of `rev`, those of messages that
+//!    are yet to be told as well: somebody may have read them from the rows.
 //! 3. An idle follower costs an entry in the bus and no task.
 //! 4. A follower that is dropped is told nothing more, but for a call that has begun; what was under way for it ends.
 

@@ -47,15 +47,13 @@ impl Messages {
             let missed = self.missed_after(conversation, hidden, after_seq, after_rev);
             let mut missed = missed.await?;
             tries += 1;
-            let changed = missed.messages.iter().position(|it| it.rev > missed.rev);
-            match changed {
-                None => return Ok(missed),
-                Some(at) if tries == TRIES => {
-                    missed.messages.truncate(at);
-                    missed.has_more = true;
-                    return Ok(missed);
-                }
-                Some(_) => {}
+            let Some(changed) = missed.messages.iter().position(|it| it.rev > missed.rev) else {
+                return Ok(missed);
+            };
+            if tries == TRIES {
+                missed.messages.truncate(changed);
+                missed.has_more = true;
+                return Ok(missed);
             }
         }
     }
@@ -88,7 +86,7 @@ impl Messages {
             self.changed_before(conversation, &mut missed, (hidden, after), rev)
                 .await?;
             if missed.has_more {
-                // Messages have revisions above those of the changes that are left.
+                // Messages may have revisions above those of the changes that are left.
                 return Ok(missed);
             }
         }
