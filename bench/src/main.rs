@@ -12,9 +12,9 @@ mod presence;
 mod restart;
 mod store;
 
-type Part = (&'static str, fn() -> anyhow::Result<()>);
+type Benchmark = (&'static str, fn() -> anyhow::Result<()>);
 
-const PARTS: [Part; 7] = [
+const BENCHMARKS: [Benchmark; 7] = [
     ("store", store::run),
     ("restart", restart::run),
     ("pauses", pauses::run),
@@ -26,12 +26,12 @@ const PARTS: [Part; 7] = [
 
 fn main() -> anyhow::Result<()> {
     let only = std::env::args().nth(1);
-    let wanted = |(name, _): &&Part| only.as_deref().is_none_or(|only| only == *name);
-    let parts: Vec<_> = PARTS.iter().filter(wanted).collect();
+    let wanted = |(name, _): &&Benchmark| only.as_deref().is_none_or(|only| only == *name);
+    let parts: Vec<_> = BENCHMARKS.iter().filter(wanted).collect();
     anyhow::ensure!(
         !parts.is_empty(),
-        "there is no such part; choose one of {:?}",
-        PARTS.map(|(name, _)| name)
+        "unknown benchmark; choose one of {:?}",
+        BENCHMARKS.map(|(name, _)| name)
     );
     println!("Parlor benchmarks.\n");
     parts.into_iter().try_for_each(|(_, run)| run())

@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// What a stretch of work took.
 #[derive(Debug, Clone, Copy)]
-pub struct Cost {
+pub struct RunCost {
     /// Operations done.
     pub operations: u64,
     /// Wall-clock time.
@@ -17,14 +17,14 @@ pub struct Cost {
     pub cpu: Duration,
 }
 
-impl Cost {
+impl RunCost {
     /// Operations per second.
-    pub fn rate(&self) -> f64 {
+    pub fn ops_per_second(&self) -> f64 {
         self.operations as f64 / self.wall.as_secs_f64()
     }
 
     /// CPU microseconds of this process per operation.
-    pub fn cpu_micros(&self) -> f64 {
+    pub fn cpu_micros_per_op(&self) -> f64 {
         self.cpu.as_secs_f64() * 1e6 / self.operations as f64
     }
 }
@@ -39,7 +39,7 @@ pub fn cpu_time() -> Duration {
 }
 
 /// CPU time that the threads of this process with this name have used so far.
-pub fn thread_cpu(name: &str) -> anyhow::Result<Duration> {
+pub fn thread_cpu_time(name: &str) -> anyhow::Result<Duration> {
     let mut nanos = 0;
     for task in fs::read_dir("/proc/self/task")? {
         let task = task?.path();
@@ -47,7 +47,7 @@ pub fn thread_cpu(name: &str) -> anyhow::Result<Duration> {
             let figures = fs::read_to_string(task.join("schedstat"))?;
             let on_cpu = figures.split_whitespace().next();
             nanos += on_cpu
-                .context("the kernel does not count")?
+                .context("the kernel does not report CPU time")?
                 .parse::<u64>()?;
         }
     }
@@ -60,25 +60,29 @@ pub fn resident(process: &str) -> anyhow::Result<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
     Ok(kilobytes
-        .context("the kernel does not tell")?
+        .context("the kernel does not report VmRSS")?
         .parse::<u64>()?
         * 1_024)
 }
 
 /// Bytes that a process has sent to the disk so far; `self` is this one.
-pub fn written(process: &str) -> anyhow::Result<u64> {
+pub fn disk_bytes_written(process: &str) -> anyhow::Result<u64> {
     let figures = fs::read_to_string(format!("/proc/{process}/io"))?;
     let line = figures
         .lines()
         .find_map(|line| line.strip_prefix("write_bytes: "));
-    Ok(line.context("the kernel does not tell")?.parse()?)
+    Ok(line
+        .context("the kernel does not report write_bytes")?
+        .parse()?)
 }
 
 /// Measures work that says how many operations it did.
-pub async fn measure(work: impl Future<Output = anyhow::Result<u64>>) -> anyhow::Result<Cost> {
+pub async fn measure_cost(
+    work: impl Future<Output = anyhow::Result<u64>>,
+) -> anyhow::Result<RunCost> {
     let (started, cpu) = (Instant::now(), cpu_time());
     let operations = work.await?;
-    Ok(Cost {
+    Ok(RunCost {
         operations,
         wall: started.elapsed(),
         cpu: cpu_time() - cpu,
@@ -86,13 +90,13 @@ pub async fn measure(work: impl Future<Output = anyhow::Result<u64>>) -> anyhow:
 }
 
 /// The run in the middle by rate.
-pub fn median(mut runs: Vec<Cost>) -> Cost {
-    runs.sort_by(|a, b| a.rate().total_cmp(&b.rate()));
+pub fn median_by_rate(mut runs: Vec<RunCost>) -> RunCost {
+    runs.sort_by(|a, b| a.ops_per_second().total_cmp(&b.ops_per_second()));
     runs[runs.len() / 2]
 }
 
 /// A number with thousands apart.
-pub fn grouped(number: f64) -> String {
+pub fn format_thousands(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {

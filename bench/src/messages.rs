@@ -18,13 +18,13 @@ use anyhow::Context as _;
 use comfy_table::{Table, presets};
 use futures_util::future::try_join_all;
 use parlor_chat::access::Role;
-use parlor_chat::context::Moment;
+use parlor_chat::context::Timestamp;
 use parlor_chat::database::Database;
 use parlor_chat::ids::{ConversationId, UserId};
-use parlor_chat::messages::writer::{Draft, Writer};
+use parlor_chat::messages::writer::{MessageDraft, MessageWriter};
 
-use self::ground::{Ground, Kind};
-use crate::measure::{grouped, measure};
+use self::ground::{DatabaseFixture, DatabaseKind};
+use crate::measure::{format_thousands, measure_cost};
 
 const RUN: Duration = Duration::from_millis(700);
 const RUNS: usize = 3;
@@ -32,18 +32,20 @@ const SENDERS: [usize; 4] = [1, 10, 64, 100];
 
 /// How a message is written.
 #[derive(Clone)]
-enum Way {
+enum WriteStrategy {
     /// One transaction each.
-    Naive(Database),
+    OneTransactionEach(Database),
     /// What has queued up in one commit.
-    Writer(Arc<Writer>),
+    GroupCommit(Arc<MessageWriter>),
 }
 
-impl Way {
-    async fn send(&self, draft: Draft) -> anyhow::Result<()> {
+impl WriteStrategy {
+    async fn send(&self, draft: MessageDraft) -> anyhow::Result<()> {
         match self {
-            Self::Naive(database) => naive::send(database, draft).await?,
-            Self::Writer(writer) => drop(writer.send(draft).await?),
+            Self::OneTransactionEach(database) => {
+                naive::send_in_transaction(database, draft).await?
+            }
+            Self::GroupCommit(writer) => drop(writer.send(draft).await?),
         }
         Ok(())
     }
@@ -51,7 +53,7 @@ impl Way {
 
 /// What a run took.
 #[derive(Clone, Copy)]
-struct Figures {
+struct WriteCost {
     rate: f64,
     /// CPU microseconds per message, of this process and of the server.
     cpu: f64,
@@ -63,10 +65,10 @@ pub fn run() -> anyhow::Result<()> {
     let only = std::env::args().nth(2);
     let many = only.as_deref() == Some("many");
     let only = only.filter(|_| !many).map(|it| it.parse()).transpose();
-    let only = only.context("messages takes one argument, the number of senders")?;
+    let only = only.context("the argument of messages is `many` or a number of senders")?;
     anyhow::ensure!(
         only.is_none_or(|senders| senders <= ground::USERS),
-        "there are 1 to {} senders; 0 for the whole way alone",
+        "use 1 to {} senders, or 0 to measure end to end only",
         ground::USERS
     );
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -77,24 +79,24 @@ pub fn run() -> anyhow::Result<()> {
         match only {
             _ if many => many::run().await,
             None => {
-                writing(&SENDERS).await?;
+                compare_writers(&SENDERS).await?;
                 many::run().await?;
                 whole::run().await
             }
             Some(0) => whole::run().await,
-            Some(senders) => writing(&[senders]).await,
+            Some(senders) => compare_writers(&[senders]).await,
         }
     })
 }
 
-async fn writing(wanted: &[usize]) -> anyhow::Result<()> {
+async fn compare_writers(wanted: &[usize]) -> anyhow::Result<()> {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
     table.set_header(HEADER);
-    for kind in [Kind::Sqlite, Kind::Postgres] {
-        let ground = Ground::open(kind).await?;
+    for kind in [DatabaseKind::Sqlite, DatabaseKind::Postgres] {
+        let ground = DatabaseFixture::open(kind).await?;
         for &senders in wanted {
-            compare(&ground, senders, &mut table).await?;
+            compare_at_concurrency(&ground, senders, &mut table).await?;
         }
     }
     println!(
@@ -106,47 +108,54 @@ async fn writing(wanted: &[usize]) -> anyhow::Result<()> {
 const HEADER: [&str; 7] = [
     "database",
     "senders",
-    "way",
+    "strategy",
     "messages/s",
     "CPU µs/message, this process",
     "server",
-    "rate, one transaction each = 1",
+    "rate, one transaction per message = 1",
 ];
 
 const NOTES: &str = "\
 Each sender waits for its acknowledgement before it sends again, in one of 50 conversations. SQLite: `synchronous=FULL`. \
-PostgreSQL: `fsync` and `synchronous_commit` on, a connection for each sender of the naive way.";
+PostgreSQL: `fsync` and `synchronous_commit` on, one connection per sender for the strategy \"one transaction per message\".";
 
-async fn compare(ground: &Ground, senders: usize, table: &mut Table) -> anyhow::Result<()> {
-    let naive = Way::Naive(ground.database.clone());
-    let writer = Arc::new(Writer::start(ground.database.clone()));
+async fn compare_at_concurrency(
+    ground: &DatabaseFixture,
+    senders: usize,
+    table: &mut Table,
+) -> anyhow::Result<()> {
+    let naive = WriteStrategy::OneTransactionEach(ground.database.clone());
+    let writer = Arc::new(MessageWriter::start(ground.database.clone()));
     let ways = [
-        ("one transaction each", naive),
-        ("writer", Way::Writer(Arc::clone(&writer))),
+        ("one transaction per message", naive),
+        (
+            "group commit",
+            WriteStrategy::GroupCommit(Arc::clone(&writer)),
+        ),
     ];
     // The log grows at first, which takes longer than to write over it.
     for (_, way) in &ways {
-        load(way, 64).await?;
+        run_senders(way, 64).await?;
     }
     // In turns: what else the machine does meets both.
     let mut runs = [Vec::new(), Vec::new()];
     for _ in 0..RUNS {
         for ((_, way), runs) in ways.iter().zip(&mut runs) {
-            runs.push(once(ground, way, senders).await?);
+            runs.push(measure_once(ground, way, senders).await?);
         }
     }
     writer.stop().await;
-    let figures = runs.map(middle);
+    let figures = runs.map(median_by_rate);
     for ((name, _), one) in ways.iter().zip(figures) {
         table.add_row([
             ground.kind.name().to_owned(),
             senders.to_string(),
             (*name).to_owned(),
-            grouped(one.rate),
+            format_thousands(one.rate),
             format!("{:.0}", one.cpu),
             match ground.kind {
-                Kind::Sqlite => "-".to_owned(),
-                Kind::Postgres => format!("{:.0}", one.server),
+                DatabaseKind::Sqlite => "-".to_owned(),
+                DatabaseKind::Postgres => format!("{:.0}", one.server),
             },
             format!("{:.1}", one.rate / figures[0].rate),
         ]);
@@ -155,31 +164,35 @@ async fn compare(ground: &Ground, senders: usize, table: &mut Table) -> anyhow::
 }
 
 /// The run in the middle by rate.
-fn middle(mut runs: Vec<Figures>) -> Figures {
+fn median_by_rate(mut runs: Vec<WriteCost>) -> WriteCost {
     runs.sort_by(|a, b| a.rate.total_cmp(&b.rate));
     runs[runs.len() / 2]
 }
 
-async fn once(ground: &Ground, way: &Way, senders: usize) -> anyhow::Result<Figures> {
+async fn measure_once(
+    ground: &DatabaseFixture,
+    way: &WriteStrategy,
+    senders: usize,
+) -> anyhow::Result<WriteCost> {
     let server = ground.server_cpu()?;
-    let cost = measure(load(way, senders)).await?;
+    let cost = measure_cost(run_senders(way, senders)).await?;
     let server = ground.server_cpu()?.saturating_sub(server);
-    Ok(Figures {
-        rate: cost.rate(),
-        cpu: cost.cpu_micros(),
+    Ok(WriteCost {
+        rate: cost.ops_per_second(),
+        cpu: cost.cpu_micros_per_op(),
         server: server.as_secs_f64() * 1e6 / cost.operations as f64,
     })
 }
 
 /// Keeps all senders sending until the time is over.
-async fn load(way: &Way, senders: usize) -> anyhow::Result<u64> {
+async fn run_senders(way: &WriteStrategy, senders: usize) -> anyhow::Result<u64> {
     let end = Instant::now() + RUN;
     let sender = |number: usize| {
         let way = way.clone();
         async move {
             let mut done = 0;
             while Instant::now() < end {
-                way.send(draft(number)?).await?;
+                way.send(new_draft(number)?).await?;
                 done += 1;
             }
             anyhow::Ok(done)
@@ -190,10 +203,10 @@ async fn load(way: &Way, senders: usize) -> anyhow::Result<u64> {
     counts.into_iter().sum()
 }
 
-fn draft(sender: usize) -> anyhow::Result<Draft> {
-    let at = Moment(1);
-    let id = at.uuid();
-    Ok(Draft {
+fn new_draft(sender: usize) -> anyhow::Result<MessageDraft> {
+    let at = Timestamp(1);
+    let id = at.new_uuid_v7();
+    Ok(MessageDraft {
         id,
         conversation: ConversationId::new(ground::conversation(sender))?,
         sender: UserId::new(ground::user(sender))?,

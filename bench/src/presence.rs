@@ -13,34 +13,37 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 use comfy_table::{Table, presets};
 
-use crate::measure::grouped;
-use crowd::BEAT_EVERY;
-use figures::Figures;
-use ground::{Engine, Spent};
+use crate::measure::format_thousands;
+use crowd::HEARTBEAT_INTERVAL_SECS;
+use figures::PresenceCosts;
+use ground::{Engine, ResourceUsage};
 
-const LARGEST: usize = 1_000_000;
+const MAX_USERS: usize = 1_000_000;
 /// Redis gets no more: its figures do not change any more, and connecting through it takes long.
-const LARGEST_ON_REDIS: usize = 100_000;
+const MAX_USERS_ON_REDIS: usize = 100_000;
 /// What the child process is asked: `presence crowd <engine> <users>`.
-const CHILD: &str = "crowd";
-const UNIT: f64 = 100_000.0;
+const CHILD_ARG: &str = "crowd";
+const REFERENCE_USERS: f64 = 100_000.0;
 
 /// Prints the tables, or is the process of one crowd.
 pub fn run() -> anyhow::Result<()> {
     let args: Vec<String> = std::env::args().skip(2).collect();
     match &args[..] {
-        [child, engine, users] if child == CHILD => crowd(engine, users.parse()?),
-        [] => all(LARGEST),
-        [most] => all(most
-            .parse()
-            .context("the largest crowd is a number of users")?),
-        _ => anyhow::bail!("presence takes one argument, the largest crowd; 0 for the crash alone"),
+        [child, engine, users] if child == CHILD_ARG => crowd(engine, users.parse()?),
+        [] => run_all_sizes(MAX_USERS),
+        [most] => run_all_sizes(
+            most.parse()
+                .context("the argument of presence is a maximum number of users")?,
+        ),
+        _ => anyhow::bail!(
+            "presence takes one argument, the maximum number of users; 0 measures the crash only"
+        ),
     }
 }
 
 fn crowd(engine: &str, users: usize) -> anyhow::Result<()> {
     let engine = Engine::ALL.into_iter().find(|it| it.name() == engine);
-    let figures = Figures::of(engine.context("there is no such engine")?, users);
+    let figures = PresenceCosts::of(engine.context("unknown store")?, users);
     // One thread: what a node and its embedded store do for presence is on one core, the flush apart.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -49,27 +52,27 @@ fn crowd(engine: &str, users: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn all(most: usize) -> anyhow::Result<()> {
+fn run_all_sizes(most: usize) -> anyhow::Result<()> {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
     table.set_header(HEADER);
-    let sizes = [1_000, 10_000, 100_000, LARGEST];
+    let sizes = [1_000, 10_000, 100_000, MAX_USERS];
     for users in sizes.into_iter().filter(|users| *users <= most) {
-        let embedded = measured(Engine::Embedded, users)?;
+        let embedded = measure_in_child(Engine::Embedded, users)?;
         table.add_row(row(&embedded));
-        if users <= LARGEST_ON_REDIS {
-            let redis = measured(Engine::Redis, users)?;
+        if users <= MAX_USERS_ON_REDIS {
+            let redis = measure_in_child(Engine::Redis, users)?;
             table.add_row(row(&redis));
             table.add_row(ratios(&embedded, &redis));
         }
-        if users == LARGEST_ON_REDIS {
-            table.add_row(row(&measured(Engine::RedisLogged, users)?));
+        if users == MAX_USERS_ON_REDIS {
+            table.add_row(row(&measure_in_child(Engine::RedisAof, users)?));
         }
     }
     println!(
-        "## Presence: one socket per user, layout `devices`, one beat per user and {BEAT_EVERY} s\n\n{table}\n\n{NOTES}\n"
+        "## Presence: one socket per user, layout `devices`, one heartbeat per user every {HEARTBEAT_INTERVAL_SECS} s\n\n{table}\n\n{NOTES}\n"
     );
-    println!("## A node dies: lease 5 s, grace time 5 s, 20,000 users\n");
+    println!("## Crash of a node: lease 5 s, grace period 5 s, 20,000 users\n");
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -81,102 +84,106 @@ fn all(most: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn measured(engine: Engine, users: usize) -> anyhow::Result<Figures> {
+fn measure_in_child(engine: Engine, users: usize) -> anyhow::Result<PresenceCosts> {
     let program = std::env::current_exe()?;
     let mut child = Command::new(program);
-    child.args(["presence", CHILD, engine.name(), &users.to_string()]);
+    child.args(["presence", CHILD_ARG, engine.name(), &users.to_string()]);
     let output = child.stderr(std::process::Stdio::inherit()).output()?;
     ensure!(
         output.status.success(),
-        "{users} users on {} ended with {}",
+        "measuring {users} users on {} failed with {}",
         engine.name(),
         output.status
     );
     let text = String::from_utf8(output.stdout)?;
-    let line = text.lines().last().context("the child said nothing")?;
+    let line = text
+        .lines()
+        .last()
+        .context("the child process printed no result")?;
     Ok(serde_json::from_str(line)?)
 }
 
 const HEADER: [&str; 15] = [
     "users",
-    "engine",
-    "beats/s",
-    "CPU µs/beat: node",
+    "store",
+    "heartbeats/s",
+    "CPU µs/heartbeat: node",
     "flush",
     "server",
-    "all",
+    "total",
     "cores per 100 000 users",
     "cores measured",
-    "disk KB/beat",
+    "disk KB/heartbeat",
     "1 000 statuses: ms (CPU ms)",
     "count µs",
-    "sweep, none due, µs (CPU µs/user looked at)",
+    "sweep without due users, µs (CPU µs/due user)",
     "connect CPU µs",
     "bytes/user",
 ];
 
 const NOTES: &str = "\
-CPU per beat: node and server with beats written back to back, flush (the embedded store's writing to disk) at the pace of production. \
-Cores per 100 000 users: 5 000 times that. Cores measured: this crowd at that pace, all included. \
-Redis keeps nothing on disk, except in the row with AOF (written each second, as the embedded store does). \
-Ratios are embedded : Redis; above 1 the rate is better, below 1 the costs are. \
-Counting is the same work for every crowd: a row in which it took longer was measured on a busier machine.";
+CPU per heartbeat: node and server with heartbeats written back to back, flush (disk writes of the embedded store) at the rate of production. \
+Cores per 100 000 users: 5 000 heartbeats per second. Cores measured: this number of users at that rate, everything included. \
+Redis writes nothing to disk, except in the row with AOF (flushed every second, like the embedded store). \
+Ratios are embedded : Redis. The embedded store is better if a rate is above 1 or a cost is below 1. \
+Counting is the same work for every number of users: if it took longer in a row, the machine was busier.";
 
 /// CPU of a beat, in all.
-fn beat(figures: &Figures) -> f64 {
-    figures.beat.node + figures.beat.server + figures.paced.flush
+fn beat(figures: &PresenceCosts) -> f64 {
+    figures.beat.node_cpu_secs + figures.beat.server + figures.paced.flush_cpu_secs
 }
 
-fn cores(figures: &Figures) -> f64 {
-    beat(figures) * UNIT / BEAT_EVERY as f64
+fn cores_per_reference_users(figures: &PresenceCosts) -> f64 {
+    beat(figures) * REFERENCE_USERS / HEARTBEAT_INTERVAL_SECS as f64
 }
 
-fn row(it: &Figures) -> Vec<String> {
+fn row(it: &PresenceCosts) -> Vec<String> {
     let micros = |seconds: f64| format!("{:.1}", seconds * 1e6);
     let kilobytes = |bytes: f64| format!("{:.1}", bytes / 1024.0);
-    let millis = |spent: &Spent| format!("{:.2} ({:.2})", spent.wall * 1e3, spent.cpu() * 1e3);
+    let millis =
+        |spent: &ResourceUsage| format!("{:.2} ({:.2})", spent.wall_secs * 1e3, spent.cpu() * 1e3);
     vec![
-        grouped(it.users as f64),
+        format_thousands(it.users as f64),
         it.engine.name().to_owned(),
-        grouped(1.0 / it.beat.wall),
-        micros(it.beat.node),
-        micros(it.paced.flush),
+        format_thousands(1.0 / it.beat.wall_secs),
+        micros(it.beat.node_cpu_secs),
+        micros(it.paced.flush_cpu_secs),
         micros(it.beat.server),
         micros(beat(it)),
-        format!("{:.3}", cores(it)),
+        format!("{:.3}", cores_per_reference_users(it)),
         format!("{:.3}", it.second.cpu()),
-        kilobytes(it.paced.disk),
+        kilobytes(it.paced.disk_bytes),
         millis(&it.statuses),
-        micros(it.count.wall),
-        format!("{} ({})", micros(it.sweep.wall), micros(it.look.cpu())),
+        micros(it.count.wall_secs),
+        format!("{} ({})", micros(it.sweep.wall_secs), micros(it.look.cpu())),
         micros(it.connect.cpu()),
-        grouped(it.memory),
+        format_thousands(it.memory),
     ]
 }
 
-fn ratios(embedded: &Figures, redis: &Figures) -> Vec<String> {
-    let ratio = |of: &dyn Fn(&Figures) -> f64| format!("{:.2}", of(embedded) / of(redis));
+fn ratios(embedded: &PresenceCosts, redis: &PresenceCosts) -> Vec<String> {
+    let ratio = |of: &dyn Fn(&PresenceCosts) -> f64| format!("{:.2}", of(embedded) / of(redis));
     let none = String::new;
     vec![
         none(),
         "embedded : Redis".to_owned(),
-        ratio(&|it| 1.0 / it.beat.wall),
-        ratio(&|it| it.beat.node),
+        ratio(&|it| 1.0 / it.beat.wall_secs),
+        ratio(&|it| it.beat.node_cpu_secs),
         none(),
         none(),
         ratio(&beat),
-        ratio(&cores),
+        ratio(&cores_per_reference_users),
         ratio(&|it| it.second.cpu()),
         none(),
         format!(
             "{} ({})",
-            ratio(&|it| it.statuses.wall),
+            ratio(&|it| it.statuses.wall_secs),
             ratio(&|it| it.statuses.cpu())
         ),
-        ratio(&|it| it.count.wall),
+        ratio(&|it| it.count.wall_secs),
         format!(
             "{} ({})",
-            ratio(&|it| it.sweep.wall),
+            ratio(&|it| it.sweep.wall_secs),
             ratio(&|it| it.look.cpu())
         ),
         ratio(&|it| it.connect.cpu()),

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use parlor_store::{Options, Store};
+use parlor_store::{Store, StoreOptions};
 use redis::Pipeline;
 
-use crate::measure::{cpu_time, grouped};
+use crate::measure::{cpu_time, format_thousands};
 
 const KEYS: u64 = 1_000_000;
 const BATCH: u64 = 1_000;
@@ -17,9 +17,9 @@ pub fn run() -> anyhow::Result<()> {
         .build()?
         .block_on(async {
             let folder = tempfile::tempdir()?;
-            let options = Options {
-                data: Some(folder.path().to_owned()),
-                ..Options::default()
+            let options = StoreOptions {
+                data_folder: Some(folder.path().to_owned()),
+                ..StoreOptions::default()
             };
             let mut store = Store::open(options.clone()).await?;
             for batch in 0..KEYS / BATCH {
@@ -37,7 +37,7 @@ pub fn run() -> anyhow::Result<()> {
             drop(store);
             println!(
                 "## Restart with {} keys of 200 bytes\n",
-                grouped(KEYS as f64)
+                format_thousands(KEYS as f64)
             );
             println!(
                 "close (last flush): {:.2?}, CPU {:.2?}",
@@ -47,12 +47,12 @@ pub fn run() -> anyhow::Result<()> {
             let (opening, cpu) = (Instant::now(), cpu_time());
             let mut store = Store::open(options).await?;
             println!(
-                "open (load): {:.2?}, CPU {:.2?} (aim: 3 s)",
+                "open (load): {:.2?}, CPU {:.2?} (target: 3 s)",
                 opening.elapsed(),
                 cpu_time() - cpu
             );
             let keys: u64 = redis::cmd("DBSIZE").query_async(&mut store).await?;
-            println!("keys after: {}\n", grouped(keys as f64));
+            println!("keys after: {}\n", format_thousands(keys as f64));
             store.close().await;
             Ok(())
         })

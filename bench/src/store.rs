@@ -4,17 +4,17 @@ use std::time::{Duration, Instant};
 
 use comfy_table::{Table, presets};
 use futures_util::future::try_join_all;
-use parlor_store::{Options, Script, Store};
+use parlor_store::{LuaScript, Store, StoreOptions};
 use parlor_testkit::Redis;
 use redis::{Pipeline, Value, cmd};
 
-use crate::measure::{Cost, grouped, measure, median};
+use crate::measure::{RunCost, format_thousands, measure_cost, median_by_rate};
 
 const RUN: Duration = Duration::from_secs(1);
 const RUNS: usize = 3;
 const KEYS: u64 = 10_000;
 
-static THREE_CALLS: Script = Script::new(
+static THREE_CALLS: LuaScript = LuaScript::new(
     "three_calls",
     "local n = redis.call('INCR', KEYS[1])
      redis.call('HSET', KEYS[2], 'value', ARGV[1])
@@ -23,13 +23,13 @@ static THREE_CALLS: Script = Script::new(
 );
 
 #[derive(Debug, Clone, Copy)]
-enum Work {
+enum StoreWorkload {
     Get,
     HsetExpire,
     Script,
 }
 
-impl Work {
+impl StoreWorkload {
     fn name(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -38,7 +38,7 @@ impl Work {
         }
     }
 
-    async fn once(self, store: &mut Store, n: u64) -> redis::RedisResult<()> {
+    async fn call_once(self, store: &mut Store, n: u64) -> redis::RedisResult<()> {
         let n = n % KEYS;
         match self {
             Self::Get => cmd("GET")
@@ -75,7 +75,11 @@ impl ToKey for (&str, u64) {
 }
 
 /// Keeps `tasks` calls under way until the time is over.
-async fn load(store: &Store, work: Work, tasks: u64) -> anyhow::Result<u64> {
+async fn run_concurrent_calls(
+    store: &Store,
+    work: StoreWorkload,
+    tasks: u64,
+) -> anyhow::Result<u64> {
     let end = Instant::now() + RUN;
     let task = |task: u64| {
         let mut store = store.clone();
@@ -83,7 +87,7 @@ async fn load(store: &Store, work: Work, tasks: u64) -> anyhow::Result<u64> {
             let mut done = 0u64;
             // Looking at the clock costs as much as a fast call: every 64th will do.
             while !done.is_multiple_of(64) || Instant::now() < end {
-                work.once(&mut store, task * 7_919 + done).await?;
+                work.call_once(&mut store, task * 7_919 + done).await?;
                 done += 1;
             }
             Ok::<_, redis::RedisError>(done)
@@ -92,15 +96,15 @@ async fn load(store: &Store, work: Work, tasks: u64) -> anyhow::Result<u64> {
     Ok(try_join_all((0..tasks).map(task)).await?.into_iter().sum())
 }
 
-async fn best(store: &Store, work: Work, tasks: u64) -> anyhow::Result<Cost> {
+async fn median_cost(store: &Store, work: StoreWorkload, tasks: u64) -> anyhow::Result<RunCost> {
     let mut runs = Vec::new();
     for _ in 0..RUNS {
-        runs.push(measure(load(store, work, tasks)).await?);
+        runs.push(measure_cost(run_concurrent_calls(store, work, tasks)).await?);
     }
-    Ok(median(runs))
+    Ok(median_by_rate(runs))
 }
 
-async fn fill(store: &Store) -> anyhow::Result<()> {
+async fn preload_keys(store: &Store) -> anyhow::Result<()> {
     let mut store = store.clone();
     for n in 0..KEYS {
         cmd("SET")
@@ -118,32 +122,32 @@ pub fn run() -> anyhow::Result<()> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
         let folder = tempfile::tempdir()?;
         let redis = Redis::start().await;
-        let kept = Options { data: Some(folder.path().to_owned()), ..Options::default() };
+        let kept = StoreOptions { data_folder: Some(folder.path().to_owned()), ..StoreOptions::default() };
         let stores = [
-            ("embedded, in memory", Store::open(Options::default()).await?, 1),
+            ("embedded, in memory", Store::open(StoreOptions::default()).await?, 1),
             ("embedded, on disk", Store::open(kept).await?, 1),
-            ("Redis, 1 task", Store::open(Options::new(redis.url().parse()?)).await?, 1),
-            ("Redis, 64 tasks", Store::open(Options::new(redis.url().parse()?)).await?, 64),
+            ("Redis, 1 task", Store::open(StoreOptions::new(redis.url().parse()?)).await?, 1),
+            ("Redis, 64 tasks", Store::open(StoreOptions::new(redis.url().parse()?)).await?, 64),
         ];
         let mut table = Table::new();
         table.load_style(presets::ASCII_MARKDOWN);
-        table.set_header(["work", "engine", "calls/s", "CPU µs/call, this process", "rate, embedded on disk = 1"]);
+        table.set_header(["work", "store", "calls/s", "CPU µs/call, this process", "rate, embedded on disk = 1"]);
         for (_, store, _) in &stores {
-            fill(store).await?;
+            preload_keys(store).await?;
         }
-        for work in [Work::Get, Work::HsetExpire, Work::Script] {
+        for work in [StoreWorkload::Get, StoreWorkload::HsetExpire, StoreWorkload::Script] {
             let mut costs = Vec::new();
             for (name, store, tasks) in &stores {
-                costs.push((*name, best(store, work, *tasks).await?));
+                costs.push((*name, median_cost(store, work, *tasks).await?));
             }
-            let base = costs[1].1.rate();
+            let base = costs[1].1.ops_per_second();
             for (name, cost) in costs {
-                let ratio = format!("{:.2}", cost.rate() / base);
-                let cpu = format!("{:.2}", cost.cpu_micros());
-                table.add_row([work.name(), name, &grouped(cost.rate()), &cpu, &ratio]);
+                let ratio = format!("{:.2}", cost.ops_per_second() / base);
+                let cpu = format!("{:.2}", cost.cpu_micros_per_op());
+                table.add_row([work.name(), name, &format_thousands(cost.ops_per_second()), &cpu, &ratio]);
             }
         }
-        println!("## Calls through the store contract, 200-byte values (one thread, median of {RUNS} runs of {RUN:?})\n\n{table}\n");
+        println!("## Store calls with 200-byte values (one thread, median of {RUNS} runs of {RUN:?})\n\n{table}\n");
         for (_, store, _) in &stores {
             store.close().await;
         }

@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     tonic_prost_build::configure()
         .build_client(false)
         .build_transport(false)
-        .codec_path("crate::grpc::codec::Codec")
+        .codec_path("crate::grpc::codec::SmallBufferCodec")
         .compile_fds(compiler.file_descriptor_set())?;
     Ok(())
 }

@@ -17,10 +17,10 @@ if (!conversationId) {
 const client = connect({ url, token });
 const names = new Map();
 
-client.on("connected", ({ recovered }) => console.log(recovered ? "* back" : "* connected"));
-client.on("disconnected", ({ reason }) => console.log(`* connection lost (${reason}), trying again`));
+client.on("connected", ({ recovered }) => console.log(recovered ? "* connection recovered" : "* connected"));
+client.on("disconnected", ({ reason }) => console.log(`* connection lost (${reason}), reconnecting`));
 client.on("closed", ({ code, message }) => {
-  if (code !== "closed") console.log(`* over: ${message}`);
+  if (code !== "closed") console.log(`* closed: ${message}`);
   process.exit(code === "closed" ? 0 : 1);
 });
 client.on("message:new", (message) => print(message));

@@ -4,178 +4,192 @@
 
 use comfy_table::{Table, presets};
 
-use super::servers::Kind;
-use crate::measure::grouped;
+use super::servers::BenchServerKind;
+use crate::measure::format_thousands;
 
 /// The generator, of its core.
-pub const BUSY: f64 = 0.9;
+pub const MAX_GENERATOR_LOAD: f64 = 0.9;
 
 /// One thing that is measured.
 #[derive(Debug, Clone, Copy)]
-pub struct Measure {
+pub struct Metric {
     pub name: &'static str,
     /// What Parlor aims at.
-    pub aim: Aim,
-    pub better: Better,
+    pub aim: Target,
+    pub better: Direction,
     /// Digits after the point.
     pub digits: usize,
 }
 
 /// What Parlor aims at.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Aim {
+pub enum Target {
     None,
     /// So much, or better.
-    Of(f64),
+    Value(f64),
     /// So many times as good as Node with Redis in the same run.
-    TimesRedis(f64),
+    TimesNodeRedis(f64),
 }
 
 /// Which way is good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Better {
-    More,
-    Less,
+pub enum Direction {
+    HigherIsBetter,
+    LowerIsBetter,
 }
 
-impl Measure {
+impl Metric {
     /// The aim in words.
-    fn wish(&self) -> String {
+    fn format_target(&self) -> String {
         let sign = match self.better {
-            Better::More => "≥",
-            Better::Less => "≤",
+            Direction::HigherIsBetter => "≥",
+            Direction::LowerIsBetter => "≤",
         };
         match self.aim {
-            Aim::None => String::new(),
-            Aim::Of(value) => format!("{sign} {}", shown(value, self.digits)),
-            Aim::TimesRedis(times) => format!("{times:.0} × {}", Kind::Redis.name()),
+            Target::None => String::new(),
+            Target::Value(value) => format!("{sign} {}", format_value(value, self.digits)),
+            Target::TimesNodeRedis(times) => {
+                format!("{times:.0} × {}", BenchServerKind::NodeRedis.name())
+            }
         }
     }
 }
 
 /// One run of one measure.
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+struct RunResult {
     measure: &'static str,
-    server: Kind,
+    server: BenchServerKind,
     value: f64,
-    busy: f64,
+    generator_load: f64,
 }
 
 /// All runs.
 #[derive(Debug, Default)]
-pub struct Book {
-    entries: Vec<Entry>,
+pub struct Results {
+    entries: Vec<RunResult>,
 }
 
-impl Book {
+impl Results {
     /// Writes a run down; `busy` is the generator's part of its core.
-    pub fn note(&mut self, measure: &'static str, server: Kind, value: f64, busy: f64) {
-        self.entries.push(Entry {
+    pub fn record(
+        &mut self,
+        measure: &'static str,
+        server: BenchServerKind,
+        value: f64,
+        busy: f64,
+    ) {
+        self.entries.push(RunResult {
             measure,
             server,
             value,
-            busy,
+            generator_load: busy,
         });
     }
 
-    fn runs(&self, measure: &str, server: Kind) -> impl Iterator<Item = &Entry> {
-        let of = move |it: &&Entry| it.measure == measure && it.server == server;
+    fn runs(&self, measure: &str, server: BenchServerKind) -> impl Iterator<Item = &RunResult> {
+        let of = move |it: &&RunResult| it.measure == measure && it.server == server;
         self.entries.iter().filter(of)
     }
 
     /// The median of what counts.
-    pub fn median(&self, measure: &str, server: Kind) -> Option<f64> {
-        let runs = self.runs(measure, server).filter(|it| it.busy <= BUSY);
+    pub fn median(&self, measure: &str, server: BenchServerKind) -> Option<f64> {
+        let runs = self
+            .runs(measure, server)
+            .filter(|it| it.generator_load <= MAX_GENERATOR_LOAD);
         let mut values: Vec<_> = runs.map(|it| it.value).collect();
         values.sort_by(f64::total_cmp);
         values.get(values.len() / 2).copied()
     }
 
     /// The figure that Parlor aims at.
-    pub fn aim(&self, measure: &Measure) -> Option<f64> {
+    pub fn target_value(&self, measure: &Metric) -> Option<f64> {
         match (measure.aim, measure.better) {
-            (Aim::None, _) => None,
-            (Aim::Of(value), _) => Some(value),
-            (Aim::TimesRedis(times), better) => {
-                let redis = self.median(measure.name, Kind::Redis)?;
+            (Target::None, _) => None,
+            (Target::Value(value), _) => Some(value),
+            (Target::TimesNodeRedis(times), better) => {
+                let redis = self.median(measure.name, BenchServerKind::NodeRedis)?;
                 Some(match better {
-                    Better::More => redis * times,
-                    Better::Less => redis / times,
+                    Direction::HigherIsBetter => redis * times,
+                    Direction::LowerIsBetter => redis / times,
                 })
             }
         }
     }
 
     /// How many times as good as a peer Parlor is.
-    pub fn ratio(&self, measure: &Measure, peer: Kind) -> Option<f64> {
-        let ours = self.median(measure.name, Kind::Parlor)?;
+    pub fn ratio(&self, measure: &Metric, peer: BenchServerKind) -> Option<f64> {
+        let ours = self.median(measure.name, BenchServerKind::Parlor)?;
         let theirs = self.median(measure.name, peer)?;
         Some(match measure.better {
-            Better::More => ours / theirs,
-            Better::Less => theirs / ours,
+            Direction::HigherIsBetter => ours / theirs,
+            Direction::LowerIsBetter => theirs / ours,
         })
     }
 
     /// The figures side by side.
-    pub fn figures(&self, measures: &[Measure]) -> Table {
+    pub fn results_table(&self, measures: &[Metric]) -> Table {
         let mut table = Table::new();
         table.load_style(presets::ASCII_MARKDOWN);
         table.set_header([
             "",
-            "aim",
-            Kind::Parlor.name(),
-            Kind::Plain.name(),
-            Kind::Redis.name(),
-            "times as good as Node",
-            "as Node + Redis",
+            "target",
+            BenchServerKind::Parlor.name(),
+            BenchServerKind::NodeStateless.name(),
+            BenchServerKind::NodeRedis.name(),
+            "ratio to Node",
+            "ratio to Node + Redis",
         ]);
         for measure in measures {
             if self.entries.iter().all(|it| it.measure != measure.name) {
                 continue;
             }
-            let figure = |server| self.figure(measure, server);
+            let figure = |server| self.format_median(measure, server);
             let ratio = |peer| match self.ratio(measure, peer) {
                 Some(ratio) => format!("{ratio:.1}"),
                 None => String::new(),
             };
             table.add_row([
                 measure.name.to_owned(),
-                measure.wish(),
-                figure(Kind::Parlor),
-                figure(Kind::Plain),
-                figure(Kind::Redis),
-                ratio(Kind::Plain),
-                ratio(Kind::Redis),
+                measure.format_target(),
+                figure(BenchServerKind::Parlor),
+                figure(BenchServerKind::NodeStateless),
+                figure(BenchServerKind::NodeRedis),
+                ratio(BenchServerKind::NodeStateless),
+                ratio(BenchServerKind::NodeRedis),
             ]);
         }
         table
     }
 
-    fn figure(&self, measure: &Measure, server: Kind) -> String {
+    fn format_median(&self, measure: &Metric, server: BenchServerKind) -> String {
         match self.median(measure.name, server) {
-            Some(value) => shown(value, measure.digits),
+            Some(value) => format_value(value, measure.digits),
             None if self.runs(measure.name, server).next().is_some() => "void".to_owned(),
             None => String::new(),
         }
     }
 
     /// Every run, and how busy the generator was.
-    pub fn runs_table(&self, measures: &[Measure]) -> Table {
+    pub fn runs_table(&self, measures: &[Metric]) -> Table {
         let mut table = Table::new();
         table.load_style(presets::ASCII_MARKDOWN);
-        table.set_header(["", "server", "runs", "generator busy, %"]);
+        table.set_header(["", "server", "runs", "generator load, %"]);
         for measure in measures {
-            for server in Kind::ALL {
+            for server in BenchServerKind::ALL {
                 let runs: Vec<_> = self.runs(measure.name, server).collect();
                 if runs.is_empty() {
                     continue;
                 }
-                let values = runs.iter().map(|it| match it.busy > BUSY {
-                    true => format!("void ({})", shown(it.value, measure.digits)),
-                    false => shown(it.value, measure.digits),
-                });
-                let busy = runs.iter().map(|it| format!("{:.0}", it.busy * 100.0));
+                let values = runs
+                    .iter()
+                    .map(|it| match it.generator_load > MAX_GENERATOR_LOAD {
+                        true => format!("void ({})", format_value(it.value, measure.digits)),
+                        false => format_value(it.value, measure.digits),
+                    });
+                let busy = runs
+                    .iter()
+                    .map(|it| format!("{:.0}", it.generator_load * 100.0));
                 table.add_row([
                     measure.name.to_owned(),
                     server.name().to_owned(),
@@ -189,9 +203,9 @@ impl Book {
 }
 
 /// A figure with thousands apart or digits after the point.
-pub fn shown(value: f64, digits: usize) -> String {
+pub fn format_value(value: f64, digits: usize) -> String {
     match digits {
-        0 => grouped(value),
+        0 => format_thousands(value),
         digits => format!("{value:.digits$}"),
     }
 }
@@ -202,28 +216,28 @@ mod tests {
 
     #[test]
     fn a_run_with_a_busy_generator_does_not_count() {
-        let mut book = Book::default();
+        let mut book = Results::default();
         for (value, busy) in [(1.0, 0.5), (9.0, 0.95), (3.0, 0.5), (2.0, 0.5)] {
-            book.note("rate", Kind::Parlor, value, busy);
+            book.record("rate", BenchServerKind::Parlor, value, busy);
         }
-        assert_eq!(book.median("rate", Kind::Parlor), Some(2.0));
-        book.note("rate", Kind::Plain, 1.0, 0.95);
-        assert_eq!(book.median("rate", Kind::Plain), None);
+        assert_eq!(book.median("rate", BenchServerKind::Parlor), Some(2.0));
+        book.record("rate", BenchServerKind::NodeStateless, 1.0, 0.95);
+        assert_eq!(book.median("rate", BenchServerKind::NodeStateless), None);
     }
 
     #[test]
     fn a_cost_that_is_half_is_twice_as_good() {
-        let mut book = Book::default();
-        book.note("cost", Kind::Parlor, 2.0, 0.1);
-        book.note("cost", Kind::Redis, 4.0, 0.1);
-        let measure = Measure {
+        let mut book = Results::default();
+        book.record("cost", BenchServerKind::Parlor, 2.0, 0.1);
+        book.record("cost", BenchServerKind::NodeRedis, 4.0, 0.1);
+        let measure = Metric {
             name: "cost",
-            aim: Aim::TimesRedis(4.0),
-            better: Better::Less,
+            aim: Target::TimesNodeRedis(4.0),
+            better: Direction::LowerIsBetter,
             digits: 1,
         };
-        assert_eq!(book.ratio(&measure, Kind::Redis), Some(2.0));
-        assert_eq!(book.ratio(&measure, Kind::Plain), None);
-        assert_eq!(book.aim(&measure), Some(1.0));
+        assert_eq!(book.ratio(&measure, BenchServerKind::NodeRedis), Some(2.0));
+        assert_eq!(book.ratio(&measure, BenchServerKind::NodeStateless), None);
+        assert_eq!(book.target_value(&measure), Some(1.0));
     }
 }

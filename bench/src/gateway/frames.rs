@@ -9,16 +9,16 @@ const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 const TEXT: u8 = 0x81;
 const CLOSE: u8 = 0x88;
 /// How an acknowledgement goes on after its number, which is one digit: nobody has two under way.
-const ACKED: &[u8] = b"[{\"ok\":true";
-const MESSAGE: &[u8] = b"[\"message:new\"";
+const ACK_OK_PREFIX: &[u8] = b"[{\"ok\":true";
+const MESSAGE_NEW_PREFIX: &[u8] = b"[\"message:new\"";
 /// What stands before the number of a message.
-const STAMP: &str = "stamp=";
+const STAMP_PREFIX: &str = "stamp=";
 /// Digits of that number.
-const DIGITS: usize = 8;
+const STAMP_DIGITS: usize = 8;
 
 /// What a frame is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ReceivedKind {
     /// Engine.IO: the session is open.
     Open,
     /// Engine.IO: is somebody there?
@@ -32,7 +32,7 @@ pub enum Kind {
     /// Any other event.
     Event,
     /// Refused, at the door or by an acknowledgement.
-    Refused,
+    Rejected,
     /// The server ends the connection.
     Close,
     /// Anything else.
@@ -40,25 +40,28 @@ pub enum Kind {
 }
 
 /// A text frame as a client sends it.
-pub fn text(payload: &str) -> Vec<u8> {
+pub fn text_frame(payload: &str) -> Vec<u8> {
     frame(TEXT, payload.as_bytes())
 }
 
 /// An event that wants an acknowledgement.
-pub fn event(name: &str, body: &str) -> Vec<u8> {
-    text(&format!("420[\"{name}\",{body}]"))
+pub fn event_with_ack(name: &str, body: &str) -> Vec<u8> {
+    text_frame(&format!("420[\"{name}\",{body}]"))
 }
 
 /// A clean goodbye: out of the namespace, then the end of the connection.
-pub fn goodbye() -> Vec<u8> {
-    let mut bytes = text("41");
+pub fn disconnect_frames() -> Vec<u8> {
+    let mut bytes = text_frame("41");
     bytes.extend(frame(CLOSE, &1000u16.to_be_bytes()));
     bytes
 }
 
 /// A message's text of this length that carries a number.
-pub fn stamped(number: u32, length: usize) -> String {
-    format!("{:m<length$}", format!("{STAMP}{number:0DIGITS$}"))
+pub fn stamped_content(number: u32, length: usize) -> String {
+    format!(
+        "{:m<length$}",
+        format!("{STAMP_PREFIX}{number:0STAMP_DIGITS$}")
+    )
 }
 
 fn frame(head: u8, payload: &[u8]) -> Vec<u8> {
@@ -84,7 +87,7 @@ fn frame(head: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 /// The payload of the first frame and how many bytes it takes, if it is whole.
-pub fn first(bytes: &[u8]) -> Option<(u8, &[u8], usize)> {
+pub fn split_first_frame(bytes: &[u8]) -> Option<(u8, &[u8], usize)> {
     let (&head, &length) = (bytes.first()?, bytes.get(1)?);
     let (start, length) = match length & 0x7f {
         126 => (4, u64::from(u16::from_be_bytes(*bytes[2..].first_chunk()?))),
@@ -96,33 +99,35 @@ pub fn first(bytes: &[u8]) -> Option<(u8, &[u8], usize)> {
 }
 
 /// What it is, by its first bytes; `stamps`: the stamp of a message is looked for.
-pub fn kind(head: u8, payload: &[u8], stamps: bool) -> Kind {
+pub fn classify(head: u8, payload: &[u8], stamps: bool) -> ReceivedKind {
     if head != TEXT {
         return if head == CLOSE {
-            Kind::Close
+            ReceivedKind::Close
         } else {
-            Kind::Other
+            ReceivedKind::Other
         };
     }
     match payload {
-        [b'0', ..] => Kind::Open,
-        [b'2'] => Kind::Ping,
-        [b'4', b'0', ..] => Kind::Connected,
-        [b'4', b'3', _, rest @ ..] if rest.starts_with(ACKED) => Kind::Ack,
-        [b'4', b'3' | b'4', ..] => Kind::Refused,
-        [b'4', b'2', rest @ ..] if rest.starts_with(MESSAGE) => {
-            Kind::Message(if stamps { stamp(rest) } else { None })
+        [b'0', ..] => ReceivedKind::Open,
+        [b'2'] => ReceivedKind::Ping,
+        [b'4', b'0', ..] => ReceivedKind::Connected,
+        [b'4', b'3', _, rest @ ..] if rest.starts_with(ACK_OK_PREFIX) => ReceivedKind::Ack,
+        [b'4', b'3' | b'4', ..] => ReceivedKind::Rejected,
+        [b'4', b'2', rest @ ..] if rest.starts_with(MESSAGE_NEW_PREFIX) => {
+            ReceivedKind::Message(if stamps { find_stamp(rest) } else { None })
         }
-        [b'4', b'2', ..] => Kind::Event,
-        _ => Kind::Other,
+        [b'4', b'2', ..] => ReceivedKind::Event,
+        _ => ReceivedKind::Other,
     }
 }
 
-fn stamp(payload: &[u8]) -> Option<u32> {
+fn find_stamp(payload: &[u8]) -> Option<u32> {
     let at = payload
-        .windows(STAMP.len())
-        .position(|window| window == STAMP.as_bytes())?;
-    let digits = payload.get(at + STAMP.len()..)?.get(..DIGITS)?;
+        .windows(STAMP_PREFIX.len())
+        .position(|window| window == STAMP_PREFIX.as_bytes())?;
+    let digits = payload
+        .get(at + STAMP_PREFIX.len()..)?
+        .get(..STAMP_DIGITS)?;
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
@@ -142,33 +147,33 @@ mod tests {
         bytes
     }
 
-    fn seen(payload: &str) -> Kind {
-        kind(TEXT, payload.as_bytes(), true)
+    fn seen(payload: &str) -> ReceivedKind {
+        classify(TEXT, payload.as_bytes(), true)
     }
 
     #[test]
     fn frames_are_told_apart_by_their_first_bytes() {
         let cases = [
-            ("0{\"sid\":\"a\"}", Kind::Open),
-            ("2", Kind::Ping),
-            ("40{\"sid\":\"b\"}", Kind::Connected),
-            ("44{\"message\":\"no\"}", Kind::Refused),
-            ("430[{\"ok\":true,\"nextInMs\":1}]", Kind::Ack),
-            ("430[{\"ok\":false,\"error\":{}}]", Kind::Refused),
-            ("42[\"unread\",{}]", Kind::Event),
+            ("0{\"sid\":\"a\"}", ReceivedKind::Open),
+            ("2", ReceivedKind::Ping),
+            ("40{\"sid\":\"b\"}", ReceivedKind::Connected),
+            ("44{\"message\":\"no\"}", ReceivedKind::Rejected),
+            ("430[{\"ok\":true,\"nextInMs\":1}]", ReceivedKind::Ack),
+            ("430[{\"ok\":false,\"error\":{}}]", ReceivedKind::Rejected),
+            ("42[\"unread\",{}]", ReceivedKind::Event),
             (
                 "42[\"message:new\",{\"content\":\"m\"}]",
-                Kind::Message(None),
+                ReceivedKind::Message(None),
             ),
             (
                 "42[\"message:new\",{\"content\":\"stamp=00000042\"}]",
-                Kind::Message(Some(42)),
+                ReceivedKind::Message(Some(42)),
             ),
         ];
         for (payload, expected) in cases {
             assert_eq!(seen(payload), expected, "{payload}");
         }
-        assert_eq!(kind(CLOSE, &[], false), Kind::Close);
+        assert_eq!(classify(CLOSE, &[], false), ReceivedKind::Close);
     }
 
     #[test]
@@ -177,19 +182,19 @@ mod tests {
         let mut bytes = served(long.as_bytes());
         bytes.extend(served(b"2"));
         for cut in 0..304 {
-            assert!(first(&bytes[..cut]).is_none(), "{cut}");
+            assert!(split_first_frame(&bytes[..cut]).is_none(), "{cut}");
         }
-        let (_, payload, used) = first(&bytes).unwrap();
+        let (_, payload, used) = split_first_frame(&bytes).unwrap();
         assert_eq!((payload, used), (long.as_bytes(), 304));
-        let (head, payload, _) = first(&bytes[used..]).unwrap();
-        assert_eq!(kind(head, payload, false), Kind::Ping);
+        let (head, payload, _) = split_first_frame(&bytes[used..]).unwrap();
+        assert_eq!(classify(head, payload, false), ReceivedKind::Ping);
     }
 
     #[test]
     fn what_is_sent_is_masked_and_has_its_length() {
         for length in [0, 5, 125, 126, 70_000] {
             let payload = "x".repeat(length);
-            let mut bytes = text(&payload);
+            let mut bytes = text_frame(&payload);
             let mask_at = match length {
                 ..126 => 2,
                 126..65_536 => 4,
@@ -200,7 +205,7 @@ mod tests {
             for (byte, mask) in bytes[mask_at..].iter_mut().zip(mask.iter().cycle()) {
                 *byte ^= mask;
             }
-            let (head, found, used) = first(&bytes).unwrap();
+            let (head, found, used) = split_first_frame(&bytes).unwrap();
             assert_eq!((head, found.len(), used), (TEXT, length, bytes.len()));
             assert!(found.iter().all(|byte| *byte == b'x'));
         }

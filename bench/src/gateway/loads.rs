@@ -7,65 +7,65 @@ use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure};
 
-use super::frames::{self, Kind};
-use super::people::{self, Shape};
-use super::servers::Server;
-use super::swarm::{Swarm, Told};
+use super::frames::{self, ReceivedKind};
+use super::people::{self, RoomLayout};
+use super::servers::BenchServer;
+use super::swarm::{ClientPool, ReceivedFrame};
 use crate::measure::cpu_time;
 
 /// Connections, and joins, under way at a time.
-const AT_A_TIME: usize = 64;
+const MAX_IN_FLIGHT: usize = 64;
 /// Messages under way in a room at a time.
-const PER_ROOM: usize = 10;
+const IN_FLIGHT_PER_ROOM: usize = 10;
 const WARM_UP: Duration = Duration::from_millis(500);
-const WINDOW: Duration = Duration::from_secs(2);
+const MEASURE_DURATION: Duration = Duration::from_secs(2);
 /// Of the fixed rate, which has fewer messages.
-const PACED: Duration = Duration::from_secs(4);
+const FIXED_RATE_DURATION: Duration = Duration::from_secs(4);
 /// How long a server may take for an answer before the run is given up.
-const PATIENCE: Duration = Duration::from_secs(15);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(15);
 /// The longest wait for something to come, so that the clock is looked at.
-const TURN: Duration = Duration::from_millis(50);
+const MAX_POLL_WAIT: Duration = Duration::from_millis(50);
 /// Bytes of a message's text.
-const CONTENT: usize = 100;
+const CONTENT_BYTES: usize = 100;
 
 /// What a stretch of load took.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Run {
+pub struct LoadResult {
     /// Acknowledgements, or connections.
-    pub done: u64,
+    pub completed: u64,
     /// Messages that arrived at a client.
     pub delivered: u64,
     /// Other events that did.
-    pub events: u64,
-    pub wall: f64,
+    pub other_events: u64,
+    pub wall_secs: f64,
     /// CPU seconds of the server and of this process.
     pub server: f64,
-    pub own: f64,
+    pub generator_cpu_secs: f64,
 }
 
-impl Run {
+impl LoadResult {
     /// How busy the generator was, of one core.
-    pub fn busy(&self) -> f64 {
-        self.own / self.wall
+    pub fn generator_load(&self) -> f64 {
+        self.generator_cpu_secs / self.wall_secs
     }
 }
 
 /// A moment of a load.
-pub(super) struct Sight {
+pub(super) struct LoadSnapshot {
     at: Instant,
     server: Duration,
     own: Duration,
-    counts: Counts,
+    counts: ReceivedCounts,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Counts {
+pub(super) struct ReceivedCounts {
     acks: u64,
     delivered: u64,
     events: u64,
 }
 
-impl Counts {
+impl ReceivedCounts {
     /// So many are connected.
     pub(super) fn connected(count: usize) -> Self {
         Self {
@@ -74,20 +74,20 @@ impl Counts {
         }
     }
 
-    fn take(&mut self, kind: Kind) -> anyhow::Result<()> {
+    fn count(&mut self, kind: ReceivedKind) -> anyhow::Result<()> {
         match kind {
-            Kind::Ack => self.acks += 1,
-            Kind::Message(_) => self.delivered += 1,
-            Kind::Event => self.events += 1,
-            Kind::Close => bail!("the server closed a connection under way"),
+            ReceivedKind::Ack => self.acks += 1,
+            ReceivedKind::Message(_) => self.delivered += 1,
+            ReceivedKind::Event => self.events += 1,
+            ReceivedKind::Close => bail!("the server closed a connection during the measurement"),
             _ => {}
         }
         Ok(())
     }
 }
 
-impl Sight {
-    pub(super) fn now(server: &Server, counts: Counts) -> anyhow::Result<Self> {
+impl LoadSnapshot {
+    pub(super) fn now(server: &BenchServer, counts: ReceivedCounts) -> anyhow::Result<Self> {
         Ok(Self {
             at: Instant::now(),
             server: server.cpu()?,
@@ -96,181 +96,248 @@ impl Sight {
         })
     }
 
-    pub(super) fn until(&self, end: &Self) -> Run {
-        Run {
-            done: end.counts.acks - self.counts.acks,
+    pub(super) fn diff_to(&self, end: &Self) -> LoadResult {
+        LoadResult {
+            completed: end.counts.acks - self.counts.acks,
             delivered: end.counts.delivered - self.counts.delivered,
-            events: end.counts.events - self.counts.events,
-            wall: (end.at - self.at).as_secs_f64(),
+            other_events: end.counts.events - self.counts.events,
+            wall_secs: (end.at - self.at).as_secs_f64(),
             server: (end.server - self.server).as_secs_f64(),
-            own: (end.own - self.own).as_secs_f64(),
+            generator_cpu_secs: (end.own - self.own).as_secs_f64(),
         }
     }
 }
 
 /// Connects these users, some at a time.
-pub fn connect(server: &Server, users: std::ops::Range<usize>) -> anyhow::Result<(Swarm, Run)> {
+pub fn connect(
+    server: &BenchServer,
+    users: std::ops::Range<usize>,
+) -> anyhow::Result<(ClientPool, LoadResult)> {
     let tokens = people::tokens(users.clone())?;
-    let mut swarm = Swarm::new(server.address)?;
+    let mut swarm = ClientPool::new(server.address)?;
     let mut clients = users.zip(&tokens);
-    let before = Sight::now(server, Counts::default())?;
+    let before = LoadSnapshot::now(server, ReceivedCounts::default())?;
     let total = tokens.len();
-    some_at_a_time(&mut swarm, total, Kind::Connected, |swarm, _| {
+    run_with_concurrency(&mut swarm, total, ReceivedKind::Connected, |swarm, _| {
         if let Some((number, token)) = clients.next() {
             swarm.connect(token, &people::device(number))?;
         }
         Ok(())
     })?;
-    let run = before.until(&Sight::now(server, Counts::connected(total))?);
+    let run = before.diff_to(&LoadSnapshot::now(
+        server,
+        ReceivedCounts::connected(total),
+    )?);
     Ok((swarm, run))
 }
 
 /// Everybody joins their room.
-pub fn join(swarm: &mut Swarm, shape: Shape) -> anyhow::Result<()> {
-    some_at_a_time(swarm, shape.clients(), Kind::Ack, |swarm, who| {
-        let body = format!("{{\"conversationId\":\"{}\"}}", shape.room(who));
-        swarm.send(who, &frames::event("conversation:join", &body))
-    })
+pub fn join(swarm: &mut ClientPool, shape: RoomLayout) -> anyhow::Result<()> {
+    run_with_concurrency(
+        swarm,
+        shape.client_count(),
+        ReceivedKind::Ack,
+        |swarm, who| {
+            let body = format!("{{\"conversationId\":\"{}\"}}", shape.room(who));
+            swarm.send(who, &frames::event_with_ack("conversation:join", &body))
+        },
+    )
 }
 
 /// Begins `total` things, at most some of them under way, until each has had its answer.
-fn some_at_a_time(
-    swarm: &mut Swarm,
+fn run_with_concurrency(
+    swarm: &mut ClientPool,
     total: usize,
-    answer: Kind,
-    mut begin: impl FnMut(&mut Swarm, usize) -> anyhow::Result<()>,
+    answer: ReceivedKind,
+    mut begin: impl FnMut(&mut ClientPool, usize) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let (mut begun, mut done, mut told) = (0, 0, Vec::new());
     let mut last = Instant::now();
     while done < total {
-        while begun < total && begun - done < AT_A_TIME {
+        while begun < total && begun - done < MAX_IN_FLIGHT {
             begin(swarm, begun)?;
             begun += 1;
         }
-        swarm.turn(Duration::from_secs(1), &mut told)?;
+        swarm.poll_once(Duration::from_secs(1), &mut told)?;
         let before = done;
-        for Told { kind, .. } in &told {
-            ensure!(*kind != Kind::Close, "the server closed a connection");
+        for ReceivedFrame { kind, .. } in &told {
+            ensure!(
+                *kind != ReceivedKind::Close,
+                "the server closed a connection"
+            );
             done += usize::from(*kind == answer);
         }
         if done > before {
             last = Instant::now();
         }
         ensure!(
-            last.elapsed() < PATIENCE,
-            "{done} of {total} answered, then none"
+            last.elapsed() < RESPONSE_TIMEOUT,
+            "{done} of {total} operations were answered, then no more"
         );
     }
     Ok(())
 }
 
 /// Everybody beats again as soon as the last beat is answered.
-pub fn heartbeats(server: &Server, swarm: &mut Swarm, clients: usize) -> anyhow::Result<Run> {
-    let frame = frames::event("heartbeat", "{}");
+pub fn heartbeats(
+    server: &BenchServer,
+    swarm: &mut ClientPool,
+    clients: usize,
+) -> anyhow::Result<LoadResult> {
+    let frame = frames::event_with_ack("heartbeat", "{}");
     let first: Vec<_> = (0..clients).collect();
-    closed_loop(server, swarm, &first, |_| &frame, |who| who)
+    run_closed_loop(server, swarm, &first, |_| &frame, |who| who)
 }
 
 /// In each room some talk at a time: who had an answer lets the next one speak.
-pub fn messages(server: &Server, swarm: &mut Swarm, shape: Shape) -> anyhow::Result<Run> {
-    let frames: Vec<_> = (0..shape.rooms)
-        .map(|room| message(shape, room * shape.size, &"m".repeat(CONTENT)))
+pub fn messages(
+    server: &BenchServer,
+    swarm: &mut ClientPool,
+    shape: RoomLayout,
+) -> anyhow::Result<LoadResult> {
+    let frames: Vec<_> = (0..shape.room_count)
+        .map(|room| {
+            message(
+                shape,
+                room * shape.members_per_room,
+                &"m".repeat(CONTENT_BYTES),
+            )
+        })
         .collect();
-    let clients = 0..shape.clients();
-    let first: Vec<_> = clients.filter(|who| who % shape.size < PER_ROOM).collect();
+    let clients = 0..shape.client_count();
+    let first: Vec<_> = clients
+        .filter(|who| who % shape.members_per_room < IN_FLIGHT_PER_ROOM)
+        .collect();
     // Each of the first has successors of its own, so that nobody has two under way.
-    let next = |who: usize| match who % shape.size + PER_ROOM {
-        place if place < shape.size => who + PER_ROOM,
-        place => who - who % shape.size + place % PER_ROOM,
+    let next = |who: usize| match who % shape.members_per_room + IN_FLIGHT_PER_ROOM {
+        place if place < shape.members_per_room => who + IN_FLIGHT_PER_ROOM,
+        place => who - who % shape.members_per_room + place % IN_FLIGHT_PER_ROOM,
     };
-    closed_loop(server, swarm, &first, |who| &frames[who / shape.size], next)
+    run_closed_loop(
+        server,
+        swarm,
+        &first,
+        |who| &frames[who / shape.members_per_room],
+        next,
+    )
 }
 
-fn message(shape: Shape, who: usize, content: &str) -> Vec<u8> {
+fn message(shape: RoomLayout, who: usize, content: &str) -> Vec<u8> {
     let room = shape.room(who);
     let body = format!("{{\"conversationId\":\"{room}\",\"content\":\"{content}\"}}");
-    frames::event("message:send", &body)
+    frames::event_with_ack("message:send", &body)
 }
 
 /// Lets the first ones send, and then `next` of whoever had an answer.
-fn closed_loop<'a>(
-    server: &Server,
-    swarm: &mut Swarm,
+fn run_closed_loop<'a>(
+    server: &BenchServer,
+    swarm: &mut ClientPool,
     first: &[usize],
     frame: impl Fn(usize) -> &'a Vec<u8>,
     next: impl Fn(usize) -> usize,
-) -> anyhow::Result<Run> {
-    let (mut counts, mut told) = (Counts::default(), Vec::new());
+) -> anyhow::Result<LoadResult> {
+    let (mut counts, mut told) = (ReceivedCounts::default(), Vec::new());
     for &who in first {
         swarm.send(who, frame(who))?;
     }
-    let mut drive = |swarm: &mut Swarm, counts: &mut Counts, time: Duration| {
+    let mut drive = |swarm: &mut ClientPool, counts: &mut ReceivedCounts, time: Duration| {
         let end = Instant::now() + time;
         let mut last = Instant::now();
         while Instant::now() < end {
-            swarm.turn(TURN, &mut told)?;
-            for Told { who, kind, at } in told.drain(..) {
-                counts.take(kind)?;
-                if kind == Kind::Ack {
+            swarm.poll_once(MAX_POLL_WAIT, &mut told)?;
+            for ReceivedFrame {
+                client: who,
+                kind,
+                received_at: at,
+            } in told.drain(..)
+            {
+                counts.count(kind)?;
+                if kind == ReceivedKind::Ack {
                     last = at;
                     let next = next(who);
                     swarm.send(next, frame(next))?;
                 }
             }
-            ensure!(last.elapsed() < PATIENCE, "the server does not answer");
+            ensure!(
+                last.elapsed() < RESPONSE_TIMEOUT,
+                "the server stopped answering"
+            );
         }
         anyhow::Ok(())
     };
     drive(swarm, &mut counts, WARM_UP)?;
-    let begin = Sight::now(server, counts)?;
-    drive(swarm, &mut counts, WINDOW)?;
-    let run = begin.until(&Sight::now(server, counts)?);
-    settle(swarm, first.len() as u64, |counts| counts.acks)?;
+    let begin = LoadSnapshot::now(server, counts)?;
+    drive(swarm, &mut counts, MEASURE_DURATION)?;
+    let run = begin.diff_to(&LoadSnapshot::now(server, counts)?);
+    drain_in_flight(swarm, first.len() as u64, |counts| counts.acks)?;
     Ok(run)
 }
 
 /// Takes what is still under way.
-fn settle(swarm: &mut Swarm, expected: u64, count: impl Fn(&Counts) -> u64) -> anyhow::Result<()> {
-    let (mut counts, mut told) = (Counts::default(), Vec::new());
-    let deadline = Instant::now() + PATIENCE;
+fn drain_in_flight(
+    swarm: &mut ClientPool,
+    expected: u64,
+    count: impl Fn(&ReceivedCounts) -> u64,
+) -> anyhow::Result<()> {
+    let (mut counts, mut told) = (ReceivedCounts::default(), Vec::new());
+    let deadline = Instant::now() + RESPONSE_TIMEOUT;
     while count(&counts) < expected {
-        swarm.turn(TURN, &mut told)?;
-        told.drain(..).try_for_each(|it| counts.take(it.kind))?;
-        ensure!(Instant::now() < deadline, "the server does not answer all");
+        swarm.poll_once(MAX_POLL_WAIT, &mut told)?;
+        told.drain(..).try_for_each(|it| counts.count(it.kind))?;
+        ensure!(
+            Instant::now() < deadline,
+            "the server did not answer all requests"
+        );
     }
     Ok(())
 }
 
 /// Messages at a fixed rate, in turns in all rooms; and the milliseconds that each delivery took, in order.
-pub fn paced(server: &Server, swarm: &mut Swarm, shape: Shape) -> anyhow::Result<(Run, Vec<f64>)> {
-    swarm.stamps = true;
-    let pause = Duration::from_secs(1) / shape.rate;
-    let total = (WARM_UP + PACED).as_millis() / pause.as_millis();
-    let (mut counts, mut told) = (Counts::default(), Vec::new());
+pub fn paced(
+    server: &BenchServer,
+    swarm: &mut ClientPool,
+    shape: RoomLayout,
+) -> anyhow::Result<(LoadResult, Vec<f64>)> {
+    swarm.reads_stamps = true;
+    let pause = Duration::from_secs(1) / shape.messages_per_second;
+    let total = (WARM_UP + FIXED_RATE_DURATION).as_millis() / pause.as_millis();
+    let (mut counts, mut told) = (ReceivedCounts::default(), Vec::new());
     let (mut sent, mut took) = (Vec::new(), Vec::new());
-    let (mut begin, started) = (Sight::now(server, counts)?, Instant::now());
-    let (mut warm, expected) = (false, total as u64 * shape.size as u64);
+    let (mut begin, started) = (LoadSnapshot::now(server, counts)?, Instant::now());
+    let (mut warm, expected) = (false, total as u64 * shape.members_per_room as u64);
     while counts.delivered < expected {
         let (now, due) = (Instant::now(), started + pause * sent.len() as u32);
         ensure!(
-            now < started + WARM_UP + PACED + PATIENCE,
-            "messages are missing"
+            now < started + WARM_UP + FIXED_RATE_DURATION + RESPONSE_TIMEOUT,
+            "some messages were not delivered"
         );
         if !warm && now - started >= WARM_UP {
-            (begin, warm) = (Sight::now(server, counts)?, true);
+            (begin, warm) = (LoadSnapshot::now(server, counts)?, true);
         }
         if sent.len() as u128 == total || now < due {
-            swarm.turn(due.saturating_duration_since(now).min(TURN), &mut told)?;
+            swarm.poll_once(
+                due.saturating_duration_since(now).min(MAX_POLL_WAIT),
+                &mut told,
+            )?;
         } else {
-            let who = speaker(shape, sent.len());
-            let frame = message(shape, who, &frames::stamped(sent.len() as u32, CONTENT));
+            let who = sender_of_message(shape, sent.len());
+            let frame = message(
+                shape,
+                who,
+                &frames::stamped_content(sent.len() as u32, CONTENT_BYTES),
+            );
             sent.push((Instant::now(), warm));
             swarm.send(who, &frame)?;
             continue;
         }
-        for Told { kind, at, .. } in told.drain(..) {
-            counts.take(kind)?;
-            if let Kind::Message(Some(number)) = kind
+        for ReceivedFrame {
+            kind,
+            received_at: at,
+            ..
+        } in told.drain(..)
+        {
+            counts.count(kind)?;
+            if let ReceivedKind::Message(Some(number)) = kind
                 && let Some(&(sent, warm)) = sent.get(number as usize)
                 && warm
             {
@@ -278,13 +345,14 @@ pub fn paced(server: &Server, swarm: &mut Swarm, shape: Shape) -> anyhow::Result
             }
         }
     }
-    let run = begin.until(&Sight::now(server, counts)?);
-    ensure!(!took.is_empty(), "the messages lost their stamps");
+    let run = begin.diff_to(&LoadSnapshot::now(server, counts)?);
+    ensure!(!took.is_empty(), "no message had a stamp");
     took.sort_by(f64::total_cmp);
     Ok((run, took))
 }
 
 /// Who sends a message of the fixed rate: each time another room, and there another member.
-fn speaker(shape: Shape, number: usize) -> usize {
-    number % shape.rooms * shape.size + number / shape.rooms % shape.size
+fn sender_of_message(shape: RoomLayout, number: usize) -> usize {
+    number % shape.room_count * shape.members_per_room
+        + number / shape.room_count % shape.members_per_room
 }

@@ -1,93 +1,93 @@
 //! What is measured, in the order of the tables.
 
-use super::book::{Aim, Better, Measure};
-use super::people::Shape;
+use super::book::{Direction, Metric, Target};
+use super::people::RoomLayout;
 
-pub const MEMORY: &str = "idle, KiB resident per connection, all";
-pub const MEMORY_STORE: &str = "of it the store";
-pub const MEMORY_OWN: &str = "of it the connection";
-pub const FIRST_RATE: &str = "connects/s, first time";
-pub const FIRST_CPU: &str = "CPU µs/connect, first time";
-pub const KNOWN_RATE: &str = "connects/s, session exists";
-pub const KNOWN_CPU: &str = "CPU µs/connect, session exists";
-pub const STORM_WALL: &str = "all at once after a restart: s until they are in";
-pub const STORM_FIRST: &str = "all at once: in at the first try, %";
-pub const STORM_AGAIN: &str = "all at once: tries that were refused for a while";
-pub const STORM_LOST: &str = "all at once: failed for good";
+pub const MEMORY: &str = "idle: resident KiB/connection";
+pub const MEMORY_STORE: &str = "idle: of it in the store";
+pub const MEMORY_OWN: &str = "idle: of it for the connection";
+pub const FIRST_RATE: &str = "connects/s, new session";
+pub const FIRST_CPU: &str = "CPU µs/connect, new session";
+pub const KNOWN_RATE: &str = "connects/s, existing session";
+pub const KNOWN_CPU: &str = "CPU µs/connect, existing session";
+pub const STORM_WALL: &str = "reconnect storm: s until all are connected";
+pub const STORM_FIRST: &str = "reconnect storm: connected at the first attempt, %";
+pub const STORM_AGAIN: &str = "reconnect storm: retries";
+pub const STORM_LOST: &str = "reconnect storm: failed clients";
 pub const BEAT_RATE: &str = "heartbeat acks/s";
 pub const BEAT_CPU: &str = "CPU µs/heartbeat";
 
 /// What is measured of rooms of one size.
-pub struct Rooms {
-    pub shape: Shape,
+pub struct RoomMetrics {
+    pub shape: RoomLayout,
     pub messages: &'static str,
     pub message_cpu: &'static str,
     pub deliveries: &'static str,
     pub delivery_cpu: &'static str,
     /// Beside `message:new`.
     pub events: &'static str,
-    pub median: &'static str,
-    pub slowest: &'static str,
+    pub p50: &'static str,
+    pub p99: &'static str,
     pub paced_cpu: &'static str,
 }
 
-pub const ROOMS: [Rooms; 2] = [
-    Rooms {
-        shape: Shape::SMALL,
+pub const ROOMS: [RoomMetrics; 2] = [
+    RoomMetrics {
+        shape: RoomLayout::SMALL,
         messages: "100 rooms of 10: message acks/s",
         message_cpu: "100 rooms of 10: CPU µs/message",
         deliveries: "100 rooms of 10: deliveries/s",
         delivery_cpu: "100 rooms of 10: CPU µs/delivery",
         events: "100 rooms of 10: other events/message",
-        median: "100 rooms of 10, 200 messages/s: ms to delivery, p50",
-        slowest: "100 rooms of 10, 200 messages/s: ms to delivery, p99",
+        p50: "100 rooms of 10, 200 messages/s: delivery latency p50, ms",
+        p99: "100 rooms of 10, 200 messages/s: delivery latency p99, ms",
         paced_cpu: "100 rooms of 10, 200 messages/s: CPU µs/delivery",
     },
-    Rooms {
-        shape: Shape::LARGE,
+    RoomMetrics {
+        shape: RoomLayout::LARGE,
         messages: "10 rooms of 100: message acks/s",
         message_cpu: "10 rooms of 100: CPU µs/message",
         deliveries: "10 rooms of 100: deliveries/s",
         delivery_cpu: "10 rooms of 100: CPU µs/delivery",
         events: "10 rooms of 100: other events/message",
-        median: "10 rooms of 100, 50 messages/s: ms to delivery, p50",
-        slowest: "10 rooms of 100, 50 messages/s: ms to delivery, p99",
+        p50: "10 rooms of 100, 50 messages/s: delivery latency p50, ms",
+        p99: "10 rooms of 100, 50 messages/s: delivery latency p99, ms",
         paced_cpu: "10 rooms of 100, 50 messages/s: CPU µs/delivery",
     },
 ];
 
 /// All of them.
-pub fn all() -> Vec<Measure> {
+pub fn all() -> Vec<Metric> {
     let mut all = vec![
-        less(MEMORY, 2),
-        less(MEMORY_STORE, 2),
-        less(MEMORY_OWN, 2).aiming(Aim::Of(3.0)),
-        more(KNOWN_RATE).aiming(Aim::Of(12_000.0)),
-        less(KNOWN_CPU, 0),
-        more(FIRST_RATE),
-        less(FIRST_CPU, 0),
-        less(STORM_WALL, 1),
-        more(STORM_FIRST),
-        less(STORM_AGAIN, 0),
-        less(STORM_LOST, 0).aiming(Aim::Of(0.0)),
-        more(BEAT_RATE),
-        less(BEAT_CPU, 1).aiming(Aim::Of(10.0)),
+        lower_is_better(MEMORY, 2),
+        lower_is_better(MEMORY_STORE, 2),
+        lower_is_better(MEMORY_OWN, 2).with_target(Target::Value(3.0)),
+        higher_is_better(KNOWN_RATE).with_target(Target::Value(12_000.0)),
+        lower_is_better(KNOWN_CPU, 0),
+        higher_is_better(FIRST_RATE),
+        lower_is_better(FIRST_CPU, 0),
+        lower_is_better(STORM_WALL, 1),
+        higher_is_better(STORM_FIRST),
+        lower_is_better(STORM_AGAIN, 0),
+        lower_is_better(STORM_LOST, 0).with_target(Target::Value(0.0)),
+        higher_is_better(BEAT_RATE),
+        lower_is_better(BEAT_CPU, 1).with_target(Target::Value(10.0)),
     ];
     for rooms in &ROOMS {
-        let small = rooms.shape.size == Shape::SMALL.size;
+        let small = rooms.shape.members_per_room == RoomLayout::SMALL.members_per_room;
         let (rate, cost) = match small {
-            true => (Aim::TimesRedis(8.0), Aim::None),
-            false => (Aim::None, Aim::Of(2.5)),
+            true => (Target::TimesNodeRedis(8.0), Target::None),
+            false => (Target::None, Target::Value(2.5)),
         };
         all.extend([
-            more(rooms.messages).aiming(rate),
-            less(rooms.message_cpu, 0),
-            more(rooms.deliveries),
-            less(rooms.delivery_cpu, 1).aiming(cost),
-            less(rooms.events, 1),
-            less(rooms.median, 2),
-            less(rooms.slowest, 2),
-            less(rooms.paced_cpu, 1),
+            higher_is_better(rooms.messages).with_target(rate),
+            lower_is_better(rooms.message_cpu, 0),
+            higher_is_better(rooms.deliveries),
+            lower_is_better(rooms.delivery_cpu, 1).with_target(cost),
+            lower_is_better(rooms.events, 1),
+            lower_is_better(rooms.p50, 2),
+            lower_is_better(rooms.p99, 2),
+            lower_is_better(rooms.paced_cpu, 1),
         ]);
     }
     all
@@ -101,30 +101,30 @@ pub const PLOTTED: [&str; 8] = [
     ROOMS[0].messages,
     ROOMS[0].delivery_cpu,
     ROOMS[1].delivery_cpu,
-    ROOMS[0].median,
-    ROOMS[1].slowest,
+    ROOMS[0].p50,
+    ROOMS[1].p99,
 ];
 
-impl Measure {
-    fn aiming(self, aim: Aim) -> Self {
+impl Metric {
+    fn with_target(self, aim: Target) -> Self {
         Self { aim, ..self }
     }
 }
 
-const fn more(name: &'static str) -> Measure {
-    Measure {
+const fn higher_is_better(name: &'static str) -> Metric {
+    Metric {
         name,
-        aim: Aim::None,
-        better: Better::More,
+        aim: Target::None,
+        better: Direction::HigherIsBetter,
         digits: 0,
     }
 }
 
-const fn less(name: &'static str, digits: usize) -> Measure {
-    Measure {
+const fn lower_is_better(name: &'static str, digits: usize) -> Metric {
+    Metric {
         name,
-        aim: Aim::None,
-        better: Better::Less,
+        aim: Target::None,
+        better: Direction::LowerIsBetter,
         digits,
     }
 }

@@ -15,48 +15,52 @@ use tokio::net::TcpStream;
 use super::servers::SECRET;
 
 /// Requests under way at a time.
-const LINES: usize = 8;
+const SETUP_CONNECTIONS: usize = 8;
 /// How long Parlor may take to open its store and database.
-const PATIENCE: Duration = Duration::from_secs(20);
+const READY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Rooms of one size.
 #[derive(Debug, Clone, Copy)]
-pub struct Shape {
-    pub rooms: usize,
-    pub size: usize,
+pub struct RoomLayout {
+    pub room_count: usize,
+    pub members_per_room: usize,
     /// Messages per second where the rate is fixed.
-    pub rate: u32,
+    pub messages_per_second: u32,
 }
 
-impl Shape {
+impl RoomLayout {
     /// Many small ones and a few large ones: a thousand clients each.
     pub const SMALL: Self = Self {
-        rooms: 100,
-        size: 10,
-        rate: 200,
+        room_count: 100,
+        members_per_room: 10,
+        messages_per_second: 200,
     };
     pub const LARGE: Self = Self {
-        rooms: 10,
-        size: 100,
-        rate: 50,
+        room_count: 10,
+        members_per_room: 100,
+        messages_per_second: 50,
     };
 
     /// The room of a client.
     pub fn room(&self, who: usize) -> String {
-        format!("room-{}-{}", self.size, who / self.size)
+        format!(
+            "room-{}-{}",
+            self.members_per_room,
+            who / self.members_per_room
+        )
     }
 
     /// Fewer rooms, for fewer clients.
-    pub fn fitting(self, clients: usize) -> Self {
+    pub fn limited_to(self, clients: usize) -> Self {
         Self {
-            rooms: (clients / self.size).clamp(1, self.rooms),
+            room_count: (clients / self.members_per_room).clamp(1, self.room_count),
             ..self
         }
     }
 
     /// Everybody in a room.
-    pub fn clients(&self) -> usize {
-        self.rooms * self.size
+    pub fn client_count(&self) -> usize {
+        self.room_count * self.members_per_room
     }
 }
 
@@ -87,9 +91,9 @@ pub fn tokens(users: Range<usize>) -> anyhow::Result<Vec<String>> {
 }
 
 /// Waits until Parlor can do everything: it listens before its store and database are open.
-pub async fn ready(address: SocketAddr) -> anyhow::Result<()> {
+pub async fn wait_until_ready(address: SocketAddr) -> anyhow::Result<()> {
     let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
+    while begun.elapsed() < READY_TIMEOUT {
         let mut stream = TcpStream::connect(address).await?;
         let request = "GET /readyz HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n";
         stream.write_all(request.as_bytes()).await?;
@@ -100,49 +104,49 @@ pub async fn ready(address: SocketAddr) -> anyhow::Result<()> {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    anyhow::bail!("Parlor is not ready after {PATIENCE:?}")
+    anyhow::bail!("Parlor is not ready after {READY_TIMEOUT:?}")
 }
 
 /// One call in the name of a user.
-struct Call {
+struct SetupRequest {
     path: String,
     user: String,
     body: Value,
 }
 
 /// Makes the rooms with their members.
-pub async fn make_rooms(address: SocketAddr, shape: Shape) -> anyhow::Result<()> {
-    let calls = (0..shape.rooms).map(|room| {
-        let first = room * shape.size;
-        let members: Vec<_> = (first..first + shape.size).map(user).collect();
-        Call {
+pub async fn make_rooms(address: SocketAddr, shape: RoomLayout) -> anyhow::Result<()> {
+    let calls = (0..shape.room_count).map(|room| {
+        let first = room * shape.members_per_room;
+        let members: Vec<_> = (first..first + shape.members_per_room).map(user).collect();
+        SetupRequest {
             path: "/v1/conversations".to_owned(),
             user: user(first),
             body: json!({"id": shape.room(first), "kind": "group", "members": members}),
         }
     });
-    all(address, calls.collect()).await
+    send_all(address, calls.collect()).await
 }
 
 /// Lets the store know users as it does those who are connected: a session and a present device each.
-pub async fn make_known(address: SocketAddr, users: usize) -> anyhow::Result<()> {
-    let sessions = (0..users).map(|number| Call {
+pub async fn create_sessions(address: SocketAddr, users: usize) -> anyhow::Result<()> {
+    let sessions = (0..users).map(|number| SetupRequest {
         path: "/v1/sessions".to_owned(),
         user: user(number),
         body: json!({"deviceId": device(number)}),
     });
-    all(address, sessions.collect()).await?;
-    let beats = (0..users).map(|number| Call {
+    send_all(address, sessions.collect()).await?;
+    let beats = (0..users).map(|number| SetupRequest {
         path: format!("/v1/users/{}/presence/heartbeat", user(number)),
         user: user(number),
         body: json!({"deviceId": device(number)}),
     });
-    all(address, beats.collect()).await
+    send_all(address, beats.collect()).await
 }
 
 /// Does all calls over some connections.
-async fn all(address: SocketAddr, calls: Vec<Call>) -> anyhow::Result<()> {
-    let share = calls.len().div_ceil(LINES).max(1);
+async fn send_all(address: SocketAddr, calls: Vec<SetupRequest>) -> anyhow::Result<()> {
+    let share = calls.len().div_ceil(SETUP_CONNECTIONS).max(1);
     let token = &token(None, "service")?;
     let lines = calls.chunks(share).map(|calls| async move {
         let mut stream = BufStream::new(TcpStream::connect(address).await?);
@@ -154,7 +158,11 @@ async fn all(address: SocketAddr, calls: Vec<Call>) -> anyhow::Result<()> {
     try_join_all(lines).await.map(drop)
 }
 
-async fn post(stream: &mut BufStream<TcpStream>, token: &str, call: &Call) -> anyhow::Result<()> {
+async fn post(
+    stream: &mut BufStream<TcpStream>,
+    token: &str,
+    call: &SetupRequest,
+) -> anyhow::Result<()> {
     let body = call.body.to_string();
     let request = format!(
         "POST {} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {token}\r\nParlor-User: {}\r\n\
@@ -177,7 +185,10 @@ async fn post(stream: &mut BufStream<TcpStream>, token: &str, call: &Call) -> an
         } else if let Some((name, value)) = text.split_once(':')
             && name.eq_ignore_ascii_case("content-length")
         {
-            length = value.trim().parse().context("a length is a number")?;
+            length = value
+                .trim()
+                .parse()
+                .context("Content-Length is not a number")?;
         }
     }
     let mut answer = vec![0; length];

@@ -2,62 +2,65 @@
 
 use std::fmt::Write as _;
 
-use super::book::{Better, Book, Measure, shown};
+use super::book::{Direction, Metric, Results, format_value};
 use super::measures::PLOTTED;
-use super::servers::Kind;
+use super::servers::BenchServerKind;
 
-const WIDTH: f64 = 460.0;
-const HEIGHT: f64 = 132.0;
+const PANEL_WIDTH: f64 = 460.0;
+const PANEL_HEIGHT: f64 = 132.0;
 const COLUMNS: usize = 2;
-const TOP: f64 = 44.0;
+const TITLE_HEIGHT: f64 = 44.0;
 /// Where bars begin, and how long the longest is.
-const LEFT: f64 = 104.0;
-const BAR: f64 = 270.0;
-const THICK: f64 = 20.0;
-const STEP: f64 = 27.0;
+const BAR_LEFT: f64 = 104.0;
+const MAX_BAR_LENGTH: f64 = 270.0;
+const BAR_THICKNESS: f64 = 20.0;
+const BAR_SPACING: f64 = 27.0;
 /// From the top of a bar to the line its words stand on.
-const BASE: f64 = 14.0;
-const AIM: &str = "#b42318";
+const TEXT_BASELINE: f64 = 14.0;
+const TARGET_COLOUR: &str = "#b42318";
 
-fn colour(server: Kind) -> &'static str {
+fn colour(server: BenchServerKind) -> &'static str {
     match server {
-        Kind::Parlor => "#2563a8",
-        Kind::Plain => "#9aa5b1",
-        Kind::Redis => "#c98a4b",
+        BenchServerKind::Parlor => "#2563a8",
+        BenchServerKind::NodeStateless => "#9aa5b1",
+        BenchServerKind::NodeRedis => "#c98a4b",
     }
 }
 
 /// The plot as SVG.
-pub fn draw(book: &Book, measures: &[Measure]) -> String {
+pub fn draw(book: &Results, measures: &[Metric]) -> String {
     let panels: Vec<_> = PLOTTED
         .iter()
         .filter_map(|name| measures.iter().find(|it| it.name == *name))
         .collect();
-    let (width, rows) = (WIDTH * COLUMNS as f64, panels.len().div_ceil(COLUMNS));
-    let height = TOP + HEIGHT * rows as f64;
+    let (width, rows) = (PANEL_WIDTH * COLUMNS as f64, panels.len().div_ceil(COLUMNS));
+    let height = TITLE_HEIGHT + PANEL_HEIGHT * rows as f64;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
          font-family=\"sans-serif\" font-size=\"12\" fill=\"#1f2933\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
-         <text x=\"20\" y=\"27\" font-size=\"15\" font-weight=\"bold\">One core: Parlor beside Node socket.io, \
-         and beside Node socket.io with Redis</text>\n"
+         <text x=\"20\" y=\"27\" font-size=\"15\" font-weight=\"bold\">One core: Parlor compared with Node socket.io, \
+         and with Node socket.io and Redis</text>\n"
     );
     for (at, measure) in panels.into_iter().enumerate() {
         let (column, row) = (at % COLUMNS, at / COLUMNS);
-        let (x, y) = (WIDTH * column as f64, TOP + HEIGHT * row as f64);
+        let (x, y) = (
+            PANEL_WIDTH * column as f64,
+            TITLE_HEIGHT + PANEL_HEIGHT * row as f64,
+        );
         panel(&mut svg, book, measure, x, y);
     }
     svg + "</svg>\n"
 }
 
-fn panel(svg: &mut String, book: &Book, measure: &Measure, x: f64, y: f64) {
-    let aim = book.aim(measure);
-    let values = Kind::ALL.map(|server| book.median(measure.name, server));
+fn panel(svg: &mut String, book: &Results, measure: &Metric, x: f64, y: f64) {
+    let aim = book.target_value(measure);
+    let values = BenchServerKind::ALL.map(|server| book.median(measure.name, server));
     let longest = values.iter().flatten().copied().chain(aim);
-    let scale = BAR / longest.fold(f64::MIN_POSITIVE, f64::max);
+    let scale = MAX_BAR_LENGTH / longest.fold(f64::MIN_POSITIVE, f64::max);
     let good = match measure.better {
-        Better::More => "more is better",
-        Better::Less => "less is better",
+        Direction::HigherIsBetter => "higher is better",
+        Direction::LowerIsBetter => "lower is better",
     };
     let mut add = |line: String| {
         // A string takes any text.
@@ -69,14 +72,14 @@ fn panel(svg: &mut String, book: &Book, measure: &Measure, x: f64, y: f64) {
         y + 16.0,
         measure.name
     ));
-    let top = |at: usize| y + 26.0 + STEP * at as f64;
-    let start = x + LEFT;
-    for (at, (server, value)) in Kind::ALL.into_iter().zip(values).enumerate() {
+    let top = |at: usize| y + 26.0 + BAR_SPACING * at as f64;
+    let start = x + BAR_LEFT;
+    for (at, (server, value)) in BenchServerKind::ALL.into_iter().zip(values).enumerate() {
         add(format!(
             "<text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"end\">{}</text>\
-             <rect x=\"{start:.0}\" y=\"{:.0}\" width=\"{:.1}\" height=\"{THICK}\" fill=\"{}\"/>",
+             <rect x=\"{start:.0}\" y=\"{:.0}\" width=\"{:.1}\" height=\"{BAR_THICKNESS}\" fill=\"{}\"/>",
             start - 6.0,
-            top(at) + BASE,
+            top(at) + TEXT_BASELINE,
             server.name(),
             top(at),
             value.unwrap_or(0.0) * scale,
@@ -86,20 +89,20 @@ fn panel(svg: &mut String, book: &Book, measure: &Measure, x: f64, y: f64) {
     if let Some(aim) = aim {
         let (at, end) = (start + aim * scale, top(3) - 4.0);
         add(format!(
-            "<path d=\"M{at:.1} {:.0}V{end:.0}\" stroke=\"{AIM}\" stroke-dasharray=\"4 3\"/>\
-             <text x=\"{at:.1}\" y=\"{:.0}\" text-anchor=\"middle\" font-size=\"10\" fill=\"{AIM}\">aim {}</text>",
+            "<path d=\"M{at:.1} {:.0}V{end:.0}\" stroke=\"{TARGET_COLOUR}\" stroke-dasharray=\"4 3\"/>\
+             <text x=\"{at:.1}\" y=\"{:.0}\" text-anchor=\"middle\" font-size=\"10\" fill=\"{TARGET_COLOUR}\">target {}</text>",
             y + 23.0,
             end + 10.0,
-            shown(aim, measure.digits)
+            format_value(aim, measure.digits)
         ));
     }
     // Last, and with a rim, so that the line of the aim does not run through them.
     for (at, value) in values.into_iter().enumerate() {
-        let text = value.map_or("void".to_owned(), |it| shown(it, measure.digits));
+        let text = value.map_or("void".to_owned(), |it| format_value(it, measure.digits));
         add(format!(
             "<text x=\"{:.1}\" y=\"{:.0}\" stroke=\"#ffffff\" stroke-width=\"4\" paint-order=\"stroke\">{text}</text>",
             start + value.unwrap_or(0.0) * scale + 5.0,
-            top(at) + BASE
+            top(at) + TEXT_BASELINE
         ));
     }
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use parlor_testkit::{Node, NodeOptions, Redis};
+use parlor_testkit::{Node, Redis, ServerProcessOptions};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -15,34 +15,34 @@ use super::people;
 use crate::measure::resident;
 
 const SERVER_CORE: usize = 0;
-pub const OWN_CORE: usize = 1;
+pub const GENERATOR_CORE: usize = 1;
 /// What signs the tokens, here and there.
 pub const SECRET: &str = "a secret for the length of a benchmark";
 /// A little longer than `presence.grace`.
-const GRACE: Duration = Duration::from_secs(6);
-const LISTEN: &str = "PEER_LISTEN";
+const PRESENCE_GRACE: Duration = Duration::from_secs(6);
+const PEER_LISTEN_ENV: &str = "PEER_LISTEN";
 
 /// Which server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum BenchServerKind {
     /// Parlor on its embedded store and SQLite.
     Parlor,
     /// Node with socket.io, and no state.
-    Plain,
+    NodeStateless,
     /// Node with socket.io, and Redis through ioredis.
-    Redis,
+    NodeRedis,
 }
 
-impl Kind {
+impl BenchServerKind {
     /// All of them, in the order of the tables.
-    pub const ALL: [Self; 3] = [Self::Parlor, Self::Plain, Self::Redis];
+    pub const ALL: [Self; 3] = [Self::Parlor, Self::NodeStateless, Self::NodeRedis];
 
     /// As it is asked for.
-    pub fn word(self) -> &'static str {
+    pub fn cli_name(self) -> &'static str {
         match self {
             Self::Parlor => "parlor",
-            Self::Plain => "plain",
-            Self::Redis => "redis",
+            Self::NodeStateless => "plain",
+            Self::NodeRedis => "redis",
         }
     }
 
@@ -50,23 +50,23 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Parlor => "Parlor",
-            Self::Plain => "Node",
-            Self::Redis => "Node + Redis",
+            Self::NodeStateless => "Node",
+            Self::NodeRedis => "Node + Redis",
         }
     }
 }
 
 /// A running one.
-pub struct Server {
-    pub kind: Kind,
+pub struct BenchServer {
+    pub kind: BenchServerKind,
     pub address: SocketAddr,
     node: Node,
     redis: Option<Redis>,
 }
 
-impl Server {
+impl BenchServer {
     /// Starts it on its core, with limits that the load does not reach.
-    pub async fn start(kind: Kind) -> anyhow::Result<Self> {
+    pub async fn start(kind: BenchServerKind) -> anyhow::Result<Self> {
         let raised = [
             ("LIMITS__MESSAGES", "10000"),
             ("LIMITS__MESSAGE_WINDOW", "1s"),
@@ -81,49 +81,55 @@ impl Server {
     }
 
     /// Starts it on its core; Parlor with these settings beside those that it is shipped with.
-    pub async fn start_with(kind: Kind, settings: &[(&str, &str)]) -> anyhow::Result<Self> {
+    pub async fn start_with(
+        kind: BenchServerKind,
+        settings: &[(&str, &str)],
+    ) -> anyhow::Result<Self> {
         // What is started inherits where it may run.
-        pin(SERVER_CORE)?;
-        let started = Self::start_here(kind, settings).await;
-        pin(OWN_CORE)?;
+        pin_to_core(SERVER_CORE)?;
+        let started = Self::start_on_current_core(kind, settings).await;
+        pin_to_core(GENERATOR_CORE)?;
         started
     }
 
     /// Tells it to end, and does not wait.
-    pub fn end(&mut self) {
-        self.node.signal_terminate();
+    pub fn send_sigterm(&mut self) {
+        self.node.send_sigterm();
     }
 
     /// Waits for its end and starts it again, on its core and its address. It listens; it may not be ready.
-    pub async fn start_again(&mut self) -> anyhow::Result<()> {
+    pub async fn restart(&mut self) -> anyhow::Result<()> {
         let ended = self.node.wait().await;
-        ensure!(ended.success(), "it ended badly: {}", self.node.output());
-        pin(SERVER_CORE)?;
+        ensure!(ended.success(), "the server failed: {}", self.node.output());
+        pin_to_core(SERVER_CORE)?;
         self.node.restart().await;
-        pin(OWN_CORE)
+        pin_to_core(GENERATOR_CORE)
     }
 
-    async fn start_here(kind: Kind, settings: &[(&str, &str)]) -> anyhow::Result<Self> {
+    async fn start_on_current_core(
+        kind: BenchServerKind,
+        settings: &[(&str, &str)],
+    ) -> anyhow::Result<Self> {
         let redis = match kind {
-            Kind::Redis => Some(Redis::start().await),
+            BenchServerKind::NodeRedis => Some(Redis::start().await),
             _ => None,
         };
         let node = match kind {
-            Kind::Parlor => parlor(settings)?.start().await,
-            Kind::Plain => peer("plain.js")?.start().await,
-            Kind::Redis => {
+            BenchServerKind::Parlor => parlor(settings)?.start().await,
+            BenchServerKind::NodeStateless => peer("plain.js")?.start().await,
+            BenchServerKind::NodeRedis => {
                 let url = redis.as_ref().map(Redis::url).unwrap_or_default();
                 peer("redis.js")?.env("PEER_REDIS", url).start().await
             }
         };
         let address = match kind {
-            Kind::Parlor => {
+            BenchServerKind::Parlor => {
                 let http = node.http();
                 let address = http.trim_start_matches("http://").parse()?;
-                people::ready(address).await?;
+                people::wait_until_ready(address).await?;
                 address
             }
-            _ => node.address(LISTEN),
+            _ => node.address(PEER_LISTEN_ENV),
         };
         Ok(Self {
             kind,
@@ -140,7 +146,7 @@ impl Server {
 
     /// CPU time it has used so far, its Redis included.
     pub fn cpu(&self) -> anyhow::Result<Duration> {
-        self.processes().map(cpu).sum()
+        self.processes().map(process_cpu_time).sum()
     }
 
     /// Bytes of memory it has, and how many of them its Redis.
@@ -153,18 +159,21 @@ impl Server {
 
     /// [`settle`](Self::settle) when everybody has left: Parlor has those go offline only who do not come back for a while,
     /// and that is no work of whatever is measured next.
-    pub async fn empty(&self) -> anyhow::Result<()> {
-        if self.kind == Kind::Parlor {
-            tokio::time::sleep(GRACE).await;
+    pub async fn wait_until_users_offline(&self) -> anyhow::Result<()> {
+        if self.kind == BenchServerKind::Parlor {
+            tokio::time::sleep(PRESENCE_GRACE).await;
         }
         self.settle().await
     }
 
     /// Waits until it has done what is left to do, and given back what it can. What it puts off, it puts off for a second.
     pub async fn settle(&self) -> anyhow::Result<()> {
-        if self.kind != Kind::Parlor {
+        if self.kind != BenchServerKind::Parlor {
             let pid = i32::try_from(self.node.pid())?;
-            kill_process(Pid::from_raw(pid).context("it runs")?, Signal::USR2)?;
+            kill_process(
+                Pid::from_raw(pid).context("a process id is positive")?,
+                Signal::USR2,
+            )?;
         }
         let mut quiet = 0;
         for _ in 0..40 {
@@ -177,28 +186,29 @@ impl Server {
                 return Ok(());
             }
         }
-        eprintln!("{} does not come to rest", self.kind.name());
+        eprintln!("{} does not become idle", self.kind.name());
         Ok(())
     }
 }
 
 /// Keeps this thread, and what it starts, on a core.
-pub fn pin(core: usize) -> anyhow::Result<()> {
+pub fn pin_to_core(core: usize) -> anyhow::Result<()> {
     let mut set = CpuSet::new();
     set.set(core);
-    sched_setaffinity(None, &set)
-        .context("two cores are needed: one for the server, one for the load")
+    sched_setaffinity(None, &set).context(
+        "cannot pin to a core; two cores are required, one for the server, one for the load",
+    )
 }
 
 /// The binary beside this one.
-fn parlor(settings: &[(&str, &str)]) -> anyhow::Result<NodeOptions> {
+fn parlor(settings: &[(&str, &str)]) -> anyhow::Result<ServerProcessOptions> {
     let program = std::env::current_exe()?.with_file_name("parlor");
     ensure!(
         program.is_file(),
-        "{} is missing: cargo build --release -p parlor-server",
+        "{} is missing; run cargo build --release -p parlor-server",
         program.display()
     );
-    let node = Node::serve(program)
+    let node = Node::parlor_serve(program)
         .env("PARLOR_AUTH__SECRET", SECRET)
         .env("PARLOR_LOG__LEVEL", "warn");
     Ok(settings.iter().fold(node, |node, (name, value)| {
@@ -206,11 +216,11 @@ fn parlor(settings: &[(&str, &str)]) -> anyhow::Result<NodeOptions> {
     }))
 }
 
-fn peer(file: &str) -> anyhow::Result<NodeOptions> {
+fn peer(file: &str) -> anyhow::Result<ServerProcessOptions> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers");
     ensure!(
         folder.join("node_modules").is_dir(),
-        "the peers are not installed: npm ci --prefix bench/peers"
+        "the peers are not installed; run npm ci --prefix bench/peers"
     );
     let found = Command::new("sh")
         .args(["-c", "command -v node"])
@@ -222,19 +232,21 @@ fn peer(file: &str) -> anyhow::Result<NodeOptions> {
         .arg(folder.join(file))
         .env("NODE_ENV", "production")
         .env("PEER_SECRET", SECRET)
-        .listen(LISTEN))
+        .listen(PEER_LISTEN_ENV))
 }
 
 /// CPU time of a process, its ended threads included.
-fn cpu(process: u32) -> anyhow::Result<Duration> {
+fn process_cpu_time(process: u32) -> anyhow::Result<Duration> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
     // The name may hold anything but ends with the last bracket.
-    let (_, fields) = stat.rsplit_once(')').context("the kernel does not tell")?;
+    let (_, fields) = stat
+        .rsplit_once(')')
+        .context("/proc/<pid>/stat has no process name")?;
     let fields: Vec<_> = fields.split_whitespace().collect();
     let ticks = |at: usize| -> anyhow::Result<u64> {
         Ok(fields
             .get(at)
-            .context("the kernel does not count")?
+            .context("the kernel does not report CPU time")?
             .parse()?)
     };
     let (user, system) = (ticks(11)?, ticks(12)?);

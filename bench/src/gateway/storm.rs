@@ -10,23 +10,23 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 
-use super::frames::Kind;
-use super::loads::{self, Counts, Run, Sight};
+use super::frames::ReceivedKind;
+use super::loads::{self, LoadResult, LoadSnapshot, ReceivedCounts};
 use super::people;
-use super::servers::Server;
-use super::swarm::{Swarm, Told};
+use super::servers::BenchServer;
+use super::swarm::{ClientPool, ReceivedFrame};
 
 /// How long a client waits for one try, as socket.io-client does.
-const TRY: Duration = Duration::from_secs(20);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 /// Between two tries without another hint: from this, …
-const PAUSE: u64 = 500;
+const MIN_BACKOFF_MS: u64 = 500;
 /// … spread over so much, in milliseconds.
-const SPREAD: u64 = 1_000;
+const BACKOFF_JITTER_MS: u64 = 1_000;
 /// Until everybody has to be in.
 const PATIENCE: Duration = Duration::from_secs(120);
 const TURN: Duration = Duration::from_millis(50);
 /// Codes with which the same again may help.
-const TEMPORARY: [&str; 4] = [
+const RETRYABLE_CODES: [&str; 4] = [
     "rate_limited",
     "store_unavailable",
     "database_unavailable",
@@ -35,76 +35,93 @@ const TEMPORARY: [&str; 4] = [
 
 /// What became of them.
 #[derive(Debug)]
-pub struct Storm {
+pub struct StormResult {
     /// Those who were in at the first try.
-    pub first: usize,
+    pub connected_first_try: usize,
     /// Tries that were refused for a while, or broke.
-    pub again: usize,
+    pub retries: usize,
     /// Those who were refused for good, or not in at the end.
-    pub lost: usize,
-    pub run: Run,
+    pub failed: usize,
+    pub run: LoadResult,
 }
 
 /// Where a client stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stand {
+enum ClientState {
     /// Since when it tries.
-    Trying(Instant),
-    Waiting,
-    In,
-    Lost,
+    Connecting(Instant),
+    BackingOff,
+    Connected,
+    Failed,
 }
 
-struct Crowd<'a> {
-    swarm: Swarm,
+struct ReconnectingClients<'a> {
+    swarm: ClientPool,
     tokens: &'a [String],
-    stands: Vec<Stand>,
+    states: Vec<ClientState>,
     tries: Vec<u32>,
     due: BinaryHeap<Reverse<(Instant, usize)>>,
     /// How often each thing was said.
-    said: BTreeMap<String, usize>,
+    failure_counts: BTreeMap<String, usize>,
 }
 
 /// Fills the server, has it end and start again, and lets everybody connect at once.
-pub async fn blow(server: &mut Server, count: usize) -> anyhow::Result<Storm> {
+pub async fn run_reconnect_storm(
+    server: &mut BenchServer,
+    count: usize,
+) -> anyhow::Result<StormResult> {
     let (mut swarm, _) = loads::connect(server, 0..count)?;
     server.settle().await?;
-    server.end();
+    server.send_sigterm();
     let (mut gone, mut told, begun) = (0, Vec::new(), Instant::now());
     while gone < count {
-        swarm.turn(TURN, &mut told)?;
-        gone += told.iter().filter(|it| it.kind == Kind::Close).count();
-        ensure!(begun.elapsed() < PATIENCE, "{gone} of {count} were let go");
+        swarm.poll_once(TURN, &mut told)?;
+        gone += told
+            .iter()
+            .filter(|it| it.kind == ReceivedKind::Close)
+            .count();
+        ensure!(
+            begun.elapsed() < PATIENCE,
+            "the server closed {gone} of {count} connections"
+        );
     }
     drop(swarm);
     let tokens = people::tokens(0..count)?;
-    server.start_again().await?;
-    let before = Sight::now(server, Counts::default())?;
-    let mut crowd = Crowd::arrive(server, &tokens)?;
+    server.restart().await?;
+    let before = LoadSnapshot::now(server, ReceivedCounts::default())?;
+    let mut crowd = ReconnectingClients::arrive(server, &tokens)?;
     let begun = Instant::now();
     while crowd.is_waiting() && begun.elapsed() < PATIENCE {
         crowd.turn()?;
     }
-    let run = before.until(&Sight::now(server, Counts::connected(count))?);
-    let is_in = |(stand, tries): &(&Stand, &u32)| **stand == Stand::In && **tries == 1;
-    let storm = Storm {
-        first: crowd.stands.iter().zip(&crowd.tries).filter(is_in).count(),
-        again: crowd.tries.iter().map(|it| *it as usize - 1).sum(),
-        lost: crowd.stands.iter().filter(|it| **it != Stand::In).count(),
+    let run = before.diff_to(&LoadSnapshot::now(
+        server,
+        ReceivedCounts::connected(count),
+    )?);
+    let is_in =
+        |(stand, tries): &(&ClientState, &u32)| **stand == ClientState::Connected && **tries == 1;
+    let storm = StormResult {
+        connected_first_try: crowd.states.iter().zip(&crowd.tries).filter(is_in).count(),
+        retries: crowd.tries.iter().map(|it| *it as usize - 1).sum(),
+        failed: crowd
+            .states
+            .iter()
+            .filter(|it| **it != ClientState::Connected)
+            .count(),
         run,
     };
-    for (said, times) in &crowd.said {
+    for (said, times) in &crowd.failure_counts {
         eprintln!("{times} times: {said}");
     }
-    crowd.swarm.leave()?;
+    crowd.swarm.disconnect_all()?;
     Ok(storm)
 }
 
-impl<'a> Crowd<'a> {
+impl<'a> ReconnectingClients<'a> {
     /// All begin to connect.
-    fn arrive(server: &Server, tokens: &'a [String]) -> anyhow::Result<Self> {
-        let mut swarm = Swarm::new(server.address)?;
-        swarm.refusals = Some(Vec::new());
+    fn arrive(server: &BenchServer, tokens: &'a [String]) -> anyhow::Result<Self> {
+        let mut swarm = ClientPool::new(server.address)?;
+        swarm.rejections = Some(Vec::new());
         let now = Instant::now();
         for (who, token) in tokens.iter().enumerate() {
             swarm.connect(token, &people::device(who))?;
@@ -112,38 +129,42 @@ impl<'a> Crowd<'a> {
         Ok(Self {
             swarm,
             tokens,
-            stands: vec![Stand::Trying(now); tokens.len()],
+            states: vec![ClientState::Connecting(now); tokens.len()],
             tries: vec![1; tokens.len()],
             due: BinaryHeap::new(),
-            said: BTreeMap::new(),
+            failure_counts: BTreeMap::new(),
         })
     }
 
     fn is_waiting(&self) -> bool {
-        let under_way = |it: &Stand| matches!(it, Stand::Trying(_) | Stand::Waiting);
-        self.stands.iter().any(under_way)
+        let under_way =
+            |it: &ClientState| matches!(it, ClientState::Connecting(_) | ClientState::BackingOff);
+        self.states.iter().any(under_way)
     }
 
     fn turn(&mut self) -> anyhow::Result<()> {
         let mut told = Vec::new();
-        self.swarm.turn(TURN, &mut told)?;
-        for Told { who, kind, .. } in told {
+        self.swarm.poll_once(TURN, &mut told)?;
+        for ReceivedFrame {
+            client: who, kind, ..
+        } in told
+        {
             match kind {
-                Kind::Connected => self.stands[who] = Stand::In,
-                Kind::Close => self.came_to_nothing(who, "the connection broke"),
+                ReceivedKind::Connected => self.states[who] = ClientState::Connected,
+                ReceivedKind::Close => self.on_attempt_failed(who, "connection lost"),
                 _ => {}
             }
         }
-        let refusals = self.swarm.refusals.as_mut().map(std::mem::take);
+        let refusals = self.swarm.rejections.as_mut().map(std::mem::take);
         for (who, said) in refusals.unwrap_or_default() {
-            self.came_to_nothing(who, &said);
+            self.on_attempt_failed(who, &said);
         }
         let now = Instant::now();
-        for who in 0..self.stands.len() {
-            if let Stand::Trying(since) = self.stands[who]
-                && now - since > TRY
+        for who in 0..self.states.len() {
+            if let ClientState::Connecting(since) = self.states[who]
+                && now - since > CONNECT_TIMEOUT
             {
-                self.came_to_nothing(who, "no answer in time");
+                self.on_attempt_failed(who, "attempt timed out");
             }
         }
         while let Some(&Reverse((due, who))) = self.due.peek()
@@ -151,7 +172,7 @@ impl<'a> Crowd<'a> {
         {
             self.due.pop();
             self.tries[who] += 1;
-            self.stands[who] = Stand::Trying(now);
+            self.states[who] = ClientState::Connecting(now);
             let device = people::device(who);
             self.swarm.connect_again(who, &self.tokens[who], &device)?;
         }
@@ -159,32 +180,35 @@ impl<'a> Crowd<'a> {
     }
 
     /// A try failed, or a connection ended.
-    fn came_to_nothing(&mut self, who: usize, said: &str) {
-        if matches!(self.stands[who], Stand::Waiting | Stand::Lost) {
+    fn on_attempt_failed(&mut self, who: usize, said: &str) {
+        if matches!(
+            self.states[who],
+            ClientState::BackingOff | ClientState::Failed
+        ) {
             return;
         }
         *self
-            .said
+            .failure_counts
             .entry(said.chars().take(160).collect())
             .or_default() += 1;
         let refused = said.contains("\"code\"");
-        let temporary = TEMPORARY
+        let temporary = RETRYABLE_CODES
             .iter()
             .any(|it| said.contains(&format!("\"{it}\"")));
         if refused && !temporary {
-            self.stands[who] = Stand::Lost;
+            self.states[who] = ClientState::Failed;
             return;
         }
-        let spread = PAUSE + who as u64 * 7_919 % SPREAD;
-        let pause = hint(said).unwrap_or(spread).max(spread);
-        self.stands[who] = Stand::Waiting;
+        let spread = MIN_BACKOFF_MS + who as u64 * 7_919 % BACKOFF_JITTER_MS;
+        let pause = retry_after_ms(said).unwrap_or(spread).max(spread);
+        self.states[who] = ClientState::BackingOff;
         let due = Instant::now() + Duration::from_millis(pause);
         self.due.push(Reverse((due, who)));
     }
 }
 
 /// How long the server says to wait, in milliseconds.
-fn hint(said: &str) -> Option<u64> {
+fn retry_after_ms(said: &str) -> Option<u64> {
     let (_, rest) = said.split_once("\"retryAfterMs\":")?;
     let digits = rest.split(|it: char| !it.is_ascii_digit()).next()?;
     digits.parse().ok()
@@ -196,8 +220,8 @@ mod tests {
 
     #[test]
     fn the_hint_of_a_refusal_is_found() {
-        let said = "refused: 44{\"code\":\"rate_limited\",\"data\":{\"retryAfterMs\":1200}}";
-        assert_eq!(hint(said), Some(1_200));
-        assert_eq!(hint("the connection broke"), None);
+        let said = "rejected: 44{\"code\":\"rate_limited\",\"data\":{\"retryAfterMs\":1200}}";
+        assert_eq!(retry_after_ms(said), Some(1_200));
+        assert_eq!(retry_after_ms("connection lost"), None);
     }
 }

@@ -16,63 +16,63 @@ use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use rustix::net::sockopt::set_socket_linger;
 
-use super::frames::{self, Kind};
+use super::frames::{self, ReceivedKind};
 
 /// More than a socket's buffer gives at once, as a rule.
 const BUFFER: usize = 256 * 1024;
 const EVENTS: usize = 1_024;
 /// Between two looks at sockets with nothing new.
-const NAP: Duration = Duration::from_micros(200);
+const POLL_SLEEP: Duration = Duration::from_micros(200);
 /// How long the other side may take to close what was taken leave of.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What somebody was told.
 #[derive(Debug, Clone, Copy)]
-pub struct Told {
+pub struct ReceivedFrame {
     /// The number of the client, in the order of [`Swarm::connect`].
-    pub who: usize,
+    pub client: usize,
     /// What it was.
-    pub kind: Kind,
+    pub kind: ReceivedKind,
     /// When: exact where stamps are asked for, otherwise when the turn began.
-    pub at: Instant,
+    pub received_at: Instant,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum ClientStage {
     /// The TCP connection is being made.
-    Dialling,
+    Connecting,
     /// The request is out.
     Upgrading,
     /// Frames go both ways.
-    Talking,
-    Gone,
+    Open,
+    Closed,
 }
 
-struct Client {
+struct PooledClient {
     stream: TcpStream,
-    stage: Stage,
+    stage: ClientStage,
     /// The CONNECT packet with the token.
     auth: Vec<u8>,
     /// What came of an unfinished frame.
-    part: Vec<u8>,
+    read_buffer: Vec<u8>,
     /// What the socket did not take.
-    out: Vec<u8>,
+    write_buffer: Vec<u8>,
 }
 
 /// The clients.
-pub struct Swarm {
+pub struct ClientPool {
     address: SocketAddr,
     poll: Poll,
     events: Events,
     buffer: Vec<u8>,
-    clients: Vec<Client>,
+    clients: Vec<PooledClient>,
     /// Whether messages are told with their stamp.
-    pub stamps: bool,
+    pub reads_stamps: bool,
     /// Who was refused and by what words, in the order of the last turn; none where a refusal is an error.
-    pub refusals: Option<Vec<(usize, String)>>,
+    pub rejections: Option<Vec<(usize, String)>>,
 }
 
-impl Swarm {
+impl ClientPool {
     /// Nobody yet.
     pub fn new(address: SocketAddr) -> anyhow::Result<Self> {
         Ok(Self {
@@ -81,15 +81,15 @@ impl Swarm {
             events: Events::with_capacity(EVENTS),
             buffer: vec![0; BUFFER],
             clients: Vec::new(),
-            stamps: false,
-            refusals: None,
+            reads_stamps: false,
+            rejections: None,
         })
     }
 
     /// Begins to connect one more, who will be told [`Kind::Connected`].
     pub fn connect(&mut self, token: &str, device: &str) -> anyhow::Result<usize> {
         let who = self.clients.len();
-        let client = self.dial(who, token, device)?;
+        let client = self.start_connecting(who, token, device)?;
         self.clients.push(client);
         Ok(who)
     }
@@ -98,23 +98,28 @@ impl Swarm {
     pub fn connect_again(&mut self, who: usize, token: &str, device: &str) -> anyhow::Result<()> {
         // No port waits for late packets.
         let _ = set_socket_linger(&self.clients[who].stream, Some(Duration::ZERO));
-        self.clients[who] = self.dial(who, token, device)?;
+        self.clients[who] = self.start_connecting(who, token, device)?;
         Ok(())
     }
 
-    fn dial(&self, who: usize, token: &str, device: &str) -> anyhow::Result<Client> {
+    fn start_connecting(
+        &self,
+        who: usize,
+        token: &str,
+        device: &str,
+    ) -> anyhow::Result<PooledClient> {
         let mut stream = TcpStream::connect(self.address)?;
         let both = Interest::READABLE | Interest::WRITABLE;
         self.poll
             .registry()
             .register(&mut stream, Token(who), both)?;
         let auth = format!("40{{\"token\":\"{token}\",\"deviceId\":\"{device}\"}}");
-        Ok(Client {
+        Ok(PooledClient {
             stream,
-            stage: Stage::Dialling,
-            auth: frames::text(&auth),
-            part: Vec::new(),
-            out: Vec::new(),
+            stage: ClientStage::Connecting,
+            auth: frames::text_frame(&auth),
+            read_buffer: Vec::new(),
+            write_buffer: Vec::new(),
         })
     }
 
@@ -124,36 +129,46 @@ impl Swarm {
     }
 
     /// Waits for something at most this long; what was told is put into `told`, which is emptied first.
-    pub fn turn(&mut self, wait: Duration, told: &mut Vec<Told>) -> anyhow::Result<()> {
+    pub fn poll_once(
+        &mut self,
+        wait: Duration,
+        told: &mut Vec<ReceivedFrame>,
+    ) -> anyhow::Result<()> {
         told.clear();
         match self.await_events(wait) {
             Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
             done => done?,
         }
-        if let Some(refusals) = &mut self.refusals {
+        if let Some(refusals) = &mut self.rejections {
             refusals.clear();
         }
         let mut at = Instant::now();
         for event in &self.events {
             let who = event.token().0;
             let client = &mut self.clients[who];
-            if self.stamps {
+            if self.reads_stamps {
                 at = Instant::now();
             }
-            let mut tell = |kind| told.push(Told { who, kind, at });
-            let done = client.ready(
+            let mut tell = |kind| {
+                told.push(ReceivedFrame {
+                    client: who,
+                    kind,
+                    received_at: at,
+                })
+            };
+            let done = client.on_ready(
                 event,
                 self.address,
                 &mut self.buffer,
-                self.stamps,
+                self.reads_stamps,
                 &mut tell,
             );
-            match (done, &mut self.refusals) {
+            match (done, &mut self.rejections) {
                 (Ok(()), _) => {}
                 (Err(error), None) => return Err(error),
                 (Err(error), Some(refusals)) => {
-                    client.stage = Stage::Gone;
-                    tell(Kind::Refused);
+                    client.stage = ClientStage::Closed;
+                    tell(ReceivedKind::Rejected);
                     refusals.push((who, error.to_string()));
                 }
             }
@@ -164,7 +179,7 @@ impl Swarm {
     /// Where no moments are taken it does not sleep on its sockets: a server would pay for waking it with every write, which
     /// no server does for clients on other machines.
     fn await_events(&mut self, wait: Duration) -> std::io::Result<()> {
-        if self.stamps {
+        if self.reads_stamps {
             return self.poll.poll(&mut self.events, Some(wait));
         }
         let deadline = Instant::now() + wait;
@@ -173,20 +188,25 @@ impl Swarm {
             if !self.events.is_empty() || Instant::now() >= deadline {
                 return Ok(());
             }
-            std::thread::sleep(NAP);
+            std::thread::sleep(POLL_SLEEP);
         }
     }
 
     /// Everybody says goodbye and goes.
-    pub fn leave(mut self) -> anyhow::Result<()> {
-        let goodbye = frames::goodbye();
+    pub fn disconnect_all(mut self) -> anyhow::Result<()> {
+        let goodbye = frames::disconnect_frames();
         for client in &mut self.clients {
             // One that is gone is gone.
             let _ = client.write(&goodbye);
         }
-        let (deadline, mut told) = (Instant::now() + PATIENCE, Vec::new());
-        while self.clients.iter().any(|it| it.stage != Stage::Gone) && Instant::now() < deadline {
-            self.turn(Duration::from_millis(20), &mut told)?;
+        let (deadline, mut told) = (Instant::now() + CLOSE_TIMEOUT, Vec::new());
+        while self
+            .clients
+            .iter()
+            .any(|it| it.stage != ClientStage::Closed)
+            && Instant::now() < deadline
+        {
+            self.poll_once(Duration::from_millis(20), &mut told)?;
         }
         for client in &self.clients {
             // No port waits for late packets: there are as many connections as there are ports.
@@ -196,16 +216,16 @@ impl Swarm {
     }
 }
 
-impl Client {
-    fn ready(
+impl PooledClient {
+    fn on_ready(
         &mut self,
         event: &Event,
         address: SocketAddr,
         buffer: &mut [u8],
         stamps: bool,
-        tell: &mut impl FnMut(Kind),
+        tell: &mut impl FnMut(ReceivedKind),
     ) -> anyhow::Result<()> {
-        if event.is_writable() && self.stage != Stage::Gone {
+        if event.is_writable() && self.stage != ClientStage::Closed {
             self.writable(address)?;
         }
         if event.is_readable() {
@@ -216,11 +236,11 @@ impl Client {
     }
 
     fn writable(&mut self, address: SocketAddr) -> anyhow::Result<()> {
-        if self.stage == Stage::Dialling {
+        if self.stage == ClientStage::Connecting {
             if let Some(error) = self.stream.take_error()? {
-                bail!("the server does not take a connection: {error}");
+                bail!("the server does not accept a connection: {error}");
             }
-            self.stage = Stage::Upgrading;
+            self.stage = ClientStage::Upgrading;
             let request = format!(
                 "GET /socket.io/?EIO=4&transport=websocket HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\n\
                  Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
@@ -228,13 +248,13 @@ impl Client {
             self.stream.set_nodelay(true)?;
             return self.write(request.as_bytes());
         }
-        let waiting = std::mem::take(&mut self.out);
+        let waiting = std::mem::take(&mut self.write_buffer);
         self.write(&waiting)
     }
 
     fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         let mut rest = bytes;
-        while self.out.is_empty() && !rest.is_empty() {
+        while self.write_buffer.is_empty() && !rest.is_empty() {
             match self.stream.write(rest) {
                 Ok(taken) => rest = &rest[taken..],
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -243,7 +263,7 @@ impl Client {
                 Err(_) => return Ok(()),
             }
         }
-        self.out.extend_from_slice(rest);
+        self.write_buffer.extend_from_slice(rest);
         Ok(())
     }
 
@@ -252,13 +272,13 @@ impl Client {
         buffer: &mut [u8],
         to_the_end: bool,
         stamps: bool,
-        tell: &mut impl FnMut(Kind),
+        tell: &mut impl FnMut(ReceivedKind),
     ) -> anyhow::Result<()> {
-        while self.stage != Stage::Gone {
+        while self.stage != ClientStage::Closed {
             match self.stream.read(buffer) {
-                Ok(0) => self.gone(tell),
+                Ok(0) => self.on_closed(tell),
                 Ok(length) => {
-                    self.take(&buffer[..length], stamps, tell)?;
+                    self.handle_bytes(&buffer[..length], stamps, tell)?;
                     // Less than there was room for: there is no more, unless it has ended.
                     if length < buffer.len() && !to_the_end {
                         return Ok(());
@@ -266,62 +286,62 @@ impl Client {
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(_) => self.gone(tell),
+                Err(_) => self.on_closed(tell),
             }
         }
         Ok(())
     }
 
-    fn gone(&mut self, tell: &mut impl FnMut(Kind)) {
-        self.stage = Stage::Gone;
-        tell(Kind::Close);
+    fn on_closed(&mut self, tell: &mut impl FnMut(ReceivedKind)) {
+        self.stage = ClientStage::Closed;
+        tell(ReceivedKind::Close);
     }
 
-    fn take(
+    fn handle_bytes(
         &mut self,
         bytes: &[u8],
         stamps: bool,
-        tell: &mut impl FnMut(Kind),
+        tell: &mut impl FnMut(ReceivedKind),
     ) -> anyhow::Result<()> {
-        let mut joined = std::mem::take(&mut self.part);
+        let mut joined = std::mem::take(&mut self.read_buffer);
         let mut rest = if joined.is_empty() {
             bytes
         } else {
             joined.extend_from_slice(bytes);
             &joined
         };
-        if self.stage == Stage::Upgrading {
+        if self.stage == ClientStage::Upgrading {
             let Some(end) = rest.windows(4).position(|it| it == b"\r\n\r\n") else {
-                self.part = rest.to_vec();
+                self.read_buffer = rest.to_vec();
                 return Ok(());
             };
             let answer = String::from_utf8_lossy(&rest[..end]);
-            ensure!(answer.starts_with("HTTP/1.1 101"), "refused: {answer}");
+            ensure!(answer.starts_with("HTTP/1.1 101"), "rejected: {answer}");
             rest = &rest[end + 4..];
-            self.stage = Stage::Talking;
+            self.stage = ClientStage::Open;
         }
-        while let Some((head, payload, used)) = frames::first(rest) {
-            match frames::kind(head, payload, stamps) {
-                Kind::Open => {
+        while let Some((head, payload, used)) = frames::split_first_frame(rest) {
+            match frames::classify(head, payload, stamps) {
+                ReceivedKind::Open => {
                     let auth = std::mem::take(&mut self.auth);
                     self.write(&auth)?;
                 }
-                Kind::Ping => self.write(&frames::text("3"))?,
-                Kind::Refused => bail!("refused: {}", String::from_utf8_lossy(payload)),
+                ReceivedKind::Ping => self.write(&frames::text_frame("3"))?,
+                ReceivedKind::Rejected => bail!("rejected: {}", String::from_utf8_lossy(payload)),
                 // The end of the stream follows.
-                Kind::Close => {}
+                ReceivedKind::Close => {}
                 kind => tell(kind),
             }
             rest = &rest[used..];
         }
-        self.part = rest.to_vec();
+        self.read_buffer = rest.to_vec();
         Ok(())
     }
 }
 
 /// The most clients that this process may have open, with some left for itself.
-pub fn most() -> anyhow::Result<usize> {
+pub fn max_clients() -> anyhow::Result<usize> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let files = limit.current.unwrap_or(u64::MAX);
-    usize::try_from(files.saturating_sub(200)).context("no computer has that many")
+    usize::try_from(files.saturating_sub(200)).context("the limit of open files is too large")
 }

@@ -3,25 +3,25 @@
 use std::fs;
 use std::time::Duration;
 
-use parlor_chat::database::{Database, DatabaseUrl, Options};
+use parlor_chat::database::{Database, DatabaseOptions, DatabaseUrl};
 use parlor_testkit::Postgres;
 use tempfile::TempDir;
 
-use super::naive::on;
+use super::naive::on_connection;
 
 const CONVERSATIONS: usize = 50;
 pub const USERS: usize = 100;
 
 /// Which database.
 #[derive(Debug, Clone, Copy)]
-pub enum Kind {
+pub enum DatabaseKind {
     /// A file, `synchronous=FULL`.
     Sqlite,
     /// A server that forces commits to disk.
     Postgres,
 }
 
-impl Kind {
+impl DatabaseKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Sqlite => "SQLite",
@@ -31,8 +31,8 @@ impl Kind {
 }
 
 /// The database.
-pub struct Ground {
-    pub kind: Kind,
+pub struct DatabaseFixture {
+    pub kind: DatabaseKind,
     pub database: Database,
     server: Option<Postgres>,
     _folder: TempDir,
@@ -47,25 +47,25 @@ pub fn user(number: usize) -> String {
     format!("u{number}")
 }
 
-impl Ground {
-    pub async fn open(kind: Kind) -> anyhow::Result<Self> {
+impl DatabaseFixture {
+    pub async fn open(kind: DatabaseKind) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let server = match kind {
-            Kind::Sqlite => None,
-            Kind::Postgres => Some(Postgres::start_durable().await),
+            DatabaseKind::Sqlite => None,
+            DatabaseKind::Postgres => Some(Postgres::start_durable().await),
         };
         let text = match &server {
             Some(server) => server.create_database().await,
             None => String::new(),
         };
-        let options = Options {
+        let options = DatabaseOptions {
             // One for each sender of the naive way.
-            connections: 100,
+            max_connections: 100,
             timeout: Duration::from_secs(30),
-            ..Options::new(DatabaseUrl::parse(&text, folder.path())?)
+            ..DatabaseOptions::new(DatabaseUrl::parse(&text, folder.path())?)
         };
         let database = Database::open(options).await?;
-        fill(&database).await?;
+        insert_conversations(&database).await?;
         Ok(Self {
             kind,
             database,
@@ -96,7 +96,7 @@ impl Ground {
     }
 }
 
-async fn fill(database: &Database) -> anyhow::Result<()> {
+async fn insert_conversations(database: &Database) -> anyhow::Result<()> {
     const CONVERSATION: &str = "
         INSERT INTO conversations (id, kind, created_at, last_at, members_version, member_count)
         VALUES ($1, 'group', 1, 1, 2, 2)";
@@ -107,11 +107,11 @@ async fn fill(database: &Database) -> anyhow::Result<()> {
     let mut tx = database.begin().await?;
     for at in 0..CONVERSATIONS {
         let id = conversation(at);
-        on!(tx.connection(), c => sqlx::query(CONVERSATION).bind(id).execute(c).await.map(drop))?;
+        on_connection!(tx.connection(), c => sqlx::query(CONVERSATION).bind(id).execute(c).await.map(drop))?;
     }
     for at in 0..USERS {
         let (id, user) = (conversation(at), user(at));
-        on!(tx.connection(), c => sqlx::query(MEMBER).bind(id).bind(user).execute(c).await.map(drop))?;
+        on_connection!(tx.connection(), c => sqlx::query(MEMBER).bind(id).bind(user).execute(c).await.map(drop))?;
     }
     tx.commit().await?;
     Ok(())

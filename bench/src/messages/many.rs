@@ -8,18 +8,18 @@ use comfy_table::{Table, presets};
 use futures_util::future::try_join_all;
 use parlor_chat::access::{Caller, Role};
 use parlor_chat::chat::Chat;
-use parlor_chat::context::Context;
+use parlor_chat::context::ChatContext;
 use parlor_chat::database::Database;
 use parlor_chat::ids::{ConversationId, DeviceId, NodeId, SocketId, UserId};
-use parlor_chat::keys::{Keyspace, Settings};
+use parlor_chat::keys::{KeySettings, Keyspace};
 use parlor_chat::messages::NewMessage;
-use parlor_chat::options::{MessageOptions, Options};
+use parlor_chat::options::{ChatOptions, MessageOptions};
 use parlor_chat::presence::Device;
 
-use super::ground::{self, Kind};
-use super::naive::on;
-use crate::measure::{Cost, grouped, measure, thread_cpu};
-use crate::presence::ground::{Engine, Ground as StoreGround};
+use super::ground::{self, DatabaseKind};
+use super::naive::on_connection;
+use crate::measure::{RunCost, format_thousands, measure_cost, thread_cpu_time};
+use crate::presence::ground::{Engine, StoreFixture as StoreGround};
 
 const ROOMS: usize = 100;
 const MEMBERS: usize = 10;
@@ -28,27 +28,27 @@ const RUNS: usize = 3;
 /// Messages of a run.
 const MESSAGES: [u64; 3] = [1_000, 8_000, 16_000];
 /// More than anybody sends here.
-const RATE: u32 = 1_000_000_000;
+const UNLIMITED_RATE: u32 = 1_000_000_000;
 
 /// Threads whose share is told beside the whole.
-const THREADS: [&str; 2] = ["parlor-writer", "parlor-store"];
+const REPORTED_THREADS: [&str; 2] = ["parlor-writer", "parlor-store"];
 
 /// A node with its rooms.
-struct Node {
+struct ChatFixture {
     chat: Chat,
     store: StoreGround,
-    _rows: ground::Ground,
+    _rows: ground::DatabaseFixture,
 }
 
 /// Prints both tables.
 pub async fn run() -> anyhow::Result<()> {
-    let node = Arc::new(Node::open().await?);
-    let ticking = node.chat.tick();
+    let node = Arc::new(ChatFixture::open().await?);
+    let ticking = node.chat.start_background_tasks();
     let (begun, connected) = node.connect_all().await?;
-    let beaten = node.beat_all()?;
+    let beaten = node.heartbeat_all()?;
     println!(
-        "## Coming in, {} users one after the other\n\nsession begun: {begun:.1} CPU µs each, checked and connected: \
-         {connected:.1}, a beat: {beaten:.2}\n",
+        "## Connecting {} users one after the other\n\nnew session: {begun:.1} CPU µs/user, check and connect: \
+         {connected:.1}, heartbeat: {beaten:.2}\n",
         ROOMS * MEMBERS
     );
     let mut table = Table::new();
@@ -60,23 +60,23 @@ pub async fn run() -> anyhow::Result<()> {
     for (senders, messages) in SENDERS.into_iter().zip(MESSAGES).filter(wanted) {
         let mut runs = Vec::new();
         for _ in 0..RUNS {
-            runs.push(node.once(senders, messages).await?);
+            runs.push(node.measure_once(senders, messages).await?);
         }
-        runs.sort_by(|(a, _), (b, _)| a.cpu_micros().total_cmp(&b.cpu_micros()));
+        runs.sort_by(|(a, _), (b, _)| a.cpu_micros_per_op().total_cmp(&b.cpu_micros_per_op()));
         let (cost, shares) = runs[RUNS / 2];
         let mut row = vec![
             senders.to_string(),
-            grouped(cost.rate()),
-            format!("{:.1}", cost.cpu_micros()),
+            format_thousands(cost.ops_per_second()),
+            format!("{:.1}", cost.cpu_micros_per_op()),
         ];
         row.extend(shares.map(|share| format!("{share:.1}")));
         table.add_row(row);
     }
     println!(
-        "## A message into one of {ROOMS} rooms of {MEMBERS}, everything done and durable (embedded, SQLite; median of {RUNS})\n\n{table}\n"
+        "## Durable messages end to end, {ROOMS} rooms of {MEMBERS} members (embedded, SQLite; median of {RUNS} runs)\n\n{table}\n"
     );
     drop(ticking);
-    node.chat.stop().await?;
+    node.chat.shut_down().await?;
     node.store.store.close().await;
     Ok(())
 }
@@ -85,26 +85,26 @@ const HEADER: [&str; 5] = [
     "senders",
     "messages/s",
     "CPU µs/message",
-    "of it the thread that writes rows",
-    "of it the thread that writes the store",
+    "of it thread parlor-writer (database rows)",
+    "of it thread parlor-store (store flush)",
 ];
 
-impl Node {
+impl ChatFixture {
     async fn open() -> anyhow::Result<Self> {
-        let rows = ground::Ground::open(Kind::Sqlite).await?;
+        let rows = ground::DatabaseFixture::open(DatabaseKind::Sqlite).await?;
         fill(&rows.database).await?;
         let store = StoreGround::open(Engine::Embedded, None).await?;
-        let options = Options::default();
-        let options = Options {
+        let options = ChatOptions::default();
+        let options = ChatOptions {
             messages: MessageOptions {
-                rate: RATE,
+                rate: UNLIMITED_RATE,
                 ..options.messages
             },
             ..options
         };
-        let ctx = Context::new(
+        let ctx = ChatContext::new(
             store.store.clone(),
-            Keyspace::new(Settings::default(), false)?,
+            Keyspace::new(KeySettings::default(), false)?,
         );
         let chat = Chat::new(ctx, rows.database.clone(), NodeId::new("bench")?, &options);
         chat.start().await?;
@@ -117,25 +117,28 @@ impl Node {
 
     /// Begins a session for everybody, then checks it and connects a device; CPU time of each, in microseconds.
     async fn connect_all(&self) -> anyhow::Result<(f64, f64)> {
-        let begun = measure(async {
+        let begun = measure_cost(async {
             for user in 0..ROOMS * MEMBERS {
                 self.chat.sessions().begin(&caller(user)?, None).await?;
             }
             Ok((ROOMS * MEMBERS) as u64)
         });
         let begun = begun.await?;
-        let connected = measure(async {
+        let connected = measure_cost(async {
             for user in 0..ROOMS * MEMBERS {
                 self.chat.sessions().check(caller(user)?).await?;
                 self.chat.presence().connect(device(user)?).await?;
             }
             Ok((ROOMS * MEMBERS) as u64)
         });
-        Ok((begun.cpu_micros(), connected.await?.cpu_micros()))
+        Ok((
+            begun.cpu_micros_per_op(),
+            connected.await?.cpu_micros_per_op(),
+        ))
     }
 
     /// A beat of everybody a few times; CPU time of one in the node, in microseconds.
-    fn beat_all(&self) -> anyhow::Result<f64> {
+    fn heartbeat_all(&self) -> anyhow::Result<f64> {
         const ROUNDS: usize = 100;
         let devices: Vec<_> = (0..ROOMS * MEMBERS).map(device).collect::<Result<_, _>>()?;
         let before = crate::measure::cpu_time();
@@ -148,14 +151,14 @@ impl Node {
         Ok(spent.as_secs_f64() * 1e6 / (ROUNDS * devices.len()) as f64)
     }
 
-    async fn once(
+    async fn measure_once(
         self: &Arc<Self>,
         senders: usize,
         messages: u64,
-    ) -> anyhow::Result<(Cost, [f64; 2])> {
-        let shares = || THREADS.map(|name| thread_cpu(name).unwrap_or_default());
+    ) -> anyhow::Result<(RunCost, [f64; 2])> {
+        let shares = || REPORTED_THREADS.map(|name| thread_cpu_time(name).unwrap_or_default());
         let before = shares();
-        let cost = measure(self.send_all(senders, messages)).await?;
+        let cost = measure_cost(self.send_all(senders, messages)).await?;
         let after = shares();
         let share = |at: usize| (after[at] - before[at]).as_secs_f64() * 1e6 / messages as f64;
         Ok((cost, [share(0), share(1)]))
@@ -214,7 +217,7 @@ fn caller(number: usize) -> anyhow::Result<Caller> {
         anonymous: false,
         issued_at: Some(1_700_000_000_000),
         expires_at: u64::MAX,
-        address: None,
+        ip_address: None,
     })
 }
 
@@ -230,10 +233,10 @@ async fn fill(database: &Database) -> anyhow::Result<()> {
     let mut tx = database.begin().await?;
     for number in 0..ROOMS {
         let id = room(number)?.to_string();
-        on!(tx.connection(), c => sqlx::query(CONVERSATION).bind(&id).bind(count).execute(c).await.map(drop))?;
+        on_connection!(tx.connection(), c => sqlx::query(CONVERSATION).bind(&id).bind(count).execute(c).await.map(drop))?;
         for member in 0..MEMBERS {
             let user = user(number * MEMBERS + member);
-            on!(tx.connection(), c => sqlx::query(MEMBER).bind(&id).bind(user).execute(c).await.map(drop))?;
+            on_connection!(tx.connection(), c => sqlx::query(MEMBER).bind(&id).bind(user).execute(c).await.map(drop))?;
         }
     }
     tx.commit().await?;

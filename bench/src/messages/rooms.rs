@@ -5,25 +5,25 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use parlor_chat::access::{Caller, Role};
 use parlor_chat::chat::Chat;
-use parlor_chat::context::Context;
+use parlor_chat::context::ChatContext;
 use parlor_chat::database::Database;
 use parlor_chat::ids::{ConversationId, NodeId, UserId};
-use parlor_chat::keys::{Keyspace, Settings};
+use parlor_chat::keys::{KeySettings, Keyspace};
 use parlor_chat::messages::{Messages, NewMessage};
-use parlor_chat::options::{MessageOptions, Options};
+use parlor_chat::options::{ChatOptions, MessageOptions};
 
-use super::ground::{self, Kind};
-use super::naive::on;
-use crate::presence::ground::{Engine, Ground as StoreGround};
+use super::ground::{self, DatabaseKind};
+use super::naive::on_connection;
+use crate::presence::ground::{Engine, StoreFixture as StoreGround};
 
 /// More than anybody sends here.
 const RATE: u32 = 1_000_000_000;
 
 /// The node.
-pub struct Rooms {
+pub struct RoomsFixture {
     pub chat: Chat,
     pub store: StoreGround,
-    pub rows: ground::Ground,
+    pub rows: ground::DatabaseFixture,
 }
 
 /// What the servers have done so far.
@@ -41,28 +41,28 @@ pub struct Served {
     pub bytes: f64,
 }
 
-impl Rooms {
+impl RoomsFixture {
     /// A node on this database and the store that goes with it, and a room of each size.
-    pub async fn open(kind: Kind, sizes: &[usize]) -> anyhow::Result<Self> {
-        let rows = ground::Ground::open(kind).await?;
+    pub async fn open(kind: DatabaseKind, sizes: &[usize]) -> anyhow::Result<Self> {
+        let rows = ground::DatabaseFixture::open(kind).await?;
         for &size in sizes {
             fill(&rows.database, size).await?;
         }
         let engine = match kind {
-            Kind::Sqlite => Engine::Embedded,
-            Kind::Postgres => Engine::Redis,
+            DatabaseKind::Sqlite => Engine::Embedded,
+            DatabaseKind::Postgres => Engine::Redis,
         };
         let store = StoreGround::open(engine, None).await?;
-        let keys = Keyspace::new(Settings::default(), false)?;
-        let options = Options::default();
-        let options = Options {
+        let keys = Keyspace::new(KeySettings::default(), false)?;
+        let options = ChatOptions::default();
+        let options = ChatOptions {
             messages: MessageOptions {
                 rate: RATE,
                 ..options.messages
             },
             ..options
         };
-        let ctx = Context::new(store.store.clone(), keys);
+        let ctx = ChatContext::new(store.store.clone(), keys);
         let node = NodeId::new("bench")?;
         let chat = Chat::new(ctx, rows.database.clone(), node, &options);
         chat.start().await?;
@@ -88,7 +88,7 @@ impl Rooms {
     }
 
     /// What the servers have done so far.
-    pub async fn served(&self) -> anyhow::Result<Served> {
+    pub async fn backend_usage(&self) -> anyhow::Result<Served> {
         if self.store.engine == Engine::Embedded {
             return Ok(Served::default());
         }
@@ -100,7 +100,7 @@ impl Rooms {
         let stat = async |field: &str| self.store.info("stats", field).await;
         Ok(Served {
             cpu: self.rows.server_cpu()?.as_secs_f64() + self.store.spent().await?.server,
-            scripts: calls.context("INFO lacks the calls")?.parse()?,
+            scripts: calls.context("INFO commandstats has no calls")?.parse()?,
             reads: stat("total_reads_processed").await?,
             commands: stat("total_commands_processed").await?,
             bytes: stat("total_net_input_bytes").await?,
@@ -108,7 +108,7 @@ impl Rooms {
     }
 
     pub async fn close(self) -> anyhow::Result<()> {
-        self.chat.stop().await?;
+        self.chat.shut_down().await?;
         self.store.store.close().await;
         Ok(())
     }
@@ -135,7 +135,7 @@ fn caller() -> anyhow::Result<Caller> {
         anonymous: false,
         issued_at: None,
         expires_at: u64::MAX,
-        address: None,
+        ip_address: None,
     })
 }
 
@@ -149,9 +149,9 @@ async fn fill(database: &Database, size: usize) -> anyhow::Result<()> {
         VALUES ($1, $2, 'member', 1, 0, 1, 0, 0, 0)";
     let (id, count) = (room(size)?.to_string(), i64::try_from(size)?);
     let mut tx = database.begin().await?;
-    on!(tx.connection(), c => sqlx::query(CONVERSATION).bind(&id).bind(count).execute(c).await.map(drop))?;
+    on_connection!(tx.connection(), c => sqlx::query(CONVERSATION).bind(&id).bind(count).execute(c).await.map(drop))?;
     for number in 0..size {
-        on!(tx.connection(), c => sqlx::query(MEMBER).bind(&id).bind(member(number)).execute(c).await.map(drop))?;
+        on_connection!(tx.connection(), c => sqlx::query(MEMBER).bind(&id).bind(member(number)).execute(c).await.map(drop))?;
     }
     tx.commit().await?;
     Ok(())

@@ -5,31 +5,31 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use parlor_chat::ids::{NodeId, UserId};
-use parlor_chat::keys::Settings;
-use parlor_chat::presence::{MOST_READ, Status};
+use parlor_chat::keys::KeySettings;
+use parlor_chat::presence::{MAX_USERS_PER_QUERY, PresenceStatus};
 use redis::cmd;
 
 use super::crowd::{connect_all, device};
-use super::ground::{Engine, Ground};
-use crate::measure::grouped;
+use super::ground::{Engine, StoreFixture};
+use crate::measure::format_thousands;
 
 const USERS: usize = 20_000;
 /// Long after lease, grace time and the slowest reaper.
-const PATIENCE: Duration = Duration::from_secs(60);
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+const OFFLINE_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Two nodes with the times of production; one stops without a word.
 pub async fn run(engine: Engine) -> anyhow::Result<()> {
-    let ground = Ground::open(engine, None).await?;
-    let (dying, keys) = ground.node("dying", Settings::default()).await?;
-    let (other, _) = ground.node("other", Settings::default()).await?;
+    let ground = StoreFixture::open(engine, None).await?;
+    let (dying, keys) = ground.node("dying", KeySettings::default()).await?;
+    let (other, _) = ground.node("other", KeySettings::default()).await?;
     let (dying, other) = (Arc::new(dying), Arc::new(other));
     let (last_ticks, _ticks) = (dying.tick(), other.tick());
     let devices = (0..USERS).map(device).collect::<anyhow::Result<Vec<_>>>()?;
     connect_all(&dying, &devices, engine).await?;
     // Users leave the node's set page by page, right after they were announced to be offline.
     let mut left = cmd("SCARD");
-    left.arg(keys.node_users(&NodeId::new("dying")?));
+    left.arg(keys.node_presence_users(&NodeId::new("dying")?));
     let mut store = ground.store.clone();
     drop(last_ticks);
     let died = Instant::now();
@@ -42,18 +42,21 @@ pub async fn run(engine: Engine) -> anyhow::Result<()> {
         if left == 0 {
             break;
         }
-        ensure!(died.elapsed() < PATIENCE, "{left} users are still online");
-        tokio::time::sleep(LOOK_EVERY).await;
+        ensure!(
+            died.elapsed() < OFFLINE_TIMEOUT,
+            "{left} users are still online"
+        );
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     let last = died.elapsed();
-    let (first, rest, before) = first.expect("the set was full at first");
+    let (first, rest, before) = first.expect("the set had all users at the start");
     let spent = ground.spent().await? - before;
     let each = spent.each(rest as f64);
     let users: Vec<UserId> = devices.into_iter().map(|device| device.user).collect();
-    for page in users.chunks(MOST_READ) {
+    for page in users.chunks(MAX_USERS_PER_QUERY) {
         let mut seen = other.statuses(page).await?.into_iter();
         ensure!(
-            seen.all(|user| user.status == Status::Offline),
+            seen.all(|user| user.status == PresenceStatus::Offline),
             "a user is still online"
         );
     }
@@ -62,10 +65,10 @@ pub async fn run(engine: Engine) -> anyhow::Result<()> {
         engine.name(),
         first.as_secs_f64(),
         last.as_secs_f64(),
-        grouped(1.0 / each.wall),
+        format_thousands(1.0 / each.wall_secs),
         each.cpu() * 1e6,
-        each.node * 1e6,
-        each.flush * 1e6,
+        each.node_cpu_secs * 1e6,
+        each.flush_cpu_secs * 1e6,
         each.server * 1e6,
     );
     ground.store.close().await;

@@ -4,21 +4,21 @@ use std::time::Duration;
 
 use futures_util::{TryStreamExt, stream};
 use parlor_chat::ids::{DeadlineShard, SocketId, UserId};
-use parlor_chat::keys::{Keyspace, Settings, TtlName};
+use parlor_chat::keys::{KeySettings, Keyspace, TtlName};
 use parlor_chat::presence::{Device, Presence};
 use parlor_store::ManualClock;
 
-use super::ground::{Engine, GRACE, Ground};
+use super::ground::{Engine, GRACE, StoreFixture};
 
 /// Each user beats once in this many seconds.
-pub const BEAT_EVERY: usize = 20;
+pub const HEARTBEAT_INTERVAL_SECS: usize = 20;
 /// So long that a server's own clock does not end it while many connect.
 const LEASE: Duration = Duration::from_secs(3_600);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A node with its users. Its time moves by hand: nobody lapses while a million connect.
 pub struct Crowd {
-    pub ground: Ground,
+    pub ground: StoreFixture,
     pub presence: Presence,
     keys: Keyspace,
     devices: Vec<Device>,
@@ -27,8 +27,8 @@ pub struct Crowd {
 impl Crowd {
     /// A node whose users have not come yet, and that may judge.
     pub async fn new(engine: Engine, users: usize) -> anyhow::Result<Self> {
-        let ground = Ground::open(engine, Some(ManualClock::default())).await?;
-        let mut settings = Settings::default();
+        let ground = StoreFixture::open(engine, Some(ManualClock::default())).await?;
+        let mut settings = KeySettings::default();
         settings.ttls.set(TtlName::NodeLease, LEASE);
         let (presence, keys) = ground.node("n0", settings).await?;
         for step in [LEASE, GRACE] {
@@ -58,15 +58,15 @@ impl Crowd {
         for device in self
             .devices
             .iter()
-            .skip(number % BEAT_EVERY)
-            .step_by(BEAT_EVERY)
+            .skip(number % HEARTBEAT_INTERVAL_SECS)
+            .step_by(HEARTBEAT_INTERVAL_SECS)
         {
             self.presence.beat(device)?;
             beats += 1;
         }
         self.ground.store.clock().advance(SECOND);
         self.presence.renew().await?;
-        self.presence.flush_beats().await?;
+        self.presence.flush_heartbeats().await?;
         Ok(beats)
     }
 
@@ -79,10 +79,10 @@ impl Crowd {
     }
 
     /// Makes the sweeper look at users who are well, as it does when they have been online for a lifetime.
-    pub async fn make_due(&self, users: &[UserId]) -> anyhow::Result<()> {
+    pub async fn make_deadlines_due(&self, users: &[UserId]) -> anyhow::Result<()> {
         let mut pipe = redis::pipe();
         for user in users {
-            let index = self.keys.deadlines(DeadlineShard::of(user));
+            let index = self.keys.presence_deadlines(DeadlineShard::of(user));
             let now = self.ground.store.clock().now_ms();
             pipe.cmd("ZADD").arg(index).arg(now).arg(user).ignore();
         }
@@ -95,7 +95,7 @@ pub fn device(number: usize) -> anyhow::Result<Device> {
     let mixed = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let user = UserId::new(format!("{mixed:016x}"))?;
     let socket = SocketId::new(format!("{mixed:016x}AAAB"))?;
-    Ok(Device::socket(user, socket))
+    Ok(Device::with_socket(user, socket))
 }
 
 /// Connects many sockets, some at a time.

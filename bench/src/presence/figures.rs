@@ -5,48 +5,48 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::crowd::Crowd;
-use super::ground::{Engine, Spent};
+use super::ground::{Engine, ResourceUsage};
 use crate::measure::resident;
 
 /// Seconds at the pace of production: long enough for the flush of each to be among them.
-const PACED: usize = 4;
-const IDLE: Duration = Duration::from_secs(1);
+const PACED_SECONDS: usize = 4;
+const IDLE_DURATION: Duration = Duration::from_secs(1);
 /// How long beats are written back to back, and reads repeated.
-const BURST: Duration = Duration::from_millis(2_400);
-const READS: Duration = Duration::from_millis(600);
+const BURST_DURATION: Duration = Duration::from_millis(2_400);
+const READ_DURATION: Duration = Duration::from_millis(600);
 /// Other processes slow this one down: many short rounds find the quiet moments between them.
 const ROUNDS: u32 = 12;
-const FEWEST_ROUNDS: usize = 3;
+const MIN_ROUNDS: usize = 3;
 /// Users in one question.
 const ASKED: usize = 1_000;
 /// Users whose deadline comes at once.
-const DUE: usize = 1_000;
+const DUE_USERS: usize = 1_000;
 
 /// The costs of one crowd. Times are in seconds.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Figures {
+pub struct PresenceCosts {
     pub users: usize,
     pub engine: Engine,
     /// For each user who connects.
-    pub connect: Spent,
+    pub connect: ResourceUsage,
     /// For each beat, written back to back.
-    pub beat: Spent,
+    pub beat: ResourceUsage,
     /// For each beat at one per user and 20 s, less what is spent without beats.
-    pub paced: Spent,
+    pub paced: ResourceUsage,
     /// In a second at one beat per user and 20 s.
-    pub second: Spent,
+    pub second: ResourceUsage,
     /// For the status of 1,000 users.
-    pub statuses: Spent,
-    pub count: Spent,
+    pub statuses: ResourceUsage,
+    pub count: ResourceUsage,
     /// For a sweep that finds nothing due.
-    pub sweep: Spent,
+    pub sweep: ResourceUsage,
     /// For each user that a sweep finds due and well.
-    pub look: Spent,
+    pub look: ResourceUsage,
     /// Bytes for each user, in this process and in the server.
     pub memory: f64,
 }
 
-impl Figures {
+impl PresenceCosts {
     pub async fn of(engine: Engine, users: usize) -> anyhow::Result<Self> {
         let crowd = Crowd::new(engine, users).await?;
         let ground = &crowd.ground;
@@ -87,36 +87,36 @@ impl Figures {
 }
 
 /// A second of production, and each beat in it, written to disk included.
-async fn paced(crowd: &Crowd) -> anyhow::Result<(Spent, Spent)> {
+async fn paced(crowd: &Crowd) -> anyhow::Result<(ResourceUsage, ResourceUsage)> {
     let before = crowd.ground.spent().await?;
-    tokio::time::sleep(IDLE).await;
-    let idle = (crowd.ground.spent().await? - before).each(IDLE.as_secs_f64());
+    tokio::time::sleep(IDLE_DURATION).await;
+    let idle = (crowd.ground.spent().await? - before).each(IDLE_DURATION.as_secs_f64());
     let before = crowd.ground.spent().await?;
     let mut beats = 0;
-    for number in 0..PACED {
+    for number in 0..PACED_SECONDS {
         let next = Instant::now() + Duration::from_secs(1);
         beats += crowd.second(number).await?;
         tokio::time::sleep_until(next.into()).await;
     }
     crowd.ground.settle().await?;
     let spent = crowd.ground.spent().await? - before;
-    let by_beats = spent - idle.each(1.0 / spent.wall);
+    let by_beats = spent - idle.each(1.0 / spent.wall_secs);
     Ok((
-        by_beats.each(PACED as f64) + idle,
+        by_beats.each(PACED_SECONDS as f64) + idle,
         by_beats.each(beats as f64),
     ))
 }
 
 /// Each beat when they are written back to back.
-async fn burst(crowd: &Crowd) -> anyhow::Result<Spent> {
-    let mut second = PACED;
-    let (quietest, all) = rounds(crowd, BURST, async || {
+async fn burst(crowd: &Crowd) -> anyhow::Result<ResourceUsage> {
+    let mut second = PACED_SECONDS;
+    let (quietest, all) = measure_rounds(crowd, BURST_DURATION, async || {
         second += 1;
         crowd.second(second).await
     })
     .await?;
-    Ok(Spent {
-        wall: all.wall,
+    Ok(ResourceUsage {
+        wall_secs: all.wall_secs,
         ..quietest
     })
 }
@@ -125,10 +125,10 @@ async fn burst(crowd: &Crowd) -> anyhow::Result<Spent> {
 async fn calls(
     crowd: &Crowd,
     work: impl AsyncFn(usize) -> parlor_chat::error::Result<()>,
-) -> anyhow::Result<Spent> {
+) -> anyhow::Result<ResourceUsage> {
     crowd.presence.renew().await?;
     let mut number = 0;
-    let (quietest, _) = rounds(crowd, READS, async || {
+    let (quietest, _) = measure_rounds(crowd, READ_DURATION, async || {
         number += 1;
         work(number).await?;
         Ok(1)
@@ -139,16 +139,16 @@ async fn calls(
 
 /// Work that says how many operations it did, again and again. What each cost in the quietest round, and in all rounds
 /// together.
-async fn rounds(
+async fn measure_rounds(
     crowd: &Crowd,
     time: Duration,
     mut work: impl AsyncFnMut() -> anyhow::Result<u64>,
-) -> anyhow::Result<(Spent, Spent)> {
-    let mut quietest: Option<Spent> = None;
-    let (mut all, mut operations) = (Spent::default(), 0);
+) -> anyhow::Result<(ResourceUsage, ResourceUsage)> {
+    let mut quietest: Option<ResourceUsage> = None;
+    let (mut all, mut operations) = (ResourceUsage::default(), 0);
     let end = Instant::now() + time;
     for round in 0.. {
-        if round >= FEWEST_ROUNDS && Instant::now() > end {
+        if round >= MIN_ROUNDS && Instant::now() > end {
             break;
         }
         let end = Instant::now() + time / ROUNDS;
@@ -159,25 +159,27 @@ async fn rounds(
         }
         let spent = crowd.ground.spent().await? - before;
         (all, operations) = (all + spent, operations + done);
-        quietest = Some(quieter(quietest, spent.each(done as f64)));
+        quietest = Some(cheaper(quietest, spent.each(done as f64)));
     }
-    let quietest = quietest.expect("there is more than one round");
+    let quietest = quietest.expect("there is at least one round");
     Ok((quietest, all.each(operations as f64)))
 }
 
 /// Each user that a sweep finds due and well.
-async fn looks(crowd: &Crowd) -> anyhow::Result<Spent> {
-    let mut quietest: Option<Spent> = None;
+async fn looks(crowd: &Crowd) -> anyhow::Result<ResourceUsage> {
+    let mut quietest: Option<ResourceUsage> = None;
     for number in 0..ROUNDS as usize {
-        crowd.make_due(&crowd.some(DUE, number)).await?;
+        crowd
+            .make_deadlines_due(&crowd.some(DUE_USERS, number))
+            .await?;
         let before = crowd.ground.spent().await?;
         let looked = crowd.presence.sweep().await?;
         let spent = crowd.ground.spent().await? - before;
-        quietest = Some(quieter(quietest, spent.each(looked as f64)));
+        quietest = Some(cheaper(quietest, spent.each(looked as f64)));
     }
-    Ok(quietest.expect("there is more than one round"))
+    Ok(quietest.expect("there is at least one round"))
 }
 
-fn quieter(one: Option<Spent>, other: Spent) -> Spent {
+fn cheaper(one: Option<ResourceUsage>, other: ResourceUsage) -> ResourceUsage {
     one.filter(|one| one.cpu() < other.cpu()).unwrap_or(other)
 }

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use parlor_chat::context::Context;
+use parlor_chat::context::ChatContext;
 use parlor_chat::ids::NodeId;
-use parlor_chat::keys::{Keyspace, Settings};
-use parlor_chat::nodes::Nodes;
+use parlor_chat::keys::{KeySettings, Keyspace};
+use parlor_chat::nodes::LocalNode;
 use parlor_chat::presence::Presence;
-use parlor_store::{ManualClock, Options, Store};
+use parlor_store::{ManualClock, Store, StoreOptions};
 use parlor_testkit::Redis;
 use redis::cmd;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
-use crate::measure::{cpu_time, thread_cpu, written};
+use crate::measure::{cpu_time, disk_bytes_written, thread_cpu_time};
 
 pub const GRACE: Duration = Duration::from_secs(5);
 /// The embedded store's thread: it writes to disk and drops keys that are over.
@@ -33,18 +33,18 @@ pub enum Engine {
     /// In a Redis that writes nothing to disk.
     Redis,
     /// In a Redis that writes to its log each second.
-    RedisLogged,
+    RedisAof,
 }
 
 impl Engine {
-    pub const ALL: [Self; 4] = [Self::Embedded, Self::Memory, Self::Redis, Self::RedisLogged];
+    pub const ALL: [Self; 4] = [Self::Embedded, Self::Memory, Self::Redis, Self::RedisAof];
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Embedded => "embedded",
             Self::Memory => "embedded-in-memory",
             Self::Redis => "Redis",
-            Self::RedisLogged => "Redis-with-AOF",
+            Self::RedisAof => "Redis-with-AOF",
         }
     }
 
@@ -52,89 +52,89 @@ impl Engine {
     pub fn tasks(self) -> usize {
         match self {
             Self::Embedded | Self::Memory => 1,
-            Self::Redis | Self::RedisLogged => 64,
+            Self::Redis | Self::RedisAof => 64,
         }
     }
 }
 
 /// Seconds that passed, seconds of CPU by who spent them, and what went to the disk.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-pub struct Spent {
-    pub wall: f64,
+pub struct ResourceUsage {
+    pub wall_secs: f64,
     /// This process without the thread of the embedded store.
-    pub node: f64,
+    pub node_cpu_secs: f64,
     /// The thread of the embedded store.
-    pub flush: f64,
+    pub flush_cpu_secs: f64,
     /// The Redis server.
     pub server: f64,
     /// Bytes written to the disk, by this process and the server.
-    pub disk: f64,
+    pub disk_bytes: f64,
 }
 
-impl Spent {
+impl ResourceUsage {
     pub fn cpu(&self) -> f64 {
-        self.node + self.flush + self.server
+        self.node_cpu_secs + self.flush_cpu_secs + self.server
     }
 
     /// A share of it.
     pub fn each(self, count: f64) -> Self {
-        self.with(self, |seconds, _| seconds / count)
+        self.combine(self, |seconds, _| seconds / count)
     }
 
-    fn with(self, other: Self, join: impl Fn(f64, f64) -> f64) -> Self {
+    fn combine(self, other: Self, join: impl Fn(f64, f64) -> f64) -> Self {
         Self {
-            wall: join(self.wall, other.wall),
-            node: join(self.node, other.node),
-            flush: join(self.flush, other.flush),
+            wall_secs: join(self.wall_secs, other.wall_secs),
+            node_cpu_secs: join(self.node_cpu_secs, other.node_cpu_secs),
+            flush_cpu_secs: join(self.flush_cpu_secs, other.flush_cpu_secs),
             server: join(self.server, other.server),
-            disk: join(self.disk, other.disk),
+            disk_bytes: join(self.disk_bytes, other.disk_bytes),
         }
     }
 }
 
-impl Add for Spent {
+impl Add for ResourceUsage {
     type Output = Self;
 
     fn add(self, more: Self) -> Self {
-        self.with(more, Add::add)
+        self.combine(more, Add::add)
     }
 }
 
-impl Sub for Spent {
+impl Sub for ResourceUsage {
     type Output = Self;
 
     fn sub(self, before: Self) -> Self {
-        self.with(before, Sub::sub)
+        self.combine(before, Sub::sub)
     }
 }
 
 /// A store as a node finds it.
-pub struct Ground {
+pub struct StoreFixture {
     pub engine: Engine,
     pub store: Store,
     redis: Option<Redis>,
     _folder: TempDir,
-    began: Instant,
+    started_at: Instant,
 }
 
-impl Ground {
+impl StoreFixture {
     pub async fn open(engine: Engine, clock: Option<ManualClock>) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let redis = match engine {
             Engine::Embedded | Engine::Memory => None,
             Engine::Redis => Some(Redis::start().await),
-            Engine::RedisLogged => {
+            Engine::RedisAof => {
                 let options = Redis::options().config("appendonly yes");
                 Some(options.config("appendfsync everysec").start().await)
             }
         };
         let options = match &redis {
-            Some(redis) => Options::new(redis.url().parse()?),
-            None => Options::default(),
+            Some(redis) => StoreOptions::new(redis.url().parse()?),
+            None => StoreOptions::default(),
         };
         let data = (engine == Engine::Embedded).then(|| folder.path().to_owned());
-        let store = Store::open(Options {
-            data,
+        let store = Store::open(StoreOptions {
+            data_folder: data,
             clock,
             // Beats of a large node are one long pipeline; on a busy machine that is no outage.
             timeout: Duration::from_secs(30),
@@ -145,36 +145,40 @@ impl Ground {
             store: store.await?,
             redis,
             _folder: folder,
-            began: Instant::now(),
+            started_at: Instant::now(),
         })
     }
 
     /// A node on it.
-    pub async fn node(&self, id: &str, settings: Settings) -> anyhow::Result<(Presence, Keyspace)> {
+    pub async fn node(
+        &self,
+        id: &str,
+        settings: KeySettings,
+    ) -> anyhow::Result<(Presence, Keyspace)> {
         let keys = Keyspace::new(settings, false)?;
-        let ctx = Context::new(self.store.clone(), keys.clone());
-        let nodes = Nodes::new(ctx.clone(), NodeId::new(id)?, GRACE);
+        let ctx = ChatContext::new(self.store.clone(), keys.clone());
+        let nodes = LocalNode::new(ctx.clone(), NodeId::new(id)?, GRACE);
         let presence = Presence::new(ctx, Arc::new(nodes));
         presence.start().await?;
         Ok((presence, keys))
     }
 
     /// What has been spent so far.
-    pub async fn spent(&self) -> anyhow::Result<Spent> {
-        let flush = thread_cpu(FLUSH_THREAD)?;
-        let mut disk = written("self")?;
+    pub async fn spent(&self) -> anyhow::Result<ResourceUsage> {
+        let flush = thread_cpu_time(FLUSH_THREAD)?;
+        let mut disk = disk_bytes_written("self")?;
         let mut server = 0.0;
         if let Some(redis) = &self.redis {
-            disk += written(&redis.pid().to_string())?;
+            disk += disk_bytes_written(&redis.pid().to_string())?;
             server =
                 self.info("cpu", "used_cpu_user").await? + self.info("cpu", "used_cpu_sys").await?;
         }
-        Ok(Spent {
-            wall: self.began.elapsed().as_secs_f64(),
-            node: cpu_time().saturating_sub(flush).as_secs_f64(),
-            flush: flush.as_secs_f64(),
+        Ok(ResourceUsage {
+            wall_secs: self.started_at.elapsed().as_secs_f64(),
+            node_cpu_secs: cpu_time().saturating_sub(flush).as_secs_f64(),
+            flush_cpu_secs: flush.as_secs_f64(),
             server,
-            disk: disk as f64,
+            disk_bytes: disk as f64,
         })
     }
 
@@ -198,15 +202,15 @@ impl Ground {
         let value = info
             .lines()
             .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-        Ok(value.context("INFO lacks a field")?.trim().to_owned())
+        Ok(value.context("INFO has no such field")?.trim().to_owned())
     }
 
     /// Waits until nothing is left to be written, as far as CPU time tells.
     pub async fn settle(&self) -> anyhow::Result<()> {
-        const WATCHED: Duration = Duration::from_millis(1_500);
+        const IDLE_WINDOW: Duration = Duration::from_millis(1_500);
         loop {
             let before = self.spent().await?;
-            tokio::time::sleep(WATCHED).await;
+            tokio::time::sleep(IDLE_WINDOW).await;
             if (self.spent().await? - before).cpu() < 0.05 {
                 return Ok(());
             }

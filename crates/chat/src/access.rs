@@ -54,12 +54,12 @@ pub struct Caller {
     /// When the token ends, in milliseconds since the Unix epoch, without leeway.
     pub expires_at: u64,
     /// Where the caller calls from, as far as it is known.
-    pub address: Option<std::net::IpAddr>,
+    pub ip_address: Option<std::net::IpAddr>,
 }
 
 impl Caller {
     /// Somebody who shows no token, and so may do nothing but come in.
-    pub fn stranger(address: Option<std::net::IpAddr>) -> Self {
+    pub fn stranger(ip_address: Option<std::net::IpAddr>) -> Self {
         Self {
             user: None,
             name: None,
@@ -67,12 +67,12 @@ impl Caller {
             anonymous: true,
             issued_at: None,
             expires_at: u64::MAX,
-            address,
+            ip_address,
         }
     }
 
     /// The caller when a request names a user to act for: whom a service says, themselves for a person.
-    pub fn acting_for(mut self, user: &str) -> Result<Self> {
+    pub fn on_behalf_of(mut self, user: &str) -> Result<Self> {
         let named = UserId::new(user)?;
         if self.role == Role::Service {
             // What the service is called is not what the user is called.
@@ -80,7 +80,7 @@ impl Caller {
             self.user = Some(named);
             return Ok(self);
         }
-        self.must_be(&named)?;
+        self.require_same_user(&named)?;
         Ok(self)
     }
 
@@ -90,26 +90,26 @@ impl Caller {
     }
 
     /// The user of this id, or the one who acts if it is empty, for whom the caller must be allowed to act.
-    pub fn acts_for(&self, user: &str) -> Result<UserId> {
+    pub fn authorize_acting_for(&self, user: &str) -> Result<UserId> {
         if user.is_empty() {
             return self.user().cloned();
         }
         let user = UserId::new(user)?;
-        self.must_be(&user)?;
+        self.require_same_user(&user)?;
         Ok(user)
     }
 
     /// The user of this id, whom the caller must be or be allowed to administer.
-    pub fn administers(&self, user: &str) -> Result<UserId> {
+    pub fn authorize_self_or_admin(&self, user: &str) -> Result<UserId> {
         let user = UserId::new(user)?;
         if self.role != Role::Admin {
-            self.must_be(&user)?;
+            self.require_same_user(&user)?;
         }
         Ok(user)
     }
 
     /// The conversation of this id, of which the caller must be a member. A service is as good as one.
-    pub async fn member_of(
+    pub async fn authorize_member(
         &self,
         conversation: &str,
         members: &dyn Members,
@@ -122,14 +122,14 @@ impl Caller {
     }
 
     /// Refuses those who may only read.
-    pub fn may_write(&self) -> Result<()> {
+    pub fn require_write_access(&self) -> Result<()> {
         if self.anonymous {
-            return Err(Error::ReadOnly);
+            return Err(Error::ReadOnlySession);
         }
         Ok(())
     }
 
-    fn must_be(&self, user: &UserId) -> Result<()> {
+    fn require_same_user(&self, user: &UserId) -> Result<()> {
         match &self.user {
             Some(own) if own == user => Ok(()),
             None if self.role == Role::Service => Ok(()),
@@ -153,50 +153,74 @@ mod tests {
             anonymous: false,
             issued_at: Some(0),
             expires_at: u64::MAX,
-            address: None,
+            ip_address: None,
         }
     }
 
     fn code<T: std::fmt::Debug>(answer: Result<T>) -> Code {
-        answer.expect_err("it is refused").code()
+        answer.expect_err("the call is rejected").code()
     }
 
     #[test]
     fn a_person_acts_for_themselves_alone() {
         for role in [Role::User, Role::Admin] {
             let alice = caller(role);
-            assert_eq!(alice.acts_for("alice").expect("herself").as_str(), "alice");
-            assert_eq!(alice.acts_for("").expect("herself").as_str(), "alice");
-            assert_eq!(code(alice.acts_for("bob")), Code::Forbidden);
-            assert_eq!(code(alice.clone().acting_for("bob")), Code::Forbidden);
-            assert!(alice.acting_for("alice").is_ok());
+            assert_eq!(
+                alice
+                    .authorize_acting_for("alice")
+                    .expect("alice may act for herself")
+                    .as_str(),
+                "alice"
+            );
+            assert_eq!(
+                alice
+                    .authorize_acting_for("")
+                    .expect("alice may act for herself")
+                    .as_str(),
+                "alice"
+            );
+            assert_eq!(code(alice.authorize_acting_for("bob")), Code::Forbidden);
+            assert_eq!(code(alice.clone().on_behalf_of("bob")), Code::Forbidden);
+            assert!(alice.on_behalf_of("alice").is_ok());
         }
     }
 
     #[test]
     fn an_admin_administers_others_and_a_user_does_not() {
-        assert!(caller(Role::Admin).administers("bob").is_ok());
-        assert!(caller(Role::User).administers("alice").is_ok());
-        assert_eq!(code(caller(Role::User).administers("bob")), Code::Forbidden);
+        assert!(caller(Role::Admin).authorize_self_or_admin("bob").is_ok());
+        assert!(caller(Role::User).authorize_self_or_admin("alice").is_ok());
+        assert_eq!(
+            code(caller(Role::User).authorize_self_or_admin("bob")),
+            Code::Forbidden
+        );
     }
 
     #[test]
     fn a_service_acts_for_whom_it_names_and_for_nobody_else() {
         let service = caller(Role::Service);
-        assert_eq!(code(service.acts_for("")), Code::UserRequired);
+        assert_eq!(code(service.authorize_acting_for("")), Code::UserRequired);
         assert_eq!(code(service.user()), Code::UserRequired);
-        assert!(service.acts_for("bob").is_ok());
-        let as_bob = service.acting_for("bob").expect("a service may");
+        assert!(service.authorize_acting_for("bob").is_ok());
+        let as_bob = service.on_behalf_of("bob").expect("a service may");
         assert_eq!(as_bob.user().expect("bob").as_str(), "bob");
         assert_eq!(as_bob.name, None);
-        assert_eq!(code(as_bob.acts_for("alice")), Code::Forbidden);
-        assert_eq!(code(as_bob.administers("alice")), Code::Forbidden);
+        assert_eq!(code(as_bob.authorize_acting_for("alice")), Code::Forbidden);
+        assert_eq!(
+            code(as_bob.authorize_self_or_admin("alice")),
+            Code::Forbidden
+        );
     }
 
     #[test]
     fn a_wrong_id_is_named_before_it_is_forbidden() {
-        assert_eq!(code(caller(Role::User).acts_for("a b")), Code::InvalidId);
-        assert_eq!(code(caller(Role::Service).acting_for("")), Code::InvalidId);
+        assert_eq!(
+            code(caller(Role::User).authorize_acting_for("a b")),
+            Code::InvalidId
+        );
+        assert_eq!(
+            code(caller(Role::Service).on_behalf_of("")),
+            Code::InvalidId
+        );
     }
 
     #[test]

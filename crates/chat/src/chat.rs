@@ -4,45 +4,45 @@
 
 use std::sync::Arc;
 
-use crate::context::Context;
+use crate::context::ChatContext;
 use crate::conversations::Conversations;
 use crate::database::Database;
 use crate::error::Result;
 use crate::ids::NodeId;
-use crate::keys::Settings;
-use crate::limits::Limits;
-use crate::live::{self, Live};
+use crate::keys::KeySettings;
+use crate::limits::RateLimiter;
+use crate::live::{self, LiveUpdates};
 use crate::membership::Members;
 use crate::messages::{self, Messages};
-use crate::nodes::Nodes;
-use crate::options::Options;
-use crate::ownership::Ownership;
+use crate::nodes::LocalNode;
+use crate::options::ChatOptions;
+use crate::ownership::StoreBinding;
 use crate::presence::Presence;
 use crate::sessions::Sessions;
 use crate::typing::Typing;
 use crate::unread::Unread;
 
-pub use crate::ticking::Ticking;
+pub use crate::ticking::BackgroundTasks;
 
 /// A chat as one node serves it.
 pub struct Chat {
-    ctx: Context,
+    ctx: ChatContext,
     database: Database,
     presence: Arc<Presence>,
     sessions: Arc<Sessions>,
     typing: Arc<Typing>,
     unread: Arc<Unread>,
     conversations: Arc<Conversations>,
-    limits: Limits,
+    limits: RateLimiter,
     messages: Arc<Messages>,
-    ownership: Arc<Ownership>,
-    live: Arc<Live>,
+    ownership: Arc<StoreBinding>,
+    live: Arc<LiveUpdates>,
 }
 
 impl Chat {
     /// The chat of a node that has not started.
-    pub fn new(ctx: Context, database: Database, node: NodeId, options: &Options) -> Self {
-        let nodes = Arc::new(Nodes::new(ctx.clone(), node, options.grace));
+    pub fn new(ctx: ChatContext, database: Database, node: NodeId, options: &ChatOptions) -> Self {
+        let nodes = Arc::new(LocalNode::new(ctx.clone(), node, options.grace_period));
         let unread = Unread::new(ctx.clone(), database.clone(), options.fanout_limit);
         let unread = Arc::new(unread);
         let presence = Arc::new(Presence::new(ctx.clone(), Arc::clone(&nodes)));
@@ -54,8 +54,8 @@ impl Chat {
         );
         let conversations = Arc::new(conversations);
         let typing = Arc::new(Typing::new(ctx.clone()));
-        let limits = Limits::new(ctx.clone());
-        let needs = messages::Needs {
+        let limits = RateLimiter::new(ctx.clone());
+        let needs = messages::MessageDependencies {
             conversations: Arc::clone(&conversations),
             unread: Arc::clone(&unread),
             limits: limits.clone(),
@@ -68,21 +68,21 @@ impl Chat {
             needs,
             options.messages.clone(),
         );
-        let needs = live::Needs {
+        let needs = live::LiveDependencies {
             messages: Arc::clone(&messages),
             typing: Arc::clone(&typing),
             conversations: Arc::clone(&conversations),
             unread: Arc::clone(&unread),
         };
         Self {
-            live: Live::new(ctx.clone(), needs),
+            live: LiveUpdates::new(ctx.clone(), needs),
             messages,
             sessions: Arc::new(Sessions::new(
                 ctx.clone(),
                 database.clone(),
                 options.sessions.clone(),
             )),
-            ownership: Arc::new(Ownership::new(ctx.clone(), database.clone())),
+            ownership: Arc::new(StoreBinding::new(ctx.clone(), database.clone())),
             database,
             presence,
             typing,
@@ -95,23 +95,25 @@ impl Chat {
 
     /// Joins the other nodes. Nothing may be asked before.
     pub async fn start(&self) -> Result<()> {
-        self.ownership.claim().await?;
-        self.presence.revive().await?;
+        self.ownership.bind_or_verify().await?;
+        self.presence.extend_deadlines_after_restart().await?;
         self.presence.start().await
     }
 
     /// Starts the background work.
-    pub fn tick(&self) -> Ticking {
-        let ticking = self.presence.tick().and(self.typing.tick());
-        let ticking = ticking.and(self.sessions.tick());
-        let ticking = ticking.and(self.conversations.tick());
-        let ticking = ticking.and(self.unread.tick()).and(self.messages.tick());
-        ticking.and(self.ownership.tick()).and(self.live.tick())
+    pub fn start_background_tasks(&self) -> BackgroundTasks {
+        let ticking = self.presence.tick().merge(self.typing.tick());
+        let ticking = ticking.merge(self.sessions.tick());
+        let ticking = ticking.merge(self.conversations.tick());
+        let ticking = ticking
+            .merge(self.unread.tick())
+            .merge(self.messages.tick());
+        ticking.merge(self.ownership.tick()).merge(self.live.tick())
     }
 
     /// Writes what was collected and leaves the other nodes; presence stays through the grace time. The ticking has to end
     /// before.
-    pub async fn stop(&self) -> Result<()> {
+    pub async fn shut_down(&self) -> Result<()> {
         // At once: a database that is away must not keep the others from being told.
         let ((), drained) = tokio::join!(self.messages.stop(), self.presence.drain());
         drained
@@ -148,12 +150,12 @@ impl Chat {
     }
 
     /// What happens, told as it does.
-    pub fn live(&self) -> &Arc<Live> {
+    pub fn live(&self) -> &Arc<LiveUpdates> {
         &self.live
     }
 
     /// How often something may be done.
-    pub fn limits(&self) -> &Limits {
+    pub fn limits(&self) -> &RateLimiter {
         &self.limits
     }
 
@@ -168,7 +170,7 @@ impl Chat {
     }
 
     /// Layouts and times.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &KeySettings {
         self.ctx.keys().settings()
     }
 }

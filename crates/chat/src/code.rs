@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-macro_rules! codes {
+macro_rules! error_codes {
     ($($(#[doc = $meaning:literal])+ $variant:ident = $name:literal,)+) => {
         /// Why something was refused.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -33,7 +33,7 @@ macro_rules! codes {
     };
 }
 
-codes! {
+error_codes! {
     /// No token was sent.
     TokenMissing = "token_missing",
     /// The token cannot be read, is signed by nobody known here, or has a claim that is missing or wrong.
@@ -98,7 +98,7 @@ codes! {
 
 impl Code {
     /// Whether the same request may succeed later.
-    pub const fn is_temporary(self) -> bool {
+    pub const fn is_retryable(self) -> bool {
         matches!(
             self,
             Self::KeysUnavailable

@@ -11,12 +11,12 @@ use crate::keys::Keyspace;
 
 /// The surroundings of a capability. Cloning copies pointers.
 #[derive(Debug, Clone)]
-pub struct Context {
+pub struct ChatContext {
     store: Store,
     keys: Keyspace,
 }
 
-impl Context {
+impl ChatContext {
     /// Puts a store and its keys together.
     pub fn new(store: Store, keys: Keyspace) -> Self {
         Self { store, keys }
@@ -33,66 +33,66 @@ impl Context {
     }
 
     /// The store's time.
-    pub fn now(&self) -> Moment {
-        Moment(self.store.clock().now_ms())
+    pub fn now(&self) -> Timestamp {
+        Timestamp(self.store.clock().now_ms())
     }
 }
 
 /// A moment of the store's time, in milliseconds since the Unix epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Moment(pub u64);
+pub struct Timestamp(pub u64);
 
-impl Moment {
+impl Timestamp {
     /// Milliseconds since the Unix epoch.
-    pub const fn ms(self) -> u64 {
+    pub const fn as_millis(self) -> u64 {
         self.0
     }
 
     /// The moment `time` later.
     #[must_use]
-    pub fn plus(self, time: Duration) -> Self {
-        Self(self.0.saturating_add(millis(time)))
+    pub fn saturating_add(self, time: Duration) -> Self {
+        Self(self.0.saturating_add(duration_millis(time)))
     }
 
     /// A new UUIDv7 of this moment. Its chance is the thread's: the system's would be a call into the kernel each time.
-    pub fn uuid(self) -> Uuid {
+    pub fn new_uuid_v7(self) -> Uuid {
         Builder::from_unix_timestamp_millis(self.0, &rand::random()).into_uuid()
     }
 
     /// ISO 8601 in UTC with milliseconds, as JavaScript writes it: `2025-01-01T00:00:00.000Z`.
-    pub fn iso(self) -> String {
+    pub fn to_iso8601(self) -> String {
         let (days, ms) = (self.0 / 86_400_000, self.0 % 86_400_000);
-        let (year, month, day) = civil(days);
+        let (year, month, day) = date_from_days(days);
         let mut text = String::with_capacity(24);
         match year {
-            ..10_000 => padded::<4>(&mut text, year),
+            ..10_000 => push_zero_padded::<4>(&mut text, year),
             _ => text += &year.to_string(),
         }
         for (sign, number) in [('-', month), ('-', day), ('T', ms / 3_600_000)] {
             text.push(sign);
-            padded::<2>(&mut text, number);
+            push_zero_padded::<2>(&mut text, number);
         }
         for number in [ms / 60_000 % 60, ms / 1_000 % 60] {
             text.push(':');
-            padded::<2>(&mut text, number);
+            push_zero_padded::<2>(&mut text, number);
         }
         text.push('.');
-        padded::<3>(&mut text, ms % 1_000);
+        push_zero_padded::<3>(&mut text, ms % 1_000);
         text.push('Z');
         text
     }
 }
 
-impl Moment {
+impl Timestamp {
     /// Reads ISO 8601 with a zone: `2025-01-01T00:00:00Z`, `2025-01-01T01:00:00.5+01:00`. None for anything else, and for
     /// times before 1970.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub fn parse_iso8601(text: &str) -> Option<Self> {
         let (date, time) = text.split_at_checked(10)?;
-        let (year, month, day) = numbers(date, '-', [4, 2, 2])?;
+        let (year, month, day) = parse_three_numbers(date, '-', [4, 2, 2])?;
         let time = time.strip_prefix(['T', 't', ' '])?;
         let (time, zone) = time.split_at(time.find(['Z', 'z', '+', '-'])?);
         let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));
-        let (hour, minute, second) = numbers(time, ':', [2, 2, 2])?;
+        let (hour, minute, second) = parse_three_numbers(time, ':', [2, 2, 2])?;
         let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
         let longest = match month {
             2 => 28 + u64::from(leap),
@@ -107,19 +107,19 @@ impl Moment {
             return None;
         }
         let ms: u64 = format!("{fraction:0<3}")[..3].parse().ok()?;
-        let seconds = (days(year, month, day) * 24 + hour) * 3_600 + minute * 60 + second;
-        let utc = (seconds * 1_000 + ms).checked_add_signed(-offset(zone)?)?;
+        let seconds = (days_from_date(year, month, day) * 24 + hour) * 3_600 + minute * 60 + second;
+        let utc = (seconds * 1_000 + ms).checked_add_signed(-parse_utc_offset_ms(zone)?)?;
         Some(Self(utc))
     }
 }
 
 /// How far a zone is ahead, in ms.
-fn offset(zone: &str) -> Option<i64> {
+fn parse_utc_offset_ms(zone: &str) -> Option<i64> {
     if matches!(zone, "Z" | "z") {
         return Some(0);
     }
     let ahead = if zone.starts_with('+') { 1 } else { -1 };
-    let (hour, minute, _) = numbers(&format!("{}:00", zone.get(1..)?), ':', [2, 2, 2])?;
+    let (hour, minute, _) = parse_three_numbers(&format!("{}:00", zone.get(1..)?), ':', [2, 2, 2])?;
     if hour > 23 || minute > 59 {
         return None;
     }
@@ -128,7 +128,7 @@ fn offset(zone: &str) -> Option<i64> {
 }
 
 /// Three numbers of so many digits, with a sign between them.
-fn numbers(text: &str, between: char, digits: [usize; 3]) -> Option<(u64, u64, u64)> {
+fn parse_three_numbers(text: &str, between: char, digits: [usize; 3]) -> Option<(u64, u64, u64)> {
     let mut parts = text.split(between);
     let mut number = |digits| {
         let part = parts.next()?;
@@ -140,7 +140,7 @@ fn numbers(text: &str, between: char, digits: [usize; 3]) -> Option<(u64, u64, u
 }
 
 /// Days from 1970-01-01 to a date. Years begin in March here, as in [`civil`].
-fn days(year: u64, month: u64, day: u64) -> u64 {
+fn days_from_date(year: u64, month: u64, day: u64) -> u64 {
     let (year, month) = if month > 2 {
         (year, month - 3)
     } else {
@@ -152,12 +152,12 @@ fn days(year: u64, month: u64, day: u64) -> u64 {
 }
 
 /// A time in whole milliseconds.
-pub fn millis(time: Duration) -> u64 {
+pub fn duration_millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A number at the end of a text, in so many digits.
-fn padded<const DIGITS: usize>(text: &mut String, mut number: u64) {
+fn push_zero_padded<const DIGITS: usize>(text: &mut String, mut number: u64) {
     let mut digits = ['0'; DIGITS];
     for digit in digits.iter_mut().rev() {
         *digit = char::from(b'0' + (number % 10) as u8);
@@ -167,7 +167,7 @@ fn padded<const DIGITS: usize>(text: &mut String, mut number: u64) {
 }
 
 /// Year, month and day of a number of days since 1970-01-01. Years begin in March here, so that the leap day is their last.
-fn civil(days: u64) -> (u64, u64, u64) {
+fn date_from_days(days: u64) -> (u64, u64, u64) {
     const DAYS_IN_400_YEARS: u64 = 146_097;
     let from_year_zero = days + 719_468;
     let era = from_year_zero / DAYS_IN_400_YEARS;
@@ -201,8 +201,12 @@ mod tests {
             (1_767_225_599_000, "2025-12-31T23:59:59.000Z"),
             (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
         ] {
-            assert_eq!(Moment(ms).iso(), text);
-            assert_eq!(Moment::parse(text), Some(Moment(ms)), "{text}");
+            assert_eq!(Timestamp(ms).to_iso8601(), text);
+            assert_eq!(
+                Timestamp::parse_iso8601(text),
+                Some(Timestamp(ms)),
+                "{text}"
+            );
         }
     }
 
@@ -216,8 +220,8 @@ mod tests {
                 "2025-01-01T00:00:00.123Z",
             ),
         ] {
-            let read = Moment::parse(text).expect("it is ISO 8601");
-            assert_eq!(read.iso(), utc, "{text}");
+            let read = Timestamp::parse_iso8601(text).expect("the text is ISO 8601");
+            assert_eq!(read.to_iso8601(), utc, "{text}");
         }
         for wrong in [
             "",
@@ -235,7 +239,7 @@ mod tests {
             "2025-01-0é:00:00Z",
             "99999-01-01T00:00:00Z",
         ] {
-            assert_eq!(Moment::parse(wrong), None, "{wrong}");
+            assert_eq!(Timestamp::parse_iso8601(wrong), None, "{wrong}");
         }
     }
 }

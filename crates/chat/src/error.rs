@@ -12,36 +12,36 @@ use crate::keys::Key;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The store is away or not ready; trying again later helps.
-    #[error("the store does not answer, try again later")]
+    #[error("the store is unavailable; retry later")]
     StoreUnavailable(#[source] RedisError),
     /// The store has not been opened yet.
-    #[error("the store does not answer yet, try again later")]
+    #[error("the store is not connected yet; retry later")]
     StoreNotOpen,
     /// The store has no room.
-    #[error("the store is full, give it more memory or disk")]
+    #[error("the store is out of memory or disk; add capacity")]
     StoreFull(#[source] RedisError),
     /// The store refused a command, which is a fault of this program or of a key that somebody else wrote.
-    #[error("the store refused a command")]
-    Internal(#[source] RedisError),
+    #[error("the store rejected a command")]
+    StoreRejected(#[source] RedisError),
     /// The database does not answer; trying again later helps.
-    #[error("the database does not answer, try again later")]
+    #[error("the database is unavailable; retry later")]
     DatabaseUnavailable(#[source] sqlx::Error),
     /// The database has no room.
-    #[error("the database is full, give it more disk")]
+    #[error("the disk of the database is full; add capacity")]
     DatabaseFull(#[source] sqlx::Error),
     /// The database refused a statement, which is a fault of this program.
-    #[error("the database refused a statement")]
-    Statement(#[source] sqlx::Error),
+    #[error("the database rejected a statement")]
+    DatabaseRejected(#[source] sqlx::Error),
     /// A change is committed, but the store did not take it in.
     #[error(
-        "the change is made, but the store does not answer: others may learn of it late; repeat the call to be sure"
+        "the change is saved, but the store is unavailable, so other clients may see it late; repeat the request to make sure"
     )]
-    Untold(#[source] Box<Error>),
+    CommittedNotPublished(#[source] Box<Error>),
     /// The store belongs to another database.
     #[error(
-        "the store belongs to another database ({key} is {found}); use the database it was filled from, or an empty store"
+        "the store belongs to another database ({key} is {found}); use that database or an empty store"
     )]
-    OtherDatabase {
+    StoreOfOtherDatabase {
         /// The key that says so.
         key: Key,
         /// The database it names.
@@ -49,29 +49,29 @@ pub enum Error {
     },
     /// The store is half of one that is being moved here.
     #[error(
-        "the store holds a copy that was not completed ({key} is {found}); run `parlor migrate-store` again, it goes on where it stopped"
+        "the store contains an incomplete copy ({key} is {found}); run `parlor migrate-store` again to resume it"
     )]
-    UnfinishedCopy {
+    StoreCopyIncomplete {
         /// The key that says so.
         key: Key,
         /// What it says.
         found: String,
     },
     /// More was asked for in a time than is allowed.
-    #[error("that was too often, try again in {retry_after_ms} ms")]
+    #[error("rate limit exceeded; retry in {retry_after_ms} ms")]
     RateLimited {
         /// When the same call would be taken, in milliseconds from now.
         retry_after_ms: u64,
     },
     /// More was asked for than one call may.
-    #[error("{given} {what} are too many, ask for at most {most}")]
+    #[error("{given} {items} exceed the maximum of {max}")]
     TooMany {
         /// What there is too much of.
-        what: &'static str,
+        items: &'static str,
         /// How many were given.
         given: usize,
         /// How many are allowed.
-        most: usize,
+        max: usize,
     },
     /// An identifier that cannot be one.
     #[error(transparent)]
@@ -80,47 +80,45 @@ pub enum Error {
     #[error("{0}")]
     InvalidRequest(String),
     /// A service did not say for whom it acts.
-    #[error(
-        "a service acts for a user: name one with the header `Parlor-User`, or as `user_id` in gRPC"
-    )]
+    #[error("a service must name the user it acts for: header `Parlor-User`, or `user_id` in gRPC")]
     UserRequired,
     /// The caller may not do this.
     #[error("{0}")]
     Forbidden(String),
     /// The caller is not a member.
-    #[error("the caller is not a member of {0}")]
+    #[error("the caller is not a member of conversation {0}")]
     NotAMember(ConversationId),
     /// There is no such thing.
     #[error("{0}")]
     NotFound(String),
     /// There is a conversation with this id.
-    #[error("there is a conversation {0} already")]
+    #[error("conversation {0} already exists")]
     ConversationExists(ConversationId),
     /// A part of a message is too large.
-    #[error("{what} has {given} bytes, at most {most} are allowed")]
+    #[error("{part} has {given} bytes; the maximum is {max}")]
     ContentTooLarge {
         /// Which part.
-        what: &'static str,
+        part: &'static str,
         /// How large it is.
         given: usize,
         /// How large it may be.
-        most: usize,
+        max: usize,
     },
     /// A message can no longer be changed by its sender.
-    #[error("a message can be changed by its sender for {0} s only")]
+    #[error("the sender can change a message for {0} s only")]
     EditWindowOver(u64),
     /// A message was deleted.
     #[error("message {0} was deleted")]
     MessageDeleted(u64),
     /// The user has no session.
-    #[error("there is no session; begin one with POST /v1/sessions")]
+    #[error("no valid session; create one with POST /v1/sessions")]
     SessionExpired,
     /// The user is blocked.
     #[error("the user is blocked")]
     SessionBlocked,
     /// A visitor may read only.
-    #[error("a visitor without an account may read only; sign in to write")]
-    ReadOnly,
+    #[error("visitors have read-only access; sign in to write")]
+    ReadOnlySession,
 }
 
 /// The result of an operation.
@@ -132,11 +130,11 @@ impl Error {
         match self {
             Self::StoreUnavailable(_) | Self::StoreNotOpen => Code::StoreUnavailable,
             Self::StoreFull(_) => Code::StoreFull,
-            Self::Untold(cause) => cause.code(),
-            Self::Internal(_)
-            | Self::Statement(_)
-            | Self::OtherDatabase { .. }
-            | Self::UnfinishedCopy { .. } => Code::Internal,
+            Self::CommittedNotPublished(cause) => cause.code(),
+            Self::StoreRejected(_)
+            | Self::DatabaseRejected(_)
+            | Self::StoreOfOtherDatabase { .. }
+            | Self::StoreCopyIncomplete { .. } => Code::Internal,
             Self::DatabaseUnavailable(_) => Code::DatabaseUnavailable,
             Self::DatabaseFull(_) => Code::DatabaseFull,
             Self::RateLimited { .. } => Code::RateLimited,
@@ -153,12 +151,12 @@ impl Error {
             Self::UserRequired => Code::UserRequired,
             Self::Forbidden(_) => Code::Forbidden,
             Self::NotAMember(_) => Code::NotAMember,
-            Self::ReadOnly => Code::ReadOnlySession,
+            Self::ReadOnlySession => Code::ReadOnlySession,
         }
     }
 
     /// Whether the store is away.
-    pub const fn is_away(&self) -> bool {
+    pub const fn is_store_unavailable(&self) -> bool {
         matches!(self, Self::StoreUnavailable(_) | Self::StoreNotOpen)
     }
 }
@@ -166,20 +164,23 @@ impl Error {
 impl From<RedisError> for Error {
     fn from(error: RedisError) -> Self {
         match fault(&error) {
-            Fault::Away => Self::StoreUnavailable(error),
+            Fault::Unavailable => Self::StoreUnavailable(error),
             Fault::Full => Self::StoreFull(error),
-            Fault::Refused => Self::Internal(error),
+            Fault::Rejected => Self::StoreRejected(error),
         }
     }
 }
 
 impl From<sqlx::Error> for Error {
     fn from(error: sqlx::Error) -> Self {
-        match database::fault(&error) {
+        match database::classify_error(&error) {
             // Whoever can repeat has done so before.
-            database::Fault::Away | database::Fault::Conflict => Self::DatabaseUnavailable(error),
-            database::Fault::Full => Self::DatabaseFull(error),
-            database::Fault::Exists | database::Fault::Refused => Self::Statement(error),
+            database::DatabaseErrorKind::Unavailable | database::DatabaseErrorKind::Conflict => {
+                Self::DatabaseUnavailable(error)
+            }
+            database::DatabaseErrorKind::Full => Self::DatabaseFull(error),
+            database::DatabaseErrorKind::UniqueViolation
+            | database::DatabaseErrorKind::Rejected => Self::DatabaseRejected(error),
         }
     }
 }

@@ -20,11 +20,11 @@ use serde::de::{Deserialize, Deserializer, Visitor};
 use serde::{Serialize, Serializer};
 
 pub use endpoint::{Endpoint, EndpointSeparator};
-pub use rules::{IdKind, InvalidId, MAX_ENDPOINT, MAX_ID, MAX_LIMITER_ID};
+pub use rules::{IdKind, InvalidId, MAX_ENDPOINT_BYTES, MAX_ID_BYTES, MAX_LIMITER_ID_BYTES};
 pub use shard::{DeadlineShard, WatchShard};
 
 /// An identifier that can stand in a key.
-pub trait Ident {
+pub trait KeyIdentifier {
     /// Which kind it is.
     const KIND: IdKind;
 
@@ -51,7 +51,7 @@ macro_rules! id {
             }
         }
 
-        impl Ident for $name {
+        impl KeyIdentifier for $name {
             const KIND: IdKind = IdKind::$kind;
 
             fn as_str(&self) -> &str {
@@ -115,7 +115,7 @@ macro_rules! id {
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                deserializer.deserialize_str(Checked(PhantomData))
+                deserializer.deserialize_str(IdVisitor(PhantomData))
             }
         }
 
@@ -136,7 +136,7 @@ macro_rules! id {
     };
 }
 
-macro_rules! plain_id {
+macro_rules! plain_id_type {
     ($(#[$meta:meta])* $name:ident, $kind:ident) => {
         id!($(#[$meta])* $name, $kind, |text| {
             IdKind::$kind.check(text)?;
@@ -145,42 +145,42 @@ macro_rules! plain_id {
     };
 }
 
-plain_id!(
+plain_id_type!(
     /// A person, agent or visitor.
     UserId,
     User
 );
-plain_id!(
+plain_id_type!(
     /// A conversation.
     ConversationId,
     Conversation
 );
-plain_id!(
+plain_id_type!(
     /// A socket of a client.
     SocketId,
     Socket
 );
-plain_id!(
+plain_id_type!(
     /// A device of a user: what the client calls itself, else its socket.
     DeviceId,
     Device
 );
-plain_id!(
+plain_id_type!(
     /// A support agent. Agents are users, so the rules are those of [`UserId`].
     AdminId,
     Admin
 );
-plain_id!(
+plain_id_type!(
     /// A running Parlor.
     NodeId,
     Node
 );
-plain_id!(
+plain_id_type!(
     /// A periodic job.
     JobName,
     Job
 );
-plain_id!(
+plain_id_type!(
     /// The digest of a user and their query.
     SearchHash,
     SearchHash
@@ -197,8 +197,8 @@ id!(
 
 impl LimiterId {
     /// The limiter id of a client's address.
-    pub fn address(address: std::net::IpAddr) -> Self {
-        Self(limiter::network(address).into())
+    pub fn from_ip(address: std::net::IpAddr) -> Self {
+        Self(limiter::client_network(address).into())
     }
 }
 
@@ -234,13 +234,13 @@ impl From<SocketId> for DeviceId {
 }
 
 /// Checks a string while it is read, so that the one allocation is that of the identifier.
-struct Checked<T>(PhantomData<T>);
+struct IdVisitor<T>(PhantomData<T>);
 
-impl<T: Ident + FromStr<Err = InvalidId>> Visitor<'_> for Checked<T> {
+impl<T: KeyIdentifier + FromStr<Err = InvalidId>> Visitor<'_> for IdVisitor<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a {} as a string", T::KIND.noun())
+        write!(f, "a {} as a string", T::KIND.label())
     }
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {

@@ -17,16 +17,16 @@ use crate::{conversations, limits, messages, presence, sessions, typing, unread}
 /// Something a caller can ask for.
 pub trait Operation: Sized + Send {
     /// What it is, for the references and the tables of the gateways.
-    const INFO: Info;
+    const INFO: OperationInfo;
 
     /// What has to be shown before it runs.
-    const NEEDS: Needs = Needs::Session;
+    const AUTH: AuthRequirement = AuthRequirement::Session;
 
     /// Whether what it answers is new.
-    const CREATES: Creates = Creates::Never;
+    const CREATES: CreatesResource = CreatesResource::Never;
 
     /// Whether it changes rows: it is not begun while the database is known to be away.
-    const CHANGES_ROWS: bool = false;
+    const WRITES_DATABASE: bool = false;
 
     /// What is answered.
     type Reply: Send;
@@ -35,43 +35,43 @@ pub trait Operation: Sized + Send {
     fn run(self, chat: &Chat, caller: &Caller) -> impl Future<Output = Result<Self::Reply>> + Send;
 
     /// What is answered before the store was ever there; most have to refuse.
-    fn without_store(self) -> Result<Self::Reply> {
+    fn run_without_store(self) -> Result<Self::Reply> {
         Err(Error::StoreNotOpen)
     }
 
     /// Whether what is answered here is new. To be said by those that create [sometimes](Creates::Sometimes).
     fn created(_: &Self::Reply) -> bool {
-        matches!(Self::CREATES, Creates::Always)
+        matches!(Self::CREATES, CreatesResource::Always)
     }
 }
 
 /// What a caller has to show before an operation runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Needs {
+pub enum AuthRequirement {
     /// A token, and a session if it is a person's.
     #[default]
     Session,
     /// A token: the session begins here, or is asked for.
     Token,
     /// Nothing.
-    Nothing,
+    None,
 }
 
 /// Whether an operation makes something that was not there before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Creates {
+pub enum CreatesResource {
     /// It does not, or nothing that has an address of its own.
     #[default]
     Never,
     /// Each time it succeeds.
     Always,
     /// Unless it is there already; [`Operation::created`] tells.
-    Sometimes,
+    IfAbsent,
 }
 
 /// What an operation is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Info {
+pub struct OperationInfo {
     /// `capability.verb`.
     pub name: &'static str,
     /// One line for the references.
@@ -81,7 +81,7 @@ pub struct Info {
 }
 
 /// The codes any operation may refuse with.
-pub const EVERYWHERE: &[Code] = &[
+pub const COMMON_ERROR_CODES: &[Code] = &[
     Code::TokenMissing,
     Code::TokenInvalid,
     Code::TokenExpired,
@@ -99,14 +99,14 @@ pub const EVERYWHERE: &[Code] = &[
 ];
 
 /// Every operation, in the order of the reference.
-pub const ALL: &[Info] = &[
+pub const ALL_OPERATIONS: &[OperationInfo] = &[
     sessions::BeginSession::INFO,
-    sessions::BeginVisit::INFO,
+    sessions::BeginVisitorSession::INFO,
     sessions::GetSession::INFO,
     sessions::EndSession::INFO,
-    sessions::GetOtherSession::INFO,
-    sessions::ChangeSession::INFO,
-    sessions::EndOtherSession::INFO,
+    sessions::GetUserSession::INFO,
+    sessions::UpdateUserSession::INFO,
+    sessions::EndUserSession::INFO,
     sessions::ValidateSession::INFO,
     presence::GetPresence::INFO,
     presence::SetPresence::INFO,
@@ -133,7 +133,7 @@ pub const ALL: &[Info] = &[
     messages::GetMessage::INFO,
     messages::EditMessage::INFO,
     messages::DeleteMessage::INFO,
-    messages::CatchUp::INFO,
+    messages::CatchUpConversation::INFO,
     typing::ListTyping::INFO,
     typing::SetTyping::INFO,
     unread::MarkRead::INFO,

@@ -8,35 +8,38 @@ use std::hash::Hash;
 use parking_lot::Mutex;
 
 /// Most that is owed at one time.
-const MOST: usize = 10_000;
+const MAX_PENDING: usize = 10_000;
 
 /// All that one capability owes.
-pub(crate) struct Owed<T>(Mutex<HashSet<T>>);
+pub(crate) struct RetryQueue<T>(Mutex<HashSet<T>>);
 
 /// What somebody is about to do: it is owed if this is dropped before it is [paid](Debt::paid).
-#[must_use = "it is kept when it is dropped"]
-pub(crate) struct Debt<'o, T: Eq + Hash> {
-    owed: &'o Owed<T>,
-    steps: Vec<T>,
+#[must_use = "the items are queued when the guard is dropped"]
+pub(crate) struct RetryGuard<'o, T: Eq + Hash> {
+    queue: &'o RetryQueue<T>,
+    items: Vec<T>,
 }
 
-impl<T> Default for Owed<T> {
+impl<T> Default for RetryQueue<T> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<T: Eq + Hash + Clone> Owed<T> {
+impl<T: Eq + Hash + Clone> RetryQueue<T> {
     /// These are about to be done.
-    pub(crate) fn owe(&self, steps: impl IntoIterator<Item = T>) -> Debt<'_, T> {
+    pub(crate) fn guard(&self, steps: impl IntoIterator<Item = T>) -> RetryGuard<'_, T> {
         let steps = steps.into_iter().collect();
-        Debt { owed: self, steps }
+        RetryGuard {
+            queue: self,
+            items: steps,
+        }
     }
 
     /// This could not be done.
-    pub(crate) fn note(&self, step: T) {
+    pub(crate) fn push(&self, step: T) {
         let mut owed = self.0.lock();
-        if owed.len() < MOST {
+        if owed.len() < MAX_PENDING {
             owed.insert(step);
         }
     }
@@ -47,12 +50,12 @@ impl<T: Eq + Hash + Clone> Owed<T> {
     }
 
     /// Takes this one over. False if it was owed no longer.
-    pub(crate) fn take(&self, step: &T) -> bool {
+    pub(crate) fn remove(&self, step: &T) -> bool {
         self.0.lock().remove(step)
     }
 
     /// Takes up to so many over.
-    pub(crate) fn take_some(&self, most: usize) -> Vec<T> {
+    pub(crate) fn take_up_to(&self, most: usize) -> Vec<T> {
         let mut owed = self.0.lock();
         let taken: Vec<T> = owed.iter().take(most).cloned().collect();
         for step in &taken {
@@ -62,21 +65,21 @@ impl<T: Eq + Hash + Clone> Owed<T> {
     }
 }
 
-impl<T: Eq + Hash> Debt<'_, T> {
+impl<T: Eq + Hash> RetryGuard<'_, T> {
     /// Done.
-    pub(crate) fn paid(mut self) {
-        self.steps.clear();
+    pub(crate) fn complete(mut self) {
+        self.items.clear();
     }
 }
 
-impl<T: Eq + Hash> Drop for Debt<'_, T> {
+impl<T: Eq + Hash> Drop for RetryGuard<'_, T> {
     fn drop(&mut self) {
-        if self.steps.is_empty() {
+        if self.items.is_empty() {
             return;
         }
-        let mut owed = self.owed.0.lock();
-        for step in self.steps.drain(..) {
-            if owed.len() < MOST {
+        let mut owed = self.queue.0.lock();
+        for step in self.items.drain(..) {
+            if owed.len() < MAX_PENDING {
                 owed.insert(step);
             }
         }

@@ -8,44 +8,44 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::context::Moment;
+use crate::context::Timestamp;
 use crate::ids::ConversationId;
 
 /// Conversations that are remembered.
-const MOST: usize = 10_000;
+const MAX_CONVERSATIONS: usize = 10_000;
 
-pub(crate) struct Paced<T> {
-    pause: Duration,
-    places: Mutex<HashMap<ConversationId, Place<T>>>,
+pub(crate) struct ConversationThrottle<T> {
+    interval: Duration,
+    entries: Mutex<HashMap<ConversationId, ThrottleEntry<T>>>,
 }
 
-struct Place<T> {
-    said: Moment,
-    waiting: Option<T>,
+struct ThrottleEntry<T> {
+    last_sent: Timestamp,
+    pending: Option<T>,
 }
 
-impl<T: Copy + Ord> Paced<T> {
-    pub(crate) fn new(pause: Duration) -> Self {
+impl<T: Copy + Ord> ConversationThrottle<T> {
+    pub(crate) fn new(interval: Duration) -> Self {
         Self {
-            pause,
-            places: Mutex::default(),
+            interval,
+            entries: Mutex::default(),
         }
     }
 
     /// Takes something to say. Given back if it may be said now.
-    pub(crate) fn offer(&self, conversation: &ConversationId, it: T, now: Moment) -> Option<T> {
-        let mut places = self.places.lock();
+    pub(crate) fn submit(&self, conversation: &ConversationId, it: T, now: Timestamp) -> Option<T> {
+        let mut places = self.entries.lock();
         if let Some(place) = places.get_mut(conversation) {
-            if place.waiting.is_some() || !self.is_over(place, now) {
-                let newest = place.waiting.take().map_or(it, |other| other.max(it));
-                place.waiting = Some(newest);
+            if place.pending.is_some() || !self.interval_elapsed(place, now) {
+                let newest = place.pending.take().map_or(it, |other| other.max(it));
+                place.pending = Some(newest);
                 return None;
             }
-            place.said = now;
-        } else if places.len() < MOST {
-            let place = Place {
-                said: now,
-                waiting: None,
+            place.last_sent = now;
+        } else if places.len() < MAX_CONVERSATIONS {
+            let place = ThrottleEntry {
+                last_sent: now,
+                pending: None,
             };
             places.insert(conversation.clone(), place);
         }
@@ -53,25 +53,25 @@ impl<T: Copy + Ord> Paced<T> {
     }
 
     /// What waited and may be said now.
-    pub(crate) fn due(&self, now: Moment) -> Vec<(ConversationId, T)> {
+    pub(crate) fn take_due(&self, now: Timestamp) -> Vec<(ConversationId, T)> {
         let mut due = Vec::new();
-        self.places.lock().retain(|conversation, place| {
-            if !self.is_over(place, now) {
+        self.entries.lock().retain(|conversation, place| {
+            if !self.interval_elapsed(place, now) {
                 return true;
             }
-            let Some(it) = place.waiting.take() else {
+            let Some(it) = place.pending.take() else {
                 return false;
             };
-            place.said = now;
+            place.last_sent = now;
             due.push((conversation.clone(), it));
             true
         });
         due
     }
 
-    fn is_over(&self, place: &Place<T>, now: Moment) -> bool {
+    fn interval_elapsed(&self, place: &ThrottleEntry<T>, now: Timestamp) -> bool {
         // A clock that was set back does not make it longer.
-        now < place.said || place.said.plus(self.pause) <= now
+        now < place.last_sent || place.last_sent.saturating_add(self.interval) <= now
     }
 }
 
@@ -80,20 +80,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_is_said_at_once_and_the_newest_when_the_time_is_over() {
-        let paced = Paced::new(Duration::from_secs(1));
+    fn a_throttle_emits_the_first_value_at_once_and_the_newest_later() {
+        let paced = ConversationThrottle::new(Duration::from_secs(1));
         let [a, b] = ["a", "b"].map(|id| ConversationId::new(id).expect("valid"));
-        assert_eq!(paced.offer(&a, 1, Moment(0)), Some(1));
-        assert_eq!(paced.offer(&b, 1, Moment(500)), Some(1));
-        assert_eq!(paced.offer(&a, 3, Moment(600)), None);
-        assert_eq!(paced.offer(&a, 2, Moment(999)), None);
-        assert_eq!(paced.due(Moment(999)), []);
-        assert_eq!(paced.offer(&a, 1, Moment(1_000)), None);
-        assert_eq!(paced.due(Moment(1_000)), [(a.clone(), 3)]);
-        assert_eq!(paced.offer(&a, 4, Moment(1_500)), None);
-        assert_eq!(paced.due(Moment(2_000)), [(a.clone(), 4)]);
-        assert_eq!(paced.due(Moment(3_000)), []);
-        assert!(paced.places.lock().is_empty());
-        assert_eq!(paced.offer(&a, 5, Moment(3_000)), Some(5));
+        assert_eq!(paced.submit(&a, 1, Timestamp(0)), Some(1));
+        assert_eq!(paced.submit(&b, 1, Timestamp(500)), Some(1));
+        assert_eq!(paced.submit(&a, 3, Timestamp(600)), None);
+        assert_eq!(paced.submit(&a, 2, Timestamp(999)), None);
+        assert_eq!(paced.take_due(Timestamp(999)), []);
+        assert_eq!(paced.submit(&a, 1, Timestamp(1_000)), None);
+        assert_eq!(paced.take_due(Timestamp(1_000)), [(a.clone(), 3)]);
+        assert_eq!(paced.submit(&a, 4, Timestamp(1_500)), None);
+        assert_eq!(paced.take_due(Timestamp(2_000)), [(a.clone(), 4)]);
+        assert_eq!(paced.take_due(Timestamp(3_000)), []);
+        assert!(paced.entries.lock().is_empty());
+        assert_eq!(paced.submit(&a, 5, Timestamp(3_000)), Some(5));
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! Always true: what is not listed here is not Parlor's, and a running system holds nothing else under its prefix.
 
-use crate::keys::{Capability, KeySpec, Layouts};
+use crate::keys::{KeyGroup, KeyLayouts, KeySpec};
 use crate::{
     blocks, bus, delivery, desk, jobs, limits, membership, messages, nodes, places, presence,
     search, sessions, stats, typing, unread, uploads,
 };
 
 /// Every capability that owns keys, in the order of the reference.
-pub static CAPABILITIES: &[Capability] = &[
+pub static KEY_GROUPS: &[KeyGroup] = &[
     presence::keys::CAPABILITY,
     typing::keys::CAPABILITY,
     membership::keys::CAPABILITY,
@@ -30,13 +30,15 @@ pub static CAPABILITIES: &[Capability] = &[
 ];
 
 /// Every declaration of every layout.
-pub fn all() -> impl Iterator<Item = (&'static Capability, &'static KeySpec)> {
-    CAPABILITIES
+pub fn all() -> impl Iterator<Item = (&'static KeyGroup, &'static KeySpec)> {
+    KEY_GROUPS
         .iter()
         .flat_map(|capability| capability.keys.iter().map(move |spec| (capability, spec)))
 }
 
 /// The declarations of the chosen layouts.
-pub fn active(layouts: &Layouts) -> impl Iterator<Item = (&'static Capability, &'static KeySpec)> {
+pub fn active_specs(
+    layouts: &KeyLayouts,
+) -> impl Iterator<Item = (&'static KeyGroup, &'static KeySpec)> {
     all().filter(move |(_, spec)| spec.layout.is_active(layouts))
 }

@@ -12,15 +12,15 @@ use crate::error::Result;
 
 /// A task that ends when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Task(JoinHandle<()>);
+pub(crate) struct BackgroundTask(JoinHandle<()>);
 
-impl Task {
+impl BackgroundTask {
     pub(crate) fn spawn(work: impl Future<Output = ()> + Send + 'static) -> Self {
         Self(tokio::spawn(work))
     }
 
     /// Does something again and again; `what` says what it is.
-    pub(crate) fn each<T, F>(
+    pub(crate) fn spawn_periodic<T, F>(
         on: &Arc<T>,
         every: Duration,
         what: &'static str,
@@ -36,13 +36,13 @@ impl Task {
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 ticks.tick().await;
-                told(what, &work(Arc::clone(&on)).await);
+                log_failure(what, &work(Arc::clone(&on)).await);
             }
         })
     }
 }
 
-impl Drop for Task {
+impl Drop for BackgroundTask {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -50,26 +50,26 @@ impl Drop for Task {
 
 /// Background work. Dropping it ends the work.
 #[derive(Debug)]
-#[must_use = "the work ends when it is dropped"]
-pub struct Ticking(Vec<Task>);
+#[must_use = "the tasks stop when the value is dropped"]
+pub struct BackgroundTasks(Vec<BackgroundTask>);
 
-impl Ticking {
-    pub(crate) fn new(tasks: Vec<Task>) -> Self {
+impl BackgroundTasks {
+    pub(crate) fn new(tasks: Vec<BackgroundTask>) -> Self {
         Self(tasks)
     }
 
     /// This work and other work.
-    pub(crate) fn and(mut self, other: Self) -> Self {
+    pub(crate) fn merge(mut self, other: Self) -> Self {
         self.0.extend(other.0);
         self
     }
 }
 
 /// Logs what could not be done.
-pub(crate) fn told<T>(what: &str, done: &Result<T>) {
+pub(crate) fn log_failure<T>(what: &str, done: &Result<T>) {
     match done {
         // The store itself says that it is away.
-        Err(error) if error.is_away() => tracing::debug!(%error, "cannot {what}"),
+        Err(error) if error.is_store_unavailable() => tracing::debug!(%error, "cannot {what}"),
         Err(error) => tracing::error!(?error, "cannot {what}"),
         Ok(_) => {}
     }

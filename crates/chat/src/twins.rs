@@ -3,31 +3,34 @@
 //! Always true: both get the same keys, the same call and the same time; replies, all keys with what is left of their lives,
 //! and everything published are compared after each call.
 
-use parlor_store::{Event, ManualClock, Options, Script, Store, Subscription};
+use parlor_store::{BusEvent, BusSubscription, LuaScript, ManualClock, Store, StoreOptions};
 use redis::{Arg, Cmd, RedisResult, Value, cmd};
 
 /// Two engines: one runs scripts, the other what stands in for them.
-pub(crate) struct Twins {
-    script: Side,
-    native: Side,
+pub(crate) struct ScriptParity {
+    script: ParityStore,
+    native: ParityStore,
 }
 
-struct Side {
+struct ParityStore {
     store: Store,
-    heard: Subscription,
+    subscription: BusSubscription,
 }
 
-const END: &str = "the end of a call";
+const MARKER: &str = "the end of a call";
 
-impl Side {
+impl ParityStore {
     async fn open(clock: &ManualClock) -> Self {
-        let store = Store::open(Options {
+        let store = Store::open(StoreOptions {
             clock: Some(clock.clone()),
-            ..Options::default()
+            ..StoreOptions::default()
         });
-        let store = store.await.expect("an engine in memory");
+        let store = store.await.expect("a store in memory");
         let heard = store.bus().psubscribe("*").await.expect("subscribed");
-        Self { store, heard }
+        Self {
+            store,
+            subscription: heard,
+        }
     }
 
     async fn run(&self, cmd: &Cmd) -> RedisResult<Value> {
@@ -35,15 +38,15 @@ impl Side {
     }
 
     /// What was published since the last time.
-    async fn published(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let published = self.store.bus().publish(END, END).await;
+    async fn drain_published(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let published = self.store.bus().publish(MARKER, MARKER).await;
         published.expect("published");
         let mut heard = Vec::new();
-        while let Some(Event::Message {
+        while let Some(BusEvent::Message {
             channel, payload, ..
-        }) = self.heard.next().await
+        }) = self.subscription.next().await
         {
-            if *channel == *END.as_bytes() {
+            if *channel == *MARKER.as_bytes() {
                 break;
             }
             heard.push((channel.to_vec(), payload.to_vec()));
@@ -52,7 +55,7 @@ impl Side {
     }
 
     /// Everything there is.
-    async fn all(&self) -> Vec<(Vec<u8>, Value, Value)> {
+    async fn dump(&self) -> Vec<(Vec<u8>, Value, Value)> {
         let mut store = self.store.clone();
         let keys = cmd("KEYS").arg("*").take();
         let mut keys: Vec<Vec<u8>> = keys.query_async(&mut store).await.expect("keys");
@@ -83,12 +86,12 @@ impl Side {
     }
 }
 
-impl Twins {
+impl ScriptParity {
     /// Both at this time.
     pub(crate) async fn open(clock: &ManualClock) -> Self {
         Self {
-            script: Side::open(clock).await,
-            native: Side::open(clock).await,
+            script: ParityStore::open(clock).await,
+            native: ParityStore::open(clock).await,
         }
     }
 
@@ -98,20 +101,25 @@ impl Twins {
     }
 
     /// Runs a command on both.
-    pub(crate) async fn both(&self, cmd: &Cmd) {
+    pub(crate) async fn run_on_both(&self, cmd: &Cmd) {
         for side in [&self.script, &self.native] {
             side.run(cmd).await.expect("a command");
         }
     }
 
     /// Runs a command on both, which may refuse it.
-    pub(crate) async fn attempt(&self, cmd: &Cmd) {
+    pub(crate) async fn try_on_both(&self, cmd: &Cmd) {
         let taken = self.script.run(cmd).await.is_ok();
         assert_eq!(self.native.run(cmd).await.is_ok(), taken);
     }
 
     /// Calls a script on one and what stands in for it on the other; both have to do the same.
-    pub(crate) async fn same(&mut self, script: &'static Script, call: impl Into<Cmd>, what: &str) {
+    pub(crate) async fn assert_same(
+        &mut self,
+        script: &'static LuaScript,
+        call: impl Into<Cmd>,
+        what: &str,
+    ) {
         let call = call.into();
         let mut by_source = cmd("EVAL");
         by_source.arg(script.source());
@@ -127,8 +135,11 @@ impl Twins {
             (Err(expected), Err(found)) => assert_eq!(found.code(), expected.code(), "{what}"),
             _ => panic!("{what}: {expected:?}, and not {found:?}"),
         }
-        let (expected, found) = (self.script.published().await, self.native.published().await);
+        let (expected, found) = (
+            self.script.drain_published().await,
+            self.native.drain_published().await,
+        );
         assert_eq!(found, expected, "{what}");
-        assert_eq!(self.native.all().await, self.script.all().await, "{what}");
+        assert_eq!(self.native.dump().await, self.script.dump().await, "{what}");
     }
 }

@@ -1,43 +1,43 @@
 //! Reading a command's arguments.
 
-use crate::error::{Error, SYNTAX};
-use crate::number::int;
+use crate::error::{CommandError, SYNTAX_ERROR};
+use crate::number::parse_int_arg;
 
 /// A command's arguments, its name included, as Redis counts them.
 pub type Args<'a> = &'a [&'a [u8]];
 
 /// Whether an argument is this option, in any case.
-pub fn is(arg: &[u8], option: &str) -> bool {
+pub fn is_option(arg: &[u8], option: &str) -> bool {
     arg.eq_ignore_ascii_case(option.as_bytes())
 }
 
 /// An argument as text for an error message: as C prints it, up to the first zero byte.
-pub fn lossy(arg: &[u8]) -> String {
+pub fn to_error_text(arg: &[u8]) -> String {
     let text = arg.split(|&byte| byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(text).into_owned()
 }
 
 /// Walks over the optional arguments at a command's end.
-pub struct Options<'a> {
+pub struct OptionArgs<'a> {
     rest: std::slice::Iter<'a, &'a [u8]>,
 }
 
-impl<'a> Options<'a> {
+impl<'a> OptionArgs<'a> {
     /// The options from position `start` on.
-    pub fn from(args: Args<'a>, start: usize) -> Self {
+    pub fn starting_at(args: Args<'a>, start: usize) -> Self {
         Self {
             rest: args.get(start..).unwrap_or_default().iter(),
         }
     }
 
     /// The value that must follow an option.
-    pub fn value(&mut self) -> Result<&'a [u8], Error> {
-        self.rest.next().copied().ok_or(SYNTAX)
+    pub fn next_value(&mut self) -> Result<&'a [u8], CommandError> {
+        self.rest.next().copied().ok_or(SYNTAX_ERROR)
     }
 
     /// The integer that must follow an option.
-    pub fn int(&mut self) -> Result<i64, Error> {
-        int(self.value()?)
+    pub fn next_int(&mut self) -> Result<i64, CommandError> {
+        parse_int_arg(self.next_value()?)
     }
 
     /// How many arguments are left.
@@ -46,7 +46,7 @@ impl<'a> Options<'a> {
     }
 }
 
-impl<'a> Iterator for Options<'a> {
+impl<'a> Iterator for OptionArgs<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
@@ -79,7 +79,7 @@ mod tests {
     use super::window;
 
     #[test]
-    fn windows_count_from_both_ends() {
+    fn range_indices_accept_negative_offsets() {
         assert_eq!(window(0, -1, 5), 0..5);
         assert_eq!(window(-2, -1, 5), 3..5);
         assert_eq!(window(-100, 100, 5), 0..5);

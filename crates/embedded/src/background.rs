@@ -13,55 +13,55 @@ use std::time::{Duration, Instant};
 
 use parking_lot::MutexGuard;
 
-use crate::engine::Shared;
-use crate::error::Error;
-use crate::persist::{Batch, Writer, is_failed_fsync};
+use crate::engine::EngineShared;
+use crate::error::CommandError;
+use crate::persist::{FlushBatch, StoreWriter, is_failed_fsync};
 
 /// How the process ends after a failed fsync (`EX_IOERR` of sysexits).
-const FAILED_FSYNC_EXIT: i32 = 74;
-const SHORTEST_TICK: Duration = Duration::from_millis(1);
+const FSYNC_FAILURE_EXIT_CODE: i32 = 74;
+const MIN_FLUSH_INTERVAL: Duration = Duration::from_millis(1);
 /// Far enough away to mean never, near enough for the arithmetic of time.
-const LONGEST_TICK: Duration = Duration::from_secs(365 * 86_400);
-const SWEEP_EVERY: Duration = Duration::from_millis(100);
+const MAX_FLUSH_INTERVAL: Duration = Duration::from_secs(365 * 86_400);
+const EXPIRE_CYCLE_INTERVAL: Duration = Duration::from_millis(100);
 /// How long one round of sweeping may go on before a flush gets its turn.
-const SWEEP_ROUND: Duration = Duration::from_millis(25);
+const MAX_EXPIRE_CYCLE_DURATION: Duration = Duration::from_millis(25);
 /// How many expired keys are dropped under one hold of the lock.
-const SWEEP_STEP: usize = 200;
+const MAX_KEYS_PER_EXPIRE_STEP: usize = 200;
 
 /// Figures about flushing.
 #[derive(Debug, Default)]
-pub(crate) struct Figures {
+pub(crate) struct FlushMetrics {
     last_flush_us: AtomicU64,
     in_flight: AtomicUsize,
 }
 
-impl Figures {
+impl FlushMetrics {
     /// How long the last flush took.
     pub fn last_flush(&self) -> Duration {
         Duration::from_micros(self.last_flush_us.load(Ordering::Relaxed))
     }
 
     /// About how many bytes were taken from the journal and are not written yet.
-    pub fn in_flight(&self) -> usize {
+    pub fn bytes_in_flight(&self) -> usize {
         self.in_flight.load(Ordering::Relaxed)
     }
 }
 
 /// Ends the thread when the last engine handle goes.
-pub(crate) struct Life {
-    shared: Arc<Shared>,
+pub(crate) struct BackgroundThread {
+    shared: Arc<EngineShared>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Life {
+impl BackgroundThread {
     /// Starts the thread.
-    pub fn start(shared: Arc<Shared>, writer: Option<Writer>) -> std::io::Result<Self> {
-        let mut worker = Worker {
+    pub fn start(shared: Arc<EngineShared>, writer: Option<StoreWriter>) -> std::io::Result<Self> {
+        let mut worker = BackgroundWorker {
             shared: shared.clone(),
             flusher: None,
         };
         if let Some(writer) = writer {
-            worker.flusher = Some(Flusher::new(writer, &shared));
+            worker.flusher = Some(JournalFlusher::new(writer, &shared));
         }
         let thread = std::thread::Builder::new()
             .name("parlor-store".into())
@@ -73,9 +73,9 @@ impl Life {
     }
 }
 
-impl Drop for Life {
+impl Drop for BackgroundThread {
     fn drop(&mut self) {
-        self.shared.stop();
+        self.shared.begin_shutdown();
         if let Some(thread) = self.thread.take() {
             // A panic there was reported there, and a drop has nobody to tell.
             let _ = thread.join();
@@ -83,14 +83,18 @@ impl Drop for Life {
     }
 }
 
-struct Worker {
-    shared: Arc<Shared>,
-    flusher: Option<Flusher>,
+struct BackgroundWorker {
+    shared: Arc<EngineShared>,
+    flusher: Option<JournalFlusher>,
 }
 
-impl Worker {
+impl BackgroundWorker {
     fn run(mut self) {
-        let tick = self.shared.options.tick.clamp(SHORTEST_TICK, LONGEST_TICK);
+        let tick = self
+            .shared
+            .options
+            .flush_interval
+            .clamp(MIN_FLUSH_INTERVAL, MAX_FLUSH_INTERVAL);
         let (mut next_sweep, mut next_flush) = (Instant::now(), Instant::now() + tick);
         loop {
             let next = if self.flusher.is_some() {
@@ -98,50 +102,50 @@ impl Worker {
             } else {
                 next_sweep
             };
-            let wishes = self.shared.control.sleep_until(next);
+            let wishes = self.shared.background.wait_for_request(next);
             if wishes.stop {
                 break;
             }
             let now = Instant::now();
             if now >= next_sweep {
-                let pause = if sweep(&self.shared, Some(SWEEP_ROUND)) {
+                let pause = if run_expire_cycle(&self.shared, Some(MAX_EXPIRE_CYCLE_DURATION)) {
                     Duration::ZERO
                 } else {
-                    SWEEP_EVERY
+                    EXPIRE_CYCLE_INTERVAL
                 };
                 next_sweep = now + pause;
             }
-            if wishes.hurry || now >= next_flush {
+            if wishes.flush_now || now >= next_flush {
                 next_flush = now + tick;
                 let failure = self
                     .flusher
                     .as_mut()
                     .and_then(|flusher| flusher.flush(&self.shared));
-                self.shared.control.answer(wishes.flush, failure);
+                self.shared.background.answer(wishes.flush_number, failure);
             }
         }
     }
 }
 
-impl Drop for Worker {
+impl Drop for BackgroundWorker {
     /// Also runs should the thread panic: callers must not wait for what never comes.
     fn drop(&mut self) {
-        self.shared.stop();
+        self.shared.begin_shutdown();
         let failure = self
             .flusher
             .take()
             .and_then(|flusher| flusher.close(&self.shared));
-        self.shared.control.answer(u64::MAX, failure);
-        self.shared.control.end();
+        self.shared.background.answer(u64::MAX, failure);
+        self.shared.background.end();
     }
 }
 
 /// Drops keys that are over, for about as long as `round`. Whether there are more.
-pub(crate) fn sweep(shared: &Shared, round: Option<Duration>) -> bool {
+pub(crate) fn run_expire_cycle(shared: &EngineShared, round: Option<Duration>) -> bool {
     let started = Instant::now();
     loop {
         let mut core = shared.lock();
-        let more = core.db.sweep(SWEEP_STEP);
+        let more = core.db.sweep(MAX_KEYS_PER_EXPIRE_STEP);
         // Commands that wait for the lock come before the next step.
         MutexGuard::unlock_fair(core);
         if !more || round.is_some_and(|round| started.elapsed() >= round) {
@@ -150,107 +154,110 @@ pub(crate) fn sweep(shared: &Shared, round: Option<Duration>) -> bool {
     }
 }
 
-struct Flusher {
-    writer: Writer,
-    batch: Batch,
+struct JournalFlusher {
+    writer: StoreWriter,
+    batch: FlushBatch,
     /// Whether the log could not be moved into the file last time; told once.
-    untidy: bool,
+    checkpoint_failed: bool,
 }
 
-impl Flusher {
-    fn new(writer: Writer, shared: &Shared) -> Self {
-        if !writer.is_marked() {
-            refuse_writes(shared, "the start of this run could not be noted");
+impl JournalFlusher {
+    fn new(writer: StoreWriter, shared: &EngineShared) -> Self {
+        if !writer.is_run_marked() {
+            reject_writes(shared, "the start of this run could not be recorded");
         }
         Self {
             writer,
-            batch: Batch::default(),
-            untidy: false,
+            batch: FlushBatch::default(),
+            checkpoint_failed: false,
         }
     }
 
     /// Makes everything durable that was executed before. Gives the reason when that failed.
-    fn flush(&mut self, shared: &Shared) -> Option<Arc<str>> {
+    fn flush(&mut self, shared: &EngineShared) -> Option<Arc<str>> {
         let (bytes, effects) = {
-            let journal = &mut shared.core.lock().db.journal;
+            let journal = &mut shared.state.lock().db.journal;
             (journal.bytes(), journal.take())
         };
-        shared.gate.relieve();
+        shared.write_gate.end_backpressure();
         let started = Instant::now();
-        self.batch.absorb(effects.into_iter().flatten(), bytes);
-        if self.batch.is_empty() && self.writer.is_marked() {
+        self.batch.append(effects.into_iter().flatten(), bytes);
+        if self.batch.is_empty() && self.writer.is_run_marked() {
             return None;
         }
         shared
-            .figures
+            .flush_metrics
             .in_flight
             .store(self.batch.bytes(), Ordering::Relaxed);
         if let Err(error) = self.writer.write(&self.batch) {
-            end_if_failed_fsync(&error);
+            exit_on_fsync_failure(&error);
             let reason = error.to_string();
-            refuse_writes(shared, &reason);
+            reject_writes(shared, &reason);
             return Some(reason.into());
         }
-        self.batch = Batch::default();
-        shared.figures.in_flight.store(0, Ordering::Relaxed);
+        self.batch = FlushBatch::default();
+        shared.flush_metrics.in_flight.store(0, Ordering::Relaxed);
         let took = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
-        shared.figures.last_flush_us.store(took, Ordering::Relaxed);
-        if shared.gate.recover() {
-            tracing::info!("the data folder can be written again, writes are accepted");
+        shared
+            .flush_metrics
+            .last_flush_us
+            .store(took, Ordering::Relaxed);
+        if shared.write_gate.accept_writes() {
+            tracing::info!("the data folder is writable again, writes are accepted");
         }
-        shared.control.flushed();
-        self.tidy();
+        shared.background.count_flush();
+        self.checkpoint_if_due();
         None
     }
 
-    fn tidy(&mut self) {
-        match self.writer.tidy() {
-            Ok(()) => self.untidy = false,
+    fn checkpoint_if_due(&mut self) {
+        match self.writer.checkpoint_if_due() {
+            Ok(()) => self.checkpoint_failed = false,
             Err(error) => {
-                end_if_failed_fsync(&error);
+                exit_on_fsync_failure(&error);
                 // What was flushed is safe in the log; should the log find no room either, the next flush will tell.
-                if !std::mem::replace(&mut self.untidy, true) {
-                    tracing::warn!(%error, "the store's log cannot be moved into its file, it grows meanwhile");
+                if !std::mem::replace(&mut self.checkpoint_failed, true) {
+                    tracing::warn!(%error, "WAL checkpoint failed, the WAL file grows until a checkpoint succeeds");
                 }
             }
         }
     }
 
-    fn close(mut self, shared: &Shared) -> Option<Arc<str>> {
+    fn close(mut self, shared: &EngineShared) -> Option<Arc<str>> {
         let unwritten = self.flush(shared);
         if let Some(reason) = &unwritten {
             let bytes = self.batch.bytes();
-            tracing::error!(%reason, bytes, "the store ends with changes that could not be written, they are lost");
+            tracing::error!(%reason, bytes, "the store closes with changes that could not be written, they are lost");
             return unwritten;
         }
         if let Err(error) = self.writer.close() {
-            end_if_failed_fsync(&error);
-            tracing::warn!(%error, "everything is written, but the store could not be marked as cleanly closed");
+            exit_on_fsync_failure(&error);
+            tracing::warn!(%error, "all changes are written, but the store could not be marked as cleanly closed");
         }
         None
     }
 }
 
-fn refuse_writes(shared: &Shared, reason: &str) {
-    let error = Error::new(format!(
-        "MISCONF the data folder is full or cannot be written ({reason}); writes are refused until there is room, \
-         reads go on"
+fn reject_writes(shared: &EngineShared, reason: &str) {
+    let error = CommandError::new(format!(
+        "MISCONF the data folder is full or not writable ({reason}); writes are rejected until it can be written again, \
+         reads still work"
     ));
-    if shared.gate.fail(error) {
+    if shared.write_gate.reject_writes(error) {
         tracing::error!(
             reason,
-            "the data folder is full or cannot be written, writes are refused until there is room"
+            "the data folder is full or not writable, writes are rejected until it can be written again"
         );
     }
 }
 
-fn end_if_failed_fsync(error: &rusqlite::Error) {
+fn exit_on_fsync_failure(error: &rusqlite::Error) {
     if is_failed_fsync(error) {
-        tracing::error!(%error, "fsync of the store failed, the process ends");
+        tracing::error!(%error, "fsync of the store failed, the process exits");
         eprintln!(
-            "fsync of the embedded store failed ({error}): what is on the disk is unknown, so the process ends; \
-             check the disk, then start again from the last state that was written whole"
+            "fsync of the embedded store failed ({error}): the state on disk is unknown, so the process exits; \
+             check the disk and restart, the store continues from its last complete flush"
         );
-        std::process::exit(FAILED_FSYNC_EXIT);
+        std::process::exit(FSYNC_FAILURE_EXIT_CODE);
     }
 }

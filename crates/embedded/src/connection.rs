@@ -5,24 +5,24 @@ use redis::aio::ConnectionLike;
 use redis::{Arg, Cmd, ErrorKind, Pipeline, RedisError, RedisFuture, RedisResult, Value};
 use smallvec::SmallVec;
 
-use crate::core::Core;
+use crate::core::EngineState;
 use crate::engine::Engine;
-use crate::error::Error;
-use crate::native::Native;
-use crate::table::{self, Run};
+use crate::error::CommandError;
+use crate::native::NativeScript;
+use crate::table::{self, CommandHandler};
 
 /// How many commands of a pipeline run between two looks at whether there is room to write.
-const TURN: usize = 64;
+const COMMANDS_PER_CAPACITY_CHECK: usize = 64;
 
 /// A handle to the engine that takes the redis crate's commands, pipelines and scripts. Cheap to clone; any number may
 /// be in use at once.
 #[derive(Clone)]
-pub struct Connection {
+pub struct EmbeddedConnection {
     engine: Engine,
     fleeting: bool,
 }
 
-impl Connection {
+impl EmbeddedConnection {
     pub(crate) fn new(engine: Engine) -> Self {
         Self {
             engine,
@@ -44,69 +44,73 @@ impl Connection {
 
     /// `SCRIPT LOAD`, with a step that stands in for the script wherever it is called by its SHA-1: the step has to do
     /// exactly what the script does.
-    pub fn load_native(&self, source: &str, native: Native) -> RedisResult<()> {
+    pub fn load_native_script(&self, source: &str, native: NativeScript) -> RedisResult<()> {
         let loaded = self.lock().scripts.load_native(source.as_bytes(), native);
         loaded.map_err(RedisError::from)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Core> {
+    fn lock(&self) -> MutexGuard<'_, EngineState> {
         let mut core = self.engine.lock();
-        core.db.journal.set_fleeting(self.fleeting);
+        core.db.journal.set_volatile_updates(self.fleeting);
         core
     }
 
     /// A command for a caller who need not wait: a future would cost more than what many commands do. None, and nothing has
     /// happened, where it has to wait until there is room for what it may write.
-    pub fn at_once(&self, command: &Cmd) -> Option<RedisResult<Value>> {
-        let args = match arguments(command) {
+    pub fn try_execute(&self, command: &Cmd) -> Option<RedisResult<Value>> {
+        let args = match collect_args(command) {
             Ok(args) => args,
             Err(error) => return Some(Err(error)),
         };
-        if self.engine.is_crowded() && may_write(&args) {
+        if self.engine.has_backpressure() && may_write(&args) {
             return None;
         }
         Some(self.lock().execute(&args).map_err(RedisError::from))
     }
 
-    async fn single(&self, command: &Cmd) -> RedisResult<Value> {
-        let args = arguments(command)?;
-        self.room(std::slice::from_ref(&args)).await;
+    async fn execute(&self, command: &Cmd) -> RedisResult<Value> {
+        let args = collect_args(command)?;
+        self.wait_for_write_capacity(std::slice::from_ref(&args))
+            .await;
         self.lock().execute(&args).map_err(RedisError::from)
     }
 
     /// Waits until there is room for what these commands may write. Reads never wait.
-    async fn room(&self, commands: &[Args<'_>]) {
-        if self.engine.is_crowded() && commands.iter().any(|args| may_write(args)) {
-            self.engine.room_to_write().await;
+    async fn wait_for_write_capacity(&self, commands: &[ArgVec<'_>]) {
+        if self.engine.has_backpressure() && commands.iter().any(|args| may_write(args)) {
+            self.engine.wait_for_write_capacity().await;
         }
     }
 
-    async fn pipeline(&self, commands: &[Args<'_>]) -> Vec<Value> {
+    async fn execute_pipeline(&self, commands: &[ArgVec<'_>]) -> Vec<Value> {
         let mut replies = Vec::with_capacity(commands.len());
-        for turn in commands.chunks(TURN) {
-            self.room(turn).await;
+        for turn in commands.chunks(COMMANDS_PER_CAPACITY_CHECK) {
+            self.wait_for_write_capacity(turn).await;
             for args in turn {
                 // Each command has its own moment, as it would over the wire.
                 let reply = self.lock().execute(args);
-                replies.push(reply.unwrap_or_else(Error::into_value));
+                replies.push(reply.unwrap_or_else(CommandError::into_value));
             }
         }
         replies
     }
 }
 
-type Args<'a> = SmallVec<[&'a [u8]; 8]>;
+type ArgVec<'a> = SmallVec<[&'a [u8]; 8]>;
 
 fn may_write(args: &[&[u8]]) -> bool {
     let command = args.first().and_then(|name| table::find(name));
-    command.is_some_and(|command| command.writes || matches!(command.run, Run::Script))
+    command.is_some_and(|command| {
+        command.is_write || matches!(command.handler, CommandHandler::Script)
+    })
 }
 
 /// So large may a command be. With a string's own limit of 512 MiB, every row then fits into the store's file.
-const LARGEST: usize = 256 * 1024 * 1024;
+const MAX_COMMAND_BYTES: usize = 256 * 1024 * 1024;
 
-fn arguments(command: &Cmd) -> RedisResult<Args<'_>> {
-    const TOO_LARGE: Error = Error::fixed("ERR the command is larger than 256 MiB");
+fn collect_args(command: &Cmd) -> RedisResult<ArgVec<'_>> {
+    const TOO_LARGE: CommandError =
+        CommandError::from_static("ERR the command is larger than 256 MiB");
     let argument = |arg| match arg {
         Arg::Simple(bytes) => Ok(bytes),
         Arg::Cursor => Ok(&b"0"[..]),
@@ -117,19 +121,19 @@ fn arguments(command: &Cmd) -> RedisResult<Args<'_>> {
     };
     let given = command.args_iter();
     // Once, not by and by: some calls of scripts have a hundred.
-    let mut args = Args::with_capacity(given.len());
+    let mut args = ArgVec::with_capacity(given.len());
     for arg in given {
         args.push(argument(arg)?);
     }
     match args.iter().map(|arg| arg.len()).sum::<usize>() {
-        ..=LARGEST => Ok(args),
+        ..=MAX_COMMAND_BYTES => Ok(args),
         _ => Err(TOO_LARGE.into()),
     }
 }
 
-impl ConnectionLike for Connection {
+impl ConnectionLike for EmbeddedConnection {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
-        Box::pin(self.single(cmd))
+        Box::pin(self.execute(cmd))
     }
 
     fn req_packed_commands<'a>(
@@ -141,14 +145,14 @@ impl ConnectionLike for Connection {
         Box::pin(async move {
             let commands: Vec<_> = pipeline
                 .cmd_iter()
-                .map(arguments)
+                .map(collect_args)
                 .collect::<RedisResult<_>>()?;
             if pipeline.is_transaction() {
-                self.room(&commands).await;
-                let replies = self.lock().transaction(&commands)?;
+                self.wait_for_write_capacity(&commands).await;
+                let replies = self.lock().execute_transaction(&commands)?;
                 return Ok(vec![Value::Array(replies)]);
             }
-            let replies = self.pipeline(&commands).await;
+            let replies = self.execute_pipeline(&commands).await;
             Ok(replies.into_iter().skip(offset).take(count).collect())
         })
     }
@@ -160,12 +164,12 @@ impl ConnectionLike for Connection {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Engine, Options};
+    use crate::{Engine, EngineOptions};
 
     #[tokio::test]
-    async fn a_command_that_no_row_could_hold_is_refused() {
-        let engine = Engine::open(Options::default()).unwrap();
-        let value = vec![b'v'; super::LARGEST];
+    async fn commands_above_256_mib_are_rejected() {
+        let engine = Engine::open(EngineOptions::default()).unwrap();
+        let value = vec![b'v'; super::MAX_COMMAND_BYTES];
         let mut set = redis::cmd("SET");
         let refused = set
             .arg("key")

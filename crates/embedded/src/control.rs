@@ -12,119 +12,124 @@ use tokio::sync::watch;
 
 /// What the thread was asked for since it last looked.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Wishes {
+pub(crate) struct BackgroundRequests {
     /// The number of the last flush that was asked for.
-    pub flush: u64,
+    pub flush_number: u64,
     /// A flush is due at once.
-    pub hurry: bool,
+    pub flush_now: bool,
     /// The end.
     pub stop: bool,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Progress {
+struct BackgroundProgress {
     /// The last asked flush that was tried.
-    answered: u64,
+    completed_flush_number: u64,
     /// Why the last attempt failed.
-    failure: Option<Arc<str>>,
-    ended: bool,
+    last_error: Option<Arc<str>>,
+    is_stopped: bool,
 }
 
 /// The two-way signal.
-pub(crate) struct Control {
-    wishes: Mutex<Wishes>,
-    wished: Condvar,
-    progress: watch::Sender<Progress>,
+pub(crate) struct BackgroundControl {
+    requests: Mutex<BackgroundRequests>,
+    request_arrived: Condvar,
+    progress: watch::Sender<BackgroundProgress>,
     flushes: watch::Sender<u64>,
 }
 
-impl Default for Control {
+impl Default for BackgroundControl {
     fn default() -> Self {
         Self {
-            wishes: Mutex::default(),
-            wished: Condvar::new(),
-            progress: watch::Sender::new(Progress::default()),
+            requests: Mutex::default(),
+            request_arrived: Condvar::new(),
+            progress: watch::Sender::new(BackgroundProgress::default()),
             flushes: watch::Sender::new(0),
         }
     }
 }
 
-impl Control {
-    fn wish(&self, change: impl FnOnce(&mut Wishes)) -> u64 {
-        let mut wishes = self.wishes.lock();
+impl BackgroundControl {
+    fn request(&self, change: impl FnOnce(&mut BackgroundRequests)) -> u64 {
+        let mut wishes = self.requests.lock();
         change(&mut wishes);
-        self.wished.notify_one();
-        wishes.flush
+        self.request_arrived.notify_one();
+        wishes.flush_number
     }
 
     /// Asks for a flush without waiting for it.
-    pub fn hurry(&self) {
-        self.wish(|wishes| wishes.hurry = true);
+    pub fn request_flush(&self) {
+        self.request(|wishes| wishes.flush_now = true);
     }
 
     /// Asks the thread to end.
     pub fn stop(&self) {
-        self.wish(|wishes| wishes.stop = true);
+        self.request(|wishes| wishes.stop = true);
     }
 
     /// Asks for a flush and waits until it was tried.
     pub async fn flush(&self) -> Result<(), Arc<str>> {
         let mut progress = self.progress.subscribe();
-        let number = self.wish(|wishes| {
-            wishes.flush += 1;
-            wishes.hurry = true;
+        let number = self.request(|wishes| {
+            wishes.flush_number += 1;
+            wishes.flush_now = true;
         });
         let answer = progress
-            .wait_for(|progress| progress.answered >= number || progress.ended)
+            .wait_for(|progress| progress.completed_flush_number >= number || progress.is_stopped)
             .await;
         answer.map_or(Ok(()), |progress| {
-            progress.failure.clone().map_or(Ok(()), Err)
+            progress.last_error.clone().map_or(Ok(()), Err)
         })
     }
 
     /// Waits until the thread has ended.
-    pub async fn ended(&self) {
+    pub async fn wait_until_stopped(&self) {
         // The sender lives as long as `self`, so this ends in no other way.
         let _ = self
             .progress
             .subscribe()
-            .wait_for(|progress| progress.ended)
+            .wait_for(|progress| progress.is_stopped)
             .await;
     }
 
     /// Counts the batches that were made durable.
-    pub fn flushes(&self) -> watch::Receiver<u64> {
+    pub fn flush_count(&self) -> watch::Receiver<u64> {
         self.flushes.subscribe()
     }
 
     /// Sleeps until something is wished for or it is time.
-    pub fn sleep_until(&self, time: Instant) -> Wishes {
-        let mut wishes = self.wishes.lock();
-        while !wishes.hurry && !wishes.stop {
-            if self.wished.wait_until(&mut wishes, time).timed_out() {
+    pub fn wait_for_request(&self, time: Instant) -> BackgroundRequests {
+        let mut wishes = self.requests.lock();
+        while !wishes.flush_now && !wishes.stop {
+            if self
+                .request_arrived
+                .wait_until(&mut wishes, time)
+                .timed_out()
+            {
                 break;
             }
         }
         let seen = *wishes;
-        wishes.hurry = false;
+        wishes.flush_now = false;
         seen
     }
 
     /// Tells how the attempt for the flush `number` went.
     pub fn answer(&self, number: u64, failure: Option<Arc<str>>) {
         self.progress.send_modify(|progress| {
-            progress.answered = number;
-            progress.failure = failure;
+            progress.completed_flush_number = number;
+            progress.last_error = failure;
         });
     }
 
     /// Tells that a batch is durable.
-    pub fn flushed(&self) {
+    pub fn count_flush(&self) {
         self.flushes.send_modify(|count| *count += 1);
     }
 
     /// Tells that the thread is about to end.
     pub fn end(&self) {
-        self.progress.send_modify(|progress| progress.ended = true);
+        self.progress
+            .send_modify(|progress| progress.is_stopped = true);
     }
 }

@@ -7,17 +7,17 @@
 //!    a command cannot forget it, since values are only lent for change through [`Edit`], which notes it.
 //! 4. No collection is empty between two commands.
 
-use crate::edit::Edit;
-use crate::error::{Error, WRONG_TYPE};
+use crate::edit::JournaledCollection;
+use crate::error::{CommandError, WRONG_TYPE};
 use crate::free;
-use crate::journal::{self, Effect, Journal};
-use crate::keyspace::{Entry, Keyspace, Place};
-use crate::pubsub::Hub;
-use crate::value::{Blob, Collection, Kind, Text, Value};
+use crate::journal::{self, Journal, JournalEntry};
+use crate::keyspace::{KeyEntry, KeyPosition, ShardedDict};
+use crate::pubsub::PubSubRegistry;
+use crate::value::{Collection, SharedBytes, StringValue, Value, ValueType};
 
 /// What happens to a key's deadline when its value is replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expiry {
+pub enum ExpireUpdate {
     /// It stays (`KEEPTTL`, `INCR`).
     Keep,
     /// It goes.
@@ -29,28 +29,28 @@ pub enum Expiry {
 /// Keys, their changes, and who listens.
 #[derive(Default)]
 pub struct Db {
-    keys: Keyspace,
+    keys: ShardedDict,
     pub(crate) journal: Journal,
-    pub(crate) hub: Hub,
+    pub(crate) pubsub: PubSubRegistry,
     /// What `INFO` tells apart from an earlier life of the same data.
     pub(crate) run_id: String,
     now: u64,
     /// Why writes are refused, if they are.
-    refusal: Option<Error>,
+    write_error: Option<CommandError>,
     /// Refuse what Redis 6.2 does not know.
     strict: bool,
-    random: u64,
+    next_random: u64,
     /// The key that was found last: a step often reads and then changes the same one.
-    last: Place,
+    last_found: KeyPosition,
 }
 
 impl Db {
     /// An empty database.
-    pub fn new(strict: bool, seed: u64, hub: Hub) -> Self {
+    pub fn new(strict: bool, seed: u64, pubsub: PubSubRegistry) -> Self {
         Self {
             strict,
-            random: seed | 1,
-            hub,
+            next_random: seed | 1,
+            pubsub,
             ..Self::default()
         }
     }
@@ -61,21 +61,21 @@ impl Db {
     }
 
     /// Begins a command, script or transaction: its time, and why it may not write, if so.
-    pub fn begin(&mut self, now: u64, refusal: Option<Error>) {
+    pub fn begin_command(&mut self, now: u64, refusal: Option<CommandError>) {
         self.now = now;
-        self.refusal = refusal;
-        self.journal.set_fleeting(false);
+        self.write_error = refusal;
+        self.journal.set_volatile_updates(false);
     }
 
     /// Whether the running command, script or transaction may change anything.
-    pub fn may_write(&self) -> Result<(), Error> {
-        self.refusal.clone().map_or(Ok(()), Err)
+    pub fn check_writable(&self) -> Result<(), CommandError> {
+        self.write_error.clone().map_or(Ok(()), Err)
     }
 
     /// Says that an option came with Redis `since`; refused in strict mode when that is after 6.2.
-    pub fn needs(&self, since: &str, option: &str) -> Result<(), Error> {
+    pub fn require_redis_version(&self, since: &str, option: &str) -> Result<(), CommandError> {
         if self.strict && crate::table::is_newer_than_6_2(since) {
-            return Err(Error::new(format!(
+            return Err(CommandError::new(format!(
                 "ERR {option} came with Redis {since}; strict mode allows 6.2 and older"
             )));
         }
@@ -88,29 +88,29 @@ impl Db {
     }
 
     /// A random number for picks; nothing secret depends on it.
-    pub fn random(&mut self) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 1
+    pub fn rng_state(&mut self) -> u64 {
+        self.next_random ^= self.next_random << 13;
+        self.next_random ^= self.next_random >> 7;
+        self.next_random ^= self.next_random << 17;
+        self.next_random.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 1
     }
 
     /// Where a visible key is; an expired one is dropped on the way.
-    fn find(&mut self, key: &[u8]) -> Option<Place> {
-        let place = match self.keys.is_at(key, self.last) {
-            true => self.last,
+    fn find(&mut self, key: &[u8]) -> Option<KeyPosition> {
+        let place = match self.keys.is_key_at(key, self.last_found) {
+            true => self.last_found,
             false => self.keys.find(key)?,
         };
-        self.last = place;
+        self.last_found = place;
         if self.keys.at(place).is_expired(self.now) {
-            free::value(self.remove(place).value);
+            free::free_value(self.remove_at(place).value);
             return None;
         }
         Some(place)
     }
 
     /// The entry of a visible key.
-    pub fn entry(&mut self, key: &[u8]) -> Option<&Entry> {
+    pub fn entry(&mut self, key: &[u8]) -> Option<&KeyEntry> {
         self.find(key).map(|place| self.keys.at(place))
     }
 
@@ -120,41 +120,42 @@ impl Db {
     }
 
     /// The string a key holds.
-    pub fn text(&mut self, key: &[u8]) -> Result<Option<&Text>, Error> {
+    pub fn text(&mut self, key: &[u8]) -> Result<Option<&StringValue>, CommandError> {
         match self.entry(key).map(|entry| &entry.value) {
             None => Ok(None),
-            Some(Value::Text(text)) => Ok(Some(text)),
+            Some(Value::String(text)) => Ok(Some(text)),
             Some(_) => Err(WRONG_TYPE),
         }
     }
 
     /// Makes a key hold a string.
-    pub fn set_text(&mut self, key: &[u8], text: Text, expiry: Expiry) {
-        let value = Value::Text(text);
+    pub fn set_string(&mut self, key: &[u8], text: StringValue, expiry: ExpireUpdate) {
+        let value = Value::String(text);
         let mut renewed = false;
         let place = match self.find(key) {
             Some(place) => {
-                let (key, old) = self.keys.at_mut(place);
+                let (key, old) = self.keys.value_at_mut(place);
                 let old = std::mem::replace(old, value);
-                renewed = matches!(old, Value::Text(_));
+                renewed = matches!(old, Value::String(_));
                 if !renewed {
-                    self.journal.push(|| Effect::Drop { key: key.clone() });
-                    free::value(old);
+                    self.journal
+                        .push(|| JournalEntry::RemoveKey { key: key.clone() });
+                    free::free_value(old);
                 }
                 place
             }
-            None => self.keys.add(key.into(), value),
+            None => self.keys.insert_new(key.into(), value),
         };
         match expiry {
-            Expiry::Keep => {}
-            Expiry::Clear => self.keys.set_deadline(place, None),
-            Expiry::At(deadline) => self.keys.set_deadline(place, Some(deadline)),
+            ExpireUpdate::Keep => {}
+            ExpireUpdate::Clear => self.keys.set_deadline(place, None),
+            ExpireUpdate::At(deadline) => self.keys.set_deadline(place, Some(deadline)),
         }
         let deadline = self.keys.at(place).deadline();
-        let (key, value) = self.keys.at_mut(place);
-        let header = || Effect::Header {
+        let (key, value) = self.keys.value_at_mut(place);
+        let header = || JournalEntry::PutKey {
             key: key.clone(),
-            kind: Kind::Text,
+            kind: ValueType::String,
             deadline,
             text: value.text().cloned(),
         };
@@ -166,7 +167,7 @@ impl Db {
     }
 
     /// The collection a key holds.
-    pub fn read<C: Collection>(&mut self, key: &[u8]) -> Result<Option<&C>, Error> {
+    pub fn read<C: Collection>(&mut self, key: &[u8]) -> Result<Option<&C>, CommandError> {
         match self.entry(key).map(|entry| &entry.value) {
             None => Ok(None),
             Some(value) => C::of(value).map(Some).ok_or(WRONG_TYPE),
@@ -174,56 +175,64 @@ impl Db {
     }
 
     /// Lends the collection a key holds for change; nothing happens when there is none. A key left without items goes.
-    pub fn edit_existing<C: Collection, R>(
+    pub fn update_existing<C: Collection, R>(
         &mut self,
         key: &[u8],
-        change: impl FnOnce(&mut Edit<'_, C>) -> Result<R, Error>,
-    ) -> Result<Option<R>, Error> {
+        change: impl FnOnce(&mut JournaledCollection<'_, C>) -> Result<R, CommandError>,
+    ) -> Result<Option<R>, CommandError> {
         let place = self.find(key);
-        place.map(|place| self.edit_at(place, change)).transpose()
+        place.map(|place| self.update_at(place, change)).transpose()
     }
 
     /// Lends the collection a key holds for change, making an empty one where there is none.
     pub fn edit<C: Collection, R>(
         &mut self,
         key: &[u8],
-        change: impl FnOnce(&mut Edit<'_, C>) -> Result<R, Error>,
-    ) -> Result<R, Error> {
+        change: impl FnOnce(&mut JournaledCollection<'_, C>) -> Result<R, CommandError>,
+    ) -> Result<R, CommandError> {
         if let Some(place) = self.find(key) {
-            return self.edit_at(place, change);
+            return self.update_at(place, change);
         }
         let mut collection = C::default();
-        let key: Blob = key.into();
-        self.journal.push(|| Effect::Header {
+        let key: SharedBytes = key.into();
+        self.journal.push(|| JournalEntry::PutKey {
             key: key.clone(),
-            kind: C::KIND,
+            kind: C::TYPE,
             deadline: None,
             text: None,
         });
-        let mut noted = Noted {
+        let mut noted = NewKeyGuard {
             key: &key,
             journal: &mut self.journal,
-            stays: false,
+            created: false,
         };
-        let result = change(&mut Edit::new(&key, &mut collection, noted.journal));
-        noted.stays = !collection.has_no_items();
+        let result = change(&mut JournaledCollection::new(
+            &key,
+            &mut collection,
+            noted.journal,
+        ));
+        noted.created = !collection.has_no_items();
         drop(noted);
         if !collection.has_no_items() {
-            self.keys.add(key, collection.into_value());
+            self.keys.insert_new(key, collection.into_value());
         }
         result
     }
 
-    fn edit_at<C: Collection, R>(
+    fn update_at<C: Collection, R>(
         &mut self,
-        place: Place,
-        change: impl FnOnce(&mut Edit<'_, C>) -> Result<R, Error>,
-    ) -> Result<R, Error> {
-        let (key, value) = self.keys.at_mut(place);
-        let collection = C::of_mut(value).ok_or(WRONG_TYPE)?;
-        let result = change(&mut Edit::new(key, collection, &mut self.journal));
+        place: KeyPosition,
+        change: impl FnOnce(&mut JournaledCollection<'_, C>) -> Result<R, CommandError>,
+    ) -> Result<R, CommandError> {
+        let (key, value) = self.keys.value_at_mut(place);
+        let collection = C::from_value_mut(value).ok_or(WRONG_TYPE)?;
+        let result = change(&mut JournaledCollection::new(
+            key,
+            collection,
+            &mut self.journal,
+        ));
         if collection.has_no_items() {
-            self.remove(place);
+            self.remove_at(place);
         }
         result
     }
@@ -231,24 +240,24 @@ impl Db {
     /// Makes a key hold a whole value, whatever it held; an empty collection removes it.
     pub fn put(&mut self, key: &[u8], mut value: Value, deadline: Option<u64>) {
         if let Some(place) = self.find(key) {
-            free::value(self.remove(place).value);
+            free::free_value(self.remove_at(place).value);
         }
         // It may be the copy of one.
         if let Value::List(list) = &mut value {
-            list.set_in_memory(false);
+            list.set_memory_only(false);
         }
         if value.has_no_items() {
             return;
         }
-        let key: Blob = key.into();
-        journal::whole(&key, &value, deadline, &mut self.journal);
-        self.load(key, value, deadline);
+        let key: SharedBytes = key.into();
+        journal::push_whole_value(&key, &value, deadline, &mut self.journal);
+        self.insert_unjournaled(key, value, deadline);
     }
 
     /// Takes a visible key out whole, with its deadline.
     pub fn take(&mut self, key: &[u8]) -> Option<(Value, Option<u64>)> {
         let place = self.find(key)?;
-        let entry = self.remove(place);
+        let entry = self.remove_at(place);
         let deadline = entry.deadline();
         Some((entry.value, deadline))
     }
@@ -257,16 +266,16 @@ impl Db {
     pub fn delete(&mut self, key: &[u8]) -> bool {
         match self.find(key) {
             Some(place) => {
-                free::value(self.remove(place).value);
+                free::free_value(self.remove_at(place).value);
                 true
             }
             None => false,
         }
     }
 
-    fn remove(&mut self, place: Place) -> Entry {
+    fn remove_at(&mut self, place: KeyPosition) -> KeyEntry {
         let (key, entry) = self.keys.remove(place);
-        self.journal.push(|| Effect::Drop { key });
+        self.journal.push(|| JournalEntry::RemoveKey { key });
         entry
     }
 
@@ -277,13 +286,13 @@ impl Db {
             return false;
         };
         if deadline.is_some_and(|deadline| deadline <= self.now) {
-            free::value(self.remove(place).value);
+            free::free_value(self.remove_at(place).value);
             return true;
         }
         self.keys.set_deadline(place, deadline);
-        let (key, value) = self.keys.at_mut(place);
-        if !value.is_in_memory() {
-            self.journal.renew(|| Effect::Deadline {
+        let (key, value) = self.keys.value_at_mut(place);
+        if !value.is_memory_only() {
+            self.journal.renew(|| JournalEntry::SetDeadline {
                 key: key.clone(),
                 deadline,
             });
@@ -292,29 +301,35 @@ impl Db {
     }
 
     /// Keeps the list of a key in memory only: the file has none of it from here on, and it ends with the engine.
-    pub fn keep_in_memory(&mut self, key: &[u8]) {
+    pub fn set_memory_only(&mut self, key: &[u8]) {
         let Some(place) = self.find(key) else {
             return;
         };
-        if let (key, Value::List(list)) = self.keys.at_mut(place)
-            && !list.is_in_memory()
+        if let (key, Value::List(list)) = self.keys.value_at_mut(place)
+            && !list.is_memory_only()
         {
-            list.set_in_memory(true);
-            self.journal.push(|| Effect::Drop { key: key.clone() });
+            list.set_memory_only(true);
+            self.journal
+                .push(|| JournalEntry::RemoveKey { key: key.clone() });
         }
     }
 
     /// Drops everything.
     pub fn clear(&mut self) {
         let keys = std::mem::take(&mut self.keys);
-        self.journal.push(|| Effect::Clear);
+        self.journal.push(|| JournalEntry::RemoveAllKeys);
         // Few keys can hold very many items.
-        free::aside(keys);
+        free::free_in_background(keys);
     }
 
     /// Adds a key that is not there, as it was read from disk: no journal.
-    pub(crate) fn load(&mut self, key: Blob, value: Value, deadline: Option<u64>) {
-        let place = self.keys.add(key, value);
+    pub(crate) fn insert_unjournaled(
+        &mut self,
+        key: SharedBytes,
+        value: Value,
+        deadline: Option<u64>,
+    ) {
+        let place = self.keys.insert_new(key, value);
         if deadline.is_some() {
             self.keys.set_deadline(place, deadline);
         }
@@ -324,30 +339,30 @@ impl Db {
     pub fn sweep(&mut self, budget: usize) -> bool {
         let mut left = budget;
         while let Some(place) = self.keys.next_expired(self.now, &mut left) {
-            free::value(self.remove(place).value);
+            free::free_value(self.remove_at(place).value);
         }
         left == 0
     }
 
     /// All keys, to read only.
-    pub fn keys(&self) -> &Keyspace {
+    pub fn keys(&self) -> &ShardedDict {
         &self.keys
     }
 }
 
 /// A new key that is in the journal and not yet in the keyspace. Unless it stays the journal forgets it, also when the
 /// change panics: a key without items in the file would be taken for damage at the next start.
-struct Noted<'a> {
-    key: &'a Blob,
+struct NewKeyGuard<'a> {
+    key: &'a SharedBytes,
     journal: &'a mut Journal,
-    stays: bool,
+    created: bool,
 }
 
-impl Drop for Noted<'_> {
+impl Drop for NewKeyGuard<'_> {
     fn drop(&mut self) {
-        if !self.stays {
+        if !self.created {
             let key = self.key.clone();
-            self.journal.push(|| Effect::Drop { key });
+            self.journal.push(|| JournalEntry::RemoveKey { key });
         }
     }
 }
@@ -360,7 +375,7 @@ mod tests {
     #[test]
     fn a_change_that_panics_leaves_no_new_key_in_the_journal() {
         let mut db = Db::default();
-        db.journal.switch_on();
+        db.journal.enable();
         let change = std::panic::AssertUnwindSafe(|| {
             db.edit::<Hash, ()>(b"k", |hash| {
                 hash.insert(b"f", b"v");
@@ -370,6 +385,9 @@ mod tests {
         assert!(std::panic::catch_unwind(change).is_err());
         assert!(!db.contains(b"k"));
         let last = db.journal.take().into_iter().flatten().last();
-        assert!(matches!(last, Some(Effect::Drop { .. })), "{last:?}");
+        assert!(
+            matches!(last, Some(JournalEntry::RemoveKey { .. })),
+            "{last:?}"
+        );
     }
 }

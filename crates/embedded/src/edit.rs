@@ -4,17 +4,17 @@
 use std::collections::VecDeque;
 use std::ops::Deref;
 
-use crate::journal::{Effect, Journal, list_item, score_value};
-use crate::value::{Blob, End, Hash, List, Set, ZSet};
+use crate::journal::{Journal, JournalEntry, encode_item_number, encode_score};
+use crate::value::{Hash, List, ListEnd, Set, SharedBytes, ZSet};
 
 /// A collection under change; reads go through to it.
-pub struct Edit<'a, C> {
-    key: &'a Blob,
+pub struct JournaledCollection<'a, C> {
+    key: &'a SharedBytes,
     collection: &'a mut C,
     journal: &'a mut Journal,
 }
 
-impl<C> Deref for Edit<'_, C> {
+impl<C> Deref for JournaledCollection<'_, C> {
     type Target = C;
 
     fn deref(&self) -> &C {
@@ -22,8 +22,12 @@ impl<C> Deref for Edit<'_, C> {
     }
 }
 
-impl<'a, C> Edit<'a, C> {
-    pub(crate) fn new(key: &'a Blob, collection: &'a mut C, journal: &'a mut Journal) -> Self {
+impl<'a, C> JournaledCollection<'a, C> {
+    pub(crate) fn new(
+        key: &'a SharedBytes,
+        collection: &'a mut C,
+        journal: &'a mut Journal,
+    ) -> Self {
         Self {
             key,
             collection,
@@ -32,10 +36,10 @@ impl<'a, C> Edit<'a, C> {
     }
 
     /// Notes an item. Its row is only made when there is a journal to take it.
-    fn put_row(&mut self, row: impl FnOnce() -> (Blob, Blob)) {
+    fn record_item(&mut self, row: impl FnOnce() -> (SharedBytes, SharedBytes)) {
         self.journal.push(|| {
             let (item, value) = row();
-            Effect::Item {
+            JournalEntry::PutItem {
                 key: self.key.clone(),
                 item,
                 value,
@@ -43,63 +47,63 @@ impl<'a, C> Edit<'a, C> {
         });
     }
 
-    fn drop_row(&mut self, item: impl FnOnce() -> Blob) {
-        self.journal.push(|| Effect::DropItem {
+    fn record_item_removed(&mut self, item: impl FnOnce() -> SharedBytes) {
+        self.journal.push(|| JournalEntry::RemoveItem {
             key: self.key.clone(),
             item: item(),
         });
     }
 }
 
-impl Edit<'_, List> {
+impl JournaledCollection<'_, List> {
     /// Notes an item, unless the list is kept in memory only.
-    fn put_item(&mut self, number: i64, item: Blob) {
-        if !self.is_in_memory() {
-            self.put_row(|| (list_item(number), item));
+    fn record_list_item(&mut self, number: i64, item: SharedBytes) {
+        if !self.is_memory_only() {
+            self.record_item(|| (encode_item_number(number), item));
         }
     }
 
-    fn drop_item(&mut self, number: i64) {
-        if !self.is_in_memory() {
-            self.drop_row(|| list_item(number));
+    fn record_list_item_removed(&mut self, number: i64) {
+        if !self.is_memory_only() {
+            self.record_item_removed(|| encode_item_number(number));
         }
     }
 }
 
-impl Edit<'_, Hash> {
+impl JournaledCollection<'_, Hash> {
     /// Sets a field. Whether it is new.
     pub fn insert(&mut self, field: &[u8], value: &[u8]) -> bool {
         // The usual case, a field that changes, needs no copy of its name.
         if let Some((field, place)) = self.collection.get_mut(field) {
             *place = value.into();
-            self.journal.renew(|| Effect::Item {
+            self.journal.renew(|| JournalEntry::PutItem {
                 key: self.key.clone(),
                 item: field.clone(),
                 value: place.clone(),
             });
             return false;
         }
-        let (field, value): (Blob, Blob) = (field.into(), value.into());
-        self.put_row(|| (field.clone(), value.clone()));
+        let (field, value): (SharedBytes, SharedBytes) = (field.into(), value.into());
+        self.record_item(|| (field.clone(), value.clone()));
         self.collection.insert(field, value).is_none()
     }
 
     /// Removes a field, giving its value.
-    pub fn remove(&mut self, field: &[u8]) -> Option<Blob> {
+    pub fn remove(&mut self, field: &[u8]) -> Option<SharedBytes> {
         let (field, value) = self.collection.remove(field)?;
-        self.drop_row(|| field);
+        self.record_item_removed(|| field);
         Some(value)
     }
 }
 
-impl Edit<'_, Set> {
+impl JournaledCollection<'_, Set> {
     /// Adds a member. Whether it is new.
     pub fn insert(&mut self, member: &[u8]) -> bool {
         if self.contains(member) {
             return false;
         }
-        let member: Blob = member.into();
-        self.put_row(|| (member.clone(), Blob::default()));
+        let member: SharedBytes = member.into();
+        self.record_item(|| (member.clone(), SharedBytes::default()));
         self.collection.insert(member, ());
         true
     }
@@ -108,7 +112,7 @@ impl Edit<'_, Set> {
     pub fn remove(&mut self, member: &[u8]) -> bool {
         match self.collection.remove(member) {
             Some((member, ())) => {
-                self.drop_row(|| member);
+                self.record_item_removed(|| member);
                 true
             }
             None => false,
@@ -116,30 +120,30 @@ impl Edit<'_, Set> {
     }
 }
 
-impl Edit<'_, ZSet> {
+impl JournaledCollection<'_, ZSet> {
     /// Adds a member that is known to be absent.
-    pub fn add(&mut self, member: &[u8], score: f64) {
-        let member: Blob = member.into();
-        self.put_row(|| (member.clone(), score_value(score)));
-        self.collection.add(member, score);
+    pub fn insert_new(&mut self, member: &[u8], score: f64) {
+        let member: SharedBytes = member.into();
+        self.record_item(|| (member.clone(), encode_score(score)));
+        self.collection.insert_new(member, score);
     }
 
     /// Notes the score that a member keeps: the file may have an earlier one.
     pub fn keep(&mut self, member: &[u8], score: f64) {
-        self.journal.renew(|| Effect::Item {
+        self.journal.renew(|| JournalEntry::PutItem {
             key: self.key.clone(),
             item: member.into(),
-            value: score_value(score),
+            value: encode_score(score),
         });
     }
 
     /// Gives a member with the score `old` another one.
     pub fn change(&mut self, member: &[u8], old: f64, new: f64) {
         if let Some(member) = self.collection.change(member, old, new) {
-            self.journal.renew(|| Effect::Item {
+            self.journal.renew(|| JournalEntry::PutItem {
                 key: self.key.clone(),
                 item: member,
-                value: score_value(new),
+                value: encode_score(new),
             });
         }
     }
@@ -147,77 +151,77 @@ impl Edit<'_, ZSet> {
     /// Removes a member, giving its score.
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
         let score = self.collection.remove(member)?;
-        self.drop_row(|| member.into());
+        self.record_item_removed(|| member.into());
         Some(score)
     }
 }
 
-impl Edit<'_, List> {
+impl JournaledCollection<'_, List> {
     /// Adds at the head.
     pub fn push_front(&mut self, item: &[u8]) {
-        let item: Blob = item.into();
+        let item: SharedBytes = item.into();
         let number = self.collection.push_front(item.clone());
-        self.put_item(number, item);
+        self.record_list_item(number, item);
     }
 
     /// Adds at the tail.
     pub fn push_back(&mut self, item: &[u8]) {
-        let item: Blob = item.into();
+        let item: SharedBytes = item.into();
         let number = self.collection.push_back(item.clone());
-        self.put_item(number, item);
+        self.record_list_item(number, item);
     }
 
     /// Takes from the head.
-    pub fn pop_front(&mut self) -> Option<Blob> {
+    pub fn pop_front(&mut self) -> Option<SharedBytes> {
         let (number, item) = self.collection.pop_front()?;
-        self.drop_item(number);
+        self.record_list_item_removed(number);
         Some(item)
     }
 
     /// Takes from the tail.
-    pub fn pop_back(&mut self) -> Option<Blob> {
+    pub fn pop_back(&mut self) -> Option<SharedBytes> {
         let (number, item) = self.collection.pop_back()?;
-        self.drop_item(number);
+        self.record_list_item_removed(number);
         Some(item)
     }
 
     /// Replaces the item at `index`. Whether there is one.
     pub fn set(&mut self, index: usize, item: &[u8]) -> bool {
-        let item: Blob = item.into();
+        let item: SharedBytes = item.into();
         let number = self.number(index);
         let found = self.collection.set(index, item.clone());
         if found {
-            self.put_item(number, item);
+            self.record_list_item(number, item);
         }
         found
     }
 
     /// Replaces all items, for changes in the middle.
-    pub fn rewrite(&mut self, items: VecDeque<Blob>) {
+    pub fn replace_all(&mut self, items: VecDeque<SharedBytes>) {
         for index in 0..self.len() {
             let number = self.number(index);
-            self.drop_item(number);
+            self.record_list_item_removed(number);
         }
-        self.collection.replace(items);
+        self.collection.replace_all(items);
         for index in 0..self.len() {
             let (number, item) = (self.number(index), self.items()[index].clone());
-            self.put_item(number, item);
+            self.record_list_item(number, item);
         }
     }
 
     /// Adds at an end.
-    pub fn push(&mut self, end: End, item: &[u8]) {
+    pub fn push(&mut self, end: ListEnd, item: &[u8]) {
         match end {
-            End::Head => self.push_front(item),
-            End::Tail => self.push_back(item),
+            ListEnd::Head => self.push_front(item),
+            ListEnd::Tail => self.push_back(item),
         }
     }
 
     /// Takes from an end.
-    pub fn pop(&mut self, end: End) -> Option<Blob> {
+    pub fn pop(&mut self, end: ListEnd) -> Option<SharedBytes> {
         match end {
-            End::Head => self.pop_front(),
-            End::Tail => self.pop_back(),
+            ListEnd::Head => self.pop_front(),
+            ListEnd::Tail => self.pop_back(),
         }
     }
 
@@ -231,7 +235,7 @@ impl Edit<'_, List> {
         }
         let mut items = self.items().clone();
         items.insert(index, item.into());
-        self.rewrite(items);
+        self.replace_all(items);
     }
 
     /// Removes the items at these positions, given in order. Those at the ends are popped; only others cost a rewrite.
@@ -260,32 +264,41 @@ impl Edit<'_, List> {
             .enumerate()
             .filter(stays)
             .map(|(_, item)| item.clone());
-        self.rewrite(items.collect());
+        self.replace_all(items.collect());
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::list_number;
+    use crate::journal::decode_item_number;
     use std::collections::BTreeMap;
 
     /// The items after a change, and the items that the journal's rows stand for.
-    fn changed(change: impl FnOnce(&mut Edit<'_, List>)) -> (String, String) {
-        let blob = |n: u8| Blob::from([b'a' + n]);
-        let mut list = List::from_numbered(0, (0..6).map(blob).collect());
-        let mut rows: BTreeMap<i64, Blob> = (0..6).map(|n| (n.into(), blob(n as u8))).collect();
+    fn changed(change: impl FnOnce(&mut JournaledCollection<'_, List>)) -> (String, String) {
+        let blob = |n: u8| SharedBytes::from([b'a' + n]);
+        let mut list = List::with_head_number(0, (0..6).map(blob).collect());
+        let mut rows: BTreeMap<i64, SharedBytes> =
+            (0..6).map(|n| (n.into(), blob(n as u8))).collect();
         let mut journal = Journal::default();
-        journal.switch_on();
-        change(&mut Edit::new(&Blob::default(), &mut list, &mut journal));
+        journal.enable();
+        change(&mut JournaledCollection::new(
+            &SharedBytes::default(),
+            &mut list,
+            &mut journal,
+        ));
         for effect in journal.take().into_iter().flatten() {
             match effect {
-                Effect::Item { item, value, .. } => rows.insert(list_number(&item).unwrap(), value),
-                Effect::DropItem { item, .. } => rows.remove(&list_number(&item).unwrap()),
+                JournalEntry::PutItem { item, value, .. } => {
+                    rows.insert(decode_item_number(&item).unwrap(), value)
+                }
+                JournalEntry::RemoveItem { item, .. } => {
+                    rows.remove(&decode_item_number(&item).unwrap())
+                }
                 other => panic!("{other:?}"),
             };
         }
-        let text = |items: Vec<&Blob>| items.iter().map(|item| item[0] as char).collect();
+        let text = |items: Vec<&SharedBytes>| items.iter().map(|item| item[0] as char).collect();
         (
             text(list.items().iter().collect()),
             text(rows.values().collect()),

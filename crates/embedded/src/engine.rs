@@ -14,24 +14,26 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
-use crate::background::{self, Figures, Life};
+use crate::background::{self, BackgroundThread, FlushMetrics};
 use crate::clock::{Clock, SystemClock};
-use crate::connection::Connection;
-use crate::control::Control;
-use crate::core::Core;
+use crate::connection::EmbeddedConnection;
+use crate::control::BackgroundControl;
+use crate::core::EngineState;
 use crate::db::Db;
-use crate::error::{Error, OpenError};
-use crate::gate::Gate;
-use crate::persist::{self, Writer};
-use crate::pubsub::{Hub, Subscriber};
-use crate::script::Scripts;
+use crate::error::{CommandError, EngineOpenError};
+use crate::gate::WriteGate;
+use crate::persist::{self, StoreWriter};
+use crate::pubsub::{EmbeddedSubscriber, PubSubRegistry};
+use crate::script::ScriptEngine;
 
-const CLOSED: Error = Error::fixed("ERR the store is closed and takes no more writes");
-const READ_ONLY: Error = Error::fixed("READONLY the store was opened for reading only");
+const STORE_CLOSED: CommandError =
+    CommandError::from_static("ERR the store is closed and accepts no more writes");
+const STORE_READ_ONLY: CommandError =
+    CommandError::from_static("READONLY the store was opened read-only");
 
 /// How an engine is opened. The default keeps everything in memory.
 #[derive(Clone)]
-pub struct Options {
+pub struct EngineOptions {
     /// The folder to keep the data in; nothing is kept without one.
     pub path: Option<PathBuf>,
     /// The source of time.
@@ -39,22 +41,22 @@ pub struct Options {
     /// Refuse scripts that touch undeclared keys or keys of two hash slots, and everything newer than Redis 6.2.
     pub strict: bool,
     /// How often changes are written to disk: at most this much is lost by a kill.
-    pub tick: Duration,
+    pub flush_interval: Duration,
     /// How many messages wait for a subscriber before it is told that it lags.
-    pub subscriber_queue: usize,
+    pub max_queued_messages: usize,
     /// When about this many bytes of changes wait to be written, they are written at once and callers wait meanwhile.
-    pub max_unwritten: usize,
+    pub max_unflushed_bytes: usize,
 }
 
-impl Default for Options {
+impl Default for EngineOptions {
     fn default() -> Self {
         Self {
             path: None,
             clock: Arc::new(SystemClock),
             strict: false,
-            tick: Duration::from_secs(1),
-            subscriber_queue: 1_024,
-            max_unwritten: 64 * 1024 * 1024,
+            flush_interval: Duration::from_secs(1),
+            max_queued_messages: 1_024,
+            max_unflushed_bytes: 64 * 1024 * 1024,
         }
     }
 }
@@ -62,18 +64,18 @@ impl Default for Options {
 /// An in-process Redis. Clones share it; the last one to go ends it, writing what is unwritten.
 #[derive(Clone)]
 pub struct Engine {
-    shared: Arc<Shared>,
-    _life: Arc<Life>,
+    shared: Arc<EngineShared>,
+    _background: Arc<BackgroundThread>,
 }
 
 /// What commands and the background thread share.
-pub(crate) struct Shared {
-    pub core: Mutex<Core>,
-    pub gate: Gate,
-    pub control: Control,
-    pub figures: Figures,
-    pub options: Options,
-    hub: Hub,
+pub(crate) struct EngineShared {
+    pub state: Mutex<EngineState>,
+    pub write_gate: WriteGate,
+    pub background: BackgroundControl,
+    pub flush_metrics: FlushMetrics,
+    pub options: EngineOptions,
+    pubsub: PubSubRegistry,
     run_id: String,
     clean_start: bool,
 }
@@ -81,7 +83,7 @@ pub(crate) struct Shared {
 /// Some accepted changes could not be written to disk. They are kept and tried again.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error(
-    "the data folder is full or cannot be written ({reason}); changes are kept in memory and tried again"
+    "the data folder is full or not writable ({reason}); changes stay in memory and the next flush retries them"
 )]
 pub struct FlushError {
     /// What stopped it.
@@ -90,58 +92,60 @@ pub struct FlushError {
 
 impl Engine {
     /// Opens an engine. With a folder, that is locked and everything in it is loaded.
-    pub fn open(options: Options) -> Result<Self, OpenError> {
-        let run_id = random_id();
+    pub fn open(options: EngineOptions) -> Result<Self, EngineOpenError> {
+        let run_id = random_run_id();
         let mut db = new_db(&options);
         let opened = match &options.path {
             Some(folder) => Some(persist::open(folder, &run_id, &mut db)?),
             None => None,
         };
-        let clean_start = opened.as_ref().is_none_or(|opened| opened.clean);
+        let clean_start = opened
+            .as_ref()
+            .is_none_or(|opened| opened.previous_run_was_clean);
         Self::start(
-            Shared::new(db, options, run_id, clean_start),
+            EngineShared::new(db, options, run_id, clean_start),
             opened.map(|opened| opened.writer),
         )
     }
 
     /// Loads what was last written to a folder, whether or not a process is writing to it, and refuses writes.
-    pub fn open_read_only(folder: impl AsRef<Path>) -> Result<Self, OpenError> {
-        let options = Options {
+    pub fn open_read_only(folder: impl AsRef<Path>) -> Result<Self, EngineOpenError> {
+        let options = EngineOptions {
             path: Some(folder.as_ref().to_owned()),
-            ..Options::default()
+            ..EngineOptions::default()
         };
         let mut db = new_db(&options);
-        persist::read(folder.as_ref(), &mut db)?;
-        let shared = Shared::new(db, options, random_id(), true);
-        shared.gate.shut(READ_ONLY);
+        persist::load_read_only(folder.as_ref(), &mut db)?;
+        let shared = EngineShared::new(db, options, random_run_id(), true);
+        shared.write_gate.close(STORE_READ_ONLY);
         Self::start(shared, None)
     }
 
-    fn start(shared: Shared, writer: Option<Writer>) -> Result<Self, OpenError> {
+    fn start(shared: EngineShared, writer: Option<StoreWriter>) -> Result<Self, EngineOpenError> {
         let shared = Arc::new(shared);
         let path = shared.options.path.clone().unwrap_or_default();
-        let life =
-            Life::start(shared.clone(), writer).map_err(|source| OpenError::Io { path, source })?;
+        let life = BackgroundThread::start(shared.clone(), writer)
+            .map_err(|source| EngineOpenError::Io { path, source })?;
         Ok(Self {
             shared,
-            _life: Arc::new(life),
+            _background: Arc::new(life),
         })
     }
 
     /// A connection for the redis crate's commands.
-    pub fn connection(&self) -> Connection {
-        Connection::new(self.clone())
+    pub fn connection(&self) -> EmbeddedConnection {
+        EmbeddedConnection::new(self.clone())
     }
 
     /// A subscriber without subscriptions.
-    pub fn subscriber(&self) -> Subscriber {
+    pub fn subscriber(&self) -> EmbeddedSubscriber {
         self.shared
-            .hub
-            .subscriber(self.shared.options.subscriber_queue)
+            .pubsub
+            .new_subscriber(self.shared.options.max_queued_messages)
     }
 
     /// Whether the run before this one wrote everything it had accepted. False after a kill.
-    pub fn clean_start(&self) -> bool {
+    pub fn previous_run_was_clean(&self) -> bool {
         self.shared.clean_start
     }
 
@@ -156,27 +160,27 @@ impl Engine {
             return Ok(());
         }
         self.shared
-            .control
+            .background
             .flush()
             .await
             .map_err(|reason| FlushError { reason })
     }
 
     /// The number of batches that were made durable, to be told of each.
-    pub fn flushed(&self) -> watch::Receiver<u64> {
-        self.shared.control.flushes()
+    pub fn flush_count(&self) -> watch::Receiver<u64> {
+        self.shared.background.flush_count()
     }
 
     /// Refuses further writes, makes everything durable, notes that nothing is missing, and gives up the folder.
     /// Reads go on. Closing again is harmless.
     pub async fn close(&self) {
-        self.shared.stop();
-        self.shared.control.ended().await;
+        self.shared.begin_shutdown();
+        self.shared.background.wait_until_stopped().await;
     }
 
     /// Drops all keys that are over, as the engine does by itself ten times a second.
     pub fn sweep(&self) {
-        background::sweep(&self.shared, None);
+        background::run_expire_cycle(&self.shared, None);
     }
 
     /// Whether what is written to this engine is kept on disk.
@@ -191,79 +195,79 @@ impl Engine {
 
     /// How long it took to write the last batch.
     pub fn last_flush(&self) -> Duration {
-        self.shared.figures.last_flush()
+        self.shared.flush_metrics.last_flush()
     }
 
     /// About how many bytes of changes are not durable yet.
-    pub fn unwritten_bytes(&self) -> usize {
-        self.lock().db.journal.bytes() + self.shared.figures.in_flight()
+    pub fn unflushed_bytes(&self) -> usize {
+        self.lock().db.journal.bytes() + self.shared.flush_metrics.bytes_in_flight()
     }
 
     /// The core, at the moment the lock was got.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, EngineState> {
         self.shared.lock()
     }
 
     /// Whether so much is unwritten that writers have to wait.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.shared.gate.is_crowded()
+    pub(crate) fn has_backpressure(&self) -> bool {
+        self.shared.write_gate.has_backpressure()
     }
 
     /// Waits while so much is unwritten that memory would grow without bound.
-    pub(crate) async fn room_to_write(&self) {
-        self.shared.gate.room().await;
+    pub(crate) async fn wait_for_write_capacity(&self) {
+        self.shared.write_gate.capacity_available().await;
     }
 }
 
-impl Shared {
-    fn new(mut db: Db, options: Options, run_id: String, clean_start: bool) -> Self {
+impl EngineShared {
+    fn new(mut db: Db, options: EngineOptions, run_id: String, clean_start: bool) -> Self {
         db.run_id.clone_from(&run_id);
-        let hub = db.hub.clone();
+        let pubsub = db.pubsub.clone();
         Self {
-            core: Mutex::new(Core {
+            state: Mutex::new(EngineState {
                 db,
-                scripts: Scripts::new(),
+                scripts: ScriptEngine::new(),
             }),
-            gate: Gate::default(),
-            control: Control::default(),
-            figures: Figures::default(),
+            write_gate: WriteGate::default(),
+            background: BackgroundControl::default(),
+            flush_metrics: FlushMetrics::default(),
             options,
-            hub,
+            pubsub,
             run_id,
             clean_start,
         }
     }
 
     /// The core, ready for a command that begins now.
-    pub fn lock(&self) -> MutexGuard<'_, Core> {
-        let mut core = self.core.lock();
-        if core.db.journal.bytes() > self.options.max_unwritten && self.gate.crowd() {
-            self.control.hurry();
+    pub fn lock(&self) -> MutexGuard<'_, EngineState> {
+        let mut core = self.state.lock();
+        if core.db.journal.bytes() > self.options.max_unflushed_bytes && self.write_gate.crowd() {
+            self.background.request_flush();
         }
         core.db
-            .begin(self.options.clock.now_ms(), self.gate.refusal());
+            .begin_command(self.options.clock.now_ms(), self.write_gate.refusal());
         core
     }
 
     /// Begins the end: from now on no write is accepted, and the background thread finishes.
-    pub fn stop(&self) {
+    pub fn begin_shutdown(&self) {
         // Under the lock, so that every write was either accepted before and is flushed, or is refused.
-        let core = self.core.lock();
-        self.gate.shut(CLOSED);
+        let core = self.state.lock();
+        self.write_gate.close(STORE_CLOSED);
         drop(core);
-        self.control.stop();
+        self.background.stop();
     }
 }
 
-fn new_db(options: &Options) -> Db {
+fn new_db(options: &EngineOptions) -> Db {
     let now = options.clock.now_ms();
-    let mut db = Db::new(options.strict, now, Hub::default());
-    db.begin(now, None);
+    let mut db = Db::new(options.strict, now, PubSubRegistry::default());
+    db.begin_command(now, None);
     db
 }
 
 /// 40 random hexadecimal digits. The standard library seeds each of these hashers from the system's randomness.
-fn random_id() -> String {
+fn random_run_id() -> String {
     let id: String = (0..3u8)
         .map(|part| format!("{:016x}", RandomState::new().hash_one(part)))
         .collect();
@@ -275,15 +279,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_does_not_wait_writes_nothing_while_there_is_no_room() {
-        let engine = Engine::open(Options::default()).unwrap();
+    fn non_blocking_writes_are_declined_while_the_journal_is_full() {
+        let engine = Engine::open(EngineOptions::default()).unwrap();
         let connection = engine.connection();
         let set = redis::cmd("SET").arg("key").arg("value").take();
         let get = redis::cmd("GET").arg("key").take();
-        assert!(engine.shared.gate.crowd());
-        assert!(connection.at_once(&set).is_none());
-        assert_eq!(connection.at_once(&get), Some(Ok(redis::Value::Nil)));
-        engine.shared.gate.relieve();
-        assert_eq!(connection.at_once(&set), Some(Ok(redis::Value::Okay)));
+        assert!(engine.shared.write_gate.crowd());
+        assert!(connection.try_execute(&set).is_none());
+        assert_eq!(connection.try_execute(&get), Some(Ok(redis::Value::Nil)));
+        engine.shared.write_gate.end_backpressure();
+        assert_eq!(connection.try_execute(&set), Some(Ok(redis::Value::Okay)));
     }
 }

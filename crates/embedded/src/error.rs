@@ -7,34 +7,38 @@ use redis::{RedisError, Value};
 
 /// An error reply: its first word is the code, as on the wire (`WRONGTYPE Operation against …`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Error(Cow<'static, str>);
+pub struct CommandError(Cow<'static, str>);
 
 /// What a command answers.
-pub type Reply = Result<Value, Error>;
+pub type CommandResult = Result<Value, CommandError>;
 
 /// The key holds another type than the command works on.
-pub const WRONG_TYPE: Error =
-    Error::fixed("WRONGTYPE Operation against a key holding the wrong kind of value");
+pub const WRONG_TYPE: CommandError =
+    CommandError::from_static("WRONGTYPE Operation against a key holding the wrong kind of value");
 /// An option does not exist or options exclude each other.
-pub const SYNTAX: Error = Error::fixed("ERR syntax error");
+pub const SYNTAX_ERROR: CommandError = CommandError::from_static("ERR syntax error");
 /// An argument is no 64-bit integer.
-pub const NOT_AN_INTEGER: Error = Error::fixed("ERR value is not an integer or out of range");
+pub const NOT_AN_INTEGER: CommandError =
+    CommandError::from_static("ERR value is not an integer or out of range");
 /// An argument is no float, or NaN.
-pub const NOT_A_FLOAT: Error = Error::fixed("ERR value is not a valid float");
+pub const NOT_A_FLOAT: CommandError = CommandError::from_static("ERR value is not a valid float");
 /// An increment would leave the range of a 64-bit integer.
-pub const OVERFLOW: Error = Error::fixed("ERR increment or decrement would overflow");
+pub const INCREMENT_OVERFLOW: CommandError =
+    CommandError::from_static("ERR increment or decrement would overflow");
 /// `LSET` and its like beyond the end.
-pub const INDEX_OUT_OF_RANGE: Error = Error::fixed("ERR index out of range");
+pub const INDEX_OUT_OF_RANGE: CommandError = CommandError::from_static("ERR index out of range");
 /// `RENAME` and its like without a source.
-pub const NO_SUCH_KEY: Error = Error::fixed("ERR no such key");
+pub const NO_SUCH_KEY: CommandError = CommandError::from_static("ERR no such key");
 /// `EVALSHA` of a script that was never loaded.
-pub const NO_SCRIPT: Error = Error::fixed("NOSCRIPT No matching script. Please use EVAL.");
+pub const NO_SCRIPT: CommandError =
+    CommandError::from_static("NOSCRIPT No matching script. Please use EVAL.");
 /// A negative count or similar.
-pub const MUST_BE_POSITIVE: Error = Error::fixed("ERR value is out of range, must be positive");
+pub const MUST_BE_POSITIVE: CommandError =
+    CommandError::from_static("ERR value is out of range, must be positive");
 
-impl Error {
+impl CommandError {
     /// An error with a constant text.
-    pub const fn fixed(text: &'static str) -> Self {
+    pub const fn from_static(text: &'static str) -> Self {
         Self(Cow::Borrowed(text))
     }
 
@@ -73,8 +77,8 @@ impl Error {
     }
 }
 
-impl From<Error> for RedisError {
-    fn from(error: Error) -> Self {
+impl From<CommandError> for RedisError {
+    fn from(error: CommandError) -> Self {
         match error.into_value() {
             Value::ServerError(server) => server.into(),
             other => (
@@ -89,7 +93,7 @@ impl From<Error> for RedisError {
 
 /// Why a store could not be opened. Each text says what to do about it.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum EngineOpenError {
     /// Another process has the folder.
     #[error(
         "data folder {path} is in use by another process (it holds the lock on {path}/store.lock); \
@@ -101,25 +105,25 @@ pub enum OpenError {
     },
     /// The file exists but cannot be trusted.
     #[error(
-        "store file {path} is damaged: {what}; restore the data folder from a backup, or move {path} and {path}-wal away to start with an empty store"
+        "store file {path} is corrupt: {problem}; restore the data folder from a backup, or move {path} and {path}-wal away to start with an empty store"
     )]
-    Damaged {
+    Corrupt {
         /// The store file.
         path: PathBuf,
         /// What was found.
-        what: String,
+        problem: String,
     },
     /// The file was written by a newer version.
     #[error(
-        "store file {path} has format {found}, this version reads up to {known}; use a newer version"
+        "store file {path} has format {found_version}, this version of Parlor reads formats up to {supported_version}; use a newer version"
     )]
-    Newer {
+    NewerFormat {
         /// The store file.
         path: PathBuf,
         /// The format in the file.
-        found: i64,
+        found_version: i64,
         /// The newest format this version knows.
-        known: i64,
+        supported_version: i64,
     },
     /// The folder or a file in it could not be read or made.
     #[error("cannot open the store in {path}")]

@@ -10,31 +10,31 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::error::Error;
+use crate::error::CommandError;
 
 const OPEN: u8 = 0;
-const CROWDED: u8 = 1;
-const FAILING: u8 = 2;
-const SHUT: u8 = 3;
+const BACKPRESSURE: u8 = 1;
+const DISK_FAILING: u8 = 2;
+const CLOSED: u8 = 3;
 
 /// The gate that every command passes.
 #[derive(Default)]
-pub(crate) struct Gate {
+pub(crate) struct WriteGate {
     state: AtomicU8,
-    refusal: Mutex<Option<Error>>,
-    room: Notify,
+    refusal: Mutex<Option<CommandError>>,
+    wait_for_capacity: Notify,
 }
 
-impl Gate {
+impl WriteGate {
     /// Why a command that begins now may not write.
-    pub fn refusal(&self) -> Option<Error> {
+    pub fn refusal(&self) -> Option<CommandError> {
         match self.state.load(Ordering::Acquire) {
-            OPEN | CROWDED => None,
+            OPEN | BACKPRESSURE => None,
             _ => self.refusal.lock().clone(),
         }
     }
 
-    fn step(&self, from: u8, to: u8) -> bool {
+    fn transition(&self, from: u8, to: u8) -> bool {
         self.state
             .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
@@ -42,53 +42,54 @@ impl Gate {
 
     /// Makes callers wait. Whether they did not before.
     pub fn crowd(&self) -> bool {
-        self.step(OPEN, CROWDED)
+        self.transition(OPEN, BACKPRESSURE)
     }
 
     /// Lets waiting callers go on.
-    pub fn relieve(&self) {
-        if self.step(CROWDED, OPEN) {
-            self.room.notify_waiters();
+    pub fn end_backpressure(&self) {
+        if self.transition(BACKPRESSURE, OPEN) {
+            self.wait_for_capacity.notify_waiters();
         }
     }
 
     /// Refuses writes for now. Whether they were let through before.
-    pub fn fail(&self, reason: Error) -> bool {
+    pub fn reject_writes(&self, reason: CommandError) -> bool {
         let mut refusal = self.refusal.lock();
-        if self.state.load(Ordering::Acquire) == SHUT {
+        if self.state.load(Ordering::Acquire) == CLOSED {
             return false;
         }
         *refusal = Some(reason);
-        let changed = self.step(OPEN, FAILING) || self.step(CROWDED, FAILING);
-        self.room.notify_waiters();
+        let changed =
+            self.transition(OPEN, DISK_FAILING) || self.transition(BACKPRESSURE, DISK_FAILING);
+        self.wait_for_capacity.notify_waiters();
         changed
     }
 
     /// Lets writes through again. Whether they were refused before.
-    pub fn recover(&self) -> bool {
-        self.step(FAILING, OPEN)
+    pub fn accept_writes(&self) -> bool {
+        self.transition(DISK_FAILING, OPEN)
     }
 
     /// Refuses writes for good.
-    pub fn shut(&self, reason: Error) {
+    pub fn close(&self, reason: CommandError) {
         let mut refusal = self.refusal.lock();
-        if self.state.swap(SHUT, Ordering::AcqRel) != SHUT {
+        if self.state.swap(CLOSED, Ordering::AcqRel) != CLOSED {
             *refusal = Some(reason);
         }
-        self.room.notify_waiters();
+        self.wait_for_capacity.notify_waiters();
     }
 
     /// Whether writers have to wait.
-    pub fn is_crowded(&self) -> bool {
-        self.state.load(Ordering::Acquire) == CROWDED
+    pub fn has_backpressure(&self) -> bool {
+        self.state.load(Ordering::Acquire) == BACKPRESSURE
     }
 
     /// Waits while the gate is crowded.
-    pub async fn room(&self) {
-        while self.is_crowded() {
-            let room = self.room.notified();
+    pub async fn capacity_available(&self) {
+        while self.has_backpressure() {
+            let room = self.wait_for_capacity.notified();
             // What happens after this line wakes it, what happened before is seen here.
-            if !self.is_crowded() {
+            if !self.has_backpressure() {
                 return;
             }
             room.await;
@@ -102,31 +103,35 @@ mod tests {
 
     #[test]
     fn a_shut_gate_stays_shut_and_keeps_its_reason() {
-        let gate = Gate::default();
-        gate.shut(Error::fixed("ERR first"));
-        gate.shut(Error::fixed("ERR second"));
-        assert!(!gate.crowd() && !gate.recover() && !gate.fail(Error::fixed("ERR third")));
-        assert_eq!(gate.refusal(), Some(Error::fixed("ERR first")));
+        let gate = WriteGate::default();
+        gate.close(CommandError::from_static("ERR first"));
+        gate.close(CommandError::from_static("ERR second"));
+        assert!(
+            !gate.crowd()
+                && !gate.accept_writes()
+                && !gate.reject_writes(CommandError::from_static("ERR third"))
+        );
+        assert_eq!(gate.refusal(), Some(CommandError::from_static("ERR first")));
     }
 
     #[tokio::test]
-    async fn callers_wait_only_while_it_is_crowded() {
-        let gate = std::sync::Arc::new(Gate::default());
-        gate.room().await;
-        for end in [Gate::relieve as fn(&Gate), |gate| {
-            let _ = gate.fail(Error::fixed("MISCONF full"));
+    async fn writers_wait_only_while_the_journal_is_full() {
+        let gate = std::sync::Arc::new(WriteGate::default());
+        gate.capacity_available().await;
+        for end in [WriteGate::end_backpressure as fn(&WriteGate), |gate| {
+            let _ = gate.reject_writes(CommandError::from_static("MISCONF full"));
         }] {
             assert!(gate.crowd() && !gate.crowd());
             let waiting = tokio::spawn({
                 let gate = gate.clone();
-                async move { gate.room().await }
+                async move { gate.capacity_available().await }
             });
             tokio::task::yield_now().await;
             assert!(!waiting.is_finished());
             end(&gate);
             waiting.await.unwrap();
         }
-        assert!(gate.refusal().is_some() && gate.recover());
+        assert!(gate.refusal().is_some() && gate.accept_writes());
         assert!(gate.refusal().is_none());
     }
 }

@@ -11,7 +11,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
         if pattern.get(p) == Some(&b'*') {
             retry = Some((p + 1, t));
             p += 1;
-        } else if let Some(next) = step(pattern, p, text[t]) {
+        } else if let Some(next) = match_element(pattern, p, text[t]) {
             p = next;
             t += 1;
         } else if let Some((star, from)) = retry {
@@ -26,16 +26,16 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
 }
 
 /// Where the pattern goes on if its element at `p` takes `byte`.
-fn step(pattern: &[u8], p: usize, byte: u8) -> Option<usize> {
+fn match_element(pattern: &[u8], p: usize, byte: u8) -> Option<usize> {
     match *pattern.get(p)? {
         b'?' => Some(p + 1),
-        b'[' => class(pattern, p + 1, byte),
+        b'[' => match_class(pattern, p + 1, byte),
         b'\\' if p + 1 < pattern.len() => (pattern[p + 1] == byte).then_some(p + 2),
         literal => (literal == byte).then_some(p + 1),
     }
 }
 
-fn class(pattern: &[u8], mut p: usize, byte: u8) -> Option<usize> {
+fn match_class(pattern: &[u8], mut p: usize, byte: u8) -> Option<usize> {
     let negated = pattern.get(p) == Some(&b'^');
     if negated {
         p += 1;

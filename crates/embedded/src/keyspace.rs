@@ -13,25 +13,25 @@ use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use indexmap::map::RawEntryApiV1;
 
-use crate::value::{Blob, Value};
+use crate::value::{SharedBytes, Value};
 
 const SHARD_BITS: u32 = 10;
-const SHARDS: usize = 1 << SHARD_BITS;
+const SHARD_COUNT: usize = 1 << SHARD_BITS;
 /// Stands for "from the end of the shard, wherever that is" in a cursor.
-const FROM_THE_END: u64 = (1 << 40) - 1;
+const CURSOR_TABLE_END: u64 = (1 << 40) - 1;
 
 /// A value and when it goes.
 #[derive(Debug)]
-pub struct Entry {
+pub struct KeyEntry {
     /// What the key holds.
     pub value: Value,
     /// The deadline in ms, 0 for none.
     deadline: u64,
     /// Where the index has it, 0 for nowhere.
-    indexed: u64,
+    indexed_deadline: u64,
 }
 
-impl Entry {
+impl KeyEntry {
     /// When the key goes, if ever.
     pub fn deadline(&self) -> Option<u64> {
         (self.deadline != 0).then_some(self.deadline)
@@ -43,26 +43,26 @@ impl Entry {
     }
 }
 
-type Shard = IndexMap<Blob, Entry, RandomState>;
+type DictShard = IndexMap<SharedBytes, KeyEntry, RandomState>;
 
 /// Keys, values, deadlines.
-pub struct Keyspace {
-    shards: Box<[Shard]>,
+pub struct ShardedDict {
+    shards: Box<[DictShard]>,
     hasher: RandomState,
-    deadlines: BTreeSet<(u64, Blob)>,
+    expires: BTreeSet<(u64, SharedBytes)>,
     len: usize,
 }
 
-impl Default for Keyspace {
+impl Default for ShardedDict {
     fn default() -> Self {
         let hasher = RandomState::default();
-        let shards = (0..SHARDS)
-            .map(|_| Shard::with_hasher(hasher.clone()))
+        let shards = (0..SHARD_COUNT)
+            .map(|_| DictShard::with_hasher(hasher.clone()))
             .collect();
         Self {
             shards,
             hasher,
-            deadlines: BTreeSet::new(),
+            expires: BTreeSet::new(),
             len: 0,
         }
     }
@@ -70,15 +70,15 @@ impl Default for Keyspace {
 
 /// Where a key is. Good until a key is added or removed.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Place {
+pub struct KeyPosition {
     shard: usize,
     index: usize,
 }
 
-impl Keyspace {
+impl ShardedDict {
     fn shard_of(hash: u64) -> usize {
         // The tables use the low and the top bits; the shard is chosen by bits between.
-        (hash >> 32) as usize & (SHARDS - 1)
+        (hash >> 32) as usize & (SHARD_COUNT - 1)
     }
 
     /// The number of keys, expired ones that were not swept yet included.
@@ -87,96 +87,96 @@ impl Keyspace {
     }
 
     /// How many keys have a deadline.
-    pub fn with_deadline(&self) -> usize {
-        self.deadlines.len()
+    pub fn expires_len(&self) -> usize {
+        self.expires.len()
     }
 
     /// Where a key is. All else works on places, so that a command hashes its key once.
-    pub fn find(&self, key: &[u8]) -> Option<Place> {
+    pub fn find(&self, key: &[u8]) -> Option<KeyPosition> {
         let hash = self.hasher.hash_one(key);
         let shard = Self::shard_of(hash);
         let keys = self.shards[shard].raw_entry_v1();
         let index = keys.index_from_hash(hash, |other| **other == *key)?;
-        Some(Place { shard, index })
+        Some(KeyPosition { shard, index })
     }
 
     /// Whether a key is at a place, which may be no longer good.
-    pub fn is_at(&self, key: &[u8], place: Place) -> bool {
+    pub fn is_key_at(&self, key: &[u8], place: KeyPosition) -> bool {
         let found = self.shards[place.shard].get_index(place.index);
         found.is_some_and(|(other, _)| **other == *key)
     }
 
     /// The entry of a key.
-    pub fn get(&self, key: &[u8]) -> Option<&Entry> {
+    pub fn get(&self, key: &[u8]) -> Option<&KeyEntry> {
         self.find(key).map(|place| self.at(place))
     }
 
     /// The entry at a place.
-    pub fn at(&self, place: Place) -> &Entry {
+    pub fn at(&self, place: KeyPosition) -> &KeyEntry {
         &self.shards[place.shard][place.index]
     }
 
     /// The key and the value at a place, to change the value.
-    pub fn at_mut(&mut self, place: Place) -> (&Blob, &mut Value) {
+    pub fn value_at_mut(&mut self, place: KeyPosition) -> (&SharedBytes, &mut Value) {
         let (key, entry) = self.entry_mut(place);
         (key, &mut entry.value)
     }
 
-    fn entry_mut(&mut self, place: Place) -> (&Blob, &mut Entry) {
+    fn entry_mut(&mut self, place: KeyPosition) -> (&SharedBytes, &mut KeyEntry) {
         let shard = &mut self.shards[place.shard];
         let entry = shard.get_index_mut(place.index);
-        entry.expect("a place is used before the keys change")
+        entry.expect("a position is used before a key is added or removed")
     }
 
     /// Adds a key that is not there, without a deadline.
-    pub fn add(&mut self, key: Blob, value: Value) -> Place {
+    pub fn insert_new(&mut self, key: SharedBytes, value: Value) -> KeyPosition {
         let shard = Self::shard_of(self.hasher.hash_one(&*key));
-        let entry = Entry {
+        let entry = KeyEntry {
             value,
             deadline: 0,
-            indexed: 0,
+            indexed_deadline: 0,
         };
         let (index, _) = self.shards[shard].insert_full(key, entry);
         self.len += 1;
-        Place { shard, index }
+        KeyPosition { shard, index }
     }
 
     /// Takes a key out.
-    pub fn remove(&mut self, place: Place) -> (Blob, Entry) {
+    pub fn remove(&mut self, place: KeyPosition) -> (SharedBytes, KeyEntry) {
         let gone = self.shards[place.shard].swap_remove_index(place.index);
-        let (key, entry) = gone.expect("a place is used before the keys change");
+        let (key, entry) = gone.expect("a position is used before a key is added or removed");
         self.len -= 1;
-        if entry.indexed != 0 {
-            self.deadlines.remove(&(entry.indexed, key.clone()));
+        if entry.indexed_deadline != 0 {
+            self.expires.remove(&(entry.indexed_deadline, key.clone()));
         }
         (key, entry)
     }
 
     /// Gives a key a deadline, or none.
-    pub fn set_deadline(&mut self, place: Place, deadline: Option<u64>) {
+    pub fn set_deadline(&mut self, place: KeyPosition, deadline: Option<u64>) {
         // 0 means none inside an entry, and 1970 is over either way.
         let deadline = deadline.map_or(0, |deadline| deadline.max(1));
         let (key, entry) = self.entry_mut(place);
         entry.deadline = deadline;
-        let indexed = entry.indexed;
+        let indexed = entry.indexed_deadline;
         let stale = indexed != 0 && (deadline == 0 || deadline < indexed);
         if !stale && (indexed != 0 || deadline == 0) {
             return;
         }
-        entry.indexed = deadline;
+        entry.indexed_deadline = deadline;
         let key = key.clone();
         if stale {
-            self.deadlines.remove(&(indexed, key.clone()));
+            self.expires.remove(&(indexed, key.clone()));
         }
         if deadline != 0 {
-            self.deadlines.insert((deadline, key));
+            self.expires.insert((deadline, key));
         }
     }
 
     /// The next key whose deadline is over at `now`, looking at no more than `budget` index entries.
-    pub fn next_expired(&mut self, now: u64, budget: &mut usize) -> Option<Place> {
+    pub fn next_expired(&mut self, now: u64, budget: &mut usize) -> Option<KeyPosition> {
         while *budget > 0 {
-            let (indexed, key) = self.deadlines.first()?;
+            let (indexed, key) = self.expires.first()?;
             if *indexed >= now {
                 return None;
             }
@@ -185,22 +185,22 @@ impl Keyspace {
             if self.at(place).is_expired(now) {
                 return Some(place);
             }
-            let (_, key) = self.deadlines.pop_first()?;
+            let (_, key) = self.expires.pop_first()?;
             let (_, entry) = self.entry_mut(place);
-            entry.indexed = entry.deadline;
+            entry.indexed_deadline = entry.deadline;
             let deadline = entry.deadline;
-            self.deadlines.insert((deadline, key));
+            self.expires.insert((deadline, key));
         }
         None
     }
 
     /// All keys in no order.
-    pub fn iter(&self) -> impl Iterator<Item = (&Blob, &Entry)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&SharedBytes, &KeyEntry)> {
         self.shards.iter().flat_map(|shard| shard.iter())
     }
 
     /// A key picked by a random number.
-    pub fn pick(&self, random: u64) -> Option<(&Blob, &Entry)> {
+    pub fn random_entry(&self, random: u64) -> Option<(&SharedBytes, &KeyEntry)> {
         let mut position = usize::try_from(random).unwrap_or(0) % self.len.max(1);
         for shard in &self.shards {
             if position < shard.len() {
@@ -213,15 +213,20 @@ impl Keyspace {
 
     /// One step of a scan. A cursor is a shard and a position in it; inside a shard the walk goes down, since removing
     /// a key never moves another one up: whatever stays is met.
-    pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(&Blob, &Entry)) -> u64 {
-        let mut shard = (cursor & (SHARDS as u64 - 1)) as usize;
+    pub fn scan(
+        &self,
+        cursor: u64,
+        count: usize,
+        mut visit: impl FnMut(&SharedBytes, &KeyEntry),
+    ) -> u64 {
+        let mut shard = (cursor & (SHARD_COUNT as u64 - 1)) as usize;
         let mut top = if cursor == 0 {
-            FROM_THE_END
+            CURSOR_TABLE_END
         } else {
             cursor >> SHARD_BITS
         };
         let mut left = count.max(1);
-        while shard < SHARDS {
+        while shard < SHARD_COUNT {
             let keys = &self.shards[shard];
             let end = usize::try_from(top).map_or(keys.len(), |top| top.min(keys.len()));
             let start = end.saturating_sub(left);
@@ -235,9 +240,9 @@ impl Keyspace {
                 return (start as u64) << SHARD_BITS | shard as u64;
             }
             shard += 1;
-            top = FROM_THE_END;
-            if left == 0 && shard < SHARDS {
-                return FROM_THE_END << SHARD_BITS | shard as u64;
+            top = CURSOR_TABLE_END;
+            if left == 0 && shard < SHARD_COUNT {
+                return CURSOR_TABLE_END << SHARD_BITS | shard as u64;
             }
         }
         0
@@ -247,17 +252,17 @@ impl Keyspace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::Text;
+    use crate::value::StringValue;
     use std::collections::HashSet;
 
-    fn name(n: i64) -> Blob {
+    fn name(n: i64) -> SharedBytes {
         format!("k{n}").into_bytes().into()
     }
 
-    fn keyspace(size: i64) -> Keyspace {
-        let mut keys = Keyspace::default();
+    fn keyspace(size: i64) -> ShardedDict {
+        let mut keys = ShardedDict::default();
         for n in 0..size {
-            keys.add(name(n), Value::Text(Text::Int(n)));
+            keys.insert_new(name(n), Value::String(StringValue::Int(n)));
         }
         keys
     }
@@ -309,16 +314,16 @@ mod tests {
     }
 
     #[test]
-    fn renewing_a_deadline_leaves_one_index_entry_and_the_sweeper_finds_the_truth() {
+    fn a_renewed_deadline_has_one_index_entry_and_the_sweep_uses_the_newest() {
         let mut keys = keyspace(2);
-        let place = |keys: &Keyspace, n| keys.find(&name(n)).expect("it is there");
-        let due = |keys: &mut Keyspace, now| {
+        let place = |keys: &ShardedDict, n| keys.find(&name(n)).expect("the key exists");
+        let due = |keys: &mut ShardedDict, now| {
             let place = keys.next_expired(now, &mut 10)?;
-            Some(keys.at_mut(place).0.clone())
+            Some(keys.value_at_mut(place).0.clone())
         };
         for deadline in [100, 200, 50, 300] {
             keys.set_deadline(place(&keys, 0), Some(deadline));
-            assert_eq!(keys.with_deadline(), 1);
+            assert_eq!(keys.expires_len(), 1);
         }
         keys.set_deadline(place(&keys, 1), Some(60));
         assert_eq!(due(&mut keys, 250), Some(name(1)));
@@ -327,6 +332,6 @@ mod tests {
         assert_eq!(due(&mut keys, 300), None);
         assert_eq!(due(&mut keys, 301), Some(name(0)));
         keys.set_deadline(place(&keys, 0), None);
-        assert_eq!(keys.with_deadline(), 0);
+        assert_eq!(keys.expires_len(), 0);
     }
 }

@@ -35,9 +35,9 @@ mod table;
 mod value;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use connection::Connection;
-pub use engine::{Engine, FlushError, Options};
-pub use error::OpenError;
-pub use persist::Lock;
-pub use pubsub::{Ear, Push, Subscriber};
+pub use connection::EmbeddedConnection;
+pub use engine::{Engine, EngineOptions, FlushError};
+pub use error::EngineOpenError;
+pub use persist::DataFolderLock;
+pub use pubsub::{ChannelLookup, EmbeddedSubscriber, PubSubEvent};
 pub use slot::slot;

@@ -9,29 +9,29 @@
 
 use redis::Value;
 
-use crate::args::{Args, lossy};
+use crate::args::{Args, to_error_text};
 use crate::core;
-use crate::db::{Db, Expiry};
-pub use crate::error::Error;
-use crate::error::Reply;
+use crate::db::{Db, ExpireUpdate};
+pub use crate::error::CommandError;
+use crate::error::CommandResult;
 use crate::number::Digits;
-pub use crate::value::Spelled;
-use crate::value::{Blob, Hash, Text};
+pub use crate::value::StringBytes;
+use crate::value::{Hash, SharedBytes, StringValue};
 
 /// A step that does what a script does; none where it leaves that to the script, and then it has written nothing.
-pub type Native = fn(&mut Step<'_>) -> Done;
+pub type NativeScript = fn(&mut NativeScriptCall<'_>) -> NativeScriptResult;
 
 /// What a step answers.
-pub type Done = Result<Option<Value>, Error>;
+pub type NativeScriptResult = Result<Option<Value>, CommandError>;
 
 /// A call of a step: what it was given, and the database.
-pub struct Step<'a> {
+pub struct NativeScriptCall<'a> {
     db: &'a mut Db,
     keys: Args<'a>,
     args: Args<'a>,
 }
 
-impl<'a> Step<'a> {
+impl<'a> NativeScriptCall<'a> {
     pub(crate) fn new(db: &'a mut Db, keys: Args<'a>, args: Args<'a>) -> Self {
         Self { db, keys, args }
     }
@@ -47,45 +47,47 @@ impl<'a> Step<'a> {
     }
 
     /// These arguments from position `at` on (from 0); an error if there are fewer.
-    pub fn take<const N: usize>(&self, at: usize) -> Result<[&'a [u8]; N], Error> {
+    pub fn take<const N: usize>(&self, at: usize) -> Result<[&'a [u8]; N], CommandError> {
         let taken = self.args.get(at..).and_then(|rest| rest.first_chunk());
-        taken.copied().ok_or(TOO_FEW)
+        taken.copied().ok_or(TOO_FEW_ARGUMENTS)
     }
 
     /// These keys from position `at` on (from 0); an error if there are fewer.
-    pub fn take_keys<const N: usize>(&self, at: usize) -> Result<[&'a [u8]; N], Error> {
+    pub fn keys_at<const N: usize>(&self, at: usize) -> Result<[&'a [u8]; N], CommandError> {
         let taken = self.keys.get(at..).and_then(|rest| rest.first_chunk());
-        taken.copied().ok_or(TOO_FEW)
+        taken.copied().ok_or(TOO_FEW_ARGUMENTS)
     }
 
     /// `GET`.
-    pub fn get(&mut self, key: &[u8]) -> Result<Option<Spelled<'_>>, Error> {
-        self.declared(key)?;
-        Ok(self.db.text(key)?.map(Text::bytes))
+    pub fn get(&mut self, key: &[u8]) -> Result<Option<StringBytes<'_>>, CommandError> {
+        self.check_declared(key)?;
+        Ok(self.db.text(key)?.map(StringValue::bytes))
     }
 
     /// `SET`, with a time to live in ms or without one.
-    pub fn set(&mut self, key: &[u8], value: &[u8], ttl: Option<u64>) -> Result<(), Error> {
-        self.writes(key)?;
-        let expiry = ttl.map_or(Expiry::Clear, |ttl| Expiry::At(self.db.now() + ttl));
-        self.db.set_text(key, Text::from(value), expiry);
+    pub fn set(&mut self, key: &[u8], value: &[u8], ttl: Option<u64>) -> Result<(), CommandError> {
+        self.check_write(key)?;
+        let expiry = ttl.map_or(ExpireUpdate::Clear, |ttl| {
+            ExpireUpdate::At(self.db.now() + ttl)
+        });
+        self.db.set_string(key, StringValue::from(value), expiry);
         Ok(())
     }
 
     /// `HMGET`.
-    pub fn fields<const N: usize>(
+    pub fn hmget<const N: usize>(
         &mut self,
         key: &[u8],
         fields: [&[u8]; N],
-    ) -> Result<[Option<Blob>; N], Error> {
-        self.declared(key)?;
+    ) -> Result<[Option<SharedBytes>; N], CommandError> {
+        self.check_declared(key)?;
         let hash = self.db.read::<Hash>(key)?;
         Ok(fields.map(|field| hash.and_then(|hash| hash.get(field)).cloned()))
     }
 
     /// `HGETALL`.
-    pub fn all_fields(&mut self, key: &[u8]) -> Result<Vec<(Blob, Blob)>, Error> {
-        self.declared(key)?;
+    pub fn hgetall(&mut self, key: &[u8]) -> Result<Vec<(SharedBytes, SharedBytes)>, CommandError> {
+        self.check_declared(key)?;
         let hash = self.db.read::<Hash>(key)?;
         let fields = hash.into_iter().flat_map(Hash::iter);
         Ok(fields
@@ -94,8 +96,8 @@ impl<'a> Step<'a> {
     }
 
     /// `HSET`.
-    pub fn set_fields(&mut self, key: &[u8], fields: &[(&[u8], &[u8])]) -> Result<(), Error> {
-        self.writes(key)?;
+    pub fn hset(&mut self, key: &[u8], fields: &[(&[u8], &[u8])]) -> Result<(), CommandError> {
+        self.check_write(key)?;
         self.db.edit::<Hash, _>(key, |hash| {
             for (field, value) in fields {
                 hash.insert(field, value);
@@ -105,35 +107,35 @@ impl<'a> Step<'a> {
     }
 
     /// `DEL`; whether the key was there.
-    pub fn delete(&mut self, key: &[u8]) -> Result<bool, Error> {
-        self.writes(key)?;
+    pub fn delete(&mut self, key: &[u8]) -> Result<bool, CommandError> {
+        self.check_write(key)?;
         Ok(self.db.delete(key))
     }
 
     /// Keeps a list in memory only, which spares two rows for each item that comes and goes. For lists that can be made
     /// again: it ends with the engine. Nothing happens where there is none.
-    pub fn keep_in_memory(&mut self, list: &[u8]) -> Result<(), Error> {
-        self.writes(list)?;
-        self.db.keep_in_memory(list);
+    pub fn set_memory_only(&mut self, list: &[u8]) -> Result<(), CommandError> {
+        self.check_write(list)?;
+        self.db.set_memory_only(list);
         Ok(())
     }
 
     /// `EXISTS`.
-    pub fn exists(&mut self, key: &[u8]) -> Result<bool, Error> {
-        self.declared(key)?;
+    pub fn exists(&mut self, key: &[u8]) -> Result<bool, CommandError> {
+        self.check_declared(key)?;
         Ok(self.db.contains(key))
     }
 
     /// `PEXPIRE` with a time in ms; whether the key was there.
-    pub fn expire(&mut self, key: &[u8], ttl: u64) -> Result<bool, Error> {
-        self.writes(key)?;
+    pub fn pexpire(&mut self, key: &[u8], ttl: u64) -> Result<bool, CommandError> {
+        self.check_write(key)?;
         let deadline = self.db.now() + ttl;
         Ok(self.db.set_deadline(key, Some(deadline)))
     }
 
     /// `PTTL`: -2 without a key, -1 without a deadline.
-    pub fn ttl(&mut self, key: &[u8]) -> Result<i64, Error> {
-        self.declared(key)?;
+    pub fn ttl(&mut self, key: &[u8]) -> Result<i64, CommandError> {
+        self.check_declared(key)?;
         let now = self.db.now();
         let left = |deadline: u64| deadline.saturating_sub(now).cast_signed();
         Ok(match self.db.entry(key) {
@@ -145,44 +147,45 @@ impl<'a> Step<'a> {
     /// `PUBLISH`, or `SPUBLISH` where the command says so.
     pub fn publish(&mut self, command: &[u8], channel: &[u8], payload: &[u8]) {
         if command.eq_ignore_ascii_case(b"SPUBLISH") {
-            self.db.hub.publish_sharded(channel, payload);
+            self.db.pubsub.publish_sharded(channel, payload);
         } else {
-            self.db.hub.publish(channel, payload);
+            self.db.pubsub.publish(channel, payload);
         }
     }
 
     /// Any other command, as `redis.call` takes it; an error is what `redis.pcall` would give.
-    pub fn call(&mut self, args: &[&[u8]]) -> Reply {
-        let command = core::check(args)?;
+    pub fn call(&mut self, args: &[&[u8]]) -> CommandResult {
+        let command = core::lookup_command(args)?;
         if self.db.is_strict() {
-            for key in command.keys_in(args) {
-                self.declared(key)?;
+            for key in command.extract_keys(args) {
+                self.check_declared(key)?;
             }
         }
-        core::call(self.db, command, args)
+        core::call_command(self.db, command, args)
     }
 
-    fn writes(&self, key: &[u8]) -> Result<(), Error> {
-        self.declared(key)?;
-        self.db.may_write()
+    fn check_write(&self, key: &[u8]) -> Result<(), CommandError> {
+        self.check_declared(key)?;
+        self.db.check_writable()
     }
 
-    fn declared(&self, key: &[u8]) -> Result<(), Error> {
+    fn check_declared(&self, key: &[u8]) -> Result<(), CommandError> {
         if !self.db.is_strict() || self.keys.contains(&key) {
             return Ok(());
         }
-        Err(Error::new(format!(
-            "ERR a native step used key '{}', which is not among its KEYS; strict mode wants every key declared",
-            lossy(key)
+        Err(CommandError::new(format!(
+            "ERR a native script used key '{}', which is not among its KEYS; strict mode requires every key in KEYS",
+            to_error_text(key)
         )))
     }
 }
 
-const TOO_FEW: Error = Error::fixed("ERR a native step was called with too few keys or arguments");
+const TOO_FEW_ARGUMENTS: CommandError =
+    CommandError::from_static("ERR a native script was called with too few keys or arguments");
 
 /// Text as a number, as Lua's `tonumber` reads decimal ones.
 pub fn number(text: &[u8]) -> Option<f64> {
-    if let Some(small) = small(text) {
+    if let Some(small) = parse_short_int(text) {
         return Some(small);
     }
     let text = std::str::from_utf8(text).ok()?.trim_ascii();
@@ -192,15 +195,15 @@ pub fn number(text: &[u8]) -> Option<f64> {
 }
 
 /// An argument that has to be a number.
-pub fn said(arg: &[u8]) -> Result<f64, Error> {
-    number(arg).ok_or(Error::fixed(
-        "ERR an argument of a native step is no number",
+pub fn said(arg: &[u8]) -> Result<f64, CommandError> {
+    number(arg).ok_or(CommandError::from_static(
+        "ERR an argument of a native script is not a number",
     ))
 }
 
 /// Digits alone as a number, as the pattern `%d+` finds them.
-pub fn digits(text: &[u8]) -> Option<f64> {
-    if let Some(small) = small(text) {
+pub fn parse_digits(text: &[u8]) -> Option<f64> {
+    if let Some(small) = parse_short_int(text) {
         return Some(small);
     }
     let all = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
@@ -209,9 +212,9 @@ pub fn digits(text: &[u8]) -> Option<f64> {
 }
 
 /// Digits that a float holds exactly.
-fn small(text: &[u8]) -> Option<f64> {
-    const MOST_DIGITS: usize = 15;
-    if text.is_empty() || text.len() > MOST_DIGITS {
+fn parse_short_int(text: &[u8]) -> Option<f64> {
+    const MAX_FAST_DIGITS: usize = 15;
+    if text.is_empty() || text.len() > MAX_FAST_DIGITS {
         return None;
     }
     let add = |sum: u64, byte: &u8| {
@@ -223,9 +226,9 @@ fn small(text: &[u8]) -> Option<f64> {
 }
 
 /// A number at the end of a text, as `string.format('%.0f', …)` writes it.
-pub fn push_number(text: &mut Vec<u8>, number: f64) {
-    const EXACT: f64 = (1_u64 << 53) as f64;
-    if number.is_sign_negative() || number >= EXACT || number.fract() != 0.0 {
+pub fn push_integer(text: &mut Vec<u8>, number: f64) {
+    const MAX_EXACT_INT: f64 = (1_u64 << 53) as f64;
+    if number.is_sign_negative() || number >= MAX_EXACT_INT || number.fract() != 0.0 {
         text.extend_from_slice(format!("{number:.0}").as_bytes());
         return;
     }
@@ -257,8 +260,8 @@ mod tests {
         ] {
             assert_eq!(number(text.as_bytes()), read, "{text}");
         }
-        assert_eq!(digits(b"-3"), None);
-        assert_eq!(digits(b"007"), Some(7.0));
+        assert_eq!(parse_digits(b"-3"), None);
+        assert_eq!(parse_digits(b"007"), Some(7.0));
         for (number, written) in [
             (0.0, "0"),
             (1e15, "1000000000000000"),
@@ -266,7 +269,7 @@ mod tests {
             (1e20, "100000000000000000000"),
         ] {
             let mut text = Vec::new();
-            push_number(&mut text, number);
+            push_integer(&mut text, number);
             assert_eq!(text, written.as_bytes());
         }
     }

@@ -2,11 +2,11 @@
 
 use std::ops::Deref;
 
-use crate::error::{Error, NOT_A_FLOAT, NOT_AN_INTEGER};
+use crate::error::{CommandError, NOT_A_FLOAT, NOT_AN_INTEGER};
 pub use crate::value::parse_int;
 
 /// An integer argument.
-pub fn int(arg: &[u8]) -> Result<i64, Error> {
+pub fn parse_int_arg(arg: &[u8]) -> Result<i64, CommandError> {
     parse_int(arg).ok_or(NOT_AN_INTEGER)
 }
 
@@ -21,7 +21,7 @@ pub fn parse_float(arg: &[u8]) -> Option<f64> {
 }
 
 /// A float argument.
-pub fn float(arg: &[u8]) -> Result<f64, Error> {
+pub fn parse_float_arg(arg: &[u8]) -> Result<f64, CommandError> {
     parse_float(arg).ok_or(NOT_A_FLOAT)
 }
 
@@ -59,27 +59,28 @@ pub fn format_score(score: f64) -> String {
 
 /// The sum that `INCRBYFLOAT` prints. Redis adds in 80-bit floats and prints 17 decimals, so that 10.5 + 0.1 is 10.6;
 /// adding decimals exactly gives the same wherever both numbers have a short decimal form.
-pub fn add_floats(a: &[u8], b: &[u8]) -> Result<String, Error> {
-    const NOT_FINITE: Error = Error::fixed("ERR increment would produce NaN or Infinity");
-    let (x, y) = (float(a)?, float(b)?);
+pub fn add_floats(a: &[u8], b: &[u8]) -> Result<String, CommandError> {
+    const NOT_FINITE: CommandError =
+        CommandError::from_static("ERR increment would produce NaN or Infinity");
+    let (x, y) = (parse_float_arg(a)?, parse_float_arg(b)?);
     let sum = x + y;
     if !sum.is_finite() {
         return Err(NOT_FINITE);
     }
-    if let (Some(a), Some(b)) = (decimal(a), decimal(b))
+    if let (Some(a), Some(b)) = (parse_decimal(a), parse_decimal(b))
         && let Some(sum) = a.checked_add(b)
     {
-        return Ok(format_decimal(round_as_80_bits(sum)));
+        return Ok(format_decimal(round_to_f80(sum)));
     }
     let text = format!("{sum:.17}");
     Ok(text.trim_end_matches('0').trim_end_matches('.').to_owned())
 }
 
-const DECIMALS: usize = 17;
-const ONE: i128 = 10i128.pow(DECIMALS as u32);
+const DECIMAL_DIGITS: usize = 17;
+const DECIMAL_SCALE: i128 = 10i128.pow(DECIMAL_DIGITS as u32);
 
 /// A decimal number as an integer of 10^-17, if that is exact and an 80-bit float would hold it exactly enough.
-fn decimal(text: &[u8]) -> Option<i128> {
+fn parse_decimal(text: &[u8]) -> Option<i128> {
     let text = std::str::from_utf8(text).ok()?;
     let (sign, text) = match text.strip_prefix('-') {
         Some(text) => (-1, text),
@@ -89,36 +90,40 @@ fn decimal(text: &[u8]) -> Option<i128> {
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let digits: i128 = format!("0{whole}{fraction}").parse().ok()?;
     let exponent = i64::from(exponent.parse::<i32>().ok()?);
-    let shift = DECIMALS as i64 + exponent - i64::try_from(fraction.len()).ok()?;
+    let shift = DECIMAL_DIGITS as i64 + exponent - i64::try_from(fraction.len()).ok()?;
     let number = digits.checked_mul(10i128.checked_pow(u32::try_from(shift).ok()?)?)?;
-    let fits = number / ONE < 1 << 70;
-    fits.then(|| round_as_80_bits(sign * number))
+    let fits = number / DECIMAL_SCALE < 1 << 70;
+    fits.then(|| round_to_f80(sign * number))
 }
 
 /// What an 80-bit float makes of a number, as it is printed with 17 decimals: 64 bits, ties to even.
-fn round_as_80_bits(number: i128) -> i128 {
+fn round_to_f80(number: i128) -> i128 {
     let round = |number: i128, unit: i128| {
         let (down, rest) = (number / unit, number % unit);
         down + i128::from(rest * 2 + down % 2 > unit)
     };
-    let bits = (number.abs() / ONE)
+    let bits = (number.abs() / DECIMAL_SCALE)
         .checked_ilog2()
         .map_or(0, |log| log + 1);
     let rounded = match bits {
         // So many bits are left for the fraction.
         ..=64 => round(
-            round(number.abs() << (64 - bits), ONE) * ONE,
+            round(number.abs() << (64 - bits), DECIMAL_SCALE) * DECIMAL_SCALE,
             1 << (64 - bits),
         ),
-        _ => round(number.abs(), ONE << (bits - 64)) * (ONE << (bits - 64)),
+        _ => round(number.abs(), DECIMAL_SCALE << (bits - 64)) * (DECIMAL_SCALE << (bits - 64)),
     };
     number.signum() * rounded
 }
 
 fn format_decimal(number: i128) -> String {
     let sign = if number < 0 { "-" } else { "" };
-    let digits = format!("{:0>width$}", number.unsigned_abs(), width = DECIMALS + 1);
-    let (whole, fraction) = digits.split_at(digits.len() - DECIMALS);
+    let digits = format!(
+        "{:0>width$}",
+        number.unsigned_abs(),
+        width = DECIMAL_DIGITS + 1
+    );
+    let (whole, fraction) = digits.split_at(digits.len() - DECIMAL_DIGITS);
     let fraction = fraction.trim_end_matches('0');
     let point = if fraction.is_empty() { "" } else { "." };
     format!("{sign}{whole}{point}{fraction}")

@@ -16,33 +16,33 @@ use smallvec::SmallVec;
 use tokio::sync::{Notify, mpsc};
 
 use crate::glob;
-use crate::value::Blob;
+use crate::value::SharedBytes;
 
 /// What a subscriber receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Push {
+pub enum PubSubEvent {
     /// From `PUBLISH` on a channel.
     Message {
         /// The channel.
-        channel: Blob,
+        channel: SharedBytes,
         /// What was published.
-        payload: Blob,
+        payload: SharedBytes,
     },
     /// From `PUBLISH` on a channel that matches a pattern.
     PMessage {
         /// The pattern.
-        pattern: Blob,
+        pattern: SharedBytes,
         /// The channel.
-        channel: Blob,
+        channel: SharedBytes,
         /// What was published.
-        payload: Blob,
+        payload: SharedBytes,
     },
     /// From `SPUBLISH` on a shard channel.
     SMessage {
         /// The channel.
-        channel: Blob,
+        channel: SharedBytes,
         /// What was published.
-        payload: Blob,
+        payload: SharedBytes,
     },
     /// The queue was full: messages are missing here.
     Lagged,
@@ -50,87 +50,87 @@ pub enum Push {
 
 /// The three namespaces of subscriptions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Space {
+enum SubscriptionKind {
     Channel,
     Pattern,
     Shard,
 }
 
-struct Mailbox {
-    queue: mpsc::Sender<Push>,
+struct SubscriberQueue {
+    sender: mpsc::Sender<PubSubEvent>,
     lagged: AtomicBool,
     /// Wakes a reader that emptied the queue between the message that did not fit and the note of it.
-    noted: Notify,
+    lag_signal: Notify,
 }
 
-impl Mailbox {
-    fn deliver(&self, push: Push) {
-        if !self.lagged.load(Ordering::Acquire) && self.queue.try_send(push).is_err() {
+impl SubscriberQueue {
+    fn deliver(&self, push: PubSubEvent) {
+        if !self.lagged.load(Ordering::Acquire) && self.sender.try_send(push).is_err() {
             self.lagged.store(true, Ordering::Release);
-            self.noted.notify_one();
+            self.lag_signal.notify_one();
         }
     }
 }
 
 /// Who listens to a topic, by number: most have one, and there are many topics.
-type Listeners = SmallVec<[(u64, Arc<Mailbox>); 1]>;
-type Topics = IndexMap<Blob, Listeners, RandomState>;
+type SubscriberList = SmallVec<[(u64, Arc<SubscriberQueue>); 1]>;
+type SubscriptionMap = IndexMap<SharedBytes, SubscriberList, RandomState>;
 
 /// Knows by itself which channels it listens to, so that they are not written down twice: there may be very many.
-pub trait Ear: Send + Sync + 'static {
+pub trait ChannelLookup: Send + Sync + 'static {
     /// The channel, if it listens to it.
-    fn hears(&self, channel: &[u8]) -> Option<Blob>;
+    fn find_channel(&self, channel: &[u8]) -> Option<SharedBytes>;
 
     /// All channels that it listens to.
-    fn channels(&self) -> Vec<Blob>;
+    fn channels(&self) -> Vec<SharedBytes>;
 }
 
 #[derive(Default)]
-struct Routes {
-    channels: Topics,
-    patterns: Topics,
-    shards: Topics,
-    ears: Vec<(u64, Arc<Mailbox>, Arc<dyn Ear>)>,
+struct SubscriptionTables {
+    channels: SubscriptionMap,
+    patterns: SubscriptionMap,
+    shards: SubscriptionMap,
+    lookups: Vec<(u64, Arc<SubscriberQueue>, Arc<dyn ChannelLookup>)>,
 }
 
-impl Routes {
-    fn topics(&mut self, space: Space) -> &mut Topics {
+impl SubscriptionTables {
+    fn table_mut(&mut self, space: SubscriptionKind) -> &mut SubscriptionMap {
         match space {
-            Space::Channel => &mut self.channels,
-            Space::Pattern => &mut self.patterns,
-            Space::Shard => &mut self.shards,
+            SubscriptionKind::Channel => &mut self.channels,
+            SubscriptionKind::Pattern => &mut self.patterns,
+            SubscriptionKind::Shard => &mut self.shards,
         }
     }
 }
 
 /// All subscriptions of one engine.
 #[derive(Clone, Default)]
-pub struct Hub {
-    routes: Arc<Mutex<Routes>>,
-    ids: Arc<AtomicU64>,
+pub struct PubSubRegistry {
+    tables: Arc<Mutex<SubscriptionTables>>,
+    next_subscriber_id: Arc<AtomicU64>,
 }
 
-impl Hub {
+impl PubSubRegistry {
     /// Sends to the subscribers of a channel and of the patterns it matches. How many there were.
     pub fn publish(&self, channel: &[u8], payload: &[u8]) -> usize {
-        let routes = self.routes.lock();
+        let routes = self.tables.lock();
         let listeners = routes.channels.get_key_value(channel);
-        let ears = routes.ears.iter();
-        let ears = ears.filter_map(|(_, mailbox, ear)| Some((mailbox, ear.hears(channel)?)));
+        let ears = routes.lookups.iter();
+        let ears = ears.filter_map(|(_, mailbox, ear)| Some((mailbox, ear.find_channel(channel)?)));
         let ears: SmallVec<[_; 1]> = ears.collect();
         if listeners.is_none() && ears.is_empty() && routes.patterns.is_empty() {
             return 0;
         }
-        let payload = Blob::from(payload);
+        let payload = SharedBytes::from(payload);
         let mut receivers = ears.len();
         for (mailbox, channel) in ears {
             let payload = payload.clone();
-            mailbox.deliver(Push::Message { channel, payload });
+            mailbox.deliver(PubSubEvent::Message { channel, payload });
         }
         if let Some((channel, listeners)) = listeners {
             receivers += listeners.len();
             for (_, mailbox) in listeners {
-                mailbox.deliver(Push::Message {
+                mailbox.deliver(PubSubEvent::Message {
                     channel: channel.clone(),
                     payload: payload.clone(),
                 });
@@ -140,10 +140,10 @@ impl Hub {
             if !glob::matches(pattern, channel) {
                 continue;
             }
-            let channel = Blob::from(channel);
+            let channel = SharedBytes::from(channel);
             receivers += listeners.len();
             for (_, mailbox) in listeners {
-                mailbox.deliver(Push::PMessage {
+                mailbox.deliver(PubSubEvent::PMessage {
                     pattern: pattern.clone(),
                     channel: channel.clone(),
                     payload: payload.clone(),
@@ -155,13 +155,13 @@ impl Hub {
 
     /// Sends to the subscribers of a shard channel. How many there were.
     pub fn publish_sharded(&self, channel: &[u8], payload: &[u8]) -> usize {
-        let routes = self.routes.lock();
+        let routes = self.tables.lock();
         let Some((channel, listeners)) = routes.shards.get_key_value(channel) else {
             return 0;
         };
-        let payload = Blob::from(payload);
+        let payload = SharedBytes::from(payload);
         for (_, mailbox) in listeners {
-            mailbox.deliver(Push::SMessage {
+            mailbox.deliver(PubSubEvent::SMessage {
                 channel: channel.clone(),
                 payload: payload.clone(),
             });
@@ -170,17 +170,18 @@ impl Hub {
     }
 
     /// Channels with subscribers that match a pattern; shard channels when `sharded`.
-    pub fn channels(&self, pattern: Option<&[u8]>, sharded: bool) -> Vec<Blob> {
-        let routes = self.routes.lock();
+    pub fn channels(&self, pattern: Option<&[u8]>, sharded: bool) -> Vec<SharedBytes> {
+        let routes = self.tables.lock();
         let topics = if sharded {
             &routes.shards
         } else {
             &routes.channels
         };
-        let wanted = |channel: &Blob| pattern.is_none_or(|pattern| glob::matches(pattern, channel));
+        let wanted =
+            |channel: &SharedBytes| pattern.is_none_or(|pattern| glob::matches(pattern, channel));
         let mut channels: Vec<_> = topics.keys().filter(|it| wanted(it)).cloned().collect();
         if !sharded {
-            let heard = routes.ears.iter().flat_map(|(.., ear)| ear.channels());
+            let heard = routes.lookups.iter().flat_map(|(.., ear)| ear.channels());
             let heard = heard.filter(|it| wanted(it) && !topics.contains_key(it));
             channels.extend(heard);
         }
@@ -188,8 +189,8 @@ impl Hub {
     }
 
     /// How many subscribers a channel has.
-    pub fn subscribers(&self, channel: &[u8], sharded: bool) -> usize {
-        let routes = self.routes.lock();
+    pub fn count_subscribers(&self, channel: &[u8], sharded: bool) -> usize {
+        let routes = self.tables.lock();
         let topics = if sharded {
             &routes.shards
         } else {
@@ -198,8 +199,8 @@ impl Hub {
         let ears = match sharded {
             true => 0,
             false => {
-                let ears = routes.ears.iter();
-                ears.filter(|(.., ear)| ear.hears(channel).is_some())
+                let ears = routes.lookups.iter();
+                ears.filter(|(.., ear)| ear.find_channel(channel).is_some())
                     .count()
             }
         };
@@ -207,48 +208,48 @@ impl Hub {
     }
 
     /// How many patterns are subscribed to.
-    pub fn patterns(&self) -> usize {
-        self.routes.lock().patterns.len()
+    pub fn count_patterns(&self) -> usize {
+        self.tables.lock().patterns.len()
     }
 
     /// A new subscriber whose queue holds `capacity` messages.
-    pub fn subscriber(&self, capacity: usize) -> Subscriber {
+    pub fn new_subscriber(&self, capacity: usize) -> EmbeddedSubscriber {
         let (queue, messages) = mpsc::channel(capacity.max(1));
-        let mailbox = Arc::new(Mailbox {
-            queue,
+        let mailbox = Arc::new(SubscriberQueue {
+            sender: queue,
             lagged: AtomicBool::new(false),
-            noted: Notify::new(),
+            lag_signal: Notify::new(),
         });
-        let id = self.ids.fetch_add(1, Ordering::Relaxed);
-        Subscriber {
+        let id = self.next_subscriber_id.fetch_add(1, Ordering::Relaxed);
+        EmbeddedSubscriber {
             hub: self.clone(),
             id,
-            mailbox,
-            messages,
+            queue: mailbox,
+            receiver: messages,
         }
     }
 }
 
 /// One reader of any number of channels. Dropping it ends its subscriptions.
-pub struct Subscriber {
-    hub: Hub,
+pub struct EmbeddedSubscriber {
+    hub: PubSubRegistry,
     id: u64,
-    mailbox: Arc<Mailbox>,
-    messages: mpsc::Receiver<Push>,
+    queue: Arc<SubscriberQueue>,
+    receiver: mpsc::Receiver<PubSubEvent>,
 }
 
-impl Subscriber {
-    fn add(&self, space: Space, topic: &[u8]) {
-        let mut routes = self.hub.routes.lock();
-        let listeners = routes.topics(space).entry(topic.into()).or_default();
+impl EmbeddedSubscriber {
+    fn add_subscription(&self, space: SubscriptionKind, topic: &[u8]) {
+        let mut routes = self.hub.tables.lock();
+        let listeners = routes.table_mut(space).entry(topic.into()).or_default();
         if !listeners.iter().any(|(id, _)| *id == self.id) {
-            listeners.push((self.id, self.mailbox.clone()));
+            listeners.push((self.id, self.queue.clone()));
         }
     }
 
-    fn remove(&self, space: Space, topic: &[u8]) {
-        let mut routes = self.hub.routes.lock();
-        let topics = routes.topics(space);
+    fn remove_subscription(&self, space: SubscriptionKind, topic: &[u8]) {
+        let mut routes = self.hub.tables.lock();
+        let topics = routes.table_mut(space);
         if let Some(listeners) = topics.get_mut(topic) {
             listeners.retain(|(id, _)| *id != self.id);
             if listeners.is_empty() {
@@ -258,64 +259,68 @@ impl Subscriber {
     }
 
     /// Listens to the channels that `ear` hears, beside those subscribed to: a channel is for one of the two.
-    pub fn lend(&self, ear: Arc<dyn Ear>) {
-        let mut routes = self.hub.routes.lock();
-        routes.ears.push((self.id, self.mailbox.clone(), ear));
+    pub fn subscribe_by_lookup(&self, ear: Arc<dyn ChannelLookup>) {
+        let mut routes = self.hub.tables.lock();
+        routes.lookups.push((self.id, self.queue.clone(), ear));
     }
 
     /// Listens to a channel. Whatever is published after this returns is received.
     pub fn subscribe(&self, channel: &[u8]) {
-        self.add(Space::Channel, channel);
+        self.add_subscription(SubscriptionKind::Channel, channel);
     }
 
     /// Stops listening to a channel.
     pub fn unsubscribe(&self, channel: &[u8]) {
-        self.remove(Space::Channel, channel);
+        self.remove_subscription(SubscriptionKind::Channel, channel);
     }
 
     /// Listens to all channels that match a pattern.
     pub fn psubscribe(&self, pattern: &[u8]) {
-        self.add(Space::Pattern, pattern);
+        self.add_subscription(SubscriptionKind::Pattern, pattern);
     }
 
     /// Stops listening to a pattern.
     pub fn punsubscribe(&self, pattern: &[u8]) {
-        self.remove(Space::Pattern, pattern);
+        self.remove_subscription(SubscriptionKind::Pattern, pattern);
     }
 
     /// Listens to a shard channel.
     pub fn ssubscribe(&self, channel: &[u8]) {
-        self.add(Space::Shard, channel);
+        self.add_subscription(SubscriptionKind::Shard, channel);
     }
 
     /// Stops listening to a shard channel.
     pub fn sunsubscribe(&self, channel: &[u8]) {
-        self.remove(Space::Shard, channel);
+        self.remove_subscription(SubscriptionKind::Shard, channel);
     }
 
     /// The next message; never ends while the subscriber lives, as it holds its own sending half.
-    pub async fn recv(&mut self) -> Option<Push> {
+    pub async fn recv(&mut self) -> Option<PubSubEvent> {
         loop {
-            if let Ok(push) = self.messages.try_recv() {
+            if let Ok(push) = self.receiver.try_recv() {
                 return Some(push);
             }
-            if self.mailbox.lagged.swap(false, Ordering::AcqRel) {
-                return Some(Push::Lagged);
+            if self.queue.lagged.swap(false, Ordering::AcqRel) {
+                return Some(PubSubEvent::Lagged);
             }
             tokio::select! {
-                push = self.messages.recv() => return push,
-                () = self.mailbox.noted.notified() => {}
+                push = self.receiver.recv() => return push,
+                () = self.queue.lag_signal.notified() => {}
             }
         }
     }
 }
 
-impl Drop for Subscriber {
+impl Drop for EmbeddedSubscriber {
     fn drop(&mut self) {
-        let mut routes = self.hub.routes.lock();
-        routes.ears.retain(|(id, ..)| *id != self.id);
-        for space in [Space::Channel, Space::Pattern, Space::Shard] {
-            routes.topics(space).retain(|_, listeners| {
+        let mut routes = self.hub.tables.lock();
+        routes.lookups.retain(|(id, ..)| *id != self.id);
+        for space in [
+            SubscriptionKind::Channel,
+            SubscriptionKind::Pattern,
+            SubscriptionKind::Shard,
+        ] {
+            routes.table_mut(space).retain(|_, listeners| {
                 listeners.retain(|(id, _)| *id != self.id);
                 !listeners.is_empty()
             });
@@ -330,8 +335,8 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_reader_that_lags_again_and_again_is_never_left_asleep() {
-        let hub = Hub::default();
-        let mut subscriber = hub.subscriber(1);
+        let hub = PubSubRegistry::default();
+        let mut subscriber = hub.new_subscriber(1);
         subscriber.subscribe(b"c");
         let enough = Arc::new(AtomicBool::new(false));
         let publisher = std::thread::spawn({
@@ -345,8 +350,8 @@ mod tests {
         let mut lagged = 0;
         while lagged < 20_000 {
             let read = tokio::time::timeout(Duration::from_secs(60), subscriber.recv()).await;
-            let push = read.expect("it is woken while there are messages");
-            lagged += u32::from(push == Some(Push::Lagged));
+            let push = read.expect("the subscriber is woken while there are messages");
+            lagged += u32::from(push == Some(PubSubEvent::Lagged));
         }
         enough.store(true, Ordering::Relaxed);
         publisher.join().unwrap();

@@ -25,12 +25,12 @@ pub fn count(n: usize) -> Value {
 }
 
 /// 1 or 0.
-pub fn yes_no(yes: bool) -> Value {
+pub fn flag(yes: bool) -> Value {
     Value::Int(i64::from(yes))
 }
 
 /// A score, as the bulk string of protocol 2.
-pub fn score(score: f64) -> Value {
+pub fn score_bulk(score: f64) -> Value {
     bulk(format_score(score))
 }
 
@@ -40,11 +40,11 @@ pub fn array(items: impl IntoIterator<Item = Value>) -> Value {
 }
 
 /// An array of bulk strings.
-pub fn bulks(items: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Value {
+pub fn bulk_array(items: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Value {
     array(items.into_iter().map(|item| bulk(item.as_ref())))
 }
 
 /// The reply of a scan step.
-pub fn scanned(cursor: u64, items: Vec<Value>) -> Value {
+pub fn scan_page(cursor: u64, items: Vec<Value>) -> Value {
     array([bulk(cursor.to_string()), array(items)])
 }

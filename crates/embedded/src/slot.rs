@@ -2,11 +2,11 @@
 
 /// The slot of a key: CRC16 of its hash tag, or of the whole key where there is none, modulo 16384.
 pub fn slot(key: &[u8]) -> u16 {
-    crc16(tag(key)) % 16_384
+    crc16(hash_tag(key)) % 16_384
 }
 
 /// The part between the first `{` and the next `}`, if it is not empty.
-fn tag(key: &[u8]) -> &[u8] {
+fn hash_tag(key: &[u8]) -> &[u8] {
     let Some(open) = key.iter().position(|&c| c == b'{') else {
         return key;
     };

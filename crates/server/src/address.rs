@@ -11,60 +11,63 @@ use std::sync::Arc;
 use axum::http::HeaderMap;
 
 /// The header in which each proxy adds whom it was called by.
-const FORWARDED: &str = "x-forwarded-for";
+const X_FORWARDED_FOR: &str = "x-forwarded-for";
 
 /// Who is at the other end of a connection, kept with each of its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Peer(pub IpAddr);
+pub struct PeerAddress(pub IpAddr);
 
 /// An address, or all that share their first bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Network {
+pub struct IpNetwork {
     address: IpAddr,
-    bits: u8,
+    prefix_len: u8,
 }
 
 /// A text that is neither an address nor a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an address like 10.0.0.1 or a network like 10.0.0.0/8")]
-pub struct NotANetwork;
+pub struct ParseIpNetworkError;
 
-impl FromStr for Network {
-    type Err = NotANetwork;
+impl FromStr for IpNetwork {
+    type Err = ParseIpNetworkError;
 
-    fn from_str(text: &str) -> Result<Self, NotANetwork> {
+    fn from_str(text: &str) -> Result<Self, ParseIpNetworkError> {
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits)),
             None => (text, None),
         };
-        let address: IpAddr = address.parse().map_err(|_| NotANetwork)?;
-        let most = width(address);
+        let address: IpAddr = address.parse().map_err(|_| ParseIpNetworkError)?;
+        let most = address_bits(address);
         let bits = match bits {
             // `parse` would take a sign.
             Some(bits) if bits.bytes().all(|b| b.is_ascii_digit()) => {
-                bits.parse().map_err(|_| NotANetwork)?
+                bits.parse().map_err(|_| ParseIpNetworkError)?
             }
-            Some(_) => return Err(NotANetwork),
+            Some(_) => return Err(ParseIpNetworkError),
             None => most,
         };
         if bits > most {
-            return Err(NotANetwork);
+            return Err(ParseIpNetworkError);
         }
-        Ok(Self { address, bits })
+        Ok(Self {
+            address,
+            prefix_len: bits,
+        })
     }
 }
 
-impl fmt::Display for Network {
+impl fmt::Display for IpNetwork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address, self.bits)
+        write!(f, "{}/{}", self.address, self.prefix_len)
     }
 }
 
-impl Network {
+impl IpNetwork {
     /// Whether an address is one of these.
     pub fn contains(&self, address: IpAddr) -> bool {
         let cut = |number: u128, width: u32| {
-            let rest = width - u32::from(self.bits);
+            let rest = width - u32::from(self.prefix_len);
             number.checked_shr(rest).unwrap_or_default()
         };
         match (self.address, address) {
@@ -79,7 +82,7 @@ impl Network {
     }
 }
 
-const fn width(address: IpAddr) -> u8 {
+const fn address_bits(address: IpAddr) -> u8 {
     match address {
         IpAddr::V4(_) => 32,
         IpAddr::V6(_) => 128,
@@ -88,28 +91,28 @@ const fn width(address: IpAddr) -> u8 {
 
 /// The proxies whose word counts. Cloning copies a pointer.
 #[derive(Debug, Clone, Default)]
-pub struct Proxies(Arc<[Network]>);
+pub struct TrustedProxies(Arc<[IpNetwork]>);
 
-impl Proxies {
+impl TrustedProxies {
     /// These.
-    pub fn new(networks: &[Network]) -> Self {
+    pub fn new(networks: &[IpNetwork]) -> Self {
         Self(networks.into())
     }
 
     /// Who called, by a request that came from `peer`.
-    pub fn caller(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+    pub fn client_address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut caller = peer.to_canonical();
-        let lines = headers.get_all(FORWARDED).iter().rev();
+        let lines = headers.get_all(X_FORWARDED_FOR).iter().rev();
         for line in lines {
             // A line that is no text at all was not written by a proxy of ours.
             let Ok(line) = line.to_str() else {
                 return caller;
             };
             for entry in line.rsplit(',') {
-                if !self.trusts(caller) {
+                if !self.is_trusted(caller) {
                     return caller;
                 }
-                match entry_address(entry.trim()) {
+                match parse_forwarded_entry(entry.trim()) {
                     Some(address) => caller = address,
                     None => return caller,
                 }
@@ -118,13 +121,13 @@ impl Proxies {
         caller
     }
 
-    fn trusts(&self, address: IpAddr) -> bool {
+    fn is_trusted(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(address))
     }
 }
 
 /// The address of an entry, which some proxies write with the port.
-fn entry_address(entry: &str) -> Option<IpAddr> {
+fn parse_forwarded_entry(entry: &str) -> Option<IpAddr> {
     let with_port = || entry.parse().map(|it: std::net::SocketAddr| it.ip());
     let bracketed = || {
         let inside = entry.strip_prefix('[')?.strip_suffix(']')?;
@@ -138,21 +141,23 @@ fn entry_address(entry: &str) -> Option<IpAddr> {
 mod tests {
     use super::*;
 
-    fn networks(list: &[&str]) -> Vec<Network> {
+    fn networks(list: &[&str]) -> Vec<IpNetwork> {
         list.iter().map(|text| text.parse().unwrap()).collect()
     }
 
     fn caller(trusted: &[&str], peer: &str, lines: &[&str]) -> String {
         let mut headers = HeaderMap::new();
         for line in lines {
-            headers.append(FORWARDED, line.parse().unwrap());
+            headers.append(X_FORWARDED_FOR, line.parse().unwrap());
         }
-        let proxies = Proxies::new(&networks(trusted));
-        proxies.caller(peer.parse().unwrap(), &headers).to_string()
+        let proxies = TrustedProxies::new(&networks(trusted));
+        proxies
+            .client_address(peer.parse().unwrap(), &headers)
+            .to_string()
     }
 
     #[test]
-    fn a_network_holds_what_shares_its_first_bits() {
+    fn a_cidr_network_contains_addresses_with_its_prefix() {
         for (network, address, holds) in [
             ("10.0.0.1", "10.0.0.1", true),
             ("10.0.0.1", "10.0.0.2", false),
@@ -178,7 +183,11 @@ mod tests {
             "::/129",
             "10.0.0",
         ] {
-            assert_eq!(wrong.parse::<Network>(), Err(NotANetwork), "{wrong}");
+            assert_eq!(
+                wrong.parse::<IpNetwork>(),
+                Err(ParseIpNetworkError),
+                "{wrong}"
+            );
         }
     }
 
@@ -191,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_right_most_that_is_not_a_trusted_proxy_is_the_caller() {
+    fn the_rightmost_untrusted_forwarded_address_is_the_client() {
         let trusted = ["10.0.0.0/8", "2001:db8::/32"];
         for (lines, found) in [
             (&["203.0.113.9"][..], "203.0.113.9"),
@@ -210,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_names_nobody() {
+    fn an_unparsable_forwarded_entry_stops_the_search_at_the_last_trusted_address() {
         let trusted = ["10.0.0.0/8"];
         for (lines, found) in [
             (&["unknown"][..], "10.0.0.1"),
@@ -223,12 +232,12 @@ mod tests {
             let mut headers = HeaderMap::new();
             for line in &lines {
                 let value = axum::http::HeaderValue::from_bytes(line.as_bytes()).unwrap();
-                headers.append(FORWARDED, value);
+                headers.append(X_FORWARDED_FOR, value);
             }
-            let proxies = Proxies::new(&networks(&trusted));
+            let proxies = TrustedProxies::new(&networks(&trusted));
             let peer = "10.0.0.1".parse().unwrap();
             assert_eq!(
-                proxies.caller(peer, &headers).to_string(),
+                proxies.client_address(peer, &headers).to_string(),
                 found,
                 "{lines:?}"
             );

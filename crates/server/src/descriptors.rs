@@ -4,10 +4,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::{debug, warn};
 
 /// With fewer than this a busy server runs out of connections.
-const FEW: u64 = 10_000;
+const LOW_OPEN_FILES_LIMIT: u64 = 10_000;
 
 /// Takes as many as the system allows: each connection is one.
-pub fn raise() {
+pub fn raise_open_files_limit() {
     let limit = getrlimit(Resource::Nofile);
     let all = Rlimit {
         current: limit.maximum,
@@ -16,14 +16,14 @@ pub fn raise() {
     if limit.current != limit.maximum
         && let Err(error) = setrlimit(Resource::Nofile, all)
     {
-        debug!(%error, "the limit of open files stays as it is");
+        debug!(%error, "cannot raise the open files limit");
     }
     if let Some(most) = getrlimit(Resource::Nofile).current
-        && most < FEW
+        && most < LOW_OPEN_FILES_LIMIT
     {
         warn!(
             most,
-            "few connections are possible: raise the limit of open files (ulimit -n)"
+            "the open files limit allows few connections; raise it with ulimit -n"
         );
     }
 }

@@ -13,35 +13,35 @@ use std::time::Duration;
 
 use anyhow::bail;
 use parlor_chat::access::Role;
-use parlor_chat::chat::{Chat, Ticking};
+use parlor_chat::chat::{BackgroundTasks, Chat};
 use parlor_chat::database::{self, Database};
 use parlor_chat::keys::Keyspace;
-use parlor_chat::sessions::Issuer;
-use parlor_store::{Kind, OpenError, Options, Store, StoreUrl};
+use parlor_chat::sessions::VisitorTokenIssuer;
+use parlor_store::{Store, StoreKind, StoreOpenError, StoreOptions, StoreUrl};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{info, warn};
 
-use crate::app::App;
+use crate::app::AppState;
 use crate::config::Config;
-use crate::gateway::Gateway;
-use crate::identity::{Grant, Identity};
+use crate::gateway::SocketIoGateway;
+use crate::identity::{Authenticator, TokenGrant};
 use crate::{descriptors, grpc, http};
 
 /// How long the end may take.
-pub const GRACE: Duration = Duration::from_secs(10);
+pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 /// The part of [`GRACE`] that open requests may use, …
-const GRACE_REQUESTS: Duration = Duration::from_secs(6);
+const REQUEST_DRAIN_TIMEOUT: Duration = Duration::from_secs(6);
 /// … the part for telling the other nodes, …
-const GRACE_LEAVE: Duration = Duration::from_secs(2);
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 /// … and the part for closing the database; the rest is the store's.
-const GRACE_DATABASE: Duration = Duration::from_secs(1);
+const DATABASE_CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause before the n-th try to open what is away is n times this, …
-const RETRY_STEP: Duration = Duration::from_millis(50);
+const RETRY_BACKOFF_STEP: Duration = Duration::from_millis(50);
 /// … but at most this.
-const RETRY_MOST: Duration = Duration::from_secs(2);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
 
 /// How far the opening of the store or the database has come.
 #[derive(Clone)]
@@ -53,39 +53,45 @@ pub enum Opening<T> {
 }
 
 /// The chat, once this node has joined the others; before, why it has not.
-pub type Joining = Result<Arc<Chat>, String>;
+pub type ChatStartup = Result<Arc<Chat>, String>;
 
 /// How far the start has come, as the gateways see it. Cloning copies pointers.
 #[derive(Clone)]
-pub struct Progress {
+pub struct StartupState {
     /// The store.
     pub store: watch::Receiver<Opening<Store>>,
     /// The database.
     pub database: watch::Receiver<Opening<Database>>,
     /// The chat.
-    pub chat: watch::Receiver<Joining>,
+    pub chat: watch::Receiver<ChatStartup>,
 }
 
 /// Opens the store. If it is away, the answer is `Waiting` and the opening goes on in [`run`].
-pub async fn open(options: Options) -> anyhow::Result<Opening<Store>> {
+pub async fn open_store(options: StoreOptions) -> anyhow::Result<Opening<Store>> {
     match Store::open(options.clone()).await {
         Ok(store) => Ok(Opening::Open(store)),
-        Err(error) if is_away(&options, &error) => Ok(Opening::Waiting(error.to_string())),
+        Err(error) if is_retryable_open_error(&options, &error) => {
+            Ok(Opening::Waiting(error.to_string()))
+        }
         Err(error) => Err(error.into()),
     }
 }
 
 /// Opens the database, in the same way.
-pub async fn open_database(options: database::Options) -> anyhow::Result<Opening<Database>> {
+pub async fn open_database(
+    options: database::DatabaseOptions,
+) -> anyhow::Result<Opening<Database>> {
     match Database::open(options).await {
         Ok(database) => Ok(Opening::Open(database)),
-        Err(error @ database::OpenError::Away { .. }) => Ok(Opening::Waiting(error.to_string())),
+        Err(error @ database::DatabaseOpenError::Unavailable { .. }) => {
+            Ok(Opening::Waiting(error.to_string()))
+        }
         Err(error) => Err(error.into()),
     }
 }
 
 /// What a server is started with.
-pub struct Start {
+pub struct ServerInit {
     /// Where HTTP is served.
     pub http: TcpListener,
     /// Where gRPC is served, if it is.
@@ -93,59 +99,65 @@ pub struct Start {
     /// The settings.
     pub config: Config,
     /// Who is let in.
-    pub identity: Identity,
+    pub authenticator: Authenticator,
     /// The store, as far as it is open.
-    pub opening: Opening<Store>,
+    pub store: Opening<Store>,
     /// The database, as far as it is open.
     pub database: Opening<Database>,
 }
 
 /// Serves until `shutdown` ends, then finishes what is open, leaves the other nodes and closes the store.
-pub async fn run(start: Start, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
-    descriptors::raise();
+pub async fn run_server(
+    start: ServerInit,
+    shutdown: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
+    descriptors::raise_open_files_limit();
     let mut config = start.config;
-    let identity = Arc::new(start.identity);
-    config.chat.sessions.issuer = Some(visitors(&identity));
-    let (opened, store) = watch::channel(start.opening);
+    let identity = Arc::new(start.authenticator);
+    config.chat.sessions.visitor_token_issuer = Some(visitor_token_issuer(&identity));
+    let (opened, store) = watch::channel(start.store);
     let (opened_database, database) = watch::channel(start.database);
-    let (joined, chat) = watch::channel(Err("this node has not joined the others yet".into()));
+    let (joined, chat) = watch::channel(Err("this node has not joined the cluster yet".into()));
     let (stop, stopping) = watch::channel(false);
-    let progress = Progress {
+    let progress = StartupState {
         store,
         database,
         chat,
     };
-    let app = App::new(identity, progress.clone(), stopping.clone(), &config);
+    let app = AppState::new(identity, progress.clone(), stopping.clone(), &config);
     let router = http::router(app.clone(), &config.server.allowed_origins);
     let mut serving = JoinSet::new();
-    let sockets = Gateway::server(app.clone(), config.gateway, config.server.node.as_str());
+    let sockets =
+        SocketIoGateway::create_server(app.clone(), config.socketio, config.server.node.as_str());
     let origins = &config.server.allowed_origins;
-    let doors = http::Doors::new(router, app.clone(), Arc::clone(&sockets), origins);
-    serving.spawn(http::connections::serve(start.http, doors, stopping));
-    serving.spawn(Gateway::serve(sockets));
+    let doors = http::HttpService::new(router, app.clone(), Arc::clone(&sockets), origins);
+    serving.spawn(http::connections::serve_http(start.http, doors, stopping));
+    serving.spawn(SocketIoGateway::run(sockets));
     if let Some(listener) = start.grpc {
         serving.spawn(grpc::serve(listener, app));
     }
     let mut ticking = None;
     let ended = tokio::select! {
         () = shutdown => Ok(()),
-        error = join(&config, &opened, &opened_database, &joined, &mut ticking) => Err(error),
+        error = start_chat(&config, &opened, &opened_database, &joined, &mut ticking) => Err(error),
     };
     info!("stopping");
-    let deadline = Instant::now() + GRACE;
+    let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
     stop.send_replace(true);
-    finish(&mut serving).await;
+    drain_requests(&mut serving).await;
     // Not before: those who are still served count on the lease.
     drop(ticking);
     let chat = progress.chat.borrow().clone();
     if let Ok(chat) = chat {
-        leave(&chat).await;
+        leave_cluster(&chat).await;
     }
     let opening = progress.database.borrow().clone();
     if let Opening::Open(database) = opening
-        && timeout(GRACE_DATABASE, database.close()).await.is_err()
+        && timeout(DATABASE_CLOSE_TIMEOUT, database.close())
+            .await
+            .is_err()
     {
-        warn!("the database still had work to do and was left");
+        warn!("the database did not close in time; its connections were dropped");
     }
     let opening = progress.store.borrow().clone();
     if let Opening::Open(store) = opening
@@ -153,17 +165,20 @@ pub async fn run(start: Start, shutdown: impl Future<Output = ()>) -> anyhow::Re
     {
         // The end of the last handle would wait for the disk once more, and for as long as it takes.
         std::mem::forget(store);
-        bail!("the store was not flushed within {} s", GRACE.as_secs());
+        bail!(
+            "the store was not flushed within {} s",
+            SHUTDOWN_TIMEOUT.as_secs()
+        );
     }
     info!("stopped");
     ended
 }
 
 /// Signs the tokens of visitors.
-fn visitors(identity: &Arc<Identity>) -> Issuer {
+fn visitor_token_issuer(identity: &Arc<Authenticator>) -> VisitorTokenIssuer {
     let identity = Arc::clone(identity);
-    Issuer::new(move |visitor, ttl| {
-        let grant = Grant {
+    VisitorTokenIssuer::new(move |visitor, ttl| {
+        let grant = TokenGrant {
             user: Some(visitor.clone()),
             name: None,
             role: Role::User,
@@ -175,48 +190,52 @@ fn visitors(identity: &Arc<Identity>) -> Issuer {
 }
 
 /// Waits for the open requests.
-async fn finish(serving: &mut JoinSet<()>) {
+async fn drain_requests(serving: &mut JoinSet<()>) {
     let all = async { while serving.join_next().await.is_some() {} };
-    if timeout(GRACE_REQUESTS, all).await.is_err() {
+    if timeout(REQUEST_DRAIN_TIMEOUT, all).await.is_err() {
         warn!(
-            "some requests did not end within {} s and were cut",
-            GRACE_REQUESTS.as_secs()
+            "aborted requests that did not finish within {} s",
+            REQUEST_DRAIN_TIMEOUT.as_secs()
         );
         serving.shutdown().await;
     }
 }
 
 /// Leaves the other nodes. Where that fails they find out by the lease.
-async fn leave(chat: &Chat) {
-    match timeout(GRACE_LEAVE, chat.stop()).await {
+async fn leave_cluster(chat: &Chat) {
+    match timeout(LEAVE_TIMEOUT, chat.shut_down()).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => warn!(%error, "the other nodes were not told of the end"),
-        Err(_) => warn!("the other nodes could not be told of the end in time"),
+        Ok(Err(error)) => {
+            warn!(%error, "could not notify the other nodes of the shutdown; they will notice when the lease expires")
+        }
+        Err(_) => warn!(
+            "could not notify the other nodes of the shutdown in time; they will notice when the lease expires"
+        ),
     }
 }
 
 /// Opens store and database and joins the other nodes, then waits for ever. Returns only with an error that trying again
 /// cannot mend.
-async fn join(
+async fn start_chat(
     config: &Config,
     opened: &watch::Sender<Opening<Store>>,
     opened_database: &watch::Sender<Opening<Database>>,
-    joined: &watch::Sender<Joining>,
-    ticking: &mut Option<Ticking>,
+    joined: &watch::Sender<ChatStartup>,
+    ticking: &mut Option<BackgroundTasks>,
 ) -> anyhow::Error {
-    let store = keep_opening("store", opened, || open(config.store.options.clone()));
-    let database = keep_opening("database", opened_database, || {
+    let store = open_with_retry("store", opened, || open_store(config.store.options.clone()));
+    let database = open_with_retry("database", opened_database, || {
         open_database(config.database.clone())
     });
     let (store, database) = match tokio::try_join!(store, database) {
         Ok(both) => both,
         Err(error) => return error,
     };
-    let keys = match Keyspace::new(config.keys.clone(), store.kind() == Kind::Cluster) {
+    let keys = match Keyspace::new(config.keys.clone(), store.kind() == StoreKind::Cluster) {
         Ok(keys) => keys,
         Err(error) => return error.into(),
     };
-    let context = parlor_chat::context::Context::new(store, keys);
+    let context = parlor_chat::context::ChatContext::new(store, keys);
     let chat = Arc::new(Chat::new(
         context,
         database,
@@ -225,24 +244,27 @@ async fn join(
     ));
     let mut attempt = 0;
     while let Err(error) = chat.start().await {
-        use parlor_chat::error::Error::{OtherDatabase, UnfinishedCopy};
-        if matches!(error, OtherDatabase { .. } | UnfinishedCopy { .. }) {
+        use parlor_chat::error::Error::{StoreCopyIncomplete, StoreOfOtherDatabase};
+        if matches!(
+            error,
+            StoreOfOtherDatabase { .. } | StoreCopyIncomplete { .. }
+        ) {
             return error.into();
         }
         attempt += 1;
         let error = format!("{:#}", anyhow::Error::new(error));
-        warn!(error, "this node cannot join the others; trying again");
-        let reason = format!("this node cannot join the others: {error}");
+        warn!(error, "this node cannot join the cluster; retrying");
+        let reason = format!("this node cannot join the cluster: {error}");
         drop(joined.send_replace(Err(reason)));
-        tokio::time::sleep((RETRY_STEP * attempt).min(RETRY_MOST)).await;
+        tokio::time::sleep((RETRY_BACKOFF_STEP * attempt).min(MAX_RETRY_DELAY)).await;
     }
-    *ticking = Some(chat.tick());
+    *ticking = Some(chat.start_background_tasks());
     drop(joined.send_replace(Ok(chat)));
     std::future::pending().await
 }
 
 /// Tries until it is open. Fails only with an error that trying again cannot mend.
-async fn keep_opening<T: Clone, F>(
+async fn open_with_retry<T: Clone, F>(
     what: &str,
     opened: &watch::Sender<Opening<T>>,
     open: impl Fn() -> F,
@@ -255,22 +277,22 @@ where
         match &*opened.borrow() {
             Opening::Open(it) => {
                 if attempt > 0 {
-                    info!(attempt, "the {what} is there");
+                    info!(attempt, "{what} is available");
                 }
                 return Ok(it.clone());
             }
             Opening::Waiting(reason) if attempt == 0 => {
-                warn!(reason, "the {what} is away; trying again");
+                warn!(reason, "{what} is unavailable; retrying");
             }
             Opening::Waiting(_) => {}
         }
         attempt += 1;
-        tokio::time::sleep((RETRY_STEP * attempt).min(RETRY_MOST)).await;
+        tokio::time::sleep((RETRY_BACKOFF_STEP * attempt).min(MAX_RETRY_DELAY)).await;
         opened.send_replace(open().await?);
     }
 }
 
 /// True if trying again may help: somebody else's server does not answer. There is nobody to wait for in this process.
-fn is_away(options: &Options, error: &OpenError) -> bool {
-    matches!(error, OpenError::Away { .. }) && options.url != StoreUrl::Embedded
+fn is_retryable_open_error(options: &StoreOptions, error: &StoreOpenError) -> bool {
+    matches!(error, StoreOpenError::Unreachable { .. }) && options.url != StoreUrl::Embedded
 }

@@ -4,10 +4,10 @@ use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
 
-use crate::config::{Log, LogFormat};
+use crate::config::{LogConfig, LogFormat};
 
 /// Starts logging for the whole process. A second call changes nothing.
-pub fn start(log: &Log, color: bool) {
+pub fn start(log: &LogConfig, color: bool) {
     let terminal = std::io::stderr().is_terminal();
     // The filter was accepted when the configuration was checked.
     let filter = EnvFilter::try_new(&log.level).unwrap_or_else(|_| EnvFilter::new("info"));
@@ -33,6 +33,6 @@ pub fn start(log: &Log, color: bool) {
             .try_init()
     };
     if result.is_err() {
-        tracing::debug!("logging was started before");
+        tracing::debug!("logging is already initialized");
     }
 }

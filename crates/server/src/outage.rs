@@ -18,20 +18,20 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use crate::wire::Refusal;
 
 /// How long a failure is remembered.
-const MEMORY: Duration = Duration::from_secs(2);
+const OPEN_DURATION: Duration = Duration::from_secs(2);
 /// How long a database may take that was away a moment ago.
-const BRIEF: Duration = Duration::from_millis(250);
+const PROBE_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Until when the database is taken to be away.
 #[derive(Debug, Default)]
-pub struct Outage {
-    until: Mutex<Option<Instant>>,
+pub struct DatabaseBreaker {
+    open_until: Mutex<Option<Instant>>,
 }
 
-impl Outage {
+impl DatabaseBreaker {
     /// Does `work`, or gives it up early if the database is away; `ping` asks it. The work stays where it is pinned, and the
     /// ping is made where it is needed: passed by value, both would make each call of everybody twice as large.
-    pub async fn bounded<T, E, P>(
+    pub async fn run_with_probe<T, E, P>(
         &self,
         ping: impl FnOnce() -> P,
         mut work: Pin<&mut impl Future<Output = Done<T>>>,
@@ -39,21 +39,21 @@ impl Outage {
     where
         P: Future<Output = Result<(), E>>,
     {
-        if self.is_on() {
-            let mut answers = Box::pin(answers(ping()));
+        if self.is_open() {
+            let mut answers = Box::pin(probe_database(ping()));
             tokio::select! {
                 // What is done counts, also when the time is over.
                 biased;
-                done = &mut work => return self.noted(done),
-                answers = &mut answers => self.learned(answers)?,
+                done = &mut work => return self.record_result(done),
+                answers = &mut answers => self.apply_probe(answers)?,
             }
         }
-        self.noted(work.await)
+        self.record_result(work.await)
     }
 
     /// The same for work that changes rows: it is not begun while the database is away, so that what was refused is not
     /// done later.
-    pub async fn asked_first<T, E, P>(
+    pub async fn probe_then_run<T, E, P>(
         &self,
         ping: impl FnOnce() -> P,
         work: Pin<&mut impl Future<Output = Done<T>>>,
@@ -61,41 +61,41 @@ impl Outage {
     where
         P: Future<Output = Result<(), E>>,
     {
-        if self.is_on() {
-            self.learned(Box::pin(answers(ping())).await)?;
+        if self.is_open() {
+            self.apply_probe(Box::pin(probe_database(ping())).await)?;
         }
-        self.noted(work.await)
+        self.record_result(work.await)
     }
 
-    fn learned(&self, answers: bool) -> Result<(), Refusal> {
+    fn apply_probe(&self, answers: bool) -> Result<(), Refusal> {
         if answers {
-            *self.until.lock() = None;
+            *self.open_until.lock() = None;
             return Ok(());
         }
-        self.begin();
-        let detail = "the database does not answer, try again later";
+        self.trip();
+        let detail = "the database is unavailable; retry later";
         Err(Refusal::new(Code::DatabaseUnavailable, detail))
     }
 
-    fn is_on(&self) -> bool {
-        self.until.lock().is_some_and(|it| Instant::now() < it)
+    fn is_open(&self) -> bool {
+        self.open_until.lock().is_some_and(|it| Instant::now() < it)
     }
 
-    fn begin(&self) {
-        *self.until.lock() = Some(Instant::now() + MEMORY);
+    fn trip(&self) {
+        *self.open_until.lock() = Some(Instant::now() + OPEN_DURATION);
     }
 
-    fn noted<T>(&self, done: Done<T>) -> Result<T, Refusal> {
+    fn record_result<T>(&self, done: Done<T>) -> Result<T, Refusal> {
         if let Err(Error::DatabaseUnavailable(_)) = &done {
-            self.begin();
+            self.trip();
         }
         Ok(done?)
     }
 }
 
 /// Whether the database answers in time. If not, that is known no sooner: who does not need it has this long, too.
-async fn answers<E>(ping: impl Future<Output = Result<(), E>>) -> bool {
-    let end = Instant::now() + BRIEF;
+async fn probe_database<E>(ping: impl Future<Output = Result<(), E>>) -> bool {
+    let end = Instant::now() + PROBE_TIMEOUT;
     let answers = matches!(timeout_at(end, ping).await, Ok(Ok(())));
     if !answers {
         sleep_until(end).await;
@@ -131,65 +131,68 @@ mod tests {
     }
 
     /// How long it took until it was refused.
-    async fn refused(outage: &Outage) -> Duration {
+    async fn refused(outage: &DatabaseBreaker) -> Duration {
         let began = Instant::now();
-        let refusal = outage.bounded(silent, pin!(fails())).await.unwrap_err();
+        let refusal = outage
+            .run_with_probe(silent, pin!(fails()))
+            .await
+            .unwrap_err();
         assert_eq!(refusal.code, Code::DatabaseUnavailable);
-        assert_eq!(refusal.retry_after(), Some(1));
+        assert_eq!(refusal.retry_after_seconds(), Some(1));
         began.elapsed()
     }
 
     #[tokio::test(start_paused = true)]
-    async fn after_one_that_waited_in_vain_the_others_wait_briefly() {
-        let outage = Outage::default();
+    async fn after_a_database_timeout_further_requests_fail_fast() {
+        let outage = DatabaseBreaker::default();
         assert_eq!(refused(&outage).await, PATIENCE);
         for _ in 0..100 {
-            assert_eq!(refused(&outage).await, BRIEF);
+            assert_eq!(refused(&outage).await, PROBE_TIMEOUT);
         }
-        sleep(MEMORY).await;
+        sleep(OPEN_DURATION).await;
         assert_eq!(refused(&outage).await, PATIENCE);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_needs_no_database_is_answered_meanwhile() {
-        let outage = Outage::default();
+    async fn cached_answers_are_served_during_a_database_outage() {
+        let outage = DatabaseBreaker::default();
         refused(&outage).await;
         let cached = pin!(async { Ok(1) });
-        assert_eq!(outage.bounded(silent, cached).await, Ok(1));
+        assert_eq!(outage.run_with_probe(silent, cached).await, Ok(1));
         let soon = async {
-            sleep(BRIEF / 2).await;
+            sleep(PROBE_TIMEOUT / 2).await;
             Ok(1)
         };
         let answers = || ready(Err(()));
-        assert_eq!(outage.bounded(answers, pin!(soon)).await, Ok(1));
-        assert_eq!(refused(&outage).await, BRIEF);
+        assert_eq!(outage.run_with_probe(answers, pin!(soon)).await, Ok(1));
+        assert_eq!(refused(&outage).await, PROBE_TIMEOUT);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_database_that_answers_again_has_all_the_time_it_had() {
-        let outage = Outage::default();
+    async fn the_full_timeout_is_restored_when_the_database_answers() {
+        let outage = DatabaseBreaker::default();
         refused(&outage).await;
         let answers = || ready(Ok::<_, ()>(()));
-        assert_eq!(outage.bounded(answers, pin!(slow())).await, Ok(1));
+        assert_eq!(outage.run_with_probe(answers, pin!(slow())).await, Ok(1));
         assert_eq!(refused(&outage).await, PATIENCE);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_changes_rows_is_not_begun_in_vain() {
-        let outage = Outage::default();
+    async fn writes_are_not_started_during_a_database_outage() {
+        let outage = DatabaseBreaker::default();
         refused(&outage).await;
         let begun = std::cell::Cell::new(false);
         let change = async {
             begun.set(true);
             Ok(1)
         };
-        let refused = outage.asked_first(silent, pin!(change)).await;
+        let refused = outage.probe_then_run(silent, pin!(change)).await;
         let refusal = refused.unwrap_err();
         assert_eq!(
             (refusal.code, begun.get()),
             (Code::DatabaseUnavailable, false)
         );
         let answers = || ready(Ok::<_, ()>(()));
-        assert_eq!(outage.asked_first(answers, pin!(slow())).await, Ok(1));
+        assert_eq!(outage.probe_then_run(answers, pin!(slow())).await, Ok(1));
     }
 }

@@ -11,10 +11,10 @@ use std::net::IpAddr;
 use parlor_chat::access::{Caller, Role};
 use parlor_chat::chat::Chat;
 use parlor_chat::code::Code;
-use parlor_chat::context::Moment;
+use parlor_chat::context::Timestamp;
 use parlor_chat::error::Error;
 use parlor_chat::ids::LimiterId;
-use parlor_chat::limits::{Fallback, Limit, Verdict};
+use parlor_chat::limits::{LocalRateLimiter, RateLimit, RateLimitDecision};
 use tokio::time::Instant;
 use tracing::warn;
 
@@ -22,70 +22,74 @@ use crate::wire::Refusal;
 
 /// The budgets of those who call.
 #[derive(Debug)]
-pub struct Quota {
-    limit: Limit,
-    fallback: Fallback,
+pub struct RequestRateLimiter {
+    limit: RateLimit,
+    local_limiter: LocalRateLimiter,
     /// What the node's own count takes for the beginning of time.
-    began: Instant,
+    started_at: Instant,
 }
 
-impl Quota {
+impl RequestRateLimiter {
     /// Everybody may do this much.
-    pub fn new(limit: Limit) -> Self {
+    pub fn new(limit: RateLimit) -> Self {
         Self {
             limit,
-            fallback: Fallback::new(),
-            began: Instant::now(),
+            local_limiter: LocalRateLimiter::new(),
+            started_at: Instant::now(),
         }
     }
 
     /// Counts a request; a budget that is used up is in the verdict. `chat` is there once the store is.
-    pub async fn count(&self, chat: Option<&Chat>, id: &LimiterId) -> Verdict {
+    pub async fn count(&self, chat: Option<&Chat>, id: &LimiterId) -> RateLimitDecision {
         if let Some(chat) = chat {
             match chat.limits().check(id, &self.limit, 1, false).await {
                 Ok(verdict) => return verdict,
                 // Neither is news: whoever needs the store is told.
-                Err(error) if error.is_away() || matches!(error, Error::StoreFull(_)) => {}
+                Err(error)
+                    if error.is_store_unavailable() || matches!(error, Error::StoreFull(_)) => {}
                 Err(error) => {
                     let error = anyhow::Error::new(error);
-                    warn!(error = format!("{error:#}"), "the store does not count");
+                    warn!(
+                        error = format!("{error:#}"),
+                        "the store cannot count requests; counting locally"
+                    );
                 }
             }
         }
-        let elapsed = self.began.elapsed().as_millis();
-        let now = Moment(u64::try_from(elapsed).unwrap_or(u64::MAX));
-        self.fallback.check(id, &self.limit, now)
+        let elapsed = self.started_at.elapsed().as_millis();
+        let now = Timestamp(u64::try_from(elapsed).unwrap_or(u64::MAX));
+        self.local_limiter.check(id, &self.limit, now)
     }
 }
 
 /// The budget of a caller whose token counts; none for a service.
-pub fn of_caller(caller: &Caller) -> Option<LimiterId> {
+pub fn limiter_id_of_caller(caller: &Caller) -> Option<LimiterId> {
     let user = caller.user.as_ref()?;
     match caller.role {
         Role::Service => None,
-        Role::User | Role::Admin => named(&format!("http:user:{user}")),
+        Role::User | Role::Admin => limiter_id(&format!("http:user:{user}")),
     }
 }
 
 /// The budget of those who show no valid token from this address.
-pub fn of_address(address: IpAddr) -> Option<LimiterId> {
-    let network = LimiterId::address(address);
-    named(&format!("http:addr:{network}"))
+pub fn limiter_id_of_address(address: IpAddr) -> Option<LimiterId> {
+    let network = LimiterId::from_ip(address);
+    limiter_id(&format!("http:addr:{network}"))
 }
 
-fn named(id: &str) -> Option<LimiterId> {
+fn limiter_id(id: &str) -> Option<LimiterId> {
     // Users and addresses have nothing in them that a limiter's id may not have.
     LimiterId::new(id).ok()
 }
 
 /// What those hear whose budget is used up.
-pub fn refusal(verdict: &Verdict) -> Refusal {
+pub fn refusal(verdict: &RateLimitDecision) -> Refusal {
     let ms = verdict.retry_after_ms.unwrap_or(verdict.reset_ms);
     Refusal {
         retry_after_ms: Some(ms),
         ..Refusal::new(
             Code::RateLimited,
-            format!("that was too often, try again in {ms} ms"),
+            format!("rate limit exceeded; retry in {ms} ms"),
         )
     }
 }
@@ -94,7 +98,7 @@ pub fn refusal(verdict: &Verdict) -> Refusal {
 mod tests {
     use std::time::Duration;
 
-    use parlor_chat::limits::Algorithm;
+    use parlor_chat::limits::RateLimitAlgorithm;
 
     use super::*;
 
@@ -108,7 +112,7 @@ mod tests {
 
     #[test]
     fn users_have_a_budget_each_and_services_none() {
-        let id = |caller: &Caller| of_caller(caller).map(|id| id.to_string());
+        let id = |caller: &Caller| limiter_id_of_caller(caller).map(|id| id.to_string());
         let longest = "u".repeat(128);
         for role in [Role::User, Role::Admin] {
             assert_eq!(id(&person("alice", role)).unwrap(), "http:user:alice");
@@ -122,27 +126,30 @@ mod tests {
     }
 
     #[test]
-    fn an_address_counts_as_its_network() {
+    fn ipv6_addresses_are_limited_per_64_bit_network() {
         for (address, id) in [
             ("203.0.113.7", "http:addr:203.0.113.7"),
             ("::ffff:203.0.113.7", "http:addr:203.0.113.7"),
             ("2001:db8:1:2:3:4:5:6", "http:addr:2001:db8:1:2::"),
             ("::1", "http:addr:::"),
         ] {
-            let found = of_address(address.parse().unwrap()).unwrap();
+            let found = limiter_id_of_address(address.parse().unwrap()).unwrap();
             assert_eq!(found.to_string(), id);
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn without_a_store_the_node_counts_for_itself() {
-        let limit = Limit::new(Algorithm::Gcra, 2, Duration::from_secs(10)).unwrap();
-        let (quota, id) = (Quota::new(limit), named("http:user:alice").unwrap());
+    async fn the_node_counts_locally_while_the_store_is_unavailable() {
+        let limit = RateLimit::new(RateLimitAlgorithm::Gcra, 2, Duration::from_secs(10)).unwrap();
+        let (quota, id) = (
+            RequestRateLimiter::new(limit),
+            limiter_id("http:user:alice").unwrap(),
+        );
         assert_eq!(quota.count(None, &id).await.remaining, 1);
         assert!(quota.count(None, &id).await.allowed);
         let third = quota.count(None, &id).await;
         assert!(!third.allowed);
-        assert_eq!(refusal(&third).retry_after(), Some(5));
+        assert_eq!(refusal(&third).retry_after_seconds(), Some(5));
         tokio::time::advance(Duration::from_secs(5)).await;
         assert!(quota.count(None, &id).await.allowed);
     }

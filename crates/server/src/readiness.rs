@@ -9,24 +9,24 @@ use parlor_store::Store;
 use tokio::time::timeout;
 
 use crate::config::Config;
-use crate::lifecycle::{Opening, Progress};
+use crate::lifecycle::{Opening, StartupState};
 
 /// The longest that the database is waited for: whoever asks for readiness does not wait for long.
-const DATABASE: Duration = Duration::from_secs(2);
+const MAX_DATABASE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long the parts may take to answer.
 #[derive(Debug, Clone, Copy)]
-pub struct Timeouts {
+pub struct ReadinessTimeouts {
     store: Duration,
     database: Duration,
 }
 
-impl Timeouts {
+impl ReadinessTimeouts {
     /// As configured.
     pub fn new(config: &Config) -> Self {
         Self {
             store: config.store.options.timeout,
-            database: config.database.timeout.min(DATABASE),
+            database: config.database.timeout.min(MAX_DATABASE_TIMEOUT),
         }
     }
 }
@@ -50,13 +50,13 @@ impl Readiness {
 }
 
 /// Asks all parts at once.
-pub(crate) async fn ask(progress: &Progress, timeouts: Timeouts) -> Readiness {
+pub(crate) async fn ask(progress: &StartupState, timeouts: ReadinessTimeouts) -> Readiness {
     let store = progress.store.borrow().clone();
     let database = progress.database.borrow().clone();
     let (store, database) = tokio::join!(
         async {
             match store {
-                Opening::Open(store) => ping(store, timeouts.store).await,
+                Opening::Open(store) => ping_store(store, timeouts.store).await,
                 Opening::Waiting(reason) => Err(reason),
             }
         },
@@ -74,12 +74,12 @@ pub(crate) async fn ask(progress: &Progress, timeouts: Timeouts) -> Readiness {
     }
 }
 
-async fn ping(mut store: Store, patience: Duration) -> Result<(), String> {
+async fn ping_store(mut store: Store, patience: Duration) -> Result<(), String> {
     let ping = redis::cmd("PING");
     match timeout(patience, ping.query_async::<String>(&mut store)).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(silent("store", patience)),
+        Err(_) => Err(timeout_message("store", patience)),
     }
 }
 
@@ -87,11 +87,11 @@ async fn ping_database(database: &Database, patience: Duration) -> Result<(), St
     match timeout(patience, database.ping()).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(silent("database", patience)),
+        Err(_) => Err(timeout_message("database", patience)),
     }
 }
 
-fn silent(part: &str, patience: Duration) -> String {
+fn timeout_message(part: &str, patience: Duration) -> String {
     let ms = patience.as_millis();
     format!("the {part} did not answer within {ms} ms")
 }

@@ -32,7 +32,7 @@ impl Refusal {
     }
 
     /// Seconds to wait before the next try, rounded up; what is away may be back at any time.
-    pub fn retry_after(&self) -> Option<u64> {
+    pub fn retry_after_seconds(&self) -> Option<u64> {
         match self.retry_after_ms {
             Some(ms) => Some(ms.div_ceil(1_000).max(1)),
             None => (http(self.code) == StatusCode::SERVICE_UNAVAILABLE).then_some(1),
@@ -54,10 +54,10 @@ impl From<Error> for Refusal {
         }
         let id = format!("{:016x}", rand::random::<u64>());
         let error = anyhow::Error::new(error);
-        error!(id, error = format!("{error:#}"), "an operation failed");
+        error!(id, error = format!("{error:#}"), "internal error");
         Self::new(
             code,
-            format!("a fault of the server; its log has the details under {id}"),
+            format!("internal error; search the server log for {id}"),
         )
     }
 }

@@ -1,8 +1,8 @@
 //! What holds for any bytes whatsoever. The fuzz targets and the bounded run of the ordinary tests both call these.
 
-use parlor_socketio::frame::{self, Message, Opcode, Parser, write};
-use parlor_socketio::packet::engine::{self, Packet as EnginePacket};
-use parlor_socketio::packet::socket::Packet;
+use parlor_socketio::frame::{self, FrameParser, Opcode, WebSocketMessage, write};
+use parlor_socketio::packet::engine::{self, EngineIoPacket as EnginePacket};
+use parlor_socketio::packet::socket::SocketIoPacket;
 use parlor_socketio::packet::{placeholder, write as packets};
 use serde::de::IgnoredAny;
 
@@ -22,20 +22,20 @@ pub fn frames(data: &[u8]) {
     });
     assert_eq!(whole, cut);
     for (kind, payload) in whole.messages {
-        let stream = as_client(&write::frame(kind, &payload), payload.len());
+        let stream = mask_as_client(&write::encode_frame(kind, &payload), payload.len());
         let again = read(&stream, limit, &mut || 3);
         assert_eq!((again.messages, again.code), (vec![(kind, payload)], None));
     }
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Read {
+struct ParsedStream {
     messages: Vec<(Opcode, Vec<u8>)>,
     code: Option<u16>,
 }
 
-fn read(stream: &[u8], limit: usize, cut: &mut dyn FnMut() -> usize) -> Read {
-    let mut parser = Parser::new(limit);
+fn read(stream: &[u8], limit: usize, cut: &mut dyn FnMut() -> usize) -> ParsedStream {
+    let mut parser = FrameParser::new(limit);
     let mut stream = stream.to_vec();
     let mut rest = &mut stream[..];
     let mut messages = Vec::new();
@@ -44,40 +44,40 @@ fn read(stream: &[u8], limit: usize, cut: &mut dyn FnMut() -> usize) -> Read {
         rest = after;
         loop {
             match parser.next(&mut input) {
-                Ok(Some(message)) => messages.push(of(message)),
+                Ok(Some(message)) => messages.push(to_parts(message)),
                 Ok(None) => break,
                 Err(violation) => {
-                    let code = Some(violation.code());
-                    return Read { messages, code };
+                    let code = Some(violation.close_code());
+                    return ParsedStream { messages, code };
                 }
             }
             if matches!(messages.last(), Some((Opcode::Close, _))) {
-                return Read {
+                return ParsedStream {
                     messages,
                     code: None,
                 };
             }
         }
         assert!(
-            parser.held() <= 2 * limit + 512,
-            "{} bytes held, {limit} allowed",
-            parser.held()
+            parser.buffered_bytes() <= 2 * limit + 512,
+            "{} bytes held with a message limit of {limit}",
+            parser.buffered_bytes()
         );
     }
-    Read {
+    ParsedStream {
         messages,
         code: None,
     }
 }
 
-fn of(message: Message<'_>) -> (Opcode, Vec<u8>) {
+fn to_parts(message: WebSocketMessage<'_>) -> (Opcode, Vec<u8>) {
     match message {
-        Message::Text(text) => (Opcode::Text, text.into_owned().into_bytes()),
-        Message::Binary(bytes) => (Opcode::Binary, bytes.into_owned()),
-        Message::Ping(bytes) => (Opcode::Ping, bytes.into_owned()),
-        Message::Pong(bytes) => (Opcode::Pong, bytes.into_owned()),
-        Message::Close(None) => (Opcode::Close, Vec::new()),
-        Message::Close(Some((code, reason))) => (
+        WebSocketMessage::Text(text) => (Opcode::Text, text.into_owned().into_bytes()),
+        WebSocketMessage::Binary(bytes) => (Opcode::Binary, bytes.into_owned()),
+        WebSocketMessage::Ping(bytes) => (Opcode::Ping, bytes.into_owned()),
+        WebSocketMessage::Pong(bytes) => (Opcode::Pong, bytes.into_owned()),
+        WebSocketMessage::Close(None) => (Opcode::Close, Vec::new()),
+        WebSocketMessage::Close(Some((code, reason))) => (
             Opcode::Close,
             [&code.to_be_bytes(), reason.as_bytes()].concat(),
         ),
@@ -85,7 +85,7 @@ fn of(message: Message<'_>) -> (Opcode, Vec<u8>) {
 }
 
 /// The frame of a server as a client would have sent it.
-fn as_client(frame: &[u8], payload: usize) -> Vec<u8> {
+fn mask_as_client(frame: &[u8], payload: usize) -> Vec<u8> {
     let key = [0x11, 0x80, 0xff, 0x2a];
     let (head, payload) = frame.split_at(frame.len() - payload);
     let mut all = head.to_vec();
@@ -93,13 +93,13 @@ fn as_client(frame: &[u8], payload: usize) -> Vec<u8> {
     all.extend(key);
     let begin = all.len();
     all.extend(payload);
-    frame::mask(&mut all[begin..], key, 0);
+    frame::apply_mask(&mut all[begin..], key, 0);
     all
 }
 
 /// A polling body that could be read comes back the same when it is written and read again, and is no larger than it was.
 pub fn payload(data: &[u8]) {
-    let Ok(packets) = engine::split(data) else {
+    let Ok(packets) = engine::decode_polling_body(data) else {
         return;
     };
     let Ok(packets) = packets.collect::<Result<Vec<_>, _>>() else {
@@ -109,7 +109,10 @@ pub fn payload(data: &[u8]) {
     for packet in &packets {
         packet.join(&mut body);
     }
-    let again: Vec<_> = engine::split(&body).unwrap().map(Result::unwrap).collect();
+    let again: Vec<_> = engine::decode_polling_body(&body)
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
     assert_eq!(again, packets);
     let size = |packet: &EnginePacket<'_>| match packet {
         EnginePacket::Binary(bytes) => bytes.len(),
@@ -125,23 +128,23 @@ pub fn packet(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
     };
-    let Ok(packet) = Packet::decode(text) else {
+    let Ok(packet) = SocketIoPacket::decode(text) else {
         return;
     };
     let mut out = Vec::new();
     packet.write(&mut out);
     assert_eq!(
-        Packet::decode(std::str::from_utf8(&out).unwrap()),
+        SocketIoPacket::decode(std::str::from_utf8(&out).unwrap()),
         Ok(packet)
     );
 
-    let is_array = serde_json::from_str::<Vec<IgnoredAny>>(packet.data).ok();
+    let is_array = serde_json::from_str::<Vec<IgnoredAny>>(packet.json).ok();
     assert_eq!(packet.args().is_ok(), is_array.is_some());
     let _ = (
-        packet.object(),
-        placeholder::check(packet.data, packet.attachments),
+        packet.parse_connect_payload(),
+        placeholder::check(packet.json, packet.attachments),
     );
-    let Ok(event) = packet.event() else {
+    let Ok(event) = packet.parse_event() else {
         return;
     };
     assert_eq!(Some(event.count() + 1), is_array.map(|all| all.len()));
@@ -160,15 +163,15 @@ pub fn packet(data: &[u8]) {
 
     let mut out = Vec::new();
     let name = event.name();
-    packets::event(
+    packets::encode_event(
         &mut out,
         packet.namespace,
-        packet.id,
+        packet.ack_id,
         name,
         event.args().as_bytes(),
         packet.attachments,
     );
-    let again = Packet::decode(std::str::from_utf8(&out).unwrap()).unwrap();
-    let again = again.event().unwrap();
+    let again = SocketIoPacket::decode(std::str::from_utf8(&out).unwrap()).unwrap();
+    let again = again.parse_event().unwrap();
     assert_eq!((again.name(), again.args()), (name, event.args()));
 }

@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes in all.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Account(Arc<AtomicUsize>);
+pub(crate) struct MemoryBudget(Arc<AtomicUsize>);
 
-impl Account {
-    pub(crate) fn bytes(&self) -> usize {
+impl MemoryBudget {
+    pub(crate) fn used_bytes(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn share(&self, bytes: usize) -> Share {
+    pub(crate) fn charge(&self, bytes: usize) -> MemoryCharge {
         self.0.fetch_add(bytes, Ordering::Relaxed);
-        Share {
+        MemoryCharge {
             account: self.clone(),
             bytes,
         }
@@ -25,19 +25,19 @@ impl Account {
 
 /// Bytes of one owner.
 #[derive(Debug)]
-pub(crate) struct Share {
-    account: Account,
+pub(crate) struct MemoryCharge {
+    account: MemoryBudget,
     bytes: usize,
 }
 
-impl Share {
+impl MemoryCharge {
     /// A share of the same account.
-    pub(crate) fn another(&self, bytes: usize) -> Self {
-        self.account.share(bytes)
+    pub(crate) fn charge_same_budget(&self, bytes: usize) -> Self {
+        self.account.charge(bytes)
     }
 
     /// The owner has so many bytes now.
-    pub(crate) fn set(&mut self, bytes: usize) {
+    pub(crate) fn resize(&mut self, bytes: usize) {
         if bytes == self.bytes {
             return;
         }
@@ -48,11 +48,11 @@ impl Share {
 
     /// Bytes of all owners.
     pub(crate) fn of_all(&self) -> usize {
-        self.account.bytes()
+        self.account.used_bytes()
     }
 }
 
-impl Drop for Share {
+impl Drop for MemoryCharge {
     fn drop(&mut self) {
         self.account.0.fetch_sub(self.bytes, Ordering::Relaxed);
     }

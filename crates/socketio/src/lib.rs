@@ -14,5 +14,11 @@ pub mod packet;
 mod slab;
 pub mod socket;
 
-pub use options::{Client, Figures, Options, Reason, Recovery, TakeBack, Taken};
-pub use socket::{App, Connect, Event, Frame, Refused, Server, Socket, Work};
+pub use options::{
+    Client, DisconnectReason, DowncastUpgraded, RecoveryOptions, SocketIoOptions, SocketIoStats,
+    UpgradedTcpStream,
+};
+pub use socket::{
+    ConnectError, ConnectRequest, EncodedEvent, HandlerFuture, IncomingEvent, Socket,
+    SocketHandler, SocketIoServer,
+};

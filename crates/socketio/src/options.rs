@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 /// The settings of a server.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct SocketIoOptions {
     /// Where it answers, without the slash at the end.
     pub path: String,
     /// The pause between two pings to a client.
@@ -23,22 +23,22 @@ pub struct Options {
     /// Bytes of one message or of one polling body; who sends more is cut (1009, or 413).
     pub max_payload: usize,
     /// Bytes that wait for one slow client; who lets more wait is cut at once. A packet that finds nothing waiting may be larger.
-    pub buffer: usize,
+    pub max_send_queue_bytes: usize,
     /// Packets that wait for the application; with more, the client is not read until it has caught up.
-    pub inbox: usize,
+    pub max_inbox_packets: usize,
     /// Whether sockets outlive their connection for a while.
-    pub recovery: Option<Recovery>,
+    pub recovery: Option<RecoveryOptions>,
     /// Bytes that are kept for the recovery of all sockets together; with more, those that are sent something are not recovered.
-    pub kept: usize,
+    pub replay_budget_bytes: usize,
     /// Open sessions, and at most as many sockets held for recovery; more are refused with 503.
-    pub most: usize,
+    pub max_sessions: usize,
     /// Open sessions of one address; more are refused with 429.
-    pub most_per_address: usize,
+    pub max_sessions_per_address: usize,
     /// The first characters of every session id, of the URL-safe base64 alphabet: tells the nodes of a cluster apart.
     pub node: [u8; 3],
 }
 
-impl Default for Options {
+impl Default for SocketIoOptions {
     fn default() -> Self {
         Self {
             path: "/socket.io".into(),
@@ -47,12 +47,12 @@ impl Default for Options {
             connect_timeout: Duration::from_secs(10),
             upgrade_timeout: Duration::from_secs(10),
             max_payload: 64 * 1024,
-            buffer: 1024 * 1024,
-            inbox: 64,
+            max_send_queue_bytes: 1024 * 1024,
+            max_inbox_packets: 64,
             recovery: None,
-            kept: 256 * 1024 * 1024,
-            most: 100_000,
-            most_per_address: 20_000,
+            replay_budget_bytes: 256 * 1024 * 1024,
+            max_sessions: 100_000,
+            max_sessions_per_address: 20_000,
             node: *b"AAA",
         }
     }
@@ -60,13 +60,13 @@ impl Default for Options {
 
 /// How long and how much is kept of what a socket was sent, for a client that lost its connection.
 #[derive(Debug, Clone, Copy)]
-pub struct Recovery {
+pub struct RecoveryOptions {
     /// How long a socket without a connection is held, and how long a frame is kept.
     pub window: Duration,
     /// Frames kept per socket, …
-    pub frames: usize,
+    pub max_frames: usize,
     /// … and their bytes.
-    pub bytes: usize,
+    pub max_bytes: usize,
 }
 
 /// Who is at the other end, as far as the first request tells.
@@ -78,88 +78,91 @@ pub struct Client {
     pub user_agent: Option<Box<str>>,
     /// Whether it keeps the last argument of an event and shows it when it comes back, as clients in JavaScript do. Found out by
     /// the server from the handshake. Others would hand an argument that they did not ask for to their handlers.
-    pub keeps_offset: bool,
+    pub supports_recovery: bool,
 }
 
 /// Why a connection or a socket came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
+pub enum DisconnectReason {
     /// The client said goodbye.
-    ClientLeft,
+    ClientDisconnect,
     /// The application ended it.
-    ServerCut,
+    ServerDisconnect,
     /// The connection broke or was closed without a goodbye.
     TransportClosed,
     /// A ping was not answered in time, or no namespace was asked for.
     PingTimeout,
     /// More waited for the client than may.
-    Flood,
+    SendQueueOverflow,
     /// The client sent more at once than it may.
-    TooLarge,
+    PayloadTooLarge,
     /// The client sent what is no packet, or one that may not come now.
-    BadPacket,
+    ProtocolError,
     /// The client has come back by another connection.
-    Replaced,
+    ReplacedByReconnect,
     /// The server ends.
-    Shutdown,
+    ServerShutdown,
 }
 
-impl Reason {
+impl DisconnectReason {
     /// The reason in words, for logs and metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::ClientLeft => "client_left",
-            Self::ServerCut => "server_cut",
+            Self::ClientDisconnect => "client_disconnect",
+            Self::ServerDisconnect => "server_disconnect",
             Self::TransportClosed => "transport_closed",
             Self::PingTimeout => "ping_timeout",
-            Self::Flood => "flood",
-            Self::TooLarge => "too_large",
-            Self::BadPacket => "bad_packet",
-            Self::Replaced => "replaced",
-            Self::Shutdown => "shutdown",
+            Self::SendQueueOverflow => "send_queue_overflow",
+            Self::PayloadTooLarge => "payload_too_large",
+            Self::ProtocolError => "protocol_error",
+            Self::ReplacedByReconnect => "replaced_by_reconnect",
+            Self::ServerShutdown => "server_shutdown",
         }
     }
 
     /// Nobody wanted it: the client may come back to what is kept for it.
-    pub(crate) const fn is_accident(self) -> bool {
+    pub(crate) const fn is_recoverable(self) -> bool {
         matches!(
             self,
-            Self::TransportClosed | Self::PingTimeout | Self::Flood | Self::Replaced
+            Self::TransportClosed
+                | Self::PingTimeout
+                | Self::SendQueueOverflow
+                | Self::ReplacedByReconnect
         )
     }
 }
 
 /// What a server counts, at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct SocketIoStats {
     /// Open sessions, …
-    pub connections: usize,
+    pub open_sessions: usize,
     /// … and how many of them are on polling.
-    pub polling: usize,
+    pub polling_sessions: usize,
     /// Sockets that wait for their client to come back.
-    pub held: usize,
+    pub detached_sockets: usize,
     /// Bytes that wait for slow clients.
-    pub queued_bytes: usize,
+    pub send_queue_bytes: usize,
     /// Bytes kept for clients that come back.
-    pub kept_bytes: usize,
+    pub replay_buffer_bytes: usize,
     /// Connections cut because too much waited for them, since the start.
-    pub cut: u64,
+    pub send_queue_overflows_total: u64,
     /// Sockets that came back to what was kept for them, since the start.
     pub recovered: u64,
 }
 
 /// Gets the TCP stream back out of what hyper upgraded.
-pub type TakeBack = fn(Upgraded) -> Result<Taken, Upgraded>;
+pub type DowncastUpgraded = fn(Upgraded) -> Result<UpgradedTcpStream, Upgraded>;
 
 /// A TCP stream that was hyper's.
 #[derive(Debug)]
-pub struct Taken {
+pub struct UpgradedTcpStream {
     /// The stream. Whoever listens sees to it that it has `TCP_NODELAY`, or small packets wait until the client has acknowledged
     /// earlier ones.
     pub stream: TcpStream,
     /// What hyper had read ahead.
-    pub ahead: Bytes,
+    pub read_buf: Bytes,
     /// What hyper wrote and the client was not sent yet: whoever keeps the answer back lets it go out with the first packet.
-    pub owed: Bytes,
+    pub unsent_response: Bytes,
 }

@@ -11,32 +11,32 @@ use redis::aio::ConnectionLike;
 use redis::{Cmd, RedisResult};
 use tokio::sync::watch;
 
-use crate::clock::Clock;
-use crate::script::{Call, Script};
-use crate::telemetry::Event;
+use crate::clock::StoreClock;
+use crate::script::{LuaScript, ScriptCall};
+use crate::telemetry::StoreTelemetryEvent;
 
-static SETTLE: Script = crate::script!("epoch.lua");
-static RAISE: Script = crate::script!("raise.lua");
+static RECONCILE_EPOCH: LuaScript = crate::script!("epoch.lua");
+static RAISE_EPOCH: LuaScript = crate::script!("raise.lua");
 
 /// The epoch as this node knows it.
 pub(crate) struct Epoch {
     key: String,
-    clock: Clock,
+    clock: StoreClock,
     /// Whoever only looks leaves the epoch alone.
     read_only: bool,
-    value: watch::Sender<u64>,
+    current: watch::Sender<u64>,
     /// The origin for which it was raised here and not yet in the store.
-    unsaved: Mutex<Option<String>>,
+    locally_raised_origin: Mutex<Option<String>>,
 }
 
 impl Epoch {
-    pub(crate) fn new(prefix: &str, clock: Clock, read_only: bool) -> Self {
+    pub(crate) fn new(prefix: &str, clock: StoreClock, read_only: bool) -> Self {
         Self {
             key: format!("{prefix}parlor:epoch"),
             clock,
             read_only,
-            value: watch::Sender::new(0),
-            unsaved: Mutex::default(),
+            current: watch::Sender::new(0),
+            locally_raised_origin: Mutex::default(),
         }
     }
 
@@ -44,12 +44,12 @@ impl Epoch {
         self.read_only
     }
 
-    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
-        self.value.subscribe()
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.current.subscribe()
     }
 
-    pub(crate) fn now(&self) -> u64 {
-        *self.value.borrow()
+    pub(crate) fn current(&self) -> u64 {
+        *self.current.borrow()
     }
 
     pub(crate) fn key(&self) -> &str {
@@ -57,15 +57,18 @@ impl Epoch {
     }
 
     /// The command that settles the epoch for an origin. It brings its script along.
-    pub(crate) fn settle_cmd(&self, origin: &str) -> Cmd {
+    pub(crate) fn reconcile_cmd(&self, origin: &str) -> Cmd {
         let mut cmd = redis::cmd("EVAL");
-        cmd.arg(SETTLE.source()).arg(1).arg(&self.key).arg(origin);
-        cmd.arg(self.clock.now_ms()).arg(*self.value.borrow());
+        cmd.arg(RECONCILE_EPOCH.source())
+            .arg(1)
+            .arg(&self.key)
+            .arg(origin);
+        cmd.arg(self.clock.now_ms()).arg(*self.current.borrow());
         cmd
     }
 
     /// Settles the epoch on this connection.
-    pub(crate) async fn settle(
+    pub(crate) async fn reconcile(
         &self,
         con: &mut impl ConnectionLike,
         origin: &str,
@@ -73,25 +76,29 @@ impl Epoch {
         if self.read_only {
             return Ok(());
         }
-        let cmd = self.settle_cmd(origin);
-        self.settled(cmd.query_async(con).await, origin)
+        let cmd = self.reconcile_cmd(origin);
+        self.apply_reconcile_reply(cmd.query_async(con).await, origin)
     }
 
     /// Takes the reply of [`settle_cmd`](Self::settle_cmd).
     ///
     /// A store that cannot be written to (full, say) must not keep its old epoch in use: it rises here at least.
-    pub(crate) fn settled(&self, reply: RedisResult<(u64, bool)>, origin: &str) -> RedisResult<()> {
+    pub(crate) fn apply_reconcile_reply(
+        &self,
+        reply: RedisResult<(u64, bool)>,
+        origin: &str,
+    ) -> RedisResult<()> {
         match reply {
             Ok((epoch, raised)) => {
                 if raised {
-                    Event::EpochRaised { epoch, origin }.emit();
+                    StoreTelemetryEvent::EpochRaised { epoch, origin }.emit();
                 }
-                *self.unsaved.lock() = None;
-                self.saw(epoch);
+                *self.locally_raised_origin.lock() = None;
+                self.adopt(epoch);
                 Ok(())
             }
             Err(error) if crate::fault(&error) == crate::Fault::Full => {
-                self.raise_here(origin, &error.to_string());
+                self.raise_locally(origin, &error.to_string());
                 Ok(())
             }
             Err(error) => Err(error),
@@ -99,21 +106,21 @@ impl Epoch {
     }
 
     /// Raises the epoch for this node alone, once for each origin; whoever settles it next raises it above that.
-    pub(crate) fn raise_here(&self, origin: &str, reason: &str) {
-        let mut unsaved = self.unsaved.lock();
+    pub(crate) fn raise_locally(&self, origin: &str, reason: &str) {
+        let mut unsaved = self.locally_raised_origin.lock();
         if unsaved.as_deref() == Some(origin) {
             return;
         }
         *unsaved = Some(origin.to_owned());
-        let epoch = (*self.value.borrow() + 1).max(self.clock.now_ms());
-        Event::EpochUnsaved { epoch, reason }.emit();
-        self.saw(epoch);
+        let epoch = (*self.current.borrow() + 1).max(self.clock.now_ms());
+        StoreTelemetryEvent::EpochRaisedLocally { epoch, reason }.emit();
+        self.adopt(epoch);
     }
 
     /// A call that raises the epoch, whoever holds the data; its reply is to be [seen](Self::saw).
-    pub(crate) fn raise(&self) -> Call {
-        let call = RAISE.keys(self.key()).arg(self.clock.now_ms());
-        call.arg(*self.value.borrow())
+    pub(crate) fn raise_call(&self) -> ScriptCall {
+        let call = RAISE_EPOCH.keys(self.key()).arg(self.clock.now_ms());
+        call.arg(*self.current.borrow())
     }
 
     /// The command that reads the epoch, for the heartbeat.
@@ -124,10 +131,10 @@ impl Epoch {
     }
 
     /// Takes what another node may have raised. False if the epoch in the store is gone or behind: settle again.
-    pub(crate) fn take(&self, found: Option<u64>) -> bool {
+    pub(crate) fn adopt_stored(&self, found: Option<u64>) -> bool {
         match found {
-            Some(epoch) if epoch >= *self.value.borrow() => {
-                self.saw(epoch);
+            Some(epoch) if epoch >= *self.current.borrow() => {
+                self.adopt(epoch);
                 true
             }
             _ => self.read_only,
@@ -135,8 +142,8 @@ impl Epoch {
     }
 
     /// Takes an epoch of the store.
-    pub(crate) fn saw(&self, epoch: u64) {
-        self.value.send_if_modified(|value| {
+    pub(crate) fn adopt(&self, epoch: u64) {
+        self.current.send_if_modified(|value| {
             let higher = epoch > *value;
             *value = epoch.max(*value);
             higher
@@ -150,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_store_that_cannot_be_written_to_raises_the_epoch_once_for_each_origin() {
-        let epoch = Epoch::new("", Clock::new(None), false);
+        let epoch = Epoch::new("", StoreClock::new(None), false);
         let full = || {
             let reply = redis::parse_redis_value(b"-OOM command not allowed\r\n");
             let error = reply.expect("a valid reply").extract_error();
@@ -158,23 +165,23 @@ mod tests {
         };
         let settled = |reply, origin| {
             epoch
-                .settled(reply, origin)
-                .expect("a full store is no error here");
-            *epoch.watch().borrow()
+                .apply_reconcile_reply(reply, origin)
+                .expect("a full store is not an error");
+            *epoch.subscribe().borrow()
         };
         let first = settled(full(), "a");
         assert!(first > 0);
         assert_eq!(
             settled(full(), "a"),
             first,
-            "told again with each heartbeat"
+            "one origin raises the epoch once"
         );
         let second = settled(full(), "b");
         assert!(second > first);
         let third = settled(Ok((second + 1, true)), "b");
         assert!(
             settled(full(), "b") > third,
-            "lost again after it was written"
+            "a full store raises the epoch again after a successful reconcile"
         );
     }
 }

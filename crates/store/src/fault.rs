@@ -6,11 +6,11 @@ use redis::{ErrorKind, RedisError, ServerError, ServerErrorKind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The store is not there, or not ready: try again later (`503 store_unavailable`).
-    Away,
+    Unavailable,
     /// The store is there and has no room: memory or disk (`507 store_full`).
     Full,
     /// The store is there and said no: wrong type, bad arguments, a script's error. Repeating does not help.
-    Refused,
+    Rejected,
 }
 
 /// Classifies an error of the store.
@@ -22,31 +22,33 @@ pub fn fault(error: &RedisError) -> Fault {
         | ErrorKind::ClusterConnectionNotFound
         | ErrorKind::MasterNameNotFoundBySentinel
         | ErrorKind::AuthenticationFailed
-        | ErrorKind::Parse => Fault::Away,
-        ErrorKind::Server(ServerErrorKind::ExecAbort) => aborted(error),
+        | ErrorKind::Parse => Fault::Unavailable,
+        ErrorKind::Server(ServerErrorKind::ExecAbort) => classify_exec_abort(error),
         _ => match (error.code(), error.detail()) {
-            (Some(code), detail) => by_code(cause(code, detail)),
-            (None, _) => Fault::Refused,
+            (Some(code), detail) => classify_code(wrapped_code(code, detail)),
+            (None, _) => Fault::Rejected,
         },
     }
 }
 
 /// A transaction that was refused while it was queued is what its first refused command is, one that was refused when it
 /// was to run is what its reason is.
-fn aborted(error: &RedisError) -> Fault {
+fn classify_exec_abort(error: &RedisError) -> Fault {
     let errors = error.clone().into_server_errors().unwrap_or_default();
-    let first = errors.first().map(|(_, error)| by_code(code(error)));
-    first.unwrap_or_else(|| by_code(cause("EXECABORT", error.detail())))
+    let first = errors
+        .first()
+        .map(|(_, error)| classify_code(error_code(error)));
+    first.unwrap_or_else(|| classify_code(wrapped_code("EXECABORT", error.detail())))
 }
 
 /// The code of an error reply; that of its cause where the server wraps one.
-pub(crate) fn code(error: &ServerError) -> &str {
-    cause(error.code(), error.details())
+pub(crate) fn error_code(error: &ServerError) -> &str {
+    wrapped_code(error.code(), error.details())
 }
 
 /// What is behind `ERR Error running script (…): @user_script: 1: -OOM …`, as Redis before 7.0 says it, and behind
 /// `EXECABORT Transaction discarded because of: OOM …`.
-fn cause<'a>(code: &'a str, detail: Option<&'a str>) -> &'a str {
+fn wrapped_code<'a>(code: &'a str, detail: Option<&'a str>) -> &'a str {
     let mark = match (code, detail) {
         ("ERR", Some(detail)) if detail.starts_with("Error running script") => ": -",
         ("EXECABORT", _) => "because of: ",
@@ -57,12 +59,12 @@ fn cause<'a>(code: &'a str, detail: Option<&'a str>) -> &'a str {
     wrapped.unwrap_or(code)
 }
 
-fn by_code(code: &str) -> Fault {
+fn classify_code(code: &str) -> Fault {
     match code {
         "LOADING" | "READONLY" | "CLUSTERDOWN" | "MASTERDOWN" | "TRYAGAIN" | "BUSY"
-        | "NOREPLICAS" | "MOVED" | "ASK" | "UNBLOCKED" | "NOMASTERLINK" => Fault::Away,
+        | "NOREPLICAS" | "MOVED" | "ASK" | "UNBLOCKED" | "NOMASTERLINK" => Fault::Unavailable,
         "OOM" | "MISCONF" => Fault::Full,
-        _ => Fault::Refused,
+        _ => Fault::Rejected,
     }
 }
 
@@ -77,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unready_server_is_away_a_full_one_full_and_the_rest_refused() {
+    fn redis_errors_are_classified_as_unavailable_full_or_rejected() {
         for text in [
             "LOADING Redis is loading",
             "READONLY You can't",
@@ -86,7 +88,7 @@ mod tests {
             "BUSY Redis",
             "ERR Error running script (call to f_e0e1): @user_script:1: @user_script: 1: -READONLY You can't write against a read only replica.",
         ] {
-            assert_eq!(reply(text), Fault::Away, "{text}");
+            assert_eq!(reply(text), Fault::Unavailable, "{text}");
         }
         for text in [
             "OOM command not allowed",
@@ -105,17 +107,17 @@ mod tests {
             "ERR Error running script (call to f_e0e1): @user_script:1: WRONGTYPE Operation",
             "EXECABORT Transaction discarded because of previous errors.",
         ] {
-            assert_eq!(reply(text), Fault::Refused, "{text}");
+            assert_eq!(reply(text), Fault::Rejected, "{text}");
         }
     }
 
     #[test]
     fn a_broken_connection_is_away() {
         let error = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
-        assert_eq!(fault(&error.into()), Fault::Away);
+        assert_eq!(fault(&error.into()), Fault::Unavailable);
         assert_eq!(
             fault(&(ErrorKind::Io, "store unavailable").into()),
-            Fault::Away
+            Fault::Unavailable
         );
     }
 }

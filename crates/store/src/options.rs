@@ -5,24 +5,24 @@ use std::time::Duration;
 
 use parlor_embedded::ManualClock;
 
-use crate::script::Script;
+use crate::script::LuaScript;
 use crate::url::StoreUrl;
 
 /// How to open a [`Store`](crate::Store). The default is the embedded engine in memory.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct StoreOptions {
     /// Which store.
     pub url: StoreUrl,
     /// The folder of the embedded store; none keeps everything in memory.
-    pub data: Option<PathBuf>,
+    pub data_folder: Option<PathBuf>,
     /// How long a request may take, all its tries together.
     pub timeout: Duration,
     /// Multiplexed connections to each server.
-    pub connections: usize,
+    pub connections_per_server: usize,
     /// The prefix of this crate's own key, `parlor:epoch`.
-    pub prefix: String,
+    pub key_prefix: String,
     /// Scripts loaded on each new connection; any other is loaded when it is first called.
-    pub scripts: Vec<&'static Script>,
+    pub scripts: Vec<&'static LuaScript>,
     /// The certificate authority to trust (PEM) instead of the system's.
     pub ca_cert: Option<PathBuf>,
     /// The client's certificate (PEM), with `client_key`.
@@ -38,14 +38,14 @@ pub struct Options {
     pub clock: Option<ManualClock>,
 }
 
-impl Default for Options {
+impl Default for StoreOptions {
     fn default() -> Self {
         Self {
             url: StoreUrl::Embedded,
-            data: None,
+            data_folder: None,
             timeout: Duration::from_secs(1),
-            connections: 1,
-            prefix: String::new(),
+            connections_per_server: 1,
+            key_prefix: String::new(),
             scripts: Vec::new(),
             ca_cert: None,
             client_cert: None,
@@ -57,7 +57,7 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl StoreOptions {
     /// Options for one URL, the rest as by default.
     pub fn new(url: StoreUrl) -> Self {
         Self {
@@ -69,18 +69,18 @@ impl Options {
 
 /// Why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum StoreOpenError {
     /// Nobody answers there, or not in time. Trying again later may help.
     #[error("store {url} cannot be reached: {source}")]
-    Away {
+    Unreachable {
         /// The store, without its password.
         url: String,
         /// What went wrong.
         source: redis::RedisError,
     },
     /// User or password are wrong.
-    #[error("store {url} refuses the login, check user and password: {source}")]
-    Login {
+    #[error("store {url} rejected the login, check user and password: {source}")]
+    AuthenticationFailed {
         /// The store, without its password.
         url: String,
         /// What the server said.
@@ -88,7 +88,7 @@ pub enum OpenError {
     },
     /// The server is there and is not what the URL says.
     #[error("store {url} cannot be used: {reason}")]
-    Unfit {
+    Misconfigured {
         /// The store, without its password.
         url: String,
         /// What is wrong and what to do.
@@ -96,7 +96,7 @@ pub enum OpenError {
     },
     /// A certificate or key cannot be read.
     #[error("cannot read {path}: {source}", path = path.display())]
-    File {
+    UnreadableFile {
         /// The file.
         path: PathBuf,
         /// What went wrong.
@@ -104,5 +104,5 @@ pub enum OpenError {
     },
     /// The embedded engine refuses.
     #[error(transparent)]
-    Embedded(#[from] parlor_embedded::OpenError),
+    Embedded(#[from] parlor_embedded::EngineOpenError),
 }

@@ -7,33 +7,33 @@ use bytes::Bytes;
 use redis::{Cmd, RedisResult, Value};
 
 use crate::clock::monotonic;
-use crate::redis::link::Link;
-use crate::store::{Engine, Inner};
+use crate::redis::link::PrimaryPool;
+use crate::store::{StoreBackend, StoreInner};
 
 /// A walk over the keys that match a pattern, with the guarantees of `SCAN`: a key that is there all the time is found,
 /// at least once. On a Cluster all primaries are walked, as they were when the walk began.
-pub struct Scan {
-    inner: Arc<Inner>,
+pub struct KeyScan {
+    inner: Arc<StoreInner>,
     pattern: String,
     count: usize,
     cursor: u64,
     /// The primaries of a Cluster that are left to walk.
-    links: VecDeque<Arc<Link>>,
+    remaining_pools: VecDeque<Arc<PrimaryPool>>,
     done: bool,
 }
 
-impl Scan {
-    pub(crate) fn new(inner: Arc<Inner>, pattern: &str, count: usize) -> Self {
-        let links = match &*inner.engine {
-            Engine::Redis(redis) if redis.cluster().is_some() => redis.links().into(),
-            Engine::Embedded(_) | Engine::Redis(_) => VecDeque::new(),
+impl KeyScan {
+    pub(crate) fn new(inner: Arc<StoreInner>, pattern: &str, count: usize) -> Self {
+        let remaining_pools = match &*inner.backend {
+            StoreBackend::Redis(redis) if redis.cluster().is_some() => redis.primary_pools().into(),
+            StoreBackend::Embedded(_) | StoreBackend::Redis(_) => VecDeque::new(),
         };
         Self {
             inner,
             pattern: pattern.to_owned(),
             count: count.max(1),
             cursor: 0,
-            links,
+            remaining_pools,
             done: false,
         }
     }
@@ -50,18 +50,19 @@ impl Scan {
             .arg(&self.pattern)
             .arg("COUNT")
             .arg(self.count);
-        let (cursor, keys): (u64, Vec<Vec<u8>>) = redis::from_redis_value(self.step(&cmd).await?)?;
+        let (cursor, keys): (u64, Vec<Vec<u8>>) =
+            redis::from_redis_value(self.scan_step(&cmd).await?)?;
         self.cursor = cursor;
         if cursor == 0 {
-            self.links.pop_front();
-            self.done = self.links.is_empty();
+            self.remaining_pools.pop_front();
+            self.done = self.remaining_pools.is_empty();
         }
         Ok(Some(keys.into_iter().map(Bytes::from).collect()))
     }
 
-    async fn step(&self, cmd: &Cmd) -> RedisResult<Value> {
-        let Some(link) = self.links.front() else {
-            return self.inner.engine.command(cmd, true).await?.extract_error();
+    async fn scan_step(&self, cmd: &Cmd) -> RedisResult<Value> {
+        let Some(link) = self.remaining_pools.front() else {
+            return self.inner.backend.execute(cmd, true).await?.extract_error();
         };
         let deadline = monotonic() + self.inner.shared.timeout;
         link.command(cmd, deadline)

@@ -11,34 +11,34 @@ use std::collections::HashMap;
 use std::sync::{LazyLock, Once, OnceLock};
 
 use parking_lot::RwLock;
-use parlor_embedded::Connection;
-use parlor_embedded::native::Native;
+use parlor_embedded::EmbeddedConnection;
+use parlor_embedded::native::NativeScript;
 use redis::{Arg, Cmd, FromRedisValue, RedisResult, ServerErrorKind, ToRedisArgs, Value};
 
 use crate::Store;
 
-static SCRIPTS: LazyLock<RwLock<HashMap<&'static [u8], &'static Script>>> =
+static REGISTERED_SCRIPTS: LazyLock<RwLock<HashMap<&'static [u8], &'static LuaScript>>> =
     LazyLock::new(Default::default);
 
 /// A script in the Lua dialect of Redis, meant to be a `static`.
 #[derive(Debug)]
-pub struct Script {
+pub struct LuaScript {
     name: &'static str,
     source: &'static str,
     sha: OnceLock<String>,
     registered: Once,
-    native: Option<Native>,
+    native: Option<NativeScript>,
 }
 
 /// A [`Script`] from a file beside the source file that names it.
 #[macro_export]
 macro_rules! script {
     ($file:literal) => {
-        $crate::Script::new($file, include_str!($file))
+        $crate::LuaScript::new($file, include_str!($file))
     };
 }
 
-impl Script {
+impl LuaScript {
     /// A script with the name it has in logs.
     pub const fn new(name: &'static str, source: &'static str) -> Self {
         Self {
@@ -52,7 +52,7 @@ impl Script {
 
     /// With a step in Rust that does the same, for the embedded engine.
     #[must_use]
-    pub const fn native(mut self, native: Native) -> Self {
+    pub const fn with_native(mut self, native: NativeScript) -> Self {
         self.native = Some(native);
         self
     }
@@ -74,27 +74,27 @@ impl Script {
             .get_or_init(|| redis::Script::new(self.source).get_hash().to_owned());
         // After it was stored, for the map borrows the stored text.
         self.registered.call_once(|| {
-            SCRIPTS.write().insert(sha.as_bytes(), self);
+            REGISTERED_SCRIPTS.write().insert(sha.as_bytes(), self);
         });
         sha
     }
 
     /// A call with its keys.
-    pub fn keys(&'static self, keys: impl ToRedisArgs) -> Call {
+    pub fn keys(&'static self, keys: impl ToRedisArgs) -> ScriptCall {
         let count = keys.num_of_args();
         // Most keys have three arguments or less.
         let mut cmd = Cmd::with_capacity(16 + 4 * count, 512 + 128 * count);
         cmd.arg("EVALSHA").arg(self.sha()).arg(count).arg(keys);
-        Call(cmd)
+        ScriptCall(cmd)
     }
 }
 
 /// One call of a script, to be run or put into a pipeline.
 #[derive(Debug, Clone)]
 #[must_use = "a call does nothing until it is run or put into a pipeline"]
-pub struct Call(Cmd);
+pub struct ScriptCall(Cmd);
 
-impl Call {
+impl ScriptCall {
     /// One more argument, or several if the value is a list.
     pub fn arg(mut self, arg: impl ToRedisArgs) -> Self {
         self.0.arg(arg);
@@ -103,7 +103,7 @@ impl Call {
 
     /// Runs it.
     pub async fn run<T: FromRedisValue>(self, store: &Store) -> RedisResult<T> {
-        match store.at_once(&self.0) {
+        match store.try_execute(&self.0) {
             Some(reply) => Ok(redis::from_redis_value(reply?.extract_error()?)?),
             None => self.0.query_async(&mut store.clone()).await,
         }
@@ -115,23 +115,25 @@ impl Call {
     }
 }
 
-impl From<Call> for Cmd {
-    fn from(call: Call) -> Self {
+impl From<ScriptCall> for Cmd {
+    fn from(call: ScriptCall) -> Self {
         call.0
     }
 }
 
 /// The script to load when `reply` says that the script of `cmd` is not known; none if it says anything else.
-pub(crate) fn missing(cmd: &Cmd, reply: &Value) -> Option<&'static Script> {
+pub(crate) fn script_to_load(cmd: &Cmd, reply: &Value) -> Option<&'static LuaScript> {
     match reply {
-        Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript) => called(cmd),
+        Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript) => {
+            called_script(cmd)
+        }
         _ => None,
     }
 }
 
 /// The command that brings its script along, for transactions; none if `cmd` does not call one of ours.
-pub(crate) fn inlined(cmd: &Cmd) -> Option<Cmd> {
-    let source = called(cmd)?.source;
+pub(crate) fn with_source(cmd: &Cmd) -> Option<Cmd> {
+    let source = called_script(cmd)?.source;
     let mut inlined = Cmd::with_capacity(cmd.args_iter().len(), source.len() + 128);
     inlined.arg("EVAL").arg(source);
     for arg in cmd.args_iter().skip(2) {
@@ -143,47 +145,53 @@ pub(crate) fn inlined(cmd: &Cmd) -> Option<Cmd> {
 }
 
 /// The pipeline with every script brought along.
-pub(crate) fn inline_all(pipe: &redis::Pipeline) -> Option<redis::Pipeline> {
-    let calls = pipe.cmd_iter().filter(|cmd| called(cmd).is_some()).count();
+pub(crate) fn with_sources(pipe: &redis::Pipeline) -> Option<redis::Pipeline> {
+    let calls = pipe
+        .cmd_iter()
+        .filter(|cmd| called_script(cmd).is_some())
+        .count();
     if calls == 0 {
         return None;
     }
     let mut inlined_pipe = redis::Pipeline::with_capacity(pipe.len());
     for cmd in pipe.cmd_iter() {
-        inlined_pipe.add_command(inlined(cmd).unwrap_or_else(|| cmd.clone()));
+        inlined_pipe.add_command(with_source(cmd).unwrap_or_else(|| cmd.clone()));
     }
     inlined_pipe.atomic();
     Some(inlined_pipe)
 }
 
 /// Whether `cmd` calls a script by its SHA.
-pub(crate) fn is_call(cmd: &Cmd) -> bool {
+pub(crate) fn is_evalsha(cmd: &Cmd) -> bool {
     matches!(cmd.args_iter().next(), Some(Arg::Simple(name)) if name.eq_ignore_ascii_case(b"EVALSHA"))
 }
 
 /// The script that `cmd` calls, if it is one of ours.
-pub(crate) fn called(cmd: &Cmd) -> Option<&'static Script> {
-    if !is_call(cmd) {
+pub(crate) fn called_script(cmd: &Cmd) -> Option<&'static LuaScript> {
+    if !is_evalsha(cmd) {
         return None;
     }
     match cmd.args_iter().nth(1)? {
-        Arg::Simple(sha) => SCRIPTS.read().get(sha).copied(),
+        Arg::Simple(sha) => REGISTERED_SCRIPTS.read().get(sha).copied(),
         _ => None,
     }
 }
 
 /// `SCRIPT LOAD` of a source.
-pub(crate) fn load(source: &str) -> Cmd {
+pub(crate) fn script_load_cmd(source: &str) -> Cmd {
     let mut cmd = redis::cmd("SCRIPT");
     cmd.arg("LOAD").arg(source);
     cmd
 }
 
 /// Loads a script into the embedded engine, with what stands in for it.
-pub(crate) async fn load_embedded(connection: &mut Connection, script: &Script) -> RedisResult<()> {
+pub(crate) async fn load_into_embedded(
+    connection: &mut EmbeddedConnection,
+    script: &LuaScript,
+) -> RedisResult<()> {
     match script.native {
-        Some(native) => connection.load_native(script.source, native),
-        None => load(script.source).exec_async(connection).await,
+        Some(native) => connection.load_native_script(script.source, native),
+        None => script_load_cmd(script.source).exec_async(connection).await,
     }
 }
 
@@ -191,7 +199,7 @@ pub(crate) async fn load_embedded(connection: &mut Connection, script: &Script) 
 mod tests {
     use super::*;
 
-    static ONE: Script = Script::new("one", "return 1");
+    static ONE: LuaScript = LuaScript::new("one", "return 1");
 
     #[test]
     fn a_call_names_the_script_by_its_sha_and_counts_the_keys() {
@@ -210,7 +218,7 @@ mod tests {
             .cmd("GET")
             .arg("a")
             .add_command(ONE.keys("a").arg("x").cmd());
-        let inlined = inline_all(&pipe).expect("the pipeline calls a script");
+        let inlined = with_sources(&pipe).expect("the pipeline calls a script");
         let names: Vec<_> = inlined
             .cmd_iter()
             .map(|cmd| cmd.args_iter().next())
@@ -223,6 +231,6 @@ mod tests {
             ]
         );
         assert!(inlined.is_transaction());
-        assert!(inline_all(redis::pipe().atomic().cmd("GET").arg("a")).is_none());
+        assert!(with_sources(redis::pipe().atomic().cmd("GET").arg("a")).is_none());
     }
 }

@@ -9,15 +9,15 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::clock::Clock;
+use crate::clock::StoreClock;
 use crate::epoch::Epoch;
-use crate::options::Options;
-use crate::script::Script;
-use crate::telemetry::Event;
+use crate::options::StoreOptions;
+use crate::script::LuaScript;
+use crate::telemetry::StoreTelemetryEvent;
 
 /// Whether the store answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
+pub enum StoreState {
     /// It does.
     Up,
     /// It does not, or a part of it does not.
@@ -29,37 +29,37 @@ pub enum State {
     },
 }
 
-pub(crate) struct Shared {
+pub(crate) struct StoreShared {
     pub(crate) timeout: Duration,
     pub(crate) connections: usize,
-    pub(crate) scripts: Vec<&'static Script>,
-    pub(crate) clock: Clock,
+    pub(crate) scripts: Vec<&'static LuaScript>,
+    pub(crate) clock: StoreClock,
     pub(crate) epoch: Epoch,
-    state: watch::Sender<State>,
-    troubles: Mutex<BTreeMap<String, String>>,
+    state: watch::Sender<StoreState>,
+    down_servers: Mutex<BTreeMap<String, String>>,
 }
 
-impl Shared {
-    pub(crate) fn new(options: &Options) -> Self {
-        let clock = Clock::new(options.clock.clone());
+impl StoreShared {
+    pub(crate) fn new(options: &StoreOptions) -> Self {
+        let clock = StoreClock::new(options.clock.clone());
         Self {
             timeout: options.timeout,
-            connections: options.connections.max(1),
+            connections: options.connections_per_server.max(1),
             scripts: options.scripts.clone(),
-            epoch: Epoch::new(&options.prefix, clock.clone(), options.read_only),
+            epoch: Epoch::new(&options.key_prefix, clock.clone(), options.read_only),
             clock,
-            state: watch::Sender::new(State::Up),
-            troubles: Mutex::default(),
+            state: watch::Sender::new(StoreState::Up),
+            down_servers: Mutex::default(),
         }
     }
 
-    pub(crate) fn state(&self) -> watch::Receiver<State> {
+    pub(crate) fn state(&self) -> watch::Receiver<StoreState> {
         self.state.subscribe()
     }
 
     /// A server is in trouble, unless it is not one of ours any more.
-    pub(crate) fn trouble(&self, server: &str, reason: &str, retired: &AtomicBool) {
-        let mut troubles = self.troubles.lock();
+    pub(crate) fn mark_server_down(&self, server: &str, reason: &str, retired: &AtomicBool) {
+        let mut troubles = self.down_servers.lock();
         // Looked at under the lock that `well` takes after a server was retired: nobody stays in trouble for ever.
         if retired.load(Ordering::Acquire) {
             return;
@@ -68,8 +68,8 @@ impl Shared {
         troubles.insert(server.to_owned(), reason.to_owned());
         if first {
             let reason = format!("{server}: {reason}");
-            Event::Down { reason: &reason }.emit();
-            self.state.send_replace(State::Down {
+            StoreTelemetryEvent::Down { reason: &reason }.emit();
+            self.state.send_replace(StoreState::Down {
                 since_ms: self.clock.now_ms(),
                 reason,
             });
@@ -77,15 +77,15 @@ impl Shared {
     }
 
     /// A server is well, or not one of ours any more.
-    pub(crate) fn well(&self, server: &str) {
-        let mut troubles = self.troubles.lock();
+    pub(crate) fn mark_server_up(&self, server: &str) {
+        let mut troubles = self.down_servers.lock();
         if troubles.remove(server).is_some() && troubles.is_empty() {
-            let was = self.state.send_replace(State::Up);
+            let was = self.state.send_replace(StoreState::Up);
             let since = match was {
-                State::Down { since_ms, .. } => since_ms,
-                State::Up => self.clock.now_ms(),
+                StoreState::Down { since_ms, .. } => since_ms,
+                StoreState::Up => self.clock.now_ms(),
             };
-            Event::Up {
+            StoreTelemetryEvent::Up {
                 after_ms: self.clock.now_ms().saturating_sub(since),
             }
             .emit();
@@ -99,22 +99,22 @@ mod tests {
 
     #[test]
     fn the_store_is_up_again_only_when_its_last_server_is() {
-        let shared = Shared::new(&Options::default());
+        let shared = StoreShared::new(&StoreOptions::default());
         let state = shared.state();
         let retired = AtomicBool::new(false);
-        shared.trouble("a", "gone", &retired);
-        shared.trouble("b", "gone too", &retired);
-        assert!(matches!(&*state.borrow(), State::Down { reason, .. } if reason == "a: gone"));
-        shared.well("a");
-        assert!(matches!(&*state.borrow(), State::Down { .. }));
-        shared.well("b");
-        assert_eq!(*state.borrow(), State::Up);
+        shared.mark_server_down("a", "gone", &retired);
+        shared.mark_server_down("b", "gone too", &retired);
+        assert!(matches!(&*state.borrow(), StoreState::Down { reason, .. } if reason == "a: gone"));
+        shared.mark_server_up("a");
+        assert!(matches!(&*state.borrow(), StoreState::Down { .. }));
+        shared.mark_server_up("b");
+        assert_eq!(*state.borrow(), StoreState::Up);
         retired.store(true, Ordering::Release);
-        shared.trouble("a", "gone", &retired);
+        shared.mark_server_down("a", "gone", &retired);
         assert_eq!(
             *state.borrow(),
-            State::Up,
-            "a retired server is nobody's trouble"
+            StoreState::Up,
+            "a retired server does not count"
         );
     }
 }

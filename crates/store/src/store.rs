@@ -4,47 +4,47 @@
 
 use std::sync::Arc;
 
-use parlor_embedded::Connection;
+use parlor_embedded::EmbeddedConnection;
 use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisFuture, RedisResult, Value};
 use tokio::sync::watch;
 
 use crate::bus::Bus;
-use crate::clock::Clock;
-use crate::embedded::{self, Embedded};
-use crate::options::{OpenError, Options};
+use crate::clock::StoreClock;
+use crate::embedded::{self, EmbeddedBackend};
+use crate::options::{StoreOpenError, StoreOptions};
 use crate::redis::Redis;
-use crate::scan::Scan;
-use crate::shared::{Shared, State};
-use crate::telemetry::Event;
+use crate::scan::KeyScan;
+use crate::shared::{StoreShared, StoreState};
+use crate::telemetry::StoreTelemetryEvent;
 use crate::url::StoreUrl;
 
 /// A store: Redis or Valkey, or the embedded engine. Takes the redis crate's commands, pipelines and scripts.
 #[derive(Clone)]
 pub struct Store {
-    inner: Arc<Inner>,
+    inner: Arc<StoreInner>,
     /// The way to the embedded engine, without a detour.
-    embedded: Option<Connection>,
+    embedded: Option<EmbeddedConnection>,
     repeatable: bool,
 }
 
-pub(crate) struct Inner {
-    pub(crate) engine: Arc<Engine>,
-    pub(crate) shared: Arc<Shared>,
+pub(crate) struct StoreInner {
+    pub(crate) backend: Arc<StoreBackend>,
+    pub(crate) shared: Arc<StoreShared>,
     bus: Bus,
-    kind: Kind,
+    kind: StoreKind,
     database: i64,
 }
 
 /// What executes the commands.
-pub(crate) enum Engine {
-    Embedded(Embedded),
+pub(crate) enum StoreBackend {
+    Embedded(EmbeddedBackend),
     Redis(Redis),
 }
 
 /// The kinds of stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum StoreKind {
     /// The engine in this process.
     Embedded,
     /// One server.
@@ -57,29 +57,31 @@ pub enum Kind {
 
 impl Store {
     /// Opens a store. A server that is away is an error here; once open, a store reconnects by itself for ever.
-    pub async fn open(options: Options) -> Result<Self, OpenError> {
-        let shared = Arc::new(Shared::new(&options));
+    pub async fn open(options: StoreOptions) -> Result<Self, StoreOpenError> {
+        let shared = Arc::new(StoreShared::new(&options));
         let (kind, database) = match &options.url {
-            StoreUrl::Embedded => (Kind::Embedded, 0),
-            StoreUrl::Redis { database, .. } => (Kind::Standalone, *database),
-            StoreUrl::Sentinel { database, .. } => (Kind::Sentinel, *database),
-            StoreUrl::Cluster { .. } => (Kind::Cluster, 0),
+            StoreUrl::Embedded => (StoreKind::Embedded, 0),
+            StoreUrl::Redis { database, .. } => (StoreKind::Standalone, *database),
+            StoreUrl::Sentinel { database, .. } => (StoreKind::Sentinel, *database),
+            StoreUrl::Cluster { .. } => (StoreKind::Cluster, 0),
         };
         let engine = Arc::new(match kind {
-            Kind::Embedded => Engine::Embedded(Embedded::open(&options, &shared).await?),
-            _ => Engine::Redis(Redis::open(&options, Arc::clone(&shared)).await?),
+            StoreKind::Embedded => {
+                StoreBackend::Embedded(EmbeddedBackend::open(&options, &shared).await?)
+            }
+            _ => StoreBackend::Redis(Redis::open(&options, Arc::clone(&shared)).await?),
         });
         let embedded = match &*engine {
-            Engine::Embedded(engine) => Some(engine.connection().clone()),
-            Engine::Redis(_) => None,
+            StoreBackend::Embedded(engine) => Some(engine.connection().clone()),
+            StoreBackend::Redis(_) => None,
         };
         let bus = Bus::open(&engine, shared.timeout);
-        Event::Opened {
+        StoreTelemetryEvent::Opened {
             url: &options.url.to_string(),
         }
         .emit();
-        let inner = Arc::new(Inner {
-            engine,
+        let inner = Arc::new(StoreInner {
+            backend: engine,
             shared,
             bus,
             kind,
@@ -93,7 +95,7 @@ impl Store {
     }
 
     /// What kind of store it is.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> StoreKind {
         self.inner.kind
     }
 
@@ -103,13 +105,13 @@ impl Store {
     }
 
     /// The store's time.
-    pub fn clock(&self) -> &Clock {
+    pub fn clock(&self) -> &StoreClock {
         &self.inner.shared.clock
     }
 
     /// The same store, for calls that do no harm when they are executed twice: they are tried again when their reply
     /// was lost, which happens otherwise to reads only.
-    pub fn repeatable(&self) -> Self {
+    pub fn idempotent(&self) -> Self {
         Self {
             repeatable: true,
             ..self.clone()
@@ -119,88 +121,90 @@ impl Store {
     /// The same store, for calls that renew values and deadlines which need not outlive the process: the embedded engine
     /// does not write those to disk, and has some earlier ones after a restart. What such calls add or remove is kept.
     /// A server keeps everything as it is configured to.
-    pub fn fleeting(&self) -> Self {
+    pub fn with_volatile_updates(&self) -> Self {
         Self {
-            embedded: self.embedded.as_ref().map(Connection::fleeting),
+            embedded: self.embedded.as_ref().map(EmbeddedConnection::fleeting),
             ..self.clone()
         }
     }
 
     /// Whether the store answers, now and from now on.
-    pub fn state(&self) -> watch::Receiver<State> {
+    pub fn state(&self) -> watch::Receiver<StoreState> {
         self.inner.shared.state()
     }
 
     /// The epoch, now and from now on. It rises when the store's data may be older than what was written to it: what
     /// was checked in another epoch has to be checked again.
     pub fn epoch(&self) -> watch::Receiver<u64> {
-        self.inner.shared.epoch.watch()
+        self.inner.shared.epoch.subscribe()
     }
 
     /// The epoch now.
     pub fn current_epoch(&self) -> u64 {
-        self.inner.shared.epoch.now()
+        self.inner.shared.epoch.current()
     }
 
     /// Raises the epoch: what was checked before has to be checked again, by every node. For whoever has changed the data
     /// from outside.
-    pub async fn distrust(&self) -> RedisResult<u64> {
-        let epoch = self.inner.shared.epoch.raise().run(self).await?;
-        self.inner.shared.epoch.saw(epoch);
+    pub async fn raise_epoch(&self) -> RedisResult<u64> {
+        let epoch = self.inner.shared.epoch.raise_call().run(self).await?;
+        self.inner.shared.epoch.adopt(epoch);
         Ok(epoch)
     }
 
     /// One command on each primary, for questions about the servers themselves (`INFO`, `CONFIG GET`): the address of
     /// each and what it answered. One server, or the embedded engine, is one entry.
-    pub async fn each_primary(&self, cmd: &Cmd) -> Vec<(String, RedisResult<Value>)> {
-        match &*self.inner.engine {
-            Engine::Embedded(engine) => {
-                let reply = embedded::command(&mut engine.connection().clone(), cmd).await;
+    pub async fn query_each_primary(&self, cmd: &Cmd) -> Vec<(String, RedisResult<Value>)> {
+        match &*self.inner.backend {
+            StoreBackend::Embedded(engine) => {
+                let reply = embedded::execute(&mut engine.connection().clone(), cmd).await;
                 vec![("embedded".to_owned(), reply.and_then(Value::extract_error))]
             }
-            Engine::Redis(redis) => redis.each_primary(cmd).await,
+            StoreBackend::Redis(redis) => redis.each_primary(cmd).await,
         }
     }
 
     /// Walks over the keys that match a pattern, about `count` at a time.
-    pub fn scan(&self, pattern: &str, count: usize) -> Scan {
-        Scan::new(Arc::clone(&self.inner), pattern, count)
+    pub fn scan(&self, pattern: &str, count: usize) -> KeyScan {
+        KeyScan::new(Arc::clone(&self.inner), pattern, count)
     }
 
     /// Writes what is not yet written (embedded), ends subscriptions and background work. Later calls fail.
     pub async fn close(&self) {
         self.inner.bus.close();
-        match &*self.inner.engine {
-            Engine::Embedded(engine) => engine.close().await,
-            Engine::Redis(redis) => redis.close(),
+        match &*self.inner.backend {
+            StoreBackend::Embedded(engine) => engine.close().await,
+            StoreBackend::Redis(redis) => redis.close(),
         }
     }
 
     /// The reply to a command that need not be waited for. None on a server, and where the embedded engine has no room for what
     /// is written or does not know the script.
-    pub(crate) fn at_once(&self, cmd: &Cmd) -> Option<RedisResult<Value>> {
-        embedded::at_once(self.embedded.as_ref()?, cmd)
+    pub(crate) fn try_execute(&self, cmd: &Cmd) -> Option<RedisResult<Value>> {
+        embedded::try_execute(self.embedded.as_ref()?, cmd)
     }
 }
 
-impl Engine {
+impl StoreBackend {
     /// One command.
-    pub(crate) async fn command(&self, cmd: &Cmd, repeatable: bool) -> RedisResult<Value> {
+    pub(crate) async fn execute(&self, cmd: &Cmd, repeatable: bool) -> RedisResult<Value> {
         match self {
             Self::Embedded(engine) => {
-                embedded::command(&mut engine.connection().clone(), cmd).await
+                embedded::execute(&mut engine.connection().clone(), cmd).await
             }
-            Self::Redis(redis) => redis.command(cmd, repeatable).await,
+            Self::Redis(redis) => redis.execute(cmd, repeatable).await,
         }
     }
 }
 
 impl ConnectionLike for Store {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
-        match (&mut self.embedded, &*self.inner.engine) {
-            (Some(connection), _) => embedded::command(connection, cmd),
-            (None, Engine::Redis(redis)) => Box::pin(redis.command(cmd, self.repeatable)),
-            (None, Engine::Embedded(_)) => unreachable!("an embedded store has its connection"),
+        match (&mut self.embedded, &*self.inner.backend) {
+            (Some(connection), _) => embedded::execute(connection, cmd),
+            (None, StoreBackend::Redis(redis)) => Box::pin(redis.execute(cmd, self.repeatable)),
+            (None, StoreBackend::Embedded(_)) => {
+                unreachable!("an embedded store has its connection")
+            }
         }
     }
 
@@ -210,12 +214,16 @@ impl ConnectionLike for Store {
         offset: usize,
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
-        match (&mut self.embedded, &*self.inner.engine) {
-            (Some(connection), _) => embedded::pipeline(connection, pipeline, offset, count),
-            (None, Engine::Redis(redis)) => {
+        match (&mut self.embedded, &*self.inner.backend) {
+            (Some(connection), _) => {
+                embedded::execute_pipeline(connection, pipeline, offset, count)
+            }
+            (None, StoreBackend::Redis(redis)) => {
                 Box::pin(redis.pipeline(pipeline, offset, count, self.repeatable))
             }
-            (None, Engine::Embedded(_)) => unreachable!("an embedded store has its connection"),
+            (None, StoreBackend::Embedded(_)) => {
+                unreachable!("an embedded store has its connection")
+            }
         }
     }
 

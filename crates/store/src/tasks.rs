@@ -9,9 +9,9 @@ use tokio::task::JoinHandle;
 
 /// Running tasks, aborted on drop.
 #[derive(Default)]
-pub(crate) struct Tasks(Mutex<Vec<JoinHandle<()>>>);
+pub(crate) struct BackgroundTasks(Mutex<Vec<JoinHandle<()>>>);
 
-impl Tasks {
+impl BackgroundTasks {
     /// Starts a task.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = self.0.lock();
@@ -20,15 +20,15 @@ impl Tasks {
     }
 
     /// Ends all tasks.
-    pub(crate) fn end(&self) {
+    pub(crate) fn abort_all(&self) {
         for task in self.0.lock().drain(..) {
             task.abort();
         }
     }
 }
 
-impl Drop for Tasks {
+impl Drop for BackgroundTasks {
     fn drop(&mut self) {
-        self.end();
+        self.abort_all();
     }
 }

@@ -5,7 +5,7 @@ use tracing::{debug, info, warn};
 
 /// A state change of the store or its bus.
 #[derive(Debug)]
-pub(crate) enum Event<'a> {
+pub(crate) enum StoreTelemetryEvent<'a> {
     Opened { url: &'a str },
     Up { after_ms: u64 },
     Down { reason: &'a str },
@@ -13,20 +13,20 @@ pub(crate) enum Event<'a> {
     ConnectionLost { server: &'a str, reason: &'a str },
     Failover { from: &'a str, to: &'a str },
     EpochRaised { epoch: u64, origin: &'a str },
-    EpochUnsaved { epoch: u64, reason: &'a str },
+    EpochRaisedLocally { epoch: u64, reason: &'a str },
     BreakerOpened { server: &'a str, reason: &'a str },
     BreakerClosed { server: &'a str },
     ClockJumped { step_ms: i64 },
     TopologyChanged { primaries: usize },
-    IdentityUnknown { server: &'a str, reason: &'a str },
+    ServerInfoDenied { server: &'a str, reason: &'a str },
     ScriptLoaded { server: &'a str },
     BusConnected { server: &'a str, topics: usize },
     BusLost { reason: &'a str },
     BusRefused { topic: &'a str, reason: &'a str },
-    ReaderLagged { topic: &'a str },
+    SubscriptionLagged { topic: &'a str },
 }
 
-impl Event<'_> {
+impl StoreTelemetryEvent<'_> {
     /// Writes the log line and counts.
     pub(crate) fn emit(&self) {
         self.log();
@@ -46,13 +46,14 @@ impl Event<'_> {
             Self::EpochRaised { epoch, origin } => {
                 info!(
                     epoch,
-                    origin, "store epoch raised: state from before is checked before use"
+                    origin, "store epoch raised: earlier state is checked again before use"
                 );
             }
-            Self::EpochUnsaved { epoch, reason } => {
+            Self::EpochRaisedLocally { epoch, reason } => {
                 warn!(
                     epoch,
-                    reason, "store epoch raised here only, the store did not take it: tried again"
+                    reason,
+                    "store epoch raised on this node only because the store rejected the write; it will be retried"
                 );
             }
             Self::BreakerOpened { server, reason } => {
@@ -61,18 +62,20 @@ impl Event<'_> {
             Self::BreakerClosed { server } => info!(server, "circuit breaker closed"),
             Self::ClockJumped { step_ms } => warn!(step_ms, "the store's clock jumped"),
             Self::TopologyChanged { primaries } => info!(primaries, "cluster topology changed"),
-            Self::IdentityUnknown { server, reason } => {
+            Self::ServerInfoDenied { server, reason } => {
                 warn!(
                     server,
                     reason,
-                    "cannot tell a restarted server from the old one: allow INFO to the user"
+                    "a restarted server cannot be detected because the user may not run INFO: grant `+info`"
                 );
             }
             Self::ScriptLoaded { server } => debug!(server, "script loaded on demand"),
             Self::BusConnected { server, topics } => info!(server, topics, "bus connected"),
             Self::BusLost { reason } => warn!(reason, "bus connection lost"),
-            Self::BusRefused { topic, reason } => warn!(topic, reason, "bus subscription refused"),
-            Self::ReaderLagged { topic } => debug!(topic, "bus reader too slow, messages dropped"),
+            Self::BusRefused { topic, reason } => warn!(topic, reason, "bus subscription rejected"),
+            Self::SubscriptionLagged { topic } => {
+                debug!(topic, "bus subscriber too slow, messages dropped")
+            }
         }
     }
 
@@ -89,7 +92,9 @@ impl Event<'_> {
             }
             Self::Failover { .. } => counter!("parlor_store_failovers_total").increment(1),
             Self::EpochRaised { .. } => counter!("parlor_store_epoch_raised_total").increment(1),
-            Self::EpochUnsaved { .. } => counter!("parlor_store_epoch_unsaved_total").increment(1),
+            Self::EpochRaisedLocally { .. } => {
+                counter!("parlor_store_epoch_unsaved_total").increment(1)
+            }
             Self::BreakerOpened { .. } => {
                 gauge!("parlor_store_breakers_open").increment(1.0);
                 counter!("parlor_store_breaker_opened_total").increment(1);
@@ -99,7 +104,7 @@ impl Event<'_> {
             Self::TopologyChanged { .. } => {
                 counter!("parlor_store_topology_changes_total").increment(1);
             }
-            Self::IdentityUnknown { .. } => {
+            Self::ServerInfoDenied { .. } => {
                 counter!("parlor_store_identity_unknown_total").increment(1);
             }
             Self::ScriptLoaded { .. } => counter!("parlor_store_scripts_loaded_total").increment(1),
@@ -108,7 +113,9 @@ impl Event<'_> {
             }
             Self::BusLost { .. } => counter!("parlor_store_bus_lost_total").increment(1),
             Self::BusRefused { .. } => counter!("parlor_store_bus_refused_total").increment(1),
-            Self::ReaderLagged { .. } => counter!("parlor_store_bus_lagged_total").increment(1),
+            Self::SubscriptionLagged { .. } => {
+                counter!("parlor_store_bus_lagged_total").increment(1)
+            }
         }
     }
 }
@@ -124,14 +131,14 @@ mod tests {
     };
     use parking_lot::Mutex;
 
-    use crate::options::Options;
-    use crate::shared::Shared;
+    use crate::options::StoreOptions;
+    use crate::shared::StoreShared;
 
     /// Counts by name.
     #[derive(Default)]
-    struct Counts(Mutex<BTreeMap<String, Arc<AtomicU64>>>);
+    struct MetricCounts(Mutex<BTreeMap<String, Arc<AtomicU64>>>);
 
-    impl Recorder for Counts {
+    impl Recorder for MetricCounts {
         fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
         fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
         fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
@@ -153,15 +160,15 @@ mod tests {
 
     #[test]
     fn a_state_change_is_counted_once_however_often_it_is_noticed() {
-        let counts = Counts::default();
+        let counts = MetricCounts::default();
         metrics::with_local_recorder(&counts, || {
-            let shared = Shared::new(&Options::default());
+            let shared = StoreShared::new(&StoreOptions::default());
             let retired = AtomicBool::new(false);
             for _ in 0..3 {
-                shared.trouble("a", "gone", &retired);
+                shared.mark_server_down("a", "gone", &retired);
             }
             for _ in 0..3 {
-                shared.well("a");
+                shared.mark_server_up("a");
             }
         });
         let value = |name: &str| counts.0.lock()[name].load(Ordering::Relaxed);

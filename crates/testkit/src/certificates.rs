@@ -35,13 +35,13 @@ impl Certificates {
         let issuer = Issuer::new(params, key);
         Self {
             ca,
-            server: leaf(
+            server: create_leaf_certificate(
                 folder,
                 "server",
                 ExtendedKeyUsagePurpose::ServerAuth,
                 &issuer,
             ),
-            client: leaf(
+            client: create_leaf_certificate(
                 folder,
                 "client",
                 ExtendedKeyUsagePurpose::ClientAuth,
@@ -51,7 +51,7 @@ impl Certificates {
     }
 
     /// For the redis crate.
-    pub(crate) fn for_client(&self) -> TlsCertificates {
+    pub(crate) fn to_redis_tls(&self) -> TlsCertificates {
         TlsCertificates {
             client_tls: Some(ClientTlsConfig {
                 client_cert: fs::read(&self.client.0).unwrap(),
@@ -62,7 +62,7 @@ impl Certificates {
     }
 }
 
-fn leaf(
+fn create_leaf_certificate(
     folder: &Path,
     name: &str,
     usage: ExtendedKeyUsagePurpose,

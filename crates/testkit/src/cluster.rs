@@ -10,9 +10,9 @@ use redis::{Client, RedisResult, cmd};
 
 use crate::{
     Redis, RedisOptions,
-    binary::Flavor,
+    binary::RedisFlavor,
     eventually,
-    redis_server::{encoded, look},
+    redis_server::{connect_for_polling, percent_encode},
 };
 
 const PRIMARIES: usize = 3;
@@ -21,16 +21,16 @@ const SLOTS: usize = 16_384;
 
 /// How the cluster is started.
 #[derive(Clone, Debug, Default)]
-pub struct ClusterOptions {
+pub struct RedisClusterOptions {
     node: RedisOptions,
     password: Option<String>,
     failovers: bool,
 }
 
-impl ClusterOptions {
+impl RedisClusterOptions {
     /// A node that is silent for a second and a half is replaced. Without this a busy machine is given more time.
     #[must_use]
-    pub fn failovers(mut self) -> Self {
+    pub fn fast_failover(mut self) -> Self {
         self.failovers = true;
         self
     }
@@ -38,7 +38,7 @@ impl ClusterOptions {
     /// Valkey instead of Redis.
     #[must_use]
     pub fn valkey(mut self) -> Self {
-        self.node = self.node.flavor(Flavor::Valkey);
+        self.node = self.node.flavor(RedisFlavor::Valkey);
         self
     }
 
@@ -77,10 +77,10 @@ impl ClusterOptions {
             nodes,
             password: self.password,
         };
-        cluster.join().await;
-        cluster.settled().await;
+        cluster.form_cluster().await;
+        cluster.wait_until_stable().await;
         if !self.failovers {
-            cluster.be_patient().await;
+            cluster.raise_node_timeout().await;
         }
         cluster
     }
@@ -93,17 +93,17 @@ pub struct Cluster {
 }
 
 /// One line of `CLUSTER NODES`.
-struct Member {
+struct ClusterNodesLine {
     port: u16,
-    usable: bool,
+    is_healthy_primary: bool,
     first_slot: Option<u16>,
 }
 
 impl Cluster {
     /// A cluster with further options.
     #[must_use]
-    pub fn options() -> ClusterOptions {
-        ClusterOptions::default()
+    pub fn options() -> RedisClusterOptions {
+        RedisClusterOptions::default()
     }
 
     /// A plain cluster.
@@ -119,7 +119,8 @@ impl Cluster {
     pub fn url(&self) -> String {
         let mut url = String::from("redis+cluster://");
         if let Some(password) = &self.password {
-            write!(url, ":{}@", encoded(password)).expect("a string takes any text");
+            write!(url, ":{}@", percent_encode(password))
+                .expect("writing to a string does not fail");
         }
         let hosts: Vec<_> = self
             .ports()
@@ -163,8 +164,8 @@ impl Cluster {
     /// # Panics
     /// If no node that runs answers in time.
     pub async fn primaries(&mut self) -> Vec<u16> {
-        eventually("a node tells the primaries", async || {
-            for node in self.running() {
+        eventually("a node returns the primaries", async || {
+            for node in self.running_nodes() {
                 if let Ok(ports) = primaries_seen_by(node).await {
                     return Some(ports);
                 }
@@ -202,8 +203,8 @@ impl Cluster {
     ///
     /// # Panics
     /// If that does not happen in time.
-    pub async fn settled(&mut self) {
-        let running = self.running();
+    pub async fn wait_until_stable(&mut self) {
+        let running = self.running_nodes();
         let ports: Vec<_> = running.iter().map(|node| node.port()).collect();
         eventually("the cluster is up", async || -> RedisResult<bool> {
             for node in &running {
@@ -220,7 +221,7 @@ impl Cluster {
     }
 
     /// Lets nodes be silent for longer before others replace them.
-    async fn be_patient(&self) {
+    async fn raise_node_timeout(&self) {
         for node in &self.nodes {
             let mut patience = cmd("CONFIG");
             patience.arg("SET").arg("cluster-node-timeout").arg(15_000);
@@ -231,14 +232,14 @@ impl Cluster {
         }
     }
 
-    fn running(&mut self) -> Vec<&Redis> {
+    fn running_nodes(&mut self) -> Vec<&Redis> {
         self.nodes
             .iter_mut()
             .filter_map(|node| node.is_running().then_some(&*node))
             .collect()
     }
 
-    async fn join(&mut self) {
+    async fn form_cluster(&mut self) {
         let mut connections = Vec::new();
         let mut ids: Vec<String> = Vec::new();
         for node in &self.nodes {
@@ -285,19 +286,19 @@ impl Cluster {
 }
 
 async fn primaries_seen_by(node: &Redis) -> RedisResult<Vec<u16>> {
-    let mut connection = look(&node.client()).await?;
+    let mut connection = connect_for_polling(&node.client()).await?;
     let table: String = cmd("CLUSTER")
         .arg("NODES")
         .query_async(&mut connection)
         .await?;
-    let mut members: Vec<_> = table.lines().filter_map(Member::parse).collect();
-    members.retain(|member| member.usable && member.first_slot.is_some());
+    let mut members: Vec<_> = table.lines().filter_map(ClusterNodesLine::parse).collect();
+    members.retain(|member| member.is_healthy_primary && member.first_slot.is_some());
     members.sort_by_key(|member| member.first_slot);
     Ok(members.iter().map(|member| member.port).collect())
 }
 
 async fn is_up(node: &Redis) -> RedisResult<bool> {
-    let mut connection = look(&node.client()).await?;
+    let mut connection = connect_for_polling(&node.client()).await?;
     let (cluster, replication): (String, String) = redis::pipe()
         .cmd("CLUSTER")
         .arg("INFO")
@@ -311,7 +312,7 @@ async fn is_up(node: &Redis) -> RedisResult<bool> {
     Ok(cluster.contains("cluster_state:ok") && knows_all && in_sync)
 }
 
-impl Member {
+impl ClusterNodesLine {
     /// `id host:port@bus flags primary ping pong epoch link slots...`
     fn parse(line: &str) -> Option<Self> {
         let fields: Vec<_> = line.split(' ').collect();
@@ -323,7 +324,7 @@ impl Member {
             .and_then(|range| range.split('-').next()?.parse().ok());
         Some(Self {
             port: port.parse().ok()?,
-            usable: flags.contains(&"master") && !flags.contains(&"fail"),
+            is_healthy_primary: flags.contains(&"master") && !flags.contains(&"fail"),
             first_slot,
         })
     }

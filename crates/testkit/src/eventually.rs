@@ -6,18 +6,18 @@ use std::{
 };
 
 /// How long anything may take before the test is given up. Generous, because machines are busy.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Short waits first, longer ones later.
-pub(crate) struct Pace(Duration);
+pub(crate) struct PollBackoff(Duration);
 
-impl Default for Pace {
+impl Default for PollBackoff {
     fn default() -> Self {
         Self(Duration::from_millis(2))
     }
 }
 
-impl Pace {
+impl PollBackoff {
     pub(crate) async fn wait(&mut self) {
         tokio::time::sleep(self.0).await;
         self.0 = (self.0 * 3 / 2).min(Duration::from_millis(50));
@@ -25,7 +25,7 @@ impl Pace {
 }
 
 /// What a polled condition answers: `bool`, `Option`, or a `Result` of one of these or of `()`.
-pub trait Outcome {
+pub trait ConditionResult {
     /// What [`eventually`] returns.
     type Value;
 
@@ -36,7 +36,7 @@ pub trait Outcome {
     fn outcome(self) -> Result<Self::Value, String>;
 }
 
-impl Outcome for bool {
+impl ConditionResult for bool {
     type Value = ();
 
     fn outcome(self) -> Result<(), String> {
@@ -44,7 +44,7 @@ impl Outcome for bool {
     }
 }
 
-impl<T> Outcome for Option<T> {
+impl<T> ConditionResult for Option<T> {
     type Value = T;
 
     fn outcome(self) -> Result<T, String> {
@@ -52,7 +52,7 @@ impl<T> Outcome for Option<T> {
     }
 }
 
-impl Outcome for () {
+impl ConditionResult for () {
     type Value = ();
 
     fn outcome(self) -> Result<(), String> {
@@ -60,7 +60,7 @@ impl Outcome for () {
     }
 }
 
-impl<O: Outcome, E: Debug> Outcome for Result<O, E> {
+impl<O: ConditionResult, E: Debug> ConditionResult for Result<O, E> {
     type Value = O::Value;
 
     fn outcome(self) -> Result<O::Value, String> {
@@ -72,36 +72,38 @@ impl<O: Outcome, E: Debug> Outcome for Result<O, E> {
 ///
 /// # Panics
 /// With `what` and the last answer when the time is up.
-pub async fn eventually<O: Outcome>(what: &str, check: impl AsyncFnMut() -> O) -> O::Value {
-    eventually_within(PATIENCE, what, check).await
+pub async fn eventually<O: ConditionResult>(what: &str, check: impl AsyncFnMut() -> O) -> O::Value {
+    eventually_within(TEST_TIMEOUT, what, check).await
 }
 
 /// [`eventually`] with another limit.
 ///
 /// # Panics
 /// With `what` and the last answer when the time is up.
-pub async fn eventually_within<O: Outcome>(
+pub async fn eventually_within<O: ConditionResult>(
     limit: Duration,
     what: &str,
     mut check: impl AsyncFnMut() -> O,
 ) -> O::Value {
     let deadline = Instant::now() + limit;
-    let mut pace = Pace::default();
-    let mut last = String::from("no answer");
+    let mut pace = PollBackoff::default();
+    let mut last = String::from("none");
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         match tokio::time::timeout(left, check())
             .await
-            .map(Outcome::outcome)
+            .map(ConditionResult::outcome)
         {
             Ok(Ok(value)) => return value,
             Ok(Err(answer)) => last = answer,
             Err(_) => {
-                panic!("not within {limit:?}: {what} (a check was still running; before: {last})")
+                panic!(
+                    "condition not met within {limit:?}: {what} (a check was still running; last result: {last})"
+                )
             }
         }
         if Instant::now() > deadline {
-            panic!("not within {limit:?}: {what} (last answer: {last})");
+            panic!("condition not met within {limit:?}: {what} (last result: {last})");
         }
         pace.wait().await;
     }

@@ -12,7 +12,7 @@
 #![expect(
     clippy::panic,
     clippy::unwrap_used,
-    reason = "test code: a panic that names the cause is its way to report an error"
+    reason = "test code reports errors by panicking with the cause"
 )]
 
 mod binary;
@@ -31,13 +31,13 @@ mod socket_client;
 mod time;
 mod watchdog;
 
-pub use cluster::{Cluster, ClusterOptions};
-pub use eventually::{Outcome, eventually, eventually_within};
-pub use node::{Node, NodeOptions};
+pub use cluster::{Cluster, RedisClusterOptions};
+pub use eventually::{ConditionResult, eventually, eventually_within};
+pub use node::{Node, ServerProcessOptions};
 pub use postgres::Postgres;
 pub use process::is_running;
 pub use redis_options::RedisOptions;
 pub use redis_server::{Redis, Valkey, connect};
-pub use sentinel::{Sentinel, SentinelOptions};
-pub use socket_client::{SocketClient, SocketError};
+pub use sentinel::{SentinelSet, SentinelSetOptions};
+pub use socket_client::{SocketIoClientError, SocketIoTestClient};
 pub use time::advance;

@@ -5,7 +5,7 @@ use std::{fs, net::TcpStream};
 /// True if `process` itself accepts connections on `port` of 127.0.0.1 (or of all addresses).
 ///
 /// Where the system does not tell the owner of a socket, true if anybody accepts them.
-pub(crate) fn listens(process: u32, port: u16) -> bool {
+pub(crate) fn process_listens_on(process: u32, port: u16) -> bool {
     let folder = format!("/proc/{process}");
     let tables = ["net/tcp", "net/tcp6"];
     let mut told = false;
@@ -13,7 +13,11 @@ pub(crate) fn listens(process: u32, port: u16) -> bool {
     for table in tables {
         if let Ok(table) = fs::read_to_string(format!("{folder}/{table}")) {
             told = true;
-            sockets.extend(table.lines().filter_map(|line| socket(line, port)));
+            sockets.extend(
+                table
+                    .lines()
+                    .filter_map(|line| listening_socket_inode(line, port)),
+            );
         }
     }
     if !told {
@@ -32,7 +36,7 @@ pub(crate) fn listens(process: u32, port: u16) -> bool {
 }
 
 /// `sl local_address rem_address st queues timer retransmits uid timeout inode`, where state `0A` is listening.
-fn socket(line: &str, port: u16) -> Option<String> {
+fn listening_socket_inode(line: &str, port: u16) -> Option<String> {
     let fields: Vec<_> = line.split_whitespace().collect();
     let (_, local) = fields.get(1)?.rsplit_once(':')?;
     let ours = u16::from_str_radix(local, 16) == Ok(port) && *fields.get(3)? == "0A";

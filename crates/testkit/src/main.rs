@@ -5,12 +5,12 @@
 
 #![expect(
     clippy::panic,
-    reason = "a tool for developers: a wrong argument is told and ends it"
+    reason = "a tool for developers: a wrong argument ends it with a message"
 )]
 
 use std::future::pending;
 
-use parlor_testkit::{Cluster, Postgres, Redis, Sentinel, Valkey};
+use parlor_testkit::{Cluster, Postgres, Redis, SentinelSet, Valkey};
 
 #[tokio::main]
 async fn main() {
@@ -18,29 +18,29 @@ async fn main() {
     match asked.as_str() {
         "redis" => {
             let server = Redis::start().await;
-            keep(&[server.pid()], &server.url()).await;
+            print_and_wait(&[server.pid()], &server.url()).await;
         }
         "valkey" => {
             let server = Valkey::start().await;
-            keep(&[server.pid()], &server.url()).await;
+            print_and_wait(&[server.pid()], &server.url()).await;
         }
         "sentinel" => {
-            let servers = Sentinel::start().await;
-            keep(&servers.pids(), &servers.url()).await;
+            let servers = SentinelSet::start().await;
+            print_and_wait(&servers.pids(), &servers.url()).await;
         }
         "cluster" => {
             let servers = Cluster::start().await;
-            keep(&servers.pids(), &servers.url()).await;
+            print_and_wait(&servers.pids(), &servers.url()).await;
         }
         "postgres" => {
             let server = Postgres::start().await;
-            keep(&[server.pid()], &server.url()).await;
+            print_and_wait(&[server.pid()], &server.url()).await;
         }
         _ => panic!("{asked:?} is not one of redis, valkey, sentinel, cluster, postgres"),
     }
 }
 
-async fn keep(pids: &[u32], url: &str) {
+async fn print_and_wait(pids: &[u32], url: &str) {
     println!("{pids:?}");
     println!("{url}");
     pending::<()>().await;

@@ -18,18 +18,18 @@ use rustix::process::Signal;
 
 use crate::{
     listening, ports,
-    process::{Folder, Process},
-    watchdog::End,
+    process::{Folder, WatchedProcess},
+    watchdog::StopSignal,
 };
 
 /// The setting with the address for HTTP.
-const HTTP: &str = "PARLOR_SERVER__HTTP";
+const HTTP_ENV: &str = "PARLOR_SERVER__HTTP";
 /// The setting with the address for gRPC.
-const GRPC: &str = "PARLOR_SERVER__GRPC";
+const GRPC_ENV: &str = "PARLOR_SERVER__GRPC";
 /// The setting with the data folder.
-const DATA: &str = "PARLOR_SERVER__DATA";
+const DATA_ENV: &str = "PARLOR_SERVER__DATA";
 /// What a node may inherit.
-const INHERITED: [&str; 8] = [
+const INHERITED_ENV: [&str; 8] = [
     "PATH",
     "HOME",
     "TMPDIR",
@@ -42,14 +42,14 @@ const INHERITED: [&str; 8] = [
 
 /// How a node is started.
 #[derive(Clone, Debug)]
-pub struct NodeOptions {
+pub struct ServerProcessOptions {
     program: PathBuf,
     arguments: Vec<OsString>,
     environment: BTreeMap<OsString, OsString>,
     listen: Vec<String>,
 }
 
-impl NodeOptions {
+impl ServerProcessOptions {
     /// Adds an argument.
     #[must_use]
     pub fn arg(mut self, argument: impl Into<OsString>) -> Self {
@@ -85,16 +85,16 @@ impl NodeOptions {
                 **ports = self.choose_addresses();
                 self.command(folder.path(), &ports)
             };
-            let ready = |process: &Process| {
+            let ready = |process: &WatchedProcess| {
                 let ports = ports.borrow();
                 ports
                     .values()
-                    .all(|address| listening::listens(process.id(), address.port()))
+                    .all(|address| listening::process_listens_on(process.id(), address.port()))
             };
-            Process::start(
+            WatchedProcess::start(
                 &self.name(),
                 &folder.path().join("log"),
-                End::Kill,
+                StopSignal::Kill,
                 command,
                 ready,
             )
@@ -114,11 +114,11 @@ impl NodeOptions {
         let folder = Folder::new("node");
         let addresses = self.choose_addresses();
         let command = self.command(folder.path(), &addresses);
-        let process = Process::spawn(
+        let process = WatchedProcess::spawn(
             &self.name(),
             &command,
             &folder.path().join("log"),
-            End::Kill,
+            StopSignal::Kill,
         );
         Node {
             process,
@@ -137,7 +137,7 @@ impl NodeOptions {
         let mut chosen = BTreeMap::<String, SocketAddr>::new();
         for name in &self.listen {
             let address = loop {
-                let address = SocketAddr::from(([127, 0, 0, 1], ports::free()));
+                let address = SocketAddr::from(([127, 0, 0, 1], ports::find_free_port()));
                 // Nobody listens there yet, so it may be drawn again.
                 if !chosen.values().any(|it| *it == address) {
                     break address;
@@ -151,19 +151,19 @@ impl NodeOptions {
     fn command(&self, folder: &Path, addresses: &BTreeMap<String, SocketAddr>) -> Command {
         assert!(
             self.program.is_file(),
-            "{} is not a file: build it first",
+            "{} does not exist; build it first",
             self.program.display()
         );
         let mut command = Command::new(&self.program);
         for (name, _) in env::vars_os() {
-            if !INHERITED.iter().any(|it| name == *it) {
+            if !INHERITED_ENV.iter().any(|it| name == *it) {
                 command.env_remove(name);
             }
         }
         command
             .args(&self.arguments)
             .current_dir(folder)
-            .env(DATA, folder.join("data"))
+            .env(DATA_ENV, folder.join("data"))
             .envs(
                 addresses
                     .iter()
@@ -177,17 +177,17 @@ impl NodeOptions {
 /// A running node. Ends on drop.
 pub struct Node {
     // Before the folder: it must be gone when its folder goes.
-    process: Process,
+    process: WatchedProcess,
     folder: Folder,
     addresses: BTreeMap<String, SocketAddr>,
-    options: NodeOptions,
+    options: ServerProcessOptions,
 }
 
 impl Node {
     /// A node run from `program` without arguments; its data folder is [`Node::data`].
     #[must_use]
-    pub fn options(program: impl AsRef<OsStr>) -> NodeOptions {
-        NodeOptions {
+    pub fn options(program: impl AsRef<OsStr>) -> ServerProcessOptions {
+        ServerProcessOptions {
             program: PathBuf::from(program.as_ref()),
             arguments: Vec::new(),
             environment: BTreeMap::new(),
@@ -197,11 +197,11 @@ impl Node {
 
     /// `program serve` with HTTP and gRPC on free ports, see [`Node::http`] and [`Node::grpc`].
     #[must_use]
-    pub fn serve(program: impl AsRef<OsStr>) -> NodeOptions {
+    pub fn parlor_serve(program: impl AsRef<OsStr>) -> ServerProcessOptions {
         Self::options(program)
             .arg("serve")
-            .listen(HTTP)
-            .listen(GRPC)
+            .listen(HTTP_ENV)
+            .listen(GRPC_ENV)
     }
 
     /// The process id; another one after a restart.
@@ -219,7 +219,7 @@ impl Node {
         *self
             .addresses
             .get(name)
-            .unwrap_or_else(|| panic!("the node was not asked to listen by {name}"))
+            .unwrap_or_else(|| panic!("no address was requested with listen({name:?})"))
     }
 
     /// Where it serves HTTP: `http://127.0.0.1:port`.
@@ -228,7 +228,7 @@ impl Node {
     /// If it was not started by [`Node::serve`].
     #[must_use]
     pub fn http(&self) -> String {
-        format!("http://{}", self.address(HTTP))
+        format!("http://{}", self.address(HTTP_ENV))
     }
 
     /// Where it serves gRPC.
@@ -237,7 +237,7 @@ impl Node {
     /// If it was not started by [`Node::serve`].
     #[must_use]
     pub fn grpc(&self) -> SocketAddr {
-        self.address(GRPC)
+        self.address(GRPC_ENV)
     }
 
     /// The folder it runs in; kept by a restart.
@@ -248,7 +248,7 @@ impl Node {
 
     /// The data folder it was told, unless the test set another.
     #[must_use]
-    pub fn data(&self) -> PathBuf {
+    pub fn data_folder(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 
@@ -270,13 +270,13 @@ impl Node {
     ///
     /// # Panics
     /// If it does not end in time, with its output.
-    pub async fn terminate(&mut self) -> ExitStatus {
-        self.signal_terminate();
+    pub async fn terminate_and_wait(&mut self) -> ExitStatus {
+        self.send_sigterm();
         self.wait().await
     }
 
     /// Asks it to stop (`SIGTERM`) and does not wait.
-    pub fn signal_terminate(&mut self) {
+    pub fn send_sigterm(&mut self) {
         self.process.signal(Signal::TERM);
     }
 
@@ -315,11 +315,13 @@ impl Node {
     pub async fn restart(&mut self) {
         self.kill9();
         let command = || self.options.command(self.folder.path(), &self.addresses);
-        let ready = |process: &Process| {
+        let ready = |process: &WatchedProcess| {
             let mut addresses = self.addresses.values();
-            addresses.all(|address| listening::listens(process.id(), address.port()))
+            addresses.all(|address| listening::process_listens_on(process.id(), address.port()))
         };
         let log = self.folder.path().join("log");
-        self.process = Process::start(&self.options.name(), &log, End::Kill, command, ready).await;
+        self.process =
+            WatchedProcess::start(&self.options.name(), &log, StopSignal::Kill, command, ready)
+                .await;
     }
 }

@@ -8,16 +8,16 @@ use std::net::TcpListener;
 
 use rand::RngExt;
 
-const FIRST: u16 = 10_000;
-const LAST: u16 = 21_999;
+const MIN_PORT: u16 = 10_000;
+const MAX_PORT: u16 = 21_999;
 /// Distance from the port of a Redis Cluster node to its bus.
-const BUS: u16 = 10_000;
+const CLUSTER_BUS_OFFSET: u16 = 10_000;
 
 /// A free port whose cluster bus port is free as well.
-pub(crate) fn free() -> u16 {
+pub(crate) fn find_free_port() -> u16 {
     loop {
-        let port = rand::rng().random_range(FIRST..=LAST);
-        if is_free(port) && is_free(port + BUS) {
+        let port = rand::rng().random_range(MIN_PORT..=MAX_PORT);
+        if is_free(port) && is_free(port + CLUSTER_BUS_OFFSET) {
             return port;
         }
     }

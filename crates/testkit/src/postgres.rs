@@ -15,14 +15,14 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use self::account::Account;
+use self::account::SystemUser;
 use crate::{
     binary, eventually, is_running, ports,
-    process::{Folder, Process},
-    watchdog::End,
+    process::{Folder, WatchedProcess},
+    watchdog::StopSignal,
 };
 
-const SETTINGS: [&str; 9] = [
+const COMMON_SETTINGS: [&str; 9] = [
     "listen_addresses=127.0.0.1",
     "unix_socket_directories=",
     "wal_level=minimal",
@@ -35,7 +35,7 @@ const SETTINGS: [&str; 9] = [
     "max_connections=200",
 ];
 /// Nothing is forced to disk.
-const FORGETFUL: [&str; 3] = [
+const NON_DURABLE_SETTINGS: [&str; 3] = [
     "fsync=off",
     "synchronous_commit=off",
     "full_page_writes=off",
@@ -44,14 +44,14 @@ const FORGETFUL: [&str; 3] = [
 /// A running server. Ends on drop.
 pub struct Postgres {
     // Before the folder: it must be gone when its folder goes.
-    process: Process,
+    process: WatchedProcess,
     folder: Folder,
-    programs: PathBuf,
+    bin_dir: PathBuf,
     durable: bool,
     port: u16,
-    databases: AtomicUsize,
+    next_database: AtomicUsize,
     /// What the server had started when it was killed.
-    orphans: Vec<u32>,
+    orphan_pids: Vec<u32>,
 }
 
 impl Postgres {
@@ -60,7 +60,7 @@ impl Postgres {
     /// # Panics
     /// If PostgreSQL is not installed or does not start.
     pub async fn start() -> Self {
-        Self::start_new(false).await
+        Self::start_with(false).await
     }
 
     /// Starts a server that keeps what was committed, as in production.
@@ -68,31 +68,31 @@ impl Postgres {
     /// # Panics
     /// If PostgreSQL is not installed or does not start.
     pub async fn start_durable() -> Self {
-        Self::start_new(true).await
+        Self::start_with(true).await
     }
 
-    async fn start_new(durable: bool) -> Self {
-        let programs = binary::postgres();
+    async fn start_with(durable: bool) -> Self {
+        let programs = binary::find_postgres_bin();
         let folder = Folder::new("postgres");
-        let account = Account::find();
+        let account = SystemUser::for_postgres();
         if let Some(account) = &account {
             chown(folder.path(), Some(account.user), Some(account.group)).unwrap();
         }
-        template::copy(&programs, account.as_ref(), &folder.path().join("data")).await;
+        template::copy_template(&programs, account.as_ref(), &folder.path().join("data")).await;
         let mut port = 0;
         let free = || {
-            port = ports::free();
+            port = ports::find_free_port();
             port
         };
-        let process = serve(&programs, &folder, durable, free).await;
+        let process = start_process(&programs, &folder, durable, free).await;
         Self {
             process,
             folder,
-            programs,
+            bin_dir: programs,
             durable,
             port,
-            databases: AtomicUsize::new(0),
-            orphans: Vec::new(),
+            next_database: AtomicUsize::new(0),
+            orphan_pids: Vec::new(),
         }
     }
 
@@ -129,7 +129,7 @@ impl Postgres {
     /// # Panics
     /// If the server refuses.
     pub async fn create_database(&self) -> String {
-        let number = self.databases.fetch_add(1, Ordering::Relaxed);
+        let number = self.next_database.fetch_add(1, Ordering::Relaxed);
         let name = format!("test_{number}");
         self.query(&format!("CREATE DATABASE {name}")).await;
         self.url_of(&name)
@@ -140,7 +140,7 @@ impl Postgres {
     /// # Panics
     /// If the server refuses.
     pub async fn query(&self, sql: &str) -> String {
-        query(&self.programs, &self.url(), sql).await
+        query(&self.bin_dir, &self.url(), sql).await
     }
 
     /// As [`Postgres::query`], in a database made by [`Postgres::create_database`].
@@ -148,12 +148,12 @@ impl Postgres {
     /// # Panics
     /// If the server refuses.
     pub async fn query_in(&self, url: &str, sql: &str) -> String {
-        query(&self.programs, url, sql).await
+        query(&self.bin_dir, url, sql).await
     }
 
     /// Ends the server without warning.
     pub fn kill9(&mut self) {
-        self.orphans.extend(children(self.pid()));
+        self.orphan_pids.extend(child_pids(self.pid()));
         self.process.kill9();
     }
 
@@ -164,42 +164,42 @@ impl Postgres {
     pub async fn restart(&mut self) {
         self.kill9();
         // They end by themselves, and a new server refuses to start beside them.
-        let orphans = std::mem::take(&mut self.orphans);
+        let orphans = std::mem::take(&mut self.orphan_pids);
         let gone = async || !orphans.iter().any(|process| is_running(*process));
         eventually("the processes of the killed server end", gone).await;
         // What a killed server leaves behind to say that it runs.
         let _ = fs::remove_file(self.folder.path().join("data/postmaster.pid"));
         let port = self.port;
-        self.process = serve(&self.programs, &self.folder, self.durable, || port).await;
+        self.process = start_process(&self.bin_dir, &self.folder, self.durable, || port).await;
     }
 }
 
 /// Starts the server in this folder and waits until it answers.
-async fn serve(
+async fn start_process(
     programs: &Path,
     folder: &Folder,
     durable: bool,
     mut port: impl FnMut() -> u16,
-) -> Process {
-    let account = Account::find();
+) -> WatchedProcess {
+    let account = SystemUser::for_postgres();
     let command = || {
-        let mut command = Account::command(account.as_ref(), &programs.join("postgres"));
+        let mut command = SystemUser::command_as(account.as_ref(), &programs.join("postgres"));
         command.current_dir(folder.path());
         command.arg("-D").arg(folder.path().join("data"));
         command.arg("-p").arg(port().to_string());
-        let forgetful = FORGETFUL.iter().filter(|_| !durable);
-        for setting in SETTINGS.iter().chain(forgetful) {
+        let forgetful = NON_DURABLE_SETTINGS.iter().filter(|_| !durable);
+        for setting in COMMON_SETTINGS.iter().chain(forgetful) {
             command.arg("-c").arg(setting);
         }
         command
     };
-    let ready = |process: &Process| process.log().contains("ready to accept connections");
+    let ready = |process: &WatchedProcess| process.log().contains("ready to accept connections");
     let log = folder.path().join("log");
-    Process::start("postgres", &log, End::Quit, command, ready).await
+    WatchedProcess::start("postgres", &log, StopSignal::Quit, command, ready).await
 }
 
 /// The processes that this one has started.
-fn children(parent: u32) -> Vec<u32> {
+fn child_pids(parent: u32) -> Vec<u32> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = processes.filter_map(|it| it.file_name().to_str()?.parse().ok());
     let is_child = |id: &u32| {
@@ -222,10 +222,10 @@ async fn query(programs: &Path, url: &str, sql: &str) -> String {
         sql,
         url,
     ]);
-    run(psql).await.trim_end().to_owned()
+    run_command(psql).await.trim_end().to_owned()
 }
 
-async fn run(command: Command) -> String {
+async fn run_command(command: Command) -> String {
     let text = format!("{command:?}");
     let mut command = tokio::process::Command::from(command);
     let output = command

@@ -13,29 +13,29 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use crate::{
-    eventually::{PATIENCE, Pace},
-    watchdog::{End, Watched},
+    eventually::{PollBackoff, TEST_TIMEOUT},
+    watchdog::{StopSignal, WatchedChild},
 };
 
 /// How often a start is repeated because a port was taken in the meantime.
-const TRIES: usize = 50;
+const MAX_START_ATTEMPTS: usize = 50;
 /// How servers and nodes say that a port is taken.
-const TAKEN: [&str; 2] = ["address already in use", "is in use by another process"];
+const PORT_TAKEN_MESSAGES: [&str; 2] = ["address already in use", "is in use by another process"];
 
-pub(crate) struct Process {
-    watched: Watched,
-    end: End,
+pub(crate) struct WatchedProcess {
+    watched: WatchedChild,
+    end: StopSignal,
     name: String,
     log: PathBuf,
     /// Length of the log when this process started: what came before was written by another one.
     log_start: usize,
 }
 
-impl Process {
-    pub(crate) fn spawn(name: &str, command: &Command, log: &Path, end: End) -> Self {
+impl WatchedProcess {
+    pub(crate) fn spawn(name: &str, command: &Command, log: &Path, end: StopSignal) -> Self {
         let log_start = fs::metadata(log).map_or(0, |log| log.len() as usize);
         Self {
-            watched: Watched::spawn(command, log, end),
+            watched: WatchedChild::spawn(command, log, end),
             end,
             name: name.to_owned(),
             log: log.to_owned(),
@@ -47,12 +47,12 @@ impl Process {
     pub(crate) async fn start(
         name: &str,
         log: &Path,
-        end: End,
+        end: StopSignal,
         mut command: impl FnMut() -> Command,
-        ready: impl Fn(&Process) -> bool,
+        ready: impl Fn(&WatchedProcess) -> bool,
     ) -> Self {
         let mut last = String::new();
-        for _ in 0..TRIES {
+        for _ in 0..MAX_START_ATTEMPTS {
             let mut process = Self::spawn(name, &command(), log, end);
             if process.is_up(&ready).await {
                 return process;
@@ -60,13 +60,15 @@ impl Process {
             last = process.log();
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        panic!("{name}: every port was taken in {TRIES} tries; its last log:\n{last}")
+        panic!(
+            "{name} did not start: its port was taken in each of {MAX_START_ATTEMPTS} attempts; last log:\n{last}"
+        )
     }
 
     /// False if it ended because its port was taken.
-    async fn is_up(&mut self, ready: impl Fn(&Process) -> bool) -> bool {
-        let deadline = Instant::now() + PATIENCE;
-        let mut pace = Pace::default();
+    async fn is_up(&mut self, ready: impl Fn(&WatchedProcess) -> bool) -> bool {
+        let deadline = Instant::now() + TEST_TIMEOUT;
+        let mut pace = PollBackoff::default();
         loop {
             if ready(self) {
                 return true;
@@ -74,14 +76,14 @@ impl Process {
             if let Some(status) = self.status() {
                 let log = self.log();
                 let told = log.to_lowercase();
-                if TAKEN.iter().any(|it| told.contains(it)) {
+                if PORT_TAKEN_MESSAGES.iter().any(|it| told.contains(it)) {
                     return false;
                 }
                 panic!("{} did not start ({status}); its log:\n{log}", self.name);
             }
             if Instant::now() > deadline {
                 panic!(
-                    "{} was not ready after {PATIENCE:?}; its log:\n{}",
+                    "{} was not ready after {TEST_TIMEOUT:?}; its log:\n{}",
                     self.name,
                     self.log()
                 );
@@ -121,15 +123,15 @@ impl Process {
 
     /// Waits until it has ended by itself or by a signal sent before.
     pub(crate) async fn wait(&mut self) -> ExitStatus {
-        let deadline = Instant::now() + PATIENCE;
-        let mut pace = Pace::default();
+        let deadline = Instant::now() + TEST_TIMEOUT;
+        let mut pace = PollBackoff::default();
         loop {
             if let Some(status) = self.status() {
                 return status;
             }
             if Instant::now() > deadline {
                 panic!(
-                    "{} did not end within {PATIENCE:?}; its log:\n{}",
+                    "{} did not end within {TEST_TIMEOUT:?}; its log:\n{}",
                     self.name,
                     self.log()
                 );
@@ -140,8 +142,8 @@ impl Process {
 
     /// The first line of the log that contains `text`.
     pub(crate) async fn wait_for_line(&self, text: &str) -> String {
-        let deadline = Instant::now() + PATIENCE;
-        let mut pace = Pace::default();
+        let deadline = Instant::now() + TEST_TIMEOUT;
+        let mut pace = PollBackoff::default();
         loop {
             // Before the log is read: what it wrote last must be seen.
             let running = is_running(self.id());
@@ -159,7 +161,7 @@ impl Process {
             }
             if Instant::now() > deadline {
                 panic!(
-                    "{} did not write {text:?} within {PATIENCE:?}; its log:\n{log}",
+                    "{} did not write {text:?} within {TEST_TIMEOUT:?}; its log:\n{log}",
                     self.name
                 );
             }
@@ -168,7 +170,7 @@ impl Process {
     }
 
     fn end(&mut self) {
-        if self.end == End::Quit {
+        if self.end == StopSignal::Quit {
             self.signal(Signal::QUIT);
             let deadline = Instant::now() + Duration::from_secs(10);
             while self.status().is_none() && Instant::now() < deadline {
@@ -179,7 +181,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for WatchedProcess {
     fn drop(&mut self) {
         self.end();
     }
@@ -190,7 +192,7 @@ pub(crate) struct Folder(PathBuf);
 
 impl Folder {
     pub(crate) fn new(name: &str) -> Self {
-        Self(crate::watchdog::folder(name))
+        Self(crate::watchdog::create_temp_folder(name))
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -4,24 +4,24 @@ use std::{fs, path::Path, process::Command};
 
 use crate::{
     Redis,
-    binary::Flavor,
+    binary::RedisFlavor,
     certificates::Certificates,
     ports,
-    process::{Folder, Process},
-    watchdog::End,
+    process::{Folder, WatchedProcess},
+    watchdog::StopSignal,
 };
 
 const CONFIG: &str = "server.conf";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Role {
+enum RedisRole {
     #[default]
-    Data,
+    DataServer,
     Sentinel,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Tls {
+enum TlsMode {
     #[default]
     Off,
     On,
@@ -31,15 +31,15 @@ enum Tls {
 /// How a server is started.
 #[derive(Clone, Debug, Default)]
 pub struct RedisOptions {
-    flavor: Flavor,
-    role: Role,
+    flavor: RedisFlavor,
+    role: RedisRole,
     lines: Vec<String>,
     password: Option<String>,
-    tls: Tls,
+    tls: TlsMode,
 }
 
 impl RedisOptions {
-    pub(crate) fn flavor(mut self, flavor: Flavor) -> Self {
+    pub(crate) fn flavor(mut self, flavor: RedisFlavor) -> Self {
         self.flavor = flavor;
         self
     }
@@ -48,7 +48,7 @@ impl RedisOptions {
     pub(crate) fn sentinel(&self) -> Self {
         Self {
             flavor: self.flavor,
-            role: Role::Sentinel,
+            role: RedisRole::Sentinel,
             ..Self::default()
         }
     }
@@ -83,14 +83,14 @@ impl RedisOptions {
     /// TLS only, with a certificate signed by a new authority, see [`Redis::ca_cert`].
     #[must_use]
     pub fn tls(mut self) -> Self {
-        self.tls = Tls::On;
+        self.tls = TlsMode::On;
         self
     }
 
     /// As [`RedisOptions::tls`], and clients must show a certificate, see [`Redis::client_cert`].
     #[must_use]
     pub fn tls_with_client_certificates(mut self) -> Self {
-        self.tls = Tls::ClientCertificates;
+        self.tls = TlsMode::ClientCertificates;
         self
     }
 
@@ -107,10 +107,10 @@ impl RedisOptions {
     pub async fn start(self) -> Redis {
         let program = self.flavor.program();
         let folder = Folder::new("redis");
-        let certificates = (self.tls != Tls::Off).then(|| Certificates::create(folder.path()));
+        let certificates = (self.tls != TlsMode::Off).then(|| Certificates::create(folder.path()));
         let mut port = 0;
         let command = || {
-            port = ports::free();
+            port = ports::find_free_port();
             let lines = self.lines(port, folder.path(), certificates.as_ref());
             fs::write(folder.path().join(CONFIG), lines).unwrap();
             self.command(&program, folder.path())
@@ -120,7 +120,7 @@ impl RedisOptions {
     }
 
     /// Starts it again with the configuration that is in its folder.
-    pub(crate) async fn start_again(&self, folder: &Folder) -> Process {
+    pub(crate) async fn start_again(&self, folder: &Folder) -> WatchedProcess {
         let program = self.flavor.program();
         self.launch(folder, || self.command(&program, folder.path()))
             .await
@@ -132,19 +132,19 @@ impl RedisOptions {
     }
 
     pub(crate) fn holds_data(&self) -> bool {
-        self.role == Role::Data
+        self.role == RedisRole::DataServer
     }
 
-    async fn launch(&self, folder: &Folder, command: impl FnMut() -> Command) -> Process {
+    async fn launch(&self, folder: &Folder, command: impl FnMut() -> Command) -> WatchedProcess {
         let line = match self.role {
-            Role::Data => "Ready to accept connections",
-            Role::Sentinel => "Sentinel ID is",
+            RedisRole::DataServer => "Ready to accept connections",
+            RedisRole::Sentinel => "Sentinel ID is",
         };
-        let ready = |process: &Process| process.log().contains(line);
-        Process::start(
+        let ready = |process: &WatchedProcess| process.log().contains(line);
+        WatchedProcess::start(
             self.flavor.name(),
             &folder.path().join("log"),
-            End::Kill,
+            StopSignal::Kill,
             command,
             ready,
         )
@@ -154,7 +154,7 @@ impl RedisOptions {
     fn command(&self, program: &Path, folder: &Path) -> Command {
         let mut command = Command::new(program);
         command.arg(folder.join(CONFIG)).current_dir(folder);
-        if self.role == Role::Sentinel {
+        if self.role == RedisRole::Sentinel {
             command.arg("--sentinel");
         }
         command
@@ -164,7 +164,7 @@ impl RedisOptions {
         let path = |path: &Path| {
             quoted(
                 path.to_str()
-                    .expect("temporary folders have names in UTF-8"),
+                    .expect("the path of a temporary folder is UTF-8"),
             )
         };
         let mut lines = vec![
@@ -173,7 +173,7 @@ impl RedisOptions {
             "daemonize no".to_owned(),
         ];
         if let Some(files) = certificates {
-            let clients = if self.tls == Tls::On { "no" } else { "yes" };
+            let clients = if self.tls == TlsMode::On { "no" } else { "yes" };
             lines.extend([
                 "port 0".to_owned(),
                 format!("tls-port {port}"),
@@ -185,7 +185,7 @@ impl RedisOptions {
         } else {
             lines.push(format!("port {port}"));
         }
-        if self.role == Role::Data {
+        if self.role == RedisRole::DataServer {
             // Without the delay a replica is in sync at once.
             lines.push("save \"\"".to_owned());
             lines.push("repl-diskless-sync yes".to_owned());

@@ -13,16 +13,16 @@ use rustix::process::Signal;
 
 use crate::{
     RedisOptions,
-    binary::Flavor,
+    binary::RedisFlavor,
     certificates::Certificates,
-    eventually::PATIENCE,
-    process::{Folder, Process},
+    eventually::TEST_TIMEOUT,
+    process::{Folder, WatchedProcess},
 };
 
 /// A running server. Ends on drop.
 pub struct Redis {
     // Before the folder: it must be gone when its folder goes.
-    process: Process,
+    process: WatchedProcess,
     folder: Folder,
     certificates: Option<Certificates>,
     port: u16,
@@ -31,7 +31,7 @@ pub struct Redis {
 
 impl Redis {
     pub(crate) fn new(
-        process: Process,
+        process: WatchedProcess,
         folder: Folder,
         certificates: Option<Certificates>,
         port: u16,
@@ -81,16 +81,22 @@ impl Redis {
     #[must_use]
     pub fn url(&self) -> String {
         let password = self.options.known_password();
-        self.address(&password.map_or_else(String::new, |it| format!(":{}@", encoded(it))))
+        self.url_with_credentials(
+            &password.map_or_else(String::new, |it| format!(":{}@", percent_encode(it))),
+        )
     }
 
     /// The address for another user.
     #[must_use]
     pub fn url_as(&self, user: &str, password: &str) -> String {
-        self.address(&format!("{}:{}@", encoded(user), encoded(password)))
+        self.url_with_credentials(&format!(
+            "{}:{}@",
+            percent_encode(user),
+            percent_encode(password)
+        ))
     }
 
-    fn address(&self, credentials: &str) -> String {
+    fn url_with_credentials(&self, credentials: &str) -> String {
         let scheme = if self.certificates.is_some() {
             "rediss"
         } else {
@@ -139,7 +145,7 @@ impl Redis {
     #[must_use]
     pub fn client(&self) -> Client {
         match &self.certificates {
-            Some(files) => Client::build_with_tls(self.url(), files.for_client()),
+            Some(files) => Client::build_with_tls(self.url(), files.to_redis_tls()),
             None => Client::open(self.url()),
         }
         .unwrap()
@@ -185,7 +191,7 @@ impl Redis {
             let saved: RedisResult<()> = redis::cmd("SAVE")
                 .query_async(&mut self.connection().await)
                 .await;
-            saved.expect("the server can write into its folder");
+            saved.expect("the server can write to its folder");
         }
         self.start_again().await;
     }
@@ -218,7 +224,7 @@ impl Valkey {
     /// A Valkey server with further options.
     #[must_use]
     pub fn options() -> RedisOptions {
-        RedisOptions::default().flavor(Flavor::Valkey)
+        RedisOptions::default().flavor(RedisFlavor::Valkey)
     }
 
     /// A plain Valkey server.
@@ -235,11 +241,11 @@ impl Valkey {
 /// # Errors
 /// The server is away or refuses it.
 pub async fn connect(client: &Client) -> RedisResult<MultiplexedConnection> {
-    connect_within(client, PATIENCE).await
+    connect_within(client, TEST_TIMEOUT).await
 }
 
 /// As [`connect`], for one who looks again and again.
-pub(crate) async fn look(client: &Client) -> RedisResult<MultiplexedConnection> {
+pub(crate) async fn connect_for_polling(client: &Client) -> RedisResult<MultiplexedConnection> {
     connect_within(client, Duration::from_secs(5)).await
 }
 
@@ -253,7 +259,7 @@ async fn connect_within(client: &Client, limit: Duration) -> RedisResult<Multipl
 }
 
 /// A part of a URL.
-pub(crate) fn encoded(part: &str) -> String {
+pub(crate) fn percent_encode(part: &str) -> String {
     part.bytes()
         .map(|byte| match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {

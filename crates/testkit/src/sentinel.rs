@@ -10,21 +10,21 @@ use redis::{Client, RedisResult, cmd};
 
 use crate::{
     Redis, RedisOptions,
-    binary::Flavor,
+    binary::RedisFlavor,
     eventually,
     redis_options::quoted,
-    redis_server::{encoded, look},
+    redis_server::{connect_for_polling, percent_encode},
 };
 
 /// How the set is started.
 #[derive(Clone, Debug)]
-pub struct SentinelOptions {
-    data: RedisOptions,
+pub struct SentinelSetOptions {
+    data_options: RedisOptions,
     name: String,
     password: Option<String>,
 }
 
-impl SentinelOptions {
+impl SentinelSetOptions {
     /// The name of the watched primary, `parlor` unless given.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
@@ -35,7 +35,7 @@ impl SentinelOptions {
     /// Valkey instead of Redis.
     #[must_use]
     pub fn valkey(mut self) -> Self {
-        self.data = self.data.flavor(Flavor::Valkey);
+        self.data_options = self.data_options.flavor(RedisFlavor::Valkey);
         self
     }
 
@@ -43,7 +43,7 @@ impl SentinelOptions {
     #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Self {
         let password = password.into();
-        self.data = self.data.password(password.clone());
+        self.data_options = self.data_options.password(password.clone());
         self.password = Some(password);
         self
     }
@@ -51,7 +51,7 @@ impl SentinelOptions {
     /// Adds a line to the configuration of the primary and the replicas.
     #[must_use]
     pub fn config(mut self, line: impl Into<String>) -> Self {
-        self.data = self.data.config(line);
+        self.data_options = self.data_options.config(line);
         self
     }
 
@@ -59,8 +59,11 @@ impl SentinelOptions {
     ///
     /// # Panics
     /// If the server is not installed, or one does not start.
-    pub async fn start(self) -> Sentinel {
-        let data = self.data.clone().config("repl-ping-replica-period 1");
+    pub async fn start(self) -> SentinelSet {
+        let data = self
+            .data_options
+            .clone()
+            .config("repl-ping-replica-period 1");
         let primary = data.clone().start().await;
         let replica = data.config(format!("replicaof 127.0.0.1 {}", primary.port()));
         let (one, two) = tokio::join!(replica.clone().start(), replica.start());
@@ -69,13 +72,13 @@ impl SentinelOptions {
 
         let options = self.sentinel(nodes[0].port());
         let sentinels = join_all((0..3).map(|_| options.clone().start())).await;
-        let set = Sentinel {
-            nodes,
+        let set = SentinelSet {
+            data_servers: nodes,
             sentinels,
             name: self.name,
             password: self.password,
         };
-        join_all(set.sentinels.iter().map(hurry)).await;
+        join_all(set.sentinels.iter().map(shorten_periods)).await;
         for sentinel in &set.sentinels {
             set.wait_for_sentinel(sentinel).await;
         }
@@ -85,7 +88,7 @@ impl SentinelOptions {
     fn sentinel(&self, primary: u16) -> RedisOptions {
         let name = &self.name;
         let options = self
-            .data
+            .data_options
             .sentinel()
             .config(format!("sentinel monitor {name} 127.0.0.1 {primary} 2"))
             .config(format!("sentinel down-after-milliseconds {name} 1000"))
@@ -101,19 +104,19 @@ impl SentinelOptions {
 }
 
 /// Six running servers. They end on drop.
-pub struct Sentinel {
-    nodes: Vec<Redis>,
+pub struct SentinelSet {
+    data_servers: Vec<Redis>,
     sentinels: Vec<Redis>,
     name: String,
     password: Option<String>,
 }
 
-impl Sentinel {
+impl SentinelSet {
     /// A set with further options.
     #[must_use]
-    pub fn options() -> SentinelOptions {
-        SentinelOptions {
-            data: RedisOptions::default(),
+    pub fn options() -> SentinelSetOptions {
+        SentinelSetOptions {
+            data_options: RedisOptions::default(),
             name: "parlor".to_owned(),
             password: None,
         }
@@ -133,7 +136,7 @@ impl Sentinel {
         let credentials = self
             .password
             .as_ref()
-            .map_or_else(String::new, |it| format!(":{}@", encoded(it)));
+            .map_or_else(String::new, |it| format!(":{}@", percent_encode(it)));
         let hosts: Vec<_> = self
             .sentinel_ports()
             .iter()
@@ -161,7 +164,7 @@ impl Sentinel {
     /// The process ids of all six.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
-        self.nodes
+        self.data_servers
             .iter()
             .chain(&self.sentinels)
             .map(Redis::pid)
@@ -178,7 +181,7 @@ impl Sentinel {
     /// # Panics
     /// If the port belongs to none.
     pub fn node(&mut self, port: u16) -> &mut Redis {
-        self.nodes
+        self.data_servers
             .iter_mut()
             .find(|node| node.port() == port)
             .unwrap_or_else(|| panic!("no data server of this set has port {port}"))
@@ -193,7 +196,7 @@ impl Sentinel {
             let answers = join_all(
                 self.sentinels
                     .iter()
-                    .map(|sentinel| self.ask_primary(sentinel)),
+                    .map(|sentinel| self.query_primary_port(sentinel)),
             )
             .await;
             let ports: Vec<u16> = answers.into_iter().flatten().collect();
@@ -203,8 +206,8 @@ impl Sentinel {
         .await
     }
 
-    async fn ask_primary(&self, sentinel: &Redis) -> RedisResult<u16> {
-        let mut connection = look(&sentinel.client()).await?;
+    async fn query_primary_port(&self, sentinel: &Redis) -> RedisResult<u16> {
+        let mut connection = connect_for_polling(&sentinel.client()).await?;
         let mut ask = cmd("SENTINEL");
         ask.arg("get-master-addr-by-name").arg(&self.name);
         let (_, port): (String, u16) = ask.query_async(&mut connection).await?;
@@ -217,8 +220,9 @@ impl Sentinel {
     /// If no two sentinels agree on the primary in time.
     pub async fn primary_client(&self) -> Client {
         let port = self.primary_port().await;
-        let node = self.nodes.iter().find(|node| node.port() == port);
-        node.expect("sentinels name one of our servers").client()
+        let node = self.data_servers.iter().find(|node| node.port() == port);
+        node.expect("the sentinels report one of the servers of this set")
+            .client()
     }
 
     /// Ends the primary without warning and returns its port. The sentinels choose another.
@@ -234,7 +238,7 @@ impl Sentinel {
     async fn wait_for_sentinel(&self, sentinel: &Redis) {
         let mut connection = sentinel.connection().await;
         eventually(
-            "the sentinels and replicas are known",
+            "the sentinel knows the replicas and the other sentinels",
             async || -> RedisResult<bool> {
                 let mut ask = cmd("SENTINEL");
                 ask.arg("master").arg(&self.name);
@@ -277,7 +281,7 @@ async fn wait_for_replicas(nodes: &[Redis]) {
 
 /// Shortens what a sentinel by default does every few seconds; and a machine that stood still for a moment
 /// must not make it refuse to act for half a minute (tilt).
-async fn hurry(sentinel: &Redis) {
+async fn shorten_periods(sentinel: &Redis) {
     let mut debug = cmd("SENTINEL");
     debug.arg("debug");
     for (period, milliseconds) in [

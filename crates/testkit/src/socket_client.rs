@@ -16,35 +16,35 @@ const PING: u8 = 9;
 const PONG: u8 = 10;
 
 /// A connected socket of the main namespace.
-pub struct SocketClient {
+pub struct SocketIoTestClient {
     stream: BufReader<TcpStream>,
     /// What of a frame has been read: a call may be given up in the middle of one.
-    part: Vec<u8>,
+    read_buffer: Vec<u8>,
     events: VecDeque<(String, Value)>,
-    acknowledged: VecDeque<(u64, Value)>,
-    last: u64,
+    acks: VecDeque<(u64, Value)>,
+    last_ack_id: u64,
     /// The offset of the last event that had one, by which a lost connection goes on.
     pub offset: Option<String>,
     /// What the server said when it accepted the socket: `sid`, perhaps `pid`.
-    pub welcome: Value,
+    pub connect_payload: Value,
 }
 
 /// Why there is nothing to be had from a socket.
 #[derive(Debug)]
-pub enum SocketError {
+pub enum SocketIoClientError {
     /// It was not accepted; with the body of the refusal.
     Refused(Value),
     /// It is closed, or the connection is lost.
     Closed(io::Error),
 }
 
-impl From<io::Error> for SocketError {
+impl From<io::Error> for SocketIoClientError {
     fn from(error: io::Error) -> Self {
         Self::Closed(error)
     }
 }
 
-enum Packet {
+enum ClientPacket {
     Open,
     Connected(Value),
     Refused(Value),
@@ -53,21 +53,21 @@ enum Packet {
     Other,
 }
 
-impl SocketClient {
+impl SocketIoTestClient {
     /// Connects with this `auth`.
     ///
     /// # Errors
     /// If it is refused, or the server cannot be reached.
-    pub async fn connect(address: SocketAddr, auth: &Value) -> Result<Self, SocketError> {
-        let mut client = Self::upgraded(address).await?;
+    pub async fn connect(address: SocketAddr, auth: &Value) -> Result<Self, SocketIoClientError> {
+        let mut client = Self::open_transport(address).await?;
         client.write(&format!("40{auth}")).await?;
         loop {
             match client.packet().await? {
-                Packet::Connected(welcome) => {
-                    client.welcome = welcome;
+                ClientPacket::Connected(welcome) => {
+                    client.connect_payload = welcome;
                     return Ok(client);
                 }
-                Packet::Refused(why) => return Err(SocketError::Refused(why)),
+                ClientPacket::Refused(why) => return Err(SocketIoClientError::Refused(why)),
                 _ => {}
             }
         }
@@ -77,17 +77,17 @@ impl SocketClient {
     ///
     /// # Errors
     /// If the server does not take it.
-    pub async fn upgraded(address: SocketAddr) -> Result<Self, SocketError> {
+    pub async fn open_transport(address: SocketAddr) -> Result<Self, SocketIoClientError> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         let mut client = Self {
             stream: BufReader::with_capacity(4_096, stream),
-            part: Vec::new(),
+            read_buffer: Vec::new(),
             events: VecDeque::new(),
-            acknowledged: VecDeque::new(),
-            last: 0,
+            acks: VecDeque::new(),
+            last_ack_id: 0,
             offset: None,
-            welcome: Value::Null,
+            connect_payload: Value::Null,
         };
         let request = format!(
             "GET /socket.io/?EIO=4&transport=websocket HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\n\
@@ -103,7 +103,7 @@ impl SocketClient {
             return Err(io::Error::other(text).into());
         }
         match client.packet().await? {
-            Packet::Open => Ok(client),
+            ClientPacket::Open => Ok(client),
             _ => Err(io::Error::other("the first packet is not an open packet").into()),
         }
     }
@@ -112,13 +112,13 @@ impl SocketClient {
     ///
     /// # Errors
     /// If the socket is closed before it comes.
-    pub async fn call(&mut self, event: &str, body: &Value) -> Result<Value, SocketError> {
-        self.last += 1;
-        let id = self.last;
+    pub async fn call(&mut self, event: &str, body: &Value) -> Result<Value, SocketIoClientError> {
+        self.last_ack_id += 1;
+        let id = self.last_ack_id;
         self.write(&format!("42{id}[{event:?},{body}]")).await?;
         loop {
-            if let Some(at) = self.acknowledged.iter().position(|ack| ack.0 == id) {
-                let ack = self.acknowledged.remove(at);
+            if let Some(at) = self.acks.iter().position(|ack| ack.0 == id) {
+                let ack = self.acks.remove(at);
                 return Ok(ack.map(|ack| ack.1).unwrap_or_default());
             }
             self.hear().await?;
@@ -129,7 +129,7 @@ impl SocketClient {
     ///
     /// # Errors
     /// If the socket is closed.
-    pub async fn tell(&mut self, event: &str, body: &Value) -> Result<(), SocketError> {
+    pub async fn emit(&mut self, event: &str, body: &Value) -> Result<(), SocketIoClientError> {
         self.write(&format!("42[{event:?},{body}]")).await
     }
 
@@ -137,7 +137,7 @@ impl SocketClient {
     ///
     /// # Errors
     /// If the socket is closed before one comes.
-    pub async fn next(&mut self) -> Result<(String, Value), SocketError> {
+    pub async fn next(&mut self) -> Result<(String, Value), SocketIoClientError> {
         loop {
             if let Some(event) = self.events.pop_front() {
                 return Ok(event);
@@ -150,7 +150,7 @@ impl SocketClient {
     ///
     /// # Errors
     /// If the socket is closed before it comes.
-    pub async fn next_of(&mut self, name: &str) -> Result<Value, SocketError> {
+    pub async fn next_event_named(&mut self, name: &str) -> Result<Value, SocketIoClientError> {
         loop {
             let (event, body) = self.next().await?;
             if event == name {
@@ -168,7 +168,7 @@ impl SocketClient {
     ///
     /// # Errors
     /// If the socket is closed already.
-    pub async fn leave(mut self) -> Result<(), SocketError> {
+    pub async fn leave(mut self) -> Result<(), SocketIoClientError> {
         self.write("41").await
     }
 
@@ -176,23 +176,23 @@ impl SocketClient {
     ///
     /// # Errors
     /// If the socket is closed.
-    pub async fn write(&mut self, text: &str) -> Result<(), SocketError> {
+    pub async fn write(&mut self, text: &str) -> Result<(), SocketIoClientError> {
         self.frame(TEXT, text.as_bytes()).await
     }
 
-    async fn hear(&mut self) -> Result<(), SocketError> {
+    async fn hear(&mut self) -> Result<(), SocketIoClientError> {
         match self.packet().await? {
-            Packet::Event(name, body, offset) => {
+            ClientPacket::Event(name, body, offset) => {
                 self.events.push_back((name, body));
                 self.offset = offset.or_else(|| self.offset.take());
             }
-            Packet::Ack(id, body) => self.acknowledged.push_back((id, body)),
+            ClientPacket::Ack(id, body) => self.acks.push_back((id, body)),
             _ => {}
         }
         Ok(())
     }
 
-    async fn packet(&mut self) -> Result<Packet, SocketError> {
+    async fn packet(&mut self) -> Result<ClientPacket, SocketIoClientError> {
         loop {
             let (opcode, payload) = self.read_frame().await?;
             match opcode {
@@ -206,23 +206,23 @@ impl SocketClient {
     }
 
     /// Safe to cancel: what is read stays in `part`.
-    async fn read_frame(&mut self) -> Result<(u8, Vec<u8>), SocketError> {
+    async fn read_frame(&mut self) -> Result<(u8, Vec<u8>), SocketIoClientError> {
         loop {
-            if let Some((header, length)) = frame_length(&self.part)
-                && self.part.len() >= header + length
+            if let Some((header, length)) = frame_length(&self.read_buffer)
+                && self.read_buffer.len() >= header + length
             {
-                let opcode = self.part[0] & 0x0f;
-                let rest = self.part.split_off(header + length);
-                let mut frame = std::mem::replace(&mut self.part, rest);
+                let opcode = self.read_buffer[0] & 0x0f;
+                let rest = self.read_buffer.split_off(header + length);
+                let mut frame = std::mem::replace(&mut self.read_buffer, rest);
                 return Ok((opcode, frame.split_off(header)));
             }
-            if self.stream.read_buf(&mut self.part).await? == 0 {
+            if self.stream.read_buf(&mut self.read_buffer).await? == 0 {
                 return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
             }
         }
     }
 
-    async fn frame(&mut self, opcode: u8, payload: &[u8]) -> Result<(), SocketError> {
+    async fn frame(&mut self, opcode: u8, payload: &[u8]) -> Result<(), SocketIoClientError> {
         let mut frame = vec![0x80 | opcode];
         match payload.len() {
             length @ 0..126 => frame.push(0x80 | length as u8),
@@ -258,23 +258,23 @@ fn frame_length(part: &[u8]) -> Option<(usize, usize)> {
     }
 }
 
-fn packet(text: &str) -> Packet {
+fn packet(text: &str) -> ClientPacket {
     let json = |text: &str| serde_json::from_str(text).unwrap_or(Value::Null);
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     match text.split_at_checked(2) {
-        Some(("40", body)) => Packet::Connected(json(body)),
-        Some(("44", body)) => Packet::Refused(json(body)),
+        Some(("40", body)) => ClientPacket::Connected(json(body)),
+        Some(("44", body)) => ClientPacket::Refused(json(body)),
         Some(("42", body)) => {
             let body = json(&body[digits(body)..]);
             let name = body[0].as_str().unwrap_or_default().to_owned();
             let offset = body[2].as_str().map(str::to_owned);
-            Packet::Event(name, body[1].clone(), offset)
+            ClientPacket::Event(name, body[1].clone(), offset)
         }
         Some(("43", body)) => {
             let (id, body) = body.split_at(digits(body));
-            Packet::Ack(id.parse().unwrap_or_default(), json(body)[0].clone())
+            ClientPacket::Ack(id.parse().unwrap_or_default(), json(body)[0].clone())
         }
-        _ if text.starts_with('0') => Packet::Open,
-        _ => Packet::Other,
+        _ if text.starts_with('0') => ClientPacket::Open,
+        _ => ClientPacket::Other,
     }
 }

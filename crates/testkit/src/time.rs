@@ -7,7 +7,7 @@ use redis::{Client, RedisResult, Script, cmd};
 use crate::redis_server::connect;
 
 /// One script for each database, so that no command runs between two keys and none is shortened twice.
-const SHORTEN: &str = r"
+const SHORTEN_TTLS_SCRIPT: &str = r"
 local by, seen, cursor = tonumber(ARGV[1]), {}, '0'
 repeat
     local page = redis.call('SCAN', cursor, 'COUNT', 1000)
@@ -40,23 +40,23 @@ until cursor == '0'
 pub async fn advance(primaries: &[Client], by: Duration, clock: impl FnOnce(Duration)) {
     for primary in primaries {
         let told = primary.get_connection_info().addr();
-        shorten(primary, by)
+        shorten_ttls(primary, by)
             .await
-            .unwrap_or_else(|error| panic!("moving time on {told}: {error}"));
+            .unwrap_or_else(|error| panic!("cannot advance time on {told}: {error}"));
     }
     clock(by);
 }
 
-async fn shorten(primary: &Client, by: Duration) -> RedisResult<()> {
+async fn shorten_ttls(primary: &Client, by: Duration) -> RedisResult<()> {
     let mut connection = connect(primary).await?;
-    let script = Script::new(SHORTEN);
-    let milliseconds = u64::try_from(by.as_millis()).expect("less than the age of the universe");
+    let script = Script::new(SHORTEN_TTLS_SCRIPT);
+    let milliseconds = u64::try_from(by.as_millis()).expect("the duration fits into 64 bits");
     let keyspace: String = cmd("INFO")
         .arg("keyspace")
         .query_async(&mut connection)
         .await?;
     let mut selected = primary.get_connection_info().redis_settings().db();
-    for database in keyspace.lines().filter_map(database) {
+    for database in keyspace.lines().filter_map(parse_database_number) {
         // Not without need: a cluster may know no SELECT.
         if database != selected {
             cmd("SELECT")
@@ -74,7 +74,7 @@ async fn shorten(primary: &Client, by: Duration) -> RedisResult<()> {
 }
 
 /// `db0:keys=1,expires=1,...`
-fn database(line: &str) -> Option<i64> {
+fn parse_database_number(line: &str) -> Option<i64> {
     let (name, _) = line.split_once(':')?;
     name.strip_prefix("db")?.parse().ok()
 }

@@ -24,7 +24,7 @@ use std::{
 };
 
 /// `$1` is the temporary folder. An entry is `signal/pid`.
-const WATCH: &str = r#"
+const WATCHDOG_SCRIPT: &str = r#"
 trap '' HUP INT QUIT TERM
 live=' '
 while read -r change entry; do
@@ -43,7 +43,7 @@ done
 "#;
 
 /// `$1` is the signal that ends the program, `$2` its log, the rest the program and its arguments.
-const REGISTER: &str = r#"
+const REGISTER_AND_EXEC_SCRIPT: &str = r#"
 signal=$1 log=$2
 shift 2
 echo "+ $signal/$$" || exit
@@ -52,14 +52,14 @@ exec "$@" </dev/null >>"$log" 2>&1
 
 /// The signal that ends a program at once and lets it clean up what outlives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum StopSignal {
     /// `SIGKILL`.
     Kill,
     /// `SIGQUIT`: PostgreSQL's immediate shutdown, which gives its shared memory back.
     Quit,
 }
 
-impl End {
+impl StopSignal {
     fn name(self) -> &'static str {
         match self {
             Self::Kill => "KILL",
@@ -81,13 +81,13 @@ fn watchdog() -> &'static Watchdog {
         let folder = tempfile::Builder::new()
             .prefix("parlor-testkit-")
             .tempdir()
-            .expect("a temporary folder can be made")
+            .expect("a temporary folder can be created")
             .keep();
         // PostgreSQL runs as another user when the tests run as root.
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
-        let (reader, pipe) = pipe().expect("a pipe can be made");
+        let (reader, pipe) = pipe().expect("a pipe can be created");
         let shell = Command::new("sh")
-            .args(["-c", WATCH, "parlor-testkit-watchdog"])
+            .args(["-c", WATCHDOG_SCRIPT, "parlor-testkit-watchdog"])
             .arg(&folder)
             .current_dir("/")
             .stdin(reader)
@@ -106,7 +106,7 @@ fn watchdog() -> &'static Watchdog {
 }
 
 /// A new empty folder, removed with the test process if not before.
-pub(crate) fn folder(name: &str) -> PathBuf {
+pub(crate) fn create_temp_folder(name: &str) -> PathBuf {
     let watchdog = watchdog();
     let number = watchdog.folders.fetch_add(1, Ordering::Relaxed);
     let folder = watchdog.folder.join(format!("{name}-{number}"));
@@ -115,19 +115,24 @@ pub(crate) fn folder(name: &str) -> PathBuf {
 }
 
 /// A child that the watchdog knows. Its output is appended to `log`.
-pub(crate) struct Watched {
+pub(crate) struct WatchedChild {
     child: Child,
-    end: End,
+    end: StopSignal,
     status: Option<ExitStatus>,
 }
 
-impl Watched {
+impl WatchedChild {
     /// Starts `command`; its own settings for input and output are not used.
-    pub(crate) fn spawn(command: &Command, log: &Path, end: End) -> Self {
+    pub(crate) fn spawn(command: &Command, log: &Path, end: StopSignal) -> Self {
         let pipe = watchdog().pipe.try_clone().unwrap();
         let mut shell = Command::new("sh");
         shell
-            .args(["-c", REGISTER, "parlor-testkit-start", end.name()])
+            .args([
+                "-c",
+                REGISTER_AND_EXEC_SCRIPT,
+                "parlor-testkit-start",
+                end.name(),
+            ])
             .arg(log)
             .arg(command.get_program())
             .args(command.get_args())
@@ -159,7 +164,7 @@ impl Watched {
     pub(crate) fn status(&mut self) -> Option<ExitStatus> {
         if self.status.is_none() {
             let status = self.child.try_wait().unwrap();
-            self.ended(status);
+            self.unregister(status);
         }
         self.status
     }
@@ -168,13 +173,13 @@ impl Watched {
     pub(crate) fn reap(&mut self) -> ExitStatus {
         if self.status.is_none() {
             let status = self.child.wait().ok();
-            self.ended(status);
+            self.unregister(status);
         }
         self.status.unwrap_or_else(|| ExitStatus::from_raw(9))
     }
 
     /// From here on its id may belong to another process.
-    fn ended(&mut self, status: Option<ExitStatus>) {
+    fn unregister(&mut self, status: Option<ExitStatus>) {
         if status.is_some() {
             self.status = status;
             let line = format!("- {}/{}\n", self.end.name(), self.id());

@@ -21,7 +21,7 @@ function stream(known, rows = []) {
   return { log, reads, stream: new Stream(hand, page, known) };
 }
 
-test("messages come once and in order", () => {
+test("messages are delivered once and in order", () => {
   const { log, reads, stream: it } = stream({ seq: 1, rev: 1 });
   for (const seq of [1, 2, 2, 3, 1]) it.take("message:new", message(seq));
   assert.deepEqual(log, ["new 2.2", "new 3.3"]);
@@ -29,7 +29,7 @@ test("messages come once and in order", () => {
   assert.deepEqual(it.position, { seq: 3, rev: 3 });
 });
 
-test("a gap is read from the history before what lies behind it is handed out", async () => {
+test("a gap is read from the history before later messages are delivered", async () => {
   const { log, stream: it } = stream({ seq: 1, rev: 1 }, [2, 3, 4, 5, 6].map((seq) => message(seq)));
   it.take("message:new", message(6));
   it.take("message:new", message(7));
@@ -39,7 +39,7 @@ test("a gap is read from the history before what lies behind it is handed out", 
   assert.deepEqual(it.position, { seq: 7, rev: 7 });
 });
 
-test("what may not be read leaves a hole and does not stop the stream", async () => {
+test("messages that cannot be read are skipped and do not stop the stream", async () => {
   const { log, stream: it } = stream({ seq: 1, rev: 1 });
   it.take("message:new", message(9));
   await settled();
@@ -47,7 +47,7 @@ test("what may not be read leaves a hole and does not stop the stream", async ()
   assert.deepEqual(log, ["new 9.9", "new 10.10"]);
 });
 
-test("what comes while a join is under way waits for what was missed", async () => {
+test("events that arrive during a join are delivered after the missed messages", async () => {
   const { log, stream: it } = stream();
   it.take("message:new", message(4));
   it.take("message:edited", message(1, 5));
@@ -57,7 +57,7 @@ test("what comes while a join is under way waits for what was missed", async () 
   assert.deepEqual(it.position, { seq: 5, rev: 6 });
 });
 
-test("a join without a past begins at the end", async () => {
+test("a join without a position starts at the last message", async () => {
   const { log, stream: it } = stream();
   await it.begin({ lastSeq: 8, rev: 11, hasMore: false, missed: [] });
   it.take("message:new", message(8));
@@ -66,7 +66,7 @@ test("a join without a past begins at the end", async () => {
   assert.deepEqual(it.position, { seq: 9, rev: 12 });
 });
 
-test("more than one page that was missed is read on before the live stream", async () => {
+test("all pages of missed messages are read before live events are delivered", async () => {
   const { log, stream: it } = stream({ seq: 1, rev: 1 }, [2, 3, 4, 5].map((seq) => message(seq)));
   it.take("message:new", message(2));
   const resumed = it.resumed({ lastSeq: 5, rev: 9, hasMore: true });
@@ -76,23 +76,23 @@ test("more than one page that was missed is read on before the live stream", asy
   assert.deepEqual(it.position, { seq: 6, rev: 10 });
 });
 
-test("a change is told once, and one that came before its elders does not hide them", () => {
+test("a change is delivered once, and a later revision does not hide an earlier one of another message", () => {
   const { log, stream: it } = stream({ seq: 3, rev: 3 });
   it.take("message:edited", message(1, 5));
-  assert.deepEqual(it.position, { seq: 3, rev: 3 }, "4 is not known yet");
+  assert.deepEqual(it.position, { seq: 3, rev: 3 }, "revision 4 is not known yet");
   it.take("message:edited", message(1, 5));
   it.take("message:deleted", message(2, 4, { deletedAt: "2026-01-02T03:04:05.678Z" }));
   assert.deepEqual(log, ["edited 1.5", "deleted 2.4"]);
   assert.deepEqual(it.position, { seq: 3, rev: 5 });
 });
 
-test("a change that was overtaken and never comes holds nothing up for ever", () => {
+test("a replaced revision that never arrives does not stop the position", () => {
   const { stream: it } = stream({ seq: 1, rev: 1 });
   for (let rev = 3; rev < 1100; rev += 1) it.take("message:edited", message(1, rev));
   assert.equal(it.position.rev, 1099);
 });
 
-test("changes that are still to be asked for are not skipped, however much is read before them", async () => {
+test("changes that still have to be requested are not skipped when many messages are read", async () => {
   const { stream: it } = stream({ seq: 1, rev: 1 }, Array.from({ length: 2000 }, (_, n) => message(n + 2, n + 600)));
   it.take("message:edited", message(1, 2));
   await it.resumed({ lastSeq: 2001, rev: 2, hasMore: true });
@@ -101,7 +101,7 @@ test("changes that are still to be asked for are not skipped, however much is re
   assert.deepEqual(it.position, { seq: 2001, rev: 2599 });
 });
 
-test("a deletion that was missed comes as one", async () => {
+test("a missed deletion is delivered as message:deleted", async () => {
   const { log, stream: it } = stream();
   const missed = [message(1, 4, { deletedAt: "2026-01-02T03:04:05.678Z" }), message(3, 3)];
   await it.begin({ lastSeq: 3, rev: 4, hasMore: false, missed }, { seq: 2, rev: 2 });

@@ -3,19 +3,23 @@
 //! Always true: the set is a cache over the rows.
 
 use crate::ids::UserId;
-use crate::keys::{Capability, Key, KeySpec, Keyspace, Kind, Source, Ttl, TtlName};
+use crate::keys::{Key, KeyGroup, KeyKind, KeySource, KeySpec, KeyTtl, Keyspace, TtlName};
 
 /// What blocked users own.
-pub const CAPABILITY: Capability = Capability {
+pub const CAPABILITY: KeyGroup = KeyGroup {
     name: "blocks",
     title: "Blocked users",
     keys: &[BLOCKED],
 };
 
-const BLOCKED: KeySpec = KeySpec::new("blocked:{user}", Kind::Set, Ttl::Setting(TtlName::Blocked))
-    .value("user ids")
-    .meaning("whom the user blocked")
-    .source(&[Source::S2Future]);
+const BLOCKED: KeySpec = KeySpec::documented(
+    "blocked:{user}",
+    KeyKind::Set,
+    KeyTtl::Configured(TtlName::Blocked),
+)
+.value("user ids")
+.meaning("users that the user has blocked")
+.sources(&[KeySource::S2Future]);
 
 impl Keyspace {
     /// Whom a user blocked.

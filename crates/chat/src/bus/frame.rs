@@ -4,12 +4,12 @@
 //! Always true: a node of another version, older or newer, can tell that a frame is not for it; it fails on none.
 
 /// The version of the frames that this program writes and understands.
-pub const VERSION: u8 = 1;
+pub const FRAME_VERSION: u8 = 1;
 
 /// Whose frame it is. A number is never used for another kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum BusFrameKind {
     /// Somebody types, or no longer.
     Typing = 1,
     /// A device was removed, and the socket that held it has to go.
@@ -23,16 +23,16 @@ pub enum Kind {
     /// Members came or went. On the conversation's channel, so that it is in order with the messages.
     MembersChanged = 6,
     /// A user's unread counts changed. On the user's channel.
-    Unread = 7,
+    UnreadChanged = 7,
     /// A user came into a conversation or left it. On the user's channel.
-    Membership = 8,
+    MembershipChanged = 8,
     /// Sessions of a user ended. On the channel for every node.
     SessionClosed = 9,
     /// There is a message in a conversation above the fan-out limit. On a channel of its own for every node.
-    Large = 10,
+    LargeConversationMessage = 10,
 }
 
-impl Kind {
+impl BusFrameKind {
     const ALL: [Self; 10] = [
         Self::Typing,
         Self::DeviceRemoved,
@@ -40,38 +40,38 @@ impl Kind {
         Self::MessageChanged,
         Self::Receipt,
         Self::MembersChanged,
-        Self::Unread,
-        Self::Membership,
+        Self::UnreadChanged,
+        Self::MembershipChanged,
         Self::SessionClosed,
-        Self::Large,
+        Self::LargeConversationMessage,
     ];
 }
 
 /// A frame that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Frame<'a> {
+pub enum BusFrame<'a> {
     /// One of a known kind, and what follows its head.
-    Known(Kind, &'a [u8]),
+    Known(BusFrameKind, &'a [u8]),
     /// One of a kind that this program has no use for. Whoever waits for another kind misses nothing.
-    OtherKind,
+    UnknownKind,
     /// One of another version, or no frame at all: whoever keeps a state by frames has to fetch it.
-    OtherVersion,
+    UnknownVersion,
 }
 
 /// The head of a frame of this kind, with room for a body.
-pub fn head(kind: Kind, body: usize) -> Vec<u8> {
+pub fn head(kind: BusFrameKind, body: usize) -> Vec<u8> {
     let mut frame = Vec::with_capacity(2 + body);
-    frame.extend([VERSION, kind as u8]);
+    frame.extend([FRAME_VERSION, kind as u8]);
     frame
 }
 
-impl<'a> From<&'a [u8]> for Frame<'a> {
+impl<'a> From<&'a [u8]> for BusFrame<'a> {
     fn from(payload: &'a [u8]) -> Self {
-        let [VERSION, kind, body @ ..] = payload else {
-            return Self::OtherVersion;
+        let [FRAME_VERSION, kind, body @ ..] = payload else {
+            return Self::UnknownVersion;
         };
-        let known = Kind::ALL.into_iter().find(|it| *it as u8 == *kind);
-        known.map_or(Self::OtherKind, |kind| Self::Known(kind, body))
+        let known = BusFrameKind::ALL.into_iter().find(|it| *it as u8 == *kind);
+        known.map_or(Self::UnknownKind, |kind| Self::Known(kind, body))
     }
 }
 
@@ -80,15 +80,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_is_told_by_its_first_two_bytes() {
-        for kind in Kind::ALL {
+    fn bus_frames_are_recognised_by_version_and_kind() {
+        for kind in BusFrameKind::ALL {
             let mut frame = head(kind, 1);
             frame.push(b'x');
-            assert_eq!(Frame::from(&frame[..]), Frame::Known(kind, b"x"));
+            assert_eq!(BusFrame::from(&frame[..]), BusFrame::Known(kind, b"x"));
         }
-        assert_eq!(Frame::from(&[1, 77, 0][..]), Frame::OtherKind);
+        assert_eq!(BusFrame::from(&[1, 77, 0][..]), BusFrame::UnknownKind);
         for other in [&[2, 1, b'x'][..], &[1], &[], b"text"] {
-            assert_eq!(Frame::from(other), Frame::OtherVersion);
+            assert_eq!(BusFrame::from(other), BusFrame::UnknownVersion);
         }
     }
 }

@@ -1,22 +1,22 @@
 //! Creating conversations, and what may be said about one.
 
-use super::ops::{New, Patch};
+use super::ops::{ConversationDraft, ConversationPatch};
 use super::rows::{self, ConversationRow};
-use super::telling::{Change, Standing};
+use super::telling::{MemberTransition, MembershipChange};
 use super::words::{ConversationKind, History, MemberRole, Priority};
-use super::{Conversations, repeated};
+use super::{Conversations, retry_on_conflict};
 use super::{member_rows, rights};
 use crate::access::Caller;
-use crate::context::Moment;
+use crate::context::Timestamp;
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
 
 /// Members that can be named when a conversation is created.
-pub const MOST_MEMBERS: usize = 1_000;
+pub const MAX_INITIAL_MEMBERS: usize = 1_000;
 /// Most bytes of a title.
-pub const MOST_TITLE: usize = 256;
+pub const MAX_TITLE_BYTES: usize = 256;
 /// Most bytes of an idempotency key.
-const MOST_KEY: usize = 256;
+const MAX_IDEMPOTENCY_KEY_BYTES: usize = 256;
 
 /// What was asked for.
 #[derive(Debug)]
@@ -39,52 +39,60 @@ impl Conversations {
         caller: &Caller,
         wish: Wish,
     ) -> Result<(ConversationRow, bool)> {
-        let new = checked(caller, wish)?;
-        for _ in 0..super::TRIES {
-            if let Some(done) = repeated!(self.create_once(&new))? {
+        let new = validate_create(caller, wish)?;
+        for _ in 0..super::MAX_CONFLICT_ATTEMPTS {
+            if let Some(done) = retry_on_conflict!(self.create_once(&new))? {
                 return Ok(done);
             }
             // What is in the way is found by its pair or key, or it has this id.
-            if new.id.is_some() && new.key.is_none() && new.pair.is_none() {
+            if new.id.is_some() && new.idempotency_key.is_none() && new.direct_pair.is_none() {
                 break;
             }
         }
-        let id = new.id.unwrap_or_else(|| fresh(self.ctx.now()));
+        let id = new
+            .id
+            .unwrap_or_else(|| generate_conversation_id(self.ctx.now()));
         Err(Error::ConversationExists(id))
     }
 
     /// None if something is in the way.
-    async fn create_once(&self, new: &New) -> Result<Option<(ConversationRow, bool)>> {
+    async fn create_once(
+        &self,
+        new: &ConversationDraft,
+    ) -> Result<Option<(ConversationRow, bool)>> {
         let now = self.ctx.now();
         let mut tx = self.database.begin().await?;
         let mut found = None;
-        if let Some(key) = &new.key {
+        if let Some(key) = &new.idempotency_key {
             let creator = new.creator.as_ref().map_or("", UserId::as_str);
-            found = rows::by_key(&mut tx, creator, key).await?;
+            found = rows::find_by_idempotency_key(&mut tx, creator, key).await?;
         }
-        if let (None, Some(pair)) = (&found, &new.pair) {
-            found = rows::by_pair(&mut tx, pair).await?;
+        if let (None, Some(pair)) = (&found, &new.direct_pair) {
+            found = rows::find_direct(&mut tx, pair).await?;
         }
         if let Some(found) = found {
             drop(tx);
-            let change = change(&found, new, |_| Standing::Same);
-            let debt = self.owed.promise(&change);
-            self.told(debt, change).await?;
+            let change = membership_change_of(&found, new, |_| MemberTransition::Unchanged);
+            let debt = self.outbox.guard(&change);
+            self.publish_committed(debt, change).await?;
             return Ok(Some((found, false)));
         }
-        let id = new.id.clone().unwrap_or_else(|| fresh(now));
-        let Some(row) = rows::create(&mut tx, &id, new, new.members.len(), now).await? else {
+        let id = new
+            .id
+            .clone()
+            .unwrap_or_else(|| generate_conversation_id(now));
+        let Some(row) = rows::insert(&mut tx, &id, new, new.members.len(), now).await? else {
             return Ok(None);
         };
         // After the row, which waits for whoever deletes it now.
-        if rows::is_buried(&mut tx, &id).await? {
+        if rows::is_deleted_id(&mut tx, &id).await? {
             return Err(Error::ConversationExists(id));
         }
-        member_rows::add(&mut tx, &row, &new.members, now).await?;
-        let change = change(&row, new, Standing::Joined);
-        let debt = self.owed.promise(&change);
+        member_rows::insert(&mut tx, &row, &new.members, now).await?;
+        let change = membership_change_of(&row, new, MemberTransition::Joined);
+        let debt = self.outbox.guard(&change);
         tx.commit().await?;
-        self.told(debt, change).await?;
+        self.publish_committed(debt, change).await?;
         Ok(Some((row, true)))
     }
 
@@ -93,39 +101,43 @@ impl Conversations {
         &self,
         caller: &Caller,
         id: &ConversationId,
-        patch: Patch,
+        patch: ConversationPatch,
     ) -> Result<ConversationRow> {
         let head = self.head(id).await?;
-        let head = head.ok_or_else(|| rights::missing(caller, id))?;
+        let head = head.ok_or_else(|| rights::conversation_not_found(caller, id))?;
         let own = match &caller.user {
-            Some(user) => self.member(id, user).await?,
+            Some(user) => self.find_member(id, user).await?,
             None => None,
         };
-        rights::manages(rights::role(caller, id, own.as_ref())?)?;
-        fitting(head.kind, &patch)?;
-        repeated!(self.update_once(caller, id, &patch))
+        rights::require_manager(rights::effective_role(caller, id, own.as_ref())?)?;
+        validate_patch(head.kind, &patch)?;
+        retry_on_conflict!(self.update_once(caller, id, &patch))
     }
 
     async fn update_once(
         &self,
         caller: &Caller,
         id: &ConversationId,
-        patch: &Patch,
+        patch: &ConversationPatch,
     ) -> Result<ConversationRow> {
         let mut tx = self.database.begin().await?;
         // First, by which the row is locked: nobody is removed or given another role any more, and who is refused now
         // has changed nothing.
-        let row = rows::change(&mut tx, id, patch).await?;
-        let row = row.ok_or_else(|| rights::missing(caller, id))?;
-        rights::manages(self.role_in(&mut tx, caller, id).await?)?;
+        let row = rows::update_fields(&mut tx, id, patch).await?;
+        let row = row.ok_or_else(|| rights::conversation_not_found(caller, id))?;
+        rights::require_manager(self.caller_role(&mut tx, caller, id).await?)?;
         tx.commit().await?;
         Ok(row)
     }
 }
 
-fn change(row: &ConversationRow, new: &New, stand: impl Fn(MemberRole) -> Standing) -> Change {
+fn membership_change_of(
+    row: &ConversationRow,
+    new: &ConversationDraft,
+    stand: impl Fn(MemberRole) -> MemberTransition,
+) -> MembershipChange {
     let users = new.members.iter();
-    Change {
+    MembershipChange {
         conversation: row.id.clone(),
         members_version: row.members_version,
         last_seq: row.last_seq,
@@ -137,21 +149,21 @@ fn change(row: &ConversationRow, new: &New, stand: impl Fn(MemberRole) -> Standi
 }
 
 /// A new id, in order of time.
-fn fresh(now: Moment) -> ConversationId {
-    ConversationId::new(now.uuid().to_string()).expect("a UUID is an id")
+fn generate_conversation_id(now: Timestamp) -> ConversationId {
+    ConversationId::new(now.new_uuid_v7().to_string()).expect("a UUID is an id")
 }
 
-fn checked(caller: &Caller, wish: Wish) -> Result<New> {
-    if wish.members.len() > MOST_MEMBERS {
+fn validate_create(caller: &Caller, wish: Wish) -> Result<ConversationDraft> {
+    if wish.members.len() > MAX_INITIAL_MEMBERS {
         return Err(Error::TooMany {
-            what: "members",
+            items: "members",
             given: wish.members.len(),
-            most: MOST_MEMBERS,
+            max: MAX_INITIAL_MEMBERS,
         });
     }
-    fitting(
+    validate_patch(
         wish.kind,
-        &Patch {
+        &ConversationPatch {
             title: wish.title.clone(),
             open: wish.open,
             history: wish.history,
@@ -159,10 +171,14 @@ fn checked(caller: &Caller, wish: Wish) -> Result<New> {
         },
     )?;
     if let Some(key) = &wish.key
-        && (key.is_empty() || key.len() > MOST_KEY || key.chars().any(char::is_control))
+        && (key.is_empty()
+            || key.len() > MAX_IDEMPOTENCY_KEY_BYTES
+            || key.chars().any(char::is_control))
     {
-        let text = format!("`idempotencyKey` must be 1 to {MOST_KEY} bytes of visible text");
-        return refused(text);
+        let text = format!(
+            "`idempotencyKey` must be 1 to {MAX_IDEMPOTENCY_KEY_BYTES} bytes of visible text"
+        );
+        return invalid_request(text);
     }
     // Whoever creates it owns it; where a service acts for nobody, the first member does.
     let mut users: Vec<UserId> = Vec::with_capacity(wish.members.len() + 1);
@@ -173,16 +189,19 @@ fn checked(caller: &Caller, wish: Wish) -> Result<New> {
         }
     }
     let pair = match (wish.kind, users.as_slice()) {
-        (ConversationKind::Direct, [one, other]) => Some(rows::pair(one, other)),
+        (ConversationKind::Direct, [one, other]) => Some(rows::direct_pair(one, other)),
         (ConversationKind::Direct, _) => {
             let text = format!(
-                "a direct conversation has two members, not {}: name the other one in `members`",
+                "a direct conversation has two members, not {}; put the other user into `members`",
                 users.len()
             );
-            return refused(text);
+            return invalid_request(text);
         }
         (_, []) => {
-            return refused("a service that acts for nobody names a member at least".to_owned());
+            return invalid_request(
+                "`members` must contain at least one user if a service does not act for a user"
+                    .to_owned(),
+            );
         }
         _ => None,
     };
@@ -192,45 +211,47 @@ fn checked(caller: &Caller, wish: Wish) -> Result<New> {
     };
     let members = users.into_iter().enumerate();
     let support = wish.kind == ConversationKind::Support;
-    Ok(New {
+    Ok(ConversationDraft {
         id: wish.id,
         kind: wish.kind,
         title: wish.title.filter(|it| !it.is_empty()),
-        pair,
+        direct_pair: pair,
         open: wish.open.unwrap_or(false),
         history: wish.history.unwrap_or(History::All),
         priority: wish.priority.or(support.then_some(Priority::Normal)),
         creator: caller.user.clone(),
-        key: wish.key,
+        idempotency_key: wish.key,
         members: members.map(|(nth, user)| (user, role(nth))).collect(),
     })
 }
 
 /// Refuses what does not fit the kind of conversation.
-fn fitting(kind: ConversationKind, patch: &Patch) -> Result<()> {
+fn validate_patch(kind: ConversationKind, patch: &ConversationPatch) -> Result<()> {
     if let Some(title) = &patch.title {
-        if title.len() > MOST_TITLE {
-            return refused(format!("`title` is longer than {MOST_TITLE} bytes"));
+        if title.len() > MAX_TITLE_BYTES {
+            return invalid_request(format!("`title` is longer than {MAX_TITLE_BYTES} bytes"));
         }
         if title.chars().any(char::is_control) {
-            return refused("`title` has a control character".to_owned());
+            return invalid_request("`title` contains a control character".to_owned());
         }
         if kind == ConversationKind::Direct && !title.is_empty() {
-            return refused("a direct conversation has no `title`".to_owned());
+            return invalid_request("a direct conversation cannot have a `title`".to_owned());
         }
     }
     if patch.open == Some(true) && kind != ConversationKind::Group {
-        return refused("only a group can be `open`".to_owned());
+        return invalid_request("only a group can be `open`".to_owned());
     }
     if patch.history == Some(History::SinceJoin) && kind == ConversationKind::Direct {
-        return refused("both see all `history` of a direct conversation".to_owned());
+        return invalid_request(
+            "both members see the whole `history` of a direct conversation; use `all`".to_owned(),
+        );
     }
     if patch.priority.is_some() && kind != ConversationKind::Support {
-        return refused("only a support conversation has a `priority`".to_owned());
+        return invalid_request("only a support conversation can have a `priority`".to_owned());
     }
     Ok(())
 }
 
-fn refused<T>(text: String) -> Result<T> {
+fn invalid_request<T>(text: String) -> Result<T> {
     Err(Error::InvalidRequest(text))
 }

@@ -5,18 +5,18 @@
 use sqlx::FromRow;
 
 use super::Conversations;
-use super::ops::{ListedConversation, muted};
+use super::ops::{ConversationSummary, format_active_mute};
 use super::page;
 use super::rows::ConversationRow;
 use super::words::MemberRole;
-use crate::context::Moment;
-use crate::database::{number, on};
+use crate::context::Timestamp;
+use crate::database::{on, to_db_integer};
 use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
 use crate::messages::{Message, MessageRow};
 use crate::unread::count;
 
-const LIST: &str = "
+const SELECT_CONVERSATION_LIST: &str = "
     SELECT c.id, c.kind, c.title, c.pair, c.open, c.history, c.priority, c.created_by, c.created_at, c.last_seq, c.last_at,
         c.rev, c.members_version, c.member_count, m.role, m.badge_seq, m.own_after, m.muted_until,
         (SELECT COUNT(*) FROM mentions t
@@ -31,7 +31,7 @@ const LIST: &str = "
     ORDER BY c.last_at DESC, c.id LIMIT $4";
 
 #[derive(FromRow)]
-struct Listed {
+struct ConversationListRow {
     #[sqlx(flatten)]
     conversation: ConversationRow,
     #[sqlx(try_from = "String")]
@@ -45,12 +45,12 @@ struct Listed {
     #[sqlx(try_from = "i64")]
     mentions: u64,
     #[sqlx(flatten)]
-    last: Last,
+    last_message: LastMessageColumns,
 }
 
 /// The newest message, if there is one to be seen.
 #[derive(FromRow)]
-struct Last {
+struct LastMessageColumns {
     message_id: Option<String>,
     message_seq: Option<i64>,
     sender_id: Option<String>,
@@ -66,22 +66,22 @@ struct Last {
 
 impl Conversations {
     /// The conversations of a user, the one where something happened last first, and the cursor of the next page.
-    pub(super) async fn list(
+    pub(super) async fn list_conversations(
         &self,
         user: &UserId,
         cursor: Option<&str>,
         limit: u64,
-    ) -> Result<(Vec<ListedConversation>, Option<String>)> {
+    ) -> Result<(Vec<ConversationSummary>, Option<String>)> {
         let (last_at, after) = match cursor {
-            Some(cursor) => place(&page::said(cursor)?)?,
+            Some(cursor) => parse_list_cursor(&page::decode_cursor(cursor)?)?,
             None => (i64::MAX, String::new()),
         };
         // One more tells whether there is more.
-        let mut rows: Vec<Listed> = on!(self.database.reader(), pool => sqlx::query_as(LIST)
+        let mut rows: Vec<ConversationListRow> = on!(self.database.reader(), pool => sqlx::query_as(SELECT_CONVERSATION_LIST)
             .bind(user.as_str())
             .bind(last_at)
             .bind(after)
-            .bind(number(limit + 1))
+            .bind(to_db_integer(limit + 1))
             .fetch_all(pool)
             .await)?;
         let page = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -89,7 +89,7 @@ impl Conversations {
         rows.truncate(page);
         let next = rows.last().filter(|_| more).map(|row| {
             let row = &row.conversation;
-            page::cursor(&format!("{} {}", row.last_at, row.id))
+            page::encode_cursor(&format!("{} {}", row.last_at, row.id))
         });
         let others = rows.iter().filter_map(|row| row.conversation.other(user));
         let others: Vec<UserId> = others.collect();
@@ -97,7 +97,7 @@ impl Conversations {
         let now = self.ctx.now();
         let listed = rows.into_iter().map(|row| {
             let other = row.conversation.other(user);
-            let mut listed = row.seen_at(now);
+            let mut listed = row.into_summary(now);
             listed.other = other.and_then(|_| statuses.next());
             listed
         });
@@ -106,30 +106,30 @@ impl Conversations {
 }
 
 /// What the cursor of a list says: when something last happened in the last conversation of the page before, and its id.
-fn place(text: &str) -> Result<(i64, String)> {
-    let (last_at, id) = text.split_once(' ').ok_or_else(page::unknown)?;
-    let last_at = last_at.parse().map_err(|_| page::unknown())?;
-    ConversationId::new(id).map_err(|_| page::unknown())?;
+fn parse_list_cursor(text: &str) -> Result<(i64, String)> {
+    let (last_at, id) = text.split_once(' ').ok_or_else(page::invalid_cursor)?;
+    let last_at = last_at.parse().map_err(|_| page::invalid_cursor())?;
+    ConversationId::new(id).map_err(|_| page::invalid_cursor())?;
     Ok((last_at, id.to_owned()))
 }
 
-impl Listed {
-    fn seen_at(self, now: Moment) -> ListedConversation {
+impl ConversationListRow {
+    fn into_summary(self, now: Timestamp) -> ConversationSummary {
         let last_seq = self.conversation.last_seq;
-        ListedConversation {
-            last_message: self.last.message(&self.conversation.id),
+        ConversationSummary {
+            last_message: self.last_message.into_message(&self.conversation.id),
             conversation: self.conversation.into(),
             role: self.role,
             unread: count(last_seq, self.badge_seq, self.own_after),
             mentions: self.mentions,
-            muted_until: muted(self.muted_until, now),
+            muted_until: format_active_mute(self.muted_until, now),
             other: None,
         }
     }
 }
 
-impl Last {
-    fn message(self, conversation: &ConversationId) -> Option<Message> {
+impl LastMessageColumns {
+    fn into_message(self, conversation: &ConversationId) -> Option<Message> {
         let row = MessageRow {
             conversation_id: conversation.clone(),
             seq: self.message_seq?.unsigned_abs(),

@@ -6,14 +6,14 @@ use sqlx::FromRow;
 
 use super::rows::ConversationRow;
 use super::words::MemberRole;
-use crate::context::Moment;
-use crate::database::{Database, Transaction, number, on};
+use crate::context::Timestamp;
+use crate::database::{Database, WriteTransaction, on, to_db_integer};
 use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
 
 /// A member of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, FromRow)]
-pub struct Member {
+pub struct MemberRow {
     /// Who.
     #[sqlx(try_from = "String")]
     pub user_id: UserId,
@@ -61,27 +61,28 @@ macro_rules! members {
     };
 }
 
-const MEMBER: &str = members!("AND user_id = $2");
-const PAGE: &str = members!("AND user_id > $2 ORDER BY user_id LIMIT $3");
-const USERS: &str = "SELECT user_id FROM members WHERE conversation_id = $1 ORDER BY user_id";
+const SELECT_MEMBER: &str = members!("AND user_id = $2");
+const SELECT_MEMBER_PAGE: &str = members!("AND user_id > $2 ORDER BY user_id LIMIT $3");
+const SELECT_USER_IDS: &str =
+    "SELECT user_id FROM members WHERE conversation_id = $1 ORDER BY user_id";
 /// Who becomes owner when no owner is left: the longest-standing admin, else the longest-standing member.
-const HEIR: &str = members!(
+const SELECT_NEXT_OWNER: &str = members!(
     "AND NOT EXISTS (SELECT 1 FROM members WHERE conversation_id = $1 AND role = 'owner')
     ORDER BY CASE role WHEN 'admin' THEN 0 ELSE 1 END, joined_version, joined_at, user_id LIMIT 1"
 );
-const ADD: &str = "
+const INSERT_MEMBERS: &str = "
     INSERT INTO members
         (conversation_id, user_id, role, joined_at, joined_seq, joined_version, delivered_seq, read_seq, badge_seq) ";
 const SET_ROLE: &str = "UPDATE members SET role = $3 WHERE conversation_id = $1 AND user_id = $2";
-const REMOVE: &str = "DELETE FROM members WHERE conversation_id = $1 AND user_id = $2";
+const DELETE_MEMBER: &str = "DELETE FROM members WHERE conversation_id = $1 AND user_id = $2";
 
 /// A member.
-pub(super) async fn member(
+pub(super) async fn find(
     database: &Database,
     conversation: &ConversationId,
     user: &UserId,
-) -> Result<Option<Member>> {
-    Ok(on!(database.reader(), pool => sqlx::query_as(MEMBER)
+) -> Result<Option<MemberRow>> {
+    Ok(on!(database.reader(), pool => sqlx::query_as(SELECT_MEMBER)
         .bind(conversation.as_str())
         .bind(user.as_str())
         .fetch_optional(pool)
@@ -89,12 +90,12 @@ pub(super) async fn member(
 }
 
 /// A member of a locked conversation.
-pub(super) async fn member_in(
-    tx: &mut Transaction,
+pub(super) async fn find_in(
+    tx: &mut WriteTransaction,
     conversation: &ConversationId,
     user: &UserId,
-) -> Result<Option<Member>> {
-    Ok(on!(tx.connection(), c => sqlx::query_as(MEMBER)
+) -> Result<Option<MemberRow>> {
+    Ok(on!(tx.connection(), c => sqlx::query_as(SELECT_MEMBER)
         .bind(conversation.as_str())
         .bind(user.as_str())
         .fetch_optional(c)
@@ -102,51 +103,63 @@ pub(super) async fn member_in(
 }
 
 /// Members by id, those after `after`.
-pub(super) async fn page(
+pub(super) async fn find_page(
     database: &Database,
     conversation: &ConversationId,
     after: &str,
     limit: u64,
-) -> Result<Vec<Member>> {
-    Ok(on!(database.reader(), pool => sqlx::query_as(PAGE)
+) -> Result<Vec<MemberRow>> {
+    Ok(
+        on!(database.reader(), pool => sqlx::query_as(SELECT_MEMBER_PAGE)
         .bind(conversation.as_str())
         .bind(after)
-        .bind(number(limit))
+        .bind(to_db_integer(limit))
         .fetch_all(pool)
-        .await)?)
+        .await)?,
+    )
 }
 
 /// All members of a locked conversation.
-pub(super) async fn users(tx: &mut Transaction, id: &ConversationId) -> Result<Vec<UserId>> {
-    let users: Vec<String> =
-        on!(tx.connection(), c => sqlx::query_scalar(USERS).bind(id.as_str()).fetch_all(c).await)?;
+pub(super) async fn find_user_ids(
+    tx: &mut WriteTransaction,
+    id: &ConversationId,
+) -> Result<Vec<UserId>> {
+    let users: Vec<String> = on!(tx.connection(), c => sqlx::query_scalar(SELECT_USER_IDS).bind(id.as_str()).fetch_all(c).await)?;
     let users = users.into_iter().map(UserId::new);
     Ok(users.collect::<std::result::Result<_, _>>()?)
 }
 
 /// Who has to become owner of a locked conversation, if it has none.
-pub(super) async fn heir(tx: &mut Transaction, id: &ConversationId) -> Result<Option<Member>> {
-    Ok(on!(tx.connection(), c => sqlx::query_as(HEIR).bind(id.as_str()).fetch_optional(c).await)?)
+pub(super) async fn find_next_owner(
+    tx: &mut WriteTransaction,
+    id: &ConversationId,
+) -> Result<Option<MemberRow>> {
+    Ok(
+        on!(tx.connection(), c => sqlx::query_as(SELECT_NEXT_OWNER).bind(id.as_str()).fetch_optional(c).await)?,
+    )
 }
 
 /// Adds members to a locked conversation, all at its end.
-pub(super) async fn add(
-    tx: &mut Transaction,
+pub(super) async fn insert(
+    tx: &mut WriteTransaction,
     head: &ConversationRow,
     members: &[(UserId, MemberRole)],
-    now: Moment,
+    now: Timestamp,
 ) -> Result<()> {
     if members.is_empty() {
         return Ok(());
     }
-    let (seq, version) = (number(head.last_seq), number(head.members_version));
+    let (seq, version) = (
+        to_db_integer(head.last_seq),
+        to_db_integer(head.members_version),
+    );
     on!(tx.connection(), c => {
-        let mut rows = sqlx::QueryBuilder::new(ADD);
+        let mut rows = sqlx::QueryBuilder::new(INSERT_MEMBERS);
         rows.push_values(members, |mut row, (user, role)| {
             row.push_bind(head.id.as_str());
             row.push_bind(user.as_str());
             row.push_bind(role.word());
-            row.push_bind(number(now.ms()));
+            row.push_bind(to_db_integer(now.as_millis()));
             row.push_bind(seq);
             row.push_bind(version);
             // A new member starts at the end: nothing before counts as not delivered, not read, or unread.
@@ -161,7 +174,7 @@ pub(super) async fn add(
 
 /// Gives a member another role.
 pub(super) async fn set_role(
-    tx: &mut Transaction,
+    tx: &mut WriteTransaction,
     conversation: &ConversationId,
     user: &UserId,
     role: MemberRole,
@@ -177,12 +190,12 @@ pub(super) async fn set_role(
 }
 
 /// Removes a member.
-pub(super) async fn remove(
-    tx: &mut Transaction,
+pub(super) async fn delete(
+    tx: &mut WriteTransaction,
     conversation: &ConversationId,
     user: &UserId,
 ) -> Result<()> {
-    on!(tx.connection(), c => sqlx::query(REMOVE)
+    on!(tx.connection(), c => sqlx::query(DELETE_MEMBER)
         .bind(conversation.as_str())
         .bind(user.as_str())
         .execute(c)

@@ -25,77 +25,78 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use self::telling::Owed;
-use crate::context::Context;
+use self::telling::MembershipOutbox;
+use crate::context::ChatContext;
 use crate::database::{self, Database};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
-use crate::membership::{self, Cache, Members, Participants};
+use crate::membership::{self, Members, MembershipCache, ParticipantCache};
 use crate::presence::Presence;
 use crate::unread::Unread;
 
-pub(crate) use self::telling::{MembersChanged, MembershipChanged};
+pub(crate) use self::telling::{MembersChangedFrame, MembershipChangedFrame};
 
-pub use self::create::{MOST_MEMBERS, MOST_TITLE};
-pub use self::member_rows::Member;
+pub use self::create::{MAX_INITIAL_MEMBERS, MAX_TITLE_BYTES};
+pub use self::member_rows::MemberRow;
 pub use self::operations::{
-    ConversationList, CreateConversation, Created, DeleteConversation, Deleted, GetConversation,
-    GetMember, IsMember, JoinConversation, LeaveConversation, Left, ListConversations, ListMembers,
-    MemberList, Membership, PutMember, RemoveMember, UpdateConversation,
+    ConversationList, CreateConversation, CreatedConversation, DeleteConversation,
+    DeletedConversation, GetConversation, GetMember, IsMember, IsMemberReply, JoinConversation,
+    LeaveConversation, ListConversations, ListMembers, MemberList, PutMember, RemoveMember,
+    RemovedMember, UpdateConversation,
 };
-pub use self::ops::{Conversation, ConversationMember, ListedConversation, Patch};
+pub use self::ops::{Conversation, ConversationPatch, ConversationSummary, Member};
 pub use self::rows::ConversationRow;
-pub use self::words::{ConversationKind, History, MemberRole, Priority, UnknownWord};
+pub use self::words::{ConversationKind, History, MemberRole, Priority, UnknownEnumText};
 
 /// How often a change is tried that was in another's way.
-const TRIES: usize = 5;
+const MAX_CONFLICT_ATTEMPTS: usize = 5;
 
 /// The conversations, as one node serves them.
 pub struct Conversations {
-    ctx: Context,
+    ctx: ChatContext,
     database: Database,
     unread: Arc<Unread>,
     presence: Arc<Presence>,
-    cache: Cache,
-    participants: Participants,
-    owed: Owed,
+    membership_cache: MembershipCache,
+    participant_cache: ParticipantCache,
+    outbox: MembershipOutbox,
 }
 
 /// Tries again what was in the way of another transaction.
-macro_rules! repeated {
+macro_rules! retry_on_conflict {
     ($try:expr) => {{
-        let mut tries = 1;
+        let mut attempts = 1;
         loop {
             match $try.await {
                 Err(error)
-                    if tries < $crate::conversations::TRIES
+                    if attempts < $crate::conversations::MAX_CONFLICT_ATTEMPTS
                         && $crate::conversations::is_conflict(&error) =>
                 {
-                    tries += 1;
+                    attempts += 1;
                 }
                 done => break done,
             }
         }
     }};
 }
-use repeated;
+use retry_on_conflict;
 
 fn is_conflict(error: &Error) -> bool {
-    matches!(error, Error::DatabaseUnavailable(error) if database::fault(error) == database::Fault::Conflict)
+    matches!(error, Error::DatabaseUnavailable(error) if database::classify_error(error) == database::DatabaseErrorKind::Conflict)
 }
 
 impl Conversations {
     /// The conversations of a node.
     pub fn new(
-        ctx: Context,
+        ctx: ChatContext,
         database: Database,
         unread: Arc<Unread>,
         presence: Arc<Presence>,
     ) -> Self {
         Self {
-            cache: Cache::new(ctx.clone(), database.clone()),
-            participants: Participants::new(ctx.clone(), database.clone()),
-            owed: Owed::default(),
+            membership_cache: MembershipCache::new(ctx.clone(), database.clone()),
+            participant_cache: ParticipantCache::new(ctx.clone(), database.clone()),
+            outbox: MembershipOutbox::default(),
             ctx,
             database,
             unread,
@@ -105,25 +106,27 @@ impl Conversations {
 
     /// A conversation; none if there is no such one.
     pub async fn head(&self, conversation: &ConversationId) -> Result<Option<ConversationRow>> {
-        rows::head(&self.database, conversation).await
+        rows::find(&self.database, conversation).await
     }
 
     /// A member, from the row; none if they are not one.
-    pub async fn member(
+    pub async fn find_member(
         &self,
         conversation: &ConversationId,
         user: &UserId,
-    ) -> Result<Option<Member>> {
-        member_rows::member(&self.database, conversation, user).await
+    ) -> Result<Option<MemberRow>> {
+        member_rows::find(&self.database, conversation, user).await
     }
 
     /// Who is in a conversation of at most 1,000 members, at this version of them or a later one.
-    pub async fn participants(
+    pub async fn participants_at(
         &self,
         conversation: &ConversationId,
         members_version: u64,
     ) -> Result<Arc<[UserId]>> {
-        self.participants.at(conversation, members_version).await
+        self.participant_cache
+            .at(conversation, members_version)
+            .await
     }
 
     /// Fills the store's set of participants, which is missing or shows another version than this one.
@@ -132,17 +135,19 @@ impl Conversations {
         conversation: &ConversationId,
         members_version: u64,
     ) -> Result<()> {
-        let participants = &self.participants;
-        participants.refill(conversation, members_version).await
+        let participants = &self.participant_cache;
+        participants
+            .refill_store(conversation, members_version)
+            .await
     }
 
     /// Those of these users who are no members, by the rows.
-    pub(crate) async fn gone(
+    pub(crate) async fn filter_non_members(
         &self,
         conversation: &ConversationId,
         users: &[UserId],
     ) -> Result<Vec<UserId>> {
-        membership::gone(&self.database, conversation, users).await
+        membership::filter_non_members(&self.database, conversation, users).await
     }
 
     /// The members, up to `most`, by the rows.
@@ -155,33 +160,36 @@ impl Conversations {
     }
 
     /// The members by id, and the cursor of the next page.
-    async fn members(
+    async fn list_members(
         &self,
         conversation: &ConversationId,
         cursor: Option<&str>,
         limit: u64,
-    ) -> Result<(Vec<Member>, Option<String>)> {
+    ) -> Result<(Vec<MemberRow>, Option<String>)> {
         let after = match cursor {
-            Some(cursor) => page::said(cursor)?,
+            Some(cursor) => page::decode_cursor(cursor)?,
             None => String::new(),
         };
         if cursor.is_some() && UserId::new(&after).is_err() {
-            return Err(page::unknown());
+            return Err(page::invalid_cursor());
         }
         // One more tells whether there is more.
         let mut members =
-            member_rows::page(&self.database, conversation, &after, limit + 1).await?;
+            member_rows::find_page(&self.database, conversation, &after, limit + 1).await?;
         let page = usize::try_from(limit).unwrap_or(usize::MAX);
         let more = members.len() > page;
         members.truncate(page);
         let last = members.last().filter(|_| more);
-        let next = last.map(|member| page::cursor(member.user_id.as_str()));
+        let next = last.map(|member| page::encode_cursor(member.user_id.as_str()));
         Ok((members, next))
     }
 
     /// How often rows were read because the store had no answer: about membership, and about participants.
-    pub fn row_reads(&self) -> (u64, u64) {
-        (self.cache.row_reads(), self.participants.row_reads())
+    pub fn cache_misses(&self) -> (u64, u64) {
+        (
+            self.membership_cache.row_reads(),
+            self.participant_cache.row_reads(),
+        )
     }
 }
 
@@ -191,7 +199,7 @@ impl Members for Conversations {
         conversation: &'a ConversationId,
         user: &'a UserId,
     ) -> Pin<Box<dyn Future<Output = Result<bool>> + Send + 'a>> {
-        Box::pin(self.cache.is_member(conversation, user))
+        Box::pin(self.membership_cache.is_member(conversation, user))
     }
 }
 

@@ -3,33 +3,33 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::member_rows::Member;
+use super::member_rows::MemberRow;
 use super::rows::ConversationRow;
 use super::words::{ConversationKind, History, MemberRole, Priority};
-use crate::context::Moment;
+use crate::context::Timestamp;
 use crate::ids::{ConversationId, UserId};
 use crate::messages::Message;
 use crate::presence::UserStatus;
 
 /// A conversation to be created; it has been checked.
 #[derive(Debug, Clone)]
-pub(super) struct New {
+pub(super) struct ConversationDraft {
     pub(super) id: Option<ConversationId>,
     pub(super) kind: ConversationKind,
     pub(super) title: Option<String>,
-    pub(super) pair: Option<String>,
+    pub(super) direct_pair: Option<String>,
     pub(super) open: bool,
     pub(super) history: History,
     pub(super) priority: Option<Priority>,
     pub(super) creator: Option<UserId>,
-    pub(super) key: Option<String>,
+    pub(super) idempotency_key: Option<String>,
     /// The owner first.
     pub(super) members: Vec<(UserId, MemberRole)>,
 }
 
 /// What is to be changed of a conversation.
 #[derive(Debug, Clone, Default)]
-pub struct Patch {
+pub struct ConversationPatch {
     /// What it is called; empty for nothing.
     pub title: Option<String>,
     /// Whether anybody may join.
@@ -83,9 +83,9 @@ impl From<ConversationRow> for Conversation {
             kind: row.kind,
             open: row.open != 0,
             history: row.history,
-            created_at: Moment(row.created_at).iso(),
+            created_at: Timestamp(row.created_at).to_iso8601(),
             last_seq: row.last_seq,
-            last_at: Moment(row.last_at).iso(),
+            last_at: Timestamp(row.last_at).to_iso8601(),
             rev: row.rev,
             member_count: row.member_count,
         }
@@ -95,7 +95,7 @@ impl From<ConversationRow> for Conversation {
 /// A conversation of somebody, as their list shows it.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ListedConversation {
+pub struct ConversationSummary {
     /// The conversation.
     #[serde(flatten)]
     pub conversation: Conversation,
@@ -119,7 +119,7 @@ pub struct ListedConversation {
 /// A member of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ConversationMember {
+pub struct Member {
     /// Who.
     pub user_id: UserId,
     /// What they may do.
@@ -131,28 +131,28 @@ pub struct ConversationMember {
     pub muted_until: Option<String>,
 }
 
-impl ConversationMember {
+impl Member {
     /// The member as others see them.
-    pub(super) fn public(member: Member) -> Self {
+    pub(super) fn for_others(member: MemberRow) -> Self {
         Self {
             user_id: member.user_id,
             role: member.role,
-            joined_at: Moment(member.joined_at).iso(),
+            joined_at: Timestamp(member.joined_at).to_iso8601(),
             muted_until: None,
         }
     }
 
     /// The member as they see themself.
-    pub(super) fn private(member: Member, now: Moment) -> Self {
-        let muted_until = muted(member.muted_until, now);
+    pub(super) fn for_self(member: MemberRow, now: Timestamp) -> Self {
+        let muted_until = format_active_mute(member.muted_until, now);
         Self {
             muted_until,
-            ..Self::public(member)
+            ..Self::for_others(member)
         }
     }
 }
 
 /// Until when, if that is still to come.
-pub(super) fn muted(until: u64, now: Moment) -> Option<String> {
-    (until > now.ms()).then(|| Moment(until).iso())
+pub(super) fn format_active_mute(until: u64, now: Timestamp) -> Option<String> {
+    (until > now.as_millis()).then(|| Timestamp(until).to_iso8601())
 }

@@ -5,23 +5,23 @@
 use crate::error::{Error, Result};
 
 /// Entries on a page, if nothing is said.
-const USUAL: u64 = 50;
+const DEFAULT_PAGE_SIZE: u64 = 50;
 /// Most entries on a page.
-pub(super) const MOST: u64 = 100;
+pub(super) const MAX_PAGE_SIZE: u64 = 100;
 
 /// How many entries a page has.
-pub(super) fn limit(asked: Option<u64>) -> Result<u64> {
+pub(super) fn page_size(asked: Option<u64>) -> Result<u64> {
     match asked {
-        None => Ok(USUAL),
-        Some(limit @ 1..=MOST) => Ok(limit),
+        None => Ok(DEFAULT_PAGE_SIZE),
+        Some(limit @ 1..=MAX_PAGE_SIZE) => Ok(limit),
         Some(other) => Err(Error::InvalidRequest(format!(
-            "`limit` is {other}, ask for 1 to {MOST}"
+            "`limit` is {other}, ask for 1 to {MAX_PAGE_SIZE}"
         ))),
     }
 }
 
 /// The cursor that says this: it can stand in an address as it is.
-pub(super) fn cursor(text: &str) -> String {
+pub(super) fn encode_cursor(text: &str) -> String {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let nibbles = text.bytes().flat_map(|byte| [byte >> 4, byte & 15]);
     nibbles
@@ -30,7 +30,7 @@ pub(super) fn cursor(text: &str) -> String {
 }
 
 /// What a cursor says.
-pub(super) fn said(cursor: &str) -> Result<String> {
+pub(super) fn decode_cursor(cursor: &str) -> Result<String> {
     let digit = |byte: u8| char::from(byte).to_digit(16);
     let bytes: Option<Vec<u8>> = cursor
         .as_bytes()
@@ -42,13 +42,14 @@ pub(super) fn said(cursor: &str) -> Result<String> {
         .collect();
     bytes
         .and_then(|bytes| String::from_utf8(bytes).ok())
-        .ok_or_else(unknown)
+        .ok_or_else(invalid_cursor)
 }
 
 /// The refusal of a cursor that no answer gave.
-pub(super) fn unknown() -> Error {
+pub(super) fn invalid_cursor() -> Error {
     Error::InvalidRequest(
-        "`cursor` is none that an answer gave; leave it out for the first page".to_owned(),
+        "`cursor` is invalid; use the `nextCursor` of a reply, or no cursor for the first page"
+            .to_owned(),
     )
 }
 
@@ -59,10 +60,14 @@ mod tests {
     #[test]
     fn a_cursor_says_what_it_was_made_of() {
         for text in ["", "1763222222000 c1", "a+b=c|d"] {
-            assert_eq!(said(&cursor(text)).expect("it was made here"), text);
+            assert_eq!(
+                decode_cursor(&encode_cursor(text))
+                    .expect("a cursor from `encode_cursor` can be decoded"),
+                text
+            );
         }
         for wrong in ["a", "zz", "ff", "+1", "é"] {
-            assert!(said(wrong).is_err(), "{wrong}");
+            assert!(decode_cursor(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -5,10 +5,10 @@
 
 use sqlx::FromRow;
 
-use super::ops::{New, Patch};
+use super::ops::{ConversationDraft, ConversationPatch};
 use super::words::{ConversationKind, History, Priority};
-use crate::context::Moment;
-use crate::database::{Database, Transaction, number, on};
+use crate::context::Timestamp;
+use crate::database::{Database, WriteTransaction, on, to_db_integer};
 use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
 
@@ -74,151 +74,176 @@ impl ConversationRow {
 }
 
 /// Both users of a direct conversation, as the row has them.
-pub(super) fn pair(one: &UserId, other: &UserId) -> String {
+pub(super) fn direct_pair(one: &UserId, other: &UserId) -> String {
     let (first, second) = (one.min(other), one.max(other));
     format!("{first} {second}")
 }
 
 /// The columns of a conversation.
-macro_rules! columns {
+macro_rules! conversation_columns {
     () => {
         "id, kind, title, pair, open, history, priority, created_by, created_at, last_seq, last_at, rev, members_version,
             member_count"
     };
 }
 
-const HEAD: &str = concat!("SELECT ", columns!(), " FROM conversations WHERE id = $1");
-const BY_PAIR: &str = concat!("SELECT ", columns!(), " FROM conversations WHERE pair = $1");
-const BY_KEY: &str = concat!(
+const SELECT_CONVERSATION: &str = concat!(
     "SELECT ",
-    columns!(),
+    conversation_columns!(),
+    " FROM conversations WHERE id = $1"
+);
+const SELECT_DIRECT: &str = concat!(
+    "SELECT ",
+    conversation_columns!(),
+    " FROM conversations WHERE pair = $1"
+);
+const SELECT_BY_IDEMPOTENCY_KEY: &str = concat!(
+    "SELECT ",
+    conversation_columns!(),
     " FROM conversations WHERE created_by = $1 AND idempotency_key = $2"
 );
-const CREATE: &str = concat!(
+const INSERT_CONVERSATION: &str = concat!(
     "INSERT INTO conversations (id, kind, title, pair, open, history, priority, created_by, created_at, idempotency_key,
         last_at, members_version, member_count)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $9, 1, $11) ON CONFLICT DO NOTHING RETURNING ",
-    columns!()
+    conversation_columns!()
 );
-const LOCK: &str = concat!(
+const BUMP_MEMBERS_VERSION: &str = concat!(
     "UPDATE conversations SET members_version = members_version + 1 WHERE id = $1 RETURNING ",
-    columns!()
+    conversation_columns!()
 );
-const COUNT: &str = concat!(
+const ADJUST_MEMBER_COUNT: &str = concat!(
     "UPDATE conversations SET member_count = member_count + $2 WHERE id = $1 RETURNING ",
-    columns!()
+    conversation_columns!()
 );
-const CHANGE: &str = concat!(
+const UPDATE_CONVERSATION_FIELDS: &str = concat!(
     "UPDATE conversations SET title = COALESCE($2, title), open = COALESCE($3, open),
         history = COALESCE($4, history), priority = COALESCE($5, priority)
     WHERE id = $1 RETURNING ",
-    columns!()
+    conversation_columns!()
 );
 const DELETE: &str = "DELETE FROM conversations WHERE id = $1";
-const BURY: &str = "INSERT INTO deleted_conversations (id, deleted_at) VALUES ($1, $2)";
-const BURIED: &str = "SELECT COUNT(*) FROM deleted_conversations WHERE id = $1";
+const INSERT_DELETED_ID: &str =
+    "INSERT INTO deleted_conversations (id, deleted_at) VALUES ($1, $2)";
+const COUNT_DELETED_ID: &str = "SELECT COUNT(*) FROM deleted_conversations WHERE id = $1";
 
 /// A conversation.
-pub(super) async fn head(
+pub(super) async fn find(
     database: &Database,
     id: &ConversationId,
 ) -> Result<Option<ConversationRow>> {
     Ok(
-        on!(database.reader(), pool => sqlx::query_as(HEAD).bind(id.as_str()).fetch_optional(pool).await)?,
+        on!(database.reader(), pool => sqlx::query_as(SELECT_CONVERSATION).bind(id.as_str()).fetch_optional(pool).await)?,
     )
 }
 
 /// The direct conversation of a pair.
-pub(super) async fn by_pair(tx: &mut Transaction, pair: &str) -> Result<Option<ConversationRow>> {
-    Ok(on!(tx.connection(), c => sqlx::query_as(BY_PAIR).bind(pair).fetch_optional(c).await)?)
+pub(super) async fn find_direct(
+    tx: &mut WriteTransaction,
+    pair: &str,
+) -> Result<Option<ConversationRow>> {
+    Ok(on!(tx.connection(), c => sqlx::query_as(SELECT_DIRECT).bind(pair).fetch_optional(c).await)?)
 }
 
 /// What somebody created under a key.
-pub(super) async fn by_key(
-    tx: &mut Transaction,
+pub(super) async fn find_by_idempotency_key(
+    tx: &mut WriteTransaction,
     creator: &str,
     key: &str,
 ) -> Result<Option<ConversationRow>> {
-    Ok(on!(tx.connection(), c => sqlx::query_as(BY_KEY)
+    Ok(
+        on!(tx.connection(), c => sqlx::query_as(SELECT_BY_IDEMPOTENCY_KEY)
         .bind(creator)
         .bind(key)
         .fetch_optional(c)
-        .await)?)
+        .await)?,
+    )
 }
 
 /// Creates a conversation of so many members; none if its id, pair or key is taken.
-pub(super) async fn create(
-    tx: &mut Transaction,
+pub(super) async fn insert(
+    tx: &mut WriteTransaction,
     id: &ConversationId,
-    new: &New,
+    new: &ConversationDraft,
     members: usize,
-    now: Moment,
+    now: Timestamp,
 ) -> Result<Option<ConversationRow>> {
-    Ok(on!(tx.connection(), c => sqlx::query_as(CREATE)
+    Ok(
+        on!(tx.connection(), c => sqlx::query_as(INSERT_CONVERSATION)
         .bind(id.as_str())
         .bind(new.kind.word())
         .bind(new.title.as_deref())
-        .bind(new.pair.as_deref())
+        .bind(new.direct_pair.as_deref())
         .bind(i64::from(new.open))
         .bind(new.history.word())
         .bind(new.priority.map(Priority::word))
         .bind(new.creator.as_ref().map_or("", UserId::as_str))
-        .bind(number(now.ms()))
-        .bind(new.key.as_deref())
+        .bind(to_db_integer(now.as_millis()))
+        .bind(new.idempotency_key.as_deref())
         .bind(i64::try_from(members).unwrap_or(i64::MAX))
         .fetch_optional(c)
-        .await)?)
+        .await)?,
+    )
 }
 
 /// Locks a conversation and raises its version; none if there is no such one.
-pub(super) async fn lock(
-    tx: &mut Transaction,
+pub(super) async fn lock_and_bump_members_version(
+    tx: &mut WriteTransaction,
     id: &ConversationId,
 ) -> Result<Option<ConversationRow>> {
-    Ok(on!(tx.connection(), c => sqlx::query_as(LOCK).bind(id.as_str()).fetch_optional(c).await)?)
+    Ok(
+        on!(tx.connection(), c => sqlx::query_as(BUMP_MEMBERS_VERSION).bind(id.as_str()).fetch_optional(c).await)?,
+    )
 }
 
 /// Counts so many members more, or less, of a locked conversation.
-pub(super) async fn count(
-    tx: &mut Transaction,
+pub(super) async fn adjust_member_count(
+    tx: &mut WriteTransaction,
     id: &ConversationId,
     more: i64,
 ) -> Result<ConversationRow> {
-    Ok(on!(tx.connection(), c => sqlx::query_as(COUNT)
+    Ok(
+        on!(tx.connection(), c => sqlx::query_as(ADJUST_MEMBER_COUNT)
         .bind(id.as_str())
         .bind(more)
         .fetch_one(c)
-        .await)?)
+        .await)?,
+    )
 }
 
 /// Changes a conversation itself; none if there is no such one.
-pub(super) async fn change(
-    tx: &mut Transaction,
+pub(super) async fn update_fields(
+    tx: &mut WriteTransaction,
     id: &ConversationId,
-    patch: &Patch,
+    patch: &ConversationPatch,
 ) -> Result<Option<ConversationRow>> {
-    Ok(on!(tx.connection(), c => sqlx::query_as(CHANGE)
+    Ok(
+        on!(tx.connection(), c => sqlx::query_as(UPDATE_CONVERSATION_FIELDS)
         .bind(id.as_str())
         .bind(patch.title.as_deref())
         .bind(patch.open.map(i64::from))
         .bind(patch.history.map(History::word))
         .bind(patch.priority.map(Priority::word))
         .fetch_optional(c)
-        .await)?)
+        .await)?,
+    )
 }
 
 /// Deletes a conversation with all that belongs to it. Its id is used up.
-pub(super) async fn delete(tx: &mut Transaction, id: &ConversationId, now: Moment) -> Result<()> {
+pub(super) async fn delete(
+    tx: &mut WriteTransaction,
+    id: &ConversationId,
+    now: Timestamp,
+) -> Result<()> {
     on!(tx.connection(), c => {
         sqlx::query(DELETE).bind(id.as_str()).execute(&mut *c).await?;
-        sqlx::query(BURY).bind(id.as_str()).bind(number(now.ms())).execute(&mut *c).await?;
+        sqlx::query(INSERT_DELETED_ID).bind(id.as_str()).bind(to_db_integer(now.as_millis())).execute(&mut *c).await?;
     });
     Ok(())
 }
 
 /// Whether there was a conversation of this id.
-pub(super) async fn is_buried(tx: &mut Transaction, id: &ConversationId) -> Result<bool> {
-    let count: i64 =
-        on!(tx.connection(), c => sqlx::query_scalar(BURIED).bind(id.as_str()).fetch_one(c).await)?;
+pub(super) async fn is_deleted_id(tx: &mut WriteTransaction, id: &ConversationId) -> Result<bool> {
+    let count: i64 = on!(tx.connection(), c => sqlx::query_scalar(COUNT_DELETED_ID).bind(id.as_str()).fetch_one(c).await)?;
     Ok(count > 0)
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-macro_rules! words {
+macro_rules! text_enum {
     ($(#[$meta:meta])* pub enum $type:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
@@ -23,12 +23,12 @@ macro_rules! words {
         }
 
         impl TryFrom<String> for $type {
-            type Error = UnknownWord;
+            type Error = UnknownEnumText;
 
-            fn try_from(word: String) -> Result<Self, UnknownWord> {
+            fn try_from(word: String) -> Result<Self, UnknownEnumText> {
                 match word.as_str() {
                     $($word => Ok(Self::$variant),)+
-                    _ => Err(UnknownWord(word)),
+                    _ => Err(UnknownEnumText(word)),
                 }
             }
         }
@@ -37,10 +37,10 @@ macro_rules! words {
 
 /// A row has a word that this program does not know.
 #[derive(Debug, thiserror::Error)]
-#[error("{0:?} is not known")]
-pub struct UnknownWord(String);
+#[error("unknown value {0:?}")]
+pub struct UnknownEnumText(String);
 
-words! {
+text_enum! {
     /// What kind of conversation it is.
     pub enum ConversationKind {
         /// Of two people, for good; there is one for each pair.
@@ -52,7 +52,7 @@ words! {
     }
 }
 
-words! {
+text_enum! {
     /// What members see of the time before they joined.
     pub enum History {
         /// Everything.
@@ -62,7 +62,7 @@ words! {
     }
 }
 
-words! {
+text_enum! {
     /// How much a support conversation presses.
     pub enum Priority {
         /// First.
@@ -76,7 +76,7 @@ words! {
     }
 }
 
-words! {
+text_enum! {
     /// What a member may do.
     pub enum MemberRole {
         /// Everything, also delete the conversation and make owners.

@@ -7,37 +7,39 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, PgConnection, SqliteConnection};
 use tokio::time::timeout;
 
-use super::error::{Fault, OpenError, fault};
+use super::error::{DatabaseErrorKind, DatabaseOpenError, classify_error};
 use super::migrations::LATEST;
-use super::options::{DatabaseUrl, Options};
+use super::options::{DatabaseOptions, DatabaseUrl};
 use super::{Either, on};
 
 /// The least PostgreSQL.
-pub const LEAST_POSTGRES: u32 = 13;
+pub const MIN_POSTGRES_VERSION: u32 = 13;
 
-const APPLIED: &str = "SELECT MAX(version) FROM _sqlx_migrations WHERE success";
-const ID: &str = "SELECT value FROM parlor WHERE name = 'database'";
+const SELECT_LAST_MIGRATION: &str = "SELECT MAX(version) FROM _sqlx_migrations WHERE success";
+const SELECT_DATABASE_ID: &str = "SELECT value FROM parlor WHERE name = 'database'";
 
 /// What was seen of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Examined {
+pub struct DatabaseInspection {
     /// The name and version of the program that keeps it: `PostgreSQL 15.3`.
-    pub keeper: String,
+    pub server_version: String,
     /// The first part of the version.
-    pub major: u32,
+    pub major_version: u32,
     /// The last migration; none if it was never used.
-    pub migration: Option<i64>,
+    pub last_migration: Option<i64>,
     /// Its random name; none if it was never used.
     pub id: Option<String>,
 }
 
-impl Examined {
+impl DatabaseInspection {
     /// The last migration of this program.
     pub const LATEST: i64 = LATEST;
 }
 
 /// Looks at a database. Nothing is written, and no file is made: a file that is not there is `None`.
-pub async fn examine(options: &Options) -> Result<Option<Examined>, OpenError> {
+pub async fn inspect(
+    options: &DatabaseOptions,
+) -> Result<Option<DatabaseInspection>, DatabaseOpenError> {
     let seen = async {
         match &options.url {
             DatabaseUrl::Sqlite(path) if !path.exists() => Ok(None),
@@ -46,84 +48,87 @@ pub async fn examine(options: &Options) -> Result<Option<Examined>, OpenError> {
         }
     };
     let seen = timeout(options.timeout, seen).await;
-    let seen = seen.unwrap_or_else(|_| Err(late(options.timeout)));
-    seen.map_err(|error| unopened(&options.url.to_string(), error))
+    let seen = seen.unwrap_or_else(|_| Err(timeout_error(options.timeout)));
+    seen.map_err(|error| to_open_error(&options.url.to_string(), error))
 }
 
-async fn sqlite(path: &std::path::Path) -> Result<Examined, sqlx::Error> {
+async fn sqlite(path: &std::path::Path) -> Result<DatabaseInspection, sqlx::Error> {
     let options = SqliteConnectOptions::new().filename(path);
     let connection = options.read_only(true).connect().await?;
-    let questions = Questions {
-        keeper: "SQLite",
+    let questions = InspectionQueries {
+        software: "SQLite",
         version: "SELECT sqlite_version()",
-        used: "SELECT COUNT(*) FROM sqlite_master WHERE name = 'parlor'",
+        is_initialized: "SELECT COUNT(*) FROM sqlite_master WHERE name = 'parlor'",
     };
-    look(Either::Sqlite(connection), &questions).await
+    run_inspection(Either::Sqlite(connection), &questions).await
 }
 
-async fn postgres(address: &PgConnectOptions, patience: Duration) -> Result<Examined, sqlx::Error> {
-    let connection = connect(address, patience).await?;
-    let questions = Questions {
-        keeper: "PostgreSQL",
+async fn postgres(
+    address: &PgConnectOptions,
+    patience: Duration,
+) -> Result<DatabaseInspection, sqlx::Error> {
+    let connection = connect_once(address, patience).await?;
+    let questions = InspectionQueries {
+        software: "PostgreSQL",
         version: "SHOW server_version",
-        used: "SELECT COUNT(to_regclass('parlor'))",
+        is_initialized: "SELECT COUNT(to_regclass('parlor'))",
     };
-    look(Either::Postgres(connection), &questions).await
+    run_inspection(Either::Postgres(connection), &questions).await
 }
 
 /// What the two are asked in words of their own.
-struct Questions {
-    keeper: &'static str,
+struct InspectionQueries {
+    software: &'static str,
     version: &'static str,
-    used: &'static str,
+    is_initialized: &'static str,
 }
 
-async fn look(
+async fn run_inspection(
     connection: Either<SqliteConnection, PgConnection>,
-    ask: &Questions,
-) -> Result<Examined, sqlx::Error> {
+    ask: &InspectionQueries,
+) -> Result<DatabaseInspection, sqlx::Error> {
     on!(connection, mut connection => {
         let c = &mut connection;
         let version: String = sqlx::query_scalar(ask.version).fetch_one(&mut *c).await?;
-        let used: i64 = sqlx::query_scalar(ask.used).fetch_one(&mut *c).await?;
-        let (mut migration, mut id) = (None, None);
+        let used: i64 = sqlx::query_scalar(ask.is_initialized).fetch_one(&mut *c).await?;
+        let (mut last_migration, mut id) = (None, None);
         if used > 0 {
-            migration = sqlx::query_scalar(APPLIED).fetch_one(&mut *c).await?;
-            id = sqlx::query_scalar(ID).fetch_optional(c).await?;
+            last_migration = sqlx::query_scalar(SELECT_LAST_MIGRATION).fetch_one(&mut *c).await?;
+            id = sqlx::query_scalar(SELECT_DATABASE_ID).fetch_optional(c).await?;
         }
         connection.close().await?;
-        Ok(Examined {
-            major: major(&version),
-            keeper: format!("{} {version}", ask.keeper),
-            migration,
+        Ok(DatabaseInspection {
+            major_version: parse_major_version(&version),
+            server_version: format!("{} {version}", ask.software),
+            last_migration,
             id,
         })
     })
 }
 
 /// One connection, or the reason why there is none; a pool would try again in silence until its time is over.
-pub(super) async fn connect(
+pub(super) async fn connect_once(
     address: &PgConnectOptions,
     patience: Duration,
 ) -> Result<PgConnection, sqlx::Error> {
     let connecting = timeout(patience, PgConnection::connect_with(address)).await;
-    connecting.unwrap_or_else(|_| Err(late(patience)))
+    connecting.unwrap_or_else(|_| Err(timeout_error(patience)))
 }
 
-fn late(patience: Duration) -> sqlx::Error {
-    let text = format!("no answer within {} ms", patience.as_millis());
+fn timeout_error(patience: Duration) -> sqlx::Error {
+    let text = format!("no response within {} ms", patience.as_millis());
     sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, text))
 }
 
-fn major(version: &str) -> u32 {
+fn parse_major_version(version: &str) -> u32 {
     let digits = version.split(|c: char| !c.is_ascii_digit()).next();
     digits.and_then(|it| it.parse().ok()).unwrap_or_default()
 }
 
-pub(super) fn unopened(url: &str, source: sqlx::Error) -> OpenError {
+pub(super) fn to_open_error(url: &str, source: sqlx::Error) -> DatabaseOpenError {
     let url = url.to_owned();
-    match fault(&source) {
-        Fault::Away => OpenError::Away { url, source },
-        _ => OpenError::Refused { url, source },
+    match classify_error(&source) {
+        DatabaseErrorKind::Unavailable => DatabaseOpenError::Unavailable { url, source },
+        _ => DatabaseOpenError::Rejected { url, source },
     }
 }

@@ -6,9 +6,9 @@ use sqlx::SqlStr;
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 
 /// Number, name, text for SQLite, text for PostgreSQL.
-type Numbered = (i64, &'static str, &'static str, &'static str);
+type MigrationTexts = (i64, &'static str, &'static str, &'static str);
 
-const ALL: &[Numbered] = &[
+const MIGRATIONS: &[MigrationTexts] = &[
     (
         1,
         "chat",
@@ -24,7 +24,7 @@ const ALL: &[Numbered] = &[
 ];
 
 /// The number of the last one.
-pub(super) const LATEST: i64 = ALL[ALL.len() - 1].0;
+pub(super) const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
 
 pub(super) fn sqlite() -> Migrator {
     migrator(|(_, _, text, _)| text)
@@ -34,11 +34,11 @@ pub(super) fn postgres() -> Migrator {
     migrator(|(_, _, _, text)| text)
 }
 
-fn migrator(text: impl Fn(&Numbered) -> &'static str) -> Migrator {
-    let migration = |one: &Numbered| {
+fn migrator(text: impl Fn(&MigrationTexts) -> &'static str) -> Migrator {
+    let migration = |one: &MigrationTexts| {
         let &(version, name, ..) = one;
         let text = SqlStr::from_static(text(one));
         Migration::new(version, name.into(), MigrationType::Simple, text, false)
     };
-    Migrator::with_migrations(ALL.iter().map(migration).collect())
+    Migrator::with_migrations(MIGRATIONS.iter().map(migration).collect())
 }

@@ -21,12 +21,12 @@ use std::sync::Arc;
 use sqlx::{PgPool, SqlitePool};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-pub(crate) use self::error::sqlite_fault;
-pub use self::error::{Fault, OpenError, fault};
-pub use self::examine::{Examined, LEAST_POSTGRES, examine};
-pub(crate) use self::open::WRITERS;
-pub use self::options::{DatabaseUrl, Options, Synchronous, UrlError};
-pub use self::transaction::Transaction;
+pub(crate) use self::error::classify_sqlite_code;
+pub use self::error::{DatabaseErrorKind, DatabaseOpenError, classify_error};
+pub use self::examine::{DatabaseInspection, MIN_POSTGRES_VERSION, inspect};
+pub(crate) use self::open::MESSAGE_WRITER_CONNECTIONS;
+pub use self::options::{DatabaseOptions, DatabaseUrl, DatabaseUrlError, Synchronous};
+pub use self::transaction::WriteTransaction;
 
 /// A statement or block that is written once and compiled for each kind of database:
 /// `on!(database.reader(), pool => sqlx::query(SQL).bind(id).fetch_one(pool).await)`.
@@ -42,7 +42,7 @@ pub(crate) use on;
 
 /// A statement that changes rows all by itself, in one round trip where the database is a server:
 /// `change!(database, c => sqlx::query(SQL).bind(id).execute(c).await?.rows_affected())`.
-macro_rules! change {
+macro_rules! write_statement {
     ($database:expr, $it:ident => $body:expr) => {
         match $database.pools() {
             // One statement is a transaction.
@@ -50,7 +50,7 @@ macro_rules! change {
             $crate::database::Either::Sqlite(_) => {
                 let mut tx = $database.begin().await?;
                 let $crate::database::Either::Sqlite($it) = tx.connection() else {
-                    unreachable!("a transaction is of the database it began in")
+                    unreachable!("a transaction has the backend of its database")
                 };
                 let changed = $body;
                 tx.commit().await?;
@@ -59,15 +59,15 @@ macro_rules! change {
         }
     };
 }
-pub(crate) use change;
+pub(crate) use write_statement;
 
 /// A number for a row; what is beyond every message and moment is as good as the largest.
-pub(crate) fn number(value: u64) -> i64 {
+pub(crate) fn to_db_integer(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
 /// A number of a row, which is never negative.
-pub(crate) fn unsigned(value: i64) -> u64 {
+pub(crate) fn from_db_integer(value: i64) -> u64 {
     u64::try_from(value).unwrap_or_default()
 }
 
@@ -81,37 +81,37 @@ pub enum Either<S, P> {
 }
 
 /// The right to write to SQLite.
-pub type Pen = OwnedMutexGuard<()>;
+pub type SqliteWriteGuard = OwnedMutexGuard<()>;
 
 /// An open database. Cloning copies a pointer.
 #[derive(Clone)]
 pub struct Database {
-    inner: Arc<Inner>,
+    inner: Arc<DatabaseInner>,
 }
 
-struct Inner {
+struct DatabaseInner {
     pools: Either<Sqlite, PgPool>,
     id: String,
-    options: Options,
+    options: DatabaseOptions,
 }
 
 /// The connections to a SQLite file.
 pub(crate) struct Sqlite {
     pub(crate) readers: SqlitePool,
     /// One connection.
-    pub(crate) writer: SqlitePool,
+    pub(crate) write_pool: SqlitePool,
     pub(crate) path: PathBuf,
     pen: Arc<Mutex<()>>,
 }
 
 impl Sqlite {
     /// Waits for the right to write.
-    pub(crate) async fn pen(&self) -> Pen {
+    pub(crate) async fn lock_writes(&self) -> SqliteWriteGuard {
         Arc::clone(&self.pen).lock_owned().await
     }
 
     /// As [`pen`](Self::pen), for a thread that may block.
-    pub(crate) fn pen_blocking(&self) -> Pen {
+    pub(crate) fn lock_writes_blocking(&self) -> SqliteWriteGuard {
         Arc::clone(&self.pen).blocking_lock_owned()
     }
 }
@@ -123,7 +123,7 @@ impl Database {
     }
 
     /// What it was opened with.
-    pub fn options(&self) -> &Options {
+    pub fn options(&self) -> &DatabaseOptions {
         &self.inner.options
     }
 
@@ -144,8 +144,8 @@ impl Database {
     }
 
     /// A transaction that may write. Nothing of it is there unless it is committed.
-    pub async fn begin(&self) -> Result<Transaction, sqlx::Error> {
-        Transaction::begin(self).await
+    pub async fn begin(&self) -> Result<WriteTransaction, sqlx::Error> {
+        WriteTransaction::begin(self).await
     }
 
     /// Whether it answers.
@@ -158,7 +158,7 @@ impl Database {
         match &self.inner.pools {
             Either::Sqlite(sqlite) => {
                 sqlite.readers.close().await;
-                sqlite.writer.close().await;
+                sqlite.write_pool.close().await;
             }
             Either::Postgres(pool) => pool.close().await,
         }

@@ -10,21 +10,21 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{Connection, PgPool, SqlitePool};
 use tokio::sync::Mutex;
 
-use super::error::{Fault, OpenError, fault};
-use super::examine::{connect, unopened};
-use super::options::{DatabaseUrl, Options, Synchronous};
-use super::{Database, Either, Inner, Sqlite, copy, migrations, on};
+use super::error::{DatabaseErrorKind, DatabaseOpenError, classify_error};
+use super::examine::{connect_once, to_open_error};
+use super::options::{DatabaseOptions, DatabaseUrl, Synchronous};
+use super::{Database, DatabaseInner, Either, Sqlite, copy, migrations, on};
 
 /// Connections that write messages to PostgreSQL, beyond those of the options.
-pub(crate) const WRITERS: u32 = 4;
+pub(crate) const MESSAGE_WRITER_CONNECTIONS: u32 = 4;
 
-const NAME: &str = "
+const INSERT_DATABASE_ID: &str = "
     INSERT INTO parlor (name, value) VALUES ('database', $1) ON CONFLICT (name) DO NOTHING";
-const NAMED: &str = "SELECT value FROM parlor WHERE name = 'database'";
+const SELECT_DATABASE_ID: &str = "SELECT value FROM parlor WHERE name = 'database'";
 
 impl Database {
     /// Opens a database and brings it up to date.
-    pub async fn open(options: Options) -> Result<Self, OpenError> {
+    pub async fn open(options: DatabaseOptions) -> Result<Self, DatabaseOpenError> {
         let pools = match &options.url {
             DatabaseUrl::Sqlite(path) => Either::Sqlite(sqlite(path.clone(), &options).await?),
             DatabaseUrl::Postgres(address) => Either::Postgres(postgres(address, &options).await?),
@@ -32,28 +32,28 @@ impl Database {
         let url = options.url.to_string();
         let id = match &pools {
             Either::Sqlite(sqlite) => {
-                let _alone = alone(&sqlite.path).await?;
-                migrate(&migrations::sqlite(), &sqlite.writer, &url).await?;
-                named(Either::Sqlite(&sqlite.writer)).await
+                let _alone = lock_for_migration(&sqlite.path).await?;
+                migrate(&migrations::sqlite(), &sqlite.write_pool, &url).await?;
+                load_or_create_id(Either::Sqlite(&sqlite.write_pool)).await
             }
             Either::Postgres(pool) => {
                 migrate(&migrations::postgres(), pool, &url).await?;
-                named(Either::Postgres(pool)).await
+                load_or_create_id(Either::Postgres(pool)).await
             }
         };
-        let id = id.map_err(|error| unopened(&url, error))?;
-        if copy::is_unfinished(&id) {
-            return Err(OpenError::Unfinished { url });
+        let id = id.map_err(|error| to_open_error(&url, error))?;
+        if copy::is_incomplete_copy_id(&id) {
+            return Err(DatabaseOpenError::CopyIncomplete { url });
         }
         Ok(Self {
-            inner: Arc::new(Inner { id, pools, options }),
+            inner: Arc::new(DatabaseInner { id, pools, options }),
         })
     }
 }
 
-async fn sqlite(path: PathBuf, options: &Options) -> Result<Sqlite, OpenError> {
+async fn sqlite(path: PathBuf, options: &DatabaseOptions) -> Result<Sqlite, DatabaseOpenError> {
     if let Some(folder) = path.parent().filter(|it| !it.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder).map_err(|source| OpenError::Folder {
+        std::fs::create_dir_all(folder).map_err(|source| DatabaseOpenError::CreateFolder {
             folder: folder.to_owned(),
             source,
         })?;
@@ -71,15 +71,15 @@ async fn sqlite(path: PathBuf, options: &Options) -> Result<Sqlite, OpenError> {
         .foreign_keys(true);
     let pool = SqlitePoolOptions::new().acquire_timeout(options.timeout);
     let writer = pool.clone().max_connections(1);
-    let unopened = |error| unopened(&options.url.to_string(), error);
+    let unopened = |error| to_open_error(&options.url.to_string(), error);
     Ok(Sqlite {
         // First: it makes the file.
-        writer: writer
+        write_pool: writer
             .connect_with(connect.clone())
             .await
             .map_err(unopened)?,
         readers: pool
-            .max_connections(options.connections)
+            .max_connections(options.max_connections)
             .connect_with(connect.create_if_missing(false).pragma("query_only", "1"))
             .await
             .map_err(unopened)?,
@@ -89,7 +89,7 @@ async fn sqlite(path: PathBuf, options: &Options) -> Result<Sqlite, OpenError> {
 }
 
 /// Keeps other processes from bringing the same file up to date, until it is dropped. PostgreSQL has locks for that.
-async fn alone(path: &Path) -> Result<File, OpenError> {
+async fn lock_for_migration(path: &Path) -> Result<File, DatabaseOpenError> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
     let path = PathBuf::from(name);
@@ -102,10 +102,13 @@ async fn alone(path: &Path) -> Result<File, OpenError> {
         })
     };
     let locked = locked.await.unwrap_or_else(|error| Err(error.into()));
-    locked.map_err(|source| OpenError::Lock { path, source })
+    locked.map_err(|source| DatabaseOpenError::LockFile { path, source })
 }
 
-async fn postgres(address: &PgConnectOptions, options: &Options) -> Result<PgPool, OpenError> {
+async fn postgres(
+    address: &PgConnectOptions,
+    options: &DatabaseOptions,
+) -> Result<PgPool, DatabaseOpenError> {
     let patience = options.timeout.as_millis().to_string();
     let address = address
         .clone()
@@ -115,29 +118,37 @@ async fn postgres(address: &PgConnectOptions, options: &Options) -> Result<PgPoo
             ["statement_timeout", "idle_in_transaction_session_timeout"]
                 .map(|name| (name, &patience)),
         );
-    let unopened = |error| unopened(&options.url.to_string(), error);
-    let first = connect(&address, options.timeout).await;
+    let unopened = |error| to_open_error(&options.url.to_string(), error);
+    let first = connect_once(&address, options.timeout).await;
     first.map_err(unopened)?.close().await.map_err(unopened)?;
     PgPoolOptions::new()
-        .max_connections(options.connections + WRITERS)
+        .max_connections(options.max_connections + MESSAGE_WRITER_CONNECTIONS)
         .acquire_timeout(options.timeout)
         .connect_with(address)
         .await
         .map_err(unopened)
 }
 
-pub(super) async fn migrate<'a, A>(migrator: &Migrator, to: A, url: &str) -> Result<(), OpenError>
+pub(super) async fn migrate<'a, A>(
+    migrator: &Migrator,
+    to: A,
+    url: &str,
+) -> Result<(), DatabaseOpenError>
 where
     A: sqlx::Acquire<'a>,
     <A::Connection as std::ops::Deref>::Target: sqlx::migrate::Migrate,
 {
     migrator.run(to).await.map_err(|error| match error {
-        MigrateError::VersionMissing(found) => OpenError::Newer {
+        MigrateError::VersionMissing(found) => DatabaseOpenError::MigratedByNewerVersion {
             url: url.to_owned(),
             found,
         },
-        MigrateError::Execute(error) if fault(&error) == Fault::Away => unopened(url, error),
-        source => OpenError::Migration {
+        MigrateError::Execute(error)
+            if classify_error(&error) == DatabaseErrorKind::Unavailable =>
+        {
+            to_open_error(url, error)
+        }
+        source => DatabaseOpenError::Migration {
             url: url.to_owned(),
             source,
         },
@@ -145,10 +156,10 @@ where
 }
 
 /// The id of the database; a new one is given its own.
-async fn named(pool: Either<&SqlitePool, &PgPool>) -> Result<String, sqlx::Error> {
+async fn load_or_create_id(pool: Either<&SqlitePool, &PgPool>) -> Result<String, sqlx::Error> {
     let new = format!("{:032x}", rand::random::<u128>());
     on!(pool, pool => {
-        sqlx::query(NAME).bind(new).execute(pool).await?;
-        sqlx::query_scalar(NAMED).fetch_one(pool).await
+        sqlx::query(INSERT_DATABASE_ID).bind(new).execute(pool).await?;
+        sqlx::query_scalar(SELECT_DATABASE_ID).fetch_one(pool).await
     })
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use sqlx::postgres::PgConnectOptions;
 
 /// The file in the data folder where no other is named.
-const FILE: &str = "parlor.db";
+const DEFAULT_FILE_NAME: &str = "parlor.db";
 
 /// Where a database is.
 #[derive(Clone)]
@@ -21,40 +21,40 @@ pub enum DatabaseUrl {
 
 /// An address that cannot be one. Does not repeat a password.
 #[derive(Debug, thiserror::Error)]
-pub enum UrlError {
+pub enum DatabaseUrlError {
     /// Neither kind.
-    #[error("it starts with neither `sqlite:` nor `postgres://`")]
+    #[error("the address starts neither with `sqlite:` nor with `postgres://`")]
     Scheme,
     /// SQLite in memory.
     #[error(
-        "a database in memory is gone with the process; name a file, or leave it out for the data folder"
+        "a database in memory is lost when the process ends; name a file, or leave the address empty to use the data folder"
     )]
     Memory,
     /// PostgreSQL, but not an address.
-    #[error("it is no PostgreSQL address; write postgres://user:password@host:5432/database")]
+    #[error("the PostgreSQL address is invalid; write postgres://user:password@host:5432/database")]
     Postgres,
 }
 
 impl DatabaseUrl {
     /// Reads an address. An empty one, or `sqlite:` alone, is the file in the data folder.
-    pub fn parse(text: &str, data: &Path) -> Result<Self, UrlError> {
+    pub fn parse(text: &str, data: &Path) -> Result<Self, DatabaseUrlError> {
         if text.is_empty() {
-            return Ok(Self::Sqlite(data.join(FILE)));
+            return Ok(Self::Sqlite(data.join(DEFAULT_FILE_NAME)));
         }
         if let Some(path) = text.strip_prefix("sqlite:") {
             let path = path.strip_prefix("//").unwrap_or(path);
             return match path {
-                "" => Ok(Self::Sqlite(data.join(FILE))),
+                "" => Ok(Self::Sqlite(data.join(DEFAULT_FILE_NAME))),
                 _ if path.contains(":memory:") || path.contains("mode=memory") => {
-                    Err(UrlError::Memory)
+                    Err(DatabaseUrlError::Memory)
                 }
                 path => Ok(Self::Sqlite(PathBuf::from(path))),
             };
         }
         if !text.starts_with("postgres://") && !text.starts_with("postgresql://") {
-            return Err(UrlError::Scheme);
+            return Err(DatabaseUrlError::Scheme);
         }
-        let options = PgConnectOptions::from_str(text).map_err(|_| UrlError::Postgres)?;
+        let options = PgConnectOptions::from_str(text).map_err(|_| DatabaseUrlError::Postgres)?;
         Ok(Self::Postgres(Box::new(options)))
     }
 }
@@ -91,23 +91,23 @@ pub enum Synchronous {
 
 /// How a database is opened and used.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct DatabaseOptions {
     /// Where it is.
     pub url: DatabaseUrl,
     /// Connections for reading (SQLite), or for everything but messages (PostgreSQL).
-    pub connections: u32,
+    pub max_connections: u32,
     /// How long a statement, or the wait for a connection, may take.
     pub timeout: Duration,
     /// What a commit of SQLite waits for.
     pub synchronous: Synchronous,
 }
 
-impl Options {
+impl DatabaseOptions {
     /// The usual way to use the database at `url`.
     pub fn new(url: DatabaseUrl) -> Self {
         Self {
             url,
-            connections: 8,
+            max_connections: 8,
             timeout: Duration::from_secs(5),
             synchronous: Synchronous::Full,
         }

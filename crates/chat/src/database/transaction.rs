@@ -2,31 +2,31 @@
 
 use sqlx::{Postgres, Sqlite};
 
-use super::{Database, Either, Pen};
+use super::{Database, Either, SqliteWriteGuard};
 
 /// A transaction; it is undone unless it is committed. Run statements in it with
 /// `on!(tx.connection(), c => sqlx::query(SQL).execute(c).await)`.
-pub struct Transaction {
+pub struct WriteTransaction {
     inner: Either<sqlx::Transaction<'static, Sqlite>, sqlx::Transaction<'static, Postgres>>,
     /// Given back after the transaction has ended.
-    _pen: Option<Pen>,
+    _write_guard: Option<SqliteWriteGuard>,
 }
 
-impl Transaction {
+impl WriteTransaction {
     pub(super) async fn begin(database: &Database) -> Result<Self, sqlx::Error> {
         match database.pools() {
             Either::Sqlite(sqlite) => {
-                let pen = sqlite.pen().await;
+                let pen = sqlite.lock_writes().await;
                 // A transaction that starts by reading could not write when somebody else did meanwhile.
-                let begun = sqlite.writer.begin_with("BEGIN IMMEDIATE").await?;
+                let begun = sqlite.write_pool.begin_with("BEGIN IMMEDIATE").await?;
                 Ok(Self {
                     inner: Either::Sqlite(begun),
-                    _pen: Some(pen),
+                    _write_guard: Some(pen),
                 })
             }
             Either::Postgres(pool) => Ok(Self {
                 inner: Either::Postgres(pool.begin().await?),
-                _pen: None,
+                _write_guard: None,
             }),
         }
     }

@@ -3,27 +3,27 @@
 //! Always true: the position is a cache over the member's row and only rises.
 
 use crate::ids::{ConversationId, UserId};
-use crate::keys::{Capability, Key, KeySpec, Keyspace, Kind, Source, Ttl, TtlName};
+use crate::keys::{Key, KeyGroup, KeyKind, KeySource, KeySpec, KeyTtl, Keyspace, TtlName};
 
 /// What delivery owns.
-pub const CAPABILITY: Capability = Capability {
+pub const CAPABILITY: KeyGroup = KeyGroup {
     name: "delivery",
     title: "Delivery",
-    keys: &[DELIVERY],
+    keys: &[DELIVERED_SEQ],
 };
 
-const DELIVERY: KeySpec = KeySpec::new(
+const DELIVERED_SEQ: KeySpec = KeySpec::documented(
     "delivery:{conv}:{user}",
-    Kind::String,
-    Ttl::Setting(TtlName::Delivery),
+    KeyKind::String,
+    KeyTtl::Configured(TtlName::Delivery),
 )
 .value("`seq`")
-.meaning("the highest sequence delivered to the user")
-.source(&[Source::S2Future]);
+.meaning("highest `seq` that was delivered to the user")
+.sources(&[KeySource::S2Future]);
 
 impl Keyspace {
     /// How far a conversation's messages reached a user.
-    pub fn delivery(&self, conversation: &ConversationId, user: &UserId) -> Key {
-        self.key2(&DELIVERY, conversation, user)
+    pub fn delivered_seq(&self, conversation: &ConversationId, user: &UserId) -> Key {
+        self.key2(&DELIVERED_SEQ, conversation, user)
     }
 }

@@ -2,39 +2,39 @@
 
 pub mod keys;
 
-use parlor_store::{Script, script};
+use parlor_store::{LuaScript, script};
 
-use crate::bus::frame::{self, Kind};
-use crate::context::{Context, millis};
+use crate::bus::frame::{self, BusFrameKind};
+use crate::context::{ChatContext, duration_millis};
 use crate::error::Result;
 use crate::ids::ConversationId;
 use crate::keys::TtlName;
-use crate::unread::{Moved, Receipt, ReceiptChange};
+use crate::unread::{ReadReceipt, ReceiptChange, ReceiptKind};
 
-static RISE: Script = script!("rise.lua");
+static PUBLISH_RECEIPT: LuaScript = script!("rise.lua");
 
 /// Shows how far a conversation's messages reached a member, after the row says so, and tells the conversation.
 pub(crate) async fn rise(
-    ctx: &Context,
+    ctx: &ChatContext,
     conversation: &ConversationId,
-    receipt: Receipt,
-    moved: Moved,
+    receipt: ReadReceipt,
+    moved: ReceiptKind,
 ) -> Result<()> {
-    let key = ctx.keys().delivery(conversation, &receipt.user_id);
+    let key = ctx.keys().delivered_seq(conversation, &receipt.user_id);
     let seq = receipt.delivered_seq;
     let change = ReceiptChange {
         conversation_id: conversation.clone(),
         receipt,
         moved,
     };
-    let mut told = frame::head(Kind::Receipt, 128);
-    told.extend(serde_json::to_vec(&change).expect("texts and numbers are JSON"));
-    let call = RISE
+    let mut told = frame::head(BusFrameKind::Receipt, 128);
+    told.extend(serde_json::to_vec(&change).expect("a receipt can be serialized as JSON"));
+    let call = PUBLISH_RECEIPT
         .keys(key)
         .arg(seq)
-        .arg(millis(ctx.keys().ttl(TtlName::Delivery)))
+        .arg(duration_millis(ctx.keys().ttl(TtlName::Delivery)))
         .arg(ctx.store().bus().publish_command())
-        .arg(ctx.keys().conversation_bus(conversation))
+        .arg(ctx.keys().conversation_channel(conversation))
         .arg(told);
-    Ok(call.run(&ctx.store().repeatable()).await?)
+    Ok(call.run(&ctx.store().idempotent()).await?)
 }

@@ -3,53 +3,53 @@
 //! Always true: queues, assignments and figures are caches over the rows and can be rebuilt at any time.
 
 use crate::ids::AdminId;
-use crate::keys::{Capability, Key, KeySpec, Keyspace, Kind, Source, Ttl, TtlName};
+use crate::keys::{Key, KeyGroup, KeyKind, KeySource, KeySpec, KeyTtl, Keyspace, TtlName};
 
 /// What the desk owns.
-pub const CAPABILITY: Capability = Capability {
+pub const CAPABILITY: KeyGroup = KeyGroup {
     name: "desk",
     title: "Support desk",
     keys: &[PRESENCE, ASSIGNMENTS, ACTIVE, UNREAD, DASHBOARD],
 };
 
-const PRESENCE: KeySpec = KeySpec::new(
+const PRESENCE: KeySpec = KeySpec::documented(
     "admin:{admin}:presence",
-    Kind::String,
-    Ttl::Setting(TtlName::AgentPresence),
+    KeyKind::String,
+    KeyTtl::Configured(TtlName::AgentPresence),
 )
 .value("`online`, `away`, `busy`, `offline`")
-.meaning("the agent's availability; renewed by their requests, beats and open socket")
-.source(&[Source::S4]);
+.meaning("availability of the support agent; requests, heartbeats and an open socket renew it")
+.sources(&[KeySource::S4]);
 
-const ASSIGNMENTS: KeySpec = KeySpec::new(
+const ASSIGNMENTS: KeySpec = KeySpec::documented(
     "admin:{admin}:assignments",
-    Kind::Set,
-    Ttl::Setting(TtlName::Assignments),
+    KeyKind::Set,
+    KeyTtl::Configured(TtlName::Assignments),
 )
 .value("conversation ids")
-.meaning("the open conversations of the agent")
-.source(&[Source::S4]);
+.meaning("open conversations that are assigned to the support agent")
+.sources(&[KeySource::S4]);
 
-const ACTIVE: KeySpec = KeySpec::new(
+const ACTIVE: KeySpec = KeySpec::documented(
     "chat:conversations:active",
-    Kind::SortedSet,
-    Ttl::Setting(TtlName::Queues),
+    KeyKind::SortedSet,
+    KeyTtl::Configured(TtlName::Queues),
 )
 .value("member conversation id, score = unix seconds of the last message")
-.meaning("open `support` conversations by last message; removed when resolved")
-.source(&[Source::S4]);
+.meaning("open `support` conversations ordered by their last message; a resolved conversation is removed")
+.sources(&[KeySource::S4]);
 
 const UNREAD: KeySpec =
-    KeySpec::new("chat:conversations:unread", Kind::SortedSet, Ttl::Setting(TtlName::Queues))
+    KeySpec::documented("chat:conversations:unread", KeyKind::SortedSet, KeyTtl::Configured(TtlName::Queues))
         .value("member conversation id, score = weight × 10^10 + unix seconds of the first unanswered user message; weights urgent 1000, high 100, normal 10, low 1")
-        .meaning("`support` conversations that wait for an answer, in bands of priority")
-        .source(&[Source::S4]);
+        .meaning("`support` conversations that wait for a reply, grouped by priority")
+        .sources(&[KeySource::S4]);
 
 const DASHBOARD: KeySpec =
-    KeySpec::new("chat:admin:dashboard:{admin}", Kind::Hash, Ttl::Setting(TtlName::Dashboard))
+    KeySpec::documented("chat:admin:dashboard:{admin}", KeyKind::Hash, KeyTtl::Configured(TtlName::Dashboard))
         .value("`total_active`, `assigned_to_me`, `unread_count`, `avg_response_time` (minutes, one decimal), `resolved_today` (UTC day)")
-        .meaning("the agent's figures; dropped when something changes")
-        .source(&[Source::S4]);
+        .meaning("dashboard figures of the support agent; deleted when one of them changes")
+        .sources(&[KeySource::S4]);
 
 impl Keyspace {
     /// The availability of an agent.

@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
-use super::{IdKind, Ident, InvalidId};
-use crate::keys::named;
+use super::{IdKind, InvalidId, KeyIdentifier};
+use crate::keys::setting_enum;
 
-named! {
+setting_enum! {
     /// What stands between method and route in the counters' keys.
     pub enum EndpointSeparator for "stats.endpoint_separator" {
         /// `GET /v1/users`
@@ -37,7 +37,7 @@ impl Endpoint {
     }
 
     /// How the endpoint is spelled with this separator.
-    pub fn spelled(&self, separator: EndpointSeparator) -> &str {
+    pub fn with_separator(&self, separator: EndpointSeparator) -> &str {
         match separator {
             EndpointSeparator::Space => &self.spaced,
             EndpointSeparator::Underscore => &self.underscored,
@@ -45,7 +45,7 @@ impl Endpoint {
     }
 }
 
-impl Ident for Endpoint {
+impl KeyIdentifier for Endpoint {
     const KIND: IdKind = IdKind::Endpoint;
 
     fn as_str(&self) -> &str {

@@ -16,13 +16,13 @@ pub(super) fn prepare(text: &str) -> Result<Arc<str>, InvalidId> {
             .bytes()
             .all(|b| b.is_ascii_hexdigit() || matches!(b, b':' | b'.'));
     match text.parse::<Ipv6Addr>() {
-        Ok(address) if may_be_ipv6 => Ok(network(IpAddr::V6(address)).into()),
+        Ok(address) if may_be_ipv6 => Ok(client_network(IpAddr::V6(address)).into()),
         _ => Ok(Arc::from(text)),
     }
 }
 
 /// The network that counts as one client: the address itself in IPv4, the /64 in IPv6.
-pub(super) fn network(address: IpAddr) -> String {
+pub(super) fn client_network(address: IpAddr) -> String {
     match address.to_canonical() {
         IpAddr::V4(v4) => v4.to_string(),
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).to_string(),

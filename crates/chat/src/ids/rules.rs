@@ -6,11 +6,11 @@
 use std::fmt;
 
 /// Most bytes of an ordinary identifier.
-pub const MAX_ID: usize = 128;
+pub const MAX_ID_BYTES: usize = 128;
 /// Most bytes of a limiter id.
-pub const MAX_LIMITER_ID: usize = 256;
+pub const MAX_LIMITER_ID_BYTES: usize = 256;
 /// Most bytes of a `METHOD route` name.
-pub const MAX_ENDPOINT: usize = 256;
+pub const MAX_ENDPOINT_BYTES: usize = 256;
 
 const ID_ALPHABET: &str = "A-Z a-z 0-9 . _ - @ + = ~ |";
 /// Words that stand where a user id stands in another documented key.
@@ -83,7 +83,7 @@ impl IdKind {
     }
 
     /// What the kind is called in an error.
-    pub const fn noun(self) -> &'static str {
+    pub const fn label(self) -> &'static str {
         match self {
             Self::User => "user id",
             Self::Conversation => "conversation id",
@@ -119,12 +119,12 @@ impl IdKind {
     }
 
     /// Whether the identifier may hold a `:` and so can only end a key.
-    pub const fn runs_to_the_end(self) -> bool {
+    pub const fn may_contain_colon(self) -> bool {
         matches!(self, Self::Limiter | Self::Endpoint)
     }
 
     /// Words that this kind refuses because they would make two keys look alike.
-    pub const fn reserved(self) -> &'static [&'static str] {
+    pub const fn reserved_words(self) -> &'static [&'static str] {
         match self {
             Self::User | Self::Admin => RESERVED_USERS,
             Self::Conversation => RESERVED_CONVERSATIONS,
@@ -134,44 +134,46 @@ impl IdKind {
 
     /// Checks `text` by the rules of this kind.
     pub fn check(self, text: &str) -> Result<(), InvalidId> {
-        match self.fault(text) {
+        match self.find_problem(text) {
             None => Ok(()),
             Some(fault) => Err(InvalidId::new(self, text, fault)),
         }
     }
 
-    fn fault(self, text: &str) -> Option<Fault> {
+    fn find_problem(self, text: &str) -> Option<IdProblem> {
         match self {
-            Self::Limiter => shape(text, MAX_LIMITER_ID, is_limiter_char),
-            Self::Endpoint => shape(text, MAX_ENDPOINT, is_endpoint_char)
-                .or_else(|| (!is_method_and_route(text)).then_some(Fault::Form)),
-            Self::SearchHash => match shape(text, 32, |c| matches!(c, '0'..='9' | 'a'..='f')) {
-                None if text.len() < 32 => Some(Fault::Length(text.len())),
-                fault => fault,
-            },
-            Self::DeadlineShard => number(text, 63),
-            Self::WatchShard => number(text, 255),
-            _ if self.reserved().contains(&text) => Some(Fault::Reserved),
-            _ => shape(text, MAX_ID, is_id_char),
+            Self::Limiter => check_length_and_chars(text, MAX_LIMITER_ID_BYTES, is_limiter_char),
+            Self::Endpoint => check_length_and_chars(text, MAX_ENDPOINT_BYTES, is_endpoint_char)
+                .or_else(|| (!is_method_and_route(text)).then_some(IdProblem::NotMethodAndRoute)),
+            Self::SearchHash => {
+                match check_length_and_chars(text, 32, |c| matches!(c, '0'..='9' | 'a'..='f')) {
+                    None if text.len() < 32 => Some(IdProblem::Length(text.len())),
+                    fault => fault,
+                }
+            }
+            Self::DeadlineShard => check_number(text, 63),
+            Self::WatchShard => check_number(text, 255),
+            _ if self.reserved_words().contains(&text) => Some(IdProblem::Reserved),
+            _ => check_length_and_chars(text, MAX_ID_BYTES, is_id_char),
         }
     }
 
-    fn allowed(self) -> String {
+    fn describe_rules(self) -> String {
         match self {
             Self::Limiter => {
                 format!(
-                    "1 to {MAX_LIMITER_ID} printable ASCII characters without blanks and braces"
+                    "1 to {MAX_LIMITER_ID_BYTES} printable ASCII characters without spaces and braces"
                 )
             }
             Self::Endpoint => format!(
-                "a method, a blank and a route template such as GET /v1/users/:id, at most {MAX_ENDPOINT} characters"
+                "a method, a space and a route template such as GET /v1/users/:id, at most {MAX_ENDPOINT_BYTES} characters"
             ),
             Self::SearchHash => "32 lower-case hexadecimal digits".to_owned(),
             Self::DeadlineShard => "a number from 0 to 63".to_owned(),
             Self::WatchShard => "a number from 0 to 255".to_owned(),
             _ => {
-                let mut text = format!("1 to {MAX_ID} of {ID_ALPHABET}");
-                if let [first, rest @ ..] = self.reserved() {
+                let mut text = format!("1 to {MAX_ID_BYTES} of {ID_ALPHABET}");
+                if let [first, rest @ ..] = self.reserved_words() {
                     text.push_str(", except ");
                     text.push_str(first);
                     for word in rest {
@@ -206,73 +208,73 @@ fn is_method_and_route(text: &str) -> bool {
     method > 0 && (route.starts_with('/') || route == "*") && !route.contains(' ')
 }
 
-fn shape(text: &str, max: usize, fits: fn(char) -> bool) -> Option<Fault> {
+fn check_length_and_chars(text: &str, max: usize, fits: fn(char) -> bool) -> Option<IdProblem> {
     if text.is_empty() {
-        return Some(Fault::Empty);
+        return Some(IdProblem::Empty);
     }
     if let Some((index, bad)) = text.chars().enumerate().find(|(_, c)| !fits(*c)) {
-        return Some(Fault::Character(bad, index + 1));
+        return Some(IdProblem::Character(bad, index + 1));
     }
-    (text.len() > max).then_some(Fault::Length(text.len()))
+    (text.len() > max).then_some(IdProblem::Length(text.len()))
 }
 
 /// One spelling per number: no sign, no leading zero.
-fn number(text: &str, max: u16) -> Option<Fault> {
+fn check_number(text: &str, max: u16) -> Option<IdProblem> {
     if text.is_empty() {
-        return Some(Fault::Empty);
+        return Some(IdProblem::Empty);
     }
     match text.parse::<u16>() {
         Ok(value) if value <= max && value.to_string() == text => None,
-        _ => Some(Fault::Number),
+        _ => Some(IdProblem::NotInRange),
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fault {
+enum IdProblem {
     Empty,
     Length(usize),
     Character(char, usize),
     Reserved,
-    Number,
-    Form,
+    NotInRange,
+    NotMethodAndRoute,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for IdProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str("it is empty"),
             Self::Length(bytes) => write!(f, "it has {bytes} characters"),
             Self::Character(bad, place) => write!(f, "it has {bad:?} as character {place}"),
-            Self::Reserved => f.write_str("the word is reserved, it is part of a key"),
-            Self::Form => f.write_str("it is not a method and a route"),
-            Self::Number => f.write_str("it is not such a number"),
+            Self::Reserved => f.write_str("the word is reserved because it is part of a key"),
+            Self::NotMethodAndRoute => f.write_str("it is not a method and a route"),
+            Self::NotInRange => f.write_str("it is not a number in the allowed range"),
         }
     }
 }
 
 /// An identifier was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{} {value:?} is not allowed: {fault}; use {}", .kind.noun(), .kind.allowed())]
+#[error("{} {value:?} is not allowed: {problem}; use {}", .kind.label(), .kind.describe_rules())]
 pub struct InvalidId {
     kind: IdKind,
     value: String,
-    fault: Fault,
+    problem: IdProblem,
 }
 
 impl InvalidId {
     /// The code that every gateway answers with.
     pub const CODE: &'static str = "invalid_id";
 
-    fn new(kind: IdKind, value: &str, fault: Fault) -> Self {
-        const SHOWN: usize = 40;
-        let mut shown: String = value.chars().take(SHOWN).collect();
+    fn new(kind: IdKind, value: &str, problem: IdProblem) -> Self {
+        const MAX_SHOWN_CHARS: usize = 40;
+        let mut shown: String = value.chars().take(MAX_SHOWN_CHARS).collect();
         if shown.len() < value.len() {
             shown.push('…');
         }
         Self {
             kind,
             value: shown,
-            fault,
+            problem,
         }
     }
 

@@ -2,25 +2,25 @@
 
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 
-use super::rules::{MAX_ID, MAX_LIMITER_ID};
-use super::{ConversationId, DeviceId, Ident, LimiterId, NodeId, UserId};
+use super::rules::{MAX_ID_BYTES, MAX_LIMITER_ID_BYTES};
+use super::{ConversationId, DeviceId, KeyIdentifier, LimiterId, NodeId, UserId};
 
-const PLAIN: &str = "^[A-Za-z0-9._@+=~|-]+$";
+const ID_REGEX: &str = "^[A-Za-z0-9._@+=~|-]+$";
 /// What is printed in ASCII, without blanks and braces.
-const PRINTABLE: &str = "^[!-z|~]+$";
+const LIMITER_ID_REGEX: &str = "^[!-z|~]+$";
 
 macro_rules! schemas {
     ($($id:ident),+: $most:ident $pattern:ident) => { $(
         impl utoipa::PartialSchema for $id {
             fn schema() -> utoipa::openapi::RefOr<Schema> {
-                let noun = <$id as Ident>::KIND.noun();
+                let label = <$id as KeyIdentifier>::KIND.label();
                 ObjectBuilder::new()
                     .schema_type(Type::String)
-                    .description(Some(format!("A {noun}")))
+                    .description(Some(format!("A {label}")))
                     .min_length(Some(1))
                     .max_length(Some($most))
                     .pattern(Some($pattern))
-                    .examples([serde_json::json!(<$id as Ident>::KIND.example())])
+                    .examples([serde_json::json!(<$id as KeyIdentifier>::KIND.example())])
                     .into()
             }
         }
@@ -33,5 +33,5 @@ macro_rules! schemas {
     )+ };
 }
 
-schemas!(UserId, ConversationId, DeviceId, NodeId: MAX_ID PLAIN);
-schemas!(LimiterId: MAX_LIMITER_ID PRINTABLE);
+schemas!(UserId, ConversationId, DeviceId, NodeId: MAX_ID_BYTES ID_REGEX);
+schemas!(LimiterId: MAX_LIMITER_ID_BYTES LIMITER_ID_REGEX);

@@ -2,10 +2,10 @@
 //!
 //! Always true: every node and every version sends one user to the same shard.
 
-use super::{IdKind, Ident, UserId};
+use super::{IdKind, KeyIdentifier, UserId};
 
 /// FNV-1a with a final mix. Fixed for ever: another hash would look for users in the wrong place.
-fn hash(text: &str) -> u32 {
+fn stable_hash(text: &str) -> u32 {
     let mut hash: u32 = 0x811c_9dc5;
     for byte in text.bytes() {
         hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
@@ -17,13 +17,13 @@ fn hash(text: &str) -> u32 {
 
 /// A number with its decimal spelling at hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Number {
+struct DecimalU8 {
     value: u8,
     text: [u8; 3],
     len: u8,
 }
 
-impl Number {
+impl DecimalU8 {
     const fn new(value: u8) -> Self {
         let digits = [
             b'0' + value / 100,
@@ -47,7 +47,7 @@ macro_rules! shard {
     ($(#[$meta:meta])* $name:ident, $count:literal) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub struct $name(Number);
+        pub struct $name(DecimalU8);
 
         impl $name {
             /// How many there are.
@@ -55,15 +55,15 @@ macro_rules! shard {
 
             /// The shard of a user.
             pub fn of(user: &UserId) -> Self {
-                let value = hash(user.as_str()) % u32::from(Self::COUNT);
-                Self(Number::new(u8::try_from(value).expect("there are at most 256 shards")))
+                let value = stable_hash(user.as_str()) % u32::from(Self::COUNT);
+                Self(DecimalU8::new(u8::try_from(value).expect("there are at most 256 shards")))
             }
 
             /// Every shard.
             pub fn all() -> impl Iterator<Item = Self> {
                 (0..=u8::MAX)
                     .take(usize::from(Self::COUNT))
-                    .map(|value| Self(Number::new(value)))
+                    .map(|value| Self(DecimalU8::new(value)))
             }
 
             /// Its number.
@@ -72,7 +72,7 @@ macro_rules! shard {
             }
         }
 
-        impl Ident for $name {
+        impl KeyIdentifier for $name {
             const KIND: IdKind = IdKind::$name;
 
             fn as_str(&self) -> &str {

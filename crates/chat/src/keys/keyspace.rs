@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use redis::{RedisWrite, ToRedisArgs, ToSingleRedisArg};
 
-use super::matcher::Match;
-use super::pattern::Part;
-use super::settings::{Settings, SettingsError};
+use super::matcher::KeyMatch;
+use super::pattern::PatternPart;
+use super::settings::{KeySettings, KeySettingsError};
 use super::spec::KeySpec;
 use super::ttl::TtlName;
-use crate::ids::{IdKind, Ident};
+use crate::ids::{IdKind, KeyIdentifier};
 use crate::messages;
 
-macro_rules! spelled {
+macro_rules! name_type {
     ($(#[$meta:meta])* $name:ident) => {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -63,11 +63,11 @@ macro_rules! spelled {
     };
 }
 
-spelled!(
+name_type!(
     /// The name of a stored key.
     Key
 );
-spelled!(
+name_type!(
     /// The name of a pub/sub channel.
     Channel
 );
@@ -75,26 +75,26 @@ spelled!(
 /// How keys are spelled in this installation. Cloning copies a pointer.
 #[derive(Debug, Clone)]
 pub struct Keyspace {
-    inner: Arc<Inner>,
+    inner: Arc<KeyspaceInner>,
 }
 
 #[derive(Debug)]
-struct Inner {
-    settings: Settings,
+struct KeyspaceInner {
+    settings: KeySettings,
     cluster: bool,
 }
 
 impl Keyspace {
     /// Checks the settings. `cluster` makes the first identifier of each key its hash tag.
-    pub fn new(settings: Settings, cluster: bool) -> Result<Self, SettingsError> {
+    pub fn new(settings: KeySettings, cluster: bool) -> Result<Self, KeySettingsError> {
         settings.check()?;
         Ok(Self {
-            inner: Arc::new(Inner { settings, cluster }),
+            inner: Arc::new(KeyspaceInner { settings, cluster }),
         })
     }
 
     /// The settings.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &KeySettings {
         &self.inner.settings
     }
 
@@ -120,69 +120,74 @@ impl Keyspace {
                 _ => kind.example(),
             })
             .collect();
-        match self.renamed(spec) {
+        match self.channel_override(spec) {
             Some(name) => name.to_owned(),
-            None => self.spell(spec, &ids),
+            None => self.format_name(spec, &ids),
         }
     }
 
     /// The name that a key recognised by another keyspace has in this one.
-    pub fn key_of(&self, found: &Match<'_>) -> Key {
+    pub fn key_from_match(&self, found: &KeyMatch<'_>) -> Key {
         let ids: Vec<&str> = found.ids.iter().map(|(_, id)| *id).collect();
-        Key(self.spell(found.spec, &ids))
+        Key(self.format_name(found.spec, &ids))
     }
 
     /// The name that the configuration puts in the place of the declared one.
-    pub(crate) fn renamed(&self, spec: &KeySpec) -> Option<&str> {
-        let name = self.inner.settings.message_channel.as_deref()?;
-        (spec.pattern == messages::keys::CREATED.pattern).then_some(name)
+    pub(crate) fn channel_override(&self, spec: &KeySpec) -> Option<&str> {
+        let name = self.inner.settings.message_channel_override.as_deref()?;
+        (spec.pattern == messages::keys::MESSAGE_CREATED_EVENTS.pattern).then_some(name)
     }
 
     pub(crate) fn key0(&self, spec: &KeySpec) -> Key {
         debug_assert!(!spec.kind.is_channel());
-        Key(self.spell(spec, &[]))
+        Key(self.format_name(spec, &[]))
     }
 
-    pub(crate) fn key1<A: Ident>(&self, spec: &KeySpec, a: &A) -> Key {
+    pub(crate) fn key1<A: KeyIdentifier>(&self, spec: &KeySpec, a: &A) -> Key {
         debug_assert!(!spec.kind.is_channel());
         debug_assert!(spec.pattern.ids().eq([A::KIND]));
-        Key(self.spell(spec, &[a.as_str()]))
+        Key(self.format_name(spec, &[a.as_str()]))
     }
 
     /// For an identifier whose spelling depends on the settings.
     pub(crate) fn key1_spelled(&self, spec: &KeySpec, id: &str) -> Key {
         debug_assert!(!spec.kind.is_channel());
-        Key(self.spell(spec, &[id]))
+        Key(self.format_name(spec, &[id]))
     }
 
-    pub(crate) fn key2<A: Ident, B: Ident>(&self, spec: &KeySpec, a: &A, b: &B) -> Key {
+    pub(crate) fn key2<A: KeyIdentifier, B: KeyIdentifier>(
+        &self,
+        spec: &KeySpec,
+        a: &A,
+        b: &B,
+    ) -> Key {
         debug_assert!(!spec.kind.is_channel());
         debug_assert!(spec.pattern.ids().eq([A::KIND, B::KIND]));
-        Key(self.spell(spec, &[a.as_str(), b.as_str()]))
+        Key(self.format_name(spec, &[a.as_str(), b.as_str()]))
     }
 
     pub(crate) fn channel0(&self, spec: &KeySpec) -> Channel {
         debug_assert!(spec.kind.is_channel());
-        Channel(match self.renamed(spec) {
+        Channel(match self.channel_override(spec) {
             Some(name) => name.to_owned(),
-            None => self.spell(spec, &[]),
+            None => self.format_name(spec, &[]),
         })
     }
 
-    pub(crate) fn channel1<A: Ident>(&self, spec: &KeySpec, a: &A) -> Channel {
+    pub(crate) fn channel1<A: KeyIdentifier>(&self, spec: &KeySpec, a: &A) -> Channel {
         debug_assert!(spec.kind.is_channel());
         debug_assert!(spec.pattern.ids().eq([A::KIND]));
-        Channel(self.spell(spec, &[a.as_str()]))
+        Channel(self.format_name(spec, &[a.as_str()]))
     }
 
     /// Puts identifiers into their places; there must be as many as the pattern has.
-    pub(crate) fn spell(&self, spec: &KeySpec, ids: &[&str]) -> String {
+    pub(crate) fn format_name(&self, spec: &KeySpec, ids: &[&str]) -> String {
         let pattern = &spec.pattern;
         let prefix = self.inner.settings.prefix.as_str();
         let tag = pattern.tag_index().filter(|_| self.inner.cluster);
         let braces = if tag.is_some() { 2 } else { 0 };
         let len = prefix.len()
-            + pattern.fixed_len()
+            + pattern.literal_len()
             + braces
             + ids.iter().map(|id| id.len()).sum::<usize>();
 
@@ -191,8 +196,8 @@ impl Keyspace {
         out.push_str(prefix);
         for (index, part) in pattern.parts().iter().enumerate() {
             let text = match part {
-                Part::Literal(text) | Part::Tag(text) => text,
-                Part::Id(_) => ids.next().copied().unwrap_or_default(),
+                PatternPart::Literal(text) | PatternPart::FixedHashTag(text) => text,
+                PatternPart::Id(_) => ids.next().copied().unwrap_or_default(),
             };
             if tag == Some(index) {
                 out.push('{');
@@ -205,7 +210,7 @@ impl Keyspace {
         debug_assert_eq!(
             out.len(),
             len,
-            "{}: more identifiers than places",
+            "{}: wrong number of identifiers",
             pattern.text()
         );
         out

@@ -14,13 +14,13 @@ mod spec;
 mod ttl;
 
 pub use keyspace::{Channel, Key, Keyspace};
-pub use matcher::Match;
-pub use named::UnknownName;
-pub use pattern::{Part, Pattern};
+pub use matcher::KeyMatch;
+pub use named::UnknownSettingValue;
+pub use pattern::{KeyPattern, PatternPart};
 pub use settings::{
-    Layouts, PresenceLayout, Preset, RecentLayout, Settings, SettingsError, TypingLayout,
+    KeyLayouts, KeySettings, KeySettingsError, PresenceLayout, Preset, RecentLayout, TypingLayout,
 };
-pub use spec::{Capability, KeySpec, Kind, Layout, Source};
-pub use ttl::{Ttl, TtlName, Ttls, duration_text};
+pub use spec::{KeyGroup, KeyKind, KeyLayout, KeySource, KeySpec};
+pub use ttl::{KeyTtl, TtlName, TtlValues, format_duration};
 
-pub(crate) use named::named;
+pub(crate) use named::setting_enum;

@@ -6,8 +6,8 @@ use std::fmt;
 
 /// A setting has a value that is not one of its names.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{setting} is {value:?}; use one of {}", Names(.allowed))]
-pub struct UnknownName {
+#[error("{setting} is {value:?}; use one of {}", QuotedNames(.allowed))]
+pub struct UnknownSettingValue {
     /// The setting's name in the configuration.
     pub setting: &'static str,
     /// What was given.
@@ -16,9 +16,9 @@ pub struct UnknownName {
     pub allowed: &'static [&'static str],
 }
 
-struct Names<'a>(&'a [&'static str]);
+struct QuotedNames<'a>(&'a [&'static str]);
 
-impl fmt::Display for Names<'_> {
+impl fmt::Display for QuotedNames<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, name) in self.0.iter().enumerate() {
             let comma = if index == 0 { "" } else { ", " };
@@ -29,7 +29,7 @@ impl fmt::Display for Names<'_> {
 }
 
 /// An enum whose variants have names in the configuration.
-macro_rules! named {
+macro_rules! setting_enum {
     (
         $(#[$meta:meta])*
         pub enum $type:ident for $setting:literal {
@@ -65,12 +65,12 @@ macro_rules! named {
         }
 
         impl std::str::FromStr for $type {
-            type Err = $crate::keys::UnknownName;
+            type Err = $crate::keys::UnknownSettingValue;
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
                 match text {
                     $($name => Ok(Self::$variant),)+
-                    _ => Err($crate::keys::UnknownName {
+                    _ => Err($crate::keys::UnknownSettingValue {
                         setting: $setting,
                         value: text.to_owned(),
                         allowed: Self::NAMES,
@@ -81,4 +81,4 @@ macro_rules! named {
     };
 }
 
-pub(crate) use named;
+pub(crate) use setting_enum;

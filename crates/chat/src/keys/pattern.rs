@@ -12,56 +12,56 @@ const FIXED_TAGS: &[&str] = &["stats"];
 
 /// A piece of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum PatternPart {
     /// Text that stands as it is.
     Literal(&'static str),
     /// An identifier.
     Id(IdKind),
     /// A fixed hash tag.
-    Tag(&'static str),
+    FixedHashTag(&'static str),
 }
 
 /// A pattern such as `unread:{user}:{conv}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pattern {
+pub struct KeyPattern {
     text: &'static str,
-    parts: [Part; MAX_PARTS],
+    parts: [PatternPart; MAX_PARTS],
     count: usize,
     /// The part that is the hash tag in cluster mode: the first one in braces.
     tag: Option<usize>,
     fixed_len: usize,
 }
 
-impl Pattern {
+impl KeyPattern {
     /// Takes a pattern apart.
     pub(crate) const fn parse(text: &'static str) -> Self {
         let mut pattern = Self {
             text,
-            parts: [Part::Literal(""); MAX_PARTS],
+            parts: [PatternPart::Literal(""); MAX_PARTS],
             count: 0,
             tag: None,
             fixed_len: 0,
         };
         let mut rest = text;
         while !rest.is_empty() {
-            assert!(pattern.count < MAX_PARTS, "a pattern with too many parts");
+            assert!(pattern.count < MAX_PARTS, "the pattern has too many parts");
             let part;
             (part, rest) = if rest.as_bytes()[0] == b'{' {
-                let (word, after) = rest.split_at(find(rest, b'}'));
-                let part = placeholder(word.split_at(1).1);
+                let (word, after) = rest.split_at(index_of(rest, b'}'));
+                let part = parse_placeholder(word.split_at(1).1);
                 if pattern.tag.is_none() {
                     pattern.tag = Some(pattern.count);
                 }
                 (part, after.split_at(1).1)
             } else {
-                let (literal, after) = rest.split_at(find(rest, b'{'));
-                (Part::Literal(literal), after)
+                let (literal, after) = rest.split_at(index_of(rest, b'{'));
+                (PatternPart::Literal(literal), after)
             };
             pattern.fixed_len += match part {
-                Part::Literal(text) | Part::Tag(text) => text.len(),
-                Part::Id(kind) => {
+                PatternPart::Literal(text) | PatternPart::FixedHashTag(text) => text.len(),
+                PatternPart::Id(kind) => {
                     assert!(
-                        rest.is_empty() || !kind.runs_to_the_end(),
+                        rest.is_empty() || !kind.may_contain_colon(),
                         "this identifier must be the last part"
                     );
                     0
@@ -79,23 +79,23 @@ impl Pattern {
     }
 
     /// Its pieces in order.
-    pub fn parts(&self) -> &[Part] {
+    pub fn parts(&self) -> &[PatternPart] {
         &self.parts[..self.count]
     }
 
     /// The identifiers in order.
     pub fn ids(&self) -> impl Iterator<Item = IdKind> {
         self.parts().iter().filter_map(|part| match part {
-            Part::Id(kind) => Some(*kind),
-            Part::Literal(_) | Part::Tag(_) => None,
+            PatternPart::Id(kind) => Some(*kind),
+            PatternPart::Literal(_) | PatternPart::FixedHashTag(_) => None,
         })
     }
 
     /// What the hash tag is in cluster mode: an identifier's placeholder or a fixed word.
     pub fn tag(&self) -> Option<&'static str> {
         match self.parts[self.tag?] {
-            Part::Id(kind) => Some(kind.placeholder()),
-            Part::Tag(text) | Part::Literal(text) => Some(text),
+            PatternPart::Id(kind) => Some(kind.placeholder()),
+            PatternPart::FixedHashTag(text) | PatternPart::Literal(text) => Some(text),
         }
     }
 
@@ -105,7 +105,7 @@ impl Pattern {
     }
 
     /// Bytes of everything but identifiers and braces.
-    pub(crate) const fn fixed_len(&self) -> usize {
+    pub(crate) const fn literal_len(&self) -> usize {
         self.fixed_len
     }
 
@@ -115,16 +115,16 @@ impl Pattern {
         for (index, part) in self.parts().iter().enumerate() {
             let tag = cluster && self.tag == Some(index);
             let (open, close) = match (part, cluster, tag) {
-                (Part::Id(_), false, _) => ("{", "}"),
-                (Part::Id(_), true, true) => ("{<", ">}"),
-                (Part::Id(_), true, false) => ("<", ">"),
-                (Part::Tag(_), _, true) => ("{", "}"),
-                (Part::Tag(_) | Part::Literal(_), _, _) => ("", ""),
+                (PatternPart::Id(_), false, _) => ("{", "}"),
+                (PatternPart::Id(_), true, true) => ("{<", ">}"),
+                (PatternPart::Id(_), true, false) => ("<", ">"),
+                (PatternPart::FixedHashTag(_), _, true) => ("{", "}"),
+                (PatternPart::FixedHashTag(_) | PatternPart::Literal(_), _, _) => ("", ""),
             };
             out.push_str(open);
             out.push_str(match part {
-                Part::Literal(text) | Part::Tag(text) => text,
-                Part::Id(kind) => kind.placeholder(),
+                PatternPart::Literal(text) | PatternPart::FixedHashTag(text) => text,
+                PatternPart::Id(kind) => kind.placeholder(),
             });
             out.push_str(close);
         }
@@ -132,26 +132,26 @@ impl Pattern {
     }
 }
 
-const fn placeholder(word: &'static str) -> Part {
+const fn parse_placeholder(word: &'static str) -> PatternPart {
     let mut i = 0;
     while i < IdKind::ALL.len() {
-        if same(IdKind::ALL[i].placeholder(), word) {
-            return Part::Id(IdKind::ALL[i]);
+        if str_eq(IdKind::ALL[i].placeholder(), word) {
+            return PatternPart::Id(IdKind::ALL[i]);
         }
         i += 1;
     }
     let mut known = false;
     i = 0;
     while i < FIXED_TAGS.len() {
-        known = known || same(FIXED_TAGS[i], word);
+        known = known || str_eq(FIXED_TAGS[i], word);
         i += 1;
     }
-    assert!(known, "a pattern names an identifier that is not known");
-    Part::Tag(word)
+    assert!(known, "the pattern names an unknown identifier");
+    PatternPart::FixedHashTag(word)
 }
 
 /// Where `byte` is, or the end.
-const fn find(text: &str, byte: u8) -> usize {
+const fn index_of(text: &str, byte: u8) -> usize {
     let bytes = text.as_bytes();
     let mut i = 0;
     while i < bytes.len() && bytes[i] != byte {
@@ -160,7 +160,7 @@ const fn find(text: &str, byte: u8) -> usize {
     i
 }
 
-const fn same(a: &str, b: &str) -> bool {
+const fn str_eq(a: &str, b: &str) -> bool {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     if a.len() != b.len() {
         return false;

@@ -5,11 +5,11 @@
 
 use std::time::Duration;
 
-use super::named;
-use super::ttl::{TtlName, Ttls};
+use super::setting_enum;
+use super::ttl::{TtlName, TtlValues};
 use crate::ids::EndpointSeparator;
 
-named! {
+setting_enum! {
     /// How presence is written.
     pub enum PresenceLayout for "keys.presence" {
         /// A hash of devices per user.
@@ -23,7 +23,7 @@ named! {
     }
 }
 
-named! {
+setting_enum! {
     /// How typing is written.
     pub enum TypingLayout for "keys.typing" {
         /// A JSON document per typer.
@@ -33,7 +33,7 @@ named! {
     }
 }
 
-named! {
+setting_enum! {
     /// How recent messages are written.
     pub enum RecentLayout for "keys.recent" {
         /// `messages:{conv}:recent`
@@ -43,7 +43,7 @@ named! {
     }
 }
 
-named! {
+setting_enum! {
     /// A named starting point.
     pub enum Preset for "keys.preset" {
         /// Parlor's own choice.
@@ -71,8 +71,8 @@ impl Preset {
     }
 
     /// The layouts it chooses.
-    pub const fn layouts(self) -> Layouts {
-        let mut layouts = Layouts {
+    pub const fn layouts(self) -> KeyLayouts {
+        let mut layouts = KeyLayouts {
             presence: PresenceLayout::Devices,
             typing: TypingLayout::Document,
             recent: RecentLayout::Messages,
@@ -93,7 +93,7 @@ impl Preset {
 
 /// One layout for each capability that has several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Layouts {
+pub struct KeyLayouts {
     /// How presence is written.
     pub presence: PresenceLayout,
     /// How typing is written.
@@ -102,7 +102,7 @@ pub struct Layouts {
     pub recent: RecentLayout,
 }
 
-impl Layouts {
+impl KeyLayouts {
     /// How often a client beats by default.
     pub const fn heartbeat(&self) -> Duration {
         Duration::from_secs(match self.presence {
@@ -115,70 +115,70 @@ impl Layouts {
 
 /// Everything that decides how keys are spelled and how long they live.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct KeySettings {
     /// Where the settings started from (`keys.preset`).
     pub preset: Preset,
     /// What goes before every key and channel (`keys.prefix`).
     pub prefix: String,
     /// The layouts (`keys.presence`, `keys.typing`, `keys.recent`).
-    pub layouts: Layouts,
+    pub layouts: KeyLayouts,
     /// The times (`ttl.*` and the few of other sections that a key lives by).
-    pub ttls: Ttls,
+    pub ttls: TtlValues,
     /// How often a client beats (`presence.heartbeat`).
     pub heartbeat: Duration,
     /// What stands between method and route (`stats.endpoint_separator`).
     pub endpoint_separator: EndpointSeparator,
     /// Another channel for created messages; used as it is, without prefix.
-    pub message_channel: Option<String>,
+    pub message_channel_override: Option<String>,
 }
 
-impl Default for Settings {
+impl Default for KeySettings {
     fn default() -> Self {
         Self::from_preset(Preset::Parlor)
     }
 }
 
-impl Settings {
+impl KeySettings {
     /// The settings of a preset.
     pub fn from_preset(preset: Preset) -> Self {
         Self::from_layouts(preset, preset.layouts())
     }
 
     /// The settings of a preset with other layouts and the times that belong to those.
-    pub fn from_layouts(preset: Preset, layouts: Layouts) -> Self {
+    pub fn from_layouts(preset: Preset, layouts: KeyLayouts) -> Self {
         Self {
             preset,
             prefix: preset.prefix().to_owned(),
             layouts,
-            ttls: Ttls::of(&layouts),
+            ttls: TtlValues::defaults_for(&layouts),
             heartbeat: layouts.heartbeat(),
             endpoint_separator: EndpointSeparator::Space,
-            message_channel: None,
+            message_channel_override: None,
         }
     }
 
     /// Refuses what would make keys ambiguous or let live users lapse.
-    pub fn check(&self) -> Result<(), SettingsError> {
+    pub fn check(&self) -> Result<(), KeySettingsError> {
         let fits = |c: char| c.is_ascii_alphanumeric() || "._-@+=~|:/".contains(c);
         if let Some(bad) = self.prefix.chars().find(|c| !fits(*c)) {
-            return Err(SettingsError::PrefixCharacter(self.prefix.clone(), bad));
+            return Err(KeySettingsError::PrefixCharacter(self.prefix.clone(), bad));
         }
         if self.prefix.len() > 64 {
-            return Err(SettingsError::PrefixLength(self.prefix.len()));
+            return Err(KeySettingsError::PrefixLength(self.prefix.len()));
         }
         for name in TtlName::ALL {
             let ttl = self.ttls.get(*name);
             if ttl < Duration::from_millis(1) {
-                return Err(SettingsError::NoTime(name.name()));
+                return Err(KeySettingsError::ZeroTtl(name.name()));
             }
         }
         let presence = self.ttls.get(TtlName::Presence);
         if self.heartbeat.is_zero() || self.heartbeat >= presence {
-            return Err(SettingsError::Heartbeat(self.heartbeat, presence));
+            return Err(KeySettingsError::HeartbeatTooLong(self.heartbeat, presence));
         }
-        match &self.message_channel {
+        match &self.message_channel_override {
             Some(name) if name.is_empty() || name.chars().any(char::is_control) => {
-                Err(SettingsError::MessageChannel(name.clone()))
+                Err(KeySettingsError::MessageChannel(name.clone()))
             }
             _ => Ok(()),
         }
@@ -187,7 +187,7 @@ impl Settings {
 
 /// Settings that cannot work.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SettingsError {
+pub enum KeySettingsError {
     /// The prefix has a character that could be a hash tag, a glob or a blank.
     #[error("keys.prefix {0:?} has {1:?}; use A-Z a-z 0-9 . _ - @ + = ~ | : /")]
     PrefixCharacter(String, char),
@@ -196,12 +196,12 @@ pub enum SettingsError {
     PrefixLength(usize),
     /// A key would expire at once.
     #[error("{0} is zero; use at least one millisecond")]
-    NoTime(&'static str),
+    ZeroTtl(&'static str),
     /// Live users would lapse between two beats.
     #[error(
-        "presence.heartbeat is {0:?} and ttl.presence {1:?}; a client must beat before its presence ends, so use a heartbeat of a third of ttl.presence"
+        "presence.heartbeat is {0:?} and ttl.presence {1:?}; a device expires without a heartbeat within ttl.presence, so set the heartbeat to a third of it"
     )]
-    Heartbeat(Duration, Duration),
+    HeartbeatTooLong(Duration, Duration),
     /// The channel's name cannot be one.
     #[error(
         "notifications.channel {0:?} is empty or has a control character; use a name such as events:message.created"
@@ -209,13 +209,13 @@ pub enum SettingsError {
     MessageChannel(String),
 }
 
-impl SettingsError {
+impl KeySettingsError {
     /// The settings that do not fit, the likeliest first.
     pub fn settings(&self) -> &[&'static str] {
         match self {
             Self::PrefixCharacter(..) | Self::PrefixLength(_) => &["keys.prefix"],
-            Self::NoTime(name) => std::slice::from_ref(name),
-            Self::Heartbeat(..) => &["presence.heartbeat", "ttl.presence"],
+            Self::ZeroTtl(name) => std::slice::from_ref(name),
+            Self::HeartbeatTooLong(..) => &["presence.heartbeat", "ttl.presence"],
             Self::MessageChannel(_) => &["notifications.channel"],
         }
     }

@@ -4,13 +4,13 @@
 
 use std::time::Duration;
 
-use super::pattern::Pattern;
-use super::settings::{Layouts, PresenceLayout, RecentLayout, Settings, TypingLayout};
-use super::ttl::Ttl;
+use super::pattern::KeyPattern;
+use super::settings::{KeyLayouts, KeySettings, PresenceLayout, RecentLayout, TypingLayout};
+use super::ttl::KeyTtl;
 
 /// What a key holds, or that it is a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum KeyKind {
     /// A string.
     String,
     /// A string that counts.
@@ -33,7 +33,7 @@ pub enum Kind {
     ShardChannel,
 }
 
-impl Kind {
+impl KeyKind {
     /// The name in the reference.
     pub const fn name(self) -> &'static str {
         match self {
@@ -51,7 +51,7 @@ impl Kind {
     }
 
     /// What `TYPE` answers; absent for channels, which are not stored.
-    pub const fn stored_type(self) -> Option<&'static str> {
+    pub const fn redis_type(self) -> Option<&'static str> {
         match self {
             Self::String | Self::Counter | Self::Integer => Some("string"),
             Self::Hash => Some("hash"),
@@ -70,7 +70,7 @@ impl Kind {
 
 /// Whose idea a key is. The documents are named in the reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Source {
+pub enum KeySource {
     /// Key design of a chat application.
     S0,
     /// Key structure of a rooms service.
@@ -87,7 +87,7 @@ pub enum Source {
     Ours,
 }
 
-impl Source {
+impl KeySource {
     /// The name in the reference.
     pub const fn name(self) -> &'static str {
         match self {
@@ -104,7 +104,7 @@ impl Source {
 
 /// The layout a declaration belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Layout {
+pub enum KeyLayout {
     /// Every one.
     Any,
     /// One of presence.
@@ -115,9 +115,9 @@ pub enum Layout {
     Recent(RecentLayout),
 }
 
-impl Layout {
+impl KeyLayout {
     /// Whether it is among the chosen ones.
-    pub fn is_active(self, layouts: &Layouts) -> bool {
+    pub fn is_active(self, layouts: &KeyLayouts) -> bool {
         match self {
             Self::Any => true,
             Self::Presence(layout) => layouts.presence == layout,
@@ -127,7 +127,7 @@ impl Layout {
     }
 
     /// The setting and value that choose it, such as `keys.presence = devices`.
-    pub const fn chosen_by(self) -> Option<(&'static str, &'static str)> {
+    pub const fn selecting_setting(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Any => None,
             Self::Presence(layout) => Some((PresenceLayout::SETTING, layout.name())),
@@ -139,7 +139,7 @@ impl Layout {
 
 /// A part of the product that owns keys.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Capability {
+pub struct KeyGroup {
     /// The folder's name.
     pub name: &'static str,
     /// The heading in the reference.
@@ -152,11 +152,11 @@ pub struct Capability {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeySpec {
     /// How it is spelled.
-    pub pattern: Pattern,
+    pub pattern: KeyPattern,
     /// What it holds.
-    pub kind: Kind,
+    pub kind: KeyKind,
     /// When it goes by itself.
-    pub ttl: Ttl,
+    pub ttl: KeyTtl,
     /// Whether a key that could go by itself must always have its time.
     pub ttl_required: bool,
     /// What the value looks like.
@@ -164,39 +164,39 @@ pub struct KeySpec {
     /// What it is for.
     pub meaning: &'static str,
     /// Whose idea it is.
-    pub sources: &'static [Source],
+    pub sources: &'static [KeySource],
     /// Whether only Parlor may read it.
     pub internal: bool,
     /// The layout it belongs to.
-    pub layout: Layout,
+    pub layout: KeyLayout,
 }
 
 impl KeySpec {
     /// A documented key, that others may read.
-    pub(crate) const fn new(pattern: &'static str, kind: Kind, ttl: Ttl) -> Self {
+    pub(crate) const fn documented(pattern: &'static str, kind: KeyKind, ttl: KeyTtl) -> Self {
         Self {
-            pattern: Pattern::parse(pattern),
+            pattern: KeyPattern::parse(pattern),
             kind,
             ttl,
-            ttl_required: !matches!(ttl, Ttl::Never),
+            ttl_required: !matches!(ttl, KeyTtl::Never),
             value: "",
             meaning: "",
             sources: &[],
             internal: false,
-            layout: Layout::Any,
+            layout: KeyLayout::Any,
         }
     }
 
     /// A key of Parlor alone.
-    pub(crate) const fn internal(pattern: &'static str, kind: Kind, ttl: Ttl) -> Self {
-        let mut spec = Self::new(pattern, kind, ttl).source(&[Source::Ours]);
+    pub(crate) const fn internal(pattern: &'static str, kind: KeyKind, ttl: KeyTtl) -> Self {
+        let mut spec = Self::documented(pattern, kind, ttl).sources(&[KeySource::Ours]);
         spec.internal = true;
         spec
     }
 
     /// A documented channel.
     pub(crate) const fn channel(name: &'static str) -> Self {
-        Self::new(name, Kind::Channel, Ttl::Never)
+        Self::documented(name, KeyKind::Channel, KeyTtl::Never)
     }
 
     /// Says what the value looks like.
@@ -212,22 +212,22 @@ impl KeySpec {
     }
 
     /// Says whose idea it is.
-    pub(crate) const fn source(mut self, sources: &'static [Source]) -> Self {
+    pub(crate) const fn sources(mut self, sources: &'static [KeySource]) -> Self {
         self.sources = sources;
         self
     }
 
     /// Says which layout it belongs to.
-    pub(crate) const fn layout(mut self, layout: Layout) -> Self {
+    pub(crate) const fn layout(mut self, layout: KeyLayout) -> Self {
         self.layout = layout;
         self
     }
 
     /// Whether a stored key may have this much time left; `None` is a key that never goes.
-    pub fn allows_ttl(&self, settings: &Settings, left: Option<Duration>) -> bool {
+    pub fn allows_ttl(&self, settings: &KeySettings, left: Option<Duration>) -> bool {
         match left {
             None => !self.ttl_required,
-            Some(_) if self.ttl == Ttl::Never => false,
+            Some(_) if self.ttl == KeyTtl::Never => false,
             Some(left) => self.ttl.longest(settings).is_none_or(|most| left <= most),
         }
     }

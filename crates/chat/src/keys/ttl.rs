@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-use super::settings::{Layouts, PresenceLayout, TypingLayout};
-use super::{Settings, named};
+use super::settings::{KeyLayouts, PresenceLayout, TypingLayout};
+use super::{KeySettings, setting_enum};
 
-named! {
+setting_enum! {
     /// A time that can be set.
     pub enum TtlName for "ttl" {
         /// How long a device is present after its last beat.
@@ -47,7 +47,7 @@ named! {
 
 impl TtlName {
     /// The default in seconds with these layouts.
-    pub const fn default_seconds(self, layouts: &Layouts) -> u64 {
+    pub const fn default_seconds(self, layouts: &KeyLayouts) -> u64 {
         match self {
             Self::Presence => match layouts.presence {
                 PresenceLayout::Devices | PresenceLayout::Sockets => 60,
@@ -75,40 +75,42 @@ impl TtlName {
     }
 
     /// What the time is, for the reference.
-    pub const fn meaning(self) -> &'static str {
+    pub const fn description(self) -> &'static str {
         match self {
-            Self::Presence => "a device is present this long after its last beat",
-            Self::StatusOffline => "layout `status`: an explicit `offline` is kept this long",
-            Self::Typing => "somebody types this long after the last sign of it",
-            Self::Membership => "an answer about membership is kept this long",
-            Self::Participants => "the set of participants is kept this long",
-            Self::Recent => "the list of recent messages is kept this long after the last message",
-            Self::Session => "a session lasts this long after the last request",
-            Self::AgentPresence => "an agent is present this long after the last sign of them",
-            Self::Assignments => "an agent's assignments are kept this long",
-            Self::Queues => "the desk's queues are kept this long",
-            Self::Dashboard => "an agent's figures are kept this long",
-            Self::Blocked => "the set of users somebody blocked is kept this long",
-            Self::Delivery => "a delivery position is kept this long",
-            Self::Search => "a page of search results is kept this long",
-            Self::MessageWindow => "messages are counted in windows of this length",
-            Self::NodeLease => "a node is believed alive this long without a sign of it",
+            Self::Presence => "a device expires this long after its last heartbeat",
+            Self::StatusOffline => "TTL of an explicit `offline` in the layout `status`",
+            Self::Typing => "a user counts as typing this long after the last typing event",
+            Self::Membership => "TTL of a cached membership",
+            Self::Participants => "TTL of the cached set of participants",
+            Self::Recent => "TTL of the list of recent messages after the last message",
+            Self::Session => "a session expires this long after the last request",
+            Self::AgentPresence => {
+                "the presence of a support agent expires this long after the last activity"
+            }
+            Self::Assignments => "TTL of the assignments of a support agent",
+            Self::Queues => "TTL of the queues of the support desk",
+            Self::Dashboard => "TTL of the dashboard figures of a support agent",
+            Self::Blocked => "TTL of the set of users that a user has blocked",
+            Self::Delivery => "TTL of a delivery position",
+            Self::Search => "TTL of a page of search results",
+            Self::MessageWindow => "length of the window in which messages are counted",
+            Self::NodeLease => "a node that does not renew its lease for this long counts as dead",
         }
     }
 
     /// Whether the time is one of the section `ttl` and not lent from another one.
-    pub fn is_ttl_setting(self) -> bool {
+    pub fn is_in_ttl_section(self) -> bool {
         self.name().starts_with("ttl.")
     }
 }
 
 /// The value of every time that can be set.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ttls([Duration; TtlName::ALL.len()]);
+pub struct TtlValues([Duration; TtlName::ALL.len()]);
 
-impl Ttls {
+impl TtlValues {
     /// The defaults with these layouts.
-    pub fn of(layouts: &Layouts) -> Self {
+    pub fn defaults_for(layouts: &KeyLayouts) -> Self {
         let mut ttls = Self([Duration::ZERO; TtlName::ALL.len()]);
         for name in TtlName::ALL {
             ttls.set(*name, Duration::from_secs(name.default_seconds(layouts)));
@@ -129,28 +131,28 @@ impl Ttls {
 
 /// When a key goes by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ttl {
+pub enum KeyTtl {
     /// Never.
     Never,
     /// After a time that can be set.
-    Setting(TtlName),
+    Configured(TtlName),
     /// Some seconds after a time that can be set.
-    After(TtlName, u64),
+    ConfiguredPlus(TtlName, u64),
     /// After one time or another, and which of them when.
     Either(TtlName, &'static str, TtlName, &'static str),
     /// After seconds that cannot be set.
     Fixed(u64),
     /// At a moment that the call decides.
-    Described(&'static str),
+    PerCall(&'static str),
 }
 
-impl Ttl {
+impl KeyTtl {
     /// The longest time the key may have left; absent when it never goes or the call decides.
-    pub fn longest(&self, settings: &Settings) -> Option<Duration> {
+    pub fn longest(&self, settings: &KeySettings) -> Option<Duration> {
         match self {
-            Self::Never | Self::Described(_) => None,
-            Self::Setting(name) => Some(settings.ttls.get(*name)),
-            Self::After(name, extra) => {
+            Self::Never | Self::PerCall(_) => None,
+            Self::Configured(name) => Some(settings.ttls.get(*name)),
+            Self::ConfiguredPlus(name, extra) => {
                 Some(settings.ttls.get(*name) + Duration::from_secs(*extra))
             }
             Self::Either(one, _, other, _) => {
@@ -161,37 +163,37 @@ impl Ttl {
     }
 
     /// The settings that decide it.
-    pub fn settings(&self) -> Vec<TtlName> {
+    pub fn configured_by(&self) -> Vec<TtlName> {
         match self {
-            Self::Setting(name) | Self::After(name, _) => vec![*name],
+            Self::Configured(name) | Self::ConfiguredPlus(name, _) => vec![*name],
             Self::Either(one, _, other, _) => vec![*one, *other],
-            Self::Never | Self::Fixed(_) | Self::Described(_) => Vec::new(),
+            Self::Never | Self::Fixed(_) | Self::PerCall(_) => Vec::new(),
         }
     }
 
     /// The time in words: `60 s`, `1 h + 60 s`, `30 s online, 24 h offline`, `none`.
-    pub fn text(&self, settings: &Settings) -> String {
+    pub fn text(&self, settings: &KeySettings) -> String {
         match self {
             Self::Never => "none".to_owned(),
-            Self::Described(text) => (*text).to_owned(),
+            Self::PerCall(text) => (*text).to_owned(),
             Self::Either(one, when, other, then) => {
-                let one = duration_text(settings.ttls.get(*one));
-                let other = duration_text(settings.ttls.get(*other));
+                let one = format_duration(settings.ttls.get(*one));
+                let other = format_duration(settings.ttls.get(*other));
                 format!("{one} {when}, {other} {then}")
             }
-            Self::Setting(name) => duration_text(settings.ttls.get(*name)),
-            Self::After(name, extra) => {
-                let base = duration_text(settings.ttls.get(*name));
-                let extra = duration_text(Duration::from_secs(*extra));
+            Self::Configured(name) => format_duration(settings.ttls.get(*name)),
+            Self::ConfiguredPlus(name, extra) => {
+                let base = format_duration(settings.ttls.get(*name));
+                let extra = format_duration(Duration::from_secs(*extra));
                 format!("{base} + {extra}")
             }
-            Self::Fixed(seconds) => duration_text(Duration::from_secs(*seconds)),
+            Self::Fixed(seconds) => format_duration(Duration::from_secs(*seconds)),
         }
     }
 }
 
 /// A time as people write it: `3 s`, `5 min`, `24 h`, `7 d`.
-pub fn duration_text(time: Duration) -> String {
+pub fn format_duration(time: Duration) -> String {
     let millis = time.as_millis();
     let seconds = time.as_secs();
     let multiple = |unit: u64, from: u64| seconds >= from && seconds.is_multiple_of(unit);

@@ -8,39 +8,39 @@ use std::collections::HashMap;
 
 use parking_lot::Mutex;
 
-use super::gcra::{self, Arrival};
-use super::ops::{Limit, Verdict};
-use crate::context::Moment;
+use super::gcra::{self, TheoreticalArrival};
+use super::ops::{RateLimit, RateLimitDecision};
+use crate::context::Timestamp;
 use crate::ids::LimiterId;
 
 /// Most limiters that a node remembers.
-pub const MOST_REMEMBERED: usize = 100_000;
+pub const MAX_LIMITERS: usize = 100_000;
 
 /// Steady rates of one node, bounded. Every limit counts as a steady rate here, whatever its algorithm.
 #[derive(Default)]
-pub struct Fallback {
-    inner: Mutex<Generations>,
+pub struct LocalRateLimiter {
+    inner: Mutex<LimiterGenerations>,
 }
 
 #[derive(Default)]
-struct Generations {
-    young: HashMap<LimiterId, Arrival>,
+struct LimiterGenerations {
+    current: HashMap<LimiterId, TheoreticalArrival>,
     /// Those that did not come since the young ones began; forgotten together when there are enough young ones.
-    old: HashMap<LimiterId, Arrival>,
+    previous: HashMap<LimiterId, TheoreticalArrival>,
 }
 
-impl Fallback {
+impl LocalRateLimiter {
     /// Remembers nothing yet.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// One request, counted if it is allowed.
-    pub fn check(&self, id: &LimiterId, limit: &Limit, now: Moment) -> Verdict {
+    pub fn check(&self, id: &LimiterId, limit: &RateLimit, now: Timestamp) -> RateLimitDecision {
         let mut inner = self.inner.lock();
-        let known = inner.recall(id);
-        let (verdict, kept) = gcra::step(known, limit, now);
-        let forgotten = kept.or(known).and_then(|it| inner.remember(id, it));
+        let known = inner.find(id);
+        let (verdict, kept) = gcra::apply_request(known, limit, now);
+        let forgotten = kept.or(known).and_then(|it| inner.store(id, it));
         drop(inner);
         // Fifty thousand entries take a while to drop, in which others can be answered.
         drop(forgotten);
@@ -50,7 +50,7 @@ impl Fallback {
     /// How many are remembered.
     pub fn len(&self) -> usize {
         let inner = self.inner.lock();
-        inner.young.len() + inner.old.len()
+        inner.current.len() + inner.previous.len()
     }
 
     /// Whether nothing is remembered.
@@ -59,32 +59,32 @@ impl Fallback {
     }
 }
 
-impl Generations {
-    fn recall(&mut self, id: &LimiterId) -> Option<Arrival> {
-        let young = self.young.get(id).copied();
-        young.or_else(|| self.old.remove(id))
+impl LimiterGenerations {
+    fn find(&mut self, id: &LimiterId) -> Option<TheoreticalArrival> {
+        let young = self.current.get(id).copied();
+        young.or_else(|| self.previous.remove(id))
     }
 
     /// Keeps one that is not old; what has to be forgotten for it.
-    fn remember(
+    fn store(
         &mut self,
         id: &LimiterId,
-        arrival: Arrival,
-    ) -> Option<HashMap<LimiterId, Arrival>> {
-        if let Some(known) = self.young.get_mut(id) {
+        arrival: TheoreticalArrival,
+    ) -> Option<HashMap<LimiterId, TheoreticalArrival>> {
+        if let Some(known) = self.current.get_mut(id) {
             *known = arrival;
             return None;
         }
-        self.young.insert(id.clone(), arrival);
-        if self.young.len() < MOST_REMEMBERED / 2 {
+        self.current.insert(id.clone(), arrival);
+        if self.current.len() < MAX_LIMITERS / 2 {
             return None;
         }
-        let young = std::mem::take(&mut self.young);
-        Some(std::mem::replace(&mut self.old, young))
+        let young = std::mem::take(&mut self.current);
+        Some(std::mem::replace(&mut self.previous, young))
     }
 }
 
-impl std::fmt::Debug for Fallback {
+impl std::fmt::Debug for LocalRateLimiter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Fallback({})", self.len())
     }

@@ -3,54 +3,54 @@
 //! Always true: a limiter's key goes by itself when it has nothing left to say.
 
 use crate::ids::{LimiterId, UserId};
-use crate::keys::{Capability, Key, KeySpec, Keyspace, Kind, Source, Ttl, TtlName};
+use crate::keys::{Key, KeyGroup, KeyKind, KeySource, KeySpec, KeyTtl, Keyspace, TtlName};
 
 /// What limits own.
-pub const CAPABILITY: Capability = Capability {
+pub const CAPABILITY: KeyGroup = KeyGroup {
     name: "limits",
     title: "Rate limits",
     keys: &[MESSAGES, FIXED, SLIDING, GCRA],
 };
 
-const MESSAGES: KeySpec = KeySpec::new(
+const MESSAGES: KeySpec = KeySpec::documented(
     "rate:message:{user}",
-    Kind::Counter,
-    Ttl::Setting(TtlName::MessageWindow),
+    KeyKind::Counter,
+    KeyTtl::Configured(TtlName::MessageWindow),
 )
 .value("number")
-.meaning("messages the user sent in this window; 20 by default (`limits.messages`)")
-.source(&[Source::S2]);
+.meaning("messages of the user in this window; at most 20 by default (`limits.messages`)")
+.sources(&[KeySource::S2]);
 
-const FIXED: KeySpec = KeySpec::new(
+const FIXED: KeySpec = KeySpec::documented(
     "rate_limit:{id}",
-    Kind::SortedSet,
-    Ttl::Described("the window"),
+    KeyKind::SortedSet,
+    KeyTtl::PerCall("the window"),
 )
 .value("score = ms, member = ms and a random part")
-.meaning("requests accepted in this fixed window; the first of them sets its end, once")
-.source(&[Source::S4]);
+.meaning("requests accepted in this fixed window; the first request sets the end of the window")
+.sources(&[KeySource::S4]);
 
-const SLIDING: KeySpec = KeySpec::new(
+const SLIDING: KeySpec = KeySpec::documented(
     "sliding_limit:{id}",
-    Kind::SortedSet,
-    Ttl::Described("the window"),
+    KeyKind::SortedSet,
+    KeyTtl::PerCall("the window"),
 )
 .value("score = ms, member = ms and a random part")
 .meaning("requests accepted in the last window")
-.source(&[Source::S4]);
+.sources(&[KeySource::S4]);
 
-const GCRA: KeySpec = KeySpec::new(
+const GCRA: KeySpec = KeySpec::documented(
     "gcra:{id}",
-    Kind::String,
-    Ttl::Described("until it is full again"),
+    KeyKind::String,
+    KeyTtl::PerCall("until the limit is completely free again"),
 )
 .value("theoretical arrival time, ms, with five decimals where it is not whole")
-.meaning("a steady rate with a burst")
-.source(&[Source::Ours]);
+.meaning("state of a steady rate with bursts (GCRA)")
+.sources(&[KeySource::Ours]);
 
 impl Keyspace {
     /// Messages of a user in this window.
-    pub fn message_rate(&self, user: &UserId) -> Key {
+    pub fn message_counter(&self, user: &UserId) -> Key {
         self.key1(&MESSAGES, user)
     }
 
@@ -65,7 +65,7 @@ impl Keyspace {
     }
 
     /// A steady rate.
-    pub fn gcra(&self, id: &LimiterId) -> Key {
+    pub fn gcra_state(&self, id: &LimiterId) -> Key {
         self.key1(&GCRA, id)
     }
 }

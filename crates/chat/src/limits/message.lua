@@ -7,7 +7,7 @@ local key, limit, window = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 
 local text = redis.call('GET', key) or '0'
 if not string.find(text, '^%-?%d+$') then
-  return redis.error_reply('ERR ' .. key .. ' holds no count; delete it')
+  return redis.error_reply('ERR ' .. key .. ' is not a counter; delete it')
 end
 local used, left = tonumber(text), redis.call('PTTL', key)
 -- In its last millisecond a key is still there, and the window is not.

@@ -18,35 +18,36 @@ mod native;
 mod operations;
 mod ops;
 
-use parlor_store::{Call, Fault, Script, fault, script};
+use parlor_store::{Fault, LuaScript, ScriptCall, fault, script};
 use redis::{ErrorKind, FromRedisValue, RedisError};
 
-use crate::context::{Context, millis};
+use crate::context::{ChatContext, duration_millis};
 use crate::error::{Error, Result};
 use crate::ids::{LimiterId, UserId};
 use crate::keys::{Key, TtlName};
 
-pub use self::fallback::{Fallback, MOST_REMEMBERED};
+pub use self::fallback::{LocalRateLimiter, MAX_LIMITERS};
 pub use self::operations::CheckLimit;
 pub use self::ops::{
-    Algorithm, LONGEST_WINDOW, Limit, MOST_COST, MOST_REQUESTS, SHORTEST_WINDOW, Verdict,
+    MAX_COST, MAX_REQUESTS, MAX_WINDOW, MIN_WINDOW, RateLimit, RateLimitAlgorithm,
+    RateLimitDecision,
 };
 
-static FIXED: Script = script!("fixed.lua");
-static SLIDING: Script = script!("sliding.lua");
-static GCRA: Script = script!("gcra.lua");
-static MESSAGE: Script = script!("message.lua").native(native::message);
-static GIVE_BACK: Script = script!("give_back.lua");
+static CHECK_FIXED_WINDOW: LuaScript = script!("fixed.lua");
+static CHECK_SLIDING_WINDOW: LuaScript = script!("sliding.lua");
+static CHECK_GCRA: LuaScript = script!("gcra.lua");
+static COUNT_MESSAGE: LuaScript = script!("message.lua").with_native(native::count_message);
+static REFUND_MESSAGE: LuaScript = script!("give_back.lua");
 
 /// Limits that all nodes of a store share. Cloning copies pointers.
 #[derive(Debug, Clone)]
-pub struct Limits {
-    ctx: Context,
+pub struct RateLimiter {
+    ctx: ChatContext,
 }
 
-impl Limits {
+impl RateLimiter {
     /// The limits of a store.
-    pub fn new(ctx: Context) -> Self {
+    pub fn new(ctx: ChatContext) -> Self {
         Self { ctx }
     }
 
@@ -54,94 +55,104 @@ impl Limits {
     pub async fn check(
         &self,
         id: &LimiterId,
-        limit: &Limit,
+        limit: &RateLimit,
         cost: u32,
         peek: bool,
-    ) -> Result<Verdict> {
+    ) -> Result<RateLimitDecision> {
         let call = self.check_call(id, limit, cost, peek)?;
         let store = self.ctx.store();
-        let answer = if peek || limit.algorithm() != Algorithm::Gcra {
-            call.run(&store.repeatable()).await
+        let answer = if peek || limit.algorithm() != RateLimitAlgorithm::Gcra {
+            call.run(&store.idempotent()).await
         } else {
             call.run(store).await
         };
-        answer.map_err(|error| refused(&self.key(id, limit), &error))
+        answer.map_err(|error| counting_error(&self.limiter_key(id, limit), &error))
     }
 
     /// [`check`](Self::check) for a pipeline. Its reply is a [`Verdict`]. Only in a window it may be repeated.
-    pub fn check_call(&self, id: &LimiterId, limit: &Limit, cost: u32, peek: bool) -> Result<Call> {
-        limit.must_take(cost)?;
+    pub fn check_call(
+        &self,
+        id: &LimiterId,
+        limit: &RateLimit,
+        cost: u32,
+        peek: bool,
+    ) -> Result<ScriptCall> {
+        limit.validate_cost(cost)?;
         let script = match limit.algorithm() {
-            Algorithm::Fixed => &FIXED,
-            Algorithm::Sliding => &SLIDING,
-            Algorithm::Gcra => &GCRA,
+            RateLimitAlgorithm::Fixed => &CHECK_FIXED_WINDOW,
+            RateLimitAlgorithm::Sliding => &CHECK_SLIDING_WINDOW,
+            RateLimitAlgorithm::Gcra => &CHECK_GCRA,
         };
         let call = script
-            .keys(self.key(id, limit))
-            .arg(self.ctx.now().ms())
+            .keys(self.limiter_key(id, limit))
+            .arg(self.ctx.now().as_millis())
             .arg(limit.requests())
             .arg(limit.window_ms())
             .arg(cost)
             .arg(u8::from(peek));
         Ok(match limit.algorithm() {
-            Algorithm::Fixed | Algorithm::Sliding => {
+            RateLimitAlgorithm::Fixed | RateLimitAlgorithm::Sliding => {
                 call.arg(format!("{:016x}", rand::random::<u64>()))
             }
-            Algorithm::Gcra => call,
+            RateLimitAlgorithm::Gcra => call,
         })
     }
 
     /// One message more of a user, of whom so many are allowed in the window of `limits.message_window`.
-    pub async fn message(&self, user: &UserId, limit: u32) -> Result<Verdict> {
-        let call = self.message_call(user, limit);
-        self.run_message(call, user).await
+    pub async fn count_message(&self, user: &UserId, limit: u32) -> Result<RateLimitDecision> {
+        let call = self.count_message_call(user, limit);
+        self.run_message_script(call, user).await
     }
 
     /// [`message`](Self::message) for a pipeline. Its reply is a [`Verdict`]. Repeated it counts twice.
-    pub fn message_call(&self, user: &UserId, limit: u32) -> Call {
+    pub fn count_message_call(&self, user: &UserId, limit: u32) -> ScriptCall {
         let window = self.ctx.keys().ttl(TtlName::MessageWindow);
-        MESSAGE
-            .keys(self.ctx.keys().message_rate(user))
+        COUNT_MESSAGE
+            .keys(self.ctx.keys().message_counter(user))
             .arg(limit)
-            .arg(millis(window))
+            .arg(duration_millis(window))
     }
 
     /// The place of a message that was not sent after all is free again. Without one nothing happens; one of a window that
     /// is over is given back to the window that is.
-    pub async fn give_back(&self, user: &UserId) -> Result<()> {
+    pub async fn refund_message(&self, user: &UserId) -> Result<()> {
         let call = self.give_back_call(user);
-        self.run_message(call, user).await
+        self.run_message_script(call, user).await
     }
 
     /// [`give_back`](Self::give_back) for a pipeline. Repeated it gives back twice.
-    pub fn give_back_call(&self, user: &UserId) -> Call {
-        GIVE_BACK.keys(self.ctx.keys().message_rate(user))
+    pub fn give_back_call(&self, user: &UserId) -> ScriptCall {
+        REFUND_MESSAGE.keys(self.ctx.keys().message_counter(user))
     }
 
-    async fn run_message<T: FromRedisValue>(&self, call: Call, user: &UserId) -> Result<T> {
+    async fn run_message_script<T: FromRedisValue>(
+        &self,
+        call: ScriptCall,
+        user: &UserId,
+    ) -> Result<T> {
         let answer = call.run(self.ctx.store()).await;
-        answer.map_err(|error| refused(&self.ctx.keys().message_rate(user), &error))
+        answer.map_err(|error| counting_error(&self.ctx.keys().message_counter(user), &error))
     }
 
-    fn key(&self, id: &LimiterId, limit: &Limit) -> Key {
+    fn limiter_key(&self, id: &LimiterId, limit: &RateLimit) -> Key {
         let keys = self.ctx.keys();
         match limit.algorithm() {
-            Algorithm::Fixed => keys.fixed_window(id),
-            Algorithm::Sliding => keys.sliding_window(id),
-            Algorithm::Gcra => keys.gcra(id),
+            RateLimitAlgorithm::Fixed => keys.fixed_window(id),
+            RateLimitAlgorithm::Sliding => keys.sliding_window(id),
+            RateLimitAlgorithm::Gcra => keys.gcra_state(id),
         }
     }
 }
 
 /// Names the key that the store refused to count in, for it holds what somebody else wrote.
-fn refused(key: &Key, error: &RedisError) -> Error {
-    if fault(error) != Fault::Refused {
+fn counting_error(key: &Key, error: &RedisError) -> Error {
+    if fault(error) != Fault::Rejected {
         return error.clone().into();
     }
-    let text = format!("{error}; if somebody else wrote it, delete it");
-    Error::Internal(RedisError::from((
+    let text = format!("{error}; if the key has a foreign type, delete it");
+    Error::StoreRejected(RedisError::from((
         ErrorKind::UnexpectedReturnType,
-        "a limit cannot be counted",
+        "cannot count in a rate limit key",
         format!("{key}: {text}"),
     )))
 }

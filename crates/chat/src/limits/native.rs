@@ -2,20 +2,24 @@
 //!
 //! Always true: it does what the script does, in the same order; a test compares them.
 
-use parlor_store::native::{Done, Error, Step, array, number, said};
+use parlor_store::native::{
+    CommandError, NativeScriptCall, NativeScriptResult, array, number, said,
+};
 use redis::Value;
 
-pub(super) fn message(step: &mut Step<'_>) -> Done {
-    let [key] = step.take_keys(0)?;
+pub(super) fn count_message(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
+    let [key] = step.keys_at(0)?;
     let [limit_text, window_text] = step.take(0)?;
     let (limit, window) = (said(limit_text)?, said(window_text)?);
     let used = match step.get(key)? {
         None => Some(0.0),
-        Some(text) => integer(&text),
+        Some(text) => parse_integer(&text),
     };
     let Some(mut used) = used else {
         let key = String::from_utf8_lossy(key);
-        return Err(Error::new(format!("ERR {key} holds no count; delete it")));
+        return Err(CommandError::new(format!(
+            "ERR {key} is not a counter; delete it"
+        )));
     };
     let mut left = step.ttl(key)? as f64;
     // In its last millisecond a key is still there, and the window is not.
@@ -33,7 +37,7 @@ pub(super) fn message(step: &mut Step<'_>) -> Done {
         used += 1.0;
     }
     if left == -1.0 {
-        step.expire(key, window as u64)?;
+        step.pexpire(key, window as u64)?;
         left = window;
     }
     let retry = if allowed { -1.0 } else { left.max(1.0) };
@@ -48,7 +52,7 @@ pub(super) fn message(step: &mut Step<'_>) -> Done {
 }
 
 /// A whole number, as the pattern `^%-?%d+$` finds it.
-fn integer(text: &[u8]) -> Option<f64> {
+fn parse_integer(text: &[u8]) -> Option<f64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     let all = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     all.then(|| number(text)).flatten()

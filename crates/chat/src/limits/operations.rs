@@ -5,13 +5,13 @@ use std::time::Duration;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::ops::{Algorithm, Limit, Verdict};
+use super::ops::{RateLimit, RateLimitAlgorithm, RateLimitDecision};
 use crate::access::{Caller, Role};
 use crate::chat::Chat;
 use crate::code::Code;
 use crate::error::{Error, Result};
 use crate::ids::LimiterId;
-use crate::operation::{Info, Operation};
+use crate::operation::{Operation, OperationInfo};
 
 /// Whether something may be done once more, and counts it if so. For services and admins.
 ///
@@ -25,7 +25,7 @@ pub struct CheckLimit {
     #[schema(value_type = LimiterId)]
     pub key: String,
     /// How requests are counted.
-    pub algorithm: Algorithm,
+    pub algorithm: RateLimitAlgorithm,
     /// How many there may be in a window.
     #[schema(minimum = 1, maximum = 10_000, examples(5))]
     pub limit: u32,
@@ -33,7 +33,7 @@ pub struct CheckLimit {
     #[schema(minimum = 1, maximum = 2_678_400_000_u64, examples(60_000))]
     pub window_ms: u64,
     /// As how many requests this one counts: all of them fit, or none is taken. At most `limit`.
-    #[serde(default = "one")]
+    #[serde(default = "default_cost")]
     #[schema(minimum = 1, maximum = 100, default = 1)]
     pub cost: u32,
     /// Takes nothing, and answers what a check would be told.
@@ -43,25 +43,25 @@ pub struct CheckLimit {
 }
 
 impl Operation for CheckLimit {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "limits.check",
-        summary: "Asks whether something may be done once more, and counts it",
+        summary: "Checks a rate limit and counts the request",
         codes: &[Code::InvalidId, Code::Forbidden],
     };
-    type Reply = Verdict;
+    type Reply = RateLimitDecision;
 
-    async fn run(self, chat: &Chat, caller: &Caller) -> Result<Verdict> {
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<RateLimitDecision> {
         if caller.role == Role::User {
-            let text = "limits are checked by services and admins";
+            let text = "only services and admins may check rate limits";
             return Err(Error::Forbidden(text.into()));
         }
         let id = LimiterId::new(&self.key)?;
         let window = Duration::from_millis(self.window_ms);
-        let limit = Limit::new(self.algorithm, self.limit, window)?;
+        let limit = RateLimit::new(self.algorithm, self.limit, window)?;
         chat.limits().check(&id, &limit, self.cost, self.peek).await
     }
 }
 
-fn one() -> u32 {
+fn default_cost() -> u32 {
     1
 }

@@ -8,22 +8,22 @@ use redis::{FromRedisValue, ParsingError, Value};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::context::millis;
+use crate::context::duration_millis;
 use crate::error::{Error, Result};
 
 /// Most requests in a window.
-pub const MOST_REQUESTS: u32 = 10_000;
+pub const MAX_REQUESTS: u32 = 10_000;
 /// Most requests that one counts as.
-pub const MOST_COST: u32 = 100;
+pub const MAX_COST: u32 = 100;
 /// The shortest window.
-pub const SHORTEST_WINDOW: Duration = Duration::from_millis(1);
+pub const MIN_WINDOW: Duration = Duration::from_millis(1);
 /// The longest window: 31 days.
-pub const LONGEST_WINDOW: Duration = Duration::from_secs(31 * 24 * 60 * 60);
+pub const MAX_WINDOW: Duration = Duration::from_secs(31 * 24 * 60 * 60);
 
 /// How requests are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Algorithm {
+pub enum RateLimitAlgorithm {
     /// From the first request on, until the window is over.
     Fixed,
     /// Within any window.
@@ -32,29 +32,29 @@ pub enum Algorithm {
     Gcra,
 }
 
-impl Algorithm {
+impl RateLimitAlgorithm {
     /// Every algorithm.
     pub const ALL: &'static [Self] = &[Self::Fixed, Self::Sliding, Self::Gcra];
 }
 
 /// How many requests there may be in how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Limit {
-    algorithm: Algorithm,
+pub struct RateLimit {
+    algorithm: RateLimitAlgorithm,
     requests: u32,
     window_ms: u64,
 }
 
-impl Limit {
+impl RateLimit {
     /// So many requests, 1 to [`MOST_REQUESTS`], in a window of [`SHORTEST_WINDOW`] to [`LONGEST_WINDOW`].
-    pub fn new(algorithm: Algorithm, requests: u32, window: Duration) -> Result<Self> {
-        if !(1..=MOST_REQUESTS).contains(&requests) {
-            let text = format!("`limit` is {requests}, which is not from 1 to {MOST_REQUESTS}");
+    pub fn new(algorithm: RateLimitAlgorithm, requests: u32, window: Duration) -> Result<Self> {
+        if !(1..=MAX_REQUESTS).contains(&requests) {
+            let text = format!("`limit` is {requests}, which is not from 1 to {MAX_REQUESTS}");
             return Err(Error::InvalidRequest(text));
         }
-        let window_ms = millis(window);
-        let longest = millis(LONGEST_WINDOW);
-        if !(millis(SHORTEST_WINDOW)..=longest).contains(&window_ms) {
+        let window_ms = duration_millis(window);
+        let longest = duration_millis(MAX_WINDOW);
+        if !(duration_millis(MIN_WINDOW)..=longest).contains(&window_ms) {
             let text =
                 format!("`windowMs` is {window_ms}, which is not from 1 to {longest} (31 days)");
             return Err(Error::InvalidRequest(text));
@@ -67,7 +67,7 @@ impl Limit {
     }
 
     /// How requests are counted.
-    pub const fn algorithm(&self) -> Algorithm {
+    pub const fn algorithm(&self) -> RateLimitAlgorithm {
         self.algorithm
     }
 
@@ -82,13 +82,13 @@ impl Limit {
     }
 
     /// Refuses a cost that never fits.
-    pub(super) fn must_take(&self, cost: u32) -> Result<()> {
-        let most = MOST_COST.min(self.requests);
+    pub(super) fn validate_cost(&self, cost: u32) -> Result<()> {
+        let most = MAX_COST.min(self.requests);
         if (1..=most).contains(&cost) {
             return Ok(());
         }
         let text = format!(
-            "`cost` is {cost}, which is not from 1 to {most}; it is at most {MOST_COST} and at most `limit`"
+            "`cost` is {cost}, which is not from 1 to {most}; it is at most {MAX_COST} and at most `limit`"
         );
         Err(Error::InvalidRequest(text))
     }
@@ -97,7 +97,7 @@ impl Limit {
 /// What a check answers. A check that was allowed is counted in it; one that was refused, or only looked, took nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Verdict {
+pub struct RateLimitDecision {
     /// Whether the whole cost fits.
     pub allowed: bool,
     /// Requests per window.
@@ -113,7 +113,7 @@ pub struct Verdict {
 }
 
 /// The reply of every step of this capability.
-impl FromRedisValue for Verdict {
+impl FromRedisValue for RateLimitDecision {
     fn from_redis_value(value: Value) -> std::result::Result<Self, ParsingError> {
         let (allowed, limit, remaining, reset_ms, retry_after): (bool, u32, u32, u64, i64) =
             redis::from_redis_value(value)?;
@@ -140,21 +140,23 @@ mod tests {
             (10_001, second),
             (1, Duration::ZERO),
             (1, Duration::from_micros(999)),
-            (1, LONGEST_WINDOW + SHORTEST_WINDOW),
+            (1, MAX_WINDOW + MIN_WINDOW),
             (1, Duration::MAX),
         ] {
-            let refused = Limit::new(Algorithm::Gcra, requests, window).expect_err("out of range");
+            let refused = RateLimit::new(RateLimitAlgorithm::Gcra, requests, window)
+                .expect_err("out of range");
             assert_eq!(refused.code(), Code::InvalidRequest, "{refused}");
         }
-        for (requests, window) in [(1, SHORTEST_WINDOW), (10_000, LONGEST_WINDOW)] {
-            assert!(Limit::new(Algorithm::Fixed, requests, window).is_ok());
+        for (requests, window) in [(1, MIN_WINDOW), (10_000, MAX_WINDOW)] {
+            assert!(RateLimit::new(RateLimitAlgorithm::Fixed, requests, window).is_ok());
         }
     }
 
     #[test]
     fn a_cost_that_never_fits_is_refused() {
         let limit = |requests| {
-            Limit::new(Algorithm::Fixed, requests, Duration::from_secs(1)).expect("in range")
+            RateLimit::new(RateLimitAlgorithm::Fixed, requests, Duration::from_secs(1))
+                .expect("in range")
         };
         for (requests, cost, fits) in [
             (10, 0, false),
@@ -163,7 +165,7 @@ mod tests {
             (1_000, 100, true),
             (1_000, 101, false),
         ] {
-            assert_eq!(limit(requests).must_take(cost).is_ok(), fits, "{cost}");
+            assert_eq!(limit(requests).validate_cost(cost).is_ok(), fits, "{cost}");
         }
     }
 }

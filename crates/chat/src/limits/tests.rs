@@ -6,12 +6,12 @@ use parlor_store::ManualClock;
 use redis::cmd;
 
 use super::*;
-use crate::twins::Twins;
+use crate::twins::ScriptParity;
 
 #[tokio::test]
 async fn the_step_in_rust_does_what_the_script_does() {
     let clock = ManualClock::default();
-    let mut twins = Twins::open(&clock).await;
+    let mut twins = ScriptParity::open(&clock).await;
     let values = [
         "",
         "0",
@@ -33,19 +33,21 @@ async fn the_step_in_rust_does_what_the_script_does() {
                     set.arg("PX").arg(ttl);
                 }
                 if !value.is_empty() {
-                    twins.both(&set).await;
+                    twins.run_on_both(&set).await;
                 }
                 for wait in [0, 1, 1, 49] {
                     clock.advance(Duration::from_millis(wait));
-                    let call = MESSAGE.keys("key").arg(limit).arg(50);
+                    let call = COUNT_MESSAGE.keys("key").arg(limit).arg(50);
                     let what = format!("{value:?}, {ttl:?}, {limit}, {wait}");
-                    twins.same(&MESSAGE, call, &what).await;
+                    twins.assert_same(&COUNT_MESSAGE, call, &what).await;
                 }
-                twins.both(&cmd("FLUSHALL")).await;
+                twins.run_on_both(&cmd("FLUSHALL")).await;
             }
         }
     }
-    twins.both(cmd("LPUSH").arg("key").arg("x")).await;
-    let call = MESSAGE.keys("key").arg(1).arg(50);
-    twins.same(&MESSAGE, call, "somebody else's").await;
+    twins.run_on_both(cmd("LPUSH").arg("key").arg("x")).await;
+    let call = COUNT_MESSAGE.keys("key").arg(1).arg(50);
+    twins
+        .assert_same(&COUNT_MESSAGE, call, "foreign type")
+        .await;
 }

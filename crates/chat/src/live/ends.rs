@@ -8,27 +8,29 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use super::room::Room;
-use crate::context::Moment;
+use super::room::ConversationFeed;
+use crate::context::Timestamp;
 use crate::ids::UserId;
-use crate::typing::Typer;
+use crate::typing::TypingUser;
 
 /// The ends of all spells of typing that a node follows, in their order.
 #[derive(Default)]
-pub(super) struct Ends(Mutex<BTreeMap<(Moment, u64, UserId), Weak<Room>>>);
+pub(super) struct TypingDeadlines(
+    Mutex<BTreeMap<(Timestamp, u64, UserId), Weak<ConversationFeed>>>,
+);
 
-impl Ends {
-    pub(super) fn add(&self, room: &Room, typer: &Typer) {
-        let room_there = Weak::clone(&room.me);
+impl TypingDeadlines {
+    pub(super) fn add(&self, room: &ConversationFeed, typer: &TypingUser) {
+        let room_there = Weak::clone(&room.weak_self);
         self.0.lock().insert(key(room, typer), room_there);
     }
 
-    pub(super) fn remove(&self, room: &Room, typer: &Typer) {
+    pub(super) fn remove(&self, room: &ConversationFeed, typer: &TypingUser) {
         self.0.lock().remove(&key(room, typer));
     }
 
     /// The rooms and typers whose end has come, each once.
-    pub(super) fn take_due(&self, now: Moment) -> Vec<(Arc<Room>, UserId)> {
+    pub(super) fn take_due(&self, now: Timestamp) -> Vec<(Arc<ConversationFeed>, UserId)> {
         let mut ends = self.0.lock();
         let mut due = Vec::new();
         while let Some(first) = ends.first_entry() {
@@ -42,6 +44,6 @@ impl Ends {
     }
 }
 
-fn key(room: &Room, typer: &Typer) -> (Moment, u64, UserId) {
-    (typer.until, room.number, typer.user_id.clone())
+fn key(room: &ConversationFeed, typer: &TypingUser) -> (Timestamp, u64, UserId) {
+    (typer.until, room.feed_id, typer.user_id.clone())
 }

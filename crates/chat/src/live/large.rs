@@ -8,165 +8,186 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use parlor_store::{Event, Listening, Sink};
+use parlor_store::{BusEvent, BusListener, BusListenerGuard};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use serde::Serialize;
 use tokio::sync::{Notify, OnceCell};
 
-use super::Live;
-use super::news::UserNews;
-use crate::bus::frame::{Frame, Kind};
+use super::LiveUpdates;
+use super::news::UserEvent;
+use crate::bus::frame::{BusFrame, BusFrameKind};
 use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
-use crate::paced::Paced;
-use crate::ticking::told;
-use crate::unread::large::{self, Newest, PACE};
+use crate::paced::ConversationThrottle;
+use crate::ticking::log_failure;
+use crate::unread::large::{self, MIN_NOTIFY_INTERVAL, Newest};
 
 /// Conversations, and members in all, that are remembered.
-const MOST_CONVERSATIONS: usize = 1_000;
-const MOST_KEPT: u64 = 500_000;
+const MAX_CACHED_CONVERSATIONS: usize = 1_000;
+const MAX_CACHED_MEMBERS: u64 = 500_000;
 /// Members of one conversation who are told: the first ones by their id.
-const MOST_MEMBERS: usize = 200_000;
+const MAX_NOTIFIED_MEMBERS: usize = 200_000;
 /// Conversations that wait to be told.
-const MOST_READY: usize = 10_000;
+const MAX_READY_CONVERSATIONS: usize = 10_000;
 
 /// The members at a version of the row.
 #[derive(Clone)]
-struct Members {
+struct MemberSet {
     version: u64,
     users: Arc<HashSet<UserId>>,
 }
 
 #[derive(Clone)]
-struct ByUsers;
+struct MemberSetWeighter;
 
-impl Weighter<ConversationId, Members> for ByUsers {
-    fn weight(&self, _: &ConversationId, members: &Members) -> u64 {
+impl Weighter<ConversationId, MemberSet> for MemberSetWeighter {
+    fn weight(&self, _: &ConversationId, members: &MemberSet) -> u64 {
         members.users.len() as u64 + 1
     }
 }
 
 /// What a node knows of large conversations.
-pub(super) struct Large {
-    listening: OnceCell<Listening>,
-    paced: Paced<Newest>,
-    ready: Mutex<HashMap<ConversationId, Newest>>,
-    pub(super) heard: Notify,
-    members: Cache<ConversationId, Members, ByUsers>,
+pub(super) struct LargeConversations {
+    bus_subscription: OnceCell<BusListenerGuard>,
+    throttle: ConversationThrottle<Newest>,
+    ready_to_notify: Mutex<HashMap<ConversationId, Newest>>,
+    pub(super) ready_signal: Notify,
+    member_cache: Cache<ConversationId, MemberSet, MemberSetWeighter>,
 }
 
-impl Default for Large {
+impl Default for LargeConversations {
     fn default() -> Self {
         Self {
-            listening: OnceCell::new(),
-            paced: Paced::new(PACE),
-            ready: Mutex::default(),
-            heard: Notify::new(),
-            members: Cache::with_weighter(MOST_CONVERSATIONS, MOST_KEPT, ByUsers),
+            bus_subscription: OnceCell::new(),
+            throttle: ConversationThrottle::new(MIN_NOTIFY_INTERVAL),
+            ready_to_notify: Mutex::default(),
+            ready_signal: Notify::new(),
+            member_cache: Cache::with_weighter(
+                MAX_CACHED_CONVERSATIONS,
+                MAX_CACHED_MEMBERS,
+                MemberSetWeighter,
+            ),
         }
     }
 }
 
 /// Hears what all nodes say.
-struct Ear(Weak<Live>);
+struct LargeConversationListener(Weak<LiveUpdates>);
 
-impl Sink for Ear {
-    fn tell(&self, event: &Event) {
+impl BusListener for LargeConversationListener {
+    fn on_event(&self, event: &BusEvent) {
         let Some(live) = self.0.upgrade() else { return };
         match event {
-            Event::Message { payload, .. } => live.heard_large(payload),
+            BusEvent::Message { payload, .. } => live.handle_large_frame(payload),
             // Elsewhere the channels of the users are on the same connection, and say it themselves.
-            Event::MaybeMissed if live.ctx.keys().cluster() => {
-                for line in live.lines.all() {
-                    line.tell(&UserNews::MaybeMissed);
+            BusEvent::MaybeMissed if live.ctx.keys().cluster() => {
+                for line in live.user_feeds.all() {
+                    line.deliver(&UserEvent::EventsMaybeLost);
                 }
             }
-            Event::MaybeMissed => {}
+            BusEvent::MaybeMissed => {}
         }
     }
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct LargeUnread<'a> {
+struct LargeConversationUnread<'a> {
     conversation_id: &'a ConversationId,
     last_seq: u64,
 }
 
-impl Live {
+impl LiveUpdates {
     /// Listens to what nodes say of large conversations, from the first user on.
-    pub(super) async fn hear_large(self: &Arc<Self>) -> Result<()> {
-        let listening = self.large.listening.get_or_try_init(async || {
-            let channel = self.ctx.keys().large_bus();
-            let ear = Arc::new(Ear(Arc::downgrade(self)));
-            self.ctx.store().bus().listen(channel.as_str(), ear).await
-        });
+    pub(super) async fn subscribe_large(self: &Arc<Self>) -> Result<()> {
+        let listening = self
+            .large_conversations
+            .bus_subscription
+            .get_or_try_init(async || {
+                let channel = self.ctx.keys().large_conversations_channel();
+                let ear = Arc::new(LargeConversationListener(Arc::downgrade(self)));
+                self.ctx
+                    .store()
+                    .bus()
+                    .add_listener(channel.as_str(), ear)
+                    .await
+            });
         listening.await?;
         Ok(())
     }
 
-    fn heard_large(&self, frame: &[u8]) {
-        let Frame::Known(Kind::Large, body) = Frame::from(frame) else {
+    fn handle_large_frame(&self, frame: &[u8]) {
+        let BusFrame::Known(BusFrameKind::LargeConversationMessage, body) = BusFrame::from(frame)
+        else {
             return;
         };
-        let Some((conversation, newest)) = large::decode(body) else {
+        let Some((conversation, newest)) = large::decode_large_frame(body) else {
             return;
         };
         let now = self.ctx.now();
-        if let Some(newest) = self.large.paced.offer(&conversation, newest, now) {
-            self.large.is_ready(conversation, newest);
-            self.large.heard.notify_one();
+        if let Some(newest) = self
+            .large_conversations
+            .throttle
+            .submit(&conversation, newest, now)
+        {
+            self.large_conversations.mark_ready(conversation, newest);
+            self.large_conversations.ready_signal.notify_one();
         }
     }
 
     /// Tells the members of large conversations what was heard and has waited long enough.
-    pub(super) async fn tell_large(&self) -> Result<()> {
-        for (conversation, newest) in self.large.paced.due(self.ctx.now()) {
-            self.large.is_ready(conversation, newest);
+    pub(super) async fn notify_large_members(&self) -> Result<()> {
+        for (conversation, newest) in self.large_conversations.throttle.take_due(self.ctx.now()) {
+            self.large_conversations.mark_ready(conversation, newest);
         }
-        let ready = std::mem::take(&mut *self.large.ready.lock());
+        let ready = std::mem::take(&mut *self.large_conversations.ready_to_notify.lock());
         for (conversation, newest) in ready {
-            let members = self.members_at(&conversation, newest.1).await;
-            told("read the members of a large conversation", &members);
+            let members = self.member_set_at(&conversation, newest.1).await;
+            log_failure("load the members of a large conversation", &members);
             // The next message is told again.
             let Ok(members) = members else { continue };
-            let news = LargeUnread {
+            let news = LargeConversationUnread {
                 conversation_id: &conversation,
                 last_seq: newest.0,
             };
-            let json = serde_json::to_vec(&news).expect("a text and a number are JSON");
-            for line in self.lines.among(&members) {
-                line.tell(&UserNews::Unread(&json));
+            let json =
+                serde_json::to_vec(&news).expect("an id and a number can be serialized as JSON");
+            for line in self.user_feeds.feeds_of(&members) {
+                line.deliver(&UserEvent::UnreadChanged(&json));
             }
         }
         Ok(())
     }
 
-    async fn members_at(
+    async fn member_set_at(
         &self,
         conversation: &ConversationId,
         version: u64,
     ) -> Result<Arc<HashSet<UserId>>> {
-        let known = self.large.members.get(conversation);
+        let known = self.large_conversations.member_cache.get(conversation);
         if let Some(known) = known.filter(|known| known.version >= version) {
             return Ok(known.users);
         }
-        let users = self.conversations.all_members(conversation, MOST_MEMBERS);
+        let users = self
+            .conversations
+            .all_members(conversation, MAX_NOTIFIED_MEMBERS);
         let users = Arc::new(users.await?);
-        let members = Members {
+        let members = MemberSet {
             version,
             users: Arc::clone(&users),
         };
-        self.large.members.insert(conversation.clone(), members);
+        self.large_conversations
+            .member_cache
+            .insert(conversation.clone(), members);
         Ok(users)
     }
 }
 
-impl Large {
-    fn is_ready(&self, conversation: ConversationId, newest: Newest) {
-        let mut ready = self.ready.lock();
-        if ready.len() < MOST_READY || ready.contains_key(&conversation) {
+impl LargeConversations {
+    fn mark_ready(&self, conversation: ConversationId, newest: Newest) {
+        let mut ready = self.ready_to_notify.lock();
+        if ready.len() < MAX_READY_CONVERSATIONS || ready.contains_key(&conversation) {
             let known = ready.entry(conversation).or_insert(newest);
             *known = newest.max(*known);
         }

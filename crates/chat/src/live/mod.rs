@@ -22,33 +22,33 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use parlor_store::{Listening, Sink};
+use parlor_store::{BusListener, BusListenerGuard};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-use self::ends::Ends;
-use self::large::Large;
-use self::room::{Room, State};
-use self::user::{Line, Lines};
-use crate::context::Context;
+use self::ends::TypingDeadlines;
+use self::large::LargeConversations;
+use self::room::{ConversationFeed, FeedState};
+use self::user::{UserFeed, UserFeedRegistry};
+use crate::context::ChatContext;
 use crate::conversations::Conversations;
 use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
 use crate::keys::TtlName;
 use crate::messages::Messages;
-use crate::ticking::{Task, Ticking, told};
+use crate::ticking::{BackgroundTask, BackgroundTasks, log_failure};
 use crate::typing::Typing;
 use crate::unread::Unread;
 
-pub use self::news::{ConversationNews, ConversationSink, UserNews, UserSink};
+pub use self::news::{ConversationEvent, ConversationSubscriber, UserEvent, UserSubscriber};
 
 /// How often is looked whose typing has ended.
-const TICK: Duration = Duration::from_millis(100);
+const TYPING_EXPIRY_INTERVAL: Duration = Duration::from_millis(100);
 /// How often is looked what may be told of large conversations.
-const LARGE_TICK: Duration = Duration::from_millis(250);
+const LARGE_NOTIFY_INTERVAL: Duration = Duration::from_millis(250);
 
 /// What live news need of the other capabilities.
-pub struct Needs {
+pub struct LiveDependencies {
     /// What was said, and what was missed of it.
     pub messages: Arc<Messages>,
     /// Who types.
@@ -60,46 +60,46 @@ pub struct Needs {
 }
 
 /// What happens, as one node hears of it.
-pub struct Live {
-    ctx: Context,
+pub struct LiveUpdates {
+    ctx: ChatContext,
     messages: Arc<Messages>,
     typing: Arc<Typing>,
     conversations: Arc<Conversations>,
     unread: Arc<Unread>,
-    rooms: AtomicU64,
-    ends: Ends,
-    places: Semaphore,
-    lines: Lines,
-    large: Large,
+    next_feed_id: AtomicU64,
+    typing_deadlines: TypingDeadlines,
+    resync_permits: Semaphore,
+    user_feeds: UserFeedRegistry,
+    large_conversations: LargeConversations,
 }
 
 /// A follower. Dropping it ends the following; that takes no lock under which a sink is called. It keeps the sink: a sink
 /// that keeps its follower has to give it up one day.
-#[must_use = "following ends when this is dropped"]
-pub struct Follow {
-    _listening: Listening,
-    of: Of,
+#[must_use = "the subscription ends when this is dropped"]
+pub struct LiveSubscription {
+    _bus_subscription: BusListenerGuard,
+    target: SubscriptionTarget,
 }
 
-enum Of {
-    Conversation(Arc<Room>),
-    User(Arc<Live>, Arc<Line>),
+enum SubscriptionTarget {
+    Conversation(Arc<ConversationFeed>),
+    User(Arc<LiveUpdates>, Arc<UserFeed>),
 }
 
-impl Live {
+impl LiveUpdates {
     /// What happens, as a node hears of it.
-    pub fn new(ctx: Context, needs: Needs) -> Arc<Self> {
+    pub fn new(ctx: ChatContext, needs: LiveDependencies) -> Arc<Self> {
         Arc::new(Self {
             ctx,
             messages: needs.messages,
             typing: needs.typing,
             conversations: needs.conversations,
             unread: needs.unread,
-            rooms: AtomicU64::new(0),
-            ends: Ends::default(),
-            places: Semaphore::new(mend::MOST_MENDED),
-            lines: Lines::default(),
-            large: Large::default(),
+            next_feed_id: AtomicU64::new(0),
+            typing_deadlines: TypingDeadlines::default(),
+            resync_permits: Semaphore::new(mend::MAX_CONCURRENT_RESYNCS),
+            user_feeds: UserFeedRegistry::default(),
+            large_conversations: LargeConversations::default(),
         })
     }
 
@@ -109,27 +109,27 @@ impl Live {
     pub async fn conversation(
         self: &Arc<Self>,
         id: &ConversationId,
-        sink: Arc<dyn ConversationSink>,
-    ) -> Result<Follow> {
-        let number = self.rooms.fetch_add(1, Ordering::Relaxed);
-        let room = Arc::new_cyclic(|me| Room {
-            me: me.clone(),
+        sink: Arc<dyn ConversationSubscriber>,
+    ) -> Result<LiveSubscription> {
+        let number = self.next_feed_id.fetch_add(1, Ordering::Relaxed);
+        let room = Arc::new_cyclic(|me| ConversationFeed {
+            weak_self: me.clone(),
             live: Arc::clone(self),
             conversation: id.clone(),
-            number,
-            sink,
-            state: Mutex::new(State::holding()),
-            ended: AtomicBool::new(false),
-            ending: Notify::new(),
+            feed_id: number,
+            subscriber: sink,
+            state: Mutex::new(FeedState::new_holding()),
+            is_closed: AtomicBool::new(false),
+            close_signal: Notify::new(),
         });
-        let channel = self.ctx.keys().conversation_bus(id);
-        let heard = Arc::clone(&room) as Arc<dyn Sink>;
+        let channel = self.ctx.keys().conversation_channel(id);
+        let heard = Arc::clone(&room) as Arc<dyn BusListener>;
         let bus = self.ctx.store().bus();
-        let follow = Follow {
-            _listening: bus.listen_sharded(channel.as_str(), heard).await?,
-            of: Of::Conversation(room),
+        let follow = LiveSubscription {
+            _bus_subscription: bus.add_sharded_listener(channel.as_str(), heard).await?,
+            target: SubscriptionTarget::Conversation(room),
         };
-        if let Of::Conversation(room) = &follow.of {
+        if let SubscriptionTarget::Conversation(room) = &follow.target {
             room.open().await?;
         }
         Ok(follow)
@@ -137,88 +137,102 @@ impl Live {
 
     /// Tells a sink what concerns a user, from when this returns. To be called once for all sockets of the user on this
     /// node.
-    pub async fn user(self: &Arc<Self>, id: &UserId, sink: Arc<dyn UserSink>) -> Result<Follow> {
-        self.hear_large().await?;
-        let line = Arc::new(Line {
+    pub async fn user(
+        self: &Arc<Self>,
+        id: &UserId,
+        sink: Arc<dyn UserSubscriber>,
+    ) -> Result<LiveSubscription> {
+        self.subscribe_large().await?;
+        let line = Arc::new(UserFeed {
             user: id.clone(),
-            sink,
-            ended: AtomicBool::new(false),
+            subscriber: sink,
+            is_closed: AtomicBool::new(false),
         });
-        let channel = self.ctx.keys().user_bus(id);
-        let heard = Arc::clone(&line) as Arc<dyn Sink>;
+        let channel = self.ctx.keys().user_channel(id);
+        let heard = Arc::clone(&line) as Arc<dyn BusListener>;
         let bus = self.ctx.store().bus();
-        let listening = bus.listen_sharded(channel.as_str(), heard).await?;
-        self.lines.add(&line);
-        Ok(Follow {
-            _listening: listening,
-            of: Of::User(Arc::clone(self), line),
+        let listening = bus.add_sharded_listener(channel.as_str(), heard).await?;
+        self.user_feeds.add(&line);
+        Ok(LiveSubscription {
+            _bus_subscription: listening,
+            target: SubscriptionTarget::User(Arc::clone(self), line),
         })
     }
 
     /// Tells whose typing has ended, and what waited of large conversations. To be called some times a second.
-    pub async fn expire(&self) -> Result<()> {
-        self.end_typing();
-        self.tell_large().await
+    pub async fn run_background_once(&self) -> Result<()> {
+        self.expire_typing();
+        self.notify_large_members().await
     }
 
     /// Starts the background work.
-    pub fn tick(self: &Arc<Self>) -> Ticking {
+    pub fn tick(self: &Arc<Self>) -> BackgroundTasks {
         let large = Arc::clone(self);
-        Ticking::new(vec![
-            Task::each(self, TICK, "tell who stopped typing", |it| async move {
-                it.end_typing();
-                Ok(())
-            }),
+        BackgroundTasks::new(vec![
+            BackgroundTask::spawn_periodic(
+                self,
+                TYPING_EXPIRY_INTERVAL,
+                "expire typing indicators",
+                |it| async move {
+                    it.expire_typing();
+                    Ok(())
+                },
+            ),
             // Apart: ends are told on time also while the database does not answer.
-            Task::spawn(async move {
+            BackgroundTask::spawn(async move {
                 loop {
-                    let next = Instant::now() + LARGE_TICK;
+                    let next = Instant::now() + LARGE_NOTIFY_INTERVAL;
                     // Sooner if something was heard.
-                    drop(timeout_at(next, large.large.heard.notified()).await);
-                    told("tell of large conversations", &large.tell_large().await);
+                    drop(timeout_at(next, large.large_conversations.ready_signal.notified()).await);
+                    log_failure(
+                        "notify the members of large conversations",
+                        &large.notify_large_members().await,
+                    );
                 }
             }),
         ])
     }
 
-    fn end_typing(&self) {
+    fn expire_typing(&self) {
         let now = self.ctx.now();
-        for (room, user) in self.ends.take_due(now) {
-            room.look(&user, now);
+        for (room, user) in self.typing_deadlines.take_due(now) {
+            room.expire_typer(&user, now);
         }
     }
 
-    fn longest_typing(&self) -> Duration {
+    fn typing_ttl(&self) -> Duration {
         self.ctx.keys().ttl(TtlName::Typing)
     }
 }
 
-impl Drop for Follow {
+impl Drop for LiveSubscription {
     fn drop(&mut self) {
-        match &self.of {
-            Of::Conversation(room) => {
-                room.ended.store(true, Ordering::Release);
-                room.ending.notify_one();
+        match &self.target {
+            SubscriptionTarget::Conversation(room) => {
+                room.is_closed.store(true, Ordering::Release);
+                room.close_signal.notify_one();
             }
-            Of::User(live, line) => {
-                line.ended.store(true, Ordering::Release);
-                live.lines.remove(line);
+            SubscriptionTarget::User(live, line) => {
+                line.is_closed.store(true, Ordering::Release);
+                live.user_feeds.remove(line);
             }
         }
     }
 }
 
-impl std::fmt::Debug for Live {
+impl std::fmt::Debug for LiveUpdates {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Live")
+        f.write_str("LiveUpdates")
     }
 }
 
-impl std::fmt::Debug for Follow {
+impl std::fmt::Debug for LiveSubscription {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.of {
-            Of::Conversation(room) => write!(f, "Follow({})", room.conversation),
-            Of::User(_, line) => write!(f, "Follow({})", line.user),
+        match &self.target {
+            SubscriptionTarget::Conversation(room) => {
+                write!(f, "LiveSubscription({})", room.conversation)
+            }
+            SubscriptionTarget::User(_, line) => write!(f, "LiveSubscription({})", line.user),
         }
     }
 }

@@ -13,292 +13,307 @@ use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use parlor_store::{Event, Sink};
+use parlor_store::{BusEvent, BusListener};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tokio::sync::Notify;
 
-use super::news::{ConversationNews, ConversationSink};
-use super::revs::Revs;
-use super::{Live, mend};
-use crate::bus::frame::{Frame, Kind};
-use crate::conversations::MembersChanged;
+use super::news::{ConversationEvent, ConversationSubscriber};
+use super::revs::RevisionCursor;
+use super::{LiveUpdates, mend};
+use crate::bus::frame::{BusFrame, BusFrameKind};
+use crate::conversations::MembersChangedFrame;
 use crate::ids::{ConversationId, UserId};
-use crate::messages::read_frame;
-use crate::typing::{self, Typer};
-use crate::unread::{Moved, ReceiptChange};
+use crate::messages::decode_message_frame;
+use crate::typing::{self, TypingUser};
+use crate::unread::{ReceiptChange, ReceiptKind};
 
 /// Frames, and their bytes, that are held for a room.
-const MOST_HELD: usize = 1_024;
-const MOST_BYTES: usize = 1 << 20;
+const MAX_HELD_FRAMES: usize = 1_024;
+const MAX_HELD_BYTES: usize = 1 << 20;
 
 /// A conversation that is followed.
-pub(super) struct Room {
-    pub(super) me: Weak<Self>,
-    pub(super) live: Arc<Live>,
+pub(super) struct ConversationFeed {
+    pub(super) weak_self: Weak<Self>,
+    pub(super) live: Arc<LiveUpdates>,
     pub(super) conversation: ConversationId,
-    pub(super) number: u64,
-    pub(super) sink: Arc<dyn ConversationSink>,
-    pub(super) state: Mutex<State>,
+    pub(super) feed_id: u64,
+    pub(super) subscriber: Arc<dyn ConversationSubscriber>,
+    pub(super) state: Mutex<FeedState>,
     /// Nobody follows any more.
-    pub(super) ended: AtomicBool,
-    pub(super) ending: Notify,
+    pub(super) is_closed: AtomicBool,
+    pub(super) close_signal: Notify,
 }
 
-pub(super) struct State {
-    pub(super) cursor: u64,
+pub(super) struct FeedState {
+    pub(super) delivered_through: u64,
     /// The last message that was written when the room was opened.
-    pub(super) written: u64,
-    pub(super) revs: Revs,
+    pub(super) last_seq_at_open: u64,
+    pub(super) revisions: RevisionCursor,
     /// The last version of the members that was told.
     pub(super) members_version: u64,
-    pub(super) typers: BTreeMap<UserId, Typer>,
+    pub(super) typers: BTreeMap<UserId, TypingUser>,
     /// While something may be missing: what came since.
-    pub(super) held: Option<Box<Held>>,
+    pub(super) held_frames: Option<Box<HeldFrames>>,
     /// The conversation is deleted.
-    pub(super) over: bool,
+    pub(super) is_deleted: bool,
 }
 
 #[derive(Default)]
-pub(super) struct Held {
+pub(super) struct HeldFrames {
     frames: VecDeque<Bytes>,
     bytes: usize,
     /// Frames may be missing among those that are held: what is being read has to be read again.
-    pub(super) again: bool,
+    pub(super) resync_again: bool,
     /// Frames of which no later one tells may be missing: receipts.
-    pub(super) unheard: bool,
+    pub(super) receipts_lost: bool,
 }
 
 /// What became of a frame.
-enum Taken {
+enum FrameOutcome {
     /// It was told, or is of no use.
-    Done,
+    Handled,
     /// Messages or changes before it are missing.
-    Early,
+    GapBefore,
     /// What it says has to be read.
-    Unreadable,
+    NeedsResync,
 }
 
-impl Held {
-    fn hold(&mut self, frame: Bytes) {
+impl HeldFrames {
+    fn push(&mut self, frame: Bytes) {
         self.bytes += frame.len();
         self.frames.push_back(frame);
-        if self.frames.len() > MOST_HELD || self.bytes > MOST_BYTES {
-            self.lose();
+        if self.frames.len() > MAX_HELD_FRAMES || self.bytes > MAX_HELD_BYTES {
+            self.drop_all();
         }
     }
 
-    fn lose(&mut self) {
+    fn drop_all(&mut self) {
         *self = Self {
-            again: true,
-            unheard: true,
+            resync_again: true,
+            receipts_lost: true,
             ..Self::default()
         };
     }
 }
 
-impl State {
+impl FeedState {
     /// A room that holds what comes until it is opened.
-    pub(super) fn holding() -> Self {
+    pub(super) fn new_holding() -> Self {
         Self {
-            cursor: 0,
-            written: 0,
-            revs: Revs::default(),
+            delivered_through: 0,
+            last_seq_at_open: 0,
+            revisions: RevisionCursor::default(),
             members_version: 0,
             typers: BTreeMap::new(),
-            held: Some(Box::default()),
-            over: false,
+            held_frames: Some(Box::default()),
+            is_deleted: false,
         }
     }
 }
 
-impl Sink for Room {
-    fn tell(&self, event: &Event) {
-        if self.ended.load(Ordering::Acquire) {
+impl BusListener for ConversationFeed {
+    fn on_event(&self, event: &BusEvent) {
+        if self.is_closed.load(Ordering::Acquire) {
             return;
         }
         let mut state = self.state.lock();
         match event {
-            Event::Message { payload, .. } => self.hear(&mut state, payload),
-            Event::MaybeMissed => {
-                self.doubt(&mut state);
-                if let Some(held) = &mut state.held {
-                    held.unheard = true;
+            BusEvent::Message { payload, .. } => self.handle_frame(&mut state, payload),
+            BusEvent::MaybeMissed => {
+                self.hold_and_resync(&mut state);
+                if let Some(held) = &mut state.held_frames {
+                    held.receipts_lost = true;
                 }
             }
         }
     }
 }
 
-impl Room {
+impl ConversationFeed {
     /// Tells a frame, or holds it.
-    fn hear(&self, state: &mut State, frame: &Bytes) {
-        if let Some(held) = &mut state.held {
-            held.hold(frame.clone());
+    fn handle_frame(&self, state: &mut FeedState, frame: &Bytes) {
+        if let Some(held) = &mut state.held_frames {
+            held.push(frame.clone());
             return;
         }
-        match self.take(state, frame) {
-            Taken::Done => {}
-            Taken::Early => {
-                self.doubt(state);
-                if let Some(held) = &mut state.held {
-                    held.hold(frame.clone());
+        match self.apply_frame(state, frame) {
+            FrameOutcome::Handled => {}
+            FrameOutcome::GapBefore => {
+                self.hold_and_resync(state);
+                if let Some(held) = &mut state.held_frames {
+                    held.push(frame.clone());
                 }
             }
-            Taken::Unreadable => self.doubt(state),
+            FrameOutcome::NeedsResync => self.hold_and_resync(state),
         }
     }
 
     /// Something may be missing: holds what comes, and has it mended.
-    pub(super) fn doubt(&self, state: &mut State) {
-        match &mut state.held {
-            Some(held) => held.lose(),
-            None if state.over => {}
+    pub(super) fn hold_and_resync(&self, state: &mut FeedState) {
+        match &mut state.held_frames {
+            Some(held) => held.drop_all(),
+            None if state.is_deleted => {}
             None => {
-                state.held = Some(Box::default());
-                mend::begin(self);
+                state.held_frames = Some(Box::default());
+                mend::spawn_resync(self);
             }
         }
     }
 
     /// Tells what was held; false if something is still missing.
-    pub(super) fn release(&self, state: &mut State) -> bool {
-        let Some(mut held) = state.held.take() else {
+    pub(super) fn drain_held(&self, state: &mut FeedState) -> bool {
+        let Some(mut held) = state.held_frames.take() else {
             return true;
         };
-        let mut whole = !held.again;
-        held.again = false;
+        let mut whole = !held.resync_again;
+        held.resync_again = false;
         while whole && let Some(frame) = held.frames.pop_front() {
             held.bytes -= frame.len();
-            match self.take(state, &frame) {
-                Taken::Done => {}
-                Taken::Early => {
+            match self.apply_frame(state, &frame) {
+                FrameOutcome::Handled => {}
+                FrameOutcome::GapBefore => {
                     held.bytes += frame.len();
                     held.frames.push_front(frame);
                     whole = false;
                 }
-                Taken::Unreadable => whole = false,
+                FrameOutcome::NeedsResync => whole = false,
             }
         }
         if !whole {
-            state.held = Some(held);
+            state.held_frames = Some(held);
         }
         whole
     }
 
-    fn take(&self, state: &mut State, frame: &[u8]) -> Taken {
-        let (kind, body) = match Frame::from(frame) {
-            Frame::Known(kind, body) => (kind, body),
-            Frame::OtherKind => return Taken::Done,
-            Frame::OtherVersion => return Taken::Unreadable,
+    fn apply_frame(&self, state: &mut FeedState, frame: &[u8]) -> FrameOutcome {
+        let (kind, body) = match BusFrame::from(frame) {
+            BusFrame::Known(kind, body) => (kind, body),
+            BusFrame::UnknownKind => return FrameOutcome::Handled,
+            BusFrame::UnknownVersion => return FrameOutcome::NeedsResync,
         };
-        if state.over {
-            return Taken::Done;
+        if state.is_deleted {
+            return FrameOutcome::Handled;
         }
         let taken = match kind {
-            Kind::MessageCreated => self.created(state, body),
-            Kind::MessageChanged => self.changed(state, body),
-            Kind::Receipt => self.receipt(body),
-            Kind::MembersChanged => self.members(state, body),
-            Kind::Typing => typing::decode(body).map(|typer| {
-                self.types(state, typer, self.live.ctx.now());
-                Taken::Done
+            BusFrameKind::MessageCreated => self.apply_created(state, body),
+            BusFrameKind::MessageChanged => self.apply_changed(state, body),
+            BusFrameKind::Receipt => self.apply_receipt(body),
+            BusFrameKind::MembersChanged => self.apply_members_changed(state, body),
+            BusFrameKind::Typing => typing::decode_typing_frame(body).map(|typer| {
+                self.apply_typing(state, typer, self.live.ctx.now());
+                FrameOutcome::Handled
             }),
-            _ => Some(Taken::Done),
+            _ => Some(FrameOutcome::Handled),
         };
-        taken.unwrap_or(Taken::Unreadable)
+        taken.unwrap_or(FrameOutcome::NeedsResync)
     }
 
-    fn created(&self, state: &mut State, body: &[u8]) -> Option<Taken> {
-        let (seq, rev, json) = read_frame(body)?;
-        let new = seq > state.cursor;
-        if new && (seq > state.cursor + 1 || state.revs.is_early(rev)) {
-            return Some(Taken::Early);
+    fn apply_created(&self, state: &mut FeedState, body: &[u8]) -> Option<FrameOutcome> {
+        let (seq, rev, json) = decode_message_frame(body)?;
+        let new = seq > state.delivered_through;
+        if new && (seq > state.delivered_through + 1 || state.revisions.has_gap_before(rev)) {
+            return Some(FrameOutcome::GapBefore);
         }
         // One that was written later and changed since has a revision that is early.
-        if new && seq <= state.written && rev > state.revs.told() {
-            let changed = serde_json::from_slice::<Changed>(json).ok()?;
-            if changed.is_any() {
-                self.ahead(seq, rev, changed.deleted_at.is_some(), json);
+        if new && seq <= state.last_seq_at_open && rev > state.revisions.told() {
+            let changed = serde_json::from_slice::<ChangeMarkers>(json).ok()?;
+            if changed.is_changed() {
+                self.deliver_undelivered_change(seq, rev, changed.deleted_at.is_some(), json);
             }
         }
-        self.message(state, seq, rev, json);
-        Some(Taken::Done)
+        self.deliver_message(state, seq, rev, json);
+        Some(FrameOutcome::Handled)
     }
 
     /// Tells a message that is the next, and none that was told.
-    pub(super) fn message(&self, state: &mut State, seq: u64, rev: u64, json: &[u8]) {
-        if seq == state.cursor + 1 {
-            state.cursor = seq;
-            state.revs.tell(seq, rev);
-            self.sink
-                .told(&ConversationNews::Message { seq, rev, json });
+    pub(super) fn deliver_message(&self, state: &mut FeedState, seq: u64, rev: u64, json: &[u8]) {
+        if seq == state.delivered_through + 1 {
+            state.delivered_through = seq;
+            state.revisions.record(seq, rev);
+            self.subscriber
+                .on_event(&ConversationEvent::MessageCreated { seq, rev, json });
         }
     }
 
-    fn changed(&self, state: &mut State, body: &[u8]) -> Option<Taken> {
-        let (seq, rev, json) = read_frame(body)?;
+    fn apply_changed(&self, state: &mut FeedState, body: &[u8]) -> Option<FrameOutcome> {
+        let (seq, rev, json) = decode_message_frame(body)?;
         // A message that is to be told will be told as it is then.
-        if seq > state.cursor || state.revs.is_early(rev) {
-            return Some(Taken::Early);
+        if seq > state.delivered_through || state.revisions.has_gap_before(rev) {
+            return Some(FrameOutcome::GapBefore);
         }
-        let changed = serde_json::from_slice::<Changed>(json).ok()?;
-        self.change(state, seq, rev, changed.deleted_at.is_some(), json);
-        Some(Taken::Done)
+        let changed = serde_json::from_slice::<ChangeMarkers>(json).ok()?;
+        self.deliver_change(state, seq, rev, changed.deleted_at.is_some(), json);
+        Some(FrameOutcome::Handled)
     }
 
     /// Tells a change of a message that is yet to be told.
-    pub(super) fn ahead(&self, seq: u64, rev: u64, deleted: bool, json: &[u8]) {
-        self.sink.told(&ConversationNews::Ahead {
-            seq,
-            rev,
-            deleted,
-            json,
-        });
-    }
-
-    /// Tells a change of a message, unless a newer one was told.
-    pub(super) fn change(&self, state: &mut State, seq: u64, rev: u64, deleted: bool, json: &[u8]) {
-        if state.revs.tell(seq, rev) {
-            self.sink.told(&ConversationNews::Changed {
+    pub(super) fn deliver_undelivered_change(
+        &self,
+        seq: u64,
+        rev: u64,
+        deleted: bool,
+        json: &[u8],
+    ) {
+        self.subscriber
+            .on_event(&ConversationEvent::UndeliveredMessageChanged {
                 seq,
                 rev,
                 deleted,
                 json,
             });
+    }
+
+    /// Tells a change of a message, unless a newer one was told.
+    pub(super) fn deliver_change(
+        &self,
+        state: &mut FeedState,
+        seq: u64,
+        rev: u64,
+        deleted: bool,
+        json: &[u8],
+    ) {
+        if state.revisions.record(seq, rev) {
+            self.subscriber
+                .on_event(&ConversationEvent::MessageChanged {
+                    seq,
+                    rev,
+                    deleted,
+                    json,
+                });
         }
     }
 
-    fn receipt(&self, body: &[u8]) -> Option<Taken> {
+    fn apply_receipt(&self, body: &[u8]) -> Option<FrameOutcome> {
         let change: ReceiptChange = serde_json::from_slice(body).ok()?;
-        self.reached(&change);
-        Some(Taken::Done)
+        self.deliver_receipt(&change);
+        Some(FrameOutcome::Handled)
     }
 
     /// Tells how far a member has come.
-    pub(super) fn reached(&self, change: &ReceiptChange) {
-        self.sink.told(&ConversationNews::Receipt {
-            delivered: change.moved == Moved::Delivered,
-            read: change.moved == Moved::Read,
+    pub(super) fn deliver_receipt(&self, change: &ReceiptChange) {
+        self.subscriber.on_event(&ConversationEvent::ReceiptMoved {
+            delivered: change.moved == ReceiptKind::Delivered,
+            read: change.moved == ReceiptKind::Read,
             change,
         });
     }
 
-    fn members(&self, state: &mut State, body: &[u8]) -> Option<Taken> {
-        let MembersChanged {
+    fn apply_members_changed(&self, state: &mut FeedState, body: &[u8]) -> Option<FrameOutcome> {
+        let MembersChangedFrame {
             members_version,
             deleted,
             members,
         } = serde_json::from_slice(body).ok()?;
         if deleted {
-            self.deleted(state);
-            return Some(Taken::Done);
+            self.deliver_deleted(state);
+            return Some(FrameOutcome::Handled);
         }
         let known = state.members_version;
         if members_version <= known {
             // Late, or once more: whoever it names may have come back since.
             state.members_version = 0;
-            return Some(Taken::Unreadable);
+            return Some(FrameOutcome::NeedsResync);
         }
         let named = !members.is_empty();
         let joined = members.iter().filter(|it| it.joined);
@@ -306,43 +321,50 @@ impl Room {
         let left = members.into_iter().filter(|it| it.role.is_none());
         let left: Vec<UserId> = left.map(|it| it.user_id).collect();
         state.members_version = members_version;
-        self.came_and_went(members_version, &joined, &left);
+        self.deliver_members_changed(members_version, &joined, &left);
         if named && members_version == known + 1 {
-            return Some(Taken::Done);
+            return Some(FrameOutcome::Handled);
         }
         // Others came or went between that nobody told.
         state.members_version = 0;
-        Some(Taken::Unreadable)
+        Some(FrameOutcome::NeedsResync)
     }
 
     /// Tells who came and went, if anybody did.
-    pub(super) fn came_and_went(&self, members_version: u64, joined: &[UserId], left: &[UserId]) {
+    pub(super) fn deliver_members_changed(
+        &self,
+        members_version: u64,
+        joined: &[UserId],
+        left: &[UserId],
+    ) {
         if !joined.is_empty() || !left.is_empty() {
-            self.sink.told(&ConversationNews::Members {
-                members_version,
-                joined,
-                left,
-            });
+            self.subscriber
+                .on_event(&ConversationEvent::MembersChanged {
+                    members_version,
+                    joined,
+                    left,
+                });
         }
     }
 
     /// The conversation is gone.
-    pub(super) fn deleted(&self, state: &mut State) {
-        state.over = true;
-        self.sink.told(&ConversationNews::Deleted);
+    pub(super) fn deliver_deleted(&self, state: &mut FeedState) {
+        state.is_deleted = true;
+        self.subscriber
+            .on_event(&ConversationEvent::ConversationDeleted);
     }
 }
 
 /// Of a message, whether it was changed.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Changed {
+struct ChangeMarkers {
     edited_at: Option<IgnoredAny>,
     deleted_at: Option<IgnoredAny>,
 }
 
-impl Changed {
-    fn is_any(&self) -> bool {
+impl ChangeMarkers {
+    fn is_changed(&self) -> bool {
         self.edited_at.is_some() || self.deleted_at.is_some()
     }
 }

@@ -6,35 +6,38 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
-use parlor_store::{Event, Sink};
+use parlor_store::{BusEvent, BusListener};
 use smallvec::SmallVec;
 
-use super::news::{UserNews, UserSink};
-use crate::bus::frame::{Frame, Kind};
+use super::news::{UserEvent, UserSubscriber};
+use crate::bus::frame::{BusFrame, BusFrameKind};
 use crate::conversations;
 use crate::ids::UserId;
 
 /// A follower of a user.
-pub(super) struct Line {
+pub(super) struct UserFeed {
     pub(super) user: UserId,
-    pub(super) sink: Arc<dyn UserSink>,
+    pub(super) subscriber: Arc<dyn UserSubscriber>,
     /// Nobody follows any more.
-    pub(super) ended: AtomicBool,
+    pub(super) is_closed: AtomicBool,
 }
 
-impl Line {
-    pub(super) fn tell(&self, news: &UserNews<'_>) {
-        if !self.ended.load(Ordering::Acquire) {
-            self.sink.told(news);
+impl UserFeed {
+    pub(super) fn deliver(&self, news: &UserEvent<'_>) {
+        if !self.is_closed.load(Ordering::Acquire) {
+            self.subscriber.on_event(news);
         }
     }
 
     /// Tells a frame; false if it cannot be read.
-    fn take(&self, frame: &[u8]) -> bool {
-        match Frame::from(frame) {
-            Frame::Known(Kind::Unread, json) => self.tell(&UserNews::Unread(json)),
-            Frame::Known(Kind::Membership, json) => {
-                let Ok(told) = serde_json::from_slice::<conversations::MembershipChanged>(json)
+    fn apply_frame(&self, frame: &[u8]) -> bool {
+        match BusFrame::from(frame) {
+            BusFrame::Known(BusFrameKind::UnreadChanged, json) => {
+                self.deliver(&UserEvent::UnreadChanged(json))
+            }
+            BusFrame::Known(BusFrameKind::MembershipChanged, json) => {
+                let Ok(told) =
+                    serde_json::from_slice::<conversations::MembershipChangedFrame>(json)
                 else {
                     return false;
                 };
@@ -42,43 +45,43 @@ impl Line {
                 // Another role is no news here.
                 if told.joined || !joined {
                     let conversation = told.conversation_id;
-                    self.tell(&UserNews::Membership {
+                    self.deliver(&UserEvent::MembershipChanged {
                         conversation,
                         joined,
                     });
                 }
             }
-            Frame::Known(..) | Frame::OtherKind => {}
-            Frame::OtherVersion => return false,
+            BusFrame::Known(..) | BusFrame::UnknownKind => {}
+            BusFrame::UnknownVersion => return false,
         }
         true
     }
 }
 
-impl Sink for Line {
-    fn tell(&self, event: &Event) {
+impl BusListener for UserFeed {
+    fn on_event(&self, event: &BusEvent) {
         let read = match event {
-            Event::Message { payload, .. } => self.take(payload),
-            Event::MaybeMissed => false,
+            BusEvent::Message { payload, .. } => self.apply_frame(payload),
+            BusEvent::MaybeMissed => false,
         };
         if !read {
-            self.tell(&UserNews::MaybeMissed);
+            self.deliver(&UserEvent::EventsMaybeLost);
         }
     }
 }
 
 /// The users who are followed on this node. Nobody is told under its lock.
 #[derive(Default)]
-pub(super) struct Lines(Mutex<HashMap<UserId, SmallVec<[Arc<Line>; 1]>>>);
+pub(super) struct UserFeedRegistry(Mutex<HashMap<UserId, SmallVec<[Arc<UserFeed>; 1]>>>);
 
-impl Lines {
-    pub(super) fn add(&self, line: &Arc<Line>) {
+impl UserFeedRegistry {
+    pub(super) fn add(&self, line: &Arc<UserFeed>) {
         let mut lines = self.0.lock();
         let lines = lines.entry(line.user.clone()).or_default();
         lines.push(Arc::clone(line));
     }
 
-    pub(super) fn remove(&self, line: &Arc<Line>) {
+    pub(super) fn remove(&self, line: &Arc<UserFeed>) {
         let mut lines = self.0.lock();
         let Entry::Occupied(mut place) = lines.entry(line.user.clone()) else {
             return;
@@ -90,12 +93,12 @@ impl Lines {
     }
 
     /// The followers of all users.
-    pub(super) fn all(&self) -> Vec<Arc<Line>> {
+    pub(super) fn all(&self) -> Vec<Arc<UserFeed>> {
         self.0.lock().values().flatten().cloned().collect()
     }
 
     /// The followers of those users who are among these.
-    pub(super) fn among(&self, users: &std::collections::HashSet<UserId>) -> Vec<Arc<Line>> {
+    pub(super) fn feeds_of(&self, users: &std::collections::HashSet<UserId>) -> Vec<Arc<UserFeed>> {
         let lines = self.0.lock();
         if lines.len() < users.len() {
             let found = lines.iter().filter(|(user, _)| users.contains(*user));

@@ -8,17 +8,17 @@ use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
 
 /// Members that are read at a time.
-const PAGE: usize = 1_000;
+const MEMBER_PAGE_SIZE: usize = 1_000;
 
 /// Those of these users who are no members.
-pub(crate) async fn gone(
+pub(crate) async fn filter_non_members(
     database: &Database,
     conversation: &ConversationId,
     users: &[UserId],
 ) -> Result<Vec<UserId>> {
     let mut gone = Vec::new();
-    for some in users.chunks(rows::MANY) {
-        let members = rows::among(database, conversation, some).await?;
+    for some in users.chunks(rows::USERS_PER_STATEMENT) {
+        let members = rows::find_members_among(database, conversation, some).await?;
         let others = some.iter().filter(|user| !members.contains(user));
         gone.extend(others.cloned());
     }
@@ -34,10 +34,11 @@ pub(crate) async fn all(
     let mut members = HashSet::new();
     let mut after = String::new();
     while members.len() < most {
-        let page = rows::page(database, conversation, &after, PAGE).await?;
+        let page =
+            rows::find_user_id_page(database, conversation, &after, MEMBER_PAGE_SIZE).await?;
         let Some(last) = page.last() else { break };
         after = last.as_str().to_owned();
-        let is_last = page.len() < PAGE;
+        let is_last = page.len() < MEMBER_PAGE_SIZE;
         members.extend(page);
         if is_last {
             break;

@@ -9,49 +9,49 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parlor_store::{Script, script};
+use parlor_store::{LuaScript, script};
 use tokio::sync::watch;
 
-use super::flights::{Flights, Pilot, Seat};
+use super::flights::{FlightLeader, FlightRole, SingleFlight};
 use super::rows;
-use crate::context::{Context, millis};
+use crate::context::{ChatContext, duration_millis};
 use crate::database::Database;
 use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
 use crate::keys::TtlName;
 
-static FILL: Script = script!("fill.lua");
+static CACHE_MEMBERSHIP: LuaScript = script!("fill.lua");
 
 /// Questions that are answered from rows at one time, beyond which each is asked for itself.
-const MOST_FLIGHTS: usize = 10_000;
+const MAX_FLIGHTS: usize = 10_000;
 /// How often an answer is sought in the cache before the row alone decides: changes may come faster than answers.
-const TRIES: usize = 4;
+const MAX_CACHE_ATTEMPTS: usize = 4;
 
-type Question = (ConversationId, UserId);
+type MembershipKey = (ConversationId, UserId);
 
 /// The answers about membership, as one node asks for them.
-pub(crate) struct Cache {
-    ctx: Context,
+pub(crate) struct MembershipCache {
+    ctx: ChatContext,
     database: Database,
     epoch: watch::Receiver<u64>,
-    flights: Flights<Question, bool>,
-    row_reads: AtomicU64,
+    single_flight: SingleFlight<MembershipKey, bool>,
+    misses: AtomicU64,
 }
 
 /// What the store knows.
-struct Look {
+struct CacheLookup {
     /// The generation, empty if there is none.
     generation: String,
     /// The answer, if it can be believed.
     answer: Option<bool>,
 }
 
-impl Cache {
-    pub(crate) fn new(ctx: Context, database: Database) -> Self {
+impl MembershipCache {
+    pub(crate) fn new(ctx: ChatContext, database: Database) -> Self {
         Self {
             epoch: ctx.store().epoch(),
-            flights: Flights::new(MOST_FLIGHTS),
-            row_reads: AtomicU64::new(0),
+            single_flight: SingleFlight::new(MAX_FLIGHTS),
+            misses: AtomicU64::new(0),
             ctx,
             database,
         }
@@ -59,7 +59,7 @@ impl Cache {
 
     /// How often a row was read to answer.
     pub(crate) fn row_reads(&self) -> u64 {
-        self.row_reads.load(Ordering::Relaxed)
+        self.misses.load(Ordering::Relaxed)
     }
 
     /// Whether a user is a member.
@@ -69,68 +69,71 @@ impl Cache {
         user: &UserId,
     ) -> Result<bool> {
         let question = (conversation.clone(), user.clone());
-        for _ in 0..TRIES {
-            match self.look(&question).await {
-                Ok(Look {
+        for _ in 0..MAX_CACHE_ATTEMPTS {
+            match self.lookup(&question).await {
+                Ok(CacheLookup {
                     answer: Some(answer),
                     ..
                 }) => return Ok(answer),
                 Ok(_) => {}
-                Err(error) if error.is_away() => break,
+                Err(error) if error.is_store_unavailable() => break,
                 Err(error) => return Err(error),
             }
-            match self.flights.board(&question) {
-                Seat::Pilot(pilot) => return self.answer(&question, pilot).await,
-                Seat::Passenger(passenger) => {
-                    if let Some(answer) = passenger.arrive().await {
+            match self.single_flight.join(&question) {
+                FlightRole::Leader(pilot) => return self.load_as_leader(&question, pilot).await,
+                FlightRole::Follower(passenger) => {
+                    if let Some(answer) = passenger.wait().await {
                         return Ok(answer);
                     }
                 }
-                Seat::None => break,
+                FlightRole::Bypass => break,
             }
         }
-        self.row(&question).await
+        self.read_row(&question).await
     }
 
     /// Finds the answer for everybody aboard, and keeps it.
-    async fn answer(
+    async fn load_as_leader(
         &self,
-        question: &Question,
-        mut pilot: Pilot<'_, Question, bool>,
+        question: &MembershipKey,
+        mut pilot: FlightLeader<'_, MembershipKey, bool>,
     ) -> Result<bool> {
         let epoch = *self.epoch.borrow();
-        let look = match self.look(question).await {
+        let look = match self.lookup(question).await {
             Ok(look) => look,
-            Err(error) if error.is_away() => return self.row(question).await,
+            Err(error) if error.is_store_unavailable() => return self.read_row(question).await,
             Err(error) => return Err(error),
         };
         // Somebody else has just kept it; whoever is aboard may have come later than that, and looks for themself.
         if let Some(answer) = look.answer {
             return Ok(answer);
         }
-        let answer = self.row(question).await?;
+        let answer = self.read_row(question).await?;
         // Whoever comes from here on may come after a change that follows the keeping.
         pilot.close();
-        match self.keep(question, &look.generation, answer, epoch).await {
-            Ok(true) if *self.epoch.borrow() == epoch => pilot.land(answer),
+        match self
+            .store_if_unchanged(question, &look.generation, answer, epoch)
+            .await
+        {
+            Ok(true) if *self.epoch.borrow() == epoch => pilot.complete(answer),
             Ok(_) => {}
-            Err(error) => tracing::debug!(%error, "cannot keep an answer about membership"),
+            Err(error) => tracing::debug!(%error, "cannot cache a membership"),
         }
         Ok(answer)
     }
 
-    async fn look(&self, (conversation, user): &Question) -> Result<Look> {
+    async fn lookup(&self, (conversation, user): &MembershipKey) -> Result<CacheLookup> {
         let keys = self.ctx.keys();
         let mut cmd = redis::cmd("MGET");
         cmd.arg(keys.membership_generation(conversation));
         cmd.arg(keys.membership(conversation, user));
-        cmd.arg(keys.membership_checked(conversation, user));
+        cmd.arg(keys.membership_epoch(conversation, user));
         let (generation, answer, checked): (Option<String>, Option<String>, Option<u64>) =
             cmd.query_async(&mut self.ctx.store().clone()).await?;
         // Asked after the reply: a store that was replaced in between has raised it by now.
         let believed = checked == Some(*self.epoch.borrow());
         let answer = answer.filter(|_| believed);
-        Ok(Look {
+        Ok(CacheLookup {
             generation: generation.unwrap_or_default(),
             answer: answer.and_then(|answer| match answer.as_str() {
                 "1" => Some(true),
@@ -141,9 +144,9 @@ impl Cache {
     }
 
     /// Keeps an answer; false if the members may have changed since the generation was seen.
-    async fn keep(
+    async fn store_if_unchanged(
         &self,
-        (conversation, user): &Question,
+        (conversation, user): &MembershipKey,
         generation: &str,
         answer: bool,
         epoch: u64,
@@ -152,19 +155,19 @@ impl Cache {
         let names = [
             keys.membership_generation(conversation),
             keys.membership(conversation, user),
-            keys.membership_checked(conversation, user),
+            keys.membership_epoch(conversation, user),
         ];
-        let call = FILL
+        let call = CACHE_MEMBERSHIP
             .keys(&names)
             .arg(generation)
             .arg(u8::from(answer))
             .arg(epoch)
-            .arg(millis(keys.ttl(TtlName::Membership)));
-        Ok(call.run(&self.ctx.store().repeatable()).await?)
+            .arg(duration_millis(keys.ttl(TtlName::Membership)));
+        Ok(call.run(&self.ctx.store().idempotent()).await?)
     }
 
-    async fn row(&self, (conversation, user): &Question) -> Result<bool> {
-        self.row_reads.fetch_add(1, Ordering::Relaxed);
+    async fn read_row(&self, (conversation, user): &MembershipKey) -> Result<bool> {
+        self.misses.fetch_add(1, Ordering::Relaxed);
         rows::is_member(&self.database, conversation, user).await
     }
 }

@@ -5,24 +5,24 @@
 
 use std::time::Duration;
 
-use parlor_store::{Script, script};
+use parlor_store::{LuaScript, script};
 
-use crate::context::{Context, millis};
+use crate::context::{ChatContext, duration_millis};
 use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
 use crate::keys::Key;
 
-static CHANGED: Script = script!("changed.lua");
+static INVALIDATE_MEMBERSHIP: LuaScript = script!("changed.lua");
 
 /// How long a generation is kept: longer than any reader takes.
-const GENERATION: Duration = Duration::from_secs(24 * 3_600);
+const GENERATION_TTL: Duration = Duration::from_secs(24 * 3_600);
 /// Users whose answers one call forgets.
-const MOST_FORGOTTEN: usize = 500;
+const MAX_USERS_PER_CALL: usize = 500;
 
 /// Forgets what was known about these users in a conversation, and its participants, then publishes the frame on the
 /// conversation's channel. `more` names further keys of the conversation that are to go.
-pub(crate) async fn changed(
-    ctx: &Context,
+pub(crate) async fn invalidate_and_publish(
+    ctx: &ChatContext,
     conversation: &ConversationId,
     users: &[UserId],
     more: &[Key],
@@ -35,23 +35,23 @@ pub(crate) async fn changed(
     ];
     first.extend_from_slice(more);
     // One call at least: also a change of nobody makes slow readers read again.
-    let calls = users.len().div_ceil(MOST_FORGOTTEN).max(1);
-    let mut chunks = users.chunks(MOST_FORGOTTEN);
+    let calls = users.len().div_ceil(MAX_USERS_PER_CALL).max(1);
+    let mut chunks = users.chunks(MAX_USERS_PER_CALL);
     for _ in 0..calls {
         let users = chunks.next().unwrap_or_default();
         let mut names = vec![keys.membership_generation(conversation)];
         names.append(&mut first);
         for user in users {
             names.push(keys.membership(conversation, user));
-            names.push(keys.membership_checked(conversation, user));
+            names.push(keys.membership_epoch(conversation, user));
         }
-        let call = CHANGED
+        let call = INVALIDATE_MEMBERSHIP
             .keys(&names[..])
-            .arg(millis(GENERATION))
+            .arg(duration_millis(GENERATION_TTL))
             .arg(ctx.store().bus().publish_command())
-            .arg(keys.conversation_bus(conversation))
+            .arg(keys.conversation_channel(conversation))
             .arg(frame);
-        let () = call.run(&ctx.store().repeatable()).await?;
+        let () = call.run(&ctx.store().idempotent()).await?;
     }
     Ok(())
 }

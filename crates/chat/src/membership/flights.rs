@@ -13,83 +13,83 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 /// The open flights.
-pub(super) struct Flights<K, V> {
-    open: Mutex<HashMap<K, watch::Receiver<Option<V>>>>,
-    most: usize,
+pub(super) struct SingleFlight<K, V> {
+    in_flight: Mutex<HashMap<K, watch::Receiver<Option<V>>>>,
+    max_in_flight: usize,
 }
 
 /// Where somebody who asks finds themself.
-pub(super) enum Seat<'a, K: Eq + Hash, V> {
+pub(super) enum FlightRole<'a, K: Eq + Hash, V> {
     /// They are to find the answer.
-    Pilot(Pilot<'a, K, V>),
+    Leader(FlightLeader<'a, K, V>),
     /// They wait for it.
-    Passenger(Passenger<V>),
+    Follower(FlightFollower<V>),
     /// There are too many flights: they are to ask for themself.
-    None,
+    Bypass,
 }
 
 /// Finds the answer for all who are aboard.
-pub(super) struct Pilot<'a, K: Eq + Hash, V> {
-    flights: &'a Flights<K, V>,
+pub(super) struct FlightLeader<'a, K: Eq + Hash, V> {
+    flights: &'a SingleFlight<K, V>,
     /// There until the flight is closed.
     key: Option<K>,
-    answer: watch::Sender<Option<V>>,
+    value: watch::Sender<Option<V>>,
 }
 
 /// Waits for an answer.
-pub(super) struct Passenger<V>(watch::Receiver<Option<V>>);
+pub(super) struct FlightFollower<V>(watch::Receiver<Option<V>>);
 
-impl<K: Eq + Hash + Clone, V: Clone> Flights<K, V> {
-    pub(super) fn new(most: usize) -> Self {
+impl<K: Eq + Hash + Clone, V: Clone> SingleFlight<K, V> {
+    pub(super) fn new(max_in_flight: usize) -> Self {
         Self {
-            open: Mutex::default(),
-            most,
+            in_flight: Mutex::default(),
+            max_in_flight,
         }
     }
 
     /// Joins the flight that asks this, or starts it.
-    pub(super) fn board(&self, key: &K) -> Seat<'_, K, V> {
-        let mut open = self.open.lock();
+    pub(super) fn join(&self, key: &K) -> FlightRole<'_, K, V> {
+        let mut open = self.in_flight.lock();
         if let Some(flight) = open.get(key) {
-            return Seat::Passenger(Passenger(flight.clone()));
+            return FlightRole::Follower(FlightFollower(flight.clone()));
         }
-        if open.len() >= self.most {
-            return Seat::None;
+        if open.len() >= self.max_in_flight {
+            return FlightRole::Bypass;
         }
         let (answer, flight) = watch::channel(None);
         open.insert(key.clone(), flight);
-        Seat::Pilot(Pilot {
+        FlightRole::Leader(FlightLeader {
             flights: self,
             key: Some(key.clone()),
-            answer,
+            value: answer,
         })
     }
 }
 
-impl<K: Eq + Hash, V> Pilot<'_, K, V> {
+impl<K: Eq + Hash, V> FlightLeader<'_, K, V> {
     /// Takes no more passengers.
     pub(super) fn close(&mut self) {
         if let Some(key) = self.key.take() {
-            self.flights.open.lock().remove(&key);
+            self.flights.in_flight.lock().remove(&key);
         }
     }
 
     /// Gives everybody aboard the answer.
-    pub(super) fn land(mut self, answer: V) {
+    pub(super) fn complete(mut self, answer: V) {
         self.close();
-        self.answer.send_replace(Some(answer));
+        self.value.send_replace(Some(answer));
     }
 }
 
-impl<K: Eq + Hash, V> Drop for Pilot<'_, K, V> {
+impl<K: Eq + Hash, V> Drop for FlightLeader<'_, K, V> {
     fn drop(&mut self) {
         self.close();
     }
 }
 
-impl<V: Clone> Passenger<V> {
+impl<V: Clone> FlightFollower<V> {
     /// The answer; none if the pilot had none for those who came late, or gave up.
-    pub(super) async fn arrive(mut self) -> Option<V> {
+    pub(super) async fn wait(mut self) -> Option<V> {
         let answer = self.0.wait_for(Option::is_some).await;
         answer.ok().and_then(|it| it.clone())
     }
@@ -99,45 +99,45 @@ impl<V: Clone> Passenger<V> {
 mod tests {
     use super::*;
 
-    fn pilot<'a>(flights: &'a Flights<u8, u8>, key: u8) -> Pilot<'a, u8, u8> {
-        match flights.board(&key) {
-            Seat::Pilot(pilot) => pilot,
+    fn pilot<'a>(flights: &'a SingleFlight<u8, u8>, key: u8) -> FlightLeader<'a, u8, u8> {
+        match flights.join(&key) {
+            FlightRole::Leader(pilot) => pilot,
             _ => panic!("no new flight for {key}"),
         }
     }
 
-    fn passenger(flights: &Flights<u8, u8>, key: u8) -> Passenger<u8> {
-        match flights.board(&key) {
-            Seat::Passenger(passenger) => passenger,
+    fn passenger(flights: &SingleFlight<u8, u8>, key: u8) -> FlightFollower<u8> {
+        match flights.join(&key) {
+            FlightRole::Follower(passenger) => passenger,
             _ => panic!("no flight for {key}"),
         }
     }
 
     #[tokio::test]
-    async fn whoever_boards_in_time_gets_the_answer() {
-        let flights = Flights::new(2);
+    async fn callers_that_join_before_the_load_starts_share_its_result() {
+        let flights = SingleFlight::new(2);
         let mut first = pilot(&flights, 1);
         let waiting = [passenger(&flights, 1), passenger(&flights, 1)];
         first.close();
         let second = pilot(&flights, 1);
-        first.land(7);
+        first.complete(7);
         for one in waiting {
-            assert_eq!(one.arrive().await, Some(7));
+            assert_eq!(one.wait().await, Some(7));
         }
         let late = passenger(&flights, 1);
-        second.land(8);
-        assert_eq!(late.arrive().await, Some(8));
+        second.complete(8);
+        assert_eq!(late.wait().await, Some(8));
     }
 
     #[tokio::test]
-    async fn a_pilot_who_gives_up_keeps_nobody_waiting() {
-        let flights = Flights::new(1);
+    async fn a_cancelled_loader_releases_the_waiting_callers() {
+        let flights = SingleFlight::new(1);
         let gone = pilot(&flights, 1);
         let waiting = passenger(&flights, 1);
-        assert!(matches!(flights.board(&2), Seat::None));
+        assert!(matches!(flights.join(&2), FlightRole::Bypass));
         drop(gone);
-        assert_eq!(waiting.arrive().await, None);
+        assert_eq!(waiting.wait().await, None);
         drop(pilot(&flights, 2));
-        assert!(flights.open.lock().is_empty());
+        assert!(flights.in_flight.lock().is_empty());
     }
 }

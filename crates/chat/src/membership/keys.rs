@@ -3,61 +3,62 @@
 //! Always true: these are caches over the rows, filled only while the conversation's generation stands still.
 
 use crate::ids::{ConversationId, UserId};
-use crate::keys::{Capability, Key, KeySpec, Keyspace, Kind, Source, Ttl, TtlName};
+use crate::keys::{Key, KeyGroup, KeyKind, KeySource, KeySpec, KeyTtl, Keyspace, TtlName};
 
 /// What membership owns.
-pub const CAPABILITY: Capability = Capability {
+pub const CAPABILITY: KeyGroup = KeyGroup {
     name: "membership",
     title: "Membership and participants",
     keys: &[
         MEMBERSHIP,
-        CHECKED,
+        MEMBERSHIP_EPOCH,
         PARTICIPANTS,
         PARTICIPANTS_VERSION,
-        GENERATION,
+        MEMBERSHIP_GENERATION,
     ],
 };
 
-const MEMBERSHIP: KeySpec = KeySpec::new(
+const MEMBERSHIP: KeySpec = KeySpec::documented(
     "membership:{conv}:{user}",
-    Kind::String,
-    Ttl::Setting(TtlName::Membership),
+    KeyKind::String,
+    KeyTtl::Configured(TtlName::Membership),
 )
 .value("`1` member, `0` not a member")
-.meaning("whether the user belongs to the conversation; a no is cached too")
-.source(&[Source::S1]);
+.meaning("whether the user is a member of the conversation; a negative answer is cached too")
+.sources(&[KeySource::S1]);
 
-const CHECKED: KeySpec = KeySpec::internal(
+const MEMBERSHIP_EPOCH: KeySpec = KeySpec::internal(
     "parlor:membership:{conv}:{user}",
-    Kind::String,
-    Ttl::Setting(TtlName::Membership),
+    KeyKind::String,
+    KeyTtl::Configured(TtlName::Membership),
 )
-.value("the epoch in which the answer was checked")
-.meaning(
-    "says of which epoch the answer about membership is; one of another epoch is not believed",
-);
+.value("store epoch in which the answer was checked")
+.meaning("epoch of the cached answer about membership; an answer of another epoch is ignored");
 
-const PARTICIPANTS: KeySpec = KeySpec::new(
+const PARTICIPANTS: KeySpec = KeySpec::documented(
     "conversation:{conv}:participants",
-    Kind::Set,
-    Ttl::Setting(TtlName::Participants),
+    KeyKind::Set,
+    KeyTtl::Configured(TtlName::Participants),
 )
 .value("user ids")
-.meaning("everybody in the conversation")
-.source(&[Source::S2]);
+.meaning("all members of the conversation")
+.sources(&[KeySource::S2]);
 
 const PARTICIPANTS_VERSION: KeySpec = KeySpec::internal(
     "parlor:participants:{conv}:v",
-    Kind::String,
-    Ttl::Setting(TtlName::Participants),
+    KeyKind::String,
+    KeyTtl::Configured(TtlName::Participants),
 )
-.value("`members_version` of the row, and the epoch it was checked in")
-.meaning("which state of the rows the set of participants shows; another one is refilled");
+.value("`members_version` of the row, and the store epoch in which it was read")
+.meaning("version of the rows in the set of participants; a set of another version is refilled");
 
-const GENERATION: KeySpec =
-    KeySpec::internal("parlor:gen:{conv}", Kind::Counter, Ttl::Fixed(24 * 3_600))
-        .value("rises with every change of members")
-        .meaning("keeps a slow reader from filling the caches with what it read before a change");
+const MEMBERSHIP_GENERATION: KeySpec = KeySpec::internal(
+    "parlor:gen:{conv}",
+    KeyKind::Counter,
+    KeyTtl::Fixed(24 * 3_600),
+)
+.value("number that increases with every change of members")
+.meaning("prevents a slow reader from caching rows that it read before a change");
 
 impl Keyspace {
     /// Whether a user belongs to a conversation.
@@ -66,8 +67,8 @@ impl Keyspace {
     }
 
     /// The epoch of the answer whether a user belongs to a conversation.
-    pub fn membership_checked(&self, conversation: &ConversationId, user: &UserId) -> Key {
-        self.key2(&CHECKED, conversation, user)
+    pub fn membership_epoch(&self, conversation: &ConversationId, user: &UserId) -> Key {
+        self.key2(&MEMBERSHIP_EPOCH, conversation, user)
     }
 
     /// Everybody in a conversation.
@@ -82,6 +83,6 @@ impl Keyspace {
 
     /// The generation of a conversation's caches.
     pub fn membership_generation(&self, conversation: &ConversationId) -> Key {
-        self.key1(&GENERATION, conversation)
+        self.key1(&MEMBERSHIP_GENERATION, conversation)
     }
 }

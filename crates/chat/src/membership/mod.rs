@@ -14,9 +14,9 @@ mod participants;
 mod rows;
 
 pub use self::members::Members;
-pub use self::participants::MOST_PARTICIPANTS;
+pub use self::participants::MAX_LISTED_PARTICIPANTS;
 
-pub(crate) use self::among::{all, gone};
-pub(crate) use self::cache::Cache;
-pub(crate) use self::changed::changed;
-pub(crate) use self::participants::Participants;
+pub(crate) use self::among::{all, filter_non_members};
+pub(crate) use self::cache::MembershipCache;
+pub(crate) use self::changed::invalidate_and_publish;
+pub(crate) use self::participants::ParticipantCache;

@@ -6,62 +6,66 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parlor_store::{Script, script};
+use parlor_store::{LuaScript, script};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache as Memory;
 use tokio::sync::watch;
 
-use super::flights::{Flights, Pilot, Seat};
+use super::flights::{FlightLeader, FlightRole, SingleFlight};
 use super::rows;
-use crate::context::{Context, millis};
+use crate::context::{ChatContext, duration_millis};
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
 use crate::keys::TtlName;
 
-static PARTICIPANTS: Script = script!("participants.lua");
-static GATHER: Script = script!("gather.lua");
+static READ_PARTICIPANTS: LuaScript = script!("participants.lua");
+static CACHE_PARTICIPANTS: LuaScript = script!("gather.lua");
 
 /// Members of a conversation up to which they are listed.
-pub const MOST_PARTICIPANTS: usize = 1_000;
+pub const MAX_LISTED_PARTICIPANTS: usize = 1_000;
 /// Conversations, and users in them, that a node remembers.
-const MOST_REMEMBERED: usize = 10_000;
-const MOST_USERS: u64 = 500_000;
+const MAX_CACHED_CONVERSATIONS: usize = 10_000;
+const MAX_CACHED_USERS: u64 = 500_000;
 /// Conversations whose rows are read at one time, beyond which each is asked for itself.
-const MOST_FLIGHTS: usize = 10_000;
+const MAX_FLIGHTS: usize = 10_000;
 
 /// The members at a version of the row.
 #[derive(Clone)]
-struct Gathered {
+struct ParticipantList {
     version: u64,
     users: Arc<[UserId]>,
 }
 
 #[derive(Clone)]
-struct ByUsers;
+struct ParticipantWeighter;
 
-impl Weighter<ConversationId, Gathered> for ByUsers {
-    fn weight(&self, _: &ConversationId, gathered: &Gathered) -> u64 {
+impl Weighter<ConversationId, ParticipantList> for ParticipantWeighter {
+    fn weight(&self, _: &ConversationId, gathered: &ParticipantList) -> u64 {
         gathered.users.len() as u64 + 1
     }
 }
 
 /// The participants, as one node asks for them.
-pub(crate) struct Participants {
-    ctx: Context,
+pub(crate) struct ParticipantCache {
+    ctx: ChatContext,
     database: Database,
     epoch: watch::Receiver<u64>,
-    memory: Memory<ConversationId, Gathered, ByUsers>,
-    flights: Flights<ConversationId, Gathered>,
+    memory: Memory<ConversationId, ParticipantList, ParticipantWeighter>,
+    flights: SingleFlight<ConversationId, ParticipantList>,
     row_reads: AtomicU64,
 }
 
-impl Participants {
-    pub(crate) fn new(ctx: Context, database: Database) -> Self {
+impl ParticipantCache {
+    pub(crate) fn new(ctx: ChatContext, database: Database) -> Self {
         Self {
             epoch: ctx.store().epoch(),
-            memory: Memory::with_weighter(MOST_REMEMBERED, MOST_USERS, ByUsers),
-            flights: Flights::new(MOST_FLIGHTS),
+            memory: Memory::with_weighter(
+                MAX_CACHED_CONVERSATIONS,
+                MAX_CACHED_USERS,
+                ParticipantWeighter,
+            ),
+            flights: SingleFlight::new(MAX_FLIGHTS),
             row_reads: AtomicU64::new(0),
             ctx,
             database,
@@ -79,81 +83,92 @@ impl Participants {
         conversation: &ConversationId,
         version: u64,
     ) -> Result<Arc<[UserId]>> {
-        let fresh = |gathered: &Gathered| gathered.version >= version;
+        let fresh = |gathered: &ParticipantList| gathered.version >= version;
         if let Some(known) = self.memory.get(conversation).filter(fresh) {
             return Ok(known.users);
         }
-        Box::pin(self.find(conversation, version)).await
+        Box::pin(self.load_shared(conversation, version)).await
     }
 
-    async fn find(&self, conversation: &ConversationId, version: u64) -> Result<Arc<[UserId]>> {
-        let fresh = |gathered: &Gathered| gathered.version >= version;
-        let gathered = match self.flights.board(conversation) {
-            Seat::Passenger(passenger) => passenger.arrive().await.filter(fresh),
-            Seat::Pilot(pilot) => Some(self.gather(conversation, version, Some(pilot)).await?),
-            Seat::None => None,
+    async fn load_shared(
+        &self,
+        conversation: &ConversationId,
+        version: u64,
+    ) -> Result<Arc<[UserId]>> {
+        let fresh = |gathered: &ParticipantList| gathered.version >= version;
+        let gathered = match self.flights.join(conversation) {
+            FlightRole::Follower(passenger) => passenger.wait().await.filter(fresh),
+            FlightRole::Leader(pilot) => Some(self.load(conversation, version, Some(pilot)).await?),
+            FlightRole::Bypass => None,
         };
         let gathered = match gathered {
             Some(gathered) => gathered,
-            None => self.gather(conversation, version, None).await?,
+            None => self.load(conversation, version, None).await?,
         };
         Ok(gathered.users)
     }
 
     /// Fills the store's set, which is missing or shows another version than this one.
-    pub(crate) async fn refill(&self, conversation: &ConversationId, version: u64) -> Result<()> {
-        match self.flights.board(conversation) {
-            Seat::Pilot(pilot) => {
-                let gathered = self.gather(conversation, version, Some(pilot)).await;
-                gathered.map(drop)
-            }
-            // Somebody fills it, or all are busy: the next message asks again.
-            Seat::Passenger(_) | Seat::None => Ok(()),
-        }
-    }
-
-    async fn gather(
+    pub(crate) async fn refill_store(
         &self,
         conversation: &ConversationId,
         version: u64,
-        pilot: Option<Pilot<'_, ConversationId, Gathered>>,
-    ) -> Result<Gathered> {
+    ) -> Result<()> {
+        match self.flights.join(conversation) {
+            FlightRole::Leader(pilot) => {
+                let gathered = self.load(conversation, version, Some(pilot)).await;
+                gathered.map(drop)
+            }
+            // Somebody fills it, or all are busy: the next message asks again.
+            FlightRole::Follower(_) | FlightRole::Bypass => Ok(()),
+        }
+    }
+
+    async fn load(
+        &self,
+        conversation: &ConversationId,
+        version: u64,
+        pilot: Option<FlightLeader<'_, ConversationId, ParticipantList>>,
+    ) -> Result<ParticipantList> {
         let epoch = *self.epoch.borrow();
-        let stored = match self.stored(conversation, version, epoch).await {
+        let stored = match self.read_store(conversation, version, epoch).await {
             Ok(stored) => Some(stored),
-            Err(error) if error.is_away() => None,
+            Err(error) if error.is_store_unavailable() => None,
             Err(error) => return Err(error),
         };
         let gathered = match stored {
-            Some((_, users)) if !users.is_empty() && *self.epoch.borrow() == epoch => Gathered {
-                version,
-                users: users.into(),
-            },
+            Some((_, users)) if !users.is_empty() && *self.epoch.borrow() == epoch => {
+                ParticipantList {
+                    version,
+                    users: users.into(),
+                }
+            }
             stored => {
-                let gathered = self.rows(conversation).await?;
+                let gathered = self.read_rows(conversation).await?;
                 if let Some((generation, _)) = stored {
-                    self.keep(conversation, &generation, &gathered, epoch).await;
+                    self.write_store(conversation, &generation, &gathered, epoch)
+                        .await;
                 }
                 gathered
             }
         };
         self.memory.insert(conversation.clone(), gathered.clone());
         if let Some(pilot) = pilot {
-            pilot.land(gathered.clone());
+            pilot.complete(gathered.clone());
         }
         Ok(gathered)
     }
 
     /// The generation, and the users if the store's set shows this version.
-    async fn stored(
+    async fn read_store(
         &self,
         conversation: &ConversationId,
         version: u64,
         epoch: u64,
     ) -> Result<(String, Vec<UserId>)> {
-        let call = PARTICIPANTS.keys(&self.names(conversation)[..]);
+        let call = READ_PARTICIPANTS.keys(&self.script_keys(conversation)[..]);
         let call = call.arg(format!("{version}|{epoch}"));
-        let reply: Vec<String> = call.run(&self.ctx.store().repeatable()).await?;
+        let reply: Vec<String> = call.run(&self.ctx.store().idempotent()).await?;
         let mut reply = reply.into_iter();
         let generation = reply.next().unwrap_or_default();
         let users = reply.map(UserId::new);
@@ -164,44 +179,44 @@ impl Participants {
         Ok((generation, users))
     }
 
-    async fn rows(&self, conversation: &ConversationId) -> Result<Gathered> {
+    async fn read_rows(&self, conversation: &ConversationId) -> Result<ParticipantList> {
         self.row_reads.fetch_add(1, Ordering::Relaxed);
-        let most = MOST_PARTICIPANTS + 1;
-        let found = rows::participants(&self.database, conversation, most).await?;
+        let most = MAX_LISTED_PARTICIPANTS + 1;
+        let found = rows::find_participants(&self.database, conversation, most).await?;
         let (version, users) = found.unwrap_or_default();
-        if users.len() > MOST_PARTICIPANTS {
+        if users.len() > MAX_LISTED_PARTICIPANTS {
             return Err(Error::TooMany {
-                what: "participants",
+                items: "participants",
                 given: users.len(),
-                most: MOST_PARTICIPANTS,
+                max: MAX_LISTED_PARTICIPANTS,
             });
         }
-        Ok(Gathered {
+        Ok(ParticipantList {
             version,
             users: users.into(),
         })
     }
 
-    async fn keep(
+    async fn write_store(
         &self,
         conversation: &ConversationId,
         generation: &str,
-        gathered: &Gathered,
+        gathered: &ParticipantList,
         epoch: u64,
     ) {
-        let call = GATHER
-            .keys(&self.names(conversation)[..])
+        let call = CACHE_PARTICIPANTS
+            .keys(&self.script_keys(conversation)[..])
             .arg(generation)
             .arg(format!("{}|{epoch}", gathered.version))
-            .arg(millis(self.ctx.keys().ttl(TtlName::Participants)))
+            .arg(duration_millis(self.ctx.keys().ttl(TtlName::Participants)))
             .arg(&gathered.users[..]);
-        let kept: redis::RedisResult<bool> = call.run(&self.ctx.store().repeatable()).await;
+        let kept: redis::RedisResult<bool> = call.run(&self.ctx.store().idempotent()).await;
         if let Err(error) = kept {
-            tracing::debug!(%error, "cannot keep the participants");
+            tracing::debug!(%error, "cannot cache the participants");
         }
     }
 
-    fn names(&self, conversation: &ConversationId) -> [crate::keys::Key; 3] {
+    fn script_keys(&self, conversation: &ConversationId) -> [crate::keys::Key; 3] {
         let keys = self.ctx.keys();
         [
             keys.membership_generation(conversation),

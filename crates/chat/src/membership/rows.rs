@@ -4,37 +4,38 @@ use crate::database::{Database, on};
 use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
 
-const IS_MEMBER: &str = "SELECT COUNT(*) FROM members WHERE conversation_id = $1 AND user_id = $2";
+const COUNT_MEMBER: &str =
+    "SELECT COUNT(*) FROM members WHERE conversation_id = $1 AND user_id = $2";
 
-const PARTICIPANTS: &str = "
+const SELECT_PARTICIPANTS: &str = "
     SELECT c.members_version, m.user_id
     FROM conversations c LEFT JOIN members m ON m.conversation_id = c.id
     WHERE c.id = $1 ORDER BY m.user_id LIMIT $2";
 
 /// Users asked for in one statement.
-pub(super) const MANY: usize = 32;
+pub(super) const USERS_PER_STATEMENT: usize = 32;
 
-const AMONG: &str = "
+const SELECT_MEMBERS_AMONG: &str = "
     SELECT user_id FROM members WHERE conversation_id = $1 AND user_id IN (
         $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25,
         $26, $27, $28, $29, $30, $31, $32, $33)";
 
-const PAGE: &str = "
+const SELECT_USER_ID_PAGE: &str = "
     SELECT user_id FROM members WHERE conversation_id = $1 AND user_id > $2 ORDER BY user_id LIMIT $3";
 
 /// Those of up to [`MANY`] users who are members.
-pub(super) async fn among(
+pub(super) async fn find_members_among(
     database: &Database,
     conversation: &ConversationId,
     users: &[UserId],
 ) -> Result<Vec<UserId>> {
-    debug_assert!(users.len() <= MANY);
+    debug_assert!(users.len() <= USERS_PER_STATEMENT);
     let Some(first) = users.first() else {
         return Ok(Vec::new());
     };
     let found: Vec<String> = on!(database.reader(), pool => {
-        let mut query = sqlx::query_scalar(AMONG).bind(conversation.as_str());
-        for nth in 0..MANY {
+        let mut query = sqlx::query_scalar(SELECT_MEMBERS_AMONG).bind(conversation.as_str());
+        for nth in 0..USERS_PER_STATEMENT {
             query = query.bind(users.get(nth).unwrap_or(first).as_str());
         }
         query.fetch_all(pool).await?
@@ -44,7 +45,7 @@ pub(super) async fn among(
 }
 
 /// The members after one, by id.
-pub(super) async fn page(
+pub(super) async fn find_user_id_page(
     database: &Database,
     conversation: &ConversationId,
     after: &str,
@@ -52,7 +53,7 @@ pub(super) async fn page(
 ) -> Result<Vec<UserId>> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let found: Vec<String> = on!(database.reader(), pool => {
-        let query = sqlx::query_scalar(PAGE).bind(conversation.as_str());
+        let query = sqlx::query_scalar(SELECT_USER_ID_PAGE).bind(conversation.as_str());
         query.bind(after).bind(limit).fetch_all(pool).await?
     });
     let users = found.into_iter().map(UserId::new);
@@ -65,7 +66,7 @@ pub(super) async fn is_member(
     conversation: &ConversationId,
     user: &UserId,
 ) -> Result<bool> {
-    let count: i64 = on!(database.reader(), pool => sqlx::query_scalar(IS_MEMBER)
+    let count: i64 = on!(database.reader(), pool => sqlx::query_scalar(COUNT_MEMBER)
         .bind(conversation.as_str())
         .bind(user.as_str())
         .fetch_one(pool)
@@ -74,13 +75,13 @@ pub(super) async fn is_member(
 }
 
 /// The `members_version` and the members that belong to it, up to `most`; none if there is no conversation.
-pub(super) async fn participants(
+pub(super) async fn find_participants(
     database: &Database,
     conversation: &ConversationId,
     most: usize,
 ) -> Result<Option<(u64, Vec<UserId>)>> {
     let most = i64::try_from(most).unwrap_or(i64::MAX);
-    let rows: Vec<(i64, Option<String>)> = on!(database.reader(), pool => sqlx::query_as(PARTICIPANTS)
+    let rows: Vec<(i64, Option<String>)> = on!(database.reader(), pool => sqlx::query_as(SELECT_PARTICIPANTS)
         .bind(conversation.as_str())
         .bind(most)
         .fetch_all(pool)

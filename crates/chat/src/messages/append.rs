@@ -11,33 +11,33 @@ mod native;
 
 use std::time::Duration;
 
-use parlor_store::{Call, Script, script};
+use parlor_store::{LuaScript, ScriptCall, script};
 use redis::{FromRedisValue, ParsingError, Value, pipe};
 
 use super::Messages;
-use super::encode::{Encoded, MOST_NAMED, Participants};
+use super::encode::{EncodedMessage, EventParticipants, MAX_LISTED_PARTICIPANTS};
 use super::row::MessageRow;
-use super::rows::{self, Head, PAGE, Read};
-use crate::bus::frame::Kind;
-use crate::context::millis;
+use super::rows::{self, ConversationHead, HeadAndRows, RECENT_LIST_LEN};
+use crate::bus::frame::BusFrameKind;
+use crate::context::duration_millis;
 use crate::error::Result;
 use crate::ids::ConversationId;
 use crate::keys::TtlName;
-use crate::ticking::told;
+use crate::ticking::log_failure;
 use crate::typing;
 
-static APPEND: Script = script!("append.lua").native(native::append);
+static APPEND_MESSAGES: LuaScript = script!("append.lua").with_native(native::append);
 
 /// How old a message is that was applied for certain, or is given up: longer than any send takes.
-pub(super) const SETTLED: Duration = Duration::from_secs(60);
+pub(super) const ASSUMED_APPLIED_AFTER: Duration = Duration::from_secs(60);
 /// How much longer the top lives than the list.
-const LONGER: Duration = Duration::from_secs(60);
+const WATERMARK_EXTRA_TTL: Duration = Duration::from_secs(60);
 /// How often catching up may fail to get further before it is given up.
-const TRIES: u32 = 5;
+const MAX_STALLED_ATTEMPTS: u32 = 5;
 
 /// What the store knows of a conversation's messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum AppendStatus {
     /// All that was given is applied.
     Applied,
     /// Messages after the top are missing.
@@ -48,10 +48,10 @@ pub(super) enum State {
 
 /// What became of an append.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Appended {
-    pub(super) state: State,
+pub(super) struct AppendReply {
+    pub(super) status: AppendStatus,
     /// Up to where messages are applied.
-    pub(super) top: u64,
+    pub(super) applied_seq: u64,
     /// There is no recent list.
     pub(super) list_missing: bool,
     /// There is no set of these participants.
@@ -59,64 +59,70 @@ pub(super) struct Appended {
 }
 
 /// Messages of one conversation, one after the other, to be applied.
-pub(super) struct Batch<'a> {
+pub(super) struct AppendBatch<'a> {
     pub(super) conversation: &'a ConversationId,
-    pub(super) messages: &'a [Encoded],
+    pub(super) messages: &'a [EncodedMessage],
     /// The conversation's revision when they were read.
     pub(super) rev: u64,
     pub(super) members_version: u64,
-    pub(super) participants: &'a Participants,
+    pub(super) participants: &'a EventParticipants,
     /// Up to where all is applied if the store does not know.
-    pub(super) start: Option<u64>,
+    pub(super) assumed_applied_seq: Option<u64>,
 }
 
 impl Messages {
     /// The step that applies messages.
-    pub(super) fn append_call(&self, batch: &Batch<'_>) -> Call {
+    pub(super) fn append_command(&self, batch: &AppendBatch<'_>) -> ScriptCall {
         let keys = self.ctx.keys();
         let conversation = batch.conversation;
         let now = self.ctx.now();
         let mut names = vec![
-            keys.top(conversation),
-            keys.recent(conversation),
+            keys.apply_watermark(conversation),
+            keys.recent_list(conversation),
             keys.participants(conversation),
             keys.participants_version(conversation),
             keys.typers(conversation),
             keys.typer_names(conversation),
         ];
         let senders = batch.messages.iter().map(|it| &it.sender);
-        names.extend(senders.map(|sender| keys.typing(conversation, sender)));
+        names.extend(senders.map(|sender| keys.typing_user(conversation, sender)));
         let expected = match batch.participants {
-            Participants::Named(_) => self.participants_version(batch.members_version),
-            Participants::Crowd(_) => String::new(),
+            EventParticipants::Listed(_) => {
+                self.expected_participants_version(batch.members_version)
+            }
+            EventParticipants::CountOnly(_) => String::new(),
         };
-        let mut call = APPEND
+        let mut call = APPEND_MESSAGES
             .keys(&names)
             .arg(self.epoch())
-            .arg(now.ms())
+            .arg(now.as_millis())
             .arg(batch.rev)
-            .arg(batch.start.map_or_else(String::new, |it| it.to_string()))
+            .arg(
+                batch
+                    .assumed_applied_seq
+                    .map_or_else(String::new, |it| it.to_string()),
+            )
             .arg(expected)
-            .arg(millis(keys.ttl(TtlName::Recent)))
-            .arg(self.top_ttl())
+            .arg(duration_millis(keys.ttl(TtlName::Recent)))
+            .arg(self.watermark_ttl_ms())
             .arg(self.ctx.store().bus().publish_command())
-            .arg(keys.conversation_bus(conversation))
+            .arg(keys.conversation_channel(conversation))
             .arg(keys.message_created_events())
-            .arg(batch.participants.event_end());
+            .arg(batch.participants.event_suffix());
         for message in batch.messages {
             // Who sent it a while ago may type the next one.
-            let typed_until = message.created_at + millis(keys.ttl(TtlName::Typing));
-            let stopped = match typed_until >= now.ms() {
-                true => typing::stopped_frame(&message.sender),
+            let typed_until = message.created_at + duration_millis(keys.ttl(TtlName::Typing));
+            let stopped = match typed_until >= now.as_millis() {
+                true => typing::encode_stopped_frame(&message.sender),
                 false => Vec::new(),
             };
             call = call
                 .arg(message.seq)
                 .arg(&message.sender)
                 .arg(&message.frame)
-                .arg(&message.entry_end)
+                .arg(&message.list_entry_suffix)
                 .arg(stopped)
-                .arg(&message.event_start);
+                .arg(&message.event_prefix);
         }
         call
     }
@@ -127,30 +133,42 @@ impl Messages {
     }
 
     /// What the version of the participants' set is when it shows this state of the rows.
-    fn participants_version(&self, version: u64) -> String {
+    fn expected_participants_version(&self, version: u64) -> String {
         format!("{version}|{}", self.epoch())
     }
 
     /// How long a top lives, in milliseconds.
-    pub(super) fn top_ttl(&self) -> u64 {
-        millis(self.ctx.keys().ttl(TtlName::Recent) + LONGER)
+    pub(super) fn watermark_ttl_ms(&self) -> u64 {
+        duration_millis(self.ctx.keys().ttl(TtlName::Recent) + WATERMARK_EXTRA_TTL)
     }
 
     /// Applies everything of a conversation that is committed and not applied.
-    pub async fn catch_up(&self, conversation: &ConversationId) -> Result<()> {
-        let mut tops = self.tops(std::slice::from_ref(conversation)).await?;
+    pub async fn apply_unapplied(&self, conversation: &ConversationId) -> Result<()> {
+        let mut tops = self
+            .applied_seqs(std::slice::from_ref(conversation))
+            .await?;
         match tops.pop().flatten() {
-            Some(top) => self.apply_rest(conversation, State::Gap, top).await,
-            None => self.apply_rest(conversation, State::Cold, 0).await,
+            Some(top) => {
+                self.apply_missing(conversation, AppendStatus::Gap, top)
+                    .await
+            }
+            None => {
+                self.apply_missing(conversation, AppendStatus::Cold, 0)
+                    .await
+            }
         }
     }
 
     /// Up to where the messages of these conversations are applied, as far as it is known.
-    pub(super) async fn tops(&self, conversations: &[ConversationId]) -> Result<Vec<Option<u64>>> {
+    pub(super) async fn applied_seqs(
+        &self,
+        conversations: &[ConversationId],
+    ) -> Result<Vec<Option<u64>>> {
         let epoch = self.epoch().to_string();
         let mut pipe = pipe();
         for conversation in conversations {
-            pipe.cmd("GET").arg(self.ctx.keys().top(conversation));
+            pipe.cmd("GET")
+                .arg(self.ctx.keys().apply_watermark(conversation));
         }
         let mut store = self.ctx.store().clone();
         let values: Vec<Option<String>> = pipe.query_async(&mut store).await?;
@@ -166,35 +184,35 @@ impl Messages {
     }
 
     /// As [`catch_up`](Self::catch_up), when it is known what the store knows.
-    pub(super) async fn apply_rest(
+    pub(super) async fn apply_missing(
         &self,
         conversation: &ConversationId,
-        found: State,
+        found: AppendStatus,
         mut top: u64,
     ) -> Result<()> {
         let (mut state, mut tries) = (found, 0);
-        while state != State::Applied {
+        while state != AppendStatus::Applied {
             let (read, start) = match state {
-                State::Cold => self.read_unsettled(conversation).await?,
-                _ => (self.read_after(conversation, top).await?, None),
+                AppendStatus::Cold => self.read_possibly_unapplied(conversation).await?,
+                _ => (self.read_rows_after(conversation, top).await?, None),
             };
             // Deleted with all that belongs to it.
-            let Some(Read { head, rows }) = read else {
+            let Some(HeadAndRows { head, rows }) = read else {
                 return Ok(());
             };
-            if rows.is_empty() && state == State::Gap {
+            if rows.is_empty() && state == AppendStatus::Gap {
                 return Ok(());
             }
             let appended = self.append_rows(conversation, head, rows, start).await?;
-            let further = state == State::Cold || appended.top > top;
+            let further = state == AppendStatus::Cold || appended.applied_seq > top;
             tries = if further { 0 } else { tries + 1 };
-            if tries > TRIES {
-                tracing::error!(%conversation, top, "rows are missing after this message");
+            if tries > MAX_STALLED_ATTEMPTS {
+                tracing::error!(%conversation, top, "cannot apply messages: the rows after this seq are missing");
                 return Ok(());
             }
-            top = appended.top;
-            state = match appended.state {
-                State::Applied if top < head.last_seq => State::Gap,
+            top = appended.applied_seq;
+            state = match appended.status {
+                AppendStatus::Applied if top < head.last_seq => AppendStatus::Gap,
                 state => state,
             };
         }
@@ -204,70 +222,82 @@ impl Messages {
     async fn append_rows(
         &self,
         conversation: &ConversationId,
-        head: Head,
+        head: ConversationHead,
         rows: Vec<MessageRow>,
         start: Option<u64>,
-    ) -> Result<Appended> {
-        let layout = self.layout();
+    ) -> Result<AppendReply> {
+        let layout = self.recent_list_layout();
         let messages = rows
             .into_iter()
-            .map(|row| Encoded::new(Kind::MessageCreated, row, layout).0);
+            .map(|row| EncodedMessage::new(BusFrameKind::MessageCreated, row, layout).0);
         let messages: Vec<_> = messages.collect();
-        let participants = self.participants(conversation, &head).await?;
-        let batch = Batch {
+        let participants = self.event_participants(conversation, &head).await?;
+        let batch = AppendBatch {
             conversation,
             messages: &messages,
             rev: head.rev,
             members_version: head.members_version,
             participants: &participants,
-            start,
+            assumed_applied_seq: start,
         };
-        let call = self.append_call(&batch);
-        let appended = call.run(&self.ctx.store().repeatable()).await?;
+        let call = self.append_command(&batch);
+        let appended = call.run(&self.ctx.store().idempotent()).await?;
         // Whose node ended before they were applied has not counted them either.
         if let Some(last) = messages.last() {
             let found = match &participants {
-                Participants::Named(users) if users.len() as u64 <= self.unread.fanout_limit() => {
+                EventParticipants::Listed(users)
+                    if users.len() as u64 <= self.unread.fanout_limit() =>
+                {
                     self.unread.found(conversation, users).await
                 }
                 _ => {
                     let newest = (last.seq, head.members_version);
-                    self.unread.arrived(conversation, newest, None).await
+                    self.unread
+                        .notify_large_conversation(conversation, newest, None)
+                        .await
                 }
             };
-            told("count messages", &found);
+            log_failure("update unread counters", &found);
         }
         Ok(appended)
     }
 
     /// Who is told to have got a message.
-    pub(super) async fn participants(
+    pub(super) async fn event_participants(
         &self,
         conversation: &ConversationId,
-        head: &Head,
-    ) -> Result<Participants> {
-        if head.member_count > MOST_NAMED {
-            return Ok(Participants::Crowd(head.member_count));
+        head: &ConversationHead,
+    ) -> Result<EventParticipants> {
+        if head.member_count > MAX_LISTED_PARTICIPANTS {
+            return Ok(EventParticipants::CountOnly(head.member_count));
         }
         let version = head.members_version;
         let users = self
             .conversations
-            .participants(conversation, version)
+            .participants_at(conversation, version)
             .await?;
-        Ok(Participants::Named(users))
+        Ok(EventParticipants::Listed(users))
     }
 
-    async fn read_after(&self, conversation: &ConversationId, seq: u64) -> Result<Option<Read>> {
-        rows::between(&self.database, conversation, seq, seq + PAGE + 1).await
+    async fn read_rows_after(
+        &self,
+        conversation: &ConversationId,
+        seq: u64,
+    ) -> Result<Option<HeadAndRows>> {
+        rows::find_between(&self.database, conversation, seq, seq + RECENT_LIST_LEN + 1).await
     }
 
     /// The messages that may not have been applied, and the one before them.
-    async fn read_unsettled(
+    async fn read_possibly_unapplied(
         &self,
         conversation: &ConversationId,
-    ) -> Result<(Option<Read>, Option<u64>)> {
-        let settled = self.ctx.now().ms().saturating_sub(millis(SETTLED));
-        let Some(mut read) = rows::newest(&self.database, conversation).await? else {
+    ) -> Result<(Option<HeadAndRows>, Option<u64>)> {
+        let settled = self
+            .ctx
+            .now()
+            .as_millis()
+            .saturating_sub(duration_millis(ASSUMED_APPLIED_AFTER));
+        let Some(mut read) = rows::find_newest(&self.database, conversation).await? else {
             return Ok((None, None));
         };
         let first = read.rows.first().map_or(1, |row| row.seq);
@@ -280,32 +310,35 @@ impl Messages {
                 .map_or(read.head.last_seq, |row| row.seq - 1);
             return Ok((Some(read), Some(start)));
         }
-        let start = rows::last_before(&self.database, conversation, settled).await?;
-        Ok((self.read_after(conversation, start).await?, Some(start)))
+        let start = rows::last_seq_before(&self.database, conversation, settled).await?;
+        Ok((
+            self.read_rows_after(conversation, start).await?,
+            Some(start),
+        ))
     }
 }
 
-impl FromRedisValue for Appended {
+impl FromRedisValue for AppendReply {
     fn from_redis_value(value: Value) -> std::result::Result<Self, ParsingError> {
         let (state, top, list_missing, participants_missing): (String, _, _, _) =
             FromRedisValue::from_redis_value(value)?;
         Ok(Self {
-            state: State::named(&state)?,
-            top,
+            status: AppendStatus::named(&state)?,
+            applied_seq: top,
             list_missing,
             participants_missing,
         })
     }
 }
 
-impl State {
+impl AppendStatus {
     /// The state that a script answers with.
     pub(super) fn named(name: &str) -> std::result::Result<Self, ParsingError> {
         match name {
             "OK" => Ok(Self::Applied),
             "GAP" => Ok(Self::Gap),
             "COLD" => Ok(Self::Cold),
-            other => Err(ParsingError::from(format!("{other} is no state"))),
+            other => Err(ParsingError::from(format!("unknown append status {other}"))),
         }
     }
 }

@@ -15,74 +15,74 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use super::Messages;
-use super::append::{Appended, Batch, State};
-use super::encode::{Encoded, Participants};
-use super::owed::Step;
-use super::rows::Head;
-use super::turns::{Turn, Turns};
-use super::writer::{After, Committed, Ticket, Written};
-use crate::bus::frame::Kind;
+use super::append::{AppendBatch, AppendReply, AppendStatus};
+use super::encode::{EncodedMessage, EventParticipants};
+use super::owed::PendingStoreUpdate;
+use super::rows::ConversationHead;
+use super::turns::{ApplyQueue, ApplyTurn};
+use super::writer::{CommitObserver, CommittedMessage, PendingReply, WrittenMessage};
+use crate::bus::frame::BusFrameKind;
 use crate::error::Result;
 use crate::ids::ConversationId;
-use crate::ticking::told;
-use crate::unread::{self, Wrote};
+use crate::ticking::log_failure;
+use crate::unread::{self, SenderPosition};
 
 /// How long the acknowledgement waits for the store.
-const PATIENCE: Duration = Duration::from_secs(1);
+const APPLY_WAIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Has messages applied when they are on disk.
-pub(super) struct Applier {
+pub(super) struct PostCommitApplier {
     messages: Weak<Messages>,
     runtime: Handle,
-    turns: Arc<Turns>,
+    queue: Arc<ApplyQueue>,
 }
 
 /// Messages of one conversation and one commit.
-struct Group {
+struct ConversationCommit {
     conversation: ConversationId,
-    turn: Turn,
-    committed: Vec<Committed>,
+    turn: ApplyTurn,
+    committed: Vec<CommittedMessage>,
 }
 
 /// Messages that are new, one after the other.
-struct New {
-    encoded: Vec<Encoded>,
-    wrote: Vec<Wrote>,
+struct EncodedCommit {
+    encoded: Vec<EncodedMessage>,
+    sender_positions: Vec<SenderPosition>,
     /// The conversation after them.
-    head: Head,
+    head: ConversationHead,
     /// The store was in this epoch before they were written.
-    epoch: u64,
+    epoch_before_write: u64,
 }
 
 /// Who waits for a message, and what they are told.
-type Answers = Vec<(Ticket, Written)>;
+type PendingReplies = Vec<(PendingReply, WrittenMessage)>;
 
-impl Applier {
+impl PostCommitApplier {
     pub(super) fn new(messages: &Weak<Messages>) -> Arc<Self> {
         Arc::new(Self {
             messages: Weak::clone(messages),
             runtime: Handle::current(),
-            turns: Arc::default(),
+            queue: Arc::default(),
         })
     }
 }
 
-impl After for Applier {
-    fn committed(&self, mut batch: Vec<Committed>) {
+impl CommitObserver for PostCommitApplier {
+    fn on_committed(&self, mut batch: Vec<CommittedMessage>) {
         let Some(messages) = self.messages.upgrade() else {
             return;
         };
         // Those of one conversation stay in their order.
         batch.sort_by(|one, other| one.conversation().cmp(other.conversation()));
-        let mut groups = Vec::<Group>::new();
+        let mut groups = Vec::<ConversationCommit>::new();
         for one in batch {
             match groups.last_mut() {
                 Some(group) if group.conversation == *one.conversation() => {
                     group.committed.push(one);
                 }
-                _ => groups.push(Group {
+                _ => groups.push(ConversationCommit {
                     conversation: one.conversation().clone(),
-                    turn: self.turns.take(one.conversation()),
+                    turn: self.queue.enqueue(one.conversation()),
                     committed: vec![one],
                 }),
             }
@@ -91,76 +91,88 @@ impl After for Applier {
         self.runtime.spawn(async move {
             for group in groups {
                 let messages = Arc::clone(&messages);
-                tokio::spawn(async move { messages.apply(group).await });
+                tokio::spawn(async move { messages.apply_commit(group).await });
             }
         });
     }
 
-    fn in_doubt(&self, conversation: &ConversationId) {
+    fn on_commit_unknown(&self, conversation: &ConversationId) {
         if let Some(messages) = self.messages.upgrade() {
-            messages.owed.note(Step::Messages(conversation.clone()));
+            messages
+                .retry_queue
+                .push(PendingStoreUpdate::UnappliedMessages(conversation.clone()));
         }
     }
 }
 
 impl Messages {
-    async fn apply(&self, group: Group) {
-        let Group {
+    async fn apply_commit(&self, group: ConversationCommit) {
+        let ConversationCommit {
             conversation,
             turn,
             mut committed,
         } = group;
-        let repeated = committed.extract_if(.., |it| it.is_repeated());
+        let repeated = committed.extract_if(.., |it| it.is_duplicate());
         let repeated: Vec<_> = repeated.collect();
         if !committed.is_empty() {
             self.apply_new(&conversation, turn, committed).await;
         }
         if !repeated.is_empty() {
-            Box::pin(self.apply_repeated(&conversation, repeated)).await;
+            Box::pin(self.apply_duplicates(&conversation, repeated)).await;
         }
     }
 
-    async fn apply_new(&self, conversation: &ConversationId, turn: Turn, new: Vec<Committed>) {
-        let (new, answers) = self.unpack(new);
-        let applying = self.apply_in_turn(conversation, &new, turn);
-        let (applied, places) = answered(answers, applying).await;
+    async fn apply_new(
+        &self,
+        conversation: &ConversationId,
+        turn: ApplyTurn,
+        new: Vec<CommittedMessage>,
+    ) {
+        let (new, answers) = self.encode_commit(new);
+        let applying = self.append_and_count(conversation, &new, turn);
+        let (applied, places) = reply_when_applied(answers, applying).await;
         match applied {
-            Err(_) => self.owed.note(Step::Messages(conversation.clone())),
+            Err(_) => self
+                .retry_queue
+                .push(PendingStoreUpdate::UnappliedMessages(conversation.clone())),
             Ok(it) if it.list_missing || it.participants_missing => {
-                let mended = self.mend(conversation, it, new.head.members_version);
-                told("mend caches", &Box::pin(mended).await);
+                let mended = self.refill_missing_caches(conversation, it, new.head.members_version);
+                log_failure(
+                    "refill the caches of a conversation",
+                    &Box::pin(mended).await,
+                );
             }
             Ok(_) => {}
         }
         drop(places);
     }
 
-    fn unpack(&self, committed: Vec<Committed>) -> (New, Answers) {
-        let layout = self.layout();
-        let mut new = New {
+    fn encode_commit(&self, committed: Vec<CommittedMessage>) -> (EncodedCommit, PendingReplies) {
+        let layout = self.recent_list_layout();
+        let mut new = EncodedCommit {
             encoded: Vec::with_capacity(committed.len()),
-            wrote: Vec::with_capacity(committed.len()),
-            head: Head::default(),
-            epoch: u64::MAX,
+            sender_positions: Vec::with_capacity(committed.len()),
+            head: ConversationHead::default(),
+            epoch_before_write: u64::MAX,
         };
         let mut answers = Vec::with_capacity(committed.len());
         for one in committed {
-            let (row, written, ticket) = one.parts();
-            let (encoded, message) = Encoded::new(Kind::MessageCreated, row, layout);
+            let (row, written, ticket) = one.into_parts();
+            let (encoded, message) = EncodedMessage::new(BusFrameKind::MessageCreated, row, layout);
             let written = written(message);
-            new.wrote.push(Wrote {
+            new.sender_positions.push(SenderPosition {
                 user: encoded.sender.clone(),
                 seq: encoded.seq,
                 joined_version: written.joined_version,
                 position_version: written.position_version,
             });
-            new.head = Head {
+            new.head = ConversationHead {
                 last_seq: encoded.seq,
                 rev: encoded.rev,
                 members_version: written.members_version,
                 member_count: written.member_count,
             };
-            new.epoch = new.epoch.min(ticket.epoch);
+            new.epoch_before_write = new.epoch_before_write.min(ticket.epoch_before_write);
             new.encoded.push(encoded);
             answers.push((ticket, written));
         }
@@ -168,59 +180,60 @@ impl Messages {
     }
 
     /// The steps after the commit, in one round trip for most messages.
-    async fn apply_in_turn(
+    async fn append_and_count(
         &self,
         conversation: &ConversationId,
-        new: &New,
-        mut turn: Turn,
-    ) -> Result<Appended> {
-        for wrote in &new.wrote {
-            self.typing.message_sent(conversation, &wrote.user);
+        new: &EncodedCommit,
+        mut turn: ApplyTurn,
+    ) -> Result<AppendReply> {
+        for wrote in &new.sender_positions {
+            self.typing
+                .reset_throttle_after_message(conversation, &wrote.user);
         }
-        let participants = self.participants(conversation, &new.head).await?;
+        let participants = self.event_participants(conversation, &new.head).await?;
         let first = new.encoded.first().is_some_and(|it| it.seq == 1);
-        let call = self.append_call(&Batch {
+        let call = self.append_command(&AppendBatch {
             conversation,
             messages: &new.encoded,
             rev: new.head.rev,
             members_version: new.head.members_version,
             participants: &participants,
             // Before the first one there is nothing, unless the store has forgotten it since.
-            start: (first && new.epoch == self.epoch()).then_some(0),
+            assumed_applied_seq: (first && new.epoch_before_write == self.epoch()).then_some(0),
         });
-        let store = self.ctx.store().repeatable();
+        let store = self.ctx.store().idempotent();
         let append = async {
-            turn.comes().await;
-            let appended = call.run::<Appended>(&store).await;
+            turn.wait().await;
+            let appended = call.run::<AppendReply>(&store).await;
             drop(turn);
             appended
         };
-        let count = self.count(conversation, new, &participants);
+        let count = self.update_unread_counters(conversation, new, &participants);
         let (appended, counted) = tokio::join!(append, count);
-        told("count messages", &counted);
+        log_failure("update unread counters", &counted);
         let appended = appended?;
-        if appended.state != State::Applied {
-            let rest = self.apply_rest(conversation, appended.state, appended.top);
+        if appended.status != AppendStatus::Applied {
+            let rest = self.apply_missing(conversation, appended.status, appended.applied_seq);
             Box::pin(rest).await?;
         }
         Ok(appended)
     }
 
-    async fn count(
+    async fn update_unread_counters(
         &self,
         conversation: &ConversationId,
-        new: &New,
-        participants: &Participants,
+        new: &EncodedCommit,
+        participants: &EventParticipants,
     ) -> Result<()> {
         let members = match participants {
-            Participants::Named(users) => Some(&users[..]),
-            Participants::Crowd(_) => None,
+            EventParticipants::Listed(users) => Some(&users[..]),
+            EventParticipants::CountOnly(_) => None,
         };
         self.unread
-            .sent(&unread::Sent {
+            .sent(&unread::CountedMessages {
                 conversation,
                 seq: new.head.last_seq,
-                wrote: &new.wrote,
+                sender_positions: &new.sender_positions,
                 members,
                 members_version: new.head.members_version,
             })
@@ -228,14 +241,14 @@ impl Messages {
     }
 
     /// Fills the caches that messages found missing, for other services and for the next who asks.
-    async fn mend(
+    async fn refill_missing_caches(
         &self,
         conversation: &ConversationId,
-        appended: Appended,
+        appended: AppendReply,
         members_version: u64,
     ) -> Result<()> {
         if appended.list_missing {
-            self.newest(conversation, None).await?;
+            self.load_newest(conversation, None).await?;
         }
         if appended.participants_missing {
             self.conversations
@@ -246,18 +259,24 @@ impl Messages {
     }
 
     /// Their first sender may have ended before the steps after the commit.
-    async fn apply_repeated(&self, conversation: &ConversationId, repeated: Vec<Committed>) {
+    async fn apply_duplicates(
+        &self,
+        conversation: &ConversationId,
+        repeated: Vec<CommittedMessage>,
+    ) {
         let mut answers = Vec::with_capacity(repeated.len());
         for one in repeated {
-            let (row, written, ticket) = one.parts();
-            if ticket.counted {
-                self.give_back(&row.sender_id).await;
+            let (row, written, ticket) = one.into_parts();
+            if ticket.counted_by_rate_limit {
+                self.refund_rate_limit(&row.sender_id).await;
             }
             answers.push((ticket, written(row.into_message())));
         }
-        let (applied, places) = answered(answers, self.catch_up(conversation)).await;
+        let (applied, places) =
+            reply_when_applied(answers, self.apply_unapplied(conversation)).await;
         if applied.is_err() {
-            self.owed.note(Step::Messages(conversation.clone()));
+            self.retry_queue
+                .push(PendingStoreUpdate::UnappliedMessages(conversation.clone()));
         }
         drop(places);
     }
@@ -265,22 +284,22 @@ impl Messages {
 
 /// Waits for the store, and answers everybody then or when it takes too long. Their places are theirs until what is returned
 /// is dropped.
-async fn answered<T>(
-    answers: Answers,
+async fn reply_when_applied<T>(
+    answers: PendingReplies,
     applying: impl Future<Output = Result<T>>,
 ) -> (Result<T>, Vec<Option<OwnedSemaphorePermit>>) {
     let mut applying = pin!(applying);
-    let answer = |answers: Answers| {
+    let answer = |answers: PendingReplies| {
         let answers = answers.into_iter();
         answers.map(|(ticket, written)| ticket.answer(Ok(written)))
     };
-    let (applied, places) = match timeout(PATIENCE, applying.as_mut()).await {
+    let (applied, places) = match timeout(APPLY_WAIT_TIMEOUT, applying.as_mut()).await {
         Ok(applied) => (applied, answer(answers).collect()),
         Err(_) => {
             let places = answer(answers).collect();
             (applying.await, places)
         }
     };
-    told("apply messages", &applied);
+    log_failure("apply messages", &applied);
     (applied, places)
 }

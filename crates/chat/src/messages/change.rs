@@ -9,32 +9,32 @@
 
 use std::sync::Arc;
 
-use parlor_store::{Script, script};
+use parlor_store::{LuaScript, script};
 use redis::{FromRedisValue, ParsingError, Value};
 
-use super::append::State;
-use super::content::Content;
-use super::encode::Encoded;
-use super::history::no_message;
-use super::owed::Step;
+use super::append::AppendStatus;
+use super::content::ValidatedContent;
+use super::encode::EncodedMessage;
+use super::history::message_not_found;
+use super::owed::PendingStoreUpdate;
 use super::row::MessageRow;
-use super::rows::{self, Edited};
+use super::rows::{self, EditedColumns};
 use super::{Message, Messages};
 use crate::access::{Caller, Role};
-use crate::bus::frame::Kind;
-use crate::context::Moment;
-use crate::database::Transaction;
+use crate::bus::frame::BusFrameKind;
+use crate::context::Timestamp;
+use crate::database::WriteTransaction;
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 
-static CHANGE: Script = script!("change.lua");
+static PUBLISH_CHANGE: LuaScript = script!("change.lua");
 
 /// How often a change is tried while messages before it are missing.
-const TRIES: usize = 4;
+const MAX_PUBLISH_ATTEMPTS: usize = 4;
 
 /// What a message is to become; what is absent stays.
 #[derive(Debug, Clone, Default)]
-pub struct Edit {
+pub struct MessageEdit {
     /// Another text.
     pub content: Option<String>,
     /// Other metadata.
@@ -42,8 +42,8 @@ pub struct Edit {
 }
 
 /// What the row of a message is to become.
-enum Change {
-    Edit(Edit),
+enum RowChange {
+    Edit(MessageEdit),
     Delete,
 }
 
@@ -55,13 +55,14 @@ impl Messages {
         caller: &Caller,
         conversation: &ConversationId,
         seq: u64,
-        edit: Edit,
+        edit: MessageEdit,
     ) -> Result<Message> {
         if edit.content.is_none() && edit.metadata.is_none() {
-            let text = "neither `content` nor `metadata` is given".to_owned();
+            let text =
+                "`content` and `metadata` are both absent; give at least one of them".to_owned();
             return Err(Error::InvalidRequest(text));
         }
-        self.change(caller, conversation, seq, Change::Edit(edit))
+        self.change_message(caller, conversation, seq, RowChange::Edit(edit))
             .await
     }
 
@@ -72,28 +73,33 @@ impl Messages {
         conversation: &ConversationId,
         seq: u64,
     ) -> Result<Message> {
-        self.change(caller, conversation, seq, Change::Delete).await
+        self.change_message(caller, conversation, seq, RowChange::Delete)
+            .await
     }
 
     /// On a task of its own: whoever gives up waiting leaves no row behind that the list does not show.
-    async fn change(
+    async fn change_message(
         self: &Arc<Self>,
         caller: &Caller,
         conversation: &ConversationId,
         seq: u64,
-        change: Change,
+        change: RowChange,
     ) -> Result<Message> {
         let (this, caller, conversation) = (Arc::clone(self), caller.clone(), conversation.clone());
-        self.aside(async move {
+        self.run_detached(async move {
             let changed = this.change_row(&caller, &conversation, seq, change).await;
             if matches!(changed, Err(Error::DatabaseUnavailable(_))) {
                 // It may be made all the same, and nobody else knows of it.
-                this.owed.note(Step::Change(conversation.clone(), seq));
+                this.retry_queue.push(PendingStoreUpdate::UnpublishedChange(
+                    conversation.clone(),
+                    seq,
+                ));
             }
             let row = changed?;
-            if let Err(error) = this.show(&conversation, row.clone()).await {
-                this.owed.note(Step::Change(conversation, seq));
-                return Err(Error::Untold(Box::new(error)));
+            if let Err(error) = this.publish_change(&conversation, row.clone()).await {
+                this.retry_queue
+                    .push(PendingStoreUpdate::UnpublishedChange(conversation, seq));
+                return Err(Error::CommittedNotPublished(Box::new(error)));
             }
             Ok(row.into_message())
         })
@@ -105,25 +111,27 @@ impl Messages {
         caller: &Caller,
         conversation: &ConversationId,
         seq: u64,
-        change: Change,
+        change: RowChange,
     ) -> Result<MessageRow> {
         let now = self.ctx.now();
         let mut tx = self.database.begin().await?;
-        let rev = rows::raise(&mut tx, conversation).await?;
-        let may_all = may_change_all(&mut tx, caller, conversation).await?;
-        let rev = rev.ok_or_else(|| no_message(seq))?;
-        let row = rows::one(&mut tx, conversation, seq).await?;
-        let row = row.ok_or_else(|| no_message(seq))?;
+        let rev = rows::lock_and_bump_rev(&mut tx, conversation).await?;
+        let may_all = may_change_any_message(&mut tx, caller, conversation).await?;
+        let rev = rev.ok_or_else(|| message_not_found(seq))?;
+        let row = rows::find_one(&mut tx, conversation, seq).await?;
+        let row = row.ok_or_else(|| message_not_found(seq))?;
         if !may_all {
-            self.may_change(caller, &row, now)?;
+            self.require_sender_in_edit_window(caller, &row, now)?;
         }
         let row = match change {
-            Change::Delete if row.deleted_at.is_some() => return Ok(row),
-            Change::Delete => rows::delete(&mut tx, conversation, seq, now, rev).await?,
-            Change::Edit(_) if row.deleted_at.is_some() => return Err(Error::MessageDeleted(seq)),
-            Change::Edit(edit) => {
-                let content = self.edited(&row, edit)?;
-                let edited = Edited {
+            RowChange::Delete if row.deleted_at.is_some() => return Ok(row),
+            RowChange::Delete => rows::delete(&mut tx, conversation, seq, now, rev).await?,
+            RowChange::Edit(_) if row.deleted_at.is_some() => {
+                return Err(Error::MessageDeleted(seq));
+            }
+            RowChange::Edit(edit) => {
+                let content = self.merge_edit(&row, edit)?;
+                let edited = EditedColumns {
                     content: &content.text,
                     metadata: content.metadata.as_deref(),
                     at: now,
@@ -136,79 +144,96 @@ impl Messages {
         Ok(row)
     }
 
-    fn edited(&self, row: &MessageRow, edit: Edit) -> Result<Content> {
+    fn merge_edit(&self, row: &MessageRow, edit: MessageEdit) -> Result<ValidatedContent> {
         let kept = || {
             let text = row.metadata.as_deref()?;
             serde_json::from_str(text).ok()
         };
         let metadata = edit.metadata.or_else(kept);
         let text = edit.content.unwrap_or_else(|| row.content.clone());
-        Content::check(text, metadata.as_ref(), &self.options)
+        ValidatedContent::new(text, metadata.as_ref(), &self.options)
     }
 
-    fn may_change(&self, caller: &Caller, row: &MessageRow, now: Moment) -> Result<()> {
+    fn require_sender_in_edit_window(
+        &self,
+        caller: &Caller,
+        row: &MessageRow,
+        now: Timestamp,
+    ) -> Result<()> {
         if *caller.user()? != row.sender_id {
-            let text = "a message is changed by its sender or an admin".to_owned();
+            let text =
+                "only the sender of a message, or an owner or admin, can change it".to_owned();
             return Err(Error::Forbidden(text));
         }
         let window = self.options.edit_window;
-        if Moment(row.created_at).plus(window) <= now {
+        if Timestamp(row.created_at).saturating_add(window) <= now {
             return Err(Error::EditWindowOver(window.as_secs()));
         }
         Ok(())
     }
 
     /// Shows a message as its row is now, in the list and to the nodes.
-    pub(super) async fn show(&self, conversation: &ConversationId, row: MessageRow) -> Result<()> {
-        let (message, _) = Encoded::new(Kind::MessageChanged, row, self.layout());
-        for _ in 0..TRIES {
-            let state = self.change_step(conversation, &message, false).await?;
-            if state == State::Applied {
-                return Ok(());
-            }
-            self.catch_up(conversation).await?;
-        }
-        tracing::error!(%conversation, seq = message.seq, "a change cannot be shown");
-        Ok(())
-    }
-
-    /// The same where the list shows an older state of the message, and only there.
-    pub(super) async fn show_if_unseen(
+    pub(super) async fn publish_change(
         &self,
         conversation: &ConversationId,
         row: MessageRow,
     ) -> Result<()> {
-        let (message, _) = Encoded::new(Kind::MessageChanged, row, self.layout());
-        let step = self.change_step(conversation, &message, true).await;
+        let (message, _) =
+            EncodedMessage::new(BusFrameKind::MessageChanged, row, self.recent_list_layout());
+        for _ in 0..MAX_PUBLISH_ATTEMPTS {
+            let state = self
+                .run_publish_change(conversation, &message, false)
+                .await?;
+            if state == AppendStatus::Applied {
+                return Ok(());
+            }
+            self.apply_unapplied(conversation).await?;
+        }
+        tracing::error!(%conversation, seq = message.seq, "cannot publish a change: earlier messages are not applied");
+        Ok(())
+    }
+
+    /// The same where the list shows an older state of the message, and only there.
+    pub(super) async fn publish_change_if_list_is_stale(
+        &self,
+        conversation: &ConversationId,
+        row: MessageRow,
+    ) -> Result<()> {
+        let (message, _) =
+            EncodedMessage::new(BusFrameKind::MessageChanged, row, self.recent_list_layout());
+        let step = self.run_publish_change(conversation, &message, true).await;
         step.map(drop)
     }
 
-    async fn change_step(
+    async fn run_publish_change(
         &self,
         conversation: &ConversationId,
-        message: &Encoded,
+        message: &EncodedMessage,
         if_unseen: bool,
-    ) -> Result<State> {
+    ) -> Result<AppendStatus> {
         let keys = self.ctx.keys();
-        let call = CHANGE
-            .keys(&[keys.top(conversation), keys.recent(conversation)])
+        let call = PUBLISH_CHANGE
+            .keys(&[
+                keys.apply_watermark(conversation),
+                keys.recent_list(conversation),
+            ])
             .arg(self.epoch())
             .arg(message.seq)
             .arg(message.rev)
             .arg(&message.frame)
-            .arg(&message.entry_end)
-            .arg(self.top_ttl())
+            .arg(&message.list_entry_suffix)
+            .arg(self.watermark_ttl_ms())
             .arg(self.ctx.store().bus().publish_command())
-            .arg(keys.conversation_bus(conversation))
+            .arg(keys.conversation_channel(conversation))
             .arg(u8::from(if_unseen));
-        let Shown(state) = call.run(&self.ctx.store().repeatable()).await?;
+        let Shown(state) = call.run(&self.ctx.store().idempotent()).await?;
         Ok(state)
     }
 }
 
 /// Whether the caller may change the messages of others, at any time. Refuses who is no member.
-async fn may_change_all(
-    tx: &mut Transaction,
+async fn may_change_any_message(
+    tx: &mut WriteTransaction,
     caller: &Caller,
     conversation: &ConversationId,
 ) -> Result<bool> {
@@ -220,10 +245,10 @@ async fn may_change_all(
     Ok(matches!(role.as_str(), "owner" | "admin"))
 }
 
-struct Shown(State);
+struct Shown(AppendStatus);
 
 impl FromRedisValue for Shown {
     fn from_redis_value(value: Value) -> std::result::Result<Self, ParsingError> {
-        State::named(&String::from_redis_value(value)?).map(Self)
+        AppendStatus::named(&String::from_redis_value(value)?).map(Self)
     }
 }

@@ -9,23 +9,23 @@ use std::sync::atomic::Ordering;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::recent::Range;
+use super::recent::HistoryRange;
 use super::row::MessageRow;
-use super::rows::{self, PAGE, Read};
+use super::rows::{self, HeadAndRows, RECENT_LIST_LEN};
 use super::{Message, Messages};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
-use crate::ticking::told;
+use crate::ticking::log_failure;
 
 /// Most messages of one page.
-pub const MOST_MESSAGES: u64 = PAGE;
+pub const MAX_HISTORY_PAGE_SIZE: u64 = RECENT_LIST_LEN;
 
 /// More than any message has, and exact in a script.
-const MOST_SEQ: u64 = 1 << 52;
+const MAX_SEQ: u64 = 1 << 52;
 
 /// Which messages are asked for: those before a number, those after it, or the newest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Page {
+pub enum HistoryAnchor {
     /// The newest.
     Newest,
     /// Those right before this one.
@@ -44,30 +44,32 @@ pub struct MessageList {
     pub has_more: bool,
 }
 
-impl Range {
+impl HistoryRange {
     /// The messages of a page; `hidden` is the last one that is not shown.
-    fn of(page: Page, limit: u64, hidden: u64) -> Self {
+    fn from_anchor(page: HistoryAnchor, limit: u64, hidden_through_seq: u64) -> Self {
         let (before, after) = match page {
-            Page::Newest => (None, None),
-            Page::Before(seq) => (Some(seq.clamp(1, MOST_SEQ)), None),
-            Page::After(seq) => (None, Some(seq.min(MOST_SEQ))),
+            HistoryAnchor::Newest => (None, None),
+            HistoryAnchor::Before(seq) => (Some(seq.clamp(1, MAX_SEQ)), None),
+            HistoryAnchor::After(seq) => (None, Some(seq.min(MAX_SEQ))),
         };
         Self {
             before,
             after,
             limit,
-            hidden,
+            hidden_through_seq,
         }
     }
 
     /// After and before which messages those are that belong to the page, if `last` is the newest there is.
     fn bounds(&self, last: u64) -> (u64, u64) {
         if let Some(after) = self.after {
-            let after = after.max(self.hidden).min(last);
+            let after = after.max(self.hidden_through_seq).min(last);
             return (after, last.min(after + self.limit) + 1);
         }
         let before = self.before.unwrap_or(u64::MAX).clamp(1, last + 1);
-        let after = before.saturating_sub(self.limit + 1).max(self.hidden);
+        let after = before
+            .saturating_sub(self.limit + 1)
+            .max(self.hidden_through_seq);
         (after, before.max(after + 1))
     }
 
@@ -76,7 +78,7 @@ impl Range {
         let (after, before) = self.bounds(last);
         match self.after {
             Some(_) => before <= last,
-            None => after > self.hidden && before > 1,
+            None => after > self.hidden_through_seq && before > 1,
         }
     }
 }
@@ -87,12 +89,12 @@ impl Messages {
         &self,
         conversation: &ConversationId,
         user: Option<&UserId>,
-        page: Page,
+        page: HistoryAnchor,
         limit: u64,
     ) -> Result<MessageList> {
-        let hidden = self.hidden(conversation, user).await?;
-        let range = Range::of(page, limit.clamp(1, MOST_MESSAGES), hidden);
-        self.range(conversation, &range).await
+        let hidden = self.hidden_through_seq(conversation, user).await?;
+        let range = HistoryRange::from_anchor(page, limit.clamp(1, MAX_HISTORY_PAGE_SIZE), hidden);
+        self.read_range(conversation, &range).await
     }
 
     /// One message, if the user may see it.
@@ -102,15 +104,15 @@ impl Messages {
         user: Option<&UserId>,
         seq: u64,
     ) -> Result<Message> {
-        let hidden = self.hidden(conversation, user).await?;
+        let hidden = self.hidden_through_seq(conversation, user).await?;
         if seq > hidden {
-            let range = Range::of(Page::After(seq - 1), 1, hidden);
-            let found = self.range(conversation, &range).await?;
+            let range = HistoryRange::from_anchor(HistoryAnchor::After(seq - 1), 1, hidden);
+            let found = self.read_range(conversation, &range).await?;
             if let Some(message) = found.messages.into_iter().find(|it| it.seq == seq) {
                 return Ok(message);
             }
         }
-        Err(no_message(seq))
+        Err(message_not_found(seq))
     }
 
     /// Messages that were edited or deleted after the revision `rev`, in the order of their revisions, of what the user may
@@ -122,17 +124,21 @@ impl Messages {
         rev: u64,
         limit: u64,
     ) -> Result<Vec<Message>> {
-        let hidden = self.hidden(conversation, user).await?;
-        let limit = limit.clamp(1, MOST_MESSAGES);
+        let hidden = self.hidden_through_seq(conversation, user).await?;
+        let limit = limit.clamp(1, MAX_HISTORY_PAGE_SIZE);
         let rows = rows::changed(&self.database, conversation, rev, hidden, limit).await?;
         Ok(rows.into_iter().map(MessageRow::into_message).collect())
     }
 
-    async fn range(&self, conversation: &ConversationId, range: &Range) -> Result<MessageList> {
-        let found = match self.listed(conversation, range).await {
+    async fn read_range(
+        &self,
+        conversation: &ConversationId,
+        range: &HistoryRange,
+    ) -> Result<MessageList> {
+        let found = match self.read_recent_list(conversation, range).await {
             Ok(found) => found,
             Err(error) => {
-                told::<()>("read the recent list", &Err(error));
+                log_failure::<()>("read the recent list", &Err(error));
                 return self.read_rows(conversation, range).await;
             }
         };
@@ -140,17 +146,17 @@ impl Messages {
             && let Some(messages) = &found.messages
         {
             return Ok(MessageList {
-                has_more: range.has_more(found.top),
+                has_more: range.has_more(found.applied_seq),
                 messages: messages.clone(),
             });
         }
         // What the list never holds is no reason to install it.
-        let old = |last: u64| last.saturating_sub(PAGE) > range.bounds(last).0;
-        if found.as_ref().is_some_and(|found| old(found.top)) {
+        let old = |last: u64| last.saturating_sub(RECENT_LIST_LEN) > range.bounds(last).0;
+        if found.as_ref().is_some_and(|found| old(found.applied_seq)) {
             return self.read_rows(conversation, range).await;
         }
-        let Some(newest) = self.newest(conversation, found.as_ref()).await? else {
-            return Ok(nothing());
+        let Some(newest) = self.load_newest(conversation, found.as_ref()).await? else {
+            return Ok(empty_list());
         };
         let (after, before) = range.bounds(newest.last_seq);
         if old(newest.last_seq) {
@@ -164,21 +170,25 @@ impl Messages {
         })
     }
 
-    async fn read_rows(&self, conversation: &ConversationId, range: &Range) -> Result<MessageList> {
-        self.row_reads.fetch_add(1, Ordering::Relaxed);
+    async fn read_rows(
+        &self,
+        conversation: &ConversationId,
+        range: &HistoryRange,
+    ) -> Result<MessageList> {
+        self.recent_list_misses.fetch_add(1, Ordering::Relaxed);
         let read = match range.after {
             Some(after) => {
-                let after = after.max(range.hidden);
+                let after = after.max(range.hidden_through_seq);
                 let before = after + range.limit + 1;
-                rows::between(&self.database, conversation, after, before).await?
+                rows::find_between(&self.database, conversation, after, before).await?
             }
             None => {
-                let before = range.before.unwrap_or(MOST_SEQ);
-                rows::before(&self.database, conversation, before, range.limit).await?
+                let before = range.before.unwrap_or(MAX_SEQ);
+                rows::find_before(&self.database, conversation, before, range.limit).await?
             }
         };
-        let Some(Read { head, rows }) = read else {
-            return Ok(nothing());
+        let Some(HeadAndRows { head, rows }) = read else {
+            return Ok(empty_list());
         };
         let (after, before) = range.bounds(head.last_seq);
         let shown = rows
@@ -191,22 +201,22 @@ impl Messages {
     }
 
     /// The last message that a user does not see.
-    pub(super) async fn hidden(
+    pub(super) async fn hidden_through_seq(
         &self,
         conversation: &ConversationId,
         user: Option<&UserId>,
     ) -> Result<u64> {
         let Some(user) = user else { return Ok(0) };
-        self.sights.hidden(conversation, user).await
+        self.visibility.hidden_through_seq(conversation, user).await
     }
 }
 
 /// There is no message of this number for the one who asks.
-pub(super) fn no_message(seq: u64) -> Error {
-    Error::NotFound(format!("there is no message {seq}"))
+pub(super) fn message_not_found(seq: u64) -> Error {
+    Error::NotFound(format!("message {seq} does not exist"))
 }
 
-fn nothing() -> MessageList {
+fn empty_list() -> MessageList {
     MessageList {
         messages: Vec::new(),
         has_more: false,

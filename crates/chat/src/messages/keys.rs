@@ -2,79 +2,90 @@
 //!
 //! Always true: the recent list has no hole below `parlor:top`, or it is not served.
 
-use super::catch_up::CLAIMED;
+use super::catch_up::RECOVERY_CLAIM_SECS;
 use crate::ids::ConversationId;
 use crate::keys::{
-    Capability, Channel, Key, KeySpec, Keyspace, Kind, Layout, RecentLayout, Source, Ttl, TtlName,
+    Channel, Key, KeyGroup, KeyKind, KeyLayout, KeySource, KeySpec, KeyTtl, Keyspace, RecentLayout,
+    TtlName,
 };
 
 /// What messages own.
-pub const CAPABILITY: Capability = Capability {
+pub const CAPABILITY: KeyGroup = KeyGroup {
     name: "messages",
     title: "Messages",
-    keys: &[RECENT, CONVERSATION, CREATED, TOP, CATCH_UP],
+    keys: &[
+        RECENT_LIST,
+        RECENT_LIST_CONVERSATION_LAYOUT,
+        MESSAGE_CREATED_EVENTS,
+        WATERMARK,
+        RECOVERY_CLAIM,
+    ],
 };
 
-const RECENT: KeySpec = KeySpec::new(
+const RECENT_LIST: KeySpec = KeySpec::documented(
     "messages:{conv}:recent",
-    Kind::List,
-    Ttl::Setting(TtlName::Recent),
+    KeyKind::List,
+    KeyTtl::Configured(TtlName::Recent),
 )
-.value("the client's message as JSON plus `timestamp` (= `createdAt`)")
+.value("the message as clients receive it, as JSON, plus `timestamp` (= `createdAt`)")
 .meaning("the newest messages, newest first, at most 100")
-.source(&[Source::S2])
-.layout(Layout::Recent(RecentLayout::Messages));
+.sources(&[KeySource::S2])
+.layout(KeyLayout::Recent(RecentLayout::Messages));
 
-const CONVERSATION: KeySpec = KeySpec::new(
+const RECENT_LIST_CONVERSATION_LAYOUT: KeySpec = KeySpec::documented(
     "chat:conversation:{conv}:messages",
-    Kind::List,
-    Ttl::Setting(TtlName::Recent),
+    KeyKind::List,
+    KeyTtl::Configured(TtlName::Recent),
 )
-.value("the client's message as JSON plus `timestamp` (= `createdAt`) and `sender_role`")
+.value("the message as clients receive it, as JSON, plus `timestamp` (= `createdAt`) and `sender_role`")
 .meaning("the newest messages, newest first, at most 100")
-.source(&[Source::S4])
-.layout(Layout::Recent(RecentLayout::Conversation));
+.sources(&[KeySource::S4])
+.layout(KeyLayout::Recent(RecentLayout::Conversation));
 
 /// A message was created. The configuration may give this channel another name.
-pub(crate) const CREATED: KeySpec = KeySpec::channel("events:message.created")
-    .value(r#"`{"conversationId","messageId","senderId","participantIds"}`; above 1,000 members `participantIds` is `[]` and `participantCount` is there"#)
-    .meaning("a message was created; another name from `NOTIFICATION_REDIS_CHANNEL` is used as it is, without prefix")
-    .source(&[Source::S2]);
+pub(crate) const MESSAGE_CREATED_EVENTS: KeySpec = KeySpec::channel("events:message.created")
+    .value(r#"`{"conversationId","messageId","senderId","participantIds"}`; above 1,000 members `participantIds` is `[]` and `participantCount` is set"#)
+    .meaning("a message was created; a name from `NOTIFICATION_REDIS_CHANNEL` replaces this name and gets no prefix")
+    .sources(&[KeySource::S2]);
 
-const TOP: KeySpec = KeySpec::internal(
+const WATERMARK: KeySpec = KeySpec::internal(
     "parlor:top:{conv}",
-    Kind::String,
-    Ttl::After(TtlName::Recent, 60),
+    KeyKind::String,
+    KeyTtl::ConfiguredPlus(TtlName::Recent, 60),
 )
-.value("`seq|epoch|rev`: the highest `seq` applied, the epoch it was checked in, the revision of the last change that was shown")
-.meaning("up to where the conversation's messages were applied to list, events and bus, in order");
+.value("`seq|epoch|rev`: the highest applied `seq`, the store epoch in which it was checked, the revision of the last published change")
+.meaning("watermark: all messages up to this `seq` were applied to list, events and bus, in order");
 
-const CATCH_UP: KeySpec = KeySpec::internal("parlor:catch-up", Kind::String, Ttl::Fixed(CLAIMED))
-    .value("`epoch|node`")
-    .meaning("which node catches up with messages after the epoch rose");
+const RECOVERY_CLAIM: KeySpec = KeySpec::internal(
+    "parlor:catch-up",
+    KeyKind::String,
+    KeyTtl::Fixed(RECOVERY_CLAIM_SECS),
+)
+.value("`epoch|node`")
+.meaning("the node that recovers messages after the store epoch rose");
 
 impl Keyspace {
     /// The newest messages of a conversation, by the active layout.
-    pub fn recent(&self, conversation: &ConversationId) -> Key {
+    pub fn recent_list(&self, conversation: &ConversationId) -> Key {
         let spec = match self.settings().layouts.recent {
-            RecentLayout::Messages => &RECENT,
-            RecentLayout::Conversation => &CONVERSATION,
+            RecentLayout::Messages => &RECENT_LIST,
+            RecentLayout::Conversation => &RECENT_LIST_CONVERSATION_LAYOUT,
         };
         self.key1(spec, conversation)
     }
 
     /// Tells other services of a created message.
     pub fn message_created_events(&self) -> Channel {
-        self.channel0(&CREATED)
+        self.channel0(&MESSAGE_CREATED_EVENTS)
     }
 
     /// Up to where a conversation's messages were applied.
-    pub fn top(&self, conversation: &ConversationId) -> Key {
-        self.key1(&TOP, conversation)
+    pub fn apply_watermark(&self, conversation: &ConversationId) -> Key {
+        self.key1(&WATERMARK, conversation)
     }
 
     /// Which node catches up with messages.
-    pub fn catch_up(&self) -> Key {
-        self.key0(&CATCH_UP)
+    pub fn recovery_claim(&self) -> Key {
+        self.key0(&RECOVERY_CLAIM)
     }
 }

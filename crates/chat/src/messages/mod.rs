@@ -40,98 +40,101 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-use self::apply::Applier;
-use self::catch_up::CaughtUp;
-use self::owed::Step;
+use self::apply::PostCommitApplier;
+use self::catch_up::RecoveryState;
+use self::owed::PendingStoreUpdate;
 use self::readings::Readings;
-use self::recent::Newest;
-use self::sights::Sights;
-use self::writer::Writer;
-use crate::context::Context;
+use self::recent::NewestMessages;
+use self::sights::VisibilityCache;
+use self::writer::MessageWriter;
+use crate::context::ChatContext;
 use crate::conversations::Conversations;
 use crate::database::Database;
 use crate::error::Result;
-use crate::limits::Limits;
-use crate::nodes::Nodes;
+use crate::limits::RateLimiter;
+use crate::nodes::LocalNode;
 use crate::options::MessageOptions;
-use crate::owed::Owed;
-use crate::ticking::{Task, Ticking};
+use crate::owed::RetryQueue;
+use crate::ticking::{BackgroundTask, BackgroundTasks};
 use crate::typing::Typing;
 use crate::unread::Unread;
 
-pub use self::change::Edit;
-pub use self::content::MOST_MENTIONS;
-pub use self::encode::read_frame;
-pub use self::history::{MOST_MESSAGES, MessageList, Page};
+pub use self::change::MessageEdit;
+pub use self::content::MAX_MENTIONS;
+pub use self::encode::decode_message_frame;
+pub use self::history::{HistoryAnchor, MAX_HISTORY_PAGE_SIZE, MessageList};
 pub use self::message::Message;
-pub use self::missed::{MOST_MISSED, Missed};
+pub use self::missed::{MAX_MISSED, MissedMessages};
 pub use self::operations::{
     DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage, SentMessage,
 };
-pub use self::resume::{CatchUp, Resumed};
+pub use self::resume::{CatchUpConversation, JoinReply};
 pub(crate) use self::row::MessageRow;
-pub(crate) use self::rows::Head;
+pub(crate) use self::rows::ConversationHead;
 pub use self::send::{NewMessage, Sent};
 
 /// How often is looked for what is owed, and for a reason to catch up.
-const TICK: Duration = Duration::from_secs(1);
+const BACKGROUND_INTERVAL: Duration = Duration::from_secs(1);
 /// Messages and changes on their way at one time.
-const MOST_UNDER_WAY: u32 = 4_096;
+const MAX_IN_FLIGHT: u32 = 4_096;
 
 /// What messages need of the other capabilities.
-pub struct Needs {
+pub struct MessageDependencies {
     /// Who is a member.
     pub conversations: Arc<Conversations>,
     /// What waits to be read.
     pub unread: Arc<Unread>,
     /// How many messages somebody may send.
-    pub limits: Limits,
+    pub limits: RateLimiter,
     /// Who types.
     pub typing: Arc<Typing>,
     /// Which nodes have ended.
-    pub nodes: Arc<Nodes>,
+    pub nodes: Arc<LocalNode>,
 }
 
 /// The messages as one node serves them.
 pub struct Messages {
-    ctx: Context,
+    ctx: ChatContext,
     database: Database,
     conversations: Arc<Conversations>,
     unread: Arc<Unread>,
-    limits: Limits,
+    limits: RateLimiter,
     typing: Arc<Typing>,
-    nodes: Arc<Nodes>,
+    nodes: Arc<LocalNode>,
     options: MessageOptions,
-    writer: Writer,
-    readings: Readings<Newest>,
-    sights: Sights,
-    owed: Owed<Step>,
-    caught_up: Mutex<CaughtUp>,
-    places: Arc<Semaphore>,
-    row_reads: AtomicU64,
+    writer: MessageWriter,
+    newest_loads: Readings<NewestMessages>,
+    visibility: VisibilityCache,
+    retry_queue: RetryQueue<PendingStoreUpdate>,
+    recovery_state: Mutex<RecoveryState>,
+    in_flight_permits: Arc<Semaphore>,
+    recent_list_misses: AtomicU64,
 }
 
 impl Messages {
     /// The messages of a node.
     pub fn new(
-        ctx: Context,
+        ctx: ChatContext,
         database: Database,
-        needs: Needs,
+        needs: MessageDependencies,
         options: MessageOptions,
     ) -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
-            writer: Writer::start_with(database.clone(), Applier::new(me)),
-            sights: Sights::new(ctx.clone(), database.clone()),
+            writer: MessageWriter::start_with_observer(
+                database.clone(),
+                PostCommitApplier::new(me),
+            ),
+            visibility: VisibilityCache::new(ctx.clone(), database.clone()),
             conversations: needs.conversations,
             unread: needs.unread,
             limits: needs.limits,
             typing: needs.typing,
             nodes: needs.nodes,
-            readings: Readings::new(),
-            owed: Owed::default(),
-            caught_up: Mutex::default(),
-            places: Arc::new(Semaphore::new(MOST_UNDER_WAY as usize)),
-            row_reads: AtomicU64::new(0),
+            newest_loads: Readings::new(),
+            retry_queue: RetryQueue::default(),
+            recovery_state: Mutex::default(),
+            in_flight_permits: Arc::new(Semaphore::new(MAX_IN_FLIGHT as usize)),
+            recent_list_misses: AtomicU64::new(0),
             options,
             ctx,
             database,
@@ -140,27 +143,30 @@ impl Messages {
 
     /// How often rows were read for what the recent list could not answer.
     pub fn row_reads(&self) -> u64 {
-        self.row_reads.load(Ordering::Relaxed)
+        self.recent_list_misses.load(Ordering::Relaxed)
     }
 
     /// Starts the background work.
-    pub fn tick(self: &Arc<Self>) -> Ticking {
-        Ticking::new(vec![
-            Task::each(
+    pub fn tick(self: &Arc<Self>) -> BackgroundTasks {
+        BackgroundTasks::new(vec![
+            BackgroundTask::spawn_periodic(
                 self,
-                TICK,
-                "give the store what it missed",
+                BACKGROUND_INTERVAL,
+                "retry store updates of messages",
                 |it| async move { it.settle().await },
             ),
-            Task::each(self, TICK, "catch up with messages", |it| async move {
-                it.follow().await.map(drop)
-            }),
+            BackgroundTask::spawn_periodic(
+                self,
+                BACKGROUND_INTERVAL,
+                "recover messages",
+                |it| async move { it.recover_if_needed().await.map(drop) },
+            ),
         ])
     }
 
     /// Waits for what is under way. Nothing may be sent after it.
     pub async fn stop(&self) {
-        drop(self.places.acquire_many(MOST_UNDER_WAY).await);
+        drop(self.in_flight_permits.acquire_many(MAX_IN_FLIGHT).await);
         self.writer.stop().await;
     }
 
@@ -169,7 +175,7 @@ impl Messages {
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<T> {
-        let place = Arc::clone(&self.places).acquire_owned().await;
+        let place = Arc::clone(&self.in_flight_permits).acquire_owned().await;
         tokio::spawn(async move {
             let done = work.await;
             drop(place);
@@ -178,7 +184,7 @@ impl Messages {
     }
 
     /// Runs work on a task of its own and waits for it.
-    async fn aside<T: Send + 'static>(
+    async fn run_detached<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {

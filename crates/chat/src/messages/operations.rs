@@ -4,16 +4,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::{Edit, MOST_MESSAGES, Message, MessageList, NewMessage, Page};
+use super::{HistoryAnchor, MAX_HISTORY_PAGE_SIZE, Message, MessageEdit, MessageList, NewMessage};
 use crate::access::{Caller, Role};
 use crate::chat::Chat;
 use crate::code::Code;
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
-use crate::operation::{Creates, Info, Operation};
+use crate::operation::{CreatesResource, Operation, OperationInfo};
 
 /// Messages of a page if it is not said.
-const USUAL: u64 = 50;
+const DEFAULT_PAGE_SIZE: u64 = 50;
 
 /// Sends a message. Answered when it is on disk.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
@@ -47,7 +47,7 @@ pub struct SentMessage {
 }
 
 impl Operation for SendMessage {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "messages.send",
         summary: "Sends a message",
         codes: &[
@@ -59,8 +59,8 @@ impl Operation for SendMessage {
             Code::TooMany,
         ],
     };
-    const CREATES: Creates = Creates::Sometimes;
-    const CHANGES_ROWS: bool = true;
+    const CREATES: CreatesResource = CreatesResource::IfAbsent;
+    const WRITES_DATABASE: bool = true;
     type Reply = SentMessage;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<SentMessage> {
@@ -80,7 +80,7 @@ impl Operation for SendMessage {
         let sent = chat.messages().send(caller, &conversation, new).await?;
         Ok(SentMessage {
             message: sent.message,
-            repeated: sent.repeated,
+            repeated: sent.is_duplicate,
         })
     }
 
@@ -109,30 +109,31 @@ pub struct ListMessages {
 }
 
 impl Operation for ListMessages {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "messages.list",
-        summary: "Messages of a conversation, oldest first",
+        summary: "Lists messages of a conversation, oldest first",
         codes: &[Code::InvalidId, Code::UserRequired, Code::NotAMember],
     };
     type Reply = MessageList;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<MessageList> {
         let page = match (self.before, self.after) {
-            (None, None) => Page::Newest,
-            (Some(seq), None) => Page::Before(seq),
-            (None, Some(seq)) => Page::After(seq),
+            (None, None) => HistoryAnchor::Newest,
+            (Some(seq), None) => HistoryAnchor::Before(seq),
+            (None, Some(seq)) => HistoryAnchor::After(seq),
             (Some(_), Some(_)) => {
-                let text = "give `before` or `after`, not both".to_owned();
+                let text = "`before` and `after` are both given; give only one of them".to_owned();
                 return Err(Error::InvalidRequest(text));
             }
         };
-        let limit = self.limit.unwrap_or(USUAL);
-        if !(1..=MOST_MESSAGES).contains(&limit) {
-            let text = format!("`limit` is {limit}, which is not from 1 to {MOST_MESSAGES}");
+        let limit = self.limit.unwrap_or(DEFAULT_PAGE_SIZE);
+        if !(1..=MAX_HISTORY_PAGE_SIZE).contains(&limit) {
+            let text =
+                format!("`limit` is {limit}, which is not from 1 to {MAX_HISTORY_PAGE_SIZE}");
             return Err(Error::InvalidRequest(text));
         }
         let conversation = caller
-            .member_of(&self.conversation_id, chat.members())
+            .authorize_member(&self.conversation_id, chat.members())
             .await?;
         let (messages, user) = (chat.messages(), caller.user.as_ref());
         match messages.history(&conversation, user, page, limit).await {
@@ -157,9 +158,9 @@ pub struct GetMessage {
 }
 
 impl Operation for GetMessage {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "messages.get",
-        summary: "One message",
+        summary: "Returns one message",
         codes: &[
             Code::InvalidId,
             Code::UserRequired,
@@ -171,7 +172,7 @@ impl Operation for GetMessage {
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<Message> {
         let conversation = caller
-            .member_of(&self.conversation_id, chat.members())
+            .authorize_member(&self.conversation_id, chat.members())
             .await?;
         let (messages, user) = (chat.messages(), caller.user.as_ref());
         match messages.one(&conversation, user, self.seq).await {
@@ -204,7 +205,7 @@ pub struct EditMessage {
 }
 
 impl Operation for EditMessage {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "messages.edit",
         summary: "Edits a message",
         codes: &[
@@ -220,12 +221,12 @@ impl Operation for EditMessage {
             Code::MessageDeleted,
         ],
     };
-    const CHANGES_ROWS: bool = true;
+    const WRITES_DATABASE: bool = true;
     type Reply = Message;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<Message> {
-        let conversation = changing(caller, &self.conversation_id)?;
-        let edit = Edit {
+        let conversation = require_writer(caller, &self.conversation_id)?;
+        let edit = MessageEdit {
             content: self.content,
             metadata: self.metadata,
         };
@@ -246,7 +247,7 @@ pub struct DeleteMessage {
 }
 
 impl Operation for DeleteMessage {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "messages.delete",
         summary: "Deletes a message",
         codes: &[
@@ -259,11 +260,11 @@ impl Operation for DeleteMessage {
             Code::EditWindowOver,
         ],
     };
-    const CHANGES_ROWS: bool = true;
+    const WRITES_DATABASE: bool = true;
     type Reply = Message;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<Message> {
-        let conversation = changing(caller, &self.conversation_id)?;
+        let conversation = require_writer(caller, &self.conversation_id)?;
         chat.messages()
             .delete(caller, &conversation, self.seq)
             .await
@@ -271,10 +272,10 @@ impl Operation for DeleteMessage {
 }
 
 /// The conversation of this id, if the caller may change anything at all; whose messages is decided by the rows.
-fn changing(caller: &Caller, conversation: &str) -> Result<ConversationId> {
+fn require_writer(caller: &Caller, conversation: &str) -> Result<ConversationId> {
     if caller.role == Role::User {
         caller.user()?;
     }
-    caller.may_write()?;
+    caller.require_write_access()?;
     Ok(ConversationId::new(conversation)?)
 }

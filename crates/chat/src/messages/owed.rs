@@ -9,11 +9,11 @@ use crate::ids::ConversationId;
 
 /// Something the store has to be given.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Step {
+pub(super) enum PendingStoreUpdate {
     /// The last messages of a conversation.
-    Messages(ConversationId),
+    UnappliedMessages(ConversationId),
     /// A message that was edited or deleted.
-    Change(ConversationId, u64),
+    UnpublishedChange(ConversationId, u64),
 }
 
 impl Messages {
@@ -21,14 +21,15 @@ impl Messages {
     /// fails for a reason of its own keeps nothing else waiting.
     pub async fn settle(&self) -> Result<()> {
         let mut failed = Ok(());
-        for owed in self.owed.all() {
+        for owed in self.retry_queue.all() {
             // Taken before it is done: what comes to be owed meanwhile is owed again.
-            if !self.owed.take(&owed) {
+            if !self.retry_queue.remove(&owed) {
                 continue;
             }
-            if let Err(error) = self.give(&owed).await {
-                self.owed.note(owed);
-                let away = error.is_away() || matches!(error, Error::DatabaseUnavailable(_));
+            if let Err(error) = self.retry_update(&owed).await {
+                self.retry_queue.push(owed);
+                let away =
+                    error.is_store_unavailable() || matches!(error, Error::DatabaseUnavailable(_));
                 failed = Err(error);
                 if away {
                     break;
@@ -38,15 +39,17 @@ impl Messages {
         failed
     }
 
-    async fn give(&self, owed: &Step) -> Result<()> {
+    async fn retry_update(&self, owed: &PendingStoreUpdate) -> Result<()> {
         match owed {
-            Step::Messages(conversation) => self.catch_up(conversation).await,
-            Step::Change(conversation, seq) => {
+            PendingStoreUpdate::UnappliedMessages(conversation) => {
+                self.apply_unapplied(conversation).await
+            }
+            PendingStoreUpdate::UnpublishedChange(conversation, seq) => {
                 let before = seq.saturating_sub(1);
                 let after = seq.saturating_add(1);
-                let read = rows::between(&self.database, conversation, before, after).await?;
+                let read = rows::find_between(&self.database, conversation, before, after).await?;
                 match read.and_then(|mut read| read.rows.pop()) {
-                    Some(row) => self.show(conversation, row).await,
+                    Some(row) => self.publish_change(conversation, row).await,
                     None => Ok(()),
                 }
             }

@@ -50,7 +50,7 @@ impl<T> Readings<T> {
         let mut found = seat
             .place
             .as_ref()
-            .expect("it is left at the end")
+            .expect("the place is taken only on drop")
             .lock()
             .await;
         if let Some(found) = found.as_ref().filter(|it| good(it)) {
@@ -80,9 +80,9 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn one_reads_for_all_but_for_those_who_know_of_something_newer() {
+    async fn concurrent_reads_share_one_load_unless_a_newer_revision_is_required() {
         let readings = Readings::new();
-        let id = ConversationId::new("c").expect("an id");
+        let id = ConversationId::new("c").expect("a valid id");
         let read = |found: u8| {
             async move || {
                 tokio::task::yield_now().await;

@@ -2,8 +2,8 @@
 //!
 //! Always true: a deleted message leaves here without its content and metadata.
 
-use crate::context::Moment;
-use crate::database::unsigned;
+use crate::context::Timestamp;
+use crate::database::from_db_integer;
 use crate::ids::{ConversationId, UserId};
 
 use super::Message;
@@ -42,7 +42,9 @@ pub(crate) struct MessageRow {
 impl MessageRow {
     /// When it was last edited or deleted; 0 if never.
     pub fn changed_at(&self) -> u64 {
-        self.deleted_at.or(self.edited_at).map_or(0, unsigned)
+        self.deleted_at
+            .or(self.edited_at)
+            .map_or(0, from_db_integer)
     }
 
     /// The message as clients get it.
@@ -61,14 +63,14 @@ impl MessageRow {
             // Only JSON is written; what somebody else wrote there is not passed on.
             metadata: metadata.and_then(|text| serde_json::from_str(&text).ok()),
             client_id: self.client_id,
-            created_at: Moment(self.created_at).iso(),
-            edited_at: self.edited_at.map(iso),
-            deleted_at: self.deleted_at.map(iso),
+            created_at: Timestamp(self.created_at).to_iso8601(),
+            edited_at: self.edited_at.map(format_iso_ms),
+            deleted_at: self.deleted_at.map(format_iso_ms),
             rev: self.rev,
         }
     }
 }
 
-fn iso(ms: i64) -> String {
-    Moment(ms.max(0).cast_unsigned()).iso()
+fn format_iso_ms(ms: i64) -> String {
+    Timestamp(ms.max(0).cast_unsigned()).to_iso8601()
 }

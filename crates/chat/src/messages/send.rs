@@ -12,16 +12,16 @@ use std::sync::Arc;
 
 use redis::{Cmd, Pipeline};
 
-use super::content::{Content, check_client_id};
-use super::owed::Step;
+use super::content::{ValidatedContent, validate_client_id};
+use super::owed::PendingStoreUpdate;
 use super::rows;
-use super::writer::{Draft, Queued, Ticket};
+use super::writer::{MessageDraft, PendingReply, QueuedMessage};
 use super::{Message, Messages};
 use crate::access::Caller;
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
-use crate::limits::Verdict;
-use crate::ticking::told;
+use crate::limits::RateLimitDecision;
+use crate::ticking::log_failure;
 
 /// A message that somebody wants to send.
 #[derive(Debug, Clone, Default)]
@@ -40,7 +40,7 @@ pub struct Sent {
     /// The message.
     pub message: Message,
     /// It was sent before, with the same `client_id`.
-    pub repeated: bool,
+    pub is_duplicate: bool,
 }
 
 impl Messages {
@@ -52,48 +52,50 @@ impl Messages {
         new: NewMessage,
     ) -> Result<Sent> {
         let sender = caller.user()?;
-        let begun = Box::pin(self.begin(caller, sender, conversation, new)).await?;
+        let begun = Box::pin(self.validate_and_queue(caller, sender, conversation, new)).await?;
         let (queued, counted) = match begun {
-            Begun::Queued(queued, counted) => (queued, counted),
-            Begun::Before(first) => return Ok(*first),
+            SendProgress::Queued(queued, counted) => (queued, counted),
+            SendProgress::Duplicate(first) => return Ok(*first),
         };
-        let error = match queued.written().await {
+        let error = match queued.wait().await {
             Ok(written) => {
                 return Ok(Sent {
                     message: written.message,
-                    repeated: written.repeated,
+                    is_duplicate: written.repeated,
                 });
             }
             Err(error) => error,
         };
-        Box::pin(self.failed(conversation, sender, counted, &error)).await;
+        Box::pin(self.clean_up_failed_send(conversation, sender, counted, &error)).await;
         Err(error)
     }
 
     /// Checks a message, takes a place of the rate and queues it.
-    async fn begin(
+    async fn validate_and_queue(
         &self,
         caller: &Caller,
         sender: &UserId,
         conversation: &ConversationId,
         new: NewMessage,
-    ) -> Result<Begun> {
-        caller.may_write()?;
-        let content = Content::check(new.content, new.metadata.as_ref(), &self.options)?;
-        new.client_id.as_deref().map_or(Ok(()), check_client_id)?;
-        let counted = match self.admit(conversation, sender).await? {
-            Admission::Counted => true,
-            Admission::Uncounted => false,
-            Admission::Refused { retry_after_ms } => {
+    ) -> Result<SendProgress> {
+        caller.require_write_access()?;
+        let content = ValidatedContent::new(new.content, new.metadata.as_ref(), &self.options)?;
+        new.client_id
+            .as_deref()
+            .map_or(Ok(()), validate_client_id)?;
+        let counted = match self.check_rate_limit(conversation, sender).await? {
+            RateLimitOutcome::Counted => true,
+            RateLimitOutcome::NotCounted => false,
+            RateLimitOutcome::Limited { retry_after_ms } => {
                 let client_id = new.client_id.as_deref();
-                let first = Box::pin(self.first(conversation, sender, client_id)).await?;
-                let first = first.map(|first| Begun::Before(Box::new(first)));
+                let first = Box::pin(self.find_duplicate(conversation, sender, client_id)).await?;
+                let first = first.map(|first| SendProgress::Duplicate(Box::new(first)));
                 return first.ok_or(Error::RateLimited { retry_after_ms });
             }
         };
         let at = self.ctx.now();
-        let draft = Draft {
-            id: at.uuid(),
+        let draft = MessageDraft {
+            id: at.new_uuid_v7(),
             conversation: conversation.clone(),
             sender: sender.clone(),
             sender_role: caller.role,
@@ -103,73 +105,88 @@ impl Messages {
             mentions: content.mentions,
             at,
         };
-        let place = Arc::clone(&self.places).acquire_owned().await.ok();
+        let place = Arc::clone(&self.in_flight_permits)
+            .acquire_owned()
+            .await
+            .ok();
         let epoch = self.epoch();
         let queued = self.writer.queue(draft, |answer| {
-            let mut ticket = Ticket::new(answer);
-            (ticket.epoch, ticket.counted, ticket.place) = (epoch, counted, place);
+            let mut ticket = PendingReply::new(answer);
+            (
+                ticket.epoch_before_write,
+                ticket.counted_by_rate_limit,
+                ticket.permit,
+            ) = (epoch, counted, place);
             ticket
         });
         match queued.await {
-            Ok(queued) => Ok(Begun::Queued(queued, counted)),
+            Ok(queued) => Ok(SendProgress::Queued(queued, counted)),
             Err(error) => {
-                self.failed(conversation, sender, counted, &error).await;
+                self.clean_up_failed_send(conversation, sender, counted, &error)
+                    .await;
                 Err(error)
             }
         }
     }
 
     /// Asks in one round trip whether the sender is known to be no member, and takes a place of their rate.
-    async fn admit(&self, conversation: &ConversationId, sender: &UserId) -> Result<Admission> {
+    async fn check_rate_limit(
+        &self,
+        conversation: &ConversationId,
+        sender: &UserId,
+    ) -> Result<RateLimitOutcome> {
         // Not GET, which fails where somebody else wrote something else.
         let mut cached = Cmd::with_capacity(2, 128);
         cached
             .arg("MGET")
             .arg(self.ctx.keys().membership(conversation, sender));
         let mut asked = Pipeline::with_capacity(2);
-        asked
-            .add_command(cached)
-            .add_command(self.limits.message_call(sender, self.options.rate).cmd());
+        asked.add_command(cached).add_command(
+            self.limits
+                .count_message_call(sender, self.options.rate)
+                .cmd(),
+        );
         let answered = asked.query_async(&mut self.ctx.store().clone()).await;
-        let ((cached,), verdict): ((Option<String>,), Verdict) = match answered.map_err(Error::from)
+        let ((cached,), verdict): ((Option<String>,), RateLimitDecision) = match answered
+            .map_err(Error::from)
         {
             Ok(answered) => answered,
             // Neither one that is away nor one that is full can count.
             Err(error) => {
-                let cannot = error.is_away() || matches!(error, Error::StoreFull(_));
-                return match cannot && self.options.without_store {
-                    true => Ok(Admission::Uncounted),
+                let cannot = error.is_store_unavailable() || matches!(error, Error::StoreFull(_));
+                return match cannot && self.options.accept_without_store {
+                    true => Ok(RateLimitOutcome::NotCounted),
                     false => Err(error),
                 };
             }
         };
         let unknown = cached.is_some_and(|cached| cached.starts_with('0'));
         if unknown {
-            let member = self.conversations.member(conversation, sender);
+            let member = self.conversations.find_member(conversation, sender);
             if Box::pin(member).await?.is_none() {
                 if verdict.allowed {
-                    Box::pin(self.give_back(sender)).await;
+                    Box::pin(self.refund_rate_limit(sender)).await;
                 }
                 return Err(Error::NotAMember(conversation.clone()));
             }
         }
         Ok(match verdict.allowed {
-            true => Admission::Counted,
-            false => Admission::Refused {
+            true => RateLimitOutcome::Counted,
+            false => RateLimitOutcome::Limited {
                 retry_after_ms: verdict.retry_after_ms.unwrap_or_default(),
             },
         })
     }
 
-    pub(super) async fn give_back(&self, sender: &UserId) {
-        told(
-            "give a place of the rate back",
-            &self.limits.give_back(sender).await,
+    pub(super) async fn refund_rate_limit(&self, sender: &UserId) {
+        log_failure(
+            "refund the rate limit of a sender",
+            &self.limits.refund_message(sender).await,
         );
     }
 
     /// The message that the sender has sent by this name.
-    async fn first(
+    async fn find_duplicate(
         &self,
         conversation: &ConversationId,
         sender: &UserId,
@@ -178,15 +195,15 @@ impl Messages {
         let Some(client_id) = client_id else {
             return Ok(None);
         };
-        let row = rows::by_client_id(&self.database, conversation, sender, client_id).await?;
+        let row = rows::find_by_client_id(&self.database, conversation, sender, client_id).await?;
         Ok(row.map(|row| Sent {
             message: row.into_message(),
-            repeated: true,
+            is_duplicate: true,
         }))
     }
 
     /// Puts right what a message has done that could not be written.
-    async fn failed(
+    async fn clean_up_failed_send(
         &self,
         conversation: &ConversationId,
         sender: &UserId,
@@ -195,28 +212,29 @@ impl Messages {
     ) {
         if matches!(error, Error::DatabaseUnavailable(_)) {
             // It may be there all the same: a commit that broke off has told nobody.
-            self.owed.note(Step::Messages(conversation.clone()));
+            self.retry_queue
+                .push(PendingStoreUpdate::UnappliedMessages(conversation.clone()));
         }
         if counted {
-            self.give_back(sender).await;
+            self.refund_rate_limit(sender).await;
         }
     }
 }
 
 /// What became of a message before its commit.
-enum Begun {
+enum SendProgress {
     /// It waits for it. Whether it took a place of the rate.
-    Queued(Queued, bool),
+    Queued(QueuedMessage, bool),
     /// It was sent before.
-    Before(Box<Sent>),
+    Duplicate(Box<Sent>),
 }
 
 /// Whether a message may be sent.
-enum Admission {
+enum RateLimitOutcome {
     /// Yes, and it took a place of the rate.
     Counted,
     /// Yes, and nobody could count it.
-    Uncounted,
+    NotCounted,
     /// Not now.
-    Refused { retry_after_ms: u64 },
+    Limited { retry_after_ms: u64 },
 }

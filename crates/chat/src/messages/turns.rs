@@ -16,59 +16,61 @@ use crate::ids::ConversationId;
 
 /// The turns of a node.
 #[derive(Default)]
-pub(super) struct Turns(Mutex<Given>);
+pub(super) struct ApplyQueue(Mutex<ApplyQueueState>);
 
 #[derive(Default)]
-struct Given {
+struct ApplyQueueState {
     /// The last turn of each conversation, and its end.
-    last: HashMap<ConversationId, (u64, oneshot::Receiver<()>)>,
-    next: u64,
+    newest_turn: HashMap<ConversationId, (u64, oneshot::Receiver<()>)>,
+    next_number: u64,
 }
 
 /// A place in the order.
-pub(super) struct Turn {
-    turns: Arc<Turns>,
+pub(super) struct ApplyTurn {
+    queue: Arc<ApplyQueue>,
     conversation: ConversationId,
     number: u64,
-    before: Option<oneshot::Receiver<()>>,
-    _over: oneshot::Sender<()>,
+    previous_done: Option<oneshot::Receiver<()>>,
+    _done: oneshot::Sender<()>,
 }
 
-impl Turns {
+impl ApplyQueue {
     /// The next turn in a conversation.
-    pub(super) fn take(self: &Arc<Self>, conversation: &ConversationId) -> Turn {
+    pub(super) fn enqueue(self: &Arc<Self>, conversation: &ConversationId) -> ApplyTurn {
         let (over, ended) = oneshot::channel();
         let mut given = self.0.lock();
-        given.next += 1;
-        let number = given.next;
-        let before = given.last.insert(conversation.clone(), (number, ended));
-        Turn {
-            turns: Arc::clone(self),
+        given.next_number += 1;
+        let number = given.next_number;
+        let before = given
+            .newest_turn
+            .insert(conversation.clone(), (number, ended));
+        ApplyTurn {
+            queue: Arc::clone(self),
             conversation: conversation.clone(),
             number,
-            before: before.map(|(_, ended)| ended),
-            _over: over,
+            previous_done: before.map(|(_, ended)| ended),
+            _done: over,
         }
     }
 }
 
-impl Turn {
+impl ApplyTurn {
     /// Waits for it.
-    pub(super) async fn comes(&mut self) {
-        if let Some(before) = &mut self.before {
+    pub(super) async fn wait(&mut self) {
+        if let Some(before) = &mut self.previous_done {
             // It ends by being dropped.
             let _ = before.await;
-            self.before = None;
+            self.previous_done = None;
         }
     }
 }
 
-impl Drop for Turn {
+impl Drop for ApplyTurn {
     fn drop(&mut self) {
-        let mut given = self.turns.0.lock();
-        let last = given.last.get(&self.conversation);
+        let mut given = self.queue.0.lock();
+        let last = given.newest_turn.get(&self.conversation);
         if last.is_some_and(|(number, _)| *number == self.number) {
-            given.last.remove(&self.conversation);
+            given.newest_turn.remove(&self.conversation);
         }
     }
 }
@@ -78,21 +80,21 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn turns_come_in_their_order_and_nothing_is_left_of_them() {
-        let turns = Arc::new(Turns::default());
-        let id = ConversationId::new("c").expect("an id");
-        let [mut first, mut second, mut third] = [(); 3].map(|()| turns.take(&id));
-        first.comes().await;
+    async fn apply_turns_are_granted_in_order_and_removed() {
+        let turns = Arc::new(ApplyQueue::default());
+        let id = ConversationId::new("c").expect("a valid id");
+        let [mut first, mut second, mut third] = [(); 3].map(|()| turns.enqueue(&id));
+        first.wait().await;
         let late = tokio::spawn(async move {
-            third.comes().await;
+            third.wait().await;
         });
         tokio::task::yield_now().await;
         assert!(!late.is_finished());
         drop(first);
-        second.comes().await;
+        second.wait().await;
         assert!(!late.is_finished());
         drop(second);
-        late.await.expect("it came");
-        assert!(turns.0.lock().last.is_empty());
+        late.await.expect("the third turn is granted");
+        assert!(turns.0.lock().newest_turn.is_empty());
     }
 }

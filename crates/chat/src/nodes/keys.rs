@@ -3,10 +3,10 @@
 //! Always true: a node that cannot renew its lease judges nobody, and a store whose epoch changed is not believed unchecked.
 
 use crate::ids::NodeId;
-use crate::keys::{Capability, Key, KeySpec, Keyspace, Kind, Ttl, TtlName};
+use crate::keys::{Key, KeyGroup, KeyKind, KeySpec, KeyTtl, Keyspace, TtlName};
 
 /// What nodes own.
-pub const CAPABILITY: Capability = Capability {
+pub const CAPABILITY: KeyGroup = KeyGroup {
     name: "nodes",
     title: "Nodes and store",
     keys: &[NODE, NODES, EPOCH, DATABASE, SCHEMA],
@@ -14,29 +14,31 @@ pub const CAPABILITY: Capability = Capability {
 
 const NODE: KeySpec = KeySpec::internal(
     "parlor:node:{node}",
-    Kind::String,
-    Ttl::Setting(TtlName::NodeLease),
+    KeyKind::String,
+    KeyTtl::Configured(TtlName::NodeLease),
 )
-.value("the node's epoch, random per start")
-.meaning("the node is alive; the lease is renewed by it alone");
+.value("the node's boot id, random per process start")
+.meaning("lease of the node: the node is alive while the key exists, and only the node renews it");
 
-const NODES: KeySpec = KeySpec::internal("parlor:nodes", Kind::SortedSet, Ttl::Never)
-    .value("member node id, score = ms at which its lease ends")
+const NODES: KeySpec = KeySpec::internal("parlor:nodes", KeyKind::SortedSet, KeyTtl::Never)
+    .value("member node id, score = ms at which its lease ends, or the claim of the node that removes its devices")
     .meaning(
-        "which nodes there are, and which have ended and wait for somebody to end their devices",
+        "index of the nodes, used to find dead nodes whose devices must be removed",
     );
 
-const EPOCH: KeySpec = KeySpec::internal("parlor:epoch", Kind::Hash, Ttl::Never)
+const EPOCH: KeySpec = KeySpec::internal("parlor:epoch", KeyKind::Hash, KeyTtl::Never)
     .value("`epoch` (a number that only rises), `origin` (the server processes it was raised for)")
     .meaning("rises when the store's data may be stale: unclean start, failover, lost key");
 
-const DATABASE: KeySpec = KeySpec::internal("parlor:database", Kind::String, Ttl::Never)
-    .value("the database's random id")
-    .meaning("which database the store belongs to; another one refuses the start");
+const DATABASE: KeySpec = KeySpec::internal("parlor:database", KeyKind::String, KeyTtl::Never)
+    .value("random id of the database")
+    .meaning(
+        "the database that the store belongs to; a server with another database does not start",
+    );
 
-const SCHEMA: KeySpec = KeySpec::internal("parlor:schema", Kind::Integer, Ttl::Never)
+const SCHEMA: KeySpec = KeySpec::internal("parlor:schema", KeyKind::Integer, KeyTtl::Never)
     .value("version of the internal values")
-    .meaning("refuses an older binary that would not understand them");
+    .meaning("reserved; this version neither reads nor writes it");
 
 impl Keyspace {
     /// The lease of a node.

@@ -2,19 +2,19 @@
 //!
 //! Always true: a user has one place at most.
 
-use crate::keys::{Capability, Key, KeySpec, Keyspace, Kind, Source, Ttl};
+use crate::keys::{Key, KeyGroup, KeyKind, KeySource, KeySpec, KeyTtl, Keyspace};
 
 /// What places own.
-pub const CAPABILITY: Capability = Capability {
+pub const CAPABILITY: KeyGroup = KeyGroup {
     name: "places",
     title: "Places",
     keys: &[PLACES],
 };
 
-const PLACES: KeySpec = KeySpec::new("geo:users", Kind::Geo, Ttl::Never)
+const PLACES: KeySpec = KeySpec::documented("geo:users", KeyKind::Geo, KeyTtl::Never)
     .value("member user id")
-    .meaning("where users are, for finding those nearby")
-    .source(&[Source::S2Future]);
+    .meaning("positions of users, used to find users nearby")
+    .sources(&[KeySource::S2Future]);
 
 impl Keyspace {
     /// Where users are.

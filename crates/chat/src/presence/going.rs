@@ -8,29 +8,29 @@
 use redis::pipe;
 
 use super::Presence;
-use super::local::{Going, Held};
+use super::local::{Departure, LocalDevice};
 use super::ops::Device;
-use super::step::{Settled, Steps, replies};
-use crate::context::millis;
+use super::step::{PresenceScriptArgs, PresenceSnapshot, query_each};
+use crate::context::duration_millis;
 use crate::error::Result;
-use crate::ticking::told;
+use crate::ticking::log_failure;
 
 /// Goodbyes in one pipeline.
-const PAGE: usize = 500;
+const MAX_DEPARTURES_PER_PIPELINE: usize = 500;
 
 /// What the scripts are told of a goodbye that the store missed.
-const MISSED: &str = "missed";
+const MODE_DEFERRED: &str = "missed";
 
 impl Presence {
-    pub(super) async fn go(&self, device: &Device, how: Going) -> Result<()> {
-        let held = self.local.lock().remove(device, how);
+    pub(super) async fn depart(&self, device: &Device, how: Departure) -> Result<()> {
+        let held = self.devices.lock().remove(device, how);
         match (held, &device.socket) {
-            (Some(held), _) => self.write_goings(vec![(held, how)], "").await,
+            (Some(held), _) => self.write_departures(vec![(held, how)], "").await,
             (None, Some(socket)) => {
                 let mut forget = redis::cmd("DEL");
                 forget.arg(self.ctx.keys().socket_user(socket));
                 // Nobody renews it: if the store is away, its time ends it.
-                let _ = forget.exec_async(&mut self.ctx.store().repeatable()).await;
+                let _ = forget.exec_async(&mut self.ctx.store().idempotent()).await;
                 Ok(())
             }
             (None, None) => Ok(()),
@@ -38,97 +38,125 @@ impl Presence {
     }
 
     /// Writes what went while the store was away.
-    pub(super) async fn write_missed(&self) -> Result<()> {
-        if !self.nodes.is_steady() {
+    pub(super) async fn write_deferred_departures(&self) -> Result<()> {
+        if !self.local_node.is_lease_stable() {
             return Ok(());
         }
-        let missed = self.local.lock().take_going();
-        self.write_goings(missed, MISSED).await
+        let missed = self.devices.lock().take_deferred_departures();
+        self.write_departures(missed, MODE_DEFERRED).await
     }
 
     /// All sockets of this node are lost, so that they can come back elsewhere within the grace time.
-    pub(super) async fn lose_all(&self) -> Result<()> {
+    pub(super) async fn all_connections_lost(&self) -> Result<()> {
         let (sockets, mut goings) = {
-            let mut local = self.local.lock();
-            (local.drain(), local.take_going())
+            let mut local = self.devices.lock();
+            (local.drain(), local.take_deferred_departures())
         };
-        goings.extend(sockets.into_iter().map(|it| (it, Going::Lost)));
-        self.write_goings(goings, "").await
+        goings.extend(
+            sockets
+                .into_iter()
+                .map(|it| (it, Departure::ConnectionLost)),
+        );
+        self.write_departures(goings, "").await
     }
 
     /// Writes goodbyes. What is not written when this ends, for whatever reason, is kept for the next flush.
-    pub(super) async fn write_goings(&self, goings: Vec<(Held, Going)>, mode: &str) -> Result<()> {
-        let mut unsaid = Unsaid {
+    pub(super) async fn write_departures(
+        &self,
+        goings: Vec<(LocalDevice, Departure)>,
+        mode: &str,
+    ) -> Result<()> {
+        let mut unsaid = UnwrittenDepartures {
             presence: self,
-            goings,
+            departures: goings,
         };
-        while !unsaid.goings.is_empty() {
-            let from = unsaid.goings.len().saturating_sub(PAGE);
-            self.write_page(&unsaid.goings[from..], mode).await?;
-            unsaid.goings.truncate(from);
+        while !unsaid.departures.is_empty() {
+            let from = unsaid
+                .departures
+                .len()
+                .saturating_sub(MAX_DEPARTURES_PER_PIPELINE);
+            self.write_departure_batch(&unsaid.departures[from..], mode)
+                .await?;
+            unsaid.departures.truncate(from);
         }
         Ok(())
     }
 
-    async fn write_page(&self, goings: &[(Held, Going)], mode: &str) -> Result<()> {
-        let steps = Steps::now(&self.ctx);
+    async fn write_departure_batch(
+        &self,
+        goings: &[(LocalDevice, Departure)],
+        mode: &str,
+    ) -> Result<()> {
+        let steps = PresenceScriptArgs::new(&self.ctx);
         let mut pipe = pipe();
         for (held, how) in goings {
             // One that the store never knew is not missed.
-            let mode = if held.announced { mode } else { "" };
-            pipe.add_command(self.going_cmd(&steps, held, *how, mode));
+            let mode = if held.known_to_store { mode } else { "" };
+            pipe.add_command(self.departure_cmd(&steps, held, *how, mode));
         }
-        let settled: Vec<Result<Settled>> =
-            replies(self.ctx.store().repeatable(), &mut pipe).await?;
+        let settled: Vec<Result<PresenceSnapshot>> =
+            query_each(self.ctx.store().idempotent(), &mut pipe).await?;
         let gone = goings.iter().zip(&settled).map(|((held, _), settled)| {
-            told("end a device", settled);
-            (held, settled.as_ref().map_or(0, |it| it.until))
+            log_failure("write a departure", settled);
+            (held, settled.as_ref().map_or(0, |it| it.latest_deadline))
         });
-        self.went(gone).await
+        self.clean_up_after_departures(gone).await
     }
 
-    fn going_cmd(&self, steps: &Steps<'_>, held: &Held, how: Going, mode: &str) -> redis::Cmd {
+    fn departure_cmd(
+        &self,
+        steps: &PresenceScriptArgs<'_>,
+        held: &LocalDevice,
+        how: Departure,
+        mode: &str,
+    ) -> redis::Cmd {
         let user = &held.device.user;
         let call = match how {
-            Going::Left => steps.call(|it| &it.leave, user),
-            Going::Lost => steps.call(|it| &it.lose, user),
+            Departure::Disconnected => steps.call(|it| &it.remove, user),
+            Departure::ConnectionLost => steps.call(|it| &it.start_grace, user),
         };
         let call = call
             .arg(&held.device.id)
-            .arg(self.nodes.epoch())
-            .arg(held.connected.iso())
+            .arg(self.local_node.epoch())
+            .arg(held.connected_at.to_iso8601())
             .arg(mode);
         match how {
-            Going::Left => call.cmd(),
-            Going::Lost => call.arg(millis(self.nodes.grace())).cmd(),
+            Departure::Disconnected => call.cmd(),
+            Departure::ConnectionLost => call
+                .arg(duration_millis(self.local_node.grace_period()))
+                .cmd(),
         }
     }
 
     /// What follows when sockets went, each with the latest deadline of its user: the index is told, the sockets are
     /// forgotten, and the users whose last socket here it was.
-    pub(super) async fn went(&self, gone: impl Iterator<Item = (&Held, u64)>) -> Result<()> {
+    pub(super) async fn clean_up_after_departures(
+        &self,
+        gone: impl Iterator<Item = (&LocalDevice, u64)>,
+    ) -> Result<()> {
         let keys = self.ctx.keys();
-        let set = keys.node_users(self.nodes.id());
+        let set = keys.node_presence_users(self.local_node.id());
         let mut pipe = pipe();
         let mut last = Vec::new();
         for (held, until) in gone {
             let user = &held.device.user;
-            pipe.add_command(self.sooner(user, until)).ignore();
+            pipe.add_command(self.lower_deadline_cmd(user, until))
+                .ignore();
             if let Some(socket) = &held.device.socket {
                 pipe.cmd("DEL").arg(keys.socket_user(socket)).ignore();
             }
-            if !self.local.lock().has(user) {
+            if !self.devices.lock().has_user(user) {
                 last.push(user);
             }
         }
         if !last.is_empty() {
             pipe.cmd("SREM").arg(&set).arg(&last).ignore();
         }
-        let mut store = self.ctx.store().repeatable();
+        let mut store = self.ctx.store().idempotent();
         pipe.exec_async(&mut store).await?;
         // One that connects after this look adds the user itself, after the removal.
         for user in last {
-            if self.local.lock().has(user) {
+            if self.devices.lock().has_user(user) {
                 let mut again = redis::cmd("SADD");
                 again.arg(&set).arg(user).exec_async(&mut store).await?;
             }
@@ -138,14 +166,14 @@ impl Presence {
 }
 
 /// Goodbyes that are being said.
-struct Unsaid<'a> {
+struct UnwrittenDepartures<'a> {
     presence: &'a Presence,
-    goings: Vec<(Held, Going)>,
+    departures: Vec<(LocalDevice, Departure)>,
 }
 
-impl Drop for Unsaid<'_> {
+impl Drop for UnwrittenDepartures<'_> {
     fn drop(&mut self) {
-        let unsaid = std::mem::take(&mut self.goings);
-        self.presence.local.lock().keep_going(unsaid);
+        let unsaid = std::mem::take(&mut self.departures);
+        self.presence.devices.lock().defer_departures(unsaid);
     }
 }

@@ -4,11 +4,12 @@
 
 use crate::ids::{DeadlineShard, NodeId, SocketId, UserId, WatchShard};
 use crate::keys::{
-    Capability, Channel, Key, KeySpec, Keyspace, Kind, Layout, PresenceLayout, Source, Ttl, TtlName,
+    Channel, Key, KeyGroup, KeyKind, KeyLayout, KeySource, KeySpec, KeyTtl, Keyspace,
+    PresenceLayout, TtlName,
 };
 
 /// What presence owns.
-pub const CAPABILITY: Capability = Capability {
+pub const CAPABILITY: KeyGroup = KeyGroup {
     name: "presence",
     title: "Presence",
     keys: &[
@@ -28,40 +29,40 @@ pub const CAPABILITY: Capability = Capability {
     ],
 };
 
-const DEVICES: KeySpec = KeySpec::new("presence:user:{user}", Kind::Hash, Ttl::Setting(TtlName::Presence))
+const DEVICES: KeySpec = KeySpec::documented("presence:user:{user}", KeyKind::Hash, KeyTtl::Configured(TtlName::Presence))
     .value(r#"field = socket or device id; value `{"serverId","connectedAt","refreshedAt"}`, times in ISO 8601; optional `status`, `device`"#)
     .meaning("the live devices of a user; no key when there is none")
-    .source(&[Source::S1])
-    .layout(Layout::Presence(PresenceLayout::Devices));
+    .sources(&[KeySource::S1])
+    .layout(KeyLayout::Presence(PresenceLayout::Devices));
 
-const DOCUMENT: KeySpec = KeySpec::new(
+const DOCUMENT: KeySpec = KeySpec::documented(
     "presence:{user}",
-    Kind::String,
-    Ttl::Setting(TtlName::Presence),
+    KeyKind::String,
+    KeyTtl::Configured(TtlName::Presence),
 )
 .value(r#"`{"userId","status":"online","lastSeen"}`, time in ms"#)
 .meaning(
-    "there while the user is online; rewritten by each heartbeat, deleted on the last disconnect",
+    "exists while the user is online; rewritten by each heartbeat, deleted on the last disconnect",
 )
-.source(&[Source::S0])
-.layout(Layout::Presence(PresenceLayout::Document));
+.sources(&[KeySource::S0])
+.layout(KeyLayout::Presence(PresenceLayout::Document));
 
-const ONLINE: KeySpec = KeySpec::new("user:{user}:online", Kind::String, Ttl::Never)
+const ONLINE: KeySpec = KeySpec::documented("user:{user}:online", KeyKind::String, KeyTtl::Never)
     .value("`true` or `false`")
-    .meaning("whether the user is online; set to `false` when the lease of the last socket ends")
-    .source(&[Source::S2])
-    .layout(Layout::Presence(PresenceLayout::Sockets));
+    .meaning("whether the user is online; `false` after the last socket is removed or expires")
+    .sources(&[KeySource::S2])
+    .layout(KeyLayout::Presence(PresenceLayout::Sockets));
 
-const SOCKETS: KeySpec = KeySpec::new("user:{user}:sockets", Kind::Set, Ttl::Never)
+const SOCKETS: KeySpec = KeySpec::documented("user:{user}:sockets", KeyKind::Set, KeyTtl::Never)
     .value("socket ids")
-    .meaning("the live sockets of a user; emptied when their leases end")
-    .source(&[Source::S2])
-    .layout(Layout::Presence(PresenceLayout::Sockets));
+    .meaning("the live sockets of a user; a socket is removed when it disconnects or expires")
+    .sources(&[KeySource::S2])
+    .layout(KeyLayout::Presence(PresenceLayout::Sockets));
 
-const STATUS: KeySpec = KeySpec::new(
+const STATUS: KeySpec = KeySpec::documented(
     "user:status:{user}",
-    Kind::String,
-    Ttl::Either(
+    KeyKind::String,
+    KeyTtl::Either(
         TtlName::Presence,
         "online",
         TtlName::StatusOffline,
@@ -69,50 +70,54 @@ const STATUS: KeySpec = KeySpec::new(
     ),
 )
 .value("`online` (also when away or busy) or `offline` (only when set explicitly)")
-.meaning("a user's status; a missing key reads as offline, a heartbeat renews `online` only")
-.source(&[Source::S3])
-.layout(Layout::Presence(PresenceLayout::Status));
+.meaning("the status of a user; a missing key means offline, a heartbeat renews `online` only")
+.sources(&[KeySource::S3])
+.layout(KeyLayout::Presence(PresenceLayout::Status));
 
-const LAST_SEEN: KeySpec = KeySpec::new("lastseen:{user}", Kind::String, Ttl::Never)
+const LAST_SEEN: KeySpec = KeySpec::documented("lastseen:{user}", KeyKind::String, KeyTtl::Never)
     .value("ISO 8601")
-    .meaning("when the user was last online")
-    .source(&[Source::S2]);
+    .meaning("time at which the user last became offline")
+    .sources(&[KeySource::S2]);
 
-const SOCKET_USER: KeySpec = KeySpec::new(
+const SOCKET_USER: KeySpec = KeySpec::documented(
     "socket:{socket}:user",
-    Kind::String,
-    Ttl::Setting(TtlName::Presence),
+    KeyKind::String,
+    KeyTtl::Configured(TtlName::Presence),
 )
 .value("user id")
-.meaning("whose socket it is; renewed with the heartbeat")
-.source(&[Source::S2]);
+.meaning("owner of the socket; renewed by the heartbeat")
+.sources(&[KeySource::S2]);
 
 const USER_ONLINE: KeySpec = KeySpec::channel("events:user.online")
     .value(r#"`{"userId","timestamp","version"}`, time in ISO 8601"#)
     .meaning("a user's visible status left offline")
-    .source(&[Source::S2]);
+    .sources(&[KeySource::S2]);
 
 const USER_OFFLINE: KeySpec = KeySpec::channel("events:user.offline")
     .value(r#"`{"userId","timestamp","version"}`, time in ISO 8601"#)
     .meaning("a user's visible status became offline")
-    .source(&[Source::S2]);
+    .sources(&[KeySource::S2]);
 
-const STATE: KeySpec = KeySpec::internal("parlor:presence:{user}", Kind::Hash, Ttl::Fixed(48 * 3_600))
-    .value("`d:<device>` = `node#epoch|deadline|connectedAt` (epoch `api`: no node holds it, empty: its connection is lost); `i:<device>` what the client says about it; `g:<device>` when it was removed; `x` explicit status, `s` last announced, `v` version, `seen`, `until`, `n` how many devices, `left` the last goodbye")
-    .meaning("the one state of a user's presence, which every layout is written from");
+const STATE: KeySpec = KeySpec::internal("parlor:presence:{user}", KeyKind::Hash, KeyTtl::Fixed(48 * 3_600))
+    .value("`d:<device>` = `node#bootId|deadline|connectedAt` (boot id `api`: a device without a socket; empty: the connection is lost); `i:<device>` client description as JSON; `g:<device>` time of removal; `x` explicit status; `s` last published status; `v` version; `seen` last seen; `until` latest deadline; `n` number of devices; `left` time of the last clean disconnect or removal")
+    .meaning("the presence state of a user, from which every layout is written");
 
-const DEADLINES: KeySpec =
-    KeySpec::internal("parlor:deadlines:{0..63}", Kind::SortedSet, Ttl::Never)
-        .value("member user id, score = ms at which to look")
-        .meaning("when to look whether a user's devices lapsed; a hint, the state decides");
+const DEADLINES: KeySpec = KeySpec::internal(
+    "parlor:deadlines:{0..63}",
+    KeyKind::SortedSet,
+    KeyTtl::Never,
+)
+.value("member user id, score = ms at which to check the user")
+.meaning("when to check a user for expired devices; a hint, the state decides");
 
-const NODE_USERS: KeySpec = KeySpec::internal("parlor:node:{node}:users", Kind::Set, Ttl::Never)
-    .value("user ids")
-    .meaning("whose devices a node holds, to be looked at when it dies");
+const NODE_USERS: KeySpec =
+    KeySpec::internal("parlor:node:{node}:users", KeyKind::Set, KeyTtl::Never)
+        .value("user ids")
+        .meaning("users with sockets on a node, checked when the node dies");
 
-const WATCH: KeySpec = KeySpec::internal("parlor:watch:{0..255}", Kind::Channel, Ttl::Never)
+const WATCH: KeySpec = KeySpec::internal("parlor:watch:{0..255}", KeyKind::Channel, KeyTtl::Never)
     .value("frame with version byte")
-    .meaning("changes of the users of this shard, for the nodes whose clients watch them");
+    .meaning("status changes of the users of this shard, for the nodes whose clients watch them");
 
 impl Keyspace {
     /// The devices of a user, in the layout `devices`.
@@ -151,12 +156,12 @@ impl Keyspace {
     }
 
     /// Tells other services that a user came.
-    pub fn user_online_events(&self) -> Channel {
+    pub fn user_online_channel(&self) -> Channel {
         self.channel0(&USER_ONLINE)
     }
 
     /// Tells other services that a user went.
-    pub fn user_offline_events(&self) -> Channel {
+    pub fn user_offline_channel(&self) -> Channel {
         self.channel0(&USER_OFFLINE)
     }
 
@@ -166,17 +171,17 @@ impl Keyspace {
     }
 
     /// A part of the index of deadlines.
-    pub fn deadlines(&self, shard: DeadlineShard) -> Key {
+    pub fn presence_deadlines(&self, shard: DeadlineShard) -> Key {
         self.key1(&DEADLINES, &shard)
     }
 
     /// The users whose devices a node holds.
-    pub fn node_users(&self, node: &NodeId) -> Key {
+    pub fn node_presence_users(&self, node: &NodeId) -> Key {
         self.key1(&NODE_USERS, node)
     }
 
     /// The channel of presence changes of a shard of users.
-    pub fn watch(&self, shard: WatchShard) -> Channel {
+    pub fn presence_changes_channel(&self, shard: WatchShard) -> Channel {
         self.channel1(&WATCH, &shard)
     }
 }

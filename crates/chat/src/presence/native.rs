@@ -3,15 +3,18 @@
 //! Always true: where the case is not the usual one nothing is written and the script decides. In the usual one the same is
 //! written, answered and published as by the script; a test compares them.
 
-use parlor_store::native::{Done, Error, Step, array, digits, number, push_number, said};
+use parlor_store::native::{
+    CommandError, NativeScriptCall, NativeScriptResult, array, number, parse_digits, push_integer,
+    said,
+};
 use redis::Value;
 
 const STATE_TTL: i64 = 48 * HOUR;
 const HOUR: i64 = 3_600 * 1_000;
-const FIRST_OF_LAYOUT: usize = 2;
+const FIRST_LAYOUT_KEY: usize = 2;
 
 /// A device as the layouts show it.
-struct Shown<'a> {
+struct LayoutDevice<'a> {
     id: &'a [u8],
     node: &'a [u8],
     connected: &'a [u8],
@@ -22,51 +25,56 @@ struct Shown<'a> {
 }
 
 /// A layout: `project` and `renew` of its script for a device that has come or has beaten.
-struct Layout {
-    show: fn(&mut Step<'_>, &Shown<'_>) -> Result<(), Error>,
+struct NativePresenceLayout {
+    write: fn(&mut NativeScriptCall<'_>, &LayoutDevice<'_>) -> Result<(), CommandError>,
     /// Its key is a hash, which somebody else may have put something else in the place of. A string is just written.
-    hash: bool,
+    key_is_hash: bool,
 }
 
 macro_rules! layout {
     ($layout:ident, $hash:literal, $show:expr) => {
         pub(super) mod $layout {
-            use super::{Done, Layout, Step};
+            use super::{NativePresenceLayout, NativeScriptCall, NativeScriptResult};
 
-            const LAYOUT: Layout = Layout {
-                show: $show,
-                hash: $hash,
+            const LAYOUT: NativePresenceLayout = NativePresenceLayout {
+                write: $show,
+                key_is_hash: $hash,
             };
 
-            pub(in crate::presence) fn connect(step: &mut Step<'_>) -> Done {
-                super::connect(step, &LAYOUT)
+            pub(in crate::presence) fn connect(
+                step: &mut NativeScriptCall<'_>,
+            ) -> NativeScriptResult {
+                super::connect_first_device(step, &LAYOUT)
             }
 
-            pub(in crate::presence) fn beat(step: &mut Step<'_>) -> Done {
-                super::beat(step, &LAYOUT)
+            pub(in crate::presence) fn beat(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
+                super::beat_single_device(step, &LAYOUT)
             }
         }
     };
 }
-layout!(devices, true, super::show_devices);
-layout!(document, false, super::show_document);
-layout!(status, false, super::show_status);
+layout!(devices, true, super::write_devices_layout);
+layout!(document, false, super::write_document_layout);
+layout!(status, false, super::write_status_layout);
 
 /// `connect.lua` for the first device of somebody who is offline: one of whom nothing is known, or who has no device, no
 /// grave and no explicit status, and whose layout shows nothing.
-fn connect(step: &mut Step<'_>, layout: &Layout) -> Done {
-    let [state_key] = step.take_keys(0)?;
+fn connect_first_device(
+    step: &mut NativeScriptCall<'_>,
+    layout: &NativePresenceLayout,
+) -> NativeScriptResult {
+    let [state_key] = step.keys_at(0)?;
     let [user, now, now_iso, ttl, _, online, _, watch] = step.take(0)?;
     let [id, node, epoch, connected, info, mode, _, since] = step.take(8)?;
     if !mode.is_empty() || !since.is_empty() {
         return Ok(None);
     }
-    let [layout_key] = step.take_keys(FIRST_OF_LAYOUT)?;
-    if layout.hash && step.exists(layout_key)? {
+    let [layout_key] = step.keys_at(FIRST_LAYOUT_KEY)?;
+    if layout.key_is_hash && step.exists(layout_key)? {
         return Ok(None);
     }
     let (mut held, mut seen) = (None, None);
-    for (field, value) in step.all_fields(state_key)? {
+    for (field, value) in step.hgetall(state_key)? {
         match &field[..] {
             b"s" if *value == *b"offline" => {}
             b"v" => held = Some(value),
@@ -78,7 +86,7 @@ fn connect(step: &mut Step<'_>, layout: &Layout) -> Done {
     let (now, ttl) = (said(now)?, said(ttl)?);
     let before = held.as_deref().and_then(number).unwrap_or_default();
     let (version, latest) = ((before + 1.0).max(now), now + ttl);
-    let (version_text, latest_text) = (text(version), text(latest));
+    let (version_text, latest_text) = (format_integer(version), format_integer(latest));
     let info_field = [b"i:", id].concat();
     let device_field = [b"d:", id].concat();
     let device = [node, b"#", epoch, b"|", &latest_text, b"|", connected].concat();
@@ -94,11 +102,11 @@ fn connect(step: &mut Step<'_>, layout: &Layout) -> Done {
     if held.is_some() {
         step.call(&[b"HDEL", state_key, b"v"])?;
     }
-    step.set_fields(state_key, &fields[usize::from(info.is_empty())..])?;
+    step.hset(state_key, &fields[usize::from(info.is_empty())..])?;
     if step.ttl(state_key)? < STATE_TTL - HOUR {
-        step.expire(state_key, STATE_TTL.cast_unsigned())?;
+        step.pexpire(state_key, STATE_TTL.cast_unsigned())?;
     }
-    let shown = Shown {
+    let shown = LayoutDevice {
         id,
         node,
         connected,
@@ -106,7 +114,7 @@ fn connect(step: &mut Step<'_>, layout: &Layout) -> Done {
         status: b"online",
         left: ttl as u64,
     };
-    (layout.show)(step, &shown)?;
+    (layout.write)(step, &shown)?;
     let event = [
         br#"{"userId":""#,
         user,
@@ -130,35 +138,38 @@ fn connect(step: &mut Step<'_>, layout: &Layout) -> Done {
 }
 
 /// `usual.lua`: the beat of the only device of a user, known and live.
-fn beat(step: &mut Step<'_>, layout: &Layout) -> Done {
-    let [state_key] = step.take_keys(0)?;
+fn beat_single_device(
+    step: &mut NativeScriptCall<'_>,
+    layout: &NativePresenceLayout,
+) -> NativeScriptResult {
+    let [state_key] = step.keys_at(0)?;
     let [_, now, _, ttl] = step.take(0)?;
     let [id, asking, asking_epoch] = step.take(8)?;
     let device_field = [b"d:", id].concat();
     let info_field = [b"i:", id].concat();
     let fields = [&device_field[..], b"n", b"s", &info_field];
-    let [value, count, status, info] = step.fields(state_key, fields)?;
+    let [value, count, status, info] = step.hmget(state_key, fields)?;
     let (Some(value), Some(status)) = (value, status) else {
         return Ok(None);
     };
-    let Some([node, epoch, deadline, connected]) = device(&value) else {
+    let Some([node, epoch, deadline, connected]) = split_device_entry(&value) else {
         return Ok(None);
     };
     let (now, ttl) = (said(now)?, said(ttl)?);
     let held = epoch == asking_epoch && (epoch == b"api" || node == asking);
     let live = number(deadline).is_some_and(|deadline| deadline > now);
     // A key that somebody else has put in the layout's place is mended by the script.
-    let [layout_key] = step.take_keys(FIRST_OF_LAYOUT)?;
-    let fits = !layout.hash || step.fields(layout_key, []).is_ok();
+    let [layout_key] = step.keys_at(FIRST_LAYOUT_KEY)?;
+    let fits = !layout.key_is_hash || step.hmget(layout_key, []).is_ok();
     if count.as_deref() != Some(b"1") || !held || !live || !fits {
         return Ok(None);
     }
-    let ends = text(now + ttl);
+    let ends = format_integer(now + ttl);
     let renewed = [node, b"#", epoch, b"|", &ends, b"|", connected].concat();
     let fields = [(&device_field[..], &renewed[..]), (b"until", &ends)];
-    step.set_fields(state_key, &fields)?;
+    step.hset(state_key, &fields)?;
     if *status != *b"offline" {
-        let shown = Shown {
+        let shown = LayoutDevice {
             id,
             node,
             connected,
@@ -166,26 +177,29 @@ fn beat(step: &mut Step<'_>, layout: &Layout) -> Done {
             status: &status,
             left: ttl as u64,
         };
-        (layout.show)(step, &shown)?;
+        (layout.write)(step, &shown)?;
     }
     Ok(Some(Value::Int(1)))
 }
 
 /// `node#epoch|deadline|connected`.
-fn device(value: &[u8]) -> Option<[&[u8]; 4]> {
+fn split_device_entry(value: &[u8]) -> Option<[&[u8]; 4]> {
     let find = |text: &[u8], sign| text.iter().position(|byte| *byte == sign);
     let (node, rest) = value.split_at(find(value, b'#')?);
     let rest = &rest[1..];
     let (epoch, rest) = rest.split_at(find(rest, b'|')?);
     let rest = &rest[1..];
     let (deadline, connected) = rest.split_at(find(rest, b'|')?);
-    digits(deadline)?;
+    parse_digits(deadline)?;
     Some([node, epoch, deadline, &connected[1..]])
 }
 
 /// `entry` of the layout `devices`, in its hash.
-fn show_devices(step: &mut Step<'_>, it: &Shown<'_>) -> Result<(), Error> {
-    let [key] = step.take_keys(FIRST_OF_LAYOUT)?;
+fn write_devices_layout(
+    step: &mut NativeScriptCall<'_>,
+    it: &LayoutDevice<'_>,
+) -> Result<(), CommandError> {
+    let [key] = step.keys_at(FIRST_LAYOUT_KEY)?;
     let [_, _, now_iso] = step.take(0)?;
     let status = match it.status {
         b"online" => Vec::new(),
@@ -207,14 +221,17 @@ fn show_devices(step: &mut Step<'_>, it: &Shown<'_>) -> Result<(), Error> {
         &info,
         b"}",
     ];
-    step.set_fields(key, &[(it.id, &entry.concat())])?;
-    step.expire(key, it.left)?;
+    step.hset(key, &[(it.id, &entry.concat())])?;
+    step.pexpire(key, it.left)?;
     Ok(())
 }
 
 /// `document` of the layout of this name.
-fn show_document(step: &mut Step<'_>, it: &Shown<'_>) -> Result<(), Error> {
-    let [key] = step.take_keys(FIRST_OF_LAYOUT)?;
+fn write_document_layout(
+    step: &mut NativeScriptCall<'_>,
+    it: &LayoutDevice<'_>,
+) -> Result<(), CommandError> {
+    let [key] = step.keys_at(FIRST_LAYOUT_KEY)?;
     let [user, now] = step.take(0)?;
     let document = [
         br#"{"userId":""#,
@@ -227,14 +244,17 @@ fn show_document(step: &mut Step<'_>, it: &Shown<'_>) -> Result<(), Error> {
 }
 
 /// The word of the layout `status`.
-fn show_status(step: &mut Step<'_>, it: &Shown<'_>) -> Result<(), Error> {
-    let [key] = step.take_keys(FIRST_OF_LAYOUT)?;
+fn write_status_layout(
+    step: &mut NativeScriptCall<'_>,
+    it: &LayoutDevice<'_>,
+) -> Result<(), CommandError> {
+    let [key] = step.keys_at(FIRST_LAYOUT_KEY)?;
     step.set(key, b"online", Some(it.left))
 }
 
-fn text(number: f64) -> Vec<u8> {
+fn format_integer(number: f64) -> Vec<u8> {
     let mut text = Vec::with_capacity(16);
-    push_number(&mut text, number);
+    push_integer(&mut text, number);
     text
 }
 

@@ -3,18 +3,18 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::ops::{Device, LiveDevice, Status, UserStatus};
-use super::watch::Watcher;
+use super::ops::{Device, LiveDevice, PresenceStatus, UserStatus};
+use super::watch::PresenceWatcher;
 use crate::access::Caller;
 use crate::chat::Chat;
 use crate::code::Code;
-use crate::context::{Moment, millis};
+use crate::context::duration_millis;
 use crate::error::{Error, Result};
-use crate::ids::{DeviceId, NodeId, UserId};
-use crate::operation::{Info, Operation};
+use crate::ids::{DeviceId, UserId};
+use crate::operation::{Operation, OperationInfo};
 
 /// The device of those who come by requests and give it no name.
-const DEFAULT_DEVICE: &str = "api";
+const DEFAULT_DEVICE_ID: &str = "api";
 
 /// How a user is seen. Anybody with a token may ask.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
@@ -26,9 +26,9 @@ pub struct GetPresence {
 }
 
 impl Operation for GetPresence {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "presence.get",
-        summary: "How a user is seen",
+        summary: "Returns the status of a user",
         codes: &[Code::InvalidId],
     };
     type Reply = UserStatus;
@@ -37,8 +37,8 @@ impl Operation for GetPresence {
         chat.presence().status(&UserId::new(&self.user_id)?).await
     }
 
-    fn without_store(self) -> Result<UserStatus> {
-        Ok(UserStatus::degraded(UserId::new(&self.user_id)?))
+    fn run_without_store(self) -> Result<UserStatus> {
+        Ok(UserStatus::unknown(UserId::new(&self.user_id)?))
     }
 }
 
@@ -51,7 +51,7 @@ pub struct SetPresence {
     #[schema(value_type = UserId)]
     pub user_id: String,
     /// How.
-    pub status: Status,
+    pub status: PresenceStatus,
     /// The device that `online` registers; `api` if none is named.
     #[serde(default)]
     #[schema(value_type = Option<DeviceId>)]
@@ -59,9 +59,9 @@ pub struct SetPresence {
 }
 
 impl Operation for SetPresence {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "presence.set",
-        summary: "Says how a user wants to be seen; online registers a device",
+        summary: "Sets the status of a user; `online` registers a device",
         codes: &[
             Code::InvalidId,
             Code::UserRequired,
@@ -72,10 +72,10 @@ impl Operation for SetPresence {
     type Reply = UserStatus;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<UserStatus> {
-        let user = caller.acts_for(&self.user_id)?;
-        let device = device(&user, self.device_id.as_deref())?;
+        let user = caller.authorize_acting_for(&self.user_id)?;
+        let device = requested_device(&user, self.device_id.as_deref())?;
         match self.status {
-            Status::Online => chat.presence().appear(device).await,
+            PresenceStatus::Online => chat.presence().connect_visible(device).await,
             status => chat.presence().set(&user, status).await,
         }
     }
@@ -98,25 +98,25 @@ pub struct Heartbeat {
 /// When to beat again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct NextHeartbeat {
+pub struct HeartbeatReply {
     /// Milliseconds until the next beat is expected.
     pub next_in_ms: u64,
 }
 
 impl Operation for Heartbeat {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "presence.heartbeat",
-        summary: "Keeps a device present, and registers it if it is not",
+        summary: "Keeps a device present and registers it if it is unknown",
         codes: &[Code::InvalidId, Code::UserRequired, Code::Forbidden],
     };
-    type Reply = NextHeartbeat;
+    type Reply = HeartbeatReply;
 
-    async fn run(self, chat: &Chat, caller: &Caller) -> Result<NextHeartbeat> {
-        let user = caller.acts_for(&self.user_id)?;
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<HeartbeatReply> {
+        let user = caller.authorize_acting_for(&self.user_id)?;
         chat.presence()
-            .beat(&device(&user, self.device_id.as_deref())?)?;
-        let next_in_ms = millis(chat.settings().heartbeat);
-        Ok(NextHeartbeat { next_in_ms })
+            .beat(&requested_device(&user, self.device_id.as_deref())?)?;
+        let next_in_ms = duration_millis(chat.settings().heartbeat);
+        Ok(HeartbeatReply { next_in_ms })
     }
 }
 
@@ -133,50 +133,20 @@ pub struct ListDevices {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Devices {
     /// The devices.
-    pub devices: Vec<DeviceView>,
-}
-
-/// A live device.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct DeviceView {
-    /// What it is called.
-    pub device_id: DeviceId,
-    /// The node that registered it.
-    pub server_id: NodeId,
-    /// When it connected, in ISO 8601.
-    pub connected_at: String,
-    /// When it lapses without a beat, in ISO 8601.
-    pub expires_at: String,
-    /// What the client says about it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub device: Option<String>,
-}
-
-impl From<LiveDevice> for DeviceView {
-    fn from(live: LiveDevice) -> Self {
-        Self {
-            device_id: live.device_id,
-            server_id: live.server_id,
-            connected_at: live.connected_at,
-            expires_at: Moment(live.deadline).iso(),
-            device: live.device,
-        }
-    }
+    pub devices: Vec<LiveDevice>,
 }
 
 impl Operation for ListDevices {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "presence.devices",
-        summary: "The live devices of a user",
+        summary: "Lists the live devices of a user",
         codes: &[Code::InvalidId, Code::Forbidden],
     };
     type Reply = Devices;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<Devices> {
-        let user = caller.administers(&self.user_id)?;
-        let live = chat.presence().devices(&user).await?;
-        let devices = live.into_iter().map(DeviceView::from).collect();
+        let user = caller.authorize_self_or_admin(&self.user_id)?;
+        let devices = chat.presence().devices(&user).await?;
         Ok(Devices { devices })
     }
 }
@@ -194,15 +164,15 @@ pub struct RemoveDevice {
 }
 
 impl Operation for RemoveDevice {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "presence.remove_device",
-        summary: "Ends a device of a user at once",
+        summary: "Removes a device of a user at once",
         codes: &[Code::InvalidId, Code::Forbidden],
     };
     type Reply = UserStatus;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<UserStatus> {
-        let user = caller.administers(&self.user_id)?;
+        let user = caller.authorize_self_or_admin(&self.user_id)?;
         let device = DeviceId::new(&self.device_id)?;
         chat.presence().remove(&user, &device).await
     }
@@ -219,28 +189,31 @@ pub struct QueryPresence {
 
 /// How users are seen, in the order asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub struct Statuses {
+pub struct UserStatusList {
     /// The users.
     pub users: Vec<UserStatus>,
 }
 
 impl Operation for QueryPresence {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "presence.query",
-        summary: "How up to 1,000 users are seen, in the order asked",
+        summary: "Returns the statuses of up to 1,000 users",
         codes: &[Code::InvalidId, Code::TooMany],
     };
-    type Reply = Statuses;
+    type Reply = UserStatusList;
 
-    async fn run(self, chat: &Chat, _: &Caller) -> Result<Statuses> {
-        let users = chat.presence().statuses(&users(&self.user_ids)?).await?;
-        Ok(Statuses { users })
+    async fn run(self, chat: &Chat, _: &Caller) -> Result<UserStatusList> {
+        let users = chat
+            .presence()
+            .statuses(&parse_user_ids(&self.user_ids)?)
+            .await?;
+        Ok(UserStatusList { users })
     }
 
-    fn without_store(self) -> Result<Statuses> {
-        let users = users(&self.user_ids)?.into_iter();
-        let users = users.map(UserStatus::degraded).collect();
-        Ok(Statuses { users })
+    fn run_without_store(self) -> Result<UserStatusList> {
+        let users = parse_user_ids(&self.user_ids)?.into_iter();
+        let users = users.map(UserStatus::unknown).collect();
+        Ok(UserStatusList { users })
     }
 }
 
@@ -256,9 +229,9 @@ pub struct Count {
 }
 
 impl Operation for CountPresence {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "presence.count",
-        summary: "How many users are connected, the invisible ones included",
+        summary: "Counts the connected users, including invisible ones",
         codes: &[],
     };
     type Reply = Count;
@@ -279,39 +252,39 @@ pub struct WatchPresence {
 }
 
 /// How the watched users are seen now, and the changes from here on.
-pub struct Watching {
+pub struct PresenceWatch {
     /// The users, in the order asked.
     pub users: Vec<UserStatus>,
     /// The changes: the latest of each user, at most ten times a second.
-    pub changes: Watcher,
+    pub changes: PresenceWatcher,
 }
 
 impl Operation for WatchPresence {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "presence.watch",
-        summary: "Tells how chosen users are seen, now and with every change",
+        summary: "Returns the statuses of users and streams changes",
         codes: &[Code::InvalidId, Code::TooMany],
     };
-    type Reply = Watching;
+    type Reply = PresenceWatch;
 
-    async fn run(self, chat: &Chat, _: &Caller) -> Result<Watching> {
-        let mut changes = chat.presence().watcher();
-        let users = changes.watch(&users(&self.user_ids)?).await?;
-        Ok(Watching { users, changes })
+    async fn run(self, chat: &Chat, _: &Caller) -> Result<PresenceWatch> {
+        let mut changes = chat.presence().new_watcher();
+        let users = changes.watch(&parse_user_ids(&self.user_ids)?).await?;
+        Ok(PresenceWatch { users, changes })
     }
 }
 
-fn device(user: &UserId, id: Option<&str>) -> Result<Device> {
-    let id = DeviceId::new(id.unwrap_or(DEFAULT_DEVICE))?;
-    Ok(Device::api(user.clone(), id))
+fn requested_device(user: &UserId, id: Option<&str>) -> Result<Device> {
+    let id = DeviceId::new(id.unwrap_or(DEFAULT_DEVICE_ID))?;
+    Ok(Device::without_socket(user.clone(), id))
 }
 
-fn users(ids: &[String]) -> Result<Vec<UserId>> {
-    if ids.len() > super::MOST_READ {
+fn parse_user_ids(ids: &[String]) -> Result<Vec<UserId>> {
+    if ids.len() > super::MAX_USERS_PER_QUERY {
         return Err(Error::TooMany {
-            what: "users",
+            items: "users",
             given: ids.len(),
-            most: super::MOST_READ,
+            max: super::MAX_USERS_PER_QUERY,
         });
     }
     let checked = ids.iter().map(UserId::new);

@@ -9,7 +9,7 @@ use crate::ids::{DeviceId, NodeId, SocketId, UserId};
 /// How a user is seen, or wants to be seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Status {
+pub enum PresenceStatus {
     /// Here.
     Online,
     /// Connected, and not looking.
@@ -20,7 +20,7 @@ pub enum Status {
     Offline,
 }
 
-impl Status {
+impl PresenceStatus {
     /// The word in keys and on the wire.
     pub const fn name(self) -> &'static str {
         match self {
@@ -39,10 +39,10 @@ impl Status {
     }
 }
 
-impl FromRedisValue for Status {
+impl FromRedisValue for PresenceStatus {
     fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
         let word = String::from_redis_value(value)?;
-        Self::named(&word).ok_or_else(|| ParsingError::from(format!("{word:?} is no status")))
+        Self::named(&word).ok_or_else(|| ParsingError::from(format!("{word:?} is not a status")))
     }
 }
 
@@ -61,7 +61,7 @@ pub struct Device {
 
 impl Device {
     /// A device that is a socket of this node.
-    pub fn socket(user: UserId, socket: SocketId) -> Self {
+    pub fn with_socket(user: UserId, socket: SocketId) -> Self {
         Self {
             user,
             id: socket.clone().into(),
@@ -71,7 +71,7 @@ impl Device {
     }
 
     /// A device that comes by requests.
-    pub fn api(user: UserId, id: DeviceId) -> Self {
+    pub fn without_socket(user: UserId, id: DeviceId) -> Self {
         Self {
             user,
             id,
@@ -88,7 +88,7 @@ pub struct UserStatus {
     /// Who.
     pub user_id: UserId,
     /// How.
-    pub status: Status,
+    pub status: PresenceStatus,
     /// When they were last seen to leave, in ISO 8601; null if never.
     pub last_seen: Option<String>,
     /// Rises with each change; 0 if nothing is known.
@@ -100,10 +100,10 @@ pub struct UserStatus {
 
 impl UserStatus {
     /// What is said of a user while the store is away.
-    pub(super) fn degraded(user_id: UserId) -> Self {
+    pub(super) fn unknown(user_id: UserId) -> Self {
         Self {
             user_id,
-            status: Status::Offline,
+            status: PresenceStatus::Offline,
             last_seen: None,
             version: 0,
             degraded: true,
@@ -111,8 +111,8 @@ impl UserStatus {
     }
 }
 
-/// A live device as the store knows it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// A live device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LiveDevice {
     /// What it is called.
@@ -121,8 +121,9 @@ pub struct LiveDevice {
     pub server_id: NodeId,
     /// When it connected, in ISO 8601.
     pub connected_at: String,
+    /// When it lapses without a beat, in ISO 8601.
+    pub expires_at: String,
     /// What the client says about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-    /// When it lapses without a beat, in ms.
-    pub deadline: u64,
 }

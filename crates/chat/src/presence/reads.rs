@@ -5,17 +5,22 @@
 use redis::pipe;
 
 use super::Presence;
-use super::ops::{LiveDevice, Status, UserStatus};
-use crate::context::{Context, Moment};
+use super::ops::{LiveDevice, PresenceStatus, UserStatus};
+use crate::context::{ChatContext, Timestamp};
 use crate::error::{Error, Result};
 use crate::ids::{DeadlineShard, DeviceId, NodeId, UserId};
 
 /// Users in one question.
-pub const MOST_READ: usize = 1_000;
+pub const MAX_USERS_PER_QUERY: usize = 1_000;
 
 /// `s`, `v`, `seen` and `until` of a state, then `lastseen`, which outlives it.
-type Read = (
-    (Option<Status>, Option<u64>, Option<String>, Option<u64>),
+type StoredStatus = (
+    (
+        Option<PresenceStatus>,
+        Option<u64>,
+        Option<String>,
+        Option<u64>,
+    ),
     Option<String>,
 );
 
@@ -29,9 +34,9 @@ impl Presence {
     /// How up to 1,000 users are seen, in the order asked, in one round trip. While the store is away: offline, and
     /// `degraded`.
     pub async fn statuses(&self, users: &[UserId]) -> Result<Vec<UserStatus>> {
-        match read(&self.ctx, users).await {
-            Err(error) if error.is_away() => {
-                Ok(users.iter().cloned().map(UserStatus::degraded).collect())
+        match read_statuses(&self.ctx, users).await {
+            Err(error) if error.is_store_unavailable() => {
+                Ok(users.iter().cloned().map(UserStatus::unknown).collect())
             }
             answer => answer,
         }
@@ -49,9 +54,8 @@ impl Presence {
             .filter_map(|(field, value)| {
                 let id = field.strip_prefix("d:")?;
                 let info = state.get(&format!("i:{id}"));
-                device(id, value, info.map(String::as_str))
+                parse_live_device(id, value, info.map(String::as_str), now)
             })
-            .filter(|device| device.deadline > now.ms())
             .collect();
         devices.sort_by(|a, b| a.device_id.cmp(&b.device_id));
         Ok(devices)
@@ -62,7 +66,8 @@ impl Presence {
     pub async fn count(&self) -> Result<u64> {
         let mut pipe = pipe();
         for shard in DeadlineShard::all() {
-            pipe.cmd("ZCARD").arg(self.ctx.keys().deadlines(shard));
+            pipe.cmd("ZCARD")
+                .arg(self.ctx.keys().presence_deadlines(shard));
         }
         let counts: Vec<u64> = pipe.query_async(&mut self.ctx.store().clone()).await?;
         Ok(counts.iter().sum())
@@ -70,12 +75,12 @@ impl Presence {
 }
 
 /// How users are seen, in one pipeline.
-pub(super) async fn read(ctx: &Context, users: &[UserId]) -> Result<Vec<UserStatus>> {
-    if users.len() > MOST_READ {
+pub(super) async fn read_statuses(ctx: &ChatContext, users: &[UserId]) -> Result<Vec<UserStatus>> {
+    if users.len() > MAX_USERS_PER_QUERY {
         return Err(Error::TooMany {
-            what: "users",
+            items: "users",
             given: users.len(),
-            most: MOST_READ,
+            max: MAX_USERS_PER_QUERY,
         });
     }
     if users.is_empty() {
@@ -94,35 +99,45 @@ pub(super) async fn read(ctx: &Context, users: &[UserId]) -> Result<Vec<UserStat
     let mut statuses = Vec::with_capacity(users.len());
     for user in users {
         let pair = replies.by_ref().take(2).collect();
-        let pair: Read =
+        let pair: StoredStatus =
             redis::from_redis_value(redis::Value::Array(pair)).map_err(redis::RedisError::from)?;
-        statuses.push(seen_at(now, user, pair));
+        statuses.push(to_user_status(now, user, pair));
     }
     Ok(statuses)
 }
 
-fn seen_at(now: Moment, user: &UserId, read: Read) -> UserStatus {
+fn to_user_status(now: Timestamp, user: &UserId, read: StoredStatus) -> UserStatus {
     let ((status, version, seen, until), last_seen) = read;
-    let live = until.is_some_and(|until| until > now.ms());
+    let live = until.is_some_and(|until| until > now.as_millis());
     UserStatus {
         user_id: user.clone(),
-        status: status.filter(|_| live).unwrap_or(Status::Offline),
+        status: status.filter(|_| live).unwrap_or(PresenceStatus::Offline),
         last_seen: seen.or(last_seen),
         version: version.unwrap_or(0),
         degraded: false,
     }
 }
 
-/// A device of the state: `node#epoch|deadline|connectedAt`.
-fn device(id: &str, value: &str, info: Option<&str>) -> Option<LiveDevice> {
+/// A device of the state, `node#bootId|deadline|connectedAt`, if its deadline has not passed.
+fn parse_live_device(
+    id: &str,
+    value: &str,
+    info: Option<&str>,
+    now: Timestamp,
+) -> Option<LiveDevice> {
     let (node, rest) = value.split_once('#')?;
     let (_, rest) = rest.split_once('|')?;
     let (deadline, connected) = rest.split_once('|')?;
+    let deadline = deadline
+        .parse()
+        .ok()
+        .map(Timestamp)
+        .filter(|deadline| *deadline > now)?;
     Some(LiveDevice {
         device_id: DeviceId::new(id).ok()?,
         server_id: NodeId::new(node).ok()?,
         connected_at: connected.to_owned(),
         device: info.and_then(|info| serde_json::from_str(info).ok()),
-        deadline: deadline.parse().ok()?,
+        expires_at: deadline.to_iso8601(),
     })
 }

@@ -10,110 +10,118 @@ use std::sync::Arc;
 use redis::{Cmd, Pipeline, RedisError, Value};
 
 use super::Presence;
-use super::local::{self, Going, Held};
+use super::local::{self, Departure, LocalDevice};
 use super::ops::{Device, UserStatus};
-use super::step::{Settled, Steps, replies};
-use crate::context::millis;
+use super::step::{PresenceScriptArgs, PresenceSnapshot, query_each};
+use crate::context::duration_millis;
 use crate::error::{Error, Result};
 use crate::ids::DeadlineShard;
 use crate::keys::{Key, TtlName};
-use crate::ticking::told;
+use crate::ticking::log_failure;
 
 /// Devices of one user.
-pub const MOST_DEVICES: usize = 100;
+pub const MAX_DEVICES_PER_USER: usize = 100;
 
 /// Bytes that are kept of what a client says about its device.
 pub const MOST_INFO: usize = 256;
 
 /// The epoch of devices that no node holds.
-pub(super) const API: &str = "api";
+pub(super) const NO_SOCKET: &str = "api";
 
 /// Why devices are registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Coming {
+pub(super) enum RegistrationReason {
     /// They come just now.
     Connect,
     /// The same, and their user wants to be seen as online from now on.
-    Appear,
+    ConnectVisible,
     /// They have been there, and the store does not know them: unless they were ended meanwhile.
-    Again,
+    Restore,
 }
 
 /// What became of a registration.
 #[derive(Debug)]
-pub(super) struct Registered {
-    pub(super) settled: Settled,
-    pub(super) outcome: Outcome,
+pub(super) struct RegistrationReply {
+    pub(super) snapshot: PresenceSnapshot,
+    pub(super) outcome: RegistrationOutcome,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
-    Done,
+pub(super) enum RegistrationOutcome {
+    Registered,
     /// Somebody has ended the device since.
-    Ended,
+    DeviceRemoved,
     /// The user has too many devices.
-    TooMany,
+    TooManyDevices,
 }
 
 impl Presence {
-    pub(super) async fn come(&self, mut device: Arc<Device>, coming: Coming) -> Result<UserStatus> {
+    pub(super) async fn register_connection(
+        &self,
+        mut device: Arc<Device>,
+        coming: RegistrationReason,
+    ) -> Result<UserStatus> {
         let info = device.info.as_deref().unwrap_or_default();
         if info.len() > MOST_INFO {
             let short = info.floor_char_boundary(MOST_INFO);
             let info = &mut Arc::make_mut(&mut device).info;
             info.as_mut().expect("it is too long").truncate(short);
         }
-        let held = Held {
-            connected: self.ctx.now(),
+        let held = LocalDevice {
+            connected_at: self.ctx.now(),
             device,
-            announced: false,
+            known_to_store: false,
         };
         let user = held.device.user.clone();
-        let mut awaited = Awaited {
+        let mut awaited = ConnectGuard {
             presence: self,
             held: held.device.socket.is_some().then(|| held.clone()),
         };
         if let Some(held) = awaited.held.clone() {
-            self.local.lock().add(held);
+            self.devices.lock().insert(held);
         }
-        let registered = self.register(std::slice::from_ref(&held), coming).await;
+        let registered = self
+            .register_devices(std::slice::from_ref(&held), coming)
+            .await;
         let socket = awaited.held.take();
         match registered {
             Ok(mut registered) => {
                 let registered = registered.pop().expect("one reply for one device")?;
                 match registered.outcome {
-                    Outcome::Done | Outcome::Ended => Ok(registered.settled.of(&user)),
-                    Outcome::TooMany => Err(Error::TooMany {
-                        what: "devices of a user",
-                        given: MOST_DEVICES + 1,
-                        most: MOST_DEVICES,
+                    RegistrationOutcome::Registered | RegistrationOutcome::DeviceRemoved => {
+                        Ok(registered.snapshot.into_user_status(&user))
+                    }
+                    RegistrationOutcome::TooManyDevices => Err(Error::TooMany {
+                        items: "devices of a user",
+                        given: MAX_DEVICES_PER_USER + 1,
+                        max: MAX_DEVICES_PER_USER,
                     }),
                 }
             }
             Err(error) => {
-                let socket = socket.map(|held| local::key(&held.device));
-                self.local.lock().owe(socket);
+                let socket = socket.map(|held| local::device_key(&held.device));
+                self.devices.lock().queue_registrations(socket);
                 Err(error)
             }
         }
     }
 
     /// Registers devices; the replies are in their order. Sockets that are refused are forgotten.
-    pub(super) async fn register(
+    pub(super) async fn register_devices(
         &self,
-        devices: &[Held],
-        coming: Coming,
-    ) -> Result<Vec<Result<Registered>>> {
-        let steps = Steps::now(&self.ctx);
-        let under_way = UnderWay::begin(self, devices);
+        devices: &[LocalDevice],
+        coming: RegistrationReason,
+    ) -> Result<Vec<Result<RegistrationReply>>> {
+        let steps = PresenceScriptArgs::new(&self.ctx);
+        let under_way = RegistrationGuard::begin(self, devices);
         let mut pipe = Pipeline::with_capacity(4 * devices.len());
         for held in devices {
-            self.prepare(&mut pipe, &steps, held);
+            self.add_index_commands(&mut pipe, &steps, held);
         }
         let mut prepared = pipe.len();
         if self.ctx.keys().cluster() {
             // A pipeline keeps its order on one server only.
-            let mut store = self.ctx.store().repeatable();
+            let mut store = self.ctx.store().idempotent();
             Box::pin(pipe.exec_async(&mut store)).await?;
             pipe.clear();
             prepared = 0;
@@ -121,33 +129,39 @@ impl Presence {
         for held in devices {
             pipe.add_command(self.connect_cmd(&steps, held, coming));
         }
-        let replies: Vec<Result<Value>> = replies(self.ctx.store().repeatable(), &mut pipe).await?;
+        let replies: Vec<Result<Value>> =
+            query_each(self.ctx.store().idempotent(), &mut pipe).await?;
         // Left out here: a pipeline that is told what to ignore keeps a set of it.
-        let registered: Vec<Result<Registered>> = replies
+        let registered: Vec<Result<RegistrationReply>> = replies
             .into_iter()
             .skip(prepared)
             .map(|reply| Ok(redis::from_redis_value(reply?).map_err(RedisError::from)?))
             .collect();
-        let gone = under_way.over();
+        let gone = under_way.finish();
         if !gone.is_empty() {
             // Seldom, so that the others need no room for it; the same below.
-            Box::pin(self.write_goings(gone, "")).await?;
+            Box::pin(self.write_departures(gone, "")).await?;
         }
-        let fresh = coming != Coming::Again;
+        let fresh = coming != RegistrationReason::Restore;
         for (held, registered) in devices.iter().zip(&registered) {
-            told("register a device", registered);
+            log_failure("register a device", registered);
             match registered.as_ref().map(|it| it.outcome) {
-                Ok(Outcome::Done) => {}
+                Ok(RegistrationOutcome::Registered) => {}
                 // Who comes just now learns it from the answer.
-                Ok(_) => Box::pin(self.refuse(held, !fresh)).await?,
-                Err(_) if fresh => Box::pin(self.refuse(held, false)).await?,
+                Ok(_) => Box::pin(self.drop_socket(held, !fresh)).await?,
+                Err(_) if fresh => Box::pin(self.drop_socket(held, false)).await?,
                 Err(_) => {}
             }
         }
         Ok(registered)
     }
 
-    fn prepare(&self, pipe: &mut Pipeline, steps: &Steps<'_>, held: &Held) {
+    fn add_index_commands(
+        &self,
+        pipe: &mut Pipeline,
+        steps: &PresenceScriptArgs<'_>,
+        held: &LocalDevice,
+    ) {
         let keys = self.ctx.keys();
         let user = &held.device.user;
         let ttl = keys.ttl(TtlName::Presence);
@@ -157,73 +171,85 @@ impl Presence {
             cmd.arg(name).arg(key);
             cmd
         };
-        let mut zadd = add("ZADD", keys.deadlines(DeadlineShard::of(user)));
-        zadd.arg(steps.now.plus(ttl).ms()).arg(user);
+        let mut zadd = add("ZADD", keys.presence_deadlines(DeadlineShard::of(user)));
+        zadd.arg(steps.now.saturating_add(ttl).as_millis())
+            .arg(user);
         pipe.add_command(zadd);
         if let Some(socket) = &held.device.socket {
-            let mut sadd = add("SADD", keys.node_users(self.nodes.id()));
+            let mut sadd = add("SADD", keys.node_presence_users(self.local_node.id()));
             sadd.arg(user);
             pipe.add_command(sadd);
             let mut set = add("SET", keys.socket_user(socket));
-            set.arg(user).arg("PX").arg(millis(ttl));
+            set.arg(user).arg("PX").arg(duration_millis(ttl));
             pipe.add_command(set);
         }
     }
 
-    fn connect_cmd(&self, steps: &Steps<'_>, held: &Held, coming: Coming) -> Cmd {
-        let Held {
+    fn connect_cmd(
+        &self,
+        steps: &PresenceScriptArgs<'_>,
+        held: &LocalDevice,
+        coming: RegistrationReason,
+    ) -> Cmd {
+        let LocalDevice {
             device,
-            connected,
-            announced,
+            connected_at: connected,
+            known_to_store: announced,
         } = held;
         let info = device.info.as_ref().map_or_else(String::new, |info| {
             serde_json::to_string(info).expect("a text is JSON")
         });
-        let since = (coming == Coming::Again).then(|| connected.ms().to_string());
+        let since =
+            (coming == RegistrationReason::Restore).then(|| connected.as_millis().to_string());
         steps
             .call(|it| &it.connect, &device.user)
             .arg(&device.id)
-            .arg(self.nodes.id())
-            .arg(device.socket.as_ref().map_or(API, |_| self.nodes.epoch()))
-            .arg(connected.iso())
+            .arg(self.local_node.id())
+            .arg(
+                device
+                    .socket
+                    .as_ref()
+                    .map_or(NO_SOCKET, |_| self.local_node.epoch()),
+            )
+            .arg(connected.to_iso8601())
             .arg(info)
             .arg(if *announced { "restore" } else { "" })
             .arg(match coming {
-                Coming::Appear => "visible",
-                Coming::Connect | Coming::Again => "",
+                RegistrationReason::ConnectVisible => "visible",
+                RegistrationReason::Connect | RegistrationReason::Restore => "",
             })
             .arg(since.unwrap_or_default())
-            .arg(MOST_DEVICES)
+            .arg(MAX_DEVICES_PER_USER)
             .cmd()
     }
 }
 
 /// A connect that somebody waits for. If they no longer do, the socket is lost.
-struct Awaited<'a> {
+struct ConnectGuard<'a> {
     presence: &'a Presence,
-    held: Option<Held>,
+    held: Option<LocalDevice>,
 }
 
-impl Drop for Awaited<'_> {
+impl Drop for ConnectGuard<'_> {
     fn drop(&mut self) {
         if let Some(held) = self.held.take() {
-            let mut local = self.presence.local.lock();
-            let held = local.remove(&held.device, Going::Lost);
-            local.keep_going(held.map(|held| (held, Going::Lost)));
+            let mut local = self.presence.devices.lock();
+            let held = local.remove(&held.device, Departure::ConnectionLost);
+            local.defer_departures(held.map(|held| (held, Departure::ConnectionLost)));
         }
     }
 }
 
 /// Registrations on their way. If their end is not seen, goodbyes that came meanwhile are said again.
-struct UnderWay<'a> {
+struct RegistrationGuard<'a> {
     presence: &'a Presence,
-    devices: &'a [Held],
+    devices: &'a [LocalDevice],
     over: bool,
 }
 
-impl<'a> UnderWay<'a> {
-    fn begin(presence: &'a Presence, devices: &'a [Held]) -> Self {
-        presence.local.lock().registering(devices);
+impl<'a> RegistrationGuard<'a> {
+    fn begin(presence: &'a Presence, devices: &'a [LocalDevice]) -> Self {
+        presence.devices.lock().registrations_in_flight(devices);
         Self {
             presence,
             devices,
@@ -232,18 +258,21 @@ impl<'a> UnderWay<'a> {
     }
 
     /// The store knows the devices; those that went meanwhile.
-    fn over(mut self) -> Vec<(Held, Going)> {
+    fn finish(mut self) -> Vec<(LocalDevice, Departure)> {
         self.over = true;
-        self.presence.local.lock().registered(self.devices, true)
+        self.presence
+            .devices
+            .lock()
+            .finish_registration(self.devices, true)
     }
 }
 
-impl Drop for UnderWay<'_> {
+impl Drop for RegistrationGuard<'_> {
     fn drop(&mut self) {
         if !self.over {
-            let mut local = self.presence.local.lock();
-            let gone = local.registered(self.devices, false);
-            local.keep_going(gone);
+            let mut local = self.presence.devices.lock();
+            let gone = local.finish_registration(self.devices, false);
+            local.defer_departures(gone);
         }
     }
 }

@@ -4,33 +4,33 @@
 
 use std::time::Duration;
 
-use parlor_store::{Script, script};
+use parlor_store::{LuaScript, script};
 use redis::pipe;
 
 use super::Presence;
-use super::step::{Settled, Steps, replies};
-use crate::context::Moment;
+use super::step::{PresenceScriptArgs, PresenceSnapshot, query_each};
+use crate::context::Timestamp;
 use crate::error::Result;
 use crate::ids::{DeadlineShard, NodeId, UserId};
-use crate::ticking::told;
+use crate::ticking::log_failure;
 
-static DUE: Script = script!("due.lua");
-static LOOKED: Script = script!("looked.lua");
+static CLAIM_DUE_USERS: LuaScript = script!("due.lua");
+static MARK_CHECKED: LuaScript = script!("looked.lua");
 
 /// Users taken from one shard at a time.
-const MOST_TAKEN: usize = 100;
+const MAX_CLAIMED_PER_SHARD: usize = 100;
 /// How long a taken user is left to the one who took them.
-const TAKEN: Duration = Duration::from_secs(5);
+const DUE_CLAIM_DURATION: Duration = Duration::from_secs(5);
 /// Rounds of one sweep; what is left is due in the next.
-const ROUNDS: usize = 50;
+const MAX_ROUNDS: usize = 50;
 
 /// A node whose devices are over.
-pub(super) struct Dead<'a> {
+pub(super) struct DeadNodeFilter<'a> {
     pub(super) node: &'a NodeId,
     /// The epoch of it that lives, or ''.
-    pub(super) alive: &'a str,
+    pub(super) live_boot_id: &'a str,
     /// The latest deadline that a device can have from before it died.
-    pub(super) latest: u64,
+    pub(super) latest_deadline: u64,
 }
 
 impl Presence {
@@ -38,8 +38,8 @@ impl Presence {
     /// this node may judge. How many users were looked at.
     pub async fn sweep(&self) -> Result<usize> {
         let mut looked = 0;
-        for _ in 0..ROUNDS {
-            if !self.nodes.may_judge() {
+        for _ in 0..MAX_ROUNDS {
+            if !self.local_node.may_judge() {
                 break;
             }
             let shards = self.due_shards().await?;
@@ -58,8 +58,8 @@ impl Presence {
         for shard in DeadlineShard::all() {
             first
                 .cmd("ZRANGEBYSCORE")
-                .arg(self.ctx.keys().deadlines(shard))
-                .arg(&["-inf", &now.ms().to_string(), "LIMIT", "0", "1"]);
+                .arg(self.ctx.keys().presence_deadlines(shard))
+                .arg(&["-inf", &now.as_millis().to_string(), "LIMIT", "0", "1"]);
         }
         let mut store = self.ctx.store().clone();
         let first: Vec<Vec<String>> = first.query_async(&mut store).await?;
@@ -70,29 +70,34 @@ impl Presence {
 
     async fn sweep_round(&self, shards: &[DeadlineShard]) -> Result<usize> {
         let now = self.ctx.now();
-        let taken_until = taken(now);
+        let taken_until = claim_score(now);
         // Of the index it matters who is in it: an entry that is early costs a look.
-        let mut store = self.ctx.store().fleeting();
+        let mut store = self.ctx.store().with_volatile_updates();
         let mut due = pipe();
         for shard in shards {
-            let call = DUE.keys(self.ctx.keys().deadlines(*shard));
-            due.add_command(call.arg(now.ms()).arg(&taken_until).arg(MOST_TAKEN).cmd());
+            let call = CLAIM_DUE_USERS.keys(self.ctx.keys().presence_deadlines(*shard));
+            due.add_command(
+                call.arg(now.as_millis())
+                    .arg(&taken_until)
+                    .arg(MAX_CLAIMED_PER_SHARD)
+                    .cmd(),
+            );
         }
         let taken: Vec<Vec<UserId>> = due.query_async(&mut store).await?;
         let users: Vec<UserId> = taken.iter().flatten().cloned().collect();
         if users.is_empty() {
             return Ok(0);
         }
-        let mut settled = self.lapse(&users, None).await?.into_iter();
+        let mut settled = self.expire_devices(&users, None).await?.into_iter();
         let mut looked = pipe();
         for (shard, users) in shards.iter().zip(&taken) {
             if !users.is_empty() {
                 let deadlines = settled.by_ref().take(users.len());
-                let index = self.ctx.keys().deadlines(*shard);
-                let mut call = LOOKED.keys(index).arg(&taken_until);
+                let index = self.ctx.keys().presence_deadlines(*shard);
+                let mut call = MARK_CHECKED.keys(index).arg(&taken_until);
                 for (user, settled) in users.iter().zip(deadlines) {
                     if let Some(settled) = settled {
-                        call = call.arg(user).arg(settled.until);
+                        call = call.arg(user).arg(settled.latest_deadline);
                     }
                 }
                 looked.add_command(call.cmd()).ignore();
@@ -103,25 +108,28 @@ impl Presence {
     }
 
     /// Ends the lapsed devices of users, and those of a dead node, in one pipeline. None for a user where that was refused.
-    pub(super) async fn lapse(
+    pub(super) async fn expire_devices(
         &self,
         users: &[UserId],
-        dead: Option<&Dead<'_>>,
-    ) -> Result<Vec<Option<Settled>>> {
-        let steps = Steps::now(&self.ctx);
+        dead: Option<&DeadNodeFilter<'_>>,
+    ) -> Result<Vec<Option<PresenceSnapshot>>> {
+        let steps = PresenceScriptArgs::new(&self.ctx);
         let mut pipe = pipe();
         for user in users {
-            let call = steps.call(|it| &it.lapse, user);
+            let call = steps.call(|it| &it.expire, user);
             let call = match dead {
-                Some(dead) => call.arg(dead.node).arg(dead.alive).arg(dead.latest),
+                Some(dead) => call
+                    .arg(dead.node)
+                    .arg(dead.live_boot_id)
+                    .arg(dead.latest_deadline),
                 None => call.arg("").arg("").arg(0),
             };
             pipe.add_command(call.cmd());
         }
-        let settled: Vec<Result<Settled>> =
-            replies(self.ctx.store().repeatable(), &mut pipe).await?;
+        let settled: Vec<Result<PresenceSnapshot>> =
+            query_each(self.ctx.store().idempotent(), &mut pipe).await?;
         let settled = settled.into_iter().map(|it| {
-            told("look at a user", &it);
+            log_failure("expire the devices of a user", &it);
             it.ok()
         });
         Ok(settled.collect())
@@ -129,6 +137,6 @@ impl Presence {
 }
 
 /// The score of entries that are taken now: between two milliseconds, so that nobody else writes the same one.
-fn taken(now: Moment) -> String {
-    format!("{}.5", now.plus(TAKEN).ms())
+fn claim_score(now: Timestamp) -> String {
+    format!("{}.5", now.saturating_add(DUE_CLAIM_DURATION).as_millis())
 }

@@ -1,33 +1,35 @@
 //! `docs/schema.md`: the default preset in full, and what the others do differently.
 
-use super::markdown::{code, markdown, push, table};
-use super::{Row, rows};
-use crate::keys::{Layouts, Preset, Settings, SettingsError, TtlName, duration_text};
+use super::markdown::{code_span, push_fmt, push_table, reference_markdown};
+use super::{KeyReferenceRow, rows};
+use crate::keys::{KeyLayouts, KeySettings, KeySettingsError, Preset, TtlName, format_duration};
 
-const HEAD: &str = "\
+const INTRODUCTION: &str = "\
 # Keys and channels
 
-Generated from the declarations in `crates/chat/src/*/keys.rs`; do not edit. `parlor schema` prints the same for the configuration in use.
+Generated from the key declarations in `crates/chat/src`; do not edit. `parlor schema` prints the same for your configuration.
 
-This is what Parlor keeps in Redis, Valkey or its embedded store with the preset `parlor`. The keys under a capability's heading are a contract:
-other services may read them and subscribe to the channels. What starts with `parlor:` is Parlor's own and may change with any version.
+These are the keys and channels in Redis, Valkey or the embedded store with the preset `parlor`. Keys that do not start with `parlor:` are a contract:
+your services may read them and subscribe to the channels. Keys that start with `parlor:` are internal and may change with any version.
 
 - A word in braces stands for an identifier: `unread:{user}:{conv}` is `unread:alice:c42` for the user `alice` and the conversation `c42`.
-- Identifiers have 1 to 128 of `A-Z a-z 0-9 . _ - @ + = ~ |`. A conversation cannot be called `total`, a user not `status`, `online` or `sockets`.
-  `{id}`, what a limit counts by, has 1 to 256 printable characters without blanks and braces; an IPv6 address counts as its /64 network.
-- `keys.prefix` goes before every key and channel.
-- TTL is when a key goes by itself, with the setting that decides it; `none` means that it stays until it is deleted.
-- Source tells whose key it is: S0 the key design of a chat application (preset `chat-app`), S1 the key structure of a rooms service (`rooms`),
+- Identifiers have 1 to 128 characters of `A-Z a-z 0-9 . _ - @ + = ~ |`. A conversation id cannot be `total`; a user id cannot be `status`, `online` or `sockets`.
+  `{id}`, the name of a rate limit, has 1 to 256 printable ASCII characters without spaces and braces; an IPv6 address counts as its /64 network.
+- The setting `keys.prefix` is put before every key and channel.
+- TTL is the time after which a key expires, with the setting that decides it; `none` means that the key stays until it is deleted.
+- Source is the schema that a key comes from: S0 is the key design of a chat application (preset `chat-app`), S1 the key structure of a rooms service (`rooms`),
   S2 the schema of a chat service (`chat-service`), S3 the data model of a user status service (`user-status`), S4 the schema of a home-assistant backend
-  (`home-assistant`), ours Parlor itself.
+  (`home-assistant`), ours is Parlor itself.
+- This version does not write the keys of the sections Support desk, Metrics, Jobs, Blocked users, Places, Uploads and Search. Their names are reserved.
 
 ";
 
-const CLUSTER: &str = "\
+const CLUSTER_INTRODUCTION: &str = "\
 ## Cluster mode
 
-In a cluster the first identifier of a key is its hash tag, with literal braces. All keys of a user share a slot, and all keys of a conversation.
-A key without identifiers has no tag, except where a step needs one, as in the last row. `parlor schema` shows the braces when the store is a cluster, and the identifiers in angle brackets.
+In a cluster the first identifier of a key is its hash tag, in literal braces. All keys that start with the same user id share a slot, and so do all keys that start
+with the same conversation id. A key without identifiers has no hash tag, unless a script needs one, as in the last row. If the store is a cluster, `parlor schema`
+shows literal braces, and identifiers in angle brackets.
 
 | key | standalone | cluster |
 |---|---|---|
@@ -45,44 +47,44 @@ const CLUSTER_EXAMPLES: &[&str] = &[
 ];
 
 /// The text of `docs/schema.md`.
-pub fn document() -> Result<String, SettingsError> {
-    let mut out = HEAD.to_owned();
-    out.push_str(&markdown(&Settings::default(), false)?);
-    cluster(&mut out)?;
-    presets(&mut out)?;
-    times(&mut out);
+pub fn schema_document() -> Result<String, KeySettingsError> {
+    let mut out = INTRODUCTION.to_owned();
+    out.push_str(&reference_markdown(&KeySettings::default(), false)?);
+    push_cluster_chapter(&mut out)?;
+    push_presets_chapter(&mut out)?;
+    push_ttl_chapter(&mut out);
     Ok(out)
 }
 
-fn cluster(out: &mut String) -> Result<(), SettingsError> {
-    let settings = Settings::default();
-    out.push_str(CLUSTER);
+fn push_cluster_chapter(out: &mut String) -> Result<(), KeySettingsError> {
+    let settings = KeySettings::default();
+    out.push_str(CLUSTER_INTRODUCTION);
     let alone = rows(&settings, false)?;
     let clustered = rows(&settings, true)?;
     for (alone, clustered) in alone.iter().zip(&clustered) {
         if CLUSTER_EXAMPLES.contains(&alone.key.as_str()) {
             let (key, one, other) = (
-                code(&alone.key),
-                code(&alone.example),
-                code(&clustered.example),
+                code_span(&alone.key),
+                code_span(&alone.example),
+                code_span(&clustered.example),
             );
-            push(out, format_args!("| {key} | {one} | {other} |\n"));
+            push_fmt(out, format_args!("| {key} | {one} | {other} |\n"));
         }
     }
     out.push('\n');
     Ok(())
 }
 
-fn presets(out: &mut String) -> Result<(), SettingsError> {
+fn push_presets_chapter(out: &mut String) -> Result<(), KeySettingsError> {
     out.push_str(
-        "## Presets\n\nA preset (`keys.preset`) is a prefix and a choice of layouts; every setting can still be set by itself. \
-         A layout brings its times with it.\n\n\
+        "## Presets\n\nA preset (`keys.preset`) is a prefix and a choice of layouts; every setting can still be set on its own. \
+         A layout has its own default TTLs.\n\n\
          | preset | `keys.prefix` | `keys.presence` | `ttl.presence` | `presence.heartbeat` | `keys.typing` | `ttl.typing` | `keys.recent` |\n\
          |---|---|---|---|---|---|---|---|\n",
     );
     for preset in Preset::ALL {
-        let settings = Settings::from_preset(*preset);
-        let Layouts {
+        let settings = KeySettings::from_preset(*preset);
+        let KeyLayouts {
             presence,
             typing,
             recent,
@@ -90,77 +92,81 @@ fn presets(out: &mut String) -> Result<(), SettingsError> {
         let prefix = if settings.prefix.is_empty() {
             String::new()
         } else {
-            code(&settings.prefix)
+            code_span(&settings.prefix)
         };
-        let time = |name| duration_text(settings.ttls.get(name));
-        push(
+        let time = |name| format_duration(settings.ttls.get(name));
+        push_fmt(
             out,
             format_args!(
                 "| `{preset}` | {prefix} | {presence} | {} | {} | {typing} | {} | {recent} |\n",
                 time(TtlName::Presence),
-                duration_text(settings.heartbeat),
+                format_duration(settings.heartbeat),
                 time(TtlName::Typing),
             ),
         );
     }
     out.push('\n');
-    let default = rows(&Settings::default(), false)?;
+    let default = rows(&KeySettings::default(), false)?;
     for preset in Preset::ALL
         .iter()
         .filter(|preset| **preset != Preset::Parlor)
     {
-        difference(out, *preset, &default)?;
+        push_preset_difference(out, *preset, &default)?;
     }
     Ok(())
 }
 
 /// The rows of a preset that the default does not have, compared without prefix.
-fn difference(out: &mut String, preset: Preset, default: &[Row]) -> Result<(), SettingsError> {
-    let mut settings = Settings::from_preset(preset);
+fn push_preset_difference(
+    out: &mut String,
+    preset: Preset,
+    default: &[KeyReferenceRow],
+) -> Result<(), KeySettingsError> {
+    let mut settings = KeySettings::from_preset(preset);
     let prefix = std::mem::take(&mut settings.prefix);
     let own = rows(&settings, false)?;
-    push(out, format_args!("### Preset `{preset}`\n\n"));
+    push_fmt(out, format_args!("### Preset `{preset}`\n\n"));
     if !prefix.is_empty() {
-        push(
+        push_fmt(
             out,
             format_args!(
-                "Every key and channel starts with `{prefix}`, which the rows below leave out.\n\n"
+                "Every key and channel starts with `{prefix}`, which is omitted in the rows below.\n\n"
             ),
         );
     }
-    let differs: Vec<&Row> = own.iter().filter(|row| !default.contains(row)).collect();
+    let differs: Vec<&KeyReferenceRow> = own.iter().filter(|row| !default.contains(row)).collect();
     if differs.is_empty() {
-        out.push_str("The keys are those of `parlor`.\n\n");
+        out.push_str("The keys are the same as those of `parlor`.\n\n");
         return Ok(());
     }
-    table(out, differs.into_iter());
+    push_table(out, differs.into_iter());
     let gone: Vec<String> = default
         .iter()
         .filter(|row| !own.iter().any(|mine| mine.key == row.key))
-        .map(|row| code(&row.key))
+        .map(|row| code_span(&row.key))
         .collect();
     if !gone.is_empty() {
-        push(out, format_args!("\nNot written: {}.\n", gone.join(", ")));
+        push_fmt(out, format_args!("\nNot written: {}.\n", gone.join(", ")));
     }
     out.push('\n');
     Ok(())
 }
 
-fn times(out: &mut String) {
+fn push_ttl_chapter(out: &mut String) {
     out.push_str(
-        "## Times\n\nIn the configuration `ttl.*` are given in seconds.\n\n| setting | meaning |",
+        "## Times\n\nThe settings `ttl.*` of the configuration are in seconds.\n\n| setting | meaning |",
     );
     for preset in Preset::ALL {
-        push(out, format_args!(" `{preset}` |"));
+        push_fmt(out, format_args!(" `{preset}` |"));
     }
     out.push_str("\n|---|---|");
     out.push_str(&"---|".repeat(Preset::ALL.len()));
     out.push('\n');
     for name in TtlName::ALL {
-        push(out, format_args!("| `{name}` | {} |", name.meaning()));
+        push_fmt(out, format_args!("| `{name}` | {} |", name.description()));
         for preset in Preset::ALL {
-            let time = Settings::from_preset(*preset).ttls.get(*name);
-            push(out, format_args!(" {} |", duration_text(time)));
+            let time = KeySettings::from_preset(*preset).ttls.get(*name);
+            push_fmt(out, format_args!(" {} |", format_duration(time)));
         }
         out.push('\n');
     }

@@ -4,19 +4,22 @@
 
 use std::fmt::Write;
 
-use super::{Row, rows};
-use crate::keys::{Settings, SettingsError};
+use super::{KeyReferenceRow, rows};
+use crate::keys::{KeySettings, KeySettingsError};
 use crate::registry;
 
 /// Every key and channel of the active layouts, in sections by capability.
-pub fn markdown(settings: &Settings, cluster: bool) -> Result<String, SettingsError> {
+pub fn reference_markdown(
+    settings: &KeySettings,
+    cluster: bool,
+) -> Result<String, KeySettingsError> {
     let rows = rows(settings, cluster)?;
     let mut out = String::new();
-    for capability in registry::CAPABILITIES {
-        let mine = |row: &&Row| row.capability == capability.name && !row.internal;
-        section(&mut out, capability.title, rows.iter().filter(mine));
+    for capability in registry::KEY_GROUPS {
+        let mine = |row: &&KeyReferenceRow| row.capability == capability.name && !row.internal;
+        push_section(&mut out, capability.title, rows.iter().filter(mine));
     }
-    section(
+    push_section(
         &mut out,
         "Internal keys and channels",
         rows.iter().filter(|row| row.internal),
@@ -24,26 +27,34 @@ pub fn markdown(settings: &Settings, cluster: bool) -> Result<String, SettingsEr
     Ok(out)
 }
 
-fn section<'a>(out: &mut String, title: &str, rows: impl Iterator<Item = &'a Row>) {
+fn push_section<'a>(
+    out: &mut String,
+    title: &str,
+    rows: impl Iterator<Item = &'a KeyReferenceRow>,
+) {
     let mut rows = rows.peekable();
     if rows.peek().is_some() {
-        push(out, format_args!("## {title}\n\n"));
-        table(out, rows);
+        push_fmt(out, format_args!("## {title}\n\n"));
+        push_table(out, rows);
         out.push('\n');
     }
 }
 
 /// A table of rows.
-pub(super) fn table<'a>(out: &mut String, rows: impl Iterator<Item = &'a Row>) {
+pub(super) fn push_table<'a>(out: &mut String, rows: impl Iterator<Item = &'a KeyReferenceRow>) {
     out.push_str("| key | type | TTL | value | meaning | source |\n|---|---|---|---|---|---|\n");
     for row in rows {
-        let settings: Vec<String> = row.ttl_settings.iter().map(|name| code(name)).collect();
+        let settings: Vec<String> = row
+            .ttl_settings
+            .iter()
+            .map(|name| code_span(name))
+            .collect();
         let ttl = match settings.as_slice() {
             [] => row.ttl.clone(),
             names => format!("{} ({})", row.ttl, names.join(", ")),
         };
         let cells = [
-            &code(&row.key),
+            &code_span(&row.key),
             row.kind,
             &ttl,
             row.value,
@@ -51,18 +62,19 @@ pub(super) fn table<'a>(out: &mut String, rows: impl Iterator<Item = &'a Row>) {
             &row.source,
         ];
         for cell in cells {
-            push(out, format_args!("| {} ", cell.replace('|', "\\|")));
+            push_fmt(out, format_args!("| {} ", cell.replace('|', "\\|")));
         }
         out.push_str("|\n");
     }
 }
 
 /// Text as code.
-pub(super) fn code(text: &str) -> String {
+pub(super) fn code_span(text: &str) -> String {
     format!("`{text}`")
 }
 
 /// Appends to text, which cannot fail.
-pub(super) fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
-    out.write_fmt(text).expect("a string takes everything");
+pub(super) fn push_fmt(out: &mut String, text: std::fmt::Arguments<'_>) {
+    out.write_fmt(text)
+        .expect("writing to a string does not fail");
 }

@@ -7,16 +7,16 @@ mod markdown;
 
 use serde::Serialize;
 
-use crate::keys::{Capability, KeySpec, Keyspace, Settings, SettingsError, TtlName};
+use crate::keys::{KeyGroup, KeySettings, KeySettingsError, KeySpec, Keyspace, TtlName};
 use crate::registry;
 
-pub use document::document;
-pub use markdown::markdown;
+pub use document::schema_document;
+pub use markdown::reference_markdown;
 
 /// A line of the reference.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Row {
+pub struct KeyReferenceRow {
     /// Who owns it.
     pub capability: &'static str,
     /// The pattern with prefix; identifiers in braces, in cluster mode in angle brackets and the braces are literal.
@@ -49,40 +49,52 @@ pub struct Row {
 }
 
 /// Every key and channel of the active layouts, in the order of the reference.
-pub fn rows(settings: &Settings, cluster: bool) -> Result<Vec<Row>, SettingsError> {
+pub fn rows(
+    settings: &KeySettings,
+    cluster: bool,
+) -> Result<Vec<KeyReferenceRow>, KeySettingsError> {
     let keys = Keyspace::new(settings.clone(), cluster)?;
-    Ok(registry::active(&settings.layouts)
-        .map(|(capability, spec)| row(&keys, capability, spec))
+    Ok(registry::active_specs(&settings.layouts)
+        .map(|(capability, spec)| reference_row(&keys, capability, spec))
         .collect())
 }
 
 /// The reference as JSON.
-pub fn json(settings: &Settings, cluster: bool) -> Result<String, SettingsError> {
+pub fn json(settings: &KeySettings, cluster: bool) -> Result<String, KeySettingsError> {
     let rows = rows(settings, cluster)?;
-    Ok(serde_json::to_string_pretty(&rows).expect("a row is made of strings and numbers"))
+    Ok(serde_json::to_string_pretty(&rows).expect("a row consists of strings and numbers"))
 }
 
-fn row(keys: &Keyspace, capability: &'static Capability, spec: &'static KeySpec) -> Row {
+fn reference_row(
+    keys: &Keyspace,
+    capability: &'static KeyGroup,
+    spec: &'static KeySpec,
+) -> KeyReferenceRow {
     let settings = keys.settings();
     let channel = spec.kind.is_channel();
     let longest = spec.ttl.longest(settings);
     let sources: Vec<&str> = spec.sources.iter().map(|source| source.name()).collect();
-    Row {
+    KeyReferenceRow {
         capability: capability.name,
-        key: match keys.renamed(spec) {
+        key: match keys.channel_override(spec) {
             Some(name) => name.to_owned(),
             None => settings.prefix.clone() + &spec.pattern.shown(keys.cluster()),
         },
         example: keys.example(spec),
         kind: spec.kind.name(),
-        stored_type: spec.kind.stored_type(),
+        stored_type: spec.kind.redis_type(),
         ttl: if channel {
             String::new()
         } else {
             spec.ttl.text(settings)
         },
         ttl_ms: longest.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
-        ttl_settings: spec.ttl.settings().into_iter().map(TtlName::name).collect(),
+        ttl_settings: spec
+            .ttl
+            .configured_by()
+            .into_iter()
+            .map(TtlName::name)
+            .collect(),
         hash_tag: spec.pattern.tag(),
         value: spec.value,
         meaning: spec.meaning,
@@ -90,7 +102,7 @@ fn row(keys: &Keyspace, capability: &'static Capability, spec: &'static KeySpec)
         internal: spec.internal,
         layout: spec
             .layout
-            .chosen_by()
+            .selecting_setting()
             .map(|(setting, name)| format!("{setting} = {name}")),
     }
 }

@@ -3,23 +3,23 @@
 //! Always true: a page belongs to one user and one query; nobody is served from another's.
 
 use crate::ids::SearchHash;
-use crate::keys::{Capability, Key, KeySpec, Keyspace, Kind, Source, Ttl, TtlName};
+use crate::keys::{Key, KeyGroup, KeyKind, KeySource, KeySpec, KeyTtl, Keyspace, TtlName};
 
 /// What search owns.
-pub const CAPABILITY: Capability = Capability {
+pub const CAPABILITY: KeyGroup = KeyGroup {
     name: "search",
     title: "Search",
     keys: &[PAGE],
 };
 
-const PAGE: KeySpec = KeySpec::new(
+const PAGE: KeySpec = KeySpec::documented(
     "search:{hash of user and query}",
-    Kind::String,
-    Ttl::Setting(TtlName::Search),
+    KeyKind::String,
+    KeyTtl::Configured(TtlName::Search),
 )
 .value("result page as JSON")
-.meaning("what a search of the user found a moment ago")
-.source(&[Source::S2Future]);
+.meaning("cached result page of a search by the user")
+.sources(&[KeySource::S2Future]);
 
 impl Keyspace {
     /// A page of results.

@@ -6,23 +6,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parlor_store::Event;
+use parlor_store::BusEvent;
 use tokio::time::sleep;
 
 use super::Sessions;
-use super::hub::{Attached, Attachment, End, Ended};
-use super::session::{Reason, Status};
-use super::step::Found;
+use super::hub::{ConnectionRegistration, Ended, SessionEnd, SessionEndWaiter};
+use super::session::{SessionEndReason, SessionStatus};
+use super::step::StoredSession;
 use crate::access::Caller;
-use crate::bus::frame::{self, Frame, Kind};
-use crate::context::Moment;
+use crate::bus::frame::{self, BusFrame, BusFrameKind};
+use crate::context::Timestamp;
 use crate::error::{Error, Result};
 use crate::ids::{DeviceId, UserId};
 
 /// Before the channel is asked for again while the store is away.
-const PAUSE: Duration = Duration::from_secs(1);
+const RESUBSCRIBE_DELAY: Duration = Duration::from_secs(1);
 /// Users who are asked for at a time.
-const BATCH: usize = 1_000;
+const RECHECK_BATCH_SIZE: usize = 1_000;
 
 impl Sessions {
     /// A connection of the caller that must not outlive the session: `ended` is called with the reason when it has to go,
@@ -32,46 +32,60 @@ impl Sessions {
         caller: &Caller,
         device: Option<&DeviceId>,
         ended: Ended,
-    ) -> Result<Attachment> {
-        let times = self.times(caller);
-        let attachment = self.hub.attach(caller.user()?, device, times, ended);
-        attachment.entered();
-        self.attached(caller).await?;
+    ) -> Result<ConnectionRegistration> {
+        let times = self.connection_times(caller);
+        let attachment = self.hub.register(caller.user()?, device, times, ended);
+        attachment.mark_admitted();
+        self.check_after_registration(caller).await?;
         Ok(attachment)
     }
 
     /// The same for somebody who waits for the end.
-    pub async fn attach(&self, caller: &Caller, device: Option<&DeviceId>) -> Result<Attached> {
-        let (user, times) = (caller.user()?, self.times(caller));
-        let attached = Attached::by(|ended| self.hub.attach(user, device, times, ended));
-        self.attached(caller).await?;
+    pub async fn wait_for_session_end(
+        &self,
+        caller: &Caller,
+        device: Option<&DeviceId>,
+    ) -> Result<SessionEndWaiter> {
+        let (user, times) = (caller.user()?, self.connection_times(caller));
+        let attached =
+            SessionEndWaiter::register(|ended| self.hub.register(user, device, times, ended));
+        self.check_after_registration(caller).await?;
         Ok(attached)
     }
 
     /// Now, and of when a token is.
-    pub(super) fn times(&self, caller: &Caller) -> (Moment, Option<Moment>) {
-        (self.ctx.now(), caller.issued_at.map(Moment))
+    pub(super) fn connection_times(&self, caller: &Caller) -> (Timestamp, Option<Timestamp>) {
+        (self.ctx.now(), caller.issued_at.map(Timestamp))
     }
 
-    async fn attached(&self, caller: &Caller) -> Result<()> {
-        self.distrust(caller.user()?);
+    async fn check_after_registration(&self, caller: &Caller) -> Result<()> {
+        self.invalidate_cache(caller.user()?);
         self.check(caller.clone()).await.map(drop)
     }
 
     /// Tells every node. If it is not heard, they find out by asking.
-    pub(super) async fn tell(&self, user: &UserId, reason: Reason, device: Option<&DeviceId>) {
-        let end = End {
+    pub(super) async fn publish_session_end(
+        &self,
+        user: &UserId,
+        reason: SessionEndReason,
+        device: Option<&DeviceId>,
+    ) {
+        let end = SessionEnd {
             reason,
-            at: self.ctx.now(),
+            ended_at: self.ctx.now(),
             device: device.cloned(),
         };
         // Who came just now is asked for when this node hears itself.
-        let _ = self.hub.end(user, &end);
+        let _ = self.hub.notify_session_end(user, &end);
         let device = device.map_or("", DeviceId::as_str);
-        let body = format!("{} {} {user} {device}", reason.name(), end.at.ms());
-        let mut frame = frame::head(Kind::SessionClosed, body.len());
+        let body = format!(
+            "{} {} {user} {device}",
+            reason.name(),
+            end.ended_at.as_millis()
+        );
+        let mut frame = frame::head(BusFrameKind::SessionClosed, body.len());
         frame.extend(body.as_bytes());
-        let channel = self.ctx.keys().control_bus();
+        let channel = self.ctx.keys().control_channel();
         let _ = self
             .ctx
             .store()
@@ -81,30 +95,36 @@ impl Sessions {
     }
 
     /// Hears of sessions that ended, for as long as it is polled.
-    pub(super) async fn hear(self: Arc<Self>) {
-        let channel = self.ctx.keys().control_bus();
+    pub(super) async fn listen_for_session_ends(self: Arc<Self>) {
+        let channel = self.ctx.keys().control_channel();
         loop {
             if let Ok(mut heard) = self.ctx.store().bus().subscribe(channel.as_str()).await {
-                crate::ticking::told("ask for sessions", &self.recheck().await);
+                crate::ticking::log_failure(
+                    "re-check the sessions of connected users",
+                    &self.recheck_all().await,
+                );
                 while let Some(event) = heard.next().await {
                     match event {
-                        Event::Message { payload, .. } => self.heard(&payload),
-                        Event::MaybeMissed => {
-                            crate::ticking::told("ask for sessions", &self.recheck().await);
+                        BusEvent::Message { payload, .. } => self.handle_frame(&payload),
+                        BusEvent::MaybeMissed => {
+                            crate::ticking::log_failure(
+                                "re-check the sessions of connected users",
+                                &self.recheck_all().await,
+                            );
                         }
                     }
                 }
             }
-            sleep(PAUSE).await;
+            sleep(RESUBSCRIBE_DELAY).await;
         }
     }
 
-    fn heard(self: &Arc<Self>, payload: &[u8]) {
-        let Some((user, end)) = closed(payload) else {
+    fn handle_frame(self: &Arc<Self>, payload: &[u8]) {
+        let Some((user, end)) = decode_session_closed(payload) else {
             return;
         };
-        self.distrust(&user);
-        let (late, mark) = self.hub.end(&user, &end);
+        self.invalidate_cache(&user);
+        let (late, mark) = self.hub.notify_session_end(&user, &end);
         if late.is_empty() {
             return;
         }
@@ -112,56 +132,72 @@ impl Sessions {
         let this = Arc::clone(self);
         tokio::spawn(async move {
             for issued in late {
-                let looked = this.recheck_one(&user, issued, mark).await;
-                crate::ticking::told("ask for a session", &looked);
+                let looked = this.recheck_user(&user, issued, mark).await;
+                crate::ticking::log_failure("re-check a session", &looked);
             }
         });
     }
 
     /// Asks for everybody who is attached, and ends the connections of those whose session is over.
-    pub async fn recheck(&self) -> Result<()> {
+    pub async fn recheck_all(&self) -> Result<()> {
         let (users, mark) = self.hub.users();
-        for batch in users.chunks(BATCH) {
-            let looks = batch.iter().map(|user| self.recheck_one(user, None, mark));
+        for batch in users.chunks(RECHECK_BATCH_SIZE) {
+            let looks = batch.iter().map(|user| self.recheck_user(user, None, mark));
             for looked in futures_util::future::join_all(looks).await {
-                if looked.as_ref().is_err_and(Error::is_away) {
+                if looked.as_ref().is_err_and(Error::is_store_unavailable) {
                     return looked;
                 }
                 // The others are not to wait for one that fails for a reason of its own.
-                crate::ticking::told("ask for a session", &looked);
+                crate::ticking::log_failure("re-check a session", &looked);
             }
         }
         Ok(())
     }
 
     /// Asks for the session of a user, or for that of a token of some moment.
-    async fn recheck_one(&self, user: &UserId, issued: Option<Moment>, mark: u64) -> Result<()> {
-        let over = match self.look(user, issued, None).await? {
-            Found::Here(session) => (session.status == Status::Blocked).then_some(Reason::Blocked),
-            Found::Gone | Found::Revoked => Some(Reason::Logout),
-            Found::Cold => match self.find(user, issued, None).await {
-                Ok(session) => (session.status == Status::Blocked).then_some(Reason::Blocked),
-                Err(Error::SessionExpired) => Some(Reason::Logout),
+    async fn recheck_user(
+        &self,
+        user: &UserId,
+        issued: Option<Timestamp>,
+        mark: u64,
+    ) -> Result<()> {
+        let over = match self.read_session_key(user, issued, None).await? {
+            StoredSession::Present(session) => {
+                (session.status == SessionStatus::Blocked).then_some(SessionEndReason::Blocked)
+            }
+            StoredSession::Missing | StoredSession::TokenRevoked => Some(SessionEndReason::Logout),
+            StoredSession::Unverified => match self.find(user, issued, None).await {
+                Ok(session) => {
+                    (session.status == SessionStatus::Blocked).then_some(SessionEndReason::Blocked)
+                }
+                Err(Error::SessionExpired) => Some(SessionEndReason::Logout),
                 Err(error) => return Err(error),
             },
         };
         if let Some(reason) = over {
-            self.distrust(user);
-            self.hub.end_entered(user, reason, issued, mark);
+            self.invalidate_cache(user);
+            self.hub.notify_admitted(user, reason, issued, mark);
         }
         Ok(())
     }
 }
 
 /// `reason moment user device` after the head of the frame; no device for all of them.
-fn closed(payload: &[u8]) -> Option<(UserId, End)> {
-    let Frame::Known(Kind::SessionClosed, body) = Frame::from(payload) else {
+fn decode_session_closed(payload: &[u8]) -> Option<(UserId, SessionEnd)> {
+    let BusFrame::Known(BusFrameKind::SessionClosed, body) = BusFrame::from(payload) else {
         return None;
     };
     let mut words = str::from_utf8(body).ok()?.splitn(4, ' ');
-    let reason = Reason::named(words.next()?)?;
-    let at = Moment(words.next()?.parse().ok()?);
+    let reason = SessionEndReason::named(words.next()?)?;
+    let at = Timestamp(words.next()?.parse().ok()?);
     let user = UserId::new(words.next()?).ok()?;
     let device = DeviceId::new(words.next()?).ok();
-    Some((user, End { reason, at, device }))
+    Some((
+        user,
+        SessionEnd {
+            reason,
+            ended_at: at,
+            device,
+        },
+    ))
 }

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::session::Reason;
-use crate::context::Moment;
+use super::session::SessionEndReason;
+use crate::context::Timestamp;
 use crate::ids::{DeviceId, UserId};
 
 /// What is told when a session ends. May be told more than once; must not block.
@@ -22,85 +22,85 @@ pub type Ended = Arc<dyn Ending>;
 /// Something that ends with a session.
 pub trait Ending: Send + Sync {
     /// The session has ended.
-    fn ended(&self, reason: Reason);
+    fn ended(&self, reason: SessionEndReason);
 }
 
-impl<F: Fn(Reason) + Send + Sync> Ending for F {
-    fn ended(&self, reason: Reason) {
+impl<F: Fn(SessionEndReason) + Send + Sync> Ending for F {
+    fn ended(&self, reason: SessionEndReason) {
         self(reason);
     }
 }
 
 /// The end of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct End {
-    pub(super) reason: Reason,
-    pub(super) at: Moment,
+pub(super) struct SessionEnd {
+    pub(super) reason: SessionEndReason,
+    pub(super) ended_at: Timestamp,
     /// Of one device only.
     pub(super) device: Option<DeviceId>,
 }
 
 /// A connection of a user.
-struct Line {
+struct SessionConnection {
     id: u64,
     device: Option<DeviceId>,
     /// When it came, and of when its token is.
-    since: Moment,
-    issued: Option<Moment>,
+    connected_at: Timestamp,
+    token_issued_at: Option<Timestamp>,
     /// When it was let in, by the count of the hub; 0 before.
-    entered: u64,
-    ended: Ended,
+    admitted_at: u64,
+    handler: Ended,
 }
 
 /// The connections of this node.
 #[derive(Default)]
-pub(super) struct Hub {
-    held: Mutex<Held>,
+pub(super) struct SessionConnections {
+    table: Mutex<ConnectionTable>,
 }
 
 #[derive(Default)]
-struct Held {
-    users: HashMap<UserId, Vec<Line>>,
-    next: u64,
+struct ConnectionTable {
+    users: HashMap<UserId, Vec<SessionConnection>>,
+    next_sequence: u64,
 }
 
 /// A connection that is told when its user's session ends. Dropping it ends that.
-#[must_use = "nothing is told once this is dropped"]
-pub struct Attachment {
-    hub: Arc<Hub>,
+#[must_use = "the connection is not notified after this is dropped"]
+pub struct ConnectionRegistration {
+    hub: Arc<SessionConnections>,
     user: UserId,
     id: u64,
 }
 
 /// A connection that lasts no longer than its user's session, and waits for its end.
-pub struct Attached {
-    _attachment: Attachment,
-    ended: watch::Receiver<Option<Reason>>,
+pub struct SessionEndWaiter {
+    _attachment: ConnectionRegistration,
+    ended: watch::Receiver<Option<SessionEndReason>>,
 }
 
-impl Hub {
-    pub(super) fn attach(
+impl SessionConnections {
+    pub(super) fn register(
         self: &Arc<Self>,
         user: &UserId,
         device: Option<&DeviceId>,
-        (since, issued): (Moment, Option<Moment>),
+        (since, issued): (Timestamp, Option<Timestamp>),
         ended: Ended,
-    ) -> Attachment {
-        let mut held = self.held.lock();
-        held.next += 1;
-        let id = held.next;
+    ) -> ConnectionRegistration {
+        let mut held = self.table.lock();
+        held.next_sequence += 1;
+        let id = held.next_sequence;
         let lines = held.users.entry(user.clone());
         // Most have one.
         let lines = lines.or_insert_with(|| Vec::with_capacity(1));
-        lines.push(Line {
+        lines.push(SessionConnection {
             id,
             device: device.cloned(),
-            since,
-            issued,
-            entered: 0,
-            ended,
+            connected_at: since,
+            token_issued_at: issued,
+            admitted_at: 0,
+            handler: ended,
         });
-        Attachment {
+        ConnectionRegistration {
             hub: Arc::clone(self),
             user: user.clone(),
             id,
@@ -109,19 +109,24 @@ impl Hub {
 
     /// Tells a user's connections, or those of one device, that the session has ended at a moment. Who came later may have
     /// another session: of when their tokens are, and the mark of now.
-    pub(super) fn end(&self, user: &UserId, end: &End) -> (Vec<Option<Moment>>, u64) {
+    pub(super) fn notify_session_end(
+        &self,
+        user: &UserId,
+        end: &SessionEnd,
+    ) -> (Vec<Option<Timestamp>>, u64) {
         let (concerned, late, mark): (Vec<Ended>, Vec<_>, _) = {
-            let held = self.held.lock();
+            let held = self.table.lock();
             let lines = held.users.get(user).into_iter().flatten();
-            let of_device = |it: &&Line| end.device.is_none() || end.device == it.device;
+            let of_device =
+                |it: &&SessionConnection| end.device.is_none() || end.device == it.device;
             // Who is replaced is not found by asking: there is a session, that of another device.
-            let is_replaced = end.reason == Reason::Replaced;
+            let is_replaced = end.reason == SessionEndReason::Replaced;
             let (before, after): (Vec<_>, Vec<_>) = lines
                 .filter(of_device)
-                .partition(|it| is_replaced || it.since <= end.at);
-            let concerned = before.iter().map(|it| Arc::clone(&it.ended));
-            let late = after.iter().map(|it| it.issued);
-            (concerned.collect(), late.collect(), held.next)
+                .partition(|it| is_replaced || it.connected_at <= end.ended_at);
+            let concerned = before.iter().map(|it| Arc::clone(&it.handler));
+            let late = after.iter().map(|it| it.token_issued_at);
+            (concerned.collect(), late.collect(), held.next_sequence)
         };
         concerned.iter().for_each(|it| it.ended(end.reason));
         (late, mark)
@@ -129,55 +134,58 @@ impl Hub {
 
     /// Tells those of a user's connections that were in at `mark`, or those of them whose token is of a moment, that the
     /// session has ended, as the store said later.
-    pub(super) fn end_entered(
+    pub(super) fn notify_admitted(
         &self,
         user: &UserId,
-        reason: Reason,
-        issued: Option<Moment>,
+        reason: SessionEndReason,
+        issued: Option<Timestamp>,
         mark: u64,
     ) {
         let concerned: Vec<Ended> = {
-            let held = self.held.lock();
+            let held = self.table.lock();
             let lines = held.users.get(user).into_iter().flatten();
             let concerned = lines
-                .filter(|it| (1..=mark).contains(&it.entered))
-                .filter(|it| issued.is_none() || it.issued == issued);
-            concerned.map(|it| Arc::clone(&it.ended)).collect()
+                .filter(|it| (1..=mark).contains(&it.admitted_at))
+                .filter(|it| issued.is_none() || it.token_issued_at == issued);
+            concerned.map(|it| Arc::clone(&it.handler)).collect()
         };
         concerned.iter().for_each(|it| it.ended(reason));
     }
 
     /// Whoever is in, and the mark of now.
     pub(super) fn users(&self) -> (Vec<UserId>, u64) {
-        let held = self.held.lock();
-        let is_in = |lines: &Vec<Line>| lines.iter().any(|it| it.entered > 0);
+        let held = self.table.lock();
+        let is_in = |lines: &Vec<SessionConnection>| lines.iter().any(|it| it.admitted_at > 0);
         let users = held.users.iter().filter(|(_, lines)| is_in(lines));
-        (users.map(|(user, _)| user.clone()).collect(), held.next)
+        (
+            users.map(|(user, _)| user.clone()).collect(),
+            held.next_sequence,
+        )
     }
 }
 
-impl Attachment {
+impl ConnectionRegistration {
     /// It is let in: from now on what the store says of the session counts for it.
-    pub(super) fn entered(&self) {
-        let mut held = self.hub.held.lock();
-        held.next += 1;
-        let now = held.next;
+    pub(super) fn mark_admitted(&self) {
+        let mut held = self.hub.table.lock();
+        held.next_sequence += 1;
+        let now = held.next_sequence;
         let mut lines = held.users.get_mut(&self.user).into_iter().flatten();
         if let Some(line) = lines.find(|it| it.id == self.id) {
-            line.entered = now;
+            line.admitted_at = now;
         }
     }
 }
 
-impl Attached {
+impl SessionEndWaiter {
     /// What to attach by, and what waits for it.
-    pub(super) fn by(attach: impl FnOnce(Ended) -> Attachment) -> Self {
+    pub(super) fn register(attach: impl FnOnce(Ended) -> ConnectionRegistration) -> Self {
         let (sender, ended) = watch::channel(None);
         let tell = move |reason| {
             sender.send_replace(Some(reason));
         };
         let attachment = attach(Arc::new(tell));
-        attachment.entered();
+        attachment.mark_admitted();
         Self {
             _attachment: attachment,
             ended,
@@ -185,17 +193,17 @@ impl Attached {
     }
 
     /// Waits until the session has ended. Safe to cancel.
-    pub async fn ended(&mut self) -> Reason {
+    pub async fn ended(&mut self) -> SessionEndReason {
         match self.ended.wait_for(Option::is_some).await {
-            Ok(reason) => reason.unwrap_or(Reason::Logout),
-            Err(_) => Reason::Logout,
+            Ok(reason) => reason.unwrap_or(SessionEndReason::Logout),
+            Err(_) => SessionEndReason::Logout,
         }
     }
 }
 
-impl Drop for Attachment {
+impl Drop for ConnectionRegistration {
     fn drop(&mut self) {
-        let mut held = self.hub.held.lock();
+        let mut held = self.hub.table.lock();
         let Some(lines) = held.users.get_mut(&self.user) else {
             return;
         };
@@ -210,7 +218,7 @@ impl Drop for Attachment {
     }
 }
 
-impl std::fmt::Debug for Attachment {
+impl std::fmt::Debug for ConnectionRegistration {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Attachment({})", self.user)
     }
@@ -221,33 +229,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_store_said_before_somebody_was_in_does_not_put_them_out() {
-        let hub = Arc::new(Hub::default());
+    fn a_store_reply_from_before_attach_does_not_end_the_attachment() {
+        let hub = Arc::new(SessionConnections::default());
         let alice = UserId::new("alice").unwrap();
-        let told: Arc<Mutex<Vec<Reason>>> = Arc::default();
+        let told: Arc<Mutex<Vec<SessionEndReason>>> = Arc::default();
         let there = Arc::clone(&told);
         let ended = Arc::new(move |reason| there.lock().push(reason));
-        let attachment = hub.attach(&alice, None, (Moment(5), Some(Moment(3))), ended);
+        let attachment = hub.register(&alice, None, (Timestamp(5), Some(Timestamp(3))), ended);
         let (users, early) = hub.users();
         assert_eq!(users, []);
-        attachment.entered();
-        hub.end_entered(&alice, Reason::Logout, None, early);
+        attachment.mark_admitted();
+        hub.notify_admitted(&alice, SessionEndReason::Logout, None, early);
         assert_eq!(*told.lock(), []);
         let (users, mark) = hub.users();
         assert_eq!(users, std::slice::from_ref(&alice));
-        hub.end_entered(&alice, Reason::Logout, Some(Moment(2)), mark);
+        hub.notify_admitted(&alice, SessionEndReason::Logout, Some(Timestamp(2)), mark);
         assert_eq!(*told.lock(), []);
-        hub.end_entered(&alice, Reason::Logout, Some(Moment(3)), mark);
-        assert_eq!(*told.lock(), [Reason::Logout]);
-        let blocked = |at| End {
-            reason: Reason::Blocked,
-            at: Moment(at),
+        hub.notify_admitted(&alice, SessionEndReason::Logout, Some(Timestamp(3)), mark);
+        assert_eq!(*told.lock(), [SessionEndReason::Logout]);
+        let blocked = |at| SessionEnd {
+            reason: SessionEndReason::Blocked,
+            ended_at: Timestamp(at),
             device: None,
         };
-        let late = vec![Some(Moment(3))];
-        assert_eq!(hub.end(&alice, &blocked(4)), (late, mark));
-        assert_eq!(*told.lock(), [Reason::Logout]);
-        assert_eq!(hub.end(&alice, &blocked(5)), (vec![], mark));
-        assert_eq!(*told.lock(), [Reason::Logout, Reason::Blocked]);
+        let late = vec![Some(Timestamp(3))];
+        assert_eq!(hub.notify_session_end(&alice, &blocked(4)), (late, mark));
+        assert_eq!(*told.lock(), [SessionEndReason::Logout]);
+        assert_eq!(hub.notify_session_end(&alice, &blocked(5)), (vec![], mark));
+        assert_eq!(
+            *told.lock(),
+            [SessionEndReason::Logout, SessionEndReason::Blocked]
+        );
     }
 }

@@ -3,27 +3,27 @@
 //! Always true: the hash is what other services read and may change; blocks and revocations outlive it as rows.
 
 use crate::ids::UserId;
-use crate::keys::{Capability, Key, KeySpec, Keyspace, Kind, Source, Ttl, TtlName};
+use crate::keys::{Key, KeyGroup, KeyKind, KeySource, KeySpec, KeyTtl, Keyspace, TtlName};
 
 /// What sessions own.
-pub const CAPABILITY: Capability = Capability {
+pub const CAPABILITY: KeyGroup = KeyGroup {
     name: "sessions",
     title: "Sessions",
     keys: &[SESSION, REVOKED],
 };
 
-const SESSION: KeySpec = KeySpec::new("user:{user}", Kind::Hash, Ttl::Setting(TtlName::Session))
+const SESSION: KeySpec = KeySpec::documented("user:{user}", KeyKind::Hash, KeyTtl::Configured(TtlName::Session))
     .value("`device_id` (never empty, default `api`), `login_time`, `last_seen` (unix ms in decimal), `status` (`login`, `anonymous`, `blocked`), `active` (`true`, `false` when blocked), `ip_address`")
-    .meaning("the user's session, renewed by each request; blocked when `status` is `blocked` or `active` is `false`; a `DEL` or `HSET` of another service counts")
-    .source(&[Source::S4]);
+    .meaning("session of the user, renewed by requests (at most every 30 s per node); the user is blocked if `status` is `blocked` or `active` is `false`; other services may end it with `DEL` or change it with `HSET`")
+    .sources(&[KeySource::S4]);
 
 const REVOKED: KeySpec = KeySpec::internal(
     "parlor:revoked:{user}",
-    Kind::String,
-    Ttl::Setting(TtlName::Session),
+    KeyKind::String,
+    KeyTtl::Configured(TtlName::Session),
 )
-.value("unix seconds, `|`, and the epoch in which the hash was checked against the rows")
-.meaning("tokens issued up to then open no session; tells a session that was ended from one that the store lost");
+.value("unix seconds, `|`, and the store epoch in which the hash was compared with the rows")
+.meaning("tokens issued up to this time are revoked; the epoch distinguishes a deleted session from one that the store has lost");
 
 impl Keyspace {
     /// The session of a user.
@@ -32,7 +32,7 @@ impl Keyspace {
     }
 
     /// Up to when a user's tokens are revoked, and when the session was checked.
-    pub fn revoked(&self, user: &UserId) -> Key {
+    pub fn session_check(&self, user: &UserId) -> Key {
         self.key1(&REVOKED, user)
     }
 }

@@ -31,56 +31,56 @@ use std::time::Duration;
 
 use quick_cache::sync::Cache;
 
-use self::check::Known;
-use self::hub::Hub;
+use self::check::CachedSession;
+use self::hub::SessionConnections;
 use self::openings::Opening;
-use self::rows::UserRow;
+use self::rows::UserSessionRow;
 use self::together::Together;
-use crate::context::Context;
+use crate::context::ChatContext;
 use crate::database::Database;
 use crate::ids::UserId;
 use crate::options::SessionOptions;
-use crate::owed::Owed;
+use crate::owed::RetryQueue;
 
-pub use self::hub::{Attached, Attachment, Ended, Ending};
+pub use self::hub::{ConnectionRegistration, Ended, Ending, SessionEndWaiter};
 pub use self::operations::{
-    BeginSession, BeginVisit, ChangeSession, EndOtherSession, EndSession, GetOtherSession,
-    GetSession, SessionEnded, SessionView, ValidateSession, Validity, Visit,
+    BeginSession, BeginVisitorSession, EndSession, EndUserSession, GetSession, GetUserSession,
+    SessionEnded, SessionInfo, SessionValidity, UpdateUserSession, ValidateSession, VisitorSession,
 };
-pub use self::session::{Reason, Session, Status};
-pub use self::visit::Issuer;
+pub use self::session::{SessionEndReason, SessionStatus, UserSession};
+pub use self::visit::VisitorTokenIssuer;
 
 /// How long a node answers from what it last saw.
-const FRESH: Duration = Duration::from_secs(1);
+const CACHE_DURATION: Duration = Duration::from_secs(1);
 /// How often one user's session is renewed by one node.
-const RENEW: Duration = Duration::from_secs(30);
+const RENEW_INTERVAL: Duration = Duration::from_secs(30);
 /// How often the row learns that a session is in use.
-const NOTE: Duration = Duration::from_secs(3_600);
+const LAST_SEEN_INTERVAL: Duration = Duration::from_secs(3_600);
 /// Users whose sessions a node remembers.
-const MOST_KNOWN: usize = 100_000;
+const MAX_CACHED_SESSIONS: usize = 100_000;
 
 /// Sessions as one node sees them.
 pub struct Sessions {
-    ctx: Context,
+    ctx: ChatContext,
     database: Database,
     options: SessionOptions,
-    known: Cache<UserId, Known>,
-    hub: Arc<Hub>,
-    owed: Owed<UserId>,
-    readings: Together<UserId, UserRow>,
+    known: Cache<UserId, CachedSession>,
+    hub: Arc<SessionConnections>,
+    owed: RetryQueue<UserId>,
+    readings: Together<UserId, UserSessionRow>,
     openings: Together<Opening, bool>,
 }
 
 impl Sessions {
     /// The sessions of a node.
-    pub fn new(ctx: Context, database: Database, options: SessionOptions) -> Self {
+    pub fn new(ctx: ChatContext, database: Database, options: SessionOptions) -> Self {
         Self {
             ctx,
             database,
             options,
-            known: Cache::new(MOST_KNOWN),
+            known: Cache::new(MAX_CACHED_SESSIONS),
             hub: Arc::default(),
-            owed: Owed::default(),
+            owed: RetryQueue::default(),
             readings: Together::default(),
             openings: Together::default(),
         }

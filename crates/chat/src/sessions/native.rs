@@ -2,18 +2,23 @@
 //!
 //! Always true: they do what the scripts do, in the same order; a test compares them.
 
-use parlor_store::native::{Done, Step, array, digits, push_number, said};
+use parlor_store::native::{
+    NativeScriptCall, NativeScriptResult, array, parse_digits, push_integer, said,
+};
 use redis::Value;
 
-pub(super) fn check(step: &mut Step<'_>) -> Done {
-    let [session, companion] = step.take_keys(0)?;
+pub(super) fn read_session(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
+    let [session, companion] = step.keys_at(0)?;
     let [epoch, issued, now, ttl] = step.take(0)?;
     let text = step.get(companion)?.map(|it| it.to_vec());
-    let Some(revoked) = text.as_deref().and_then(|text| checked(text, epoch)) else {
-        return Ok(Some(words(["cold"])));
+    let Some(revoked) = text
+        .as_deref()
+        .and_then(|text| revoked_before_if_verified(text, epoch))
+    else {
+        return Ok(Some(string_array(["cold"])));
     };
     if !issued.is_empty() && said(issued)? <= revoked {
-        return Ok(Some(words(["revoked"])));
+        return Ok(Some(string_array(["revoked"])));
     }
     let fields = [
         &b"status"[..],
@@ -24,41 +29,43 @@ pub(super) fn check(step: &mut Step<'_>) -> Done {
         b"ip_address",
     ];
     // What is no hash is no session.
-    let held = step.fields(session, fields).ok();
+    let held = step.hmget(session, fields).ok();
     let there = |held: &[Option<_>; 6]| held[..3].iter().any(Option::is_some);
     let Some(held) = held.filter(there) else {
-        return Ok(Some(words(["gone"])));
+        return Ok(Some(string_array(["gone"])));
     };
     if !now.is_empty() {
         let ttl = said(ttl)? as u64;
-        step.set_fields(session, &[(b"last_seen", now)])?;
-        step.expire(session, ttl)?;
-        step.expire(companion, ttl)?;
+        step.hset(session, &[(b"last_seen", now)])?;
+        step.pexpire(session, ttl)?;
+        step.pexpire(companion, ttl)?;
     }
     let held = held
         .iter()
         .map(|value| value.as_deref().unwrap_or_default());
-    Ok(Some(words([&b"here"[..]].into_iter().chain(held))))
+    Ok(Some(string_array([&b"here"[..]].into_iter().chain(held))))
 }
 
-pub(super) fn write(step: &mut Step<'_>) -> Done {
-    let [session, companion] = step.take_keys(0)?;
+pub(super) fn write_session(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
+    let [session, companion] = step.keys_at(0)?;
     let [epoch, revoked, ttl, mode, issued, keep] = step.take(0)?;
     let (pairs, []) = step.args()[6..].as_chunks::<2>() else {
         return Ok(None);
     };
     let (revoked, ttl) = (said(revoked)?, said(ttl)? as u64);
     let text = step.get(companion)?.map(|it| it.to_vec());
-    let was = text.as_deref().and_then(|text| checked(text, epoch));
+    let was = text
+        .as_deref()
+        .and_then(|text| revoked_before_if_verified(text, epoch));
     let revoked = was.map_or(revoked, |was| revoked.max(was));
     // What is no hash is no session.
-    let held = step.fields(session, [&b"status"[..], b"active", b"device_id"]);
+    let held = step.hmget(session, [&b"status"[..], b"active", b"device_id"]);
     let [status, active, device] = held.unwrap_or_default();
     let blocked = status.as_deref() == Some(b"blocked") || active.as_deref() == Some(b"false");
     match mode {
-        b"rebuild" if was.is_some() => return Ok(Some(words(["again"]))),
-        b"open" if was.is_some() && blocked => return Ok(Some(words(["blocked"]))),
-        b"open" if said(issued)? <= revoked => return Ok(Some(words(["revoked"]))),
+        b"rebuild" if was.is_some() => return Ok(Some(string_array(["again"]))),
+        b"open" if was.is_some() && blocked => return Ok(Some(string_array(["blocked"]))),
+        b"open" if said(issued)? <= revoked => return Ok(Some(string_array(["revoked"]))),
         _ => {}
     }
     step.delete(session)?;
@@ -67,31 +74,31 @@ pub(super) fn write(step: &mut Step<'_>) -> Done {
             .iter()
             .map(|[field, value]| (*field, *value))
             .collect();
-        step.set_fields(session, &fields)?;
+        step.hset(session, &fields)?;
         if mode == b"rebuild" && blocked && keep == b"1" {
-            step.set_fields(session, &[(b"status", b"blocked"), (b"active", b"false")])?;
+            step.hset(session, &[(b"status", b"blocked"), (b"active", b"false")])?;
         }
-        step.expire(session, ttl)?;
+        step.pexpire(session, ttl)?;
     }
     let mut held = Vec::new();
-    push_number(&mut held, revoked);
+    push_integer(&mut held, revoked);
     held.push(b'|');
     held.extend_from_slice(epoch);
     step.set(companion, &held, Some(ttl))?;
     let device = device.as_deref().unwrap_or_default();
-    Ok(Some(words([&b"done"[..], device])))
+    Ok(Some(string_array([&b"done"[..], device])))
 }
 
 /// Up to when tokens are revoked, if it was checked in this epoch.
-fn checked(text: &[u8], epoch: &[u8]) -> Option<f64> {
+fn revoked_before_if_verified(text: &[u8], epoch: &[u8]) -> Option<f64> {
     let at = text.iter().position(|byte| *byte == b'|')?;
     let (revoked, checked) = (&text[..at], &text[at + 1..]);
-    let revoked = digits(revoked)?;
-    digits(checked)?;
+    let revoked = parse_digits(revoked)?;
+    parse_digits(checked)?;
     (checked == epoch).then_some(revoked)
 }
 
-fn words(words: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Value {
+fn string_array(words: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Value {
     let words = words.into_iter();
     array(words.map(|word| Value::BulkString(word.as_ref().to_vec())))
 }

@@ -2,35 +2,35 @@
 
 use super::Sessions;
 use super::rows;
-use super::session::{Reason, Session, Status, default_device};
-use super::step::{Why, Wrote};
+use super::session::{SessionEndReason, SessionStatus, UserSession, default_device_id};
+use super::step::{SessionWrite, SessionWriteResult};
 use crate::access::{Caller, Role};
 use crate::error::{Error, Result};
 use crate::ids::{DeviceId, UserId};
 
 impl Sessions {
     /// A session begins for the caller, in the place of an earlier one.
-    pub async fn begin(&self, caller: &Caller, device: Option<&str>) -> Result<Session> {
+    pub async fn begin(&self, caller: &Caller, device: Option<&str>) -> Result<UserSession> {
         let user = caller.user()?;
         let now = self.ctx.now();
         // A service vouches for its users now.
         let issued = match caller.role {
             Role::Service => now,
             Role::User | Role::Admin => {
-                crate::context::Moment(caller.issued_at.unwrap_or_default())
+                crate::context::Timestamp(caller.issued_at.unwrap_or_default())
             }
         };
-        let device = device.map_or_else(|| Ok(default_device()), DeviceId::new)?;
-        let session = Session {
+        let device = device.map_or_else(|| Ok(default_device_id()), DeviceId::new)?;
+        let session = UserSession {
             user_id: user.clone(),
             device_id: device,
             status: match caller.anonymous {
-                true => Status::Anonymous,
-                false => Status::Login,
+                true => SessionStatus::Anonymous,
+                false => SessionStatus::Login,
             },
             login_time: now,
             last_seen: now,
-            ip_address: caller.address.map_or(String::new(), |ip| ip.to_string()),
+            ip_address: caller.ip_address.map_or(String::new(), |ip| ip.to_string()),
         };
         if !self.open(&session, issued).await? {
             let row = self.row(user).await?;
@@ -41,57 +41,60 @@ impl Sessions {
         }
         let row = self.row(user).await?;
         let wrote = self
-            .write(user, &row, Some(&session), Why::Open(issued))
+            .write_session_key(user, &row, Some(&session), SessionWrite::Begin(issued))
             .await;
-        self.distrust(user);
+        self.invalidate_cache(user);
         match wrote? {
-            Wrote::Done(Some(before))
+            SessionWriteResult::Written(Some(before))
                 if before != session.device_id && self.options.single_device =>
             {
-                self.tell(user, Reason::Replaced, Some(&before)).await;
+                self.publish_session_end(user, SessionEndReason::Replaced, Some(&before))
+                    .await;
             }
-            Wrote::Done(_) | Wrote::Again => {}
-            Wrote::Blocked => return Err(Error::SessionBlocked),
-            Wrote::Revoked => return Err(Error::SessionExpired),
+            SessionWriteResult::Written(_) | SessionWriteResult::Conflict => {}
+            SessionWriteResult::Blocked => return Err(Error::SessionBlocked),
+            SessionWriteResult::TokenRevoked => return Err(Error::SessionExpired),
         }
         Ok(session)
     }
 
     /// The user's session ends, and tokens issued up to now open no other.
     pub async fn end(&self, user: &UserId) -> Result<()> {
-        let debt = self.owed.owe([user.clone()]);
-        rows::end(&self.database, user, self.ctx.now()).await?;
-        self.settle(user).await?;
-        self.tell(user, Reason::Logout, None).await;
-        debt.paid();
+        let debt = self.owed.guard([user.clone()]);
+        rows::revoke_and_delete(&self.database, user, self.ctx.now()).await?;
+        self.sync_from_rows(user).await?;
+        self.publish_session_end(user, SessionEndReason::Logout, None)
+            .await;
+        debt.complete();
         Ok(())
     }
 
     /// Nobody comes in as this user any more.
-    pub async fn block(&self, user: &UserId, reason: Option<&str>) -> Result<Session> {
-        let debt = self.owed.owe([user.clone()]);
+    pub async fn block(&self, user: &UserId, reason: Option<&str>) -> Result<UserSession> {
+        let debt = self.owed.guard([user.clone()]);
         rows::block(&self.database, user, self.ctx.now(), reason).await?;
-        self.settle(user).await?;
-        self.tell(user, Reason::Blocked, None).await;
-        debt.paid();
+        self.sync_from_rows(user).await?;
+        self.publish_session_end(user, SessionEndReason::Blocked, None)
+            .await;
+        debt.complete();
         self.session(user).await
     }
 
     /// The user may come in again; the session from before goes on, if there was one.
-    pub async fn unblock(&self, user: &UserId) -> Result<Session> {
-        let debt = self.owed.owe([user.clone()]);
+    pub async fn unblock(&self, user: &UserId) -> Result<UserSession> {
+        let debt = self.owed.guard([user.clone()]);
         rows::unblock(&self.database, user).await?;
-        self.settle(user).await?;
-        debt.paid();
+        self.sync_from_rows(user).await?;
+        debt.complete();
         self.session(user).await
     }
 
     /// The session of a user, for those who may see it.
-    pub async fn session(&self, user: &UserId) -> Result<Session> {
+    pub async fn session(&self, user: &UserId) -> Result<UserSession> {
         match self.find(user, None, None).await {
-            Err(error) if error.is_away() => {
+            Err(error) if error.is_store_unavailable() => {
                 let row = self.row(user).await?;
-                row.session(user, self.oldest())
+                row.session(user, self.expiry_cutoff())
                     .ok_or(Error::SessionExpired)
             }
             found => found,

@@ -7,23 +7,23 @@
 use futures_util::future::BoxFuture;
 
 use super::Sessions;
-use super::rows::{self, UserRow};
-use super::session::Session;
-use crate::context::Moment;
+use super::rows::{self, UserSessionRow};
+use super::session::UserSession;
+use crate::context::Timestamp;
 use crate::database::Either;
 use crate::error::Result;
 use crate::ids::UserId;
 
 /// A session that is to begin.
 pub(super) struct Opening {
-    pub(super) session: Session,
+    pub(super) session: UserSession,
     /// When its token was issued.
-    pub(super) issued: Moment,
+    pub(super) issued: Timestamp,
 }
 
 impl Sessions {
     /// What the rows know of a user.
-    pub(super) fn row<'a>(&'a self, user: &'a UserId) -> BoxFuture<'a, Result<UserRow>> {
+    pub(super) fn row<'a>(&'a self, user: &'a UserId) -> BoxFuture<'a, Result<UserSessionRow>> {
         Box::pin(async move {
             if let Either::Sqlite(readers) = self.database.reader() {
                 let find = async |users: &[UserId]| {
@@ -40,7 +40,7 @@ impl Sessions {
 
     /// Writes the row of a session that begins. False if the user is blocked, or the token was issued before they logged
     /// out.
-    pub(super) async fn open(&self, session: &Session, issued: Moment) -> Result<bool> {
+    pub(super) async fn open(&self, session: &UserSession, issued: Timestamp) -> Result<bool> {
         if let Either::Sqlite(_) = self.database.reader() {
             let opening = Opening {
                 session: session.clone(),

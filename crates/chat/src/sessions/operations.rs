@@ -3,16 +3,16 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::session::{Session, Status};
+use super::session::{SessionStatus, UserSession};
 use crate::access::{Caller, Role};
 use crate::chat::Chat;
 use crate::code::Code;
 use crate::error::{Error, Result};
 use crate::ids::{DeviceId, UserId};
-use crate::operation::{Creates, Info, Needs, Operation};
+use crate::operation::{AuthRequirement, CreatesResource, Operation, OperationInfo};
 
 /// Most bytes of the reason for a block.
-const MOST_REASON: usize = 256;
+const MAX_BLOCK_REASON_BYTES: usize = 256;
 
 /// A session of the caller begins; an earlier one goes on as this one.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
@@ -27,13 +27,13 @@ pub struct BeginSession {
 /// A session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct SessionView {
+pub struct SessionInfo {
     /// Whose.
     pub user_id: UserId,
     /// The device that began it.
     pub device_id: DeviceId,
     /// What it allows.
-    pub status: Status,
+    pub status: SessionStatus,
     /// When it began, in ISO 8601.
     pub login_time: String,
     /// When it was last used, give or take half a minute, in ISO 8601.
@@ -43,31 +43,31 @@ pub struct SessionView {
     pub ip_address: Option<String>,
 }
 
-impl From<Session> for SessionView {
-    fn from(session: Session) -> Self {
+impl From<UserSession> for SessionInfo {
+    fn from(session: UserSession) -> Self {
         Self {
             user_id: session.user_id,
             device_id: session.device_id,
             status: session.status,
-            login_time: session.login_time.iso(),
-            last_seen: session.last_seen.iso(),
+            login_time: session.login_time.to_iso8601(),
+            last_seen: session.last_seen.to_iso8601(),
             ip_address: Some(session.ip_address).filter(|address| !address.is_empty()),
         }
     }
 }
 
 impl Operation for BeginSession {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "sessions.begin",
         summary: "Begins a session of the caller",
         codes: &[Code::InvalidId, Code::UserRequired],
     };
-    const NEEDS: Needs = Needs::Token;
-    const CREATES: Creates = Creates::Always;
-    const CHANGES_ROWS: bool = true;
-    type Reply = SessionView;
+    const AUTH: AuthRequirement = AuthRequirement::Token;
+    const CREATES: CreatesResource = CreatesResource::Always;
+    const WRITES_DATABASE: bool = true;
+    type Reply = SessionInfo;
 
-    async fn run(self, chat: &Chat, caller: &Caller) -> Result<SessionView> {
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<SessionInfo> {
         let session = chat.sessions().begin(caller, self.device_id.as_deref());
         Ok(session.await?.into())
     }
@@ -77,7 +77,7 @@ impl Operation for BeginSession {
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({ "deviceId": "kiosk-7" }))]
-pub struct BeginVisit {
+pub struct BeginVisitorSession {
     /// The device; `api` if none is named.
     #[serde(default)]
     #[schema(value_type = Option<DeviceId>)]
@@ -86,28 +86,30 @@ pub struct BeginVisit {
 
 /// A visitor who came in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub struct Visit {
+pub struct VisitorSession {
     /// What to show from now on, as a bearer token.
     pub token: String,
     /// The session.
-    pub session: SessionView,
+    pub session: SessionInfo,
 }
 
-impl Operation for BeginVisit {
-    const INFO: Info = Info {
+impl Operation for BeginVisitorSession {
+    const INFO: OperationInfo = OperationInfo {
         name: "sessions.visit",
         summary: "Begins a session of a visitor without an account",
         codes: &[Code::InvalidId, Code::Forbidden],
     };
-    const NEEDS: Needs = Needs::Nothing;
-    const CREATES: Creates = Creates::Always;
-    const CHANGES_ROWS: bool = true;
-    type Reply = Visit;
+    const AUTH: AuthRequirement = AuthRequirement::None;
+    const CREATES: CreatesResource = CreatesResource::Always;
+    const WRITES_DATABASE: bool = true;
+    type Reply = VisitorSession;
 
-    async fn run(self, chat: &Chat, caller: &Caller) -> Result<Visit> {
-        let visit = chat.sessions().visit(caller, self.device_id.as_deref());
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<VisitorSession> {
+        let visit = chat
+            .sessions()
+            .begin_visitor_session(caller, self.device_id.as_deref());
         let (token, session) = visit.await?;
-        Ok(Visit {
+        Ok(VisitorSession {
             token,
             session: session.into(),
         })
@@ -119,14 +121,14 @@ impl Operation for BeginVisit {
 pub struct GetSession {}
 
 impl Operation for GetSession {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "sessions.get",
-        summary: "The caller's session",
+        summary: "Returns the caller's session",
         codes: &[Code::UserRequired],
     };
-    type Reply = SessionView;
+    type Reply = SessionInfo;
 
-    async fn run(self, chat: &Chat, caller: &Caller) -> Result<SessionView> {
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<SessionInfo> {
         Ok(chat.sessions().session(caller.user()?).await?.into())
     }
 }
@@ -144,84 +146,86 @@ pub struct SessionEnded {
 }
 
 impl Operation for EndSession {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "sessions.end",
-        summary: "Ends the caller's session, and their tokens up to now",
+        summary: "Ends the caller's session and revokes older tokens",
         codes: &[Code::UserRequired],
     };
-    const NEEDS: Needs = Needs::Token;
-    const CHANGES_ROWS: bool = true;
+    const AUTH: AuthRequirement = AuthRequirement::Token;
+    const WRITES_DATABASE: bool = true;
     type Reply = SessionEnded;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<SessionEnded> {
-        ended(chat, caller.user()?).await
+        end_session(chat, caller.user()?).await
     }
 }
 
 /// A user's session: for admins and services.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct GetOtherSession {
+pub struct GetUserSession {
     /// Whose.
     #[schema(value_type = UserId)]
     pub user_id: String,
 }
 
-const ADMINISTERS: &[Code] = &[Code::InvalidId, Code::Forbidden, Code::NotFound];
+const ADMIN_ERROR_CODES: &[Code] = &[Code::InvalidId, Code::Forbidden, Code::NotFound];
 
-impl Operation for GetOtherSession {
-    const INFO: Info = Info {
+impl Operation for GetUserSession {
+    const INFO: OperationInfo = OperationInfo {
         name: "sessions.admin.get",
-        summary: "A user's session",
-        codes: ADMINISTERS,
+        summary: "Returns the session of a user",
+        codes: ADMIN_ERROR_CODES,
     };
-    type Reply = SessionView;
+    type Reply = SessionInfo;
 
-    async fn run(self, chat: &Chat, caller: &Caller) -> Result<SessionView> {
-        let user = administered(caller, &self.user_id)?;
-        found(&user, chat.sessions().session(&user).await)
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<SessionInfo> {
+        let user = require_admin(caller, &self.user_id)?;
+        session_or_not_found(&user, chat.sessions().session(&user).await)
     }
 }
 
 /// Blocks a user or lets them in again: for admins and services.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ChangeSession {
+pub struct UpdateUserSession {
     /// Whose.
     #[serde(default)]
     #[schema(value_type = UserId)]
     pub user_id: String,
     /// `blocked`, or `login` for no longer.
-    pub status: Status,
+    pub status: SessionStatus,
     /// Why, for the record.
     #[serde(default)]
     pub reason: Option<String>,
 }
 
-impl Operation for ChangeSession {
-    const INFO: Info = Info {
+impl Operation for UpdateUserSession {
+    const INFO: OperationInfo = OperationInfo {
         name: "sessions.admin.change",
-        summary: "Blocks a user at once, or lets them in again",
-        codes: ADMINISTERS,
+        summary: "Blocks or unblocks a user",
+        codes: ADMIN_ERROR_CODES,
     };
-    const CHANGES_ROWS: bool = true;
-    type Reply = SessionView;
+    const WRITES_DATABASE: bool = true;
+    type Reply = SessionInfo;
 
-    async fn run(self, chat: &Chat, caller: &Caller) -> Result<SessionView> {
-        let user = administered(caller, &self.user_id)?;
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<SessionInfo> {
+        let user = require_admin(caller, &self.user_id)?;
         let reason = self.reason.as_deref();
-        if reason.is_some_and(|it| it.len() > MOST_REASON || it.contains('\0')) {
-            let text = format!("`reason` has a NUL or more than {MOST_REASON} bytes");
+        if reason.is_some_and(|it| it.len() > MAX_BLOCK_REASON_BYTES || it.contains('\0')) {
+            let text = format!("`reason` has a NUL or more than {MAX_BLOCK_REASON_BYTES} bytes");
             return Err(Error::InvalidRequest(text));
         }
         match self.status {
-            Status::Blocked => {
+            SessionStatus::Blocked => {
                 let blocked = chat.sessions().block(&user, reason).await?;
-                gone(chat, &user).await?;
+                remove_all_devices(chat, &user).await?;
                 Ok(blocked.into())
             }
-            Status::Login => found(&user, chat.sessions().unblock(&user).await),
-            Status::Anonymous => Err(Error::InvalidRequest(
+            SessionStatus::Login => {
+                session_or_not_found(&user, chat.sessions().unblock(&user).await)
+            }
+            SessionStatus::Anonymous => Err(Error::InvalidRequest(
                 "`status` can be set to `blocked` or `login`".into(),
             )),
         }
@@ -231,23 +235,23 @@ impl Operation for ChangeSession {
 /// A user's session ends, and their tokens up to now: for admins and services.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct EndOtherSession {
+pub struct EndUserSession {
     /// Whose.
     #[schema(value_type = UserId)]
     pub user_id: String,
 }
 
-impl Operation for EndOtherSession {
-    const INFO: Info = Info {
+impl Operation for EndUserSession {
+    const INFO: OperationInfo = OperationInfo {
         name: "sessions.admin.end",
-        summary: "Ends a user's session, and their tokens up to now",
-        codes: ADMINISTERS,
+        summary: "Ends the session of a user and revokes older tokens",
+        codes: ADMIN_ERROR_CODES,
     };
-    const CHANGES_ROWS: bool = true;
+    const WRITES_DATABASE: bool = true;
     type Reply = SessionEnded;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<SessionEnded> {
-        ended(chat, &administered(caller, &self.user_id)?).await
+        end_session(chat, &require_admin(caller, &self.user_id)?).await
     }
 }
 
@@ -263,30 +267,30 @@ pub struct ValidateSession {
 /// Whether a user may come in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Validity {
+pub struct SessionValidity {
     /// Whether there is a session that is not blocked.
     pub valid: bool,
     /// The session, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub session: Option<SessionView>,
+    pub session: Option<SessionInfo>,
 }
 
 impl Operation for ValidateSession {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "sessions.validate",
-        summary: "Whether a user has a session that is not blocked",
-        codes: ADMINISTERS,
+        summary: "Checks whether a user has a session that is not blocked",
+        codes: ADMIN_ERROR_CODES,
     };
-    type Reply = Validity;
+    type Reply = SessionValidity;
 
-    async fn run(self, chat: &Chat, caller: &Caller) -> Result<Validity> {
-        let user = administered(caller, &self.user_id)?;
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<SessionValidity> {
+        let user = require_admin(caller, &self.user_id)?;
         match chat.sessions().session(&user).await {
-            Ok(session) => Ok(Validity {
-                valid: session.status != Status::Blocked,
+            Ok(session) => Ok(SessionValidity {
+                valid: session.status != SessionStatus::Blocked,
                 session: Some(session.into()),
             }),
-            Err(Error::SessionExpired) => Ok(Validity {
+            Err(Error::SessionExpired) => Ok(SessionValidity {
                 valid: false,
                 session: None,
             }),
@@ -296,34 +300,34 @@ impl Operation for ValidateSession {
 }
 
 /// The user of this id, whose session the caller may administer: never their own as a mere user.
-fn administered(caller: &Caller, user: &str) -> Result<UserId> {
+fn require_admin(caller: &Caller, user: &str) -> Result<UserId> {
     let user = UserId::new(user)?;
     match caller.role {
         Role::Admin | Role::Service => Ok(user),
         Role::User => Err(Error::Forbidden(
-            "sessions are administered by admins and services".into(),
+            "only admins and services may administer sessions".into(),
         )),
     }
 }
 
 /// No session of somebody else is not the caller's to renew.
-fn found(user: &UserId, session: Result<Session>) -> Result<SessionView> {
+fn session_or_not_found(user: &UserId, session: Result<UserSession>) -> Result<SessionInfo> {
     match session {
         Err(Error::SessionExpired) => Err(Error::NotFound(format!("{user} has no session"))),
         session => Ok(session?.into()),
     }
 }
 
-async fn ended(chat: &Chat, user: &UserId) -> Result<SessionEnded> {
+async fn end_session(chat: &Chat, user: &UserId) -> Result<SessionEnded> {
     chat.sessions().end(user).await?;
-    gone(chat, user).await?;
+    remove_all_devices(chat, user).await?;
     Ok(SessionEnded {
         user_id: user.clone(),
     })
 }
 
 /// Ends the presence of a user at once: this is a clean goodbye.
-async fn gone(chat: &Chat, user: &UserId) -> Result<()> {
+async fn remove_all_devices(chat: &Chat, user: &UserId) -> Result<()> {
     for device in chat.presence().devices(user).await? {
         chat.presence().remove(user, &device.device_id).await?;
     }

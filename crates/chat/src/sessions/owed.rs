@@ -3,27 +3,33 @@
 //! Always true: whoever changes the rows owes the step from before the change until it is done. Beyond what can be kept only
 //! the one who asked knows that it failed.
 
-use super::session::Reason;
-use super::{Sessions, Status};
+use super::session::SessionEndReason;
+use super::{SessionStatus, Sessions};
 use crate::error::Result;
 
 impl Sessions {
     /// Does what failed or was given up before. To be called once a second.
-    pub async fn pay(&self) -> Result<()> {
+    pub async fn retry_pending(&self) -> Result<()> {
         let mut failed = Ok(());
         for user in self.owed.all() {
-            self.owed.take(&user);
-            let debt = self.owed.owe([user.clone()]);
-            match self.settle(&user).await {
+            self.owed.remove(&user);
+            let debt = self.owed.guard([user.clone()]);
+            match self.sync_from_rows(&user).await {
                 Ok(session) => {
                     match session.map(|it| it.status) {
-                        Some(Status::Blocked) => self.tell(&user, Reason::Blocked, None).await,
-                        None => self.tell(&user, Reason::Logout, None).await,
+                        Some(SessionStatus::Blocked) => {
+                            self.publish_session_end(&user, SessionEndReason::Blocked, None)
+                                .await
+                        }
+                        None => {
+                            self.publish_session_end(&user, SessionEndReason::Logout, None)
+                                .await
+                        }
                         Some(_) => {}
                     }
-                    debt.paid();
+                    debt.complete();
                 }
-                Err(error) if error.is_away() => return Err(error),
+                Err(error) if error.is_store_unavailable() => return Err(error),
                 Err(error) => failed = Err(error),
             }
         }

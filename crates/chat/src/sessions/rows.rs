@@ -9,23 +9,23 @@ use serde::Serialize;
 use sqlx::{FromRow, SqlitePool};
 
 use super::openings::Opening;
-use super::session::{Session, Status};
-use crate::context::Moment;
-use crate::database::{Database, Either, change, number, on, unsigned};
+use super::session::{SessionStatus, UserSession};
+use crate::context::Timestamp;
+use crate::database::{Database, Either, from_db_integer, on, to_db_integer, write_statement};
 use crate::error::Result;
 use crate::ids::{DeviceId, UserId};
 
 /// Everything the rows know of a user. One row, whether or not there are any.
-const FIND: &str = "
-    SELECT u.id AS known, u.blocked_at, COALESCE(u.revoked_before, 0) AS revoked_before,
+const SELECT_USER: &str = "
+    SELECT u.id AS user_row_id, u.blocked_at, COALESCE(u.revoked_before, 0) AS revoked_before,
            s.device_id, s.status, s.login_at, s.last_seen, s.ip_address
     FROM (SELECT $1 AS id) AS asked
     LEFT JOIN users u ON u.id = asked.id
     LEFT JOIN sessions s ON s.user_id = asked.id";
 
 /// The same for some at once, on SQLite: a row for each of a JSON list of users, in its order.
-const FIND_ALL: &str = "
-    SELECT u.id AS known, u.blocked_at, COALESCE(u.revoked_before, 0) AS revoked_before,
+const SELECT_USERS: &str = "
+    SELECT u.id AS user_row_id, u.blocked_at, COALESCE(u.revoked_before, 0) AS revoked_before,
            s.device_id, s.status, s.login_at, s.last_seen, s.ip_address
     FROM json_each($1) AS asked
     LEFT JOIN users u ON u.id = asked.value
@@ -33,7 +33,7 @@ const FIND_ALL: &str = "
     ORDER BY asked.key";
 
 /// A session begins, unless the user is blocked or the token was revoked.
-const OPEN: &str = "
+const INSERT_SESSION: &str = "
     INSERT INTO sessions (user_id, device_id, status, login_at, last_seen, ip_address)
     SELECT asked.id, $2, $3, $4, $4, $5 FROM (SELECT $1 AS id) AS asked
     WHERE NOT EXISTS (
@@ -44,7 +44,7 @@ const OPEN: &str = "
         last_seen = excluded.last_seen, ip_address = excluded.ip_address";
 
 /// The same for some at once, on SQLite: a JSON list of what [`OPEN`] is given.
-const OPEN_ALL: &str = "
+const INSERT_SESSIONS: &str = "
     INSERT INTO sessions (user_id, device_id, status, login_at, last_seen, ip_address)
     SELECT asked.value ->> 0, asked.value ->> 1, asked.value ->> 2, asked.value ->> 3, asked.value ->> 3,
            asked.value ->> 4
@@ -57,31 +57,31 @@ const OPEN_ALL: &str = "
         last_seen = excluded.last_seen, ip_address = excluded.ip_address
     RETURNING user_id";
 
-const SEEN: &str = "
+const UPDATE_LAST_SEEN: &str = "
     UPDATE sessions SET last_seen = $2 WHERE user_id = $1 AND last_seen < $2";
 
-const REVOKE: &str = "
+const UPSERT_REVOCATION: &str = "
     INSERT INTO users (id, revoked_before) VALUES ($1, $2)
     ON CONFLICT (id) DO UPDATE SET revoked_before = excluded.revoked_before
         WHERE users.revoked_before < excluded.revoked_before";
 
-const END: &str = "DELETE FROM sessions WHERE user_id = $1";
+const DELETE_SESSION: &str = "DELETE FROM sessions WHERE user_id = $1";
 
 /// One that ended by itself; one that began meanwhile stays.
-const FORGET: &str = "DELETE FROM sessions WHERE user_id = $1 AND login_at = $2";
+const DELETE_SESSION_BEGUN_AT: &str = "DELETE FROM sessions WHERE user_id = $1 AND login_at = $2";
 
-const BLOCK: &str = "
+const UPSERT_BLOCK: &str = "
     INSERT INTO users (id, blocked_at, blocked_reason) VALUES ($1, $2, $3)
     ON CONFLICT (id) DO UPDATE SET
         blocked_at = COALESCE(users.blocked_at, excluded.blocked_at),
         blocked_reason = excluded.blocked_reason";
 
-const UNBLOCK: &str = "UPDATE users SET blocked_at = NULL, blocked_reason = NULL WHERE id = $1";
+const CLEAR_BLOCK: &str = "UPDATE users SET blocked_at = NULL, blocked_reason = NULL WHERE id = $1";
 
 /// What the rows know of a user.
 #[derive(Debug, Clone, PartialEq, Eq, FromRow)]
-pub(super) struct UserRow {
-    known: Option<String>,
+pub(super) struct UserSessionRow {
+    user_row_id: Option<String>,
     blocked_at: Option<i64>,
     revoked_before: i64,
     device_id: Option<String>,
@@ -91,14 +91,14 @@ pub(super) struct UserRow {
     ip_address: Option<String>,
 }
 
-impl UserRow {
+impl UserSessionRow {
     pub(super) fn is_blocked(&self) -> bool {
         self.blocked_at.is_some()
     }
 
     /// Whether the user was ever blocked or logged out.
-    pub(super) fn is_known(&self) -> bool {
-        self.known.is_some()
+    pub(super) fn has_user_row(&self) -> bool {
+        self.user_row_id.is_some()
     }
 
     /// Whether there is a session, however old.
@@ -107,54 +107,60 @@ impl UserRow {
     }
 
     /// Tokens issued up to then open no session, in unix seconds.
-    pub(super) fn revoked(&self) -> u64 {
-        seconds(unsigned(self.revoked_before))
+    pub(super) fn revoked_before_seconds(&self) -> u64 {
+        to_unix_seconds(from_db_integer(self.revoked_before))
     }
 
     /// The session, if there is one that is not older than `oldest`. A blocked user has one in any case.
-    pub(super) fn session(&self, user: &UserId, oldest: Moment) -> Option<Session> {
+    pub(super) fn session(&self, user: &UserId, oldest: Timestamp) -> Option<UserSession> {
         let seen = self
             .last_seen
-            .map(unsigned)
-            .filter(|seen| *seen >= oldest.ms());
+            .map(from_db_integer)
+            .filter(|seen| *seen >= oldest.as_millis());
         // One that began while the user logged out did not outlive it.
-        let outlived = |login: &i64| *login > self.revoked_before || !self.is_known();
+        let outlived = |login: &i64| *login > self.revoked_before || !self.has_user_row();
         let login = self.login_at.filter(outlived);
         let found = seen.and_then(|seen| {
-            Some(Session {
+            Some(UserSession {
                 user_id: user.clone(),
                 device_id: DeviceId::new(self.device_id.as_ref()?).ok()?,
-                status: Status::named(self.status.as_ref()?)?,
-                login_time: Moment(unsigned(login?)),
-                last_seen: Moment(seen),
+                status: SessionStatus::named(self.status.as_ref()?)?,
+                login_time: Timestamp(from_db_integer(login?)),
+                last_seen: Timestamp(seen),
                 ip_address: self.ip_address.clone().unwrap_or_default(),
             })
         });
         if !self.is_blocked() {
             return found;
         }
-        let since = Moment(unsigned(self.blocked_at.unwrap_or_default()));
-        let blocked = found.unwrap_or_else(|| Session::unknown(user, since));
-        Some(Session {
-            status: Status::Blocked,
+        let since = Timestamp(from_db_integer(self.blocked_at.unwrap_or_default()));
+        let blocked = found.unwrap_or_else(|| UserSession::blocked_without_session(user, since));
+        Some(UserSession {
+            status: SessionStatus::Blocked,
             ..blocked
         })
     }
 }
 
-pub(super) fn find<'a>(database: &'a Database, user: &'a UserId) -> BoxFuture<'a, Result<UserRow>> {
+pub(super) fn find<'a>(
+    database: &'a Database,
+    user: &'a UserId,
+) -> BoxFuture<'a, Result<UserSessionRow>> {
     Box::pin(async move {
         let found = on!(database.reader(), pool => {
-            sqlx::query_as(FIND).bind(user.as_str()).fetch_one(pool).await
+            sqlx::query_as(SELECT_USER).bind(user.as_str()).fetch_one(pool).await
         });
         Ok(found?)
     })
 }
 
 /// What is known of some users, in their order.
-pub(super) async fn find_all(readers: &SqlitePool, users: &[UserId]) -> Result<Vec<UserRow>> {
-    let found = sqlx::query_as(FIND_ALL)
-        .bind(json(users))
+pub(super) async fn find_all(
+    readers: &SqlitePool,
+    users: &[UserId],
+) -> Result<Vec<UserSessionRow>> {
+    let found = sqlx::query_as(SELECT_USERS)
+        .bind(to_json(users))
         .fetch_all(readers);
     Ok(found.await?)
 }
@@ -162,18 +168,18 @@ pub(super) async fn find_all(readers: &SqlitePool, users: &[UserId]) -> Result<V
 /// False if the user is blocked, or the token was issued before they logged out.
 pub(super) fn open<'a>(
     database: &'a Database,
-    session: &'a Session,
-    issued: Moment,
+    session: &'a UserSession,
+    issued: Timestamp,
 ) -> BoxFuture<'a, Result<bool>> {
     Box::pin(async move {
-        let opened = change!(database, c => {
-            sqlx::query(OPEN)
+        let opened = write_statement!(database, c => {
+            sqlx::query(INSERT_SESSION)
                 .bind(session.user_id.as_str())
                 .bind(session.device_id.as_str())
                 .bind(session.status.name())
-                .bind(number(session.login_time.ms()))
+                .bind(to_db_integer(session.login_time.as_millis()))
                 .bind(&session.ip_address)
-                .bind(number(issued.ms()))
+                .bind(to_db_integer(issued.as_millis()))
                 .execute(c)
                 .await?
                 .rows_affected()
@@ -194,7 +200,7 @@ pub(super) async fn open_all(database: &Database, all: &[Opening]) -> Result<Vec
     let asked: Vec<_> = firsts()
         .filter(|(_, first)| **first)
         .map(|(Opening { session, issued }, _)| {
-            let Session {
+            let UserSession {
                 user_id,
                 device_id,
                 status,
@@ -202,16 +208,19 @@ pub(super) async fn open_all(database: &Database, all: &[Opening]) -> Result<Vec
                 ip_address,
                 ..
             } = session;
-            let (login, issued) = (number(login_time.ms()), number(issued.ms()));
+            let (login, issued) = (
+                to_db_integer(login_time.as_millis()),
+                to_db_integer(issued.as_millis()),
+            );
             (user_id, device_id, status.name(), login, ip_address, issued)
         })
         .collect();
     let mut tx = database.begin().await?;
     let Either::Sqlite(connection) = tx.connection() else {
-        unreachable!("sessions are opened together on SQLite alone")
+        unreachable!("only SQLite inserts sessions in batches")
     };
-    let opened: Vec<String> = sqlx::query_scalar(OPEN_ALL)
-        .bind(json(&asked))
+    let opened: Vec<String> = sqlx::query_scalar(INSERT_SESSIONS)
+        .bind(to_json(&asked))
         .fetch_all(connection)
         .await?;
     tx.commit().await?;
@@ -223,47 +232,51 @@ pub(super) async fn open_all(database: &Database, all: &[Opening]) -> Result<Vec
     Ok(answers.collect())
 }
 
-fn json(rows: &(impl Serialize + ?Sized)) -> String {
+fn to_json(rows: &(impl Serialize + ?Sized)) -> String {
     serde_json::to_string(rows).expect("texts and numbers are JSON")
 }
 
-pub(super) fn seen<'a>(
+pub(super) fn update_last_seen<'a>(
     database: &'a Database,
     user: &'a UserId,
-    at: Moment,
+    at: Timestamp,
 ) -> BoxFuture<'a, Result<()>> {
-    with_moment(database, SEEN, user, at)
+    execute_for_user_at(database, UPDATE_LAST_SEEN, user, at)
 }
 
 /// Ends the session; tokens issued up to `revoked` open no other.
-pub(super) async fn end(database: &Database, user: &UserId, revoked: Moment) -> Result<()> {
+pub(super) async fn revoke_and_delete(
+    database: &Database,
+    user: &UserId,
+    revoked: Timestamp,
+) -> Result<()> {
     let mut tx = database.begin().await?;
     on!(tx.connection(), c => {
-        sqlx::query(REVOKE).bind(user.as_str()).bind(number(revoked.ms())).execute(&mut *c).await?;
-        sqlx::query(END).bind(user.as_str()).execute(c).await?;
+        sqlx::query(UPSERT_REVOCATION).bind(user.as_str()).bind(to_db_integer(revoked.as_millis())).execute(&mut *c).await?;
+        sqlx::query(DELETE_SESSION).bind(user.as_str()).execute(c).await?;
     });
     Ok(tx.commit().await?)
 }
 
 /// Another service has ended this session in the store.
-pub(super) fn forget<'a>(
+pub(super) fn delete_session_begun_at<'a>(
     database: &'a Database,
     user: &'a UserId,
-    login: Moment,
+    login: Timestamp,
 ) -> BoxFuture<'a, Result<()>> {
-    with_moment(database, FORGET, user, login)
+    execute_for_user_at(database, DELETE_SESSION_BEGUN_AT, user, login)
 }
 
 /// A change of one row by its user and a moment.
-fn with_moment<'a>(
+fn execute_for_user_at<'a>(
     database: &'a Database,
     change: &'static str,
     user: &'a UserId,
-    at: Moment,
+    at: Timestamp,
 ) -> BoxFuture<'a, Result<()>> {
     Box::pin(async move {
-        change!(database, c => {
-            sqlx::query(change).bind(user.as_str()).bind(number(at.ms())).execute(c).await?;
+        write_statement!(database, c => {
+            sqlx::query(change).bind(user.as_str()).bind(to_db_integer(at.as_millis())).execute(c).await?;
         });
         Ok(())
     })
@@ -272,24 +285,24 @@ fn with_moment<'a>(
 pub(super) async fn block(
     database: &Database,
     user: &UserId,
-    at: Moment,
+    at: Timestamp,
     reason: Option<&str>,
 ) -> Result<()> {
-    change!(database, c => {
-        let block = sqlx::query(BLOCK).bind(user.as_str()).bind(number(at.ms())).bind(reason);
+    write_statement!(database, c => {
+        let block = sqlx::query(UPSERT_BLOCK).bind(user.as_str()).bind(to_db_integer(at.as_millis())).bind(reason);
         block.execute(c).await?;
     });
     Ok(())
 }
 
 pub(super) async fn unblock(database: &Database, user: &UserId) -> Result<()> {
-    change!(database, c => {
-        sqlx::query(UNBLOCK).bind(user.as_str()).execute(c).await?;
+    write_statement!(database, c => {
+        sqlx::query(CLEAR_BLOCK).bind(user.as_str()).execute(c).await?;
     });
     Ok(())
 }
 
 /// Whole seconds of a time: what a token can say.
-pub(super) fn seconds(ms: u64) -> u64 {
+pub(super) fn to_unix_seconds(ms: u64) -> u64 {
     ms / 1_000
 }

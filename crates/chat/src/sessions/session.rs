@@ -3,17 +3,17 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::context::Moment;
+use crate::context::Timestamp;
 use crate::ids::{DeviceId, UserId};
 
 /// The device of those who name none.
-pub(super) const DEFAULT_DEVICE: &str = "api";
+pub(super) const DEFAULT_DEVICE_ID: &str = "api";
 
 /// What a session allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = SessionStatus)]
-pub enum Status {
+pub enum SessionStatus {
     /// Everything.
     Login,
     /// To read.
@@ -22,7 +22,7 @@ pub enum Status {
     Blocked,
 }
 
-impl Status {
+impl SessionStatus {
     /// The word in keys and on the wire.
     pub const fn name(self) -> &'static str {
         match self {
@@ -42,28 +42,28 @@ impl Status {
 
 /// A session of a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Session {
+pub struct UserSession {
     /// Whose.
     pub user_id: UserId,
     /// The device that began it.
     pub device_id: DeviceId,
     /// What it allows.
-    pub status: Status,
+    pub status: SessionStatus,
     /// When it began.
-    pub login_time: Moment,
+    pub login_time: Timestamp,
     /// When it was last used, written every half minute.
-    pub last_seen: Moment,
+    pub last_seen: Timestamp,
     /// Where it began; empty if that is not known.
     pub ip_address: String,
 }
 
-impl Session {
+impl UserSession {
     /// The session of somebody of whom nothing is known but that they are blocked.
-    pub(super) fn unknown(user: &UserId, since: Moment) -> Self {
+    pub(super) fn blocked_without_session(user: &UserId, since: Timestamp) -> Self {
         Self {
             user_id: user.clone(),
-            device_id: default_device(),
-            status: Status::Blocked,
+            device_id: default_device_id(),
+            status: SessionStatus::Blocked,
             login_time: since,
             last_seen: since,
             ip_address: String::new(),
@@ -71,12 +71,12 @@ impl Session {
     }
 
     /// The fields of the documented hash.
-    pub(super) fn fields(&self) -> [(&'static str, String); 6] {
-        let active = self.status != Status::Blocked;
+    pub(super) fn to_hash_fields(&self) -> [(&'static str, String); 6] {
+        let active = self.status != SessionStatus::Blocked;
         [
             ("device_id", self.device_id.to_string()),
-            ("login_time", self.login_time.ms().to_string()),
-            ("last_seen", self.last_seen.ms().to_string()),
+            ("login_time", self.login_time.as_millis().to_string()),
+            ("last_seen", self.last_seen.as_millis().to_string()),
             ("status", self.status.name().to_owned()),
             ("active", active.to_string()),
             ("ip_address", self.ip_address.clone()),
@@ -85,17 +85,17 @@ impl Session {
 
     /// From `status`, `active`, `device_id`, `login_time`, `last_seen`, `ip_address` of the hash, which others may have
     /// written: what makes no sense reads as if it were not there, and never as more than it allows.
-    pub(super) fn read(user: &UserId, held: [&str; 6]) -> Self {
+    pub(super) fn from_hash_fields(user: &UserId, held: [&str; 6]) -> Self {
         let [status, active, device, login, seen, address] = held;
-        let moment = |text: &str| Moment(text.parse().unwrap_or_default());
-        let status = match (Status::named(status), active) {
-            (Some(Status::Blocked), _) | (_, "false") => Status::Blocked,
+        let moment = |text: &str| Timestamp(text.parse().unwrap_or_default());
+        let status = match (SessionStatus::named(status), active) {
+            (Some(SessionStatus::Blocked), _) | (_, "false") => SessionStatus::Blocked,
             (Some(status), _) => status,
-            (None, _) => Status::Anonymous,
+            (None, _) => SessionStatus::Anonymous,
         };
         Self {
             user_id: user.clone(),
-            device_id: DeviceId::new(device).unwrap_or_else(|_| default_device()),
+            device_id: DeviceId::new(device).unwrap_or_else(|_| default_device_id()),
             status,
             login_time: moment(login),
             last_seen: moment(seen),
@@ -104,14 +104,14 @@ impl Session {
     }
 }
 
-pub(super) fn default_device() -> DeviceId {
-    DeviceId::new(DEFAULT_DEVICE).expect("a word is an id")
+pub(super) fn default_device_id() -> DeviceId {
+    DeviceId::new(DEFAULT_DEVICE_ID).expect("the default device id is valid")
 }
 
 /// Why a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Reason {
+pub enum SessionEndReason {
     /// The user was blocked.
     Blocked,
     /// The user, an admin or another service ended it, or its time was over.
@@ -120,7 +120,7 @@ pub enum Reason {
     Replaced,
 }
 
-impl Reason {
+impl SessionEndReason {
     /// The word on the wire.
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,134 +1,141 @@
 //! The steps on a session in the store.
 
-use parlor_store::{Script, script};
+use parlor_store::{LuaScript, script};
 
 use super::Sessions;
 use super::native;
-use super::rows::{UserRow, seconds};
-use super::session::Session;
-use crate::context::{Moment, millis};
+use super::rows::{UserSessionRow, to_unix_seconds};
+use super::session::UserSession;
+use crate::context::{Timestamp, duration_millis};
 use crate::error::Result;
 use crate::ids::{DeviceId, UserId};
 use crate::keys::TtlName;
 
-static CHECK: Script = script!("check.lua").native(native::check);
-static WRITE: Script = script!("write.lua").native(native::write);
+static READ_SESSION: LuaScript = script!("check.lua").with_native(native::read_session);
+static WRITE_SESSION: LuaScript = script!("write.lua").with_native(native::write_session);
 
 /// What the store knows of a session.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum StoredSession {
     /// Nothing that can be relied on.
-    Cold,
+    Unverified,
     /// The token was revoked.
-    Revoked,
+    TokenRevoked,
     /// There was one, and it was deleted; or there never was.
-    Gone,
+    Missing,
     /// There is one.
-    Here(Session),
+    Present(UserSession),
 }
 
 /// Why a session is written.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Why {
+pub(super) enum SessionWrite {
     /// It begins, by a token issued then.
-    Open(Moment),
+    Begin(Timestamp),
     /// The rows say what it was.
     Rebuild,
     /// The rows were changed.
-    Set,
+    Overwrite,
 }
 
 /// What became of it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Wrote {
+pub(super) enum SessionWriteResult {
     /// It is there now, in the place of one of this device.
-    Done(Option<DeviceId>),
+    Written(Option<DeviceId>),
     /// The user is blocked.
     Blocked,
     /// The token was revoked.
-    Revoked,
+    TokenRevoked,
     /// Somebody else was first: look again.
-    Again,
+    Conflict,
 }
 
 impl Sessions {
-    fn ttl(&self) -> u64 {
-        millis(self.ctx.keys().ttl(TtlName::Session))
+    fn session_ttl_ms(&self) -> u64 {
+        duration_millis(self.ctx.keys().ttl(TtlName::Session))
     }
 
     /// Before when a session must have been used last to be over.
-    pub(super) fn oldest(&self) -> Moment {
-        Moment(self.ctx.now().ms().saturating_sub(self.ttl()))
+    pub(super) fn expiry_cutoff(&self) -> Timestamp {
+        Timestamp(
+            self.ctx
+                .now()
+                .as_millis()
+                .saturating_sub(self.session_ttl_ms()),
+        )
     }
 
     fn epoch(&self) -> u64 {
         self.ctx.store().current_epoch()
     }
 
-    fn names(&self, user: &UserId) -> [crate::keys::Key; 2] {
+    fn session_keys(&self, user: &UserId) -> [crate::keys::Key; 2] {
         let keys = self.ctx.keys();
-        [keys.session(user), keys.revoked(user)]
+        [keys.session(user), keys.session_check(user)]
     }
 
     /// Looks, and renews the session if `renew` says when it is used.
-    pub(super) async fn look(
+    pub(super) async fn read_session_key(
         &self,
         user: &UserId,
-        issued: Option<Moment>,
-        renew: Option<Moment>,
-    ) -> Result<Found> {
-        let call = CHECK
-            .keys(&self.names(user))
+        issued: Option<Timestamp>,
+        renew: Option<Timestamp>,
+    ) -> Result<StoredSession> {
+        let call = READ_SESSION
+            .keys(&self.session_keys(user))
             .arg(self.epoch())
-            .arg(issued.map_or(String::new(), |at| seconds(at.ms()).to_string()))
-            .arg(renew.map_or(String::new(), |at| at.ms().to_string()))
-            .arg(self.ttl());
+            .arg(issued.map_or(String::new(), |at| {
+                to_unix_seconds(at.as_millis()).to_string()
+            }))
+            .arg(renew.map_or(String::new(), |at| at.as_millis().to_string()))
+            .arg(self.session_ttl_ms());
         // A renewal need not outlive the process: the row learns of it, too.
-        let store = self.ctx.store().repeatable().fleeting();
+        let store = self.ctx.store().idempotent().with_volatile_updates();
         let reply: Vec<String> = call.run(&store).await?;
         let words: Vec<&str> = reply.iter().map(String::as_str).collect();
         Ok(match words[..] {
             ["here", status, active, device, login, seen, address] => {
                 let held = [status, active, device, login, seen, address];
-                Found::Here(Session::read(user, held))
+                StoredSession::Present(UserSession::from_hash_fields(user, held))
             }
-            ["gone"] => Found::Gone,
-            ["revoked"] => Found::Revoked,
-            _ => Found::Cold,
+            ["gone"] => StoredSession::Missing,
+            ["revoked"] => StoredSession::TokenRevoked,
+            _ => StoredSession::Unverified,
         })
     }
 
     /// Writes what the rows say, or no session.
-    pub(super) async fn write(
+    pub(super) async fn write_session_key(
         &self,
         user: &UserId,
-        row: &UserRow,
-        session: Option<&Session>,
-        why: Why,
-    ) -> Result<Wrote> {
+        row: &UserSessionRow,
+        session: Option<&UserSession>,
+        why: SessionWrite,
+    ) -> Result<SessionWriteResult> {
         let (mode, issued) = match why {
-            Why::Open(at) => ("open", seconds(at.ms())),
-            Why::Rebuild => ("rebuild", 0),
-            Why::Set => ("set", 0),
+            SessionWrite::Begin(at) => ("open", to_unix_seconds(at.as_millis())),
+            SessionWrite::Rebuild => ("rebuild", 0),
+            SessionWrite::Overwrite => ("set", 0),
         };
-        let mut call = WRITE
-            .keys(&self.names(user))
+        let mut call = WRITE_SESSION
+            .keys(&self.session_keys(user))
             .arg(self.epoch())
-            .arg(row.revoked())
-            .arg(self.ttl())
+            .arg(row.revoked_before_seconds())
+            .arg(self.session_ttl_ms())
             .arg(mode)
             .arg(issued)
-            .arg(u8::from(!row.is_known()));
-        for (field, value) in session.iter().flat_map(|session| session.fields()) {
+            .arg(u8::from(!row.has_user_row()));
+        for (field, value) in session.iter().flat_map(|session| session.to_hash_fields()) {
             call = call.arg(field).arg(value);
         }
-        let reply: Vec<String> = call.run(&self.ctx.store().repeatable()).await?;
+        let reply: Vec<String> = call.run(&self.ctx.store().idempotent()).await?;
         let words: Vec<&str> = reply.iter().map(String::as_str).collect();
         Ok(match words[..] {
-            ["done", before] => Wrote::Done(DeviceId::new(before).ok()),
-            ["blocked"] => Wrote::Blocked,
-            ["revoked"] => Wrote::Revoked,
-            _ => Wrote::Again,
+            ["done", before] => SessionWriteResult::Written(DeviceId::new(before).ok()),
+            ["blocked"] => SessionWriteResult::Blocked,
+            ["revoked"] => SessionWriteResult::TokenRevoked,
+            _ => SessionWriteResult::Conflict,
         })
     }
 }

@@ -10,16 +10,16 @@ use tokio::sync::oneshot;
 
 /// The questions that wait; those of askers who gave up go with the next round.
 pub(super) struct Together<Q, A> {
-    waiting: Mutex<Vec<(Q, oneshot::Sender<A>)>>,
+    queue: Mutex<Vec<(Q, oneshot::Sender<A>)>>,
     /// Held by whoever answers all.
-    answering: tokio::sync::Mutex<()>,
+    leader_lock: tokio::sync::Mutex<()>,
 }
 
 impl<Q, A> Default for Together<Q, A> {
     fn default() -> Self {
         Self {
-            waiting: Mutex::default(),
-            answering: tokio::sync::Mutex::default(),
+            queue: Mutex::default(),
+            leader_lock: tokio::sync::Mutex::default(),
         }
     }
 }
@@ -32,13 +32,13 @@ impl<Q, A> Together<Q, A> {
         answer: impl AsyncFnOnce(&[Q]) -> Vec<Option<A>>,
     ) -> Option<A> {
         let (asker, mut answered) = oneshot::channel();
-        self.waiting.lock().push((question, asker));
+        self.queue.lock().push((question, asker));
         tokio::select! {
             biased;
             // Whoever has their answer goes, and answers nobody else.
             answer = &mut answered => return answer.ok(),
-            _answering = self.answering.lock() => {
-                let mut waiting = std::mem::take(&mut *self.waiting.lock());
+            _answering = self.leader_lock.lock() => {
+                let mut waiting = std::mem::take(&mut *self.queue.lock());
                 waiting.retain(|(_, asker)| !asker.is_closed());
                 let (questions, askers): (Vec<_>, Vec<_>) = waiting.into_iter().unzip();
                 let answers = answer(&questions).await;
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_asked_while_somebody_is_answered_is_answered_together() {
+    async fn requests_that_arrive_during_a_batch_form_the_next_batch() {
         let (together, go) = (Arc::new(Together::default()), Arc::new(Notify::new()));
         let first = tokio::spawn({
             let (together, go) = (Arc::clone(&together), Arc::clone(&go));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_has_an_answer_does_not_wait_for_those_who_came_later() {
+    async fn a_caller_does_not_wait_for_later_batches() {
         let together = Arc::new(Together::default());
         let (go, stuck) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let ask = |question: u32, wait: &Arc<Notify>| {
@@ -124,7 +124,10 @@ mod tests {
         assert_eq!(second.await.unwrap(), Some((2, 2)));
         // Whoever waited for the late ones would wait for ever.
         let third = timeout(Duration::from_secs(1), third).await;
-        assert_eq!(third.expect("it has its answer").unwrap(), Some((3, 2)));
+        assert_eq!(
+            third.expect("the third caller has its response").unwrap(),
+            Some((3, 2))
+        );
         stuck.notify_one();
         for late in late {
             assert!(late.await.unwrap().is_some());
@@ -132,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn those_whose_answers_do_not_come_have_none_and_the_next_are_answered() {
+    async fn a_cancelled_batch_does_not_block_the_next_batch() {
         let together = Arc::new(Together::default());
         let given_up = tokio::spawn({
             let together = Arc::clone(&together);

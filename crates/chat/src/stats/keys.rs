@@ -3,10 +3,10 @@
 //! Always true: there is one key per route template, never one per path, and gauges are sums over the live nodes' shares.
 
 use crate::ids::Endpoint;
-use crate::keys::{Capability, Key, KeySpec, Keyspace, Kind, Source, Ttl};
+use crate::keys::{Key, KeyGroup, KeyKind, KeySource, KeySpec, KeyTtl, Keyspace};
 
 /// What metrics own.
-pub const CAPABILITY: Capability = Capability {
+pub const CAPABILITY: KeyGroup = KeyGroup {
     name: "stats",
     title: "Metrics",
     keys: &[
@@ -23,39 +23,42 @@ pub const CAPABILITY: Capability = Capability {
     ],
 };
 
-const fn figure(pattern: &'static str) -> KeySpec {
-    KeySpec::new(pattern, Kind::Integer, Ttl::Never)
+const fn counter_spec(pattern: &'static str) -> KeySpec {
+    KeySpec::documented(pattern, KeyKind::Integer, KeyTtl::Never)
         .value("number")
-        .source(&[Source::S4])
+        .sources(&[KeySource::S4])
 }
 
 const HTTP_CURRENT: KeySpec =
-    figure("connections:http:current").meaning("open HTTP connections of all live nodes");
+    counter_spec("connections:http:current").meaning("open HTTP connections of all live nodes");
 
-const HTTP_MAX: KeySpec = figure("connections:http:max_since_startup")
-    .meaning("most open HTTP connections; starts anew when a node starts and no other is alive");
+const HTTP_MAX: KeySpec = counter_spec("connections:http:max_since_startup").meaning(
+    "highest number of open HTTP connections; reset when a node starts and no other node is alive",
+);
 
-const ACCEPTED: KeySpec =
-    figure("requests:accepted").meaning("requests not answered 401, 403, 413, 429 or 503");
+const ACCEPTED: KeySpec = counter_spec("requests:accepted")
+    .meaning("requests that were answered with a status other than 401, 403, 413, 429 and 503");
 
-const REQUESTS: KeySpec = figure("requests:total").meaning("requests to all nodes");
+const REQUESTS: KeySpec = counter_spec("requests:total").meaning("requests to all nodes");
 
-const SPEED: KeySpec = figure("requests:speed_per_second").meaning("requests per second now");
+const SPEED: KeySpec =
+    counter_spec("requests:speed_per_second").meaning("current requests per second");
 
-const MAX_SPEED: KeySpec = figure("requests:max_speed_per_second")
-    .meaning("most requests per second; starts anew when a node starts and no other is alive");
+const MAX_SPEED: KeySpec = counter_spec("requests:max_speed_per_second").meaning(
+    "highest number of requests per second; reset when a node starts and no other node is alive",
+);
 
-const REQUESTS_BY_ROUTE: KeySpec = figure("requests:endpoint:{METHOD route}")
-    .meaning("requests by route template, e.g. `GET /v1/conversations/:id`; blank or `_` by `stats.endpoint_separator`");
+const REQUESTS_BY_ROUTE: KeySpec = counter_spec("requests:endpoint:{METHOD route}")
+    .meaning("requests by route template, e.g. `GET /v1/conversations/:id`; the separator is a space or `_` (`stats.endpoint_separator`)");
 
-const ERRORS: KeySpec = figure("errors:total").meaning("responses with status 400 and above");
+const ERRORS: KeySpec = counter_spec("errors:total").meaning("responses with status 400 and above");
 
-const ERRORS_BY_ROUTE: KeySpec = figure("errors:endpoint:{METHOD route}")
+const ERRORS_BY_ROUTE: KeySpec = counter_spec("errors:endpoint:{METHOD route}")
     .meaning("responses with status 400 and above, by route template");
 
-const NODES: KeySpec = KeySpec::internal("parlor:{stats}:nodes", Kind::Hash, Ttl::Never)
-    .value("field node id = its share of the gauges and the deadline of it")
-    .meaning("what each node adds to the gauges; shares of dead nodes are dropped");
+const NODES: KeySpec = KeySpec::internal("parlor:{stats}:nodes", KeyKind::Hash, KeyTtl::Never)
+    .value("field = node id; value = its part of the gauges and the deadline of this part")
+    .meaning("the part of the gauges that each node contributes; parts of dead nodes are removed");
 
 impl Keyspace {
     /// Open HTTP connections.
@@ -92,7 +95,7 @@ impl Keyspace {
     pub fn requests_by_endpoint(&self, endpoint: &Endpoint) -> Key {
         self.key1_spelled(
             &REQUESTS_BY_ROUTE,
-            endpoint.spelled(self.settings().endpoint_separator),
+            endpoint.with_separator(self.settings().endpoint_separator),
         )
     }
 
@@ -105,7 +108,7 @@ impl Keyspace {
     pub fn errors_by_endpoint(&self, endpoint: &Endpoint) -> Key {
         self.key1_spelled(
             &ERRORS_BY_ROUTE,
-            endpoint.spelled(self.settings().endpoint_separator),
+            endpoint.with_separator(self.settings().endpoint_separator),
         )
     }
 

@@ -7,25 +7,25 @@ use std::collections::BTreeSet;
 
 use parking_lot::Mutex;
 
-use super::ops::Typer;
-use crate::context::Moment;
+use super::ops::TypingUser;
+use crate::context::Timestamp;
 use crate::ids::{ConversationId, UserId};
 
 /// The ends of all spells of typing that a node knows, in their order.
 #[derive(Default)]
-pub(super) struct Ends(Mutex<BTreeSet<(Moment, ConversationId, UserId)>>);
+pub(super) struct TypingEndIndex(Mutex<BTreeSet<(Timestamp, ConversationId, UserId)>>);
 
-impl Ends {
-    pub(super) fn add(&self, conversation: &ConversationId, typer: &Typer) {
-        self.0.lock().insert(entry(conversation, typer));
+impl TypingEndIndex {
+    pub(super) fn add(&self, conversation: &ConversationId, typer: &TypingUser) {
+        self.0.lock().insert(index_entry(conversation, typer));
     }
 
-    pub(super) fn remove(&self, conversation: &ConversationId, typer: &Typer) {
-        self.0.lock().remove(&entry(conversation, typer));
+    pub(super) fn remove(&self, conversation: &ConversationId, typer: &TypingUser) {
+        self.0.lock().remove(&index_entry(conversation, typer));
     }
 
     /// The places whose end has come, each once.
-    pub(super) fn take_due(&self, now: Moment) -> Vec<(ConversationId, UserId)> {
+    pub(super) fn take_due(&self, now: Timestamp) -> Vec<(ConversationId, UserId)> {
         let mut ends = self.0.lock();
         let mut due = Vec::new();
         while let Some(first) = ends.pop_first() {
@@ -39,6 +39,9 @@ impl Ends {
     }
 }
 
-fn entry(conversation: &ConversationId, typer: &Typer) -> (Moment, ConversationId, UserId) {
+fn index_entry(
+    conversation: &ConversationId,
+    typer: &TypingUser,
+) -> (Timestamp, ConversationId, UserId) {
     (typer.until, conversation.clone(), typer.user_id.clone())
 }

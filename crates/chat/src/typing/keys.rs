@@ -5,52 +5,52 @@
 
 use crate::ids::{ConversationId, UserId};
 use crate::keys::{
-    Capability, Key, KeySpec, Keyspace, Kind, Layout, Source, Ttl, TtlName, TypingLayout,
+    Key, KeyGroup, KeyKind, KeyLayout, KeySource, KeySpec, KeyTtl, Keyspace, TtlName, TypingLayout,
 };
 
 /// What typing owns.
-pub const CAPABILITY: Capability = Capability {
+pub const CAPABILITY: KeyGroup = KeyGroup {
     name: "typing",
     title: "Typing",
     keys: &[DOCUMENT, FLAG, TYPERS, NAMES],
 };
 
-const TYPING: KeySpec = KeySpec::new(
+const TYPING: KeySpec = KeySpec::documented(
     "typing:{conv}:{user}",
-    Kind::String,
-    Ttl::Setting(TtlName::Typing),
+    KeyKind::String,
+    KeyTtl::Configured(TtlName::Typing),
 )
-.meaning("there while the user types in the conversation");
+.meaning("exists while the user is typing in the conversation");
 
 const DOCUMENT: KeySpec = TYPING
     .value(r#"`{"userId","username","timestamp"}`, time in ms"#)
-    .source(&[Source::S0])
-    .layout(Layout::Typing(TypingLayout::Document));
+    .sources(&[KeySource::S0])
+    .layout(KeyLayout::Typing(TypingLayout::Document));
 
 const FLAG: KeySpec = TYPING
     .value("`1`")
-    .source(&[Source::S2])
-    .layout(Layout::Typing(TypingLayout::Flag));
+    .sources(&[KeySource::S2])
+    .layout(KeyLayout::Typing(TypingLayout::Flag));
 
 const TYPERS: KeySpec = KeySpec::internal(
     "parlor:typing:{conv}",
-    Kind::SortedSet,
-    Ttl::Setting(TtlName::Typing),
+    KeyKind::SortedSet,
+    KeyTtl::Configured(TtlName::Typing),
 )
-.value("member user id, score = ms at which it ends")
-.meaning("who types in the conversation");
+.value("member user id, score = ms at which the typing ends")
+.meaning("the users who are typing in the conversation");
 
 const NAMES: KeySpec = KeySpec::internal(
     "parlor:typing:{conv}:names",
-    Kind::Hash,
-    Ttl::Setting(TtlName::Typing),
+    KeyKind::Hash,
+    KeyTtl::Configured(TtlName::Typing),
 )
-.value("field = user id, value = what they are called; only of those who have a name")
-.meaning("the names of those who type, which the index has no room for");
+.value("field = user id, value = display name; only users who have a name")
+.meaning("display names of the users who are typing in the conversation");
 
 impl Keyspace {
     /// That a user types in a conversation.
-    pub fn typing(&self, conversation: &ConversationId, user: &UserId) -> Key {
+    pub fn typing_user(&self, conversation: &ConversationId, user: &UserId) -> Key {
         self.key2(&TYPING, conversation, user)
     }
 

@@ -3,57 +3,57 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::hub::{Hub, Seat};
-use super::mailbox::Mailbox;
-use super::ops::{Typer, TypingChange};
+use super::hub::{ListenerRegistration, TypingRegistry};
+use super::mailbox::ListenerMailbox;
+use super::ops::{TypingChange, TypingUser};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 
 /// Conversations of one listener.
-pub const MOST_LISTENED: usize = 1_000;
+pub const MAX_CONVERSATIONS_PER_LISTENER: usize = 1_000;
 
 /// One who is told who types in chosen conversations. Dropping it ends the listening.
 ///
 /// Of each user in each conversation the latest state waits to be read, so a slow reader misses changes in between and
 /// never the last one.
 pub struct TypingListener {
-    hub: Arc<Hub>,
-    mailbox: Arc<Mailbox>,
-    seats: HashMap<ConversationId, Seat>,
+    hub: Arc<TypingRegistry>,
+    mailbox: Arc<ListenerMailbox>,
+    registrations: HashMap<ConversationId, ListenerRegistration>,
 }
 
 impl TypingListener {
-    pub(super) fn new(hub: Arc<Hub>) -> Self {
+    pub(super) fn new(hub: Arc<TypingRegistry>) -> Self {
         Self {
             hub,
             mailbox: Arc::default(),
-            seats: HashMap::new(),
+            registrations: HashMap::new(),
         }
     }
 
     /// Listens to one more conversation; who types there now, by user id. Changes follow from [`next`](Self::next). If the
     /// store cannot tell, or the call is given up, the conversation is not listened to. Listening again is harmless.
-    pub async fn listen(&mut self, conversation: &ConversationId) -> Result<Vec<Typer>> {
-        if let Some(seat) = self.seats.get(conversation) {
-            return seat.sit().await;
+    pub async fn subscribe(&mut self, conversation: &ConversationId) -> Result<Vec<TypingUser>> {
+        if let Some(seat) = self.registrations.get(conversation) {
+            return seat.start_listening().await;
         }
-        let given = self.seats.len() + 1;
-        if given > MOST_LISTENED {
+        let given = self.registrations.len() + 1;
+        if given > MAX_CONVERSATIONS_PER_LISTENER {
             return Err(Error::TooMany {
-                what: "conversations",
+                items: "conversations",
                 given,
-                most: MOST_LISTENED,
+                max: MAX_CONVERSATIONS_PER_LISTENER,
             });
         }
-        let seat = Seat::take(&self.hub, &self.mailbox, conversation);
-        let typers = seat.sit().await?;
-        self.seats.insert(conversation.clone(), seat);
+        let seat = ListenerRegistration::take(&self.hub, &self.mailbox, conversation);
+        let typers = seat.start_listening().await?;
+        self.registrations.insert(conversation.clone(), seat);
         Ok(typers)
     }
 
     /// Listens to a conversation no longer. What still waited of it is not told.
-    pub fn unlisten(&mut self, conversation: &ConversationId) {
-        self.seats.remove(conversation);
+    pub fn unsubscribe(&mut self, conversation: &ConversationId) {
+        self.registrations.remove(conversation);
     }
 
     /// The next change. Safe to cancel.
@@ -62,7 +62,7 @@ impl TypingListener {
             if let Some(change) = self.try_next() {
                 return change;
             }
-            self.mailbox.filled().await;
+            self.mailbox.wait_for_change().await;
         }
     }
 
@@ -74,6 +74,6 @@ impl TypingListener {
 
 impl std::fmt::Debug for TypingListener {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "TypingListener({})", self.seats.len())
+        write!(f, "TypingListener({})", self.registrations.len())
     }
 }

@@ -15,45 +15,45 @@ use super::ops::TypingChange;
 use crate::ids::{ConversationId, UserId};
 
 #[derive(Default)]
-pub(super) struct Mailbox {
-    inner: Mutex<Inner>,
+pub(super) struct ListenerMailbox {
+    inner: Mutex<MailboxState>,
     filled: Notify,
 }
 
 #[derive(Default)]
-struct Inner {
-    waiting: HashMap<(ConversationId, UserId), Waiting>,
+struct MailboxState {
+    waiting: HashMap<(ConversationId, UserId), PendingChange>,
     /// The keys of `waiting`, in the order in which they will be read.
     order: BTreeMap<u64, (ConversationId, UserId)>,
-    count: u64,
+    next_position: u64,
 }
 
-struct Waiting {
+struct PendingChange {
     change: Arc<TypingChange>,
     /// Whether the listener believes that the user types.
-    told: bool,
-    place: u64,
+    reported_typing: bool,
+    position: u64,
 }
 
-impl Mailbox {
+impl ListenerMailbox {
     /// Puts a change in. `told` says whether the listener was told before that the user types, if nothing waits for it.
     pub(super) fn post(&self, change: &Arc<TypingChange>, told: bool) {
         let key = (change.conversation_id.clone(), change.user_id.clone());
         let mut inner = self.inner.lock();
         if let Some(waiting) = inner.waiting.get_mut(&key) {
             waiting.change = Arc::clone(change);
-            if !waiting.told && !change.typing {
+            if !waiting.reported_typing && !change.typing {
                 inner.remove(&key);
             }
             return;
         }
-        inner.count += 1;
-        let place = inner.count;
+        inner.next_position += 1;
+        let place = inner.next_position;
         inner.order.insert(place, key.clone());
-        let waiting = Waiting {
+        let waiting = PendingChange {
             change: Arc::clone(change),
-            told,
-            place,
+            reported_typing: told,
+            position: place,
         };
         inner.waiting.insert(key, waiting);
         drop(inner);
@@ -69,28 +69,28 @@ impl Mailbox {
     }
 
     /// Waits until something may have been put in.
-    pub(super) async fn filled(&self) {
+    pub(super) async fn wait_for_change(&self) {
         self.filled.notified().await;
     }
 
     /// Forgets what waits of a conversation.
     pub(super) fn forget(&self, conversation: &ConversationId) {
         let mut inner = self.inner.lock();
-        let Inner { waiting, order, .. } = &mut *inner;
+        let MailboxState { waiting, order, .. } = &mut *inner;
         waiting.retain(|key, it| {
             let keep = key.0 != *conversation;
             if !keep {
-                order.remove(&it.place);
+                order.remove(&it.position);
             }
             keep
         });
     }
 }
 
-impl Inner {
+impl MailboxState {
     fn remove(&mut self, key: &(ConversationId, UserId)) {
         if let Some(waiting) = self.waiting.remove(key) {
-            self.order.remove(&waiting.place);
+            self.order.remove(&waiting.position);
         }
     }
 }
@@ -108,15 +108,15 @@ mod tests {
         })
     }
 
-    fn read(mailbox: &Mailbox) -> Vec<(String, bool)> {
+    fn read(mailbox: &ListenerMailbox) -> Vec<(String, bool)> {
         let changes = std::iter::from_fn(|| mailbox.pop());
         let changes = changes.map(|it| (it.user_id.to_string(), it.typing));
         changes.collect()
     }
 
     #[test]
-    fn the_latest_of_each_waits_in_the_place_of_the_first() {
-        let mailbox = Mailbox::default();
+    fn the_mailbox_keeps_one_change_per_user_in_first_arrival_order() {
+        let mailbox = ListenerMailbox::default();
         mailbox.post(&change("b", true), false);
         mailbox.post(&change("a", true), false);
         mailbox.post(&change("b", true), true);
@@ -127,8 +127,8 @@ mod tests {
     }
 
     #[test]
-    fn a_spell_that_was_never_told_is_not_ended_and_a_told_one_always_is() {
-        let mailbox = Mailbox::default();
+    fn a_stop_is_delivered_only_if_the_start_was_delivered() {
+        let mailbox = ListenerMailbox::default();
         for _ in 0..1_000 {
             mailbox.post(&change("new", true), false);
             mailbox.post(&change("new", false), true);
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_forgotten_conversation_leaves_the_others() {
-        let mailbox = Mailbox::default();
+        let mailbox = ListenerMailbox::default();
         mailbox.post(&change("a", true), false);
         let mut elsewhere = TypingChange::clone(&change("b", true));
         elsewhere.conversation_id = ConversationId::new("c2").expect("valid");

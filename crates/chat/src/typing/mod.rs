@@ -24,41 +24,41 @@ mod tick;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parlor_store::{Call, Script, script};
+use parlor_store::{LuaScript, ScriptCall, script};
 use serde::Serialize;
 
-use self::hub::Hub;
-use self::throttle::Throttle;
-use crate::context::{Context, Moment, millis};
+use self::hub::TypingRegistry;
+use self::throttle::StartThrottle;
+use crate::context::{ChatContext, Timestamp, duration_millis};
 use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
 use crate::keys::{TtlName, TypingLayout};
 
-pub(crate) use self::ops::decode;
+pub(crate) use self::ops::decode_typing_frame;
 
-pub use self::listener::{MOST_LISTENED, TypingListener};
-pub use self::operations::{ListTyping, SetTyping, Typers, TypingSet};
-pub use self::ops::{Typer, TypingChange};
+pub use self::listener::{MAX_CONVERSATIONS_PER_LISTENER, TypingListener};
+pub use self::operations::{ListTyping, SetTyping, TypingReply, TypingUserList};
+pub use self::ops::{TypingChange, TypingUser};
 
-static START: Script = script!("start.lua");
-static STOP: Script = script!("stop.lua");
+static START_TYPING: LuaScript = script!("start.lua");
+static STOP_TYPING: LuaScript = script!("stop.lua");
 
 /// How often a start is written for one user in one conversation.
-const THROTTLE: Duration = Duration::from_secs(2);
+const START_INTERVAL: Duration = Duration::from_secs(2);
 /// Starts that are remembered for that.
-const MOST_THROTTLED: usize = 100_000;
+const MAX_THROTTLE_ENTRIES: usize = 100_000;
 
 /// Typing as one node sees and serves it.
 pub struct Typing {
-    ctx: Context,
-    throttle: Throttle,
-    hub: Arc<Hub>,
+    ctx: ChatContext,
+    throttle: StartThrottle,
+    hub: Arc<TypingRegistry>,
 }
 
 /// The value of the documented key in the layout `document`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Document<'a> {
+struct TypingDocument<'a> {
     user_id: &'a UserId,
     username: &'a str,
     timestamp: u64,
@@ -66,12 +66,12 @@ struct Document<'a> {
 
 impl Typing {
     /// The typing of a node.
-    pub fn new(ctx: Context) -> Self {
+    pub fn new(ctx: ChatContext) -> Self {
         // Somebody who goes on typing must be written again before it ends.
-        let window = THROTTLE.min(ctx.keys().ttl(TtlName::Typing) * 2 / 3);
+        let window = START_INTERVAL.min(ctx.keys().ttl(TtlName::Typing) * 2 / 3);
         Self {
-            hub: Hub::new(ctx.clone()),
-            throttle: Throttle::new(window, MOST_THROTTLED),
+            hub: TypingRegistry::new(ctx.clone()),
+            throttle: StartThrottle::new(window, MAX_THROTTLE_ENTRIES),
             ctx,
         }
     }
@@ -84,44 +84,48 @@ impl Typing {
         username: Option<&str>,
     ) -> Result<()> {
         let now = self.ctx.now();
-        let Some(claim) = self.throttle.claim(conversation, user, now) else {
+        let Some(claim) = self.throttle.try_acquire(conversation, user, now) else {
             return Ok(());
         };
         let username = username.unwrap_or_default();
         let ttl = self.ctx.keys().ttl(TtlName::Typing);
-        let until = now.plus(ttl);
+        let until = now.saturating_add(ttl);
         let call = self
-            .step(&START, conversation, user)
+            .script_call(&START_TYPING, conversation, user)
             .arg(username)
-            .arg(now.ms())
-            .arg(until.ms())
-            .arg(millis(ttl))
-            .arg(self.value(user, username, now));
-        let call = self.publishing(call, conversation, &ops::encode(user, username, until));
-        let () = call.run(&self.ctx.store().repeatable()).await?;
-        claim.keep();
+            .arg(now.as_millis())
+            .arg(until.as_millis())
+            .arg(duration_millis(ttl))
+            .arg(self.documented_value(user, username, now));
+        let call = self.with_publish_args(
+            call,
+            conversation,
+            &ops::encode_typing_frame(user, username, until),
+        );
+        let () = call.run(&self.ctx.store().idempotent()).await?;
+        claim.commit();
         Ok(())
     }
 
     /// Somebody types no longer. Nobody is told if they did not.
     pub async fn stop(&self, conversation: &ConversationId, user: &UserId) -> Result<()> {
-        let _clearing = self.throttle.clearing(conversation, user);
+        let _clearing = self.throttle.reset_now_and_on_drop(conversation, user);
         let call = self
-            .step(&STOP, conversation, user)
-            .arg(self.ctx.now().ms());
-        let call = self.publishing(call, conversation, &stopped_frame(user));
-        Ok(call.run(&self.ctx.store().repeatable()).await?)
+            .script_call(&STOP_TYPING, conversation, user)
+            .arg(self.ctx.now().as_millis());
+        let call = self.with_publish_args(call, conversation, &encode_stopped_frame(user));
+        Ok(call.run(&self.ctx.store().idempotent()).await?)
     }
 
     /// Somebody sent what they typed: the next start is written. The keys are cleared by the step that appends the message;
     /// where there is none, the sender's node calls [`stop`](Self::stop) instead.
-    pub fn message_sent(&self, conversation: &ConversationId, user: &UserId) {
-        self.throttle.clear(conversation, user);
+    pub fn reset_throttle_after_message(&self, conversation: &ConversationId, user: &UserId) {
+        self.throttle.reset(conversation, user);
     }
 
     /// Who types in a conversation, by user id. Costs as much as there are typers, and one round trip.
-    pub async fn typers(&self, conversation: &ConversationId) -> Result<Vec<Typer>> {
-        let mut typers = reads::read(&self.ctx, [conversation]).await?;
+    pub async fn typers(&self, conversation: &ConversationId) -> Result<Vec<TypingUser>> {
+        let mut typers = reads::read_typing_users(&self.ctx, [conversation]).await?;
         Ok(typers.pop().expect("one reply for one conversation"))
     }
 
@@ -133,54 +137,64 @@ impl Typing {
     /// Tells the listeners whose typing has ended, and what was missed. To be called ten times a second. What cannot be
     /// read now is read by a later call.
     pub async fn expire(&self) -> Result<()> {
-        self.hub.end_due();
+        self.hub.expire_due();
         self.hub.read_missed().await
     }
 
     /// Forgets starts that no longer hold others back; how many are left. To be called now and then.
-    pub fn clean(&self) -> usize {
+    pub fn clean_throttle(&self) -> usize {
         self.throttle.clean(self.ctx.now());
         self.throttle.len()
     }
 
-    fn value(&self, user: &UserId, username: &str, now: Moment) -> String {
+    fn documented_value(&self, user: &UserId, username: &str, now: Timestamp) -> String {
         match self.ctx.keys().settings().layouts.typing {
             TypingLayout::Flag => "1".to_owned(),
             TypingLayout::Document => {
-                let document = Document {
+                let document = TypingDocument {
                     user_id: user,
                     username: if username.is_empty() {
                         user.as_str()
                     } else {
                         username
                     },
-                    timestamp: now.ms(),
+                    timestamp: now.as_millis(),
                 };
                 serde_json::to_string(&document).expect("texts and a number are JSON")
             }
         }
     }
 
-    fn step(&self, script: &'static Script, conversation: &ConversationId, user: &UserId) -> Call {
+    fn script_call(
+        &self,
+        script: &'static LuaScript,
+        conversation: &ConversationId,
+        user: &UserId,
+    ) -> ScriptCall {
         let keys = self.ctx.keys();
         let names = [
-            keys.typing(conversation, user),
+            keys.typing_user(conversation, user),
             keys.typers(conversation),
             keys.typer_names(conversation),
         ];
         script.keys(&names).arg(user)
     }
 
-    fn publishing(&self, call: Call, conversation: &ConversationId, frame: &[u8]) -> Call {
+    fn with_publish_args(
+        &self,
+        call: ScriptCall,
+        conversation: &ConversationId,
+        frame: &[u8],
+    ) -> ScriptCall {
         call.arg(self.ctx.store().bus().publish_command())
-            .arg(self.ctx.keys().conversation_bus(conversation))
+            .arg(self.ctx.keys().conversation_channel(conversation))
             .arg(frame)
     }
 }
 
 /// The frame that says that somebody stopped, for the step that appends their message.
-pub(crate) fn stopped_frame(user: &UserId) -> Vec<u8> {
-    ops::encode(user, "", Moment(0))
+pub(crate) fn encode_stopped_frame(user: &UserId) -> Vec<u8> {
+    ops::encode_typing_frame(user, "", Timestamp(0))
 }
 
 impl std::fmt::Debug for Typing {

@@ -3,16 +3,16 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Typer;
+use super::TypingUser;
 use crate::access::{Caller, Role};
 use crate::chat::Chat;
 use crate::code::Code;
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
-use crate::operation::{Info, Operation};
+use crate::operation::{Operation, OperationInfo};
 
 /// Most bytes of a name, as in a token.
-const MOST_NAME: usize = 256;
+const MAX_NAME_BYTES: usize = 256;
 
 /// Who types in a conversation. For its members.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
@@ -25,25 +25,25 @@ pub struct ListTyping {
 
 /// Who types.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub struct Typers {
+pub struct TypingUserList {
     /// The users, by id.
-    pub typing: Vec<Typer>,
+    pub typing: Vec<TypingUser>,
 }
 
 impl Operation for ListTyping {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "typing.list",
-        summary: "Who types in a conversation",
+        summary: "Lists who is typing in a conversation",
         codes: &[Code::InvalidId, Code::UserRequired, Code::NotAMember],
     };
-    type Reply = Typers;
+    type Reply = TypingUserList;
 
-    async fn run(self, chat: &Chat, caller: &Caller) -> Result<Typers> {
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<TypingUserList> {
         let conversation = caller
-            .member_of(&self.conversation_id, chat.members())
+            .authorize_member(&self.conversation_id, chat.members())
             .await?;
         let typing = chat.typing().typers(&conversation).await?;
-        Ok(Typers { typing })
+        Ok(TypingUserList { typing })
     }
 }
 
@@ -55,7 +55,7 @@ pub struct SetTyping {
     #[schema(value_type = ConversationId)]
     pub conversation_id: String,
     /// Whether; true if it is not said.
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     #[schema(default = true)]
     pub typing: bool,
     /// What the user is called, where a service acts for them; else the token says it.
@@ -65,15 +65,15 @@ pub struct SetTyping {
 
 /// What was taken in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
-pub struct TypingSet {
+pub struct TypingReply {
     /// Whether the user types.
     pub typing: bool,
 }
 
 impl Operation for SetTyping {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "typing.set",
-        summary: "Says that a user types in a conversation, or no longer",
+        summary: "Reports that a user is typing, or stopped",
         codes: &[
             Code::InvalidId,
             Code::UserRequired,
@@ -81,25 +81,25 @@ impl Operation for SetTyping {
             Code::NotAMember,
         ],
     };
-    type Reply = TypingSet;
+    type Reply = TypingReply;
 
-    async fn run(self, chat: &Chat, caller: &Caller) -> Result<TypingSet> {
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<TypingReply> {
         let user = caller.user()?;
-        caller.may_write()?;
+        caller.require_write_access()?;
         let conversation = caller
-            .member_of(&self.conversation_id, chat.members())
+            .authorize_member(&self.conversation_id, chat.members())
             .await?;
         if self.typing {
-            let name = self.name(caller);
-            if name.is_some_and(|name| name.len() > MOST_NAME) {
-                let text = format!("`username` is longer than {MOST_NAME} bytes");
+            let name = self.display_name(caller);
+            if name.is_some_and(|name| name.len() > MAX_NAME_BYTES) {
+                let text = format!("`username` is longer than {MAX_NAME_BYTES} bytes");
                 return Err(Error::InvalidRequest(text));
             }
             chat.typing().start(&conversation, user, name).await?;
         } else {
             chat.typing().stop(&conversation, user).await?;
         }
-        Ok(TypingSet {
+        Ok(TypingReply {
             typing: self.typing,
         })
     }
@@ -107,7 +107,7 @@ impl Operation for SetTyping {
 
 impl SetTyping {
     /// What the user is called: a person as their token says, and as a service says whom it acts for.
-    fn name<'a>(&'a self, caller: &'a Caller) -> Option<&'a str> {
+    fn display_name<'a>(&'a self, caller: &'a Caller) -> Option<&'a str> {
         match caller.role {
             Role::Service => self.username.as_deref(),
             Role::User | Role::Admin => caller.name.as_deref(),
@@ -115,7 +115,7 @@ impl SetTyping {
     }
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 
@@ -137,10 +137,10 @@ mod tests {
             anonymous: false,
             issued_at: None,
             expires_at: 0,
-            address: None,
+            ip_address: None,
         };
-        assert_eq!(request.name(&caller), None);
+        assert_eq!(request.display_name(&caller), None);
         caller.role = Role::Service;
-        assert_eq!(request.name(&caller), Some("Somebody Else"));
+        assert_eq!(request.display_name(&caller), Some("Somebody Else"));
     }
 }

@@ -1,36 +1,36 @@
 //! Asking the store who types.
 
-use parlor_store::{Script, script};
+use parlor_store::{LuaScript, script};
 use redis::pipe;
 
-use super::ops::Typer;
-use crate::context::{Context, Moment};
+use super::ops::TypingUser;
+use crate::context::{ChatContext, Timestamp};
 use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
 
-static TYPERS: Script = script!("typers.lua");
+static LIST_TYPING_USERS: LuaScript = script!("typers.lua");
 
 /// Who types in each of these conversations, by user id, in one round trip.
-pub(super) async fn read(
-    ctx: &Context,
+pub(super) async fn read_typing_users(
+    ctx: &ChatContext,
     conversations: impl IntoIterator<Item = &ConversationId>,
-) -> Result<Vec<Vec<Typer>>> {
+) -> Result<Vec<Vec<TypingUser>>> {
     let keys = ctx.keys();
-    let now = ctx.now().ms();
+    let now = ctx.now().as_millis();
     let mut pipe = pipe();
     for conversation in conversations {
         let names = [keys.typers(conversation), keys.typer_names(conversation)];
-        pipe.add_command(TYPERS.keys(&names).arg(now).cmd());
+        pipe.add_command(LIST_TYPING_USERS.keys(&names).arg(now).cmd());
     }
-    let mut store = ctx.store().repeatable();
+    let mut store = ctx.store().idempotent();
     let replies: Vec<Vec<(UserId, u64, Option<String>)>> = pipe.query_async(&mut store).await?;
-    let typer = |(user_id, until, username)| Typer {
+    let typer = |(user_id, until, username)| TypingUser {
         user_id,
         username,
-        until: Moment(until),
+        until: Timestamp(until),
     };
     let typers = replies.into_iter().map(|reply| {
-        let mut typers: Vec<Typer> = reply.into_iter().map(typer).collect();
+        let mut typers: Vec<TypingUser> = reply.into_iter().map(typer).collect();
         typers.sort_unstable_by(|a, b| a.user_id.cmp(&b.user_id));
         typers
     });

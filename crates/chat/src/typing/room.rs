@@ -10,54 +10,58 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-use super::ends::Ends;
-use super::mailbox::Mailbox;
-use super::ops::{Typer, TypingChange};
-use crate::context::Moment;
+use super::ends::TypingEndIndex;
+use super::mailbox::ListenerMailbox;
+use super::ops::{TypingChange, TypingUser};
+use crate::context::Timestamp;
 use crate::ids::{ConversationId, UserId};
-use crate::ticking::Task;
+use crate::ticking::BackgroundTask;
 
-pub(super) struct Room {
+pub(super) struct ConversationTyping {
     pub(super) conversation: ConversationId,
-    ends: Arc<Ends>,
+    ends: Arc<TypingEndIndex>,
     /// Nobody is believed to type for longer, whatever a frame says.
-    longest: Duration,
-    state: Mutex<State>,
+    max_duration: Duration,
+    state: Mutex<TypingState>,
     /// Follows the conversation's channel, from when the room was first filled.
-    pub(super) reader: OnceCell<Task>,
+    pub(super) reader: OnceCell<BackgroundTask>,
 }
 
 #[derive(Default)]
-struct State {
-    typers: BTreeMap<UserId, Typer>,
+struct TypingState {
+    typers: BTreeMap<UserId, TypingUser>,
     /// By their address, for they come and go.
-    listeners: HashMap<usize, Arc<Mailbox>>,
+    listeners: HashMap<usize, Arc<ListenerMailbox>>,
     /// While the store is asked who types: of whom there was a frame since.
-    newer: Option<HashSet<UserId>>,
+    changed_during_read: Option<HashSet<UserId>>,
 }
 
-impl Room {
-    pub(super) fn new(conversation: ConversationId, ends: Arc<Ends>, longest: Duration) -> Self {
+impl ConversationTyping {
+    pub(super) fn new(
+        conversation: ConversationId,
+        ends: Arc<TypingEndIndex>,
+        max_duration: Duration,
+    ) -> Self {
         Self {
             conversation,
             ends,
-            longest,
+            max_duration,
             state: Mutex::default(),
             reader: OnceCell::new(),
         }
     }
 
     /// A frame came: somebody types until a moment, which is past if they stopped.
-    pub(super) fn hear(&self, typer: Typer, now: Moment) {
+    pub(super) fn apply_frame(&self, typer: TypingUser, now: Timestamp) {
         let mut state = self.state.lock();
-        if let Some(newer) = &mut state.newer {
+        if let Some(newer) = &mut state.changed_during_read {
             newer.insert(typer.user_id.clone());
         }
         self.started(&mut state, typer, now);
     }
 
     /// The end of somebody's typing may have come.
-    pub(super) fn look(&self, user: &UserId, now: Moment) {
+    pub(super) fn expire_if_over(&self, user: &UserId, now: Timestamp) {
         let mut state = self.state.lock();
         if state.typers.get(user).is_some_and(|it| it.until <= now) {
             self.stopped(&mut state, user);
@@ -65,19 +69,19 @@ impl Room {
     }
 
     /// The store is asked who types.
-    pub(super) fn ask(&self) {
-        self.state.lock().newer = Some(HashSet::new());
+    pub(super) fn begin_read(&self) {
+        self.state.lock().changed_during_read = Some(HashSet::new());
     }
 
     /// The store did not answer.
-    pub(super) fn ask_no_more(&self) {
-        self.state.lock().newer = None;
+    pub(super) fn abort_read(&self) {
+        self.state.lock().changed_during_read = None;
     }
 
     /// The store answered who types.
-    pub(super) fn answer(&self, typers: Vec<Typer>, now: Moment) {
+    pub(super) fn apply_read(&self, typers: Vec<TypingUser>, now: Timestamp) {
         let mut state = self.state.lock();
-        let newer = state.newer.take().unwrap_or_default();
+        let newer = state.changed_during_read.take().unwrap_or_default();
         let typing: HashSet<&UserId> = typers.iter().map(|it| &it.user_id).collect();
         let known = state.typers.keys();
         let gone = known.filter(|user| !typing.contains(user) && !newer.contains(*user));
@@ -92,7 +96,11 @@ impl Room {
     }
 
     /// Somebody listens from now on; who types.
-    pub(super) fn sit(&self, mailbox: &Arc<Mailbox>, now: Moment) -> Vec<Typer> {
+    pub(super) fn add_listener(
+        &self,
+        mailbox: &Arc<ListenerMailbox>,
+        now: Timestamp,
+    ) -> Vec<TypingUser> {
         let mut state = self.state.lock();
         let over = state.typers.values().filter(|it| it.until <= now);
         for user in over.map(|it| it.user_id.clone()).collect::<Vec<_>>() {
@@ -106,13 +114,13 @@ impl Room {
     }
 
     /// Somebody listens no longer.
-    pub(super) fn rise(&self, mailbox: &Arc<Mailbox>) {
+    pub(super) fn remove_listener(&self, mailbox: &Arc<ListenerMailbox>) {
         self.state.lock().listeners.remove(&address(mailbox));
         mailbox.forget(&self.conversation);
     }
 
-    fn started(&self, state: &mut State, mut typer: Typer, now: Moment) {
-        typer.until = typer.until.min(now.plus(self.longest));
+    fn started(&self, state: &mut TypingState, mut typer: TypingUser, now: Timestamp) {
+        typer.until = typer.until.min(now.saturating_add(self.max_duration));
         if typer.until <= now {
             self.stopped(state, &typer.user_id);
             return;
@@ -128,17 +136,17 @@ impl Room {
             self.ends.remove(&self.conversation, before);
         }
         self.ends.add(&self.conversation, &typer);
-        state.tell(change, before.is_some());
+        state.notify(change, before.is_some());
     }
 
-    fn stopped(&self, state: &mut State, user: &UserId) {
+    fn stopped(&self, state: &mut TypingState, user: &UserId) {
         if let Some(typer) = state.typers.remove(user) {
             self.ends.remove(&self.conversation, &typer);
-            state.tell(self.change(&typer, false), true);
+            state.notify(self.change(&typer, false), true);
         }
     }
 
-    fn change(&self, typer: &Typer, typing: bool) -> TypingChange {
+    fn change(&self, typer: &TypingUser, typing: bool) -> TypingChange {
         TypingChange {
             conversation_id: self.conversation.clone(),
             user_id: typer.user_id.clone(),
@@ -148,9 +156,9 @@ impl Room {
     }
 }
 
-impl State {
+impl TypingState {
     /// Tells all listeners; `told` says whether the last they were told of this user was that they type.
-    fn tell(&self, change: TypingChange, told: bool) {
+    fn notify(&self, change: TypingChange, told: bool) {
         let change = Arc::new(change);
         for mailbox in self.listeners.values() {
             mailbox.post(&change, told);
@@ -158,7 +166,7 @@ impl State {
     }
 }
 
-fn address(mailbox: &Arc<Mailbox>) -> usize {
+fn address(mailbox: &Arc<ListenerMailbox>) -> usize {
     Arc::as_ptr(mailbox).addr()
 }
 
@@ -167,20 +175,20 @@ mod tests {
     use super::*;
 
     const TTL: Duration = Duration::from_secs(3);
-    const NOW: Moment = Moment(1_000_000);
+    const NOW: Timestamp = Timestamp(1_000_000);
 
     struct Fixture {
-        room: Room,
-        mailbox: Arc<Mailbox>,
-        ends: Arc<Ends>,
+        room: ConversationTyping,
+        mailbox: Arc<ListenerMailbox>,
+        ends: Arc<TypingEndIndex>,
     }
 
     fn fixture() -> Fixture {
-        let ends = Arc::<Ends>::default();
+        let ends = Arc::<TypingEndIndex>::default();
         let conversation = ConversationId::new("c1").expect("valid");
-        let room = Room::new(conversation, Arc::clone(&ends), TTL);
+        let room = ConversationTyping::new(conversation, Arc::clone(&ends), TTL);
         let mailbox = Arc::default();
-        room.sit(&mailbox, NOW);
+        room.add_listener(&mailbox, NOW);
         Fixture {
             room,
             mailbox,
@@ -188,81 +196,84 @@ mod tests {
         }
     }
 
-    fn typer(id: &str, ms: u64) -> Typer {
-        Typer {
+    fn typer(id: &str, ms: u64) -> TypingUser {
+        TypingUser {
             user_id: UserId::new(id).expect("valid"),
             username: None,
-            until: Moment(ms),
+            until: Timestamp(ms),
         }
     }
 
-    fn told(mailbox: &Mailbox) -> Vec<String> {
+    fn told(mailbox: &ListenerMailbox) -> Vec<String> {
         let changes = std::iter::from_fn(|| mailbox.pop());
         let words = changes.map(|it| format!("{} {}", it.user_id, it.typing));
         words.collect()
     }
 
     #[test]
-    fn a_frame_that_came_after_the_question_is_newer_than_the_answer() {
+    fn a_frame_received_during_a_read_wins_over_the_read() {
         let Fixture { room, mailbox, .. } = fixture();
-        let until = NOW.plus(TTL).ms();
+        let until = NOW.saturating_add(TTL).as_millis();
         for id in ["alice", "bob"] {
-            room.hear(typer(id, until), NOW);
+            room.apply_frame(typer(id, until), NOW);
         }
         assert_eq!(told(&mailbox), ["alice true", "bob true"]);
-        room.ask();
-        room.hear(typer("alice", 0), NOW);
-        room.hear(typer("carol", until), NOW);
+        room.begin_read();
+        room.apply_frame(typer("alice", 0), NOW);
+        room.apply_frame(typer("carol", until), NOW);
         let answer = vec![typer("alice", until), typer("dave", until)];
-        room.answer(answer.clone(), NOW);
+        room.apply_read(answer.clone(), NOW);
         let expected = ["alice false", "carol true", "bob false", "dave true"];
         assert_eq!(told(&mailbox), expected);
         // With the next question that is over.
-        room.ask();
-        room.answer(answer, NOW);
+        room.begin_read();
+        room.apply_read(answer, NOW);
         assert_eq!(told(&mailbox), ["carol false", "alice true"]);
     }
 
     #[test]
     fn a_question_without_an_answer_changes_nothing() {
         let Fixture { room, mailbox, .. } = fixture();
-        let until = NOW.plus(TTL).ms();
-        room.ask();
-        room.hear(typer("alice", until), NOW);
-        room.ask_no_more();
-        room.ask();
-        room.answer(Vec::new(), NOW);
+        let until = NOW.saturating_add(TTL).as_millis();
+        room.begin_read();
+        room.apply_frame(typer("alice", until), NOW);
+        room.abort_read();
+        room.begin_read();
+        room.apply_read(Vec::new(), NOW);
         // The listener was told neither.
         assert_eq!(told(&mailbox), [] as [&str; 0]);
     }
 
     #[test]
-    fn there_is_one_end_for_each_typer_and_none_for_others() {
+    fn each_typer_has_one_expiry_timer() {
         let Fixture {
             room,
             mailbox,
             ends,
         } = fixture();
         for ms in [1, 1_000, 2_000] {
-            room.hear(typer("alice", NOW.ms() + ms), NOW);
-            room.hear(typer("bob", NOW.ms() + ms), NOW);
+            room.apply_frame(typer("alice", NOW.as_millis() + ms), NOW);
+            room.apply_frame(typer("bob", NOW.as_millis() + ms), NOW);
         }
         // Late news do not bring the end nearer, too much is not believed.
-        room.hear(typer("alice", NOW.ms() + 500), NOW);
-        room.hear(typer("bob", u64::MAX), NOW);
-        room.hear(typer("carol", NOW.ms() + 500), NOW);
-        room.hear(typer("carol", 0), NOW);
-        assert_eq!(ends.take_due(Moment(NOW.ms() + 1_999)), []);
-        let due = ends.take_due(Moment(NOW.ms() + 2_000));
+        room.apply_frame(typer("alice", NOW.as_millis() + 500), NOW);
+        room.apply_frame(typer("bob", u64::MAX), NOW);
+        room.apply_frame(typer("carol", NOW.as_millis() + 500), NOW);
+        room.apply_frame(typer("carol", 0), NOW);
+        assert_eq!(ends.take_due(Timestamp(NOW.as_millis() + 1_999)), []);
+        let due = ends.take_due(Timestamp(NOW.as_millis() + 2_000));
         assert_eq!(due.len(), 1);
         assert_eq!(due[0].1.as_str(), "alice");
-        let due = ends.take_due(NOW.plus(TTL));
+        let due = ends.take_due(NOW.saturating_add(TTL));
         assert_eq!(due.len(), 1);
         assert_eq!(due[0].1.as_str(), "bob");
-        room.look(&due[0].1, Moment(NOW.plus(TTL).ms() - 1));
+        room.expire_if_over(
+            &due[0].1,
+            Timestamp(NOW.saturating_add(TTL).as_millis() - 1),
+        );
         assert_eq!(told(&mailbox), ["alice true", "bob true"]);
-        room.look(&due[0].1, NOW.plus(TTL));
-        room.look(&due[0].1, NOW.plus(TTL));
+        room.expire_if_over(&due[0].1, NOW.saturating_add(TTL));
+        room.expire_if_over(&due[0].1, NOW.saturating_add(TTL));
         assert_eq!(told(&mailbox), ["bob false"]);
     }
 }

@@ -9,114 +9,120 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::context::Moment;
+use crate::context::Timestamp;
 use crate::ids::{ConversationId, UserId};
 
 /// Between two cleanings for want of room, so that a full throttle does not make each start look at all entries.
-const CLEAN_EVERY: Duration = Duration::from_millis(100);
+const MIN_CLEANUP_INTERVAL: Duration = Duration::from_millis(100);
 
-type Place = (ConversationId, UserId);
+type ThrottleKey = (ConversationId, UserId);
 
 /// The last starts of this node.
-pub(super) struct Throttle {
+pub(super) struct StartThrottle {
     window: Duration,
-    most: usize,
-    inner: Mutex<Inner>,
+    max_entries: usize,
+    inner: Mutex<StartThrottleState>,
 }
 
 #[derive(Default)]
-struct Inner {
-    entries: HashMap<Place, Entry>,
-    claims: u64,
-    cleaned: Option<Moment>,
+struct StartThrottleState {
+    entries: HashMap<ThrottleKey, SuppressedStart>,
+    next_permit_id: u64,
+    last_cleanup: Option<Timestamp>,
 }
 
-struct Entry {
-    until: Moment,
-    claim: u64,
+struct SuppressedStart {
+    until: Timestamp,
+    permit_id: u64,
 }
 
 /// A start that was let through.
-#[must_use = "a claim that is dropped is given back"]
-pub(super) struct Claim<'a> {
-    throttle: &'a Throttle,
-    held: Option<(Place, u64)>,
+#[must_use = "a permit that is dropped is given back"]
+pub(super) struct StartPermit<'a> {
+    throttle: &'a StartThrottle,
+    entry: Option<(ThrottleKey, u64)>,
 }
 
 /// A stop on its way. A start that overtakes it may be undone by it, so the one after it has to go through.
-#[must_use = "it clears when it is dropped"]
-pub(super) struct Clearing<'a> {
-    throttle: &'a Throttle,
+#[must_use = "the entry is reset when the guard is dropped"]
+pub(super) struct ResetOnDrop<'a> {
+    throttle: &'a StartThrottle,
     conversation: &'a ConversationId,
     user: &'a UserId,
 }
 
-impl Drop for Clearing<'_> {
+impl Drop for ResetOnDrop<'_> {
     fn drop(&mut self) {
-        self.throttle.clear(self.conversation, self.user);
+        self.throttle.reset(self.conversation, self.user);
     }
 }
 
-impl Throttle {
-    pub(super) fn new(window: Duration, most: usize) -> Self {
+impl StartThrottle {
+    pub(super) fn new(window: Duration, max_entries: usize) -> Self {
         Self {
             window,
-            most,
+            max_entries,
             inner: Mutex::default(),
         }
     }
 
     /// Lets a start through; none if there was one a moment ago.
-    pub(super) fn claim(
+    pub(super) fn try_acquire(
         &self,
         conversation: &ConversationId,
         user: &UserId,
-        now: Moment,
-    ) -> Option<Claim<'_>> {
+        now: Timestamp,
+    ) -> Option<StartPermit<'_>> {
         let place = (conversation.clone(), user.clone());
         let mut inner = self.inner.lock();
         let known = inner.entries.get(&place);
         if known.is_some_and(|entry| now < entry.until) {
             return None;
         }
-        if known.is_none() && inner.entries.len() >= self.most {
+        if known.is_none() && inner.entries.len() >= self.max_entries {
             let wait = inner
-                .cleaned
-                .is_some_and(|last| now < last.plus(CLEAN_EVERY));
+                .last_cleanup
+                .is_some_and(|last| now < last.saturating_add(MIN_CLEANUP_INTERVAL));
             if !wait {
                 inner.clean(now);
             }
-            if inner.entries.len() >= self.most {
-                return Some(Claim {
+            if inner.entries.len() >= self.max_entries {
+                return Some(StartPermit {
                     throttle: self,
-                    held: None,
+                    entry: None,
                 });
             }
         }
-        inner.claims += 1;
-        let claim = inner.claims;
-        let until = now.plus(self.window);
-        inner.entries.insert(place.clone(), Entry { until, claim });
-        Some(Claim {
+        inner.next_permit_id += 1;
+        let claim = inner.next_permit_id;
+        let until = now.saturating_add(self.window);
+        inner.entries.insert(
+            place.clone(),
+            SuppressedStart {
+                until,
+                permit_id: claim,
+            },
+        );
+        Some(StartPermit {
             throttle: self,
-            held: Some((place, claim)),
+            entry: Some((place, claim)),
         })
     }
 
     /// The next start goes through.
-    pub(super) fn clear(&self, conversation: &ConversationId, user: &UserId) {
+    pub(super) fn reset(&self, conversation: &ConversationId, user: &UserId) {
         let place = (conversation.clone(), user.clone());
         self.inner.lock().entries.remove(&place);
     }
 
     /// The next start goes through, and so does the first after the returned value is dropped.
-    pub(super) fn clearing<'a>(
+    pub(super) fn reset_now_and_on_drop<'a>(
         &'a self,
         conversation: &'a ConversationId,
         user: &'a UserId,
-    ) -> Clearing<'a> {
-        self.clear(conversation, user);
-        Clearing {
+    ) -> ResetOnDrop<'a> {
+        self.reset(conversation, user);
+        ResetOnDrop {
             throttle: self,
             conversation,
             user,
@@ -124,7 +130,7 @@ impl Throttle {
     }
 
     /// Forgets what is over.
-    pub(super) fn clean(&self, now: Moment) {
+    pub(super) fn clean(&self, now: Timestamp) {
         self.inner.lock().clean(now);
     }
 
@@ -134,31 +140,31 @@ impl Throttle {
     }
 }
 
-impl Inner {
-    fn clean(&mut self, now: Moment) {
-        self.cleaned = Some(now);
+impl StartThrottleState {
+    fn clean(&mut self, now: Timestamp) {
+        self.last_cleanup = Some(now);
         self.entries.retain(|_, entry| now < entry.until);
         self.entries.shrink_to(2 * self.entries.len());
     }
 }
 
-impl Claim<'_> {
+impl StartPermit<'_> {
     /// The start is done.
-    pub(super) fn keep(mut self) {
-        self.held = None;
+    pub(super) fn commit(mut self) {
+        self.entry = None;
     }
 }
 
-impl Drop for Claim<'_> {
+impl Drop for StartPermit<'_> {
     fn drop(&mut self) {
-        let Some((place, claim)) = self.held.take() else {
+        let Some((place, claim)) = self.entry.take() else {
             return;
         };
         let entries = &mut self.throttle.inner.lock().entries;
         // A later claim is not ours to give back.
         if entries
             .get(&place)
-            .is_some_and(|entry| entry.claim == claim)
+            .is_some_and(|entry| entry.permit_id == claim)
         {
             entries.remove(&place);
         }
@@ -169,64 +175,64 @@ impl Drop for Claim<'_> {
 mod tests {
     use super::*;
 
-    fn place(nth: usize) -> Place {
+    fn place(nth: usize) -> ThrottleKey {
         let conversation = ConversationId::new("c1").expect("valid");
         (conversation, UserId::new(format!("u{nth}")).expect("valid"))
     }
 
-    fn passes(throttle: &Throttle, (conversation, user): &Place, now: u64) -> bool {
-        let claim = throttle.claim(conversation, user, Moment(now));
+    fn passes(throttle: &StartThrottle, (conversation, user): &ThrottleKey, now: u64) -> bool {
+        let claim = throttle.try_acquire(conversation, user, Timestamp(now));
         let passes = claim.is_some();
-        claim.into_iter().for_each(Claim::keep);
+        claim.into_iter().for_each(StartPermit::commit);
         passes
     }
 
     #[test]
-    fn a_full_throttle_makes_room_or_lets_through_without_remembering() {
-        let throttle = Throttle::new(Duration::from_secs(2), 3);
+    fn a_full_throttle_evicts_expired_entries_or_lets_calls_through() {
+        let throttle = StartThrottle::new(Duration::from_secs(2), 3);
         for (nth, now) in [(0, 0), (1, 1_000), (2, 1_000)] {
             assert!(passes(&throttle, &place(nth), now));
         }
         for _ in 0..2 {
-            assert!(passes(&throttle, &place(3), 1_000), "not remembered");
+            assert!(passes(&throttle, &place(3), 1_000), "no entry was made");
         }
         assert_eq!(throttle.len(), 3);
         assert!(
             !passes(&throttle, &place(2), 1_000),
-            "those inside are held"
+            "an entry suppresses starts"
         );
-        assert!(passes(&throttle, &place(3), 2_000), "the first is over");
+        assert!(passes(&throttle, &place(3), 2_000), "the first expired");
         assert!(!passes(&throttle, &place(3), 2_000), "and made room");
-        throttle.clean(Moment(3_999));
+        throttle.clean(Timestamp(3_999));
         assert_eq!(throttle.len(), 1);
-        throttle.clean(Moment(4_000));
+        throttle.clean(Timestamp(4_000));
         assert_eq!(throttle.len(), 0);
     }
 
     #[test]
-    fn a_claim_that_is_given_up_leaves_a_later_one_alone() {
-        let throttle = Throttle::new(Duration::from_secs(2), 3);
+    fn dropping_a_throttle_claim_does_not_release_a_later_claim() {
+        let throttle = StartThrottle::new(Duration::from_secs(2), 3);
         let (conversation, user) = place(0);
-        let claim = || throttle.claim(&conversation, &user, Moment(0));
+        let claim = || throttle.try_acquire(&conversation, &user, Timestamp(0));
         let first = claim().expect("the first");
         assert!(claim().is_none());
         drop(first);
         let second = claim().expect("the first was given back");
-        throttle.clear(&conversation, &user);
+        throttle.reset(&conversation, &user);
         let third = claim().expect("cleared");
         drop(second);
         assert!(claim().is_none(), "the third is still there");
-        third.keep();
+        third.commit();
         assert!(claim().is_none());
     }
 
     #[test]
     fn a_start_that_overtakes_a_stop_does_not_hold_the_next_one_back() {
-        let throttle = Throttle::new(Duration::from_secs(2), 3);
+        let throttle = StartThrottle::new(Duration::from_secs(2), 3);
         let place = place(0);
         assert!(passes(&throttle, &place, 0));
-        let stop = throttle.clearing(&place.0, &place.1);
-        assert!(passes(&throttle, &place, 0), "the stop was on its way");
+        let stop = throttle.reset_now_and_on_drop(&place.0, &place.1);
+        assert!(passes(&throttle, &place, 0), "the stop is running");
         assert!(!passes(&throttle, &place, 0));
         drop(stop);
         assert!(passes(&throttle, &place, 0), "it may have undone the start");

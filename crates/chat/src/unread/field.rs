@@ -4,79 +4,85 @@ use std::collections::HashMap;
 
 use redis::{RedisResult, Value, from_redis_value, pipe};
 
-use super::rows::Position;
-use crate::context::Context;
+use super::rows::MemberPosition;
+use crate::context::ChatContext;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
 
 /// The state of a user and the documented total.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Held {
+pub(super) struct StoredCounters {
     /// Conversations and their fields.
     pub(super) fields: HashMap<String, String>,
     epoch: Option<u64>,
-    sum: Option<u64>,
+    state_total: Option<u64>,
     /// The documented key; none if there is none.
-    pub(super) total: Option<String>,
+    pub(super) total_key: Option<String>,
 }
 
-impl Held {
+impl StoredCounters {
     /// Whether it was held against the rows in this epoch.
-    pub(super) fn is_warm(&self, epoch: u64) -> bool {
-        self.sum.is_some() && self.epoch.is_some_and(|checked| checked >= epoch)
+    pub(super) fn is_verified(&self, epoch: u64) -> bool {
+        self.state_total.is_some() && self.epoch.is_some_and(|checked| checked >= epoch)
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.fields.is_empty() && self.epoch.is_none() && self.total.is_none()
+        self.fields.is_empty() && self.epoch.is_none() && self.total_key.is_none()
     }
 
     /// Whether both totals are this number.
-    pub(super) fn totals(&self, number: u64) -> bool {
-        self.sum == Some(number) && shows(self.total.as_deref(), number)
+    pub(super) fn totals_equal(&self, number: u64) -> bool {
+        self.state_total == Some(number) && counter_equals(self.total_key.as_deref(), number)
     }
 
     /// Whether the field of a conversation says what the row does.
-    pub(super) fn agrees(&self, position: &Position, now: u64) -> bool {
+    pub(super) fn matches_row(&self, position: &MemberPosition, now: u64) -> bool {
         let field = self.fields.get(position.conversation_id.as_str());
-        let Some(field) = field.and_then(|text| Field::parse(text)) else {
+        let Some(field) = field.and_then(|text| CounterField::parse(text)) else {
             return false;
         };
         let muted = |until: u64| if until > now { until } else { 0 };
         field
-            == Field {
-                joined: position.joined_version,
-                position: position.position_version,
-                top: position.last_seq,
-                badge: position.badge_seq,
-                own: position.own_after,
-                muted: field.muted,
-                counted: !position.is_muted(now),
+            == CounterField {
+                joined_version: position.joined_version,
+                position_version: position.position_version,
+                last_seq: position.last_seq,
+                badge_seq: position.badge_seq,
+                own_after: position.own_after,
+                muted_until: field.muted_until,
+                in_total: !position.is_muted(now),
             }
-            && muted(field.muted) == muted(position.muted_until)
+            && muted(field.muted_until) == muted(position.muted_until)
     }
 
     /// Whether the field differs by its `top` alone, which is lower.
-    pub(super) fn is_behind(&self, position: &Position, now: u64) -> bool {
+    pub(super) fn lags_behind_row(&self, position: &MemberPosition, now: u64) -> bool {
         let field = self.fields.get(position.conversation_id.as_str());
-        let top = field.and_then(|text| Field::parse(text)).map(|it| it.top);
+        let top = field
+            .and_then(|text| CounterField::parse(text))
+            .map(|it| it.last_seq);
         top.is_some_and(|top| {
-            let then = Position {
+            let then = MemberPosition {
                 last_seq: top,
                 ..position.clone()
             };
-            top < position.last_seq && self.agrees(&then, now)
+            top < position.last_seq && self.matches_row(&then, now)
         })
     }
 
     /// What the field of a conversation makes of it; none if it cannot be read, or the user left.
     pub(super) fn count(&self, conversation: &str) -> Option<u64> {
-        let field = Field::parse(self.fields.get(conversation)?)?;
-        Some(super::count(field.top, field.badge, field.own))
+        let field = CounterField::parse(self.fields.get(conversation)?)?;
+        Some(super::count(
+            field.last_seq,
+            field.badge_seq,
+            field.own_after,
+        ))
     }
 }
 
 /// Whether a documented counter shows a number: without a key it is 0.
-pub(super) fn shows(key: Option<&str>, number: u64) -> bool {
+pub(super) fn counter_equals(key: Option<&str>, number: u64) -> bool {
     match key {
         None => number == 0,
         Some(text) => number > 0 && text.parse() == Ok(number),
@@ -85,28 +91,28 @@ pub(super) fn shows(key: Option<&str>, number: u64) -> bool {
 
 /// A field of a member; `field.lua` has the format.
 #[derive(Debug, PartialEq, Eq)]
-struct Field {
-    joined: u64,
-    position: u64,
-    top: u64,
-    badge: u64,
-    own: u64,
-    muted: u64,
-    counted: bool,
+struct CounterField {
+    joined_version: u64,
+    position_version: u64,
+    last_seq: u64,
+    badge_seq: u64,
+    own_after: u64,
+    muted_until: u64,
+    in_total: bool,
 }
 
-impl Field {
+impl CounterField {
     fn parse(text: &str) -> Option<Self> {
         let mut parts = text.strip_prefix("1|")?.split('|');
         let mut number = || parts.next()?.parse::<u64>().ok();
         let field = Self {
-            joined: number()?,
-            position: number()?,
-            top: number()?,
-            badge: number()?,
-            own: number()?,
-            muted: number()?,
-            counted: {
+            joined_version: number()?,
+            position_version: number()?,
+            last_seq: number()?,
+            badge_seq: number()?,
+            own_after: number()?,
+            muted_until: number()?,
+            in_total: {
                 number()?;
                 number()? == 1
             },
@@ -122,7 +128,10 @@ pub(super) fn left_at(text: &str) -> Option<u64> {
 }
 
 /// What is held about each of these users, in one round trip. What somebody else put in the place of a key is not held.
-pub(super) async fn read(ctx: &Context, users: &[UserId]) -> Result<Vec<Held>> {
+pub(super) async fn read_states(
+    ctx: &ChatContext,
+    users: &[UserId],
+) -> Result<Vec<StoredCounters>> {
     if users.is_empty() {
         return Ok(Vec::new());
     }
@@ -132,23 +141,23 @@ pub(super) async fn read(ctx: &Context, users: &[UserId]) -> Result<Vec<Held>> {
         pipe.cmd("HGETALL").arg(keys.unread_state(user));
         pipe.cmd("GET").arg(keys.unread_total(user));
     }
-    let mut replies = replies(ctx, &mut pipe).await?.into_iter();
+    let mut replies = query_tolerant(ctx, &mut pipe).await?.into_iter();
     let held = users.iter().map(|_| {
-        let mut fields: HashMap<String, String> = taken(replies.next().flatten());
+        let mut fields: HashMap<String, String> = parse_or_default(replies.next().flatten());
         let mut number = |name: &str| fields.remove(name)?.parse().ok();
-        Held {
+        StoredCounters {
             epoch: number(":epoch"),
-            sum: number(":total"),
+            state_total: number(":total"),
             fields,
-            total: taken(replies.next().flatten()),
+            total_key: parse_or_default(replies.next().flatten()),
         }
     });
     Ok(held.collect())
 }
 
 /// The replies of a pipeline; none for a command that was refused, say for a key that somebody else wrote.
-pub(super) async fn replies(
-    ctx: &Context,
+pub(super) async fn query_tolerant(
+    ctx: &ChatContext,
     pipe: &mut redis::Pipeline,
 ) -> Result<Vec<Option<Value>>> {
     let mut store = ctx.store().clone();
@@ -157,21 +166,21 @@ pub(super) async fn replies(
         .into_iter()
         .map(|reply| match reply.map_err(Error::from) {
             Ok(value) => Ok(Some(value)),
-            Err(Error::Internal(_)) => Ok(None),
+            Err(Error::StoreRejected(_)) => Ok(None),
             Err(error) => Err(error),
         });
     each.collect()
 }
 
 /// What a documented counter shows.
-pub(super) fn shown(reply: Option<Value>) -> Option<String> {
+pub(super) fn counter_text(reply: Option<Value>) -> Option<String> {
     match reply {
         Some(value) => from_redis_value(value).ok().flatten(),
         None => Some("a value of another type".to_owned()),
     }
 }
 
-fn taken<T: redis::FromRedisValue + Default>(reply: Option<Value>) -> T {
+fn parse_or_default<T: redis::FromRedisValue + Default>(reply: Option<Value>) -> T {
     let read = reply.and_then(|value| from_redis_value(value).ok());
     read.unwrap_or_default()
 }

@@ -24,41 +24,41 @@ mod rows;
 mod steps;
 mod tick;
 
-use self::steps::Step;
-use crate::context::Context;
+use self::steps::CounterUpdate;
+use crate::context::ChatContext;
 use crate::database::Database;
 use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
-use crate::owed::Owed;
-use crate::paced::Paced;
-use crate::ticking::told;
+use crate::owed::RetryQueue;
+use crate::paced::ConversationThrottle;
+use crate::ticking::log_failure;
 
 pub use self::operations::{GetUnread, ListReceipts, MarkDelivered, MarkRead, MarkUnread};
 pub use self::ops::{
-    Badge, ConversationCount, Counts, Moved, Receipt, ReceiptChange, ReceiptPage, Sent,
-    UnreadChange, Wrote, count,
+    ConversationUnread, CountedMessages, ReadReceipt, ReadReceiptPage, ReceiptChange, ReceiptKind,
+    SenderPosition, UnreadChange, UnreadCount, UnreadSummary, count,
 };
-pub use self::repair::{Difference, Report, What};
+pub use self::repair::{CounterDifference, DifferenceKind, RepairReport};
 
 /// Unread counts as one node keeps them.
 pub struct Unread {
-    ctx: Context,
+    ctx: ChatContext,
     database: Database,
     fanout_limit: u64,
-    owed: Owed<UserId>,
+    retry_queue: RetryQueue<UserId>,
     /// What is to be said of conversations above the limit.
-    large: Paced<large::Newest>,
+    large_throttle: ConversationThrottle<large::Newest>,
 }
 
 impl Unread {
     /// The counts of a node. Up to `fanout_limit` members each member's keys are written with a message.
-    pub fn new(ctx: Context, database: Database, fanout_limit: u64) -> Self {
+    pub fn new(ctx: ChatContext, database: Database, fanout_limit: u64) -> Self {
         Self {
             ctx,
             database,
             fanout_limit,
-            owed: Owed::default(),
-            large: Paced::new(large::PACE),
+            retry_queue: RetryQueue::default(),
+            large_throttle: ConversationThrottle::new(large::MIN_NOTIFY_INTERVAL),
         }
     }
 
@@ -69,19 +69,19 @@ impl Unread {
 
     /// Messages were sent: to be called after their rows are committed, however often. A failure is owed to the members and
     /// must not fail the send.
-    pub async fn sent(&self, sent: &Sent<'_>) -> Result<()> {
-        let others = Step::Sent {
+    pub async fn sent(&self, sent: &CountedMessages<'_>) -> Result<()> {
+        let others = CounterUpdate::MessageByOther {
             members_version: sent.members_version,
             seq: sent.seq,
         };
         let few = |members: &&[UserId]| members.len() as u64 <= self.fanout_limit;
         let members = sent.members.filter(few).unwrap_or_default();
-        let mut steps = Vec::with_capacity(members.len() + sent.wrote.len());
-        for (nth, wrote) in sent.wrote.iter().enumerate() {
+        let mut steps = Vec::with_capacity(members.len() + sent.sender_positions.len());
+        for (nth, wrote) in sent.sender_positions.iter().enumerate() {
             // Their last position is what counts.
-            let later = &sent.wrote[nth + 1..];
+            let later = &sent.sender_positions[nth + 1..];
             if later.iter().all(|it| it.user != wrote.user) {
-                let step = Step::Wrote {
+                let step = CounterUpdate::MessageByUser {
                     joined_version: wrote.joined_version,
                     position_version: wrote.position_version,
                     seq: wrote.seq,
@@ -97,10 +97,11 @@ impl Unread {
             }
         }
         let newest = (sent.seq, sent.members_version);
-        let arrived = self.arrived(sent.conversation, newest, sent.members.map(<[_]>::len));
-        let steps = self.apply(sent.conversation, &steps, true);
+        let arrived =
+            self.notify_large_conversation(sent.conversation, newest, sent.members.map(<[_]>::len));
+        let steps = self.apply_updates(sent.conversation, &steps, true);
         let (arrived, applied) = tokio::join!(arrived, steps);
-        told("tell of a large conversation", &arrived);
+        log_failure("notify a large conversation", &arrived);
         applied
     }
 
@@ -110,22 +111,22 @@ impl Unread {
         conversation: &ConversationId,
         members: &[UserId],
     ) -> Result<()> {
-        let debt = self.owed.owe(members.iter().cloned());
-        self.recount_many(members, Some(conversation)).await?;
-        debt.paid();
+        let debt = self.retry_queue.guard(members.iter().cloned());
+        self.reconcile_users(members, Some(conversation)).await?;
+        debt.complete();
         Ok(())
     }
 
     /// These users have become members, and the change is committed: only those whose row it made, with the
     /// `members_version` that became their `joined_version`, and the conversation's `last_seq` then.
-    pub async fn joined(
+    pub async fn apply_joined(
         &self,
         conversation: &ConversationId,
         users: &[UserId],
         members_version: u64,
         last_seq: u64,
     ) -> Result<()> {
-        let step = Step::Placed {
+        let step = CounterUpdate::Position {
             joined_version: members_version,
             position_version: 0,
             top: last_seq,
@@ -135,7 +136,7 @@ impl Unread {
         };
         let steps: Vec<_> = users.iter().map(|user| (user, step)).collect();
         // Nothing waits for a new member, so a state that is not there can wait, too.
-        self.apply(conversation, &steps, false).await
+        self.apply_updates(conversation, &steps, false).await
     }
 
     /// These users are no members any more, and the change is committed with this `members_version`.
@@ -145,25 +146,27 @@ impl Unread {
         users: &[UserId],
         members_version: u64,
     ) -> Result<()> {
-        let step = Step::Left { members_version };
+        let step = CounterUpdate::Left { members_version };
         let steps: Vec<_> = users.iter().map(|user| (user, step)).collect();
-        self.apply(conversation, &steps, true).await
+        self.apply_updates(conversation, &steps, true).await
     }
 
     /// Applies steps, and counts anew whose state cannot take one.
-    async fn apply(
+    async fn apply_updates(
         &self,
         conversation: &ConversationId,
-        steps: &[(&UserId, Step)],
+        steps: &[(&UserId, CounterUpdate)],
         recount: bool,
     ) -> Result<()> {
-        let debt = self.owed.owe(steps.iter().map(|(user, _)| (*user).clone()));
-        let cold = steps::run(&self.ctx, conversation, steps).await?;
+        let debt = self
+            .retry_queue
+            .guard(steps.iter().map(|(user, _)| (*user).clone()));
+        let cold = steps::run_updates(&self.ctx, conversation, steps).await?;
         if recount && !cold.is_empty() {
             let cold: Vec<UserId> = cold.into_iter().cloned().collect();
-            Box::pin(self.recount_many(&cold, Some(conversation))).await?;
+            Box::pin(self.reconcile_users(&cold, Some(conversation))).await?;
         }
-        debt.paid();
+        debt.complete();
         Ok(())
     }
 

@@ -5,19 +5,19 @@
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::reads::MOST_RECEIPTS;
-use super::{Badge, Counts, ReceiptPage};
+use super::reads::MAX_RECEIPT_PAGE_SIZE;
+use super::{ReadReceiptPage, UnreadCount, UnreadSummary};
 use crate::access::Caller;
 use crate::chat::Chat;
 use crate::code::Code;
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
-use crate::operation::{Info, Operation};
+use crate::operation::{Operation, OperationInfo};
 
 /// Receipts in one answer, unless it is said.
-const RECEIPTS: u32 = 100;
+const DEFAULT_RECEIPT_PAGE_SIZE: u32 = 100;
 
-const CHANGE: &[Code] = &[
+const MARK_CODES: &[Code] = &[
     Code::InvalidId,
     Code::UserRequired,
     Code::ReadOnlySession,
@@ -37,16 +37,16 @@ pub struct MarkRead {
 }
 
 impl Operation for MarkRead {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "unread.read",
-        summary: "Says that a user has read up to a message",
-        codes: CHANGE,
+        summary: "Marks messages as read up to a message",
+        codes: MARK_CODES,
     };
-    const CHANGES_ROWS: bool = true;
-    type Reply = Badge;
+    const WRITES_DATABASE: bool = true;
+    type Reply = UnreadCount;
 
-    async fn run(self, chat: &Chat, caller: &Caller) -> Result<Badge> {
-        let (user, conversation) = changes(caller, &self.conversation_id)?;
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<UnreadCount> {
+        let (user, conversation) = require_writer(caller, &self.conversation_id)?;
         chat.unread().read(user, &conversation, self.seq).await
     }
 }
@@ -64,18 +64,18 @@ pub struct MarkUnread {
 }
 
 impl Operation for MarkUnread {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "unread.mark",
-        summary: "Marks messages as unread from one on",
-        codes: CHANGE,
+        summary: "Marks messages as unread from a message on",
+        codes: MARK_CODES,
     };
-    const CHANGES_ROWS: bool = true;
-    type Reply = Badge;
+    const WRITES_DATABASE: bool = true;
+    type Reply = UnreadCount;
 
-    async fn run(self, chat: &Chat, caller: &Caller) -> Result<Badge> {
-        let (user, conversation) = changes(caller, &self.conversation_id)?;
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<UnreadCount> {
+        let (user, conversation) = require_writer(caller, &self.conversation_id)?;
         if self.seq == 0 {
-            let text = "`seq` is the number of a message, which is 1 or more";
+            let text = "`seq` must be 1 or more";
             return Err(Error::InvalidRequest(text.into()));
         }
         let unread = chat.unread();
@@ -96,16 +96,16 @@ pub struct MarkDelivered {
 }
 
 impl Operation for MarkDelivered {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "unread.delivered",
-        summary: "Says that messages have reached a user up to one",
-        codes: CHANGE,
+        summary: "Marks messages as delivered up to a message",
+        codes: MARK_CODES,
     };
-    const CHANGES_ROWS: bool = true;
-    type Reply = Badge;
+    const WRITES_DATABASE: bool = true;
+    type Reply = UnreadCount;
 
-    async fn run(self, chat: &Chat, caller: &Caller) -> Result<Badge> {
-        let (user, conversation) = changes(caller, &self.conversation_id)?;
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<UnreadCount> {
+        let (user, conversation) = require_writer(caller, &self.conversation_id)?;
         let unread = chat.unread();
         unread.delivered(user, &conversation, self.seq).await
     }
@@ -128,9 +128,9 @@ pub struct ListReceipts {
 }
 
 impl Operation for ListReceipts {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "unread.receipts",
-        summary: "How far members have got and read the messages",
+        summary: "Lists how far members have received and read the messages",
         codes: &[
             Code::InvalidId,
             Code::UserRequired,
@@ -138,22 +138,22 @@ impl Operation for ListReceipts {
             Code::TooMany,
         ],
     };
-    type Reply = ReceiptPage;
+    type Reply = ReadReceiptPage;
 
-    async fn run(self, chat: &Chat, caller: &Caller) -> Result<ReceiptPage> {
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<ReadReceiptPage> {
         let conversation = caller
-            .member_of(&self.conversation_id, chat.members())
+            .authorize_member(&self.conversation_id, chat.members())
             .await?;
         let limit = match self.limit {
-            Some(0) => return Err(Error::InvalidRequest("`limit` is 1 or more".into())),
-            Some(limit) if limit > MOST_RECEIPTS => {
+            Some(0) => return Err(Error::InvalidRequest("`limit` must be 1 or more".into())),
+            Some(limit) if limit > MAX_RECEIPT_PAGE_SIZE => {
                 return Err(Error::TooMany {
-                    what: "receipts",
+                    items: "receipts",
                     given: limit as usize,
-                    most: MOST_RECEIPTS as usize,
+                    max: MAX_RECEIPT_PAGE_SIZE as usize,
                 });
             }
-            limit => limit.unwrap_or(RECEIPTS),
+            limit => limit.unwrap_or(DEFAULT_RECEIPT_PAGE_SIZE),
         };
         let cursor = self.cursor.map(UserId::new).transpose()?;
         let unread = chat.unread();
@@ -166,21 +166,24 @@ impl Operation for ListReceipts {
 pub struct GetUnread {}
 
 impl Operation for GetUnread {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "unread.get",
-        summary: "How many messages wait for a user, in all and by conversation",
+        summary: "Returns the unread counts of a user, in total and by conversation",
         codes: &[Code::InvalidId, Code::UserRequired],
     };
-    type Reply = Counts;
+    type Reply = UnreadSummary;
 
-    async fn run(self, chat: &Chat, caller: &Caller) -> Result<Counts> {
-        chat.unread().counts(caller.user()?).await
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<UnreadSummary> {
+        chat.unread().get_summary(caller.user()?).await
     }
 }
 
 /// Who changes their position, and where. Whether they are a member the row says.
-fn changes<'c>(caller: &'c Caller, conversation: &str) -> Result<(&'c UserId, ConversationId)> {
+fn require_writer<'c>(
+    caller: &'c Caller,
+    conversation: &str,
+) -> Result<(&'c UserId, ConversationId)> {
     let user = caller.user()?;
-    caller.may_write()?;
+    caller.require_write_access()?;
     Ok((user, ConversationId::new(conversation)?))
 }

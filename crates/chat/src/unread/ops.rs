@@ -7,13 +7,13 @@ use crate::ids::{ConversationId, UserId};
 
 /// Messages were sent, one after the other, and their rows are committed.
 #[derive(Debug, Clone, Copy)]
-pub struct Sent<'a> {
+pub struct CountedMessages<'a> {
     /// Where.
     pub conversation: &'a ConversationId,
     /// The number of the last.
     pub seq: u64,
     /// Who sent them, in their order.
-    pub wrote: &'a [Wrote],
+    pub sender_positions: &'a [SenderPosition],
     /// The members, of the version below; none above the fan-out limit. The senders may be among them.
     pub members: Option<&'a [UserId]>,
     /// The `members_version` of the conversation when the messages were numbered.
@@ -22,7 +22,7 @@ pub struct Sent<'a> {
 
 /// Somebody sent a message.
 #[derive(Debug, Clone)]
-pub struct Wrote {
+pub struct SenderPosition {
     /// Who.
     pub user: UserId,
     /// The message's number.
@@ -35,7 +35,7 @@ pub struct Wrote {
 
 /// What waits for a user in a conversation, and in all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Badge {
+pub struct UnreadCount {
     /// Unread messages in the conversation.
     pub unread: u64,
     /// Unread messages in all conversations that are not muted.
@@ -44,19 +44,19 @@ pub struct Badge {
 
 /// What waits for a user.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Counts {
+pub struct UnreadSummary {
     /// Unread messages in all conversations that are not muted.
     pub total: u64,
     /// Those among them that mention the user.
     pub mentions: u64,
     /// The conversations with unread messages, the latest activity first.
-    pub conversations: Vec<ConversationCount>,
+    pub conversations: Vec<ConversationUnread>,
 }
 
 /// What waits for a user in a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ConversationCount {
+pub struct ConversationUnread {
     /// Which.
     pub conversation_id: ConversationId,
     /// Unread messages.
@@ -70,7 +70,7 @@ pub struct ConversationCount {
 /// How far a member has got and read the messages of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Receipt {
+pub struct ReadReceipt {
     /// Who.
     pub user_id: UserId,
     /// The last message that reached them.
@@ -82,9 +82,9 @@ pub struct Receipt {
 /// A part of a conversation's receipts, by user id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ReceiptPage {
+pub struct ReadReceiptPage {
     /// The receipts.
-    pub receipts: Vec<Receipt>,
+    pub receipts: Vec<ReadReceipt>,
     /// What to ask for the next part with; absent at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
@@ -111,15 +111,15 @@ pub struct ReceiptChange {
     pub conversation_id: ConversationId,
     /// Whose, and how far.
     #[serde(flatten)]
-    pub receipt: Receipt,
+    pub receipt: ReadReceipt,
     /// Which of the two moved.
-    pub moved: Moved,
+    pub moved: ReceiptKind,
 }
 
 /// What moved of a receipt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Moved {
+pub enum ReceiptKind {
     /// Messages reached the member.
     Delivered,
     /// The member read messages, and got them by that.

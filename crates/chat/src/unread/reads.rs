@@ -1,60 +1,66 @@
 //! What is answered about unread messages.
 
 use super::field;
-use super::recount::Case;
-use super::rows::{self, Counted, Position};
-use super::{ConversationCount, Counts, Receipt, ReceiptPage, Unread};
+use super::recount::ReconcileInput;
+use super::rows::{self, MemberPosition, PositionWithMentions};
+use super::{ConversationUnread, ReadReceipt, ReadReceiptPage, Unread, UnreadSummary};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
-use crate::ticking::told;
+use crate::ticking::log_failure;
 
 /// Most receipts in one answer.
-pub(super) const MOST_RECEIPTS: u32 = 1_000;
+pub(super) const MAX_RECEIPT_PAGE_SIZE: u32 = 1_000;
 
 impl Unread {
     /// What waits for a user. The user's keys are set right by it.
-    pub async fn counts(&self, user: &UserId) -> Result<Counts> {
+    pub async fn get_summary(&self, user: &UserId) -> Result<UnreadSummary> {
         let epoch = self.epoch();
-        let held = field::read(&self.ctx, std::slice::from_ref(user)).await;
-        let rows = rows::counted(&self.database, user).await?;
-        let counts = self.summed(&rows);
+        let held = field::read_states(&self.ctx, std::slice::from_ref(user)).await;
+        let rows = rows::find_positions_with_mentions(&self.database, user).await?;
+        let counts = self.summarize(&rows);
         let shown = match held {
             Ok(held) => {
-                let rows: Vec<Position> = rows.into_iter().map(|it| it.position).collect();
-                let case = Case {
+                let rows: Vec<MemberPosition> = rows.into_iter().map(|it| it.position).collect();
+                let case = ReconcileInput {
                     user,
-                    held: &held[0],
+                    stored: &held[0],
                     rows: &rows,
-                    strays: &[],
-                    thorough: false,
+                    orphans: &[],
+                    rewrite_all: false,
                 };
-                self.settle(epoch, &[case], None).await
+                self.run_reconcile(epoch, &[case], None).await
             }
             Err(error) => Err(error),
         };
-        told("write unread counts", &shown);
+        log_failure("update unread counts", &shown);
         Ok(counts)
     }
 
     /// How many messages of a conversation wait for a member.
-    pub async fn waiting(&self, user: &UserId, conversation: &ConversationId) -> Result<u64> {
-        let position = rows::position(&self.database, conversation, user).await?;
+    pub async fn count_in_conversation(
+        &self,
+        user: &UserId,
+        conversation: &ConversationId,
+    ) -> Result<u64> {
+        let position = rows::find_position(&self.database, conversation, user).await?;
         let position = position.ok_or_else(|| Error::NotAMember(conversation.clone()))?;
-        Ok(position.count())
+        Ok(position.unread_count())
     }
 
-    fn summed(&self, rows: &[Counted]) -> Counts {
-        let now = self.ctx.now().ms();
-        let mut counts = Counts::default();
-        for Counted { position, mentions } in rows.iter().filter(|it| it.position.count() > 0) {
+    fn summarize(&self, rows: &[PositionWithMentions]) -> UnreadSummary {
+        let now = self.ctx.now().as_millis();
+        let mut counts = UnreadSummary::default();
+        for PositionWithMentions { position, mentions } in
+            rows.iter().filter(|it| it.position.unread_count() > 0)
+        {
             let muted = position.is_muted(now);
             if !muted {
-                counts.total += position.count();
+                counts.total += position.unread_count();
                 counts.mentions += mentions;
             }
-            counts.conversations.push(ConversationCount {
+            counts.conversations.push(ConversationUnread {
                 conversation_id: position.conversation_id.clone(),
-                count: position.count(),
+                count: position.unread_count(),
                 mentions: *mentions,
                 muted,
             });
@@ -68,19 +74,22 @@ impl Unread {
         conversation: &ConversationId,
         cursor: Option<&UserId>,
         limit: u32,
-    ) -> Result<ReceiptPage> {
-        let limit = limit.clamp(1, MOST_RECEIPTS);
+    ) -> Result<ReadReceiptPage> {
+        let limit = limit.clamp(1, MAX_RECEIPT_PAGE_SIZE);
         let after = cursor.map_or("", UserId::as_str);
         let found = rows::receipts(&self.database, conversation, after, limit + 1).await?;
         let more = found.len() > limit as usize;
-        let receipts = found.into_iter().take(limit as usize).map(|row| Receipt {
-            user_id: row.user_id,
-            delivered_seq: row.reached.delivered_seq,
-            read_seq: row.reached.read_seq,
-        });
-        let receipts: Vec<Receipt> = receipts.collect();
+        let receipts = found
+            .into_iter()
+            .take(limit as usize)
+            .map(|row| ReadReceipt {
+                user_id: row.user_id,
+                delivered_seq: row.position.delivered_seq,
+                read_seq: row.position.read_seq,
+            });
+        let receipts: Vec<ReadReceipt> = receipts.collect();
         let last = receipts.last().filter(|_| more);
-        Ok(ReceiptPage {
+        Ok(ReadReceiptPage {
             next_cursor: last.map(|it| it.user_id.to_string()),
             receipts,
         })

@@ -10,39 +10,39 @@
 use sqlx::FromRow;
 
 use super::count;
-use crate::database::{Database, Either, change, number, on};
+use crate::database::{Database, Either, on, to_db_integer, write_statement};
 use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
 
 /// Users asked for in one statement.
-pub(super) const MANY: usize = 32;
+pub(super) const USERS_PER_STATEMENT: usize = 32;
 /// Later than any mute: the last moment of the year 9999.
-const FAR: u64 = 253_402_300_799_999;
+const MAX_MUTED_UNTIL_MS: u64 = 253_402_300_799_999;
 
-macro_rules! columns {
+macro_rules! position_columns {
     () => {
         "m.user_id, m.conversation_id, m.joined_version, m.position_version, c.last_seq, m.badge_seq, m.own_after, \
          m.muted_until, c.member_count"
     };
 }
 
-const OF_USERS: &str = concat!(
+const SELECT_POSITIONS_OF_USERS: &str = concat!(
     "SELECT ",
-    columns!(),
+    position_columns!(),
     " FROM members m JOIN conversations c ON c.id = m.conversation_id WHERE m.user_id IN (\
      $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, \
      $26, $27, $28, $29, $30, $31, $32)"
 );
 
-const OF_ONE: &str = concat!(
+const SELECT_POSITION: &str = concat!(
     "SELECT ",
-    columns!(),
+    position_columns!(),
     " FROM members m JOIN conversations c ON c.id = m.conversation_id WHERE m.conversation_id = $1 AND m.user_id = $2"
 );
 
-const COUNTED: &str = concat!(
+const SELECT_POSITIONS_WITH_MENTIONS: &str = concat!(
     "SELECT ",
-    columns!(),
+    position_columns!(),
     ", (SELECT COUNT(*) FROM mentions x WHERE x.user_id = m.user_id AND x.conversation_id = m.conversation_id \
      AND x.seq > m.badge_seq AND NOT EXISTS (SELECT 1 FROM messages o WHERE o.conversation_id = x.conversation_id \
      AND o.seq = x.seq AND o.sender_id = x.user_id)) AS mentions \
@@ -51,16 +51,16 @@ const COUNTED: &str = concat!(
 );
 
 /// A member's position, and their total.
-const STANDING: &str = concat!(
+const SELECT_POSITION_WITH_TOTAL: &str = concat!(
     "SELECT ",
-    columns!(),
+    position_columns!(),
     ", (SELECT CAST(COALESCE(SUM(CASE WHEN d.last_seq > n.badge_seq + n.own_after \
      THEN d.last_seq - n.badge_seq - n.own_after ELSE 0 END), 0) AS BIGINT) FROM members n JOIN conversations d ON d.id = n.conversation_id \
      WHERE n.user_id = m.user_id AND n.muted_until <= $1) AS total \
      FROM members m JOIN conversations c ON c.id = m.conversation_id WHERE m.conversation_id = $2 AND m.user_id = $3"
 );
 
-const READ: &str = "UPDATE members SET \
+const UPDATE_READ: &str = "UPDATE members SET \
      own_after = CASE WHEN own_after > 0 AND badge_seq < c.seq THEN own_after - (SELECT COUNT(*) FROM messages o \
        WHERE o.conversation_id = members.conversation_id AND o.sender_id = members.user_id \
        AND o.seq > members.badge_seq AND o.seq <= c.seq) ELSE own_after END, \
@@ -73,32 +73,32 @@ const READ: &str = "UPDATE members SET \
      AND (badge_seq < c.seq OR read_seq < c.seq OR delivered_seq < c.seq) \
      RETURNING delivered_seq, read_seq";
 
-const DELIVERED: &str = "UPDATE members SET delivered_seq = c.seq \
+const UPDATE_DELIVERED: &str = "UPDATE members SET delivered_seq = c.seq \
      FROM (SELECT id, CASE WHEN last_seq < $1 THEN last_seq ELSE $1 END AS seq FROM conversations WHERE id = $2) AS c \
      WHERE members.conversation_id = c.id AND members.user_id = $3 AND delivered_seq < c.seq \
      RETURNING delivered_seq, read_seq";
 
-const TAKE: &str = "UPDATE members SET position_version = position_version + 1 WHERE conversation_id = $1 AND user_id = $2";
+const LOCK_POSITION: &str = "UPDATE members SET position_version = position_version + 1 WHERE conversation_id = $1 AND user_id = $2";
 
-const UNREAD: &str = "UPDATE members SET \
+const UPDATE_UNREAD: &str = "UPDATE members SET \
      own_after = own_after + (SELECT COUNT(*) FROM messages o WHERE o.conversation_id = members.conversation_id \
        AND o.sender_id = members.user_id AND o.seq <= members.badge_seq \
        AND o.seq > CASE WHEN members.joined_seq < $1 THEN $1 ELSE members.joined_seq END), \
      badge_seq = CASE WHEN badge_seq <= $1 THEN badge_seq WHEN joined_seq < $1 THEN $1 ELSE joined_seq END \
      WHERE conversation_id = $2 AND user_id = $3";
 
-const MUTE: &str = "UPDATE members SET muted_until = $1, position_version = position_version + 1 \
+const UPDATE_MUTE: &str = "UPDATE members SET muted_until = $1, position_version = position_version + 1 \
      WHERE conversation_id = $2 AND user_id = $3 RETURNING position_version";
 
-const ENDED_MUTES: &str = concat!(
+const SELECT_EXPIRED_MUTES: &str = concat!(
     "SELECT ",
-    columns!(),
+    position_columns!(),
     " FROM members m JOIN conversations c ON c.id = m.conversation_id \
      WHERE m.muted_until > 0 AND m.muted_until <= $1 ORDER BY m.muted_until, m.conversation_id, m.user_id LIMIT $2"
 );
 
 /// The mute itself is no longer asked for; the position stays.
-const FORGET_MUTE: &str = "UPDATE members SET muted_until = 0 \
+const CLEAR_MUTE: &str = "UPDATE members SET muted_until = 0 \
      WHERE conversation_id = $1 AND user_id = $2 AND muted_until = $3";
 
 const RECEIPTS: &str = "SELECT user_id, delivered_seq, read_seq FROM members \
@@ -111,7 +111,7 @@ const COUNT_USERS: &str = "SELECT COUNT(DISTINCT user_id) FROM members";
 
 /// Where a member stands in a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, FromRow)]
-pub(super) struct Position {
+pub(super) struct MemberPosition {
     #[sqlx(try_from = "String")]
     pub(super) user_id: UserId,
     #[sqlx(try_from = "String")]
@@ -132,8 +132,8 @@ pub(super) struct Position {
     pub(super) member_count: u64,
 }
 
-impl Position {
-    pub(super) fn count(&self) -> u64 {
+impl MemberPosition {
+    pub(super) fn unread_count(&self) -> u64 {
         count(self.last_seq, self.badge_seq, self.own_after)
     }
 
@@ -142,32 +142,36 @@ impl Position {
     }
 
     /// What it adds to the total.
-    pub(super) fn share(&self, now: u64) -> u64 {
-        if self.is_muted(now) { 0 } else { self.count() }
+    pub(super) fn total_share(&self, now: u64) -> u64 {
+        if self.is_muted(now) {
+            0
+        } else {
+            self.unread_count()
+        }
     }
 }
 
 /// A position, and how often its user is mentioned in what is unread.
 #[derive(FromRow)]
-pub(super) struct Counted {
+pub(super) struct PositionWithMentions {
     #[sqlx(flatten)]
-    pub(super) position: Position,
+    pub(super) position: MemberPosition,
     #[sqlx(try_from = "i64")]
     pub(super) mentions: u64,
 }
 
 /// A position, and its user's total.
 #[derive(FromRow)]
-pub(super) struct Standing {
+pub(super) struct PositionWithTotal {
     #[sqlx(flatten)]
-    pub(super) position: Position,
+    pub(super) position: MemberPosition,
     #[sqlx(try_from = "i64")]
     pub(super) total: u64,
 }
 
 /// How far the messages of a conversation reached a member, and how far they read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromRow)]
-pub(super) struct Reached {
+pub(super) struct ReceiptPosition {
     #[sqlx(try_from = "i64")]
     pub(super) delivered_seq: u64,
     #[sqlx(try_from = "i64")]
@@ -180,18 +184,21 @@ pub(super) struct ReceiptRow {
     #[sqlx(try_from = "String")]
     pub(super) user_id: UserId,
     #[sqlx(flatten)]
-    pub(super) reached: Reached,
+    pub(super) position: ReceiptPosition,
 }
 
 /// The positions of up to [`MANY`] users.
-pub(super) async fn of_users(database: &Database, users: &[UserId]) -> Result<Vec<Position>> {
-    debug_assert!(users.len() <= MANY);
+pub(super) async fn find_positions_of_users(
+    database: &Database,
+    users: &[UserId],
+) -> Result<Vec<MemberPosition>> {
+    debug_assert!(users.len() <= USERS_PER_STATEMENT);
     let Some(first) = users.first() else {
         return Ok(Vec::new());
     };
     let rows = on!(database.reader(), pool => {
-        let mut query = sqlx::query_as(OF_USERS);
-        for nth in 0..MANY {
+        let mut query = sqlx::query_as(SELECT_POSITIONS_OF_USERS);
+        for nth in 0..USERS_PER_STATEMENT {
             query = query.bind(users.get(nth).unwrap_or(first).as_str());
         }
         query.fetch_all(pool).await?
@@ -200,41 +207,44 @@ pub(super) async fn of_users(database: &Database, users: &[UserId]) -> Result<Ve
 }
 
 /// The position of a user in a conversation; none if they are not a member.
-pub(super) async fn position(
+pub(super) async fn find_position(
     database: &Database,
     conversation: &ConversationId,
     user: &UserId,
-) -> Result<Option<Position>> {
+) -> Result<Option<MemberPosition>> {
     Ok(on!(database.reader(), pool =>
-        sqlx::query_as(OF_ONE).bind(conversation.as_str()).bind(user.as_str()).fetch_optional(pool).await?))
+        sqlx::query_as(SELECT_POSITION).bind(conversation.as_str()).bind(user.as_str()).fetch_optional(pool).await?))
 }
 
 /// The positions of a user with their mentions, the latest activity first.
-pub(super) async fn counted(database: &Database, user: &UserId) -> Result<Vec<Counted>> {
+pub(super) async fn find_positions_with_mentions(
+    database: &Database,
+    user: &UserId,
+) -> Result<Vec<PositionWithMentions>> {
     Ok(on!(database.reader(), pool =>
-        sqlx::query_as(COUNTED).bind(user.as_str()).fetch_all(pool).await?))
+        sqlx::query_as(SELECT_POSITIONS_WITH_MENTIONS).bind(user.as_str()).fetch_all(pool).await?))
 }
 
 /// Where a user stands; none if they are not a member.
-pub(super) async fn standing(
+pub(super) async fn find_position_with_total(
     database: &Database,
     conversation: &ConversationId,
     user: &UserId,
     now: u64,
-) -> Result<Option<Standing>> {
+) -> Result<Option<PositionWithTotal>> {
     Ok(on!(database.reader(), pool =>
-        sqlx::query_as(STANDING).bind(number(now)).bind(conversation.as_str()).bind(user.as_str()).fetch_optional(pool).await?))
+        sqlx::query_as(SELECT_POSITION_WITH_TOTAL).bind(to_db_integer(now)).bind(conversation.as_str()).bind(user.as_str()).fetch_optional(pool).await?))
 }
 
 /// The user has read up to a message; what their receipts are then, if anything changed.
-pub(super) async fn read(
+pub(super) async fn mark_read(
     database: &Database,
     conversation: &ConversationId,
     user: &UserId,
     seq: u64,
-) -> Result<Option<Reached>> {
-    Ok(change!(database, c => sqlx::query_as(READ)
-            .bind(number(seq))
+) -> Result<Option<ReceiptPosition>> {
+    Ok(write_statement!(database, c => sqlx::query_as(UPDATE_READ)
+            .bind(to_db_integer(seq))
             .bind(conversation.as_str())
             .bind(user.as_str())
             .fetch_optional(c)
@@ -242,45 +252,47 @@ pub(super) async fn read(
 }
 
 /// Messages reached a user up to this one; what their receipts are then, if it rose.
-pub(super) async fn delivered(
+pub(super) async fn mark_delivered(
     database: &Database,
     conversation: &ConversationId,
     user: &UserId,
     seq: u64,
-) -> Result<Option<Reached>> {
-    Ok(change!(database, c => sqlx::query_as(DELIVERED)
-            .bind(number(seq))
+) -> Result<Option<ReceiptPosition>> {
+    Ok(
+        write_statement!(database, c => sqlx::query_as(UPDATE_DELIVERED)
+            .bind(to_db_integer(seq))
             .bind(conversation.as_str())
             .bind(user.as_str())
             .fetch_optional(c)
-            .await?))
+            .await?),
+    )
 }
 
 /// The messages from this one on are unread again.
-pub(super) async fn unread(
+pub(super) async fn mark_unread(
     database: &Database,
     conversation: &ConversationId,
     user: &UserId,
     seq: u64,
 ) -> Result<()> {
-    let below = number(seq.saturating_sub(1));
+    let below = to_db_integer(seq.saturating_sub(1));
     let mut tx = database.begin().await?;
     on!(tx.connection(), c => {
-        sqlx::query(TAKE).bind(conversation.as_str()).bind(user.as_str()).execute(&mut *c).await?;
-        sqlx::query(UNREAD).bind(below).bind(conversation.as_str()).bind(user.as_str()).execute(c).await?;
+        sqlx::query(LOCK_POSITION).bind(conversation.as_str()).bind(user.as_str()).execute(&mut *c).await?;
+        sqlx::query(UPDATE_UNREAD).bind(below).bind(conversation.as_str()).bind(user.as_str()).execute(c).await?;
     });
     Ok(tx.commit().await?)
 }
 
 /// The conversation stays out of the user's total until then; 0 for no longer.
-pub(super) async fn mute(
+pub(super) async fn set_mute(
     database: &Database,
     conversation: &ConversationId,
     user: &UserId,
     until: u64,
 ) -> Result<()> {
-    let _changed: Option<(i64,)> = change!(database, c => sqlx::query_as(MUTE)
-            .bind(number(until.min(FAR)))
+    let _changed: Option<(i64,)> = write_statement!(database, c => sqlx::query_as(UPDATE_MUTE)
+            .bind(to_db_integer(until.min(MAX_MUTED_UNTIL_MS)))
             .bind(conversation.as_str())
             .bind(user.as_str())
             .fetch_optional(c)
@@ -289,19 +301,23 @@ pub(super) async fn mute(
 }
 
 /// Positions whose mute has ended, the longest ended first.
-pub(super) async fn ended_mutes(database: &Database, now: u64, most: u32) -> Result<Vec<Position>> {
+pub(super) async fn find_expired_mutes(
+    database: &Database,
+    now: u64,
+    most: u32,
+) -> Result<Vec<MemberPosition>> {
     Ok(on!(database.reader(), pool =>
-        sqlx::query_as(ENDED_MUTES).bind(number(now)).bind(i64::from(most)).fetch_all(pool).await?))
+        sqlx::query_as(SELECT_EXPIRED_MUTES).bind(to_db_integer(now)).bind(i64::from(most)).fetch_all(pool).await?))
 }
 
 /// Forgets mutes that have ended, unless they were set again.
-pub(super) async fn forget_mutes(database: &Database, ended: &[Position]) -> Result<()> {
+pub(super) async fn clear_mutes(database: &Database, ended: &[MemberPosition]) -> Result<()> {
     macro_rules! forget {
         ($position:expr, $to:expr) => {
-            sqlx::query(FORGET_MUTE)
+            sqlx::query(CLEAR_MUTE)
                 .bind($position.conversation_id.as_str())
                 .bind($position.user_id.as_str())
-                .bind(number($position.muted_until))
+                .bind(to_db_integer($position.muted_until))
                 .execute($to)
                 .await?
         };

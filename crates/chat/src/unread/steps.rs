@@ -3,42 +3,42 @@
 mod field;
 mod native;
 
-use parlor_store::Script;
+use parlor_store::LuaScript;
 use redis::{Cmd, pipe};
 
-use super::rows::Position;
-use crate::bus::frame::{self, Kind};
-use crate::context::Context;
+use super::rows::MemberPosition;
+use crate::bus::frame::{self, BusFrameKind};
+use crate::context::ChatContext;
 use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
 
-static STEPS: Script = Script::new(
+static UPDATE_COUNTERS: LuaScript = LuaScript::new(
     "unread steps",
     concat!(include_str!("field.lua"), include_str!("steps.lua")),
 )
-.native(native::steps);
+.with_native(native::update_counters);
 
 /// How long a state is kept after its last change.
-pub(super) const KEEP_MS: u64 = 30 * 86_400 * 1_000;
+pub(super) const UNREAD_STATE_TTL_MS: u64 = 30 * 86_400 * 1_000;
 /// Users in one call: more would keep everybody else waiting.
-const IN_CALL: usize = 32;
+const MAX_USERS_PER_CALL: usize = 32;
 /// Users in one pipeline.
-const IN_PIPELINE: usize = 1_024;
+const MAX_USERS_PER_PIPELINE: usize = 1_024;
 
 /// What happened to a user in a conversation.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Step {
+pub(super) enum CounterUpdate {
     /// Somebody else sent a message.
-    Sent { members_version: u64, seq: u64 },
+    MessageByOther { members_version: u64, seq: u64 },
     /// The user themself sent one, and others may have sent some after it.
-    Wrote {
+    MessageByUser {
         joined_version: u64,
         position_version: u64,
         seq: u64,
         top: u64,
     },
     /// They came, read, marked unread or muted.
-    Placed {
+    Position {
         joined_version: u64,
         position_version: u64,
         top: u64,
@@ -50,9 +50,9 @@ pub(super) enum Step {
     Left { members_version: u64 },
 }
 
-impl From<&Position> for Step {
-    fn from(position: &Position) -> Self {
-        Self::Placed {
+impl From<&MemberPosition> for CounterUpdate {
+    fn from(position: &MemberPosition) -> Self {
+        Self::Position {
             joined_version: position.joined_version,
             position_version: position.position_version,
             top: position.last_seq,
@@ -63,15 +63,15 @@ impl From<&Position> for Step {
     }
 }
 
-impl Step {
-    fn add_to(self, cmd: &mut Cmd) {
+impl CounterUpdate {
+    fn append_args(self, cmd: &mut Cmd) {
         let (what, numbers, muted) = match self {
-            Self::Sent {
+            Self::MessageByOther {
                 members_version,
                 seq,
             } => ("sent", [members_version, 0, seq, 0, 0], None),
             Self::Left { members_version } => ("left", [members_version, 0, 0, 0, 0], None),
-            Self::Wrote {
+            Self::MessageByUser {
                 joined_version,
                 position_version,
                 seq,
@@ -81,7 +81,7 @@ impl Step {
                 [joined_version, position_version, top, seq, 0],
                 None,
             ),
-            Self::Placed {
+            Self::Position {
                 joined_version,
                 position_version,
                 top,
@@ -102,19 +102,23 @@ impl Step {
 }
 
 /// Applies steps in a conversation; those whose state has to be held against the rows first.
-pub(super) async fn run<'u>(
-    ctx: &Context,
+pub(super) async fn run_updates<'u>(
+    ctx: &ChatContext,
     conversation: &ConversationId,
-    steps: &[(&'u UserId, Step)],
+    steps: &[(&'u UserId, CounterUpdate)],
 ) -> Result<Vec<&'u UserId>> {
-    let in_call = if ctx.keys().cluster() { 1 } else { IN_CALL };
+    let in_call = if ctx.keys().cluster() {
+        1
+    } else {
+        MAX_USERS_PER_CALL
+    };
     let mut cold = Vec::new();
-    for steps in steps.chunks(IN_PIPELINE) {
+    for steps in steps.chunks(MAX_USERS_PER_PIPELINE) {
         let mut pipe = pipe();
         for steps in steps.chunks(in_call) {
-            pipe.add_command(call(ctx, conversation, steps));
+            pipe.add_command(update_command(ctx, conversation, steps));
         }
-        let mut store = ctx.store().repeatable();
+        let mut store = ctx.store().idempotent();
         let replies: Vec<Vec<i64>> = pipe.query_async(&mut store).await?;
         let done = replies.into_iter().flatten().map(|reply| reply == 1);
         let those = steps.iter().zip(done).filter(|(_, done)| !done);
@@ -123,7 +127,11 @@ pub(super) async fn run<'u>(
     Ok(cold)
 }
 
-fn call(ctx: &Context, conversation: &ConversationId, steps: &[(&UserId, Step)]) -> Cmd {
+fn update_command(
+    ctx: &ChatContext,
+    conversation: &ConversationId,
+    steps: &[(&UserId, CounterUpdate)],
+) -> Cmd {
     let keys = ctx.keys();
     let names = steps.iter().flat_map(|(user, _)| {
         [
@@ -132,18 +140,18 @@ fn call(ctx: &Context, conversation: &ConversationId, steps: &[(&UserId, Step)])
             keys.unread_total(user),
         ]
     });
-    let mut cmd = STEPS
+    let mut cmd = UPDATE_COUNTERS
         .keys(names.collect::<Vec<_>>())
-        .arg(ctx.now().ms())
+        .arg(ctx.now().as_millis())
         .arg(ctx.store().current_epoch())
-        .arg(KEEP_MS)
+        .arg(UNREAD_STATE_TTL_MS)
         .arg(ctx.store().bus().publish_command())
-        .arg(&frame::head(Kind::Unread, 0)[..])
+        .arg(&frame::head(BusFrameKind::UnreadChanged, 0)[..])
         .arg(conversation)
         .cmd();
     for (user, step) in steps {
-        cmd.arg(keys.user_bus(user));
-        step.add_to(&mut cmd);
+        cmd.arg(keys.user_channel(user));
+        step.append_args(&mut cmd);
     }
     cmd
 }

@@ -4,74 +4,80 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::rows;
-use super::steps::{self, Step};
-use super::{Unread, rows::MANY};
+use super::steps::{self, CounterUpdate};
+use super::{Unread, rows::USERS_PER_STATEMENT};
 use crate::error::Result;
 use crate::ids::UserId;
-use crate::ticking::{Task, Ticking};
+use crate::ticking::{BackgroundTask, BackgroundTasks};
 
 /// How often owed steps are paid.
-const PAY: Duration = Duration::from_secs(1);
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// How often is looked what may be said of large conversations.
-const ANNOUNCE: Duration = Duration::from_millis(250);
+const NOTIFY_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// How often mutes that ended are looked for.
-const SWEEP: Duration = Duration::from_secs(60);
+const MUTE_EXPIRY_INTERVAL: Duration = Duration::from_secs(60);
 /// Mutes in one step of the sweep.
-const PAGE: u32 = 500;
+const MUTE_PAGE_SIZE: u32 = 500;
 
 impl Unread {
     /// Starts the background work.
-    pub fn tick(self: &Arc<Self>) -> Ticking {
-        Ticking::new(vec![
-            Task::each(self, PAY, "write owed unread counts", |it| async move {
-                it.pay().await
-            }),
-            Task::each(
+    pub fn tick(self: &Arc<Self>) -> BackgroundTasks {
+        BackgroundTasks::new(vec![
+            BackgroundTask::spawn_periodic(
                 self,
-                ANNOUNCE,
-                "tell of large conversations",
-                |it| async move { it.announce_due().await },
+                RETRY_INTERVAL,
+                "retry unread count updates",
+                |it| async move { it.retry_pending().await },
             ),
-            Task::each(self, SWEEP, "end mutes", |it| async move {
-                it.sweep_mutes().await.map(drop)
-            }),
+            BackgroundTask::spawn_periodic(
+                self,
+                NOTIFY_CHECK_INTERVAL,
+                "notify large conversations",
+                |it| async move { it.publish_due_notifications().await },
+            ),
+            BackgroundTask::spawn_periodic(
+                self,
+                MUTE_EXPIRY_INTERVAL,
+                "process expired mutes",
+                |it| async move { it.expire_mutes().await.map(drop) },
+            ),
         ])
     }
 
     /// Does what failed or was given up before. To be called once a second.
-    pub async fn pay(&self) -> Result<()> {
+    pub async fn retry_pending(&self) -> Result<()> {
         loop {
-            let users = self.owed.take_some(MANY);
+            let users = self.retry_queue.take_up_to(USERS_PER_STATEMENT);
             if users.is_empty() {
                 return Ok(());
             }
-            let debt = self.owed.owe(users.iter().cloned());
-            self.recount_many(&users, None).await?;
-            debt.paid();
+            let debt = self.retry_queue.guard(users.iter().cloned());
+            self.reconcile_users(&users, None).await?;
+            debt.complete();
         }
     }
 
     /// Adds conversations whose mute has ended to the totals; how many there were. To be called once a minute, on every
     /// node: it does no harm twice.
-    pub async fn sweep_mutes(&self) -> Result<usize> {
+    pub async fn expire_mutes(&self) -> Result<usize> {
         let mut swept = 0;
         loop {
-            let now = self.ctx.now().ms();
-            let ended = rows::ended_mutes(&self.database, now, PAGE).await?;
+            let now = self.ctx.now().as_millis();
+            let ended = rows::find_expired_mutes(&self.database, now, MUTE_PAGE_SIZE).await?;
             // The keys first: a row that is forgotten is not found again.
             for position in ended.chunk_by(|a, b| a.conversation_id == b.conversation_id) {
-                let steps: Vec<(&UserId, Step)> = position
+                let steps: Vec<(&UserId, CounterUpdate)> = position
                     .iter()
-                    .map(|it| (&it.user_id, Step::from(it)))
+                    .map(|it| (&it.user_id, CounterUpdate::from(it)))
                     .collect();
                 let conversation = &position[0].conversation_id;
-                let cold = steps::run(&self.ctx, conversation, &steps).await?;
+                let cold = steps::run_updates(&self.ctx, conversation, &steps).await?;
                 let cold: Vec<UserId> = cold.into_iter().cloned().collect();
-                self.recount_many(&cold, Some(conversation)).await?;
+                self.reconcile_users(&cold, Some(conversation)).await?;
             }
-            rows::forget_mutes(&self.database, &ended).await?;
+            rows::clear_mutes(&self.database, &ended).await?;
             swept += ended.len();
-            if ended.len() < PAGE as usize {
+            if ended.len() < MUTE_PAGE_SIZE as usize {
                 return Ok(swept);
             }
         }

@@ -2,19 +2,19 @@
 //!
 //! Always true: an upload leaves the set when it arrived or when its time is over.
 
-use crate::keys::{Capability, Key, KeySpec, Keyspace, Kind, Source, Ttl};
+use crate::keys::{Key, KeyGroup, KeyKind, KeySource, KeySpec, KeyTtl, Keyspace};
 
 /// What uploads own.
-pub const CAPABILITY: Capability = Capability {
+pub const CAPABILITY: KeyGroup = KeyGroup {
     name: "uploads",
     title: "Uploads",
     keys: &[PENDING],
 };
 
-const PENDING: KeySpec = KeySpec::new("uploads:pending", Kind::SortedSet, Ttl::Never)
+const PENDING: KeySpec = KeySpec::documented("uploads:pending", KeyKind::SortedSet, KeyTtl::Never)
     .value("member upload id, score = ms of expiry")
-    .meaning("files that were announced and have not arrived")
-    .source(&[Source::S2Future]);
+    .meaning("announced uploads that have not arrived yet")
+    .sources(&[KeySource::S2Future]);
 
 impl Keyspace {
     /// Uploads that have not arrived.

@@ -6,7 +6,7 @@ use parlor_chat::ids::{
     AdminId, ConversationId, DeadlineShard, Endpoint, JobName, LimiterId, NodeId, SearchHash,
     SocketId, UserId, WatchShard,
 };
-use parlor_chat::keys::{Keyspace, PresenceLayout, Preset, Settings};
+use parlor_chat::keys::{KeySettings, Keyspace, PresenceLayout, Preset};
 use parlor_chat::registry;
 use redis::ToRedisArgs;
 
@@ -43,7 +43,7 @@ fn ids() -> Ids {
 }
 
 /// Everything that can be built, beside its name in a standalone store (`{}` is where cluster mode has braces).
-fn built(keys: &Keyspace) -> Vec<(String, &'static str)> {
+fn all_built_names(keys: &Keyspace) -> Vec<(String, &'static str)> {
     let id = ids();
     vec![
         (
@@ -72,11 +72,11 @@ fn built(keys: &Keyspace) -> Vec<(String, &'static str)> {
             "socket:{s1}:user",
         ),
         (
-            keys.user_online_events().into_string(),
+            keys.user_online_channel().into_string(),
             "events:user.online",
         ),
         (
-            keys.user_offline_events().into_string(),
+            keys.user_offline_channel().into_string(),
             "events:user.offline",
         ),
         (
@@ -84,16 +84,19 @@ fn built(keys: &Keyspace) -> Vec<(String, &'static str)> {
             "parlor:presence:{u1}",
         ),
         (
-            keys.deadlines(id.deadline).into_string(),
+            keys.presence_deadlines(id.deadline).into_string(),
             "parlor:deadlines:{7}",
         ),
         (
-            keys.node_users(&id.node).into_string(),
+            keys.node_presence_users(&id.node).into_string(),
             "parlor:node:{n1}:users",
         ),
-        (keys.watch(id.watch).into_string(), "parlor:watch:{200}"),
         (
-            keys.typing(&id.conversation, &id.user).into_string(),
+            keys.presence_changes_channel(id.watch).into_string(),
+            "parlor:watch:{200}",
+        ),
+        (
+            keys.typing_user(&id.conversation, &id.user).into_string(),
             "typing:{c1}:u1",
         ),
         (
@@ -109,7 +112,7 @@ fn built(keys: &Keyspace) -> Vec<(String, &'static str)> {
             "membership:{c1}:u1",
         ),
         (
-            keys.membership_checked(&id.conversation, &id.user)
+            keys.membership_epoch(&id.conversation, &id.user)
                 .into_string(),
             "parlor:membership:{c1}:u1",
         ),
@@ -129,8 +132,11 @@ fn built(keys: &Keyspace) -> Vec<(String, &'static str)> {
             keys.message_created_events().into_string(),
             "events:message.created",
         ),
-        (keys.top(&id.conversation).into_string(), "parlor:top:{c1}"),
-        (keys.catch_up().into_string(), "parlor:catch-up"),
+        (
+            keys.apply_watermark(&id.conversation).into_string(),
+            "parlor:top:{c1}",
+        ),
+        (keys.recovery_claim().into_string(), "parlor:catch-up"),
         (
             keys.unread(&id.user, &id.conversation).into_string(),
             "unread:{u1}:c1",
@@ -144,7 +150,7 @@ fn built(keys: &Keyspace) -> Vec<(String, &'static str)> {
             "parlor:unread:{u1}",
         ),
         (
-            keys.message_rate(&id.user).into_string(),
+            keys.message_counter(&id.user).into_string(),
             "rate:message:{u1}",
         ),
         (
@@ -155,9 +161,15 @@ fn built(keys: &Keyspace) -> Vec<(String, &'static str)> {
             keys.sliding_window(&id.limiter).into_string(),
             "sliding_limit:{user:123}",
         ),
-        (keys.gcra(&id.limiter).into_string(), "gcra:{user:123}"),
+        (
+            keys.gcra_state(&id.limiter).into_string(),
+            "gcra:{user:123}",
+        ),
         (keys.session(&id.user).into_string(), "user:{u1}"),
-        (keys.revoked(&id.user).into_string(), "parlor:revoked:{u1}"),
+        (
+            keys.session_check(&id.user).into_string(),
+            "parlor:revoked:{u1}",
+        ),
         (
             keys.agent_presence(&id.admin).into_string(),
             "admin:{a1}:presence",
@@ -216,7 +228,7 @@ fn built(keys: &Keyspace) -> Vec<(String, &'static str)> {
         ),
         (keys.blocked(&id.user).into_string(), "blocked:{u1}"),
         (
-            keys.delivery(&id.conversation, &id.user).into_string(),
+            keys.delivered_seq(&id.conversation, &id.user).into_string(),
             "delivery:{c1}:u1",
         ),
         (keys.places().into_string(), "geo:users"),
@@ -226,15 +238,18 @@ fn built(keys: &Keyspace) -> Vec<(String, &'static str)> {
             "search:{abababababababababababababababab}",
         ),
         (
-            keys.conversation_bus(&id.conversation).into_string(),
+            keys.conversation_channel(&id.conversation).into_string(),
             "parlor:bus:conv:{c1}",
         ),
         (
-            keys.user_bus(&id.user).into_string(),
+            keys.user_channel(&id.user).into_string(),
             "parlor:bus:user:{u1}",
         ),
-        (keys.control_bus().into_string(), "parlor:control"),
-        (keys.large_bus().into_string(), "parlor:large"),
+        (keys.control_channel().into_string(), "parlor:control"),
+        (
+            keys.large_conversations_channel().into_string(),
+            "parlor:large",
+        ),
         (keys.node(&id.node).into_string(), "parlor:node:{n1}"),
         (keys.nodes().into_string(), "parlor:nodes"),
         (keys.epoch().into_string(), "parlor:epoch"),
@@ -245,21 +260,21 @@ fn built(keys: &Keyspace) -> Vec<(String, &'static str)> {
 
 #[test]
 fn names_are_those_of_the_documents() {
-    for (name, tagged) in built(&keyspace(Preset::Parlor, false)) {
+    for (name, tagged) in all_built_names(&keyspace(Preset::Parlor, false)) {
         assert_eq!(name, tagged.replace(['{', '}'], ""));
     }
 }
 
 #[test]
 fn the_first_identifier_is_the_hash_tag_in_cluster_mode() {
-    for (name, tagged) in built(&keyspace(Preset::Parlor, true)) {
+    for (name, tagged) in all_built_names(&keyspace(Preset::Parlor, true)) {
         assert_eq!(name, tagged);
     }
 }
 
 #[test]
 fn the_prefix_goes_before_every_key_and_channel() {
-    for (name, tagged) in built(&keyspace(Preset::HomeAssistant, true)) {
+    for (name, tagged) in all_built_names(&keyspace(Preset::HomeAssistant, true)) {
         assert_eq!(name, format!("ha:{tagged}"));
     }
 }
@@ -267,7 +282,7 @@ fn the_prefix_goes_before_every_key_and_channel() {
 #[test]
 fn the_recent_list_follows_its_layout() {
     let id = ids();
-    let recent = |preset, cluster| keyspace(preset, cluster).recent(&id.conversation);
+    let recent = |preset, cluster| keyspace(preset, cluster).recent_list(&id.conversation);
     assert_eq!(recent(Preset::Parlor, false), "messages:c1:recent");
     assert_eq!(recent(Preset::Parlor, true), "messages:{c1}:recent");
     assert_eq!(
@@ -285,13 +300,13 @@ fn every_declared_key_has_a_builder() {
     let mut reached = BTreeSet::new();
     for layout in PresenceLayout::ALL {
         for preset in [Preset::Parlor, Preset::HomeAssistant] {
-            let mut settings = Settings::from_preset(preset);
+            let mut settings = KeySettings::from_preset(preset);
             settings.layouts.presence = *layout;
             let keys = Keyspace::new(settings, false).expect("valid");
-            let names = built(&keys).into_iter().map(|(name, _)| name);
-            for name in names.chain([keys.recent(&ids().conversation).into_string()]) {
+            let names = all_built_names(&keys).into_iter().map(|(name, _)| name);
+            for name in names.chain([keys.recent_list(&ids().conversation).into_string()]) {
                 reached.extend(
-                    keys.matches(name.as_bytes())
+                    keys.matching_specs(name.as_bytes())
                         .map(|found| found.spec.pattern.text()),
                 );
             }
@@ -306,7 +321,7 @@ fn every_declared_key_has_a_builder() {
 #[test]
 fn a_key_is_built_in_one_allocation_of_the_exact_size() {
     for cluster in [false, true] {
-        for (name, _) in built(&keyspace(Preset::HomeAssistant, cluster)) {
+        for (name, _) in all_built_names(&keyspace(Preset::HomeAssistant, cluster)) {
             assert_eq!(name.capacity(), name.len(), "{name}");
         }
     }
@@ -321,14 +336,14 @@ fn keys_are_arguments_of_commands() {
 }
 
 /// The text that the server hashes: what stands between the first `{` and the next `}`.
-fn tag(name: &str) -> &str {
+fn hash_tag(name: &str) -> &str {
     let (_, after) = name.split_once('{').expect(name);
     let (tag, _) = after.split_once('}').expect(name);
     tag
 }
 
 #[test]
-fn what_one_step_touches_lies_in_one_slot() {
+fn the_keys_of_one_script_share_a_cluster_slot() {
     let keys = keyspace(Preset::HomeAssistant, true);
     let id = ids();
     let steps = [
@@ -347,19 +362,19 @@ fn what_one_step_touches_lies_in_one_slot() {
         ],
         vec![
             keys.session(&id.user),
-            keys.revoked(&id.user),
-            keys.message_rate(&id.user),
+            keys.session_check(&id.user),
+            keys.message_counter(&id.user),
         ],
         vec![
-            keys.recent(&id.conversation),
-            keys.top(&id.conversation),
-            keys.typing(&id.conversation, &id.user),
+            keys.recent_list(&id.conversation),
+            keys.apply_watermark(&id.conversation),
+            keys.typing_user(&id.conversation, &id.user),
             keys.typers(&id.conversation),
             keys.typer_names(&id.conversation),
         ],
         vec![
             keys.membership(&id.conversation, &id.user),
-            keys.membership_checked(&id.conversation, &id.user),
+            keys.membership_epoch(&id.conversation, &id.user),
             keys.participants(&id.conversation),
             keys.participants_version(&id.conversation),
             keys.membership_generation(&id.conversation),
@@ -367,9 +382,12 @@ fn what_one_step_touches_lies_in_one_slot() {
         vec![keys.last_run(&id.job), keys.job_lease(&id.job)],
     ];
     for step in steps {
-        let tags: BTreeSet<_> = step.iter().map(|key| tag(key.as_str())).collect();
+        let tags: BTreeSet<_> = step.iter().map(|key| hash_tag(key.as_str())).collect();
         assert_eq!(tags.len(), 1, "{step:?}");
     }
-    let bus = keys.conversation_bus(&id.conversation);
-    assert_eq!(tag(bus.as_str()), tag(keys.top(&id.conversation).as_str()));
+    let bus = keys.conversation_channel(&id.conversation);
+    assert_eq!(
+        hash_tag(bus.as_str()),
+        hash_tag(keys.apply_watermark(&id.conversation).as_str())
+    );
 }

@@ -4,12 +4,14 @@
 
 use std::time::Duration;
 
-use parlor_chat::database::{Database, DatabaseUrl, Either, OpenError, Options, Transaction};
+use parlor_chat::database::{
+    Database, DatabaseOpenError, DatabaseOptions, DatabaseUrl, Either, WriteTransaction,
+};
 use parlor_testkit::Postgres;
 use tempfile::TempDir;
 
 /// Empty databases of both kinds, and what they must not outlive.
-async fn both() -> (TempDir, Postgres, [DatabaseUrl; 2]) {
+async fn both_backends() -> (TempDir, Postgres, [DatabaseUrl; 2]) {
     let folder = tempfile::tempdir().unwrap();
     let server = Postgres::start().await;
     let address = server.create_database().await;
@@ -17,16 +19,16 @@ async fn both() -> (TempDir, Postgres, [DatabaseUrl; 2]) {
     (folder, server, urls)
 }
 
-async fn open(url: &DatabaseUrl) -> Result<Database, OpenError> {
-    let options = Options {
+async fn open(url: &DatabaseUrl) -> Result<Database, DatabaseOpenError> {
+    let options = DatabaseOptions {
         timeout: Duration::from_secs(30),
-        ..Options::new(url.clone())
+        ..DatabaseOptions::new(url.clone())
     };
     Database::open(options).await
 }
 
 /// Runs a statement in a transaction that is not committed yet.
-async fn begin(database: &Database, statement: &'static str) -> Transaction {
+async fn begin(database: &Database, statement: &'static str) -> WriteTransaction {
     let mut tx = database.begin().await.unwrap();
     let rows = match tx.connection() {
         Either::Sqlite(c) => sqlx::query(statement)
@@ -51,7 +53,7 @@ async fn execute(database: &Database, statement: &'static str) {
 
 #[tokio::test]
 async fn a_database_keeps_the_id_it_was_given() {
-    let (_folder, _server, urls) = both().await;
+    let (_folder, _server, urls) = both_backends().await;
     let mut ids = Vec::new();
     for url in &urls {
         let first = open(url).await.unwrap();
@@ -65,7 +67,7 @@ async fn a_database_keeps_the_id_it_was_given() {
 
 #[tokio::test]
 async fn many_nodes_may_open_a_new_database_at_once() {
-    let (_folder, _server, urls) = both().await;
+    let (_folder, _server, urls) = both_backends().await;
     for url in &urls {
         let opening: Vec<_> = (0..5)
             .map(|_| {
@@ -86,7 +88,7 @@ async fn many_nodes_may_open_a_new_database_at_once() {
 
 #[tokio::test]
 async fn a_database_that_a_newer_program_changed_is_refused() {
-    let (_folder, _server, urls) = both().await;
+    let (_folder, _server, urls) = both_backends().await;
     for url in &urls {
         let database = open(url).await.unwrap();
         let newer = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
@@ -94,7 +96,10 @@ async fn a_database_that_a_newer_program_changed_is_refused() {
         execute(&database, newer).await;
         let refused = open(url).await.unwrap_err();
         assert!(
-            matches!(refused, OpenError::Newer { found: 999, .. }),
+            matches!(
+                refused,
+                DatabaseOpenError::MigratedByNewerVersion { found: 999, .. }
+            ),
             "{refused}"
         );
         assert!(
@@ -105,8 +110,8 @@ async fn a_database_that_a_newer_program_changed_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_not_committed_is_not_there() {
-    let (_folder, _server, urls) = both().await;
+async fn dropping_a_transaction_rolls_it_back() {
+    let (_folder, _server, urls) = both_backends().await;
     for url in &urls {
         let database = open(url).await.unwrap();
         let statement = "INSERT INTO users (id) VALUES ('alice')";
@@ -117,12 +122,15 @@ async fn what_is_not_committed_is_not_there() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_listen_is_away_and_its_password_is_not_told() {
+async fn an_unreachable_database_is_reported_without_its_password() {
     let folder = tempfile::tempdir().unwrap();
     let address = "postgres://somebody:hunter2@127.0.0.1:1/chat";
     let url = DatabaseUrl::parse(address, folder.path()).unwrap();
     let error = open(&url).await.unwrap_err();
-    assert!(matches!(error, OpenError::Away { .. }), "{error:?}");
+    assert!(
+        matches!(error, DatabaseOpenError::Unavailable { .. }),
+        "{error:?}"
+    );
     assert!(!format!("{error} {error:?} {url:?}").contains("hunter2"));
 }
 

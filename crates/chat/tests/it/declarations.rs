@@ -1,6 +1,6 @@
 //! What is declared, held against the documents.
 
-use parlor_chat::keys::{Kind, Preset, Settings, Ttl};
+use parlor_chat::keys::{KeyKind, KeySettings, KeyTtl, Preset};
 use parlor_chat::registry;
 
 /// Pattern, type and TTL.
@@ -20,7 +20,11 @@ const DEFAULT: &[Declared] = &[
     ("rate:message:{user}", "counter", "60 s"),
     ("rate_limit:{id}", "sorted set", "the window"),
     ("sliding_limit:{id}", "sorted set", "the window"),
-    ("gcra:{id}", "string", "until it is full again"),
+    (
+        "gcra:{id}",
+        "string",
+        "until the limit is completely free again",
+    ),
     ("user:{user}", "hash", "7 d"),
     ("admin:{admin}:presence", "string", "30 min"),
     ("admin:{admin}:assignments", "set", "1 h"),
@@ -109,8 +113,8 @@ const OTHERS: &[(Preset, &[Declared])] = &[
 ];
 
 fn declared(preset: Preset) -> Vec<(&'static str, &'static str, String)> {
-    let settings = Settings::from_preset(preset);
-    registry::active(&settings.layouts)
+    let settings = KeySettings::from_preset(preset);
+    registry::active_specs(&settings.layouts)
         .map(|(_, spec)| {
             (
                 spec.pattern.text(),
@@ -171,9 +175,9 @@ fn every_declaration_is_complete() {
         assert!(!spec.value.is_empty(), "{pattern} has no value");
         assert!(!spec.meaning.is_empty(), "{pattern} has no meaning");
         assert!(!spec.sources.is_empty(), "{pattern} has no source");
-        assert_eq!(spec.ttl_required, spec.ttl != Ttl::Never, "{pattern}");
+        assert_eq!(spec.ttl_required, spec.ttl != KeyTtl::Never, "{pattern}");
         assert!(
-            !spec.kind.is_channel() || spec.ttl == Ttl::Never,
+            !spec.kind.is_channel() || spec.ttl == KeyTtl::Never,
             "{pattern}: a channel has no TTL"
         );
         assert!(capability.keys.contains(spec));
@@ -182,7 +186,7 @@ fn every_declaration_is_complete() {
 
 #[test]
 fn sharded_channels_carry_the_hash_tag_of_the_step_that_publishes() {
-    for (_, spec) in registry::all().filter(|(_, spec)| spec.kind == Kind::ShardChannel) {
+    for (_, spec) in registry::all().filter(|(_, spec)| spec.kind == KeyKind::ShardChannel) {
         assert!(
             matches!(spec.pattern.tag(), Some("user" | "conv")),
             "{}",
@@ -194,9 +198,9 @@ fn sharded_channels_carry_the_hash_tag_of_the_step_that_publishes() {
 #[test]
 fn a_ttl_is_held_against_what_is_declared() {
     use std::time::Duration;
-    let settings = Settings::default();
+    let settings = KeySettings::default();
     let allows = |pattern: &str, left: Option<u64>| {
-        let (_, spec) = registry::active(&settings.layouts)
+        let (_, spec) = registry::active_specs(&settings.layouts)
             .find(|(_, spec)| spec.pattern.text() == pattern)
             .expect(pattern);
         spec.allows_ttl(&settings, left.map(Duration::from_secs))

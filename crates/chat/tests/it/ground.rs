@@ -6,77 +6,77 @@
 use std::path::Path;
 use std::time::Duration;
 
-use parlor_chat::context::{Context, Moment};
+use parlor_chat::context::{ChatContext, Timestamp};
 use parlor_chat::database::{self, Database, DatabaseUrl};
-use parlor_chat::keys::{Keyspace, Settings, TtlName};
-use parlor_store::{ManualClock, Options, Store};
+use parlor_chat::keys::{KeySettings, Keyspace, TtlName};
+use parlor_store::{ManualClock, Store, StoreOptions};
 use parlor_testkit::{Cluster, Postgres, Redis, Valkey, eventually};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
 /// A busy machine must not turn a test about answers into one about time.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A server's keys age while the clock of the test stands still. They are given so much more time that it does not matter.
-const LONGER: u32 = 100;
+const TYPING_TTL_FACTOR: u32 = 100;
 
-pub struct Ground {
+pub struct TestBackend {
     pub store: Store,
     pub server: Option<Redis>,
     /// The servers that hold keys; none of the embedded engine.
     pub primaries: Vec<redis::Client>,
     /// Whether keys have hash tags.
-    tagged: bool,
-    rows: OnceCell<Rows>,
+    hash_tags: bool,
+    rows: OnceCell<DatabaseFixture>,
 }
 
 /// What the database is made of, and where it is.
-struct Rows {
+struct DatabaseFixture {
     url: DatabaseUrl,
     _folder: TempDir,
     _server: Option<Postgres>,
 }
 
-impl Ground {
+impl TestBackend {
     /// The strict engine, with hash tags: a step that leaves its slot fails.
     pub async fn embedded() -> Self {
-        let options = Options {
+        let options = StoreOptions {
             strict: true,
-            ..Options::default()
+            ..StoreOptions::default()
         };
         Self::open(options, true, Vec::new()).await
     }
 
     /// An engine that keeps its data in a folder, at the time of this clock.
     pub async fn on_disk(folder: &Path, clock: ManualClock) -> Self {
-        let options = Options {
-            data: Some(folder.to_owned()),
+        let options = StoreOptions {
+            data_folder: Some(folder.to_owned()),
             clock: Some(clock),
-            ..Options::default()
+            ..StoreOptions::default()
         };
         Self::open(options, false, Vec::new()).await
     }
 
     /// Redis, with the documents' names.
     pub async fn redis() -> Self {
-        Self::server(Redis::start().await, patient).await
+        Self::server(Redis::start().await, options_with_long_timeout).await
     }
 
     /// Valkey.
     pub async fn valkey() -> Self {
-        Self::server(Valkey::start().await, patient).await
+        Self::server(Valkey::start().await, options_with_long_timeout).await
     }
 
     /// Redis, whose absence is noticed after some seconds.
-    pub async fn impatient() -> Self {
-        let impatient = |url: &str| Options {
+    pub async fn redis_with_short_timeout() -> Self {
+        let impatient = |url: &str| StoreOptions {
             timeout: Duration::from_secs(10),
-            ..patient(url)
+            ..options_with_long_timeout(url)
         };
         Self::server(Redis::start().await, impatient).await
     }
 
-    async fn server(server: Redis, options: impl FnOnce(&str) -> Options) -> Self {
+    async fn server(server: Redis, options: impl FnOnce(&str) -> StoreOptions) -> Self {
         let ground = Self::open(options(&server.url()), false, vec![server.client()]).await;
         Self {
             server: Some(server),
@@ -92,31 +92,33 @@ impl Ground {
             let flush = redis::cmd("FLUSHALL");
             flush.exec_async(&mut connection).await.unwrap();
         }
-        Self::open(patient(&cluster.url()), true, primaries).await
+        Self::open(options_with_long_timeout(&cluster.url()), true, primaries).await
     }
 
-    async fn open(options: Options, tagged: bool, primaries: Vec<redis::Client>) -> Self {
+    async fn open(options: StoreOptions, tagged: bool, primaries: Vec<redis::Client>) -> Self {
         let clock = Some(options.clock.clone().unwrap_or_default());
         Self {
-            store: Store::open(Options { clock, ..options }).await.unwrap(),
+            store: Store::open(StoreOptions { clock, ..options })
+                .await
+                .unwrap(),
             server: None,
             primaries,
-            tagged,
+            hash_tags: tagged,
             rows: OnceCell::new(),
         }
     }
 
     /// The database, opened once more: each is that of another node.
     pub async fn database(&self) -> Database {
-        self.hasty_database(PATIENCE).await
+        self.database_with_timeout(TEST_TIMEOUT).await
     }
 
     /// As [`database`](Self::database), one that waits for nothing longer than this.
-    pub async fn hasty_database(&self, timeout: Duration) -> Database {
+    pub async fn database_with_timeout(&self, timeout: Duration) -> Database {
         let url = self.rows().await.url.clone();
-        let options = database::Options {
+        let options = database::DatabaseOptions {
             timeout,
-            ..database::Options::new(url)
+            ..database::DatabaseOptions::new(url)
         };
         // To open it may take longer.
         eventually("the database is opened", async || {
@@ -125,7 +127,7 @@ impl Ground {
         .await
     }
 
-    async fn rows(&self) -> &Rows {
+    async fn rows(&self) -> &DatabaseFixture {
         let make = async || {
             let folder = tempfile::tempdir().unwrap();
             let server = match self.primaries.is_empty() {
@@ -136,7 +138,7 @@ impl Ground {
                 Some(server) => server.create_database().await,
                 None => String::new(),
             };
-            Rows {
+            DatabaseFixture {
                 url: DatabaseUrl::parse(&text, folder.path()).unwrap(),
                 _folder: folder,
                 _server: server,
@@ -146,24 +148,24 @@ impl Ground {
     }
 
     /// The surroundings of a capability with these settings.
-    pub fn context(&self, settings: Settings) -> Context {
-        Context::new(self.store.clone(), self.keys(settings))
+    pub fn context(&self, settings: KeySettings) -> ChatContext {
+        ChatContext::new(self.store.clone(), self.keys(settings))
     }
 
     /// Lets who types do so for longer on a server.
-    pub fn lengthen_typing(&self, settings: &mut Settings) {
+    pub fn extend_typing_ttl(&self, settings: &mut KeySettings) {
         if !self.primaries.is_empty() {
-            let longer = settings.ttls.get(TtlName::Typing) * LONGER;
+            let longer = settings.ttls.get(TtlName::Typing) * TYPING_TTL_FACTOR;
             settings.ttls.set(TtlName::Typing, longer);
         }
     }
 
-    pub fn keys(&self, settings: Settings) -> Keyspace {
-        Keyspace::new(settings, self.tagged).unwrap()
+    pub fn keys(&self, settings: KeySettings) -> Keyspace {
+        Keyspace::new(settings, self.hash_tags).unwrap()
     }
 
-    pub fn now(&self) -> Moment {
-        Moment(self.store.clock().now_ms())
+    pub fn now(&self) -> Timestamp {
+        Timestamp(self.store.clock().now_ms())
     }
 
     /// Moves time, for the store's clock and for its keys.
@@ -173,9 +175,9 @@ impl Ground {
 }
 
 /// How a store is opened that is given its time.
-pub fn patient(url: &str) -> Options {
-    Options {
-        timeout: PATIENCE,
-        ..Options::new(url.parse().unwrap())
+pub fn options_with_long_timeout(url: &str) -> StoreOptions {
+    StoreOptions {
+        timeout: TEST_TIMEOUT,
+        ..StoreOptions::new(url.parse().unwrap())
     }
 }

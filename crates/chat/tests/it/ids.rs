@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use parlor_chat::ids::{
-    AdminId, ConversationId, DeadlineShard, DeviceId, Endpoint, EndpointSeparator, IdKind, Ident,
-    InvalidId, JobName, LimiterId, NodeId, SearchHash, SocketId, UserId, WatchShard,
+    AdminId, ConversationId, DeadlineShard, DeviceId, Endpoint, EndpointSeparator, IdKind,
+    InvalidId, JobName, KeyIdentifier, LimiterId, NodeId, SearchHash, SocketId, UserId, WatchShard,
 };
 use redis::{FromRedisValue, ToRedisArgs, Value};
 
@@ -91,7 +91,7 @@ fn words_that_would_make_two_keys_alike_are_reserved() {
     }
     assert!(ConversationId::new("total").is_err());
     assert!(UserId::new("total").is_ok());
-    assert!(UserId::new("Online").is_ok(), "keys tell cases apart");
+    assert!(UserId::new("Online").is_ok(), "keys are case sensitive");
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_refusal_says_what_is_wrong_and_what_is_allowed() {
     let long = text(UserId::new("é".repeat(5_000)));
     assert!(
         long.len() < 300,
-        "a refusal does not repeat a flood: {long}"
+        "the error does not repeat a long text: {long}"
     );
     let hidden = text(UserId::new("a\u{1b}[2Jb"));
     assert!(
@@ -197,7 +197,7 @@ fn one_ipv6_network_is_one_limiter() {
     ] {
         assert_eq!(LimiterId::new(text).expect(text).as_str(), "2001:db8:1:2::");
         let address: IpAddr = text.parse().expect("an address");
-        assert_eq!(LimiterId::address(address).as_str(), "2001:db8:1:2::");
+        assert_eq!(LimiterId::from_ip(address).as_str(), "2001:db8:1:2::");
     }
     assert_eq!(
         LimiterId::new("::ffff:10.0.0.7").expect("valid").as_str(),
@@ -209,7 +209,7 @@ fn one_ipv6_network_is_one_limiter() {
     );
     assert_eq!(LimiterId::new("::1").expect("valid").as_str(), "::");
     let v4: IpAddr = "10.0.0.7".parse().expect("an address");
-    assert_eq!(LimiterId::address(v4).as_str(), "10.0.0.7");
+    assert_eq!(LimiterId::from_ip(v4).as_str(), "10.0.0.7");
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn endpoints_are_named_by_their_route_template() {
     let endpoint = Endpoint::new("GET", "/v1/conversations/{id}/files/{*rest}").expect("valid");
     assert_eq!(endpoint.as_str(), "GET /v1/conversations/:id/files/*rest");
     assert_eq!(
-        endpoint.spelled(EndpointSeparator::Underscore),
+        endpoint.with_separator(EndpointSeparator::Underscore),
         "GET_/v1/conversations/:id/files/*rest"
     );
     assert_eq!(Endpoint::new("GET", "*").expect("valid").as_str(), "GET *");

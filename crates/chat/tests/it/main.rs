@@ -18,11 +18,11 @@ mod settings;
 mod typing;
 mod unread;
 
-use parlor_chat::keys::{Keyspace, Preset, Settings};
+use parlor_chat::keys::{KeySettings, Keyspace, Preset};
 
 /// The keys of a preset.
 fn keyspace(preset: Preset, cluster: bool) -> Keyspace {
-    Keyspace::new(Settings::from_preset(preset), cluster).expect("a preset is valid")
+    Keyspace::new(KeySettings::from_preset(preset), cluster).expect("a preset is valid")
 }
 
 /// Every preset, with and without hash tags.

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use parlor_chat::ids::{ConversationId, EndpointSeparator, IdKind, UserId};
-use parlor_chat::keys::{KeySpec, Keyspace, Part, Preset, Settings};
+use parlor_chat::keys::{KeySettings, KeySpec, Keyspace, PatternPart, Preset};
 use parlor_chat::registry;
 
 use crate::{every_keyspace, keyspace};
 
 /// The one declaration a name belongs to.
 fn only_match(keys: &Keyspace, name: &str) -> &'static KeySpec {
-    let found: Vec<_> = keys.matches(name.as_bytes()).collect();
+    let found: Vec<_> = keys.matching_specs(name.as_bytes()).collect();
     let [one] = found.as_slice() else {
         let patterns: Vec<_> = found
             .iter()
@@ -24,7 +24,7 @@ fn only_match(keys: &Keyspace, name: &str) -> &'static KeySpec {
 #[test]
 fn an_example_of_every_key_belongs_to_its_declaration_alone() {
     for keys in every_keyspace() {
-        for (_, spec) in registry::active(&keys.settings().layouts) {
+        for (_, spec) in registry::active_specs(&keys.settings().layouts) {
             assert_eq!(only_match(&keys, &keys.example(spec)), spec);
         }
     }
@@ -37,12 +37,12 @@ fn spell(keys: &Keyspace, spec: &KeySpec, ids: &[&str]) -> String {
     let mut out = keys.settings().prefix.clone();
     for part in spec.pattern.parts() {
         let text = match part {
-            Part::Literal(text) => {
+            PatternPart::Literal(text) => {
                 out.push_str(text);
                 continue;
             }
-            Part::Tag(text) => text,
-            Part::Id(_) => ids.next().expect("enough identifiers"),
+            PatternPart::FixedHashTag(text) => text,
+            PatternPart::Id(_) => ids.next().expect("enough identifiers"),
         };
         if keys.cluster() && !tagged {
             out += &format!("{{{text}}}");
@@ -84,7 +84,7 @@ fn choices(kinds: &[IdKind], words: &BTreeSet<&'static str>) -> Vec<Vec<&'static
 #[test]
 fn identifiers_that_look_like_parts_of_keys_confuse_nothing() {
     for keys in every_keyspace() {
-        for (_, spec) in registry::active(&keys.settings().layouts) {
+        for (_, spec) in registry::active_specs(&keys.settings().layouts) {
             let kinds: Vec<IdKind> = spec.pattern.ids().collect();
             for ids in choices(&kinds, &words(spec)) {
                 assert_eq!(only_match(&keys, &spell(&keys, spec, &ids)), spec);
@@ -108,7 +108,10 @@ fn a_key_of_one_layout_is_nothing_else_in_another() {
             let kinds: Vec<IdKind> = spec.pattern.ids().collect();
             for ids in choices(&kinds, &words(spec)) {
                 let name = spell(&all[0], spec, &ids);
-                for found in all.iter().flat_map(|keys| keys.matches(name.as_bytes())) {
+                for found in all
+                    .iter()
+                    .flat_map(|keys| keys.matching_specs(name.as_bytes()))
+                {
                     assert_eq!(found.spec.pattern.text(), spec.pattern.text(), "{name}");
                 }
             }
@@ -171,7 +174,7 @@ fn what_nobody_declared_is_not_recognised() {
         "chat:conversation:c1:messages",
         "Presence:user:alice",
     ] {
-        assert_eq!(keys.matches(name.as_bytes()).count(), 0, "{name}");
+        assert_eq!(keys.matching_specs(name.as_bytes()).count(), 0, "{name}");
     }
     assert!(keys.match_key(b"user:\xff\xfe").is_none(), "not UTF-8");
     assert!(keys.match_key(b"presence:user:\0").is_none());
@@ -204,7 +207,7 @@ fn cluster_mode_recognises_only_tagged_names() {
         "unread:{}:c1",
         "rate_limit:{a}b",
     ] {
-        assert_eq!(keys.matches(name.as_bytes()).count(), 0, "{name}");
+        assert_eq!(keys.matching_specs(name.as_bytes()).count(), 0, "{name}");
     }
 }
 
@@ -219,21 +222,21 @@ fn keys_and_channels_are_told_apart() {
 
 #[test]
 fn another_channel_for_messages_is_used_as_it_is() {
-    let mut settings = Settings::from_preset(Preset::HomeAssistant);
-    settings.message_channel = Some("notifications".to_owned());
+    let mut settings = KeySettings::from_preset(Preset::HomeAssistant);
+    settings.message_channel_override = Some("notifications".to_owned());
     let keys = Keyspace::new(settings, true).expect("valid");
     assert_eq!(keys.message_created_events(), "notifications");
     let found = keys.match_channel(b"notifications").expect("declared");
     assert_eq!(found.spec.pattern.text(), "events:message.created");
     assert!(keys.match_channel(b"ha:events:message.created").is_none());
-    assert_eq!(keys.user_online_events(), "ha:events:user.online");
+    assert_eq!(keys.user_online_channel(), "ha:events:user.online");
 }
 
 #[test]
 fn the_separator_of_endpoints_is_part_of_the_name() {
-    let settings = Settings {
+    let settings = KeySettings {
         endpoint_separator: EndpointSeparator::Underscore,
-        ..Settings::default()
+        ..KeySettings::default()
     };
     let keys = Keyspace::new(settings, false).expect("valid");
     only_match(&keys, "requests:endpoint:GET_/v1/conversations/:id");

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use parlor_chat::keys::{Preset, Settings};
+use parlor_chat::keys::{KeySettings, Preset};
 use parlor_chat::registry;
-use parlor_chat::schema::{self, Row};
+use parlor_chat::schema::{self, KeyReferenceRow};
 
 #[test]
 fn the_generated_reference_is_the_one_of_the_code() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema.md");
-    let expected = schema::document().expect("presets are valid");
+    let expected = schema::schema_document().expect("presets are valid");
     if std::env::var_os("PARLOR_UPDATE").is_some() {
         std::fs::write(&path, &expected).expect("docs/schema.md can be written");
     }
@@ -20,28 +20,31 @@ fn the_generated_reference_is_the_one_of_the_code() {
         .position(|(expected, actual)| expected != actual);
     assert!(
         actual == expected,
-        "docs/schema.md is not what the declarations say, first in line {}; write it anew with `make docs`",
+        "docs/schema.md differs from the declarations, first in line {}; generate it again with `make docs`",
         line.unwrap_or(expected.lines().count()) + 1
     );
 }
 
-fn row(rows: &[Row], key: &str) -> Row {
+fn row(rows: &[KeyReferenceRow], key: &str) -> KeyReferenceRow {
     rows.iter().find(|row| row.key == key).expect(key).clone()
 }
 
 #[test]
 fn rows_cover_every_active_declaration() {
     for preset in Preset::ALL {
-        let settings = Settings::from_preset(*preset);
+        let settings = KeySettings::from_preset(*preset);
         let rows = schema::rows(&settings, false).expect("valid");
-        assert_eq!(rows.len(), registry::active(&settings.layouts).count());
+        assert_eq!(
+            rows.len(),
+            registry::active_specs(&settings.layouts).count()
+        );
         assert!(rows.iter().all(|row| row.key.starts_with(preset.prefix())));
     }
 }
 
 #[test]
 fn rows_show_prefix_and_hash_tags() {
-    let settings = Settings::from_preset(Preset::HomeAssistant);
+    let settings = KeySettings::from_preset(Preset::HomeAssistant);
     let alone = schema::rows(&settings, false).expect("valid");
     let unread = row(&alone, "ha:unread:{user}:{conv}");
     assert_eq!(unread.example, "ha:unread:alice:c42");
@@ -60,7 +63,7 @@ fn rows_show_prefix_and_hash_tags() {
 
 #[test]
 fn json_has_stable_names() {
-    let text = schema::json(&Settings::default(), false).expect("valid");
+    let text = schema::json(&KeySettings::default(), false).expect("valid");
     let rows: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(
         rows[0],
@@ -86,7 +89,8 @@ fn json_has_stable_names() {
 #[test]
 fn markdown_keeps_its_columns() {
     for preset in Preset::ALL {
-        let text = schema::markdown(&Settings::from_preset(*preset), true).expect("valid");
+        let text =
+            schema::reference_markdown(&KeySettings::from_preset(*preset), true).expect("valid");
         for line in text.lines().filter(|line| line.starts_with('|')) {
             let bars = line.replace("\\|", "").matches('|').count();
             assert_eq!(bars, 7, "{line}");
@@ -96,8 +100,8 @@ fn markdown_keeps_its_columns() {
 
 #[test]
 fn a_renamed_channel_is_shown_as_it_is_named() {
-    let mut settings = Settings::from_preset(Preset::HomeAssistant);
-    settings.message_channel = Some("notifications".to_owned());
+    let mut settings = KeySettings::from_preset(Preset::HomeAssistant);
+    settings.message_channel_override = Some("notifications".to_owned());
     let rows = schema::rows(&settings, false).expect("valid");
     assert_eq!(row(&rows, "notifications").example, "notifications");
 }

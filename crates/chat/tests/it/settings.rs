@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use parlor_chat::keys::{
-    Keyspace, Layouts, PresenceLayout, Preset, RecentLayout, Settings, SettingsError, TtlName,
-    TypingLayout, duration_text,
+    KeyLayouts, KeySettings, KeySettingsError, Keyspace, PresenceLayout, Preset, RecentLayout,
+    TtlName, TypingLayout, format_duration,
 };
 
 use PresenceLayout::{Devices, Document, Sockets, Status};
@@ -33,8 +33,8 @@ fn presets_are_those_of_the_documents() {
     let actual: Vec<_> = Preset::ALL
         .iter()
         .map(|preset| {
-            let settings = Settings::from_preset(*preset);
-            let Layouts {
+            let settings = KeySettings::from_preset(*preset);
+            let KeyLayouts {
                 presence,
                 typing,
                 recent,
@@ -84,7 +84,7 @@ fn times_have_the_documented_names_and_defaults() {
     assert_eq!(
         TtlName::ALL
             .iter()
-            .filter(|name| name.is_ttl_setting())
+            .filter(|name| name.is_in_ttl_section())
             .count(),
         14
     );
@@ -92,7 +92,7 @@ fn times_have_the_documented_names_and_defaults() {
 
 #[test]
 fn every_setting_can_be_overridden() {
-    let mut settings = Settings::from_preset(Preset::HomeAssistant);
+    let mut settings = KeySettings::from_preset(Preset::HomeAssistant);
     settings.prefix = "shop:".to_owned();
     settings.layouts.presence = Status;
     settings
@@ -114,7 +114,7 @@ fn a_replaced_layout_brings_its_times() {
     let mut layouts = Preset::Parlor.layouts();
     layouts.presence = Status;
     layouts.typing = TypingLayout::Flag;
-    let settings = Settings::from_layouts(Preset::Parlor, layouts);
+    let settings = KeySettings::from_layouts(Preset::Parlor, layouts);
     assert_eq!(
         settings.ttls.get(TtlName::Presence),
         Duration::from_secs(30)
@@ -142,42 +142,42 @@ fn names_are_read_as_they_are_written() {
 
 #[test]
 fn settings_that_cannot_work_are_refused() {
-    let refusal = |change: fn(&mut Settings)| {
-        let mut settings = Settings::default();
+    let refusal = |change: fn(&mut KeySettings)| {
+        let mut settings = KeySettings::default();
         change(&mut settings);
         Keyspace::new(settings, false).expect_err("refused")
     };
     for prefix in ["{a}:", "a b", "a*", "é:", "a\n", "[a]", "a?"] {
-        let settings = Settings {
+        let settings = KeySettings {
             prefix: prefix.to_owned(),
-            ..Settings::default()
+            ..KeySettings::default()
         };
         assert!(
-            matches!(settings.check(), Err(SettingsError::PrefixCharacter(..))),
+            matches!(settings.check(), Err(KeySettingsError::PrefixCharacter(..))),
             "{prefix:?}"
         );
     }
     assert_eq!(
         refusal(|s| s.prefix = "x".repeat(65)),
-        SettingsError::PrefixLength(65)
+        KeySettingsError::PrefixLength(65)
     );
     assert_eq!(
         refusal(|s| s.ttls.set(TtlName::Recent, Duration::ZERO)),
-        SettingsError::NoTime("ttl.recent")
+        KeySettingsError::ZeroTtl("ttl.recent")
     );
     assert!(matches!(
         refusal(|s| s.heartbeat = Duration::from_secs(60)),
-        SettingsError::Heartbeat(..)
+        KeySettingsError::HeartbeatTooLong(..)
     ));
     assert!(matches!(
-        refusal(|s| s.message_channel = Some(String::new())),
-        SettingsError::MessageChannel(_)
+        refusal(|s| s.message_channel_override = Some(String::new())),
+        KeySettingsError::MessageChannel(_)
     ));
 }
 
 #[test]
 fn times_are_written_as_people_write_them() {
-    let text = |seconds| duration_text(Duration::from_secs(seconds));
+    let text = |seconds| format_duration(Duration::from_secs(seconds));
     let written = [
         3, 60, 90, 120, 300, 3_600, 3_660, 86_400, 172_800, 604_800, 2_592_000,
     ]
@@ -188,5 +188,5 @@ fn times_are_written_as_people_write_them() {
             "3 s", "60 s", "90 s", "2 min", "5 min", "1 h", "61 min", "24 h", "48 h", "7 d", "30 d"
         ]
     );
-    assert_eq!(duration_text(Duration::from_millis(1_500)), "1500 ms");
+    assert_eq!(format_duration(Duration::from_millis(1_500)), "1500 ms");
 }

@@ -1,54 +1,54 @@
 //! Counts among arguments: how many keys follow, how many items are wanted.
 
-use crate::args::{Args, is};
-use crate::error::{Error, SYNTAX};
+use crate::args::{Args, is_option};
+use crate::error::{CommandError, SYNTAX_ERROR};
 use crate::number::parse_int;
 
 /// `SINTERCARD`, `LMPOP` and `ZMPOP` without keys.
-pub const NO_KEYS: Error = Error::fixed("ERR numkeys should be greater than 0");
+pub const NO_KEYS: CommandError = CommandError::from_static("ERR numkeys should be greater than 0");
 /// `SINTERCARD` and `ZINTERCARD` with a negative limit.
-pub const NEGATIVE_LIMIT: Error = Error::fixed("ERR LIMIT can't be negative");
-const NO_COUNT: Error = Error::fixed("ERR count should be greater than 0");
+pub const NEGATIVE_LIMIT: CommandError = CommandError::from_static("ERR LIMIT can't be negative");
+const NO_COUNT: CommandError = CommandError::from_static("ERR count should be greater than 0");
 
 /// A number of at least `min`; whatever else there is, is this error.
-pub fn at_least(min: usize, arg: &[u8], error: Error) -> Result<usize, Error> {
+pub fn parse_count(min: usize, arg: &[u8], error: CommandError) -> Result<usize, CommandError> {
     let count = parse_int(arg).and_then(|n| usize::try_from(n).ok());
     count.filter(|count| *count >= min).ok_or(error)
 }
 
 /// `numkeys key … first|last [COUNT count]` of `LMPOP` and `ZMPOP`.
-pub struct MultiPop<'a> {
+pub struct MpopArgs<'a> {
     pub keys: Args<'a>,
-    pub from_first: bool,
+    pub from_start: bool,
     pub count: usize,
 }
 
-impl<'a> MultiPop<'a> {
+impl<'a> MpopArgs<'a> {
     /// Reads them from behind the command's name.
-    pub fn parse(args: Args<'a>, first: &str, last: &str) -> Result<Self, Error> {
-        let keys = at_least(1, args[1], NO_KEYS)?;
-        let (keys, rest) = args[2..].split_at_checked(keys).ok_or(SYNTAX)?;
+    pub fn parse(args: Args<'a>, first: &str, last: &str) -> Result<Self, CommandError> {
+        let keys = parse_count(1, args[1], NO_KEYS)?;
+        let (keys, rest) = args[2..].split_at_checked(keys).ok_or(SYNTAX_ERROR)?;
         let [side, options @ ..] = rest else {
-            return Err(SYNTAX);
+            return Err(SYNTAX_ERROR);
         };
-        let from_first = is(side, first);
-        if !from_first && !is(side, last) {
-            return Err(SYNTAX);
+        let from_first = is_option(side, first);
+        if !from_first && !is_option(side, last) {
+            return Err(SYNTAX_ERROR);
         }
         let count = match options {
             [] => 1,
-            [option, count, rest @ ..] if is(option, "COUNT") => {
-                let count = at_least(1, count, NO_COUNT)?;
+            [option, count, rest @ ..] if is_option(option, "COUNT") => {
+                let count = parse_count(1, count, NO_COUNT)?;
                 if !rest.is_empty() {
-                    return Err(SYNTAX);
+                    return Err(SYNTAX_ERROR);
                 }
                 count
             }
-            _ => return Err(SYNTAX),
+            _ => return Err(SYNTAX_ERROR),
         };
         Ok(Self {
             keys,
-            from_first,
+            from_start: from_first,
             count,
         })
     }

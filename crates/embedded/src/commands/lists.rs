@@ -2,86 +2,92 @@
 
 use redis::Value;
 
-use crate::args::{Args, Options, is, window};
-use crate::commands::counts::{MultiPop, at_least};
+use crate::args::{Args, OptionArgs, is_option, window};
+use crate::commands::counts::{MpopArgs, parse_count};
 use crate::db::Db;
-use crate::edit::Edit;
-use crate::error::{Error, INDEX_OUT_OF_RANGE, MUST_BE_POSITIVE, NO_SUCH_KEY, Reply, SYNTAX};
-use crate::number::int;
-use crate::reply::{NIL, OK, array, bulk, bulk_or_nil, bulks, count};
-use crate::value::{Blob, End, List};
+use crate::edit::JournaledCollection;
+use crate::error::{
+    CommandError, CommandResult, INDEX_OUT_OF_RANGE, MUST_BE_POSITIVE, NO_SUCH_KEY, SYNTAX_ERROR,
+};
+use crate::number::parse_int_arg;
+use crate::reply::{NIL, OK, array, bulk, bulk_array, bulk_or_nil, count};
+use crate::value::{List, ListEnd, SharedBytes};
 
-fn push_all(list: &mut Edit<'_, List>, end: End, items: Args<'_>) -> Reply {
+fn push_all(
+    list: &mut JournaledCollection<'_, List>,
+    end: ListEnd,
+    items: Args<'_>,
+) -> CommandResult {
     for item in items {
         list.push(end, item);
     }
     Ok(count(list.len()))
 }
 
-fn push(db: &mut Db, args: Args<'_>, end: End) -> Reply {
+fn push(db: &mut Db, args: Args<'_>, end: ListEnd) -> CommandResult {
     db.edit(args[1], |list| push_all(list, end, &args[2..]))
 }
 
-fn push_existing(db: &mut Db, args: Args<'_>, end: End) -> Reply {
-    let len = db.edit_existing(args[1], |list| push_all(list, end, &args[2..]))?;
+fn push_existing(db: &mut Db, args: Args<'_>, end: ListEnd) -> CommandResult {
+    let len = db.update_existing(args[1], |list| push_all(list, end, &args[2..]))?;
     Ok(len.unwrap_or(Value::Int(0)))
 }
 
-pub fn lpush(db: &mut Db, args: Args<'_>) -> Reply {
-    push(db, args, End::Head)
+pub fn lpush(db: &mut Db, args: Args<'_>) -> CommandResult {
+    push(db, args, ListEnd::Head)
 }
 
-pub fn rpush(db: &mut Db, args: Args<'_>) -> Reply {
-    push(db, args, End::Tail)
+pub fn rpush(db: &mut Db, args: Args<'_>) -> CommandResult {
+    push(db, args, ListEnd::Tail)
 }
 
-pub fn lpushx(db: &mut Db, args: Args<'_>) -> Reply {
-    push_existing(db, args, End::Head)
+pub fn lpushx(db: &mut Db, args: Args<'_>) -> CommandResult {
+    push_existing(db, args, ListEnd::Head)
 }
 
-pub fn rpushx(db: &mut Db, args: Args<'_>) -> Reply {
-    push_existing(db, args, End::Tail)
+pub fn rpushx(db: &mut Db, args: Args<'_>) -> CommandResult {
+    push_existing(db, args, ListEnd::Tail)
 }
 
-fn pop_several(list: &mut Edit<'_, List>, end: End, wanted: usize) -> Value {
+fn pop_count(list: &mut JournaledCollection<'_, List>, end: ListEnd, wanted: usize) -> Value {
     let wanted = wanted.min(list.len());
     array((0..wanted).map(|_| bulk_or_nil(list.pop(end))))
 }
 
-fn pop(db: &mut Db, args: Args<'_>, end: End, name: &str) -> Reply {
+fn pop(db: &mut Db, args: Args<'_>, end: ListEnd, name: &str) -> CommandResult {
     if args.len() > 3 {
-        return Err(Error::wrong_arity(name));
+        return Err(CommandError::wrong_arity(name));
     }
     let wanted = args
         .get(2)
-        .map(|arg| at_least(0, arg, MUST_BE_POSITIVE))
+        .map(|arg| parse_count(0, arg, MUST_BE_POSITIVE))
         .transpose()?;
-    let popped = db.edit_existing::<List, _>(args[1], |list| {
+    let popped = db.update_existing::<List, _>(args[1], |list| {
         Ok(match wanted {
             None => bulk_or_nil(list.pop(end)),
-            Some(wanted) => pop_several(list, end, wanted),
+            Some(wanted) => pop_count(list, end, wanted),
         })
     })?;
     Ok(popped.unwrap_or(NIL))
 }
 
-pub fn lpop(db: &mut Db, args: Args<'_>) -> Reply {
-    pop(db, args, End::Head, "lpop")
+pub fn lpop(db: &mut Db, args: Args<'_>) -> CommandResult {
+    pop(db, args, ListEnd::Head, "lpop")
 }
 
-pub fn rpop(db: &mut Db, args: Args<'_>) -> Reply {
-    pop(db, args, End::Tail, "rpop")
+pub fn rpop(db: &mut Db, args: Args<'_>) -> CommandResult {
+    pop(db, args, ListEnd::Tail, "rpop")
 }
 
-pub fn lmpop(db: &mut Db, args: Args<'_>) -> Reply {
-    let asked = MultiPop::parse(args, "LEFT", "RIGHT")?;
-    let end = if asked.from_first {
-        End::Head
+pub fn lmpop(db: &mut Db, args: Args<'_>) -> CommandResult {
+    let asked = MpopArgs::parse(args, "LEFT", "RIGHT")?;
+    let end = if asked.from_start {
+        ListEnd::Head
     } else {
-        End::Tail
+        ListEnd::Tail
     };
     for key in asked.keys {
-        let popped = db.edit_existing(key, |list| Ok(pop_several(list, end, asked.count)))?;
+        let popped = db.update_existing(key, |list| Ok(pop_count(list, end, asked.count)))?;
         if let Some(popped) = popped {
             return Ok(array([bulk(*key), popped]));
         }
@@ -89,50 +95,54 @@ pub fn lmpop(db: &mut Db, args: Args<'_>) -> Reply {
     Ok(NIL)
 }
 
-pub fn llen(db: &mut Db, args: Args<'_>) -> Reply {
+pub fn llen(db: &mut Db, args: Args<'_>) -> CommandResult {
     Ok(count(db.read::<List>(args[1])?.map_or(0, List::len)))
 }
 
-pub fn lrange(db: &mut Db, args: Args<'_>) -> Reply {
-    let (start, stop) = (int(args[2])?, int(args[3])?);
+pub fn lrange(db: &mut Db, args: Args<'_>) -> CommandResult {
+    let (start, stop) = (parse_int_arg(args[2])?, parse_int_arg(args[3])?);
     let Some(list) = db.read::<List>(args[1])? else {
         return Ok(array([]));
     };
-    Ok(bulks(list.items().range(window(start, stop, list.len()))))
+    Ok(bulk_array(list.items().range(window(
+        start,
+        stop,
+        list.len(),
+    ))))
 }
 
 /// The place an index means, which counts from the tail when negative.
-fn place(index: i64, len: usize) -> Option<usize> {
+fn resolve_index(index: i64, len: usize) -> Option<usize> {
     match index {
         0.. => usize::try_from(index).ok().filter(|index| *index < len),
         _ => len.checked_sub(usize::try_from(index.unsigned_abs()).ok()?),
     }
 }
 
-pub fn lindex(db: &mut Db, args: Args<'_>) -> Reply {
+pub fn lindex(db: &mut Db, args: Args<'_>) -> CommandResult {
     // Without the key, Redis does not look at the index.
     let Some(list) = db.read::<List>(args[1])? else {
         return Ok(NIL);
     };
-    let place = place(int(args[2])?, list.len());
+    let place = resolve_index(parse_int_arg(args[2])?, list.len());
     Ok(bulk_or_nil(place.and_then(|place| list.items().get(place))))
 }
 
-pub fn lset(db: &mut Db, args: Args<'_>) -> Reply {
-    let set = db.edit_existing::<List, _>(args[1], |list| {
-        let place = place(int(args[2])?, list.len()).ok_or(INDEX_OUT_OF_RANGE)?;
+pub fn lset(db: &mut Db, args: Args<'_>) -> CommandResult {
+    let set = db.update_existing::<List, _>(args[1], |list| {
+        let place = resolve_index(parse_int_arg(args[2])?, list.len()).ok_or(INDEX_OUT_OF_RANGE)?;
         list.set(place, args[3]);
         Ok(OK)
     })?;
     set.ok_or(NO_SUCH_KEY)
 }
 
-pub fn linsert(db: &mut Db, args: Args<'_>) -> Reply {
-    let behind = is(args[2], "AFTER");
-    if !behind && !is(args[2], "BEFORE") {
-        return Err(SYNTAX);
+pub fn linsert(db: &mut Db, args: Args<'_>) -> CommandResult {
+    let behind = is_option(args[2], "AFTER");
+    if !behind && !is_option(args[2], "BEFORE") {
+        return Err(SYNTAX_ERROR);
     }
-    let len = db.edit_existing::<List, _>(args[1], |list| {
+    let len = db.update_existing::<List, _>(args[1], |list| {
         let Some(pivot) = list.items().iter().position(|item| **item == *args[3]) else {
             return Ok(Value::Int(-1));
         };
@@ -142,14 +152,14 @@ pub fn linsert(db: &mut Db, args: Args<'_>) -> Reply {
     Ok(len.unwrap_or(Value::Int(0)))
 }
 
-pub fn lrem(db: &mut Db, args: Args<'_>) -> Reply {
-    let wanted = int(args[2])?;
+pub fn lrem(db: &mut Db, args: Args<'_>) -> CommandResult {
+    let wanted = parse_int_arg(args[2])?;
     let most = match wanted {
         0 => usize::MAX,
         _ => usize::try_from(wanted.unsigned_abs()).unwrap_or(usize::MAX),
     };
-    let removed = db.edit_existing::<List, _>(args[1], |list| {
-        let hit = |(at, item): (usize, &Blob)| (**item == *args[3]).then_some(at);
+    let removed = db.update_existing::<List, _>(args[1], |list| {
+        let hit = |(at, item): (usize, &SharedBytes)| (**item == *args[3]).then_some(at);
         let items = list.items().iter().enumerate();
         let positions: Vec<usize> = if wanted < 0 {
             let mut positions: Vec<_> = items.rev().filter_map(hit).take(most).collect();
@@ -164,8 +174,8 @@ pub fn lrem(db: &mut Db, args: Args<'_>) -> Reply {
     Ok(count(removed.unwrap_or(0)))
 }
 
-pub fn ltrim(db: &mut Db, args: Args<'_>) -> Reply {
-    let (start, stop) = (int(args[2])?, int(args[3])?);
+pub fn ltrim(db: &mut Db, args: Args<'_>) -> CommandResult {
+    let (start, stop) = (parse_int_arg(args[2])?, parse_int_arg(args[3])?);
     let Some(list) = db.read::<List>(args[1])? else {
         return Ok(OK);
     };
@@ -174,7 +184,7 @@ pub fn ltrim(db: &mut Db, args: Args<'_>) -> Reply {
         db.delete(args[1]);
         return Ok(OK);
     }
-    db.edit_existing::<List, _>(args[1], |list| {
+    db.update_existing::<List, _>(args[1], |list| {
         for _ in keep.end..list.len() {
             list.pop_back();
         }
@@ -187,57 +197,57 @@ pub fn ltrim(db: &mut Db, args: Args<'_>) -> Reply {
 }
 
 /// `RANK`, `COUNT` and `MAXLEN` of `LPOS`.
-struct Search {
+struct LposOptions {
     rank: i64,
     count: Option<usize>,
     /// How many items are looked at, 0 for all.
-    most: usize,
+    max_len: usize,
 }
 
-fn search(args: Args<'_>) -> Result<Search, Error> {
-    const NO_RANK: Error = Error::fixed(
+fn parse_lpos_options(args: Args<'_>) -> Result<LposOptions, CommandError> {
+    const NO_RANK: CommandError = CommandError::from_static(
         "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... \
          or use negative to start from the end of the list",
     );
-    const NEGATIVE_COUNT: Error = Error::fixed("ERR COUNT can't be negative");
-    const NEGATIVE_MAXLEN: Error = Error::fixed("ERR MAXLEN can't be negative");
-    let mut search = Search {
+    const NEGATIVE_COUNT: CommandError = CommandError::from_static("ERR COUNT can't be negative");
+    const NEGATIVE_MAXLEN: CommandError = CommandError::from_static("ERR MAXLEN can't be negative");
+    let mut search = LposOptions {
         rank: 1,
         count: None,
-        most: 0,
+        max_len: 0,
     };
-    let mut options = Options::from(args, 3);
+    let mut options = OptionArgs::starting_at(args, 3);
     while let Some(option) = options.next() {
-        if is(option, "RANK") {
-            search.rank = options.int()?;
+        if is_option(option, "RANK") {
+            search.rank = options.next_int()?;
             if search.rank == 0 {
                 return Err(NO_RANK);
             }
-        } else if is(option, "COUNT") {
-            search.count = Some(at_least(0, options.value()?, NEGATIVE_COUNT)?);
-        } else if is(option, "MAXLEN") {
-            search.most = at_least(0, options.value()?, NEGATIVE_MAXLEN)?;
+        } else if is_option(option, "COUNT") {
+            search.count = Some(parse_count(0, options.next_value()?, NEGATIVE_COUNT)?);
+        } else if is_option(option, "MAXLEN") {
+            search.max_len = parse_count(0, options.next_value()?, NEGATIVE_MAXLEN)?;
         } else {
-            return Err(SYNTAX);
+            return Err(SYNTAX_ERROR);
         }
     }
     Ok(search)
 }
 
-pub fn lpos(db: &mut Db, args: Args<'_>) -> Reply {
-    let search = search(args)?;
+pub fn lpos(db: &mut Db, args: Args<'_>) -> CommandResult {
+    let search = parse_lpos_options(args)?;
     let list = db.read::<List>(args[1])?;
     let items = list
         .into_iter()
         .flat_map(|list| list.items().iter().enumerate());
-    let most = if search.most == 0 {
+    let most = if search.max_len == 0 {
         usize::MAX
     } else {
-        search.most
+        search.max_len
     };
     // The lowest number has no positive counterpart; it stands for the first match, as in Redis.
     let skip = usize::try_from(search.rank.wrapping_abs()).map_or(0, |rank| rank - 1);
-    let hit = |(at, item): (usize, &Blob)| (**item == *args[2]).then(|| count(at));
+    let hit = |(at, item): (usize, &SharedBytes)| (**item == *args[2]).then(|| count(at));
     let wanted = match search.count {
         None => 1,
         Some(0) => usize::MAX,
@@ -265,23 +275,23 @@ pub fn lpos(db: &mut Db, args: Args<'_>) -> Reply {
     }
 }
 
-fn end(arg: &[u8]) -> Result<End, Error> {
-    if is(arg, "LEFT") {
-        Ok(End::Head)
-    } else if is(arg, "RIGHT") {
-        Ok(End::Tail)
+fn parse_end(arg: &[u8]) -> Result<ListEnd, CommandError> {
+    if is_option(arg, "LEFT") {
+        Ok(ListEnd::Head)
+    } else if is_option(arg, "RIGHT") {
+        Ok(ListEnd::Tail)
     } else {
-        Err(SYNTAX)
+        Err(SYNTAX_ERROR)
     }
 }
 
-fn move_item(db: &mut Db, args: Args<'_>, from: End, to: End) -> Reply {
+fn move_item(db: &mut Db, args: Args<'_>, from: ListEnd, to: ListEnd) -> CommandResult {
     let (source, target) = (args[1], args[2]);
     if db.read::<List>(source)?.is_none() {
         return Ok(NIL);
     }
     db.read::<List>(target)?;
-    let item = db.edit_existing::<List, _>(source, |list| {
+    let item = db.update_existing::<List, _>(source, |list| {
         let item = list.pop(from);
         // A list of one item must not be gone in between, since its deadline would go with it.
         if let Some(item) = &item
@@ -303,11 +313,11 @@ fn move_item(db: &mut Db, args: Args<'_>, from: End, to: End) -> Reply {
     Ok(bulk(&*item))
 }
 
-pub fn lmove(db: &mut Db, args: Args<'_>) -> Reply {
-    let (from, to) = (end(args[3])?, end(args[4])?);
+pub fn lmove(db: &mut Db, args: Args<'_>) -> CommandResult {
+    let (from, to) = (parse_end(args[3])?, parse_end(args[4])?);
     move_item(db, args, from, to)
 }
 
-pub fn rpoplpush(db: &mut Db, args: Args<'_>) -> Reply {
-    move_item(db, args, End::Tail, End::Head)
+pub fn rpoplpush(db: &mut Db, args: Args<'_>) -> CommandResult {
+    move_item(db, args, ListEnd::Tail, ListEnd::Head)
 }

@@ -4,24 +4,24 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
-use crate::error::Error;
-use crate::number::int;
+use crate::error::CommandError;
+use crate::number::parse_int_arg;
 
 /// So many repetitions may be asked for: without a bound one short command would take all memory.
-const MOST_REPEATED: i64 = 10_000_000;
+const MAX_REPEATED_PICKS: i64 = 10_000_000;
 
 /// The count argument. A negative one allows repetition; what the reply would hold must stay countable.
-pub fn wanted(arg: &[u8], in_pairs: bool) -> Result<i64, Error> {
-    const OUT_OF_RANGE: Error = Error::fixed("ERR value is out of range");
-    const NOT_NEGATABLE: Error = Error::fixed(
+pub fn parse_random_count(arg: &[u8], in_pairs: bool) -> Result<i64, CommandError> {
+    const OUT_OF_RANGE: CommandError = CommandError::from_static("ERR value is out of range");
+    const NOT_NEGATABLE: CommandError = CommandError::from_static(
         "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
     );
     let limit = if in_pairs { i64::MAX / 2 } else { i64::MAX };
-    let count = int(arg)?;
+    let count = parse_int_arg(arg)?;
     if count == i64::MIN {
         return Err(NOT_NEGATABLE);
     }
-    if count < -limit.min(MOST_REPEATED) || count > limit {
+    if count < -limit.min(MAX_REPEATED_PICKS) || count > limit {
         return Err(OUT_OF_RANGE);
     }
     Ok(count)
@@ -33,7 +33,7 @@ pub fn one(seed: u64, len: usize) -> usize {
 }
 
 /// Positions below `len`: `wanted` different ones, or as many as there are; with repetition for a negative number.
-pub fn several(mut seed: u64, len: usize, wanted: i64) -> Vec<usize> {
+pub fn random_indexes(mut seed: u64, len: usize, wanted: i64) -> Vec<usize> {
     let count = usize::try_from(wanted.unsigned_abs()).unwrap_or(usize::MAX);
     let mut next = || {
         seed = seed
@@ -59,18 +59,18 @@ pub fn several(mut seed: u64, len: usize, wanted: i64) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::several;
+    use super::random_indexes;
     use std::collections::HashSet;
 
     #[test]
     fn a_positive_count_never_repeats() {
         for seed in 0..200 {
-            let picked = several(seed, 10, 7);
+            let picked = random_indexes(seed, 10, 7);
             assert_eq!(picked.iter().collect::<HashSet<_>>().len(), 7);
             assert!(picked.iter().all(|at| *at < 10));
         }
-        assert_eq!(several(1, 3, 10).len(), 3);
-        assert_eq!(several(1, 3, -10).len(), 10);
-        assert!(several(1, 3, 0).is_empty());
+        assert_eq!(random_indexes(1, 3, 10).len(), 3);
+        assert_eq!(random_indexes(1, 3, -10).len(), 10);
+        assert!(random_indexes(1, 3, 0).is_empty());
     }
 }

@@ -1,48 +1,51 @@
 //! The arguments that `SCAN`, `HSCAN`, `SSCAN` and `ZSCAN` share.
 
-use crate::args::{Args, Options, is};
+use crate::args::{Args, OptionArgs, is_option};
 use crate::db::Db;
-use crate::error::{Error, SYNTAX};
+use crate::error::{CommandError, SYNTAX_ERROR};
 use crate::glob;
 use crate::value::Collection;
 
 /// `cursor [MATCH pattern] [COUNT count] [TYPE type]`.
-pub struct Scan<'a> {
+pub struct ScanArgs<'a> {
     pub cursor: u64,
     pub count: usize,
     pub kind: Option<&'a [u8]>,
     pattern: Option<&'a [u8]>,
 }
 
-impl<'a> Scan<'a> {
+impl<'a> ScanArgs<'a> {
     /// Reads them with the cursor at position `at`; `TYPE` belongs to `SCAN` alone.
-    pub fn parse(db: &Db, args: Args<'a>, at: usize) -> Result<Self, Error> {
+    pub fn parse(db: &Db, args: Args<'a>, at: usize) -> Result<Self, CommandError> {
         let mut scan = Self {
-            cursor: cursor(args[at])?,
+            cursor: parse_cursor(args[at])?,
             count: 10,
             kind: None,
             pattern: None,
         };
-        let mut options = Options::from(args, at + 1);
+        let mut options = OptionArgs::starting_at(args, at + 1);
         while let Some(option) = options.next() {
-            if is(option, "COUNT") {
-                let count = usize::try_from(options.int()?).map_err(|_| SYNTAX)?;
-                scan.count = Some(count).filter(|count| *count > 0).ok_or(SYNTAX)?;
-            } else if is(option, "MATCH") {
-                scan.pattern = Some(options.value()?);
-            } else if is(option, "TYPE") && at == 1 {
-                db.needs("6.0.0", "SCAN with TYPE")?;
-                scan.kind = Some(options.value()?);
+            if is_option(option, "COUNT") {
+                let count = usize::try_from(options.next_int()?).map_err(|_| SYNTAX_ERROR)?;
+                scan.count = Some(count).filter(|count| *count > 0).ok_or(SYNTAX_ERROR)?;
+            } else if is_option(option, "MATCH") {
+                scan.pattern = Some(options.next_value()?);
+            } else if is_option(option, "TYPE") && at == 1 {
+                db.require_redis_version("6.0.0", "SCAN with TYPE")?;
+                scan.kind = Some(options.next_value()?);
             } else {
-                return Err(SYNTAX);
+                return Err(SYNTAX_ERROR);
             }
         }
         Ok(scan)
     }
 
     /// Reads them for the collection at `args[1]`. None where there is none: then the options do not matter.
-    pub fn of<C: Collection>(db: &mut Db, args: Args<'a>) -> Result<Option<Self>, Error> {
-        cursor(args[2])?;
+    pub fn parse_for_collection<C: Collection>(
+        db: &mut Db,
+        args: Args<'a>,
+    ) -> Result<Option<Self>, CommandError> {
+        parse_cursor(args[2])?;
         match db.read::<C>(args[1])?.is_some() {
             true => Self::parse(db, args, 2).map(Some),
             false => Ok(None),
@@ -50,13 +53,13 @@ impl<'a> Scan<'a> {
     }
 
     /// Whether a key, field or member is asked for.
-    pub fn wants(&self, item: &[u8]) -> bool {
+    pub fn matches_pattern(&self, item: &[u8]) -> bool {
         self.pattern
             .is_none_or(|pattern| glob::matches(pattern, item))
     }
 }
 
-fn cursor(arg: &[u8]) -> Result<u64, Error> {
+fn parse_cursor(arg: &[u8]) -> Result<u64, CommandError> {
     let text = std::str::from_utf8(arg).unwrap_or_default();
     // As `strtoul` reads it: nothing is 0, and a negative number wraps around.
     if arg.is_empty() {
@@ -65,5 +68,5 @@ fn cursor(arg: &[u8]) -> Result<u64, Error> {
     let negative = || text.parse().map(i64::cast_unsigned);
     text.parse()
         .or_else(|_| negative())
-        .map_err(|_| Error::fixed("ERR invalid cursor"))
+        .map_err(|_| CommandError::from_static("ERR invalid cursor"))
 }

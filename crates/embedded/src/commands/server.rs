@@ -2,48 +2,50 @@
 
 use redis::Value;
 
-use crate::args::{Args, is};
+use crate::args::{Args, is_option};
 use crate::db::Db;
-use crate::error::{Error, Reply};
-use crate::number::int;
+use crate::error::{CommandError, CommandResult};
+use crate::number::parse_int_arg;
 use crate::reply::{OK, array, bulk};
 
-pub fn ping(_: &mut Db, args: Args<'_>) -> Reply {
+pub fn ping(_: &mut Db, args: Args<'_>) -> CommandResult {
     match args {
         [_] => Ok(Value::SimpleString("PONG".to_owned())),
         [_, message] => Ok(bulk(*message)),
-        _ => Err(Error::wrong_arity("ping")),
+        _ => Err(CommandError::wrong_arity("ping")),
     }
 }
 
-pub fn echo(_: &mut Db, args: Args<'_>) -> Reply {
+pub fn echo(_: &mut Db, args: Args<'_>) -> CommandResult {
     Ok(bulk(args[1]))
 }
 
-pub fn select(_: &mut Db, args: Args<'_>) -> Reply {
-    match int(args[1]) {
+pub fn select(_: &mut Db, args: Args<'_>) -> CommandResult {
+    match parse_int_arg(args[1]) {
         Ok(0) => Ok(OK),
-        Ok(_) => Err(Error::fixed("ERR DB index is out of range")),
-        Err(_) => Err(Error::fixed("ERR invalid DB index")),
+        Ok(_) => Err(CommandError::from_static("ERR DB index is out of range")),
+        Err(_) => Err(CommandError::from_static("ERR invalid DB index")),
     }
 }
 
-pub fn time(db: &mut Db, _: Args<'_>) -> Reply {
+pub fn time(db: &mut Db, _: Args<'_>) -> CommandResult {
     let (seconds, micros) = (db.now() / 1_000, db.now() % 1_000 * 1_000);
     Ok(array([bulk(seconds.to_string()), bulk(micros.to_string())]))
 }
 
-pub fn info(db: &mut Db, args: Args<'_>) -> Reply {
+pub fn info(db: &mut Db, args: Args<'_>) -> CommandResult {
     if args.len() > 2 {
-        db.needs("7.0.0", "INFO with several sections")?;
+        db.require_redis_version("7.0.0", "INFO with several sections")?;
     }
     let every = args.len() == 1
-        || args[1..]
-            .iter()
-            .any(|s| ["all", "default", "everything"].iter().any(|n| is(s, n)));
-    let text: String = sections(db)
+        || args[1..].iter().any(|s| {
+            ["all", "default", "everything"]
+                .iter()
+                .any(|n| is_option(s, n))
+        });
+    let text: String = info_sections(db)
         .into_iter()
-        .filter(|(name, _)| every || args[1..].iter().any(|section| is(section, name)))
+        .filter(|(name, _)| every || args[1..].iter().any(|section| is_option(section, name)))
         .map(|(name, lines)| {
             let lines: String = lines
                 .iter()
@@ -57,9 +59,9 @@ pub fn info(db: &mut Db, args: Args<'_>) -> Reply {
     ))
 }
 
-type Section = (&'static str, Vec<(&'static str, String)>);
+type InfoSection = (&'static str, Vec<(&'static str, String)>);
 
-fn sections(db: &Db) -> Vec<Section> {
+fn info_sections(db: &Db) -> Vec<InfoSection> {
     let keys = db.keys();
     let server = vec![
         // The Redis version whose behaviour this is: clients choose their commands by it.
@@ -77,7 +79,7 @@ fn sections(db: &Db) -> Vec<Section> {
         0 => Vec::new(),
         len => vec![(
             "db0",
-            format!("keys={len},expires={},avg_ttl=0", keys.with_deadline()),
+            format!("keys={len},expires={},avg_ttl=0", keys.expires_len()),
         )],
     };
     vec![

@@ -2,16 +2,16 @@
 
 use redis::Value as Answer;
 
-use crate::args::{Args, is};
-use crate::commands::counts::{NEGATIVE_LIMIT, NO_KEYS, at_least};
+use crate::args::{Args, is_option};
+use crate::commands::counts::{NEGATIVE_LIMIT, NO_KEYS, parse_count};
 use crate::commands::random;
-use crate::commands::scan::Scan;
+use crate::commands::scan::ScanArgs;
 use crate::db::Db;
-use crate::error::{Error, MUST_BE_POSITIVE, Reply, SYNTAX};
-use crate::reply::{NIL, array, bulk, bulk_or_nil, bulks, count, scanned, yes_no};
-use crate::value::{Blob, Collection, Map, Set, Value};
+use crate::error::{CommandError, CommandResult, MUST_BE_POSITIVE, SYNTAX_ERROR};
+use crate::reply::{NIL, array, bulk, bulk_array, bulk_or_nil, count, flag, scan_page};
+use crate::value::{Collection, CompactMap, Set, SharedBytes, Value};
 
-pub fn sadd(db: &mut Db, args: Args<'_>) -> Reply {
+pub fn sadd(db: &mut Db, args: Args<'_>) -> CommandResult {
     db.edit::<Set, _>(args[1], |set| {
         Ok(count(
             args[2..].iter().filter(|member| set.insert(member)).count(),
@@ -19,55 +19,55 @@ pub fn sadd(db: &mut Db, args: Args<'_>) -> Reply {
     })
 }
 
-pub fn srem(db: &mut Db, args: Args<'_>) -> Reply {
-    let gone = db.edit_existing::<Set, _>(args[1], |set| {
+pub fn srem(db: &mut Db, args: Args<'_>) -> CommandResult {
+    let gone = db.update_existing::<Set, _>(args[1], |set| {
         Ok(args[2..].iter().filter(|member| set.remove(member)).count())
     })?;
     Ok(count(gone.unwrap_or(0)))
 }
 
-pub fn sismember(db: &mut Db, args: Args<'_>) -> Reply {
-    Ok(yes_no(
+pub fn sismember(db: &mut Db, args: Args<'_>) -> CommandResult {
+    Ok(flag(
         db.read::<Set>(args[1])?
             .is_some_and(|set| set.contains(args[2])),
     ))
 }
 
-pub fn smismember(db: &mut Db, args: Args<'_>) -> Reply {
+pub fn smismember(db: &mut Db, args: Args<'_>) -> CommandResult {
     let set = db.read::<Set>(args[1])?;
-    let one = |member: &&[u8]| yes_no(set.is_some_and(|set| set.contains(member)));
+    let one = |member: &&[u8]| flag(set.is_some_and(|set| set.contains(member)));
     Ok(array(args[2..].iter().map(one)))
 }
 
-pub fn scard(db: &mut Db, args: Args<'_>) -> Reply {
-    Ok(count(db.read::<Set>(args[1])?.map_or(0, Map::len)))
+pub fn scard(db: &mut Db, args: Args<'_>) -> CommandResult {
+    Ok(count(db.read::<Set>(args[1])?.map_or(0, CompactMap::len)))
 }
 
 fn members(set: &Set) -> Answer {
-    bulks(set.iter().map(|(member, ())| member))
+    bulk_array(set.iter().map(|(member, ())| member))
 }
 
-pub fn smembers(db: &mut Db, args: Args<'_>) -> Reply {
+pub fn smembers(db: &mut Db, args: Args<'_>) -> CommandResult {
     Ok(db.read::<Set>(args[1])?.map_or_else(|| array([]), members))
 }
 
-pub fn smove(db: &mut Db, args: Args<'_>) -> Reply {
+pub fn smove(db: &mut Db, args: Args<'_>) -> CommandResult {
     let (source, target, member) = (args[1], args[2], args[3]);
     let Some(set) = db.read::<Set>(source)? else {
-        return Ok(yes_no(false));
+        return Ok(flag(false));
     };
     let is_member = set.contains(member);
     db.read::<Set>(target)?;
     if is_member && source != target {
-        db.edit_existing::<Set, _>(source, |set| Ok(set.remove(member)))?;
+        db.update_existing::<Set, _>(source, |set| Ok(set.remove(member)))?;
         db.edit::<Set, _>(target, |set| Ok(set.insert(member)))?;
     }
-    Ok(yes_no(is_member))
+    Ok(flag(is_member))
 }
 
 /// The members at random positions: different ones, or any for a negative number.
-fn picked(set: &Set, seed: u64, wanted: i64) -> Vec<Blob> {
-    let positions = random::several(seed, set.len(), wanted);
+fn random_members(set: &Set, seed: u64, wanted: i64) -> Vec<SharedBytes> {
+    let positions = random::random_indexes(seed, set.len(), wanted);
     positions
         .into_iter()
         .filter_map(|at| set.at(at))
@@ -75,15 +75,15 @@ fn picked(set: &Set, seed: u64, wanted: i64) -> Vec<Blob> {
         .collect()
 }
 
-pub fn spop(db: &mut Db, args: Args<'_>) -> Reply {
+pub fn spop(db: &mut Db, args: Args<'_>) -> CommandResult {
     let wanted = match args.get(2..) {
         Some([]) | None => None,
-        Some([wanted]) => Some(at_least(0, wanted, MUST_BE_POSITIVE)?),
-        Some(_) => return Err(SYNTAX),
+        Some([wanted]) => Some(parse_count(0, wanted, MUST_BE_POSITIVE)?),
+        Some(_) => return Err(SYNTAX_ERROR),
     };
-    let seed = db.random();
+    let seed = db.rng_state();
     let Some(wanted) = wanted else {
-        let popped = db.edit_existing::<Set, _>(args[1], |set| {
+        let popped = db.update_existing::<Set, _>(args[1], |set| {
             let picked = set
                 .at(random::one(seed, set.len()))
                 .map(|(member, ())| member.clone());
@@ -94,18 +94,18 @@ pub fn spop(db: &mut Db, args: Args<'_>) -> Reply {
         })?;
         return Ok(bulk_or_nil(popped.flatten()));
     };
-    let popped = db.edit_existing::<Set, _>(args[1], |set| {
-        let popped = picked(set, seed, i64::try_from(wanted).unwrap_or(i64::MAX));
+    let popped = db.update_existing::<Set, _>(args[1], |set| {
+        let popped = random_members(set, seed, i64::try_from(wanted).unwrap_or(i64::MAX));
         for member in &popped {
             set.remove(member);
         }
         Ok(popped)
     })?;
-    Ok(bulks(popped.unwrap_or_default()))
+    Ok(bulk_array(popped.unwrap_or_default()))
 }
 
-pub fn srandmember(db: &mut Db, args: Args<'_>) -> Reply {
-    let seed = db.random();
+pub fn srandmember(db: &mut Db, args: Args<'_>) -> CommandResult {
+    let seed = db.rng_state();
     match args.get(2..) {
         Some([]) | None => {
             let set = db.read::<Set>(args[1])?;
@@ -113,16 +113,19 @@ pub fn srandmember(db: &mut Db, args: Args<'_>) -> Reply {
             Ok(picked.map_or(NIL, |(member, ())| bulk(&**member)))
         }
         Some([wanted]) => {
-            let wanted = random::wanted(wanted, false)?;
+            let wanted = random::parse_random_count(wanted, false)?;
             let set = db.read::<Set>(args[1])?;
-            Ok(set.map_or_else(|| array([]), |set| bulks(picked(set, seed, wanted))))
+            Ok(set.map_or_else(
+                || array([]),
+                |set| bulk_array(random_members(set, seed, wanted)),
+            ))
         }
-        Some(_) => Err(SYNTAX),
+        Some(_) => Err(SYNTAX_ERROR),
     }
 }
 
 /// The sets of all keys at once, absent ones as none.
-fn sets<'a>(db: &'a mut Db, keys: Args<'_>) -> Result<Vec<Option<&'a Set>>, Error> {
+fn sets_of_keys<'a>(db: &'a mut Db, keys: Args<'_>) -> Result<Vec<Option<&'a Set>>, CommandError> {
     for key in keys {
         db.read::<Set>(key)?;
     }
@@ -134,7 +137,7 @@ fn sets<'a>(db: &'a mut Db, keys: Args<'_>) -> Result<Vec<Option<&'a Set>>, Erro
 }
 
 /// The members that are in all sets, at most `limit`.
-fn common(sets: &[Option<&Set>], limit: usize, mut visit: impl FnMut(&Blob)) {
+fn visit_intersection(sets: &[Option<&Set>], limit: usize, mut visit: impl FnMut(&SharedBytes)) {
     let Some(mut sets) = sets.iter().copied().collect::<Option<Vec<&Set>>>() else {
         return;
     };
@@ -142,7 +145,7 @@ fn common(sets: &[Option<&Set>], limit: usize, mut visit: impl FnMut(&Blob)) {
     let Some((smallest, others)) = sets.split_first() else {
         return;
     };
-    let everywhere = |member: &&Blob| others.iter().all(|set| set.contains(member));
+    let everywhere = |member: &&SharedBytes| others.iter().all(|set| set.contains(member));
     smallest
         .iter()
         .map(|(member, ())| member)
@@ -153,7 +156,7 @@ fn common(sets: &[Option<&Set>], limit: usize, mut visit: impl FnMut(&Blob)) {
 
 fn intersection(sets: &[Option<&Set>]) -> Set {
     let mut result = Set::default();
-    common(sets, usize::MAX, |member| {
+    visit_intersection(sets, usize::MAX, |member| {
         result.insert(member.clone(), ());
     });
     result
@@ -180,77 +183,78 @@ fn difference(sets: &[Option<&Set>]) -> Set {
     result
 }
 
-type Combine = fn(&[Option<&Set>]) -> Set;
+type SetOperation = fn(&[Option<&Set>]) -> Set;
 
-fn combined(db: &mut Db, args: Args<'_>, combine: Combine) -> Reply {
-    Ok(members(&combine(&sets(db, &args[1..])?)))
+fn reply_combined(db: &mut Db, args: Args<'_>, combine: SetOperation) -> CommandResult {
+    Ok(members(&combine(&sets_of_keys(db, &args[1..])?)))
 }
 
-fn store_combined(db: &mut Db, args: Args<'_>, combine: Combine) -> Reply {
-    let result = combine(&sets(db, &args[2..])?);
+fn store_combined(db: &mut Db, args: Args<'_>, combine: SetOperation) -> CommandResult {
+    let result = combine(&sets_of_keys(db, &args[2..])?);
     let len = result.len();
     db.put(args[1], Value::Set(result), None);
     Ok(count(len))
 }
 
-pub fn sinter(db: &mut Db, args: Args<'_>) -> Reply {
-    combined(db, args, intersection)
+pub fn sinter(db: &mut Db, args: Args<'_>) -> CommandResult {
+    reply_combined(db, args, intersection)
 }
 
-pub fn sunion(db: &mut Db, args: Args<'_>) -> Reply {
-    combined(db, args, union)
+pub fn sunion(db: &mut Db, args: Args<'_>) -> CommandResult {
+    reply_combined(db, args, union)
 }
 
-pub fn sdiff(db: &mut Db, args: Args<'_>) -> Reply {
-    combined(db, args, difference)
+pub fn sdiff(db: &mut Db, args: Args<'_>) -> CommandResult {
+    reply_combined(db, args, difference)
 }
 
-pub fn sinterstore(db: &mut Db, args: Args<'_>) -> Reply {
+pub fn sinterstore(db: &mut Db, args: Args<'_>) -> CommandResult {
     store_combined(db, args, intersection)
 }
 
-pub fn sunionstore(db: &mut Db, args: Args<'_>) -> Reply {
+pub fn sunionstore(db: &mut Db, args: Args<'_>) -> CommandResult {
     store_combined(db, args, union)
 }
 
-pub fn sdiffstore(db: &mut Db, args: Args<'_>) -> Reply {
+pub fn sdiffstore(db: &mut Db, args: Args<'_>) -> CommandResult {
     store_combined(db, args, difference)
 }
 
-pub fn sintercard(db: &mut Db, args: Args<'_>) -> Reply {
-    const TOO_FEW: Error = Error::fixed("ERR Number of keys can't be greater than number of args");
-    let keys = at_least(1, args[1], NO_KEYS)?;
+pub fn sintercard(db: &mut Db, args: Args<'_>) -> CommandResult {
+    const TOO_FEW: CommandError =
+        CommandError::from_static("ERR Number of keys can't be greater than number of args");
+    let keys = parse_count(1, args[1], NO_KEYS)?;
     let (keys, mut options) = args[2..].split_at_checked(keys).ok_or(TOO_FEW)?;
     let mut limit = 0;
     while let [option, rest @ ..] = options {
         let [value, rest @ ..] = rest else {
-            return Err(SYNTAX);
+            return Err(SYNTAX_ERROR);
         };
-        if !is(option, "LIMIT") {
-            return Err(SYNTAX);
+        if !is_option(option, "LIMIT") {
+            return Err(SYNTAX_ERROR);
         }
-        limit = at_least(0, value, NEGATIVE_LIMIT)?;
+        limit = parse_count(0, value, NEGATIVE_LIMIT)?;
         options = rest;
     }
     let mut found = 0;
-    common(
-        &sets(db, keys)?,
+    visit_intersection(
+        &sets_of_keys(db, keys)?,
         if limit == 0 { usize::MAX } else { limit },
         |_| found += 1,
     );
     Ok(count(found))
 }
 
-pub fn sscan(db: &mut Db, args: Args<'_>) -> Reply {
-    let scan = Scan::of::<Set>(db, args)?;
+pub fn sscan(db: &mut Db, args: Args<'_>) -> CommandResult {
+    let scan = ScanArgs::parse_for_collection::<Set>(db, args)?;
     let Some((scan, set)) = scan.zip(db.read::<Set>(args[1])?) else {
-        return Ok(scanned(0, Vec::new()));
+        return Ok(scan_page(0, Vec::new()));
     };
     let mut found = Vec::new();
     let next = set.scan(scan.cursor, scan.count, |member, ()| {
-        if scan.wants(member) {
+        if scan.matches_pattern(member) {
             found.push(bulk(&**member));
         }
     });
-    Ok(scanned(next, found))
+    Ok(scan_page(next, found))
 }

@@ -2,77 +2,77 @@
 
 use redis::Value;
 
-use crate::args::{Args, Options, is, window};
-use crate::db::{Db, Expiry};
-use crate::error::{Error, NOT_AN_INTEGER, OVERFLOW, Reply, SYNTAX};
-use crate::number::{add_floats, int};
-use crate::reply::{NIL, OK, array, bulk, bulk_or_nil, count, yes_no};
-use crate::value::Text;
+use crate::args::{Args, OptionArgs, is_option, window};
+use crate::db::{Db, ExpireUpdate};
+use crate::error::{CommandError, CommandResult, INCREMENT_OVERFLOW, NOT_AN_INTEGER, SYNTAX_ERROR};
+use crate::number::{add_floats, parse_int_arg};
+use crate::reply::{NIL, OK, array, bulk, bulk_or_nil, count, flag};
+use crate::value::StringValue;
 
 /// A string may be this long, as in Redis.
-const MAX_LEN: usize = 512 * 1024 * 1024;
-const TOO_LONG: Error =
-    Error::fixed("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+const MAX_STRING_BYTES: usize = 512 * 1024 * 1024;
+const STRING_TOO_LONG: CommandError =
+    CommandError::from_static("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 
-pub fn get(db: &mut Db, args: Args<'_>) -> Reply {
-    Ok(bulk_or_nil(db.text(args[1])?.map(Text::bytes)))
+pub fn get(db: &mut Db, args: Args<'_>) -> CommandResult {
+    Ok(bulk_or_nil(db.text(args[1])?.map(StringValue::bytes)))
 }
 
 /// What `SET` was asked to do besides setting.
 struct SetOptions {
-    only_if: Option<bool>,
-    expiry: Expiry,
-    give_old: bool,
+    must_exist: Option<bool>,
+    expiry: ExpireUpdate,
+    return_old: bool,
 }
 
-fn set_options(db: &Db, args: Args<'_>) -> Result<SetOptions, Error> {
+fn parse_set_options(db: &Db, args: Args<'_>) -> Result<SetOptions, CommandError> {
     let (mut only_if, mut expiry, mut give_old) = (None, None, false);
-    let mut options = Options::from(args, 3);
+    let mut options = OptionArgs::starting_at(args, 3);
     while let Some(option) = options.next() {
-        if is(option, "NX") && only_if != Some(true) {
+        if is_option(option, "NX") && only_if != Some(true) {
             only_if = Some(false);
-        } else if is(option, "XX") && only_if != Some(false) {
+        } else if is_option(option, "XX") && only_if != Some(false) {
             only_if = Some(true);
-        } else if is(option, "GET") {
+        } else if is_option(option, "GET") {
             give_old = true;
-        } else if is(option, "KEEPTTL") && expiry.is_none() {
+        } else if is_option(option, "KEEPTTL") && expiry.is_none() {
             expiry = Some((option, None));
         } else if ["EX", "PX", "EXAT", "PXAT"]
             .iter()
-            .any(|name| is(option, name))
+            .any(|name| is_option(option, name))
             && expiry.is_none()
         {
-            expiry = Some((option, Some(options.value()?)));
+            expiry = Some((option, Some(options.next_value()?)));
         } else {
-            return Err(SYNTAX);
+            return Err(SYNTAX_ERROR);
         }
     }
     if give_old && only_if == Some(false) {
-        db.needs("7.0.0", "SET with NX and GET")?;
+        db.require_redis_version("7.0.0", "SET with NX and GET")?;
     }
     let expiry = match expiry {
-        None => Expiry::Clear,
-        Some((_, None)) => Expiry::Keep,
-        Some((unit, Some(value))) => Expiry::At(deadline(db, "set", unit, value)?),
+        None => ExpireUpdate::Clear,
+        Some((_, None)) => ExpireUpdate::Keep,
+        Some((unit, Some(value))) => ExpireUpdate::At(parse_deadline(db, "set", unit, value)?),
     };
     Ok(SetOptions {
-        only_if,
+        must_exist: only_if,
         expiry,
-        give_old,
+        return_old: give_old,
     })
 }
 
 /// The deadline that `EX`, `PX`, `EXAT` or `PXAT` with a value means.
-fn deadline(db: &Db, command: &str, unit: &[u8], value: &[u8]) -> Result<u64, Error> {
-    let invalid = || Error::invalid_expire(command);
-    let mut time = int(value)?;
+fn parse_deadline(db: &Db, command: &str, unit: &[u8], value: &[u8]) -> Result<u64, CommandError> {
+    let invalid = || CommandError::invalid_expire(command);
+    let mut time = parse_int_arg(value)?;
     if time <= 0 {
         return Err(invalid());
     }
-    if is(unit, "EX") || is(unit, "EXAT") {
+    if is_option(unit, "EX") || is_option(unit, "EXAT") {
         time = time.checked_mul(1_000).ok_or_else(invalid)?;
     }
-    if is(unit, "EX") || is(unit, "PX") {
+    if is_option(unit, "EX") || is_option(unit, "PX") {
         time = time
             .checked_add(db.now().cast_signed())
             .ok_or_else(invalid)?;
@@ -81,168 +81,174 @@ fn deadline(db: &Db, command: &str, unit: &[u8], value: &[u8]) -> Result<u64, Er
 }
 
 /// Sets a string; a deadline that is over already removes the key instead.
-fn store(db: &mut Db, key: &[u8], text: Text, expiry: Expiry) {
+fn set_or_delete(db: &mut Db, key: &[u8], text: StringValue, expiry: ExpireUpdate) {
     match expiry {
-        Expiry::At(deadline) if deadline <= db.now() => {
+        ExpireUpdate::At(deadline) if deadline <= db.now() => {
             db.delete(key);
         }
-        expiry => db.set_text(key, text, expiry),
+        expiry => db.set_string(key, text, expiry),
     }
 }
 
-pub fn set(db: &mut Db, args: Args<'_>) -> Reply {
+pub fn set(db: &mut Db, args: Args<'_>) -> CommandResult {
     let key = args[1];
-    let options = set_options(db, args)?;
-    let old = match options.give_old {
-        true => Some(bulk_or_nil(db.text(key)?.map(Text::bytes))),
+    let options = parse_set_options(db, args)?;
+    let old = match options.return_old {
+        true => Some(bulk_or_nil(db.text(key)?.map(StringValue::bytes))),
         false => None,
     };
     if options
-        .only_if
+        .must_exist
         .is_some_and(|exists| exists != db.contains(key))
     {
         return Ok(old.unwrap_or(NIL));
     }
-    store(db, key, Text::from(args[2]), options.expiry);
+    set_or_delete(db, key, StringValue::from(args[2]), options.expiry);
     Ok(old.unwrap_or(OK))
 }
 
-pub fn setnx(db: &mut Db, args: Args<'_>) -> Reply {
+pub fn setnx(db: &mut Db, args: Args<'_>) -> CommandResult {
     let free = !db.contains(args[1]);
     if free {
-        db.set_text(args[1], Text::from(args[2]), Expiry::Clear);
+        db.set_string(args[1], StringValue::from(args[2]), ExpireUpdate::Clear);
     }
-    Ok(yes_no(free))
+    Ok(flag(free))
 }
 
-pub fn setex(db: &mut Db, args: Args<'_>) -> Reply {
-    let at = deadline(db, "setex", b"EX", args[2])?;
-    db.set_text(args[1], Text::from(args[3]), Expiry::At(at));
+pub fn setex(db: &mut Db, args: Args<'_>) -> CommandResult {
+    let at = parse_deadline(db, "setex", b"EX", args[2])?;
+    db.set_string(args[1], StringValue::from(args[3]), ExpireUpdate::At(at));
     Ok(OK)
 }
 
-pub fn psetex(db: &mut Db, args: Args<'_>) -> Reply {
-    let at = deadline(db, "psetex", b"PX", args[2])?;
-    db.set_text(args[1], Text::from(args[3]), Expiry::At(at));
+pub fn psetex(db: &mut Db, args: Args<'_>) -> CommandResult {
+    let at = parse_deadline(db, "psetex", b"PX", args[2])?;
+    db.set_string(args[1], StringValue::from(args[3]), ExpireUpdate::At(at));
     Ok(OK)
 }
 
-pub fn getset(db: &mut Db, args: Args<'_>) -> Reply {
+pub fn getset(db: &mut Db, args: Args<'_>) -> CommandResult {
     let old = get(db, &args[..2])?;
-    db.set_text(args[1], Text::from(args[2]), Expiry::Clear);
+    db.set_string(args[1], StringValue::from(args[2]), ExpireUpdate::Clear);
     Ok(old)
 }
 
-pub fn getdel(db: &mut Db, args: Args<'_>) -> Reply {
+pub fn getdel(db: &mut Db, args: Args<'_>) -> CommandResult {
     let old = get(db, args)?;
     db.delete(args[1]);
     Ok(old)
 }
 
-pub fn getex(db: &mut Db, args: Args<'_>) -> Reply {
+pub fn getex(db: &mut Db, args: Args<'_>) -> CommandResult {
     let units = ["EX", "PX", "EXAT", "PXAT"];
     let change = match args.get(2..) {
         Some([]) | None => None,
-        Some([option]) if is(option, "PERSIST") => Some(None),
-        Some([unit, value]) if units.iter().any(|name| is(unit, name)) => Some(Some((unit, value))),
-        Some(_) => return Err(SYNTAX),
+        Some([option]) if is_option(option, "PERSIST") => Some(None),
+        Some([unit, value]) if units.iter().any(|name| is_option(unit, name)) => {
+            Some(Some((unit, value)))
+        }
+        Some(_) => return Err(SYNTAX_ERROR),
     };
     let value = get(db, &args[..2])?;
     // The time is looked at only where there is a value, as in Redis.
     if let (Some(change), Value::BulkString(_)) = (change, &value) {
         let deadline = change
-            .map(|(unit, value)| deadline(db, "getex", unit, value))
+            .map(|(unit, value)| parse_deadline(db, "getex", unit, value))
             .transpose()?;
         db.set_deadline(args[1], deadline);
     }
     Ok(value)
 }
 
-pub fn mget(db: &mut Db, args: Args<'_>) -> Reply {
+pub fn mget(db: &mut Db, args: Args<'_>) -> CommandResult {
     // A key of another type reads as absent here, not as an error.
-    let one = |key: &&[u8]| bulk_or_nil(db.text(key).ok().flatten().map(Text::bytes));
+    let one = |key: &&[u8]| bulk_or_nil(db.text(key).ok().flatten().map(StringValue::bytes));
     Ok(array(args[1..].iter().map(one)))
 }
 
-fn pairs<'a>(args: Args<'a>) -> Result<impl Iterator<Item = (&'a [u8], &'a [u8])>, Error> {
+fn pairs<'a>(args: Args<'a>) -> Result<impl Iterator<Item = (&'a [u8], &'a [u8])>, CommandError> {
     if args.len().is_multiple_of(2) {
-        return Err(Error::wrong_arity(&String::from_utf8_lossy(args[0])));
+        return Err(CommandError::wrong_arity(&String::from_utf8_lossy(args[0])));
     }
     Ok(args[1..].chunks_exact(2).map(|pair| (pair[0], pair[1])))
 }
 
-pub fn mset(db: &mut Db, args: Args<'_>) -> Reply {
+pub fn mset(db: &mut Db, args: Args<'_>) -> CommandResult {
     for (key, value) in pairs(args)? {
-        db.set_text(key, Text::from(value), Expiry::Clear);
+        db.set_string(key, StringValue::from(value), ExpireUpdate::Clear);
     }
     Ok(OK)
 }
 
-pub fn msetnx(db: &mut Db, args: Args<'_>) -> Reply {
+pub fn msetnx(db: &mut Db, args: Args<'_>) -> CommandResult {
     if pairs(args)?.any(|(key, _)| db.contains(key)) {
-        return Ok(yes_no(false));
+        return Ok(flag(false));
     }
     mset(db, args)?;
-    Ok(yes_no(true))
+    Ok(flag(true))
 }
 
-fn add(db: &mut Db, key: &[u8], by: i64) -> Reply {
+fn incr_decr(db: &mut Db, key: &[u8], by: i64) -> CommandResult {
     let old = match db.text(key)? {
         None => 0,
-        Some(text) => text.int().ok_or(NOT_AN_INTEGER)?,
+        Some(text) => text.as_int().ok_or(NOT_AN_INTEGER)?,
     };
-    let new = old.checked_add(by).ok_or(OVERFLOW)?;
-    db.set_text(key, Text::Int(new), Expiry::Keep);
+    let new = old.checked_add(by).ok_or(INCREMENT_OVERFLOW)?;
+    db.set_string(key, StringValue::Int(new), ExpireUpdate::Keep);
     Ok(Value::Int(new))
 }
 
-pub fn incr(db: &mut Db, args: Args<'_>) -> Reply {
-    add(db, args[1], 1)
+pub fn incr(db: &mut Db, args: Args<'_>) -> CommandResult {
+    incr_decr(db, args[1], 1)
 }
 
-pub fn decr(db: &mut Db, args: Args<'_>) -> Reply {
-    add(db, args[1], -1)
+pub fn decr(db: &mut Db, args: Args<'_>) -> CommandResult {
+    incr_decr(db, args[1], -1)
 }
 
-pub fn incrby(db: &mut Db, args: Args<'_>) -> Reply {
-    add(db, args[1], int(args[2])?)
+pub fn incrby(db: &mut Db, args: Args<'_>) -> CommandResult {
+    incr_decr(db, args[1], parse_int_arg(args[2])?)
 }
 
-pub fn decrby(db: &mut Db, args: Args<'_>) -> Reply {
-    let by = int(args[2])?
+pub fn decrby(db: &mut Db, args: Args<'_>) -> CommandResult {
+    let by = parse_int_arg(args[2])?
         .checked_neg()
-        .ok_or(Error::fixed("ERR decrement would overflow"))?;
-    add(db, args[1], by)
+        .ok_or(CommandError::from_static("ERR decrement would overflow"))?;
+    incr_decr(db, args[1], by)
 }
 
-pub fn incrbyfloat(db: &mut Db, args: Args<'_>) -> Reply {
+pub fn incrbyfloat(db: &mut Db, args: Args<'_>) -> CommandResult {
     let old = db
         .text(args[1])?
         .map_or_else(|| b"0".to_vec(), |text| text.bytes().to_vec());
     let new = add_floats(&old, args[2])?;
-    db.set_text(args[1], Text::from(new.as_bytes()), Expiry::Keep);
+    db.set_string(
+        args[1],
+        StringValue::from(new.as_bytes()),
+        ExpireUpdate::Keep,
+    );
     Ok(bulk(new))
 }
 
-pub fn append(db: &mut Db, args: Args<'_>) -> Reply {
+pub fn append(db: &mut Db, args: Args<'_>) -> CommandResult {
     let mut bytes = db
         .text(args[1])?
         .map_or_else(Vec::new, |text| text.bytes().to_vec());
-    if bytes.len() + args[2].len() > MAX_LEN {
-        return Err(TOO_LONG);
+    if bytes.len() + args[2].len() > MAX_STRING_BYTES {
+        return Err(STRING_TOO_LONG);
     }
     bytes.extend_from_slice(args[2]);
     let len = bytes.len();
-    db.set_text(args[1], Text::from(bytes), Expiry::Keep);
+    db.set_string(args[1], StringValue::from(bytes), ExpireUpdate::Keep);
     Ok(count(len))
 }
 
-pub fn strlen(db: &mut Db, args: Args<'_>) -> Reply {
-    Ok(count(db.text(args[1])?.map_or(0, Text::len)))
+pub fn strlen(db: &mut Db, args: Args<'_>) -> CommandResult {
+    Ok(count(db.text(args[1])?.map_or(0, StringValue::len)))
 }
 
-pub fn getrange(db: &mut Db, args: Args<'_>) -> Reply {
-    let (start, end) = (int(args[2])?, int(args[3])?);
+pub fn getrange(db: &mut Db, args: Args<'_>) -> CommandResult {
+    let (start, end) = (parse_int_arg(args[2])?, parse_int_arg(args[3])?);
     let Some(text) = db.text(args[1])? else {
         return Ok(bulk(""));
     };
@@ -259,10 +265,10 @@ pub fn getrange(db: &mut Db, args: Args<'_>) -> Reply {
     Ok(bulk(&bytes[window(start, end, bytes.len())]))
 }
 
-pub fn setrange(db: &mut Db, args: Args<'_>) -> Reply {
-    let offset = int(args[2])?;
+pub fn setrange(db: &mut Db, args: Args<'_>) -> CommandResult {
+    let offset = parse_int_arg(args[2])?;
     let Ok(offset) = usize::try_from(offset) else {
-        return Err(Error::fixed("ERR offset is out of range"));
+        return Err(CommandError::from_static("ERR offset is out of range"));
     };
     let part = args[3];
     let mut bytes = db
@@ -273,13 +279,13 @@ pub fn setrange(db: &mut Db, args: Args<'_>) -> Reply {
     }
     let end = offset
         .checked_add(part.len())
-        .filter(|end| *end <= MAX_LEN)
-        .ok_or(TOO_LONG)?;
+        .filter(|end| *end <= MAX_STRING_BYTES)
+        .ok_or(STRING_TOO_LONG)?;
     if bytes.len() < end {
         bytes.resize(end, 0);
     }
     bytes[offset..end].copy_from_slice(part);
     let len = bytes.len();
-    db.set_text(args[1], Text::from(bytes), Expiry::Keep);
+    db.set_string(args[1], StringValue::from(bytes), ExpireUpdate::Keep);
     Ok(count(len))
 }

@@ -9,68 +9,68 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
-use crate::journal::Effect;
-use crate::value::{Blob, Kind, Text};
+use crate::journal::JournalEntry;
+use crate::value::{SharedBytes, StringValue, ValueType};
 
 /// A key's row.
 #[derive(Debug)]
-pub struct Header {
+pub struct KeyRow {
     /// Its type.
-    pub kind: Kind,
+    pub kind: ValueType,
     /// Its deadline.
     pub deadline: Option<u64>,
     /// The value of a string.
-    pub text: Option<Text>,
+    pub text: Option<StringValue>,
 }
 
 /// What happens to the rows of one key.
 #[derive(Debug, Default)]
-pub struct Change {
+pub struct KeyChange {
     /// All rows from before the batch go.
-    pub dropped: bool,
+    pub deletes_old_rows: bool,
     /// Then the key has this row.
-    pub header: Option<Header>,
+    pub header: Option<KeyRow>,
     /// Or its row stays and has this deadline.
     pub deadline: Option<Option<u64>>,
     /// Then it has these items, or has not: of each what was said last.
-    items: Vec<(Blob, Option<Blob>)>,
+    items: Vec<(SharedBytes, Option<SharedBytes>)>,
 }
 
-impl Change {
-    fn add(&mut self, effect: Effect) {
+impl KeyChange {
+    fn add(&mut self, effect: JournalEntry) {
         match effect {
-            Effect::Header {
+            JournalEntry::PutKey {
                 kind,
                 deadline,
                 text,
                 ..
             } => {
-                self.header = Some(Header {
+                self.header = Some(KeyRow {
                     kind,
                     deadline,
                     text,
                 });
                 self.deadline = None;
             }
-            Effect::Deadline { deadline, .. } => match &mut self.header {
+            JournalEntry::SetDeadline { deadline, .. } => match &mut self.header {
                 Some(header) => header.deadline = deadline,
                 None => self.deadline = Some(deadline),
             },
-            Effect::Item { item, value, .. } => self.items.push((item, Some(value))),
-            Effect::DropItem { item, .. } => self.items.push((item, None)),
-            Effect::Drop { .. } => {
+            JournalEntry::PutItem { item, value, .. } => self.items.push((item, Some(value))),
+            JournalEntry::RemoveItem { item, .. } => self.items.push((item, None)),
+            JournalEntry::RemoveKey { .. } => {
                 *self = Self {
-                    dropped: true,
+                    deletes_old_rows: true,
                     ..Self::default()
                 }
             }
             // It is of no key.
-            Effect::Clear => {}
+            JournalEntry::RemoveAllKeys => {}
         }
     }
 
     /// The items in the order in which the file has them, each once.
-    pub fn items(&self) -> impl Iterator<Item = (&Blob, Option<&Blob>)> {
+    pub fn items(&self) -> impl Iterator<Item = (&SharedBytes, Option<&SharedBytes>)> {
         let mut items: Vec<_> = self.items.iter().collect();
         // Stable: the last of an item stays the last.
         items.sort_by(|one, other| one.0.cmp(&other.0));
@@ -87,25 +87,25 @@ impl Change {
 
 /// What changes in the file.
 #[derive(Debug, Default)]
-pub struct Batch {
+pub struct FlushBatch {
     /// All keys from before the batch go.
-    pub cleared: bool,
-    keys: HashMap<Blob, Change, RandomState>,
+    pub deletes_all_keys: bool,
+    changes: HashMap<SharedBytes, KeyChange, RandomState>,
     bytes: usize,
 }
 
-impl Batch {
+impl FlushBatch {
     /// Adds what happened after all that it has.
-    pub fn absorb(&mut self, effects: impl IntoIterator<Item = Effect>, bytes: usize) {
+    pub fn append(&mut self, effects: impl IntoIterator<Item = JournalEntry>, bytes: usize) {
         self.bytes += bytes;
         let mut effects = effects.into_iter().peekable();
         while let Some(effect) = effects.next() {
             let Some(key) = effect.key().cloned() else {
-                self.keys.clear();
-                self.cleared = true;
+                self.changes.clear();
+                self.deletes_all_keys = true;
                 continue;
             };
-            let change = self.keys.entry(key.clone()).or_default();
+            let change = self.changes.entry(key.clone()).or_default();
             change.add(effect);
             // Most commands change several rows of a key, which is looked for once.
             while let Some(effect) = effects.next_if(|next| next.key() == Some(&key)) {
@@ -116,7 +116,7 @@ impl Batch {
 
     /// Whether nothing changes.
     pub fn is_empty(&self) -> bool {
-        !self.cleared && self.keys.is_empty()
+        !self.deletes_all_keys && self.changes.is_empty()
     }
 
     /// About how much memory the effects held that it was made of.
@@ -125,8 +125,8 @@ impl Batch {
     }
 
     /// The changes in the order in which the file has the keys, so that neighbours share their page.
-    pub fn in_order(&self) -> Vec<(&Blob, &Change)> {
-        let mut changes: Vec<_> = self.keys.iter().collect();
+    pub fn sorted_by_key(&self) -> Vec<(&SharedBytes, &KeyChange)> {
+        let mut changes: Vec<_> = self.changes.iter().collect();
         changes.sort_unstable_by_key(|(key, _)| *key);
         changes
     }
@@ -136,21 +136,21 @@ impl Batch {
 mod tests {
     use super::*;
 
-    fn blob(text: &str) -> Blob {
+    fn blob(text: &str) -> SharedBytes {
         text.as_bytes().into()
     }
 
-    fn header(key: &str) -> Effect {
-        Effect::Header {
+    fn header(key: &str) -> JournalEntry {
+        JournalEntry::PutKey {
             key: blob(key),
-            kind: Kind::Hash,
+            kind: ValueType::Hash,
             deadline: None,
             text: None,
         }
     }
 
-    fn item(key: &str, item: &str, value: &str) -> Effect {
-        Effect::Item {
+    fn item(key: &str, item: &str, value: &str) -> JournalEntry {
+        JournalEntry::PutItem {
             key: blob(key),
             item: blob(item),
             value: blob(value),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     /// What a change says of an item; none if it says nothing.
-    fn said(change: &Change, item: &str) -> Option<Option<Blob>> {
+    fn said(change: &KeyChange, item: &str) -> Option<Option<SharedBytes>> {
         let mut items = change.items();
         let found = items.find(|(it, _)| **it == blob(item))?;
         Some(found.1.cloned())
@@ -166,19 +166,19 @@ mod tests {
 
     #[test]
     fn the_last_change_of_a_row_wins() {
-        let mut batch = Batch::default();
-        batch.absorb(vec![header("h"), item("h", "f", "1")], 10);
-        batch.absorb(
+        let mut batch = FlushBatch::default();
+        batch.append(vec![header("h"), item("h", "f", "1")], 10);
+        batch.append(
             vec![
                 item("h", "f", "2"),
-                Effect::DropItem {
+                JournalEntry::RemoveItem {
                     key: blob("h"),
                     item: blob("g"),
                 },
             ],
             10,
         );
-        let changes = batch.in_order();
+        let changes = batch.sorted_by_key();
         assert_eq!((changes.len(), batch.bytes()), (1, 20));
         assert_eq!(changes[0].1.items().count(), 2);
         assert_eq!(said(changes[0].1, "f"), Some(Some(blob("2"))));
@@ -187,11 +187,11 @@ mod tests {
 
     #[test]
     fn of_many_changes_of_a_few_rows_the_last_of_each_wins() {
-        let mut batch = Batch::default();
+        let mut batch = FlushBatch::default();
         let names = ["a", "b", "c"];
         let change = |nth: usize| item("h", names[nth % 3], &nth.to_string());
-        batch.absorb((0..99).map(change), 0);
-        let changes = batch.in_order();
+        batch.append((0..99).map(change), 0);
+        let changes = batch.sorted_by_key();
         let last: Vec<_> = changes[0].1.items().collect();
         let (a, b, c) = (blob("96"), blob("97"), blob("98"));
         assert_eq!(last.len(), 3);
@@ -203,9 +203,9 @@ mod tests {
 
     #[test]
     fn a_dropped_key_keeps_only_what_came_after() {
-        let mut batch = Batch::default();
-        let drop = || Effect::Drop { key: blob("h") };
-        batch.absorb(
+        let mut batch = FlushBatch::default();
+        let drop = || JournalEntry::RemoveKey { key: blob("h") };
+        batch.append(
             vec![
                 header("h"),
                 item("h", "f", "1"),
@@ -215,24 +215,24 @@ mod tests {
             ],
             0,
         );
-        let changes = batch.in_order();
-        assert!(changes[0].1.dropped && changes[0].1.header.is_some());
+        let changes = batch.sorted_by_key();
+        assert!(changes[0].1.deletes_old_rows && changes[0].1.header.is_some());
         assert_eq!(changes[0].1.items().count(), 1);
-        batch.absorb(vec![drop()], 0);
-        assert!(batch.in_order()[0].1.header.is_none());
+        batch.append(vec![drop()], 0);
+        assert!(batch.sorted_by_key()[0].1.header.is_none());
     }
 
     #[test]
     fn a_deadline_joins_the_row_of_a_key_that_is_written_anyway() {
-        let mut batch = Batch::default();
-        let deadline = |at| Effect::Deadline {
+        let mut batch = FlushBatch::default();
+        let deadline = |at| JournalEntry::SetDeadline {
             key: blob("h"),
             deadline: at,
         };
-        batch.absorb(vec![deadline(Some(5))], 0);
-        assert_eq!(batch.in_order()[0].1.deadline, Some(Some(5)));
-        batch.absorb(vec![header("h"), deadline(Some(7))], 0);
-        let changes = batch.in_order();
+        batch.append(vec![deadline(Some(5))], 0);
+        assert_eq!(batch.sorted_by_key()[0].1.deadline, Some(Some(5)));
+        batch.append(vec![header("h"), deadline(Some(7))], 0);
+        let changes = batch.sorted_by_key();
         assert_eq!(changes[0].1.deadline, None);
         assert_eq!(
             changes[0]
@@ -246,18 +246,18 @@ mod tests {
 
     #[test]
     fn changes_of_several_keys_in_turn_are_told_apart() {
-        let mut batch = Batch::default();
+        let mut batch = FlushBatch::default();
         let effects = [
             item("a", "f", "1"),
             item("b", "f", "2"),
             item("a", "g", "3"),
-            Effect::Clear,
+            JournalEntry::RemoveAllKeys,
             item("a", "h", "4"),
             item("b", "f", "5"),
             item("a", "f", "6"),
         ];
-        batch.absorb(effects, 0);
-        let changes = batch.in_order();
+        batch.append(effects, 0);
+        let changes = batch.sorted_by_key();
         let items = |at: usize, item: &str| said(changes[at].1, item).flatten();
         assert_eq!((changes.len(), changes[0].1.items().count()), (2, 2));
         assert_eq!(items(0, "h"), Some(blob("4")));
@@ -267,9 +267,12 @@ mod tests {
 
     #[test]
     fn clearing_forgets_what_came_before() {
-        let mut batch = Batch::default();
-        batch.absorb(vec![header("a"), Effect::Clear, header("b")], 0);
-        assert!(batch.cleared && !batch.is_empty());
-        assert_eq!(batch.in_order().len(), 1);
+        let mut batch = FlushBatch::default();
+        batch.append(
+            vec![header("a"), JournalEntry::RemoveAllKeys, header("b")],
+            0,
+        );
+        assert!(batch.deletes_all_keys && !batch.is_empty());
+        assert_eq!(batch.sorted_by_key().len(), 1);
     }
 }

@@ -6,9 +6,9 @@ use rusqlite::{Error, ErrorCode, ffi};
 #[derive(Debug)]
 pub enum Fault {
     /// Its content cannot be trusted.
-    Damaged(String),
+    Corrupt(String),
     /// Its format is newer than this program.
-    Newer(i64),
+    NewerFormat(i64),
     /// SQLite failed for a reason outside of the file.
     Sqlite(Error),
 }
@@ -16,21 +16,23 @@ pub enum Fault {
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
         match &error {
-            Error::SqliteFailure(code, _) if is_damage(*code) => Self::Damaged(error.to_string()),
+            Error::SqliteFailure(code, _) if is_corruption(*code) => {
+                Self::Corrupt(error.to_string())
+            }
             Error::SqliteFailure(..) => Self::Sqlite(error),
             // The queries are fixed and fit the tables, so a misfit is one of the content.
-            _ => Self::Damaged(error.to_string()),
+            _ => Self::Corrupt(error.to_string()),
         }
     }
 }
 
 impl From<rusqlite::types::FromSqlError> for Fault {
     fn from(error: rusqlite::types::FromSqlError) -> Self {
-        Self::Damaged(error.to_string())
+        Self::Corrupt(error.to_string())
     }
 }
 
-fn is_damage(error: ffi::Error) -> bool {
+fn is_corruption(error: ffi::Error) -> bool {
     let short = error.extended_code == ffi::SQLITE_IOERR_SHORT_READ;
     // `Unknown` is what a table or column that is not there comes as.
     let codes = [
@@ -56,7 +58,7 @@ pub(crate) fn is_failed_fsync(error: &Error) -> bool {
 }
 
 /// Whether a write may succeed later without anybody touching the file: no room, or the disk failed for a moment.
-pub(crate) fn may_pass(error: &Error) -> bool {
+pub(crate) fn is_transient(error: &Error) -> bool {
     let codes = [
         ErrorCode::DiskFull,
         ErrorCode::SystemIoFailure,

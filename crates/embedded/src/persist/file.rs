@@ -14,22 +14,22 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::failure::Fault;
 use super::row;
-use crate::error::OpenError;
+use crate::error::EngineOpenError;
 
 /// "Prlr" in the header of the file.
-pub const APPLICATION: i32 = 0x5072_6C72;
+pub const APPLICATION_ID: i32 = 0x5072_6C72;
 /// The format this version writes, and the newest one it reads.
-pub const FORMAT: i64 = 1;
+pub const FORMAT_VERSION: i64 = 1;
 
-const MAGIC: &[u8; 16] = b"SQLite format 3\0";
-const HEADER: usize = 100;
-const APPLICATION_AT: usize = 68;
+const SQLITE_MAGIC: &[u8; 16] = b"SQLite format 3\0";
+const SQLITE_HEADER_LEN: usize = 100;
+const APPLICATION_ID_OFFSET: usize = 68;
 /// How long to wait for another reader or writer of the file, such as an operator's tool.
-const BUSY: Duration = Duration::from_secs(5);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a connection to the file is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
+pub enum FileAccess {
     /// Reading beside whoever writes.
     Read,
     /// Writing, under the folder's lock.
@@ -37,13 +37,13 @@ pub enum Access {
 }
 
 /// The right to write to a folder, until it is dropped or the process ends in any way.
-pub struct Lock(#[expect(dead_code, reason = "held for its lock")] File);
+pub struct DataFolderLock(#[expect(dead_code, reason = "held for its lock")] File);
 
-impl Lock {
+impl DataFolderLock {
     /// Takes the folder, making it if it is missing.
-    pub fn take(folder: &Path) -> Result<Self, OpenError> {
+    pub fn acquire(folder: &Path) -> Result<Self, EngineOpenError> {
         let path = folder.join("store.lock");
-        let io = |source| OpenError::Io {
+        let io = |source| EngineOpenError::Io {
             path: path.clone(),
             source,
         };
@@ -59,7 +59,7 @@ impl Lock {
         let file = options.map_err(io)?;
         match file.try_lock() {
             Ok(()) => Ok(Self(file)),
-            Err(TryLockError::WouldBlock) => Err(OpenError::Locked {
+            Err(TryLockError::WouldBlock) => Err(EngineOpenError::Locked {
                 path: folder.to_owned(),
             }),
             Err(TryLockError::Error(source)) => Err(io(source)),
@@ -82,112 +82,119 @@ impl StoreFile {
         }
     }
 
-    fn beside(&self, suffix: &str) -> PathBuf {
+    fn sibling_path(&self, suffix: &str) -> PathBuf {
         let mut name = self.path.clone().into_os_string();
         name.push(suffix);
         name.into()
     }
 
-    fn damaged(&self, what: impl Into<String>) -> OpenError {
-        OpenError::Damaged {
+    fn corrupt_error(&self, problem: impl Into<String>) -> EngineOpenError {
+        EngineOpenError::Corrupt {
             path: self.path.clone(),
-            what: what.into(),
+            problem: problem.into(),
         }
     }
 
-    fn io(&self, source: io::Error) -> OpenError {
-        OpenError::Io {
+    fn io_error(&self, source: io::Error) -> EngineOpenError {
+        EngineOpenError::Io {
             path: self.path.clone(),
             source,
         }
     }
 
     /// The error of a start that SQLite stopped.
-    pub fn refused(&self, source: rusqlite::Error) -> OpenError {
-        OpenError::Sqlite {
+    pub fn refused(&self, source: rusqlite::Error) -> EngineOpenError {
+        EngineOpenError::Sqlite {
             path: self.path.clone(),
             source,
         }
     }
 
     /// The error of a start that stopped for this.
-    pub fn fault(&self, fault: Fault) -> OpenError {
+    pub fn fault(&self, fault: Fault) -> EngineOpenError {
         match fault {
-            Fault::Damaged(what) => self.damaged(what),
-            Fault::Newer(found) => OpenError::Newer {
+            Fault::Corrupt(problem) => self.corrupt_error(problem),
+            Fault::NewerFormat(found_version) => EngineOpenError::NewerFormat {
                 path: self.path.clone(),
-                found,
-                known: FORMAT,
+                found_version,
+                supported_version: FORMAT_VERSION,
             },
             Fault::Sqlite(source) => self.refused(source),
         }
     }
 
     /// Makes an empty store where there is none. The caller holds the lock.
-    pub fn create_if_missing(&self) -> Result<(), OpenError> {
-        if self.path.try_exists().map_err(|e| self.io(e))? {
+    pub fn create_if_missing(&self) -> Result<(), EngineOpenError> {
+        if self.path.try_exists().map_err(|e| self.io_error(e))? {
             return Ok(());
         }
         // SQLite would replay the log of the file that was here into the new one.
-        if self.beside("-wal").try_exists().map_err(|e| self.io(e))? {
-            return Err(self.damaged("it is missing, but its log store.db-wal is there"));
+        if self
+            .sibling_path("-wal")
+            .try_exists()
+            .map_err(|e| self.io_error(e))?
+        {
+            return Err(self.corrupt_error("it is missing, but its WAL file store.db-wal exists"));
         }
-        let new = self.beside(".new");
+        let new = self.sibling_path(".new");
         for leftover in ["", "-journal", "-wal", "-shm"] {
             let mut name = new.clone().into_os_string();
             name.push(leftover);
             match fs::remove_file(Path::new(&name)) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(self.io(e)),
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(self.io_error(e)),
                 _ => {}
             }
         }
-        create(&new).map_err(|e| self.refused(e))?;
-        fs::rename(&new, &self.path).map_err(|e| self.io(e))?;
+        create_empty(&new).map_err(|e| self.refused(e))?;
+        fs::rename(&new, &self.path).map_err(|e| self.io_error(e))?;
         File::open(&self.folder)
             .and_then(|folder| folder.sync_all())
-            .map_err(|e| self.io(e))
+            .map_err(|e| self.io_error(e))
     }
 
     /// Refuses a file that is too short for a store.
-    pub fn refuse_stump(&self) -> Result<(), OpenError> {
-        match fs::metadata(&self.path).map_err(|e| self.io(e))?.len() {
-            length if length < HEADER as u64 => {
-                Err(self.damaged(format!("it has {length} bytes, less than any store")))
-            }
+    pub fn reject_truncated_file(&self) -> Result<(), EngineOpenError> {
+        match fs::metadata(&self.path)
+            .map_err(|e| self.io_error(e))?
+            .len()
+        {
+            length if length < SQLITE_HEADER_LEN as u64 => Err(self.corrupt_error(format!(
+                "it has {length} bytes, which is too short for a store"
+            ))),
             _ => Ok(()),
         }
     }
 
     /// Refuses a file that is not a store, without changing anything about it. Not to be called while this process has
     /// the file open in SQLite: closing any handle of a file gives up all of the process's POSIX locks on it.
-    pub fn inspect(&self) -> Result<(), OpenError> {
-        self.refuse_stump()?;
-        let mut header = [0; HEADER];
+    pub fn check_header(&self) -> Result<(), EngineOpenError> {
+        self.reject_truncated_file()?;
+        let mut header = [0; SQLITE_HEADER_LEN];
         let file = File::open(&self.path);
         file.and_then(|mut file| file.read_exact(&mut header))
-            .map_err(|e| self.io(e))?;
-        if !header.starts_with(MAGIC) {
-            return Err(self.damaged("it is not an SQLite file"));
+            .map_err(|e| self.io_error(e))?;
+        if !header.starts_with(SQLITE_MAGIC) {
+            return Err(self.corrupt_error("it is not an SQLite file"));
         }
-        if header[APPLICATION_AT..][..4] != APPLICATION.to_be_bytes() {
-            return Err(self.damaged("it is an SQLite file of another program"));
+        if header[APPLICATION_ID_OFFSET..][..4] != APPLICATION_ID.to_be_bytes() {
+            return Err(self.corrupt_error("it is an SQLite file of another program"));
         }
         Ok(())
     }
 
     /// Opens the file.
-    pub fn connect(&self, access: Access) -> Result<Connection, OpenError> {
+    pub fn connect(&self, access: FileAccess) -> Result<Connection, EngineOpenError> {
         match access {
-            Access::Write => self
-                .connect_to_write()
+            FileAccess::Write => self
+                .open_for_writing()
                 .map_err(|error| self.fault(error.into())),
-            Access::Read => self
-                .connect_to_read()
+            FileAccess::Read => self
+                .open_for_reading()
                 .map_err(|error| self.fault(error.into())),
         }
     }
 
-    fn connect_to_write(&self) -> rusqlite::Result<Connection> {
+    fn open_for_writing(&self) -> rusqlite::Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&self.path, flags)?;
         configure(&connection)?;
@@ -203,7 +210,7 @@ impl StoreFile {
         Ok(connection)
     }
 
-    fn connect_to_read(&self) -> rusqlite::Result<Connection> {
+    fn open_for_reading(&self) -> rusqlite::Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&self.path, flags)?;
         configure(&connection)?;
@@ -212,19 +219,19 @@ impl StoreFile {
 }
 
 fn configure(connection: &Connection) -> rusqlite::Result<()> {
-    connection.busy_timeout(BUSY)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.pragma_update(None, "cell_size_check", true)
 }
 
-fn create(path: &Path) -> rusqlite::Result<()> {
+fn create_empty(path: &Path) -> rusqlite::Result<()> {
     let connection = Connection::open(path)?;
     connection.pragma_update(None, "synchronous", "full")?;
-    connection.pragma_update(None, "application_id", APPLICATION)?;
-    connection.pragma_update(None, "user_version", FORMAT)?;
-    connection.execute_batch(&row::TABLES.join(";"))?;
-    let meta = row::Meta {
-        clean: true,
+    connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+    connection.pragma_update(None, "user_version", FORMAT_VERSION)?;
+    connection.execute_batch(&row::CREATE_TABLES.join(";"))?;
+    let meta = row::StoreMetaRow {
+        closed_cleanly: true,
         run_id: String::new(),
     };
     meta.write(&connection)?;

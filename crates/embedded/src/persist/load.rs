@@ -11,11 +11,11 @@ use rusqlite::fallible_streaming_iterator::FallibleStreamingIterator;
 use rusqlite::{Connection, Row, Rows};
 
 use super::failure::Fault;
-use super::file::{APPLICATION, FORMAT};
-use super::row::{self, Meta};
+use super::file::{APPLICATION_ID, FORMAT_VERSION};
+use super::row::{self, StoreMetaRow};
 use crate::db::Db;
-use crate::journal::{Effect, list_number, score_of};
-use crate::value::{Blob, Hash, Kind, List, Set, Text, Value, ZSet};
+use crate::journal::{JournalEntry, decode_item_number, decode_score};
+use crate::value::{Hash, List, Set, SharedBytes, StringValue, Value, ValueType, ZSet};
 
 /// Asks SQLite whether its pages hold together. A row that got lost with its place in a page has no checksum to fail.
 pub fn check_pages(connection: &Connection) -> Result<(), Fault> {
@@ -23,35 +23,36 @@ pub fn check_pages(connection: &Connection) -> Result<(), Fault> {
     if found == "ok" {
         Ok(())
     } else {
-        Err(Fault::Damaged(found.replace('\n', "; ")))
+        Err(Fault::Corrupt(found.replace('\n', "; ")))
     }
 }
 
 /// Loads everything that is not over at the database's time. What is over goes from the file with the next batch.
-pub fn load(connection: &Connection, db: &mut Db) -> Result<Meta, Fault> {
+pub fn load(connection: &Connection, db: &mut Db) -> Result<StoreMetaRow, Fault> {
     let transaction = connection.unchecked_transaction()?;
     check_format(connection)?;
-    let meta = Meta::read(connection)?;
+    let meta = StoreMetaRow::read(connection)?;
     let mut keys =
         connection.prepare("SELECT k, kind, v, crc, deadline, deadline_crc FROM key ORDER BY k")?;
     let mut items = connection.prepare("SELECT k, i, v, crc FROM item ORDER BY k, i")?;
     let mut keys = keys.query([])?;
-    let mut items = Items::new(items.query([])?)?;
+    let mut items = ItemCursor::new(items.query([])?)?;
     while let Some(row) = keys.next()? {
         let key = row.get_ref(0)?.as_blob()?;
-        let header = Header::read(key, row).map_err(|what| bad_key(key, what))?;
-        items.refuse_before(key)?;
+        let header = LoadedKey::read(key, row).map_err(|what| corrupt_key_error(key, what))?;
+        items.reject_orphans_before(key)?;
         let value = header.value(&mut items).map_err(|fault| match fault {
-            Misfit::Row(what) => bad_key(key, what),
-            Misfit::Fault(fault) => fault,
+            ValueLoadError::Row(what) => corrupt_key_error(key, what),
+            ValueLoadError::Fault(fault) => fault,
         })?;
         if header.deadline.is_some_and(|deadline| db.now() > deadline) {
-            db.journal.push(|| Effect::Drop { key: key.into() });
+            db.journal
+                .push(|| JournalEntry::RemoveKey { key: key.into() });
         } else {
-            db.load(key.into(), value, header.deadline);
+            db.insert_unjournaled(key.into(), value, header.deadline);
         }
     }
-    items.refuse_rest()?;
+    items.reject_remaining()?;
     drop((keys, items));
     transaction.rollback()?;
     Ok(meta)
@@ -60,17 +61,17 @@ pub fn load(connection: &Connection, db: &mut Db) -> Result<Meta, Fault> {
 fn check_format(connection: &Connection) -> Result<(), Fault> {
     let application: i32 =
         connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
-    if application != APPLICATION {
-        return Err(Fault::Damaged(
+    if application != APPLICATION_ID {
+        return Err(Fault::Corrupt(
             "it is an SQLite file of another program".into(),
         ));
     }
     let format: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    if format > FORMAT {
-        return Err(Fault::Newer(format));
+    if format > FORMAT_VERSION {
+        return Err(Fault::NewerFormat(format));
     }
-    if format < FORMAT {
-        return Err(Fault::Damaged(format!("format {format} does not exist")));
+    if format < FORMAT_VERSION {
+        return Err(Fault::Corrupt(format!("format {format} does not exist")));
     }
     let mut statement = connection.prepare("SELECT sql FROM sqlite_schema ORDER BY name")?;
     let tables = statement.query_map([], |row| row.get::<_, Option<String>>(0))?;
@@ -78,43 +79,47 @@ fn check_format(connection: &Connection) -> Result<(), Fault> {
     if tables
         .iter()
         .map(Option::as_deref)
-        .eq(row::TABLES.map(Some))
+        .eq(row::CREATE_TABLES.map(Some))
     {
         return Ok(());
     }
-    Err(Fault::Damaged("its tables are not those of a store".into()))
+    Err(Fault::Corrupt("its tables are not those of a store".into()))
 }
 
-fn bad_key(key: &[u8], what: &str) -> Fault {
-    const SHOWN: usize = 64;
-    let shown = key[..key.len().min(SHOWN)].escape_ascii();
-    let cut = if key.len() > SHOWN { "…" } else { "" };
-    Fault::Damaged(format!("key '{shown}{cut}': {what}"))
+fn corrupt_key_error(key: &[u8], what: &str) -> Fault {
+    const MAX_SHOWN_BYTES: usize = 64;
+    let shown = key[..key.len().min(MAX_SHOWN_BYTES)].escape_ascii();
+    let cut = if key.len() > MAX_SHOWN_BYTES {
+        "…"
+    } else {
+        ""
+    };
+    Fault::Corrupt(format!("key '{shown}{cut}': {what}"))
 }
 
 /// A key's row.
-struct Header<'a> {
+struct LoadedKey<'a> {
     key: &'a [u8],
-    kind: Kind,
+    kind: ValueType,
     value: Option<&'a [u8]>,
     deadline: Option<u64>,
 }
 
-impl<'a> Header<'a> {
+impl<'a> LoadedKey<'a> {
     fn read(key: &'a [u8], row: &'a Row<'_>) -> Result<Self, &'static str> {
         const UNREADABLE: &str = "its row is unreadable";
         let column = |index| row.get_ref(index).map_err(|_| UNREADABLE);
         let int = |index| column(index)?.as_i64().map_err(|_| UNREADABLE);
-        let kind = Kind::from_number(int(1)?).ok_or("its type does not exist")?;
+        let kind = ValueType::from_disk_number(int(1)?).ok_or("its type does not exist")?;
         let value = column(2)?.as_blob_or_null().map_err(|_| UNREADABLE)?;
         let deadline = column(4)?
             .as_i64_or_null()
             .map_err(|_| UNREADABLE)?
             .map(i64::cast_unsigned);
-        if i64::from(row::key_sum(key, kind, value)) != int(3)? {
+        if i64::from(row::key_checksum(key, kind, value)) != int(3)? {
             return Err("its row does not match its checksum");
         }
-        if i64::from(row::deadline_sum(key, deadline)) != int(5)? {
+        if i64::from(row::deadline_checksum(key, deadline)) != int(5)? {
             return Err("its deadline does not match its checksum");
         }
         Ok(Self {
@@ -125,57 +130,57 @@ impl<'a> Header<'a> {
         })
     }
 
-    fn value(&self, items: &mut Items<'_>) -> Result<Value, Misfit> {
-        if self.kind == Kind::Text {
+    fn value(&self, items: &mut ItemCursor<'_>) -> Result<Value, ValueLoadError> {
+        if self.kind == ValueType::String {
             return self
                 .value
-                .map(|text| Value::Text(Text::from(text)))
-                .ok_or(Misfit::Row("its value is missing"));
+                .map(|text| Value::String(StringValue::from(text)))
+                .ok_or(ValueLoadError::Row("its value is missing"));
         }
         let value = match self.kind {
-            Kind::Text | Kind::Hash => self.hash(items)?,
-            Kind::Set => self.set(items)?,
-            Kind::ZSet => self.zset(items)?,
-            Kind::List => self.list(items)?,
+            ValueType::String | ValueType::Hash => self.hash(items)?,
+            ValueType::Set => self.set(items)?,
+            ValueType::ZSet => self.zset(items)?,
+            ValueType::List => self.list(items)?,
         };
-        value.ok_or(Misfit::Row("its items are missing"))
+        value.ok_or(ValueLoadError::Row("its items are missing"))
     }
 
-    fn hash(&self, items: &mut Items<'_>) -> Result<Option<Value>, Misfit> {
+    fn hash(&self, items: &mut ItemCursor<'_>) -> Result<Option<Value>, ValueLoadError> {
         let mut hash = Hash::default();
-        items.of(self.key, |field, value| {
+        items.visit_items_of(self.key, |field, value| {
             hash.insert(field.into(), value.into());
             Ok(())
         })?;
         Ok((!hash.is_empty()).then_some(Value::Hash(hash)))
     }
 
-    fn set(&self, items: &mut Items<'_>) -> Result<Option<Value>, Misfit> {
+    fn set(&self, items: &mut ItemCursor<'_>) -> Result<Option<Value>, ValueLoadError> {
         let mut set = Set::default();
-        items.of(self.key, |member, _| {
+        items.visit_items_of(self.key, |member, _| {
             set.insert(member.into(), ());
             Ok(())
         })?;
         Ok((!set.is_empty()).then_some(Value::Set(set)))
     }
 
-    fn zset(&self, items: &mut Items<'_>) -> Result<Option<Value>, Misfit> {
+    fn zset(&self, items: &mut ItemCursor<'_>) -> Result<Option<Value>, ValueLoadError> {
         let mut zset = ZSet::default();
-        items.of(self.key, |member, score| {
-            let score = score_of(score)
+        items.visit_items_of(self.key, |member, score| {
+            let score = decode_score(score)
                 .filter(|score| !score.is_nan())
-                .ok_or("a score is no number")?;
+                .ok_or("a score is not a number")?;
             zset.insert(member.into(), score);
             Ok(())
         })?;
         Ok((!zset.is_empty()).then_some(Value::ZSet(zset)))
     }
 
-    fn list(&self, items: &mut Items<'_>) -> Result<Option<Value>, Misfit> {
-        let mut list: VecDeque<Blob> = VecDeque::new();
+    fn list(&self, items: &mut ItemCursor<'_>) -> Result<Option<Value>, ValueLoadError> {
+        let mut list: VecDeque<SharedBytes> = VecDeque::new();
         let mut first = None;
-        items.of(self.key, |number, item| {
-            let number = list_number(number).ok_or("a list item has no number")?;
+        items.visit_items_of(self.key, |number, item| {
+            let number = decode_item_number(number).ok_or("a list item has no number")?;
             let first = *first.get_or_insert(number);
             if first.checked_add_unsigned(list.len() as u64) != Some(number) {
                 return Err("a list item is missing");
@@ -183,26 +188,26 @@ impl<'a> Header<'a> {
             list.push_back(item.into());
             Ok(())
         })?;
-        Ok(first.map(|first| Value::List(Box::new(List::from_numbered(first, list)))))
+        Ok(first.map(|first| Value::List(Box::new(List::with_head_number(first, list)))))
     }
 }
 
 /// Why a value cannot be put together.
-enum Misfit {
+enum ValueLoadError {
     Row(&'static str),
     Fault(Fault),
 }
 
-impl From<rusqlite::Error> for Misfit {
+impl From<rusqlite::Error> for ValueLoadError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Fault(error.into())
     }
 }
 
 /// The item rows, with the next one in view.
-struct Items<'a>(Rows<'a>);
+struct ItemCursor<'a>(Rows<'a>);
 
-impl<'a> Items<'a> {
+impl<'a> ItemCursor<'a> {
     fn new(mut rows: Rows<'a>) -> Result<Self, Fault> {
         rows.advance()?;
         Ok(Self(rows))
@@ -216,12 +221,12 @@ impl<'a> Items<'a> {
     }
 
     /// Visits the items of a key.
-    fn of(
+    fn visit_items_of(
         &mut self,
         key: &[u8],
         mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), &'static str>,
-    ) -> Result<(), Misfit> {
-        const UNREADABLE: Misfit = Misfit::Row("an item's row is unreadable");
+    ) -> Result<(), ValueLoadError> {
+        const UNREADABLE: ValueLoadError = ValueLoadError::Row("an item's row is unreadable");
         while let Some(row) = self.0.get() {
             let blob = |index| {
                 row.get_ref(index)
@@ -233,26 +238,32 @@ impl<'a> Items<'a> {
                 break;
             }
             let (item, value) = (blob(1)?, blob(2)?);
-            if row.get::<_, i64>(3).ok() != Some(i64::from(row::item_sum(key, item, value))) {
-                return Err(Misfit::Row("an item does not match its checksum"));
+            if row.get::<_, i64>(3).ok() != Some(i64::from(row::item_checksum(key, item, value))) {
+                return Err(ValueLoadError::Row("an item does not match its checksum"));
             }
-            visit(item, value).map_err(Misfit::Row)?;
+            visit(item, value).map_err(ValueLoadError::Row)?;
             self.0.advance()?;
         }
         Ok(())
     }
 
     /// Refuses items of keys before this one: those have been visited, so theirs are left over.
-    fn refuse_before(&self, key: &[u8]) -> Result<(), Fault> {
+    fn reject_orphans_before(&self, key: &[u8]) -> Result<(), Fault> {
         match self.key()? {
-            Some(found) if found < key => Err(bad_key(found, "it has items but no row of its own")),
+            Some(found) if found < key => Err(corrupt_key_error(
+                found,
+                "it has items but no row of its own",
+            )),
             _ => Ok(()),
         }
     }
 
-    fn refuse_rest(&self) -> Result<(), Fault> {
+    fn reject_remaining(&self) -> Result<(), Fault> {
         self.key()?.map_or(Ok(()), |found| {
-            Err(bad_key(found, "it has items but no row of its own"))
+            Err(corrupt_key_error(
+                found,
+                "it has items but no row of its own",
+            ))
         })
     }
 }

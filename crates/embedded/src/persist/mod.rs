@@ -16,55 +16,59 @@ mod writer;
 
 use std::path::Path;
 
-pub(crate) use batch::Batch;
+pub(crate) use batch::FlushBatch;
 pub(crate) use failure::is_failed_fsync;
-pub(crate) use writer::Writer;
+pub(crate) use writer::StoreWriter;
 
 use crate::db::Db;
-use crate::error::OpenError;
-pub use file::Lock;
-use file::{Access, StoreFile};
+use crate::error::EngineOpenError;
+pub use file::DataFolderLock;
+use file::{FileAccess, StoreFile};
 
 /// A store that was opened for writing.
-pub(crate) struct Opened {
+pub(crate) struct OpenedStore {
     /// Writes what changes from now on.
-    pub writer: Writer,
+    pub writer: StoreWriter,
     /// Whether the last run ended with everything written.
-    pub clean: bool,
+    pub previous_run_was_clean: bool,
 }
 
 /// Takes the folder, makes the file if there is none, loads everything into `db` and begins its journal.
-pub(crate) fn open(folder: &Path, run_id: &str, db: &mut Db) -> Result<Opened, OpenError> {
-    let lock = Lock::take(folder)?;
+pub(crate) fn open(
+    folder: &Path,
+    run_id: &str,
+    db: &mut Db,
+) -> Result<OpenedStore, EngineOpenError> {
+    let lock = DataFolderLock::acquire(folder)?;
     let file = StoreFile::in_folder(folder);
     file.create_if_missing()?;
-    file.inspect()?;
-    db.journal.switch_on();
-    let (connection, meta) = load_checked(&file, Access::Write, db)?;
-    let mut writer = Writer::new(connection, lock, run_id);
+    file.check_header()?;
+    db.journal.enable();
+    let (connection, meta) = check_and_load(&file, FileAccess::Write, db)?;
+    let mut writer = StoreWriter::new(connection, lock, run_id);
     // A full disk is met as in the middle of a run: reads go on, writes are refused until there is room.
-    match writer.mark_open() {
-        Err(error) if !failure::may_pass(&error) => Err(file.refused(error)),
-        _ => Ok(Opened {
+    match writer.mark_run_started() {
+        Err(error) if !failure::is_transient(&error) => Err(file.refused(error)),
+        _ => Ok(OpenedStore {
             writer,
-            clean: meta.clean,
+            previous_run_was_clean: meta.closed_cleanly,
         }),
     }
 }
 
 /// Loads what was flushed last into `db`, whether or not another process is writing to the folder.
-pub(crate) fn read(folder: &Path, db: &mut Db) -> Result<(), OpenError> {
-    load_checked(&StoreFile::in_folder(folder), Access::Read, db).map(drop)
+pub(crate) fn load_read_only(folder: &Path, db: &mut Db) -> Result<(), EngineOpenError> {
+    check_and_load(&StoreFile::in_folder(folder), FileAccess::Read, db).map(drop)
 }
 
-fn load_checked(
+fn check_and_load(
     file: &StoreFile,
-    access: Access,
+    access: FileAccess,
     db: &mut Db,
-) -> Result<(rusqlite::Connection, row::Meta), OpenError> {
-    file.refuse_stump()?;
+) -> Result<(rusqlite::Connection, row::StoreMetaRow), EngineOpenError> {
+    file.reject_truncated_file()?;
     let connection = file.connect(access)?;
-    let second = file.connect(Access::Read)?;
+    let second = file.connect(FileAccess::Read)?;
     let result = std::thread::scope(|scope| {
         let check = scope.spawn(move || load::check_pages(&second));
         let loaded = load::load(&connection, db);

@@ -7,10 +7,10 @@
 use rusqlite::{Connection, params};
 
 use super::failure::Fault;
-use crate::value::Kind;
+use crate::value::ValueType;
 
 /// How the tables are made, in the order of their names. A file with any other text in its place is damaged.
-pub const TABLES: [&str; 3] = [
+pub const CREATE_TABLES: [&str; 3] = [
     "CREATE TABLE item (k BLOB NOT NULL, i BLOB NOT NULL, v BLOB NOT NULL, crc INTEGER NOT NULL, \
      PRIMARY KEY (k, i)) WITHOUT ROWID",
     "CREATE TABLE key (k BLOB NOT NULL PRIMARY KEY, kind INTEGER NOT NULL, v BLOB, crc INTEGER NOT NULL, \
@@ -18,76 +18,80 @@ pub const TABLES: [&str; 3] = [
     "CREATE TABLE meta (id INTEGER PRIMARY KEY, clean INTEGER NOT NULL, run_id TEXT NOT NULL, crc INTEGER NOT NULL)",
 ];
 
-struct Sum(crc32fast::Hasher);
+struct RowChecksum(crc32fast::Hasher);
 
-impl Sum {
-    fn of(table: u8) -> Self {
+impl RowChecksum {
+    fn for_table(table: u8) -> Self {
         let mut hasher = crc32fast::Hasher::new();
         hasher.update(&[table]);
         Self(hasher)
     }
 
-    fn with(mut self, bytes: &[u8]) -> Self {
+    fn add(mut self, bytes: &[u8]) -> Self {
         self.0.update(&(bytes.len() as u64).to_le_bytes());
         self.0.update(bytes);
         self
     }
 
-    fn with_option(self, bytes: Option<&[u8]>) -> Self {
+    fn add_option(self, bytes: Option<&[u8]>) -> Self {
         match bytes {
-            Some(bytes) => self.with(b"1").with(bytes),
-            None => self.with(b"0"),
+            Some(bytes) => self.add(b"1").add(bytes),
+            None => self.add(b"0"),
         }
     }
 
-    fn done(self) -> u32 {
+    fn finish(self) -> u32 {
         self.0.finalize()
     }
 }
 
 /// The checksum of a key's type and value.
-pub fn key_sum(key: &[u8], kind: Kind, value: Option<&[u8]>) -> u32 {
-    Sum::of(b'k')
-        .with(key)
-        .with(&[kind as u8])
-        .with_option(value)
-        .done()
+pub fn key_checksum(key: &[u8], kind: ValueType, value: Option<&[u8]>) -> u32 {
+    RowChecksum::for_table(b'k')
+        .add(key)
+        .add(&[kind as u8])
+        .add_option(value)
+        .finish()
 }
 
 /// The checksum of a key's deadline.
-pub fn deadline_sum(key: &[u8], deadline: Option<u64>) -> u32 {
+pub fn deadline_checksum(key: &[u8], deadline: Option<u64>) -> u32 {
     let bytes = deadline.map(u64::to_le_bytes);
-    Sum::of(b'd')
-        .with(key)
-        .with_option(bytes.as_ref().map(|bytes| &bytes[..]))
-        .done()
+    RowChecksum::for_table(b'd')
+        .add(key)
+        .add_option(bytes.as_ref().map(|bytes| &bytes[..]))
+        .finish()
 }
 
 /// The checksum of an item.
-pub fn item_sum(key: &[u8], item: &[u8], value: &[u8]) -> u32 {
-    Sum::of(b'i').with(key).with(item).with(value).done()
+pub fn item_checksum(key: &[u8], item: &[u8], value: &[u8]) -> u32 {
+    RowChecksum::for_table(b'i')
+        .add(key)
+        .add(item)
+        .add(value)
+        .finish()
 }
 
 /// The one row about the store itself.
 #[derive(Debug, Clone)]
-pub struct Meta {
+pub struct StoreMetaRow {
     /// Whether the run that wrote it ended with everything written.
-    pub clean: bool,
+    pub closed_cleanly: bool,
     /// That run.
     pub run_id: String,
 }
 
-impl Meta {
+impl StoreMetaRow {
     fn sum(clean: i64, run_id: &str) -> u32 {
-        Sum::of(b'm')
-            .with(&clean.to_le_bytes())
-            .with(run_id.as_bytes())
-            .done()
+        RowChecksum::for_table(b'm')
+            .add(&clean.to_le_bytes())
+            .add(run_id.as_bytes())
+            .finish()
     }
 
     /// Puts it into the file.
     pub fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
-        let clean = i64::from(self.clean);
+        let clean = i64::from(self.closed_cleanly);
         let sum = Self::sum(clean, &self.run_id);
         let sql = "INSERT OR REPLACE INTO meta (id, clean, run_id, crc) VALUES (1, ?, ?, ?)";
         connection
@@ -110,10 +114,10 @@ impl Meta {
         let rows: Vec<_> = rows.collect::<Result<_, _>>()?;
         match &rows[..] {
             [(1, clean, run_id, sum)] if i64::from(Self::sum(*clean, run_id)) == *sum => Ok(Self {
-                clean: *clean == 1,
+                closed_cleanly: *clean == 1,
                 run_id: run_id.clone(),
             }),
-            _ => Err(Fault::Damaged(
+            _ => Err(Fault::Corrupt(
                 "its row about the last run does not match its checksum".into(),
             )),
         }

@@ -2,41 +2,41 @@
 
 use mlua::{Lua, Table, Value};
 
-use super::fault::Fault;
-use super::host::{function, number};
+use super::fault::ScriptError;
+use super::host::{create_host_function, number_arg};
 
 /// A number's lowest 32 bits; fractions round to even.
-fn bits(args: &[Value], position: usize, name: &str) -> Result<u32, Fault> {
-    let number = number(args, position, name)?.round_ties_even();
+fn bits_arg(args: &[Value], position: usize, name: &str) -> Result<u32, ScriptError> {
+    let number = number_arg(args, position, name)?.round_ties_even();
     Ok(number.rem_euclid(4_294_967_296.0) as u32)
 }
 
-fn signed(bits: u32) -> f64 {
+fn to_signed(bits: u32) -> f64 {
     f64::from(bits.cast_signed())
 }
 
-type Fold = fn(u32, u32) -> u32;
-type Single = fn(u32) -> u32;
+type BinaryOp = fn(u32, u32) -> u32;
+type UnaryOp = fn(u32) -> u32;
 
 /// The library as a table.
 pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
     let library = lua.create_table()?;
-    let folds: [(&'static str, Fold); 3] = [
+    let folds: [(&'static str, BinaryOp); 3] = [
         ("band", |a, b| a & b),
         ("bor", |a, b| a | b),
         ("bxor", |a, b| a ^ b),
     ];
     for (name, fold) in folds {
-        let run = function(lua, move |_, args: &[Value]| {
-            let first = bits(args, 1, name)?;
+        let run = create_host_function(lua, move |_, args: &[Value]| {
+            let first = bits_arg(args, 1, name)?;
             let all = (2..=args.len()).try_fold(first, |all, at| {
-                Ok::<_, Fault>(fold(all, bits(args, at, name)?))
+                Ok::<_, ScriptError>(fold(all, bits_arg(args, at, name)?))
             })?;
-            Ok(signed(all))
+            Ok(to_signed(all))
         })?;
         library.raw_set(name, run)?;
     }
-    let shifts: [(&'static str, Fold); 5] = [
+    let shifts: [(&'static str, BinaryOp); 5] = [
         ("lshift", |a, n| a << n),
         ("rshift", |a, n| a >> n),
         ("arshift", |a, n| (a.cast_signed() >> n).cast_unsigned()),
@@ -44,36 +44,39 @@ pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
         ("ror", u32::rotate_right),
     ];
     for (name, shift) in shifts {
-        let run = function(lua, move |_, args: &[Value]| {
-            Ok(signed(shift(
-                bits(args, 1, name)?,
-                bits(args, 2, name)? & 31,
+        let run = create_host_function(lua, move |_, args: &[Value]| {
+            Ok(to_signed(shift(
+                bits_arg(args, 1, name)?,
+                bits_arg(args, 2, name)? & 31,
             )))
         })?;
         library.raw_set(name, run)?;
     }
-    let singles: [(&'static str, Single); 3] = [
+    let singles: [(&'static str, UnaryOp); 3] = [
         ("tobit", |a| a),
         ("bnot", |a| !a),
         ("bswap", u32::swap_bytes),
     ];
     for (name, single) in singles {
-        let run = function(lua, move |_, args: &[Value]| {
-            Ok(signed(single(bits(args, 1, name)?)))
+        let run = create_host_function(lua, move |_, args: &[Value]| {
+            Ok(to_signed(single(bits_arg(args, 1, name)?)))
         })?;
         library.raw_set(name, run)?;
     }
-    library.raw_set("tohex", function(lua, |_, args: &[Value]| tohex(args))?)?;
+    library.raw_set(
+        "tohex",
+        create_host_function(lua, |_, args: &[Value]| tohex(args))?,
+    )?;
     Ok(library)
 }
 
 /// As many hexadecimal digits as the second argument says, capitals when it is negative.
-fn tohex(args: &[Value]) -> Result<String, Fault> {
-    let number = bits(args, 1, "tohex")?;
+fn tohex(args: &[Value]) -> Result<String, ScriptError> {
+    let number = bits_arg(args, 1, "tohex")?;
     let wanted = if args.len() < 2 {
         8
     } else {
-        bits(args, 2, "tohex")?.cast_signed()
+        bits_arg(args, 2, "tohex")?.cast_signed()
     };
     let digits = (wanted.unsigned_abs() as usize).min(8);
     let text = if wanted < 0 {

@@ -12,47 +12,47 @@ use foldhash::fast::RandomState;
 use mlua::Function;
 
 use super::shebang::Shebang;
-use crate::native::Native;
+use crate::native::NativeScript;
 
 /// How many scripts there may be.
-const MOST: usize = 2_000;
+const MAX_SCRIPTS: usize = 2_000;
 
 /// The SHA-1 of a script's text.
 pub(super) type Sha = [u8; 20];
 
 /// A compiled script.
 #[derive(Clone)]
-pub(super) struct Script {
+pub(super) struct CompiledScript {
     pub function: Function,
     pub shebang: Option<Shebang>,
     /// What stands in for it.
-    pub native: Option<Native>,
+    pub native: Option<NativeScript>,
 }
 
-struct Entry {
-    script: Script,
+struct CachedScript {
+    script: CompiledScript,
     loaded: bool,
 }
 
 /// All compiled scripts.
-pub(super) struct Cache {
-    scripts: HashMap<Sha, Entry, RandomState>,
+pub(super) struct ScriptCache {
+    scripts: HashMap<Sha, CachedScript, RandomState>,
     /// Those that came with `EVAL`, oldest first; one may have been loaded since.
-    passing: VecDeque<Sha>,
-    room: usize,
+    eval_scripts: VecDeque<Sha>,
+    max_eval_scripts: usize,
 }
 
-impl Cache {
+impl ScriptCache {
     /// A cache that keeps `room` scripts that were not loaded.
-    pub fn new(room: usize) -> Self {
+    pub fn new(max_eval_scripts: usize) -> Self {
         Self {
             scripts: HashMap::default(),
-            passing: VecDeque::new(),
-            room,
+            eval_scripts: VecDeque::new(),
+            max_eval_scripts,
         }
     }
 
-    pub fn get(&self, sha: &Sha) -> Option<&Script> {
+    pub fn get(&self, sha: &Sha) -> Option<&CompiledScript> {
         self.scripts.get(sha).map(|entry| &entry.script)
     }
 
@@ -69,25 +69,25 @@ impl Cache {
     }
 
     /// Lets a step stand in for a script that is there.
-    pub fn stand_in(&mut self, sha: &Sha, native: Native) {
+    pub fn attach_native(&mut self, sha: &Sha, native: NativeScript) {
         if let Some(entry) = self.scripts.get_mut(sha) {
             entry.script.native = Some(native);
         }
     }
 
     /// Whether another script can be loaded.
-    pub fn has_room_to_load(&self) -> bool {
-        self.scripts.len() < MOST
+    pub fn can_load(&self) -> bool {
+        self.scripts.len() < MAX_SCRIPTS
     }
 
-    pub fn insert(&mut self, sha: Sha, script: Script, loaded: bool) {
-        self.scripts.insert(sha, Entry { script, loaded });
+    pub fn insert(&mut self, sha: Sha, script: CompiledScript, loaded: bool) {
+        self.scripts.insert(sha, CachedScript { script, loaded });
         if loaded {
             return;
         }
-        self.passing.push_back(sha);
-        while self.passing.len() > self.room {
-            let Some(oldest) = self.passing.pop_front() else {
+        self.eval_scripts.push_back(sha);
+        while self.eval_scripts.len() > self.max_eval_scripts {
+            let Some(oldest) = self.eval_scripts.pop_front() else {
                 break;
             };
             if self.scripts.get(&oldest).is_some_and(|entry| !entry.loaded) {
@@ -98,7 +98,7 @@ impl Cache {
 
     pub fn clear(&mut self) {
         self.scripts.clear();
-        self.passing.clear();
+        self.eval_scripts.clear();
     }
 }
 

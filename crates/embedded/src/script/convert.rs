@@ -4,23 +4,23 @@ use mlua::{BorrowedBytes, IntoLua, Lua, Table, Value};
 use redis::Value as Resp;
 use smallvec::SmallVec;
 
-use super::fault::{Fault, failure};
-use crate::error::{Error, Reply};
+use super::fault::{ScriptError, error_table};
+use crate::error::{CommandError, CommandResult};
 use crate::number::{Digits, format_g};
 use crate::reply;
 
 /// How deep a script's answer may nest. Redis allows some thousands, but clients read about a hundred.
-const DEEPEST: usize = 128;
+const MAX_REPLY_DEPTH: usize = 128;
 /// How large a script's answer may be: one string may stand in it many times.
-const LARGEST: usize = 512 << 20;
+const MAX_REPLY_BYTES: usize = 512 << 20;
 
 /// An argument of `redis.call`: Lua's own bytes, or a number's text.
-pub(super) enum Arg {
+pub(super) enum LuaCallArg {
     Text(BorrowedBytes),
     Number(SmallVec<[u8; 24]>),
 }
 
-impl AsRef<[u8]> for Arg {
+impl AsRef<[u8]> for LuaCallArg {
     fn as_ref(&self) -> &[u8] {
         match self {
             Self::Text(bytes) => bytes,
@@ -29,15 +29,15 @@ impl AsRef<[u8]> for Arg {
     }
 }
 
-impl Arg {
-    pub fn of(value: &Value) -> Result<Self, Fault> {
+impl LuaCallArg {
+    pub fn of(value: &Value) -> Result<Self, ScriptError> {
         match value {
             Value::String(text) => Ok(Self::Text(text.as_bytes())),
-            Value::Integer(number) => Ok(Self::Number(integer(*number))),
+            Value::Integer(number) => Ok(Self::Number(format_integer(*number))),
             Value::Number(number) => Ok(Self::Number(SmallVec::from_slice(
-                float(*number, 17).as_bytes(),
+                format_float(*number, 17).as_bytes(),
             ))),
-            _ => Err(Fault::Misuse(
+            _ => Err(ScriptError::ApiMisuse(
                 "ERR Lua redis lib command arguments must be strings or integers".to_owned(),
             )),
         }
@@ -45,15 +45,15 @@ impl Arg {
 }
 
 /// A whole number as `%.17g` prints it.
-fn integer(number: i64) -> SmallVec<[u8; 24]> {
-    const PLAIN: u64 = 100_000_000_000_000_000;
+fn format_integer(number: i64) -> SmallVec<[u8; 24]> {
+    const MIN_EXPONENT_INT: u64 = 100_000_000_000_000_000;
     match number.unsigned_abs() {
-        ..PLAIN => SmallVec::from_slice(&Digits::of(number)),
-        _ => SmallVec::from_slice(float(number as f64, 17).as_bytes()),
+        ..MIN_EXPONENT_INT => SmallVec::from_slice(&Digits::of(number)),
+        _ => SmallVec::from_slice(format_float(number as f64, 17).as_bytes()),
     }
 }
 
-fn float(number: f64, digits: usize) -> String {
+fn format_float(number: f64, digits: usize) -> String {
     match number.is_nan() && number.is_sign_negative() {
         true => "-nan".to_owned(),
         false => format_g(number, digits),
@@ -63,16 +63,16 @@ fn float(number: f64, digits: usize) -> String {
 /// A number as `tostring` prints it; nothing for other values.
 pub(super) fn printed(number: &Value) -> String {
     match number {
-        Value::Integer(number) => float(*number as f64, 14),
-        Value::Number(number) => float(*number, 14),
+        Value::Integer(number) => format_float(*number as f64, 14),
+        Value::Number(number) => format_float(*number, 14),
         _ => String::new(),
     }
 }
 
 /// A command's reply, for Lua.
-pub(super) struct Given(pub Resp);
+pub(super) struct LuaReply(pub Resp);
 
-impl IntoLua for Given {
+impl IntoLua for LuaReply {
     fn into_lua(self, lua: &Lua) -> mlua::Result<Value> {
         match self.0 {
             Resp::Int(number) => Ok(Value::Number(number as f64)),
@@ -81,17 +81,17 @@ impl IntoLua for Given {
             Resp::Okay => status(lua, "OK"),
             Resp::SimpleString(text) => status(lua, &text),
             Resp::Array(items) => lua
-                .create_sequence_from(items.into_iter().map(Given))
+                .create_sequence_from(items.into_iter().map(LuaReply))
                 .map(Value::Table),
             Resp::ServerError(error) => {
                 let text = error.details().map_or_else(
                     || error.code().to_owned(),
                     |text| format!("{} {text}", error.code()),
                 );
-                failure(lua, &text, true)
+                error_table(lua, &text, true)
             }
             other => Err(mlua::Error::runtime(format!(
-                "a command answered what protocol 2 does not know: {other:?}"
+                "a command returned a value that RESP2 does not have: {other:?}"
             ))),
         }
     }
@@ -104,42 +104,47 @@ fn status(lua: &Lua, text: &str) -> mlua::Result<Value> {
 }
 
 /// A script's answer as a reply.
-pub(super) fn answer(value: Value) -> Reply {
-    (Answer { left: LARGEST }).value(value, 0)?
+pub(super) fn lua_to_reply(value: Value) -> CommandResult {
+    (LuaReplyReader {
+        bytes_left: MAX_REPLY_BYTES,
+    })
+    .value(value, 0)?
 }
 
-struct Answer {
-    left: usize,
+struct LuaReplyReader {
+    bytes_left: usize,
 }
 
 /// The outer error ends the script's answer, the inner one is an answer or a part of it.
-type Part = Result<Result<Resp, Error>, Error>;
+type ReplyPart = Result<Result<Resp, CommandError>, CommandError>;
 
-impl Answer {
-    fn value(&mut self, value: Value, depth: usize) -> Part {
-        self.spend(16)?;
+impl LuaReplyReader {
+    fn value(&mut self, value: Value, depth: usize) -> ReplyPart {
+        self.charge_bytes(16)?;
         Ok(Ok(match value {
             Value::String(text) => {
                 let bytes = text.as_bytes();
-                self.spend(bytes.len())?;
+                self.charge_bytes(bytes.len())?;
                 reply::bulk(&*bytes)
             }
             Value::Integer(number) => Resp::Int(number),
-            Value::Number(number) => Resp::Int(truncated(number)),
+            Value::Number(number) => Resp::Int(truncate_to_i64(number)),
             Value::Boolean(true) => Resp::Int(1),
             Value::Table(table) => return self.table(&table, depth),
             _ => reply::NIL,
         }))
     }
 
-    fn table(&mut self, table: &Table, depth: usize) -> Part {
-        if depth >= DEEPEST {
-            return Ok(Err(Error::fixed("ERR reached lua stack limit")));
+    fn table(&mut self, table: &Table, depth: usize) -> ReplyPart {
+        if depth >= MAX_REPLY_DEPTH {
+            return Ok(Err(CommandError::from_static(
+                "ERR reached lua stack limit",
+            )));
         }
-        if let Some(text) = text_at(table, "err") {
-            return Ok(Err(Error::new(text)));
+        if let Some(text) = string_field(table, "err") {
+            return Ok(Err(CommandError::new(text)));
         }
-        if let Some(text) = text_at(table, "ok") {
+        if let Some(text) = string_field(table, "ok") {
             let text = text.replace(['\r', '\n'], " ");
             return Ok(Ok(if text == "OK" {
                 Resp::Okay
@@ -147,13 +152,13 @@ impl Answer {
                 Resp::SimpleString(text)
             }));
         }
-        if let Some(special) = self.special(table, depth)? {
+        if let Some(special) = self.resp3_table(table, depth)? {
             return Ok(Ok(special));
         }
         // A table with holes can claim a length of hundreds of millions.
         let mut items = Vec::with_capacity(table.raw_len().min(1_024));
         for at in 1.. {
-            match field(table, at)? {
+            match raw_field(table, at)? {
                 Value::Nil => break,
                 item => items.push(self.item(item, depth)?),
             }
@@ -162,39 +167,39 @@ impl Answer {
     }
 
     /// Tables that stand for a type of protocol 3, in the form protocol 2 has for them.
-    fn special(&mut self, table: &Table, depth: usize) -> Result<Option<Resp>, Error> {
+    fn resp3_table(&mut self, table: &Table, depth: usize) -> Result<Option<Resp>, CommandError> {
         if !table_has_more_than_items(table) {
             return Ok(None);
         }
-        if let Value::Integer(_) | Value::Number(_) = field(table, "double")? {
-            let number = match field(table, "double")? {
+        if let Value::Integer(_) | Value::Number(_) = raw_field(table, "double")? {
+            let number = match raw_field(table, "double")? {
                 Value::Number(number) => number,
                 Value::Integer(number) => number as f64,
                 _ => 0.0,
             };
-            return Ok(Some(reply::bulk(float(number, 17))));
+            return Ok(Some(reply::bulk(format_float(number, 17))));
         }
-        if let Value::Table(map) = field(table, "map")? {
+        if let Value::Table(map) = raw_field(table, "map")? {
             return self.pairs(&map, depth, true).map(Some);
         }
-        if let Value::Table(set) = field(table, "set")? {
+        if let Value::Table(set) = raw_field(table, "set")? {
             return self.pairs(&set, depth, false).map(Some);
         }
-        if let Value::String(digits) = field(table, "big_number")? {
+        if let Value::String(digits) = raw_field(table, "big_number")? {
             return Ok(Some(reply::bulk(&*digits.as_bytes())));
         }
-        if let Value::Table(verbatim) = field(table, "verbatim_string")?
-            && let Value::String(text) = field(&verbatim, "string")?
+        if let Value::Table(verbatim) = raw_field(table, "verbatim_string")?
+            && let Value::String(text) = raw_field(&verbatim, "string")?
         {
             return Ok(Some(reply::bulk(&*text.as_bytes())));
         }
         Ok(None)
     }
 
-    fn pairs(&mut self, table: &Table, depth: usize, values: bool) -> Result<Resp, Error> {
+    fn pairs(&mut self, table: &Table, depth: usize, values: bool) -> Result<Resp, CommandError> {
         let mut items = Vec::new();
         for pair in table.pairs::<Value, Value>() {
-            let (key, value) = pair.map_err(lua_failed)?;
+            let (key, value) = pair.map_err(to_command_error)?;
             items.push(self.item(key, depth)?);
             if values {
                 items.push(self.item(value, depth)?);
@@ -203,16 +208,16 @@ impl Answer {
         Ok(Resp::Array(items))
     }
 
-    fn item(&mut self, value: Value, depth: usize) -> Result<Resp, Error> {
+    fn item(&mut self, value: Value, depth: usize) -> Result<Resp, CommandError> {
         Ok(self
             .value(value, depth + 1)?
-            .unwrap_or_else(Error::into_value))
+            .unwrap_or_else(CommandError::into_value))
     }
 
-    fn spend(&mut self, bytes: usize) -> Result<(), Error> {
-        const TOO_LARGE: Error =
-            Error::fixed("ERR script stopped: its answer is larger than 512 MiB");
-        self.left = self.left.checked_sub(bytes).ok_or(TOO_LARGE)?;
+    fn charge_bytes(&mut self, bytes: usize) -> Result<(), CommandError> {
+        const TOO_LARGE: CommandError =
+            CommandError::from_static("ERR script stopped: its reply is larger than 512 MiB");
+        self.bytes_left = self.bytes_left.checked_sub(bytes).ok_or(TOO_LARGE)?;
         Ok(())
     }
 }
@@ -222,16 +227,16 @@ fn table_has_more_than_items(table: &Table) -> bool {
     table.raw_len() == 0 && !table.is_empty()
 }
 
-fn field(table: &Table, key: impl IntoLua) -> Result<Value, Error> {
-    table.raw_get(key).map_err(lua_failed)
+fn raw_field(table: &Table, key: impl IntoLua) -> Result<Value, CommandError> {
+    table.raw_get(key).map_err(to_command_error)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "made for map_err")]
-fn lua_failed(error: mlua::Error) -> Error {
-    Error::new(format!("ERR {error}"))
+#[expect(clippy::needless_pass_by_value, reason = "used with map_err")]
+fn to_command_error(error: mlua::Error) -> CommandError {
+    CommandError::new(format!("ERR {error}"))
 }
 
-fn text_at(table: &Table, key: &str) -> Option<String> {
+fn string_field(table: &Table, key: &str) -> Option<String> {
     match table.raw_get(key) {
         Ok(Value::String(text)) => Some(text.to_string_lossy()),
         _ => None,
@@ -239,7 +244,7 @@ fn text_at(table: &Table, key: &str) -> Option<String> {
 }
 
 /// A number without its fraction, as the processors Redis runs on convert it: what does not fit is the smallest.
-fn truncated(number: f64) -> i64 {
+fn truncate_to_i64(number: f64) -> i64 {
     let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&number);
     if fits { number as i64 } else { i64::MIN }
 }

@@ -13,43 +13,48 @@ use crate::number::format_g;
 
 /// Why a function of the host did not return.
 #[derive(Debug, Clone, thiserror::Error)]
-pub(super) enum Fault {
+pub(super) enum ScriptError {
     /// A command failed: a table with `err` and the mark Redis sets on such.
     #[error("{0}")]
     Command(String),
     /// A function of `redis` was called wrongly: a table with `err`.
     #[error("{0}")]
-    Misuse(String),
+    ApiMisuse(String),
     /// A library function was called wrongly: a string that begins with the place of the call.
     #[error("{0}")]
-    Text(String),
+    Library(String),
     /// As [`Text`](Self::Text), with the place already there, or without one.
     #[error("{0}")]
-    Placed(String),
+    LibraryAt(String),
     /// The script is stopped.
     #[error("{0}")]
-    Stop(String),
+    Stopped(String),
     /// Lua itself failed.
     #[error(transparent)]
     Lua(#[from] mlua::Error),
 }
 
-impl Fault {
-    pub fn text(text: impl Into<String>) -> Self {
-        Self::Text(text.into())
+impl ScriptError {
+    pub fn library(text: impl Into<String>) -> Self {
+        Self::Library(text.into())
     }
 
     /// The complaint of Lua's own library about an argument.
-    pub fn argument(position: usize, function: &str, complaint: &str) -> Self {
-        Self::Text(format!(
+    pub fn bad_argument(position: usize, function: &str, complaint: &str) -> Self {
+        Self::Library(format!(
             "bad argument #{position} to '{function}' ({complaint})"
         ))
     }
 
     /// The complaint about an argument's type; `None` stands for an argument that is not there.
-    pub fn type_of(position: usize, function: &str, wanted: &str, found: Option<&Value>) -> Self {
+    pub fn wrong_type(
+        position: usize,
+        function: &str,
+        wanted: &str,
+        found: Option<&Value>,
+    ) -> Self {
         let found = found.map_or("no value", type_name);
-        Self::argument(
+        Self::bad_argument(
             position,
             function,
             &format!("{wanted} expected, got {found}"),
@@ -57,29 +62,31 @@ impl Fault {
     }
 
     /// The error to leave a host function with. Must be called inside of it, since the place is its caller's.
-    pub fn raise(self, lua: &Lua) -> mlua::Error {
+    pub fn into_lua_error(self, lua: &Lua) -> mlua::Error {
         match self {
             Self::Lua(error) => error,
-            Self::Text(text) => mlua::Error::external(Self::Placed(caller(lua) + &text)),
+            Self::Library(text) => {
+                mlua::Error::external(Self::LibraryAt(caller_location(lua) + &text))
+            }
             other => mlua::Error::external(other),
         }
     }
 
-    fn of(error: &mlua::Error) -> Self {
+    fn from_lua_error(error: &mlua::Error) -> Self {
         match error.downcast_ref::<Self>() {
             Some(fault) => fault.clone(),
             None => match error {
-                mlua::Error::CallbackError { cause, .. } => Self::of(cause),
-                mlua::Error::MemoryError(_) => Self::Placed("not enough memory".to_owned()),
-                mlua::Error::RuntimeError(text) => Self::Placed(text.clone()),
-                other => Self::Placed(other.to_string()),
+                mlua::Error::CallbackError { cause, .. } => Self::from_lua_error(cause),
+                mlua::Error::MemoryError(_) => Self::LibraryAt("not enough memory".to_owned()),
+                mlua::Error::RuntimeError(text) => Self::LibraryAt(text.clone()),
+                other => Self::LibraryAt(other.to_string()),
             },
         }
     }
 }
 
 /// The place of the function that called the running one, as `luaL_where` writes it.
-fn caller(lua: &Lua) -> String {
+fn caller_location(lua: &Lua) -> String {
     let place = lua.inspect_stack(1, |frame| {
         let source = frame.source().short_src.map(Cow::into_owned);
         frame
@@ -90,21 +97,23 @@ fn caller(lua: &Lua) -> String {
 }
 
 /// What a script that catches an error sees of it; nil when it may not catch it.
-pub(super) fn caught(lua: &Lua, error: Value) -> mlua::Result<Value> {
+pub(super) fn error_for_pcall(lua: &Lua, error: Value) -> mlua::Result<Value> {
     let Value::Error(error) = error else {
         return Ok(error);
     };
-    match Fault::of(&error) {
-        Fault::Command(text) => failure(lua, &text, true),
-        Fault::Misuse(text) => failure(lua, &text, false),
-        Fault::Text(text) | Fault::Placed(text) => lua.create_string(text).map(Value::String),
-        Fault::Stop(_) => Ok(Value::Nil),
-        Fault::Lua(error) => lua.create_string(error.to_string()).map(Value::String),
+    match ScriptError::from_lua_error(&error) {
+        ScriptError::Command(text) => error_table(lua, &text, true),
+        ScriptError::ApiMisuse(text) => error_table(lua, &text, false),
+        ScriptError::Library(text) | ScriptError::LibraryAt(text) => {
+            lua.create_string(text).map(Value::String)
+        }
+        ScriptError::Stopped(_) => Ok(Value::Nil),
+        ScriptError::Lua(error) => lua.create_string(error.to_string()).map(Value::String),
     }
 }
 
 /// An error as a value: a table with `err`.
-pub(super) fn failure(lua: &Lua, text: &str, of_a_command: bool) -> mlua::Result<Value> {
+pub(super) fn error_table(lua: &Lua, text: &str, of_a_command: bool) -> mlua::Result<Value> {
     let table = lua.create_table()?;
     table.raw_set("err", text)?;
     if of_a_command {
@@ -115,28 +124,30 @@ pub(super) fn failure(lua: &Lua, text: &str, of_a_command: bool) -> mlua::Result
 
 /// The error reply for an error that nobody caught. Must be called as the handler of `xpcall`, since it names the
 /// place where that happened.
-pub(super) fn uncaught(lua: &Lua, error: &Value, sha: &str) -> String {
+pub(super) fn uncaught_error_text(lua: &Lua, error: &Value, sha: &str) -> String {
     let text = match error {
-        Value::Error(error) => match Fault::of(error) {
-            Fault::Command(text) | Fault::Misuse(text) | Fault::Stop(text) => text,
-            Fault::Text(text) | Fault::Placed(text) => format!("ERR {text}"),
-            Fault::Lua(error) => format!("ERR {error}"),
+        Value::Error(error) => match ScriptError::from_lua_error(error) {
+            ScriptError::Command(text)
+            | ScriptError::ApiMisuse(text)
+            | ScriptError::Stopped(text) => text,
+            ScriptError::Library(text) | ScriptError::LibraryAt(text) => format!("ERR {text}"),
+            ScriptError::Lua(error) => format!("ERR {error}"),
         },
         Value::Table(table) => match table.raw_get("err") {
             Ok(Value::String(text)) => text.to_string_lossy(),
             Ok(Value::Nil) | Err(_) => "ERR the script raised a table without err".to_owned(),
-            Ok(other) => printed(&other),
+            Ok(other) => tostring(&other),
         },
-        other => format!("ERR {}", printed(other)),
+        other => format!("ERR {}", tostring(other)),
     };
-    match place(lua) {
+    match error_location(lua) {
         Some((source, line)) => format!("{text} script: {sha}, on {source}:{line}."),
         None => text,
     }
 }
 
 /// Source and line of the function that raised the error, or of its caller when it was none of Lua's own.
-fn place(lua: &Lua) -> Option<(String, i64)> {
+fn error_location(lua: &Lua) -> Option<(String, i64)> {
     let frame = |level| {
         lua.inspect_stack(level, |frame| {
             let source = frame.source();
@@ -155,7 +166,7 @@ fn place(lua: &Lua) -> Option<(String, i64)> {
 }
 
 /// A value as `tostring` prints it.
-fn printed(value: &Value) -> String {
+fn tostring(value: &Value) -> String {
     match value {
         Value::Integer(number) => format_g(*number as f64, 14),
         Value::Number(number) => format_g(*number, 14),

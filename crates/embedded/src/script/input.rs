@@ -1,26 +1,28 @@
 //! What a script is given.
 
-use crate::args::{Args, lossy};
-use crate::error::Error;
-use crate::number::int;
+use crate::args::{Args, to_error_text};
+use crate::error::CommandError;
+use crate::number::parse_int_arg;
 use crate::slot;
 
 /// The keys and other arguments of a script.
-pub(super) struct Input<'a> {
+pub(super) struct ScriptArgs<'a> {
     pub keys: Args<'a>,
     pub argv: Args<'a>,
 }
 
-impl<'a> Input<'a> {
+impl<'a> ScriptArgs<'a> {
     /// Reads `numkeys key… arg…` behind the script.
-    pub fn of(args: Args<'a>) -> Result<Self, Error> {
-        let count = int(args[2])?;
+    pub fn parse(args: Args<'a>) -> Result<Self, CommandError> {
+        let count = parse_int_arg(args[2])?;
         let rest = &args[3..];
         let Ok(count) = usize::try_from(count) else {
-            return Err(Error::fixed("ERR Number of keys can't be negative"));
+            return Err(CommandError::from_static(
+                "ERR Number of keys can't be negative",
+            ));
         };
         if count > rest.len() {
-            return Err(Error::fixed(
+            return Err(CommandError::from_static(
                 "ERR Number of keys can't be greater than number of args",
             ));
         }
@@ -29,7 +31,7 @@ impl<'a> Input<'a> {
     }
 
     /// Refuses keys that a cluster would keep on two nodes.
-    pub fn check_slots(&self) -> Result<(), Error> {
+    pub fn check_slots(&self) -> Result<(), CommandError> {
         let Some((first, others)) = self.keys.split_first() else {
             return Ok(());
         };
@@ -38,11 +40,11 @@ impl<'a> Input<'a> {
             .find(|key| slot::slot(key) != slot::slot(first))
         {
             None => Ok(()),
-            Some(other) => Err(Error::new(format!(
+            Some(other) => Err(CommandError::new(format!(
                 "ERR Script declares keys of two hash slots: '{}' is in {} and '{}' in {}; give them one hash tag",
-                lossy(first),
+                to_error_text(first),
                 slot::slot(first),
-                lossy(other),
+                to_error_text(other),
                 slot::slot(other)
             ))),
         }

@@ -31,125 +31,130 @@ use std::sync::Arc;
 use bstr::BStr;
 use mlua::Value;
 
-use crate::args::{Args, is, lossy};
+use crate::args::{Args, is_option, to_error_text};
 use crate::db::Db;
-use crate::error::{Error, NO_SCRIPT, Reply};
-use crate::native::{Native, Step};
+use crate::error::{CommandError, CommandResult, NO_SCRIPT};
+use crate::native::{NativeScript, NativeScriptCall};
 use crate::reply;
-use crate::table::Command;
-use cache::{Cache, Script, Sha};
-use host::{Fuel, Shared};
-use input::Input;
-use sandbox::Sandbox;
+use crate::table::CommandSpec;
+use cache::{CompiledScript, ScriptCache, Sha};
+use host::{InstructionBudget, SharedRunState};
+use input::ScriptArgs;
+use sandbox::LuaState;
 
 /// How many scripts that came with `EVAL` are kept compiled.
-const PASSING_SCRIPTS: usize = 500;
+const MAX_EVAL_SCRIPTS: usize = 500;
 
 /// Where a script is stopped.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
+pub(crate) struct ScriptLimits {
     /// How many instructions of Lua's machine it may run; a command counts for 20.
-    pub instructions: u64,
+    pub max_instructions: u64,
     /// How many bytes all Lua values may take together.
     pub memory: usize,
 }
 
-impl Default for Limits {
+impl Default for ScriptLimits {
     fn default() -> Self {
         Self {
-            instructions: 20_000_000,
+            max_instructions: 20_000_000,
             memory: 64 << 20,
         }
     }
 }
 
 /// The script host: one Lua 5.1 state and the scripts loaded into it.
-pub(crate) struct Scripts {
-    sandbox: Sandbox,
-    cache: Cache,
-    host: Shared,
-    fuel: Arc<Fuel>,
-    limits: Limits,
+pub(crate) struct ScriptEngine {
+    sandbox: LuaState,
+    cache: ScriptCache,
+    run_state: SharedRunState,
+    budget: Arc<InstructionBudget>,
+    limits: ScriptLimits,
 }
 
-impl Scripts {
+impl ScriptEngine {
     /// A host without scripts, with the default limits.
     pub fn new() -> Self {
-        Self::with_limits(Limits::default())
+        Self::with_limits(ScriptLimits::default())
     }
 
     /// A host without scripts.
-    pub fn with_limits(limits: Limits) -> Self {
-        let fuel = Arc::new(Fuel::new(limits.instructions));
-        let host = sandbox::host(&fuel);
-        let sandbox = Sandbox::new(&host, &fuel, limits)
-            .expect("the prelude is part of the program and runs before any limit is set");
+    pub fn with_limits(limits: ScriptLimits) -> Self {
+        let budget = Arc::new(InstructionBudget::new(limits.max_instructions));
+        let run_state = sandbox::new_run_state(&budget);
+        let sandbox = LuaState::new(&run_state, &budget, limits)
+            .expect("the prelude is built in and runs before any limit is set");
         Self {
             sandbox,
-            cache: Cache::new(PASSING_SCRIPTS),
-            host,
-            fuel,
+            cache: ScriptCache::new(MAX_EVAL_SCRIPTS),
+            run_state,
+            budget,
             limits,
         }
     }
 
     /// `EVAL`, `EVALSHA`, their read-only forms, and `SCRIPT`.
-    pub fn run(&mut self, db: &mut Db, command: &Command, args: Args<'_>) -> Reply {
-        db.needs(command.since, command.name)?;
+    pub fn run(&mut self, db: &mut Db, command: &CommandSpec, args: Args<'_>) -> CommandResult {
+        db.require_redis_version(command.since, command.name)?;
         match command.name {
             "EVAL" => self.eval(db, args, false),
             "EVAL_RO" => self.eval(db, args, true),
             "EVALSHA" => self.evalsha(db, args, false),
             "EVALSHA_RO" => self.evalsha(db, args, true),
-            _ => self.script(args),
+            _ => self.script_command(args),
         }
     }
 
-    fn eval(&mut self, db: &mut Db, args: Args<'_>, read_only: bool) -> Reply {
-        let input = Input::of(args)?;
+    fn eval(&mut self, db: &mut Db, args: Args<'_>, read_only: bool) -> CommandResult {
+        let input = ScriptArgs::parse(args)?;
         let sha = cache::sha_of(args[1]);
         let script = match self.cache.get(&sha) {
             Some(script) => script.clone(),
             None => self.compile(sha, args[1], false)?,
         };
-        self.start(db, &sha, &script, &input, read_only)
+        self.run_script(db, &sha, &script, &input, read_only)
     }
 
-    fn evalsha(&mut self, db: &mut Db, args: Args<'_>, read_only: bool) -> Reply {
+    fn evalsha(&mut self, db: &mut Db, args: Args<'_>, read_only: bool) -> CommandResult {
         if args[1].len() != 40 {
             return Err(NO_SCRIPT);
         }
-        let input = Input::of(args)?;
+        let input = ScriptArgs::parse(args)?;
         let sha = cache::parse(args[1]).ok_or(NO_SCRIPT)?;
         let script = self.cache.get(&sha).ok_or(NO_SCRIPT)?;
         if let Some(native) = script.native.filter(|_| !read_only) {
             if db.is_strict() {
                 input.check_slots()?;
             }
-            if let Some(reply) = native(&mut Step::new(db, input.keys, input.argv))? {
+            if let Some(reply) = native(&mut NativeScriptCall::new(db, input.keys, input.argv))? {
                 return Ok(reply);
             }
         }
         let script = script.clone();
-        self.start(db, &sha, &script, &input, read_only)
+        self.run_script(db, &sha, &script, &input, read_only)
     }
 
     /// Loads a script, and lets a step stand in for it where it is called by its SHA-1.
-    pub fn load_native(&mut self, body: &[u8], native: Native) -> Result<(), Error> {
+    pub fn load_native(&mut self, body: &[u8], native: NativeScript) -> Result<(), CommandError> {
         self.load(body)?;
-        self.cache.stand_in(&cache::sha_of(body), native);
+        self.cache.attach_native(&cache::sha_of(body), native);
         Ok(())
     }
 
-    fn compile(&mut self, sha: Sha, body: &[u8], loaded: bool) -> Result<Script, Error> {
-        let (shebang, code) = shebang::split(body)?;
+    fn compile(
+        &mut self,
+        sha: Sha,
+        body: &[u8],
+        loaded: bool,
+    ) -> Result<CompiledScript, CommandError> {
+        let (shebang, code) = shebang::split_shebang(body)?;
         let compiled = self.sandbox.compile(code).map_err(|error| {
-            let complaint = sandbox::complaint(&error);
-            Error::new(format!(
+            let complaint = sandbox::compile_error_text(&error);
+            CommandError::new(format!(
                 "ERR Error compiling script (new function): {complaint}"
             ))
         })?;
-        let script = Script {
+        let script = CompiledScript {
             function: compiled,
             shebang,
             native: None,
@@ -159,18 +164,18 @@ impl Scripts {
     }
 
     /// Checks what a script was given, and runs it.
-    fn start(
+    fn run_script(
         &self,
         db: &mut Db,
         sha: &Sha,
-        script: &Script,
-        input: &Input<'_>,
+        script: &CompiledScript,
+        input: &ScriptArgs<'_>,
         read_only: bool,
-    ) -> Reply {
+    ) -> CommandResult {
         if let Some(shebang) = script.shebang {
-            db.needs("7.0.0", "the first line #! of a script")?;
+            db.require_redis_version("7.0.0", "the first line #! of a script")?;
             if read_only && !shebang.no_writes {
-                return Err(Error::fixed(
+                return Err(CommandError::from_static(
                     "ERR Can not execute a script with write flag using *_ro command.",
                 ));
             }
@@ -182,23 +187,23 @@ impl Scripts {
             None
         };
         let read_only = read_only || script.shebang.is_some_and(|shebang| shebang.no_writes);
-        let lent = Lent::new(&self.host, db);
+        let lent = DbSwapGuard::new(&self.run_state, db);
         {
-            let mut host = self.host.lock();
+            let mut host = self.run_state.lock();
             host.sha = *sha;
             host.read_only = read_only;
-            host.declared = declared;
+            host.declared_keys = declared;
         }
-        let result = self.execute(script, input);
+        let result = self.call_lua(script, input);
         drop(lent);
         result
     }
 
-    fn execute(&self, script: &Script, input: &Input<'_>) -> Reply {
-        let Sandbox {
+    fn call_lua(&self, script: &CompiledScript, input: &ScriptArgs<'_>) -> CommandResult {
+        let LuaState {
             lua,
-            protected,
-            handler,
+            xpcall: protected,
+            error_handler: handler,
             globals,
         } = &self.sandbox;
         let strings =
@@ -206,8 +211,8 @@ impl Scripts {
         let prepared = strings(input.keys)
             .and_then(|keys| globals.raw_set("KEYS", keys))
             .and_then(|()| globals.raw_set("ARGV", strings(input.argv)?));
-        prepared.map_err(|error| Error::new(format!("ERR {error}")))?;
-        self.fuel.fill();
+        prepared.map_err(|error| CommandError::new(format!("ERR {error}")))?;
+        self.budget.reset();
         let _ = lua.set_memory_limit(self.limits.memory);
         let outcome = protected.call::<(bool, Value)>((&script.function, handler));
         let _ = lua.set_memory_limit(0);
@@ -216,83 +221,85 @@ impl Scripts {
             let _ = lua.gc_collect();
         }
         match outcome {
-            Ok((true, value)) => convert::answer(value),
-            Ok((false, error)) => Err(self.failed(&error)),
-            Err(error) => Err(self.failed_badly(&error)),
+            Ok((true, value)) => convert::lua_to_reply(value),
+            Ok((false, error)) => Err(self.lua_error_reply(&error)),
+            Err(error) => Err(self.mlua_error_reply(&error)),
         }
     }
 
     /// The reply for what the handler made of an error, or for one that came without it.
-    fn failed(&self, error: &Value) -> Error {
+    fn lua_error_reply(&self, error: &Value) -> CommandError {
         match error {
             Value::String(text) if *text == "not enough memory" => self.out_of_memory(),
-            Value::String(text) => Error::new(text.to_string_lossy()),
-            other => Error::new(format!("ERR {}", fault::type_name(other))),
+            Value::String(text) => CommandError::new(text.to_string_lossy()),
+            other => CommandError::new(format!("ERR {}", fault::type_name(other))),
         }
     }
 
-    fn failed_badly(&self, error: &mlua::Error) -> Error {
+    fn mlua_error_reply(&self, error: &mlua::Error) -> CommandError {
         match error {
             mlua::Error::MemoryError(_) => self.out_of_memory(),
-            other => Error::new(format!("ERR {other}")),
+            other => CommandError::new(format!("ERR {other}")),
         }
     }
 
-    fn out_of_memory(&self) -> Error {
-        Error::new(format!(
-            "ERR script stopped: it needs more than {} bytes of memory; what it wrote until then stays",
+    fn out_of_memory(&self) -> CommandError {
+        CommandError::new(format!(
+            "ERR script stopped: it needs more than {} bytes of memory; writes it made before are kept",
             self.limits.memory
         ))
     }
 
-    fn script(&mut self, args: Args<'_>) -> Reply {
+    fn script_command(&mut self, args: Args<'_>) -> CommandResult {
         let name = args[1];
         let exactly = |count: usize, sub: &str| match args.len() == count {
             true => Ok(()),
-            false => Err(Error::wrong_arity(&format!("script|{sub}"))),
+            false => Err(CommandError::wrong_arity(&format!("script|{sub}"))),
         };
-        if is(name, "LOAD") {
+        if is_option(name, "LOAD") {
             exactly(3, "load")?;
             self.load(args[2])
-        } else if is(name, "EXISTS") {
+        } else if is_option(name, "EXISTS") {
             if args.len() < 3 {
-                return Err(Error::wrong_arity("script|exists"));
+                return Err(CommandError::wrong_arity("script|exists"));
             }
             let exists =
                 |sha: &&[u8]| cache::parse(sha).is_some_and(|sha| self.cache.contains(&sha));
             Ok(reply::array(
-                args[2..].iter().map(|sha| reply::yes_no(exists(sha))),
+                args[2..].iter().map(|sha| reply::flag(exists(sha))),
             ))
-        } else if is(name, "FLUSH") {
+        } else if is_option(name, "FLUSH") {
             if args.len() > 3
                 || args
                     .get(2)
-                    .is_some_and(|mode| !is(mode, "SYNC") && !is(mode, "ASYNC"))
+                    .is_some_and(|mode| !is_option(mode, "SYNC") && !is_option(mode, "ASYNC"))
             {
-                return Err(Error::fixed(
+                return Err(CommandError::from_static(
                     "ERR SCRIPT FLUSH only support SYNC|ASYNC option",
                 ));
             }
             self.cache.clear();
             let _ = self.sandbox.lua.gc_collect();
             Ok(reply::OK)
-        } else if is(name, "KILL") {
+        } else if is_option(name, "KILL") {
             exactly(2, "kill")?;
             // A script holds the engine's lock, so nobody can ask while one runs.
-            Err(Error::fixed("NOTBUSY No scripts in execution right now."))
+            Err(CommandError::from_static(
+                "NOTBUSY No scripts in execution right now.",
+            ))
         } else {
-            Err(Error::new(format!(
+            Err(CommandError::new(format!(
                 "ERR unknown subcommand '{}'. Try SCRIPT HELP.",
-                lossy(name)
+                to_error_text(name)
             )))
         }
     }
 
-    fn load(&mut self, body: &[u8]) -> Reply {
+    fn load(&mut self, body: &[u8]) -> CommandResult {
         let sha = cache::sha_of(body);
         if !self.cache.keep(&sha) {
-            if !self.cache.has_room_to_load() {
-                return Err(Error::fixed(
+            if !self.cache.can_load() {
+                return Err(CommandError::from_static(
                     "ERR too many scripts are loaded; pass values as ARGV instead of writing them into scripts, or use SCRIPT FLUSH",
                 ));
             }
@@ -303,19 +310,19 @@ impl Scripts {
 }
 
 /// Lends the database to the host's functions, and takes it back on drop.
-struct Lent<'a> {
-    host: &'a Shared,
+struct DbSwapGuard<'a> {
+    host: &'a SharedRunState,
     db: &'a mut Db,
 }
 
-impl<'a> Lent<'a> {
-    fn new(host: &'a Shared, db: &'a mut Db) -> Self {
+impl<'a> DbSwapGuard<'a> {
+    fn new(host: &'a SharedRunState, db: &'a mut Db) -> Self {
         std::mem::swap(&mut host.lock().db, db);
         Self { host, db }
     }
 }
 
-impl Drop for Lent<'_> {
+impl Drop for DbSwapGuard<'_> {
     fn drop(&mut self) {
         std::mem::swap(&mut self.host.lock().db, self.db);
     }

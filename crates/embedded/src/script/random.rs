@@ -2,22 +2,22 @@
 
 use mlua::{Lua, Table, Value};
 
-use super::fault::Fault;
-use super::host::{Shared, function, number};
+use super::fault::ScriptError;
+use super::host::{SharedRunState, create_host_function, number_arg};
 
 /// The largest number a step yields.
-const MAX: u64 = i32::MAX as u64;
+const LRAND48_MAX: u64 = i32::MAX as u64;
 
 /// The 48-bit generator of POSIX `lrand48`.
-pub(super) struct Random(u64);
+pub(super) struct Lrand48(u64);
 
-impl Default for Random {
+impl Default for Lrand48 {
     fn default() -> Self {
         Self(0x1234_ABCD_330E)
     }
 }
 
-impl Random {
+impl Lrand48 {
     pub fn seeded(seed: i32) -> Self {
         Self(u64::from(seed.cast_unsigned()) << 16 | 0x330E)
     }
@@ -26,41 +26,41 @@ impl Random {
     fn next(&mut self) -> f64 {
         self.0 = self.0.wrapping_mul(0x5_DEEC_E66D).wrapping_add(0xB) & 0xFFFF_FFFF_FFFF;
         let step = self.0 >> 17;
-        (step % MAX) as f64 / MAX as f64
+        (step % LRAND48_MAX) as f64 / LRAND48_MAX as f64
     }
 }
 
 /// Replaces `random` and `randomseed` in the library `math`.
-pub(super) fn install(lua: &Lua, math: &Table, host: &Shared) -> mlua::Result<()> {
+pub(super) fn install(lua: &Lua, math: &Table, host: &SharedRunState) -> mlua::Result<()> {
     let shared = host.clone();
-    let random = function(lua, move |_, args: &[Value]| {
+    let random = create_host_function(lua, move |_, args: &[Value]| {
         let drawn = shared.lock().random.next();
         match args.len() {
             0 => Ok(drawn),
             1 => {
-                let upper = number(args, 1, "random")?.trunc();
+                let upper = number_arg(args, 1, "random")?.trunc();
                 if upper < 1.0 {
-                    return Err(Fault::argument(1, "random", "interval is empty"));
+                    return Err(ScriptError::bad_argument(1, "random", "interval is empty"));
                 }
                 Ok((drawn * upper).floor() + 1.0)
             }
             2 => {
                 let (lower, upper) = (
-                    number(args, 1, "random")?.trunc(),
-                    number(args, 2, "random")?.trunc(),
+                    number_arg(args, 1, "random")?.trunc(),
+                    number_arg(args, 2, "random")?.trunc(),
                 );
                 if lower > upper {
-                    return Err(Fault::argument(2, "random", "interval is empty"));
+                    return Err(ScriptError::bad_argument(2, "random", "interval is empty"));
                 }
                 Ok((drawn * (upper - lower + 1.0)).floor() + lower)
             }
-            _ => Err(Fault::text("wrong number of arguments")),
+            _ => Err(ScriptError::library("wrong number of arguments")),
         }
     })?;
     let shared = host.clone();
-    let seed = function(lua, move |_, args: &[Value]| {
-        let seed = number(args, 1, "randomseed")?;
-        shared.lock().random = Random::seeded(seed as i64 as i32);
+    let seed = create_host_function(lua, move |_, args: &[Value]| {
+        let seed = number_arg(args, 1, "randomseed")?;
+        shared.lock().random = Lrand48::seeded(seed as i64 as i32);
         Ok(Value::Nil)
     })?;
     math.raw_set("random", random)?;

@@ -1,7 +1,7 @@
 //! The first line of a Redis 7 script: `#!lua flags=no-writes`.
 
-use crate::args::lossy;
-use crate::error::Error;
+use crate::args::to_error_text;
+use crate::error::CommandError;
 
 /// What a first line says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,25 +12,25 @@ pub(super) struct Shebang {
 
 /// The first line of a script, if it is one of these, and the code without it. The line end stays, so that lines keep
 /// their numbers.
-pub(super) fn split(script: &[u8]) -> Result<(Option<Shebang>, &[u8]), Error> {
+pub(super) fn split_shebang(script: &[u8]) -> Result<(Option<Shebang>, &[u8]), CommandError> {
     if !script.starts_with(b"#!") {
         return Ok((None, script));
     }
     let Some(end) = script.iter().position(|&byte| byte == b'\n') else {
-        return Err(Error::fixed("ERR Invalid script shebang"));
+        return Err(CommandError::from_static("ERR Invalid script shebang"));
     };
-    let line = lossy(&script[..end]);
+    let line = to_error_text(&script[..end]);
     let mut words = line.split_ascii_whitespace();
     let engine = words.next().unwrap_or_default();
     if engine != "#!lua" {
-        return Err(Error::new(format!(
+        return Err(CommandError::new(format!(
             "ERR Unexpected engine in script shebang: {engine}"
         )));
     }
     let mut shebang = Shebang { no_writes: false };
     for word in words {
         let Some(flags) = word.strip_prefix("flags=") else {
-            return Err(Error::new(format!(
+            return Err(CommandError::new(format!(
                 "ERR Unknown lua shebang option: {word}"
             )));
         };
@@ -39,7 +39,7 @@ pub(super) fn split(script: &[u8]) -> Result<(Option<Shebang>, &[u8]), Error> {
                 "no-writes" => shebang.no_writes = true,
                 "allow-oom" | "allow-stale" | "no-cluster" | "allow-cross-slot-keys" => {}
                 _ => {
-                    return Err(Error::new(format!(
+                    return Err(CommandError::new(format!(
                         "ERR Unexpected flag in script shebang: {flag}"
                     )));
                 }

@@ -1,32 +1,33 @@
 //! What strict mode makes of the table, and that the table can be relied on.
 
 use super::*;
-use crate::core::Core;
-use crate::pubsub::Hub;
-use crate::script::Scripts;
+use crate::core::EngineState;
+use crate::pubsub::PubSubRegistry;
+use crate::script::ScriptEngine;
 
-fn answer(strict: bool, args: &[&str]) -> Reply {
-    let mut core = Core {
-        db: Db::new(strict, 1, Hub::default()),
-        scripts: Scripts::new(),
+fn answer(strict: bool, args: &[&str]) -> CommandResult {
+    let mut core = EngineState {
+        db: Db::new(strict, 1, PubSubRegistry::default()),
+        scripts: ScriptEngine::new(),
     };
     let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
     core.execute(&args)
 }
 
 fn is_refused_for_its_age(args: &[&str]) -> bool {
-    let told = |reply: Reply| reply.is_err_and(|e| e.text().contains("strict mode allows 6.2"));
+    let told =
+        |reply: CommandResult| reply.is_err_and(|e| e.text().contains("strict mode allows 6.2"));
     assert!(!told(answer(false, args)), "{args:?}");
     told(answer(true, args))
 }
 
 #[test]
 fn strict_mode_refuses_every_command_that_is_newer_than_6_2_and_no_other() {
-    for command in TABLE {
+    for command in COMMAND_TABLE {
         let mut args = vec![command.name];
         args.resize(command.arity.unsigned_abs(), "1");
         let newer = is_newer_than_6_2(command.since);
-        if matches!(command.run, Run::Connection) {
+        if matches!(command.handler, CommandHandler::Connection) {
             assert!(answer(true, &args).is_err(), "{}", command.name);
         } else {
             assert_eq!(is_refused_for_its_age(&args), newer, "{}", command.name);
@@ -72,7 +73,7 @@ fn strict_mode_refuses_options_that_are_newer_than_6_2() {
 
 #[test]
 fn every_name_is_found_and_every_version_can_be_compared() {
-    for command in TABLE {
+    for command in COMMAND_TABLE {
         let found = find(command.name.to_lowercase().as_bytes()).map(|found| found.name);
         assert_eq!(found, Some(command.name));
         let parts = command.since.split('.').map(str::parse::<u32>);

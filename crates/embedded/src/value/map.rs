@@ -7,28 +7,28 @@
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
-use super::Blob;
+use super::SharedBytes;
 
 /// Up to this size a linear search beats hashing, and the map costs one allocation.
 const FEW: usize = 32;
 
 /// Keys with values; positions give random picks and scans in O(1).
 #[derive(Debug, Clone)]
-pub struct Map<V>(Repr<V>);
+pub struct CompactMap<V>(Repr<V>);
 
 #[derive(Debug, Clone)]
 enum Repr<V> {
-    Few(Vec<(Blob, V)>),
-    Many(Box<IndexMap<Blob, V, RandomState>>),
+    Few(Vec<(SharedBytes, V)>),
+    Many(Box<IndexMap<SharedBytes, V, RandomState>>),
 }
 
-impl<V> Default for Map<V> {
+impl<V> Default for CompactMap<V> {
     fn default() -> Self {
         Self(Repr::Few(Vec::new()))
     }
 }
 
-impl<V> Map<V> {
+impl<V> CompactMap<V> {
     /// The number of items.
     pub fn len(&self) -> usize {
         match &self.0 {
@@ -51,7 +51,7 @@ impl<V> Map<V> {
     }
 
     /// The item of `key`, to change its value.
-    pub fn get_mut(&mut self, key: &[u8]) -> Option<(&Blob, &mut V)> {
+    pub fn get_mut(&mut self, key: &[u8]) -> Option<(&SharedBytes, &mut V)> {
         match &mut self.0 {
             Repr::Few(items) => {
                 let item = items.iter_mut().find(|(k, _)| **k == *key);
@@ -67,7 +67,7 @@ impl<V> Map<V> {
     }
 
     /// The item at a position.
-    pub fn at(&self, position: usize) -> Option<(&Blob, &V)> {
+    pub fn at(&self, position: usize) -> Option<(&SharedBytes, &V)> {
         match &self.0 {
             Repr::Few(items) => items.get(position).map(|(k, v)| (k, v)),
             Repr::Many(items) => items.get_index(position),
@@ -75,12 +75,12 @@ impl<V> Map<V> {
     }
 
     /// All items by position.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&Blob, &V)> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&SharedBytes, &V)> {
         (0..self.len()).filter_map(|position| self.at(position))
     }
 
     /// Puts an item, giving back the value it had.
-    pub fn insert(&mut self, key: Blob, value: V) -> Option<V> {
+    pub fn insert(&mut self, key: SharedBytes, value: V) -> Option<V> {
         match &mut self.0 {
             Repr::Few(items) => {
                 if let Some((_, old)) = items.iter_mut().find(|(k, _)| *k == key) {
@@ -100,7 +100,7 @@ impl<V> Map<V> {
     }
 
     /// Takes an item out.
-    pub fn remove(&mut self, key: &[u8]) -> Option<(Blob, V)> {
+    pub fn remove(&mut self, key: &[u8]) -> Option<(SharedBytes, V)> {
         match &mut self.0 {
             Repr::Few(items) => {
                 let position = items.iter().position(|(k, _)| **k == *key)?;
@@ -111,7 +111,7 @@ impl<V> Map<V> {
     }
 
     /// One step of a scan: visits up to about `count` items and gives the next cursor, 0 at the end.
-    pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(&Blob, &V)) -> u64 {
+    pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(&SharedBytes, &V)) -> u64 {
         let len = self.len();
         let top = match (&self.0, cursor) {
             (Repr::Few(_), _) | (_, 0) => len,
@@ -135,14 +135,14 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    fn blob(n: u32) -> Blob {
+    fn blob(n: u32) -> SharedBytes {
         n.to_string().into_bytes().into()
     }
 
     #[test]
     fn a_scan_meets_every_item_that_stays_while_others_come_and_go() {
         for size in [5, 40, 500] {
-            let mut map: Map<()> = Map::default();
+            let mut map: CompactMap<()> = CompactMap::default();
             for n in 0..size {
                 map.insert(blob(n), ());
             }
@@ -169,8 +169,8 @@ mod tests {
     }
 
     #[test]
-    fn it_behaves_as_a_map_in_both_forms() {
-        let mut map = Map::default();
+    fn insert_get_and_remove_work_in_both_map_representations() {
+        let mut map = CompactMap::default();
         for n in 0..100 {
             assert_eq!(map.insert(blob(n), n), None);
         }

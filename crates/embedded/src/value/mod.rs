@@ -7,23 +7,23 @@ mod zset;
 
 use std::sync::Arc;
 
-pub use list::{End, List};
-pub use map::Map;
-pub use text::{Spelled, Text, parse_int};
+pub use list::{List, ListEnd};
+pub use map::CompactMap;
+pub use text::{StringBytes, StringValue, parse_int};
 pub use zset::{Score, ZSet};
 
 /// Immutable bytes, shared between the keyspace, the journal and subscribers without copying.
-pub type Blob = Arc<[u8]>;
+pub type SharedBytes = Arc<[u8]>;
 /// Field → value, in order of insertion while nothing was removed.
-pub type Hash = Map<Blob>;
+pub type Hash = CompactMap<SharedBytes>;
 /// Members without order.
-pub type Set = Map<()>;
+pub type Set = CompactMap<()>;
 
 /// The five types of Redis that the engine keeps.
 #[derive(Debug, Clone)]
 pub enum Value {
     /// A string or counter.
-    Text(Text),
+    String(StringValue),
     /// A list.
     List(Box<List>),
     /// A hash.
@@ -36,19 +36,19 @@ pub enum Value {
 
 /// The type of a value, numbered as it is stored on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    Text = 0,
+pub enum ValueType {
+    String = 0,
     List = 1,
     Hash = 2,
     Set = 3,
     ZSet = 4,
 }
 
-impl Kind {
+impl ValueType {
     /// The name that `TYPE` answers.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Text => "string",
+            Self::String => "string",
             Self::List => "list",
             Self::Hash => "hash",
             Self::Set => "set",
@@ -57,8 +57,8 @@ impl Kind {
     }
 
     /// The kind stored as `number`.
-    pub fn from_number(number: i64) -> Option<Self> {
-        [Self::Text, Self::List, Self::Hash, Self::Set, Self::ZSet]
+    pub fn from_disk_number(number: i64) -> Option<Self> {
+        [Self::String, Self::List, Self::Hash, Self::Set, Self::ZSet]
             .into_iter()
             .find(|kind| *kind as i64 == number)
     }
@@ -66,28 +66,28 @@ impl Kind {
 
 impl Value {
     /// The type of this value.
-    pub fn kind(&self) -> Kind {
+    pub fn value_type(&self) -> ValueType {
         match self {
-            Self::Text(_) => Kind::Text,
-            Self::List(_) => Kind::List,
-            Self::Hash(_) => Kind::Hash,
-            Self::Set(_) => Kind::Set,
-            Self::ZSet(_) => Kind::ZSet,
+            Self::String(_) => ValueType::String,
+            Self::List(_) => ValueType::List,
+            Self::Hash(_) => ValueType::Hash,
+            Self::Set(_) => ValueType::Set,
+            Self::ZSet(_) => ValueType::ZSet,
         }
     }
 
     /// The string, if it is one.
-    pub fn text(&self) -> Option<&Text> {
+    pub fn text(&self) -> Option<&StringValue> {
         match self {
-            Self::Text(text) => Some(text),
+            Self::String(text) => Some(text),
             _ => None,
         }
     }
 
     /// The number of items of a collection, 1 for a string.
-    pub fn items(&self) -> usize {
+    pub fn item_count(&self) -> usize {
         match self {
-            Self::Text(_) => 1,
+            Self::String(_) => 1,
             Self::List(list) => list.len(),
             Self::Hash(hash) => hash.len(),
             Self::Set(set) => set.len(),
@@ -96,24 +96,24 @@ impl Value {
     }
 
     /// Whether this is a list whose changes are not written to disk.
-    pub fn is_in_memory(&self) -> bool {
-        matches!(self, Self::List(list) if list.is_in_memory())
+    pub fn is_memory_only(&self) -> bool {
+        matches!(self, Self::List(list) if list.is_memory_only())
     }
 
     /// Whether this is a collection whose key should go.
     pub fn has_no_items(&self) -> bool {
-        self.items() == 0
+        self.item_count() == 0
     }
 }
 
 /// A type made of items: empty ones do not exist, so a key goes with its last item.
 pub trait Collection: Default {
     /// Its type.
-    const KIND: Kind;
+    const TYPE: ValueType;
     /// This type inside a value.
     fn of(value: &Value) -> Option<&Self>;
     /// This type inside a value, to change it.
-    fn of_mut(value: &mut Value) -> Option<&mut Self>;
+    fn from_value_mut(value: &mut Value) -> Option<&mut Self>;
     /// Wraps it up.
     fn into_value(self) -> Value;
     /// Whether the key should go.
@@ -123,14 +123,14 @@ pub trait Collection: Default {
 macro_rules! collection {
     ($type:ty, $kind:ident, $value:ident => $into:expr) => {
         impl Collection for $type {
-            const KIND: Kind = Kind::$kind;
+            const TYPE: ValueType = ValueType::$kind;
             fn of(value: &Value) -> Option<&Self> {
                 match value {
                     Value::$kind(inner) => Some(inner),
                     _ => None,
                 }
             }
-            fn of_mut(value: &mut Value) -> Option<&mut Self> {
+            fn from_value_mut(value: &mut Value) -> Option<&mut Self> {
                 match value {
                     Value::$kind(inner) => Some(inner),
                     _ => None,

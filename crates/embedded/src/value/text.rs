@@ -2,24 +2,24 @@
 
 use std::ops::Deref;
 
-use super::Blob;
+use super::SharedBytes;
 use crate::number::Digits;
 
 /// A string value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Text {
+pub enum StringValue {
     /// Exactly the decimal form of this number.
     Int(i64),
     /// Anything else.
-    Raw(Blob),
+    Raw(SharedBytes),
 }
 
-impl Text {
+impl StringValue {
     /// Its bytes.
-    pub fn bytes(&self) -> Spelled<'_> {
+    pub fn bytes(&self) -> StringBytes<'_> {
         match self {
-            Self::Int(n) => Spelled::Int(Digits::of(*n)),
-            Self::Raw(blob) => Spelled::Raw(blob),
+            Self::Int(n) => StringBytes::Int(Digits::of(*n)),
+            Self::Raw(blob) => StringBytes::Raw(blob),
         }
     }
 
@@ -29,7 +29,7 @@ impl Text {
     }
 
     /// The number it stands for.
-    pub fn int(&self) -> Option<i64> {
+    pub fn as_int(&self) -> Option<i64> {
         match self {
             Self::Int(n) => Some(*n),
             Self::Raw(_) => None,
@@ -39,14 +39,14 @@ impl Text {
 
 /// The bytes of a string value, which a number has nowhere else.
 #[derive(Debug, Clone)]
-pub enum Spelled<'a> {
+pub enum StringBytes<'a> {
     /// Of a number.
     Int(Digits),
     /// Of anything else.
     Raw(&'a [u8]),
 }
 
-impl Deref for Spelled<'_> {
+impl Deref for StringBytes<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -57,19 +57,19 @@ impl Deref for Spelled<'_> {
     }
 }
 
-impl AsRef<[u8]> for Spelled<'_> {
+impl AsRef<[u8]> for StringBytes<'_> {
     fn as_ref(&self) -> &[u8] {
         self
     }
 }
 
-impl From<&[u8]> for Text {
+impl From<&[u8]> for StringValue {
     fn from(bytes: &[u8]) -> Self {
         parse_int(bytes).map_or_else(|| Self::Raw(bytes.into()), Self::Int)
     }
 }
 
-impl From<Vec<u8>> for Text {
+impl From<Vec<u8>> for StringValue {
     fn from(bytes: Vec<u8>) -> Self {
         parse_int(&bytes).map_or_else(|| Self::Raw(bytes.into()), Self::Int)
     }
@@ -108,7 +108,7 @@ mod tests {
         }
         for number in [0, 1, -1, 42, i64::MAX, i64::MIN] {
             assert_eq!(parse_int(number.to_string().as_bytes()), Some(number));
-            let spelled = Text::Int(number).bytes().to_vec();
+            let spelled = StringValue::Int(number).bytes().to_vec();
             assert_eq!(spelled, number.to_string().into_bytes());
         }
     }

@@ -6,7 +6,7 @@ use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use indexset::BTreeSet;
 
-use super::Blob;
+use super::SharedBytes;
 
 /// Up to this size a sorted vector is smaller and faster than a tree beside a table.
 const FEW: usize = 64;
@@ -17,7 +17,7 @@ pub struct Score(pub f64);
 
 impl Score {
     /// The score as it is kept: `-0` is `0`.
-    fn stored(score: f64) -> Self {
+    fn normalized(score: f64) -> Self {
         Self(score + 0.0)
     }
 }
@@ -48,14 +48,14 @@ pub struct ZSet(Repr);
 
 #[derive(Debug, Clone)]
 enum Repr {
-    Few(Vec<(Score, Blob)>),
-    Many(Box<Many>),
+    Few(Vec<(Score, SharedBytes)>),
+    Many(Box<LargeZset>),
 }
 
 #[derive(Debug, Clone, Default)]
-struct Many {
-    order: BTreeSet<(Score, Blob)>,
-    scores: IndexMap<Blob, f64, RandomState>,
+struct LargeZset {
+    by_score: BTreeSet<(Score, SharedBytes)>,
+    scores: IndexMap<SharedBytes, f64, RandomState>,
 }
 
 impl Default for ZSet {
@@ -87,41 +87,41 @@ impl ZSet {
     }
 
     /// Puts a member, giving back the score it had. `-0` is kept as `0`, as Redis's small sorted sets do.
-    pub fn insert(&mut self, member: Blob, score: f64) -> Option<f64> {
+    pub fn insert(&mut self, member: SharedBytes, score: f64) -> Option<f64> {
         let old = self.score(&member);
         match old {
             Some(old) => drop(self.change(&member, old, score)),
-            None => self.add(member, score),
+            None => self.insert_new(member, score),
         }
         old
     }
 
     /// Puts a member that is known to be absent.
-    pub fn add(&mut self, member: Blob, score: f64) {
-        let item = (Score::stored(score), member);
+    pub fn insert_new(&mut self, member: SharedBytes, score: f64) {
+        let item = (Score::normalized(score), member);
         match &mut self.0 {
             Repr::Few(items) => {
                 let place = items.partition_point(|other| *other < item);
                 items.insert(place, item);
                 if items.len() > FEW {
-                    let mut many = Many::default();
+                    let mut many = LargeZset::default();
                     for (score, member) in items.drain(..) {
                         many.scores.insert(member.clone(), score.0);
-                        many.order.insert((score, member));
+                        many.by_score.insert((score, member));
                     }
                     self.0 = Repr::Many(Box::new(many));
                 }
             }
             Repr::Many(many) => {
                 many.scores.insert(item.1.clone(), item.0.0);
-                many.order.insert(item);
+                many.by_score.insert(item);
             }
         }
     }
 
     /// Moves a member with the score `old` to another one, giving the member as it is stored.
-    pub fn change(&mut self, member: &[u8], old: f64, new: f64) -> Option<Blob> {
-        let (old, new) = (Score(old), Score::stored(new));
+    pub fn change(&mut self, member: &[u8], old: f64, new: f64) -> Option<SharedBytes> {
+        let (old, new) = (Score(old), Score::normalized(new));
         match &mut self.0 {
             Repr::Few(items) => {
                 let from = items
@@ -140,8 +140,8 @@ impl ZSet {
             Repr::Many(many) => {
                 let (_, stored, score) = many.scores.get_full_mut(member)?;
                 *score = new.0;
-                many.order.remove(&(old, stored.clone()));
-                many.order.insert((new, stored.clone()));
+                many.by_score.remove(&(old, stored.clone()));
+                many.by_score.insert((new, stored.clone()));
                 Some(stored.clone())
             }
         }
@@ -156,45 +156,52 @@ impl ZSet {
             }
             Repr::Many(many) => {
                 let (member, score) = many.scores.swap_remove_entry(member)?;
-                many.order.remove(&(Score(score), member));
+                many.by_score.remove(&(Score(score), member));
                 Some(score)
             }
         }
     }
 
     /// How many members come before `(score, member)`, which need not be there itself.
-    pub fn rank_of(&self, score: f64, member: &[u8]) -> usize {
+    pub fn count_before(&self, score: f64, member: &[u8]) -> usize {
         match &self.0 {
             Repr::Few(items) => items.partition_point(|(s, m)| (*s, &**m) < (Score(score), member)),
-            Repr::Many(many) => many.order.rank(&(Score(score), Blob::from(member))),
+            Repr::Many(many) => many
+                .by_score
+                .rank(&(Score(score), SharedBytes::from(member))),
         }
     }
 
     /// The rank of a member, lowest score first.
     pub fn rank(&self, member: &[u8]) -> Option<usize> {
-        self.score(member).map(|score| self.rank_of(score, member))
+        self.score(member)
+            .map(|score| self.count_before(score, member))
     }
 
     /// The member at a rank.
-    pub fn at(&self, rank: usize) -> Option<(&Blob, f64)> {
+    pub fn at(&self, rank: usize) -> Option<(&SharedBytes, f64)> {
         match &self.0 {
             Repr::Few(items) => items.get(rank).map(|(s, m)| (m, s.0)),
-            Repr::Many(many) => many.order.get_index(rank).map(|(s, m)| (m, s.0)),
+            Repr::Many(many) => many.by_score.get_index(rank).map(|(s, m)| (m, s.0)),
         }
     }
 
     /// Members by rank, `from` included, `to` not.
-    pub fn range(&self, from: usize, to: usize) -> impl DoubleEndedIterator<Item = (&Blob, f64)> {
+    pub fn range(
+        &self,
+        from: usize,
+        to: usize,
+    ) -> impl DoubleEndedIterator<Item = (&SharedBytes, f64)> {
         (from..to.min(self.len())).filter_map(|rank| self.at(rank))
     }
 
     /// All members by rank.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&Blob, f64)> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&SharedBytes, f64)> {
         self.range(0, self.len())
     }
 
     /// One step of a scan, as in [`super::Map::scan`].
-    pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(&Blob, f64)) -> u64 {
+    pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(&SharedBytes, f64)) -> u64 {
         let Repr::Many(many) = &self.0 else {
             self.iter().for_each(|(member, score)| visit(member, score));
             return 0;
@@ -221,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_scan_meets_every_member_that_stays_while_others_go() {
-        let member = |n: u32| Blob::from(n.to_string().into_bytes());
+        let member = |n: u32| SharedBytes::from(n.to_string().into_bytes());
         let mut zset = ZSet::default();
         for n in 0..500 {
             zset.insert(member(n), f64::from(n));
@@ -248,11 +255,11 @@ mod tests {
         for size in [10u32, 63, 64, 65, 1_000] {
             let mut zset = ZSet::default();
             for n in 0..size {
-                let member: Blob = n.to_string().into_bytes().into();
+                let member: SharedBytes = n.to_string().into_bytes().into();
                 zset.insert(member, f64::from((n * 7_919) % 101));
             }
             for n in (0..size).step_by(3) {
-                let member: Blob = n.to_string().into_bytes().into();
+                let member: SharedBytes = n.to_string().into_bytes().into();
                 zset.insert(member, f64::from(n % 13));
             }
             for n in (0..size).step_by(5) {
@@ -268,7 +275,7 @@ mod tests {
             for bound in -1..103 {
                 let below = items.iter().filter(|(s, _)| s.0 < f64::from(bound)).count();
                 assert_eq!(
-                    zset.rank_of(f64::from(bound), b""),
+                    zset.count_before(f64::from(bound), b""),
                     below,
                     "{bound} of {size}"
                 );

@@ -16,5 +16,5 @@ pub struct Args {
 pub fn run(args: &Args, output: &mut Output) -> anyhow::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "parlor", &mut script);
-    output.bytes(&script)
+    output.write_bytes(&script)
 }

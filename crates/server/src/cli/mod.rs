@@ -23,21 +23,23 @@ use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand, ValueHint};
 use parlor_chat::keys::Preset;
 
-use crate::config::{self, Environment, Flags, Loaded, Log, Origin, Sources};
+use crate::config::{
+    self, ConfigSources, Environment, Flags, LoadedConfig, LogConfig, SettingOrigin,
+};
 use crate::logs;
 pub use output::Output;
 pub use reference::markdown as reference;
 
 const AFTER_HELP: &str = "\
 Examples:
-  parlor serve                                  start on the embedded store, data in ./data
-  parlor serve --store redis://127.0.0.1:6379   start on Redis or Valkey
-  parlor token --user alice --name Alice        a token to call it with
-  parlor keys list 'presence:*'                 look at keys
-  parlor doctor                                 check the store's settings
+  parlor serve                                  start with the embedded store, data in ./data
+  parlor serve --store redis://127.0.0.1:6379   start with Redis or Valkey
+  parlor token --user alice --name Alice        print a token to call the server with
+  parlor keys list 'presence:*'                 inspect keys
+  parlor doctor                                 check store and database
   parlor migrate-store --help                   move to Redis and PostgreSQL
 
-Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.";
+Exit codes: 0 success, 1 failure, 2 invalid usage or configuration.";
 
 /// The realtime state of a chat: presence, typing, messages, unread.
 #[derive(Parser, Debug)]
@@ -98,9 +100,9 @@ enum Command {
 
 /// How a command ended, if not in an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CommandStatus {
     /// Exit code 0.
-    Done,
+    Succeeded,
     /// Exit code 1; the command has said why.
     Failed,
 }
@@ -108,16 +110,16 @@ pub enum Outcome {
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    let environment = Environment::of_process();
+    let environment = Environment::from_process();
     let color = !cli.global.no_color && environment.get("NO_COLOR").is_none();
     let mut output = Output::new(color);
     if let Command::Completions(args) = &cli.command {
-        return exit(completions::run(args, &mut output).map(|()| Outcome::Done));
+        return exit_code(completions::run(args, &mut output).map(|()| CommandStatus::Succeeded));
     }
-    let sources = Sources {
+    let sources = ConfigSources {
         file: cli.global.config.clone(),
         environment,
-        flags: flags(&cli),
+        flags: collect_flags(&cli),
     };
     let loaded = match config::load(&sources) {
         Ok(loaded) => loaded,
@@ -126,14 +128,18 @@ pub fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    logs::start(&log(&cli.command, &loaded), color);
+    logs::start(&log_config(&cli.command, &loaded), color);
     for notice in &loaded.notices {
         tracing::warn!("{notice}");
     }
-    exit(run(&cli.command, &loaded, &mut output))
+    exit_code(run(&cli.command, &loaded, &mut output))
 }
 
-fn run(command: &Command, loaded: &Loaded, output: &mut Output) -> anyhow::Result<Outcome> {
+fn run(
+    command: &Command,
+    loaded: &LoadedConfig,
+    output: &mut Output,
+) -> anyhow::Result<CommandStatus> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
@@ -146,7 +152,9 @@ fn run(command: &Command, loaded: &Loaded, output: &mut Output) -> anyhow::Resul
             Command::Doctor(args) => doctor::run(args, loaded, output).await,
             Command::MigrateStore(args) => migrate::run(args, loaded, output).await,
             Command::Repair(args) => repair::run(args, loaded, output).await,
-            Command::Completions(args) => completions::run(args, output).map(|()| Outcome::Done),
+            Command::Completions(args) => {
+                completions::run(args, output).map(|()| CommandStatus::Succeeded)
+            }
         }
     });
     // A connection that hangs in a blocking call must not keep the process from ending.
@@ -154,23 +162,23 @@ fn run(command: &Command, loaded: &Loaded, output: &mut Output) -> anyhow::Resul
     result
 }
 
-fn exit(result: anyhow::Result<Outcome>) -> ExitCode {
+fn exit_code(result: anyhow::Result<CommandStatus>) -> ExitCode {
     match result {
-        Ok(Outcome::Done) => ExitCode::SUCCESS,
-        Ok(Outcome::Failed) => ExitCode::FAILURE,
+        Ok(CommandStatus::Succeeded) => ExitCode::SUCCESS,
+        Ok(CommandStatus::Failed) => ExitCode::FAILURE,
         Err(error) if error.is::<output::ClosedPipe>() => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", output::chain(error.as_ref()));
+            eprintln!("error: {}", output::error_chain(error.as_ref()));
             ExitCode::FAILURE
         }
     }
 }
 
 /// A server tells what it does; a command that is asked for a result says only what is wrong, unless told otherwise.
-fn log(command: &Command, loaded: &Loaded) -> Log {
+fn log_config(command: &Command, loaded: &LoadedConfig) -> LogConfig {
     let mut log = loaded.config.log.clone();
     if !matches!(command, Command::Serve(_))
-        && *loaded.values.origin("log.level") == Origin::Default
+        && *loaded.values.origin("log.level") == SettingOrigin::Default
     {
         log.level = "warn".into();
     }
@@ -178,7 +186,7 @@ fn log(command: &Command, loaded: &Loaded) -> Log {
 }
 
 /// The settings the command line sets.
-fn flags(cli: &Cli) -> Flags {
+fn collect_flags(cli: &Cli) -> Flags {
     let mut everyday = Vec::new();
     let global = &cli.global;
     let mut add = |flag, name, value: &Option<String>| {
@@ -195,7 +203,7 @@ fn flags(cli: &Cli) -> Flags {
         add("--grpc", "server.grpc", &args.grpc);
     }
     Flags {
-        everyday,
+        shortcuts: everyday,
         set: global.set.clone(),
     }
 }

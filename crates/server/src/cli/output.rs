@@ -28,7 +28,7 @@ impl Output {
     }
 
     /// Writes bytes as they are.
-    pub fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
+    pub fn write_bytes(&mut self, bytes: &[u8]) -> Result<()> {
         let mut out = io::stdout().lock();
         let written = out.write_all(bytes).and_then(|()| out.flush());
         written.map_err(|error| match error.kind() {
@@ -39,7 +39,7 @@ impl Output {
 
     /// Writes text and ends the line.
     pub fn line(&mut self, text: &str) -> Result<()> {
-        self.bytes(format!("{}\n", text.trim_end_matches('\n')).as_bytes())
+        self.write_bytes(format!("{}\n", text.trim_end_matches('\n')).as_bytes())
     }
 
     /// Writes a value as indented JSON.
@@ -48,12 +48,12 @@ impl Output {
     }
 
     /// Writes columns.
-    pub fn table(&mut self, head: &[&str], rows: Vec<Vec<String>>) -> Result<()> {
+    pub fn write_table(&mut self, head: &[&str], rows: Vec<Vec<String>>) -> Result<()> {
         self.line(&table::lines(head, rows, self.width).join("\n"))
     }
 
     /// The text behind a margin of this width, in as many lines as the terminal needs.
-    pub fn hanging(&self, margin: usize, text: &str) -> String {
+    pub fn wrap_after_margin(&self, margin: usize, text: &str) -> String {
         match self.width {
             Some(width) if width > margin => {
                 let indent = format!("\n{:margin$}", "");
@@ -64,7 +64,7 @@ impl Output {
     }
 
     /// The text in an ANSI colour, if colours are wanted.
-    pub fn paint(&self, code: u8, text: &str) -> String {
+    pub fn colorize(&self, code: u8, text: &str) -> String {
         if self.color {
             format!("\x1b[{code}m{text}\x1b[0m")
         } else {
@@ -75,11 +75,11 @@ impl Output {
 
 /// The reader of our output has gone away (`parlor keys list | head`), which is its right.
 #[derive(Debug, thiserror::Error)]
-#[error("the reader of the output has gone away")]
+#[error("the reader of the output closed the pipe")]
 pub struct ClosedPipe;
 
 /// An error with its causes, each said once: some errors already repeat their cause in their own text.
-pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+pub fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -11,14 +11,14 @@ use anyhow::{Context, bail};
 use futures_util::future::try_join_all;
 use parlor_chat::keys::Keyspace;
 use parlor_embedded::Engine;
-use parlor_store::{Kind, Options, Store, StoreUrl};
+use parlor_store::{Store, StoreKind, StoreOptions, StoreUrl};
 use redis::aio::ConnectionLike;
 use redis::{Cmd, FromRedisValue, Pipeline, RedisFuture, Value};
 
 use crate::config::Config;
 
 /// Keys asked for per step: small enough that no step holds the server up.
-const STEP: usize = 500;
+const SCAN_BATCH: usize = 500;
 
 /// A connection that only reads.
 #[derive(Clone)]
@@ -26,7 +26,7 @@ pub enum Reader {
     /// A Redis or Valkey.
     Store(Store),
     /// The embedded store's file.
-    Embedded(parlor_embedded::Connection),
+    Embedded(parlor_embedded::EmbeddedConnection),
 }
 
 impl Reader {
@@ -42,21 +42,21 @@ impl Reader {
         Self::open_with(config, config.store.options.clone()).await
     }
 
-    async fn open_with(config: &Config, options: Options) -> anyhow::Result<Reader> {
+    async fn open_with(config: &Config, options: StoreOptions) -> anyhow::Result<Reader> {
         if options.url != StoreUrl::Embedded {
             return Ok(Reader::Store(Store::open(options).await?));
         }
-        let folder = &config.server.data;
+        let folder = &config.server.data_folder;
         if !has_store(folder) {
             bail!(
-                "there is no store in {} yet; start one with `parlor serve`, or name another with --data or --store",
+                "there is no store in {}; create one with `parlor serve`, or choose another with --data or --store",
                 folder.display()
             );
         }
         let engine = Engine::open_read_only(folder)
-            .with_context(|| format!("the store in {} cannot be read", folder.display()))?;
+            .with_context(|| format!("cannot read the store in {}", folder.display()))?;
         eprintln!(
-            "reading {} as of its last flush (at most 1 s old while a server runs, without its lists of recent messages)",
+            "reading {} as of its last flush (at most 1 s old while a server runs; lists of recent messages are not included)",
             folder.display()
         );
         Ok(Reader::Embedded(engine.connection()))
@@ -68,20 +68,23 @@ impl Reader {
     }
 
     /// Runs a command on each primary: its address and what it answered.
-    pub async fn ask_servers(&self, command: &Cmd) -> Vec<(String, redis::RedisResult<Value>)> {
+    pub async fn query_each_primary(
+        &self,
+        command: &Cmd,
+    ) -> Vec<(String, redis::RedisResult<Value>)> {
         match self {
-            Reader::Store(store) => store.each_primary(command).await,
+            Reader::Store(store) => store.query_each_primary(command).await,
             Reader::Embedded(_) => vec![("embedded".into(), self.ask(command).await)],
         }
     }
 
     /// Runs a command for each of some keys, in one round trip where they lie on one server.
-    pub async fn ask_each<T: FromRedisValue>(
+    pub async fn query_keys<T: FromRedisValue>(
         &self,
         commands: Vec<Cmd>,
     ) -> redis::RedisResult<Vec<T>> {
         match self {
-            Reader::Store(store) if store.kind() == Kind::Cluster => {
+            Reader::Store(store) if store.kind() == StoreKind::Cluster => {
                 try_join_all(commands.iter().map(|command| self.ask(command))).await
             }
             _ => {
@@ -109,7 +112,7 @@ impl Reader {
         };
         match self {
             Reader::Store(store) => {
-                let mut scan = store.scan(pattern, STEP);
+                let mut scan = store.scan(pattern, SCAN_BATCH);
                 while let Some(keys) = scan.next().await? {
                     if !keys.iter().all(|key| take(key)) {
                         return Ok(false);
@@ -124,7 +127,7 @@ impl Reader {
                         .arg("MATCH")
                         .arg(pattern)
                         .arg("COUNT")
-                        .arg(STEP)
+                        .arg(SCAN_BATCH)
                         .take();
                     let (next, keys): (u64, Vec<Vec<u8>>) = self.ask(&step).await?;
                     if !keys.iter().all(|key| take(key)) {

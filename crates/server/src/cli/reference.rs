@@ -7,10 +7,10 @@ use super::Cli;
 const HEAD: &str = "\
 # Command line
 
-<!-- Written from the help texts; `make docs` rewrites it. -->
+<!-- Generated from the help texts by `make docs`; do not edit. -->
 
-Results go to standard output, logs and remarks to standard error. Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.
-Every command takes the global options listed first. Settings are described in [config.md](config.md).
+Results go to standard output, logs and notes to standard error. Exit codes: 0 success, 1 failure, 2 invalid usage or configuration.
+Every command accepts the global options listed first. Settings are described in [config.md](config.md).
 ";
 
 /// The text of docs/cli.md.

@@ -6,14 +6,14 @@ use std::io::{IsTerminal, stderr};
 
 use anyhow::{Context as _, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use parlor_chat::context::Context;
+use parlor_chat::context::ChatContext;
 use parlor_chat::database::{Database, DatabaseUrl};
-use parlor_chat::unread::{Difference, Report, Unread, What};
+use parlor_chat::unread::{CounterDifference, DifferenceKind, RepairReport, Unread};
 use parlor_store::{Store, StoreUrl};
 
 use super::reader::{self, has_store};
-use super::{Outcome, Output};
-use crate::config::{Config, Loaded};
+use super::{CommandStatus, Output};
+use crate::config::{Config, LoadedConfig};
 
 /// What `repair` takes.
 #[derive(clap::Args, Debug)]
@@ -26,21 +26,22 @@ pub struct Args {
 enum Command {
     /// Set unread counters and totals right by the rows of the database
     #[command(after_help = "\
-Every user's counters, total and positions are held against the database; what differs is set right
-and reported, and keys of those who are no members are removed. It may run beside a server on Redis;
-an embedded store has to be free. Servers do this by themselves when a store lost its data.
+Compares the unread counters, total and read positions of every user with the database, corrects
+differences and reports them. Removes keys of users who are not members. On Redis it can run while
+servers are running; an embedded store must not be in use. Servers do the same automatically after a
+store has lost its data.
 
-Exit codes: 0 all is right now, 1 failed, or --dry-run found something to mend.
+Exit codes: 0 no differences remain, 1 failure, or --dry-run found differences.
 
 Examples:
   parlor repair unread
   parlor repair unread --dry-run --json
   parlor repair unread --store redis://cache --set database.url=postgres://db/chat")]
-    Unread(Unreads),
+    Unread(RepairUnreadArgs),
 }
 
 #[derive(clap::Args, Debug)]
-struct Unreads {
+struct RepairUnreadArgs {
     /// Report what differs and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -50,15 +51,23 @@ struct Unreads {
 }
 
 /// Runs the command.
-pub async fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> anyhow::Result<Outcome> {
+pub async fn run(
+    args: &Args,
+    loaded: &LoadedConfig,
+    output: &mut Output,
+) -> anyhow::Result<CommandStatus> {
     match &args.command {
         Command::Unread(args) => unread(args, &loaded.config, output).await,
     }
 }
 
-async fn unread(args: &Unreads, config: &Config, output: &mut Output) -> anyhow::Result<Outcome> {
+async fn unread(
+    args: &RepairUnreadArgs,
+    config: &Config,
+    output: &mut Output,
+) -> anyhow::Result<CommandStatus> {
     let (store, database) = open(config).await?;
-    let ctx = Context::new(store.clone(), reader::keyspace(config)?);
+    let ctx = ChatContext::new(store.clone(), reader::keyspace(config)?);
     let limit = config.chat.fanout_limit;
     let report = repair(&Unread::new(ctx, database.clone(), limit), args.dry_run).await;
     database.close().await;
@@ -67,35 +76,35 @@ async fn unread(args: &Unreads, config: &Config, output: &mut Output) -> anyhow:
     if args.json {
         output.json(&report)?;
     } else {
-        output.line(&text(&report))?;
+        output.line(&report_text(&report))?;
     }
     Ok(match args.dry_run && report.found() > 0 {
-        true => Outcome::Failed,
-        false => Outcome::Done,
+        true => CommandStatus::Failed,
+        false => CommandStatus::Succeeded,
     })
 }
 
 /// The store and the database, if they belong together.
 async fn open(config: &Config) -> anyhow::Result<(Store, Database)> {
     let options = &config.store.options;
-    if options.url == StoreUrl::Embedded && !has_store(&config.server.data) {
+    if options.url == StoreUrl::Embedded && !has_store(&config.server.data_folder) {
         bail!(
-            "there is no store in {} yet; start one with `parlor serve`, or name another with --data or --store",
-            config.server.data.display()
+            "there is no store in {}; create one with `parlor serve`, or choose another with --data or --store",
+            config.server.data_folder.display()
         );
     }
     if let DatabaseUrl::Sqlite(path) = &config.database.url
         && !path.exists()
     {
         bail!(
-            "there is no database at {}; name it with --set database.url=…",
+            "there is no database at {}; choose another with --database",
             path.display()
         );
     }
     let database = Database::open(config.database.clone()).await?;
     let store = Store::open(options.clone())
         .await
-        .context("the store cannot be opened; end the server that uses it")?;
+        .context("cannot open the store; if a server uses it, stop the server")?;
     let key = reader::keyspace(config)?.database();
     let owner: Option<String> = redis::cmd("GET")
         .arg(&key)
@@ -103,14 +112,14 @@ async fn open(config: &Config) -> anyhow::Result<(Store, Database)> {
         .await?;
     match owner {
         Some(id) if id == database.id() => Ok((store, database)),
-        Some(_) => bail!("the store was filled from another database ({key}); use that one"),
+        Some(_) => bail!("the store was filled from another database ({key}); use that database"),
         None => bail!(
-            "the store was filled from no database yet ({key} is missing); run `parlor serve` on both once"
+            "the store was not filled from a database yet ({key} is missing); run `parlor serve` with both once"
         ),
     }
 }
 
-async fn repair(unread: &Unread, dry_run: bool) -> anyhow::Result<Report> {
+async fn repair(unread: &Unread, dry_run: bool) -> anyhow::Result<RepairReport> {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
     if stderr().is_terminal() {
         bar.set_draw_target(ProgressDrawTarget::stderr());
@@ -126,10 +135,10 @@ async fn repair(unread: &Unread, dry_run: bool) -> anyhow::Result<Report> {
     Ok(report?)
 }
 
-fn text(report: &Report) -> String {
+fn report_text(report: &RepairReport) -> String {
     let mut lines = Vec::new();
     for difference in &report.differences {
-        lines.push(line(difference));
+        lines.push(difference_line(difference));
     }
     let found = report.found();
     let told = report.differences.len() as u64;
@@ -137,23 +146,23 @@ fn text(report: &Report) -> String {
         lines.push(format!("… and {} more", found - told));
     }
     let done = match (found, report.dry_run) {
-        (0, _) => "nothing differs".to_owned(),
+        (0, _) => "no differences".to_owned(),
         (_, true) => "nothing was changed".to_owned(),
-        (_, false) => "all set right".to_owned(),
+        (_, false) => "all differences were corrected".to_owned(),
     };
     lines.push(format!(
         "{} users, {} of them with differences: {} counters, {} totals, {} positions, {} stray keys; {done}",
-        report.users, report.differing, report.counters, report.totals, report.positions, report.strays
+        report.users, report.users_with_differences, report.counters, report.totals, report.positions, report.orphans
     ));
     lines.join("\n")
 }
 
-fn line(difference: &Difference) -> String {
+fn difference_line(difference: &CounterDifference) -> String {
     let what = match difference.what {
-        What::Counter => "counter",
-        What::Total => "total",
-        What::Position => "position",
-        What::Stray => "stray key",
+        DifferenceKind::Counter => "counter",
+        DifferenceKind::Total => "total",
+        DifferenceKind::Position => "position",
+        DifferenceKind::Orphan => "stray key",
     };
     let user = &difference.user_id;
     let place = difference.conversation_id.as_deref();

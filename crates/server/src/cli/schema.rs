@@ -4,8 +4,8 @@ use clap::ValueEnum;
 use parlor_chat::schema;
 use parlor_store::StoreUrl;
 
-use super::{Outcome, Output};
-use crate::config::Loaded;
+use super::{CommandStatus, Output};
+use crate::config::LoadedConfig;
 
 /// What `schema` takes.
 #[derive(clap::Args, Debug)]
@@ -37,12 +37,16 @@ enum Format {
 }
 
 /// Writes the schema.
-pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> anyhow::Result<Outcome> {
+pub fn run(
+    args: &Args,
+    loaded: &LoadedConfig,
+    output: &mut Output,
+) -> anyhow::Result<CommandStatus> {
     let settings = &loaded.config.keys;
     let cluster =
         args.cluster || matches!(loaded.config.store.options.url, StoreUrl::Cluster { .. });
     match if args.json { Format::Json } else { args.format } {
-        Format::Markdown => output.line(&schema::markdown(settings, cluster)?)?,
+        Format::Markdown => output.line(&schema::reference_markdown(settings, cluster)?)?,
         Format::Json => output.line(&schema::json(settings, cluster)?)?,
         Format::Table => {
             let rows = schema::rows(settings, cluster)?.into_iter();
@@ -54,8 +58,8 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> anyhow::Result<
                     row.meaning.to_owned(),
                 ]
             });
-            output.table(&["KEY", "TYPE", "TTL", "WHAT IT IS"], rows.collect())?;
+            output.write_table(&["KEY", "TYPE", "TTL", "MEANING"], rows.collect())?;
         }
     }
-    Ok(Outcome::Done)
+    Ok(CommandStatus::Succeeded)
 }

@@ -12,22 +12,22 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{debug, info, warn};
 
-use super::{Outcome, Output};
-use crate::config::{Config, Loaded, Origin, render};
-use crate::identity::Identity;
-use crate::lifecycle::{self, Opening, Start};
+use super::{CommandStatus, Output};
+use crate::config::{Config, LoadedConfig, SettingOrigin, render};
+use crate::identity::Authenticator;
+use crate::lifecycle::{self, Opening, ServerInit};
 
 /// Connections that may wait to be accepted, as far as the kernel allows (`net.core.somaxconn`): the clients of a node that
 /// ended come all at once, and who finds no place waits for seconds before its kernel tries again.
-const BACKLOG: u32 = 16_384;
+const LISTEN_BACKLOG: u32 = 16_384;
 
 /// What `serve` takes.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-A Redis or PostgreSQL that is away at the start is tried again for ever; until it is there,
-/readyz answers 503 with the reason. SIGTERM or SIGINT: no new connections, open requests end, the store is
-flushed, all within 10 seconds; a second signal ends the process at once. The exit code is 74
-where the disk of the embedded store could not be synced.
+If Redis or PostgreSQL is unavailable at the start, the server retries until it is reachable;
+meanwhile /readyz returns 503 with the reason. On SIGTERM or SIGINT the server accepts no new
+connections, finishes open requests and flushes the store, within 10 seconds. A second signal stops
+the process at once. Exit code 74: the disk of the embedded store could not be synced.
 
 Examples:
   parlor serve
@@ -49,88 +49,90 @@ pub struct Args {
 }
 
 /// Runs the server until a signal.
-pub async fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> anyhow::Result<Outcome> {
+pub async fn run(
+    args: &Args,
+    loaded: &LoadedConfig,
+    output: &mut Output,
+) -> anyhow::Result<CommandStatus> {
     if args.print_config {
         if args.json {
             output.json(&render::json(&loaded.values))?;
         } else {
-            output.line(&render::toml(&loaded.values))?;
+            output.line(&render::effective_toml(&loaded.values))?;
         }
-        return Ok(Outcome::Done);
+        return Ok(CommandStatus::Succeeded);
     }
     let config = &loaded.config;
     // Signals are caught before anything is opened, so that an early one is not lost.
-    let mut signals = Signals::new().context("signals cannot be caught")?;
+    let mut signals = ShutdownSignals::new().context("cannot install signal handlers")?;
     let http = bind("server.http", "--http", &config.server.http).await?;
     let grpc = match &config.server.grpc {
         Some(address) => Some(bind("server.grpc", "--grpc", address).await?),
         None => None,
     };
-    let doors = Doors {
+    let doors = BoundAddresses {
         http: http.local_addr()?,
         grpc: grpc.as_ref().map(TcpListener::local_addr).transpose()?,
     };
     let prepared = tokio::select! {
-        prepared = prepare(config) => prepared?,
+        prepared = open_parts(config) => prepared?,
         () = signals.next() => {
-            info!("told to end before store and database were open");
-            return Ok(Outcome::Done);
+            info!("received a shutdown signal before store and database were open");
+            return Ok(CommandStatus::Succeeded);
         }
     };
     info!(http = %doors.http, grpc = doors.grpc.map(tracing::field::display), node = %config.server.node, store = %config.store.options.url, database = %config.database.url, "listening");
     // A server runs on when nobody reads what it prints.
-    if let Err(error) = output.line(&welcome(loaded, &doors, &prepared)) {
-        debug!(%error, "the welcome was not printed");
+    if let Err(error) = output.line(&startup_message(loaded, &doors, &prepared)) {
+        debug!(%error, "cannot print the startup message");
     }
     let shutdown = async move {
         signals.next().await;
         tokio::spawn(async move {
             signals.next().await;
-            warn!("a second signal: ending at once");
+            warn!("received a second signal; stopping at once");
             std::process::exit(1);
         });
     };
-    let start = Start {
+    let start = ServerInit {
         http,
         grpc,
         config: config.clone(),
-        identity: prepared.identity,
-        opening: prepared.store,
+        authenticator: prepared.identity,
+        store: prepared.store,
         database: prepared.database,
     };
-    lifecycle::run(start, shutdown).await?;
-    Ok(Outcome::Done)
+    lifecycle::run_server(start, shutdown).await?;
+    Ok(CommandStatus::Succeeded)
 }
 
 /// What is made ready before anybody is let in.
-struct Prepared {
-    identity: Identity,
+struct OpenedParts {
+    identity: Authenticator,
     store: Opening<Store>,
     database: Opening<Database>,
 }
 
 /// Reads the keys and opens store and database. On a task of its own, since a large store is read without a pause.
-async fn prepare(config: &Config) -> anyhow::Result<Prepared> {
+async fn open_parts(config: &Config) -> anyhow::Result<OpenedParts> {
     let config = config.clone();
     let prepared = tokio::spawn(async move {
         let clock = Arc::new(SystemClock);
-        let identity = Identity::load(&config.auth, &config.server.data, clock).await?;
+        let identity = Authenticator::load(&config.auth, &config.server.data_folder, clock).await?;
         // The store first: its lock keeps a second server out of the folder.
-        let store = lifecycle::open(config.store.options).await?;
+        let store = lifecycle::open_store(config.store.options).await?;
         let database = lifecycle::open_database(config.database).await?;
-        anyhow::Ok(Prepared {
+        anyhow::Ok(OpenedParts {
             identity,
             store,
             database,
         })
     });
-    prepared
-        .await
-        .context("store and database cannot be opened")?
+    prepared.await.context("cannot open store and database")?
 }
 
 /// Where clients come in.
-struct Doors {
+struct BoundAddresses {
     http: SocketAddr,
     grpc: Option<SocketAddr>,
 }
@@ -138,10 +140,10 @@ struct Doors {
 async fn bind(setting: &str, flag: &str, address: &str) -> anyhow::Result<TcpListener> {
     listen(address).await.map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => {
-            anyhow!("{address} is in use by another process; end it or choose another address with {flag}")
+            anyhow!("{address} is in use by another process; stop that process or choose another address with {flag}")
         }
         io::ErrorKind::PermissionDenied => {
-            anyhow!("{address} may not be opened by this user; choose a port above 1023 with {flag}")
+            anyhow!("this user is not allowed to listen on {address}; choose a port above 1023 with {flag}")
         }
         _ => anyhow!("cannot listen on {address} ({setting}): {error}"),
     })
@@ -149,7 +151,7 @@ async fn bind(setting: &str, flag: &str, address: &str) -> anyhow::Result<TcpLis
 
 /// Listens on the first address of this name that can be had.
 async fn listen(address: &str) -> io::Result<TcpListener> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
     for address in tokio::net::lookup_host(address).await? {
         match listen_on(address) {
             Ok(listener) => return Ok(listener),
@@ -169,22 +171,26 @@ fn listen_on(address: SocketAddr) -> io::Result<TcpListener> {
     // Whoever is accepted has it from the listener: small answers do not wait until the client has acknowledged earlier ones.
     socket.set_nodelay(true)?;
     socket.bind(address)?;
-    socket.listen(BACKLOG)
+    socket.listen(LISTEN_BACKLOG)
 }
 
 /// Where it listens and what to try next.
-fn welcome(loaded: &Loaded, doors: &Doors, prepared: &Prepared) -> String {
+fn startup_message(
+    loaded: &LoadedConfig,
+    doors: &BoundAddresses,
+    prepared: &OpenedParts,
+) -> String {
     let config = &loaded.config;
     let url = &config.store.options.url;
     let store = match (&prepared.store, url) {
-        (Opening::Waiting(reason), _) => format!("away, trying again: {reason}"),
+        (Opening::Waiting(reason), _) => format!("unavailable, retrying: {reason}"),
         (Opening::Open(_), StoreUrl::Embedded) => {
-            format!("embedded, in {}", config.server.data.display())
+            format!("embedded, in {}", config.server.data_folder.display())
         }
         (Opening::Open(_), _) => url.to_string(),
     };
     let database = match &prepared.database {
-        Opening::Waiting(reason) => format!("away, trying again: {reason}"),
+        Opening::Waiting(reason) => format!("unavailable, retrying: {reason}"),
         Opening::Open(_) => config.database.url.to_string(),
     };
     let preset = config.keys.preset;
@@ -193,7 +199,7 @@ fn welcome(loaded: &Loaded, doors: &Doors, prepared: &Prepared) -> String {
     let parlor = called
         .as_ref()
         .map_or("parlor".into(), |name| name.to_string_lossy());
-    let same = same_store(loaded);
+    let same = store_flags(loaded);
     let address = doors.http;
     let grpc = doors.grpc.map_or("off".to_owned(), |grpc| grpc.to_string());
     format!(
@@ -204,10 +210,10 @@ fn welcome(loaded: &Loaded, doors: &Doors, prepared: &Prepared) -> String {
 }
 
 /// The flags that chose the store, for another command to repeat; a password in them is not repeated.
-fn same_store(loaded: &Loaded) -> String {
+fn store_flags(loaded: &LoadedConfig) -> String {
     let url = loaded.config.store.options.url.to_string();
     let database = loaded.config.database.url.to_string();
-    let data = loaded.config.server.data.display().to_string();
+    let data = loaded.config.server.data_folder.display().to_string();
     let flags = [
         ("--store", "store.url", url),
         ("--database", "database.url", database),
@@ -215,20 +221,20 @@ fn same_store(loaded: &Loaded) -> String {
     ];
     flags
         .into_iter()
-        .filter(|(_, name, _)| matches!(loaded.values.origin(name), Origin::Flag(_)))
+        .filter(|(_, name, _)| matches!(loaded.values.origin(name), SettingOrigin::Flag(_)))
         .map(|(flag, _, value)| format!(" {flag} {value}"))
         .collect()
 }
 
 /// The two signals that end a server.
-struct Signals {
+struct ShutdownSignals {
     terminate: Signal,
     interrupt: Signal,
 }
 
-impl Signals {
-    fn new() -> io::Result<Signals> {
-        Ok(Signals {
+impl ShutdownSignals {
+    fn new() -> io::Result<ShutdownSignals> {
+        Ok(ShutdownSignals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
         })
@@ -249,7 +255,7 @@ mod tests {
     use super::listen;
 
     #[tokio::test]
-    async fn whoever_is_accepted_is_sent_small_answers_at_once() {
+    async fn accepted_connections_have_tcp_nodelay() {
         let listener = listen("127.0.0.1:0").await.unwrap();
         let _client = TcpStream::connect(listener.local_addr().unwrap()).await;
         let (accepted, _) = listener.accept().await.unwrap();

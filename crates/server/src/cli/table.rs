@@ -7,26 +7,29 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table};
 
 /// The least room in which the last column can be read beside the others.
-const READABLE: usize = 30;
+const MIN_LAST_COLUMN_WIDTH: usize = 30;
 /// How far the last column is moved in where it stands below its row.
 const INDENT: &str = "    ";
 /// Between two columns.
-const GAP: usize = 2;
+const COLUMN_GAP: usize = 2;
 
 /// The lines of a table; `width` is that of the terminal, if it is one.
 pub fn lines(head: &[&str], rows: Vec<Vec<String>>, width: Option<usize>) -> Vec<String> {
-    let table = plain(head, rows.clone());
+    let table = new_table(head, rows.clone());
     let mut widths = table.column_max_content_widths();
     widths.pop();
-    let before: usize = widths.iter().map(|width| usize::from(*width) + GAP).sum();
+    let before: usize = widths
+        .iter()
+        .map(|width| usize::from(*width) + COLUMN_GAP)
+        .sum();
     match width {
-        None => written(&table),
-        Some(width) if width >= before + READABLE => wrapped(table, width),
-        Some(width) => stacked(head, rows, width),
+        None => rendered_lines(&table),
+        Some(width) if width >= before + MIN_LAST_COLUMN_WIDTH => wrap_last_column(table, width),
+        Some(width) => put_last_column_below(head, rows, width),
     }
 }
 
-fn plain(head: &[&str], rows: Vec<Vec<String>>) -> Table {
+fn new_table(head: &[&str], rows: Vec<Vec<String>>) -> Table {
     let mut table = Table::new();
     table
         .load_style(NOTHING)
@@ -34,12 +37,12 @@ fn plain(head: &[&str], rows: Vec<Vec<String>>) -> Table {
     table.set_header(head.to_vec());
     table.add_rows(rows);
     for column in table.column_iter_mut() {
-        column.set_padding((0, GAP as u16));
+        column.set_padding((0, COLUMN_GAP as u16));
     }
     table
 }
 
-fn wrapped(mut table: Table, width: usize) -> Vec<String> {
+fn wrap_last_column(mut table: Table, width: usize) -> Vec<String> {
     table
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_width(u16::try_from(width).unwrap_or(u16::MAX));
@@ -47,16 +50,16 @@ fn wrapped(mut table: Table, width: usize) -> Vec<String> {
     for column in table.column_iter_mut().take(names) {
         column.set_constraint(ColumnConstraint::ContentWidth);
     }
-    written(&table)
+    rendered_lines(&table)
 }
 
-fn stacked(head: &[&str], mut rows: Vec<Vec<String>>, width: usize) -> Vec<String> {
+fn put_last_column_below(head: &[&str], mut rows: Vec<Vec<String>>, width: usize) -> Vec<String> {
     let below: Vec<String> = rows
         .iter_mut()
         .map(|row| row.pop().unwrap_or_default())
         .collect();
     let (last, first) = head.split_last().unwrap_or((&"", &[]));
-    let rows = written(&plain(first, rows));
+    let rows = rendered_lines(&new_table(first, rows));
     let below = std::iter::once((*last).to_owned()).chain(below);
     let mut lines = Vec::new();
     for (row, below) in rows.into_iter().zip(below) {
@@ -71,7 +74,7 @@ fn stacked(head: &[&str], mut rows: Vec<Vec<String>>, width: usize) -> Vec<Strin
     lines
 }
 
-fn written(table: &Table) -> Vec<String> {
+fn rendered_lines(table: &Table) -> Vec<String> {
     table
         .lines()
         .map(|line| line.trim_end().to_owned())
@@ -97,7 +100,7 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
 mod tests {
     use super::*;
 
-    const HEAD: [&str; 3] = ["KEY", "TYPE", "WHAT IT IS"];
+    const HEAD: [&str; 3] = ["KEY", "TYPE", "MEANING"];
 
     fn rows() -> Vec<Vec<String>> {
         let row = |key: &str, what: &str| vec![key.into(), "hash".into(), what.into()];
@@ -114,7 +117,7 @@ mod tests {
     fn a_pipe_gets_one_line_per_row() {
         let lines = lines(&HEAD, rows(), None);
         assert_eq!(lines.len(), 3);
-        assert_eq!(lines[0], "KEY                   TYPE  WHAT IT IS");
+        assert_eq!(lines[0], "KEY                   TYPE  MEANING");
         assert!(lines[1].ends_with("hash  the live devices of a user; no key when there is none"));
     }
 
@@ -139,7 +142,7 @@ mod tests {
             lines,
             [
                 "KEY                   TYPE",
-                "    WHAT IT IS",
+                "    MEANING",
                 "presence:user:{user}  hash",
                 "    the live devices of a user; no key",
                 "    when there is none",

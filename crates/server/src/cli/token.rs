@@ -10,9 +10,9 @@ use parlor_chat::access::Role;
 use parlor_chat::ids::UserId;
 use parlor_embedded::SystemClock;
 
-use super::{Cli, Outcome, Output};
-use crate::config::{Loaded, duration};
-use crate::identity::{Grant, Identity, IssueError};
+use super::{Cli, CommandStatus, Output};
+use crate::config::{LoadedConfig, duration};
+use crate::identity::{Authenticator, TokenGrant, TokenIssueError};
 
 /// What `token` takes.
 #[derive(clap::Args, Debug)]
@@ -22,8 +22,9 @@ Examples:
   parlor token --user root --role admin --ttl 8h
   parlor token --role service --name billing --ttl 30d
 
-It is signed with auth.secret (HS256) or, where none is configured, with the one that is generated
-and kept in the data folder. Where a public key is configured, tokens come from its issuer.")]
+The token is signed with auth.secret (HS256). If no secret is configured, Parlor generates one and
+keeps it in the data folder. If a public key or a key set is configured, the command fails, because
+only the issuer can sign tokens.")]
 pub struct Args {
     /// The user id (`sub`); a service needs none
     #[arg(long, value_name = "ID")]
@@ -32,52 +33,61 @@ pub struct Args {
     #[arg(long)]
     name: Option<String>,
     /// What the token allows
-    #[arg(long, value_parser = roles(), default_value = Role::User.name())]
+    #[arg(long, value_parser = role_parser(), default_value = Role::User.name())]
     role: Role,
     /// How long it lives: seconds, or 30m, 1h, 7d
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = lifetime)]
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_ttl)]
     ttl: Duration,
     /// Of a visitor without an account
     #[arg(long, conflicts_with = "role")]
     anon: bool,
 }
 
-fn roles() -> impl TypedValueParser<Value = Role> {
+fn role_parser() -> impl TypedValueParser<Value = Role> {
     let value = |role: &Role| {
         PossibleValue::new(role.name()).help(match role {
-            Role::User => "Act for themselves",
-            Role::Admin => "Act for themselves, and administer",
-            Role::Service => "Act for any user",
+            Role::User => "May act as its own user",
+            Role::Admin => "May act as its own user, and administer",
+            Role::Service => "May act for any user",
         })
     };
     PossibleValuesParser::new(Role::ALL.iter().map(value))
-        .try_map(|name| Role::named(&name).ok_or("this is no role"))
+        .try_map(|name| Role::named(&name).ok_or("unknown role"))
 }
 
-fn lifetime(text: &str) -> Result<Duration, String> {
+fn parse_ttl(text: &str) -> Result<Duration, String> {
     match duration::parse(text)? {
         ttl if ttl < Duration::from_secs(1) => {
-            Err(format!("`{text}` is too short; the least is 1s"))
+            Err(format!("`{text}` is too short; the minimum is 1s"))
         }
         ttl => Ok(ttl),
     }
 }
 
 /// Writes a token.
-pub async fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> anyhow::Result<Outcome> {
+pub async fn run(
+    args: &Args,
+    loaded: &LoadedConfig,
+    output: &mut Output,
+) -> anyhow::Result<CommandStatus> {
     if args.user.is_none() && args.role != Role::Service {
-        let message = "the token of a person needs --user; only --role service goes without";
+        let message = "--user is required unless the role is service";
         Cli::command()
             .error(ErrorKind::MissingRequiredArgument, message)
             .exit();
     }
     let config = &loaded.config;
     // Before anything is fetched from the issuer.
-    if !config.auth.signs() {
-        return Err(IssueError::NotTheIssuer.into());
+    if !config.auth.can_issue_tokens() {
+        return Err(TokenIssueError::NoSigningKey.into());
     }
-    let identity = Identity::load(&config.auth, &config.server.data, Arc::new(SystemClock)).await?;
-    let token = identity.issue(&Grant {
+    let identity = Authenticator::load(
+        &config.auth,
+        &config.server.data_folder,
+        Arc::new(SystemClock),
+    )
+    .await?;
+    let token = identity.issue(&TokenGrant {
         user: args.user.clone(),
         name: args.name.clone(),
         role: args.role,
@@ -85,5 +95,5 @@ pub async fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> anyhow::R
         ttl: args.ttl,
     })?;
     output.line(&token)?;
-    Ok(Outcome::Done)
+    Ok(CommandStatus::Succeeded)
 }

@@ -14,7 +14,7 @@ const UNITS: [(&str, u64); 5] = [
 ];
 
 /// The longest duration a setting takes: ten years, which any TTL command can express.
-pub const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
+pub const MAX_DURATION: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// Reads a duration, or says what is wrong with it.
 pub fn parse(text: &str) -> Result<Duration, String> {
@@ -41,7 +41,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
         .filter(|_| plain)
         .ok_or_else(|| format!("`{text}` is not a duration; write seconds, or text like \"500ms\", \"20s\", \"5m\", \"1h\""))?;
     let ms = (value * scale as f64).round();
-    if ms > LONGEST.as_millis() as f64 {
+    if ms > MAX_DURATION.as_millis() as f64 {
         return Err(format!("`{text}` is longer than ten years"));
     }
     Ok(Duration::from_millis(ms as u64))

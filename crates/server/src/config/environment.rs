@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use super::kind::Raw;
+use super::kind::RawValue;
 use super::settings::{self, Setting};
-use super::sources::{Layer, Origin, Problem};
+use super::sources::{ConfigLayer, ConfigProblem, SettingOrigin};
 
 /// The variables of a process. A value that is not UTF-8 is kept with its bad bytes replaced.
 #[derive(Clone, Default)]
@@ -21,7 +21,7 @@ impl std::fmt::Debug for Environment {
 
 impl Environment {
     /// The variables of this process.
-    pub fn of_process() -> Environment {
+    pub fn from_process() -> Environment {
         let text = |s: std::ffi::OsString| s.to_string_lossy().into_owned();
         Environment(
             std::env::vars_os()
@@ -31,7 +31,7 @@ impl Environment {
     }
 
     /// Variables given by hand.
-    pub fn of<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Environment {
+    pub fn from_pairs<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Environment {
         Environment(
             variables
                 .into_iter()
@@ -50,45 +50,45 @@ impl Environment {
 }
 
 /// The documents' variables and the settings they mean; the reference lists them from here.
-pub const DOCUMENTED: [(&str, &str, &str); 7] = [
+pub const INTEGRATION_VARIABLES: [(&str, &str, &str); 7] = [
     (
         "REDIS_HOST",
         "store.url",
-        "The host of Redis; alone it means `redis://HOST:6379/0`.",
+        "Host of Redis; without `REDIS_PORT` it means `redis://HOST:6379/0`.",
     ),
     (
         "REDIS_PORT",
         "store.url",
-        "Its port, together with `REDIS_HOST`.",
+        "Port of Redis; needs `REDIS_HOST`.",
     ),
-    ("REDIS_PASSWORD", "store.password", "Its password."),
+    ("REDIS_PASSWORD", "store.password", "Password of Redis."),
     (
         "REDIS_KEY_PREFIX",
         "keys.prefix",
-        "What goes before every key and channel.",
+        "Prefix of every key and channel.",
     ),
     (
         "MESSAGE_RATE_LIMIT",
         "limits.messages",
-        "Messages a user may send within the window.",
+        "Number of messages that a user may send within the window.",
     ),
     (
         "MESSAGE_RATE_WINDOW",
         "limits.message_window",
-        "The window, in milliseconds.",
+        "Length of the window, in milliseconds.",
     ),
     (
         "NOTIFICATION_REDIS_CHANNEL",
         "notifications.channel",
-        "Another name for the channel `events:message.created`.",
+        "Channel for new messages instead of `events:message.created`.",
     ),
 ];
 
 /// Reads the documents' variables.
-pub fn documented(environment: &Environment) -> Layer {
-    let mut layer = Layer::default();
+pub fn read_integration_variables(environment: &Environment) -> ConfigLayer {
+    let mut layer = ConfigLayer::default();
     store_url(environment, &mut layer);
-    for (variable, name, _) in DOCUMENTED
+    for (variable, name, _) in INTEGRATION_VARIABLES
         .iter()
         .filter(|(_, name, _)| *name != "store.url")
     {
@@ -101,15 +101,15 @@ pub fn documented(environment: &Environment) -> Layer {
             }
             "MESSAGE_RATE_WINDOW" => {
                 let message = format!("`{value}` is not a whole number of milliseconds");
-                layer.problems.push(Problem::new(variable, message));
+                layer.problems.push(ConfigProblem::new(variable, message));
                 continue;
             }
             _ => value.to_owned(),
         };
-        layer.add(
+        layer.add_entry(
             name,
-            Raw::Scalar(value),
-            Origin::Variable((*variable).into()),
+            RawValue::Scalar(value),
+            SettingOrigin::Variable((*variable).into()),
             |s| s.name.to_owned(),
         );
     }
@@ -117,12 +117,12 @@ pub fn documented(environment: &Environment) -> Layer {
 }
 
 /// Makes `store.url` of host and port.
-fn store_url(environment: &Environment, layer: &mut Layer) {
+fn store_url(environment: &Environment, layer: &mut ConfigLayer) {
     let port = match environment.get("REDIS_PORT") {
         // Kubernetes sets REDIS_PORT=tcp://10.0.0.1:6379 in every pod beside a service called `redis`.
         Some(link) if link.starts_with("tcp://") => {
             layer.notices.push(format!(
-                "REDIS_PORT={link} is a Kubernetes service link and is not used"
+                "REDIS_PORT={link} is a Kubernetes service link and is ignored"
             ));
             None
         }
@@ -132,21 +132,23 @@ fn store_url(environment: &Environment, layer: &mut Layer) {
         if port.is_some() {
             layer
                 .notices
-                .push("REDIS_PORT is set without REDIS_HOST and is not used".into());
+                .push("REDIS_PORT is set without REDIS_HOST and is ignored".into());
         }
         return;
     };
     let port = port.unwrap_or("6379");
     if port.parse::<u16>().is_err() {
-        return layer.problems.push(Problem::new(
+        return layer.problems.push(ConfigProblem::new(
             "REDIS_PORT",
-            format!("`{port}` is not a port"),
+            format!("`{port}` is not a port number"),
         ));
     }
     if host.contains(['/', '@', ' ']) {
         // Not repeated: a whole address may hold a password.
-        let message = "this is not a host name; for a whole address set PARLOR_STORE__URL";
-        return layer.problems.push(Problem::new("REDIS_HOST", message));
+        let message = "this is not a host name; to set a whole URL, use PARLOR_STORE__URL";
+        return layer
+            .problems
+            .push(ConfigProblem::new("REDIS_HOST", message));
     }
     let host = if host.contains(':') && !host.starts_with('[') {
         format!("[{host}]")
@@ -154,37 +156,42 @@ fn store_url(environment: &Environment, layer: &mut Layer) {
         host.to_owned()
     };
     let url = format!("redis://{host}:{port}/0");
-    layer.add(
+    layer.add_entry(
         "store.url",
-        Raw::Scalar(url),
-        Origin::Variable("REDIS_HOST".into()),
+        RawValue::Scalar(url),
+        SettingOrigin::Variable("REDIS_HOST".into()),
         |s| s.name.to_owned(),
     );
 }
 
 /// Reads `PARLOR_SECTION__KEY`. A variable that looks like one of ours but is none is a problem, not silence.
-pub fn own(environment: &Environment) -> Layer {
-    let mut layer = Layer::default();
+pub fn read_parlor_variables(environment: &Environment) -> ConfigLayer {
+    let mut layer = ConfigLayer::default();
     for (variable, value) in &environment.0 {
         let Some(rest) = variable.strip_prefix("PARLOR_") else {
             continue;
         };
-        let origin = Origin::Variable(variable.clone());
+        let origin = SettingOrigin::Variable(variable.clone());
         if let Some((section, key)) = rest.split_once("__") {
             let name = format!("{}.{}", section.to_lowercase(), key.to_lowercase());
-            layer.add(&name, Raw::Scalar(value.clone()), origin, Setting::variable);
-        } else if let Some(meant) = one_underscore(rest) {
+            layer.add_entry(
+                &name,
+                RawValue::Scalar(value.clone()),
+                origin,
+                Setting::variable,
+            );
+        } else if let Some(meant) = suggest_two_underscores(rest) {
             let message = format!(
                 "section and key are separated by two underscores; did you mean `{meant}`?"
             );
-            layer.problems.push(Problem::new(origin, message));
+            layer.problems.push(ConfigProblem::new(origin, message));
         }
     }
     layer
 }
 
 /// The variable meant by `SERVER_HTTP`, with one underscore where two belong; none for what Kubernetes sets beside a service called `parlor-…`.
-fn one_underscore(rest: &str) -> Option<String> {
+fn suggest_two_underscores(rest: &str) -> Option<String> {
     let linked = rest.ends_with("_PORT") || rest.contains("_SERVICE_") || rest.contains("_PORT_");
     if linked {
         return None;
@@ -207,12 +214,15 @@ mod tests {
     use super::*;
 
     fn read(variables: &[(&str, &str)]) -> (Vec<(String, String, String)>, Vec<String>, usize) {
-        let environment = Environment::of(variables.iter().copied());
-        let (mut layer, own) = (documented(&environment), own(&environment));
+        let environment = Environment::from_pairs(variables.iter().copied());
+        let (mut layer, own) = (
+            read_integration_variables(&environment),
+            read_parlor_variables(&environment),
+        );
         layer.entries.extend(own.entries);
         layer.problems.extend(own.problems);
         let entries = layer.entries.iter().map(|e| match &e.raw {
-            Raw::Scalar(text) => (
+            RawValue::Scalar(text) => (
                 e.setting.name.to_owned(),
                 text.clone(),
                 e.origin.to_string(),
@@ -255,7 +265,7 @@ mod tests {
             problems[0].contains("PARLOR_STORE__URL") && !problems[0].contains("hunter2"),
             "{problems:?}"
         );
-        let shown = format!("{:?}", Environment::of(variables));
+        let shown = format!("{:?}", Environment::from_pairs(variables));
         assert!(
             shown.contains("REDIS_HOST") && !shown.contains("hunter2"),
             "{shown}"
@@ -271,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kubernetes_sets_by_itself_is_not_taken_for_ours() {
+    fn service_variables_set_by_kubernetes_are_ignored() {
         let links = [
             ("REDIS_PORT", "tcp://10.0.0.1:6379"),
             ("PARLOR_PORT", "tcp://10.0.0.2:7070"),

@@ -5,44 +5,44 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::kind::Raw;
+use super::kind::RawValue;
 use super::settings;
-use super::sources::{Layer, Origin, Problem};
+use super::sources::{ConfigLayer, ConfigProblem, SettingOrigin};
 use super::suggest;
 
 /// The file that is read when it is in the working folder and no other is named.
-pub const NAME: &str = "parlor.toml";
+pub const CONFIG_FILE_NAME: &str = "parlor.toml";
 
 /// Reads the named file, which must exist, or else [`NAME`] if it exists.
-pub fn read(named: Option<&Path>) -> Layer {
-    let path = named.unwrap_or(Path::new(NAME));
+pub fn read(named: Option<&Path>) -> ConfigLayer {
+    let path = named.unwrap_or(Path::new(CONFIG_FILE_NAME));
     match std::fs::read_to_string(path) {
         Ok(text) => parse(&path.display().to_string(), &text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && named.is_none() => {
-            Layer::default()
+            ConfigLayer::default()
         }
-        Err(error) => Layer {
-            problems: vec![Problem::new(
+        Err(error) => ConfigLayer {
+            problems: vec![ConfigProblem::new(
                 path.display(),
                 format!("cannot be read: {error}"),
             )],
-            ..Layer::default()
+            ..ConfigLayer::default()
         },
     }
 }
 
 /// Reads the text of a file of this name.
-pub fn parse(file: &str, text: &str) -> Layer {
-    let mut layer = Layer::default();
+pub fn parse(file: &str, text: &str) -> ConfigLayer {
+    let mut layer = ConfigLayer::default();
     let (table, errors) = DeTable::parse_recoverable(text);
     for error in errors {
         let line = error.span().map_or(1, |span| line_of(text, span.start));
-        layer.problems.push(Problem::new(
-            Origin::File(file.into(), line),
+        layer.problems.push(ConfigProblem::new(
+            SettingOrigin::File(file.into(), line),
             error.message(),
         ));
     }
-    let reader = Reader { file, text };
+    let reader = TomlReader { file, text };
     for (section, value) in table.into_inner() {
         reader.section(
             &mut layer,
@@ -54,24 +54,24 @@ pub fn parse(file: &str, text: &str) -> Layer {
     layer
 }
 
-struct Reader<'a> {
+struct TomlReader<'a> {
     file: &'a str,
     text: &'a str,
 }
 
-impl Reader<'_> {
-    fn at(&self, offset: usize) -> Origin {
-        Origin::File(self.file.into(), line_of(self.text, offset))
+impl TomlReader<'_> {
+    fn origin_at(&self, offset: usize) -> SettingOrigin {
+        SettingOrigin::File(self.file.into(), line_of(self.text, offset))
     }
 
-    fn section(&self, layer: &mut Layer, section: &str, offset: usize, value: &DeValue<'_>) {
+    fn section(&self, layer: &mut ConfigLayer, section: &str, offset: usize, value: &DeValue<'_>) {
         let known = settings::sections();
         let DeValue::Table(keys) = value else {
             let owner = settings::all()
                 .iter()
                 .find(|setting| setting.key() == section);
             let hint = owner.map_or_else(
-                || "settings stand in a section, like [server]".into(),
+                || "settings belong to a section such as [server]".into(),
                 |setting| {
                     format!(
                         "did you mean `{}` in [{}]?",
@@ -80,47 +80,61 @@ impl Reader<'_> {
                     )
                 },
             );
-            let message = format!("`{section}` stands outside any section; {hint}");
-            return layer.problems.push(Problem::new(self.at(offset), message));
+            let message = format!("`{section}` is outside of a section; {hint}");
+            return layer
+                .problems
+                .push(ConfigProblem::new(self.origin_at(offset), message));
         };
         // One line about a mistyped section instead of one for each of its keys.
-        if !known.contains(&section) && keys.iter().all(|(key, _)| !elsewhere(key.get_ref())) {
+        if !known.contains(&section)
+            && keys
+                .iter()
+                .all(|(key, _)| !is_key_of_another_section(key.get_ref()))
+        {
             let hint = suggest::nearest(section, known.iter().copied()).map_or_else(
-                || format!("the sections are {}", known.join(", ")),
+                || format!("the known sections are {}", known.join(", ")),
                 |name| format!("did you mean [{name}]?"),
             );
             let message = format!("there is no section [{section}]; {hint}");
-            return layer.problems.push(Problem::new(self.at(offset), message));
+            return layer
+                .problems
+                .push(ConfigProblem::new(self.origin_at(offset), message));
         }
         for (key, value) in keys {
             let name = format!("{section}.{}", key.get_ref());
-            layer.add(&name, raw(value), self.at(key.span().start), |s| {
-                s.name.to_owned()
-            });
+            layer.add_entry(
+                &name,
+                to_raw_value(value),
+                self.origin_at(key.span().start),
+                |s| s.name.to_owned(),
+            );
         }
     }
 }
 
 /// True if some section has a key of this name, so that its suggestion is better than one for the section.
-fn elsewhere(key: &str) -> bool {
+fn is_key_of_another_section(key: &str) -> bool {
     settings::all().iter().any(|setting| setting.key() == key)
 }
 
-fn raw(value: &Spanned<DeValue<'_>>) -> Raw {
-    match scalar(value.get_ref()) {
-        Ok(text) => Raw::Scalar(text),
+fn to_raw_value(value: &Spanned<DeValue<'_>>) -> RawValue {
+    match scalar_text(value.get_ref()) {
+        Ok(text) => RawValue::Scalar(text),
         Err("a list") => {
             let items = value.get_ref().as_array().into_iter().flatten();
             items
-                .map(|item| scalar(item.get_ref()))
+                .map(|item| scalar_text(item.get_ref()))
                 .collect::<Result<_, _>>()
-                .map_or(Raw::Other("a list of lists or tables"), Raw::List)
+                .map_or(
+                    RawValue::Unsupported("a list of lists or tables"),
+                    RawValue::List,
+                )
         }
-        Err(other) => Raw::Other(other),
+        Err(other) => RawValue::Unsupported(other),
     }
 }
 
-fn scalar(value: &DeValue<'_>) -> Result<String, &'static str> {
+fn scalar_text(value: &DeValue<'_>) -> Result<String, &'static str> {
     match value {
         DeValue::String(text) => Ok(text.to_string()),
         DeValue::Integer(number) => Ok(i128::from_str_radix(number.as_str(), number.radix())
@@ -171,12 +185,12 @@ mod tests {
             [
                 (
                     "limits.messages",
-                    Raw::Scalar("32".into()),
+                    RawValue::Scalar("32".into()),
                     "parlor.toml:6".into()
                 ),
                 (
                     "server.http",
-                    Raw::Scalar("0.0.0.0:80".into()),
+                    RawValue::Scalar("0.0.0.0:80".into()),
                     "parlor.toml:3".into()
                 ),
             ]
@@ -220,11 +234,16 @@ mod tests {
     }
 
     #[test]
-    fn a_table_where_a_value_belongs_is_kept_for_the_check_to_refuse() {
+    fn a_table_in_place_of_a_value_is_passed_on_to_validation() {
         let layer = parse(
             "parlor.toml",
             "[server.http]\nport = 1\n[server]\nallowed_origins = [[1]]\n",
         );
-        assert!(layer.entries.iter().any(|e| e.raw == Raw::Other("a table")));
+        assert!(
+            layer
+                .entries
+                .iter()
+                .any(|e| e.raw == RawValue::Unsupported("a table"))
+        );
     }
 }

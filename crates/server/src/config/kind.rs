@@ -9,33 +9,33 @@ use parlor_store::StoreUrl;
 use tracing_subscriber::EnvFilter;
 
 use super::duration;
-use crate::address::Network;
+use crate::address::IpNetwork;
 
 /// The kind of a setting's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SettingKind {
     /// Any text; empty means not set.
     Text,
     /// A file or folder; empty means not set.
     Path,
     /// A folder that must be named.
-    Folder,
+    RequiredFolder,
     /// The id of a node; empty means a made one.
     Node,
     /// `host:port`.
     Address,
     /// `host:port`, or empty for off.
-    AddressOrOff,
+    OptionalAddress,
     /// A whole number within these bounds.
     Number(u64, u64),
     /// A length of time, at least this many milliseconds.
-    Time(u64),
+    Duration(u64),
     /// `true` or `false`.
-    Flag,
+    Boolean,
     /// One of these words.
     Choice(&'static [&'static str]),
     /// A list; in variables and flags separated by commas.
-    List,
+    TextList,
     /// Origins of browser pages; in variables and flags separated by commas.
     Origins,
     /// Addresses and networks; in variables and flags separated by commas.
@@ -56,79 +56,83 @@ pub enum Value {
     /// A whole number.
     Number(u64),
     /// A length of time.
-    Time(Duration),
+    Duration(Duration),
     /// Yes or no.
-    Flag(bool),
+    Boolean(bool),
     /// Several texts.
     List(Vec<String>),
 }
 
 /// A value as its source wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Raw {
+pub enum RawValue {
     /// One value, as text.
     Scalar(String),
     /// A list of values, as texts.
     List(Vec<String>),
     /// Something no setting takes, with its name (`a table`).
-    Other(&'static str),
+    Unsupported(&'static str),
 }
 
-impl Kind {
+impl SettingKind {
     /// Reads what a source wrote, or says what is wrong with it and what would be right.
-    pub fn read(self, raw: &Raw) -> Result<Value, String> {
+    pub fn read(self, raw: &RawValue) -> Result<Value, String> {
         match (self, raw) {
-            (Kind::List, Raw::List(items)) => Ok(Value::List(items.clone())),
-            (Kind::Origins, Raw::List(items)) => self.origins(items.iter().map(String::as_str)),
-            (Kind::Networks, Raw::List(items)) => self.networks(items.iter().map(String::as_str)),
-            (_, Raw::Scalar(text)) => self.read_text(text),
-            (_, Raw::List(_)) => Err(format!(
-                "a list is not possible here; expected {}",
+            (SettingKind::TextList, RawValue::List(items)) => Ok(Value::List(items.clone())),
+            (SettingKind::Origins, RawValue::List(items)) => {
+                self.origins(items.iter().map(String::as_str))
+            }
+            (SettingKind::Networks, RawValue::List(items)) => {
+                self.networks(items.iter().map(String::as_str))
+            }
+            (_, RawValue::Scalar(text)) => self.parse_text(text),
+            (_, RawValue::List(_)) => Err(format!(
+                "a list is not allowed here; expected {}",
                 self.expected()
             )),
-            (_, Raw::Other(what)) => Err(format!(
-                "{what} is not possible here; expected {}",
+            (_, RawValue::Unsupported(what)) => Err(format!(
+                "{what} is not allowed here; expected {}",
                 self.expected()
             )),
         }
     }
 
-    fn read_text(self, text: &str) -> Result<Value, String> {
+    fn parse_text(self, text: &str) -> Result<Value, String> {
         let wrong = || format!("`{text}` is not {}", self.expected());
         match self {
-            Kind::Text | Kind::Path => Ok(Value::Text(text.to_owned())),
-            Kind::Folder if text.is_empty() => Err(wrong()),
-            Kind::Folder => Ok(Value::Text(text.to_owned())),
-            Kind::Node if text.is_empty() => Ok(Value::Text(String::new())),
-            Kind::Node => match IdKind::Node.check(text) {
+            SettingKind::Text | SettingKind::Path => Ok(Value::Text(text.to_owned())),
+            SettingKind::RequiredFolder if text.is_empty() => Err(wrong()),
+            SettingKind::RequiredFolder => Ok(Value::Text(text.to_owned())),
+            SettingKind::Node if text.is_empty() => Ok(Value::Text(String::new())),
+            SettingKind::Node => match IdKind::Node.check(text) {
                 Ok(()) => Ok(Value::Text(text.to_owned())),
                 Err(error) => Err(error.to_string()),
             },
-            Kind::AddressOrOff if text.is_empty() => Ok(Value::Text(String::new())),
-            Kind::Address | Kind::AddressOrOff => is_address(text)
+            SettingKind::OptionalAddress if text.is_empty() => Ok(Value::Text(String::new())),
+            SettingKind::Address | SettingKind::OptionalAddress => is_address(text)
                 .then(|| Value::Text(text.to_owned()))
                 .ok_or_else(wrong),
-            Kind::Number(least, most) => text
+            SettingKind::Number(least, most) => text
                 .trim()
                 .parse()
                 .ok()
                 .filter(|n| (least..=most).contains(n))
                 .map(Value::Number)
                 .ok_or_else(wrong),
-            Kind::Time(least) => {
+            SettingKind::Duration(least) => {
                 let time = duration::parse(text)?;
                 if time < Duration::from_millis(least) {
                     let least = duration::format(Duration::from_millis(least));
-                    return Err(format!("`{text}` is too short; the least is {least}"));
+                    return Err(format!("`{text}` is too short; the minimum is {least}"));
                 }
-                Ok(Value::Time(time))
+                Ok(Value::Duration(time))
             }
-            Kind::Flag => match text.to_ascii_lowercase().as_str() {
-                "true" | "yes" | "on" | "1" => Ok(Value::Flag(true)),
-                "false" | "no" | "off" | "0" => Ok(Value::Flag(false)),
+            SettingKind::Boolean => match text.to_ascii_lowercase().as_str() {
+                "true" | "yes" | "on" | "1" => Ok(Value::Boolean(true)),
+                "false" | "no" | "off" | "0" => Ok(Value::Boolean(false)),
                 _ => Err(wrong()),
             },
-            Kind::Choice(words) => {
+            SettingKind::Choice(words) => {
                 if words.contains(&text) {
                     return Ok(Value::Text(text.to_owned()));
                 }
@@ -137,14 +141,14 @@ impl Kind {
                     None => wrong(),
                 })
             }
-            Kind::List => Ok(Value::List(items(text).map(str::to_owned).collect())),
-            Kind::Origins => self.origins(items(text)),
-            Kind::Networks => self.networks(items(text)),
-            Kind::StoreUrl => match text.parse::<StoreUrl>() {
+            SettingKind::TextList => Ok(Value::List(split_list(text).map(str::to_owned).collect())),
+            SettingKind::Origins => self.origins(split_list(text)),
+            SettingKind::Networks => self.networks(split_list(text)),
+            SettingKind::StoreUrl => match text.parse::<StoreUrl>() {
                 Ok(_) => Ok(Value::Text(text.to_owned())),
                 Err(error) => Err(error.to_string()),
             },
-            Kind::DatabaseUrl => {
+            SettingKind::DatabaseUrl => {
                 let known = ["", "sqlite:", "postgres://", "postgresql://"];
                 let fits = known.iter().any(|start| {
                     if start.is_empty() {
@@ -158,7 +162,7 @@ impl Kind {
                 fits.then(|| Value::Text(text.to_owned()))
                     .ok_or_else(|| format!("`{scheme}:` is not {}", self.expected()))
             }
-            Kind::LogFilter => match EnvFilter::try_new(text) {
+            SettingKind::LogFilter => match EnvFilter::try_new(text) {
                 Ok(_) if !text.is_empty() => Ok(Value::Text(text.to_owned())),
                 _ => Err(wrong()),
             },
@@ -182,7 +186,7 @@ impl Kind {
     }
 
     fn networks<'a>(self, items: impl Iterator<Item = &'a str>) -> Result<Value, String> {
-        let network = |item: &str| match item.parse::<Network>() {
+        let network = |item: &str| match item.parse::<IpNetwork>() {
             Ok(_) => Ok(item.to_owned()),
             Err(_) => Err(format!("`{item}` is not {}", self.expected())),
         };
@@ -195,26 +199,28 @@ impl Kind {
     /// What this kind accepts, in words that fit after "expected" and "is not".
     pub fn expected(self) -> String {
         match self {
-            Kind::Text => "text".into(),
-            Kind::Path => "a path".into(),
-            Kind::Folder => "a folder; `.` is this one".into(),
-            Kind::Node => "a node id, or empty for a made one".into(),
-            Kind::Address => "an address like 127.0.0.1:7070".into(),
-            Kind::AddressOrOff => "an address like 127.0.0.1:7071, or empty for off".into(),
-            Kind::Number(least, most) => format!("a whole number from {least} to {most}"),
-            Kind::Time(_) => {
+            SettingKind::Text => "text".into(),
+            SettingKind::Path => "a path".into(),
+            SettingKind::RequiredFolder => "a folder; `.` is the working folder".into(),
+            SettingKind::Node => "a node id, or empty for a generated one".into(),
+            SettingKind::Address => "an address like 127.0.0.1:7070".into(),
+            SettingKind::OptionalAddress => {
+                "an address like 127.0.0.1:7071, or empty to disable it".into()
+            }
+            SettingKind::Number(least, most) => format!("a whole number from {least} to {most}"),
+            SettingKind::Duration(_) => {
                 "a duration: seconds, or text like \"500ms\", \"20s\", \"5m\", \"1h\"".into()
             }
-            Kind::Flag => "true or false".into(),
-            Kind::Choice(words) => format!("one of {}", words.join(", ")),
-            Kind::List => "a list of texts".into(),
-            Kind::Origins => "an origin like https://chat.example.com, or `*`".into(),
-            Kind::Networks => "an address like 10.0.0.1 or a network like 10.0.0.0/8".into(),
-            Kind::StoreUrl => {
+            SettingKind::Boolean => "true or false".into(),
+            SettingKind::Choice(words) => format!("one of {}", words.join(", ")),
+            SettingKind::TextList => "a list of strings".into(),
+            SettingKind::Origins => "an origin like https://chat.example.com, or `*`".into(),
+            SettingKind::Networks => "an address like 10.0.0.1 or a network like 10.0.0.0/8".into(),
+            SettingKind::StoreUrl => {
                 "embedded:, redis://, rediss://, redis+sentinel:// or redis+cluster://".into()
             }
-            Kind::DatabaseUrl => "sqlite: or postgres://".into(),
-            Kind::LogFilter => {
+            SettingKind::DatabaseUrl => "sqlite: or postgres://".into(),
+            SettingKind::LogFilter => {
                 "a level (error, warn, info, debug, trace, off) or levels by module".into()
             }
         }
@@ -222,7 +228,7 @@ impl Kind {
 }
 
 /// The items of a list that is written as one text.
-fn items(text: &str) -> impl Iterator<Item = &str> {
+fn split_list(text: &str) -> impl Iterator<Item = &str> {
     text.split(',')
         .map(str::trim)
         .filter(|item| !item.is_empty())
@@ -246,26 +252,26 @@ fn is_address(text: &str) -> bool {
 
 impl Value {
     /// The value as one line of text, without quotes.
-    pub fn plain(&self) -> String {
+    pub fn to_text(&self) -> String {
         match self {
             Value::Text(text) => text.clone(),
             Value::Number(number) => number.to_string(),
-            Value::Time(time) => duration::format(*time),
-            Value::Flag(flag) => flag.to_string(),
+            Value::Duration(time) => duration::format(*time),
+            Value::Boolean(flag) => flag.to_string(),
             Value::List(items) => items.join(","),
         }
     }
 
     /// The value in TOML's notation.
-    pub fn toml(&self) -> String {
+    pub fn to_toml(&self) -> String {
         match self {
             Value::Number(number) => number.to_string(),
-            Value::Flag(flag) => flag.to_string(),
+            Value::Boolean(flag) => flag.to_string(),
             Value::List(items) => {
                 let items: Vec<String> = items.iter().map(|item| quoted(item)).collect();
                 format!("[{}]", items.join(", "))
             }
-            Value::Text(_) | Value::Time(_) => quoted(&self.plain()),
+            Value::Text(_) | Value::Duration(_) => quoted(&self.to_text()),
         }
     }
 
@@ -284,8 +290,8 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn read(kind: Kind, text: &str) -> Result<Value, String> {
-        kind.read(&Raw::Scalar(text.into()))
+    fn read(kind: SettingKind, text: &str) -> Result<Value, String> {
+        kind.read(&RawValue::Scalar(text.into()))
     }
 
     #[test]
@@ -297,7 +303,7 @@ mod tests {
             "localhost:7070",
             "my-host.example:1",
         ] {
-            assert!(read(Kind::Address, good).is_ok(), "{good}");
+            assert!(read(SettingKind::Address, good).is_ok(), "{good}");
         }
         for bad in [
             "",
@@ -309,14 +315,14 @@ mod tests {
             "http://x:1",
             "a b:1",
         ] {
-            assert!(read(Kind::Address, bad).is_err(), "{bad}");
+            assert!(read(SettingKind::Address, bad).is_err(), "{bad}");
         }
-        assert!(read(Kind::AddressOrOff, "").is_ok());
+        assert!(read(SettingKind::OptionalAddress, "").is_ok());
     }
 
     #[test]
     fn numbers_keep_their_bounds() {
-        let kind = Kind::Number(1, 64);
+        let kind = SettingKind::Number(1, 64);
         assert_eq!(read(kind, "64"), Ok(Value::Number(64)));
         for bad in ["0", "65", "-1", "ten", "1.5"] {
             let error = read(kind, bad).expect_err(bad);
@@ -326,17 +332,18 @@ mod tests {
 
     #[test]
     fn a_mistyped_word_is_answered_with_the_nearest() {
-        let error = read(Kind::Choice(&["auto", "human", "json"]), "jsno").expect_err("not a word");
+        let error =
+            read(SettingKind::Choice(&["auto", "human", "json"]), "jsno").expect_err("not a word");
         assert!(error.contains("did you mean `json`?"), "{error}");
     }
 
     #[test]
     fn a_list_is_written_with_commas_or_as_a_list() {
         let both = Value::List(vec!["a".into(), "b".into()]);
-        assert_eq!(read(Kind::List, "a, b"), Ok(both.clone()));
+        assert_eq!(read(SettingKind::TextList, "a, b"), Ok(both.clone()));
         assert_eq!(
             read(
-                Kind::Origins,
+                SettingKind::Origins,
                 "https://Chat.example.com, http://localhost:3000,*"
             ),
             Ok(Value::List(vec![
@@ -346,20 +353,20 @@ mod tests {
             ]))
         );
         for wrong in ["chat.example.com", "https://", "https://a/b", "ftp://a"] {
-            assert!(read(Kind::Origins, wrong).is_err(), "{wrong}");
+            assert!(read(SettingKind::Origins, wrong).is_err(), "{wrong}");
         }
         assert_eq!(
-            Kind::List.read(&Raw::List(vec!["a".into(), "b".into()])),
+            SettingKind::TextList.read(&RawValue::List(vec!["a".into(), "b".into()])),
             Ok(both)
         );
-        assert!(Kind::Flag.read(&Raw::List(vec![])).is_err());
+        assert!(SettingKind::Boolean.read(&RawValue::List(vec![])).is_err());
     }
 
     #[test]
     fn networks_are_checked_one_by_one() {
         let both = Value::List(vec!["10.0.0.0/8".into(), "::1".into()]);
-        assert_eq!(read(Kind::Networks, "10.0.0.0/8, ::1"), Ok(both));
-        let error = read(Kind::Networks, "10.0.0.0/8,proxy").expect_err("a name");
+        assert_eq!(read(SettingKind::Networks, "10.0.0.0/8, ::1"), Ok(both));
+        let error = read(SettingKind::Networks, "10.0.0.0/8,proxy").expect_err("a name");
         assert_eq!(
             error,
             "`proxy` is not an address like 10.0.0.1 or a network like 10.0.0.0/8"
@@ -367,19 +374,20 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_called_what_can_stand_in_a_key() {
-        assert!(read(Kind::Node, "").is_ok() && read(Kind::Node, "web-1.eu").is_ok());
-        let error = read(Kind::Node, "web 1").expect_err("a blank");
+    fn node_names_allow_only_characters_that_are_valid_in_keys() {
+        assert!(read(SettingKind::Node, "").is_ok() && read(SettingKind::Node, "web-1.eu").is_ok());
+        let error = read(SettingKind::Node, "web 1").expect_err("a blank");
         assert!(
             error.starts_with("node id \"web 1\" is not allowed"),
             "{error}"
         );
-        assert!(read(Kind::Folder, "").is_err());
+        assert!(read(SettingKind::RequiredFolder, "").is_err());
     }
 
     #[test]
     fn a_bad_database_url_is_refused_without_repeating_its_password() {
-        let error = read(Kind::DatabaseUrl, "mysql://root:hunter2@host/db").expect_err("not ours");
+        let error =
+            read(SettingKind::DatabaseUrl, "mysql://root:hunter2@host/db").expect_err("not ours");
         assert!(
             error.contains("`mysql:`") && !error.contains("hunter2"),
             "{error}"

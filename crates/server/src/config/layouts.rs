@@ -5,52 +5,52 @@
 use std::time::Duration;
 
 use parlor_chat::keys::{
-    Layouts, PresenceLayout, Preset, RecentLayout, Settings, TtlName, TypingLayout,
+    KeyLayouts, KeySettings, PresenceLayout, Preset, RecentLayout, TtlName, TypingLayout,
 };
 
 use super::duration;
-use super::kind::{Kind, Value};
+use super::kind::{SettingKind, Value};
 use super::settings::{Setting, setting};
-use super::sources::Origin;
-use super::values::Values;
+use super::sources::SettingOrigin;
+use super::values::SettingValues;
 
 /// The shortest TTL that makes sense over a network.
-const SHORTEST_MS: u64 = 100;
+const MIN_TTL_MS: u64 = 100;
 
 /// The settings of the sections `keys` and `ttl`, and `presence.heartbeat`.
 #[rustfmt::skip]
-pub fn settings() -> Vec<Setting> {
-    let Layouts { presence, typing, recent } = Preset::Parlor.layouts();
+pub fn key_layout_settings() -> Vec<Setting> {
+    let KeyLayouts { presence, typing, recent } = Preset::Parlor.layouts();
     let mut settings = vec![
-        setting(Preset::SETTING, Kind::Choice(Preset::NAMES), Preset::Parlor.name(), "The named set of prefix, layouts and times to start from; every single setting still wins over it."),
-        setting("keys.prefix", Kind::Text, Preset::Parlor.prefix(), "What goes before every key and channel.").note("none"),
-        setting(PresenceLayout::SETTING, Kind::Choice(PresenceLayout::NAMES), presence.name(), "How presence is written to keys."),
-        setting(TypingLayout::SETTING, Kind::Choice(TypingLayout::NAMES), typing.name(), "How typing is written to keys."),
-        setting(RecentLayout::SETTING, Kind::Choice(RecentLayout::NAMES), recent.name(), "How recent messages are written to keys."),
+        setting(Preset::SETTING, SettingKind::Choice(Preset::NAMES), Preset::Parlor.name(), "Named set of prefix, layouts and times to start from; each explicit setting takes precedence."),
+        setting("keys.prefix", SettingKind::Text, Preset::Parlor.prefix(), "Prefix of every key and channel.").default_display("none"),
+        setting(PresenceLayout::SETTING, SettingKind::Choice(PresenceLayout::NAMES), presence.name(), "Layout of the presence keys."),
+        setting(TypingLayout::SETTING, SettingKind::Choice(TypingLayout::NAMES), typing.name(), "Layout of the typing keys."),
+        setting(RecentLayout::SETTING, SettingKind::Choice(RecentLayout::NAMES), recent.name(), "Layout of the keys with recent messages."),
     ];
-    settings.extend(TtlName::ALL.iter().filter(|name| name.is_ttl_setting()).map(|name| time(*name)));
+    settings.extend(TtlName::ALL.iter().filter(|name| name.is_in_ttl_section()).map(|name| ttl_setting(*name)));
     let heartbeat = duration::format(Preset::Parlor.layouts().heartbeat());
-    settings.push(setting("presence.heartbeat", Kind::Time(1_000), heartbeat, "How often a client says that it is still there."));
+    settings.push(setting("presence.heartbeat", SettingKind::Duration(1_000), heartbeat, "Interval at which each device sends a heartbeat."));
     settings
 }
 
 /// The setting of a time that keys live by.
-pub fn time(name: TtlName) -> Setting {
+pub fn ttl_setting(name: TtlName) -> Setting {
     let default = Duration::from_secs(name.default_seconds(&Preset::Parlor.layouts()));
-    let meaning = name.meaning();
+    let meaning = name.description();
     let doc = format!("{}{}.", meaning[..1].to_uppercase(), &meaning[1..]);
     setting(
         name.name(),
-        Kind::Time(SHORTEST_MS),
+        SettingKind::Duration(MIN_TTL_MS),
         duration::format(default),
         doc,
     )
 }
 
 /// The defaults that the chosen preset and layouts change, each with what changed it.
-pub fn chosen(values: &Values) -> Vec<(&'static str, Value, Origin)> {
+pub fn preset_defaults(values: &SettingValues) -> Vec<(&'static str, Value, SettingOrigin)> {
     let preset = preset(values);
-    let (base, own) = (Settings::default(), Settings::from_preset(preset));
+    let (base, own) = (KeySettings::default(), KeySettings::from_preset(preset));
     let layouts = layouts(values, &own.layouts);
     let text = |text: &str| Value::Text(text.to_owned());
     let mut changed = Vec::new();
@@ -59,7 +59,7 @@ pub fn chosen(values: &Values) -> Vec<(&'static str, Value, Origin)> {
             changed.push((name, value, origin));
         }
     };
-    let by_preset = || Origin::Preset(preset.name());
+    let by_preset = || SettingOrigin::Preset(preset.name());
     let (b, o) = (&base.layouts, &own.layouts);
     add(
         "keys.prefix",
@@ -86,18 +86,18 @@ pub fn chosen(values: &Values) -> Vec<(&'static str, Value, Origin)> {
         by_preset(),
     );
 
-    let actual = Settings::from_layouts(preset, layouts);
+    let actual = KeySettings::from_layouts(preset, layouts);
     let origin = |is_own: bool, name: TtlName| match name {
         _ if is_own => by_preset(),
-        TtlName::Typing => Origin::Layout(TypingLayout::SETTING, layouts.typing.name()),
-        _ => Origin::Layout(PresenceLayout::SETTING, layouts.presence.name()),
+        TtlName::Typing => SettingOrigin::Layout(TypingLayout::SETTING, layouts.typing.name()),
+        _ => SettingOrigin::Layout(PresenceLayout::SETTING, layouts.presence.name()),
     };
     for name in TtlName::ALL {
         let time = actual.ttls.get(*name);
         let is_own = time == own.ttls.get(*name);
         add(
             name.name(),
-            Value::Time(time),
+            Value::Duration(time),
             time == base.ttls.get(*name),
             origin(is_own, *name),
         );
@@ -106,7 +106,7 @@ pub fn chosen(values: &Values) -> Vec<(&'static str, Value, Origin)> {
     let beat = origin(is_own, TtlName::Presence);
     add(
         "presence.heartbeat",
-        Value::Time(actual.heartbeat),
+        Value::Duration(actual.heartbeat),
         actual.heartbeat == base.heartbeat,
         beat,
     );
@@ -114,9 +114,9 @@ pub fn chosen(values: &Values) -> Vec<(&'static str, Value, Origin)> {
 }
 
 /// The settings of keys as the chat crate takes them.
-pub fn typed(values: &Values) -> Settings {
+pub fn key_settings(values: &SettingValues) -> KeySettings {
     let preset = preset(values);
-    let mut settings = Settings::from_layouts(preset, layouts(values, &preset.layouts()));
+    let mut settings = KeySettings::from_layouts(preset, layouts(values, &preset.layouts()));
     settings.prefix = values.text("keys.prefix").to_owned();
     for name in TtlName::ALL {
         settings.ttls.set(*name, values.time(name.name()));
@@ -125,30 +125,30 @@ pub fn typed(values: &Values) -> Settings {
     if let Ok(separator) = values.text("stats.endpoint_separator").parse() {
         settings.endpoint_separator = separator;
     }
-    settings.message_channel = values.optional("notifications.channel").map(str::to_owned);
+    settings.message_channel_override = values.optional("notifications.channel").map(str::to_owned);
     settings
 }
 
 // The names below were accepted by their kinds; what is not set yet falls back to the preset's choice.
 
-fn preset(values: &Values) -> Preset {
+fn preset(values: &SettingValues) -> Preset {
     values
         .text(Preset::SETTING)
         .parse()
         .unwrap_or(Preset::Parlor)
 }
 
-fn layouts(values: &Values, preset: &Layouts) -> Layouts {
-    Layouts {
+fn layouts(values: &SettingValues, preset: &KeyLayouts) -> KeyLayouts {
+    KeyLayouts {
         presence: choice(values, PresenceLayout::SETTING, preset.presence),
         typing: choice(values, TypingLayout::SETTING, preset.typing),
         recent: choice(values, RecentLayout::SETTING, preset.recent),
     }
 }
 
-fn choice<T: std::str::FromStr>(values: &Values, name: &str, preset: T) -> T {
+fn choice<T: std::str::FromStr>(values: &SettingValues, name: &str, preset: T) -> T {
     match values.origin(name) {
-        Origin::Default | Origin::Preset(_) => preset,
+        SettingOrigin::Default | SettingOrigin::Preset(_) => preset,
         _ => values.text(name).parse().unwrap_or(preset),
     }
 }

@@ -20,15 +20,15 @@ mod values;
 use std::fmt;
 use std::path::PathBuf;
 
-pub use environment::{DOCUMENTED, Environment};
-pub use kind::{Kind, Raw, Value};
-pub use sources::{Flags, Origin, Problem};
-pub use typed::{Config, Gateway, Log, LogFormat, Rate, Server, Store};
-pub use values::Values;
+pub use environment::{Environment, INTEGRATION_VARIABLES};
+pub use kind::{RawValue, SettingKind, Value};
+pub use sources::{ConfigProblem, Flags, SettingOrigin};
+pub use typed::{BurstRate, Config, LogConfig, LogFormat, ServerConfig, SocketIoConfig, Store};
+pub use values::SettingValues;
 
 /// Everything that can set something.
 #[derive(Clone, Default)]
-pub struct Sources {
+pub struct ConfigSources {
     /// The file named by `--config`.
     pub file: Option<PathBuf>,
     /// The environment.
@@ -37,7 +37,7 @@ pub struct Sources {
     pub flags: Flags,
 }
 
-impl fmt::Debug for Sources {
+impl fmt::Debug for ConfigSources {
     /// Without the environment, which holds the secrets of others, too.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut all = f.debug_struct("Sources");
@@ -48,22 +48,22 @@ impl fmt::Debug for Sources {
 
 /// A configuration that was accepted.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct LoadedConfig {
     /// The settings in use, typed.
     pub config: Config,
     /// Every setting with its origin.
-    pub values: Values,
+    pub values: SettingValues,
     /// What was left unused, and why.
     pub notices: Vec<String>,
 }
 
 /// All that is wrong with a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problems(pub Vec<Problem>);
+pub struct ConfigProblems(pub Vec<ConfigProblem>);
 
-impl std::error::Error for Problems {}
+impl std::error::Error for ConfigProblems {}
 
-impl fmt::Display for Problems {
+impl fmt::Display for ConfigProblems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.as_slice() {
             [one] => write!(f, "{one}"),
@@ -77,34 +77,35 @@ impl fmt::Display for Problems {
 }
 
 /// Reads and checks everything.
-pub fn load(sources: &Sources) -> Result<Loaded, Problems> {
+pub fn load(sources: &ConfigSources) -> Result<LoadedConfig, ConfigProblems> {
     let layers = [
         file::read(sources.file.as_deref()),
-        environment::documented(&sources.environment),
-        environment::own(&sources.environment),
-        sources::flags(&sources.flags),
+        environment::read_integration_variables(&sources.environment),
+        environment::read_parlor_variables(&sources.environment),
+        sources::read_flags(&sources.flags),
     ];
-    let (mut problems, mut notices, mut values) = (Vec::new(), Vec::new(), Values::default());
+    let (mut problems, mut notices, mut values) =
+        (Vec::new(), Vec::new(), SettingValues::default());
     for layer in layers {
         problems.extend(layer.problems);
         notices.extend(layer.notices);
         for entry in layer.entries {
             values
-                .put(entry)
+                .insert(entry)
                 .unwrap_or_else(|problem| problems.push(problem));
         }
     }
-    values.fill();
-    match typed::check(&values, &sources.environment) {
-        Ok(config) if problems.is_empty() => Ok(Loaded {
+    values.apply_defaults();
+    match typed::build_config(&values, &sources.environment) {
+        Ok(config) if problems.is_empty() => Ok(LoadedConfig {
             config,
             values,
             notices,
         }),
-        Ok(_) => Err(Problems(problems)),
+        Ok(_) => Err(ConfigProblems(problems)),
         Err(more) => {
             problems.extend(more);
-            Err(Problems(problems))
+            Err(ConfigProblems(problems))
         }
     }
 }

@@ -6,17 +6,17 @@ use std::fmt::Write;
 
 use serde_json::json;
 
-use super::environment::DOCUMENTED;
-use super::kind::{Kind, Value};
+use super::environment::INTEGRATION_VARIABLES;
+use super::kind::{SettingKind, Value};
 use super::settings::{self, Setting};
-use super::sources::Origin;
-use super::values::{self, Values};
+use super::sources::SettingOrigin;
+use super::values::{self, SettingValues};
 
 /// Every setting as TOML, with its origin behind it. Can be used as a configuration file where nothing is hidden.
-pub fn toml(values: &Values) -> String {
+pub fn effective_toml(values: &SettingValues) -> String {
     let lines: Vec<_> = values
         .iter()
-        .map(|(setting, value, origin)| (setting, line(setting, value, origin), origin))
+        .map(|(setting, value, origin)| (setting, setting_line(setting, value, origin), origin))
         .collect();
     let width = lines
         .iter()
@@ -38,52 +38,53 @@ pub fn toml(values: &Values) -> String {
 }
 
 /// Every setting as JSON.
-pub fn json(values: &Values) -> serde_json::Value {
+pub fn json(values: &SettingValues) -> serde_json::Value {
     let all = values.iter().map(|(setting, value, origin)| {
         let shown = match value {
-            _ if hidden(setting, value) => json!("(hidden)"),
+            _ if is_hidden(setting, value) => json!("(hidden)"),
             _ if value.is_empty() => json!(null),
             Value::Number(number) => json!(number),
-            Value::Flag(flag) => json!(flag),
+            Value::Boolean(flag) => json!(flag),
             Value::List(items) => json!(items),
-            Value::Text(_) | Value::Time(_) => json!(shown(setting, value)),
+            Value::Text(_) | Value::Duration(_) => json!(display_value(setting, value)),
         };
         json!({ "name": setting.name, "value": shown, "origin": origin.to_string() })
     });
     all.collect()
 }
 
-fn line(setting: &Setting, value: &Value, origin: &Origin) -> String {
+fn setting_line(setting: &Setting, value: &Value, origin: &SettingOrigin) -> String {
     let key = setting.key();
     // An empty value that somebody wrote may stand against a preset's, so it is shown as one.
-    let unset = value.is_empty() && *origin == Origin::Default && !matches!(value, Value::List(_));
-    if hidden(setting, value) {
+    let unset =
+        value.is_empty() && *origin == SettingOrigin::Default && !matches!(value, Value::List(_));
+    if is_hidden(setting, value) {
         format!("# {key} = (hidden)")
     } else if unset {
-        let note = if setting.default_note.is_empty() {
+        let note = if setting.default_display.is_empty() {
             "not set"
         } else {
-            setting.default_note
+            setting.default_display
         };
         format!("# {key} = ({note})")
     } else {
         let shown = match value {
-            Value::Text(_) => Value::Text(shown(setting, value)),
+            Value::Text(_) => Value::Text(display_value(setting, value)),
             other => other.clone(),
         };
-        format!("{key} = {}", shown.toml())
+        format!("{key} = {}", shown.to_toml())
     }
 }
 
-fn hidden(setting: &Setting, value: &Value) -> bool {
+fn is_hidden(setting: &Setting, value: &Value) -> bool {
     setting.secret && !value.is_empty()
 }
 
 /// The value as text, without the password of a URL.
-fn shown(setting: &Setting, value: &Value) -> String {
-    let text = value.plain();
+fn display_value(setting: &Setting, value: &Value) -> String {
+    let text = value.to_text();
     match setting.kind {
-        Kind::StoreUrl | Kind::DatabaseUrl => without_password(&text),
+        SettingKind::StoreUrl | SettingKind::DatabaseUrl => without_password(&text),
         _ => text,
     }
 }
@@ -107,36 +108,39 @@ fn without_password(url: &str) -> String {
 }
 
 /// parlor.example.toml: every effective setting with its default, commented out.
-pub fn example() -> String {
+pub fn example_toml() -> String {
     let mut text = String::from(
-        "# Every setting of Parlor with its default. Copy to parlor.toml and uncomment what should differ.\n\
-         # Times are seconds (20, 0.5) or text (\"500ms\", \"20s\", \"5m\", \"1h\"). The reference is docs/config.md.\n",
+        "# Every setting of Parlor with its default. Copy to parlor.toml and uncomment the settings to change.\n\
+         # Durations are seconds (20, 0.5) or text (\"500ms\", \"20s\", \"5m\", \"1h\"). See docs/config.md.\n",
     );
     let mut section = "";
-    for setting in settings::all().iter().filter(|setting| setting.effective) {
+    for setting in settings::all()
+        .iter()
+        .filter(|setting| setting.is_implemented)
+    {
         if setting.section() != section {
             section = setting.section();
             let _ = write!(text, "\n[{section}]\n");
         }
-        let value = values::default(setting);
-        let _ = writeln!(text, "# {}", setting.doc);
-        let note = if setting.default_note.is_empty() {
+        let value = values::default_value(setting);
+        let _ = writeln!(text, "# {}", setting.description);
+        let note = if setting.default_display.is_empty() {
             String::new()
         } else {
-            format!("  # {}", setting.default_note)
+            format!("  # {}", setting.default_display)
         };
-        let _ = writeln!(text, "# {} = {}{note}", setting.key(), value.toml());
+        let _ = writeln!(text, "# {} = {}{note}", setting.key(), value.to_toml());
     }
     text
 }
 
 /// docs/config.md.
-pub fn reference() -> String {
+pub fn settings_page() -> String {
     let mut text = String::from(HEAD);
     for section in settings::sections() {
         let of_section = settings::all()
             .iter()
-            .filter(|s| s.section() == section && s.effective);
+            .filter(|s| s.section() == section && s.is_implemented);
         let rows: Vec<String> = of_section.map(row).collect();
         if !rows.is_empty() {
             let _ = write!(
@@ -146,37 +150,40 @@ pub fn reference() -> String {
             );
         }
     }
-    text += DOCUMENTS;
-    for (variable, setting, meaning) in DOCUMENTED {
+    text += INTEGRATION_HEADER;
+    for (variable, setting, meaning) in INTEGRATION_VARIABLES {
         let _ = writeln!(text, "| `{variable}` | `{setting}` | {meaning} |");
     }
-    text += LATER;
-    for setting in settings::all().iter().filter(|setting| !setting.effective) {
+    text += NOT_IMPLEMENTED_HEADER;
+    for setting in settings::all()
+        .iter()
+        .filter(|setting| !setting.is_implemented)
+    {
         text += &row(setting);
     }
     text
 }
 
 fn row(setting: &Setting) -> String {
-    let value = values::default(setting);
-    let default = match setting.default_note {
+    let value = values::default_value(setting);
+    let default = match setting.default_display {
         "" if value.is_empty() => "not set".to_owned(),
-        "" => format!("`{}`", value.plain()),
+        "" => format!("`{}`", value.to_text()),
         note => note.to_owned(),
     };
-    let mut meaning = setting.doc.to_string();
+    let mut meaning = setting.description.to_string();
     match setting.kind {
-        Kind::Choice(words) if words.len() > 1 => {
+        SettingKind::Choice(words) if words.len() > 1 => {
             let words: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
             let _ = write!(meaning, " One of {}.", words.join(", "));
         }
-        Kind::Number(least, most) => {
+        SettingKind::Number(least, most) => {
             let _ = write!(meaning, " From {least} to {most}.");
         }
         _ => {}
     }
     if setting.secret {
-        meaning += " Secret: never shown.";
+        meaning += " Secret: never printed.";
     }
     format!("| `{}` | {default} | {meaning} |\n", setting.name)
 }
@@ -184,41 +191,44 @@ fn row(setting: &Setting) -> String {
 const HEAD: &str = "\
 # Configuration
 
-<!-- Written from the table of settings; `make docs` rewrites it. -->
+<!-- Generated from the table of settings by `make docs`; do not edit. -->
 
-A value comes from, the later one wins:
+Parlor reads settings from these sources; a later source wins:
 
-1. the default below, or the one of the chosen preset (`keys.preset`),
+1. the default below, or the default of the chosen preset (`keys.preset`),
 2. `parlor.toml` in the working folder, if it exists, or the file named by `--config`, which must exist,
-3. the variables of the source documents (`REDIS_HOST`, …), listed below,
-4. the environment: `PARLOR_SECTION__KEY`, e.g. `PARLOR_SERVER__HTTP=0.0.0.0:7070`,
-5. flags: `--set section.key=value` for every setting, and the short ones (`--http`, `--store`, …).
+3. integration variables (`REDIS_HOST`, …), listed below,
+4. environment variables: `PARLOR_SECTION__KEY`, for example `PARLOR_SERVER__HTTP=0.0.0.0:7070`,
+5. flags: `--set section.key=value` for every setting, and short flags for some (`--http`, `--store`, …).
 
-`parlor serve --print-config` shows every value and where it came from, without secrets. A key that does not exist or a
-value that cannot be used stops the start with exit code 2; all such problems are listed at once, each with its place
-(file and line, variable, or flag) and, where there is one, the name that was probably meant.
+`parlor serve --print-config` prints every value and its origin, without secrets. An unknown key or an invalid value stops
+the start with exit code 2. All such problems are listed at once, each with its place (file and line, variable, or flag) and,
+if a known name is similar, a suggestion.
 
-Times are seconds (`20`, `0.5`) or text with a unit: `\"500ms\"`, `\"20s\"`, `\"5m\"`, `\"1h\"`, `\"7d\"`. Lists are TOML lists; in
-variables and flags they are separated by commas. Where a setting is \"not set\" by default, an empty value means the same.
+Durations are seconds (`20`, `0.5`) or text with a unit: `\"500ms\"`, `\"20s\"`, `\"5m\"`, `\"1h\"`, `\"7d\"`. Lists are TOML lists;
+variables and flags separate the items by commas. If a default is \"not set\", an empty value means the same.
 
-The settings of the sections `keys`, `ttl`, `presence`, `limits`, `notifications` and `stats` decide which keys and times
-`parlor schema` shows, and what `parlor keys` and `parlor doctor` compare a store with. Changing `keys.presence` or `keys.typing` also changes the default times that belong to that layout.
+The settings of the sections `keys`, `ttl`, `presence`, `limits`, `notifications` and `stats` determine the keys and times
+that `parlor schema` prints and that `parlor keys` and `parlor doctor` compare a store with. Changing `keys.presence` or
+`keys.typing` also changes the default times of that layout.
 
-A `redis://` store that cannot be reached at the start is tried again for ever, and `/readyz` answers 503 with the reason
-meanwhile. A wrong password or a wrong URL ends the start at once.
+If a `redis://` store is unavailable at the start, the server retries until it is reachable; meanwhile `/readyz` returns 503
+with the reason. A wrong password or an invalid URL stops the start at once.
 ";
 
-const DOCUMENTS: &str = "
-## Variables of the source documents
+const INTEGRATION_HEADER: &str = "
+## Integration variables
+
+Applications that use the documented Redis keys often set these variables already; Parlor reads them, too.
 
 | variable | sets | meaning |
 |---|---|---|
 ";
 
-const LATER: &str = "
-## Accepted, without effect yet
+const NOT_IMPLEMENTED_HEADER: &str = "
+## Accepted, but not implemented yet
 
-These names are fixed and their values are checked, but nothing reads them in this version.
+The names are fixed and the values are checked, but this version does not use them.
 
 | setting | default | meaning |
 |---|---|---|

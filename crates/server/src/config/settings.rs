@@ -7,9 +7,9 @@ use std::sync::LazyLock;
 
 use parlor_chat::ids::EndpointSeparator;
 use parlor_chat::keys::TtlName;
-use parlor_chat::limits::MOST_REQUESTS;
+use parlor_chat::limits::MAX_REQUESTS;
 
-use super::kind::Kind;
+use super::kind::SettingKind;
 use super::layouts;
 
 /// One setting: its name is part of the product.
@@ -18,17 +18,17 @@ pub struct Setting {
     /// `section.key`.
     pub name: &'static str,
     /// What it may be.
-    pub kind: Kind,
+    pub kind: SettingKind,
     /// The default in text form; empty = not set.
     pub default: Cow<'static, str>,
     /// What the default is called in the docs, where an empty text says too little.
-    pub default_note: &'static str,
+    pub default_display: &'static str,
     /// One sentence for the reference.
-    pub doc: Cow<'static, str>,
+    pub description: Cow<'static, str>,
     /// Never shown.
     pub secret: bool,
     /// False while nothing reads it.
-    pub effective: bool,
+    pub is_implemented: bool,
 }
 
 impl Setting {
@@ -47,8 +47,8 @@ impl Setting {
         format!("PARLOR_{}", self.name.replacen('.', "__", 1).to_uppercase())
     }
 
-    pub(super) fn note(mut self, note: &'static str) -> Setting {
-        self.default_note = note;
+    pub(super) fn default_display(mut self, note: &'static str) -> Setting {
+        self.default_display = note;
         self
     }
 
@@ -57,8 +57,8 @@ impl Setting {
         self
     }
 
-    fn later(mut self) -> Setting {
-        self.effective = false;
+    fn not_implemented(mut self) -> Setting {
+        self.is_implemented = false;
         self
     }
 }
@@ -66,7 +66,7 @@ impl Setting {
 /// A setting that is shown and in effect.
 pub(super) fn setting(
     name: &'static str,
-    kind: Kind,
+    kind: SettingKind,
     default: impl Into<Cow<'static, str>>,
     doc: impl Into<Cow<'static, str>>,
 ) -> Setting {
@@ -75,21 +75,21 @@ pub(super) fn setting(
         name,
         kind,
         default,
-        default_note: "",
-        doc,
+        default_display: "",
+        description: doc,
         secret: false,
-        effective: true,
+        is_implemented: true,
     }
 }
 
 /// Every setting, in the order of the reference.
 pub fn all() -> &'static [Setting] {
-    static ALL: LazyLock<Vec<Setting>> = LazyLock::new(table);
+    static ALL: LazyLock<Vec<Setting>> = LazyLock::new(build_settings);
     &ALL
 }
 
 /// The setting of this name.
-pub fn find(name: &str) -> Option<&'static Setting> {
+pub fn find_setting(name: &str) -> Option<&'static Setting> {
     all().iter().find(|setting| setting.name == name)
 }
 
@@ -100,88 +100,88 @@ pub fn sections() -> Vec<&'static str> {
     sections
 }
 
-const ALGORITHMS: &[&str] = &["HS256", "RS256", "ES256", "EdDSA"];
-const FORMATS: &[&str] = &["auto", "human", "json"];
+const JWT_ALGORITHMS: &[&str] = &["HS256", "RS256", "ES256", "EdDSA"];
+const LOG_FORMATS: &[&str] = &["auto", "human", "json"];
 
 #[rustfmt::skip]
-fn table() -> Vec<Setting> {
-    use Kind::{Address, AddressOrOff, Choice, DatabaseUrl, Flag, Folder, LogFilter, Networks, Node, Number, Origins, Path, StoreUrl, Text, Time};
+fn build_settings() -> Vec<Setting> {
+    use SettingKind::{Address, OptionalAddress, Choice, DatabaseUrl, Boolean, RequiredFolder, LogFilter, Networks, Node, Number, Origins, Path, StoreUrl, Text, Duration};
     let mut table = vec![
-        setting("server.http", Address, "127.0.0.1:7070", "Where HTTP listens."),
-        setting("server.grpc", AddressOrOff, "127.0.0.1:7071", "Where gRPC listens; empty for off."),
-        setting("server.data", Folder, "./data", "The folder of everything kept on disk."),
-        setting("server.node", Node, "", "The id of this node.").note("host name + random"),
-        setting("server.allowed_origins", Origins, "", "Origins whose pages may call, beyond the server's own: `https://chat.example.com`, or `*` for all.").note("same origin"),
-        setting("server.trusted_proxies", Networks, "", "Proxies whose `X-Forwarded-For` counts: addresses, or networks like `10.0.0.0/8`.").note("none"),
-        setting("store.url", StoreUrl, "embedded:", "Where the store is: `embedded:`, `redis://`, `rediss://`, `redis+sentinel://` or `redis+cluster://`."),
-        setting("store.password", Text, "", "The password for a `store.url` that carries none.").secret(),
-        setting("store.timeout", Time(10), "1s", "How long one request to the store may take."),
-        setting("store.connections", Number(1, 64), "1", "Multiplexed connections to Redis."),
-        setting("store.ca_cert", Path, "", "The certificate authority (PEM) to trust instead of the system's, for `rediss://`."),
-        setting("store.client_cert", Path, "", "The client certificate (PEM) to show to Redis."),
-        setting("store.client_key", Path, "", "The key (PEM) of `store.client_cert`."),
-        setting("store.resp", AddressOrOff, "", "Where the embedded store answers Redis clients; empty for off.").note("off").later(),
-        setting("store.resp_password", Text, "", "The password of the RESP port.").secret().later(),
-        setting("database.url", DatabaseUrl, "", "Where the database is: `sqlite:` or `postgres://`.").note("`sqlite:` in the data folder"),
-        setting("database.connections", Number(1, 1_000), "8", "Connections to the database, beyond those that write messages."),
-        setting("database.timeout", Time(100), "5s", "How long one statement, or the wait for a connection, may take."),
-        setting("database.synchronous", Choice(&["full", "normal"]), "full", "When a commit to SQLite counts: `full` when it is on disk, `normal` when the operating system has it (a power cut may lose the last ones)."),
+        setting("server.http", Address, "127.0.0.1:7070", "Address on which HTTP and Socket.IO listen."),
+        setting("server.grpc", OptionalAddress, "127.0.0.1:7071", "Address on which gRPC listens; empty disables gRPC."),
+        setting("server.data", RequiredFolder, "./data", "Folder for everything that the server keeps on disk."),
+        setting("server.node", Node, "", "Id of this node; each node of a store needs its own.").default_display("host name + random"),
+        setting("server.allowed_origins", Origins, "", "Origins of browser pages that may use the server, besides its own origin: `https://chat.example.com`, or `*` for all.").default_display("same origin"),
+        setting("server.trusted_proxies", Networks, "", "Proxies whose header `X-Forwarded-For` determines the client address: addresses, or networks like `10.0.0.0/8`.").default_display("none"),
+        setting("store.url", StoreUrl, "embedded:", "URL of the store: `embedded:`, `redis://`, `rediss://`, `redis+sentinel://` or `redis+cluster://`."),
+        setting("store.password", Text, "", "Password of the store, used if `store.url` contains none.").secret(),
+        setting("store.timeout", Duration(10), "1s", "Time limit of one request to the store."),
+        setting("store.connections", Number(1, 64), "1", "Number of multiplexed connections to Redis."),
+        setting("store.ca_cert", Path, "", "PEM file of the certificate authority to trust instead of the system's, for `rediss://`."),
+        setting("store.client_cert", Path, "", "PEM file of the client certificate for Redis."),
+        setting("store.client_key", Path, "", "PEM file of the private key of `store.client_cert`."),
+        setting("store.resp", OptionalAddress, "", "Address on which the embedded store accepts Redis clients; empty disables it.").default_display("off").not_implemented(),
+        setting("store.resp_password", Text, "", "Password of the RESP port.").secret().not_implemented(),
+        setting("database.url", DatabaseUrl, "", "URL of the database: `sqlite:` or `postgres://`.").default_display("`sqlite:` in the data folder"),
+        setting("database.connections", Number(1, 1_000), "8", "Maximum number of connections to the database, in addition to those that write messages."),
+        setting("database.timeout", Duration(100), "5s", "Time limit of one statement, and of the wait for a free connection."),
+        setting("database.synchronous", Choice(&["full", "normal"]), "full", "Durability of commits to SQLite: `full` waits until the data is on disk, `normal` until the operating system has it (a power failure may lose the last commits)."),
     ];
-    table.extend(layouts::settings());
+    table.extend(layouts::key_layout_settings());
     table.extend([
-        layouts::time(TtlName::NodeLease),
-        setting("presence.grace", Time(0), "5s", "How long a user stays online after the last connection was lost."),
-        setting("auth.secret", Text, "", "The secret that signs tokens (HS256). Two, separated by a comma, for rotation: the first signs, both verify. Without one, a random secret is made and kept in the file `auth.secret` of the data folder; several servers need a common one.").note("generated").secret(),
-        setting("auth.algorithm", Choice(ALGORITHMS), "HS256", "The one signature algorithm that is accepted."),
-        setting("auth.public_key", Text, "", "The public key for RS256, ES256 or EdDSA: a PEM, or the file that holds it."),
-        setting("auth.jwks", Text, "", "The JSON Web Key Set for RS256, ES256 or EdDSA: a file, or an `https://` or `http://` address without redirects."),
-        setting("auth.audience", Text, "", "The `aud` a token must have."),
-        setting("auth.issuer", Text, "", "The `iss` a token must have."),
-        setting("messages.max_content", Number(1, 65_536), "8192", "Most bytes of the text of a message."),
-        setting("messages.max_metadata", Number(2, 65_536), "4096", "Most bytes of the metadata of a message."),
-        setting("messages.edit_window", Time(0), "5m", "How long a sender may edit or delete a message."),
-        setting("limits.messages", Number(1, 10_000), "20", "Messages a user may send within `limits.message_window`."),
-        layouts::time(TtlName::MessageWindow),
-        setting("limits.messages_without_store", Choice(&["open", "closed"]), "open", "What becomes of messages while the store cannot count them: `open` takes them, `closed` refuses them."),
-        setting("limits.http", Number(1, MOST_REQUESTS as u64), "600", "Requests a user, or an address without a valid token, may make within `limits.http_window`, all gateways together."),
-        setting("limits.http_window", Time(1_000), "60s", "The window of `limits.http`."),
-        setting("gateway.ping_interval", Time(1_000), "25s", "How often a connected Socket.IO client is pinged."),
-        setting("gateway.ping_timeout", Time(1_000), "20s", "How long a client may take to answer a ping before it is taken to be lost."),
-        setting("gateway.handshake_timeout", Time(100), "10s", "How long a client may take to show its token, and Parlor to let it in."),
-        setting("gateway.max_frame", Number(1_024, 16_777_216), "65536", "Most bytes of one packet of a client; who sends a larger one is cut."),
-        setting("gateway.buffer", Number(4_096, 1_073_741_824), "1048576", "Most bytes that wait for one client that reads slowly; with more it is cut."),
-        setting("gateway.events", Number(1, 10_000), "50", "Events a socket may send per second on average."),
-        setting("gateway.event_burst", Number(1, 100_000), "200", "Events a socket may send at once; who goes on for long above it is cut."),
-        setting("gateway.conversations", Number(1, 10_000), "500", "Conversations a socket may have joined at a time."),
-        setting("gateway.connections", Number(1, 10_000_000), "100000", "Connections of this node."),
-        setting("gateway.connections_per_address", Number(1, 10_000_000), "20000", "Connections of this node from one address."),
-        setting("gateway.handshakes", Number(1, 1_000_000), "200", "Handshakes from one address per second on average, on this node."),
-        setting("gateway.handshake_burst", Number(1, 10_000_000), "20000", "Handshakes from one address at once, on this node."),
-        setting("gateway.recovery", Time(0), "120s", "How long a lost socket is held, so that its client can go on where it was; `0s` for not at all."),
-        setting("gateway.recovery_frames", Number(1, 100_000), "1000", "Most events that are kept for a lost socket."),
-        setting("notifications.channel", Text, "", "Another name for the channel `events:message.created`, used as it is, without prefix.").note("`events:message.created`"),
-        setting("unread.fanout_limit", Number(0, 10_000), "32", "Up to how many members each member's unread counter is written with a message."),
-        setting("sessions.single_device", Flag, "false", "A new session of a user ends the former one."),
-        setting("sessions.anonymous", Flag, "false", "Visitors without an account may come in with `POST /v1/sessions/anonymous`, and read."),
-        setting("stats.count_localhost", Flag, "false", "Requests from this machine count in the documented statistics keys.").later(),
-        setting("stats.endpoint_separator", Choice(EndpointSeparator::NAMES), EndpointSeparator::Space.name(), "What stands between method and route in the statistics keys."),
-        setting("desk.capacity", Number(1, 10_000), "10", "Conversations an agent may have at a time.").later(),
-        setting("push.provider", Choice(&["log"]), "log", "How push notifications are sent.").later(),
-        setting("log.level", LogFilter, "info", "What is logged: `error`, `warn`, `info`, `debug`, `trace`, `off`, or levels by module (`info,parlor_store=debug`)."),
-        setting("log.format", Choice(FORMATS), "auto", "`human`, `json` (one object a line), or `auto`: human on a terminal, JSON otherwise."),
+        layouts::ttl_setting(TtlName::NodeLease),
+        setting("presence.grace", Duration(0), "5s", "How long a user stays online after the last connection was lost."),
+        setting("auth.secret", Text, "", "Secret that signs tokens (HS256). For rotation, set two, separated by a comma: the first signs, both verify. Without one, the server generates a random secret and keeps it in the file `auth.secret` of the data folder; several servers need a common one.").default_display("generated").secret(),
+        setting("auth.algorithm", Choice(JWT_ALGORITHMS), "HS256", "The only accepted signature algorithm."),
+        setting("auth.public_key", Text, "", "Public key for RS256, ES256 or EdDSA: a PEM text, or the path of a PEM file."),
+        setting("auth.jwks", Text, "", "JSON Web Key Set (JWKS) for RS256, ES256 or EdDSA: the path of a file, or an `https://` or `http://` URL. Redirects are not followed."),
+        setting("auth.audience", Text, "", "Required audience (claim `aud`) of a token."),
+        setting("auth.issuer", Text, "", "Required issuer (claim `iss`) of a token."),
+        setting("messages.max_content", Number(1, 65_536), "8192", "Maximum size of the text of a message, in bytes."),
+        setting("messages.max_metadata", Number(2, 65_536), "4096", "Maximum size of the metadata of a message, in bytes."),
+        setting("messages.edit_window", Duration(0), "5m", "How long the sender may edit or delete a message after sending it."),
+        setting("limits.messages", Number(1, 10_000), "20", "Number of messages that a user may send within `limits.message_window`."),
+        layouts::ttl_setting(TtlName::MessageWindow),
+        setting("limits.messages_without_store", Choice(&["open", "closed"]), "open", "Whether messages are accepted while the store is unavailable and cannot count them: `open` accepts them, `closed` rejects them."),
+        setting("limits.http", Number(1, MAX_REQUESTS as u64), "600", "Number of requests that a user, or an address without a valid token, may make within `limits.http_window`, over HTTP, gRPC and Socket.IO together."),
+        setting("limits.http_window", Duration(1_000), "60s", "Length of the window of `limits.http`."),
+        setting("gateway.ping_interval", Duration(1_000), "25s", "Interval between two pings to a Socket.IO client."),
+        setting("gateway.ping_timeout", Duration(1_000), "20s", "Time limit for the reply to a ping; a client that does not reply in time is disconnected."),
+        setting("gateway.handshake_timeout", Duration(100), "10s", "Time limit for the handshake of a Socket.IO client, including the check of its token."),
+        setting("gateway.max_frame", Number(1_024, 16_777_216), "65536", "Maximum size of one packet from a client, in bytes; a client that sends a larger packet is disconnected."),
+        setting("gateway.buffer", Number(4_096, 1_073_741_824), "1048576", "Maximum bytes in the send queue of one client; a client that reads too slowly is disconnected."),
+        setting("gateway.events", Number(1, 10_000), "50", "Number of events per second that a socket may send on average."),
+        setting("gateway.event_burst", Number(1, 100_000), "200", "Burst of events a socket may send; a client that keeps exceeding it is disconnected."),
+        setting("gateway.conversations", Number(1, 10_000), "500", "Maximum number of conversations that a socket may have joined at the same time."),
+        setting("gateway.connections", Number(1, 10_000_000), "100000", "Maximum number of Socket.IO connections of this node."),
+        setting("gateway.connections_per_address", Number(1, 10_000_000), "20000", "Maximum number of Socket.IO connections of this node from one address."),
+        setting("gateway.handshakes", Number(1, 1_000_000), "200", "Number of handshakes per second that this node accepts from one address on average."),
+        setting("gateway.handshake_burst", Number(1, 10_000_000), "20000", "Burst of handshakes that this node accepts from one address."),
+        setting("gateway.recovery", Duration(0), "120s", "How long the server keeps a disconnected socket so that the client can recover it; `0s` disables recovery."),
+        setting("gateway.recovery_frames", Number(1, 100_000), "1000", "Maximum number of events that are kept for the recovery of one socket."),
+        setting("notifications.channel", Text, "", "Channel that new messages are published to instead of `events:message.created`. The name is used as it is, without `keys.prefix`.").default_display("`events:message.created`"),
+        setting("unread.fanout_limit", Number(0, 10_000), "32", "Maximum number of members for which sending a message also updates the stored unread counter of each member."),
+        setting("sessions.single_device", Boolean, "false", "If `true`, a new session of a user from another device ends the previous one."),
+        setting("sessions.anonymous", Boolean, "false", "If `true`, visitors without an account can get a read-only session with `POST /v1/sessions/anonymous`."),
+        setting("stats.count_localhost", Boolean, "false", "If `true`, requests from this machine count in the documented statistics keys.").not_implemented(),
+        setting("stats.endpoint_separator", Choice(EndpointSeparator::NAMES), EndpointSeparator::Space.name(), "Separator between method and route in the statistics keys."),
+        setting("desk.capacity", Number(1, 10_000), "10", "Maximum number of conversations that are assigned to an agent at the same time.").not_implemented(),
+        setting("push.provider", Choice(&["log"]), "log", "Provider that sends push notifications.").not_implemented(),
+        setting("log.level", LogFilter, "info", "Log filter: `error`, `warn`, `info`, `debug`, `trace`, `off`, or levels by module (`info,parlor_store=debug`)."),
+        setting("log.format", Choice(LOG_FORMATS), "auto", "Log format: `human`, `json` (one object per line), or `auto`: `human` on a terminal, `json` otherwise."),
     ]);
     table
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::kind::Raw;
+    use super::super::kind::RawValue;
     use super::*;
 
     #[test]
     fn every_default_is_accepted_by_its_own_kind() {
         for setting in all() {
-            let raw = Raw::Scalar(setting.default.to_string());
+            let raw = RawValue::Scalar(setting.default.to_string());
             assert!(
                 setting.kind.read(&raw).is_ok(),
                 "{}: {:?}",
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn the_variable_is_the_name_in_capitals_with_two_underscores() {
-        let setting = find("store.ca_cert").expect("in the table");
+        let setting = find_setting("store.ca_cert").expect("in the table");
         assert_eq!(setting.variable(), "PARLOR_STORE__CA_CERT");
     }
 }

@@ -1,16 +1,20 @@
 //! "Did you mean": the nearest known name to a mistyped one.
 
 /// How alike two names must be (1 = equal) before one is offered for the other.
-const ALIKE: f64 = 0.75;
+const MIN_SIMILARITY: f64 = 0.75;
 /// The same for keys of one section, of which there are few.
-const ALIKE_KEYS: f64 = 0.65;
+const MIN_KEY_SIMILARITY: f64 = 0.65;
 
 /// The known name nearest to `typed`, if any is near enough to be worth saying.
 pub fn nearest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    at_least(ALIKE, typed, known)
+    best_match(MIN_SIMILARITY, typed, known)
 }
 
-fn at_least<'a>(alike: f64, typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+fn best_match<'a>(
+    alike: f64,
+    typed: &str,
+    known: impl Iterator<Item = &'a str>,
+) -> Option<&'a str> {
     let typed = typed.to_lowercase();
     known
         .map(|name| (strsim::jaro_winkler(&typed, name), name))
@@ -20,7 +24,10 @@ fn at_least<'a>(alike: f64, typed: &str, known: impl Iterator<Item = &'a str>) -
 }
 
 /// The known setting nearest to `typed`: a slip in the key first, then the right key under a wrong section.
-pub fn setting<'a>(typed: &str, known: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
+pub fn nearest_setting<'a>(
+    typed: &str,
+    known: impl Iterator<Item = &'a str> + Clone,
+) -> Option<&'a str> {
     let (section, key) = typed.rsplit_once('.').unwrap_or(("", typed));
     let same_section = known
         .clone()
@@ -41,7 +48,7 @@ fn nearest_key<'a>(key: &str, names: impl Iterator<Item = &'a str> + Clone) -> O
     let keys = names
         .clone()
         .filter_map(|name| name.rsplit_once('.').map(|(_, k)| k));
-    let best = at_least(ALIKE_KEYS, key, keys)?;
+    let best = best_match(MIN_KEY_SIMILARITY, key, keys)?;
     names
         .into_iter()
         .find(|name| name.rsplit_once('.').is_some_and(|(_, k)| k == best))
@@ -71,7 +78,11 @@ mod tests {
             ("ttl.foo", None),
             ("server.htp", Some("server.http")),
         ] {
-            assert_eq!(setting(typed, KNOWN.iter().copied()), meant, "{typed}");
+            assert_eq!(
+                nearest_setting(typed, KNOWN.iter().copied()),
+                meant,
+                "{typed}"
+            );
         }
     }
 }

@@ -6,7 +6,7 @@ use super::*;
 
 struct Given {
     folder: tempfile::TempDir,
-    sources: Sources,
+    sources: ConfigSources,
 }
 
 fn given(file: &str, variables: &[(&str, &str)], set: &[&str]) -> Given {
@@ -17,10 +17,10 @@ fn given(file: &str, variables: &[(&str, &str)], set: &[&str]) -> Given {
         set: set.iter().map(|&s| s.to_owned()).collect(),
         ..Flags::default()
     };
-    let environment = Environment::of(variables.iter().copied());
+    let environment = Environment::from_pairs(variables.iter().copied());
     Given {
         folder,
-        sources: Sources {
+        sources: ConfigSources {
             file: Some(path),
             environment,
             flags,
@@ -29,13 +29,13 @@ fn given(file: &str, variables: &[(&str, &str)], set: &[&str]) -> Given {
 }
 
 impl Given {
-    fn load(&self) -> Loaded {
+    fn load(&self) -> LoadedConfig {
         load(&self.sources).unwrap()
     }
 
     fn problems(&self) -> Vec<String> {
         let folder = format!("{}/", self.folder.path().display());
-        let Problems(problems) = load(&self.sources).unwrap_err();
+        let ConfigProblems(problems) = load(&self.sources).unwrap_err();
         problems
             .iter()
             .map(|problem| problem.to_string().replace(&folder, ""))
@@ -43,7 +43,7 @@ impl Given {
     }
 }
 
-fn origin(loaded: &Loaded, name: &str) -> String {
+fn origin(loaded: &LoadedConfig, name: &str) -> String {
     let origin = loaded.values.origin(name).to_string();
     origin.rsplit('/').next().unwrap_or_default().to_owned()
 }
@@ -100,7 +100,7 @@ fn every_variable_of_the_documents_sets_what_it_says() {
         options.url,
         "redis://:hunter2@cache:6380/0".parse().unwrap()
     );
-    assert_eq!(options.data, None);
+    assert_eq!(options.data_folder, None);
     assert_eq!(loaded.config.keys.prefix, "ha:");
     assert_eq!(loaded.values.number("limits.messages"), 7);
     assert_eq!(
@@ -108,7 +108,7 @@ fn every_variable_of_the_documents_sets_what_it_says() {
         Duration::from_millis(1500)
     );
     assert_eq!(
-        loaded.config.keys.message_channel.as_deref(),
+        loaded.config.keys.message_channel_override.as_deref(),
         Some("chat.created")
     );
 }
@@ -144,7 +144,7 @@ fn a_preset_changes_defaults_and_an_explicit_setting_beats_it() {
 }
 
 #[test]
-fn another_layout_brings_its_own_times() {
+fn overriding_a_layout_uses_the_default_ttls_of_that_layout() {
     let loaded = given(
         "",
         &[],
@@ -215,9 +215,9 @@ fn values_that_do_not_go_together_are_refused() {
 
 #[test]
 fn a_named_file_must_exist() {
-    let sources = Sources {
+    let sources = ConfigSources {
         file: Some("/nowhere/parlor.toml".into()),
-        ..Sources::default()
+        ..ConfigSources::default()
     };
     let problems = load(&sources).unwrap_err().to_string();
     assert!(
@@ -238,9 +238,10 @@ fn nothing_that_is_printed_shows_a_secret() {
         &["store.url=redis://bob:hunter2@cache"],
     );
     let store = "redis://bob:hunter2@cache".to_owned();
-    given.sources.flags.everyday = vec![("--store", "store.url", store)];
+    given.sources.flags.shortcuts = vec![("--store", "store.url", store)];
     let loaded = given.load();
-    let printed = render::toml(&loaded.values) + &render::json(&loaded.values).to_string();
+    let printed =
+        render::effective_toml(&loaded.values) + &render::json(&loaded.values).to_string();
     assert!(!printed.contains("hunter2"), "{printed}");
     assert!(printed.contains("redis://bob:***@cache"), "{printed}");
     let debug = format!("{loaded:?} {:?}", given.sources);
@@ -258,7 +259,7 @@ fn nothing_that_is_printed_shows_a_secret() {
 }
 
 #[test]
-fn what_is_printed_can_be_read_again() {
+fn the_printed_configuration_parses_back_to_the_same_values() {
     let first = given(
         "",
         &[],
@@ -270,7 +271,7 @@ fn what_is_printed_can_be_read_again() {
         ],
     )
     .load();
-    let second = given(&render::toml(&first.values), &[], &[]).load();
+    let second = given(&render::effective_toml(&first.values), &[], &[]).load();
     for ((setting, one, _), (_, two, _)) in first.values.iter().zip(second.values.iter()) {
         assert_eq!(one, two, "{}", setting.name);
     }
@@ -278,7 +279,7 @@ fn what_is_printed_can_be_read_again() {
 
 #[test]
 fn the_example_file_with_every_line_uncommented_is_the_default() {
-    let text: String = render::example()
+    let text: String = render::example_toml()
         .lines()
         .map(|line| {
             line.strip_prefix("# ")

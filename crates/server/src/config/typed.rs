@@ -5,50 +5,50 @@ use std::time::Duration;
 
 use parlor_chat::database::{self, DatabaseUrl, Synchronous};
 use parlor_chat::ids::NodeId;
-use parlor_chat::keys::Settings;
-use parlor_chat::limits::{Algorithm, LONGEST_WINDOW, Limit};
+use parlor_chat::keys::KeySettings;
+use parlor_chat::limits::{MAX_WINDOW, RateLimit, RateLimitAlgorithm};
 use parlor_chat::options::{self, MessageOptions, SessionOptions};
-use parlor_store::{Options, StoreUrl};
+use parlor_store::{StoreOptions, StoreUrl};
 use rand::RngExt;
 
 use super::duration;
 use super::environment::Environment;
 use super::layouts;
-use super::sources::{Origin, Problem};
-use super::values::Values;
-use crate::address::Proxies;
-use crate::identity::{AuthConfig, Written};
+use super::sources::{ConfigProblem, SettingOrigin};
+use super::values::SettingValues;
+use crate::address::TrustedProxies;
+use crate::identity::{AuthConfig, AuthSettings};
 
 /// A configuration in which everything was accepted.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The process.
-    pub server: Server,
+    pub server: ServerConfig,
     /// The store.
     pub store: Store,
     /// What the database is opened with.
-    pub database: database::Options,
+    pub database: database::DatabaseOptions,
     /// Layouts, prefix and times of keys.
-    pub keys: Settings,
+    pub keys: KeySettings,
     /// The capabilities.
-    pub chat: options::Options,
+    pub chat: options::ChatOptions,
     /// How often a user, or an address without a valid token, may call the gateways.
-    pub calls: Limit,
+    pub request_limit: RateLimit,
     /// Socket.IO.
-    pub gateway: Gateway,
+    pub socketio: SocketIoConfig,
     /// Which tokens are accepted.
     pub auth: AuthConfig,
     /// Logs.
-    pub log: Log,
+    pub log: LogConfig,
 }
 
 /// The process itself.
 #[derive(Clone, Debug)]
-pub struct Server {
+pub struct ServerConfig {
     /// Where HTTP listens.
     pub http: String,
     /// The folder of everything kept on disk.
-    pub data: PathBuf,
+    pub data_folder: PathBuf,
     /// Where gRPC listens, if it does.
     pub grpc: Option<String>,
     /// The id of this node.
@@ -56,19 +56,19 @@ pub struct Server {
     /// Browser origins that may call, beyond the server's own.
     pub allowed_origins: Vec<String>,
     /// The proxies that may say whom they speak for.
-    pub trusted_proxies: Proxies,
+    pub trusted_proxies: TrustedProxies,
 }
 
 /// The store.
 #[derive(Clone, Debug)]
 pub struct Store {
     /// What it is opened with.
-    pub options: Options,
+    pub options: StoreOptions,
 }
 
 /// Socket.IO, and what its clients may cost.
 #[derive(Clone, Copy, Debug)]
-pub struct Gateway {
+pub struct SocketIoConfig {
     /// The pause between two pings to a client.
     pub ping_interval: Duration,
     /// How long a client may take to answer one.
@@ -76,28 +76,28 @@ pub struct Gateway {
     /// How long a handshake may take.
     pub handshake_timeout: Duration,
     /// Most bytes of a client's packet.
-    pub max_frame: usize,
+    pub max_packet_bytes: usize,
     /// Most bytes that wait for a client.
-    pub buffer: usize,
+    pub max_send_queue_bytes: usize,
     /// Events of a socket.
-    pub events: Rate,
+    pub event_rate: BurstRate,
     /// Conversations of a socket.
-    pub conversations: usize,
+    pub max_joined_conversations: usize,
     /// Connections in all.
-    pub connections: usize,
+    pub max_connections: usize,
     /// Connections of one address.
     pub connections_per_address: usize,
     /// Handshakes of one address.
-    pub handshakes: Rate,
+    pub handshake_rate: BurstRate,
     /// How long a lost socket is held; zero for not at all.
-    pub recovery: Duration,
+    pub recovery_window: Duration,
     /// Most events kept for it.
-    pub recovery_frames: usize,
+    pub max_recovery_events: usize,
 }
 
 /// How often something may happen.
 #[derive(Clone, Copy, Debug)]
-pub struct Rate {
+pub struct BurstRate {
     /// Per second, on average.
     pub per_second: u32,
     /// At once.
@@ -106,7 +106,7 @@ pub struct Rate {
 
 /// Logs.
 #[derive(Clone, Debug)]
-pub struct Log {
+pub struct LogConfig {
     /// The filter.
     pub level: String,
     /// The form.
@@ -125,12 +125,15 @@ pub enum LogFormat {
 }
 
 /// Makes the typed sections, or says what does not go together.
-pub(super) fn check(values: &Values, environment: &Environment) -> Result<Config, Vec<Problem>> {
+pub(super) fn build_config(
+    values: &SettingValues,
+    environment: &Environment,
+) -> Result<Config, Vec<ConfigProblem>> {
     let mut problems = Vec::new();
-    let keys = layouts::typed(values);
+    let keys = layouts::key_settings(values);
     if let Err(error) = keys.check() {
-        problems.push(Problem::new(
-            place(values, error.settings()),
+        problems.push(ConfigProblem::new(
+            origin_of_first_set(values, error.settings()),
             error.to_string(),
         ));
     }
@@ -139,144 +142,145 @@ pub(super) fn check(values: &Values, environment: &Environment) -> Result<Config
         != values.optional("store.client_key").is_some()
     {
         let message = "store.client_cert and store.client_key belong together; set both or neither";
-        let place = place(values, &["store.client_cert", "store.client_key"]);
-        problems.push(Problem::new(place, message));
+        let place = origin_of_first_set(values, &["store.client_cert", "store.client_key"]);
+        problems.push(ConfigProblem::new(place, message));
     }
     for name in ["store.ca_cert", "store.client_cert", "store.client_key"] {
         if let Some(file) = values.optional(name)
             && let Err(error) = std::fs::File::open(file)
         {
-            problems.push(Problem::new(
+            problems.push(ConfigProblem::new(
                 values.origin(name),
                 format!("{name}: {file} cannot be read: {error}"),
             ));
         }
     }
     let url = url.map_err(|problem| problems.push(problem));
-    let auth = auth(values).map_err(|problem| problems.push(problem));
+    let auth = auth_config(values).map_err(|problem| problems.push(problem));
     let node = node_id(values, environment).map_err(|problem| problems.push(problem));
     let data = PathBuf::from(values.text("server.data"));
     let database = database_options(values, &data).map_err(|problem| problems.push(problem));
-    let calls = calls(values).map_err(|problem| problems.push(problem));
+    let calls = request_limit(values).map_err(|problem| problems.push(problem));
     let (Ok(url), Ok(database), Ok(auth), Ok(node), Ok(calls), true) =
         (url, database, auth, node, calls, problems.is_empty())
     else {
         return Err(problems);
     };
     Ok(Config {
-        server: Server {
+        server: ServerConfig {
             http: values.text("server.http").to_owned(),
             grpc: values.optional("server.grpc").map(str::to_owned),
             allowed_origins: values.list("server.allowed_origins"),
             trusted_proxies: trusted_proxies(values),
-            data: data.clone(),
+            data_folder: data.clone(),
             node,
         },
         store: Store {
-            options: options(values, url, data),
+            options: store_options(values, url, data),
         },
         database,
         keys,
-        chat: chat(values),
-        calls,
-        gateway: gateway(values),
+        chat: chat_options(values),
+        request_limit: calls,
+        socketio: socketio_config(values),
         auth,
-        log: Log {
+        log: LogConfig {
             level: values.text("log.level").to_owned(),
-            format: format(values.text("log.format")),
+            format: parse_log_format(values.text("log.format")),
         },
     })
 }
 
-fn chat(values: &Values) -> options::Options {
-    options::Options {
-        grace: values.time("presence.grace"),
+fn chat_options(values: &SettingValues) -> options::ChatOptions {
+    options::ChatOptions {
+        grace_period: values.time("presence.grace"),
         messages: MessageOptions {
-            max_content: small(values.number("messages.max_content")) as usize,
-            max_metadata: small(values.number("messages.max_metadata")) as usize,
+            max_content_bytes: saturating_u32(values.number("messages.max_content")) as usize,
+            max_metadata_bytes: saturating_u32(values.number("messages.max_metadata")) as usize,
             edit_window: values.time("messages.edit_window"),
-            rate: small(values.number("limits.messages")),
-            without_store: values.text("limits.messages_without_store") == "open",
+            rate: saturating_u32(values.number("limits.messages")),
+            accept_without_store: values.text("limits.messages_without_store") == "open",
         },
         fanout_limit: values.number("unread.fanout_limit"),
         sessions: SessionOptions {
             single_device: values.flag("sessions.single_device"),
-            anonymous: values.flag("sessions.anonymous"),
+            allow_visitors: values.flag("sessions.anonymous"),
             // Known when the keys are read.
-            issuer: None,
+            visitor_token_issuer: None,
         },
     }
 }
 
-fn gateway(values: &Values) -> Gateway {
+fn socketio_config(values: &SettingValues) -> SocketIoConfig {
     let number = |name| usize::try_from(values.number(name)).unwrap_or(usize::MAX);
-    let rate = |average, burst| Rate {
-        per_second: small(values.number(average)),
-        burst: small(values.number(burst)),
+    let rate = |average, burst| BurstRate {
+        per_second: saturating_u32(values.number(average)),
+        burst: saturating_u32(values.number(burst)),
     };
-    Gateway {
+    SocketIoConfig {
         ping_interval: values.time("gateway.ping_interval"),
         ping_timeout: values.time("gateway.ping_timeout"),
         handshake_timeout: values.time("gateway.handshake_timeout"),
-        max_frame: number("gateway.max_frame"),
-        buffer: number("gateway.buffer"),
-        events: rate("gateway.events", "gateway.event_burst"),
-        conversations: number("gateway.conversations"),
-        connections: number("gateway.connections"),
+        max_packet_bytes: number("gateway.max_frame"),
+        max_send_queue_bytes: number("gateway.buffer"),
+        event_rate: rate("gateway.events", "gateway.event_burst"),
+        max_joined_conversations: number("gateway.conversations"),
+        max_connections: number("gateway.connections"),
         connections_per_address: number("gateway.connections_per_address"),
-        handshakes: rate("gateway.handshakes", "gateway.handshake_burst"),
-        recovery: values.time("gateway.recovery"),
-        recovery_frames: number("gateway.recovery_frames"),
+        handshake_rate: rate("gateway.handshakes", "gateway.handshake_burst"),
+        recovery_window: values.time("gateway.recovery"),
+        max_recovery_events: number("gateway.recovery_frames"),
     }
 }
 
-fn calls(values: &Values) -> Result<Limit, Problem> {
+fn request_limit(values: &SettingValues) -> Result<RateLimit, ConfigProblem> {
     let (name, window) = ("limits.http_window", values.time("limits.http_window"));
-    let requests = small(values.number("limits.http"));
-    Limit::new(Algorithm::Gcra, requests, window).map_err(|_| {
-        let longest = duration::format(LONGEST_WINDOW);
-        let message = format!("{name}: the longest is {longest}");
-        Problem::new(values.origin(name), message)
+    let requests = saturating_u32(values.number("limits.http"));
+    RateLimit::new(RateLimitAlgorithm::Gcra, requests, window).map_err(|_| {
+        let longest = duration::format(MAX_WINDOW);
+        let message = format!("{name}: the maximum is {longest}");
+        ConfigProblem::new(values.origin(name), message)
     })
 }
 
 /// A number whose bounds are far below.
-fn small(number: u64) -> u32 {
+fn saturating_u32(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-fn trusted_proxies(values: &Values) -> Proxies {
+fn trusted_proxies(values: &SettingValues) -> TrustedProxies {
     let networks = values.list("server.trusted_proxies");
     // Its kind has read each of them.
     let networks: Vec<_> = networks.iter().filter_map(|it| it.parse().ok()).collect();
-    Proxies::new(&networks)
+    TrustedProxies::new(&networks)
 }
 
 /// Where the first of these settings that was set was written.
-fn place<'a>(values: &'a Values, names: &[&str]) -> &'a Origin {
+fn origin_of_first_set<'a>(values: &'a SettingValues, names: &[&str]) -> &'a SettingOrigin {
     let mut origins = names.iter().map(|name| values.origin(name));
-    let written = origins.find(|origin| **origin != Origin::Default);
-    written.unwrap_or(&Origin::Default)
+    let written = origins.find(|origin| **origin != SettingOrigin::Default);
+    written.unwrap_or(&SettingOrigin::Default)
 }
 
-fn options(values: &Values, url: StoreUrl, data: PathBuf) -> Options {
+fn store_options(values: &SettingValues, url: StoreUrl, data: PathBuf) -> StoreOptions {
     let path = |name| values.optional(name).map(PathBuf::from);
-    Options {
-        data: (url == StoreUrl::Embedded).then_some(data),
+    StoreOptions {
+        data_folder: (url == StoreUrl::Embedded).then_some(data),
         url,
         timeout: values.time("store.timeout"),
-        connections: usize::try_from(values.number("store.connections")).unwrap_or(1),
-        prefix: values.text("keys.prefix").to_owned(),
+        connections_per_server: usize::try_from(values.number("store.connections")).unwrap_or(1),
+        key_prefix: values.text("keys.prefix").to_owned(),
         ca_cert: path("store.ca_cert"),
         client_cert: path("store.client_cert"),
         client_key: path("store.client_key"),
-        ..Options::default()
+        ..StoreOptions::default()
     }
 }
 
 /// `store.url` with `store.password` put in where it carries none.
-fn store_url(values: &Values) -> Result<StoreUrl, Problem> {
-    let wrong = |error| Problem::new(values.origin("store.url"), format!("store.url: {error}"));
+fn store_url(values: &SettingValues) -> Result<StoreUrl, ConfigProblem> {
+    let wrong =
+        |error| ConfigProblem::new(values.origin("store.url"), format!("store.url: {error}"));
     let mut url: StoreUrl = values.text("store.url").parse().map_err(wrong)?;
     match &mut url {
         StoreUrl::Embedded => {}
@@ -290,23 +294,26 @@ fn store_url(values: &Values) -> Result<StoreUrl, Problem> {
     Ok(url)
 }
 
-fn database_options(values: &Values, data: &Path) -> Result<database::Options, Problem> {
+fn database_options(
+    values: &SettingValues,
+    data: &Path,
+) -> Result<database::DatabaseOptions, ConfigProblem> {
     let name = "database.url";
-    let wrong = |error| Problem::new(values.origin(name), format!("{name}: {error}"));
+    let wrong = |error| ConfigProblem::new(values.origin(name), format!("{name}: {error}"));
     let url = DatabaseUrl::parse(values.text(name), data).map_err(wrong)?;
-    Ok(database::Options {
-        connections: u32::try_from(values.number("database.connections")).unwrap_or(1),
+    Ok(database::DatabaseOptions {
+        max_connections: u32::try_from(values.number("database.connections")).unwrap_or(1),
         timeout: values.time("database.timeout"),
         synchronous: match values.text("database.synchronous") {
             "normal" => Synchronous::Normal,
             _ => Synchronous::Full,
         },
-        ..database::Options::new(url)
+        ..database::DatabaseOptions::new(url)
     })
 }
 
-fn auth(values: &Values) -> Result<AuthConfig, Problem> {
-    let written = Written {
+fn auth_config(values: &SettingValues) -> Result<AuthConfig, ConfigProblem> {
+    let written = AuthSettings {
         secret: values.text("auth.secret"),
         algorithm: values.text("auth.algorithm"),
         public_key: values.text("auth.public_key"),
@@ -314,18 +321,22 @@ fn auth(values: &Values) -> Result<AuthConfig, Problem> {
         audience: values.text("auth.audience"),
         issuer: values.text("auth.issuer"),
     };
-    AuthConfig::new(&written)
-        .map_err(|error| Problem::new(place(values, error.settings), error.to_string()))
+    AuthConfig::new(&written).map_err(|error| {
+        ConfigProblem::new(
+            origin_of_first_set(values, error.settings),
+            error.to_string(),
+        )
+    })
 }
 
-fn node_id(values: &Values, environment: &Environment) -> Result<NodeId, Problem> {
+fn node_id(values: &SettingValues, environment: &Environment) -> Result<NodeId, ConfigProblem> {
     let named = values.optional("server.node").map(str::to_owned);
-    let named = named.unwrap_or_else(|| node(environment));
+    let named = named.unwrap_or_else(|| generate_node_id(environment));
     NodeId::new(named)
-        .map_err(|error| Problem::new(values.origin("server.node"), error.to_string()))
+        .map_err(|error| ConfigProblem::new(values.origin("server.node"), error.to_string()))
 }
 
-fn format(name: &str) -> LogFormat {
+fn parse_log_format(name: &str) -> LogFormat {
     match name {
         "human" => LogFormat::Human,
         "json" => LogFormat::Json,
@@ -334,7 +345,7 @@ fn format(name: &str) -> LogFormat {
 }
 
 /// The host's name and a random end, so that two nodes of one host, or of one image, differ.
-fn node(environment: &Environment) -> String {
+fn generate_node_id(environment: &Environment) -> String {
     let kernel = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let host = kernel
         .as_deref()
@@ -344,11 +355,11 @@ fn node(environment: &Environment) -> String {
         .or_else(|| environment.get("HOSTNAME"))
         .unwrap_or("parlor");
     let random = rand::rng().random_range(0..0x0100_0000_u32);
-    named(host, random)
+    node_id_from_host(host, random)
 }
 
 /// A host may be called what a node may not.
-fn named(host: &str, random: u32) -> String {
+fn node_id_from_host(host: &str, random: u32) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
     let host: String = host
         .chars()
@@ -365,13 +376,16 @@ mod tests {
     #[test]
     fn two_nodes_of_one_host_have_different_names() {
         let environment = Environment::default();
-        assert_ne!(node(&environment), node(&environment));
+        assert_ne!(
+            generate_node_id(&environment),
+            generate_node_id(&environment)
+        );
     }
 
     #[test]
-    fn a_made_name_can_always_stand_in_a_key() {
+    fn a_generated_node_name_is_always_valid_in_keys() {
         for host in ["web-1.eu", "my host:1", "büro", &"x".repeat(300)] {
-            assert!(NodeId::new(named(host, 7)).is_ok(), "{host}");
+            assert!(NodeId::new(node_id_from_host(host, 7)).is_ok(), "{host}");
         }
     }
 }

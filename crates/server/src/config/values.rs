@@ -4,27 +4,27 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use super::kind::{Raw, Value};
+use super::kind::{RawValue, Value};
 use super::layouts;
 use super::render;
 use super::settings::{self, Setting};
-use super::sources::{Entry, Origin, Problem};
+use super::sources::{ConfigProblem, SettingEntry, SettingOrigin};
 
 /// A value for each setting of the table, once [`Values::fill`] was called.
 #[derive(Clone, Default)]
-pub struct Values(BTreeMap<&'static str, (Value, Origin)>);
+pub struct SettingValues(BTreeMap<&'static str, (Value, SettingOrigin)>);
 
-impl fmt::Debug for Values {
+impl fmt::Debug for SettingValues {
     /// As `--print-config` shows them, so without secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Values({})", render::json(self))
     }
 }
 
-impl Values {
+impl SettingValues {
     /// Takes an entry over what was there before, or says what is wrong with it.
-    pub(super) fn put(&mut self, entry: Entry) -> Result<(), Problem> {
-        let Entry {
+    pub(super) fn insert(&mut self, entry: SettingEntry) -> Result<(), ConfigProblem> {
+        let SettingEntry {
             setting,
             raw,
             origin,
@@ -35,31 +35,34 @@ impl Values {
                 Ok(())
             }
             // The reason repeats the value, which a secret's must not.
-            Err(_) if setting.secret => Err(Problem::new(
+            Err(_) if setting.secret => Err(ConfigProblem::new(
                 origin,
                 format!("{}: expected {}", setting.name, setting.kind.expected()),
             )),
-            Err(reason) => Err(Problem::new(origin, format!("{}: {reason}", setting.name))),
+            Err(reason) => Err(ConfigProblem::new(
+                origin,
+                format!("{}: {reason}", setting.name),
+            )),
         }
     }
 
     /// Gives every setting that no source has set the preset's value or the default.
-    pub(super) fn fill(&mut self) {
+    pub(super) fn apply_defaults(&mut self) {
         for setting in settings::all() {
             if !self.0.contains_key(setting.name) {
-                let value = default(setting);
-                self.0.insert(setting.name, (value, Origin::Default));
+                let value = default_value(setting);
+                self.0.insert(setting.name, (value, SettingOrigin::Default));
             }
         }
-        for (name, value, origin) in layouts::chosen(self) {
-            if *self.origin(name) == Origin::Default {
+        for (name, value, origin) in layouts::preset_defaults(self) {
+            if *self.origin(name) == SettingOrigin::Default {
                 self.0.insert(name, (value, origin));
             }
         }
     }
 
     /// All settings in the order of the table.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static Setting, &Value, &Origin)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&'static Setting, &Value, &SettingOrigin)> {
         settings::all().iter().filter_map(|setting| {
             let (value, origin) = self.0.get(setting.name)?;
             Some((setting, value, origin))
@@ -67,10 +70,10 @@ impl Values {
     }
 
     /// Where a setting came from.
-    pub fn origin(&self, name: &str) -> &Origin {
+    pub fn origin(&self, name: &str) -> &SettingOrigin {
         self.0
             .get(name)
-            .map_or(&Origin::Default, |(_, origin)| origin)
+            .map_or(&SettingOrigin::Default, |(_, origin)| origin)
     }
 
     /// A text; empty if it is not one.
@@ -104,23 +107,23 @@ impl Values {
 
     /// Yes or no; no if it is neither.
     pub fn flag(&self, name: &str) -> bool {
-        matches!(self.0.get(name), Some((Value::Flag(true), _)))
+        matches!(self.0.get(name), Some((Value::Boolean(true), _)))
     }
 
     /// A length of time.
     pub fn time(&self, name: &str) -> Duration {
         match self.0.get(name) {
-            Some((Value::Time(time), _)) => *time,
+            Some((Value::Duration(time), _)) => *time,
             _ => Duration::ZERO,
         }
     }
 }
 
 /// The default of a setting; a test proves that each is accepted by its kind.
-pub(super) fn default(setting: &Setting) -> Value {
+pub(super) fn default_value(setting: &Setting) -> Value {
     let text = setting.default.to_string();
     setting
         .kind
-        .read(&Raw::Scalar(text.clone()))
+        .read(&RawValue::Scalar(text.clone()))
         .unwrap_or(Value::Text(text))
 }

@@ -4,30 +4,37 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use parlor_chat::code::Code;
-use parlor_socketio::{App, Connect, Event, Reason, Refused, Work};
+use parlor_socketio::{
+    ConnectError, ConnectRequest, DisconnectReason, HandlerFuture, IncomingEvent, SocketHandler,
+};
 
-use super::call::Call;
-use super::errands::Errand;
-use super::state::State;
+use super::call::EventCall;
+use super::errands::DeferredTask;
+use super::state::UserSocketState;
 use super::words::ClosedReason;
-use super::{Gateway, Socket, door, joining, table};
+use super::{GatewaySocket, SocketIoGateway, door, joining, table};
 use crate::wire::Refusal;
 
 /// Refused events in a row after which a socket is cut.
-const MOST_REFUSED: u32 = 100;
+const MAX_REJECTED_EVENTS: u32 = 100;
 
-impl App for Gateway {
-    type State = State;
+impl SocketHandler for SocketIoGateway {
+    type State = UserSocketState;
 
-    async fn connect(self: &Arc<Self>, asking: Connect) -> Result<State, Refused> {
-        let _place = self.door.acquire().await;
-        self.welcome(asking).await.map_err(door::refused)
+    async fn on_connect(
+        self: &Arc<Self>,
+        asking: ConnectRequest,
+    ) -> Result<UserSocketState, ConnectError> {
+        let _place = self.handshake_permits.acquire().await;
+        self.accept_socket(asking)
+            .await
+            .map_err(door::to_connect_error)
     }
 
-    fn connected(self: &Arc<Self>, socket: &Arc<Socket>) -> Option<Work> {
+    fn on_connected(self: &Arc<Self>, socket: &Arc<GatewaySocket>) -> Option<HandlerFuture> {
         let state = socket.state();
-        state.person.seat(socket);
-        if let Some(reason) = state.line.slot.fill(socket) {
+        state.user.add_socket(socket);
+        if let Some(reason) = state.session.slot.set_socket(socket) {
             self.close(socket, reason);
             return None;
         }
@@ -36,75 +43,90 @@ impl App for Gateway {
             self.close_with(socket, ClosedReason::Shutdown, Some(0));
             return None;
         }
-        let resume = state.inner.lock().resume.take()?;
+        let resume = state.mutable.lock().resume_positions.take()?;
         let (gateway, socket) = (Arc::clone(self), Arc::clone(socket));
-        Some(Box::pin(joining::resume(gateway, socket, resume)))
+        Some(Box::pin(joining::resume_conversations(
+            gateway, socket, resume,
+        )))
     }
 
-    fn event(self: &Arc<Self>, socket: &Arc<Socket>, event: &Event<'_>) -> Option<Work> {
-        let call = Call {
+    fn on_event(
+        self: &Arc<Self>,
+        socket: &Arc<GatewaySocket>,
+        event: &IncomingEvent<'_>,
+    ) -> Option<HandlerFuture> {
+        let call = EventCall {
             gateway: self,
             socket,
             event,
         };
-        if let Err(wait) = self.may_say(socket) {
-            let text = format!("this socket sends too many events, try again in {wait} ms");
+        if let Err(wait) = self.count_event(socket) {
+            let text = format!("this socket sends too many events; retry in {wait} ms");
             let refusal = Refusal {
                 retry_after_ms: Some(wait),
                 ..Refusal::new(Code::RateLimited, text)
             };
-            call.answer().refused(socket, refusal);
-            if socket.state().refused.fetch_add(1, Ordering::Relaxed) >= MOST_REFUSED {
-                socket.disconnect(Reason::Flood);
+            call.ack_target().send_error(socket, refusal);
+            if socket
+                .state()
+                .rejected_events
+                .fetch_add(1, Ordering::Relaxed)
+                >= MAX_REJECTED_EVENTS
+            {
+                socket.disconnect(DisconnectReason::SendQueueOverflow);
             }
             return None;
         }
         let name = event.name();
-        match table::EVENTS.iter().find(|known| known.name == name) {
-            Some(known) => (known.take)(&call),
+        match table::CLIENT_EVENTS.iter().find(|known| known.name == name) {
+            Some(known) => (known.handler)(&call),
             None => {
-                let text = format!("there is no event `{}`", name.escape_debug());
-                call.answer()
-                    .refused(socket, Refusal::new(Code::NotFound, text));
+                let text = format!(
+                    "unknown event `{}`; see docs/events.md",
+                    name.escape_debug()
+                );
+                call.ack_target()
+                    .send_error(socket, Refusal::new(Code::NotFound, text));
                 None
             }
         }
     }
 
-    fn alive(self: &Arc<Self>, socket: &Arc<Socket>) {
-        self.beat(socket);
+    fn on_pong(self: &Arc<Self>, socket: &Arc<GatewaySocket>) {
+        self.record_heartbeat(socket);
     }
 
-    fn detached(self: &Arc<Self>, socket: &Arc<Socket>, _: Reason) {
-        socket.state().detached.store(true, Ordering::Release);
+    fn on_detached(self: &Arc<Self>, socket: &Arc<GatewaySocket>, _: DisconnectReason) {
+        socket.state().is_detached.store(true, Ordering::Release);
         if !self.is_draining() {
-            self.errands.add(Errand::Lose(Arc::clone(socket)));
+            self.deferred_tasks
+                .enqueue(DeferredTask::ConnectionLost(Arc::clone(socket)));
         }
     }
 
-    async fn recover(
+    async fn on_recover(
         self: &Arc<Self>,
-        socket: &Arc<Socket>,
-        asking: Connect,
-    ) -> Result<bool, Refused> {
-        let _place = self.door.acquire().await;
-        let back = self.welcome_back(socket, asking).await;
-        back.map_err(door::refused)
+        socket: &Arc<GatewaySocket>,
+        asking: ConnectRequest,
+    ) -> Result<bool, ConnectError> {
+        let _place = self.handshake_permits.acquire().await;
+        let back = self.accept_recovered_socket(socket, asking).await;
+        back.map_err(door::to_connect_error)
     }
 
-    fn disconnected(self: &Arc<Self>, socket: &Arc<Socket>, reason: Reason) {
+    fn on_disconnected(self: &Arc<Self>, socket: &Arc<GatewaySocket>, reason: DisconnectReason) {
         let state = socket.state();
         let (joined, closed) = {
-            let mut inner = state.inner.lock();
-            inner.over = true;
-            inner.watching = None;
-            inner.resume = None;
-            (std::mem::take(&mut inner.joined), inner.closed)
+            let mut inner = state.mutable.lock();
+            inner.is_disconnected = true;
+            inner.presence_task = None;
+            inner.resume_positions = None;
+            (std::mem::take(&mut inner.joined), inner.close_reason)
         };
         for conversation in joined.iter() {
-            self.rooms.leave(conversation, socket);
+            self.joined_conversations.leave(conversation, socket);
         }
-        state.person.leave(socket);
+        state.user.remove_socket(socket);
         // The end of the node is no goodbye of its clients: they have the grace time to come back elsewhere.
         if self.is_draining() {
             return;
@@ -112,12 +134,12 @@ impl App for Gateway {
         let goodbye = match closed {
             Some(ClosedReason::Blocked | ClosedReason::Logout | ClosedReason::Replaced) => true,
             Some(ClosedReason::Expired | ClosedReason::Shutdown) => false,
-            None => reason == Reason::ClientLeft,
+            None => reason == DisconnectReason::ClientDisconnect,
         };
         let socket = Arc::clone(socket);
-        self.errands.add(match goodbye {
-            true => Errand::Leave(socket),
-            false => Errand::Lose(socket),
+        self.deferred_tasks.enqueue(match goodbye {
+            true => DeferredTask::CleanDisconnect(socket),
+            false => DeferredTask::ConnectionLost(socket),
         });
     }
 }

@@ -8,46 +8,46 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use parking_lot::Mutex;
 
-use super::rate::{Pace, Used};
-use crate::config::Rate;
+use super::rate::{GcraRate, GcraState};
+use crate::config::BurstRate;
 
 /// Addresses that are remembered.
-const MOST: usize = 100_000;
+const MAX_NETWORKS: usize = 100_000;
 
 /// Who came, and how often.
 #[derive(Debug)]
-pub(super) struct Arrivals {
-    pace: Pace,
-    seen: Mutex<HashMap<IpAddr, Used>>,
+pub(super) struct HandshakeRateLimiter {
+    pace: GcraRate,
+    state_by_network: Mutex<HashMap<IpAddr, GcraState>>,
 }
 
-impl Arrivals {
-    pub(super) fn new(rate: Rate) -> Self {
+impl HandshakeRateLimiter {
+    pub(super) fn new(rate: BurstRate) -> Self {
         Self {
-            pace: Pace::new(rate),
-            seen: Mutex::default(),
+            pace: GcraRate::new(rate),
+            state_by_network: Mutex::default(),
         }
     }
 
     /// Counts one at `now`, in microseconds. If it was too often: when to try again, in milliseconds.
-    pub(super) fn one(&self, address: IpAddr, now: u64) -> Result<(), u64> {
-        let network = network(address);
-        let mut seen = self.seen.lock();
-        if seen.len() >= MOST && !seen.contains_key(&network) {
+    pub(super) fn try_acquire(&self, address: IpAddr, now: u64) -> Result<(), u64> {
+        let network = client_network(address);
+        let mut seen = self.state_by_network.lock();
+        if seen.len() >= MAX_NETWORKS && !seen.contains_key(&network) {
             seen.retain(|_, used| *used > now);
-            if seen.len() >= MOST {
+            if seen.len() >= MAX_NETWORKS {
                 // Somebody has a great many addresses: those that are new wait for the others.
                 return Err(1_000);
             }
         }
         let used = seen.entry(network).or_default();
-        *used = self.pace.one(*used, now)?;
+        *used = self.pace.try_acquire(*used, now)?;
         Ok(())
     }
 }
 
 /// What counts as one client: the address itself in IPv4, the /64 in IPv6.
-fn network(address: IpAddr) -> IpAddr {
+fn client_network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
         v4 => v4,
@@ -59,16 +59,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_that_knocks_too_often_waits_and_no_other_does() {
-        let arrivals = Arrivals::new(Rate {
+    fn handshakes_are_rate_limited_per_address() {
+        let arrivals = HandshakeRateLimiter::new(BurstRate {
             per_second: 10,
             burst: 2,
         });
         let one = "2001:db8::1".parse().unwrap();
-        assert_eq!(arrivals.one(one, 0), Ok(()));
-        assert_eq!(arrivals.one(one, 0), Ok(()));
-        assert_eq!(arrivals.one("2001:db8::2".parse().unwrap(), 0), Err(100));
-        assert_eq!(arrivals.one("2001:db8:0:1::1".parse().unwrap(), 0), Ok(()));
-        assert_eq!(arrivals.one(one, 100_000), Ok(()));
+        assert_eq!(arrivals.try_acquire(one, 0), Ok(()));
+        assert_eq!(arrivals.try_acquire(one, 0), Ok(()));
+        assert_eq!(
+            arrivals.try_acquire("2001:db8::2".parse().unwrap(), 0),
+            Err(100)
+        );
+        assert_eq!(
+            arrivals.try_acquire("2001:db8:0:1::1".parse().unwrap(), 0),
+            Ok(())
+        );
+        assert_eq!(arrivals.try_acquire(one, 100_000), Ok(()));
     }
 }

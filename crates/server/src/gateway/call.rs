@@ -10,109 +10,113 @@ use std::sync::Arc;
 use parlor_chat::access::Caller;
 use parlor_chat::code::Code;
 use parlor_chat::operation::Operation;
-use parlor_socketio::{Event, Work};
+use parlor_socketio::{HandlerFuture, IncomingEvent};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::words::{Failure, Refused};
-use super::{Gateway, Socket};
+use super::{GatewaySocket, SocketIoGateway};
 use crate::wire::Refusal;
 
 /// Bytes of an acknowledgement that most have room in.
-const USUAL: usize = 512;
+const ACK_CAPACITY: usize = 512;
 
 /// How an event is taken in: at once, or by work.
-pub(super) type Take = fn(&Call<'_>) -> Option<Work>;
+pub(super) type EventHandler = fn(&EventCall<'_>) -> Option<HandlerFuture>;
 
 /// An event that came.
-pub(super) struct Call<'a> {
-    pub(super) gateway: &'a Arc<Gateway>,
-    pub(super) socket: &'a Arc<Socket>,
-    pub(super) event: &'a Event<'a>,
+pub(super) struct EventCall<'a> {
+    pub(super) gateway: &'a Arc<SocketIoGateway>,
+    pub(super) socket: &'a Arc<GatewaySocket>,
+    pub(super) event: &'a IncomingEvent<'a>,
 }
 
 /// What is needed to do what an event asks for.
-pub(super) struct Asked<B> {
-    pub(super) gateway: Arc<Gateway>,
-    pub(super) socket: Arc<Socket>,
+pub(super) struct AuthorizedEvent<B> {
+    pub(super) gateway: Arc<SocketIoGateway>,
+    pub(super) socket: Arc<GatewaySocket>,
     pub(super) caller: Caller,
     pub(super) body: B,
 }
 
 /// Where the answer goes.
 #[derive(Clone, Copy)]
-pub(super) struct Answer(Option<u64>);
+pub(super) struct AckTarget(Option<u64>);
 
-impl Answer {
+impl AckTarget {
     /// Tells that it was done.
-    pub(super) fn done(self, socket: &Socket, reply: &impl Serialize) {
+    pub(super) fn send_ok(self, socket: &GatewaySocket, reply: &impl Serialize) {
         if let Some(id) = self.0 {
-            socket.ack(id, &done(reply));
+            socket.ack(id, &encode_ok_ack(reply));
         }
     }
 
     /// Tells why it was not.
-    pub(super) fn refused(self, socket: &Socket, refusal: Refusal) {
+    pub(super) fn send_error(self, socket: &GatewaySocket, refusal: Refusal) {
         if let Some(id) = self.0 {
-            socket.ack(id, &refused(refusal));
+            socket.ack(id, &encode_error_ack(refusal));
         }
     }
 
     /// The same with an acknowledgement that is written already.
-    pub(super) fn bytes(self, socket: &Socket, acknowledged: &[u8]) {
+    pub(super) fn send_encoded(self, socket: &GatewaySocket, acknowledged: &[u8]) {
         if let Some(id) = self.0 {
             socket.ack(id, acknowledged);
         }
     }
 
-    pub(super) fn give(self, socket: &Socket, answer: Result<impl Serialize, Refusal>) {
+    pub(super) fn send_result(
+        self,
+        socket: &GatewaySocket,
+        answer: Result<impl Serialize, Refusal>,
+    ) {
         match answer {
-            Ok(reply) => self.done(socket, &reply),
-            Err(refusal) => self.refused(socket, refusal),
+            Ok(reply) => self.send_ok(socket, &reply),
+            Err(refusal) => self.send_error(socket, refusal),
         }
     }
 }
 
-impl Call<'_> {
-    pub(super) fn answer(&self) -> Answer {
-        Answer(self.event.ack())
+impl EventCall<'_> {
+    pub(super) fn ack_target(&self) -> AckTarget {
+        AckTarget(self.event.ack_id())
     }
 
     /// Lets the caller in and does the work; an event that cannot be read is answered at once. `counted` takes one place
     /// of the user's budget.
-    pub(super) fn work<B, R, F>(
+    pub(super) fn run_and_ack<B, R, F>(
         &self,
         counted: bool,
-        work: impl FnOnce(Asked<B>) -> F + Send + 'static,
-    ) -> Option<Work>
+        work: impl FnOnce(AuthorizedEvent<B>) -> F + Send + 'static,
+    ) -> Option<HandlerFuture>
     where
         B: DeserializeOwned + Send + 'static,
         R: Serialize + Send,
         F: Future<Output = Result<R, Refusal>> + Send,
     {
-        let answer = self.answer();
-        self.answered_by(counted, move |asked: Asked<B>| async move {
+        let answer = self.ack_target();
+        self.run_without_ack(counted, move |asked: AuthorizedEvent<B>| async move {
             let socket = Arc::clone(&asked.socket);
-            answer.give(&socket, work(asked).await);
+            answer.send_result(&socket, work(asked).await);
             Ok(())
         })
     }
 
     /// The same for work that answers itself if it succeeds.
-    pub(super) fn answered_by<B, F>(
+    pub(super) fn run_without_ack<B, F>(
         &self,
         counted: bool,
-        work: impl FnOnce(Asked<B>) -> F + Send + 'static,
-    ) -> Option<Work>
+        work: impl FnOnce(AuthorizedEvent<B>) -> F + Send + 'static,
+    ) -> Option<HandlerFuture>
     where
         B: DeserializeOwned + Send + 'static,
         F: Future<Output = Result<(), Refusal>> + Send,
     {
-        let answer = self.answer();
-        let body = match self.body() {
+        let answer = self.ack_target();
+        let body = match self.parse_body() {
             Ok(body) => body,
             Err(refusal) => {
-                answer.refused(self.socket, refusal);
+                answer.send_error(self.socket, refusal);
                 return None;
             }
         };
@@ -120,8 +124,8 @@ impl Call<'_> {
         Some(Box::pin(async move {
             let done = async {
                 // Boxed, since it is mostly over at once and much larger than what then waits.
-                let caller = Box::pin(gateway.admit(&socket, counted)).await?;
-                let asked = Asked {
+                let caller = Box::pin(gateway.recheck_caller(&socket, counted)).await?;
+                let asked = AuthorizedEvent {
                     gateway: Arc::clone(&gateway),
                     socket: Arc::clone(&socket),
                     caller,
@@ -130,81 +134,83 @@ impl Call<'_> {
                 work(asked).await
             };
             if let Err(refusal) = done.await {
-                answer.refused(&socket, refusal);
+                answer.send_error(&socket, refusal);
             }
         }))
     }
 
-    fn body<B: DeserializeOwned>(&self) -> Result<B, Refusal> {
+    fn parse_body<B: DeserializeOwned>(&self) -> Result<B, Refusal> {
         if !self.event.attachments().is_empty() {
-            return Err(invalid("binary data is not taken, only JSON"));
+            return Err(invalid_request(
+                "binary attachments are not supported; send one JSON object",
+            ));
         }
-        read(self.event.arg(0).unwrap_or("{}"))
+        parse_json(self.event.arg(0).unwrap_or("{}"))
     }
 }
 
 /// An event that runs an operation, with a place of the user's budget.
-pub(super) fn counted<O, R>(call: &Call<'_>) -> Option<Work>
+pub(super) fn counted<O, R>(call: &EventCall<'_>) -> Option<HandlerFuture>
 where
     O: Operation + DeserializeOwned + 'static,
     R: From<O::Reply> + Serialize + Send + 'static,
 {
-    call.work(true, run::<O, R>)
+    call.run_and_ack(true, run::<O, R>)
 }
 
 /// An event that runs an operation with a limit of its own.
-pub(super) fn uncounted<O, R>(call: &Call<'_>) -> Option<Work>
+pub(super) fn run_unlimited<O, R>(call: &EventCall<'_>) -> Option<HandlerFuture>
 where
     O: Operation + DeserializeOwned + 'static,
     R: From<O::Reply> + Serialize + Send + 'static,
 {
-    call.work(false, run::<O, R>)
+    call.run_and_ack(false, run::<O, R>)
 }
 
-fn run<O, R>(asked: Asked<O>) -> impl Future<Output = Result<R, Refusal>>
+fn run<O, R>(asked: AuthorizedEvent<O>) -> impl Future<Output = Result<R, Refusal>>
 where
     O: Operation,
     R: From<O::Reply>,
 {
     // Taken apart before, so that it is not kept twice while it is run.
-    let Asked {
+    let AuthorizedEvent {
         gateway,
         caller,
         body,
         ..
     } = asked;
-    async move { Ok(gateway.app.run(&caller, body).await?.into()) }
+    async move { Ok(gateway.app.run_operation(&caller, body).await?.into()) }
 }
 
 /// What a text of JSON says; what is wrong with it is told with the place.
-pub(super) fn read<B: DeserializeOwned>(text: &str) -> Result<B, Refusal> {
+pub(super) fn parse_json<B: DeserializeOwned>(text: &str) -> Result<B, Refusal> {
     if let Ok(body) = serde_json::from_str(text) {
         return Ok(body);
     }
     if !text.trim_start().starts_with('{') {
-        return Err(invalid("the body must be a JSON object like {}"));
+        return Err(invalid_request("the body must be a JSON object like {}"));
     }
     // The path costs, so it is sought only where it is told.
     let json = &mut serde_json::Deserializer::from_str(text);
     serde_path_to_error::deserialize(json).map_err(|error| {
         let path = error.path().to_string();
         match path.as_str() {
-            "." => invalid(error.inner().to_string()),
-            _ => invalid(format!("`{path}`: {}", error.inner())),
+            "." => invalid_request(error.inner().to_string()),
+            _ => invalid_request(format!("`{path}`: {}", error.inner())),
         }
     })
 }
 
-pub(super) fn invalid(text: impl Into<String>) -> Refusal {
+pub(super) fn invalid_request(text: impl Into<String>) -> Refusal {
     Refusal::new(Code::InvalidRequest, text)
 }
 
 /// The acknowledgement of what was done.
-pub(super) fn done(reply: &impl Serialize) -> Vec<u8> {
-    let mut json = Vec::with_capacity(USUAL);
+pub(super) fn encode_ok_ack(reply: &impl Serialize) -> Vec<u8> {
+    let mut json = Vec::with_capacity(ACK_CAPACITY);
     json.extend_from_slice(br#"{"ok":true"#);
     let at = json.len();
-    serde_json::to_writer(&mut json, reply).expect("texts, numbers and lists are JSON");
+    serde_json::to_writer(&mut json, reply).expect("replies contain only types that JSON supports");
     // The fields of the reply follow the first one.
     match json.len() - at {
         2 => drop(json.remove(at)),
@@ -213,12 +219,12 @@ pub(super) fn done(reply: &impl Serialize) -> Vec<u8> {
     json
 }
 
-fn refused(refusal: Refusal) -> Vec<u8> {
+fn encode_error_ack(refusal: Refusal) -> Vec<u8> {
     let refused = Refused {
         ok: false,
         error: refusal.into(),
     };
-    super::encode(&refused)
+    super::encode_json(&refused)
 }
 
 impl From<Refusal> for Failure {
@@ -241,15 +247,15 @@ mod tests {
 
     #[test]
     fn an_acknowledgement_has_ok_and_the_fields_of_the_reply() {
-        assert_eq!(done(&Nothing {}), br#"{"ok":true}"#);
+        assert_eq!(encode_ok_ack(&Nothing {}), br#"{"ok":true}"#);
         let conversation_id = "c1".to_owned();
-        let text = done(&Conversation { conversation_id });
+        let text = encode_ok_ack(&Conversation { conversation_id });
         assert_eq!(text, br#"{"ok":true,"conversationId":"c1"}"#);
     }
 
     #[test]
-    fn a_refusal_has_a_code_and_where_it_is_known_a_time() {
-        let text = refused(Refusal {
+    fn an_error_ack_has_a_code_and_an_optional_retry_delay() {
+        let text = encode_error_ack(Refusal {
             retry_after_ms: Some(20),
             ..Refusal::new(Code::RateLimited, "too often")
         });
@@ -259,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_body_is_told_with_its_place() {
+    fn a_body_error_names_the_field_path() {
         for (text, told) in [
             ("[]", "the body must be a JSON object like {}"),
             ("\"x\"", "the body must be a JSON object like {}"),
@@ -269,7 +275,7 @@ mod tests {
                 "`conversationId`: invalid type: integer `7`, expected a string at line 1 column 19",
             ),
         ] {
-            let refusal = read::<SendMessage>(text).unwrap_err();
+            let refusal = parse_json::<SendMessage>(text).unwrap_err();
             assert_eq!(refusal.code, Code::InvalidRequest);
             assert_eq!(refusal.detail, told, "{text}");
         }

@@ -7,64 +7,64 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parlor_chat::access::Caller;
-use parlor_chat::context::millis;
-use parlor_socketio::{Frame, Reason};
+use parlor_chat::context::duration_millis;
+use parlor_socketio::{DisconnectReason, EncodedEvent};
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::state::State;
+use super::state::UserSocketState;
 use super::words::{ClosedReason, SessionClosed};
-use super::{Gateway, Socket, encode};
+use super::{GatewaySocket, SocketIoGateway, encode_json};
 
 /// How often the sockets are looked at whose token ends.
-const LOOK: Duration = Duration::from_secs(1);
+const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-impl Gateway {
+impl SocketIoGateway {
     /// A socket lasts as long as the caller's token.
-    pub(super) fn lasts(&self, state: &State, caller: &Caller) {
-        let left = millis(self.app.time_left(caller));
-        let ends = millis(self.began.elapsed()).saturating_add(left);
-        state.ends.store(ends, Ordering::Relaxed);
+    pub(super) fn set_token_expiry(&self, state: &UserSocketState, caller: &Caller) {
+        let left = duration_millis(self.app.token_time_left(caller));
+        let ends = duration_millis(self.started_at.elapsed()).saturating_add(left);
+        state.token_expires_ms.store(ends, Ordering::Relaxed);
     }
 
     /// Tells a socket why, and closes it.
-    pub(super) fn close(&self, socket: &Socket, reason: ClosedReason) {
+    pub(super) fn close(&self, socket: &GatewaySocket, reason: ClosedReason) {
         self.close_with(socket, reason, None);
     }
 
     pub(super) fn close_with(
         &self,
-        socket: &Socket,
+        socket: &GatewaySocket,
         reason: ClosedReason,
         reconnect_in_ms: Option<u64>,
     ) {
         {
-            let mut inner = socket.state().inner.lock();
-            if inner.closed.is_some() {
+            let mut inner = socket.state().mutable.lock();
+            if inner.close_reason.is_some() {
                 return;
             }
-            inner.closed = Some(reason);
+            inner.close_reason = Some(reason);
         }
         let told = SessionClosed {
             reason,
             reconnect_in_ms,
         };
-        socket.send(&Frame::event("session:closed", &encode(&told)));
+        socket.send(&EncodedEvent::new("session:closed", &encode_json(&told)));
         socket.disconnect(match reason {
-            ClosedReason::Shutdown => Reason::Shutdown,
-            _ => Reason::ServerCut,
+            ClosedReason::Shutdown => DisconnectReason::ServerShutdown,
+            _ => DisconnectReason::ServerDisconnect,
         });
     }
 
     /// Closes the sockets whose device somebody removed, for as long as it is polled.
-    pub(super) async fn close_removed(&self) {
-        let chat = self.app.joined().await;
+    pub(super) async fn close_removed_devices(&self) {
+        let chat = self.app.wait_for_chat().await;
         loop {
-            let device = chat.presence().closed().await;
-            let Some(person) = self.people.find(&device.user) else {
+            let device = chat.presence().next_socket_to_close().await;
+            let Some(person) = self.connected_users.find(&device.user) else {
                 continue;
             };
             let sockets = person.sockets();
-            let holds = |it: &Arc<Socket>| *it.state().device == device;
+            let holds = |it: &Arc<GatewaySocket>| *it.state().device == device;
             let Some(holder) = sockets.iter().position(holds) else {
                 continue;
             };
@@ -78,18 +78,18 @@ impl Gateway {
     }
 
     /// Closes the sockets whose token has ended, for as long as it is polled.
-    pub(super) async fn close_expired(&self) {
-        let mut ticks = interval(LOOK);
+    pub(super) async fn close_expired_tokens(&self) {
+        let mut ticks = interval(EXPIRY_CHECK_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
             let Some(server) = self.server.get().and_then(Weak::upgrade) else {
                 return;
             };
-            let now = millis(self.began.elapsed());
+            let now = duration_millis(self.started_at.elapsed());
             let mut ended = Vec::new();
-            server.for_each(|socket| {
-                if socket.state().ends.load(Ordering::Relaxed) <= now {
+            server.for_each_socket(|socket| {
+                if socket.state().token_expires_ms.load(Ordering::Relaxed) <= now {
                     ended.push(Arc::clone(socket));
                 }
             });

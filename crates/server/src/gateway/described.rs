@@ -7,7 +7,7 @@ use utoipa::openapi::{RefOr, schema};
 use utoipa::{PartialSchema, ToSchema};
 
 /// A type as JSON Schema.
-pub struct Described {
+pub struct TypeSchema {
     /// What it is called.
     pub name: Cow<'static, str>,
     /// The schema; refers to others by `#/components/schemas/…`.
@@ -16,7 +16,7 @@ pub struct Described {
     pub components: Vec<(String, RefOr<Schema>)>,
 }
 
-impl Described {
+impl TypeSchema {
     /// The type `T`.
     pub fn of<T: ToSchema>() -> Self {
         let mut components = Vec::new();

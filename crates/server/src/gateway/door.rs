@@ -14,159 +14,170 @@ use parlor_chat::error::Error;
 use parlor_chat::ids::{DeviceId, SocketId, UserId};
 use parlor_chat::presence::Device;
 use parlor_chat::sessions::Ended;
-use parlor_socketio::{Connect, Refused};
+use parlor_socketio::{ConnectError, ConnectRequest};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::call;
-use super::people::Place;
-use super::session::{Line, Slot};
-use super::state::{Inner, State};
+use super::people::SocketReservation;
+use super::session::{SessionBinding, SessionEndCloser};
+use super::state::{UserSocketMut, UserSocketState};
 use super::words::{ConnectRefused, Failure, Handshake};
-use super::{Gateway, Socket};
+use super::{GatewaySocket, SocketIoGateway};
 use crate::wire::Refusal;
 
 /// Most bytes of what a client says it is.
 const MOST_INFO: usize = 256;
 
-impl Gateway {
+impl SocketIoGateway {
     /// Lets a client in.
-    pub(super) async fn welcome(self: &Arc<Self>, asking: Connect) -> Result<State, Refusal> {
-        self.may_knock(&asking)?;
-        let chat = self.open()?;
-        let shown = handshake(&asking)?;
-        self.may_resume(&shown.resume)?;
-        let caller = self.recognised(&asking, &shown).await?;
+    pub(super) async fn accept_socket(
+        self: &Arc<Self>,
+        asking: ConnectRequest,
+    ) -> Result<UserSocketState, Refusal> {
+        self.check_handshake_allowed(&asking)?;
+        let chat = self.chat_or_error()?;
+        let shown = parse_handshake(&asking)?;
+        self.check_resume_size(&shown.resume)?;
+        let caller = self.authenticate(&asking, &shown).await?;
         let user = caller.user()?.clone();
-        let device = device(&user, &asking, shown.device_id.as_deref())?;
+        let device = device_of(&user, &asking, shown.device_id.as_deref())?;
         let named = shown.device_id.as_ref().map(|_| &device.id);
-        let slot = Slot::of(self);
+        let slot = SessionEndCloser::of(self);
         let ended = Arc::clone(&slot) as Ended;
-        let entered = self.app.enter(caller, named, ended);
+        let entered = self.app.admit_connection(caller, named, ended);
         let (caller, attached) = entered.await?;
-        let line = Line {
+        let line = SessionBinding {
             slot,
             _attached: attached,
         };
-        let place = Place::take(self, &user).await?;
+        let place = SocketReservation::reserve(self, &user).await?;
         let device = Arc::new(device);
         match chat.presence().connect(Arc::clone(&device)).await {
             Ok(_) => {}
             // It is registered when the store is back.
-            Err(error) if error.is_away() => {}
+            Err(error) if error.is_store_unavailable() => {}
             Err(error) => {
                 let _ = Box::pin(chat.presence().leave(&device)).await;
                 return Err(error.into());
             }
         }
         let resume = (!shown.resume.is_empty()).then(|| shown.resume.into_iter().collect());
-        let state = State {
+        let state = UserSocketState {
             device,
-            service: caller.role == Role::Service,
-            person: place.keep(),
-            line,
-            used: AtomicU64::new(0),
-            refused: AtomicU32::new(0),
-            ends: AtomicU64::new(0),
-            checked: AtomicU32::new(self.seconds()),
-            detached: AtomicBool::new(false),
-            inner: Mutex::new(Inner {
+            is_service: caller.role == Role::Service,
+            user: place.into_user(),
+            session: line,
+            event_rate_state: AtomicU64::new(0),
+            rejected_events: AtomicU32::new(0),
+            token_expires_ms: AtomicU64::new(0),
+            session_checked_secs: AtomicU32::new(self.elapsed_secs()),
+            is_detached: AtomicBool::new(false),
+            mutable: Mutex::new(UserSocketMut {
                 caller: Arc::new(caller.clone()),
-                telling: None,
+                presence_lock: None,
                 joined: Default::default(),
-                removed: None,
-                resume,
-                watching: None,
-                closed: None,
-                over: false,
+                last_removed: None,
+                resume_positions: resume,
+                presence_task: None,
+                close_reason: None,
+                is_disconnected: false,
             }),
         };
-        self.lasts(&state, &caller);
+        self.set_token_expiry(&state, &caller);
         Ok(state)
     }
 
     /// Lets a client back to its socket; false if it is another one.
-    pub(super) async fn welcome_back(
+    pub(super) async fn accept_recovered_socket(
         self: &Arc<Self>,
-        socket: &Arc<Socket>,
-        asking: Connect,
+        socket: &Arc<GatewaySocket>,
+        asking: ConnectRequest,
     ) -> Result<bool, Refusal> {
-        self.may_knock(&asking)?;
-        let chat = self.open()?;
-        let shown = handshake(&asking)?;
-        let caller = self.recognised(&asking, &shown).await?;
+        self.check_handshake_allowed(&asking)?;
+        let chat = self.chat_or_error()?;
+        let shown = parse_handshake(&asking)?;
+        let caller = self.authenticate(&asking, &shown).await?;
         let state = socket.state();
         let same_device = shown
             .device_id
             .is_none_or(|it| it == state.device.id.as_str());
-        let same_role = state.service == (caller.role == Role::Service);
+        let same_role = state.is_service == (caller.role == Role::Service);
         if caller.user.as_ref() != Some(&state.device.user) || !same_device || !same_role {
             return Ok(false);
         }
-        let caller = self.app.with_session(caller).await?;
-        let telling = state.telling();
+        let caller = self.app.check_session(caller).await?;
+        let telling = state.presence_lock();
         let _telling = telling.lock().await;
         {
-            let inner = state.inner.lock();
-            if inner.over || inner.closed.is_some() {
+            let inner = state.mutable.lock();
+            if inner.is_disconnected || inner.close_reason.is_some() {
                 return Ok(false);
             }
         }
-        state.detached.store(false, Ordering::Release);
-        self.lasts(state, &caller);
-        state.inner.lock().caller = Arc::new(caller);
+        state.is_detached.store(false, Ordering::Release);
+        self.set_token_expiry(state, &caller);
+        state.mutable.lock().caller = Arc::new(caller);
         match chat.presence().connect(Arc::clone(&state.device)).await {
-            Err(error) if !error.is_away() => Err(error.into()),
+            Err(error) if !error.is_store_unavailable() => Err(error.into()),
             _ => Ok(true),
         }
     }
 
-    fn may_knock(&self, asking: &Connect) -> Result<(), Refusal> {
+    fn check_handshake_allowed(&self, asking: &ConnectRequest) -> Result<(), Refusal> {
         if asking.namespace != "/" {
             return Err(Refusal::new(Code::NotFound, "Invalid namespace"));
         }
-        if self.app.is_stopping() {
-            let text = "the server is about to end; connect again";
+        if self.app.is_shutting_down() {
+            let text = "the server is shutting down; reconnect";
             return Err(Refusal::new(Code::ShuttingDown, text));
         }
         let Some(address) = asking.client.address else {
             return Ok(());
         };
-        self.arrivals
-            .one(address, self.micros())
+        self.handshake_limiter
+            .try_acquire(address, self.elapsed_micros())
             .map_err(|ms| Refusal {
                 retry_after_ms: Some(ms),
                 ..Refusal::new(
                     Code::RateLimited,
-                    format!("too many handshakes from this address, try again in {ms} ms"),
+                    format!("too many handshakes from this address; retry in {ms} ms"),
                 )
             })
     }
 
-    async fn recognised(&self, asking: &Connect, shown: &Handshake) -> Result<Caller, Refusal> {
+    async fn authenticate(
+        &self,
+        asking: &ConnectRequest,
+        shown: &Handshake,
+    ) -> Result<Caller, Refusal> {
         let caller = self
             .app
             .verified(&shown.token, asking.client.address)
             .await?;
         match &shown.user_id {
-            Some(user) => Ok(caller.acting_for(user)?),
+            Some(user) => Ok(caller.on_behalf_of(user)?),
             None => Ok(caller),
         }
     }
 }
 
-fn handshake(asking: &Connect) -> Result<Handshake, Refusal> {
+fn parse_handshake(asking: &ConnectRequest) -> Result<Handshake, Refusal> {
     match asking.auth.as_deref().map(RawValue::get) {
         None | Some("null") => Ok(Handshake::default()),
-        Some(auth) => call::read(auth).map_err(|refusal| Refusal {
+        Some(auth) => call::parse_json(auth).map_err(|refusal| Refusal {
             detail: format!("auth: {}", refusal.detail),
             ..refusal
         }),
     }
 }
 
-fn device(user: &UserId, asking: &Connect, named: Option<&str>) -> Result<Device, Refusal> {
+fn device_of(
+    user: &UserId,
+    asking: &ConnectRequest,
+    named: Option<&str>,
+) -> Result<Device, Refusal> {
     let socket = SocketId::new(&asking.id).map_err(Error::from)?;
-    let mut device = Device::socket(user.clone(), socket);
+    let mut device = Device::with_socket(user.clone(), socket);
     if let Some(named) = named {
         device.id = DeviceId::new(named).map_err(Error::from)?;
     }
@@ -183,12 +194,12 @@ fn short(info: &str) -> String {
 }
 
 /// What a client hears that is not let in.
-pub(super) fn refused(refusal: Refusal) -> Refused {
+pub(super) fn to_connect_error(refusal: Refusal) -> ConnectError {
     let told = ConnectRefused {
         message: refusal.detail.clone(),
         code: refusal.code.name(),
         data: Failure::from(refusal),
     };
-    let payload = to_raw_value(&told).expect("texts and numbers are JSON");
-    Refused { payload }
+    let payload = to_raw_value(&told).expect("errors contain only types that JSON supports");
+    ConnectError { payload }
 }

@@ -11,38 +11,38 @@ use rand::RngExt;
 use tracing::info;
 
 use super::words::ClosedReason;
-use super::{Gateway, Server};
+use super::{GatewayServer, SocketIoGateway};
 
 /// How many come back in a second.
-const PER_SECOND: usize = 2_000;
+const RECONNECTS_PER_SECOND: usize = 2_000;
 /// The shortest time they are spread over, …
-const SHORTEST: Duration = Duration::from_millis(100);
+const MIN_RECONNECT_SPREAD: Duration = Duration::from_millis(100);
 /// … and the longest: presence waits no longer.
-const LONGEST: Duration = Duration::from_secs(4);
+const MAX_RECONNECT_SPREAD: Duration = Duration::from_secs(4);
 /// How long clients may take to read what waits for them.
-const PATIENCE: Duration = Duration::from_secs(4);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(4);
 
-impl Gateway {
+impl SocketIoGateway {
     /// Says goodbye to everybody.
-    pub(super) async fn drain(&self, server: &Arc<Server>) {
-        server.stop();
-        self.draining.store(true, Ordering::Release);
+    pub(super) async fn drain(&self, server: &Arc<GatewayServer>) {
+        server.stop_accepting();
+        self.is_draining.store(true, Ordering::Release);
         let mut sockets = Vec::with_capacity(server.count());
-        server.for_each(|socket| sockets.push(Arc::clone(socket)));
+        server.for_each_socket(|socket| sockets.push(Arc::clone(socket)));
         if !sockets.is_empty() {
-            info!(sockets = sockets.len(), "the sockets are told to come back");
+            info!(sockets = sockets.len(), "asking all sockets to reconnect");
         }
-        let spread = spread(sockets.len());
+        let spread = reconnect_spread_ms(sockets.len());
         for socket in sockets {
             let wait = rand::rng().random_range(0..=spread);
             self.close_with(&socket, ClosedReason::Shutdown, Some(wait));
         }
-        server.close(PATIENCE).await;
+        server.shutdown(DRAIN_TIMEOUT).await;
     }
 }
 
 /// Over how many milliseconds so many sockets come back.
-fn spread(sockets: usize) -> u64 {
-    let time = Duration::from_millis((sockets * 1_000 / PER_SECOND) as u64);
-    parlor_chat::context::millis(time.clamp(SHORTEST, LONGEST))
+fn reconnect_spread_ms(sockets: usize) -> u64 {
+    let time = Duration::from_millis((sockets * 1_000 / RECONNECTS_PER_SECOND) as u64);
+    parlor_chat::context::duration_millis(time.clamp(MIN_RECONNECT_SPREAD, MAX_RECONNECT_SPREAD))
 }

@@ -12,119 +12,128 @@ use tokio::sync::mpsc;
 use tracing::debug;
 
 use super::words::ClosedReason;
-use super::{Gateway, Socket};
+use super::{GatewaySocket, SocketIoGateway};
 
 /// Errands that are run at a time: a bus that comes back makes one for each user.
-const AT_ONCE: usize = 64;
+const MAX_CONCURRENT_TASKS: usize = 64;
 
 /// Something to be done.
-pub(super) enum Errand {
+pub(super) enum DeferredTask {
     /// The connection is lost: the device has the grace time.
-    Lose(Arc<Socket>),
+    ConnectionLost(Arc<GatewaySocket>),
     /// The client said goodbye: the device is gone.
-    Leave(Arc<Socket>),
+    CleanDisconnect(Arc<GatewaySocket>),
     /// The user is here and asks for nothing: the session goes on.
-    Renew(Arc<Socket>),
+    RenewSession(Arc<GatewaySocket>),
     /// News of what waits for a user may have been missed.
-    Recount(UserId),
+    ResendUnreadCounts(UserId),
 }
 
 /// The errands that wait.
-pub(super) struct Errands {
-    put: mpsc::UnboundedSender<Errand>,
-    take: Mutex<Option<mpsc::UnboundedReceiver<Errand>>>,
+pub(super) struct DeferredTasks {
+    sender: mpsc::UnboundedSender<DeferredTask>,
+    receiver: Mutex<Option<mpsc::UnboundedReceiver<DeferredTask>>>,
 }
 
-impl Default for Errands {
+impl Default for DeferredTasks {
     fn default() -> Self {
         let (put, take) = mpsc::unbounded_channel();
         let take = Mutex::new(Some(take));
-        Self { put, take }
+        Self {
+            sender: put,
+            receiver: take,
+        }
     }
 }
 
-impl Errands {
-    pub(super) fn add(&self, errand: Errand) {
+impl DeferredTasks {
+    pub(super) fn enqueue(&self, errand: DeferredTask) {
         // When the node ends, nobody takes them any more.
-        let _ = self.put.send(errand);
+        let _ = self.sender.send(errand);
     }
 }
 
-impl Gateway {
+impl SocketIoGateway {
     /// Runs the errands, for as long as it is polled.
-    pub(super) async fn run_errands(self: Arc<Self>) {
-        let Some(take) = self.errands.take.lock().take() else {
+    pub(super) async fn run_deferred_tasks(self: Arc<Self>) {
+        let Some(take) = self.deferred_tasks.receiver.lock().take() else {
             return;
         };
         let errands = stream::unfold(take, |mut take| async {
             let errand = take.recv().await?;
             Some((errand, take))
         });
-        let each = |errand| self.run_errand(errand);
-        errands.for_each_concurrent(AT_ONCE, each).await;
+        let each = |errand| self.run_deferred_task(errand);
+        errands
+            .for_each_concurrent(MAX_CONCURRENT_TASKS, each)
+            .await;
     }
 
     /// Where a user has another socket here by the name of the same device, as the tabs of a browser may, the device is
     /// that one's from now on: what is told of the one that went is no news then.
-    async fn hand_over(&self, from: &Arc<Socket>) {
+    async fn hand_over_device(&self, from: &Arc<GatewaySocket>) {
         let state = from.state();
         let cast_out = matches!(
-            state.inner.lock().closed,
+            state.mutable.lock().close_reason,
             Some(ClosedReason::Blocked | ClosedReason::Logout | ClosedReason::Replaced)
         );
-        let holds = || self.chat().presence().holds(&state.device);
-        if cast_out || !state.is_gone() || !holds() {
+        let holds = || self.chat().presence().holds_socket(&state.device);
+        if cast_out || !state.is_detached_or_closed() || !holds() {
             return;
         }
-        for other in state.person.sockets() {
+        for other in state.user.sockets() {
             let to = other.state();
             if Arc::ptr_eq(&other, from) || to.device.id != state.device.id {
                 continue;
             }
-            let telling = to.telling();
+            let telling = to.presence_lock();
             let _telling = telling.lock().await;
-            if !to.is_gone() {
+            if !to.is_detached_or_closed() {
                 let connected = self.chat().presence().connect(Arc::clone(&to.device)).await;
                 // While the store is away it is remembered.
-                let error = connected.err().filter(|error| !error.is_away());
-                debug!(?error, "a device goes on by another socket");
+                let error = connected
+                    .err()
+                    .filter(|error| !error.is_store_unavailable());
+                debug!(?error, "hand-over of a device to another socket");
                 return;
             }
         }
     }
 
-    async fn run_errand(&self, errand: Errand) {
+    async fn run_deferred_task(&self, errand: DeferredTask) {
         let presence = self.chat().presence();
-        if let Errand::Lose(socket) | Errand::Leave(socket) = &errand {
-            self.hand_over(socket).await;
+        if let DeferredTask::ConnectionLost(socket) | DeferredTask::CleanDisconnect(socket) =
+            &errand
+        {
+            self.hand_over_device(socket).await;
         }
         let done = match &errand {
-            Errand::Lose(socket) => {
+            DeferredTask::ConnectionLost(socket) => {
                 let state = socket.state();
-                let telling = state.telling();
+                let telling = state.presence_lock();
                 let _telling = telling.lock().await;
                 // It may have come back.
-                match state.is_gone() {
-                    true => presence.lose(&state.device).await,
+                match state.is_detached_or_closed() {
+                    true => presence.connection_lost(&state.device).await,
                     false => Ok(()),
                 }
             }
-            Errand::Leave(socket) => {
+            DeferredTask::CleanDisconnect(socket) => {
                 let state = socket.state();
-                let telling = state.telling();
+                let telling = state.presence_lock();
                 let _telling = telling.lock().await;
                 presence.leave(&state.device).await
             }
-            Errand::Renew(socket) => {
+            DeferredTask::RenewSession(socket) => {
                 let caller = socket.state().caller();
                 let checked = self.chat().sessions().check(caller.as_ref().clone());
                 // If it is over, whoever looks after sessions closes the socket.
                 checked.await.map(drop)
             }
-            Errand::Recount(user) => self.recount(user).await,
+            DeferredTask::ResendUnreadCounts(user) => self.resend_unread_counts(user).await,
         };
         if let Err(error) = done {
-            debug!(%error, "an errand of a socket failed");
+            debug!(%error, "deferred task failed");
         }
     }
 }

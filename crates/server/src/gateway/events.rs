@@ -7,34 +7,34 @@ use parlor_chat::chat::Chat;
 use parlor_chat::code::Code;
 use parlor_chat::error::{Error, Result as Done};
 use parlor_chat::ids::ConversationId;
-use parlor_chat::operation::{Info, Operation};
+use parlor_chat::operation::{Operation, OperationInfo};
 use parlor_chat::presence::SetPresence;
-use parlor_chat::typing::{SetTyping, TypingSet};
-use parlor_socketio::Work;
+use parlor_chat::typing::{SetTyping, TypingReply};
+use parlor_socketio::HandlerFuture;
 
-use super::call::{Asked, Call};
+use super::call::{AuthorizedEvent, EventCall};
 use super::words::{Conversation, Nothing, Refresh, SetStatus, TypingIn};
 use crate::wire::Refusal;
 
 /// `heartbeat`: answered at once. The session is asked for with the other events, and looked after meanwhile.
-pub(super) fn heartbeat(call: &Call<'_>) -> Option<Work> {
+pub(super) fn heartbeat(call: &EventCall<'_>) -> Option<HandlerFuture> {
     let gateway = call.gateway;
-    gateway.beat(call.socket);
-    if let Some(id) = call.event.ack() {
-        call.socket.ack(id, gateway.next_beat());
+    gateway.record_heartbeat(call.socket);
+    if let Some(id) = call.event.ack_id() {
+        call.socket.ack(id, gateway.heartbeat_ack());
     }
     None
 }
 
-impl From<TypingSet> for Nothing {
-    fn from(_: TypingSet) -> Self {
+impl From<TypingReply> for Nothing {
+    fn from(_: TypingReply) -> Self {
         Self {}
     }
 }
 
 /// Says how the user wants to be seen. A socket is a device already, so none is registered.
 impl Operation for SetStatus {
-    const INFO: Info = SetPresence::INFO;
+    const INFO: OperationInfo = SetPresence::INFO;
     type Reply = Nothing;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Done<Nothing> {
@@ -44,54 +44,54 @@ impl Operation for SetStatus {
 }
 
 /// `typing:start`.
-pub(super) fn typing_start(call: &Call<'_>) -> Option<Work> {
-    call.work(false, |asked| set_typing(asked, true))
+pub(super) fn typing_start(call: &EventCall<'_>) -> Option<HandlerFuture> {
+    call.run_and_ack(false, |asked| set_typing(asked, true))
 }
 
 /// `typing:stop`.
-pub(super) fn typing_stop(call: &Call<'_>) -> Option<Work> {
-    call.work(false, |asked| set_typing(asked, false))
+pub(super) fn typing_stop(call: &EventCall<'_>) -> Option<HandlerFuture> {
+    call.run_and_ack(false, |asked| set_typing(asked, false))
 }
 
-async fn set_typing(asked: Asked<TypingIn>, typing: bool) -> Result<Nothing, Refusal> {
+async fn set_typing(asked: AuthorizedEvent<TypingIn>, typing: bool) -> Result<Nothing, Refusal> {
     let operation = SetTyping {
         conversation_id: asked.body.conversation_id,
         typing,
         username: asked.body.username,
     };
     let app = &asked.gateway.app;
-    Ok(app.run(&asked.caller, operation).await?.into())
+    Ok(app.run_operation(&asked.caller, operation).await?.into())
 }
 
 /// `conversation:leave`. One that was not joined is left already.
-pub(super) fn leave(call: &Call<'_>) -> Option<Work> {
-    call.work(true, |asked: Asked<Conversation>| async move {
+pub(super) fn leave_conversation(call: &EventCall<'_>) -> Option<HandlerFuture> {
+    call.run_and_ack(true, |asked: AuthorizedEvent<Conversation>| async move {
         let id = ConversationId::new(&asked.body.conversation_id).map_err(Error::from)?;
         let socket = &asked.socket;
-        socket.state().inner.lock().joined.remove(&id);
-        asked.gateway.rooms.leave(&id, socket);
+        socket.state().mutable.lock().joined.remove(&id);
+        asked.gateway.joined_conversations.leave(&id, socket);
         Ok(Nothing {})
     })
 }
 
 /// `session:refresh`: another token of the same user.
-pub(super) fn refresh(call: &Call<'_>) -> Option<Work> {
-    call.work(true, |asked: Asked<Refresh>| async move {
+pub(super) fn refresh_session(call: &EventCall<'_>) -> Option<HandlerFuture> {
+    call.run_and_ack(true, |asked: AuthorizedEvent<Refresh>| async move {
         let (gateway, state) = (&asked.gateway, asked.socket.state());
-        let address = asked.caller.address;
+        let address = asked.caller.ip_address;
         let caller = gateway.app.verified(&asked.body.token, address).await?;
         let same = caller.role == asked.caller.role;
-        let caller = match state.service && same {
-            true => caller.acting_for(state.device.user.as_str())?,
+        let caller = match state.is_service && same {
+            true => caller.on_behalf_of(state.device.user.as_str())?,
             false => caller,
         };
         if !same || caller.user.as_ref() != Some(&state.device.user) {
-            let text = "the token is another user's; connect anew with it";
+            let text = "the token belongs to another user or role; open a new connection with it";
             return Err(Refusal::new(Code::Forbidden, text));
         }
-        let caller = gateway.app.with_session(caller).await?;
-        gateway.lasts(state, &caller);
-        state.inner.lock().caller = Arc::new(caller);
+        let caller = gateway.app.check_session(caller).await?;
+        gateway.set_token_expiry(state, &caller);
+        state.mutable.lock().caller = Arc::new(caller);
         Ok(Nothing {})
     })
 }

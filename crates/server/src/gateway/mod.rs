@@ -34,95 +34,99 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use parlor_chat::access::Caller;
 use parlor_chat::chat::Chat;
-use parlor_chat::context::millis;
+use parlor_chat::context::duration_millis;
 use parlor_chat::ids::ConversationId;
-use parlor_chat::presence::NextHeartbeat;
-use parlor_socketio::{Frame, Options, Recovery};
+use parlor_chat::presence::HeartbeatReply;
+use parlor_socketio::{EncodedEvent, RecoveryOptions, SocketIoOptions};
 use serde::Serialize;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use self::arrivals::Arrivals;
-use self::errands::{Errand, Errands};
-use self::people::People;
-use self::rate::Pace;
-use self::rooms::Rooms;
-use self::state::State;
+use self::arrivals::HandshakeRateLimiter;
+use self::errands::{DeferredTask, DeferredTasks};
+use self::people::ConnectedUsers;
+use self::rate::GcraRate;
+use self::rooms::JoinedConversations;
+use self::state::UserSocketState;
 use self::words::Conversation;
-use crate::app::App;
+use crate::app::AppState;
 use crate::config;
 use crate::wire::Refusal;
 
 /// A socket of this gateway.
-pub type Socket = parlor_socketio::Socket<State>;
+pub type GatewaySocket = parlor_socketio::Socket<UserSocketState>;
 
 /// The Socket.IO server of this gateway.
-pub type Server = parlor_socketio::Server<Gateway>;
+pub type GatewayServer = parlor_socketio::SocketIoServer<SocketIoGateway>;
 
 /// Handshakes that are under way at a time; others wait. A crowd that comes at once would otherwise have all of them wait for
 /// the store so long that it is taken to be away.
-const MOST_AT_THE_DOOR: usize = 512;
+const MAX_CONCURRENT_HANDSHAKES: usize = 512;
 /// Seconds after which the session of somebody who asks for nothing is renewed.
-const RENEW: u32 = 3_600;
+const SESSION_RENEW_INTERVAL_SECS: u32 = 3_600;
 
 /// The sockets of this node, and where they belong.
-pub struct Gateway {
-    app: App,
-    options: config::Gateway,
+pub struct SocketIoGateway {
+    app: AppState,
+    options: config::SocketIoConfig,
     chat: OnceLock<Arc<Chat>>,
-    server: OnceLock<Weak<Server>>,
-    rooms: Rooms,
-    people: People,
-    errands: Errands,
-    arrivals: Arrivals,
-    door: Semaphore,
-    pace: Pace,
-    began: Instant,
+    server: OnceLock<Weak<GatewayServer>>,
+    joined_conversations: JoinedConversations,
+    connected_users: ConnectedUsers,
+    deferred_tasks: DeferredTasks,
+    handshake_limiter: HandshakeRateLimiter,
+    handshake_permits: Semaphore,
+    event_rate: GcraRate,
+    started_at: Instant,
     /// The acknowledgement of a heartbeat.
     next_beat: OnceLock<Box<[u8]>>,
-    draining: AtomicBool,
+    is_draining: AtomicBool,
     /// Where work goes on that begins on a thread of the store.
     runtime: Handle,
 }
 
-impl Gateway {
+impl SocketIoGateway {
     /// A gateway without sockets, and the server that feeds it. It needs [`Gateway::serve`] to run.
-    pub fn server(app: App, options: config::Gateway, node: &str) -> Arc<Server> {
+    pub fn create_server(
+        app: AppState,
+        options: config::SocketIoConfig,
+        node: &str,
+    ) -> Arc<GatewayServer> {
         let gateway = Arc::new(Self {
             app,
             options,
             chat: OnceLock::new(),
             server: OnceLock::new(),
-            rooms: Rooms::default(),
-            people: People::default(),
-            errands: Errands::default(),
-            arrivals: Arrivals::new(options.handshakes),
-            door: Semaphore::new(MOST_AT_THE_DOOR),
-            pace: Pace::new(options.events),
-            began: Instant::now(),
+            joined_conversations: JoinedConversations::default(),
+            connected_users: ConnectedUsers::default(),
+            deferred_tasks: DeferredTasks::default(),
+            handshake_limiter: HandshakeRateLimiter::new(options.handshake_rate),
+            handshake_permits: Semaphore::new(MAX_CONCURRENT_HANDSHAKES),
+            event_rate: GcraRate::new(options.event_rate),
+            started_at: Instant::now(),
             next_beat: OnceLock::new(),
-            draining: AtomicBool::new(false),
+            is_draining: AtomicBool::new(false),
             runtime: Handle::current(),
         });
-        let server = Server::new(Arc::clone(&gateway), wire_options(&options, node));
+        let server = GatewayServer::new(Arc::clone(&gateway), socketio_options(&options, node));
         let _ = gateway.server.set(Arc::downgrade(&server));
         server
     }
 
     /// Runs until the node is about to end, then says goodbye to everybody.
-    pub async fn serve(server: Arc<Server>) {
-        let gateway = Arc::clone(server.app());
+    pub async fn run(server: Arc<GatewayServer>) {
+        let gateway = Arc::clone(server.handler());
         let work = async {
             tokio::join!(
-                Arc::clone(&server).run(),
-                Arc::clone(&gateway).run_errands(),
-                gateway.close_removed(),
-                gateway.close_expired(),
+                Arc::clone(&server).run_timers(),
+                Arc::clone(&gateway).run_deferred_tasks(),
+                gateway.close_removed_devices(),
+                gateway.close_expired_tokens(),
             );
         };
         let end = async {
-            gateway.app.stopping().await;
+            gateway.app.wait_for_shutdown().await;
             gateway.drain(&server).await;
         };
         tokio::select! {
@@ -135,11 +139,11 @@ impl Gateway {
     fn chat(&self) -> &Arc<Chat> {
         self.chat
             .get()
-            .expect("nobody is let in before the chat is there")
+            .expect("sockets are accepted only after the chat has started")
     }
 
     /// The chat, if it is there.
-    fn open(&self) -> Result<Arc<Chat>, Refusal> {
+    fn chat_or_error(&self) -> Result<Arc<Chat>, Refusal> {
         if let Some(chat) = self.chat.get() {
             return Ok(Arc::clone(chat));
         }
@@ -148,100 +152,110 @@ impl Gateway {
     }
 
     /// An event for any number of sockets, kept for those who lose their connection.
-    fn frame(&self, name: &str, json: &[u8]) -> Frame {
+    fn encode_recoverable_event(&self, name: &str, json: &[u8]) -> EncodedEvent {
         match self.server.get().and_then(Weak::upgrade) {
-            Some(server) => server.frame(name, json),
-            None => Frame::event(name, json),
+            Some(server) => server.encode_recoverable_event(name, json),
+            None => EncodedEvent::new(name, json),
         }
     }
 
     /// The event that tells a user's socket that a conversation is not theirs.
-    fn removed(&self, conversation: &ConversationId) -> Frame {
+    fn removed(&self, conversation: &ConversationId) -> EncodedEvent {
         self.removed_text(conversation.as_str())
     }
 
-    fn removed_text(&self, conversation: &str) -> Frame {
+    fn removed_text(&self, conversation: &str) -> EncodedEvent {
         let removed = Conversation {
             conversation_id: conversation.to_owned(),
         };
-        self.frame("conversation:removed", &encode(&removed))
+        self.encode_recoverable_event("conversation:removed", &encode_json(&removed))
     }
 
     /// The caller of a socket's event, if they are still let in. `counted` takes one place of the user's budget.
-    async fn admit(&self, socket: &Socket, counted: bool) -> Result<Caller, Refusal> {
+    async fn recheck_caller(
+        &self,
+        socket: &GatewaySocket,
+        counted: bool,
+    ) -> Result<Caller, Refusal> {
         let state = socket.state();
         let caller = state.caller();
-        state.checked.store(self.seconds(), Ordering::Relaxed);
-        self.app.readmit(&caller, counted).await
+        state
+            .session_checked_secs
+            .store(self.elapsed_secs(), Ordering::Relaxed);
+        self.app.recheck_caller(&caller, counted).await
     }
 
     /// A socket is still there.
-    fn beat(&self, socket: &Arc<Socket>) {
+    fn record_heartbeat(&self, socket: &Arc<GatewaySocket>) {
         let state = socket.state();
         // Of a socket there is always room for a beat.
         let _ = self.chat().presence().beat(&state.device);
-        let (now, checked) = (self.seconds(), state.checked.load(Ordering::Relaxed));
-        if now.saturating_sub(checked) >= RENEW {
-            state.checked.store(now, Ordering::Relaxed);
-            self.errands.add(Errand::Renew(Arc::clone(socket)));
+        let (now, checked) = (
+            self.elapsed_secs(),
+            state.session_checked_secs.load(Ordering::Relaxed),
+        );
+        if now.saturating_sub(checked) >= SESSION_RENEW_INTERVAL_SECS {
+            state.session_checked_secs.store(now, Ordering::Relaxed);
+            self.deferred_tasks
+                .enqueue(DeferredTask::RenewSession(Arc::clone(socket)));
         }
     }
 
     /// The acknowledgement of a heartbeat.
-    fn next_beat(&self) -> &[u8] {
+    fn heartbeat_ack(&self) -> &[u8] {
         self.next_beat.get_or_init(|| {
-            let next_in_ms = millis(self.chat().settings().heartbeat);
-            call::done(&NextHeartbeat { next_in_ms }).into()
+            let next_in_ms = duration_millis(self.chat().settings().heartbeat);
+            call::encode_ok_ack(&HeartbeatReply { next_in_ms }).into()
         })
     }
 
     /// Counts an event of a socket. If it is one too many: how long to wait, in milliseconds.
-    fn may_say(&self, socket: &Socket) -> Result<(), u64> {
+    fn count_event(&self, socket: &GatewaySocket) -> Result<(), u64> {
         let state = socket.state();
-        let used = state.used.load(Ordering::Relaxed);
-        let used = self.pace.one(used, self.micros())?;
+        let used = state.event_rate_state.load(Ordering::Relaxed);
+        let used = self.event_rate.try_acquire(used, self.elapsed_micros())?;
         // Events of one socket come one after the other.
-        state.used.store(used, Ordering::Relaxed);
-        state.refused.store(0, Ordering::Relaxed);
+        state.event_rate_state.store(used, Ordering::Relaxed);
+        state.rejected_events.store(0, Ordering::Relaxed);
         Ok(())
     }
 
     fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Acquire)
+        self.is_draining.load(Ordering::Acquire)
     }
 
-    fn micros(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX)
+    fn elapsed_micros(&self) -> u64 {
+        u64::try_from(self.started_at.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    fn seconds(&self) -> u32 {
-        u32::try_from(self.began.elapsed().as_secs()).unwrap_or(u32::MAX)
+    fn elapsed_secs(&self) -> u32 {
+        u32::try_from(self.started_at.elapsed().as_secs()).unwrap_or(u32::MAX)
     }
 }
 
-fn wire_options(options: &config::Gateway, node: &str) -> Options {
-    let recovery = (!options.recovery.is_zero()).then_some(Recovery {
-        window: options.recovery,
-        frames: options.recovery_frames,
-        bytes: options.buffer,
+fn socketio_options(options: &config::SocketIoConfig, node: &str) -> SocketIoOptions {
+    let recovery = (!options.recovery_window.is_zero()).then_some(RecoveryOptions {
+        window: options.recovery_window,
+        max_frames: options.max_recovery_events,
+        max_bytes: options.max_send_queue_bytes,
     });
-    Options {
+    SocketIoOptions {
         ping_interval: options.ping_interval,
         ping_timeout: options.ping_timeout,
         connect_timeout: options.handshake_timeout,
         upgrade_timeout: options.handshake_timeout,
-        max_payload: options.max_frame,
-        buffer: options.buffer,
+        max_payload: options.max_packet_bytes,
+        max_send_queue_bytes: options.max_send_queue_bytes,
         recovery,
-        most: options.connections,
-        most_per_address: options.connections_per_address,
-        node: mark(node),
-        ..Options::default()
+        max_sessions: options.max_connections,
+        max_sessions_per_address: options.connections_per_address,
+        node: sid_prefix(node),
+        ..SocketIoOptions::default()
     }
 }
 
 /// Three characters that tell the nodes apart.
-fn mark(node: &str) -> [u8; 3] {
+fn sid_prefix(node: &str) -> [u8; 3] {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     // FNV-1a: the same on every node, and of no use to anybody else.
     let hash = node.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -250,11 +264,11 @@ fn mark(node: &str) -> [u8; 3] {
     [48, 54, 58].map(|shift| ALPHABET[(hash >> shift) as usize % ALPHABET.len()])
 }
 
-fn encode(body: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(body).expect("texts, numbers and lists are JSON")
+fn encode_json(body: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(body).expect("bodies contain only types that JSON supports")
 }
 
-impl std::fmt::Debug for Gateway {
+impl std::fmt::Debug for SocketIoGateway {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Gateway")
     }

@@ -1,48 +1,52 @@
 //! What happens in a conversation, as those hear of it who have joined.
 
 use parlor_chat::ids::UserId;
-use parlor_chat::live::{ConversationNews, ConversationSink};
-use parlor_socketio::Frame;
+use parlor_chat::live::{ConversationEvent, ConversationSubscriber};
+use parlor_socketio::EncodedEvent;
 
-use super::encode;
-use super::rooms::{Point, Room};
+use super::encode_json;
+use super::rooms::{EventPosition, JoinedConversation};
 use super::words::Reached;
 
-fn changed_as(deleted: bool) -> &'static str {
+fn change_event_name(deleted: bool) -> &'static str {
     match deleted {
         true => "message:deleted",
         false => "message:edited",
     }
 }
 
-impl ConversationSink for Room {
-    fn told(&self, news: &ConversationNews<'_>) {
-        let mut inside = self.inside.lock();
-        if inside.followers.is_empty() {
+impl ConversationSubscriber for JoinedConversation {
+    fn on_event(&self, news: &ConversationEvent<'_>) {
+        let mut inside = self.sockets.lock();
+        if inside.joined.is_empty() {
             return;
         }
         match news {
-            ConversationNews::Message { seq, json, .. } => {
-                let frame = self.gateway.frame("message:new", json);
-                inside.tell(Point::Message(*seq), &frame, None);
+            ConversationEvent::MessageCreated { seq, json, .. } => {
+                let frame = self.gateway.encode_recoverable_event("message:new", json);
+                inside.broadcast(EventPosition::Message(*seq), &frame, None);
             }
-            ConversationNews::Changed {
+            ConversationEvent::MessageChanged {
                 rev, deleted, json, ..
             } => {
-                let frame = self.gateway.frame(changed_as(*deleted), json);
-                inside.tell(Point::Change(*rev), &frame, None);
+                let frame = self
+                    .gateway
+                    .encode_recoverable_event(change_event_name(*deleted), json);
+                inside.broadcast(EventPosition::Change(*rev), &frame, None);
             }
-            ConversationNews::Ahead {
+            ConversationEvent::UndeliveredMessageChanged {
                 seq,
                 rev,
                 deleted,
                 json,
             } => {
-                let frame = self.gateway.frame(changed_as(*deleted), json);
+                let frame = self
+                    .gateway
+                    .encode_recoverable_event(change_event_name(*deleted), json);
                 let (seq, rev) = (*seq, *rev);
-                inside.tell(Point::Ahead { seq, rev }, &frame, None);
+                inside.broadcast(EventPosition::UndeliveredChange { seq, rev }, &frame, None);
             }
-            ConversationNews::Receipt {
+            ConversationEvent::ReceiptMoved {
                 delivered,
                 read,
                 change,
@@ -58,33 +62,37 @@ impl ConversationSink for Room {
                             user_id: receipt.user_id.clone(),
                             seq,
                         };
-                        let frame = self.gateway.frame(name, &encode(&reached));
-                        inside.tell(Point::Moment, &frame, None);
+                        let frame = self
+                            .gateway
+                            .encode_recoverable_event(name, &encode_json(&reached));
+                        inside.broadcast(EventPosition::Unordered, &frame, None);
                     }
                 }
             }
-            ConversationNews::Typing(change) => {
+            ConversationEvent::TypingChanged(change) => {
                 // Of no use later, so not kept for those who lost their connection.
-                let frame = Frame::event("typing", &encode(change));
-                inside.tell(Point::Moment, &frame, Some(&change.user_id));
+                let frame = EncodedEvent::new("typing", &encode_json(change));
+                inside.broadcast(EventPosition::Unordered, &frame, Some(&change.user_id));
             }
-            ConversationNews::Members { left, .. } => {
+            ConversationEvent::MembersChanged { left, .. } => {
                 if !left.is_empty() {
                     // A service is as good as a member.
-                    self.evict_later(&mut inside, |it| {
-                        !it.service && left.contains(&it.device.user)
+                    self.remove_sockets_deferred(&mut inside, |it| {
+                        !it.is_service && left.contains(&it.device.user)
                     });
                 }
             }
-            ConversationNews::Deleted => self.evict_later(&mut inside, |_| true),
+            ConversationEvent::ConversationDeleted => {
+                self.remove_sockets_deferred(&mut inside, |_| true)
+            }
         }
     }
 
     fn users(&self) -> Vec<UserId> {
-        let inside = self.inside.lock();
-        let states = inside.followers.values().map(|it| it.socket.state());
+        let inside = self.sockets.lock();
+        let states = inside.joined.values().map(|it| it.socket.state());
         let mut users: Vec<UserId> = states
-            .filter(|it| !it.service)
+            .filter(|it| !it.is_service)
             .map(|it| it.device.user.clone())
             .collect();
         users.sort_unstable();

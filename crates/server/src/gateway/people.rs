@@ -11,152 +11,160 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use parlor_chat::error::Result;
 use parlor_chat::ids::{ConversationId, UserId};
-use parlor_chat::live::{Follow, UserNews, UserSink};
+use parlor_chat::live::{LiveSubscription, UserEvent, UserSubscriber};
 use parlor_chat::unread::UnreadChange;
 use smallvec::SmallVec;
 
-use super::errands::Errand;
-use super::shards::Shards;
+use super::errands::DeferredTask;
+use super::shards::ShardedMap;
 use super::words::Conversation;
-use super::{Gateway, Socket, encode};
+use super::{GatewaySocket, SocketIoGateway, encode_json};
 
 /// How long the conversation's own channel has to end a stream in order, before it is ended all the same.
-const ORDERLY: Duration = Duration::from_secs(1);
+const REMOVAL_GRACE_PERIOD: Duration = Duration::from_secs(1);
 
 /// All users with a socket here.
 #[derive(Default)]
-pub(super) struct People(Shards<UserId, Arc<Person>>);
+pub(super) struct ConnectedUsers(ShardedMap<UserId, Arc<ConnectedUser>>);
 
 /// A user with a socket here.
-pub(super) struct Person {
+pub(super) struct ConnectedUser {
     user: UserId,
-    gateway: Arc<Gateway>,
-    inside: Mutex<Inside>,
-    follow: Mutex<Following>,
+    gateway: Arc<SocketIoGateway>,
+    sockets: Mutex<UserSockets>,
+    subscription: Mutex<SubscriptionState>,
     /// What waits for the user is about to be told anew.
-    recounting: AtomicBool,
+    recount_queued: AtomicBool,
 }
 
 /// How far the following is.
-enum Following {
+enum SubscriptionState {
     /// Not there. Whoever begins it holds the lock.
-    Not(Option<Arc<tokio::sync::Mutex<()>>>),
-    Is {
-        _follow: Follow,
+    Inactive(Option<Arc<tokio::sync::Mutex<()>>>),
+    Active {
+        _follow: LiveSubscription,
     },
 }
 
 #[derive(Default)]
-struct Inside {
-    sockets: SmallVec<[Arc<Socket>; 1]>,
+struct UserSockets {
+    sockets: SmallVec<[Arc<GatewaySocket>; 1]>,
     /// Sockets that are on their way.
-    coming: u32,
+    reserved: u32,
 }
 
-impl Inside {
+impl UserSockets {
     fn is_empty(&self) -> bool {
-        self.sockets.is_empty() && self.coming == 0
+        self.sockets.is_empty() && self.reserved == 0
     }
 }
 
 /// A place for a socket that is on its way; given up when dropped.
-pub(super) struct Place(Option<Arc<Person>>);
+pub(super) struct SocketReservation(Option<Arc<ConnectedUser>>);
 
-impl Place {
+impl SocketReservation {
     /// Takes a place among the sockets of a user, and follows the user if it is the first.
-    pub(super) async fn take(gateway: &Arc<Gateway>, user: &UserId) -> Result<Self> {
-        let person = gateway.people.0.with(user, |shard| {
+    pub(super) async fn reserve(gateway: &Arc<SocketIoGateway>, user: &UserId) -> Result<Self> {
+        let person = gateway.connected_users.0.with_shard(user, |shard| {
             let person = shard.entry(user.clone()).or_insert_with(|| {
-                Arc::new(Person {
+                Arc::new(ConnectedUser {
                     user: user.clone(),
                     gateway: Arc::clone(gateway),
-                    inside: Mutex::default(),
-                    follow: Mutex::new(Following::Not(None)),
-                    recounting: AtomicBool::new(false),
+                    sockets: Mutex::default(),
+                    subscription: Mutex::new(SubscriptionState::Inactive(None)),
+                    recount_queued: AtomicBool::new(false),
                 })
             });
-            person.inside.lock().coming += 1;
+            person.sockets.lock().reserved += 1;
             Arc::clone(person)
         });
         let place = Self(Some(person));
-        place.person().open().await?;
+        place.user().subscribe().await?;
         Ok(place)
     }
 
-    pub(super) fn person(&self) -> &Arc<Person> {
-        self.0.as_ref().expect("it is there until it is kept")
+    pub(super) fn user(&self) -> &Arc<ConnectedUser> {
+        self.0
+            .as_ref()
+            .expect("a reservation has a user until it is converted")
     }
 
     /// Keeps the place for the socket that will [take](Person::seat) it.
-    pub(super) fn keep(mut self) -> Arc<Person> {
-        self.0.take().expect("it is kept once")
+    pub(super) fn into_user(mut self) -> Arc<ConnectedUser> {
+        self.0.take().expect("a reservation is converted once")
     }
 }
 
-impl Drop for Place {
+impl Drop for SocketReservation {
     fn drop(&mut self) {
         if let Some(person) = self.0.take() {
-            person.change(|inside| inside.coming -= 1);
+            person.update_and_drop_if_empty(|inside| inside.reserved -= 1);
         }
     }
 }
 
-impl Person {
-    async fn open(self: &Arc<Self>) -> Result<()> {
-        let opening = match &mut *self.follow.lock() {
-            Following::Is { .. } => return Ok(()),
-            Following::Not(opening) => Arc::clone(opening.get_or_insert_default()),
+impl ConnectedUser {
+    async fn subscribe(self: &Arc<Self>) -> Result<()> {
+        let opening = match &mut *self.subscription.lock() {
+            SubscriptionState::Active { .. } => return Ok(()),
+            SubscriptionState::Inactive(opening) => Arc::clone(opening.get_or_insert_default()),
         };
         let _opening = opening.lock().await;
-        if let Following::Is { .. } = &*self.follow.lock() {
+        if let SubscriptionState::Active { .. } = &*self.subscription.lock() {
             return Ok(());
         }
-        let sink = Arc::clone(self) as Arc<dyn UserSink>;
+        let sink = Arc::clone(self) as Arc<dyn UserSubscriber>;
         let follow = self.gateway.chat().live().user(&self.user, sink).await?;
-        *self.follow.lock() = Following::Is { _follow: follow };
+        *self.subscription.lock() = SubscriptionState::Active { _follow: follow };
         Ok(())
     }
 
     /// A socket takes the place that was kept for it.
-    pub(super) fn seat(&self, socket: &Arc<Socket>) {
-        let mut inside = self.inside.lock();
-        inside.coming -= 1;
+    pub(super) fn add_socket(&self, socket: &Arc<GatewaySocket>) {
+        let mut inside = self.sockets.lock();
+        inside.reserved -= 1;
         inside.sockets.push(Arc::clone(socket));
     }
 
     /// A socket is gone.
-    pub(super) fn leave(&self, socket: &Arc<Socket>) {
-        self.change(|inside| inside.sockets.retain(|it| !Arc::ptr_eq(it, socket)));
+    pub(super) fn remove_socket(&self, socket: &Arc<GatewaySocket>) {
+        self.update_and_drop_if_empty(|inside| {
+            inside.sockets.retain(|it| !Arc::ptr_eq(it, socket))
+        });
     }
 
     /// The sockets of the user.
-    pub(super) fn sockets(&self) -> SmallVec<[Arc<Socket>; 1]> {
-        self.inside.lock().sockets.clone()
+    pub(super) fn sockets(&self) -> SmallVec<[Arc<GatewaySocket>; 1]> {
+        self.sockets.lock().sockets.clone()
     }
 
     /// Takes somebody out; the following ends with the last.
-    fn change(&self, out: impl FnOnce(&mut Inside)) {
-        let follow = self.gateway.people.0.with(&self.user, |shard| {
-            let mut inside = self.inside.lock();
-            out(&mut inside);
-            if !inside.is_empty() {
-                return None;
-            }
-            shard.remove(&self.user);
-            Some(std::mem::replace(
-                &mut *self.follow.lock(),
-                Following::Not(None),
-            ))
-        });
+    fn update_and_drop_if_empty(&self, out: impl FnOnce(&mut UserSockets)) {
+        let follow = self
+            .gateway
+            .connected_users
+            .0
+            .with_shard(&self.user, |shard| {
+                let mut inside = self.sockets.lock();
+                out(&mut inside);
+                if !inside.is_empty() {
+                    return None;
+                }
+                shard.remove(&self.user);
+                Some(std::mem::replace(
+                    &mut *self.subscription.lock(),
+                    SubscriptionState::Inactive(None),
+                ))
+            });
         drop(follow);
     }
 
-    fn tell(&self, name: &str, json: &[u8]) {
-        let inside = self.inside.lock();
+    fn send_to_sockets(&self, name: &str, json: &[u8]) {
+        let inside = self.sockets.lock();
         if inside.sockets.is_empty() {
             return;
         }
-        let frame = self.gateway.frame(name, json);
+        let frame = self.gateway.encode_recoverable_event(name, json);
         for socket in &inside.sockets {
             socket.send(&frame);
         }
@@ -164,35 +172,35 @@ impl Person {
 
     /// Whether a socket of the user has the live stream of a conversation.
     fn has_joined(&self, conversation: &ConversationId) -> bool {
-        let inside = self.inside.lock();
+        let inside = self.sockets.lock();
         let mut states = inside.sockets.iter().map(|it| it.state());
-        states.any(|it| it.inner.lock().joined.contains(conversation))
+        states.any(|it| it.mutable.lock().joined.contains(conversation))
     }
 
-    fn added(&self, conversation: &ConversationId) {
-        for socket in &self.inside.lock().sockets {
-            let mut state = socket.state().inner.lock();
+    fn notify_added(&self, conversation: &ConversationId) {
+        for socket in &self.sockets.lock().sockets {
+            let mut state = socket.state().mutable.lock();
             // The next time they leave is another one.
-            if state.removed.as_ref() == Some(conversation) {
-                state.removed = None;
+            if state.last_removed.as_ref() == Some(conversation) {
+                state.last_removed = None;
             }
         }
         let added = Conversation {
             conversation_id: conversation.to_string(),
         };
-        self.tell("conversation:added", &encode(&added));
+        self.send_to_sockets("conversation:added", &encode_json(&added));
     }
 
-    fn removed(&self, conversation: &ConversationId) {
+    fn notify_removed(&self, conversation: &ConversationId) {
         let frame = self.gateway.removed(conversation);
         let mut joined = false;
-        for socket in &self.inside.lock().sockets {
-            let mut state = socket.state().inner.lock();
+        for socket in &self.sockets.lock().sockets {
+            let mut state = socket.state().mutable.lock();
             // The conversation's own channel tells those who listen to it, after the messages that came before.
             if state.joined.contains(conversation) {
                 joined = true;
-            } else if state.removed.as_ref() == Some(conversation) {
-                state.removed = None;
+            } else if state.last_removed.as_ref() == Some(conversation) {
+                state.last_removed = None;
             } else {
                 drop(state);
                 socket.send(&frame);
@@ -202,64 +210,66 @@ impl Person {
             let (gateway, user) = (Arc::clone(&self.gateway), self.user.clone());
             let conversation = conversation.clone();
             self.gateway.runtime.spawn(async move {
-                tokio::time::sleep(ORDERLY).await;
-                let person = gateway.people.find(&user);
+                tokio::time::sleep(REMOVAL_GRACE_PERIOD).await;
+                let person = gateway.connected_users.find(&user);
                 if !person.is_some_and(|it| it.has_joined(&conversation)) {
                     return;
                 }
                 let members = gateway.chat().members();
                 if let Ok(false) = members.is_member(&conversation, &user).await {
-                    gateway.rooms.evict(&conversation, &user);
+                    gateway
+                        .joined_conversations
+                        .remove_user(&conversation, &user);
                 }
             });
         }
     }
 }
 
-impl Gateway {
+impl SocketIoGateway {
     /// Tells a user's sockets what waits, after news of it may have been missed. What was read meanwhile on another device
     /// is told with the next change.
-    pub(super) async fn recount(&self, user: &UserId) -> Result<()> {
-        let Some(person) = self.people.find(user) else {
+    pub(super) async fn resend_unread_counts(&self, user: &UserId) -> Result<()> {
+        let Some(person) = self.connected_users.find(user) else {
             return Ok(());
         };
         // What is missed from now on is asked for once more.
-        person.recounting.store(false, Ordering::Release);
-        let counts = self.chat().unread().counts(user).await?;
+        person.recount_queued.store(false, Ordering::Release);
+        let counts = self.chat().unread().get_summary(user).await?;
         for counted in counts.conversations {
             let change = UnreadChange {
                 conversation_id: counted.conversation_id,
                 count: counted.count,
                 total: counts.total,
             };
-            person.tell("unread", &encode(&change));
+            person.send_to_sockets("unread", &encode_json(&change));
         }
         Ok(())
     }
 }
 
-impl UserSink for Person {
-    fn told(&self, news: &UserNews<'_>) {
+impl UserSubscriber for ConnectedUser {
+    fn on_event(&self, news: &UserEvent<'_>) {
         match news {
-            UserNews::Unread(json) => self.tell("unread", json),
-            UserNews::Membership {
+            UserEvent::UnreadChanged(json) => self.send_to_sockets("unread", json),
+            UserEvent::MembershipChanged {
                 conversation,
                 joined: true,
-            } => self.added(conversation),
-            UserNews::Membership { conversation, .. } => self.removed(conversation),
-            UserNews::MaybeMissed => {
-                if !self.recounting.swap(true, Ordering::AcqRel) {
-                    let recount = Errand::Recount(self.user.clone());
-                    self.gateway.errands.add(recount);
+            } => self.notify_added(conversation),
+            UserEvent::MembershipChanged { conversation, .. } => self.notify_removed(conversation),
+            UserEvent::EventsMaybeLost => {
+                if !self.recount_queued.swap(true, Ordering::AcqRel) {
+                    let recount = DeferredTask::ResendUnreadCounts(self.user.clone());
+                    self.gateway.deferred_tasks.enqueue(recount);
                 }
             }
         }
     }
 }
 
-impl People {
+impl ConnectedUsers {
     /// The user, if they have a socket here.
-    pub(super) fn find(&self, user: &UserId) -> Option<Arc<Person>> {
-        self.0.with(user, |shard| shard.get(user).cloned())
+    pub(super) fn find(&self, user: &UserId) -> Option<Arc<ConnectedUser>> {
+        self.0.with_shard(user, |shard| shard.get(user).cloned())
     }
 }

@@ -13,276 +13,296 @@ use indexmap::IndexMap;
 use parking_lot::Mutex;
 use parlor_chat::error::Result;
 use parlor_chat::ids::{ConversationId, UserId};
-use parlor_chat::live::{ConversationSink, Follow};
-use parlor_socketio::{Frame, Reason};
+use parlor_chat::live::{ConversationSubscriber, LiveSubscription};
+use parlor_socketio::{DisconnectReason, EncodedEvent};
 
-use super::shards::Shards;
-use super::state::State;
-use super::{Gateway, Socket};
+use super::shards::ShardedMap;
+use super::state::UserSocketState;
+use super::{GatewaySocket, SocketIoGateway};
 
 /// News that are held for one socket while it joins.
-const MOST_HELD: usize = 10_000;
+const MAX_HELD_FRAMES: usize = 10_000;
 
 /// All joined conversations.
 #[derive(Default)]
-pub(super) struct Rooms(Shards<ConversationId, Arc<Room>>);
+pub(super) struct JoinedConversations(ShardedMap<ConversationId, Arc<JoinedConversation>>);
 
 /// A conversation that sockets have joined.
-pub(super) struct Room {
+pub(super) struct JoinedConversation {
     pub(super) id: ConversationId,
-    pub(super) gateway: Arc<Gateway>,
-    pub(super) inside: Mutex<Inside>,
+    pub(super) gateway: Arc<SocketIoGateway>,
+    pub(super) sockets: Mutex<ConversationSockets>,
     /// Held while the following begins.
-    opening: tokio::sync::Mutex<()>,
-    follow: Mutex<Option<Follow>>,
+    subscribe_lock: tokio::sync::Mutex<()>,
+    subscription: Mutex<Option<LiveSubscription>>,
 }
 
 /// Who is in a room.
 #[derive(Default)]
-pub(super) struct Inside {
+pub(super) struct ConversationSockets {
     /// By the address of the socket, which it has while it is here.
-    pub(super) followers: IndexMap<usize, Follower>,
+    pub(super) joined: IndexMap<usize, JoinedSocket>,
     /// Sockets that are about to join.
-    entering: usize,
+    pending_joins: usize,
 }
 
 /// A socket that has joined, or is about to.
-pub(super) struct Follower {
-    pub(super) socket: Arc<Socket>,
+pub(super) struct JoinedSocket {
+    pub(super) socket: Arc<GatewaySocket>,
     /// Where its live stream began; none before.
-    after: Option<Cursor>,
+    known_position: Option<KnownPosition>,
     /// While it joins: what was told meanwhile.
-    held: Option<Box<Held>>,
+    held_frames: Option<Box<PendingJoinFrames>>,
     /// The last of its joins. A client that came back may ask while what it asked before is still being read.
-    turn: u32,
+    join_number: u32,
 }
 
 /// What was told meanwhile; a box of it is smaller than it is.
 #[derive(Default)]
-struct Held(Vec<(Point, Frame)>);
+struct PendingJoinFrames(Vec<(EventPosition, EncodedEvent)>);
 
 /// How far a socket knows a conversation without its live stream.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Cursor {
+pub(super) struct KnownPosition {
     pub(super) seq: u64,
     pub(super) rev: u64,
 }
 
 /// Where something stands in a conversation.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Point {
+pub(super) enum EventPosition {
     Message(u64),
     Change(u64),
     /// A change of a message that is yet to be told: news to those who know it from elsewhere as it was.
-    Ahead {
+    UndeliveredChange {
         seq: u64,
         rev: u64,
     },
     /// Nowhere: it is news to everybody.
-    Moment,
+    Unordered,
 }
 
-impl Cursor {
-    const fn precedes(self, point: Point) -> bool {
+impl KnownPosition {
+    const fn is_before(self, point: EventPosition) -> bool {
         match point {
-            Point::Message(seq) => seq > self.seq,
-            Point::Change(rev) => rev > self.rev,
-            Point::Ahead { seq, rev } => seq <= self.seq && rev > self.rev,
-            Point::Moment => true,
+            EventPosition::Message(seq) => seq > self.seq,
+            EventPosition::Change(rev) => rev > self.rev,
+            EventPosition::UndeliveredChange { seq, rev } => seq <= self.seq && rev > self.rev,
+            EventPosition::Unordered => true,
         }
     }
 }
 
-fn key(socket: &Arc<Socket>) -> usize {
+fn socket_key(socket: &Arc<GatewaySocket>) -> usize {
     Arc::as_ptr(socket) as usize
 }
 
-impl Inside {
+impl ConversationSockets {
     fn is_empty(&self) -> bool {
-        self.followers.is_empty() && self.entering == 0
+        self.joined.is_empty() && self.pending_joins == 0
     }
 
     /// Tells everybody, but for the sockets of one user.
-    pub(super) fn tell(&mut self, point: Point, frame: &Frame, but: Option<&UserId>) {
-        for follower in self.followers.values_mut() {
+    pub(super) fn broadcast(
+        &mut self,
+        point: EventPosition,
+        frame: &EncodedEvent,
+        but: Option<&UserId>,
+    ) {
+        for follower in self.joined.values_mut() {
             if but.is_some_and(|but| follower.socket.state().device.user == *but) {
                 continue;
             }
-            let is_known = follower.knows(point);
-            match &mut follower.held {
+            let is_known = follower.already_knows(point);
+            match &mut follower.held_frames {
                 None if is_known => {}
                 None => follower.socket.send(frame),
-                Some(held) if held.0.len() < MOST_HELD => held.0.push((point, frame.clone())),
+                Some(held) if held.0.len() < MAX_HELD_FRAMES => held.0.push((point, frame.clone())),
                 // Without a goodbye, so that it comes again.
-                Some(_) => follower.socket.disconnect(Reason::Shutdown),
+                Some(_) => follower.socket.disconnect(DisconnectReason::ServerShutdown),
             }
         }
     }
 }
 
 /// A socket that is about to join a conversation. Dropped, it is as before.
-pub(super) struct Entering {
-    room: Arc<Room>,
-    socket: Arc<Socket>,
-    turn: u32,
-    done: bool,
+pub(super) struct PendingJoin {
+    room: Arc<JoinedConversation>,
+    socket: Arc<GatewaySocket>,
+    join_number: u32,
+    is_complete: bool,
 }
 
-impl Rooms {
+impl JoinedConversations {
     /// A socket is about to join: from now on what is told is held for it.
-    pub(super) fn enter(
-        gateway: &Arc<Gateway>,
+    pub(super) fn begin_join(
+        gateway: &Arc<SocketIoGateway>,
         id: &ConversationId,
-        socket: &Arc<Socket>,
-    ) -> Entering {
-        gateway.rooms.0.with(id, |shard| {
+        socket: &Arc<GatewaySocket>,
+    ) -> PendingJoin {
+        gateway.joined_conversations.0.with_shard(id, |shard| {
             let room = shard.entry(id.clone()).or_insert_with(|| {
-                Arc::new(Room {
+                Arc::new(JoinedConversation {
                     id: id.clone(),
                     gateway: Arc::clone(gateway),
-                    inside: Mutex::default(),
-                    opening: tokio::sync::Mutex::default(),
-                    follow: Mutex::default(),
+                    sockets: Mutex::default(),
+                    subscribe_lock: tokio::sync::Mutex::default(),
+                    subscription: Mutex::default(),
                 })
             });
-            let mut inside = room.inside.lock();
-            inside.entering += 1;
-            let entry = inside.followers.entry(key(socket));
-            let follower = entry.or_insert_with(|| Follower {
+            let mut inside = room.sockets.lock();
+            inside.pending_joins += 1;
+            let entry = inside.joined.entry(socket_key(socket));
+            let follower = entry.or_insert_with(|| JoinedSocket {
                 socket: Arc::clone(socket),
-                after: None,
-                held: None,
-                turn: 0,
+                known_position: None,
+                held_frames: None,
+                join_number: 0,
             });
-            follower.held.get_or_insert_default();
-            follower.turn = follower.turn.wrapping_add(1);
-            let turn = follower.turn;
-            socket.state().inner.lock().joined.insert(id.clone());
+            follower.held_frames.get_or_insert_default();
+            follower.join_number = follower.join_number.wrapping_add(1);
+            let turn = follower.join_number;
+            socket.state().mutable.lock().joined.insert(id.clone());
             drop(inside);
-            Entering {
+            PendingJoin {
                 room: Arc::clone(room),
                 socket: Arc::clone(socket),
-                turn,
-                done: false,
+                join_number: turn,
+                is_complete: false,
             }
         })
     }
 
     /// A socket's stream ends.
-    pub(super) fn leave(&self, id: &ConversationId, socket: &Arc<Socket>) {
-        self.change(id, |_, inside| {
-            inside.followers.swap_remove(&key(socket));
+    pub(super) fn leave(&self, id: &ConversationId, socket: &Arc<GatewaySocket>) {
+        self.update_and_drop_if_empty(id, |_, inside| {
+            inside.joined.swap_remove(&socket_key(socket));
         });
     }
 
     /// The streams of a user end, who is no member any more.
-    pub(super) fn evict(&self, id: &ConversationId, user: &UserId) {
-        self.change(id, |room, inside| {
-            room.evict(inside, |it| !it.service && it.device.user == *user);
+    pub(super) fn remove_user(&self, id: &ConversationId, user: &UserId) {
+        self.update_and_drop_if_empty(id, |room, inside| {
+            room.remove_sockets(inside, |it| !it.is_service && it.device.user == *user);
         });
     }
 
     /// Takes somebody out; the following ends with the last.
-    fn change(&self, id: &ConversationId, out: impl FnOnce(&Room, &mut Inside)) {
-        let follow = self.0.with(id, |shard| {
+    fn update_and_drop_if_empty(
+        &self,
+        id: &ConversationId,
+        out: impl FnOnce(&JoinedConversation, &mut ConversationSockets),
+    ) {
+        let follow = self.0.with_shard(id, |shard| {
             let room = shard.get(id)?;
-            let mut inside = room.inside.lock();
+            let mut inside = room.sockets.lock();
             out(room, &mut inside);
             if !inside.is_empty() {
                 return None;
             }
             drop(inside);
             let room = shard.remove(id)?;
-            room.follow.lock().take()
+            room.subscription.lock().take()
         });
         drop(follow);
     }
 }
 
-impl Entering {
+impl PendingJoin {
     /// Follows the conversation, if nobody did. To be done before what came before is read.
-    pub(super) async fn open(&self) -> Result<()> {
+    pub(super) async fn subscribe(&self) -> Result<()> {
         let room = &self.room;
-        let _opening = room.opening.lock().await;
-        if room.follow.lock().is_some() {
+        let _opening = room.subscribe_lock.lock().await;
+        if room.subscription.lock().is_some() {
             return Ok(());
         }
-        let sink = Arc::clone(room) as Arc<dyn ConversationSink>;
+        let sink = Arc::clone(room) as Arc<dyn ConversationSubscriber>;
         let live = room.gateway.chat().live();
         let follow = live.conversation(&room.id, sink).await?;
-        *room.follow.lock() = Some(follow);
+        *room.subscription.lock() = Some(follow);
         Ok(())
     }
 
     /// The socket knows what came before: it is told so by `first`, and then what came after. False if it was put out
     /// meanwhile. Nothing is done if it asked again: what is held is for that answer.
-    pub(super) fn joined(mut self, after: Cursor, first: impl FnOnce()) -> bool {
-        self.done = true;
+    pub(super) fn complete(mut self, after: KnownPosition, first: impl FnOnce()) -> bool {
+        self.is_complete = true;
         let mut there = false;
-        self.room.gateway.rooms.change(&self.room.id, |_, inside| {
-            inside.entering -= 1;
-            if let Some(follower) = inside.followers.get_mut(&key(&self.socket)) {
-                there = true;
-                if follower.turn == self.turn {
-                    first();
-                    follower.after = Some(after);
-                    follower.release();
+        self.room
+            .gateway
+            .joined_conversations
+            .update_and_drop_if_empty(&self.room.id, |_, inside| {
+                inside.pending_joins -= 1;
+                if let Some(follower) = inside.joined.get_mut(&socket_key(&self.socket)) {
+                    there = true;
+                    if follower.join_number == self.join_number {
+                        first();
+                        follower.known_position = Some(after);
+                        follower.send_held_frames();
+                    }
                 }
-            }
-        });
+            });
         there
     }
 }
 
-impl Drop for Entering {
+impl Drop for PendingJoin {
     fn drop(&mut self) {
-        if self.done {
+        if self.is_complete {
             return;
         }
-        self.room.gateway.rooms.change(&self.room.id, |_, inside| {
-            inside.entering -= 1;
-            let key = key(&self.socket);
-            match inside.followers.get_mut(&key) {
-                Some(it) if it.turn != self.turn => {}
-                Some(it) if it.after.is_some() => it.release(),
-                Some(_) => {
-                    inside.followers.swap_remove(&key);
-                    let mut inner = self.socket.state().inner.lock();
-                    inner.joined.remove(&self.room.id);
+        self.room
+            .gateway
+            .joined_conversations
+            .update_and_drop_if_empty(&self.room.id, |_, inside| {
+                inside.pending_joins -= 1;
+                let key = socket_key(&self.socket);
+                match inside.joined.get_mut(&key) {
+                    Some(it) if it.join_number != self.join_number => {}
+                    Some(it) if it.known_position.is_some() => it.send_held_frames(),
+                    Some(_) => {
+                        inside.joined.swap_remove(&key);
+                        let mut inner = self.socket.state().mutable.lock();
+                        inner.joined.remove(&self.room.id);
+                    }
+                    None => {}
                 }
-                None => {}
-            }
-        });
+            });
     }
 }
 
-impl Follower {
-    fn knows(&self, point: Point) -> bool {
-        self.after.is_some_and(|after| !after.precedes(point))
+impl JoinedSocket {
+    fn already_knows(&self, point: EventPosition) -> bool {
+        self.known_position
+            .is_some_and(|after| !after.is_before(point))
     }
 
-    fn release(&mut self) {
-        let held = self.held.take();
+    fn send_held_frames(&mut self) {
+        let held = self.held_frames.take();
         for (point, frame) in held.into_iter().flat_map(|held| held.0) {
-            if !self.knows(point) {
+            if !self.already_knows(point) {
                 self.socket.send(&frame);
             }
         }
     }
 }
 
-impl Room {
+impl JoinedConversation {
     /// Ends the streams of those who are meant, and tells them.
-    fn evict(&self, inside: &mut Inside, meant: impl Fn(&State) -> bool) {
+    fn remove_sockets(
+        &self,
+        inside: &mut ConversationSockets,
+        meant: impl Fn(&UserSocketState) -> bool,
+    ) {
         let frame = self.gateway.removed(&self.id);
-        inside.followers.retain(|_, follower| {
+        inside.joined.retain(|_, follower| {
             let state = follower.socket.state();
             if !meant(state) {
                 return true;
             }
-            let mut inner = state.inner.lock();
+            let mut inner = state.mutable.lock();
             inner.joined.remove(&self.id);
-            inner.removed = Some(self.id.clone());
+            inner.last_removed = Some(self.id.clone());
             drop(inner);
             follower.socket.send(&frame);
             false
@@ -290,11 +310,19 @@ impl Room {
     }
 
     /// Put out from within news, where the following cannot end.
-    pub(super) fn evict_later(&self, inside: &mut Inside, meant: impl Fn(&State) -> bool) {
-        self.evict(inside, meant);
+    pub(super) fn remove_sockets_deferred(
+        &self,
+        inside: &mut ConversationSockets,
+        meant: impl Fn(&UserSocketState) -> bool,
+    ) {
+        self.remove_sockets(inside, meant);
         if inside.is_empty() {
             let (gateway, id) = (Arc::clone(&self.gateway), self.id.clone());
-            let sweep = async move { gateway.rooms.change(&id, |_, _| {}) };
+            let sweep = async move {
+                gateway
+                    .joined_conversations
+                    .update_and_drop_if_empty(&id, |_, _| {})
+            };
             self.gateway.runtime.spawn(sweep);
         }
     }
@@ -305,11 +333,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_changed_message_is_told_as_new_or_as_changed_or_is_known() {
+    fn a_cursor_classifies_a_changed_message_as_new_changed_or_known() {
         let told = |seq, rev| {
-            let after = Cursor { seq, rev };
-            let changed = Point::Ahead { seq: 5, rev: 9 };
-            (after.precedes(Point::Message(5)), after.precedes(changed))
+            let after = KnownPosition { seq, rev };
+            let changed = EventPosition::UndeliveredChange { seq: 5, rev: 9 };
+            (
+                after.is_before(EventPosition::Message(5)),
+                after.is_before(changed),
+            )
         };
         assert_eq!(told(4, 8), (true, false));
         assert_eq!(told(4, 9), (true, false));

@@ -5,46 +5,46 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
-use parlor_chat::sessions::{Attachment, Ending, Reason};
+use parlor_chat::sessions::{ConnectionRegistration, Ending, SessionEndReason};
 
 use super::words::ClosedReason;
-use super::{Gateway, Socket};
+use super::{GatewaySocket, SocketIoGateway};
 
 /// What tells a socket that its session has ended, for as long as it is kept.
-pub(super) struct Line {
-    pub(super) slot: Arc<Slot>,
+pub(super) struct SessionBinding {
+    pub(super) slot: Arc<SessionEndCloser>,
     /// None of a service.
-    pub(super) _attached: Option<Attachment>,
+    pub(super) _attached: Option<ConnectionRegistration>,
 }
 
 /// The way to a socket from before it is there.
-pub(super) struct Slot {
-    gateway: Weak<Gateway>,
-    socket: OnceLock<Weak<Socket>>,
+pub(super) struct SessionEndCloser {
+    gateway: Weak<SocketIoGateway>,
+    socket: OnceLock<Weak<GatewaySocket>>,
     /// Why it is to be closed, if that came first.
-    early: Mutex<Option<ClosedReason>>,
+    ended_early: Mutex<Option<ClosedReason>>,
 }
 
-impl Slot {
+impl SessionEndCloser {
     /// No socket yet.
-    pub(super) fn of(gateway: &Arc<Gateway>) -> Arc<Self> {
+    pub(super) fn of(gateway: &Arc<SocketIoGateway>) -> Arc<Self> {
         Arc::new(Self {
             gateway: Arc::downgrade(gateway),
             socket: OnceLock::new(),
-            early: Mutex::new(None),
+            ended_early: Mutex::new(None),
         })
     }
 
     /// The socket is there: from now on it is closed when the session ends. If it ended meanwhile: why.
-    pub(super) fn fill(&self, socket: &Arc<Socket>) -> Option<ClosedReason> {
-        let early = self.early.lock();
+    pub(super) fn set_socket(&self, socket: &Arc<GatewaySocket>) -> Option<ClosedReason> {
+        let early = self.ended_early.lock();
         let _ = self.socket.set(Arc::downgrade(socket));
         *early
     }
 
     /// The socket, if it is there. If it is not yet, it will hear when it is.
-    fn find(&self, reason: ClosedReason) -> Option<Arc<Socket>> {
-        let mut early = self.early.lock();
+    fn socket_or_remember(&self, reason: ClosedReason) -> Option<Arc<GatewaySocket>> {
+        let mut early = self.ended_early.lock();
         match self.socket.get() {
             Some(socket) => socket.upgrade(),
             None => {
@@ -55,10 +55,10 @@ impl Slot {
     }
 }
 
-impl Ending for Slot {
-    fn ended(&self, reason: Reason) {
+impl Ending for SessionEndCloser {
+    fn ended(&self, reason: SessionEndReason) {
         let reason = ClosedReason::from(reason);
-        if let Some(socket) = self.find(reason)
+        if let Some(socket) = self.socket_or_remember(reason)
             && let Some(gateway) = self.gateway.upgrade()
         {
             gateway.close(&socket, reason);
@@ -66,12 +66,12 @@ impl Ending for Slot {
     }
 }
 
-impl From<Reason> for ClosedReason {
-    fn from(reason: Reason) -> Self {
+impl From<SessionEndReason> for ClosedReason {
+    fn from(reason: SessionEndReason) -> Self {
         match reason {
-            Reason::Blocked => Self::Blocked,
-            Reason::Logout => Self::Logout,
-            Reason::Replaced => Self::Replaced,
+            SessionEndReason::Blocked => Self::Blocked,
+            SessionEndReason::Logout => Self::Logout,
+            SessionEndReason::Replaced => Self::Replaced,
         }
     }
 }

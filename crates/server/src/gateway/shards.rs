@@ -10,24 +10,24 @@ use parking_lot::Mutex;
 const SHARDS: usize = 64;
 
 /// A map whose parts are locked apart.
-pub(super) struct Shards<K, V> {
-    parts: Box<[Mutex<HashMap<K, V>>]>,
+pub(super) struct ShardedMap<K, V> {
+    shards: Box<[Mutex<HashMap<K, V>>]>,
     hasher: RandomState,
 }
 
-impl<K, V> Default for Shards<K, V> {
+impl<K, V> Default for ShardedMap<K, V> {
     fn default() -> Self {
         Self {
-            parts: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             hasher: RandomState::new(),
         }
     }
 }
 
-impl<K: Hash, V> Shards<K, V> {
+impl<K: Hash, V> ShardedMap<K, V> {
     /// Does something with the part of a key.
-    pub(super) fn with<R>(&self, key: &K, work: impl FnOnce(&mut HashMap<K, V>) -> R) -> R {
+    pub(super) fn with_shard<R>(&self, key: &K, work: impl FnOnce(&mut HashMap<K, V>) -> R) -> R {
         let part = usize::try_from(self.hasher.hash_one(key) % SHARDS as u64).unwrap_or_default();
-        work(&mut self.parts[part].lock())
+        work(&mut self.shards[part].lock())
     }
 }

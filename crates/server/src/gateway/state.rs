@@ -11,32 +11,32 @@ use parlor_chat::access::Caller;
 use parlor_chat::ids::ConversationId;
 use parlor_chat::presence::Device;
 
-use super::people::Person;
-use super::session::Line;
-use super::watching::Watching;
+use super::people::ConnectedUser;
+use super::session::SessionBinding;
+use super::watching::PresenceTask;
 use super::words::{ClosedReason, Place};
 
 /// What the gateway keeps of a socket.
-pub struct State {
+pub struct UserSocketState {
     /// What it is for presence; its user is whose socket it is.
     pub(super) device: Arc<Device>,
     /// A service acts for the user: it needs no membership and no session.
-    pub(super) service: bool,
+    pub(super) is_service: bool,
     /// All sockets of the user.
-    pub(super) person: Arc<Person>,
+    pub(super) user: Arc<ConnectedUser>,
     /// What tells that the session has ended.
-    pub(super) line: Line,
+    pub(super) session: SessionBinding,
     /// The time its events have used up.
-    pub(super) used: AtomicU64,
+    pub(super) event_rate_state: AtomicU64,
     /// Events that were refused since one was taken.
-    pub(super) refused: AtomicU32,
+    pub(super) rejected_events: AtomicU32,
     /// When its token ends, in milliseconds since the gateway began.
-    pub(super) ends: AtomicU64,
+    pub(super) token_expires_ms: AtomicU64,
     /// When its session was last asked for, in seconds since the gateway began.
-    pub(super) checked: AtomicU32,
+    pub(super) session_checked_secs: AtomicU32,
     /// Whether the connection is lost and the socket held.
-    pub(super) detached: AtomicBool,
-    pub(super) inner: Mutex<Inner>,
+    pub(super) is_detached: AtomicBool,
+    pub(super) mutable: Mutex<UserSocketMut>,
 }
 
 /// Conversations; of none no set is kept.
@@ -45,9 +45,9 @@ pub struct State {
     clippy::box_collection,
     reason = "an idle socket has a pointer, not an empty set"
 )]
-pub(super) struct Joined(Option<Box<HashSet<ConversationId>>>);
+pub(super) struct JoinedSet(Option<Box<HashSet<ConversationId>>>);
 
-impl Joined {
+impl JoinedSet {
     pub(super) fn len(&self) -> usize {
         self.0.as_ref().map_or(0, |set| set.len())
     }
@@ -76,39 +76,41 @@ impl Joined {
 }
 
 /// What changes.
-pub(super) struct Inner {
+pub(super) struct UserSocketMut {
     pub(super) caller: Arc<Caller>,
     /// See [`State::telling`].
-    pub(super) telling: Option<Arc<tokio::sync::Mutex<()>>>,
+    pub(super) presence_lock: Option<Arc<tokio::sync::Mutex<()>>>,
     /// The conversations whose live stream it has.
-    pub(super) joined: Joined,
+    pub(super) joined: JoinedSet,
     /// The last conversation whose stream was ended because the user left it.
-    pub(super) removed: Option<ConversationId>,
+    pub(super) last_removed: Option<ConversationId>,
     /// What is to be joined first.
-    pub(super) resume: Option<Box<[(String, Place)]>>,
+    pub(super) resume_positions: Option<Box<[(String, Place)]>>,
     /// Whom it watches.
-    pub(super) watching: Option<Watching>,
+    pub(super) presence_task: Option<PresenceTask>,
     /// Why it was closed.
-    pub(super) closed: Option<ClosedReason>,
+    pub(super) close_reason: Option<ClosedReason>,
     /// It is gone for good.
-    pub(super) over: bool,
+    pub(super) is_disconnected: bool,
 }
 
-impl State {
+impl UserSocketState {
     /// Whether its client is not there now, or never again.
-    pub(super) fn is_gone(&self) -> bool {
-        let inner = self.inner.lock();
-        inner.over || inner.closed.is_some() || self.detached.load(Ordering::Acquire)
+    pub(super) fn is_detached_or_closed(&self) -> bool {
+        let inner = self.mutable.lock();
+        inner.is_disconnected
+            || inner.close_reason.is_some()
+            || self.is_detached.load(Ordering::Acquire)
     }
 
     /// Held while presence is told of the socket, so that its goings and comings are told in order. A socket that stays has
     /// none.
-    pub(super) fn telling(&self) -> Arc<tokio::sync::Mutex<()>> {
-        Arc::clone(self.inner.lock().telling.get_or_insert_default())
+    pub(super) fn presence_lock(&self) -> Arc<tokio::sync::Mutex<()>> {
+        Arc::clone(self.mutable.lock().presence_lock.get_or_insert_default())
     }
 
     /// Who calls.
     pub(super) fn caller(&self) -> Arc<Caller> {
-        Arc::clone(&self.inner.lock().caller)
+        Arc::clone(&self.mutable.lock().caller)
     }
 }

@@ -10,24 +10,26 @@ use parlor_chat::conversations::{
 };
 use parlor_chat::limits::CheckLimit;
 use parlor_chat::messages::{
-    CatchUp, DeleteMessage, EditMessage, GetMessage, ListMessages, Message, MessageList, Resumed,
-    SendMessage,
+    CatchUpConversation, DeleteMessage, EditMessage, GetMessage, JoinReply, ListMessages, Message,
+    MessageList, SendMessage,
 };
-use parlor_chat::operation::{Info, Operation};
+use parlor_chat::operation::{Operation, OperationInfo};
 use parlor_chat::presence::{
-    CountPresence, GetPresence, Heartbeat, ListDevices, NextHeartbeat, QueryPresence, RemoveDevice,
-    SetPresence, WatchPresence,
+    CountPresence, GetPresence, Heartbeat, HeartbeatReply, ListDevices, QueryPresence,
+    RemoveDevice, SetPresence, WatchPresence,
 };
 use parlor_chat::sessions::{
-    BeginSession, BeginVisit, ChangeSession, EndOtherSession, EndSession, GetOtherSession,
-    GetSession, ValidateSession,
+    BeginSession, BeginVisitorSession, EndSession, EndUserSession, GetSession, GetUserSession,
+    UpdateUserSession, ValidateSession,
 };
 use parlor_chat::typing::{ListTyping, SetTyping, TypingChange};
-use parlor_chat::unread::{Badge, GetUnread, ListReceipts, MarkDelivered, MarkRead, MarkUnread};
+use parlor_chat::unread::{
+    GetUnread, ListReceipts, MarkDelivered, MarkRead, MarkUnread, UnreadCount,
+};
 use utoipa::ToSchema;
 
-use super::call::{Take, counted, uncounted};
-use super::described::Described;
+use super::call::{EventHandler, counted, run_unlimited};
+use super::described::TypeSchema;
 use super::words::{
     ConnectRefused, Conversation, ConversationResumed, Handshake, Nothing, OneMessage, Reached,
     Refresh, Refused, Seen, SessionClosed, SetStatus, TypingIn, UnreadNews, Watched,
@@ -41,14 +43,14 @@ pub struct ClientEvent {
     /// One line for the references.
     pub summary: &'static str,
     /// The operation that it runs, if it is one of all gateways.
-    pub operation: Option<Info>,
+    pub operation: Option<OperationInfo>,
     /// The codes it is refused with, beyond those that any event may be refused with.
-    pub codes: &'static [Code],
+    pub error_codes: &'static [Code],
     /// The body: one JSON object.
-    pub body: fn() -> Described,
+    pub body: fn() -> TypeSchema,
     /// The acknowledgement, beside `ok: true`.
-    pub reply: fn() -> Described,
-    pub(super) take: Take,
+    pub reply_schema: fn() -> TypeSchema,
+    pub(super) handler: EventHandler,
 }
 
 /// Something the server says.
@@ -58,22 +60,22 @@ pub struct ServerEvent {
     /// One line for the references.
     pub summary: &'static str,
     /// The body: one JSON object.
-    pub body: fn() -> Described,
+    pub body: fn() -> TypeSchema,
 }
 
 /// What a client shows when it connects.
-pub fn handshake() -> Described {
-    Described::of::<Handshake>()
+pub fn handshake_schema() -> TypeSchema {
+    TypeSchema::of::<Handshake>()
 }
 
 /// What a client hears that is not let in.
-pub fn connect_refused() -> Described {
-    Described::of::<ConnectRefused>()
+pub fn connect_error_schema() -> TypeSchema {
+    TypeSchema::of::<ConnectRefused>()
 }
 
 /// The acknowledgement of an event that is refused.
-pub fn refused() -> Described {
-    Described::of::<Refused>()
+pub fn refused() -> TypeSchema {
+    TypeSchema::of::<Refused>()
 }
 
 const JOIN: &[Code] = &[
@@ -84,128 +86,140 @@ const JOIN: &[Code] = &[
 ];
 
 /// Every event of a client, in the order of the reference.
-pub static EVENTS: &[ClientEvent] = &[
-    event::<Nothing, NextHeartbeat>("heartbeat", events::heartbeat)
-        .about("The device is still there")
-        .like(Heartbeat::INFO, &[]),
-    event::<SendMessage, OneMessage>("message:send", uncounted::<SendMessage, OneMessage>)
-        .runs(SendMessage::INFO),
-    event::<SetStatus, Nothing>("presence:set", counted::<SetStatus, Nothing>)
-        .about("Says how the user wants to be seen")
-        .like(SetPresence::INFO, &[]),
-    event::<Watched, Seen>("presence:watch", watching::watch)
-        .about("Tells how chosen users are seen, now and with every change")
-        .like(WatchPresence::INFO, WatchPresence::INFO.codes),
-    event::<Watched, Seen>("presence:unwatch", watching::unwatch)
-        .about("Ends the watching of users; tells how they are seen now")
-        .refuses(WatchPresence::INFO.codes),
-    event::<CatchUp, Resumed>("conversation:join", joining::join)
-        .about("Opens the live stream of a conversation for this socket, and tells what it missed")
-        .like(CatchUp::INFO, JOIN),
-    event::<Conversation, Nothing>("conversation:leave", events::leave)
-        .about("Closes the live stream of a conversation for this socket")
-        .refuses(&[Code::InvalidId]),
-    event::<EditMessage, OneMessage>("message:edit", counted::<EditMessage, OneMessage>)
-        .runs(EditMessage::INFO),
-    event::<DeleteMessage, OneMessage>("message:delete", counted::<DeleteMessage, OneMessage>)
-        .runs(DeleteMessage::INFO),
-    event::<MarkDelivered, Badge>("message:delivered", counted::<MarkDelivered, Badge>)
-        .runs(MarkDelivered::INFO),
-    event::<MarkRead, Badge>("message:read", counted::<MarkRead, Badge>).runs(MarkRead::INFO),
-    event::<MarkUnread, Badge>("message:unread", counted::<MarkUnread, Badge>)
-        .runs(MarkUnread::INFO),
-    event::<Refresh, Nothing>("session:refresh", events::refresh)
-        .about("Shows another token of the same user, before the time of the one before is over")
-        .refuses(&[Code::Forbidden]),
-    event::<TypingIn, Nothing>("typing:start", events::typing_start)
-        .about("Says that the user types in a conversation; repeated while they do")
-        .like(SetTyping::INFO, SetTyping::INFO.codes),
-    event::<TypingIn, Nothing>("typing:stop", events::typing_stop)
-        .about("Says that the user no longer types in a conversation")
-        .like(SetTyping::INFO, SetTyping::INFO.codes),
-    event::<ListMessages, MessageList>("history", counted::<ListMessages, MessageList>)
-        .runs(ListMessages::INFO),
+pub static CLIENT_EVENTS: &[ClientEvent] = &[
+    client_event::<Nothing, HeartbeatReply>("heartbeat", events::heartbeat)
+        .summary("Reports that the device is still connected")
+        .same_as_operation(Heartbeat::INFO, &[]),
+    client_event::<SendMessage, OneMessage>(
+        "message:send",
+        run_unlimited::<SendMessage, OneMessage>,
+    )
+    .runs_operation(SendMessage::INFO),
+    client_event::<SetStatus, Nothing>("presence:set", counted::<SetStatus, Nothing>)
+        .summary("Sets the status of the user")
+        .same_as_operation(SetPresence::INFO, &[]),
+    client_event::<Watched, Seen>("presence:watch", watching::watch)
+        .summary("Watches users: replies with their status and sends every change")
+        .same_as_operation(WatchPresence::INFO, WatchPresence::INFO.codes),
+    client_event::<Watched, Seen>("presence:unwatch", watching::unwatch)
+        .summary("Stops watching users: replies with their current status")
+        .error_codes(WatchPresence::INFO.codes),
+    client_event::<CatchUpConversation, JoinReply>("conversation:join", joining::join_conversation)
+        .summary("Joins a conversation: replies with what the client missed and sends live events")
+        .same_as_operation(CatchUpConversation::INFO, JOIN),
+    client_event::<Conversation, Nothing>("conversation:leave", events::leave_conversation)
+        .summary("Stops the live events of a conversation for this socket")
+        .error_codes(&[Code::InvalidId]),
+    client_event::<EditMessage, OneMessage>("message:edit", counted::<EditMessage, OneMessage>)
+        .runs_operation(EditMessage::INFO),
+    client_event::<DeleteMessage, OneMessage>(
+        "message:delete",
+        counted::<DeleteMessage, OneMessage>,
+    )
+    .runs_operation(DeleteMessage::INFO),
+    client_event::<MarkDelivered, UnreadCount>(
+        "message:delivered",
+        counted::<MarkDelivered, UnreadCount>,
+    )
+    .runs_operation(MarkDelivered::INFO),
+    client_event::<MarkRead, UnreadCount>("message:read", counted::<MarkRead, UnreadCount>)
+        .runs_operation(MarkRead::INFO),
+    client_event::<MarkUnread, UnreadCount>("message:unread", counted::<MarkUnread, UnreadCount>)
+        .runs_operation(MarkUnread::INFO),
+    client_event::<Refresh, Nothing>("session:refresh", events::refresh_session)
+        .summary("Replaces the token by another one of the same user, before it expires")
+        .error_codes(&[Code::Forbidden]),
+    client_event::<TypingIn, Nothing>("typing:start", events::typing_start)
+        .summary(
+            "Reports that the user is typing in a conversation; repeat it while the user types",
+        )
+        .same_as_operation(SetTyping::INFO, SetTyping::INFO.codes),
+    client_event::<TypingIn, Nothing>("typing:stop", events::typing_stop)
+        .summary("Reports that the user stopped typing in a conversation")
+        .same_as_operation(SetTyping::INFO, SetTyping::INFO.codes),
+    client_event::<ListMessages, MessageList>("history", counted::<ListMessages, MessageList>)
+        .runs_operation(ListMessages::INFO),
 ];
 
 /// Everything the server tells, in the order of the reference.
-pub static NEWS: &[ServerEvent] = &[
-    news::<Message>(
+pub static SERVER_EVENTS: &[ServerEvent] = &[
+    server_event::<Message>(
         "message:new",
-        "A message was sent in a conversation that this socket joined, by anybody, this socket included",
+        "A message was sent in a joined conversation, by any client including this one",
     ),
-    news::<Message>(
+    server_event::<Message>(
         "message:edited",
-        "A message was edited; one with a lower `rev` than seen before is old news",
+        "A message was edited; ignore it if its `rev` is lower than one you already have",
     ),
-    news::<Message>(
+    server_event::<Message>(
         "message:deleted",
-        "A message was deleted; its number stays, its content is gone",
+        "A message was deleted; its `seq` stays, its content is removed",
     ),
-    news::<Reached>(
+    server_event::<Reached>(
         "message:delivered",
-        "A conversation's messages have reached a member up to one",
+        "The messages of a conversation were delivered to a member up to a `seq`",
     ),
-    news::<Reached>(
+    server_event::<Reached>(
         "message:read",
-        "A member has read a conversation's messages up to one",
+        "A member has read the messages of a conversation up to a `seq`",
     ),
-    news::<TypingChange>(
+    server_event::<TypingChange>(
         "typing",
-        "Somebody else types in a conversation that this socket joined, or no longer",
+        "Another user started or stopped typing in a joined conversation",
     ),
-    news::<Seen>(
+    server_event::<Seen>(
         "presence",
-        "How watched users are seen has changed; the latest of each, at most ten times a second",
+        "The status of watched users changed; the latest status of each, at most ten times per second",
     ),
-    news::<UnreadNews>(
+    server_event::<UnreadNews>(
         "unread",
-        "What waits for the user in a conversation has changed; told to all their sockets",
+        "The unread count of a conversation changed; sent to all sockets of the user",
     ),
-    news::<Conversation>(
+    server_event::<Conversation>(
         "conversation:added",
-        "The user has become a member of a conversation; told to all their sockets",
+        "The user became a member of a conversation; sent to all sockets of the user",
     ),
-    news::<Conversation>(
+    server_event::<Conversation>(
         "conversation:removed",
-        "The user is no longer a member of a conversation, or it was deleted: its live stream has ended",
+        "The user is no longer a member of a conversation, or it was deleted; its live events have ended",
     ),
-    news::<ConversationResumed>(
+    server_event::<ConversationResumed>(
         "conversation:resumed",
-        "A conversation of the handshake's `resume` is joined, and what was missed of it has been told; its live stream follows",
+        "A conversation of the handshake's `resume` is joined and its missed events were sent; live events follow",
     ),
-    news::<SessionClosed>(
+    server_event::<SessionClosed>(
         "session:closed",
-        "The server closes the connection right after this",
+        "The server closes the connection right after this event",
     ),
 ];
 
 const SESSIONS: &str =
-    "people begin and end sessions, and admins look after them: HTTP; here a connection begins one";
-const DEVICES: &str = "for people who look after their devices, and admins: HTTP";
-const CONVERSATIONS: &str = "people look after their conversations: HTTP";
-const SERVICES: &str = "for services: HTTP and gRPC";
+    "sessions are managed over HTTP; a Socket.IO connection begins a session by itself";
+const DEVICES: &str = "devices are managed over HTTP, by their user and by admins";
+const CONVERSATIONS: &str = "conversations are managed over HTTP";
+const SERVICES: &str = "for services, over HTTP and gRPC";
 
 /// Operations that Socket.IO does not offer, and why.
-pub static ELSEWHERE: &[(Info, &str)] = &[
+pub static OPERATIONS_WITHOUT_EVENT: &[(OperationInfo, &str)] = &[
     (BeginSession::INFO, SESSIONS),
-    (BeginVisit::INFO, SESSIONS),
+    (BeginVisitorSession::INFO, SESSIONS),
     (GetSession::INFO, SESSIONS),
     (EndSession::INFO, SESSIONS),
-    (GetOtherSession::INFO, SESSIONS),
-    (ChangeSession::INFO, SESSIONS),
-    (EndOtherSession::INFO, SESSIONS),
+    (GetUserSession::INFO, SESSIONS),
+    (UpdateUserSession::INFO, SESSIONS),
+    (EndUserSession::INFO, SESSIONS),
     (ValidateSession::INFO, SERVICES),
     (
         GetPresence::INFO,
-        "`presence:watch` tells it, and every change",
+        "`presence:watch` returns it and sends every change",
     ),
     (ListDevices::INFO, DEVICES),
     (RemoveDevice::INFO, DEVICES),
     (
         QueryPresence::INFO,
-        "`presence:watch` tells it, and every change",
+        "`presence:watch` returns it and sends every change",
     ),
-    (CountPresence::INFO, "a figure for dashboards: HTTP"),
+    (CountPresence::INFO, "a metric for dashboards, over HTTP"),
     (CreateConversation::INFO, CONVERSATIONS),
     (ListConversations::INFO, CONVERSATIONS),
     (GetConversation::INFO, CONVERSATIONS),
@@ -213,74 +227,81 @@ pub static ELSEWHERE: &[(Info, &str)] = &[
     (DeleteConversation::INFO, CONVERSATIONS),
     (
         JoinConversation::INFO,
-        "membership changes by HTTP; `conversation:join` opens the live stream of a member",
+        "membership changes over HTTP; `conversation:join` starts the live events for a member",
     ),
     (
         LeaveConversation::INFO,
-        "membership changes by HTTP; `conversation:leave` closes the live stream of a member",
+        "membership changes over HTTP; `conversation:leave` stops the live events for a member",
     ),
     (ListMembers::INFO, CONVERSATIONS),
     (GetMember::INFO, CONVERSATIONS),
     (PutMember::INFO, CONVERSATIONS),
     (RemoveMember::INFO, CONVERSATIONS),
     (IsMember::INFO, SERVICES),
-    (GetMessage::INFO, "`history` tells it"),
+    (GetMessage::INFO, "`history` returns it"),
     (
         ListTyping::INFO,
-        "`conversation:join` tells it, and every change",
+        "`conversation:join` returns it, and `typing` reports every change",
     ),
     (
         ListReceipts::INFO,
-        "asked for once, when a conversation is opened: HTTP; then every change is told",
+        "read once over HTTP when a conversation is opened; events then report every change",
     ),
     (
         GetUnread::INFO,
-        "asked for once, when an app is opened: HTTP; then every change is told",
+        "read once over HTTP when an app is opened; `unread` then reports every change",
     ),
     (CheckLimit::INFO, SERVICES),
 ];
 
-const fn event<B: ToSchema, R: ToSchema>(name: &'static str, take: Take) -> ClientEvent {
+const fn client_event<B: ToSchema, R: ToSchema>(
+    name: &'static str,
+    take: EventHandler,
+) -> ClientEvent {
     ClientEvent {
         name,
         summary: "",
         operation: None,
-        codes: &[],
-        body: Described::of::<B>,
-        reply: Described::of::<R>,
-        take,
+        error_codes: &[],
+        body: TypeSchema::of::<B>,
+        reply_schema: TypeSchema::of::<R>,
+        handler: take,
     }
 }
 
 impl ClientEvent {
-    const fn about(self, summary: &'static str) -> Self {
+    const fn summary(self, summary: &'static str) -> Self {
         Self { summary, ..self }
     }
 
-    const fn refuses(self, codes: &'static [Code]) -> Self {
-        Self { codes, ..self }
+    const fn error_codes(self, codes: &'static [Code]) -> Self {
+        Self {
+            error_codes: codes,
+            ..self
+        }
     }
 
     /// It is what this operation is elsewhere.
-    const fn like(self, info: Info, codes: &'static [Code]) -> Self {
+    const fn same_as_operation(self, info: OperationInfo, codes: &'static [Code]) -> Self {
         Self {
             operation: Some(info),
-            codes,
+            error_codes: codes,
             ..self
         }
     }
 
     /// It runs this operation, as it is.
-    const fn runs(self, info: Info) -> Self {
-        self.about(info.summary).like(info, info.codes)
+    const fn runs_operation(self, info: OperationInfo) -> Self {
+        self.summary(info.summary)
+            .same_as_operation(info, info.codes)
     }
 }
 
-const fn news<B: ToSchema>(name: &'static str, summary: &'static str) -> ServerEvent {
+const fn server_event<B: ToSchema>(name: &'static str, summary: &'static str) -> ServerEvent {
     ServerEvent {
         name,
         summary,
-        body: Described::of::<B>,
+        body: TypeSchema::of::<B>,
     }
 }
 
@@ -288,24 +309,24 @@ const fn news<B: ToSchema>(name: &'static str, summary: &'static str) -> ServerE
 mod tests {
     use std::collections::BTreeMap;
 
-    use parlor_chat::operation::ALL;
+    use parlor_chat::operation::ALL_OPERATIONS;
     use serde_json::Value;
 
     use super::*;
 
     #[test]
     fn every_operation_has_an_event_or_a_reason() {
-        for info in ALL {
-            let event = EVENTS.iter().any(|it| it.operation == Some(*info));
-            let reason = ELSEWHERE.iter().any(|(it, _)| it == info);
+        for info in ALL_OPERATIONS {
+            let event = CLIENT_EVENTS.iter().any(|it| it.operation == Some(*info));
+            let reason = OPERATIONS_WITHOUT_EVENT.iter().any(|(it, _)| it == info);
             assert!(event != reason, "{}", info.name);
         }
     }
 
     #[test]
     fn every_event_has_a_name_of_its_own_and_says_what_it_does() {
-        let mut names: Vec<&str> = EVENTS.iter().map(|it| it.name).collect();
-        assert!(EVENTS.iter().all(|it| !it.summary.is_empty()));
+        let mut names: Vec<&str> = CLIENT_EVENTS.iter().map(|it| it.name).collect();
+        assert!(CLIENT_EVENTS.iter().all(|it| !it.summary.is_empty()));
         names.sort_unstable();
         let count = names.len();
         names.dedup();
@@ -315,8 +336,10 @@ mod tests {
     #[test]
     fn two_types_of_one_name_are_one_type() {
         let mut seen: BTreeMap<String, Value> = BTreeMap::new();
-        let events = EVENTS.iter().flat_map(|it| [it.body, it.reply]);
-        let news = NEWS.iter().map(|it| it.body);
+        let events = CLIENT_EVENTS
+            .iter()
+            .flat_map(|it| [it.body, it.reply_schema]);
+        let news = SERVER_EVENTS.iter().map(|it| it.body);
         for described in events.chain(news).map(|described| described()) {
             let own = (described.name.into_owned(), described.schema);
             for (name, schema) in described.components.into_iter().chain([own]) {

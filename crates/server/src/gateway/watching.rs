@@ -6,13 +6,13 @@ use std::sync::{Arc, Weak};
 
 use parlor_chat::error::{Error, Result as Done};
 use parlor_chat::ids::UserId;
-use parlor_chat::presence::{MOST_WATCHED, UserStatus, Watcher};
-use parlor_socketio::Work;
+use parlor_chat::presence::{MAX_WATCHED_USERS, PresenceWatcher, UserStatus};
+use parlor_socketio::HandlerFuture;
 use tokio::sync::{mpsc, oneshot};
 
-use super::call::{Asked, Call};
+use super::call::{AuthorizedEvent, EventCall};
 use super::words::{Seen, Watched};
-use super::{Gateway, Socket, encode};
+use super::{GatewaySocket, SocketIoGateway, encode_json};
 use crate::wire::Refusal;
 
 /// Requests that wait for the task: a socket makes one at a time.
@@ -20,7 +20,7 @@ const WAITING: usize = 4;
 
 /// The way to the task that watches for a socket. Dropped, the task ends.
 #[derive(Clone)]
-pub(super) struct Watching(mpsc::Sender<Change>);
+pub(super) struct PresenceTask(mpsc::Sender<Change>);
 
 /// Whom to watch, or no longer, and who wants to know how they are seen.
 enum Change {
@@ -32,21 +32,25 @@ enum Change {
 type Told = oneshot::Sender<Done<Vec<UserStatus>>>;
 
 /// `presence:watch`.
-pub(super) fn watch(call: &Call<'_>) -> Option<Work> {
-    call.work(true, |asked: Asked<Watched>| change(asked, Change::Watch))
+pub(super) fn watch(call: &EventCall<'_>) -> Option<HandlerFuture> {
+    call.run_and_ack(true, |asked: AuthorizedEvent<Watched>| {
+        request_change(asked, Change::Watch)
+    })
 }
 
 /// `presence:unwatch`.
-pub(super) fn unwatch(call: &Call<'_>) -> Option<Work> {
-    call.work(true, |asked: Asked<Watched>| change(asked, Change::Unwatch))
+pub(super) fn unwatch(call: &EventCall<'_>) -> Option<HandlerFuture> {
+    call.run_and_ack(true, |asked: AuthorizedEvent<Watched>| {
+        request_change(asked, Change::Unwatch)
+    })
 }
 
-async fn change(
-    asked: Asked<Watched>,
+async fn request_change(
+    asked: AuthorizedEvent<Watched>,
     change: fn(Vec<UserId>, Told) -> Change,
 ) -> Result<Seen, Refusal> {
-    let users = users(&asked.body.user_ids)?;
-    let watching = Watching::of(&asked.gateway, &asked.socket);
+    let users = parse_user_ids(&asked.body.user_ids)?;
+    let watching = PresenceTask::of_socket(&asked.gateway, &asked.socket);
     let (told, seen) = oneshot::channel();
     let gone = || Refusal::from(Error::SessionExpired);
     let sent = watching.0.send(change(users, told)).await;
@@ -55,48 +59,48 @@ async fn change(
     Ok(Seen { users })
 }
 
-fn users(ids: &[String]) -> Done<Vec<UserId>> {
-    if ids.len() > MOST_WATCHED {
+fn parse_user_ids(ids: &[String]) -> Done<Vec<UserId>> {
+    if ids.len() > MAX_WATCHED_USERS {
         return Err(Error::TooMany {
-            what: "watched users",
+            items: "watched users",
             given: ids.len(),
-            most: MOST_WATCHED,
+            max: MAX_WATCHED_USERS,
         });
     }
     let checked = ids.iter().map(UserId::new);
     Ok(checked.collect::<Result<_, _>>()?)
 }
 
-impl Watching {
+impl PresenceTask {
     /// What watches for a socket; begins if nothing does yet.
-    fn of(gateway: &Arc<Gateway>, socket: &Arc<Socket>) -> Self {
-        let mut inner = socket.state().inner.lock();
+    fn of_socket(gateway: &Arc<SocketIoGateway>, socket: &Arc<GatewaySocket>) -> Self {
+        let mut inner = socket.state().mutable.lock();
         let begin = || {
             let (asks, changes) = mpsc::channel(WAITING);
-            let watcher = gateway.chat().presence().watcher();
+            let watcher = gateway.chat().presence().new_watcher();
             let (gateway, socket) = (Arc::clone(gateway), Arc::downgrade(socket));
-            tokio::spawn(run(gateway, socket, watcher, changes));
+            tokio::spawn(run_presence_task(gateway, socket, watcher, changes));
             Self(asks)
         };
-        match inner.over {
+        match inner.is_disconnected {
             // Nobody waits for the answer, and nothing may begin.
             true => Self(mpsc::channel(1).0),
-            false => inner.watching.get_or_insert_with(begin).clone(),
+            false => inner.presence_task.get_or_insert_with(begin).clone(),
         }
     }
 }
 
-async fn run(
-    gateway: Arc<Gateway>,
-    socket: Weak<Socket>,
-    mut watcher: Watcher,
+async fn run_presence_task(
+    gateway: Arc<SocketIoGateway>,
+    socket: Weak<GatewaySocket>,
+    mut watcher: PresenceWatcher,
     mut changes: mpsc::Receiver<Change>,
 ) {
     loop {
         let users = tokio::select! {
             change = changes.recv() => match change {
                 Some(change) => {
-                    changed(&gateway, &mut watcher, change).await;
+                    handle_request(&gateway, &mut watcher, change).await;
                     continue;
                 }
                 None => return,
@@ -106,11 +110,11 @@ async fn run(
         let Some(socket) = socket.upgrade() else {
             return;
         };
-        socket.send(&gateway.frame("presence", &encode(&Seen { users })));
+        socket.send(&gateway.encode_recoverable_event("presence", &encode_json(&Seen { users })));
     }
 }
 
-async fn changed(gateway: &Gateway, watcher: &mut Watcher, change: Change) {
+async fn handle_request(gateway: &SocketIoGateway, watcher: &mut PresenceWatcher, change: Change) {
     // One who does not wait for the answer has gone.
     let _ = match change {
         Change::Watch(users, told) => told.send(watcher.watch(&users).await),

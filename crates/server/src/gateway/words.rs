@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use parlor_chat::ids::{ConversationId, DeviceId, UserId};
 use parlor_chat::messages::{Message, SentMessage};
-use parlor_chat::presence::{Status, UserStatus};
-use parlor_chat::typing::Typer;
+use parlor_chat::presence::{PresenceStatus, UserStatus};
+use parlor_chat::typing::TypingUser;
 use parlor_chat::unread::UnreadChange;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -36,9 +36,9 @@ pub struct Handshake {
 #[serde(untagged)]
 pub enum Place {
     /// The `seq` of the last message it has; changes made since that one was sent are told.
-    Seq(u64),
+    SeqOnly(u64),
     /// The same, and the highest `rev` it has seen: changes after it are told.
-    Both {
+    SeqAndRev {
         /// The last message.
         seq: u64,
         /// The highest revision.
@@ -87,7 +87,7 @@ pub struct Nothing {}
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 pub struct SetStatus {
     /// How; `offline` hides them although they are connected.
-    pub status: Status,
+    pub status: PresenceStatus,
 }
 
 /// Users to be watched, or no longer.
@@ -120,7 +120,7 @@ pub struct ConversationResumed {
     /// Unread messages of the caller there.
     pub unread: u64,
     /// Who types there.
-    pub typing: Vec<Typer>,
+    pub typing: Vec<TypingUser>,
     /// There is more than was told: messages are read on with `history`, changes by joining with this `rev` as `afterRev`.
     pub has_more: bool,
 }
@@ -189,9 +189,9 @@ pub struct Reached {
 #[serde(untagged)]
 pub enum UnreadNews {
     /// Counted.
-    Counted(UnreadChange),
+    Count(UnreadChange),
     /// There is a new last message, in a conversation of more than `unread.fanout_limit` members; at most once a second.
-    Large(LastMessage),
+    LargeConversation(LastMessage),
 }
 
 /// The last message of a conversation.

@@ -4,11 +4,11 @@ use parlor_chat::access::Caller;
 use parlor_chat::code::Code;
 use parlor_chat::conversations::{self, IsMember};
 use parlor_chat::messages::{self, ListMessages, MessageList, SendMessage, SentMessage};
-use parlor_chat::unread::{Badge, Counts, GetUnread, MarkRead};
+use parlor_chat::unread::{GetUnread, MarkRead, UnreadCount, UnreadSummary};
 use serde_json::Value;
 use tonic::{Request, Response, Status};
 
-use super::calls::{opened, run};
+use super::calls::{caller_and_message, run_operation};
 use super::proto::v1::chat_service_server::ChatService;
 use super::proto::v1::get_unread_response::Conversation;
 use super::proto::v1::{
@@ -16,73 +16,73 @@ use super::proto::v1::{
     ListMessagesResponse, MarkReadRequest, MarkReadResponse, Message, SendMessageRequest,
     SendMessageResponse,
 };
-use crate::app::App;
+use crate::app::AppState;
 use crate::wire::Refusal;
 
 /// The service over the operations of messages, unread counts and members.
-pub(super) struct Chats(pub(super) App);
+pub(super) struct GrpcChatService(pub(super) AppState);
 
 #[tonic::async_trait]
-impl ChatService for Chats {
+impl ChatService for GrpcChatService {
     async fn send_message(
         &self,
         request: Request<SendMessageRequest>,
     ) -> Result<Response<SendMessageResponse>, Status> {
-        let (caller, asked) = opened(request);
+        let (caller, asked) = caller_and_message(request);
         let operation = SendMessage {
             conversation_id: asked.conversation_id,
             content: asked.content,
             metadata: metadata(asked.metadata_json.as_deref())?,
             client_id: asked.client_id,
         };
-        run(&self.0, &acting(caller, &asked.user_id)?, operation).await
+        run_operation(&self.0, &acting(caller, &asked.user_id)?, operation).await
     }
 
     async fn list_messages(
         &self,
         request: Request<ListMessagesRequest>,
     ) -> Result<Response<ListMessagesResponse>, Status> {
-        let (caller, asked) = opened(request);
+        let (caller, asked) = caller_and_message(request);
         let operation = ListMessages {
             conversation_id: asked.conversation_id,
             before: asked.before,
             after: asked.after,
             limit: asked.limit,
         };
-        run(&self.0, &acting(caller, &asked.user_id)?, operation).await
+        run_operation(&self.0, &acting(caller, &asked.user_id)?, operation).await
     }
 
     async fn mark_read(
         &self,
         request: Request<MarkReadRequest>,
     ) -> Result<Response<MarkReadResponse>, Status> {
-        let (caller, asked) = opened(request);
+        let (caller, asked) = caller_and_message(request);
         let operation = MarkRead {
             conversation_id: asked.conversation_id,
             seq: asked.seq,
         };
-        run(&self.0, &acting(caller, &asked.user_id)?, operation).await
+        run_operation(&self.0, &acting(caller, &asked.user_id)?, operation).await
     }
 
     async fn get_unread(
         &self,
         request: Request<GetUnreadRequest>,
     ) -> Result<Response<GetUnreadResponse>, Status> {
-        let (caller, asked) = opened(request);
-        run(&self.0, &acting(caller, &asked.user_id)?, GetUnread {}).await
+        let (caller, asked) = caller_and_message(request);
+        run_operation(&self.0, &acting(caller, &asked.user_id)?, GetUnread {}).await
     }
 
     async fn is_member(
         &self,
         request: Request<IsMemberRequest>,
     ) -> Result<Response<IsMemberResponse>, Status> {
-        let (caller, asked) = opened(request);
+        let (caller, asked) = caller_and_message(request);
         // Not in the name of the user: others may ask about them, too.
         let operation = IsMember {
             conversation_id: asked.conversation_id,
             user_id: asked.user_id,
         };
-        run(&self.0, &caller, operation).await
+        run_operation(&self.0, &caller, operation).await
     }
 }
 
@@ -90,7 +90,7 @@ impl ChatService for Chats {
 fn acting(caller: Caller, user: &str) -> Result<Caller, Refusal> {
     match user {
         "" => Ok(caller),
-        user => Ok(caller.acting_for(user)?),
+        user => Ok(caller.on_behalf_of(user)?),
     }
 }
 
@@ -138,8 +138,8 @@ impl From<MessageList> for ListMessagesResponse {
     }
 }
 
-impl From<Badge> for MarkReadResponse {
-    fn from(badge: Badge) -> Self {
+impl From<UnreadCount> for MarkReadResponse {
+    fn from(badge: UnreadCount) -> Self {
         Self {
             unread: badge.unread,
             total: badge.total,
@@ -147,8 +147,8 @@ impl From<Badge> for MarkReadResponse {
     }
 }
 
-impl From<Counts> for GetUnreadResponse {
-    fn from(counts: Counts) -> Self {
+impl From<UnreadSummary> for GetUnreadResponse {
+    fn from(counts: UnreadSummary) -> Self {
         let conversations = counts.conversations.into_iter();
         Self {
             total: counts.total,
@@ -165,8 +165,8 @@ impl From<Counts> for GetUnreadResponse {
     }
 }
 
-impl From<conversations::Membership> for IsMemberResponse {
-    fn from(membership: conversations::Membership) -> Self {
+impl From<conversations::IsMemberReply> for IsMemberResponse {
+    fn from(membership: conversations::IsMemberReply) -> Self {
         Self {
             is_member: membership.is_member,
         }

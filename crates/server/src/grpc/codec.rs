@@ -7,21 +7,21 @@ use tonic::codec::BufferSettings;
 use tonic_prost::{ProstDecoder, ProstEncoder};
 
 /// What a call, and a stream for as long as it is open, holds to write to. The usual reply fits; a longer one makes room.
-const BUFFER: usize = 256;
+const BUFFER_BYTES: usize = 256;
 /// Where a buffer that fills up is sent before more is put into it.
-const FULL: usize = 16 * 1024;
+const YIELD_THRESHOLD_BYTES: usize = 16 * 1024;
 
 /// Protocol Buffers with small buffers: streams are many and mostly silent.
 #[derive(Debug)]
-pub struct Codec<E, D>(PhantomData<(E, D)>);
+pub struct SmallBufferCodec<E, D>(PhantomData<(E, D)>);
 
-impl<E, D> Default for Codec<E, D> {
+impl<E, D> Default for SmallBufferCodec<E, D> {
     fn default() -> Self {
         Self(PhantomData)
     }
 }
 
-impl<E, D> tonic::codec::Codec for Codec<E, D>
+impl<E, D> tonic::codec::Codec for SmallBufferCodec<E, D>
 where
     E: Message + Send + 'static,
     D: Message + Default + Send + 'static,
@@ -32,10 +32,10 @@ where
     type Decoder = ProstDecoder<D>;
 
     fn encoder(&mut self) -> Self::Encoder {
-        ProstEncoder::new(BufferSettings::new(BUFFER, FULL))
+        ProstEncoder::new(BufferSettings::new(BUFFER_BYTES, YIELD_THRESHOLD_BYTES))
     }
 
     fn decoder(&mut self) -> Self::Decoder {
-        ProstDecoder::new(BufferSettings::new(BUFFER, FULL))
+        ProstDecoder::new(BufferSettings::new(BUFFER_BYTES, YIELD_THRESHOLD_BYTES))
     }
 }

@@ -19,62 +19,67 @@ use tokio::time::timeout;
 use tonic::codegen::http::Request;
 use tracing::debug;
 
-use super::gate::Gate;
-use crate::address::Peer;
-use crate::app::App;
+use super::gate::AuthenticatingService;
+use crate::address::PeerAddress;
+use crate::app::AppState;
 use crate::http::connections::accept_until;
 
 /// How long a client may take to begin.
-pub const PREFACE: Duration = Duration::from_secs(10);
+pub const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pause between pings, by which clients that are gone are found.
-pub const PING: Duration = Duration::from_secs(30);
+pub const PING_INTERVAL: Duration = Duration::from_secs(30);
 /// How long a client may take to answer one.
-pub const PING_ANSWER: Duration = Duration::from_secs(20);
+pub const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Calls and streams of one connection at a time; further ones wait at the client.
-const STREAMS: u32 = 1_000;
+const MAX_STREAMS: u32 = 1_000;
 /// Bytes of the headers of a request; most of it the token.
-const HEADERS: u32 = 16 * 1024;
+const MAX_HEADER_LIST_BYTES: u32 = 16 * 1024;
 /// Bytes of one request that may be on the way, …
-const STREAM_WINDOW: u32 = 64 * 1024;
+const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
 /// … and of all of a connection.
-const WINDOW: u32 = 256 * 1024;
+const CONNECTION_WINDOW_BYTES: u32 = 256 * 1024;
 /// Bytes of a stream that wait for a client to read, beyond the message that passes the limit.
-const UNREAD: usize = 64 * 1024;
+const MAX_SEND_BUFFER_BYTES: usize = 64 * 1024;
 
 /// What an HTTP/2 client says first.
-const HELLO: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Serves on `listener` until the server stops, then closes it and waits for the open calls.
-pub(super) async fn serve(listener: TcpListener, gate: Gate, app: App) {
+pub(super) async fn serve(listener: TcpListener, gate: AuthenticatingService, app: AppState) {
     let each = |stream, peer| connection(stream, peer, gate.clone(), app.clone());
-    accept_until(listener, app.stopping(), each).await;
+    accept_until(listener, app.wait_for_shutdown(), each).await;
 }
 
-async fn connection(stream: TcpStream, peer: Peer, gate: Gate, app: App) {
+async fn connection(
+    stream: TcpStream,
+    peer: PeerAddress,
+    gate: AuthenticatingService,
+    app: AppState,
+) {
     let greeted = tokio::select! {
-        () = app.stopping() => return,
-        greeted = timeout(PREFACE, greeted(stream)) => greeted,
+        () = app.wait_for_shutdown() => return,
+        greeted = timeout(PREFACE_TIMEOUT, read_preface(stream)) => greeted,
     };
     let Ok(Some(stream)) = greeted else {
-        debug!("a client did not begin to speak HTTP/2");
+        debug!("client did not send the HTTP/2 preface");
         return;
     };
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
         let gate = gate.clone();
-        async move { Ok::<_, Infallible>(gate.answer(request).await) }
+        async move { Ok::<_, Infallible>(gate.call_with_timeout(request).await) }
     });
     let mut served = pin!(builder().serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = served.as_mut() => ended,
-        () = app.stopping() => {
+        () = app.wait_for_shutdown() => {
             served.as_mut().graceful_shutdown();
             served.await
         }
     };
     if let Err(error) = ended {
-        debug!(%error, "a connection broke");
+        debug!(%error, "connection failed");
     }
 }
 
@@ -82,29 +87,29 @@ fn builder() -> http2::Builder<TokioExecutor> {
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())
-        .keep_alive_interval(PING)
-        .keep_alive_timeout(PING_ANSWER)
-        .max_concurrent_streams(STREAMS)
-        .max_header_list_size(HEADERS)
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(WINDOW)
-        .max_send_buf_size(UNREAD);
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_TIMEOUT)
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_header_list_size(MAX_HEADER_LIST_BYTES)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_send_buf_size(MAX_SEND_BUFFER_BYTES);
     builder
 }
 
 /// The connection, once the client has said hello; none if it said something else.
-async fn greeted(mut stream: TcpStream) -> Option<impl AsyncRead + AsyncWrite + Unpin> {
-    let mut said = [0; HELLO.len()];
+async fn read_preface(mut stream: TcpStream) -> Option<impl AsyncRead + AsyncWrite + Unpin> {
+    let mut said = [0; HTTP2_PREFACE.len()];
     let mut heard = 0;
     while heard < said.len() {
         match stream.read(&mut said[heard..]).await {
             Ok(0) | Err(_) => return None,
             Ok(more) => heard += more,
         }
-        if said[..heard] != HELLO[..heard] {
+        if said[..heard] != HTTP2_PREFACE[..heard] {
             return None;
         }
     }
     let (from, to) = stream.into_split();
-    Some(tokio::io::join(HELLO.chain(from), to))
+    Some(tokio::io::join(HTTP2_PREFACE.chain(from), to))
 }

@@ -11,7 +11,7 @@ use futures_util::StreamExt;
 use http_body_util::{BodyStream, StreamBody};
 use hyper::body::Incoming;
 use parlor_chat::code::Code;
-use parlor_chat::operation::Needs;
+use parlor_chat::operation::AuthRequirement;
 use tokio::time::timeout;
 use tonic::Status;
 use tonic::body::Body;
@@ -19,72 +19,80 @@ use tonic::codegen::Service;
 use tonic::codegen::http::{Request, Response, header};
 use tonic::service::Routes;
 
-use super::status::{CODE, coded};
-use crate::address::Peer;
-use crate::app::{App, Shown};
+use super::status::{ERROR_CODE_TRAILER, with_error_code};
+use crate::address::PeerAddress;
+use crate::app::{AppState, RequestCredentials};
 use crate::wire::Refusal;
 
 /// How long a client may take for its request and we for the first of the answer.
-pub const ANSWER: Duration = Duration::from_secs(30);
+pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The services that want a token.
-const OURS: &str = "/parlor.";
+const PARLOR_PATH_PREFIX: &str = "/parlor.";
 /// The service whose clients say when they have asked the last.
-const REFLECTION: &str = "/grpc.reflection.";
+const REFLECTION_PATH_PREFIX: &str = "/grpc.reflection.";
 
 /// The way to the services.
 #[derive(Clone)]
-pub(super) struct Gate {
-    app: App,
+pub(super) struct AuthenticatingService {
+    app: AppState,
     routes: Routes,
 }
 
-impl Gate {
-    pub(super) fn new(app: App, routes: Routes) -> Self {
+impl AuthenticatingService {
+    pub(super) fn new(app: AppState, routes: Routes) -> Self {
         Self { app, routes }
     }
 
     /// Answers a call.
-    pub(super) async fn answer(self, request: Request<Incoming>) -> Response<Body> {
-        match timeout(ANSWER, self.admit(request)).await {
+    pub(super) async fn call_with_timeout(self, request: Request<Incoming>) -> Response<Body> {
+        match timeout(RESPONSE_TIMEOUT, self.authenticate_and_route(request)).await {
             Ok(answer) => answer,
             Err(_) => {
-                let detail = format!("there was no answer within {} s", ANSWER.as_secs());
+                let detail = format!(
+                    "the request was not answered within {} s",
+                    RESPONSE_TIMEOUT.as_secs()
+                );
                 Status::from(Refusal::new(Code::RequestTimeout, detail)).into_http()
             }
         }
     }
 
-    async fn admit(mut self, mut request: Request<Incoming>) -> Response<Body> {
+    async fn authenticate_and_route(mut self, mut request: Request<Incoming>) -> Response<Body> {
         let path = request.uri().path();
-        if path.starts_with(REFLECTION) {
-            return self.until_stop(request).await;
+        if path.starts_with(REFLECTION_PATH_PREFIX) {
+            return self.route_until_shutdown(request).await;
         }
-        if path.starts_with(OURS) {
+        if path.starts_with(PARLOR_PATH_PREFIX) {
             let headers = request.headers();
             let token = headers.get(header::AUTHORIZATION);
             let token = token.map(|token| token.to_str()).transpose();
-            let shown = Shown {
-                authorization: token.map_err(|_| unreadable()),
-                acting_for: Ok(None),
-                address: self
+            let shown = RequestCredentials {
+                authorization: token.map_err(|_| invalid_header_error()),
+                acting_user: Ok(None),
+                client_address: self
                     .app
-                    .address(request.extensions().get::<Peer>(), headers),
+                    .client_address(request.extensions().get::<PeerAddress>(), headers),
             };
-            match self.app.admit(&shown, Needs::Session).await.caller {
+            match self
+                .app
+                .admit_request(&shown, AuthRequirement::Session)
+                .await
+                .caller
+            {
                 Ok(caller) => drop(request.extensions_mut().insert(caller)),
                 Err(refusal) => return Status::from(refusal).into_http(),
             }
         }
         let Ok(answer) = self.routes.call(request).await;
-        with_code(answer)
+        add_error_code(answer)
     }
 
     /// Answers somebody who may ask for ever, and is taken to have asked the last when the server stops.
-    async fn until_stop(mut self, request: Request<Incoming>) -> Response<Body> {
+    async fn route_until_shutdown(mut self, request: Request<Incoming>) -> Response<Body> {
         let app = self.app;
         let request = request.map(|body| {
-            let stop = async move { app.stopping().await };
+            let stop = async move { app.wait_for_shutdown().await };
             StreamBody::new(BodyStream::new(body).take_until(Box::pin(stop)))
         });
         let Ok(answer) = self.routes.call(request).await;
@@ -92,18 +100,18 @@ impl Gate {
     }
 }
 
-fn unreadable() -> Refusal {
-    let detail = "`authorization` in the metadata is not plain text";
+fn invalid_header_error() -> Refusal {
+    let detail = "`authorization` in the metadata is not visible ASCII";
     Refusal::new(Code::TokenInvalid, detail)
 }
 
-fn with_code(answer: Response<Body>) -> Response<Body> {
+fn add_error_code(answer: Response<Body>) -> Response<Body> {
     let headers = answer.headers();
-    if headers.contains_key(CODE) {
+    if headers.contains_key(ERROR_CODE_TRAILER) {
         return answer;
     }
     let refused = Status::from_header_map(headers);
-    match refused.as_ref().and_then(coded) {
+    match refused.as_ref().and_then(with_error_code) {
         Some(status) => status.into_http(),
         None => answer,
     }

@@ -14,36 +14,36 @@ use tonic::{Request, Response, Status};
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse, health_server};
 
-use super::SERVICES;
-use crate::app::App;
+use super::PARLOR_SERVICES;
+use crate::app::AppState;
 use crate::wire::Refusal;
 
 /// How often it is looked at for those who watch.
-const LOOK: Duration = Duration::from_secs(1);
+const HEALTH_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The health of this node.
-pub(super) struct Health {
-    app: App,
+pub(super) struct HealthService {
+    app: AppState,
     seen: watch::Receiver<ServingStatus>,
 }
 
-type Answers = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
+type HealthStream = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
 
-impl Health {
+impl HealthService {
     /// The service, and the work that keeps it up to date until the server stops.
-    pub(super) fn new(app: App) -> (Self, impl Future<Output = ()> + Send) {
+    pub(super) fn new(app: AppState) -> (Self, impl Future<Output = ()> + Send) {
         let (sender, seen) = watch::channel(ServingStatus::NotServing);
         let looking = {
             let app = app.clone();
             async move {
-                let mut tick = interval(LOOK);
+                let mut tick = interval(HEALTH_CHECK_INTERVAL);
                 tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-                while !app.is_stopping() {
+                while !app.is_shutting_down() {
                     tokio::select! {
-                        () = app.stopping() => {}
+                        () = app.wait_for_shutdown() => {}
                         _ = tick.tick() => {}
                     }
-                    let now = serving(&app).await;
+                    let now = serving_status(&app).await;
                     sender.send_if_modified(|seen| std::mem::replace(seen, now) != now);
                 }
             }
@@ -52,7 +52,7 @@ impl Health {
     }
 }
 
-async fn serving(app: &App) -> ServingStatus {
+async fn serving_status(app: &AppState) -> ServingStatus {
     if app.readiness().await.is_ready() {
         ServingStatus::Serving
     } else {
@@ -61,18 +61,18 @@ async fn serving(app: &App) -> ServingStatus {
 }
 
 fn is_known(service: &str) -> bool {
-    service.is_empty() || SERVICES.contains(&service)
+    service.is_empty() || PARLOR_SERVICES.contains(&service)
 }
 
-fn answer(status: ServingStatus) -> HealthCheckResponse {
+fn health_response(status: ServingStatus) -> HealthCheckResponse {
     HealthCheckResponse {
         status: status.into(),
     }
 }
 
 #[tonic::async_trait]
-impl health_server::Health for Health {
-    type WatchStream = Answers;
+impl health_server::Health for HealthService {
+    type WatchStream = HealthStream;
 
     async fn check(
         &self,
@@ -80,17 +80,19 @@ impl health_server::Health for Health {
     ) -> Result<Response<HealthCheckResponse>, Status> {
         let service = &request.get_ref().service;
         if !is_known(service) {
-            let detail = format!("there is no service {service:?} here");
+            let detail = format!("unknown service {service:?}");
             return Err(Refusal::new(Code::NotFound, detail).into());
         }
-        Ok(Response::new(answer(serving(&self.app).await)))
+        Ok(Response::new(health_response(
+            serving_status(&self.app).await,
+        )))
     }
 
     async fn watch(
         &self,
         request: Request<HealthCheckRequest>,
-    ) -> Result<Response<Answers>, Status> {
-        let told = Told {
+    ) -> Result<Response<HealthStream>, Status> {
+        let told = HealthWatcher {
             known: is_known(&request.get_ref().service),
             app: self.app.clone(),
             seen: self.seen.clone(),
@@ -98,25 +100,25 @@ impl health_server::Health for Health {
         };
         let answers = stream::try_unfold(told, |mut told| async move {
             let next = told.next().await?;
-            Ok(Some((answer(next), told)))
+            Ok(Some((health_response(next), told)))
         });
         Ok(Response::new(Box::pin(answers)))
     }
 }
 
 /// What one who watches was told.
-struct Told {
+struct HealthWatcher {
     known: bool,
-    app: App,
+    app: AppState,
     seen: watch::Receiver<ServingStatus>,
     last: Option<ServingStatus>,
 }
 
-impl Told {
+impl HealthWatcher {
     /// The next that is not the last; when the server ends, not serving and then the end.
     async fn next(&mut self) -> Result<ServingStatus, Status> {
         loop {
-            let stopping = self.app.is_stopping();
+            let stopping = self.app.is_shutting_down();
             let now = match *self.seen.borrow_and_update() {
                 _ if !self.known => ServingStatus::ServiceUnknown,
                 _ if stopping => ServingStatus::NotServing,
@@ -126,10 +128,10 @@ impl Told {
                 return Ok(now);
             }
             if stopping {
-                return Err(super::ending().into());
+                return Err(super::shutdown_error().into());
             }
             tokio::select! {
-                () = self.app.stopping() => {}
+                () = self.app.wait_for_shutdown() => {}
                 _ = self.seen.changed() => {}
             }
         }

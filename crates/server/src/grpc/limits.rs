@@ -1,26 +1,26 @@
 //! `parlor.v1.LimitService`.
 
 use parlor_chat::code::Code;
-use parlor_chat::limits::{self, CheckLimit, Verdict};
+use parlor_chat::limits::{self, CheckLimit, RateLimitDecision};
 use tonic::{Request, Response, Status};
 
-use super::calls::{opened, run};
+use super::calls::{caller_and_message, run_operation};
 use super::proto::v1::check_limit_request::Algorithm as Wire;
 use super::proto::v1::limit_service_server::LimitService;
 use super::proto::v1::{CheckLimitRequest, CheckLimitResponse};
-use crate::app::App;
+use crate::app::AppState;
 use crate::wire::Refusal;
 
 /// The service over the operation of limits.
-pub(super) struct Limits(pub(super) App);
+pub(super) struct GrpcLimitService(pub(super) AppState);
 
 #[tonic::async_trait]
-impl LimitService for Limits {
+impl LimitService for GrpcLimitService {
     async fn check(
         &self,
         request: Request<CheckLimitRequest>,
     ) -> Result<Response<CheckLimitResponse>, Status> {
-        let (caller, asked) = opened(request);
+        let (caller, asked) = caller_and_message(request);
         let operation = CheckLimit {
             algorithm: algorithm(asked.algorithm)?,
             key: asked.key,
@@ -29,24 +29,24 @@ impl LimitService for Limits {
             cost: asked.cost.unwrap_or(1),
             peek: asked.peek,
         };
-        run(&self.0, &caller, operation).await
+        run_operation(&self.0, &caller, operation).await
     }
 }
 
-fn algorithm(wire: i32) -> Result<limits::Algorithm, Refusal> {
+fn algorithm(wire: i32) -> Result<limits::RateLimitAlgorithm, Refusal> {
     match Wire::try_from(wire) {
-        Ok(Wire::Fixed) => Ok(limits::Algorithm::Fixed),
-        Ok(Wire::Sliding) => Ok(limits::Algorithm::Sliding),
-        Ok(Wire::Gcra) => Ok(limits::Algorithm::Gcra),
+        Ok(Wire::Fixed) => Ok(limits::RateLimitAlgorithm::Fixed),
+        Ok(Wire::Sliding) => Ok(limits::RateLimitAlgorithm::Sliding),
+        Ok(Wire::Gcra) => Ok(limits::RateLimitAlgorithm::Gcra),
         Ok(Wire::Unspecified) | Err(_) => {
-            let detail = format!("`algorithm` is {wire}, which is none of FIXED, SLIDING, GCRA");
+            let detail = format!("`algorithm` is {wire}; it must be FIXED, SLIDING or GCRA");
             Err(Refusal::new(Code::InvalidRequest, detail))
         }
     }
 }
 
-impl From<Verdict> for CheckLimitResponse {
-    fn from(verdict: Verdict) -> Self {
+impl From<RateLimitDecision> for CheckLimitResponse {
+    fn from(verdict: RateLimitDecision) -> Self {
         Self {
             allowed: verdict.allowed,
             limit: verdict.limit,

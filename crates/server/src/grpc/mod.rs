@@ -27,62 +27,59 @@ use tonic::service::Routes;
 use tonic_health::pb::health_server::HealthServer;
 use tonic_reflection::server::Builder;
 
-use self::chat::Chats;
-pub use self::connections::{PING, PING_ANSWER, PREFACE};
-use self::gate::Gate;
-use self::health::Health;
-use self::limits::Limits;
+use self::chat::GrpcChatService;
+pub use self::connections::{PING_INTERVAL, PING_TIMEOUT, PREFACE_TIMEOUT};
+use self::gate::AuthenticatingService;
+use self::health::HealthService;
+use self::limits::GrpcLimitService;
 use self::proto::DESCRIPTORS;
 use self::proto::v1::chat_service_server::ChatServiceServer;
 use self::proto::v1::limit_service_server::LimitServiceServer;
 use self::proto::v1::session_service_server::SessionServiceServer;
 use self::proto::v1::user_status_service_server::UserStatusServiceServer;
-use self::sessions::Sessions;
-pub use self::table::{ABSENT, METHODS, SERVICES};
-use self::user_status::UserStatuses;
-use crate::app::App;
+use self::sessions::GrpcSessionService;
+pub use self::table::{METHOD_OPERATIONS, OPERATIONS_WITHOUT_METHOD, PARLOR_SERVICES};
+use self::user_status::GrpcUserStatusService;
+use crate::app::AppState;
 use crate::wire::Refusal;
 
 /// Most bytes of a request: 1,000 of the longest ids, and some room.
-const MESSAGE: usize = 256 * 1024;
+const MAX_MESSAGE_BYTES: usize = 256 * 1024;
 
 /// Serves on `listener` until the server stops, then waits for the open calls.
-pub async fn serve(listener: TcpListener, app: App) {
-    let (health, looking) = Health::new(app.clone());
+pub async fn serve(listener: TcpListener, app: AppState) {
+    let (health, looking) = HealthService::new(app.clone());
     let mut work = JoinSet::new();
     work.spawn(looking);
-    let gate = Gate::new(app.clone(), routes(app.clone(), health));
+    let gate = AuthenticatingService::new(app.clone(), routes(app.clone(), health));
     connections::serve(listener, gate, app).await;
     work.join_all().await;
 }
 
-fn routes(app: App, health: Health) -> Routes {
+fn routes(app: AppState, health: HealthService) -> Routes {
     let described = || {
         Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    let proof = "the descriptors were compiled with this program";
+    let proof = "the build script has compiled the descriptors";
     let reflection = described().build_v1().expect(proof);
     let older_reflection = described().build_v1alpha().expect(proof);
-    let statuses = UserStatusServiceServer::new(UserStatuses(app.clone()));
-    let chats = ChatServiceServer::new(Chats(app.clone()));
-    let sessions = SessionServiceServer::new(Sessions(app.clone()));
-    let limits = LimitServiceServer::new(Limits(app));
-    Routes::new(statuses.max_decoding_message_size(MESSAGE))
-        .add_service(chats.max_decoding_message_size(MESSAGE))
-        .add_service(sessions.max_decoding_message_size(MESSAGE))
-        .add_service(limits.max_decoding_message_size(MESSAGE))
-        .add_service(HealthServer::new(health).max_decoding_message_size(MESSAGE))
-        .add_service(reflection.max_decoding_message_size(MESSAGE))
-        .add_service(older_reflection.max_decoding_message_size(MESSAGE))
+    let statuses = UserStatusServiceServer::new(GrpcUserStatusService(app.clone()));
+    let chats = ChatServiceServer::new(GrpcChatService(app.clone()));
+    let sessions = SessionServiceServer::new(GrpcSessionService(app.clone()));
+    let limits = LimitServiceServer::new(GrpcLimitService(app));
+    Routes::new(statuses.max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add_service(chats.max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add_service(sessions.max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add_service(limits.max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add_service(HealthServer::new(health).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add_service(reflection.max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add_service(older_reflection.max_decoding_message_size(MAX_MESSAGE_BYTES))
         .prepare()
 }
 
 /// What those hear whose stream the end of the server ends.
-fn ending() -> Refusal {
-    Refusal::new(
-        Code::ShuttingDown,
-        "the server is about to end; connect again",
-    )
+fn shutdown_error() -> Refusal {
+    Refusal::new(Code::ShuttingDown, "the server is shutting down; reconnect")
 }

@@ -2,7 +2,7 @@
 
 #![expect(
     clippy::allow_attributes,
-    reason = "generated code allows where we would expect"
+    reason = "the generated code uses `allow` instead of `expect`"
 )]
 
 /// The first version of the API.

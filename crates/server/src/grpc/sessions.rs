@@ -1,31 +1,31 @@
 //! `parlor.v1.SessionService`.
 
-use parlor_chat::sessions::{self, SessionView, ValidateSession, Validity};
+use parlor_chat::sessions::{self, SessionInfo, SessionValidity, ValidateSession};
 use tonic::{Request, Response, Status};
 
-use super::calls::{opened, run};
+use super::calls::{caller_and_message, run_operation};
 use super::proto::v1::session::Status as Wire;
 use super::proto::v1::session_service_server::SessionService;
 use super::proto::v1::{Session, ValidateSessionRequest, ValidateSessionResponse};
-use crate::app::App;
+use crate::app::AppState;
 
 /// The service over the operations of sessions.
-pub(super) struct Sessions(pub(super) App);
+pub(super) struct GrpcSessionService(pub(super) AppState);
 
 #[tonic::async_trait]
-impl SessionService for Sessions {
+impl SessionService for GrpcSessionService {
     async fn validate(
         &self,
         request: Request<ValidateSessionRequest>,
     ) -> Result<Response<ValidateSessionResponse>, Status> {
-        let (caller, asked) = opened(request);
+        let (caller, asked) = caller_and_message(request);
         let user_id = asked.user_id;
-        run(&self.0, &caller, ValidateSession { user_id }).await
+        run_operation(&self.0, &caller, ValidateSession { user_id }).await
     }
 }
 
-impl From<Validity> for ValidateSessionResponse {
-    fn from(validity: Validity) -> Self {
+impl From<SessionValidity> for ValidateSessionResponse {
+    fn from(validity: SessionValidity) -> Self {
         Self {
             valid: validity.valid,
             session: validity.session.map(Session::from),
@@ -33,8 +33,8 @@ impl From<Validity> for ValidateSessionResponse {
     }
 }
 
-impl From<SessionView> for Session {
-    fn from(session: SessionView) -> Self {
+impl From<SessionInfo> for Session {
+    fn from(session: SessionInfo) -> Self {
         Self {
             user_id: session.user_id.as_str().to_owned(),
             device_id: session.device_id.as_str().to_owned(),
@@ -46,12 +46,12 @@ impl From<SessionView> for Session {
     }
 }
 
-impl From<sessions::Status> for Wire {
-    fn from(status: sessions::Status) -> Self {
+impl From<sessions::SessionStatus> for Wire {
+    fn from(status: sessions::SessionStatus) -> Self {
         match status {
-            sessions::Status::Login => Self::Login,
-            sessions::Status::Anonymous => Self::Anonymous,
-            sessions::Status::Blocked => Self::Blocked,
+            sessions::SessionStatus::Login => Self::Login,
+            sessions::SessionStatus::Anonymous => Self::Anonymous,
+            sessions::SessionStatus::Blocked => Self::Blocked,
         }
     }
 }

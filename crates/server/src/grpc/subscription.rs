@@ -10,24 +10,24 @@ use futures_util::{Stream, stream};
 use parlor_chat::access::Caller;
 use parlor_chat::code::Code;
 use parlor_chat::error::Error;
-use parlor_chat::presence::{self, Watcher, Watching};
-use parlor_chat::sessions::{Attached, Reason};
+use parlor_chat::presence::{self, PresenceWatch, PresenceWatcher};
+use parlor_chat::sessions::{SessionEndReason, SessionEndWaiter};
 use tokio::time::{Instant, sleep_until};
 use tonic::Status;
 
 use super::proto::v1::{StatusUpdates, UserStatus};
-use crate::app::App;
+use crate::app::AppState;
 use crate::wire::Refusal;
 
 /// The messages of a stream, from the snapshot on.
-pub(super) fn updates(
-    app: App,
+pub(super) fn status_updates(
+    app: AppState,
     caller: &Caller,
-    session: Option<Attached>,
-    watching: Watching,
+    session: Option<SessionEndWaiter>,
+    watching: PresenceWatch,
 ) -> impl Stream<Item = Result<StatusUpdates, Status>> + Send + use<> {
-    let subscription = Subscription {
-        ends: Instant::now() + app.time_left(caller),
+    let subscription = StatusSubscription {
+        token_expires_at: Instant::now() + app.token_time_left(caller),
         app,
         session,
         snapshot: Some(watching.users),
@@ -39,47 +39,47 @@ pub(super) fn updates(
     })
 }
 
-struct Subscription {
-    app: App,
+struct StatusSubscription {
+    app: AppState,
     /// None of a service.
-    session: Option<Attached>,
+    session: Option<SessionEndWaiter>,
     snapshot: Option<Vec<presence::UserStatus>>,
-    changes: Watcher,
+    changes: PresenceWatcher,
     /// When the token's time is over.
-    ends: Instant,
+    token_expires_at: Instant,
 }
 
-impl Subscription {
+impl StatusSubscription {
     async fn next(&mut self) -> Result<StatusUpdates, Refusal> {
         if let Some(users) = self.snapshot.take() {
-            return Ok(message(users, true));
+            return Ok(status_updates_message(users, true));
         }
         tokio::select! {
             // Changes come last, so that those who change for ever keep no stream open.
             biased;
-            () = self.app.stopping() => Err(super::ending()),
-            () = sleep_until(self.ends) => {
-                let detail = "the time of the token is over; subscribe again with a new one";
+            () = self.app.wait_for_shutdown() => Err(super::shutdown_error()),
+            () = sleep_until(self.token_expires_at) => {
+                let detail = "the token has expired; subscribe again with a new token";
                 Err(Refusal::new(Code::TokenExpired, detail))
             }
-            refusal = over(self.session.as_mut()) => Err(refusal),
-            users = self.changes.next() => Ok(message(users, false)),
+            refusal = wait_for_session_end(self.session.as_mut()) => Err(refusal),
+            users = self.changes.next() => Ok(status_updates_message(users, false)),
         }
     }
 }
 
 /// Waits for the end of a session, and says what is told then.
-async fn over(session: Option<&mut Attached>) -> Refusal {
+async fn wait_for_session_end(session: Option<&mut SessionEndWaiter>) -> Refusal {
     let Some(session) = session else {
         return std::future::pending().await;
     };
     match session.ended().await {
-        Reason::Blocked => Error::SessionBlocked.into(),
-        Reason::Logout | Reason::Replaced => Error::SessionExpired.into(),
+        SessionEndReason::Blocked => Error::SessionBlocked.into(),
+        SessionEndReason::Logout | SessionEndReason::Replaced => Error::SessionExpired.into(),
     }
 }
 
-fn message(users: Vec<presence::UserStatus>, snapshot: bool) -> StatusUpdates {
+fn status_updates_message(users: Vec<presence::UserStatus>, snapshot: bool) -> StatusUpdates {
     StatusUpdates {
         users: users.into_iter().map(UserStatus::from).collect(),
         snapshot,

@@ -9,7 +9,7 @@ use parlor_chat::conversations::{
 };
 use parlor_chat::limits::CheckLimit;
 use parlor_chat::messages::{
-    CatchUp, DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage,
+    CatchUpConversation, DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage,
 };
 use parlor_chat::operation::Operation;
 use parlor_chat::presence::{
@@ -17,8 +17,8 @@ use parlor_chat::presence::{
     WatchPresence,
 };
 use parlor_chat::sessions::{
-    BeginSession, BeginVisit, ChangeSession, EndOtherSession, EndSession, GetOtherSession,
-    GetSession, ValidateSession,
+    BeginSession, BeginVisitorSession, EndSession, EndUserSession, GetSession, GetUserSession,
+    UpdateUserSession, ValidateSession,
 };
 use parlor_chat::typing::{ListTyping, SetTyping};
 use parlor_chat::unread::{GetUnread, ListReceipts, MarkDelivered, MarkRead, MarkUnread};
@@ -28,7 +28,7 @@ use super::proto::v1::{
 };
 
 /// Our services.
-pub const SERVICES: &[&str] = &[
+pub const PARLOR_SERVICES: &[&str] = &[
     user_status_service_server::SERVICE_NAME,
     chat_service_server::SERVICE_NAME,
     session_service_server::SERVICE_NAME,
@@ -37,7 +37,7 @@ pub const SERVICES: &[&str] = &[
 
 /// Which method runs which operation.
 #[rustfmt::skip]
-pub const METHODS: &[(&str, &str)] = &[
+pub const METHOD_OPERATIONS: &[(&str, &str)] = &[
     ("parlor.v1.UserStatusService/SetUserStatus", SetPresence::INFO.name),
     ("parlor.v1.UserStatusService/GetUserStatus", GetPresence::INFO.name),
     ("parlor.v1.UserStatusService/GetMultipleUserStatus", QueryPresence::INFO.name),
@@ -52,23 +52,26 @@ pub const METHODS: &[(&str, &str)] = &[
     ("parlor.v1.LimitService/Check", CheckLimit::INFO.name),
 ];
 
-const SESSIONS: &str = "people begin and end sessions, and admins look after them: HTTP";
-const DEVICES: &str = "for people who look after their devices, and admins: HTTP";
-const CONVERSATIONS: &str = "people look after their conversations, in apps: HTTP";
-const APPS: &str = "people do it, in apps: Socket.IO and HTTP";
+const SESSIONS: &str = "sessions are managed over HTTP";
+const DEVICES: &str = "devices are managed over HTTP, by their user and by admins";
+const CONVERSATIONS: &str = "conversations are managed over HTTP";
+const APPS: &str = "for chat apps, over Socket.IO and HTTP";
 
 /// The operations that no method runs, and why.
-pub const ABSENT: &[(&str, &str)] = &[
+pub const OPERATIONS_WITHOUT_METHOD: &[(&str, &str)] = &[
     (BeginSession::INFO.name, SESSIONS),
-    (BeginVisit::INFO.name, SESSIONS),
+    (BeginVisitorSession::INFO.name, SESSIONS),
     (GetSession::INFO.name, SESSIONS),
     (EndSession::INFO.name, SESSIONS),
-    (GetOtherSession::INFO.name, SESSIONS),
-    (ChangeSession::INFO.name, SESSIONS),
-    (EndOtherSession::INFO.name, SESSIONS),
+    (GetUserSession::INFO.name, SESSIONS),
+    (UpdateUserSession::INFO.name, SESSIONS),
+    (EndUserSession::INFO.name, SESSIONS),
     (ListDevices::INFO.name, DEVICES),
     (RemoveDevice::INFO.name, DEVICES),
-    (CountPresence::INFO.name, "a figure for dashboards: HTTP"),
+    (
+        CountPresence::INFO.name,
+        "a metric for dashboards, over HTTP",
+    ),
     (CreateConversation::INFO.name, CONVERSATIONS),
     (ListConversations::INFO.name, CONVERSATIONS),
     (GetConversation::INFO.name, CONVERSATIONS),
@@ -84,8 +87,8 @@ pub const ABSENT: &[(&str, &str)] = &[
     (EditMessage::INFO.name, APPS),
     (DeleteMessage::INFO.name, APPS),
     (
-        CatchUp::INFO.name,
-        "for those who are told what happens as it does: Socket.IO",
+        CatchUpConversation::INFO.name,
+        "for clients with live events, over Socket.IO",
     ),
     (ListTyping::INFO.name, APPS),
     (SetTyping::INFO.name, APPS),

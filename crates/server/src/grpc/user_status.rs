@@ -5,11 +5,11 @@ use std::pin::Pin;
 use futures_util::Stream;
 use parlor_chat::code::Code;
 use parlor_chat::presence::{
-    self, GetPresence, Heartbeat, NextHeartbeat, QueryPresence, SetPresence, WatchPresence,
+    self, GetPresence, Heartbeat, HeartbeatReply, QueryPresence, SetPresence, WatchPresence,
 };
 use tonic::{Request, Response, Status};
 
-use super::calls::{opened, run};
+use super::calls::{caller_and_message, run_operation};
 use super::proto::v1::user_status::Status as Wire;
 use super::proto::v1::user_status_service_server::UserStatusService;
 use super::proto::v1::{
@@ -18,61 +18,61 @@ use super::proto::v1::{
     SubscribeStatusUpdatesRequest, UserStatus,
 };
 use super::subscription;
-use crate::app::App;
+use crate::app::AppState;
 use crate::wire::Refusal;
 
 type Updates = Pin<Box<dyn Stream<Item = Result<StatusUpdates, Status>> + Send>>;
 
 /// The service over the operations of presence.
-pub(super) struct UserStatuses(pub(super) App);
+pub(super) struct GrpcUserStatusService(pub(super) AppState);
 
 #[tonic::async_trait]
-impl UserStatusService for UserStatuses {
+impl UserStatusService for GrpcUserStatusService {
     async fn set_user_status(
         &self,
         request: Request<SetUserStatusRequest>,
     ) -> Result<Response<UserStatus>, Status> {
-        let (caller, asked) = opened(request);
+        let (caller, asked) = caller_and_message(request);
         let operation = SetPresence {
             status: wished(asked.status)?,
             user_id: asked.user_id,
             device_id: asked.device_id,
         };
-        run(&self.0, &caller, operation).await
+        run_operation(&self.0, &caller, operation).await
     }
 
     async fn get_user_status(
         &self,
         request: Request<GetUserStatusRequest>,
     ) -> Result<Response<UserStatus>, Status> {
-        let (caller, asked) = opened(request);
+        let (caller, asked) = caller_and_message(request);
         let mut user_id = asked.user_id;
         if user_id.is_empty() {
             let own = caller.user().map_err(Refusal::from)?;
             user_id = own.as_str().to_owned();
         }
-        run(&self.0, &caller, GetPresence { user_id }).await
+        run_operation(&self.0, &caller, GetPresence { user_id }).await
     }
 
     async fn get_multiple_user_status(
         &self,
         request: Request<GetMultipleUserStatusRequest>,
     ) -> Result<Response<GetMultipleUserStatusResponse>, Status> {
-        let (caller, asked) = opened(request);
+        let (caller, asked) = caller_and_message(request);
         let user_ids = asked.user_ids;
-        run(&self.0, &caller, QueryPresence { user_ids }).await
+        run_operation(&self.0, &caller, QueryPresence { user_ids }).await
     }
 
     async fn send_heartbeat(
         &self,
         request: Request<SendHeartbeatRequest>,
     ) -> Result<Response<SendHeartbeatResponse>, Status> {
-        let (caller, asked) = opened(request);
+        let (caller, asked) = caller_and_message(request);
         let operation = Heartbeat {
             user_id: asked.user_id,
             device_id: asked.device_id,
         };
-        run(&self.0, &caller, operation).await
+        run_operation(&self.0, &caller, operation).await
     }
 
     type SubscribeStatusUpdatesStream = Updates;
@@ -81,36 +81,38 @@ impl UserStatusService for UserStatuses {
         &self,
         request: Request<SubscribeStatusUpdatesRequest>,
     ) -> Result<Response<Updates>, Status> {
-        let (caller, asked) = opened(request);
+        let (caller, asked) = caller_and_message(request);
         let user_ids = asked.watch_user_ids;
-        let session = self.0.attached(&caller).await?;
-        let watching = self.0.run(&caller, WatchPresence { user_ids }).await?;
-        let updates = subscription::updates(self.0.clone(), &caller, session, watching);
+        let session = self.0.session_end_waiter(&caller).await?;
+        let watching = self
+            .0
+            .run_operation(&caller, WatchPresence { user_ids })
+            .await?;
+        let updates = subscription::status_updates(self.0.clone(), &caller, session, watching);
         Ok(Response::new(Box::pin(updates)))
     }
 }
 
-fn wished(status: i32) -> Result<presence::Status, Refusal> {
+fn wished(status: i32) -> Result<presence::PresenceStatus, Refusal> {
     match Wire::try_from(status) {
-        Ok(Wire::Online) => Ok(presence::Status::Online),
-        Ok(Wire::Away) => Ok(presence::Status::Away),
-        Ok(Wire::Busy) => Ok(presence::Status::Busy),
-        Ok(Wire::Offline) => Ok(presence::Status::Offline),
+        Ok(Wire::Online) => Ok(presence::PresenceStatus::Online),
+        Ok(Wire::Away) => Ok(presence::PresenceStatus::Away),
+        Ok(Wire::Busy) => Ok(presence::PresenceStatus::Busy),
+        Ok(Wire::Offline) => Ok(presence::PresenceStatus::Offline),
         Ok(Wire::Unspecified) | Err(_) => {
-            let detail =
-                format!("`status` is {status}, which is none of ONLINE, AWAY, BUSY, OFFLINE");
+            let detail = format!("`status` is {status}; it must be ONLINE, AWAY, BUSY or OFFLINE");
             Err(Refusal::new(Code::InvalidRequest, detail))
         }
     }
 }
 
-impl From<presence::Status> for Wire {
-    fn from(status: presence::Status) -> Self {
+impl From<presence::PresenceStatus> for Wire {
+    fn from(status: presence::PresenceStatus) -> Self {
         match status {
-            presence::Status::Online => Self::Online,
-            presence::Status::Away => Self::Away,
-            presence::Status::Busy => Self::Busy,
-            presence::Status::Offline => Self::Offline,
+            presence::PresenceStatus::Online => Self::Online,
+            presence::PresenceStatus::Away => Self::Away,
+            presence::PresenceStatus::Busy => Self::Busy,
+            presence::PresenceStatus::Offline => Self::Offline,
         }
     }
 }
@@ -127,16 +129,16 @@ impl From<presence::UserStatus> for UserStatus {
     }
 }
 
-impl From<presence::Statuses> for GetMultipleUserStatusResponse {
-    fn from(statuses: presence::Statuses) -> Self {
+impl From<presence::UserStatusList> for GetMultipleUserStatusResponse {
+    fn from(statuses: presence::UserStatusList) -> Self {
         Self {
             users: statuses.users.into_iter().map(UserStatus::from).collect(),
         }
     }
 }
 
-impl From<NextHeartbeat> for SendHeartbeatResponse {
-    fn from(next: NextHeartbeat) -> Self {
+impl From<HeartbeatReply> for SendHeartbeatResponse {
+    fn from(next: HeartbeatReply) -> Self {
         // Rather early than late, but never at once.
         let seconds = (next.next_in_ms / 1_000).max(1);
         Self {

@@ -11,7 +11,7 @@ use parlor_chat::code::Code;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::openapi::{Kind, Shape};
+use super::openapi::{QueryValueKind, Shape};
 use super::table;
 use crate::wire::Refusal;
 
@@ -25,18 +25,18 @@ pub(super) struct Arguments<'a> {
 }
 
 /// The fields that make a repeated request one with the first.
-const KEYS: [&str; 2] = ["clientId", "idempotencyKey"];
+const IDEMPOTENCY_FIELDS: [&str; 2] = ["clientId", "idempotencyKey"];
 /// Most bytes of such a key.
-pub(super) const MOST_KEY: usize = 128;
+pub(super) const MAX_IDEMPOTENCY_KEY_LEN: usize = 128;
 
 /// The field of a request that its key goes into, if it has one.
-pub(super) fn key_field<'f>(mut fields: impl Iterator<Item = &'f str>) -> Option<&'f str> {
-    fields.find(|field| KEYS.contains(field))
+pub(super) fn idempotency_field<'f>(mut fields: impl Iterator<Item = &'f str>) -> Option<&'f str> {
+    fields.find(|field| IDEMPOTENCY_FIELDS.contains(field))
 }
 
 /// Reads the requests of one operation.
 pub(super) struct Reader {
-    fields: Vec<(String, Kind)>,
+    fields: Vec<(String, QueryValueKind)>,
 }
 
 impl Reader {
@@ -52,39 +52,44 @@ impl Reader {
         &self,
         arguments: &Arguments<'_>,
     ) -> Result<O, Refusal> {
-        let mut object = object(arguments.body)?;
-        self.add_query(arguments.query, &mut object)?;
+        let mut object = parse_object(arguments.body)?;
+        self.add_query_fields(arguments.query, &mut object)?;
         if let Some(key) = arguments.key {
-            self.add_key(key, &mut object)?;
+            self.add_idempotency_key(key, &mut object)?;
         }
         for (name, value) in arguments.path {
             // An empty id means the caller in a body, and nobody in an address.
             if value.is_empty() {
-                let text = format!("the address names no `{name}`");
+                let text = format!("the path parameter `{name}` is empty");
                 return Err(Refusal::new(Code::InvalidId, text));
             }
-            let field = table::field(name);
+            let field = table::request_field(name);
             let known = self.fields.iter().find(|(known, _)| known == field);
-            let kind = known.map_or(Kind::Text, |(_, kind)| *kind);
+            let kind = known.map_or(QueryValueKind::Text, |(_, kind)| *kind);
             let value = kind.read(value).ok_or_else(|| {
-                refused(format!("`{name}` in the address: `{value}` is not {kind}"))
+                invalid_request(format!("`{name}` in the path: `{value}` is not {kind}"))
             })?;
             object.insert(field.to_owned(), value);
         }
-        request(&Value::Object(object))
+        deserialize_request(&Value::Object(object))
     }
 
-    fn add_key(&self, key: &str, object: &mut Map<String, Value>) -> Result<(), Refusal> {
-        let Some(field) = key_field(self.fields.iter().map(|(name, _)| name.as_str())) else {
+    fn add_idempotency_key(
+        &self,
+        key: &str,
+        object: &mut Map<String, Value>,
+    ) -> Result<(), Refusal> {
+        let Some(field) = idempotency_field(self.fields.iter().map(|(name, _)| name.as_str()))
+        else {
             return Ok(());
         };
-        let fits =
-            (1..=MOST_KEY).contains(&key.len()) && key.bytes().all(|b| (b' '..=b'~').contains(&b));
+        let fits = (1..=MAX_IDEMPOTENCY_KEY_LEN).contains(&key.len())
+            && key.bytes().all(|b| (b' '..=b'~').contains(&b));
         if !fits {
             let text = format!(
-                "the header `Idempotency-Key` must have 1 to {MOST_KEY} printable characters"
+                "the header `Idempotency-Key` must have 1 to {MAX_IDEMPOTENCY_KEY_LEN} printable characters"
             );
-            return Err(refused(text));
+            return Err(invalid_request(text));
         }
         let said = object.get(field).is_some_and(|value| !value.is_null());
         if !said {
@@ -93,14 +98,18 @@ impl Reader {
         Ok(())
     }
 
-    fn add_query(&self, query: &str, object: &mut Map<String, Value>) -> Result<(), Refusal> {
+    fn add_query_fields(
+        &self,
+        query: &str,
+        object: &mut Map<String, Value>,
+    ) -> Result<(), Refusal> {
         for (name, text) in form_urlencoded::parse(query.as_bytes()) {
             let Some((name, kind)) = self.fields.iter().find(|(known, _)| *known == name) else {
                 continue;
             };
-            let value = kind
-                .read(&text)
-                .ok_or_else(|| refused(format!("`{name}` in the query: `{text}` is not {kind}")))?;
+            let value = kind.read(&text).ok_or_else(|| {
+                invalid_request(format!("`{name}` in the query: `{text}` is not {kind}"))
+            })?;
             object.entry(name).or_insert(value);
         }
         Ok(())
@@ -108,7 +117,7 @@ impl Reader {
 }
 
 /// The object in a body; an empty body is an empty one.
-fn object(body: &[u8]) -> Result<Map<String, Value>, Refusal> {
+fn parse_object(body: &[u8]) -> Result<Map<String, Value>, Refusal> {
     if body.is_empty() {
         return Ok(Map::new());
     }
@@ -117,27 +126,27 @@ fn object(body: &[u8]) -> Result<Map<String, Value>, Refusal> {
         Ok(Value::Null) => "null",
         Ok(Value::Bool(_)) => "true or false",
         Ok(Value::Number(_)) => "a number",
-        Ok(Value::String(_)) => "a text",
-        Ok(Value::Array(_)) => "a list",
-        Err(error) => return Err(refused(format!("the body is not JSON: {error}"))),
+        Ok(Value::String(_)) => "a string",
+        Ok(Value::Array(_)) => "an array",
+        Err(error) => return Err(invalid_request(format!("the body is not JSON: {error}"))),
     };
     let text = format!("the body must be a JSON object like {{}}, not {found}");
-    Err(refused(text))
+    Err(invalid_request(text))
 }
 
-fn request<O: DeserializeOwned>(object: &Value) -> Result<O, Refusal> {
+fn deserialize_request<O: DeserializeOwned>(object: &Value) -> Result<O, Refusal> {
     O::deserialize(object).or_else(|_| {
         // The path costs, so it is sought only where it is told.
         serde_path_to_error::deserialize(object).map_err(|error| {
             let path = error.path().to_string();
             match path.as_str() {
-                "." => refused(error.inner().to_string()),
-                _ => refused(format!("`{path}`: {}", error.inner())),
+                "." => invalid_request(error.inner().to_string()),
+                _ => invalid_request(format!("`{path}`: {}", error.inner())),
             }
         })
     })
 }
 
-fn refused(text: String) -> Refusal {
+fn invalid_request(text: String) -> Refusal {
     Refusal::new(Code::InvalidRequest, text)
 }

@@ -13,30 +13,30 @@ use tokio::time::timeout;
 use crate::wire::Refusal;
 
 /// Most bytes of a body.
-pub const MOST: usize = 256 * 1024;
+pub const MAX_BODY_BYTES: usize = 256 * 1024;
 /// How long a body may take to arrive.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 /// What is still read, and forgotten, of a body that is too large.
-const FORGOTTEN: usize = 1024 * 1024;
+const MAX_DISCARDED_BYTES: usize = 1024 * 1024;
 
 /// The whole body.
 pub(super) async fn read(body: Body) -> Result<Vec<u8>, Refusal> {
     if body.is_end_stream() {
         return Ok(Vec::new());
     }
-    timeout(PATIENCE, taken(body, MOST))
+    timeout(PATIENCE, collect_up_to(body, MAX_BODY_BYTES))
         .await
-        .unwrap_or_else(|_| Err(late()))
+        .unwrap_or_else(|_| Err(timeout_error()))
 }
 
 /// Takes in the body of a request that is refused: a client that is cut while it sends does not see the answer.
-pub(super) async fn forget(body: Body) {
-    let _ = timeout(PATIENCE, taken(body, 0)).await;
+pub(super) async fn discard_body(body: Body) {
+    let _ = timeout(PATIENCE, collect_up_to(body, 0)).await;
 }
 
 /// The whole body, if it has at most `most` bytes.
-async fn taken(mut body: Body, most: usize) -> Result<Vec<u8>, Refusal> {
-    let most_read = MOST + FORGOTTEN;
+async fn collect_up_to(mut body: Body, most: usize) -> Result<Vec<u8>, Refusal> {
+    let most_read = MAX_BODY_BYTES + MAX_DISCARDED_BYTES;
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if announced > most_read {
         return Err(too_large());
@@ -62,12 +62,15 @@ async fn taken(mut body: Body, most: usize) -> Result<Vec<u8>, Refusal> {
 }
 
 fn too_large() -> Refusal {
-    let text = format!("the body is larger than {} KiB", MOST / 1024);
+    let text = format!("the request body exceeds {} KiB", MAX_BODY_BYTES / 1024);
     Refusal::new(Code::BodyTooLarge, text)
 }
 
-fn late() -> Refusal {
-    let text = format!("the body did not come within {} s", PATIENCE.as_secs());
+fn timeout_error() -> Refusal {
+    let text = format!(
+        "the request body did not arrive within {} s",
+        PATIENCE.as_secs()
+    );
     Refusal::new(Code::RequestTimeout, text)
 }
 
@@ -89,8 +92,11 @@ mod tests {
     #[tokio::test]
     async fn a_body_is_taken_up_to_the_limit_and_not_beyond() {
         assert_eq!(read(Body::empty()).await.unwrap(), b"");
-        assert_eq!(read(chunks(MOST)).await.unwrap().len(), MOST);
-        for length in [MOST + 1, MOST * 3, MOST * 100] {
+        assert_eq!(
+            read(chunks(MAX_BODY_BYTES)).await.unwrap().len(),
+            MAX_BODY_BYTES
+        );
+        for length in [MAX_BODY_BYTES + 1, MAX_BODY_BYTES * 3, MAX_BODY_BYTES * 100] {
             let refused = read(chunks(length)).await.unwrap_err();
             assert_eq!(refused.code, Code::BodyTooLarge, "{length}");
         }
@@ -98,12 +104,16 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_that_is_announced_as_endless_is_not_read_at_all() {
-        let refused = read(Body::from(vec![0; MOST + FORGOTTEN + 1])).await;
+        let refused = read(Body::from(vec![
+            0;
+            MAX_BODY_BYTES + MAX_DISCARDED_BYTES + 1
+        ]))
+        .await;
         assert_eq!(refused.unwrap_err().code, Code::BodyTooLarge);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_does_not_end_is_given_up() {
+    async fn a_body_that_never_completes_times_out() {
         let first = stream::iter([Ok::<_, Infallible>(Bytes::from_static(b"{"))]);
         let body = Body::from_stream(first.chain(stream::pending()));
         assert_eq!(read(body).await.unwrap_err().code, Code::RequestTimeout);

@@ -17,24 +17,28 @@ use tokio::sync::watch;
 use tokio::task::{JoinSet, unconstrained, yield_now};
 use tracing::{debug, warn};
 
-use super::doors::Doors;
-pub use super::impatient::READING;
-use super::impatient::{Impatient, Switches};
-use crate::address::Peer;
+use super::doors::HttpService;
+pub use super::impatient::WRITE_TIMEOUT;
+use super::impatient::{ProtocolSwitch, WriteTimeoutStream};
+use crate::address::PeerAddress;
 
 /// How long a client may take for the headers of a request, the pause since its last one included.
-pub const HEADERS: Duration = Duration::from_secs(60);
+pub const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
 /// About how many bytes the head of a request may have; one that is much longer is answered with 431 and cut.
-pub const HEAD: usize = 64 * 1024;
+pub const MAX_HEADER_BYTES: usize = 64 * 1024;
 /// Connections that are accepted before others have their turn.
-const MOST_IN_A_ROW: u32 = 1_024;
+const ACCEPT_BATCH_SIZE: u32 = 1_024;
 /// The pause after a connection could not be accepted for want of something that others will give back.
-const EXHAUSTED: Duration = Duration::from_millis(500);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// Serves on `listener` until `stop` holds true, then closes it and waits for the open requests.
-pub async fn serve(listener: TcpListener, doors: impl Into<Doors>, stop: watch::Receiver<bool>) {
+pub async fn serve_http(
+    listener: TcpListener,
+    doors: impl Into<HttpService>,
+    stop: watch::Receiver<bool>,
+) {
     let doors = doors.into();
-    let each = |stream, peer| connection(stream, peer, doors.clone(), stop.clone());
+    let each = |stream, peer| serve_connection(stream, peer, doors.clone(), stop.clone());
     accept_until(listener, told(stop.clone()), each).await;
 }
 
@@ -42,7 +46,7 @@ pub async fn serve(listener: TcpListener, doors: impl Into<Doors>, stop: watch::
 pub(crate) async fn accept_until<F>(
     listener: TcpListener,
     stop: impl Future<Output = ()>,
-    connection: impl Fn(TcpStream, Peer) -> F,
+    connection: impl Fn(TcpStream, PeerAddress) -> F,
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -50,7 +54,7 @@ pub(crate) async fn accept_until<F>(
     let mut stop = pin!(stop);
     {
         // Kept while connections end, or each that does would cut a pause short.
-        let mut next = pin!(accept(&listener));
+        let mut next = pin!(accept_with_retry(&listener));
         let mut in_a_row = 0_u32;
         // All who wait are let in at a time, before what the last ones ask is looked at: the kernel has few places for a
         // crowd, and who finds none tries again much later.
@@ -59,10 +63,10 @@ pub(crate) async fn accept_until<F>(
                 tokio::select! {
                     () = &mut stop => break,
                     (stream, peer) = &mut next => {
-                        next.set(accept(&listener));
+                        next.set(accept_with_retry(&listener));
                         open.spawn(connection(stream, peer));
                         in_a_row = in_a_row.wrapping_add(1);
-                        if in_a_row.is_multiple_of(MOST_IN_A_ROW) {
+                        if in_a_row.is_multiple_of(ACCEPT_BATCH_SIZE) {
                             yield_now().await;
                         }
                     }
@@ -76,21 +80,26 @@ pub(crate) async fn accept_until<F>(
     while open.join_next().await.is_some() {}
 }
 
-async fn connection(stream: TcpStream, peer: Peer, doors: Doors, stop: watch::Receiver<bool>) {
+async fn serve_connection(
+    stream: TcpStream,
+    peer: PeerAddress,
+    doors: HttpService,
+    stop: watch::Receiver<bool>,
+) {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADERS)
-        .max_buf_size(HEAD);
-    let switches = Switches::default();
-    let stream = TokioIo::new(Impatient::new(stream, switches.clone()));
+        .header_read_timeout(HEADER_TIMEOUT)
+        .max_buf_size(MAX_HEADER_BYTES);
+    let switches = ProtocolSwitch::default();
+    let stream = TokioIo::new(WriteTimeoutStream::new(stream, switches.clone()));
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
         let (serving, switches) = (doors.clone().serve(request), switches.clone());
         async move {
             let answer = serving.await;
             if matches!(&answer, Ok(it) if it.status() == StatusCode::SWITCHING_PROTOCOLS) {
-                switches.on();
+                switches.set();
             }
             answer
         }
@@ -105,24 +114,26 @@ async fn connection(stream: TcpStream, peer: Peer, doors: Doors, stop: watch::Re
         }
     };
     if let Err(error) = ended {
-        debug!(%error, "a connection broke");
+        debug!(%error, "connection failed");
     }
 }
 
-async fn accept(listener: &TcpListener) -> (TcpStream, Peer) {
+async fn accept_with_retry(listener: &TcpListener) -> (TcpStream, PeerAddress) {
     loop {
         match listener.accept().await {
-            Ok((stream, peer)) => return (stream, Peer(peer.ip())),
-            Err(error) if of_the_client(&error) => debug!(%error, "a client left at the door"),
+            Ok((stream, peer)) => return (stream, PeerAddress(peer.ip())),
+            Err(error) if is_client_error(&error) => {
+                debug!(%error, "client closed the connection before it was accepted")
+            }
             Err(error) => {
-                warn!(%error, "a connection cannot be accepted; trying again");
-                tokio::time::sleep(EXHAUSTED).await;
+                warn!(%error, "cannot accept connections; retrying in 500 ms");
+                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }
 }
 
-fn of_the_client(error: &std::io::Error) -> bool {
+fn is_client_error(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(
         error.kind(),

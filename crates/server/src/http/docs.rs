@@ -15,7 +15,7 @@ use parlor_chat::code::Code;
 
 use super::openapi;
 use super::problem::Problem;
-use crate::app::App;
+use crate::app::AppState;
 
 const PAGE: &str = include_str!("docs/page.html");
 const STYLE: &str = include_str!("docs/style.css");
@@ -23,29 +23,29 @@ const START: &str = include_str!("docs/start.js");
 const ICON: &str = include_str!("docs/icon.svg");
 
 /// The page's own scripts, styles and requests, and nothing else; the library writes styles into the page.
-const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
+const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
      object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-pub(super) fn router() -> Router<App> {
+pub(super) fn router() -> Router<AppState> {
     Router::new()
         .route("/openapi.json", get(document))
         // Relative, so that it holds behind a proxy that adds a path.
         .route("/docs", get(async || Redirect::permanent("docs/")))
-        .route("/docs/", get(async || file("text/html", PAGE)))
-        .route("/docs/{file}", get(part))
+        .route("/docs/", get(async || static_response("text/html", PAGE)))
+        .route("/docs/{file}", get(asset))
 }
 
 async fn document() -> Response {
-    file("application/json", openapi::SERVED.as_str())
+    static_response("application/json", openapi::DOCUMENT_JSON.as_str())
 }
 
-async fn part(Path(name): Path<String>) -> Response {
+async fn asset(Path(name): Path<String>) -> Response {
     match name.as_str() {
-        "style.css" => return file("text/css", STYLE),
-        "start.js" => return file("text/javascript", START),
-        "icon.svg" => return file("image/svg+xml", ICON),
+        "style.css" => return static_response("text/css", STYLE),
+        "start.js" => return static_response("text/javascript", START),
+        "icon.svg" => return static_response("image/svg+xml", ICON),
         "swagger-ui.css" | "swagger-ui-bundle.js" => {}
-        _ => return missing(&name),
+        _ => return asset_not_found(&name),
     }
     let config = Arc::new(utoipa_swagger_ui::Config::default());
     match utoipa_swagger_ui::serve(&name, config) {
@@ -54,16 +54,16 @@ async fn part(Path(name): Path<String>) -> Response {
                 Cow::Borrowed(bytes) => Bytes::from_static(bytes),
                 Cow::Owned(bytes) => bytes.into(),
             };
-            file(&found.content_type, bytes)
+            static_response(&found.content_type, bytes)
         }
-        _ => missing(&name),
+        _ => asset_not_found(&name),
     }
 }
 
-fn file(kind: &str, content: impl Into<Body>) -> Response {
+fn static_response(kind: &str, content: impl Into<Body>) -> Response {
     let headers: [(HeaderName, &str); 4] = [
         (header::CONTENT_TYPE, &format!("{kind}; charset=utf-8")),
-        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
         (header::REFERRER_POLICY, "no-referrer"),
         // Another version of the server has another page.
         (header::CACHE_CONTROL, "public, max-age=300"),
@@ -71,7 +71,7 @@ fn file(kind: &str, content: impl Into<Body>) -> Response {
     (headers, content.into()).into_response()
 }
 
-fn missing(name: &str) -> Response {
-    let detail = format!("there is nothing at /docs/{name}");
+fn asset_not_found(name: &str) -> Response {
+    let detail = format!("no such path: /docs/{name}");
     Problem::new(Code::NotFound, detail).into_response()
 }

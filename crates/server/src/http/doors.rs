@@ -14,32 +14,32 @@ use hyper::service::Service;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
-use parlor_socketio::{Client, Taken};
+use parlor_socketio::{Client, UpgradedTcpStream};
 
-use super::impatient::Impatient;
-use super::origins::{self, Origins};
-use crate::address::Peer;
-use crate::app::App;
+use super::impatient::WriteTimeoutStream;
+use super::origins::{self, CorsPolicy};
+use crate::address::PeerAddress;
+use crate::app::AppState;
 use crate::gateway;
 
 /// Most bytes of a `User-Agent` that are kept.
-const MOST_AGENT: usize = 256;
+const MAX_USER_AGENT_BYTES: usize = 256;
 
 /// What answers requests. Cloning copies pointers.
 #[derive(Clone)]
-pub struct Doors {
+pub struct HttpService {
     router: TowerToHyperService<Router>,
-    sockets: Option<Arc<Sockets>>,
+    sockets: Option<Arc<SocketIoEndpoint>>,
 }
 
 /// The way to Socket.IO.
-struct Sockets {
-    app: App,
-    server: Arc<gateway::Server>,
-    origins: Origins,
+struct SocketIoEndpoint {
+    app: AppState,
+    server: Arc<gateway::GatewayServer>,
+    origins: CorsPolicy,
 }
 
-impl From<Router> for Doors {
+impl From<Router> for HttpService {
     /// The routes alone.
     fn from(router: Router) -> Self {
         Self {
@@ -49,13 +49,18 @@ impl From<Router> for Doors {
     }
 }
 
-impl Doors {
+impl HttpService {
     /// The routes, and Socket.IO. Pages of `origins` may call, beyond those of the server itself.
-    pub fn new(router: Router, app: App, server: Arc<gateway::Server>, origins: &[String]) -> Self {
-        let sockets = Sockets {
+    pub fn new(
+        router: Router,
+        app: AppState,
+        server: Arc<gateway::GatewayServer>,
+        origins: &[String],
+    ) -> Self {
+        let sockets = SocketIoEndpoint {
             app,
             server,
-            origins: Origins::new(origins),
+            origins: CorsPolicy::new(origins),
         };
         Self {
             router: TowerToHyperService::new(router),
@@ -66,7 +71,7 @@ impl Doors {
     /// Answers a request.
     pub(super) async fn serve(self, request: Request<Incoming>) -> Result<Response, Infallible> {
         match self.sockets {
-            Some(sockets) if sockets.server.takes(request.uri().path()) => {
+            Some(sockets) if sockets.server.matches_path(request.uri().path()) => {
                 Ok(sockets.serve(request).await)
             }
             _ => self.router.call(request).await,
@@ -74,32 +79,34 @@ impl Doors {
     }
 }
 
-impl Sockets {
+impl SocketIoEndpoint {
     async fn serve(&self, request: Request<Incoming>) -> Response {
-        let page = self.origins.page(&request);
+        let page = self.origins.check_origin(&request);
         let mut response = if !page.allowed {
-            origins::not_allowed()
+            origins::origin_error()
         } else if page.preflight {
             StatusCode::NO_CONTENT.into_response()
         } else {
-            let client = self.client(&request);
-            let answer = self.server.handle(request, client, take_back);
+            let client = self.client_info(&request);
+            let answer = self
+                .server
+                .handle_request(request, client, downcast_upgraded);
             answer.await.map(Body::new)
         };
-        page.tell(response.headers_mut());
+        page.add_headers(response.headers_mut());
         response
     }
 
-    fn client(&self, request: &Request<Incoming>) -> Client {
+    fn client_info(&self, request: &Request<Incoming>) -> Client {
         let headers = request.headers();
         let agent = headers.get(header::USER_AGENT);
         let agent = agent.and_then(|agent| agent.to_str().ok());
         // A header is read as text only if every character is one byte.
-        let agent = agent.map(|agent| agent[..agent.len().min(MOST_AGENT)].into());
+        let agent = agent.map(|agent| agent[..agent.len().min(MAX_USER_AGENT_BYTES)].into());
         Client {
             address: self
                 .app
-                .address(request.extensions().get::<Peer>(), headers),
+                .client_address(request.extensions().get::<PeerAddress>(), headers),
             user_agent: agent,
             ..Client::default()
         }
@@ -107,12 +114,12 @@ impl Sockets {
 }
 
 /// Gets the stream back from hyper, with what it had read ahead.
-fn take_back(upgraded: Upgraded) -> Result<Taken, Upgraded> {
-    let parts = upgraded.downcast::<TokioIo<Impatient>>()?;
+fn downcast_upgraded(upgraded: Upgraded) -> Result<UpgradedTcpStream, Upgraded> {
+    let parts = upgraded.downcast::<TokioIo<WriteTimeoutStream>>()?;
     let (stream, owed) = parts.io.into_inner().into_parts();
-    Ok(Taken {
+    Ok(UpgradedTcpStream {
         stream,
-        ahead: parts.read_buf,
-        owed,
+        read_buf: parts.read_buf,
+        unsent_response: owed,
     })
 }

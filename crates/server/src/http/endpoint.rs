@@ -19,40 +19,45 @@ use super::arguments::{Arguments, Reader};
 use super::body;
 use super::problem::Problem;
 use super::quota;
-use super::table::{Callable, Route};
-use crate::address::Peer;
-use crate::app::{Admission, App, Shown};
+use super::table::{HttpOperation, Route};
+use crate::address::PeerAddress;
+use crate::app::{Admission, AppState, RequestCredentials};
 use crate::wire::Refusal;
 
 /// The header by which a service names the user it acts for.
-pub(super) const ACTING_FOR: &str = "parlor-user";
+pub(super) const ACTING_USER_HEADER: &str = "parlor-user";
 
 /// The header with the key that makes a repeated request one with the first.
-pub(super) const KEY: &str = "idempotency-key";
+pub(super) const IDEMPOTENCY_KEY_HEADER: &str = "idempotency-key";
 
 type Params = Result<RawPathParams, RawPathParamsRejection>;
 
 /// The endpoint of an operation.
-pub(super) fn of<O: Callable>(route: &'static Route) -> MethodRouter<App> {
+pub(super) fn of<O: HttpOperation>(route: &'static Route) -> MethodRouter<AppState> {
     let reader = Arc::new(Reader::new(&route.shape()));
-    let answer = move |State(app): State<App>, params: Params, request: Request| {
+    let answer = move |State(app): State<AppState>, params: Params, request: Request| {
         let reader = reader.clone();
         async move {
             let (head, body) = request.into_parts();
-            let Admission { quota, caller } = admitted::<O>(&app, &head).await;
+            let Admission {
+                rate_limit: quota,
+                caller,
+            } = admit_request::<O>(&app, &head).await;
             let answered = match caller {
-                Ok(caller) => answer::<O>(&app, &reader, &caller, params, &head, body).await,
+                Ok(caller) => {
+                    decode_and_run::<O>(&app, &reader, &caller, params, &head, body).await
+                }
                 Err(refusal) => {
-                    body::forget(body).await;
+                    body::discard_body(body).await;
                     Err(refusal)
                 }
             };
             let mut response = match answered {
-                Ok(reply) => done::<O>(&reply),
+                Ok(reply) => success_response::<O>(&reply),
                 Err(refusal) => Problem::from(refusal).into_response(),
             };
             if let Some(verdict) = quota {
-                quota::tell(&verdict, response.headers_mut());
+                quota::add_rate_limit_headers(&verdict, response.headers_mut());
             }
             response
         }
@@ -60,7 +65,7 @@ pub(super) fn of<O: Callable>(route: &'static Route) -> MethodRouter<App> {
     on(route.method.filter(), answer)
 }
 
-pub(super) fn done<O: Callable>(reply: &O::Reply) -> Response {
+pub(super) fn success_response<O: HttpOperation>(reply: &O::Reply) -> Response {
     let status = if O::created(reply) {
         StatusCode::CREATED
     } else {
@@ -69,8 +74,8 @@ pub(super) fn done<O: Callable>(reply: &O::Reply) -> Response {
     (status, Json(reply)).into_response()
 }
 
-async fn answer<O: Callable>(
-    app: &App,
+async fn decode_and_run<O: HttpOperation>(
+    app: &AppState,
     reader: &Reader,
     caller: &Caller,
     params: Params,
@@ -79,32 +84,36 @@ async fn answer<O: Callable>(
 ) -> Result<O::Reply, Refusal> {
     let body = body::read(body).await?;
     let arguments = Arguments {
-        path: &params.map_err(|rejection| undecodable(&rejection))?,
+        path: &params.map_err(|rejection| invalid_path_error(&rejection))?,
         query: head.uri.query().unwrap_or_default(),
         body: &body,
-        key: text(&head.headers, KEY, Code::InvalidRequest)?,
+        key: header_text(&head.headers, IDEMPOTENCY_KEY_HEADER, Code::InvalidRequest)?,
     };
     let operation: O = reader.read(&arguments)?;
-    app.run(caller, operation).await
+    app.run_operation(caller, operation).await
 }
 
-async fn admitted<O: Callable>(app: &App, head: &Parts) -> Admission {
+async fn admit_request<O: HttpOperation>(app: &AppState, head: &Parts) -> Admission {
     let headers = &head.headers;
-    let shown = Shown {
-        authorization: text(headers, header::AUTHORIZATION.as_str(), Code::TokenInvalid),
-        acting_for: text(headers, ACTING_FOR, Code::InvalidId),
-        address: app.address(head.extensions.get::<Peer>(), headers),
+    let shown = RequestCredentials {
+        authorization: header_text(headers, header::AUTHORIZATION.as_str(), Code::TokenInvalid),
+        acting_user: header_text(headers, ACTING_USER_HEADER, Code::InvalidId),
+        client_address: app.client_address(head.extensions.get::<PeerAddress>(), headers),
     };
-    app.admit(&shown, O::NEEDS).await
+    app.admit_request(&shown, O::AUTH).await
 }
 
-fn text<'h>(headers: &'h HeaderMap, name: &str, code: Code) -> Result<Option<&'h str>, Refusal> {
-    let unreadable = |_| Refusal::new(code, format!("the header `{name}` is not plain text"));
+fn header_text<'h>(
+    headers: &'h HeaderMap,
+    name: &str,
+    code: Code,
+) -> Result<Option<&'h str>, Refusal> {
+    let unreadable = |_| Refusal::new(code, format!("the header `{name}` is not visible ASCII"));
     let value = headers.get(name).map(|value| value.to_str());
     value.transpose().map_err(unreadable)
 }
 
-fn undecodable(rejection: &RawPathParamsRejection) -> Refusal {
-    let text = format!("the address cannot be read: {}", rejection.body_text());
+fn invalid_path_error(rejection: &RawPathParamsRejection) -> Refusal {
+    let text = format!("the path cannot be decoded: {}", rejection.body_text());
     Refusal::new(Code::InvalidRequest, text)
 }

@@ -9,29 +9,29 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::app::App;
+use crate::app::AppState;
 
 pub(super) async fn healthz() -> Response {
     Json(json!({ "alive": true, "version": env!("CARGO_PKG_VERSION") })).into_response()
 }
 
 #[derive(Serialize)]
-struct Part {
+struct PartReadiness {
     ready: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
 }
 
-impl Part {
-    fn of(answer: Result<(), String>) -> Part {
-        Part {
+impl PartReadiness {
+    fn of(answer: Result<(), String>) -> PartReadiness {
+        PartReadiness {
             ready: answer.is_ok(),
             reason: answer.err(),
         }
     }
 }
 
-pub(super) async fn readyz(State(app): State<App>) -> Response {
+pub(super) async fn readyz(State(app): State<AppState>) -> Response {
     let readiness = app.readiness().await;
     let ready = readiness.is_ready();
     let status = if ready {
@@ -40,9 +40,9 @@ pub(super) async fn readyz(State(app): State<App>) -> Response {
         StatusCode::SERVICE_UNAVAILABLE
     };
     let parts = json!({
-        "store": Part::of(readiness.store),
-        "database": Part::of(readiness.database),
-        "node": Part::of(readiness.node),
+        "store": PartReadiness::of(readiness.store),
+        "database": PartReadiness::of(readiness.database),
+        "node": PartReadiness::of(readiness.node),
     });
     let body = json!({ "ready": ready, "parts": parts });
     (status, Json(body)).into_response()

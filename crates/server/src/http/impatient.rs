@@ -17,73 +17,73 @@ use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
 /// How long a client may take nothing of an answer.
-pub const READING: Duration = Duration::from_secs(60);
+pub const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The connection.
-pub(super) struct Impatient {
+pub(super) struct WriteTimeoutStream {
     stream: TcpStream,
     /// The end of the patience, while bytes wait.
-    waiting: Option<Pin<Box<Sleep>>>,
+    write_deadline: Option<Pin<Box<Sleep>>>,
     /// Whether the protocol is to be switched; …
-    switches: Switches,
+    switches: ProtocolSwitch,
     /// … and the answer that does it.
-    switching: Bytes,
+    unsent_response: Bytes,
 }
 
 /// How that answer begins.
-const SWITCHING: &[u8] = b"HTTP/1.1 101 ";
+const SWITCHING_PROTOCOLS: &[u8] = b"HTTP/1.1 101 ";
 
 /// Whether a connection is to switch to another protocol. Whoever answers the request says so: what is written may begin with
 /// the same words for other reasons.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Switches(Arc<AtomicBool>);
+pub(super) struct ProtocolSwitch(Arc<AtomicBool>);
 
-impl Switches {
+impl ProtocolSwitch {
     /// It is.
-    pub(super) fn on(&self) {
+    pub(super) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    fn are_on(&self) -> bool {
+    fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-impl Impatient {
-    pub(super) fn new(stream: TcpStream, switches: Switches) -> Self {
+impl WriteTimeoutStream {
+    pub(super) fn new(stream: TcpStream, switches: ProtocolSwitch) -> Self {
         Self {
             stream,
-            waiting: None,
+            write_deadline: None,
             switches,
-            switching: Bytes::new(),
+            unsent_response: Bytes::new(),
         }
     }
 
     /// The stream itself, for somebody who looks after its client in another way, and what the client has to get first.
     pub(super) fn into_parts(self) -> (TcpStream, Bytes) {
-        (self.stream, self.switching)
+        (self.stream, self.unsent_response)
     }
 
-    fn judge(
+    fn check_deadline(
         &mut self,
         cx: &mut Context<'_>,
         written: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         if written.is_ready() {
-            self.waiting = None;
+            self.write_deadline = None;
             return written;
         }
-        let waiting = &mut self.waiting;
-        let waiting = waiting.get_or_insert_with(|| Box::pin(sleep(READING)));
+        let waiting = &mut self.write_deadline;
+        let waiting = waiting.get_or_insert_with(|| Box::pin(sleep(WRITE_TIMEOUT)));
         ready!(waiting.as_mut().poll(cx));
         Poll::Ready(Err(io::Error::new(
             io::ErrorKind::TimedOut,
-            "the client does not read",
+            "the client does not read the response",
         )))
     }
 }
 
-impl AsyncRead for Impatient {
+impl AsyncRead for WriteTimeoutStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -93,18 +93,18 @@ impl AsyncRead for Impatient {
     }
 }
 
-impl AsyncWrite for Impatient {
+impl AsyncWrite for WriteTimeoutStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        if self.switches.are_on() && bytes.starts_with(SWITCHING) {
-            self.switching = Bytes::copy_from_slice(bytes);
+        if self.switches.is_set() && bytes.starts_with(SWITCHING_PROTOCOLS) {
+            self.unsent_response = Bytes::copy_from_slice(bytes);
             return Poll::Ready(Ok(bytes.len()));
         }
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.judge(cx, written)
+        self.check_deadline(cx, written)
     }
 
     fn poll_write_vectored(
@@ -113,13 +113,13 @@ impl AsyncWrite for Impatient {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         if let [only] = slices
-            && self.switches.are_on()
-            && only.starts_with(SWITCHING)
+            && self.switches.is_set()
+            && only.starts_with(SWITCHING_PROTOCOLS)
         {
             return self.poll_write(cx, only);
         }
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
-        self.judge(cx, written)
+        self.check_deadline(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -144,19 +144,19 @@ mod tests {
 
     const ANSWER: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\n\r\n";
 
-    async fn pair(switches: &Switches) -> (Impatient, TcpStream) {
+    async fn pair(switches: &ProtocolSwitch) -> (WriteTimeoutStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap());
         let (client, accepted) = tokio::join!(client, listener.accept());
-        let server = Impatient::new(accepted.unwrap().0, switches.clone());
+        let server = WriteTimeoutStream::new(accepted.unwrap().0, switches.clone());
         (server, client.unwrap())
     }
 
     #[tokio::test]
-    async fn the_answer_that_switches_is_kept_for_whoever_takes_over() {
-        let switches = Switches::default();
+    async fn the_101_response_is_held_back_for_the_websocket_connection() {
+        let switches = ProtocolSwitch::default();
         let (mut server, mut client) = pair(&switches).await;
-        switches.on();
+        switches.set();
         server.write_all(ANSWER).await.unwrap();
         let (stream, owed) = server.into_parts();
         assert_eq!(owed, ANSWER);
@@ -165,8 +165,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_only_looks_like_it_is_written() {
-        let (mut server, mut client) = pair(&Switches::default()).await;
+    async fn a_101_response_is_written_if_no_protocol_switch_was_announced() {
+        let (mut server, mut client) = pair(&ProtocolSwitch::default()).await;
         server.write_all(ANSWER).await.unwrap();
         let mut got = vec![0; ANSWER.len()];
         client.read_exact(&mut got).await.unwrap();

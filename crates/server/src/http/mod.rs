@@ -31,13 +31,13 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use parlor_chat::code::Code;
 
-use crate::app::App;
-pub use doors::Doors;
-use origins::Origins;
+use crate::app::AppState;
+pub use doors::HttpService;
+use origins::CorsPolicy;
 use problem::Problem;
 
 /// All routes. Pages of `origins` may call, beyond those of the server itself.
-pub fn router(app: App, origins: &[String]) -> Router {
+pub fn router(app: AppState, origins: &[String]) -> Router {
     let mut router = Router::new()
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))
@@ -46,26 +46,29 @@ pub fn router(app: App, origins: &[String]) -> Router {
         router = router.route(route.path, route.endpoint());
     }
     router
-        .fallback(no_route)
-        .method_not_allowed_fallback(no_method)
-        .layer(from_fn_with_state(Origins::new(origins), origins::guard))
+        .fallback(not_found)
+        .method_not_allowed_fallback(method_not_allowed)
+        .layer(from_fn_with_state(
+            CorsPolicy::new(origins),
+            origins::cors_middleware,
+        ))
         .with_state(app)
 }
 
-async fn no_route(uri: Uri, body: Body) -> Problem {
-    body::forget(body).await;
-    let detail = format!("there is nothing at {}", uri.path());
+async fn not_found(uri: Uri, body: Body) -> Problem {
+    body::discard_body(body).await;
+    let detail = format!("no such path: {}", uri.path());
     Problem::new(Code::NotFound, detail)
 }
 
 /// Both answers get the header `Allow` from the router.
-async fn no_method(method: Method, uri: Uri, body: Body) -> Response {
-    body::forget(body).await;
+async fn method_not_allowed(method: Method, uri: Uri, body: Body) -> Response {
+    body::discard_body(body).await;
     if method == Method::OPTIONS {
         return StatusCode::NO_CONTENT.into_response();
     }
     let detail = format!(
-        "{} does not take {method}; the header Allow names what it takes",
+        "{method} is not allowed for {}; see the header Allow",
         uri.path()
     );
     Problem::new(Code::MethodNotAllowed, detail).into_response()

@@ -18,23 +18,24 @@ use parlor_chat::code::Code;
 use super::body;
 use super::problem::Problem;
 
-const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, PUT, POST, PATCH, DELETE");
-const HEADERS: HeaderValue =
+const ALLOWED_METHODS: HeaderValue =
+    HeaderValue::from_static("GET, HEAD, PUT, POST, PATCH, DELETE");
+const ALLOWED_HEADERS: HeaderValue =
     HeaderValue::from_static("Authorization, Content-Type, Idempotency-Key, Parlor-User");
-const EXPOSED: HeaderValue = HeaderValue::from_static(
+const EXPOSED_HEADERS: HeaderValue = HeaderValue::from_static(
     "Allow, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, Retry-After, WWW-Authenticate",
 );
 /// In seconds; browsers keep a preflight no longer than two hours.
-const KEPT: HeaderValue = HeaderValue::from_static("7200");
+const PREFLIGHT_MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
 
 /// The origins whose pages may call, beyond the server's own.
 #[derive(Clone, Debug)]
-pub(super) struct Origins {
+pub(super) struct CorsPolicy {
     all: bool,
     listed: Arc<[String]>,
 }
 
-impl Origins {
+impl CorsPolicy {
     pub(super) fn new(origins: &[String]) -> Self {
         Self {
             all: origins.iter().any(|origin| origin == "*"),
@@ -42,7 +43,7 @@ impl Origins {
         }
     }
 
-    fn allow(&self, origin: &HeaderValue, headers: &HeaderMap) -> bool {
+    fn allows(&self, origin: &HeaderValue, headers: &HeaderMap) -> bool {
         let Ok(origin) = origin.to_str() else {
             return false;
         };
@@ -50,7 +51,7 @@ impl Origins {
             .get(header::HOST)
             .and_then(|host| host.to_str().ok());
         self.all
-            || host.is_some_and(|host| is_own(origin, host))
+            || host.is_some_and(|host| is_same_origin(origin, host))
             || self
                 .listed
                 .iter()
@@ -59,7 +60,7 @@ impl Origins {
 }
 
 /// Whether a page of `origin` was loaded from `host`. A browser leaves out the port where it is the scheme's own.
-fn is_own(origin: &str, host: &str) -> bool {
+fn is_same_origin(origin: &str, host: &str) -> bool {
     let (port, address) = match origin.split_once("://") {
         Some(("http", address)) => (":80", address),
         Some(("https", address)) => (":443", address),
@@ -75,18 +76,18 @@ fn is_own(origin: &str, host: &str) -> bool {
 }
 
 /// Serves a request if the page it comes from may call.
-pub(super) async fn guard(
-    State(origins): State<Origins>,
+pub(super) async fn cors_middleware(
+    State(origins): State<CorsPolicy>,
     request: Request,
     next: Next,
 ) -> Response {
     let path = request.uri().path();
     let is_operation = path.starts_with("/v1/");
     let is_open = path == "/healthz" || path == "/readyz";
-    let page = origins.page(&request);
+    let page = origins.check_origin(&request);
     let mut response = if !page.allowed && !is_open {
-        body::forget(request.into_body()).await;
-        not_allowed()
+        body::discard_body(request.into_body()).await;
+        origin_error()
     } else if page.allowed && page.preflight {
         StatusCode::NO_CONTENT.into_response()
     } else {
@@ -96,21 +97,21 @@ pub(super) async fn guard(
     if is_operation {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
-    page.tell(headers);
+    page.add_headers(headers);
     response
 }
 
 /// The answer to a page that may not call.
-pub(super) fn not_allowed() -> Response {
+pub(super) fn origin_error() -> Response {
     Problem::new(
         Code::OriginNotAllowed,
-        "pages of this origin may not call; the setting server.allowed_origins names those that may",
+        "the origin of this page is not allowed; add it to server.allowed_origins",
     )
     .into_response()
 }
 
 /// The page that a request comes from, if it comes from one.
-pub(super) struct Page {
+pub(super) struct OriginCheck {
     origin: Option<HeaderValue>,
     /// Whether it may call; what is no page may.
     pub(super) allowed: bool,
@@ -118,14 +119,14 @@ pub(super) struct Page {
     pub(super) preflight: bool,
 }
 
-impl Origins {
+impl CorsPolicy {
     /// The page that a request comes from.
-    pub(super) fn page<B>(&self, request: &axum::http::Request<B>) -> Page {
+    pub(super) fn check_origin<B>(&self, request: &axum::http::Request<B>) -> OriginCheck {
         let origin = request.headers().get(header::ORIGIN).cloned();
         let allowed = origin
             .as_ref()
-            .is_none_or(|origin| self.allow(origin, request.headers()));
-        Page {
+            .is_none_or(|origin| self.allows(origin, request.headers()));
+        OriginCheck {
             preflight: origin.is_some() && is_preflight(request),
             origin,
             allowed,
@@ -133,16 +134,16 @@ impl Origins {
     }
 }
 
-impl Page {
+impl OriginCheck {
     /// Tells the browser what the page may do.
-    pub(super) fn tell(self, headers: &mut HeaderMap) {
+    pub(super) fn add_headers(self, headers: &mut HeaderMap) {
         headers.insert(
             header::X_CONTENT_TYPE_OPTIONS,
             HeaderValue::from_static("nosniff"),
         );
         headers.append(header::VARY, HeaderValue::from_static("Origin"));
         if let Some(origin) = self.origin.filter(|_| self.allowed) {
-            admit(headers, origin, self.preflight);
+            add_cors_headers(headers, origin, self.preflight);
         }
     }
 }
@@ -154,14 +155,14 @@ fn is_preflight<B>(request: &axum::http::Request<B>) -> bool {
             .contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-fn admit(headers: &mut HeaderMap, origin: HeaderValue, preflight: bool) {
+fn add_cors_headers(headers: &mut HeaderMap, origin: HeaderValue, preflight: bool) {
     let mut put = |name: HeaderName, value| headers.insert(name, value);
     put(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-    put(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+    put(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED_HEADERS);
     if preflight {
-        put(header::ACCESS_CONTROL_ALLOW_METHODS, METHODS);
-        put(header::ACCESS_CONTROL_ALLOW_HEADERS, HEADERS);
-        put(header::ACCESS_CONTROL_MAX_AGE, KEPT);
+        put(header::ACCESS_CONTROL_ALLOW_METHODS, ALLOWED_METHODS);
+        put(header::ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED_HEADERS);
+        put(header::ACCESS_CONTROL_MAX_AGE, PREFLIGHT_MAX_AGE);
     }
 }
 
@@ -173,7 +174,7 @@ mod tests {
         let listed: Vec<String> = listed.iter().map(|&origin| origin.to_owned()).collect();
         let mut headers = HeaderMap::new();
         headers.insert(header::HOST, host.parse().unwrap());
-        Origins::new(&listed).allow(&origin.parse().unwrap(), &headers)
+        CorsPolicy::new(&listed).allows(&origin.parse().unwrap(), &headers)
     }
 
     #[test]
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn other_pages_may_not() {
+    fn requests_from_other_origins_are_rejected() {
         for origin in [
             "http://127.0.0.1:7071",
             "http://127.0.0.1",
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn listed_pages_may_and_a_star_lists_all() {
+    fn listed_origins_are_allowed_and_a_star_allows_all() {
         let listed = ["https://chat.example.com", "http://localhost:3000"];
         assert!(allows(&listed, "https://chat.example.com", "api:1"));
         assert!(allows(&listed, "http://localhost:3000", "api:1"));

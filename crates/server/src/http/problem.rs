@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use crate::wire::{self, Refusal};
 
 /// The type of the body.
-pub const MEDIA: &str = "application/problem+json";
+pub const PROBLEM_MEDIA_TYPE: &str = "application/problem+json";
 
 /// An error as it is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,11 +73,14 @@ impl IntoResponse for Problem {
         let status = self.status();
         let mut response = (status, Json(self.body())).into_response();
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA));
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static(PROBLEM_MEDIA_TYPE),
+        );
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        if let Some(seconds) = self.0.retry_after() {
+        if let Some(seconds) = self.0.retry_after_seconds() {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response

@@ -1,43 +1,43 @@
 //! docs/operations.md and docs/errors.md, from the tables of the gateways.
 
 use parlor_chat::code::Code;
-use parlor_chat::operation::{ALL, EVERYWHERE, Info};
+use parlor_chat::operation::{ALL_OPERATIONS, COMMON_ERROR_CODES, OperationInfo};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::Schema;
 
 use super::openapi::GATEWAY;
-use super::table::{ELSEWHERE, ROUTES};
-use crate::gateway::described::Described;
+use super::table::{OPERATIONS_WITHOUT_ROUTE, ROUTES};
+use crate::gateway::described::TypeSchema;
 use crate::gateway::table as socketio;
 use crate::{grpc, wire};
 
 const OPERATIONS: &str = "\
 # Operations
 
-<!-- Written from the tables of the gateways; `make docs` rewrites it. -->
+<!-- Generated from the tables of the gateways; `make docs` rewrites it. -->
 
-What can be asked of Parlor, and by which door. HTTP is described in full at `/docs/` of a running server and in
-[openapi.json](openapi.json); gRPC in the `.proto` files, which a running server shows by reflection; the events of Socket.IO
-below. The codes are explained in [errors.md](errors.md).
+All operations of Parlor, and how to call each by HTTP, gRPC and Socket.IO. For details see
+[openapi.json](openapi.json) or `/docs/` of a running server for HTTP, the `.proto` files or server reflection for gRPC,
+and the events below for Socket.IO. [errors.md](errors.md) explains the error codes.
 ";
 
 const EVENTS: &str = "
 ## Events of Socket.IO clients
 
-Path `/socket.io`, Socket.IO v4 clients, WebSocket or polling. `auth` of the handshake is `{token, deviceId?, resume?}`; a service
-names whom it acts for with `userId`, and may join any conversation. Each event takes one JSON object and is acknowledged with
-`{ok: true, …}` or `{ok: false, error}`. `heartbeat`, `typing:*` and `message:send` have limits of their own; every other event takes one place
-of the user's budget, as a request by HTTP does.
+Path `/socket.io`, Socket.IO v4 clients, WebSocket or polling. `auth` of the handshake is `{token, deviceId?, resume?}`.
+A service names the user it acts for with `userId`, and may join any conversation. Each event takes one JSON object and
+is acknowledged with `{ok: true, …}` or `{ok: false, error}`. `heartbeat`, `typing:*` and `message:send` have their own
+rate limits; every other event counts as one request of the user, like a request by HTTP.
 
-| event | body | acknowledged with | refuses with |
+| event | body | acknowledgement | error codes |
 |---|---|---|---|
 ";
 
 const NEWS: &str = "
 ## Events for Socket.IO clients
 
-Messages go to every socket that has joined their conversation, that of the sender included: clients tell them apart by `seq`. Events
-that a lost connection is made up for carry their offset as a second argument.
+A message is sent to every socket that has joined its conversation, including the socket of the sender: clients
+recognize duplicates by `seq`. Events that connection state recovery can replay carry their offset as a second argument.
 
 | event | body |
 |---|---|
@@ -46,45 +46,54 @@ that a lost connection is made up for carry their offset as a second argument.
 const ERRORS: &str = "\
 # Errors
 
-<!-- Written from the codes and the tables of the gateways; `make docs` rewrites it. -->
+<!-- Generated from the codes and the tables of the gateways; `make docs` rewrites it. -->
 
-A refusal has a code, which programs go by, and a text for people, which may change. HTTP answers with
-`application/problem+json`: `{type, title, status, code, detail, retryAfterMs?}`. gRPC answers with a status whose details hold the same code.
-Socket.IO acknowledges with `{ok: false, error: {code, message, retryAfterMs?}}`, and a handshake is refused with `connect_error`, whose `data` is
-`{code, message, retryAfterMs?}`. An event for which no acknowledgement was asked is refused in silence.
-A code that was published keeps its name and its meaning. Where trying again may help, HTTP says `Retry-After` (whole seconds) with 429 and 503, and gRPC sends a `RetryInfo`.
+Every error has a stable code for programs and a description for people, which may change. A published code keeps its
+name and its meaning.
 
-| code | meaning | HTTP | gRPC | temporary |
+- HTTP responds with `application/problem+json`: `{type, title, status, code, detail, retryAfterMs?}`.
+- gRPC returns a status whose details contain the same code.
+- Socket.IO acknowledges an event with `{ok: false, error: {code, message, retryAfterMs?}}`. If the client did not ask
+  for an acknowledgement, the error is not reported. A handshake is rejected with `connect_error`, whose `data` is
+  `{code, message, retryAfterMs?}`.
+
+If a retry can succeed, HTTP sends `Retry-After` (whole seconds) with 429 and 503, and gRPC sends a `RetryInfo`.
+
+| code | meaning | HTTP | gRPC | retry can succeed |
 |---|---|---|---|---|
 ";
 
 /// The text of docs/operations.md.
-pub fn operations() -> String {
+pub fn operations_page() -> String {
     let mut text = String::from(OPERATIONS);
     let mut group = "";
-    for info in ALL {
+    for info in ALL_OPERATIONS {
         let own = info.name.split('.').next().unwrap_or_default();
         if own != group {
             group = own;
             text += &format!(
-                "\n## {group}\n\n| operation | HTTP | gRPC | Socket.IO | refuses with |\n|---|---|---|---|---|\n"
+                "\n## {group}\n\n| operation | HTTP | gRPC | Socket.IO | error codes |\n|---|---|---|---|---|\n"
             );
         }
-        text += &row(info);
+        text += &operation_row(info);
     }
     text += &format!(
-        "\nEvery operation may also refuse with {}; HTTP itself with {}.\n",
-        codes(EVERYWHERE),
+        "\nError codes of every operation: {}. Error codes of HTTP itself: {}.\n",
+        codes(COMMON_ERROR_CODES),
         codes(GATEWAY)
     );
     text += &events();
-    let absent = ELSEWHERE
+    let absent = OPERATIONS_WITHOUT_ROUTE
         .iter()
         .map(|(info, why)| ("HTTP", info.name, *why));
-    let absent = absent.chain(grpc::ABSENT.iter().map(|(name, why)| ("gRPC", *name, *why)));
-    let no_events = socketio::ELSEWHERE.iter();
+    let absent = absent.chain(
+        grpc::OPERATIONS_WITHOUT_METHOD
+            .iter()
+            .map(|(name, why)| ("gRPC", *name, *why)),
+    );
+    let no_events = socketio::OPERATIONS_WITHOUT_EVENT.iter();
     let absent = absent.chain(no_events.map(|(info, why)| ("Socket.IO", info.name, *why)));
-    text += "\n## Not offered\n\n| operation | not by | why |\n|---|---|---|\n";
+    text += "\n## Not offered\n\n| operation | not by | reason |\n|---|---|---|\n";
     for (door, name, why) in absent {
         text += &format!("| `{name}` | {door} | {why} |\n");
     }
@@ -94,14 +103,14 @@ pub fn operations() -> String {
 /// What is said by Socket.IO, in both directions.
 fn events() -> String {
     let mut text = String::from(EVENTS);
-    for event in socketio::EVENTS {
-        let (body, reply) = (fields(&event.body), fields(&event.reply));
-        let (name, codes) = (event.name, codes(event.codes));
+    for event in socketio::CLIENT_EVENTS {
+        let (body, reply) = (fields(&event.body), fields(&event.reply_schema));
+        let (name, codes) = (event.name, codes(event.error_codes));
         let summary = event.summary;
         text += &format!("| `{name}`<br>{summary} | {body} | {reply} | {codes} |\n");
     }
     text += NEWS;
-    for news in socketio::NEWS {
+    for news in socketio::SERVER_EVENTS {
         let body = fields(&news.body);
         text += &format!("| `{}`<br>{} | {body} |\n", news.name, news.summary);
     }
@@ -109,7 +118,7 @@ fn events() -> String {
 }
 
 /// The fields of a type; those that may be absent with a question mark.
-fn fields(described: &fn() -> Described) -> String {
+fn fields(described: &fn() -> TypeSchema) -> String {
     let described = described();
     let RefOr::T(Schema::Object(object)) = described.schema else {
         return format!("`{}`", described.name);
@@ -122,47 +131,49 @@ fn fields(described: &fn() -> Described) -> String {
         };
         format!("`{name}{optional}`")
     });
-    listed(names)
+    comma_list(names)
 }
 
-fn row(info: &Info) -> String {
+fn operation_row(info: &OperationInfo) -> String {
     let routes = ROUTES.iter().filter(|route| route.info == *info);
     let routes = routes.map(|route| format!("`{} {}`", route.method.name(), route.path));
-    let methods = grpc::METHODS.iter().filter(|(_, name)| *name == info.name);
+    let methods = grpc::METHOD_OPERATIONS
+        .iter()
+        .filter(|(_, name)| *name == info.name);
     let methods = methods.map(|(method, _)| format!("`{method}`"));
-    let events = socketio::EVENTS.iter();
+    let events = socketio::CLIENT_EVENTS.iter();
     let events = events.filter(|event| event.operation == Some(*info));
     let events = events.map(|event| format!("`{}`", event.name));
     format!(
         "| `{}`<br>{} | {} | {} | {} | {} |\n",
         info.name,
         info.summary,
-        listed(routes),
-        listed(methods),
-        listed(events),
+        comma_list(routes),
+        comma_list(methods),
+        comma_list(events),
         codes(info.codes)
     )
 }
 
 /// The text of docs/errors.md.
-pub fn errors() -> String {
+pub fn errors_page() -> String {
     let rows = Code::ALL.iter().map(|&code| {
-        let temporary = if code.is_temporary() { "yes" } else { "no" };
+        let temporary = if code.is_retryable() { "yes" } else { "no" };
         format!(
             "| `{code}` | {} | {} | `{}` | {temporary} |\n",
             code.meaning(),
             wire::http(code).as_u16(),
-            spelled(wire::grpc(code))
+            grpc_code_name(wire::grpc(code))
         )
     });
     ERRORS.to_owned() + &rows.collect::<String>()
 }
 
 fn codes(codes: &[Code]) -> String {
-    listed(codes.iter().map(|code| format!("`{code}`")))
+    comma_list(codes.iter().map(|code| format!("`{code}`")))
 }
 
-fn listed(items: impl Iterator<Item = String>) -> String {
+fn comma_list(items: impl Iterator<Item = String>) -> String {
     let listed = items.collect::<Vec<_>>().join(", ");
     if listed.is_empty() {
         "–".into()
@@ -172,7 +183,7 @@ fn listed(items: impl Iterator<Item = String>) -> String {
 }
 
 /// `UNAVAILABLE` rather than `Unavailable`, as the documentation of gRPC has it.
-fn spelled(code: tonic::Code) -> String {
+fn grpc_code_name(code: tonic::Code) -> String {
     let mut spelled = String::new();
     for letter in format!("{code:?}").chars() {
         if letter.is_ascii_uppercase() && !spelled.is_empty() {

@@ -10,16 +10,16 @@ use parlor_chat::conversations::{
 };
 use parlor_chat::limits::CheckLimit;
 use parlor_chat::messages::{
-    CatchUp, DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage,
+    CatchUpConversation, DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage,
 };
-use parlor_chat::operation::{Creates, Info, Needs, Operation};
+use parlor_chat::operation::{AuthRequirement, CreatesResource, Operation, OperationInfo};
 use parlor_chat::presence::{
     CountPresence, GetPresence, Heartbeat, ListDevices, QueryPresence, RemoveDevice, SetPresence,
     WatchPresence,
 };
 use parlor_chat::sessions::{
-    BeginSession, BeginVisit, ChangeSession, EndOtherSession, EndSession, GetOtherSession,
-    GetSession, ValidateSession,
+    BeginSession, BeginVisitorSession, EndSession, EndUserSession, GetSession, GetUserSession,
+    UpdateUserSession, ValidateSession,
 };
 use parlor_chat::typing::{ListTyping, SetTyping};
 use parlor_chat::unread::{GetUnread, ListReceipts, MarkDelivered, MarkRead, MarkUnread};
@@ -31,17 +31,17 @@ use utoipa::openapi::HttpMethod;
 
 use super::endpoint;
 use super::openapi::Shape;
-use crate::app::App;
+use crate::app::AppState;
 
 /// Every route of an operation, in the order of the reference.
 pub static ROUTES: &[Route] = &[
     post::<BeginSession>("/v1/sessions"),
-    post::<BeginVisit>("/v1/sessions/anonymous"),
+    post::<BeginVisitorSession>("/v1/sessions/anonymous"),
     get::<GetSession>("/v1/sessions/me"),
     delete::<EndSession>("/v1/sessions/me"),
-    get::<GetOtherSession>("/v1/admin/sessions/{user}"),
-    patch::<ChangeSession>("/v1/admin/sessions/{user}"),
-    delete::<EndOtherSession>("/v1/admin/sessions/{user}"),
+    get::<GetUserSession>("/v1/admin/sessions/{user}"),
+    patch::<UpdateUserSession>("/v1/admin/sessions/{user}"),
+    delete::<EndUserSession>("/v1/admin/sessions/{user}"),
     get::<GetPresence>("/v1/users/{user}/presence"),
     put::<SetPresence>("/v1/users/{user}/presence"),
     post::<Heartbeat>("/v1/users/{user}/presence/heartbeat"),
@@ -76,27 +76,27 @@ pub static ROUTES: &[Route] = &[
 ];
 
 /// Operations that HTTP does not offer, and why.
-pub static ELSEWHERE: &[(Info, &str)] = &[
+pub static OPERATIONS_WITHOUT_ROUTE: &[(OperationInfo, &str)] = &[
     (
         ValidateSession::INFO,
-        "for services that ask often: gRPC; here `GET /v1/admin/sessions/{user}` tells",
+        "for services with many requests, over gRPC; with HTTP use `GET /v1/admin/sessions/{user}`",
     ),
     (
         WatchPresence::INFO,
-        "a stream of changes: watch by gRPC or Socket.IO, or ask with `POST /v1/presence/query`",
+        "a stream of changes, over gRPC or Socket.IO; with HTTP use `POST /v1/presence/query`",
     ),
     (
         IsMember::INFO,
-        "for services that ask often: gRPC; here `GET /v1/conversations/{id}/members/{user}` tells",
+        "for services with many requests, over gRPC; with HTTP use `GET /v1/conversations/{id}/members/{user}`",
     ),
     (
-        CatchUp::INFO,
-        "for those who are told what happens as it does: Socket.IO; here `GET /v1/conversations/{id}/messages?after=` tells",
+        CatchUpConversation::INFO,
+        "for clients with live events, over Socket.IO; with HTTP use `GET /v1/conversations/{id}/messages?after=`",
     ),
 ];
 
 /// What a parameter in an address is called in a request.
-pub static PARAMETERS: &[(&str, &str)] = &[
+pub static PATH_PARAMETERS: &[(&str, &str)] = &[
     ("user", "userId"),
     ("id", "conversationId"),
     ("device", "deviceId"),
@@ -110,19 +110,19 @@ pub struct Route {
     /// The address, with its parameters in braces.
     pub path: &'static str,
     /// The operation.
-    pub info: Info,
+    pub info: OperationInfo,
     /// What has to be shown before it runs.
-    pub needs: Needs,
+    pub auth: AuthRequirement,
     /// Whether what it answers is new.
-    pub creates: Creates,
-    endpoint: fn(&'static Route) -> MethodRouter<App>,
+    pub creates_resource: CreatesResource,
+    endpoint: fn(&'static Route) -> MethodRouter<AppState>,
     shape: fn() -> Shape,
-    readable: fn(&Value) -> Result<(), String>,
+    can_decode: fn(&Value) -> Result<(), String>,
 }
 
 impl Route {
     /// What the router calls.
-    pub(super) fn endpoint(&'static self) -> MethodRouter<App> {
+    pub(super) fn endpoint(&'static self) -> MethodRouter<AppState> {
         (self.endpoint)(self)
     }
 
@@ -132,13 +132,13 @@ impl Route {
     }
 
     /// Whether a request of this form can be read, or why not.
-    pub fn reads(&self, request: &Value) -> Result<(), String> {
-        (self.readable)(request)
+    pub fn check_decodes(&self, request: &Value) -> Result<(), String> {
+        (self.can_decode)(request)
     }
 
     /// The parameters in the address: what they are called there and in the request.
-    pub(super) fn parameters(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        let named = |name| (name, field(name));
+    pub(super) fn path_parameters(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let named = |name| (name, request_field(name));
         let segments = self.path.split('/');
         segments
             .filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
@@ -147,8 +147,8 @@ impl Route {
 }
 
 /// What a parameter of this name is called in a request.
-pub(super) fn field(parameter: &str) -> &str {
-    let known = PARAMETERS.iter().find(|(name, _)| *name == parameter);
+pub(super) fn request_field(parameter: &str) -> &str {
+    let known = PATH_PARAMETERS.iter().find(|(name, _)| *name == parameter);
     known.map_or(parameter, |(_, field)| field)
 }
 
@@ -206,48 +206,48 @@ impl Method {
 }
 
 /// An operation that can be called by HTTP.
-pub(super) trait Callable:
+pub(super) trait HttpOperation:
     Operation<Reply: Serialize + ToSchema> + DeserializeOwned + ToSchema + 'static
 {
 }
 
-impl<O> Callable for O where
+impl<O> HttpOperation for O where
     O: Operation<Reply: Serialize + ToSchema> + DeserializeOwned + ToSchema + 'static
 {
 }
 
-const fn bind<O: Callable>(method: Method, path: &'static str) -> Route {
+const fn route<O: HttpOperation>(method: Method, path: &'static str) -> Route {
     Route {
         method,
         path,
         info: O::INFO,
-        needs: O::NEEDS,
-        creates: O::CREATES,
+        auth: O::AUTH,
+        creates_resource: O::CREATES,
         endpoint: endpoint::of::<O>,
         shape: Shape::of::<O>,
-        readable: |request| match O::deserialize(request) {
+        can_decode: |request| match O::deserialize(request) {
             Ok(_) => Ok(()),
             Err(error) => Err(error.to_string()),
         },
     }
 }
 
-const fn get<O: Callable>(path: &'static str) -> Route {
-    bind::<O>(Method::Get, path)
+const fn get<O: HttpOperation>(path: &'static str) -> Route {
+    route::<O>(Method::Get, path)
 }
 
-const fn put<O: Callable>(path: &'static str) -> Route {
-    bind::<O>(Method::Put, path)
+const fn put<O: HttpOperation>(path: &'static str) -> Route {
+    route::<O>(Method::Put, path)
 }
 
-pub(super) const fn post<O: Callable>(path: &'static str) -> Route {
-    bind::<O>(Method::Post, path)
+pub(super) const fn post<O: HttpOperation>(path: &'static str) -> Route {
+    route::<O>(Method::Post, path)
 }
 
-pub(super) const fn patch<O: Callable>(path: &'static str) -> Route {
-    bind::<O>(Method::Patch, path)
+pub(super) const fn patch<O: HttpOperation>(path: &'static str) -> Route {
+    route::<O>(Method::Patch, path)
 }
 
-const fn delete<O: Callable>(path: &'static str) -> Route {
-    bind::<O>(Method::Delete, path)
+const fn delete<O: HttpOperation>(path: &'static str) -> Route {
+    route::<O>(Method::Delete, path)
 }

@@ -11,7 +11,7 @@ use parlor_chat::access::Caller;
 use parlor_chat::chat::Chat;
 use parlor_chat::code::Code;
 use parlor_chat::error::Result;
-use parlor_chat::operation::{Creates, Info, Operation};
+use parlor_chat::operation::{CreatesResource, Operation, OperationInfo};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tonic::codegen::Service;
@@ -44,12 +44,12 @@ struct Written {
 }
 
 impl Operation for Write {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "presence.write",
         summary: "Writes something",
         codes: &[Code::RateLimited],
     };
-    const CREATES: Creates = Creates::Sometimes;
+    const CREATES: CreatesResource = CreatesResource::IfAbsent;
     type Reply = Written;
 
     async fn run(self, _: &Chat, _: &Caller) -> Result<Written> {
@@ -101,13 +101,13 @@ async fn a_number_in_an_address_is_read_as_one() {
     );
     for wrong in ["x", "-1", "1.5", "99999999999999999999"] {
         let refused = read(&format!("/c1/{wrong}"), None, "").await.unwrap_err();
-        let detail = format!("`seq` in the address: `{wrong}` is not a whole number");
+        let detail = format!("`seq` in the path: `{wrong}` is not a whole number");
         assert_eq!(refused.detail, detail);
     }
 }
 
 #[tokio::test]
-async fn the_key_of_a_header_counts_where_the_body_has_none() {
+async fn the_idempotency_key_header_is_used_if_the_body_has_no_key() {
     let key = async |key, sent| {
         read("/c1/1", Some(key), sent)
             .await
@@ -125,19 +125,19 @@ async fn the_key_of_a_header_counts_where_the_body_has_none() {
 }
 
 #[test]
-fn what_is_new_is_answered_with_201() {
+fn a_created_resource_is_answered_with_201() {
     for (new, status) in [(true, 201), (false, 200)] {
-        let answer = endpoint::done::<Write>(&Written { new });
+        let answer = endpoint::success_response::<Write>(&Written { new });
         assert_eq!(answer.status().as_u16(), status);
     }
 }
 
 #[test]
-fn the_document_says_what_may_come_back_and_who_takes_a_key() {
+fn openapi_lists_the_response_codes_and_the_idempotency_key_parameter() {
     static POST: Route = table::post::<Write>("/v1/things/{id}/{seq}");
     static PATCH: Route = table::patch::<Write>("/v1/things/{id}/{seq}");
     for route in [&POST, &PATCH] {
-        let described = serde_json::to_value(openapi::describe(route)).unwrap();
+        let described = serde_json::to_value(openapi::openapi_operation(route)).unwrap();
         for status in ["200", "201", "429"] {
             assert!(described["responses"][status].is_object(), "{described}");
         }
@@ -149,7 +149,7 @@ fn the_document_says_what_may_come_back_and_who_takes_a_key() {
 }
 
 #[test]
-fn what_was_too_often_says_when_to_come_again() {
+fn a_rate_limited_response_has_a_retry_after_header() {
     let refusal = Refusal::from(parlor_chat::error::Error::RateLimited {
         retry_after_ms: 1_001,
     });

@@ -13,52 +13,52 @@ use jsonwebtoken::{DecodingKey, DecodingKeyKind};
 use sha2::{Digest, Sha256};
 
 /// Most signatures that are remembered; a digest takes about 45 bytes.
-pub(super) const MOST: usize = 100_000;
+pub(super) const MAX_CACHED_SIGNATURES: usize = 100_000;
 
-type Signed = [u8; 32];
+type SignatureDigest = [u8; 32];
 
 /// Remembers who signed what.
 #[derive(Default)]
-pub(super) struct Signatures(Mutex<Ages>);
+pub(super) struct SignatureCache(Mutex<SignatureGenerations>);
 
 /// Those that were not asked for while [`MOST`] / 2 others were are forgotten.
 #[derive(Default)]
-struct Ages {
-    recent: HashSet<Signed>,
-    older: HashSet<Signed>,
+struct SignatureGenerations {
+    current: HashSet<SignatureDigest>,
+    previous: HashSet<SignatureDigest>,
 }
 
-impl Signatures {
+impl SignatureCache {
     /// Whether this was remembered.
-    pub(super) fn holds(&self, signed: &Signed) -> bool {
+    pub(super) fn contains(&self, signed: &SignatureDigest) -> bool {
         let mut ages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if ages.recent.contains(signed) {
+        if ages.current.contains(signed) {
             return true;
         }
-        let held = ages.older.remove(signed);
+        let held = ages.previous.remove(signed);
         if held {
             ages.add(*signed);
         }
         held
     }
 
-    pub(super) fn add(&self, signed: Signed) {
+    pub(super) fn add(&self, signed: SignatureDigest) {
         let mut ages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         ages.add(signed);
     }
 }
 
-impl Ages {
-    fn add(&mut self, signed: Signed) {
-        if self.recent.len() >= MOST / 2 {
-            self.older = std::mem::take(&mut self.recent);
+impl SignatureGenerations {
+    fn add(&mut self, signed: SignatureDigest) {
+        if self.current.len() >= MAX_CACHED_SIGNATURES / 2 {
+            self.previous = std::mem::take(&mut self.current);
         }
-        self.recent.insert(signed);
+        self.current.insert(signed);
     }
 }
 
 /// That this key has signed this token.
-pub(super) fn signed(key: &DecodingKey, token: &str) -> Signed {
+pub(super) fn signature_digest(key: &DecodingKey, token: &str) -> SignatureDigest {
     let parts: [&[u8]; 2] = match key.kind() {
         DecodingKeyKind::SecretOrDer(bytes) => [bytes, &[]],
         DecodingKeyKind::RsaModulusExponent { n, e } => [n, e],
@@ -76,36 +76,36 @@ pub(super) fn signed(key: &DecodingKey, token: &str) -> Signed {
 mod tests {
     use super::*;
 
-    fn numbered(number: usize) -> Signed {
+    fn numbered(number: usize) -> SignatureDigest {
         let mut signed = [0; 32];
         signed[..8].copy_from_slice(&number.to_be_bytes());
         signed
     }
 
     #[test]
-    fn what_is_asked_for_stays_and_the_rest_makes_room() {
-        let signatures = Signatures::default();
-        for number in 0..3 * MOST {
+    fn the_signature_cache_keeps_used_entries_and_evicts_unused_ones() {
+        let signatures = SignatureCache::default();
+        for number in 0..3 * MAX_CACHED_SIGNATURES {
             signatures.add(numbered(number));
-            assert!(signatures.holds(&numbered(0)), "{number}");
+            assert!(signatures.contains(&numbered(0)), "{number}");
         }
-        assert!(!signatures.holds(&numbered(1)));
-        assert!(signatures.holds(&numbered(3 * MOST - 1)));
+        assert!(!signatures.contains(&numbered(1)));
+        assert!(signatures.contains(&numbered(3 * MAX_CACHED_SIGNATURES - 1)));
         let ages = signatures.0.lock().unwrap();
-        assert!(ages.recent.len() + ages.older.len() <= MOST);
+        assert!(ages.current.len() + ages.previous.len() <= MAX_CACHED_SIGNATURES);
     }
 
     #[test]
-    fn another_key_or_another_token_is_something_else() {
+    fn the_signature_digest_depends_on_key_and_token() {
         let key = |n: &[u8], e: &[u8]| DecodingKey::from_rsa_raw_components(n, e);
-        let one = signed(&key(b"ab", b"c"), "token");
-        assert_eq!(one, signed(&key(b"ab", b"c"), "token"));
+        let one = signature_digest(&key(b"ab", b"c"), "token");
+        assert_eq!(one, signature_digest(&key(b"ab", b"c"), "token"));
         for other in [
-            signed(&key(b"ab", b"d"), "token"),
-            signed(&key(b"a", b"bc"), "token"),
-            signed(&key(b"ab", b""), "ctoken"),
-            signed(&key(b"ab", b"c"), "token "),
-            signed(&DecodingKey::from_secret(b"ab"), "ctoken"),
+            signature_digest(&key(b"ab", b"d"), "token"),
+            signature_digest(&key(b"a", b"bc"), "token"),
+            signature_digest(&key(b"ab", b""), "ctoken"),
+            signature_digest(&key(b"ab", b"c"), "token "),
+            signature_digest(&DecodingKey::from_secret(b"ab"), "ctoken"),
         ] {
             assert_ne!(one, other);
         }

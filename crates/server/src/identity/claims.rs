@@ -17,13 +17,13 @@ use super::error::AuthError;
 /// How far the clocks of issuer and server may be apart, in milliseconds.
 pub const LEEWAY_MS: u64 = 30_000;
 /// Most bytes of a name.
-pub const MAX_NAME: usize = 256;
+pub const MAX_NAME_BYTES: usize = 256;
 /// The year 10000, in seconds: later times cannot be written as ISO 8601.
-const LATEST: f64 = 253_402_300_800.0;
+const MAX_TIME_SECS: f64 = 253_402_300_800.0;
 
 /// What a new token says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grant {
+pub struct TokenGrant {
     /// The person; a service needs none.
     pub user: Option<UserId>,
     /// What they are called.
@@ -38,7 +38,7 @@ pub struct Grant {
 
 /// What a token says, as far as it is asked for. `null` says nothing.
 #[derive(Deserialize)]
-pub(super) struct Claims {
+pub(super) struct TokenClaims {
     sub: Option<Value>,
     name: Option<Value>,
     role: Option<Value>,
@@ -52,12 +52,12 @@ pub(super) struct Claims {
 
 /// What is required beyond the signature.
 #[derive(Clone, Debug)]
-pub(super) struct Rules {
+pub(super) struct ClaimRules {
     audience: Option<String>,
     issuer: Option<String>,
 }
 
-impl Rules {
+impl ClaimRules {
     pub(super) fn new(config: &AuthConfig) -> Self {
         Self {
             audience: config.audience.clone(),
@@ -66,7 +66,7 @@ impl Rules {
     }
 
     /// The claims that [`Rules::caller`] will read as this grant.
-    pub(super) fn claims(&self, grant: &Grant, now: u64) -> Value {
+    pub(super) fn claims_for(&self, grant: &TokenGrant, now: u64) -> Value {
         let mut claims = Map::new();
         let mut put = |name: &str, value: Value| claims.insert(name.to_owned(), value);
         if let Some(user) = &grant.user {
@@ -93,43 +93,47 @@ impl Rules {
     }
 
     /// Who is calling, if the claims are in order at `now`.
-    pub(super) fn caller(&self, claims: &Claims, now: u64) -> Result<Caller, AuthError> {
-        let expires_at = time("exp", &claims.exp)?.ok_or_else(|| missing("exp"))?;
-        let issued_at = time("iat", &claims.iat)?;
+    pub(super) fn check_claims(&self, claims: &TokenClaims, now: u64) -> Result<Caller, AuthError> {
+        let expires_at = time_claim_ms("exp", &claims.exp)?.ok_or_else(|| missing_claim("exp"))?;
+        let issued_at = time_claim_ms("iat", &claims.iat)?;
         if now >= expires_at.saturating_add(LEEWAY_MS) {
             return Err(AuthError::Expired);
         }
-        let begins = time("nbf", &claims.nbf)?.max(issued_at).unwrap_or(0);
+        let begins = time_claim_ms("nbf", &claims.nbf)?
+            .max(issued_at)
+            .unwrap_or(0);
         if begins > now.saturating_add(LEEWAY_MS) {
             return Err(AuthError::NotYetValid);
         }
-        self.check_issuer(claims)?;
-        let role = role(claims)?;
+        self.check_audience_and_issuer(claims)?;
+        let role = role_claim(claims)?;
         let anonymous = match &claims.anon {
             None => false,
             Some(Value::Bool(anonymous)) => *anonymous,
-            Some(_) => return Err(AuthError::claim("anon", "is neither true nor false")),
+            Some(_) => return Err(AuthError::claim("anon", "is not a boolean")),
         };
         if anonymous && role != Role::User {
-            let problem = format!("is true, which the role `{}` cannot be", role.name());
+            let problem = format!(
+                "is true, but the role is `{}`; only users can be anonymous",
+                role.name()
+            );
             return Err(AuthError::claim("anon", problem));
         }
-        let subject = text("sub", &claims.sub)?;
-        let mut name = called("name", &claims.name)?;
+        let subject = text_claim("sub", &claims.sub)?;
+        let mut name = name_claim("name", &claims.name)?;
         let user = if role == Role::Service {
             if name.is_none() {
-                name = called("sub", &claims.sub)?;
+                name = name_claim("sub", &claims.sub)?;
             }
             None
         } else {
             if issued_at.is_none() {
-                return Err(missing("iat"));
+                return Err(missing_claim("iat"));
             }
-            let subject = subject.ok_or_else(|| missing("sub"))?;
-            Some(
-                UserId::new(subject)
-                    .map_err(|error| AuthError::claim("sub", format!("is wrong: {error}")))?,
-            )
+            let subject = subject.ok_or_else(|| missing_claim("sub"))?;
+            Some(UserId::new(subject).map_err(|error| {
+                AuthError::claim("sub", format!("is not a valid user id: {error}"))
+            })?)
         };
         Ok(Caller {
             user,
@@ -138,66 +142,69 @@ impl Rules {
             anonymous,
             issued_at,
             expires_at,
-            address: None,
+            ip_address: None,
         })
     }
 
-    fn check_issuer(&self, claims: &Claims) -> Result<(), AuthError> {
+    fn check_audience_and_issuer(&self, claims: &TokenClaims) -> Result<(), AuthError> {
         if let Some(audience) = &self.audience {
             let fits = match &claims.aud {
                 Some(Value::Array(all)) => all.iter().any(|one| one.as_str() == Some(audience)),
                 one => one.as_ref().and_then(Value::as_str) == Some(audience),
             };
             if !fits {
-                return Err(AuthError::claim(
-                    "aud",
-                    "is not the audience configured here",
-                ));
+                return Err(AuthError::claim("aud", "is not the configured audience"));
             }
         }
         match &self.issuer {
             Some(issuer) if claims.iss.as_ref().and_then(Value::as_str) != Some(issuer) => {
-                Err(AuthError::claim("iss", "is not the issuer configured here"))
+                Err(AuthError::claim("iss", "is not the configured issuer"))
             }
             _ => Ok(()),
         }
     }
 }
 
-fn role(claims: &Claims) -> Result<Role, AuthError> {
-    let named = text("role", &claims.role)?.map_or(Some(Role::User), Role::named);
+fn role_claim(claims: &TokenClaims) -> Result<Role, AuthError> {
+    let named = text_claim("role", &claims.role)?.map_or(Some(Role::User), Role::named);
     named.ok_or_else(|| AuthError::claim("role", "is not one of user, admin, service"))
 }
 
-fn missing(claim: &'static str) -> AuthError {
+fn missing_claim(claim: &'static str) -> AuthError {
     AuthError::claim(claim, "is missing")
 }
 
 /// A text that can stand for a name.
-fn called<'a>(claim: &'static str, value: &'a Option<Value>) -> Result<Option<&'a str>, AuthError> {
-    match text(claim, value)?.filter(|name| !name.trim().is_empty()) {
-        Some(name) if name.len() > MAX_NAME => {
-            let problem = format!("is longer than {MAX_NAME} bytes");
+fn name_claim<'a>(
+    claim: &'static str,
+    value: &'a Option<Value>,
+) -> Result<Option<&'a str>, AuthError> {
+    match text_claim(claim, value)?.filter(|name| !name.trim().is_empty()) {
+        Some(name) if name.len() > MAX_NAME_BYTES => {
+            let problem = format!("is longer than {MAX_NAME_BYTES} bytes");
             Err(AuthError::claim(claim, problem))
         }
         name => Ok(name),
     }
 }
 
-fn text<'a>(claim: &'static str, value: &'a Option<Value>) -> Result<Option<&'a str>, AuthError> {
+fn text_claim<'a>(
+    claim: &'static str,
+    value: &'a Option<Value>,
+) -> Result<Option<&'a str>, AuthError> {
     match value {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(AuthError::claim(claim, "is not a text")),
+        Some(_) => Err(AuthError::claim(claim, "is not a string")),
     }
 }
 
 /// A time in milliseconds; tokens carry seconds, whole or not.
-fn time(claim: &'static str, value: &Option<Value>) -> Result<Option<u64>, AuthError> {
+fn time_claim_ms(claim: &'static str, value: &Option<Value>) -> Result<Option<u64>, AuthError> {
     match value {
         None => Ok(None),
         Some(value) => match value.as_f64() {
-            Some(seconds) if (0.0..LATEST).contains(&seconds) => {
+            Some(seconds) if (0.0..MAX_TIME_SECS).contains(&seconds) => {
                 Ok(Some((seconds * 1_000.0) as u64))
             }
             _ => Err(AuthError::claim(claim, "is not a time in seconds")),

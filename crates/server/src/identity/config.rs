@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use hyper::Uri;
 
-use super::secret::Secret;
+use super::secret::SharedSecret;
 
 /// Which tokens are accepted.
 #[derive(Clone, Debug)]
@@ -24,20 +24,20 @@ pub enum KeySource {
     /// HS256 with a secret that is made once and kept in the data folder.
     Generated,
     /// HS256: the first secret signs, each verifies.
-    Secrets(Secret, Option<Secret>),
+    Secrets(SharedSecret, Option<SharedSecret>),
     /// One public key.
     PublicKey {
         /// The algorithm of the key.
         algorithm: PublicAlgorithm,
         /// The key.
-        pem: Pem,
+        pem: PublicKeyPem,
     },
     /// A JSON Web Key Set.
     Jwks {
         /// The algorithm of the keys that count.
         algorithm: PublicAlgorithm,
         /// Where it is.
-        location: Location,
+        location: JwksLocation,
     },
 }
 
@@ -65,14 +65,14 @@ impl PublicAlgorithm {
 
 /// A public key as it was configured.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Pem {
+pub enum PublicKeyPem {
     /// The PEM itself.
     Text(String),
     /// The file that holds it.
     File(PathBuf),
 }
 
-impl fmt::Debug for Pem {
+impl fmt::Debug for PublicKeyPem {
     /// Without the text: a private key put here by mistake is still a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -84,19 +84,19 @@ impl fmt::Debug for Pem {
 
 /// Where a key set is.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Location {
+pub enum JwksLocation {
     /// A file.
     File(PathBuf),
     /// An `http` or `https` address.
-    Address(Uri),
+    Url(Uri),
 }
 
-impl fmt::Display for Location {
+impl fmt::Display for JwksLocation {
     /// Without the query, which may hold a key of its own.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => write!(f, "{}", path.display()),
-            Self::Address(uri) => {
+            Self::Url(uri) => {
                 let scheme = uri.scheme_str().unwrap_or_default();
                 let host = uri.authority().map_or("", |host| host.as_str());
                 write!(f, "{scheme}://{host}{}", uri.path())
@@ -105,16 +105,16 @@ impl fmt::Display for Location {
     }
 }
 
-impl fmt::Debug for Location {
+impl fmt::Debug for JwksLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Location({self})")
     }
 }
 
-impl Location {
+impl JwksLocation {
     /// True if others on the way could replace the keys: they come over a network without TLS.
-    pub(super) fn is_exposed(&self) -> bool {
-        let Self::Address(uri) = self else {
+    pub(super) fn is_unencrypted_remote(&self) -> bool {
+        let Self::Url(uri) = self else {
             return false;
         };
         let host = uri.host().unwrap_or_default();
@@ -126,7 +126,7 @@ impl Location {
 
 /// The section as it was written; empty is not set.
 #[derive(Clone, Copy, Default)]
-pub struct Written<'a> {
+pub struct AuthSettings<'a> {
     /// `auth.secret`.
     pub secret: &'a str,
     /// `auth.algorithm`.
@@ -144,28 +144,28 @@ pub struct Written<'a> {
 /// Settings of the section that do not go together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct ConfigError {
+pub struct AuthConfigError {
     /// The settings it is about.
     pub settings: &'static [&'static str],
     message: String,
 }
 
-fn wrong<T>(
+fn config_error<T>(
     settings: &'static [&'static str],
     message: impl Into<String>,
-) -> Result<T, ConfigError> {
+) -> Result<T, AuthConfigError> {
     let message = message.into();
-    Err(ConfigError { settings, message })
+    Err(AuthConfigError { settings, message })
 }
 
 impl AuthConfig {
     /// Checks what was written.
-    pub fn new(written: &Written<'_>) -> Result<Self, ConfigError> {
+    pub fn new(written: &AuthSettings<'_>) -> Result<Self, AuthConfigError> {
         let keys = match written.algorithm {
-            "RS256" => public(written, PublicAlgorithm::Rs256)?,
-            "ES256" => public(written, PublicAlgorithm::Es256)?,
-            "EdDSA" => public(written, PublicAlgorithm::EdDsa)?,
-            _ => shared(written)?,
+            "RS256" => public_key_source(written, PublicAlgorithm::Rs256)?,
+            "ES256" => public_key_source(written, PublicAlgorithm::Es256)?,
+            "EdDSA" => public_key_source(written, PublicAlgorithm::EdDsa)?,
+            _ => secret_key_source(written)?,
         };
         let set = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         Ok(Self {
@@ -176,12 +176,12 @@ impl AuthConfig {
     }
 
     /// True if this server can sign tokens itself.
-    pub fn signs(&self) -> bool {
+    pub fn can_issue_tokens(&self) -> bool {
         matches!(self.keys, KeySource::Generated | KeySource::Secrets(..))
     }
 }
 
-fn shared(written: &Written<'_>) -> Result<KeySource, ConfigError> {
+fn secret_key_source(written: &AuthSettings<'_>) -> Result<KeySource, AuthConfigError> {
     for (value, settings) in [
         (written.public_key, &["auth.public_key", "auth.algorithm"]),
         (written.jwks, &["auth.jwks", "auth.algorithm"]),
@@ -189,99 +189,102 @@ fn shared(written: &Written<'_>) -> Result<KeySource, ConfigError> {
         if !value.is_empty() {
             let name = settings[0];
             let message = format!(
-                "{name} needs auth.algorithm = RS256, ES256 or EdDSA; HS256 is signed and checked with auth.secret"
+                "{name} needs auth.algorithm = RS256, ES256 or EdDSA; HS256 tokens are verified with auth.secret"
             );
-            return wrong(settings, message);
+            return config_error(settings, message);
         }
     }
     let parts = written.secret.split(',').map(str::trim);
-    let mut secrets = parts.filter(|part| !part.is_empty()).map(Secret::new);
+    let mut secrets = parts.filter(|part| !part.is_empty()).map(SharedSecret::new);
     match (secrets.next(), secrets.next(), secrets.next()) {
         (None, ..) if written.secret.is_empty() => Ok(KeySource::Generated),
-        (None, ..) => wrong(
+        (None, ..) => config_error(
             &["auth.secret"],
-            "auth.secret holds no secret; remove it to have one generated",
+            "auth.secret holds no secret; remove the setting to use a generated secret",
         ),
         (Some(first), second, None) => Ok(KeySource::Secrets(first, second)),
-        (Some(_), _, Some(_)) => wrong(
+        (Some(_), _, Some(_)) => config_error(
             &["auth.secret"],
-            "auth.secret holds more than two secrets; give the one that signs and, while tokens of the former one live, that one behind a comma",
+            "auth.secret holds more than two secrets; set the secret that signs and, while tokens of the previous secret are valid, a comma and the previous secret",
         ),
     }
 }
 
-fn public(written: &Written<'_>, algorithm: PublicAlgorithm) -> Result<KeySource, ConfigError> {
+fn public_key_source(
+    written: &AuthSettings<'_>,
+    algorithm: PublicAlgorithm,
+) -> Result<KeySource, AuthConfigError> {
     let name = algorithm.name();
     if !written.secret.is_empty() {
         let message = format!(
             "auth.secret is not used with {name}; remove it, or set auth.algorithm to HS256"
         );
-        return wrong(&["auth.secret", "auth.algorithm"], message);
+        return config_error(&["auth.secret", "auth.algorithm"], message);
     }
     match (written.public_key, written.jwks) {
-        ("", "") => wrong(
+        ("", "") => config_error(
             &["auth.algorithm"],
             format!("auth.algorithm {name} needs auth.public_key or auth.jwks"),
         ),
         (_, "") => Ok(KeySource::PublicKey {
             algorithm,
-            pem: pem(written.public_key),
+            pem: parse_pem(written.public_key),
         }),
         ("", _) => Ok(KeySource::Jwks {
             algorithm,
-            location: location(written.jwks)?,
+            location: parse_jwks_location(written.jwks)?,
         }),
-        _ => wrong(
+        _ => config_error(
             &["auth.public_key", "auth.jwks"],
-            "auth.public_key and auth.jwks exclude each other; set one",
+            "auth.public_key and auth.jwks exclude each other; set only one of them",
         ),
     }
 }
 
-fn pem(written: &str) -> Pem {
+fn parse_pem(written: &str) -> PublicKeyPem {
     if !written.contains("-----BEGIN ") {
-        return Pem::File(written.into());
+        return PublicKeyPem::File(written.into());
     }
     // Variables often carry a PEM in one line, with `\n` spelled out.
-    Pem::Text(if written.contains('\n') {
+    PublicKeyPem::Text(if written.contains('\n') {
         written.to_owned()
     } else {
         written.replace("\\n", "\n")
     })
 }
 
-fn location(written: &str) -> Result<Location, ConfigError> {
+fn parse_jwks_location(written: &str) -> Result<JwksLocation, AuthConfigError> {
     const SETTING: &[&str] = &["auth.jwks"];
     if !written.contains("://") {
-        return Ok(Location::File(written.into()));
+        return Ok(JwksLocation::File(written.into()));
     }
     // The text may hold a password, so it is not repeated.
-    let Some(uri) = written.parse::<Uri>().ok().filter(leads_somewhere) else {
-        return wrong(
+    let Some(uri) = written.parse::<Uri>().ok().filter(has_valid_authority) else {
+        return config_error(
             SETTING,
-            "auth.jwks is not an address like https://issuer.example/jwks.json",
+            "auth.jwks is not a URL like https://issuer.example/jwks.json",
         );
     };
     if !matches!(uri.scheme_str(), Some("http" | "https")) {
-        return wrong(
+        return config_error(
             SETTING,
-            "auth.jwks must be a file or begin with https:// or http://",
+            "auth.jwks must be the path of a file or begin with https:// or http://",
         );
     }
     if uri
         .authority()
         .is_some_and(|host| host.as_str().contains('@'))
     {
-        return wrong(
+        return config_error(
             SETTING,
-            "auth.jwks must not hold a user or a password; key sets are public",
+            "auth.jwks must not contain a user or a password; key sets are public",
         );
     }
-    Ok(Location::Address(uri))
+    Ok(JwksLocation::Url(uri))
 }
 
 /// A host, and a port that exists where one is written: the library takes any other for none.
-fn leads_somewhere(uri: &Uri) -> bool {
+fn has_valid_authority(uri: &Uri) -> bool {
     uri.authority().is_some_and(|authority| {
         let host = authority.host();
         let port = authority

@@ -13,16 +13,16 @@ pub enum AuthError {
     #[error("a token is needed; send it as `Authorization: Bearer TOKEN`")]
     Missing,
     /// This is not a JWT, or not one that can be read.
-    #[error("the token is not a JWT that can be read here")]
+    #[error("the token is not a well-formed JWT")]
     Malformed,
     /// It names another algorithm than the configured one.
-    #[error("the token is not signed with {0}, the one algorithm accepted here")]
+    #[error("the token is not signed with {0}, the only accepted algorithm")]
     Algorithm(&'static str),
     /// Its signature is by none of the keys.
-    #[error("the token's signature is wrong")]
+    #[error("the token signature is not valid")]
     Signature,
     /// It names a key that is not in the key set.
-    #[error("the token is signed with a key that is not known here")]
+    #[error("no configured key has the key id (kid) of this token")]
     UnknownKey,
     /// A claim is missing or wrong.
     #[error("the token's claim `{claim}` {problem}")]
@@ -67,7 +67,7 @@ impl AuthError {
 
 /// Why identity cannot be set up.
 #[derive(Debug, thiserror::Error)]
-pub enum LoadError {
+pub enum AuthLoadError {
     /// A file of keys, or the file of the generated secret.
     #[error("{} cannot be {action}", path.display())]
     File {
@@ -80,45 +80,45 @@ pub enum LoadError {
     },
     /// The generated secret is not what was once written.
     #[error(
-        "{} does not hold a generated secret; delete it to have a new one made, which ends all tokens signed so far, or set auth.secret",
+        "{} does not contain a generated secret; delete the file to generate a new one, which invalidates all tokens issued so far, or set auth.secret",
         .0.display()
     )]
-    DamagedSecret(PathBuf),
+    InvalidSecretFile(PathBuf),
     /// `auth.public_key` or `auth.jwks` hold no key that fits.
     #[error("{setting}: {source}")]
     Key {
         /// The setting.
         setting: &'static str,
         /// What is wrong.
-        source: KeyError,
+        source: PublicKeyError,
     },
     /// TLS to the issuer cannot be set up, or the file of a key set cannot be used.
     #[error("auth.jwks: {0}")]
-    Fetch(#[from] FetchError),
+    Fetch(#[from] KeySetFetchError),
 }
 
 /// Why something is not a key that tokens can be checked with.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum KeyError {
+pub enum PublicKeyError {
     /// A private key where only a public one belongs.
     #[error(
-        "this is a private key; only the public key belongs here, keep the other with the issuer"
+        "this is a private key; configure the public key and leave the private key with the issuer"
     )]
-    Private,
+    PrivateKey,
     /// Not a PEM of a public key of this algorithm.
     #[error(
         "this is not a public key (PEM) for {0}; set auth.algorithm to the algorithm of the key"
     )]
-    NotOf(&'static str),
+    WrongAlgorithm(&'static str),
     /// An RSA key that is broken by size, or larger than can be computed with.
     #[error("the RSA key has {0} bits; it must have 2048 to 4096")]
     RsaSize(usize),
     /// Not a JSON Web Key Set.
     #[error("this is not a JSON Web Key Set (an object with a list `keys`)")]
-    NotASet,
+    NotAKeySet,
     /// A set without a key that can be used.
     #[error("none of the {count} keys in the set is a public key for {algorithm}")]
-    NoneFits {
+    NoUsableKey {
         /// How many there are.
         count: usize,
         /// The configured algorithm.
@@ -128,7 +128,7 @@ pub enum KeyError {
 
 /// Why a key set could not be had.
 #[derive(Debug, thiserror::Error)]
-pub enum FetchError {
+pub enum KeySetFetchError {
     /// Reading the file or talking to the server failed.
     #[error("{0}")]
     Io(#[from] std::io::Error),
@@ -136,20 +136,22 @@ pub enum FetchError {
     #[error("{0}")]
     Http(#[from] hyper::Error),
     /// Another status than 200.
-    #[error("the server answered {0}; the address must lead to the key set without redirects")]
+    #[error(
+        "the server answered with status {0}; use the URL of the key set itself, redirects are not followed"
+    )]
     Status(u16),
     /// The body ended early, or is not one.
-    #[error("the answer cannot be read: {0}")]
+    #[error("the response cannot be read: {0}")]
     Body(String),
     /// More than a key set is given room for.
     #[error("the key set is longer than {0} bytes")]
     TooLong(usize),
     /// No answer in time.
-    #[error("no answer within {0} s")]
+    #[error("no response within {0} s")]
     Timeout(u64),
     /// No certificate authority is known to this machine.
     #[error(
-        "this machine has no certificate authorities to check https with; install ca-certificates or set SSL_CERT_FILE"
+        "this machine has no root certificates to verify https with; install ca-certificates or set SSL_CERT_FILE"
     )]
     NoAuthorities,
     /// TLS cannot be used.
@@ -157,21 +159,21 @@ pub enum FetchError {
     Tls(#[from] rustls::Error),
     /// What was fetched is of no use.
     #[error("{0}")]
-    Key(#[from] KeyError),
+    Key(#[from] PublicKeyError),
 }
 
 /// Why no token is issued.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum IssueError {
+pub enum TokenIssueError {
     /// Only the holder of the private key can sign.
     #[error(
-        "tokens must come from the issuer: only it holds the private key of the configured public one"
+        "this server cannot issue tokens: it has only the public key; issue them where the private key is"
     )]
-    NotTheIssuer,
+    NoSigningKey,
     /// Such a token would be refused here.
-    #[error("such a token would be refused: {0}")]
-    Refused(#[from] AuthError),
+    #[error("the server would reject this token: {0}")]
+    WouldBeRejected(#[from] AuthError),
     /// The signature failed.
     #[error("the token cannot be signed")]
-    Signing,
+    SigningFailed,
 }

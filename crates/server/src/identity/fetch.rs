@@ -19,59 +19,64 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::config::Location;
-use super::error::FetchError;
+use super::config::JwksLocation;
+use super::error::KeySetFetchError;
 
 /// How long a fetch may take.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a key set may be.
-const MOST_BYTES: usize = 1024 * 1024;
+const MAX_KEY_SET_BYTES: usize = 1024 * 1024;
 
 /// Reads one place again and again.
-pub(super) struct Fetcher {
-    location: Location,
+pub(super) struct KeySetFetcher {
+    location: JwksLocation,
     tls: Option<TlsConnector>,
 }
 
-impl Fetcher {
+impl KeySetFetcher {
     /// For `https` with the authorities this machine trusts.
-    pub(super) fn new(location: Location) -> Result<Self, FetchError> {
+    pub(super) fn new(location: JwksLocation) -> Result<Self, KeySetFetchError> {
         let secure =
-            matches!(&location, Location::Address(uri) if uri.scheme_str() == Some("https"));
+            matches!(&location, JwksLocation::Url(uri) if uri.scheme_str() == Some("https"));
         let roots = if secure {
-            authorities()?
+            system_roots()?
         } else {
             RootCertStore::empty()
         };
-        Self::trusting(location, roots)
+        Self::with_roots(location, roots)
     }
 
     /// For `https` with these authorities only.
-    pub(super) fn trusting(location: Location, roots: RootCertStore) -> Result<Self, FetchError> {
+    pub(super) fn with_roots(
+        location: JwksLocation,
+        roots: RootCertStore,
+    ) -> Result<Self, KeySetFetchError> {
         let tls = match &location {
-            Location::Address(uri) if uri.scheme_str() == Some("https") => Some(connector(roots)?),
+            JwksLocation::Url(uri) if uri.scheme_str() == Some("https") => Some(connector(roots)?),
             _ => None,
         };
         Ok(Self { location, tls })
     }
 
     /// What is there now.
-    pub(super) async fn fetch(&self) -> Result<Vec<u8>, FetchError> {
+    pub(super) async fn fetch(&self) -> Result<Vec<u8>, KeySetFetchError> {
         let reading = async {
             match &self.location {
-                Location::File(path) => read(path).await,
-                Location::Address(uri) => self.get(uri).await,
+                JwksLocation::File(path) => read_file(path).await,
+                JwksLocation::Url(uri) => self.fetch_url(uri).await,
             }
         };
-        let late = |_| FetchError::Timeout(TIMEOUT.as_secs());
-        tokio::time::timeout(TIMEOUT, reading).await.map_err(late)?
+        let late = |_| KeySetFetchError::Timeout(FETCH_TIMEOUT.as_secs());
+        tokio::time::timeout(FETCH_TIMEOUT, reading)
+            .await
+            .map_err(late)?
     }
 
-    pub(super) fn location(&self) -> &Location {
+    pub(super) fn location(&self) -> &JwksLocation {
         &self.location
     }
 
-    async fn get(&self, uri: &Uri) -> Result<Vec<u8>, FetchError> {
+    async fn fetch_url(&self, uri: &Uri) -> Result<Vec<u8>, KeySetFetchError> {
         let host = uri.host().unwrap_or_default();
         // An IPv6 address stands in brackets in an address, but not in a connection.
         let name = host
@@ -83,36 +88,36 @@ impl Fetcher {
             .unwrap_or(if self.tls.is_some() { 443 } else { 80 });
         let stream = TcpStream::connect((name.as_str(), port)).await?;
         match &self.tls {
-            None => exchange(stream, uri).await,
+            None => http_get(stream, uri).await,
             Some(tls) => {
                 let invalid = |_| {
                     io::Error::new(
                         io::ErrorKind::InvalidInput,
-                        format!("`{host}` is not a host name"),
+                        format!("`{host}` is not a valid host name"),
                     )
                 };
                 let name = ServerName::try_from(name.clone()).map_err(invalid)?;
-                exchange(tls.connect(name, stream).await?, uri).await
+                http_get(tls.connect(name, stream).await?, uri).await
             }
         }
     }
 }
 
-async fn read(path: &Path) -> Result<Vec<u8>, FetchError> {
+async fn read_file(path: &Path) -> Result<Vec<u8>, KeySetFetchError> {
     let mut bytes = Vec::new();
     let file = tokio::fs::File::open(path).await?;
-    let mut beginning = file.take(MOST_BYTES as u64 + 1);
+    let mut beginning = file.take(MAX_KEY_SET_BYTES as u64 + 1);
     beginning.read_to_end(&mut bytes).await?;
-    if bytes.len() > MOST_BYTES {
-        return Err(FetchError::TooLong(MOST_BYTES));
+    if bytes.len() > MAX_KEY_SET_BYTES {
+        return Err(KeySetFetchError::TooLong(MAX_KEY_SET_BYTES));
     }
     Ok(bytes)
 }
 
-async fn exchange(
+async fn http_get(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     uri: &Uri,
-) -> Result<Vec<u8>, FetchError> {
+) -> Result<Vec<u8>, KeySetFetchError> {
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
@@ -122,18 +127,20 @@ async fn exchange(
         .header(ACCEPT, "application/jwk-set+json, application/json")
         .header(USER_AGENT, concat!("parlor/", env!("CARGO_PKG_VERSION")))
         .body(Empty::<Bytes>::new())
-        .map_err(|error| FetchError::Body(error.to_string()))?;
+        .map_err(|error| KeySetFetchError::Body(error.to_string()))?;
     let answer = async move {
         let answer = sender.send_request(request).await?;
         if answer.status() != 200 {
-            return Err(FetchError::Status(answer.status().as_u16()));
+            return Err(KeySetFetchError::Status(answer.status().as_u16()));
         }
-        let body = Limited::new(answer.into_body(), MOST_BYTES).collect().await;
+        let body = Limited::new(answer.into_body(), MAX_KEY_SET_BYTES)
+            .collect()
+            .await;
         let body = body.map_err(|error| {
             if error.is::<LengthLimitError>() {
-                return FetchError::TooLong(MOST_BYTES);
+                return KeySetFetchError::TooLong(MAX_KEY_SET_BYTES);
             }
-            FetchError::Body(error.to_string())
+            KeySetFetchError::Body(error.to_string())
         })?;
         Ok(body.to_bytes().to_vec())
     };
@@ -142,7 +149,7 @@ async fn exchange(
     answer
 }
 
-fn connector(roots: RootCertStore) -> Result<TlsConnector, FetchError> {
+fn connector(roots: RootCertStore) -> Result<TlsConnector, KeySetFetchError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
@@ -152,12 +159,12 @@ fn connector(roots: RootCertStore) -> Result<TlsConnector, FetchError> {
 }
 
 /// The certificate authorities of this machine.
-fn authorities() -> Result<RootCertStore, FetchError> {
+fn system_roots() -> Result<RootCertStore, KeySetFetchError> {
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
     let (added, _) = roots.add_parsable_certificates(found.certs);
     if added == 0 {
-        return Err(FetchError::NoAuthorities);
+        return Err(KeySetFetchError::NoAuthorities);
     }
     Ok(roots)
 }

@@ -10,24 +10,24 @@ use jsonwebtoken::{Algorithm, DecodingKey, DecodingKeyKind};
 use serde_json::Value;
 
 use super::config::PublicAlgorithm;
-use super::error::KeyError;
+use super::error::PublicKeyError;
 
 /// More keys than any issuer publishes; a token without `kid` is tried with each.
-const MOST_KEYS: usize = 100;
+const MAX_KEYS: usize = 100;
 /// The sizes of RSA keys, in bits: below they can be broken, above they cannot be computed with.
-const RSA_BITS: std::ops::RangeInclusive<usize> = 2048..=4096;
+const RSA_MODULUS_BITS: std::ops::RangeInclusive<usize> = 2048..=4096;
 /// The sizes of their exponents that can be computed with.
-const EXPONENT_BITS: std::ops::RangeInclusive<usize> = 2..=33;
+const RSA_EXPONENT_BITS: std::ops::RangeInclusive<usize> = 2..=33;
 
 /// A key of a set, with its id.
 #[derive(Clone, Debug)]
-pub(super) struct NamedKey {
+pub(super) struct JwksKey {
     pub(super) id: Option<String>,
     pub(super) key: DecodingKey,
 }
 
 impl PublicAlgorithm {
-    pub(super) fn of_library(self) -> Algorithm {
+    pub(super) fn to_jsonwebtoken(self) -> Algorithm {
         match self {
             Self::Rs256 => Algorithm::RS256,
             Self::Es256 => Algorithm::ES256,
@@ -37,9 +37,12 @@ impl PublicAlgorithm {
 }
 
 /// Reads a public key in PEM form.
-pub(super) fn from_pem(pem: &str, algorithm: PublicAlgorithm) -> Result<DecodingKey, KeyError> {
+pub(super) fn from_pem(
+    pem: &str,
+    algorithm: PublicAlgorithm,
+) -> Result<DecodingKey, PublicKeyError> {
     if pem.contains("PRIVATE KEY-----") {
-        return Err(KeyError::Private);
+        return Err(PublicKeyError::PrivateKey);
     }
     let bytes = pem.trim().as_bytes();
     let key = match algorithm {
@@ -47,20 +50,20 @@ pub(super) fn from_pem(pem: &str, algorithm: PublicAlgorithm) -> Result<Decoding
         PublicAlgorithm::Es256 => DecodingKey::from_ec_pem(bytes),
         PublicAlgorithm::EdDsa => DecodingKey::from_ed_pem(bytes),
     };
-    let not_of = |_| KeyError::NotOf(algorithm.name());
+    let not_of = |_| PublicKeyError::WrongAlgorithm(algorithm.name());
     let jwk = Jwk::from_decoding_key(&key.map_err(not_of)?, None).map_err(not_of)?;
     from_jwk(&jwk, algorithm)
 }
 
 /// Reads the keys of a set that this algorithm can use; others may be in it for other purposes. A private key there is known to
 /// everybody who can read the set, so what it has signed proves nothing.
-pub(super) fn from_set(
+pub(super) fn parse_key_set(
     bytes: &[u8],
     algorithm: PublicAlgorithm,
-) -> Result<Vec<NamedKey>, KeyError> {
-    let mut set: Value = serde_json::from_slice(bytes).map_err(|_| KeyError::NotASet)?;
+) -> Result<Vec<JwksKey>, PublicKeyError> {
+    let mut set: Value = serde_json::from_slice(bytes).map_err(|_| PublicKeyError::NotAKeySet)?;
     let Some(Value::Array(all)) = set.get_mut("keys").map(Value::take) else {
-        return Err(KeyError::NotASet);
+        return Err(PublicKeyError::NotAKeySet);
     };
     let count = all.len();
     let (private, public): (Vec<Value>, Vec<Value>) =
@@ -68,29 +71,29 @@ pub(super) fn from_set(
     let jwks = public
         .into_iter()
         .filter_map(|key| serde_json::from_value::<Jwk>(key).ok());
-    let keys: Vec<NamedKey> = jwks
-        .filter(|jwk| is_meant_for(jwk, algorithm))
+    let keys: Vec<JwksKey> = jwks
+        .filter(|jwk| is_usable_for(jwk, algorithm))
         .filter_map(|jwk| {
             let key = from_jwk(&jwk, algorithm).ok()?;
             let id = jwk.common.key_id;
-            Some(NamedKey { id, key })
+            Some(JwksKey { id, key })
         })
-        .take(MOST_KEYS)
+        .take(MAX_KEYS)
         .collect();
     if keys.is_empty() && !private.is_empty() {
-        return Err(KeyError::Private);
+        return Err(PublicKeyError::PrivateKey);
     }
     if keys.is_empty() {
         let algorithm = algorithm.name();
-        return Err(KeyError::NoneFits { count, algorithm });
+        return Err(PublicKeyError::NoUsableKey { count, algorithm });
     }
     Ok(keys)
 }
 
 /// What the issuer says a key is for.
-fn is_meant_for(jwk: &Jwk, algorithm: PublicAlgorithm) -> bool {
+fn is_usable_for(jwk: &Jwk, algorithm: PublicAlgorithm) -> bool {
     let common = &jwk.common;
-    let named = KeyAlgorithm::from(algorithm.of_library());
+    let named = KeyAlgorithm::from(algorithm.to_jsonwebtoken());
     common.key_algorithm.is_none_or(|alg| alg == named)
         && matches!(common.public_key_use, None | Some(PublicKeyUse::Signature))
         && common
@@ -99,8 +102,8 @@ fn is_meant_for(jwk: &Jwk, algorithm: PublicAlgorithm) -> bool {
             .is_none_or(|all| all.contains(&KeyOperations::Verify))
 }
 
-fn from_jwk(jwk: &Jwk, algorithm: PublicAlgorithm) -> Result<DecodingKey, KeyError> {
-    let not_of = || KeyError::NotOf(algorithm.name());
+fn from_jwk(jwk: &Jwk, algorithm: PublicAlgorithm) -> Result<DecodingKey, PublicKeyError> {
+    let not_of = || PublicKeyError::WrongAlgorithm(algorithm.name());
     let curve = match (&jwk.algorithm, algorithm) {
         (AlgorithmParameters::RSA(_), PublicAlgorithm::Rs256) => None,
         (AlgorithmParameters::EllipticCurve(key), PublicAlgorithm::Es256) => {
@@ -114,12 +117,12 @@ fn from_jwk(jwk: &Jwk, algorithm: PublicAlgorithm) -> Result<DecodingKey, KeyErr
     let key = DecodingKey::from_jwk(jwk).map_err(|_| not_of())?;
     match (key.kind(), curve) {
         (DecodingKeyKind::RsaModulusExponent { n, e }, None) => {
-            let size = bits(n);
-            if !RSA_BITS.contains(&size) {
-                return Err(KeyError::RsaSize(size));
+            let size = bit_length(n);
+            if !RSA_MODULUS_BITS.contains(&size) {
+                return Err(PublicKeyError::RsaSize(size));
             }
             let odd = e.last().is_some_and(|byte| byte % 2 == 1);
-            if !odd || !EXPONENT_BITS.contains(&bits(e)) {
+            if !odd || !RSA_EXPONENT_BITS.contains(&bit_length(e)) {
                 return Err(not_of());
             }
         }
@@ -127,7 +130,7 @@ fn from_jwk(jwk: &Jwk, algorithm: PublicAlgorithm) -> Result<DecodingKey, KeyErr
             if *is == expected && point.len() == length =>
         {
             // Checking anything reads the key first, and fails if it is no point of the curve.
-            jsonwebtoken::crypto::verify("", b"", &key, algorithm.of_library())
+            jsonwebtoken::crypto::verify("", b"", &key, algorithm.to_jsonwebtoken())
                 .map_err(|_| not_of())?;
         }
         _ => return Err(not_of()),
@@ -136,7 +139,7 @@ fn from_jwk(jwk: &Jwk, algorithm: PublicAlgorithm) -> Result<DecodingKey, KeyErr
 }
 
 /// The length of a number, without leading zeros.
-fn bits(number: &[u8]) -> usize {
+fn bit_length(number: &[u8]) -> usize {
     let start = number.iter().position(|byte| *byte != 0);
     start.map_or(0, |start| {
         (number.len() - start) * 8 - number[start].leading_zeros() as usize

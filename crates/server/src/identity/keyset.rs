@@ -16,60 +16,64 @@ use arc_swap::ArcSwap;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use super::claims::Claims;
-use super::config::{Location, PublicAlgorithm};
-use super::error::{AuthError, FetchError, LoadError};
-use super::fetch::Fetcher;
-use super::keys::{self, NamedKey};
+use super::claims::TokenClaims;
+use super::config::{JwksLocation, PublicAlgorithm};
+use super::error::{AuthError, AuthLoadError, KeySetFetchError};
+use super::fetch::KeySetFetcher;
+use super::keys::{self, JwksKey};
 use super::signature::Jwt;
 
 /// The least time between two fetches, in milliseconds.
-pub(super) const RETRY_MS: u64 = 30_000;
+pub(super) const MIN_FETCH_INTERVAL_MS: u64 = 30_000;
 /// The age at which keys are fetched anew, in milliseconds.
-pub(super) const REFRESH_MS: u64 = 600_000;
+pub(super) const MAX_KEY_AGE_MS: u64 = 600_000;
 /// A time that is far from every other.
-const NEVER: u64 = u64::MAX;
+const NO_FETCH_YET: u64 = u64::MAX;
 
 /// The keys of an issuer.
-pub(super) struct KeySet {
-    fetcher: Fetcher,
+pub(super) struct RemoteKeySet {
+    fetcher: KeySetFetcher,
     algorithm: PublicAlgorithm,
-    keys: ArcSwap<Vec<NamedKey>>,
+    keys: ArcSwap<Vec<JwksKey>>,
     /// True while a fetch is going on.
-    fetching: watch::Sender<bool>,
-    failing: AtomicBool,
+    fetch_in_progress: watch::Sender<bool>,
+    last_fetch_failed: AtomicBool,
     /// When the last fetch began, and when the last one that succeeded did.
-    tried: AtomicU64,
-    fetched: AtomicU64,
+    last_attempt_ms: AtomicU64,
+    last_success_ms: AtomicU64,
 }
 
-impl KeySet {
+impl RemoteKeySet {
     /// Fetches the keys. An address that does not answer is tried again with the first token; a file must be right.
     pub(super) async fn open(
-        fetcher: Fetcher,
+        fetcher: KeySetFetcher,
         algorithm: PublicAlgorithm,
         now: u64,
-    ) -> Result<Arc<Self>, LoadError> {
+    ) -> Result<Arc<Self>, AuthLoadError> {
         let set = Arc::new(Self {
             fetcher,
             algorithm,
             keys: ArcSwap::default(),
-            fetching: watch::Sender::new(false),
-            failing: AtomicBool::new(false),
-            tried: AtomicU64::new(now),
-            fetched: AtomicU64::new(NEVER),
+            fetch_in_progress: watch::Sender::new(false),
+            last_fetch_failed: AtomicBool::new(false),
+            last_attempt_ms: AtomicU64::new(now),
+            last_success_ms: AtomicU64::new(NO_FETCH_YET),
         });
         match (set.fetch(now).await, set.fetcher.location()) {
-            (Err(FetchError::Io(source)), Location::File(path)) => Err(LoadError::File {
-                path: path.clone(),
-                action: "read",
-                source,
-            }),
-            (Err(FetchError::Key(source)), Location::File(_)) => Err(LoadError::Key {
-                setting: "auth.jwks",
-                source,
-            }),
-            (Err(error), Location::File(_)) => Err(error.into()),
+            (Err(KeySetFetchError::Io(source)), JwksLocation::File(path)) => {
+                Err(AuthLoadError::File {
+                    path: path.clone(),
+                    action: "read",
+                    source,
+                })
+            }
+            (Err(KeySetFetchError::Key(source)), JwksLocation::File(_)) => {
+                Err(AuthLoadError::Key {
+                    setting: "auth.jwks",
+                    source,
+                })
+            }
+            (Err(error), JwksLocation::File(_)) => Err(error.into()),
             _ => Ok(set),
         }
     }
@@ -79,94 +83,102 @@ impl KeySet {
         self: &Arc<Self>,
         jwt: &Jwt<'_>,
         now: u64,
-    ) -> Result<Claims, AuthError> {
-        self.keep_fresh(now).await;
-        let unsigned = |found: &Result<Claims, AuthError>| {
+    ) -> Result<TokenClaims, AuthError> {
+        self.refresh_if_stale(now).await;
+        let unsigned = |found: &Result<TokenClaims, AuthError>| {
             matches!(found, Err(AuthError::Signature | AuthError::UnknownKey))
         };
-        let found = self.try_keys(jwt);
-        if !unsigned(&found) || self.knows(jwt) {
+        let found = self.verify_with_known_keys(jwt);
+        if !unsigned(&found) || self.has_key_of(jwt) {
             return found;
         }
-        self.refresh(now).await;
-        let found = self.try_keys(jwt);
+        self.fetch_and_wait(now).await;
+        let found = self.verify_with_known_keys(jwt);
         // A key that was not fetched may be the right one.
-        if unsigned(&found) && !self.knows(jwt) && self.failing.load(Ordering::Relaxed) {
+        if unsigned(&found)
+            && !self.has_key_of(jwt)
+            && self.last_fetch_failed.load(Ordering::Relaxed)
+        {
             return Err(AuthError::KeysUnavailable);
         }
         found
     }
 
     /// True if the token names a key of the set, so that a newer set cannot change the verdict.
-    fn knows(&self, jwt: &Jwt<'_>) -> bool {
-        let named = |key: &NamedKey| key.id.is_some() && key.id.as_deref() == jwt.key_id();
+    fn has_key_of(&self, jwt: &Jwt<'_>) -> bool {
+        let named = |key: &JwksKey| key.id.is_some() && key.id.as_deref() == jwt.key_id();
         self.keys.load().iter().any(named)
     }
 
-    fn try_keys(&self, jwt: &Jwt<'_>) -> Result<Claims, AuthError> {
+    fn verify_with_known_keys(&self, jwt: &Jwt<'_>) -> Result<TokenClaims, AuthError> {
         let keys = self.keys.load();
-        let fits = |key: &&NamedKey| {
+        let fits = |key: &&JwksKey| {
             jwt.key_id().is_none() || key.id.is_none() || key.id.as_deref() == jwt.key_id()
         };
         let mut fitting = keys.iter().filter(fits).map(|key| &key.key).peekable();
         if fitting.peek().is_none() {
             return Err(AuthError::UnknownKey);
         }
-        jwt.signed_by(fitting)
+        jwt.verify_with(fitting)
     }
 
-    async fn keep_fresh(self: &Arc<Self>, now: u64) {
+    async fn refresh_if_stale(self: &Arc<Self>, now: u64) {
         let since = |time: &AtomicU64| now.abs_diff(time.load(Ordering::Relaxed));
-        let (age, idle) = (since(&self.fetched), since(&self.tried));
-        let trusting = idle < 2 * REFRESH_MS && self.failing.load(Ordering::Relaxed);
-        if age >= 2 * REFRESH_MS && !trusting {
-            self.refresh(now).await;
-        } else if age >= REFRESH_MS {
-            self.begin(now);
+        let (age, idle) = (since(&self.last_success_ms), since(&self.last_attempt_ms));
+        let trusting = idle < 2 * MAX_KEY_AGE_MS && self.last_fetch_failed.load(Ordering::Relaxed);
+        if age >= 2 * MAX_KEY_AGE_MS && !trusting {
+            self.fetch_and_wait(now).await;
+        } else if age >= MAX_KEY_AGE_MS {
+            self.start_fetch_if_due(now);
         }
     }
 
     /// Waits for a fetch that is going on; begins one if it is time.
-    async fn refresh(self: &Arc<Self>, now: u64) {
-        self.begin(now);
+    async fn fetch_and_wait(self: &Arc<Self>, now: u64) {
+        self.start_fetch_if_due(now);
         // The sender lives as long as this set does.
-        let _ = self.fetching.subscribe().wait_for(|going| !going).await;
+        let _ = self
+            .fetch_in_progress
+            .subscribe()
+            .wait_for(|going| !going)
+            .await;
     }
 
     /// Begins a fetch if it is time and none is going on.
-    fn begin(self: &Arc<Self>, now: u64) {
-        let begins = self.fetching.send_if_modified(|going| {
-            let waits = now.abs_diff(self.tried.load(Ordering::Relaxed)) < RETRY_MS;
+    fn start_fetch_if_due(self: &Arc<Self>, now: u64) {
+        let begins = self.fetch_in_progress.send_if_modified(|going| {
+            let waits =
+                now.abs_diff(self.last_attempt_ms.load(Ordering::Relaxed)) < MIN_FETCH_INTERVAL_MS;
             let begins = !*going && !waits;
             *going |= begins;
             begins
         });
         if begins {
-            self.tried.store(now, Ordering::Relaxed);
-            let turn = Turn(Arc::clone(self));
+            self.last_attempt_ms.store(now, Ordering::Relaxed);
+            let turn = FetchGuard(Arc::clone(self));
             tokio::spawn(async move {
                 let _ = turn.0.fetch(now).await;
             });
         }
     }
 
-    async fn fetch(&self, now: u64) -> Result<(), FetchError> {
+    async fn fetch(&self, now: u64) -> Result<(), KeySetFetchError> {
         let found = self.fetcher.fetch().await;
-        let found = found.and_then(|bytes| Ok(keys::from_set(&bytes, self.algorithm)?));
+        let found = found.and_then(|bytes| Ok(keys::parse_key_set(&bytes, self.algorithm)?));
         let from = self.fetcher.location();
         match found {
             Ok(keys) => {
-                if self.failing.swap(false, Ordering::Relaxed) {
-                    info!(%from, "the key set can be fetched again");
+                if self.last_fetch_failed.swap(false, Ordering::Relaxed) {
+                    info!(%from, "fetched the key set again");
                 }
                 self.keys.store(Arc::new(keys));
-                self.fetched.store(now, Ordering::Relaxed);
+                self.last_success_ms.store(now, Ordering::Relaxed);
                 Ok(())
             }
             Err(error) => {
-                if !self.failing.swap(true, Ordering::Relaxed) {
+                if !self.last_fetch_failed.swap(true, Ordering::Relaxed) {
                     let kept = self.keys.load().len();
-                    warn!(%from, %error, kept, "the key set cannot be fetched; the keys that are known stay in use");
+                    warn!(%from, %error, kept, "cannot fetch the key set; the known keys stay valid");
                 }
                 Err(error)
             }
@@ -175,10 +187,10 @@ impl KeySet {
 }
 
 /// A fetch that is going on: whatever ends it, those who wait for it are told.
-struct Turn(Arc<KeySet>);
+struct FetchGuard(Arc<RemoteKeySet>);
 
-impl Drop for Turn {
+impl Drop for FetchGuard {
     fn drop(&mut self) {
-        self.0.fetching.send_replace(false);
+        self.0.fetch_in_progress.send_replace(false);
     }
 }

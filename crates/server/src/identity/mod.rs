@@ -27,31 +27,34 @@ use parlor_embedded::Clock;
 use serde::Deserialize as _;
 use tracing::warn;
 
-use cache::Signatures;
-pub use claims::{Grant, LEEWAY_MS, MAX_NAME};
-pub use config::{AuthConfig, ConfigError, KeySource, Location, Pem, PublicAlgorithm, Written};
-pub use error::{AuthError, FetchError, IssueError, KeyError, LoadError};
-use fetch::Fetcher;
-use keyset::KeySet;
-pub use secret::{FILE as SECRET_FILE, Secret};
+use cache::SignatureCache;
+pub use claims::{LEEWAY_MS, MAX_NAME_BYTES, TokenGrant};
+pub use config::{
+    AuthConfig, AuthConfigError, AuthSettings, JwksLocation, KeySource, PublicAlgorithm,
+    PublicKeyPem,
+};
+pub use error::{AuthError, AuthLoadError, KeySetFetchError, PublicKeyError, TokenIssueError};
+use fetch::KeySetFetcher;
+use keyset::RemoteKeySet;
+pub use secret::{SECRET_FILE_NAME as SECRET_FILE, SharedSecret};
 use signature::Jwt;
 
 /// Knows callers by their tokens.
-pub struct Identity {
-    keys: Keys,
-    rules: claims::Rules,
+pub struct Authenticator {
+    keys: VerificationKeys,
+    claim_rules: claims::ClaimRules,
     clock: Arc<dyn Clock>,
-    signatures: Signatures,
+    signature_cache: SignatureCache,
 }
 
-enum Keys {
+enum VerificationKeys {
     /// HS256: the first of the secrets signs.
-    Shared(Vec<DecodingKey>, EncodingKey),
-    Public(PublicAlgorithm, DecodingKey),
-    Set(PublicAlgorithm, Arc<KeySet>),
+    SharedSecrets(Vec<DecodingKey>, EncodingKey),
+    PublicKey(PublicAlgorithm, DecodingKey),
+    Jwks(PublicAlgorithm, Arc<RemoteKeySet>),
 }
 
-impl Identity {
+impl Authenticator {
     /// Reads the keys. Without any configured, the generated secret of the data folder is used, and made if there is none.
     ///
     /// A key set at an address that does not answer is no error: tokens are refused with `keys_unavailable` until it does.
@@ -59,32 +62,32 @@ impl Identity {
         config: &AuthConfig,
         data: &Path,
         clock: Arc<dyn Clock>,
-    ) -> Result<Self, LoadError> {
+    ) -> Result<Self, AuthLoadError> {
         let keys = match &config.keys {
-            KeySource::Generated => shared(&secret::generated(data)?, None),
-            KeySource::Secrets(first, second) => shared(first, second.as_ref()),
+            KeySource::Generated => shared_secret_keys(&secret::load_or_generate(data)?, None),
+            KeySource::Secrets(first, second) => shared_secret_keys(first, second.as_ref()),
             KeySource::PublicKey { algorithm, pem } => {
-                Keys::Public(*algorithm, public_key(pem, *algorithm)?)
+                VerificationKeys::PublicKey(*algorithm, load_public_key(pem, *algorithm)?)
             }
             KeySource::Jwks {
                 algorithm,
                 location,
             } => {
-                if location.is_exposed() {
-                    warn!(from = %location, "auth.jwks is fetched without TLS: who is on the way can put in keys of their own; use https");
+                if location.is_unencrypted_remote() {
+                    warn!(from = %location, "auth.jwks is fetched without TLS, so an attacker on the network could replace the keys; use https");
                 }
-                let fetcher = Fetcher::new(location.clone())?;
-                Keys::Set(
+                let fetcher = KeySetFetcher::new(location.clone())?;
+                VerificationKeys::Jwks(
                     *algorithm,
-                    KeySet::open(fetcher, *algorithm, clock.now_ms()).await?,
+                    RemoteKeySet::open(fetcher, *algorithm, clock.now_ms()).await?,
                 )
             }
         };
         Ok(Self {
             keys,
-            rules: claims::Rules::new(config),
+            claim_rules: claims::ClaimRules::new(config),
             clock,
-            signatures: Signatures::default(),
+            signature_cache: SignatureCache::default(),
         })
     }
 
@@ -98,51 +101,56 @@ impl Identity {
         let jwt = Jwt::read(token, self.algorithm())?;
         let claims = match &self.keys {
             // Checked as fast as it would be looked up.
-            Keys::Shared(keys, _) => jwt.signed_by(keys)?,
-            Keys::Public(_, key) => jwt.remembered(&self.signatures).signed_by([key])?,
-            Keys::Set(_, set) => {
-                let jwt = jwt.remembered(&self.signatures);
+            VerificationKeys::SharedSecrets(keys, _) => jwt.verify_with(keys)?,
+            VerificationKeys::PublicKey(_, key) => {
+                jwt.with_cache(&self.signature_cache).verify_with([key])?
+            }
+            VerificationKeys::Jwks(_, set) => {
+                let jwt = jwt.with_cache(&self.signature_cache);
                 set.verify(&jwt, now_ms).await?
             }
         };
-        self.rules.caller(&claims, now_ms)
+        self.claim_rules.check_claims(&claims, now_ms)
     }
 
     /// How long the token of a caller still counts, the leeway included.
-    pub fn time_left(&self, caller: &Caller) -> Duration {
+    pub fn token_time_left(&self, caller: &Caller) -> Duration {
         let ends = caller.expires_at.saturating_add(LEEWAY_MS);
         Duration::from_millis(ends.saturating_sub(self.clock.now_ms()))
     }
 
     /// Signs a token that [`Identity::verify`] accepts from now on.
-    pub fn issue(&self, grant: &Grant) -> Result<String, IssueError> {
-        let Keys::Shared(_, key) = &self.keys else {
-            return Err(IssueError::NotTheIssuer);
+    pub fn issue(&self, grant: &TokenGrant) -> Result<String, TokenIssueError> {
+        let VerificationKeys::SharedSecrets(_, key) = &self.keys else {
+            return Err(TokenIssueError::NoSigningKey);
         };
         let now = self.clock.now_ms();
-        let claims = self.rules.claims(grant, now);
-        let read = claims::Claims::deserialize(&claims).map_err(|_| IssueError::Signing)?;
-        self.rules.caller(&read, now)?;
+        let claims = self.claim_rules.claims_for(grant, now);
+        let read = claims::TokenClaims::deserialize(&claims)
+            .map_err(|_| TokenIssueError::SigningFailed)?;
+        self.claim_rules.check_claims(&read, now)?;
         jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, key)
-            .map_err(|_| IssueError::Signing)
+            .map_err(|_| TokenIssueError::SigningFailed)
     }
 
     fn algorithm(&self) -> Algorithm {
         match &self.keys {
-            Keys::Shared(..) => Algorithm::HS256,
-            Keys::Public(algorithm, _) | Keys::Set(algorithm, _) => algorithm.of_library(),
+            VerificationKeys::SharedSecrets(..) => Algorithm::HS256,
+            VerificationKeys::PublicKey(algorithm, _) | VerificationKeys::Jwks(algorithm, _) => {
+                algorithm.to_jsonwebtoken()
+            }
         }
     }
 }
 
-impl fmt::Debug for Identity {
+impl fmt::Debug for Authenticator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Identity({:?})", self.algorithm())
     }
 }
 
 /// The token of an `Authorization` header.
-pub fn bearer(header: Option<&str>) -> Result<&str, AuthError> {
+pub fn parse_bearer_token(header: Option<&str>) -> Result<&str, AuthError> {
     let (scheme, token) = header
         .and_then(|header| header.trim().split_once(' '))
         .ok_or(AuthError::Missing)?;
@@ -152,23 +160,26 @@ pub fn bearer(header: Option<&str>) -> Result<&str, AuthError> {
     Ok(token.trim_start())
 }
 
-fn shared(first: &Secret, second: Option<&Secret>) -> Keys {
+fn shared_secret_keys(first: &SharedSecret, second: Option<&SharedSecret>) -> VerificationKeys {
     let all = || std::iter::once(first).chain(second);
-    if all().any(Secret::is_short) {
+    if all().any(SharedSecret::is_weak) {
         warn!(
-            "auth.secret is shorter than 32 bytes: whoever sees a token can try out secrets; take a longer, random one"
+            "auth.secret is shorter than 32 bytes, so an attacker who has a token could guess it; use a longer, random secret"
         );
     }
     let verify = all().map(|secret| DecodingKey::from_secret(secret.bytes()));
-    Keys::Shared(verify.collect(), EncodingKey::from_secret(first.bytes()))
+    VerificationKeys::SharedSecrets(verify.collect(), EncodingKey::from_secret(first.bytes()))
 }
 
-fn public_key(pem: &Pem, algorithm: PublicAlgorithm) -> Result<DecodingKey, LoadError> {
+fn load_public_key(
+    pem: &PublicKeyPem,
+    algorithm: PublicAlgorithm,
+) -> Result<DecodingKey, AuthLoadError> {
     let read;
     let text = match pem {
-        Pem::Text(text) => text,
-        Pem::File(path) => {
-            let failed = |source| LoadError::File {
+        PublicKeyPem::Text(text) => text,
+        PublicKeyPem::File(path) => {
+            let failed = |source| AuthLoadError::File {
                 path: path.clone(),
                 action: "read",
                 source,
@@ -177,7 +188,7 @@ fn public_key(pem: &Pem, algorithm: PublicAlgorithm) -> Result<DecodingKey, Load
             &read
         }
     };
-    keys::from_pem(text, algorithm).map_err(|source| LoadError::Key {
+    keys::from_pem(text, algorithm).map_err(|source| AuthLoadError::Key {
         setting: "auth.public_key",
         source,
     })

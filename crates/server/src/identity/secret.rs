@@ -13,20 +13,20 @@ use std::path::Path;
 
 use rand::RngExt;
 
-use super::error::LoadError;
+use super::error::AuthLoadError;
 
 /// The file of the generated secret, in the data folder.
-pub const FILE: &str = "auth.secret";
+pub const SECRET_FILE_NAME: &str = "auth.secret";
 /// Secrets shorter than the hash's output can be guessed from one token.
-const SHORT: usize = 32;
+const MIN_RECOMMENDED_BYTES: usize = 32;
 /// A generated secret is this many bytes, written as hexadecimal digits.
-const GENERATED: usize = 32;
+const GENERATED_BYTES: usize = 32;
 
 /// A shared secret.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+pub struct SharedSecret(String);
 
-impl Secret {
+impl SharedSecret {
     /// Takes a text as secret.
     pub fn new(text: &str) -> Self {
         Self(text.to_owned())
@@ -36,42 +36,42 @@ impl Secret {
         self.0.as_bytes()
     }
 
-    pub(super) fn is_short(&self) -> bool {
-        self.0.len() < SHORT
+    pub(super) fn is_weak(&self) -> bool {
+        self.0.len() < MIN_RECOMMENDED_BYTES
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for SharedSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(hidden)")
     }
 }
 
 /// The secret kept in the data folder; made if there is none.
-pub(super) fn generated(data: &Path) -> Result<Secret, LoadError> {
-    let path = data.join(FILE);
+pub(super) fn load_or_generate(data: &Path) -> Result<SharedSecret, AuthLoadError> {
+    let path = data.join(SECRET_FILE_NAME);
     let failed = |action| {
         let path = path.clone();
-        move |source| LoadError::File {
+        move |source| AuthLoadError::File {
             path,
             action,
             source,
         }
     };
-    if let Some(secret) = read(&path)? {
+    if let Some(secret) = read_secret_file(&path)? {
         return Ok(secret);
     }
-    make(data, &path).map_err(failed("written"))?;
+    create_secret_file(data, &path).map_err(failed("written"))?;
     let gone = || failed("read")(io::ErrorKind::NotFound.into());
-    read(&path)?.ok_or_else(gone)
+    read_secret_file(&path)?.ok_or_else(gone)
 }
 
-fn read(path: &Path) -> Result<Option<Secret>, LoadError> {
+fn read_secret_file(path: &Path) -> Result<Option<SharedSecret>, AuthLoadError> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => {
-            return Err(LoadError::File {
+            return Err(AuthLoadError::File {
                 path: path.to_owned(),
                 action: "read",
                 source,
@@ -79,25 +79,28 @@ fn read(path: &Path) -> Result<Option<Secret>, LoadError> {
         }
     };
     let text = text.trim();
-    if text.len() != 2 * GENERATED || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Err(LoadError::DamagedSecret(path.to_owned()));
+    if text.len() != 2 * GENERATED_BYTES || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(AuthLoadError::InvalidSecretFile(path.to_owned()));
     }
     if let Ok(facts) = path.metadata()
         && facts.permissions().mode() & 0o077 != 0
     {
-        tracing::warn!(file = %path.display(), "others on this machine can read the secret that signs tokens; chmod 600 it");
+        tracing::warn!(file = %path.display(), "other users of this machine can read the secret that signs tokens; run chmod 600 on the file");
     }
-    Ok(Some(Secret::new(text)))
+    Ok(Some(SharedSecret::new(text)))
 }
 
 /// Writes a secret beside its place and links it there: linking is atomic and fails where somebody was faster.
-fn make(data: &Path, path: &Path) -> io::Result<()> {
+fn create_secret_file(data: &Path, path: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(data)?;
-    let draft = data.join(format!("{FILE}.{:016x}", rand::rng().random::<u64>()));
-    let made = write(&draft).and_then(|()| match std::fs::hard_link(&draft, path) {
+    let draft = data.join(format!(
+        "{SECRET_FILE_NAME}.{:016x}",
+        rand::rng().random::<u64>()
+    ));
+    let made = write_secret(&draft).and_then(|()| match std::fs::hard_link(&draft, path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         linked => linked,
     });
@@ -106,8 +109,8 @@ fn make(data: &Path, path: &Path) -> io::Result<()> {
     File::open(data)?.sync_all()
 }
 
-fn write(draft: &Path) -> io::Result<()> {
-    let secret: [u8; GENERATED] = rand::rng().random();
+fn write_secret(draft: &Path) -> io::Result<()> {
+    let secret: [u8; GENERATED_BYTES] = rand::rng().random();
     let text: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
     let mut file = OpenOptions::new()
         .write(true)

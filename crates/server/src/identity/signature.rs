@@ -8,16 +8,16 @@ use jsonwebtoken::{Algorithm, DecodingKey};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
-use super::cache::{self, Signatures};
-use super::claims::Claims;
+use super::cache::{self, SignatureCache};
+use super::claims::TokenClaims;
 use super::error::AuthError;
 
 /// Longer than any token with a person's claims; a longer one is not worth reading.
-const MOST_BYTES: usize = 16 * 1024;
+const MAX_TOKEN_BYTES: usize = 16 * 1024;
 
 /// What the head of a token says that is of use here.
 #[derive(Deserialize)]
-struct Head {
+struct JwtHeader {
     alg: Algorithm,
     kid: Option<String>,
     crit: Option<IgnoredAny>,
@@ -32,7 +32,7 @@ pub(super) struct Jwt<'a> {
     signature: &'a str,
     key_id: Option<String>,
     algorithm: Algorithm,
-    signatures: Option<&'a Signatures>,
+    signatures: Option<&'a SignatureCache>,
 }
 
 impl<'a> Jwt<'a> {
@@ -41,12 +41,12 @@ impl<'a> Jwt<'a> {
         if token.is_empty() {
             return Err(AuthError::Missing);
         }
-        if token.len() > MOST_BYTES {
+        if token.len() > MAX_TOKEN_BYTES {
             return Err(AuthError::Malformed);
         }
         let (message, signature) = token.rsplit_once('.').ok_or(AuthError::Malformed)?;
         let (head, claims) = message.rsplit_once('.').ok_or(AuthError::Malformed)?;
-        let head: Head = part(head)?;
+        let head: JwtHeader = decode_part(head)?;
         if head.alg != algorithm {
             return Err(AuthError::Algorithm(name(algorithm)));
         }
@@ -66,7 +66,7 @@ impl<'a> Jwt<'a> {
     }
 
     /// The same, whose signature is not checked again if it was found right before.
-    pub(super) fn remembered(self, signatures: &'a Signatures) -> Self {
+    pub(super) fn with_cache(self, signatures: &'a SignatureCache) -> Self {
         let signatures = Some(signatures);
         Self { signatures, ..self }
     }
@@ -77,23 +77,23 @@ impl<'a> Jwt<'a> {
     }
 
     /// The claims, if one of these keys has signed them.
-    pub(super) fn signed_by<'k>(
+    pub(super) fn verify_with<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k DecodingKey>,
-    ) -> Result<Claims, AuthError> {
+    ) -> Result<TokenClaims, AuthError> {
         let mut refused = AuthError::Signature;
         for key in keys {
             let known = self
                 .signatures
-                .map(|all| (all, cache::signed(key, self.token)));
-            if known.is_some_and(|(all, signed)| all.holds(&signed)) {
+                .map(|all| (all, cache::signature_digest(key, self.token)));
+            if known.is_some_and(|(all, signed)| all.contains(&signed)) {
                 // The signature was checked when it was remembered.
-                return part(self.claims);
+                return decode_part(self.claims);
             }
             let message = self.message.as_bytes();
             match jsonwebtoken::crypto::verify(self.signature, message, key, self.algorithm) {
                 Ok(true) => {
-                    let claims = part(self.claims)?;
+                    let claims = decode_part(self.claims)?;
                     if let Some((all, signed)) = known {
                         all.add(signed);
                     }
@@ -108,7 +108,7 @@ impl<'a> Jwt<'a> {
 }
 
 /// An object that a part of a token holds.
-fn part<T: DeserializeOwned>(text: &str) -> Result<T, AuthError> {
+fn decode_part<T: DeserializeOwned>(text: &str) -> Result<T, AuthError> {
     let json = URL_SAFE_NO_PAD
         .decode(text)
         .map_err(|_| AuthError::Malformed)?;

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::http::callers::user;
 use crate::http::client::{call, node, ready};
-use crate::support::kit;
+use crate::support::client_kit_folder;
 
 /// How long a program may take for what it is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -56,11 +56,11 @@ async fn talks(mut program: Command) {
     let mut printed = async |expected: &str| {
         loop {
             let line = timeout(PATIENCE, output.next_line()).await;
-            let line = line.unwrap_or_else(|_| panic!("it did not print {expected:?}"));
+            let line = line.unwrap_or_else(|_| panic!("the program did not print {expected:?}"));
             match line.unwrap() {
                 Some(line) if line == expected => break,
                 Some(_) => {}
-                None => panic!("it ended before it printed {expected:?}"),
+                None => panic!("the program ended before it printed {expected:?}"),
             }
         }
     };
@@ -77,7 +77,7 @@ async fn talks(mut program: Command) {
 
 #[tokio::test]
 async fn the_example_for_node_talks() {
-    kit();
+    client_kit_folder();
     let mut node = Command::new("node");
     node.arg(root().join("examples/node/chat.mjs"));
     talks(node).await;
@@ -95,7 +95,7 @@ async fn the_example_for_python_talks() {
 
 #[tokio::test]
 async fn the_example_for_browsers_talks() {
-    kit();
+    client_kit_folder();
     let node = with_a_message().await;
     let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/examples/browser.mjs");
     let ran = Command::new("node")

@@ -17,19 +17,19 @@ fn check(path: &str, text: &str) {
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         written == text,
-        "{} is not what the code says; rewrite it with `make docs`",
+        "{} does not match the code; update it with `make docs`",
         path.display()
     );
 }
 
 #[test]
 fn the_configuration_reference_is_current() {
-    check("docs/config.md", &render::reference());
+    check("docs/config.md", &render::settings_page());
 }
 
 #[test]
 fn the_example_configuration_is_current() {
-    check("parlor.example.toml", &render::example());
+    check("parlor.example.toml", &render::example_toml());
 }
 
 #[test]
@@ -44,12 +44,12 @@ fn the_http_reference_is_current() {
 
 #[test]
 fn the_reference_of_operations_is_current() {
-    check("docs/operations.md", &reference::operations());
+    check("docs/operations.md", &reference::operations_page());
 }
 
 #[test]
 fn the_reference_of_errors_is_current() {
-    check("docs/errors.md", &reference::errors());
+    check("docs/errors.md", &reference::errors_page());
 }
 
 #[test]

@@ -1,23 +1,23 @@
 //! `parlor keys` on both engines.
 
-use parlor_store::{Options, Store};
+use parlor_store::{Store, StoreOptions};
 use parlor_testkit::{Cluster, Node, Redis, eventually};
 use tempfile::TempDir;
 
-use crate::support::{PARLOR, Ran, embedded, fill, run_in};
+use crate::support::{CommandOutput, PARLOR, embedded, insert_sample_keys, run_in};
 
 /// A filled store and how to name it on the command line.
-struct Filled {
+struct SampleStore {
     folder: TempDir,
     store: String,
     _redis: Option<Redis>,
 }
 
-impl Filled {
-    async fn both() -> [Filled; 2] {
+impl SampleStore {
+    async fn both() -> [SampleStore; 2] {
         let redis = Redis::start().await;
-        fill(&mut redis.connection().await).await;
-        let on_redis = Filled {
+        insert_sample_keys(&mut redis.connection().await).await;
+        let on_redis = SampleStore {
             folder: tempfile::tempdir().unwrap(),
             store: redis.url(),
             _redis: Some(redis),
@@ -25,9 +25,9 @@ impl Filled {
 
         let folder = tempfile::tempdir().unwrap();
         let mut store = embedded(&folder.path().join("data")).await;
-        fill(&mut store).await;
+        insert_sample_keys(&mut store).await;
         store.close().await;
-        let on_embedded = Filled {
+        let on_embedded = SampleStore {
             folder,
             store: "embedded:".into(),
             _redis: None,
@@ -35,7 +35,7 @@ impl Filled {
         [on_redis, on_embedded]
     }
 
-    async fn run(&self, args: &[&str]) -> Ran {
+    async fn run(&self, args: &[&str]) -> CommandOutput {
         let args = [&["keys"], args, &["--store", &self.store]].concat();
         run_in(self.folder.path(), &args, &[]).await
     }
@@ -43,7 +43,7 @@ impl Filled {
 
 #[tokio::test]
 async fn list_shows_type_ttl_length_and_meaning() {
-    for store in Filled::both().await {
+    for store in SampleStore::both().await {
         let out = store.run(&["list"]).await.ok();
         for (key, kind, length) in [
             ("presence:user:alice", "hash", "1"),
@@ -64,7 +64,7 @@ async fn list_shows_type_ttl_length_and_meaning() {
             .find(|line| line.starts_with("somebody:else"))
             .unwrap();
         assert!(
-            foreign.contains("not declared") && foreign.contains("none"),
+            foreign.contains("unknown key") && foreign.contains("none"),
             "{foreign}"
         );
     }
@@ -72,7 +72,7 @@ async fn list_shows_type_ttl_length_and_meaning() {
 
 #[tokio::test]
 async fn list_takes_a_pattern_and_a_limit() {
-    for store in Filled::both().await {
+    for store in SampleStore::both().await {
         let json = store.run(&["list", "unread:*", "--json"]).await.json();
         let keys: Vec<&str> = json["keys"]
             .as_array()
@@ -86,13 +86,13 @@ async fn list_takes_a_pattern_and_a_limit() {
         let ran = store.run(&["list", "--limit", "2", "--json"]).await;
         assert_eq!(ran.json()["keys"].as_array().unwrap().len(), 2);
         assert_eq!(ran.json()["complete"], false);
-        assert!(ran.err.contains("--limit 0 shows all"), "{ran:?}");
+        assert!(ran.stderr.contains("--limit 0 shows all"), "{ran:?}");
     }
 }
 
 #[tokio::test]
 async fn count_groups_by_declaration() {
-    for store in Filled::both().await {
+    for store in SampleStore::both().await {
         let json = store.run(&["count", "--json"]).await.json();
         let groups = json["groups"].as_array().unwrap();
         let unread = groups
@@ -101,13 +101,13 @@ async fn count_groups_by_declaration() {
             .unwrap();
         assert_eq!(unread["count"], 2);
         assert_eq!(json["notDeclared"], 1);
-        assert!(store.run(&["count"]).await.ok().contains("(not declared)"));
+        assert!(store.run(&["count"]).await.ok().contains("unknown key"));
     }
 }
 
 #[tokio::test]
 async fn show_prints_the_value_by_its_type() {
-    for store in Filled::both().await {
+    for store in SampleStore::both().await {
         for (key, value) in [
             (
                 "presence:user:alice",
@@ -131,7 +131,7 @@ async fn show_prints_the_value_by_its_type() {
         );
         let missing = store.run(&["show", "nobody"]).await;
         assert!(
-            missing.code == 1 && missing.err.contains("there is no key nobody"),
+            missing.exit_code == 1 && missing.stderr.contains("there is no key nobody"),
             "{missing:?}"
         );
     }
@@ -139,13 +139,13 @@ async fn show_prints_the_value_by_its_type() {
 
 #[tokio::test]
 async fn ttl_compares_with_what_is_declared() {
-    for store in Filled::both().await {
+    for store in SampleStore::both().await {
         let out = store.run(&["ttl"]).await.ok();
         for (key, verdict) in [
             ("presence:user:alice", "as declared"),
             ("typing:c1:alice", "longer than declared"),
             ("unread:alice:c1", "as declared"),
-            ("somebody:else", "not declared"),
+            ("somebody:else", "unknown key"),
         ] {
             assert!(
                 out.lines()
@@ -168,7 +168,7 @@ async fn keys_and_values_of_any_bytes_are_listed_in_one_line_and_shown() {
     pipe.query_async::<()>(&mut redis.connection().await)
         .await
         .unwrap();
-    let store = Filled {
+    let store = SampleStore {
         folder: tempfile::tempdir().unwrap(),
         store: redis.url(),
         _redis: Some(redis),
@@ -189,7 +189,7 @@ async fn keys_and_values_of_any_bytes_are_listed_in_one_line_and_shown() {
     assert!(out.trim_end().ends_with("should have no TTL"), "{out}");
     let none = store.run(&["list", "nothing*"]).await;
     assert!(
-        none.code == 0 && none.err.contains("no key fits nothing*"),
+        none.exit_code == 0 && none.stderr.contains("no key matches nothing*"),
         "{none:?}"
     );
 }
@@ -199,10 +199,10 @@ async fn the_embedded_store_is_read_beside_a_running_server_and_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let mut store = embedded(&data).await;
-    fill(&mut store).await;
+    insert_sample_keys(&mut store).await;
     store.close().await;
     drop(store);
-    let node = Node::serve(PARLOR)
+    let node = Node::parlor_serve(PARLOR)
         .env("PARLOR_SERVER__DATA", &data)
         .start()
         .await;
@@ -213,15 +213,15 @@ async fn the_embedded_store_is_read_beside_a_running_server_and_says_so() {
             &[],
         )
         .await;
-        if ran.code == 0 {
+        if ran.exit_code == 0 {
             Ok(Some(ran))
         } else {
             Err(ran)
         }
     })
     .await;
-    assert!(ran.out.contains("presence:user:alice"), "{ran:?}");
-    assert!(ran.err.contains("as of its last flush"), "{ran:?}");
+    assert!(ran.stdout.contains("presence:user:alice"), "{ran:?}");
+    assert!(ran.stderr.contains("as of its last flush"), "{ran:?}");
 }
 
 #[tokio::test]
@@ -229,7 +229,7 @@ async fn a_folder_without_a_store_is_told_and_not_made() {
     let folder = tempfile::tempdir().unwrap();
     let ran = run_in(folder.path(), &["keys", "list"], &[]).await;
     assert!(
-        ran.code == 1 && ran.err.contains("there is no store in ./data"),
+        ran.exit_code == 1 && ran.stderr.contains("there is no store in ./data"),
         "{ran:?}"
     );
     assert!(!folder.path().join("data").exists());
@@ -239,9 +239,9 @@ async fn a_folder_without_a_store_is_told_and_not_made() {
 async fn keys_of_a_cluster_are_found_on_all_primaries() {
     let cluster = Cluster::start().await;
     let url = cluster.url();
-    let mut store = Store::open(Options {
+    let mut store = Store::open(StoreOptions {
         url: url.parse().unwrap(),
-        ..Options::default()
+        ..StoreOptions::default()
     })
     .await
     .unwrap();
@@ -271,7 +271,7 @@ async fn a_user_who_may_only_read_can_look_and_nothing_is_written() {
         .start()
         .await;
     let mut connection = redis.connection().await;
-    fill(&mut connection).await;
+    insert_sample_keys(&mut connection).await;
     let before: u64 = redis::cmd("DBSIZE")
         .query_async(&mut connection)
         .await

@@ -4,13 +4,13 @@ use std::process::Stdio;
 
 use tokio::process::Command;
 
-use crate::support::{PARLOR, kit};
+use crate::support::{PARLOR, client_kit_folder};
 
 #[tokio::test]
 async fn the_client_kit_passes_its_tests() {
     let ran = Command::new("node")
         .args(["--test", "--test-reporter=tap", "test/server/kit.test.mjs"])
-        .current_dir(kit())
+        .current_dir(client_kit_folder())
         .env("PARLOR", PARLOR)
         .stdin(Stdio::null())
         .kill_on_drop(true)

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use axum::Router;
 use parlor_chat::database::{self, DatabaseUrl};
 use parlor_embedded::SystemClock;
-use parlor_server::config::{self, Sources};
+use parlor_server::config::{self, ConfigSources};
 use parlor_server::http::connections;
-use parlor_server::identity::Identity;
-use parlor_server::lifecycle::{self, Opening, Start};
+use parlor_server::identity::Authenticator;
+use parlor_server::lifecycle::{self, Opening, ServerInit};
 use parlor_testkit::eventually;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -18,30 +18,30 @@ use tokio::time::{sleep, timeout};
 use crate::support::{embedded, get, run_in};
 
 #[tokio::test]
-async fn stopping_flushes_what_was_written_last() {
+async fn shutdown_flushes_pending_writes() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let mut store = embedded(&data).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let http = format!("http://{}", listener.local_addr().unwrap());
     let (stop, stopped) = oneshot::channel::<()>();
-    let config = config::load(&Sources::default()).unwrap().config;
-    let identity = Identity::load(&config.auth, &data, Arc::new(SystemClock));
-    let database = lifecycle::open_database(database::Options {
+    let config = config::load(&ConfigSources::default()).unwrap().config;
+    let identity = Authenticator::load(&config.auth, &data, Arc::new(SystemClock));
+    let database = lifecycle::open_database(database::DatabaseOptions {
         url: DatabaseUrl::Sqlite(data.join("parlor.db")),
         ..config.database.clone()
     });
-    let start = Start {
+    let start = ServerInit {
         database: database.await.unwrap(),
         http: listener,
         grpc: None,
-        identity: identity.await.unwrap(),
+        authenticator: identity.await.unwrap(),
         config,
-        opening: Opening::Open(store.clone()),
+        store: Opening::Open(store.clone()),
     };
     let shutdown = async move { stopped.await.unwrap() };
-    let server = tokio::spawn(lifecycle::run(start, shutdown));
-    eventually("the node has joined", async || {
+    let server = tokio::spawn(lifecycle::run_server(start, shutdown));
+    eventually("the node has joined the cluster", async || {
         get(&http, "/readyz").await.unwrap().0 == 200
     })
     .await;
@@ -56,7 +56,7 @@ async fn stopping_flushes_what_was_written_last() {
     server.await.unwrap().unwrap();
     assert!(
         get(&http, "/healthz").await.is_err(),
-        "nobody listens after the end"
+        "the server still listens after the shutdown"
     );
     let shown = run_in(
         folder.path(),
@@ -74,14 +74,18 @@ async fn a_client_that_never_finishes_its_headers_is_cut() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (_stop, stopping) = watch::channel(false);
-    tokio::spawn(connections::serve(listener, Router::new(), stopping));
+    tokio::spawn(connections::serve_http(listener, Router::new(), stopping));
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream
         .write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n")
         .await
         .unwrap();
     let mut rest = Vec::new();
-    let cut = timeout(connections::HEADERS * 3, stream.read_to_end(&mut rest)).await;
+    let cut = timeout(
+        connections::HEADER_TIMEOUT * 3,
+        stream.read_to_end(&mut rest),
+    )
+    .await;
     assert!(cut.is_ok(), "the connection is still open");
 }
 
@@ -92,14 +96,14 @@ async fn a_client_that_does_not_read_its_answer_is_cut() {
     let address = listener.local_addr().unwrap();
     let (_stop, stopping) = watch::channel(false);
     let long = Router::new().route("/", axum::routing::get(async || vec![0; LENGTH]));
-    tokio::spawn(connections::serve(listener, long, stopping));
+    tokio::spawn(connections::serve_http(listener, long, stopping));
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     stream.write_all(request).await.unwrap();
     // Once the answer has begun, time passes only while nobody can go on.
     stream.readable().await.unwrap();
-    sleep(connections::READING * 2).await;
+    sleep(connections::WRITE_TIMEOUT * 2).await;
     let mut rest = Vec::new();
     let _ = stream.read_to_end(&mut rest).await;
-    assert!(rest.len() < LENGTH, "the answer came in full");
+    assert!(rest.len() < LENGTH, "the response was complete");
 }

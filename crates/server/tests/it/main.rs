@@ -3,7 +3,7 @@
 #![expect(
     clippy::panic,
     clippy::unwrap_used,
-    reason = "test code: a panic that names the cause is its way to report an error"
+    reason = "test code reports errors by panicking with the cause"
 )]
 
 mod clients;

@@ -2,31 +2,31 @@
 
 use std::path::Path;
 
-use parlor_chat::database::{Database, DatabaseUrl, Either, Options as DatabaseOptions};
-use parlor_store::{Options, Store};
-use parlor_testkit::{Cluster, Node, NodeOptions, Postgres, Redis, eventually};
+use parlor_chat::database::{Database, DatabaseOptions, DatabaseUrl, Either};
+use parlor_store::{Store, StoreOptions};
+use parlor_testkit::{Cluster, Node, Postgres, Redis, ServerProcessOptions, eventually};
 use redis::AsyncCommands;
 use serde_json::{Value, json};
 
 use crate::http::callers::{service, user};
 use crate::http::client::{call, node};
-use crate::support::{PARLOR, Ran, embedded, fill, get, run_in};
+use crate::support::{CommandOutput, PARLOR, embedded, get, insert_sample_keys, run_in};
 
 /// Runs the command with the data folder of `data`.
-async fn migrate(data: &Path, args: &[&str]) -> Ran {
+async fn migrate(data: &Path, args: &[&str]) -> CommandOutput {
     let args = [&["migrate-store", "--data", data.to_str().unwrap()], args].concat();
     run_in(data.parent().unwrap(), &args, &[]).await
 }
 
 /// The arguments that move both.
-fn both<'a>(redis: &'a str, postgres: &'a str) -> [&'a str; 8] {
+fn migration_args<'a>(redis: &'a str, postgres: &'a str) -> [&'a str; 8] {
     let store = ["--from", "embedded:", "--to", redis];
     let database = ["--from-database", "sqlite:", "--to-database", postgres];
     [store, database].concat().try_into().unwrap()
 }
 
 /// A node that is ready, with those sessions that are there.
-async fn ready(options: NodeOptions) -> Node {
+async fn ready(options: ServerProcessOptions) -> Node {
     let node = options.start().await;
     eventually("the node is ready", async || {
         get(&node.http(), "/readyz").await.map(|it| it.0 == 200)
@@ -36,7 +36,7 @@ async fn ready(options: NodeOptions) -> Node {
 }
 
 /// Fills a node: a conversation that was read in part, a session, somebody who was here.
-async fn converse(node: &Node) {
+async fn fill_node(node: &Node) {
     for name in ["alice", "bob"] {
         let begin = call("POST", "/v1/sessions").by(&service());
         let begin = begin.header("Parlor-User", name);
@@ -47,7 +47,7 @@ async fn converse(node: &Node) {
     let lunch = json!({ "id": "lunch", "kind": "group", "title": "Lunch", "members": ["bob"] });
     create.json(lunch).at(node).await.created();
     for number in 1..=5 {
-        say(node, "alice", number).await;
+        send_message(node, "alice", number).await;
     }
     let edit = call("PATCH", "/v1/conversations/lunch/messages/2").by(&user("alice"));
     edit.json(json!({ "content": "edited" }))
@@ -62,14 +62,14 @@ async fn converse(node: &Node) {
     }
 }
 
-async fn say(node: &Node, who: &str, number: u64) {
+async fn send_message(node: &Node, who: &str, number: u64) {
     let post = call("POST", "/v1/conversations/lunch/messages").by(&user(who));
     let post = post.json(json!({ "content": format!("number {number}") }));
     assert_eq!(post.at(node).await.created()["seq"], number);
 }
 
 /// What people see of all that.
-async fn seen(node: &Node) -> Value {
+async fn read_everything(node: &Node) -> Value {
     let ask = async |who: &str, path: &str| call("GET", path).by(&user(who)).at(node).await.ok();
     let session = ask("bob", "/v1/sessions/me").await;
     json!({
@@ -88,22 +88,25 @@ async fn deadline(store: &mut impl redis::aio::ConnectionLike, key: &str) -> i64
 }
 
 #[tokio::test]
-async fn everything_is_as_it_was_after_the_move_to_redis_and_postgresql() {
+async fn migration_to_redis_and_postgresql_preserves_all_data() {
     let mut old = ready(node()).await;
-    converse(&old).await;
-    let before = seen(&old).await;
+    fill_node(&old).await;
+    let before = read_everything(&old).await;
     assert_eq!(before["unread"]["total"], 3);
     assert!(before["presence"]["lastSeen"].is_string() || before["presence"]["lastSeen"].is_u64());
     let (redis, postgres) = (Redis::start().await, Postgres::start().await);
-    let (data, url) = (old.data(), postgres.create_database().await);
+    let (data, url) = (old.data_folder(), postgres.create_database().await);
     let redis_url = redis.url();
-    let args = both(&redis_url, &url);
+    let args = migration_args(&redis_url, &url);
 
     let used = migrate(&data, &args).await;
-    assert!(used.code == 1 && used.err.contains("in use"), "{used:?}");
-    assert!(old.terminate().await.success());
+    assert!(
+        used.exit_code == 1 && used.stderr.contains("in use"),
+        "{used:?}"
+    );
+    assert!(old.terminate_and_wait().await.success());
     let look = migrate(&data, &[&args[..], &["--dry-run", "--json"]].concat()).await;
-    assert_eq!(look.code, 0, "{look:?}");
+    assert_eq!(look.exit_code, 0, "{look:?}");
     assert_eq!(look.json()["database"]["parts"]["messages"]["copied"], 5);
     let mut keys = redis.connection().await;
     let size: u64 = redis::cmd("DBSIZE").query_async(&mut keys).await.unwrap();
@@ -113,30 +116,30 @@ async fn everything_is_as_it_was_after_the_move_to_redis_and_postgresql() {
         (0, "0")
     );
 
-    let source = Store::open(Options {
-        data: Some(data.clone()),
+    let source = Store::open(StoreOptions {
+        data_folder: Some(data.clone()),
         read_only: true,
-        ..Options::default()
+        ..StoreOptions::default()
     });
     let session = deadline(&mut source.await.unwrap(), "user:bob").await;
     let moved = migrate(&data, &args).await;
-    assert_eq!(moved.code, 0, "{moved:?}");
-    assert!(moved.out.contains("moved and verified"), "{moved:?}");
+    assert_eq!(moved.exit_code, 0, "{moved:?}");
+    assert!(moved.stdout.contains("moved and verified"), "{moved:?}");
     assert_eq!(deadline(&mut keys, "user:bob").await, session);
 
     let stores = node().env("PARLOR_STORE__URL", &redis_url);
     let new = ready(stores.env("PARLOR_DATABASE__URL", &url)).await;
-    assert_eq!(seen(&new).await, before);
-    say(&new, "bob", 6).await;
+    assert_eq!(read_everything(&new).await, before);
+    send_message(&new, "bob", 6).await;
     let again = migrate(&data, &args).await;
     assert!(
-        again.code == 1 && again.err.contains("in use by the node"),
+        again.exit_code == 1 && again.stderr.contains("in use by the node"),
         "{again:?}"
     );
 }
 
 /// A source with many keys and rows.
-async fn many(data: &Path) {
+async fn insert_many_keys(data: &Path) {
     let url = DatabaseUrl::Sqlite(data.join("parlor.db"));
     let database = Database::open(DatabaseOptions::new(url.clone()))
         .await
@@ -162,12 +165,12 @@ async fn many(data: &Path) {
         let key = format!("lastseen:u{number}");
         store.set::<_, _, ()>(key, number).await.unwrap();
     }
-    large(&mut store).await;
+    insert_large_value(&mut store).await;
     store.close().await;
 }
 
 /// A value of each type that does not fit into one piece.
-async fn large(store: &mut Store) {
+async fn insert_large_value(store: &mut Store) {
     for start in (0..1_200).step_by(300) {
         let mut pipe = redis::pipe();
         for number in start..start + 300 {
@@ -191,13 +194,13 @@ async fn large(store: &mut Store) {
 }
 
 /// Begins a move, slowly enough that it can't end, and kills it when so many are there.
-async fn killed(data: &Path, args: &[&str], there: impl AsyncFn() -> u64) -> u64 {
+async fn kill_migration(data: &Path, args: &[&str], there: impl AsyncFn() -> u64) -> u64 {
     let mut command = Node::options(PARLOR).arg("migrate-store");
     for arg in [&["--rate", "100", "--data", data.to_str().unwrap()], args].concat() {
         command = command.arg(arg);
     }
     let mut process = command.spawn();
-    let copied = eventually("a part is copied", async || {
+    let copied = eventually("some keys or rows are copied", async || {
         Some(there().await).filter(|copied| *copied >= 100)
     })
     .await;
@@ -211,21 +214,21 @@ fn numbers(part: &Value) -> [u64; 4] {
 }
 
 #[tokio::test]
-async fn a_move_that_is_killed_goes_on_where_it_stopped_and_nothing_starts_on_half() {
+async fn an_interrupted_migration_resumes_and_blocks_the_server_until_complete() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    many(&data).await;
+    insert_many_keys(&data).await;
     let (redis, postgres) = (Redis::start().await, Postgres::start().await);
     let (redis_url, url) = (redis.url(), postgres.create_database().await);
-    let args = both(&redis_url, &url);
+    let args = migration_args(&redis_url, &url);
     let refused = async || {
         let stores = node().env("PARLOR_STORE__URL", &redis_url);
         let mut node = stores.env("PARLOR_DATABASE__URL", &url).spawn();
-        node.wait_for_line("a copy that was not completed").await;
+        node.wait_for_line("an incomplete copy").await;
         assert!(!node.wait().await.success());
     };
 
-    let rows = killed(&data, &args, async || {
+    let rows = kill_migration(&data, &args, async || {
         // Before the tables are made there are none.
         let exists = "SELECT COUNT(*) FROM pg_tables WHERE tablename = 'messages'";
         match postgres.query_in(&url, exists).await.trim() {
@@ -242,7 +245,7 @@ async fn a_move_that_is_killed_goes_on_where_it_stopped_and_nothing_starts_on_ha
 
     let only = &args[4..];
     let rest = migrate(&data, &[only, &["--json"]].concat()).await;
-    assert_eq!(rest.code, 0, "{rest:?}");
+    assert_eq!(rest.exit_code, 0, "{rest:?}");
     let report = rest.json();
     let [found, copied, already, verified] = numbers(&report["database"]["parts"]["messages"]);
     assert_eq!((found, verified), (3_000, 3_000), "{report}");
@@ -250,14 +253,14 @@ async fn a_move_that_is_killed_goes_on_where_it_stopped_and_nothing_starts_on_ha
     assert_eq!(copied + already, 3_000, "{report}");
 
     let mut keys = redis.connection().await;
-    let keys_there = killed(&data, &args, async || {
+    let keys_there = kill_migration(&data, &args, async || {
         let mut keys = keys.clone();
         redis::cmd("DBSIZE").query_async(&mut keys).await.unwrap()
     })
     .await;
     refused().await;
     let rest = migrate(&data, &[&args[..], &["--json"]].concat()).await;
-    assert_eq!(rest.code, 0, "{rest:?}");
+    assert_eq!(rest.exit_code, 0, "{rest:?}");
     let report = rest.json();
     assert_eq!(report["database"]["completeBefore"], true);
     let [found, copied, already, verified] = numbers(&report["store"]["parts"]["presence"]);
@@ -278,14 +281,14 @@ async fn a_move_that_is_killed_goes_on_where_it_stopped_and_nothing_starts_on_ha
 }
 
 #[tokio::test]
-async fn what_was_changed_in_the_copy_is_noticed_and_named() {
+async fn migrate_verify_names_differing_keys_and_rows() {
     let mut old = ready(node()).await;
-    converse(&old).await;
-    old.terminate().await;
+    fill_node(&old).await;
+    old.terminate_and_wait().await;
     let (redis, postgres) = (Redis::start().await, Postgres::start().await);
     let (redis_url, url) = (redis.url(), postgres.create_database().await);
-    let data = old.data();
-    let args = both(&redis_url, &url);
+    let data = old.data_folder();
+    let args = migration_args(&redis_url, &url);
     migrate(&data, &args).await.ok();
     let verify = [&args[..], &["--verify"]].concat();
     migrate(&data, &verify).await.ok();
@@ -308,49 +311,49 @@ async fn what_was_changed_in_the_copy_is_noticed_and_named() {
         "UPDATE messages SET content = 'x' WHERE seq = 3; DELETE FROM messages WHERE seq = 5";
     postgres.query_in(&url, changes).await;
     let different = migrate(&data, &verify).await;
-    assert_eq!(different.code, 1, "{different:?}");
+    assert_eq!(different.exit_code, 1, "{different:?}");
     for line in [
-        "different: messages lunch 3 is different",
-        "different: messages lunch 5 is missing",
-        "different: user:bob has another content",
-        "different: user:alice goes at another time",
-        "different: lastseen:alice is missing",
-        "different: lastseen:nobody is not in the source",
-        "6 keys or rows are not the same",
+        "difference: messages lunch 3 is different",
+        "difference: messages lunch 5 is missing",
+        "difference: user:bob has another value",
+        "difference: user:alice has another expiry time",
+        "difference: lastseen:alice is missing",
+        "difference: lastseen:nobody is not in the source",
+        "6 keys or rows differ",
     ] {
-        assert!(different.out.contains(line), "{line}\n{different:?}");
+        assert!(different.stdout.contains(line), "{line}\n{different:?}");
     }
 }
 
 #[tokio::test]
-async fn a_cluster_gets_hash_tags_and_what_is_not_parlors_stays_unless_asked_for() {
+async fn migration_to_a_cluster_adds_hash_tags_and_skips_foreign_keys() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let mut store = embedded(&data).await;
-    fill(&mut store).await;
-    large(&mut store).await;
+    insert_sample_keys(&mut store).await;
+    insert_large_value(&mut store).await;
     store.close().await;
     let (cluster, redis) = (Cluster::start().await, Redis::start().await);
     let (cluster_url, redis_url) = (cluster.url(), redis.url());
 
     let moved = migrate(&data, &["--from", "embedded:", "--to", &cluster_url]).await;
-    assert_eq!(moved.code, 0, "{moved:?}");
+    assert_eq!(moved.exit_code, 0, "{moved:?}");
     assert!(
-        moved.out.contains("--all takes them, too): 1\n"),
+        moved.stdout.contains("--all copies them): 1\n"),
         "{moved:?}"
     );
     let url = cluster_url.parse().unwrap();
-    let mut keys = Store::open(Options::new(url)).await.unwrap();
+    let mut keys = Store::open(StoreOptions::new(url)).await.unwrap();
     let unread: u64 = keys.get("unread:{alice}:c1").await.unwrap();
     let typing: Option<String> = keys.get("typing:{c1}:alice").await.unwrap();
     let foreign: Option<String> = keys.get("somebody:else").await.unwrap();
     assert_eq!((unread, typing, foreign), (2, None, None));
 
     let args = ["--from", &cluster_url, "--to", &redis_url, "--json"];
-    assert_eq!(migrate(&data, &args).await.code, 0);
+    assert_eq!(migrate(&data, &args).await.exit_code, 0);
     let args = ["--from", "embedded:", "--to", &redis_url, "--verify"];
     let compared = migrate(&data, &args).await;
-    assert_eq!(compared.code, 0, "{compared:?}");
+    assert_eq!(compared.exit_code, 0, "{compared:?}");
     let prefixed = [
         "--from",
         "embedded:",
@@ -361,7 +364,7 @@ async fn a_cluster_gets_hash_tags_and_what_is_not_parlors_stays_unless_asked_for
         "--all",
     ];
     let moved = migrate(&data, &prefixed).await;
-    assert_eq!(moved.code, 0, "{moved:?}");
+    assert_eq!(moved.exit_code, 0, "{moved:?}");
     let mut keys = redis.connection().await;
     let held: (u64, String) = keys
         .mget(&["new:unread:alice:c1", "somebody:else"])
@@ -371,23 +374,26 @@ async fn a_cluster_gets_hash_tags_and_what_is_not_parlors_stays_unless_asked_for
 }
 
 #[tokio::test]
-async fn what_would_do_harm_is_refused() {
+async fn unsafe_migrations_are_rejected() {
     let (redis, postgres) = (Redis::start().await, Postgres::start().await);
     let url = postgres.create_database().await;
     let redis_url = redis.url();
     let source = ready(node().env("PARLOR_STORE__URL", &redis_url)).await;
-    let data = source.data();
+    let data = source.data_folder();
     let folder = tempfile::tempdir().unwrap();
     let other = folder.path().join("data");
     let mut store = embedded(&other).await;
-    fill(&mut store).await;
+    insert_sample_keys(&mut store).await;
     let own = store.set::<_, _, ()>("parlor:database", "one").await;
     own.unwrap();
     store.close().await;
 
     let refused = async |data: &Path, args: &[&str], why: &str| {
         let ran = migrate(data, args).await;
-        assert!(ran.code == 1 && ran.err.contains(why), "{why}\n{ran:?}");
+        assert!(
+            ran.exit_code == 1 && ran.stderr.contains(why),
+            "{why}\n{ran:?}"
+        );
     };
     let to_other = format!("{redis_url}/1");
     let used = ["--from", &redis_url, "--to", &to_other];
@@ -424,5 +430,8 @@ async fn what_would_do_harm_is_refused() {
     refused(&data, &taken, "belongs to another installation").await;
 
     let usage = migrate(&data, &["--from", "embedded:"]).await;
-    assert!(usage.code == 2 && usage.err.contains("--to"), "{usage:?}");
+    assert!(
+        usage.exit_code == 2 && usage.stderr.contains("--to"),
+        "{usage:?}"
+    );
 }

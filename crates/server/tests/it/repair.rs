@@ -1,24 +1,24 @@
 //! `parlor repair unread` as operators run it.
 
 use parlor_chat::chat::Chat;
-use parlor_chat::context::Context;
-use parlor_chat::database::{Database, DatabaseUrl, Either, Options};
+use parlor_chat::context::ChatContext;
+use parlor_chat::database::{Database, DatabaseOptions, DatabaseUrl, Either};
 use parlor_chat::ids::{NodeId, UserId};
-use parlor_chat::keys::{Keyspace, Settings};
+use parlor_chat::keys::{KeySettings, Keyspace};
 use parlor_chat::options;
 use parlor_store::Store;
 use parlor_testkit::{Postgres, Redis};
 use tempfile::TempDir;
 
-use crate::support::{Ran, embedded, run, run_in};
+use crate::support::{CommandOutput, embedded, run, run_in};
 
 /// A store and a database that belong together, with one conversation in which a message waits for bob; and the keys.
-async fn filled(store: &Store, url: DatabaseUrl) -> Chat {
-    let database = Database::open(Options::new(url)).await.unwrap();
-    let keys = Keyspace::new(Settings::default(), false).unwrap();
-    let context = Context::new(store.clone(), keys);
+async fn prepare_store(store: &Store, url: DatabaseUrl) -> Chat {
+    let database = Database::open(DatabaseOptions::new(url)).await.unwrap();
+    let keys = Keyspace::new(KeySettings::default(), false).unwrap();
+    let context = ChatContext::new(store.clone(), keys);
     let node = NodeId::new("n1").unwrap();
-    let chat = Chat::new(context, database, node, &options::Options::default());
+    let chat = Chat::new(context, database, node, &options::ChatOptions::default());
     chat.start().await.unwrap();
     for statement in [
         "INSERT INTO conversations (id, kind, created_at, last_at, last_seq, members_version, member_count)
@@ -35,7 +35,7 @@ async fn filled(store: &Store, url: DatabaseUrl) -> Chat {
     }
     for user in ["alice", "bob"] {
         chat.unread()
-            .counts(&UserId::new(user).unwrap())
+            .get_summary(&UserId::new(user).unwrap())
             .await
             .unwrap();
     }
@@ -43,14 +43,14 @@ async fn filled(store: &Store, url: DatabaseUrl) -> Chat {
 }
 
 /// Two keys that are wrong, and one of nobody.
-async fn damage(store: &Store) {
+async fn damage_counters(store: &Store) {
     let mut pipe = redis::pipe();
     pipe.set("unread:bob:c1", 7).set("unread:bob:total", 8);
     pipe.set("unread:nobody:c1", 3);
     pipe.exec_async(&mut store.clone()).await.unwrap();
 }
 
-fn found(ran: &Ran) -> [u64; 4] {
+fn found_differences(ran: &CommandOutput) -> [u64; 4] {
     let json = ran.json();
     ["users", "counters", "totals", "strays"].map(|name| json[name].as_u64().unwrap())
 }
@@ -60,26 +60,26 @@ async fn a_repair_mends_redis_beside_postgres_and_reports_it() {
     let (redis, postgres) = (Redis::start().await, Postgres::start().await);
     let address = postgres.create_database().await;
     let folder = TempDir::new().unwrap();
-    let options = parlor_store::Options::new(redis.url().parse().unwrap());
+    let options = parlor_store::StoreOptions::new(redis.url().parse().unwrap());
     let store = Store::open(options).await.unwrap();
     let url = DatabaseUrl::parse(&address, folder.path()).unwrap();
-    let _chat = filled(&store, url).await;
-    damage(&store).await;
+    let _chat = prepare_store(&store, url).await;
+    damage_counters(&store).await;
     let (url, database) = (redis.url(), format!("database.url={address}"));
     let call = [
         "repair", "unread", "--store", &url, "--set", &database, "--json",
     ];
     let dry = run_in(folder.path(), &[&call[..], &["--dry-run"]].concat(), &[]).await;
-    assert_eq!(dry.code, 1, "{dry:?}");
-    assert_eq!(found(&dry), [2, 1, 1, 1], "{dry:?}");
+    assert_eq!(dry.exit_code, 1, "{dry:?}");
+    assert_eq!(found_differences(&dry), [2, 1, 1, 1], "{dry:?}");
     assert_eq!(dry.json()["dryRun"], true);
     let mended = run_in(folder.path(), &call, &[]).await;
-    assert_eq!(mended.code, 0, "{mended:?}");
-    assert_eq!(found(&mended), [2, 1, 1, 1], "{mended:?}");
-    assert_eq!(mended.err, "", "no bar where nobody looks");
+    assert_eq!(mended.exit_code, 0, "{mended:?}");
+    assert_eq!(found_differences(&mended), [2, 1, 1, 1], "{mended:?}");
+    assert_eq!(mended.stderr, "", "no progress bar without a terminal");
     let again = run_in(folder.path(), &call[..6], &[]).await;
-    assert!(again.out.contains("nothing differs"), "{again:?}");
-    assert_eq!(again.code, 0);
+    assert!(again.stdout.contains("no differences"), "{again:?}");
+    assert_eq!(again.exit_code, 0);
     let asked = redis::cmd("MGET")
         .arg(&["unread:bob:c1", "unread:bob:total", "unread:nobody:c1"])
         .take();
@@ -88,29 +88,29 @@ async fn a_repair_mends_redis_beside_postgres_and_reports_it() {
 }
 
 #[tokio::test]
-async fn a_repair_mends_an_embedded_store_that_is_free() {
+async fn repair_needs_exclusive_access_to_an_embedded_store() {
     let folder = TempDir::new().unwrap();
     let store = embedded(folder.path()).await;
     let url = DatabaseUrl::parse("", folder.path()).unwrap();
-    let chat = filled(&store, url).await;
-    damage(&store).await;
+    let chat = prepare_store(&store, url).await;
+    damage_counters(&store).await;
     let data = folder.path().display().to_string();
     let call = ["repair", "unread", "--data", &data];
     let busy = run(&call).await;
-    assert_eq!(busy.code, 1, "{busy:?}");
-    assert!(busy.err.contains("end the server"), "{busy:?}");
+    assert_eq!(busy.exit_code, 1, "{busy:?}");
+    assert!(busy.stderr.contains("stop the server"), "{busy:?}");
     chat.database().close().await;
     store.close().await;
     drop((chat, store));
     let mended = run(&call).await;
-    assert_eq!(mended.code, 0, "{mended:?}");
+    assert_eq!(mended.exit_code, 0, "{mended:?}");
     for text in [
         "counter of bob in c1: found 7, expected 2",
         "total of bob: found 8, expected 2",
         "stray key of nobody in c1: found 3, expected 0",
-        "all set right",
+        "all differences were corrected",
     ] {
-        assert!(mended.out.contains(text), "{mended:?}");
+        assert!(mended.stdout.contains(text), "{mended:?}");
     }
     let store = embedded(folder.path()).await;
     let get = redis::cmd("GET").arg("unread:bob:total").take();
@@ -119,26 +119,29 @@ async fn a_repair_mends_an_embedded_store_that_is_free() {
 }
 
 #[tokio::test]
-async fn a_store_of_another_database_or_of_none_is_left_alone() {
+async fn repair_rejects_a_store_of_another_database() {
     let redis = Redis::start().await;
     let folder = TempDir::new().unwrap();
-    let options = parlor_store::Options::new(redis.url().parse().unwrap());
+    let options = parlor_store::StoreOptions::new(redis.url().parse().unwrap());
     let store = Store::open(options).await.unwrap();
-    damage(&store).await;
+    damage_counters(&store).await;
     let (url, data) = (redis.url(), folder.path().display().to_string());
     let call = ["repair", "unread", "--store", &url, "--data", &data];
     let missing = run(&call).await;
-    assert_eq!(missing.code, 1, "{missing:?}");
-    assert!(missing.err.contains("there is no database"), "{missing:?}");
+    assert_eq!(missing.exit_code, 1, "{missing:?}");
+    assert!(
+        missing.stderr.contains("there is no database"),
+        "{missing:?}"
+    );
     let path = DatabaseUrl::parse("", folder.path()).unwrap();
-    drop(Database::open(Options::new(path)).await.unwrap());
+    drop(Database::open(DatabaseOptions::new(path)).await.unwrap());
     let none = run(&call).await;
-    assert!(none.err.contains("run `parlor serve`"), "{none:?}");
+    assert!(none.stderr.contains("run `parlor serve`"), "{none:?}");
     let claim = redis::cmd("SET").arg("parlor:database").arg("other").take();
     claim.exec_async(&mut store.clone()).await.unwrap();
     let other = run(&call).await;
-    assert!(other.err.contains("another database"), "{other:?}");
-    assert_eq!((none.code, other.code), (1, 1));
+    assert!(other.stderr.contains("another database"), "{other:?}");
+    assert_eq!((none.exit_code, other.exit_code), (1, 1));
     let get = redis::cmd("GET").arg("unread:nobody:c1").take();
     let kept: Option<u64> = get.query_async(&mut store.clone()).await.unwrap();
     assert_eq!(kept, Some(3));

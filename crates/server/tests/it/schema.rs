@@ -60,7 +60,7 @@ async fn markdown_is_a_table_per_capability() {
 }
 
 #[tokio::test]
-async fn a_reader_that_goes_away_is_no_error() {
+async fn a_closed_stdout_pipe_is_not_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let mut child = command(folder.path(), &["schema"], &[])
         .stdout(Stdio::piped())

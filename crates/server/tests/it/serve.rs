@@ -9,8 +9,8 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::support::{PARLOR, ask, command, get, run_in};
 
 #[tokio::test]
-async fn it_starts_on_the_embedded_store_says_where_and_ends_with_zero() {
-    let mut node = Node::serve(PARLOR).start().await;
+async fn serve_prints_its_addresses_and_exits_with_zero() {
+    let mut node = Node::parlor_serve(PARLOR).start().await;
     assert_eq!(get(&node.http(), "/healthz").await.unwrap().0, 200);
     let ready = becomes(&node, 200).await;
     assert_eq!(ready["ready"], true);
@@ -28,13 +28,18 @@ async fn it_starts_on_the_embedded_store_says_where_and_ends_with_zero() {
     let log: serde_json::Value = serde_json::from_str(&line).unwrap();
     assert_eq!(log["level"], "INFO");
 
-    assert_eq!(node.terminate().await.code(), Some(0), "{}", node.output());
+    assert_eq!(
+        node.terminate_and_wait().await.code(),
+        Some(0),
+        "{}",
+        node.output()
+    );
     assert!(node.output().contains("\"stopped\""), "{}", node.output());
 }
 
 #[tokio::test]
 async fn what_is_not_there_is_a_problem_with_a_code() {
-    let node = Node::serve(PARLOR).start().await;
+    let node = Node::parlor_serve(PARLOR).start().await;
     for (method, path, status, code) in [
         ("GET", "/nothing/here?token=secret", 404, "not_found"),
         ("POST", "/healthz", 405, "method_not_allowed"),
@@ -58,7 +63,7 @@ async fn what_is_not_there_is_a_problem_with_a_code() {
 }
 
 #[tokio::test]
-async fn it_serves_on_when_nobody_reads_what_it_prints() {
+async fn serve_continues_when_stdout_is_closed() {
     let folder = tempfile::tempdir().unwrap();
     let args = ["serve", "--http", "127.0.0.1:0", "--grpc", ""];
     let mut child = command(folder.path(), &args, &[])
@@ -69,7 +74,11 @@ async fn it_serves_on_when_nobody_reads_what_it_prints() {
     drop(child.stdout.take());
     let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
     let address = loop {
-        let line = log.next_line().await.unwrap().expect("it listens");
+        let line = log
+            .next_line()
+            .await
+            .unwrap()
+            .expect("the server logs that it listens");
         let line: serde_json::Value = serde_json::from_str(&line).unwrap();
         if line["message"] == "listening" {
             break line["http"].as_str().unwrap().to_owned();
@@ -85,7 +94,7 @@ async fn it_serves_on_when_nobody_reads_what_it_prints() {
 #[tokio::test]
 async fn readiness_follows_redis_away_and_back() {
     let mut redis = Redis::start().await;
-    let mut node = Node::serve(PARLOR)
+    let mut node = Node::parlor_serve(PARLOR)
         .env("PARLOR_STORE__URL", redis.url())
         .start()
         .await;
@@ -99,13 +108,18 @@ async fn readiness_follows_redis_away_and_back() {
     assert_eq!(get(&node.http(), "/healthz").await.unwrap().0, 200);
     redis.restart().await;
     becomes(&node, 200).await;
-    assert_eq!(node.terminate().await.code(), Some(0), "{}", node.output());
+    assert_eq!(
+        node.terminate_and_wait().await.code(),
+        Some(0),
+        "{}",
+        node.output()
+    );
 }
 
 #[tokio::test]
 async fn a_redis_that_hangs_makes_it_unready_within_the_time_out() {
     let mut redis = Redis::start().await;
-    let node = Node::serve(PARLOR)
+    let node = Node::parlor_serve(PARLOR)
         .env("PARLOR_STORE__URL", redis.url())
         .env("PARLOR_STORE__TIMEOUT", "200ms");
     let node = node.start().await;
@@ -120,7 +134,7 @@ async fn a_redis_that_hangs_makes_it_unready_within_the_time_out() {
 async fn a_redis_that_is_away_at_the_start_is_waited_for() {
     let mut redis = Redis::start().await;
     redis.kill9();
-    let node = Node::serve(PARLOR)
+    let node = Node::parlor_serve(PARLOR)
         .env("REDIS_HOST", "127.0.0.1")
         .env("REDIS_PORT", redis.port().to_string());
     let mut node = node.start().await;
@@ -129,7 +143,12 @@ async fn a_redis_that_is_away_at_the_start_is_waited_for() {
     assert!(reason.contains(&redis.port().to_string()), "{reason}");
     redis.restart().await;
     becomes(&node, 200).await;
-    assert_eq!(node.terminate().await.code(), Some(0), "{}", node.output());
+    assert_eq!(
+        node.terminate_and_wait().await.code(),
+        Some(0),
+        "{}",
+        node.output()
+    );
 }
 
 #[tokio::test]
@@ -137,7 +156,7 @@ async fn a_postgres_that_is_away_at_the_start_is_waited_for_and_readiness_follow
     let mut postgres = Postgres::start().await;
     let database = postgres.create_database().await;
     postgres.kill9();
-    let node = Node::serve(PARLOR)
+    let node = Node::parlor_serve(PARLOR)
         .env("PARLOR_DATABASE__URL", &database)
         .env("PARLOR_DATABASE__TIMEOUT", "1s");
     let mut node = node.start().await;
@@ -145,7 +164,7 @@ async fn a_postgres_that_is_away_at_the_start_is_waited_for_and_readiness_follow
     let reason = answer["parts"]["database"]["reason"].to_string();
     assert!(reason.contains(&postgres.port().to_string()), "{reason}");
     assert_eq!(answer["parts"]["store"]["ready"], true, "{answer}");
-    node.wait_for_line("the database is away; trying again")
+    node.wait_for_line("database is unavailable; retrying")
         .await;
     postgres.restart().await;
     becomes(&node, 200).await;
@@ -155,21 +174,31 @@ async fn a_postgres_that_is_away_at_the_start_is_waited_for_and_readiness_follow
     assert_eq!(answer["parts"]["store"]["ready"], true, "{answer}");
     postgres.restart().await;
     becomes(&node, 200).await;
-    assert_eq!(node.terminate().await.code(), Some(0), "{}", node.output());
+    assert_eq!(
+        node.terminate_and_wait().await.code(),
+        Some(0),
+        "{}",
+        node.output()
+    );
 }
 
 #[tokio::test]
 async fn a_postgres_that_never_answers_keeps_nobody_waiting() {
     let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("postgres://parlor@{}/parlor", mute.local_addr().unwrap());
-    let node = Node::serve(PARLOR)
+    let node = Node::parlor_serve(PARLOR)
         .env("PARLOR_DATABASE__URL", url)
         .env("PARLOR_DATABASE__TIMEOUT", "200ms");
     let mut node = node.start().await;
     let answer = becomes(&node, 503).await;
     let reason = answer["parts"]["database"]["reason"].to_string();
-    assert!(reason.contains("no answer within 200 ms"), "{reason}");
-    assert_eq!(node.terminate().await.code(), Some(0), "{}", node.output());
+    assert!(reason.contains("no response within 200 ms"), "{reason}");
+    assert_eq!(
+        node.terminate_and_wait().await.code(),
+        Some(0),
+        "{}",
+        node.output()
+    );
 }
 
 #[tokio::test]
@@ -190,9 +219,9 @@ async fn a_wrong_database_ends_the_start() {
 #[tokio::test]
 async fn a_store_that_belongs_to_another_database_ends_the_start() {
     let redis = Redis::start().await;
-    let first = Node::serve(PARLOR).env("PARLOR_STORE__URL", redis.url());
+    let first = Node::parlor_serve(PARLOR).env("PARLOR_STORE__URL", redis.url());
     becomes(&first.start().await, 200).await;
-    let mut second = Node::serve(PARLOR)
+    let mut second = Node::parlor_serve(PARLOR)
         .env("PARLOR_STORE__URL", redis.url())
         .spawn();
     assert_eq!(second.wait().await.code(), Some(1), "{}", second.output());
@@ -204,14 +233,14 @@ async fn a_store_that_belongs_to_another_database_ends_the_start() {
 }
 
 #[tokio::test]
-async fn a_node_that_cannot_join_the_others_says_why() {
+async fn readyz_explains_why_a_node_cannot_register() {
     let redis = Redis::start().await;
     let mut connection = redis.connection().await;
     let foreign = redis::cmd("SET").arg("parlor:nodes").arg("x").to_owned();
     foreign.exec_async(&mut connection).await.unwrap();
-    let node = Node::serve(PARLOR).env("PARLOR_STORE__URL", redis.url());
+    let node = Node::parlor_serve(PARLOR).env("PARLOR_STORE__URL", redis.url());
     let node = node.start().await;
-    let answer = eventually("/readyz says why", async || {
+    let answer = eventually("/readyz reports the reason", async || {
         let (status, answer) = get(&node.http(), "/readyz").await.unwrap();
         assert_eq!(status, 503, "{answer}");
         let answer = answer.to_string();
@@ -237,7 +266,7 @@ async fn a_wrong_password_ends_the_start() {
 
 #[tokio::test]
 async fn a_port_in_use_ends_the_start_with_a_hint() {
-    let node = Node::serve(PARLOR).start().await;
+    let node = Node::parlor_serve(PARLOR).start().await;
     let address = node.http().replace("http://", "");
     let said = refused(&[("PARLOR_SERVER__HTTP", &address)]).await;
     assert!(
@@ -248,9 +277,9 @@ async fn a_port_in_use_ends_the_start_with_a_hint() {
 
 #[tokio::test]
 async fn two_servers_cannot_share_a_data_folder() {
-    let node = Node::serve(PARLOR).start().await;
+    let node = Node::parlor_serve(PARLOR).start().await;
     becomes(&node, 200).await;
-    let data = node.data().display().to_string();
+    let data = node.data_folder().display().to_string();
     let said = refused(&[
         ("PARLOR_SERVER__HTTP", "127.0.0.1:0"),
         ("PARLOR_SERVER__DATA", &data),
@@ -282,20 +311,25 @@ async fn damaged_data_ends_the_start_with_a_way_out() {
 }
 
 #[tokio::test]
-async fn a_signal_is_heard_while_the_store_is_being_opened() {
+async fn sigterm_stops_the_server_while_it_opens_the_store() {
     let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("redis://{}", mute.local_addr().unwrap());
-    let mut node = Node::serve(PARLOR)
+    let mut node = Node::parlor_serve(PARLOR)
         .env("PARLOR_STORE__URL", url)
         .env("PARLOR_STORE__TIMEOUT", "1h")
         .spawn();
     let _connection = mute.accept().await.unwrap();
-    assert_eq!(node.terminate().await.code(), Some(0), "{}", node.output());
+    assert_eq!(
+        node.terminate_and_wait().await.code(),
+        Some(0),
+        "{}",
+        node.output()
+    );
 }
 
 #[tokio::test]
 async fn a_second_signal_ends_it_at_once() {
-    let mut node = Node::serve(PARLOR).start().await;
+    let mut node = Node::parlor_serve(PARLOR).start().await;
     // A request that never ends keeps the first signal's graceful stop waiting.
     let mut stream = TcpStream::connect(node.http().replace("http://", ""))
         .await
@@ -305,16 +339,16 @@ async fn a_second_signal_ends_it_at_once() {
         .await
         .unwrap();
     assert_eq!(get(&node.http(), "/healthz").await.unwrap().0, 200);
-    node.signal_terminate();
+    node.send_sigterm();
     node.wait_for_line("\"stopping\"").await;
-    node.signal_terminate();
+    node.send_sigterm();
     assert_eq!(node.wait().await.code(), Some(1), "{}", node.output());
     assert!(!node.output().contains("\"stopped\""), "{}", node.output());
 }
 
 /// The answer of `/readyz` once it has this status.
 async fn becomes(node: &Node, status: u16) -> serde_json::Value {
-    eventually(&format!("/readyz answers {status}"), async || {
+    eventually(&format!("/readyz returns {status}"), async || {
         match get(&node.http(), "/readyz").await {
             Ok((found, body)) if found == status => Ok(Some(body)),
             other => Err(format!("{other:?}")),
@@ -332,10 +366,10 @@ async fn refused(variables: &[(&str, &str)]) -> String {
         variables,
     )
     .await;
-    assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{ran:?}");
+    assert_eq!((ran.exit_code, ran.stdout.as_str()), (1, ""), "{ran:?}");
     assert!(
-        ran.err.starts_with("error: ") && ran.err.trim_end().lines().count() == 1,
+        ran.stderr.starts_with("error: ") && ran.stderr.trim_end().lines().count() == 1,
         "{ran:?}"
     );
-    ran.err
+    ran.stderr
 }

@@ -33,7 +33,7 @@ async fn every_variable_of_the_documents_is_honoured() {
         &variables,
     )
     .await;
-    assert!(!ran.out.contains("hunter2"));
+    assert!(!ran.stdout.contains("hunter2"));
     for (name, value, origin) in [
         ("store.url", "redis://cache:6379/0", "REDIS_HOST"),
         ("store.password", "(hidden)", "REDIS_PASSWORD"),
@@ -98,7 +98,7 @@ async fn what_is_wrong_is_told_all_at_once_with_places_and_suggestions() {
     std::fs::write(folder.path().join("other.toml"), file).unwrap();
     let args = ["serve", "--config", "other.toml", "--set", "log.lvl=info"];
     let ran = run_in(folder.path(), &args, &[("PARLOR_STORE__TIMEUOT", "1")]).await;
-    assert_eq!((ran.code, ran.out.as_str()), (2, ""));
+    assert_eq!((ran.exit_code, ran.stdout.as_str()), (2, ""));
     for part in [
         "the configuration has 4 problems",
         "other.toml:2: server.http: `nowhere` is not an address like 127.0.0.1:7070",
@@ -106,7 +106,7 @@ async fn what_is_wrong_is_told_all_at_once_with_places_and_suggestions() {
         "PARLOR_STORE__TIMEUOT: there is no setting `store.timeuot`; did you mean `PARLOR_STORE__TIMEOUT`?",
         "--set log.lvl: there is no setting `log.lvl`; did you mean `log.level`?",
     ] {
-        assert!(ran.err.contains(part), "{part}\n{}", ran.err);
+        assert!(ran.stderr.contains(part), "{part}\n{}", ran.stderr);
     }
 }
 
@@ -135,7 +135,10 @@ async fn what_does_not_go_together_is_told_with_the_place_of_it() {
         ),
     ] {
         let ran = run(&["schema", "--set", set]).await;
-        assert!(ran.code == 2 && ran.err.contains(said), "{said}\n{ran:?}");
+        assert!(
+            ran.exit_code == 2 && ran.stderr.contains(said),
+            "{said}\n{ran:?}"
+        );
     }
 }
 
@@ -156,7 +159,10 @@ async fn a_password_is_never_printed_wherever_it_stands_in_an_address() {
             &["serve", "--print-config", "--json"],
         ] {
             let ran = run_in(folder.path(), args, &variables).await;
-            assert!(ran.code == 0 && !ran.out.contains("hunter2"), "{ran:?}");
+            assert!(
+                ran.exit_code == 0 && !ran.stdout.contains("hunter2"),
+                "{ran:?}"
+            );
         }
     }
 }
@@ -170,12 +176,16 @@ async fn wrong_usage_and_missing_files_have_the_exit_code_two() {
         &[],
     ] {
         let ran = run(args).await;
-        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?} {ran:?}");
+        assert_eq!(
+            (ran.exit_code, ran.stdout.as_str()),
+            (2, ""),
+            "{args:?} {ran:?}"
+        );
     }
     assert!(
         run(&["serve", "--config", "missing.toml"])
             .await
-            .err
+            .stderr
             .contains("missing.toml: cannot be read")
     );
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use parlor_store::{Options, Store};
+use parlor_store::{Store, StoreOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::process::Command;
@@ -12,33 +12,33 @@ use tokio::process::Command;
 pub const PARLOR: &str = env!("CARGO_BIN_EXE_parlor");
 
 /// The folder of the client kit, which has to be built.
-pub fn kit() -> PathBuf {
+pub fn client_kit_folder() -> PathBuf {
     let kit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web/client");
     assert!(
         kit.join("dist/index.js").is_file(),
-        "the client kit is not built: `make web`"
+        "the TypeScript client is not built; run `make web`"
     );
     kit
 }
 
 /// A command that has ended.
 #[derive(Debug)]
-pub struct Ran {
-    pub code: i32,
-    pub out: String,
-    pub err: String,
+pub struct CommandOutput {
+    pub exit_code: i32,
+    pub stdout: String,
+    pub stderr: String,
 }
 
-impl Ran {
+impl CommandOutput {
     /// Standard output of a command that must have succeeded.
     pub fn ok(self) -> String {
-        assert_eq!(self.code, 0, "{self:?}");
-        self.out
+        assert_eq!(self.exit_code, 0, "{self:?}");
+        self.stdout
     }
 
     /// Standard output as JSON.
     pub fn json(&self) -> serde_json::Value {
-        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 }
 
@@ -55,18 +55,18 @@ pub fn command(folder: &Path, args: &[&str], variables: &[(&str, &str)]) -> Comm
 }
 
 /// Runs the binary to its end.
-pub async fn run_in(folder: &Path, args: &[&str], variables: &[(&str, &str)]) -> Ran {
+pub async fn run_in(folder: &Path, args: &[&str], variables: &[(&str, &str)]) -> CommandOutput {
     let output = command(folder, args, variables).output().await.unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    Ran {
-        code: output.status.code().unwrap_or(-1),
-        out: text(output.stdout),
-        err: text(output.stderr),
+    CommandOutput {
+        exit_code: output.status.code().unwrap_or(-1),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
     }
 }
 
 /// Runs the binary to its end in an empty folder.
-pub async fn run(args: &[&str]) -> Ran {
+pub async fn run(args: &[&str]) -> CommandOutput {
     let folder = tempfile::tempdir().unwrap();
     run_in(folder.path(), args, &[]).await
 }
@@ -107,16 +107,16 @@ pub async fn ask(
 
 /// The embedded store in this folder, for a test to write to.
 pub async fn embedded(folder: &Path) -> Store {
-    Store::open(Options {
-        data: Some(folder.to_owned()),
-        ..Options::default()
+    Store::open(StoreOptions {
+        data_folder: Some(folder.to_owned()),
+        ..StoreOptions::default()
     })
     .await
     .unwrap()
 }
 
 /// One key of each type, under names of the default preset, and one that is not ours.
-pub async fn fill(connection: &mut impl redis::aio::ConnectionLike) {
+pub async fn insert_sample_keys(connection: &mut impl redis::aio::ConnectionLike) {
     let mut pipe = redis::pipe();
     pipe.hset("presence:user:alice", "d1", r#"{"serverId":"n1"}"#)
         .pexpire("presence:user:alice", 60_000);

@@ -7,20 +7,20 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use parlor_chat::access::{Caller, Role};
 use parlor_embedded::{Clock, SystemClock};
-use parlor_server::identity::{AuthConfig, Identity, Written};
+use parlor_server::identity::{AuthConfig, AuthSettings, Authenticator};
 
-use crate::support::{PARLOR, Ran, run_in};
+use crate::support::{CommandOutput, PARLOR, run_in};
 
-async fn verified(folder: &Path, written: Written<'_>, token: &str) -> Caller {
+async fn verified(folder: &Path, written: AuthSettings<'_>, token: &str) -> Caller {
     let config = AuthConfig::new(&written).unwrap();
-    let identity = Identity::load(&config, &folder.join("data"), Arc::new(SystemClock))
+    let identity = Authenticator::load(&config, &folder.join("data"), Arc::new(SystemClock))
         .await
         .unwrap();
     assert_eq!(token.lines().count(), 1, "{token}");
     identity.verify(token.trim_end()).await.unwrap()
 }
 
-async fn token(folder: &Path, args: &[&str]) -> Ran {
+async fn token(folder: &Path, args: &[&str]) -> CommandOutput {
     run_in(folder, &[&["token"], args].concat(), &[]).await
 }
 
@@ -32,7 +32,7 @@ async fn a_printed_token_says_what_was_asked_for() {
     let printed = token(folder, &["--user", "alice", "--name", "Alice"])
         .await
         .ok();
-    let caller = verified(folder, Written::default(), &printed).await;
+    let caller = verified(folder, AuthSettings::default(), &printed).await;
     assert_eq!(
         (caller.user.unwrap().as_str(), caller.name.as_deref()),
         ("alice", Some("Alice"))
@@ -48,13 +48,13 @@ async fn a_printed_token_says_what_was_asked_for() {
     )
     .await
     .ok();
-    let caller = verified(folder, Written::default(), &printed).await;
+    let caller = verified(folder, AuthSettings::default(), &printed).await;
     assert_eq!((caller.role, caller.name.clone()), (Role::Admin, None));
     assert_eq!(caller.expires_at, caller.issued_at.unwrap() + 8 * 3_600_000);
 
     let printed = token(folder, &["--user", "visitor-1", "--anon"]).await.ok();
     assert!(
-        verified(folder, Written::default(), &printed)
+        verified(folder, AuthSettings::default(), &printed)
             .await
             .anonymous
     );
@@ -62,7 +62,7 @@ async fn a_printed_token_says_what_was_asked_for() {
     let printed = token(folder, &["--role", "service", "--name", "billing"])
         .await
         .ok();
-    let caller = verified(folder, Written::default(), &printed).await;
+    let caller = verified(folder, AuthSettings::default(), &printed).await;
     assert_eq!((caller.role, caller.user), (Role::Service, None));
 }
 
@@ -78,11 +78,11 @@ async fn a_configured_secret_audience_and_issuer_are_used() {
     let printed = run_in(folder.path(), &["token", "--user", "alice"], &variables)
         .await
         .ok();
-    let written = Written {
+    let written = AuthSettings {
         secret,
         audience: "chat",
         issuer: "parlor",
-        ..Written::default()
+        ..AuthSettings::default()
     };
     verified(folder.path(), written, &printed).await;
     assert!(!folder.path().join("data").exists());
@@ -93,7 +93,7 @@ async fn processes_that_start_at_once_agree_on_one_secret() {
     let folder = tempfile::tempdir().unwrap();
     let all = join_all((0..6).map(|_| token(folder.path(), &["--user", "alice"]))).await;
     for ran in all {
-        verified(folder.path(), Written::default(), &ran.ok()).await;
+        verified(folder.path(), AuthSettings::default(), &ran.ok()).await;
     }
 }
 
@@ -128,9 +128,9 @@ async fn with_a_public_key_tokens_must_come_from_the_issuer() {
             source,
         ];
         let ran = token(folder.path(), &args).await;
-        assert_eq!((ran.code, ran.out.as_str()), (1, ""));
+        assert_eq!((ran.exit_code, ran.stdout.as_str()), (1, ""));
         assert!(
-            ran.err.contains("tokens must come from the issuer"),
+            ran.stderr.contains("this server cannot issue tokens"),
             "{ran:?}"
         );
     }
@@ -140,13 +140,13 @@ async fn with_a_public_key_tokens_must_come_from_the_issuer() {
 async fn wrong_usage_is_told_with_the_exit_code_two() {
     let folder = tempfile::tempdir().unwrap();
     for (args, said) in [
-        (&["--name", "Alice"][..], "needs --user"),
+        (&["--name", "Alice"][..], "--user is required"),
         (&["--user", "a:b"], "a:b"),
         (
             &["--user", "alice", "--role", "root"],
             "possible values: user, admin, service",
         ),
-        (&["--user", "alice", "--ttl", "0"], "the least is 1s"),
+        (&["--user", "alice", "--ttl", "0"], "the minimum is 1s"),
         (&["--user", "alice", "--ttl", "soon"], "not a unit of time"),
         (
             &["--user", "alice", "--anon", "--role", "admin"],
@@ -158,8 +158,12 @@ async fn wrong_usage_is_told_with_the_exit_code_two() {
         ),
     ] {
         let ran = token(folder.path(), args).await;
-        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?} {ran:?}");
-        assert!(ran.err.contains(said), "{said}\n{}", ran.err);
+        assert_eq!(
+            (ran.exit_code, ran.stdout.as_str()),
+            (2, ""),
+            "{args:?} {ran:?}"
+        );
+        assert!(ran.stderr.contains(said), "{said}\n{}", ran.stderr);
     }
     assert!(!folder.path().join("data").exists());
 }
@@ -174,8 +178,8 @@ async fn a_short_secret_is_warned_about_and_not_repeated() {
     )
     .await;
     assert!(
-        ran.err.contains("shorter than 32 bytes") && !ran.err.contains("hunter2"),
+        ran.stderr.contains("shorter than 32 bytes") && !ran.stderr.contains("hunter2"),
         "{ran:?}"
     );
-    assert_eq!(ran.code, 0);
+    assert_eq!(ran.exit_code, 0);
 }

@@ -7,9 +7,10 @@ use hyper::service::service_fn;
 use hyper::upgrade::Upgraded;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use parlor_socketio::engine::{Above, Engine, Session};
+use parlor_socketio::engine::{EngineIoServer, EngineIoSession, SessionHandler};
 use parlor_socketio::{
-    App, Client, Connect, Event, Frame, Options, Reason, Refused, Server, Socket, Taken, Work,
+    Client, ConnectError, ConnectRequest, DisconnectReason, EncodedEvent, HandlerFuture,
+    IncomingEvent, Socket, SocketHandler, SocketIoOptions, SocketIoServer, UpgradedTcpStream,
 };
 use serde_json::value::RawValue;
 use std::convert::Infallible;
@@ -27,13 +28,13 @@ pub struct Settings {
     pub connect_timeout: Duration,
     /// Between the connect and `auth`. A suite that listens for one message at a time loses the second of two that arrive in
     /// one piece, as these would.
-    pub apart: Duration,
+    pub auth_delay: Duration,
 }
 
 impl Settings {
-    fn options(self, path: &str) -> Options {
-        let defaults = Options::default();
-        Options {
+    fn options(self, path: &str) -> SocketIoOptions {
+        let defaults = SocketIoOptions::default();
+        SocketIoOptions {
             path: path.into(),
             ping_interval: self.ping_interval,
             ping_timeout: self.ping_timeout,
@@ -42,33 +43,33 @@ impl Settings {
             // A client that sends much moves slowly.
             upgrade_timeout: defaults.upgrade_timeout.max(self.connect_timeout),
             // What is read in one go is sent back in one go.
-            buffer: 4 * self.max_payload.max(1 << 20),
+            max_send_queue_bytes: 4 * self.max_payload.max(1 << 20),
             ..defaults
         }
     }
 }
 
 /// Both servers behind one port.
-pub struct Echo {
-    engine: Arc<Engine<Messages>>,
-    socket: Arc<Server<Events>>,
+pub struct EchoServers {
+    engine: Arc<EngineIoServer<EngineIoEcho>>,
+    socket: Arc<SocketIoServer<SocketIoEcho>>,
 }
 
-impl Echo {
+impl EchoServers {
     pub fn new(settings: Settings) -> Arc<Self> {
-        let events = Events {
-            apart: settings.apart,
+        let events = SocketIoEcho {
+            apart: settings.auth_delay,
         };
         Arc::new(Self {
-            engine: Engine::new(Arc::new(Messages), settings.options("/engine.io")),
-            socket: Server::new(Arc::new(events), settings.options("/socket.io")),
+            engine: EngineIoServer::new(Arc::new(EngineIoEcho), settings.options("/engine.io")),
+            socket: SocketIoServer::new(Arc::new(events), settings.options("/socket.io")),
         })
     }
 
     /// Answers connections until there is nothing to accept any more.
     pub async fn serve(self: Arc<Self>, listener: TcpListener) -> io::Result<()> {
-        tokio::spawn(Arc::clone(&self.engine).run());
-        tokio::spawn(Arc::clone(&self.socket).run());
+        tokio::spawn(Arc::clone(&self.engine).run_timers());
+        tokio::spawn(Arc::clone(&self.socket).run_timers());
         accept(listener, move |request, client| {
             let echo = Arc::clone(&self);
             async move { echo.answer(request, client).await }
@@ -78,10 +79,10 @@ impl Echo {
 
     async fn answer(&self, request: Request<Incoming>, client: Client) -> Response<Full<Bytes>> {
         let path = request.uri().path();
-        if self.engine.takes(path) {
-            self.engine.handle(request, client, take_back).await
-        } else if self.socket.takes(path) {
-            self.socket.handle(request, client, take_back).await
+        if self.engine.matches_path(path) {
+            self.engine.handle_request(request, client, take_back).await
+        } else if self.socket.matches_path(path) {
+            self.socket.handle_request(request, client, take_back).await
         } else {
             let mut response = Response::new(Full::default());
             *response.status_mut() = StatusCode::NOT_FOUND;
@@ -121,28 +122,28 @@ where
 }
 
 /// The TCP stream out of what hyper upgraded.
-pub fn take_back(upgraded: Upgraded) -> Result<Taken, Upgraded> {
+pub fn take_back(upgraded: Upgraded) -> Result<UpgradedTcpStream, Upgraded> {
     let parts = upgraded.downcast::<TokioIo<TcpStream>>()?;
-    Ok(Taken {
+    Ok(UpgradedTcpStream {
         stream: parts.io.into_inner(),
-        ahead: parts.read_buf,
-        owed: Bytes::new(),
+        read_buf: parts.read_buf,
+        unsent_response: Bytes::new(),
     })
 }
 
 /// Engine.IO: each message comes back.
 #[derive(Debug)]
-struct Messages;
+struct EngineIoEcho;
 
-impl Above for Messages {
+impl SessionHandler for EngineIoEcho {
     type State = ();
 
-    fn text(self: &Arc<Self>, session: &Arc<Session<Self>>, text: &str) -> bool {
+    fn text(self: &Arc<Self>, session: &Arc<EngineIoSession<Self>>, text: &str) -> bool {
         session.send_text(text);
         true
     }
 
-    fn binary(self: &Arc<Self>, session: &Arc<Session<Self>>, bytes: Bytes) -> bool {
+    fn on_binary(self: &Arc<Self>, session: &Arc<EngineIoSession<Self>>, bytes: Bytes) -> bool {
         session.send_binary(&bytes);
         true
     }
@@ -150,45 +151,52 @@ impl Above for Messages {
 
 /// Socket.IO: `auth` on connect, then `message` and `message-with-ack`.
 #[derive(Debug)]
-struct Events {
+struct SocketIoEcho {
     apart: Duration,
 }
 
-impl App for Events {
+impl SocketHandler for SocketIoEcho {
     /// What the client gave when it connected.
     type State = Box<str>;
 
-    async fn connect(self: &Arc<Self>, asking: Connect) -> Result<Self::State, Refused> {
+    async fn on_connect(
+        self: &Arc<Self>,
+        asking: ConnectRequest,
+    ) -> Result<Self::State, ConnectError> {
         if !matches!(&*asking.namespace, "/" | "/custom") {
             let payload = RawValue::from_string(r#"{"message":"Invalid namespace"}"#.into());
-            return Err(Refused {
+            return Err(ConnectError {
                 payload: payload.expect("the text is JSON"),
             });
         }
         Ok(asking.auth.as_deref().map_or("{}", RawValue::get).into())
     }
 
-    fn connected(self: &Arc<Self>, socket: &Arc<Socket<Self::State>>) -> Option<Work> {
+    fn on_connected(self: &Arc<Self>, socket: &Arc<Socket<Self::State>>) -> Option<HandlerFuture> {
         let (socket, apart) = (Arc::clone(socket), self.apart);
         Some(Box::pin(async move {
             tokio::time::sleep(apart).await;
-            socket.send(&Frame::event("auth", socket.state().as_bytes()));
+            socket.send(&EncodedEvent::new("auth", socket.state().as_bytes()));
         }))
     }
 
-    fn event(
+    fn on_event(
         self: &Arc<Self>,
         socket: &Arc<Socket<Self::State>>,
-        event: &Event<'_>,
-    ) -> Option<Work> {
+        event: &IncomingEvent<'_>,
+    ) -> Option<HandlerFuture> {
         let (args, attachments) = (event.args().as_bytes(), event.attachments());
-        match (event.name(), event.ack()) {
-            ("message", _) => socket.send(&Frame::binary("message-back", args, attachments)),
-            ("message-with-ack", Some(id)) => socket.ack_binary(id, args, attachments),
+        match (event.name(), event.ack_id()) {
+            ("message", _) => socket.send(&EncodedEvent::with_attachments(
+                "message-back",
+                args,
+                attachments,
+            )),
+            ("message-with-ack", Some(id)) => socket.ack_with_attachments(id, args, attachments),
             _ => {}
         }
         None
     }
 
-    fn disconnected(self: &Arc<Self>, _: &Arc<Socket<Self::State>>, _: Reason) {}
+    fn on_disconnected(self: &Arc<Self>, _: &Arc<Socket<Self::State>>, _: DisconnectReason) {}
 }

@@ -3,7 +3,7 @@
 mod echo;
 
 use clap::Parser;
-use echo::{Echo, Settings};
+use echo::{EchoServers, Settings};
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -34,12 +34,12 @@ async fn main() -> std::io::Result<()> {
     let flags = Flags::parse();
     let listener = TcpListener::bind(flags.listen).await?;
     println!("listening on {}", listener.local_addr()?);
-    let echo = Echo::new(Settings {
+    let echo = EchoServers::new(Settings {
         ping_interval: Duration::from_millis(flags.ping_interval),
         ping_timeout: Duration::from_millis(flags.ping_timeout),
         max_payload: flags.max_payload,
         connect_timeout: Duration::from_millis(flags.connect_timeout),
-        apart: Duration::from_millis(50),
+        auth_delay: Duration::from_millis(50),
     });
     echo.serve(listener).await
 }

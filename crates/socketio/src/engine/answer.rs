@@ -9,43 +9,43 @@ use hyper::{Response, StatusCode};
 
 /// Why a request is not taken, in the words of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum RequestError {
     UnknownTransport,
     UnknownSession,
-    ForeignSession,
-    BadMethod,
+    SessionOnOtherNode,
+    MethodNotAllowed,
     BadRequest,
-    BadVersion,
-    BadWebSocketVersion,
+    UnsupportedProtocolVersion,
+    UnsupportedWebSocketVersion,
     TooLarge,
-    Stopped,
-    Full,
-    TooManyOfAddress,
+    ServerStopping,
+    TooManySessions,
+    TooManySessionsFromAddress,
 }
 
-impl Refusal {
-    fn parts(self) -> (StatusCode, u8, &'static str) {
+impl RequestError {
+    fn status_code_message(self) -> (StatusCode, u8, &'static str) {
         const BAD: StatusCode = StatusCode::BAD_REQUEST;
         match self {
             Self::UnknownTransport => (BAD, 0, "Transport unknown"),
             Self::UnknownSession => (BAD, 1, "Session ID unknown"),
-            Self::ForeignSession => (
+            Self::SessionOnOtherNode => (
                 BAD,
                 1,
                 "Session ID unknown: it belongs to another node; use sticky routing or transports: ['websocket']",
             ),
-            Self::BadMethod => (BAD, 2, "Bad handshake method"),
+            Self::MethodNotAllowed => (BAD, 2, "Bad handshake method"),
             Self::BadRequest => (BAD, 3, "Bad request"),
-            Self::BadVersion => (BAD, 5, "Unsupported protocol version"),
-            Self::BadWebSocketVersion => (
+            Self::UnsupportedProtocolVersion => (BAD, 5, "Unsupported protocol version"),
+            Self::UnsupportedWebSocketVersion => (
                 StatusCode::UPGRADE_REQUIRED,
                 3,
                 "Unsupported WebSocket version: use 13",
             ),
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, 3, "Payload too large"),
-            Self::Stopped => (StatusCode::SERVICE_UNAVAILABLE, 4, "The server is stopping"),
-            Self::Full => (StatusCode::SERVICE_UNAVAILABLE, 4, "Too many connections"),
-            Self::TooManyOfAddress => (
+            Self::ServerStopping => (StatusCode::SERVICE_UNAVAILABLE, 4, "The server is stopping"),
+            Self::TooManySessions => (StatusCode::SERVICE_UNAVAILABLE, 4, "Too many connections"),
+            Self::TooManySessionsFromAddress => (
                 StatusCode::TOO_MANY_REQUESTS,
                 4,
                 "Too many connections from this address",
@@ -53,18 +53,18 @@ impl Refusal {
         }
     }
 
-    pub(super) fn answer(self) -> Response<Full<Bytes>> {
-        let (status, code, message) = self.parts();
+    pub(super) fn into_response(self) -> Response<Full<Bytes>> {
+        let (status, code, message) = self.status_code_message();
         let body = format!(r#"{{"code":{code},"message":"{message}"}}"#);
-        let mut response = with_body(body.into(), "application/json");
+        let mut response = response_with_body(body.into(), "application/json");
         *response.status_mut() = status;
         let headers = response.headers_mut();
         match self {
-            Self::BadWebSocketVersion => {
+            Self::UnsupportedWebSocketVersion => {
                 headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
                 headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
             }
-            Self::Stopped | Self::Full | Self::TooManyOfAddress => {
+            Self::ServerStopping | Self::TooManySessions | Self::TooManySessionsFromAddress => {
                 headers.insert(RETRY_AFTER, HeaderValue::from_static("5"));
             }
             _ => {}
@@ -74,11 +74,11 @@ impl Refusal {
 }
 
 /// Packets.
-pub(super) fn text(body: Bytes) -> Response<Full<Bytes>> {
-    with_body(body, "text/plain; charset=UTF-8")
+pub(super) fn packets_response(body: Bytes) -> Response<Full<Bytes>> {
+    response_with_body(body, "text/plain; charset=UTF-8")
 }
 
-fn with_body(body: Bytes, kind: &'static str) -> Response<Full<Bytes>> {
+fn response_with_body(body: Bytes, kind: &'static str) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(body));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));

@@ -17,33 +17,33 @@ use tokio::io::AsyncWrite as _;
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
-use super::Above;
-use super::out::{End, SLICES};
-use super::parcel::Parcel;
-use super::probe::written;
-use super::reading::Read;
-use super::session::Session;
-use crate::frame::Parser;
-use crate::{Reason, TakeBack, Taken};
+use super::SessionHandler;
+use super::out::{End, MAX_FRAMES_PER_WRITE};
+use super::parcel::EncodedFrame;
+use super::probe::try_write_all;
+use super::reading::ReadOutcome;
+use super::session::EngineIoSession;
+use crate::frame::FrameParser;
+use crate::{DisconnectReason, DowncastUpgraded, UpgradedTcpStream};
 
 /// What the kernel may hold for one client, which it doubles.
-const SEND_BUFFER: usize = 128 * 1024;
+const KERNEL_SEND_BUFFER_BYTES: usize = 128 * 1024;
 
-pub(super) struct Connection<U: Above> {
-    pub(super) session: Arc<Session<U>>,
+pub(super) struct WebSocketConnection<U: SessionHandler> {
+    pub(super) session: Arc<EngineIoSession<U>>,
     pub(super) stage: Stage,
-    pub(super) parser: Parser,
+    pub(super) parser: FrameParser,
     /// Read, but not handled yet.
-    pub(super) rest: Option<Box<[u8]>>,
+    pub(super) unhandled_input: Option<Box<[u8]>>,
     /// What the close frame will say.
-    pub(super) code: Option<u16>,
+    pub(super) close_code: Option<u16>,
 }
 
 pub(super) enum Stage {
-    Arriving {
-        on: OnUpgrade,
-        take_back: TakeBack,
-        is_probe: bool,
+    AwaitingUpgrade {
+        on_upgrade: OnUpgrade,
+        downcast: DowncastUpgraded,
+        is_upgrade_probe: bool,
     },
     Probing(TcpStream, Pin<Box<Sleep>>),
     Open(TcpStream),
@@ -51,32 +51,32 @@ pub(super) enum Stage {
     Gone,
 }
 
-impl<U: Above> Connection<U> {
+impl<U: SessionHandler> WebSocketConnection<U> {
     pub(super) fn new(
-        session: Arc<Session<U>>,
+        session: Arc<EngineIoSession<U>>,
         on: OnUpgrade,
-        take_back: TakeBack,
+        take_back: DowncastUpgraded,
         is_probe: bool,
     ) -> Self {
         let limit = session.engine().options().max_payload;
         Self {
             session,
-            stage: Stage::Arriving {
-                on,
-                take_back,
-                is_probe,
+            stage: Stage::AwaitingUpgrade {
+                on_upgrade: on,
+                downcast: take_back,
+                is_upgrade_probe: is_probe,
             },
-            parser: Parser::new(limit),
-            rest: None,
-            code: None,
+            parser: FrameParser::new(limit),
+            unhandled_input: None,
+            close_code: None,
         }
     }
 
-    fn arrive(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Stage::Arriving {
-            on,
-            take_back,
-            is_probe,
+    fn poll_upgrade(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Stage::AwaitingUpgrade {
+            on_upgrade: on,
+            downcast: take_back,
+            is_upgrade_probe: is_probe,
         } = &mut self.stage
         else {
             return Poll::Ready(());
@@ -84,22 +84,22 @@ impl<U: Above> Connection<U> {
         let (take_back, is_probe) = (*take_back, *is_probe);
         let upgraded = ready!(Pin::new(on).poll(cx));
         let taken = upgraded.ok().and_then(|upgraded| take_back(upgraded).ok());
-        let Some(Taken {
+        let Some(UpgradedTcpStream {
             stream,
-            ahead,
-            owed,
+            read_buf: ahead,
+            unsent_response: owed,
         }) = taken
         else {
-            self.lose();
+            self.finish_connection();
             return Poll::Ready(());
         };
         // Where it cannot be had it takes more memory, and is not wrong.
-        let _ = SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER);
+        let _ = SockRef::from(&stream).set_send_buffer_size(KERNEL_SEND_BUFFER_BYTES);
         if !ahead.is_empty() {
-            self.rest = Some(ahead.as_ref().into());
+            self.unhandled_input = Some(ahead.as_ref().into());
         }
-        if !owed.is_empty() && !self.settle(&stream, owed, is_probe) {
-            self.lose();
+        if !owed.is_empty() && !self.send_upgrade_response(&stream, owed, is_probe) {
+            self.finish_connection();
             return Poll::Ready(());
         }
         self.stage = if is_probe {
@@ -112,30 +112,30 @@ impl<U: Above> Connection<U> {
     }
 
     /// Sees to it that the answer to the request is the first that the client gets. False if the connection is broken.
-    fn settle(&self, stream: &TcpStream, owed: Bytes, is_probe: bool) -> bool {
+    fn send_upgrade_response(&self, stream: &TcpStream, owed: Bytes, is_probe: bool) -> bool {
         if is_probe {
             // What waits goes by polling still.
-            return written(stream, &owed);
+            return try_write_all(stream, &owed);
         }
-        let mut out = self.session.out().lock();
-        out.push_first(Arc::new(Parcel::of(owed)));
+        let mut out = self.session.transport_state().lock();
+        out.enqueue_front(Arc::new(EncodedFrame::from_bytes(owed)));
         true
     }
 
     /// One turn of an open connection.
-    fn serve(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let end = {
-            let mut out = self.session.out().lock();
+            let mut out = self.session.transport_state().lock();
             // Nobody needs to wake who writes all that waits at the end of this turn.
-            out.awake = true;
+            out.writer_is_awake = true;
             if !out
-                .waker
+                .writer_waker
                 .as_ref()
                 .is_some_and(|waker| waker.will_wake(cx.waker()))
             {
-                out.waker = Some(cx.waker().clone());
+                out.writer_waker = Some(cx.waker().clone());
             }
-            out.end
+            out.close_mode
         };
         match end {
             Some(End::Cut(_)) => {
@@ -143,27 +143,27 @@ impl<U: Above> Connection<U> {
                 return Poll::Ready(());
             }
             Some(End::Flush(reason)) => {
-                self.part_from(reason);
+                self.begin_closing(reason);
                 return Poll::Ready(());
             }
             None => {}
         }
-        let read = self.read(cx);
+        let read = self.poll_read(cx);
         match read {
-            Read::Waiting | Read::Clogged => {}
-            Read::Again => cx.waker().wake_by_ref(),
-            Read::Turned => return Poll::Ready(()),
-            Read::Lost => {
-                self.lose();
+            ReadOutcome::Pending | ReadOutcome::SendQueueCongested => {}
+            ReadOutcome::BudgetExhausted => cx.waker().wake_by_ref(),
+            ReadOutcome::StageChanged => return Poll::Ready(()),
+            ReadOutcome::ConnectionLost => {
+                self.finish_connection();
                 return Poll::Ready(());
             }
         }
-        let flushed = ready!(self.flush(cx));
+        let flushed = ready!(self.poll_flush(cx));
         if flushed.is_err() {
-            self.lose();
+            self.finish_connection();
             return Poll::Ready(());
         }
-        if matches!(read, Read::Clogged) {
+        if matches!(read, ReadOutcome::SendQueueCongested) {
             cx.waker().wake_by_ref();
         }
         if self.session.is_open() {
@@ -174,53 +174,57 @@ impl<U: Above> Connection<U> {
     }
 
     /// Writes what waits. Ready when there is nothing any more.
-    pub(super) fn flush(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
         let (Stage::Open(stream) | Stage::Parting(stream, ..)) = &mut self.stage else {
             return Poll::Ready(Ok(()));
         };
-        let mut out = self.session.out().lock();
+        let mut out = self.session.transport_state().lock();
         loop {
-            let mut slices = [IoSlice::new(&[]); SLICES];
-            let count = out.slices(&mut slices);
+            let mut slices = [IoSlice::new(&[]); MAX_FRAMES_PER_WRITE];
+            let count = out.fill_io_slices(&mut slices);
             if count == 0 {
-                out.awake = false;
+                out.writer_is_awake = false;
                 return Poll::Ready(Ok(()));
             }
             match ready!(Pin::new(&mut *stream).poll_write_vectored(cx, &slices[..count])) {
                 Ok(0) => return Poll::Ready(Err(std::io::ErrorKind::WriteZero.into())),
-                Ok(bytes) => out.wrote(bytes),
+                Ok(bytes) => out.consume_written(bytes),
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
     }
 }
 
-impl<U: Above> Future for Connection<U> {
+impl<U: SessionHandler> Future for WebSocketConnection<U> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         loop {
             ready!(match this.stage {
-                Stage::Arriving { .. } => this.arrive(cx),
-                Stage::Probing(..) => this.probe(cx),
-                Stage::Open(_) => this.serve(cx),
-                Stage::Parting(..) => this.part(cx),
+                Stage::AwaitingUpgrade { .. } => this.poll_upgrade(cx),
+                Stage::Probing(..) => this.poll_probing(cx),
+                Stage::Open(_) => this.poll_open(cx),
+                Stage::Parting(..) => this.poll_closing(cx),
                 Stage::Gone => return Poll::Ready(()),
             });
         }
     }
 }
 
-impl<U: Above> Drop for Connection<U> {
+impl<U: SessionHandler> Drop for WebSocketConnection<U> {
     fn drop(&mut self) {
         match self.stage {
             Stage::Gone => {}
-            Stage::Probing(..) | Stage::Arriving { is_probe: true, .. } => self.lose(),
+            Stage::Probing(..)
+            | Stage::AwaitingUpgrade {
+                is_upgrade_probe: true,
+                ..
+            } => self.finish_connection(),
             // The task broke off, or the runtime ends: the rest is done elsewhere, if there is an elsewhere.
             _ => {
-                self.session.cut(Reason::TransportClosed);
-                self.session.finish_later();
+                self.session.abort(DisconnectReason::TransportClosed);
+                self.session.spawn_cleanup();
             }
         }
     }
@@ -234,21 +238,21 @@ mod tests {
 
     struct Nothing;
 
-    impl Above for Nothing {
+    impl SessionHandler for Nothing {
         type State = ();
 
-        fn text(self: &Arc<Self>, _: &Arc<Session<Self>>, _: &str) -> bool {
+        fn text(self: &Arc<Self>, _: &Arc<EngineIoSession<Self>>, _: &str) -> bool {
             true
         }
 
-        fn binary(self: &Arc<Self>, _: &Arc<Session<Self>>, _: Bytes) -> bool {
+        fn on_binary(self: &Arc<Self>, _: &Arc<EngineIoSession<Self>>, _: Bytes) -> bool {
             true
         }
     }
 
     #[test]
-    fn an_idle_connection_is_small() {
-        assert!(size_of::<Connection<Nothing>>() <= 104);
-        assert!(size_of::<Session<Nothing>>() <= 104);
+    fn a_connection_and_a_session_are_at_most_104_bytes_each() {
+        assert!(size_of::<WebSocketConnection<Nothing>>() <= 104);
+        assert!(size_of::<EngineIoSession<Nothing>>() <= 104);
     }
 }

@@ -7,28 +7,28 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::{Method, Request, Response};
 
-use super::answer::{self, Refusal};
-use super::out::Transport;
-use super::session::Session;
-use super::{Above, Engine, polling, upgrade};
-use crate::{Client, TakeBack};
+use super::answer::{self, RequestError};
+use super::out::TransportKind;
+use super::session::EngineIoSession;
+use super::{EngineIoServer, SessionHandler, polling, upgrade};
+use crate::{Client, DowncastUpgraded};
 
 /// What a query says; what else is in it is for caches and proxies.
 #[derive(Debug, Default)]
-struct Query {
+struct EngineIoQuery {
     version: Option<String>,
     transport: Option<String>,
     sid: Option<String>,
     /// `EIO` comes before `transport`.
-    is_version_first: bool,
+    eio_precedes_transport: bool,
 }
 
-impl Query {
-    fn of(query: &str) -> Self {
+impl EngineIoQuery {
+    fn parse(query: &str) -> Self {
         let mut found = Self::default();
         for (key, value) in form_urlencoded::parse(query.as_bytes()) {
             if key == "EIO" {
-                found.is_version_first = found.transport.is_none();
+                found.eio_precedes_transport = found.transport.is_none();
             }
             let place = match &*key {
                 "EIO" => &mut found.version,
@@ -42,97 +42,99 @@ impl Query {
     }
 }
 
-impl<U: Above> Engine<U> {
+impl<U: SessionHandler> EngineIoServer<U> {
     /// Answers a request. Dropped while it waits, the session that it polls for ends, as the client is gone.
-    pub async fn handle(
+    pub async fn handle_request(
         self: &Arc<Self>,
         request: Request<Incoming>,
         client: Client,
-        take_back: TakeBack,
+        take_back: DowncastUpgraded,
     ) -> Response<Full<Bytes>> {
-        self.answer(request, client, take_back)
+        self.route_request(request, client, take_back)
             .await
-            .unwrap_or_else(Refusal::answer)
+            .unwrap_or_else(RequestError::into_response)
     }
 
-    async fn answer(
+    async fn route_request(
         self: &Arc<Self>,
         request: Request<Incoming>,
         mut client: Client,
-        take_back: TakeBack,
-    ) -> Result<Response<Full<Bytes>>, Refusal> {
-        let query = Query::of(request.uri().query().unwrap_or_default());
-        client.keeps_offset = is_javascript(&query, client.user_agent.as_deref());
+        take_back: DowncastUpgraded,
+    ) -> Result<Response<Full<Bytes>>, RequestError> {
+        let query = EngineIoQuery::parse(request.uri().query().unwrap_or_default());
+        client.supports_recovery = client_supports_recovery(&query, client.user_agent.as_deref());
         let transport = match query.transport.as_deref() {
-            Some("polling") => Transport::Polling,
-            Some("websocket") => Transport::WebSocket,
-            _ => return Err(Refusal::UnknownTransport),
+            Some("polling") => TransportKind::Polling,
+            Some("websocket") => TransportKind::WebSocket,
+            _ => return Err(RequestError::UnknownTransport),
         };
         let session = match &query.sid {
-            Some(sid) => Some(self.named(sid)?),
+            Some(sid) => Some(self.find_session(sid)?),
             None => None,
         };
         match (transport, session) {
-            (Transport::Polling, Some(session)) => match *request.method() {
+            (TransportKind::Polling, Some(session)) => match *request.method() {
                 // Boxed: a WebSocket, which waits for nothing here, has no room for them.
-                Method::GET => Box::pin(polling::fetch(&session)).await,
-                Method::POST => Box::pin(polling::take(&session, request)).await,
-                _ => Err(Refusal::BadMethod),
+                Method::GET => Box::pin(polling::handle_poll(&session)).await,
+                Method::POST => Box::pin(polling::handle_post(&session, request)).await,
+                _ => Err(RequestError::MethodNotAllowed),
             },
-            (Transport::Polling, None) => {
-                handshake(request.method(), &query)?;
-                let session = self.open(client, Transport::Polling)?;
-                let greeting = self.greeting(&session, r#""websocket""#);
-                Ok(answer::text(greeting.into()))
+            (TransportKind::Polling, None) => {
+                check_handshake(request.method(), &query)?;
+                let session = self.open_session(client, TransportKind::Polling)?;
+                let greeting = self.encode_open_packet(&session, r#""websocket""#);
+                Ok(answer::packets_response(greeting.into()))
             }
-            (Transport::WebSocket, Some(session)) => {
-                upgrade::of_polling(request, &session, take_back)
+            (TransportKind::WebSocket, Some(session)) => {
+                upgrade::start_upgrade(request, &session, take_back)
             }
-            (Transport::WebSocket, None) => {
-                handshake(request.method(), &query)?;
-                upgrade::check(&request)?;
-                let session = self.open(client, Transport::WebSocket)?;
-                upgrade::from_the_start(request, &session, take_back)
+            (TransportKind::WebSocket, None) => {
+                check_handshake(request.method(), &query)?;
+                upgrade::check_websocket_request(&request)?;
+                let session = self.open_session(client, TransportKind::WebSocket)?;
+                upgrade::open_over_websocket(request, &session, take_back)
             }
         }
     }
 
-    fn named(&self, sid: &str) -> Result<Arc<Session<U>>, Refusal> {
+    fn find_session(&self, sid: &str) -> Result<Arc<EngineIoSession<U>>, RequestError> {
         let own = self.options().node.as_slice();
         let Some((node, rest)) = sid.split_at_checked(own.len()) else {
-            return Err(Refusal::UnknownSession);
+            return Err(RequestError::UnknownSession);
         };
-        let Some((place, secret)) = Session::<U>::named(rest) else {
-            return Err(Refusal::UnknownSession);
+        let Some((place, secret)) = EngineIoSession::<U>::parse_sid(rest) else {
+            return Err(RequestError::UnknownSession);
         };
         if node.as_bytes() != own {
-            return Err(Refusal::ForeignSession);
+            return Err(RequestError::SessionOnOtherNode);
         }
         self.table
             .get(place)
-            .filter(|session| session.is_named(&secret))
-            .ok_or(Refusal::UnknownSession)
+            .filter(|session| session.has_secret(&secret))
+            .ok_or(RequestError::UnknownSession)
     }
 }
 
 /// How clients in JavaScript call themselves, in browsers and elsewhere.
-const JAVASCRIPT: [&str; 4] = ["Mozilla/", "node", "Bun/", "Deno/"];
+const RECOVERY_USER_AGENTS: [&str; 4] = ["Mozilla/", "node", "Bun/", "Deno/"];
 
 /// Whether the stock client asks. Where it says nothing of itself, as over a WebSocket of Node, it is known by the order of what
 /// it asks for.
-fn is_javascript(query: &Query, agent: Option<&str>) -> bool {
+fn client_supports_recovery(query: &EngineIoQuery, agent: Option<&str>) -> bool {
     match agent {
-        Some(agent) => JAVASCRIPT.iter().any(|name| agent.starts_with(name)),
-        None => query.is_version_first,
+        Some(agent) => RECOVERY_USER_AGENTS
+            .iter()
+            .any(|name| agent.starts_with(name)),
+        None => query.eio_precedes_transport,
     }
 }
 
-fn handshake(method: &Method, query: &Query) -> Result<(), Refusal> {
+fn check_handshake(method: &Method, query: &EngineIoQuery) -> Result<(), RequestError> {
     if *method != Method::GET {
-        return Err(Refusal::BadMethod);
+        return Err(RequestError::MethodNotAllowed);
     }
     match query.version.as_deref() {
         Some("4") => Ok(()),
-        _ => Err(Refusal::BadVersion),
+        _ => Err(RequestError::UnsupportedProtocolVersion),
     }
 }

@@ -4,66 +4,71 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use crate::account::{Account, Share};
+use crate::account::{MemoryBudget, MemoryCharge};
 use crate::frame::{Opcode, write};
-use crate::packet::engine::{binary_len, join_binary, join_text};
+use crate::packet::engine::{append_binary_packet, append_text_packet, polling_binary_len};
 
 /// A packet with its attachments, as a WebSocket client gets it. Polling takes the payloads out of the frames again.
 #[derive(Debug)]
-pub(crate) struct Parcel {
+pub(crate) struct EncodedFrame {
     wire: Bytes,
     /// By which a client names the last that it got; 0: not kept for recovery.
-    pub(crate) offset: u64,
+    pub(crate) recovery_offset: u64,
     /// When it was made, in seconds since the server's start.
-    pub(crate) made: u32,
+    pub(crate) created_at_secs: u32,
     /// Its memory, if it is kept.
-    share: Option<Share>,
+    charge: Option<MemoryCharge>,
     /// The same for clients that keep no offset, once one of them was sent it.
-    plain: OnceLock<Arc<Parcel>>,
+    without_offset: OnceLock<Arc<EncodedFrame>>,
 }
 
-impl Parcel {
+impl EncodedFrame {
     /// A packet whose text is written by `fill`, about `size` bytes, with its attachments.
-    pub(crate) fn packet(
+    pub(crate) fn encode_packet(
         size: usize,
         attachments: &[Bytes],
         fill: impl FnOnce(&mut Vec<u8>),
     ) -> Self {
-        let text = write::build(Opcode::Text, size, fill).bytes;
+        let text = write::encode_frame_with(Opcode::Text, size, fill).bytes;
         if attachments.is_empty() {
-            return Self::of(text);
+            return Self::from_bytes(text);
         }
         let mut all = Vec::from(text);
         for part in attachments {
-            all.extend_from_slice(&write::binary(part));
+            all.extend_from_slice(&write::encode_binary(part));
         }
-        Self::of(all.into())
+        Self::from_bytes(all.into())
     }
 
     /// A frame of the engine itself.
-    pub(crate) fn of(wire: Bytes) -> Self {
+    pub(crate) fn from_bytes(wire: Bytes) -> Self {
         Self {
             wire,
-            offset: 0,
-            made: 0,
-            share: None,
-            plain: OnceLock::new(),
+            recovery_offset: 0,
+            created_at_secs: 0,
+            charge: None,
+            without_offset: OnceLock::new(),
         }
     }
 
     /// The same, kept for clients that come back.
-    pub(crate) fn kept(mut self, offset: u64, made: u32, account: &Account) -> Self {
-        self.share = Some(account.share(self.wire.len()));
+    pub(crate) fn into_recoverable(
+        mut self,
+        offset: u64,
+        made: u32,
+        account: &MemoryBudget,
+    ) -> Self {
+        self.charge = Some(account.charge(self.wire.len()));
         Self {
-            offset,
-            made,
+            recovery_offset: offset,
+            created_at_secs: made,
             ..self
         }
     }
 
     /// A text of the engine itself.
-    pub(crate) fn text(text: &str) -> Arc<Self> {
-        Arc::new(Self::of(write::text(text.as_bytes())))
+    pub(crate) fn from_text(text: &str) -> Arc<Self> {
+        Arc::new(Self::from_bytes(write::text(text.as_bytes())))
     }
 
     pub(crate) fn wire(&self) -> &[u8] {
@@ -71,10 +76,10 @@ impl Parcel {
     }
 
     /// The same packet of another namespace than the root, for which it was made.
-    pub(crate) fn within(&self, namespace: &str) -> Self {
-        let mut frames = Frames(&self.wire);
+    pub(crate) fn for_namespace(&self, namespace: &str) -> Self {
+        let mut frames = ServerFrames(&self.wire);
         let Some((_, text)) = frames.next() else {
-            return Self::of(self.wire.clone());
+            return Self::from_bytes(self.wire.clone());
         };
         // The namespace comes after the type, `42`, or after the number of attachments, `451-`.
         let at = match text.get(1) {
@@ -85,51 +90,57 @@ impl Parcel {
             _ => 2,
         };
         let (head, rest) = text.split_at(at.min(text.len()));
-        let first = write::build(Opcode::Text, text.len() + namespace.len() + 1, |out| {
-            out.extend_from_slice(head);
-            out.extend_from_slice(namespace.as_bytes());
-            out.push(b',');
-            out.extend_from_slice(rest);
-        })
-        .bytes;
+        let first =
+            write::encode_frame_with(Opcode::Text, text.len() + namespace.len() + 1, |out| {
+                out.extend_from_slice(head);
+                out.extend_from_slice(namespace.as_bytes());
+                out.push(b',');
+                out.extend_from_slice(rest);
+            })
+            .bytes;
         let wire = if frames.0.is_empty() {
             first
         } else {
             [&first[..], frames.0].concat().into()
         };
-        let share = self.share.as_ref().map(|share| share.another(wire.len()));
+        let share = self
+            .charge
+            .as_ref()
+            .map(|share| share.charge_same_budget(wire.len()));
         Self {
             wire,
-            share,
-            offset: self.offset,
-            made: self.made,
-            plain: OnceLock::new(),
+            charge: share,
+            recovery_offset: self.recovery_offset,
+            created_at_secs: self.created_at_secs,
+            without_offset: OnceLock::new(),
         }
     }
 
     /// The same for a client that keeps no offset.
     pub(crate) fn without_offset(self: &Arc<Self>) -> Arc<Self> {
-        if self.offset == 0 {
+        if self.recovery_offset == 0 {
             return Arc::clone(self);
         }
         let plain = || {
-            let text = Frames(&self.wire).next().map_or(&[][..], |(_, text)| text);
+            let text = ServerFrames(&self.wire)
+                .next()
+                .map_or(&[][..], |(_, text)| text);
             // The offset is the last argument, and has no comma in it.
             let end = text.iter().rposition(|byte| *byte == b',');
             let event = &text[..end.unwrap_or(text.len())];
-            Arc::new(Self::packet(event.len() + 1, &[], |out| {
+            Arc::new(Self::encode_packet(event.len() + 1, &[], |out| {
                 out.extend_from_slice(event);
                 out.push(b']');
             }))
         };
-        Arc::clone(self.plain.get_or_init(plain))
+        Arc::clone(self.without_offset.get_or_init(plain))
     }
 
     /// How many bytes it adds to a polling body.
-    pub(crate) fn polled(&self) -> usize {
-        Frames(&self.wire)
+    pub(crate) fn polling_len(&self) -> usize {
+        ServerFrames(&self.wire)
             .map(|(opcode, payload)| match opcode {
-                Opcode::Binary => 1 + binary_len(payload.len()),
+                Opcode::Binary => 1 + polling_binary_len(payload.len()),
                 Opcode::Text => 1 + payload.len(),
                 _ => 0,
             })
@@ -137,11 +148,11 @@ impl Parcel {
     }
 
     /// Appends it to a polling body.
-    pub(crate) fn join(&self, body: &mut Vec<u8>) {
-        for (opcode, payload) in Frames(&self.wire) {
+    pub(crate) fn append_to_polling_body(&self, body: &mut Vec<u8>) {
+        for (opcode, payload) in ServerFrames(&self.wire) {
             match opcode {
-                Opcode::Text => join_text(payload, body),
-                Opcode::Binary => join_binary(payload, body),
+                Opcode::Text => append_text_packet(payload, body),
+                Opcode::Binary => append_binary_packet(payload, body),
                 _ => {}
             }
         }
@@ -149,9 +160,9 @@ impl Parcel {
 }
 
 /// The frames in what we wrote ourselves.
-struct Frames<'a>(&'a [u8]);
+struct ServerFrames<'a>(&'a [u8]);
 
-impl<'a> Iterator for Frames<'a> {
+impl<'a> Iterator for ServerFrames<'a> {
     type Item = (Opcode, &'a [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {

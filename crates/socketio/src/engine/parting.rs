@@ -9,35 +9,41 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead as _, ReadBuf};
 use tokio::time::sleep;
 
-use super::Above;
-use super::connection::{Connection, Stage};
+use super::SessionHandler;
+use super::connection::{Stage, WebSocketConnection};
 use super::out::End;
-use super::parcel::Parcel;
-use super::session::PATIENCE;
-use crate::Reason;
+use super::parcel::EncodedFrame;
+use super::session::CLOSE_TIMEOUT;
+use crate::DisconnectReason;
 use crate::frame::write;
 
-impl<U: Above> Connection<U> {
+impl<U: SessionHandler> WebSocketConnection<U> {
     /// Begins the goodbye.
-    pub(super) fn part_from(&mut self, reason: Reason) {
+    pub(super) fn begin_closing(&mut self, reason: DisconnectReason) {
         let Stage::Open(stream) = std::mem::replace(&mut self.stage, Stage::Gone) else {
             return;
         };
-        let code = self.code.unwrap_or(match reason {
-            Reason::Shutdown => 1001,
-            Reason::TooLarge => 1009,
-            Reason::BadPacket => 1002,
+        let code = self.close_code.unwrap_or(match reason {
+            DisconnectReason::ServerShutdown => 1001,
+            DisconnectReason::PayloadTooLarge => 1009,
+            DisconnectReason::ProtocolError => 1002,
             _ => 1000,
         });
-        let goodbye = Parcel::of(write::close(code, ""));
-        self.session.out().lock().push_last(Arc::new(goodbye));
-        self.stage = Stage::Parting(stream, Box::pin(sleep(PATIENCE)), false);
-        self.session.tell();
+        let goodbye = EncodedFrame::from_bytes(write::encode_close(code, ""));
+        self.session
+            .transport_state()
+            .lock()
+            .enqueue_after_close(Arc::new(goodbye));
+        self.stage = Stage::Parting(stream, Box::pin(sleep(CLOSE_TIMEOUT)), false);
+        self.session.report_close();
     }
 
     /// Sends the rest, then waits for the client to close, so that no reset destroys what it has not read yet.
-    pub(super) fn part(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let is_cut = matches!(self.session.out().lock().end, Some(End::Cut(_)));
+    pub(super) fn poll_closing(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let is_cut = matches!(
+            self.session.transport_state().lock().close_mode,
+            Some(End::Cut(_))
+        );
         let Stage::Parting(_, patience, _) = &mut self.stage else {
             return Poll::Ready(());
         };
@@ -45,7 +51,7 @@ impl<U: Above> Connection<U> {
             self.abort();
             return Poll::Ready(());
         }
-        match self.flush(cx) {
+        match self.poll_flush(cx) {
             Poll::Ready(Ok(())) => {}
             Poll::Ready(Err(_)) => {
                 self.abort();
@@ -67,7 +73,7 @@ impl<U: Above> Connection<U> {
             match ready!(Pin::new(&mut *stream).poll_read(cx, &mut filled)) {
                 Ok(()) if !filled.filled().is_empty() => {}
                 _ => {
-                    self.lose();
+                    self.finish_connection();
                     return Poll::Ready(());
                 }
             }
@@ -79,24 +85,28 @@ impl<U: Above> Connection<U> {
         if let Stage::Open(stream) | Stage::Parting(stream, ..) = &self.stage {
             let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
         }
-        self.lose();
+        self.finish_connection();
     }
 
     /// Ends: the client is gone.
-    pub(super) fn lose(&mut self) {
+    pub(super) fn finish_connection(&mut self) {
         let stage = std::mem::replace(&mut self.stage, Stage::Gone);
         if matches!(
             stage,
-            Stage::Probing(..) | Stage::Arriving { is_probe: true, .. }
+            Stage::Probing(..)
+                | Stage::AwaitingUpgrade {
+                    is_upgrade_probe: true,
+                    ..
+                }
         ) {
-            let mut out = self.session.out().lock();
+            let mut out = self.session.transport_state().lock();
             out.probing = false;
             out.probed = false;
             return;
         }
         drop(stage);
-        self.session.cut(Reason::TransportClosed);
-        self.session.tell();
-        self.session.engine().remove(&self.session);
+        self.session.abort(DisconnectReason::TransportClosed);
+        self.session.report_close();
+        self.session.engine().remove_session(&self.session);
     }
 }

@@ -11,122 +11,124 @@ use hyper::body::{Body as _, Incoming};
 use hyper::{Request, Response};
 use tokio::time::timeout;
 
-use super::Above;
-use super::answer::{self, Refusal};
-use super::out::{Out, Transport};
-use super::session::Session;
-use crate::packet::engine::split;
-use crate::{Reason, packet};
+use super::SessionHandler;
+use super::answer::{self, RequestError};
+use super::out::{TransportKind, TransportState};
+use super::session::EngineIoSession;
+use crate::packet::engine::decode_polling_body;
+use crate::{DisconnectReason, packet};
 
 /// Waits for packets and takes them away.
-pub(super) async fn fetch<U: Above>(
-    session: &Arc<Session<U>>,
-) -> Result<Response<Full<Bytes>>, Refusal> {
-    let mut turn = Turn::begin(session, |out| &mut out.polling)?;
-    let body = poll_fn(|cx| session.poll_payload(cx)).await;
-    turn.is_done = true;
-    Ok(answer::text(body.into()))
+pub(super) async fn handle_poll<U: SessionHandler>(
+    session: &Arc<EngineIoSession<U>>,
+) -> Result<Response<Full<Bytes>>, RequestError> {
+    let mut turn = PollingRequestGuard::acquire(session, |out| &mut out.poll_in_progress)?;
+    let body = poll_fn(|cx| session.poll_polling_body(cx)).await;
+    turn.is_completed = true;
+    Ok(answer::packets_response(body.into()))
 }
 
 /// Takes the packets that a client brings.
-pub(super) async fn take<U: Above>(
-    session: &Arc<Session<U>>,
+pub(super) async fn handle_post<U: SessionHandler>(
+    session: &Arc<EngineIoSession<U>>,
     request: Request<Incoming>,
-) -> Result<Response<Full<Bytes>>, Refusal> {
-    let mut turn = Turn::begin(session, |out| &mut out.posting)?;
-    let taken = read(session, request).await;
-    turn.is_done = true;
+) -> Result<Response<Full<Bytes>>, RequestError> {
+    let mut turn = PollingRequestGuard::acquire(session, |out| &mut out.post_in_progress)?;
+    let taken = read_post_body(session, request).await;
+    turn.is_completed = true;
     match taken {
-        Ok(()) => Ok(answer::text(Bytes::from_static(b"ok"))),
+        Ok(()) => Ok(answer::packets_response(Bytes::from_static(b"ok"))),
         Err(reason) => {
             session.close(reason);
             Err(match reason {
-                Reason::TooLarge => Refusal::TooLarge,
-                _ => Refusal::BadRequest,
+                DisconnectReason::PayloadTooLarge => RequestError::TooLarge,
+                _ => RequestError::BadRequest,
             })
         }
     }
 }
 
-async fn read<U: Above>(
-    session: &Arc<Session<U>>,
+async fn read_post_body<U: SessionHandler>(
+    session: &Arc<EngineIoSession<U>>,
     request: Request<Incoming>,
-) -> Result<(), Reason> {
+) -> Result<(), DisconnectReason> {
     let options = session.engine().options();
     if request.body().size_hint().lower() > options.max_payload as u64 {
-        return Err(Reason::TooLarge);
+        return Err(DisconnectReason::PayloadTooLarge);
     }
     let body = Limited::new(request.into_body(), options.max_payload);
     // As long as a client may be silent.
     let body = timeout(options.ping_interval + options.ping_timeout, body.collect())
         .await
-        .map_err(|_| Reason::TransportClosed)?
+        .map_err(|_| DisconnectReason::TransportClosed)?
         .map_err(
             |error| match error.is::<http_body_util::LengthLimitError>() {
-                true => Reason::TooLarge,
-                false => Reason::TransportClosed,
+                true => DisconnectReason::PayloadTooLarge,
+                false => DisconnectReason::TransportClosed,
             },
         )?
         .to_bytes();
-    feed(session, &body).await.map_err(|_| Reason::BadPacket)
+    handle_packets(session, &body)
+        .await
+        .map_err(|_| DisconnectReason::ProtocolError)
 }
 
-async fn feed<U: Above>(
-    session: &Arc<Session<U>>,
+async fn handle_packets<U: SessionHandler>(
+    session: &Arc<EngineIoSession<U>>,
     body: &[u8],
-) -> Result<(), packet::engine::Malformed> {
-    for packet in split(body)? {
-        let more = session.receive(packet?);
+) -> Result<(), packet::engine::EngineIoPacketError> {
+    for packet in decode_polling_body(body)? {
+        let more = session.handle_packet(packet?);
         if !session.is_open() {
             break;
         }
         if !more {
-            poll_fn(|cx| session.engine().above().poll_room(session, cx)).await;
+            poll_fn(|cx| session.engine().handler().poll_inbox_ready(session, cx)).await;
         }
     }
     Ok(())
 }
 
 /// The right to poll, or to post. Dropped before it is done, the client has gone.
-struct Turn<'a, U: Above> {
-    session: &'a Arc<Session<U>>,
-    flag: fn(&mut Out) -> &mut bool,
-    is_done: bool,
+struct PollingRequestGuard<'a, U: SessionHandler> {
+    session: &'a Arc<EngineIoSession<U>>,
+    flag: fn(&mut TransportState) -> &mut bool,
+    is_completed: bool,
 }
 
-impl<'a, U: Above> Turn<'a, U> {
-    fn begin(
-        session: &'a Arc<Session<U>>,
-        flag: fn(&mut Out) -> &mut bool,
-    ) -> Result<Self, Refusal> {
-        let mut out = session.out().lock();
-        if out.transport != Transport::Polling {
-            return Err(Refusal::BadRequest);
+impl<'a, U: SessionHandler> PollingRequestGuard<'a, U> {
+    fn acquire(
+        session: &'a Arc<EngineIoSession<U>>,
+        flag: fn(&mut TransportState) -> &mut bool,
+    ) -> Result<Self, RequestError> {
+        let mut out = session.transport_state().lock();
+        if out.active != TransportKind::Polling {
+            return Err(RequestError::BadRequest);
         }
-        if !out.is_fetchable() {
-            return Err(Refusal::UnknownSession);
+        if !out.accepts_polls() {
+            return Err(RequestError::UnknownSession);
         }
         if std::mem::replace(flag(&mut out), true) {
             drop(out);
-            session.close(Reason::BadPacket);
-            return Err(Refusal::BadRequest);
+            session.close(DisconnectReason::ProtocolError);
+            return Err(RequestError::BadRequest);
         }
         Ok(Self {
             session,
             flag,
-            is_done: false,
+            is_completed: false,
         })
     }
 }
 
-impl<U: Above> Drop for Turn<'_, U> {
+impl<U: SessionHandler> Drop for PollingRequestGuard<'_, U> {
     fn drop(&mut self) {
-        let mut out = self.session.out().lock();
+        let mut out = self.session.transport_state().lock();
         *(self.flag)(&mut out) = false;
-        let is_its = out.transport == Transport::Polling;
+        let is_its = out.active == TransportKind::Polling;
         drop(out);
-        if is_its && !self.is_done {
-            self.session.close(Reason::TransportClosed);
+        if is_its && !self.is_completed {
+            self.session.close(DisconnectReason::TransportClosed);
         }
     }
 }

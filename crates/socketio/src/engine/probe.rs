@@ -7,76 +7,78 @@ use std::task::{Context, Poll};
 
 use tokio::net::TcpStream;
 
-use super::Above;
-use super::connection::{Connection, Stage};
-use super::out::Transport;
-use super::reading::Read;
-use crate::frame::{Message, write};
-use crate::packet::engine::{PROBE, Packet, decode};
+use super::SessionHandler;
+use super::connection::{Stage, WebSocketConnection};
+use super::out::TransportKind;
+use super::reading::ReadOutcome;
+use crate::frame::{WebSocketMessage, write};
+use crate::packet::engine::{EngineIoPacket, UPGRADE_PROBE, decode};
 
-impl<U: Above> Connection<U> {
+impl<U: SessionHandler> WebSocketConnection<U> {
     /// One turn of a WebSocket that is not the session's yet.
-    pub(super) fn probe(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(super) fn poll_probing(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Stage::Probing(_, patience) = &mut self.stage else {
             return Poll::Ready(());
         };
         if patience.as_mut().poll(cx).is_ready() {
-            self.lose();
+            self.finish_connection();
             return Poll::Ready(());
         }
-        match self.read(cx) {
-            Read::Waiting | Read::Clogged => Poll::Pending,
-            Read::Again => {
+        match self.poll_read(cx) {
+            ReadOutcome::Pending | ReadOutcome::SendQueueCongested => Poll::Pending,
+            ReadOutcome::BudgetExhausted => {
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
-            Read::Turned => Poll::Ready(()),
-            Read::Lost => {
-                self.lose();
+            ReadOutcome::StageChanged => Poll::Ready(()),
+            ReadOutcome::ConnectionLost => {
+                self.finish_connection();
                 Poll::Ready(())
             }
         }
     }
 
     /// Takes one message of it.
-    pub(super) fn probed(&mut self, message: &Message<'_>) -> bool {
+    pub(super) fn handle_probe_message(&mut self, message: &WebSocketMessage<'_>) -> bool {
         let is_fine = match message {
-            Message::Text(text) => match decode(text) {
-                Ok(Packet::Ping(PROBE)) => self.answer_probe(),
-                Ok(Packet::Upgrade) => self.take_over(),
+            WebSocketMessage::Text(text) => match decode(text) {
+                Ok(EngineIoPacket::Ping(UPGRADE_PROBE)) => self.answer_probe(),
+                Ok(EngineIoPacket::Upgrade) => self.complete_upgrade(),
                 _ => false,
             },
-            Message::Ping(payload) => self.write_now(&write::pong(payload)),
-            Message::Pong(_) => true,
-            Message::Binary(_) | Message::Close(_) => false,
+            WebSocketMessage::Ping(payload) => {
+                self.try_write_to_probe(&write::encode_pong(payload))
+            }
+            WebSocketMessage::Pong(_) => true,
+            WebSocketMessage::Binary(_) | WebSocketMessage::Close(_) => false,
         };
         if !is_fine {
-            self.lose();
+            self.finish_connection();
         }
         is_fine
     }
 
     fn answer_probe(&mut self) -> bool {
-        if !self.write_now(&write::text(b"3probe")) {
+        if !self.try_write_to_probe(&write::text(b"3probe")) {
             return false;
         }
         // The request that waits is answered, so that the client can stop polling.
-        let mut out = self.session.out().lock();
+        let mut out = self.session.transport_state().lock();
         out.probed = true;
-        out.wake();
+        out.wake_writer();
         true
     }
 
-    fn take_over(&mut self) -> bool {
+    fn complete_upgrade(&mut self) -> bool {
         {
-            let mut out = self.session.out().lock();
-            if !out.probed || out.end.is_some() {
+            let mut out = self.session.transport_state().lock();
+            if !out.probed || out.close_mode.is_some() {
                 return false;
             }
-            out.transport = Transport::WebSocket;
+            out.active = TransportKind::WebSocket;
             out.probing = false;
             out.probed = false;
-            if let Some(waiting) = out.waker.take() {
+            if let Some(waiting) = out.writer_waker.take() {
                 waiting.wake();
             }
         }
@@ -90,15 +92,15 @@ impl<U: Above> Connection<U> {
     }
 
     /// A few bytes on a connection that has written nothing yet: there is room for them, or something is wrong with it.
-    fn write_now(&self, bytes: &[u8]) -> bool {
+    fn try_write_to_probe(&self, bytes: &[u8]) -> bool {
         let Stage::Probing(stream, _) = &self.stage else {
             return false;
         };
-        written(stream, bytes)
+        try_write_all(stream, bytes)
     }
 }
 
-pub(super) fn written(stream: &TcpStream, bytes: &[u8]) -> bool {
+pub(super) fn try_write_all(stream: &TcpStream, bytes: &[u8]) -> bool {
     stream
         .try_write(bytes)
         .is_ok_and(|count| count == bytes.len())

@@ -9,99 +9,99 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead as _, ReadBuf};
 
-use super::Above;
-use super::connection::{Connection, Stage};
-use super::parcel::Parcel;
-use crate::Reason;
-use crate::frame::{Message, Violation, write};
-use crate::packet::engine::{Packet, decode};
+use super::SessionHandler;
+use super::connection::{Stage, WebSocketConnection};
+use super::parcel::EncodedFrame;
+use crate::DisconnectReason;
+use crate::frame::{FrameError, WebSocketMessage, write};
+use crate::packet::engine::{EngineIoPacket, decode};
 
 /// Messages of one turn; then others have theirs.
-const BUDGET: usize = 256;
-const READ: usize = 64 * 1024;
+const MAX_MESSAGES_PER_POLL: usize = 256;
+const READ_BUFFER_BYTES: usize = 64 * 1024;
 
 thread_local! {
     static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 /// What reading came to.
-pub(super) enum Read {
+pub(super) enum ReadOutcome {
     /// More will come, or there is no room for it now.
-    Waiting,
+    Pending,
     /// There is more, for another turn.
-    Again,
+    BudgetExhausted,
     /// The client is to read its answers first.
-    Clogged,
+    SendQueueCongested,
     /// The session has an end, or this was the hand-over.
-    Turned,
-    Lost,
+    StageChanged,
+    ConnectionLost,
 }
 
-impl<U: Above> Connection<U> {
+impl<U: SessionHandler> WebSocketConnection<U> {
     /// Reads and handles what is there.
-    pub(super) fn read(&mut self, cx: &mut Context<'_>) -> Read {
-        let mut budget = BUDGET;
+    pub(super) fn poll_read(&mut self, cx: &mut Context<'_>) -> ReadOutcome {
+        let mut budget = MAX_MESSAGES_PER_POLL;
         loop {
             // A probe says nothing to the layer above, and is not to wait behind what polling has brought.
             let is_probe = matches!(self.stage, Stage::Probing(..));
-            let above = self.session.engine().above();
-            if !is_probe && above.poll_room(&self.session, cx).is_pending() {
-                return Read::Waiting;
+            let above = self.session.engine().handler();
+            if !is_probe && above.poll_inbox_ready(&self.session, cx).is_pending() {
+                return ReadOutcome::Pending;
             }
-            if self.session.is_clogged() {
-                return Read::Clogged;
+            if self.session.is_send_queue_congested() {
+                return ReadOutcome::SendQueueCongested;
             }
-            if let Some(mut rest) = self.rest.take() {
-                if self.handle(&mut rest, &mut budget) {
-                    return Read::Turned;
+            if let Some(mut rest) = self.unhandled_input.take() {
+                if self.handle_input(&mut rest, &mut budget) {
+                    return ReadOutcome::StageChanged;
                 }
                 if budget == 0 {
-                    return Read::Again;
+                    return ReadOutcome::BudgetExhausted;
                 }
                 continue;
             }
             let (Stage::Open(stream) | Stage::Probing(stream, _)) = &mut self.stage else {
-                return Read::Turned;
+                return ReadOutcome::StageChanged;
             };
             let mut buffer = BUFFER.take();
-            buffer.resize(READ, 0);
+            buffer.resize(READ_BUFFER_BYTES, 0);
             let mut filled = ReadBuf::new(&mut buffer);
             let is_turned = match Pin::new(stream).poll_read(cx, &mut filled) {
                 Poll::Pending => None,
                 Poll::Ready(Ok(())) if !filled.filled().is_empty() => {
-                    Some(self.handle(filled.filled_mut(), &mut budget))
+                    Some(self.handle_input(filled.filled_mut(), &mut budget))
                 }
                 Poll::Ready(_) => {
                     BUFFER.set(buffer);
-                    return Read::Lost;
+                    return ReadOutcome::ConnectionLost;
                 }
             };
             BUFFER.set(buffer);
             match is_turned {
-                None => return Read::Waiting,
-                Some(true) => return Read::Turned,
-                Some(false) if budget == 0 => return Read::Again,
+                None => return ReadOutcome::Pending,
+                Some(true) => return ReadOutcome::StageChanged,
+                Some(false) if budget == 0 => return ReadOutcome::BudgetExhausted,
                 Some(false) => {}
             }
         }
     }
 
     /// Handles what was read, as far as budget and room allow. True if there is another stage to look at now.
-    fn handle(&mut self, mut input: &mut [u8], budget: &mut usize) -> bool {
+    fn handle_input(&mut self, mut input: &mut [u8], budget: &mut usize) -> bool {
         loop {
             let message = match self.parser.next(&mut input) {
                 Ok(Some(message)) => message,
                 Ok(None) => return false,
                 Err(violation) => {
-                    self.refuse(violation);
+                    self.fail_connection(violation);
                     return true;
                 }
             };
             let is_probe = matches!(self.stage, Stage::Probing(..));
             let more = if is_probe {
-                self.probed(&message)
+                self.handle_probe_message(&message)
             } else {
-                self.receive(message)
+                self.handle_message(message)
             };
             *budget -= 1;
             let is_turned = match self.stage {
@@ -109,42 +109,44 @@ impl<U: Above> Connection<U> {
                 Stage::Probing(..) => false,
                 _ => return true,
             };
-            if is_turned || !more || *budget == 0 || self.session.is_clogged() {
-                self.rest = (!input.is_empty()).then(|| Box::from(&*input));
+            if is_turned || !more || *budget == 0 || self.session.is_send_queue_congested() {
+                self.unhandled_input = (!input.is_empty()).then(|| Box::from(&*input));
                 return is_turned;
             }
         }
     }
 
     /// Takes one message. False if the next must wait.
-    fn receive(&mut self, message: Message<'_>) -> bool {
+    fn handle_message(&mut self, message: WebSocketMessage<'_>) -> bool {
         match message {
-            Message::Text(text) => match decode(&text) {
-                Ok(packet) => return self.session.receive(packet),
-                Err(_) => self.session.close(Reason::BadPacket),
+            WebSocketMessage::Text(text) => match decode(&text) {
+                Ok(packet) => return self.session.handle_packet(packet),
+                Err(_) => self.session.close(DisconnectReason::ProtocolError),
             },
-            Message::Binary(bytes) => return self.session.receive(Packet::Binary(bytes)),
-            Message::Ping(payload) => {
-                let pong = Parcel::of(write::pong(&payload));
-                self.session.push(&Arc::new(pong));
+            WebSocketMessage::Binary(bytes) => {
+                return self.session.handle_packet(EngineIoPacket::Binary(bytes));
             }
-            Message::Pong(_) => {}
-            Message::Close(said) => {
-                self.code = Some(said.map_or(1000, |(code, _)| code));
-                self.session.close(Reason::TransportClosed);
+            WebSocketMessage::Ping(payload) => {
+                let pong = EncodedFrame::from_bytes(write::encode_pong(&payload));
+                self.session.send_frame(&Arc::new(pong));
+            }
+            WebSocketMessage::Pong(_) => {}
+            WebSocketMessage::Close(said) => {
+                self.close_code = Some(said.map_or(1000, |(code, _)| code));
+                self.session.close(DisconnectReason::TransportClosed);
             }
         }
         true
     }
 
-    fn refuse(&mut self, violation: Violation) {
-        self.code = Some(violation.code());
+    fn fail_connection(&mut self, violation: FrameError) {
+        self.close_code = Some(violation.close_code());
         if matches!(self.stage, Stage::Probing(..)) {
-            return self.lose();
+            return self.finish_connection();
         }
         self.session.close(match violation {
-            Violation::TooLarge(_) => Reason::TooLarge,
-            _ => Reason::BadPacket,
+            FrameError::MessageTooLarge(_) => DisconnectReason::PayloadTooLarge,
+            _ => DisconnectReason::ProtocolError,
         });
     }
 }

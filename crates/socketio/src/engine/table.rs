@@ -7,48 +7,48 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use super::Above;
-use super::session::Session;
+use super::SessionHandler;
+use super::session::EngineIoSession;
 use crate::slab::Slab;
 
 /// Where a session is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) phase: u16,
+pub(super) struct SessionLocation {
+    pub(super) bucket: u16,
     pub(super) index: u32,
 }
 
 #[derive(Debug)]
-pub(super) struct Table<U: Above> {
-    phases: Box<[Mutex<Phase<U>>]>,
+pub(super) struct SessionTable<U: SessionHandler> {
+    bucket_count: Box<[Mutex<PingBucket<U>>]>,
     open: AtomicUsize,
-    next: AtomicUsize,
+    spread_counter: AtomicUsize,
 }
 
-type Phase<U> = Slab<Arc<Session<U>>>;
+type PingBucket<U> = Slab<Arc<EngineIoSession<U>>>;
 
-impl<U: Above> Table<U> {
+impl<U: SessionHandler> SessionTable<U> {
     pub(super) fn new(phases: u16) -> Self {
         Self {
-            phases: (0..phases).map(|_| Mutex::default()).collect(),
+            bucket_count: (0..phases).map(|_| Mutex::default()).collect(),
             open: AtomicUsize::new(0),
-            next: AtomicUsize::new(0),
+            spread_counter: AtomicUsize::new(0),
         }
     }
 
     /// Takes one of `most` places, to be given back by [`Table::release`].
-    pub(super) fn reserve(&self, most: usize) -> bool {
+    pub(super) fn try_reserve(&self, most: usize) -> bool {
         let more = |open| (open < most).then_some(open + 1);
         self.open
             .try_update(Ordering::Relaxed, Ordering::Relaxed, more)
             .is_ok()
     }
 
-    pub(super) fn release(&self) {
+    pub(super) fn release_reservation(&self) {
         self.open.fetch_sub(1, Ordering::Relaxed);
     }
 
-    pub(super) fn open(&self) -> usize {
+    pub(super) fn open_count(&self) -> usize {
         self.open.load(Ordering::Relaxed)
     }
 
@@ -57,26 +57,29 @@ impl<U: Above> Table<U> {
     pub(super) fn insert(
         &self,
         tick: u32,
-        make: impl FnOnce(Place) -> Arc<Session<U>>,
-    ) -> Arc<Session<U>> {
-        let phases = self.phases.len();
-        let spread = self.next.fetch_add(1, Ordering::Relaxed) % (phases * 2 / 10).max(1);
+        make: impl FnOnce(SessionLocation) -> Arc<EngineIoSession<U>>,
+    ) -> Arc<EngineIoSession<U>> {
+        let phases = self.bucket_count.len();
+        let spread = self.spread_counter.fetch_add(1, Ordering::Relaxed) % (phases * 2 / 10).max(1);
         let at = (tick as usize + phases * 6 / 10 + spread) % phases;
         let phase = u16::try_from(at).expect("there are at most u16::MAX phases");
-        self.phases[at]
-            .lock()
-            .insert(|index| make(Place { phase, index }))
+        self.bucket_count[at].lock().insert(|index| {
+            make(SessionLocation {
+                bucket: phase,
+                index,
+            })
+        })
     }
 
-    pub(super) fn get(&self, place: Place) -> Option<Arc<Session<U>>> {
-        let phase = self.phases.get(usize::from(place.phase))?;
+    pub(super) fn get(&self, place: SessionLocation) -> Option<Arc<EngineIoSession<U>>> {
+        let phase = self.bucket_count.get(usize::from(place.bucket))?;
         phase.lock().get(place.index).cloned()
     }
 
     /// Takes a session out, if it is still in.
-    pub(super) fn remove(&self, session: &Arc<Session<U>>) -> bool {
-        let place = session.place();
-        let Some(phase) = self.phases.get(usize::from(place.phase)) else {
+    pub(super) fn remove(&self, session: &Arc<EngineIoSession<U>>) -> bool {
+        let place = session.location();
+        let Some(phase) = self.bucket_count.get(usize::from(place.bucket)) else {
             return false;
         };
         let taken = phase
@@ -86,19 +89,23 @@ impl<U: Above> Table<U> {
     }
 
     /// Calls `each` with the sessions of one phase, which stay in while it does.
-    pub(super) fn of_phase(&self, phase: usize, mut each: impl FnMut(&Arc<Session<U>>)) {
-        for session in self.phases[phase].lock().iter() {
+    pub(super) fn for_each_in_bucket(
+        &self,
+        phase: usize,
+        mut each: impl FnMut(&Arc<EngineIoSession<U>>),
+    ) {
+        for session in self.bucket_count[phase].lock().iter() {
             each(session);
         }
     }
 
-    pub(super) fn for_each(&self, mut each: impl FnMut(&Arc<Session<U>>)) {
-        for phase in 0..self.phases.len() {
-            self.of_phase(phase, &mut each);
+    pub(super) fn for_each(&self, mut each: impl FnMut(&Arc<EngineIoSession<U>>)) {
+        for phase in 0..self.bucket_count.len() {
+            self.for_each_in_bucket(phase, &mut each);
         }
     }
 
-    pub(super) fn phases(&self) -> usize {
-        self.phases.len()
+    pub(super) fn buckets(&self) -> usize {
+        self.bucket_count.len()
     }
 }

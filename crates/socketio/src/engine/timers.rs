@@ -13,25 +13,25 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use super::session::Session;
-use super::{Above, Engine};
-use crate::Reason;
+use super::session::EngineIoSession;
+use super::{EngineIoServer, SessionHandler};
+use crate::DisconnectReason;
 
 /// Who is to be looked at again.
-struct Look<U: Above> {
-    at: u32,
+struct PendingTimeoutCheck<U: SessionHandler> {
+    at_tick: u32,
     /// What came while ticks were missed has been read by then.
-    surely: bool,
-    session: Arc<Session<U>>,
+    is_recheck: bool,
+    session: Arc<EngineIoSession<U>>,
 }
 
-impl<U: Above> Engine<U> {
+impl<U: SessionHandler> EngineIoServer<U> {
     /// The timers. Never ends.
-    pub async fn run(self: Arc<Self>) {
-        let phases = u32::try_from(self.table.phases()).unwrap_or(u32::MAX);
+    pub async fn run_timers(self: Arc<Self>) {
+        let phases = u32::try_from(self.table.buckets()).unwrap_or(u32::MAX);
         let period = (self.options.ping_interval / phases).max(Duration::from_millis(1));
-        let patience = patience(self.options.ping_timeout, period);
-        let (begun, first) = (Instant::now(), self.tick.load(Ordering::Relaxed));
+        let patience = timeout_ticks(self.options.ping_timeout, period);
+        let (begun, first) = (Instant::now(), self.current_tick.load(Ordering::Relaxed));
         let mut again = Vec::new();
         let mut ticks = 0;
         loop {
@@ -42,32 +42,38 @@ impl<U: Above> Engine<U> {
         }
     }
 
-    fn on_tick(&self, tick: u32, patience: u32, again: &mut Vec<Look<U>>) {
-        let phases = self.table.phases();
-        let before = self.tick.swap(tick, Ordering::Relaxed);
-        let due = due(before, tick, phases);
+    fn on_tick(&self, tick: u32, patience: u32, again: &mut Vec<PendingTimeoutCheck<U>>) {
+        let phases = self.table.buckets();
+        let before = self.current_tick.swap(tick, Ordering::Relaxed);
+        let due = due_ticks(before, tick, phases);
         let missed = *due.start() < tick;
         for one in due.clone() {
-            self.table.of_phase(one as usize % phases, |session| {
-                session.ping(tick, &self.ping);
-            });
+            self.table
+                .for_each_in_bucket(one as usize % phases, |session| {
+                    session.send_ping(tick, &self.ping_frame);
+                });
         }
         let mut late = Vec::new();
-        for look in again.extract_if(.., |look| look.at <= tick) {
-            if look.session.is_late(tick, patience) {
-                late.push((look.surely, look.session));
+        for look in again.extract_if(.., |look| look.at_tick <= tick) {
+            if look.session.is_ping_overdue(tick, patience) {
+                late.push((look.is_recheck, look.session));
             }
         }
         for one in due {
             let phase = one.wrapping_sub(patience) as usize % phases;
-            self.table.of_phase(phase, |session| {
-                if session.is_late(tick, patience) {
+            self.table.for_each_in_bucket(phase, |session| {
+                if session.is_ping_overdue(tick, patience) {
                     late.push((false, Arc::clone(session)));
-                } else if let Some(left) = off_beat(session.pinged(), tick, patience, phase, phases)
-                {
-                    again.push(Look {
-                        at: tick.saturating_add(left),
-                        surely: false,
+                } else if let Some(left) = late_ping_ticks_left(
+                    session.unanswered_ping_tick(),
+                    tick,
+                    patience,
+                    phase,
+                    phases,
+                ) {
+                    again.push(PendingTimeoutCheck {
+                        at_tick: tick.saturating_add(left),
+                        is_recheck: false,
                         session: Arc::clone(session),
                     });
                 }
@@ -75,37 +81,37 @@ impl<U: Above> Engine<U> {
         }
         for (surely, session) in late {
             if missed && !surely {
-                again.push(Look {
-                    at: tick.saturating_add(1),
-                    surely: true,
+                again.push(PendingTimeoutCheck {
+                    at_tick: tick.saturating_add(1),
+                    is_recheck: true,
                     session,
                 });
             } else {
-                session.close(Reason::PingTimeout);
+                session.close(DisconnectReason::PingTimeout);
             }
         }
-        self.settle();
-        self.above.tick();
+        self.fire_connect_deadlines();
+        self.above.on_tick();
     }
 
     /// Tells of the sessions whose connect timeout is over.
-    fn settle(&self) {
+    fn fire_connect_deadlines(&self) {
         let now = Instant::now();
-        while let Some(session) = self.next_settled(now) {
+        while let Some(session) = self.pop_due_connect_deadline(now) {
             let Some(session) = session.upgrade() else {
                 continue;
             };
-            let is_watched_again = session.out().lock().unwatch();
+            let is_watched_again = session.transport_state().lock().clear_connect_deadline();
             if is_watched_again {
-                self.watch(&session);
+                self.start_connect_deadline(&session);
             } else {
-                self.above.settled(&session);
+                self.above.on_connect_deadline(&session);
             }
         }
     }
 
-    fn next_settled(&self, now: Instant) -> Option<Weak<Session<U>>> {
-        let mut young = self.young.lock();
+    fn pop_due_connect_deadline(&self, now: Instant) -> Option<Weak<EngineIoSession<U>>> {
+        let mut young = self.connect_deadlines.lock();
         young.front().filter(|(due, _)| *due <= now)?;
         let (_, session) = young.pop_front()?;
         if young.is_empty() {
@@ -116,18 +122,18 @@ impl<U: Above> Engine<U> {
 
     /// Calls [`Above::settled`] for this session after the connect timeout. Called again before, it is called once, later by as
     /// much again at most: a session is watched once, however often it is asked for.
-    pub fn watch(&self, session: &Arc<Session<U>>) {
-        if !session.out().lock().watch() {
+    pub fn start_connect_deadline(&self, session: &Arc<EngineIoSession<U>>) {
+        if !session.transport_state().lock().mark_connect_deadline() {
             return;
         }
         let due = Instant::now() + self.options.connect_timeout;
-        let mut young = self.young.lock();
+        let mut young = self.connect_deadlines.lock();
         young.push_back((due, Arc::downgrade(session)));
     }
 }
 
 /// The ticks after `before` up to `tick`; where there are more than phases, the last ones, so that none comes twice.
-fn due(before: u32, tick: u32, phases: usize) -> RangeInclusive<u32> {
+fn due_ticks(before: u32, tick: u32, phases: usize) -> RangeInclusive<u32> {
     let most = u32::try_from(phases).unwrap_or(u32::MAX);
     let passed = tick.saturating_sub(before).clamp(1, most);
     tick - (passed - 1)..=tick
@@ -135,14 +141,20 @@ fn due(before: u32, tick: u32, phases: usize) -> RangeInclusive<u32> {
 
 /// In how many ticks the time of a client is over that was pinged so late that the next look at its phase would come too
 /// late for it.
-fn off_beat(pinged: u32, tick: u32, patience: u32, phase: usize, phases: usize) -> Option<u32> {
+fn late_ping_ticks_left(
+    pinged: u32,
+    tick: u32,
+    patience: u32,
+    phase: usize,
+    phases: usize,
+) -> Option<u32> {
     let left = patience.checked_sub(tick.wrapping_sub(pinged))?;
     let late = pinged != 0 && pinged as usize % phases != phase;
     (late && left > 0 && (left as usize) < phases).then_some(left)
 }
 
 /// How many ticks a client may take to answer, never less than its time.
-fn patience(timeout: Duration, period: Duration) -> u32 {
+fn timeout_ticks(timeout: Duration, period: Duration) -> u32 {
     let ticks = timeout.as_nanos().div_ceil(period.as_nanos().max(1));
     u32::try_from(ticks).unwrap_or(u32::MAX).max(1)
 }
@@ -152,27 +164,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_has_its_full_time_to_answer() {
+    fn the_ping_timeout_is_rounded_up_to_whole_ticks() {
         let ms = Duration::from_millis;
-        assert_eq!(patience(ms(200), ms(12)), 17, "204 ms, not 192");
-        assert_eq!(patience(ms(20_000), ms(1_000)), 20);
-        assert_eq!(patience(ms(0), ms(1)), 1);
+        assert_eq!(timeout_ticks(ms(200), ms(12)), 17, "204 ms, not 192");
+        assert_eq!(timeout_ticks(ms(20_000), ms(1_000)), 20);
+        assert_eq!(timeout_ticks(ms(0), ms(1)), 1);
     }
 
     #[test]
-    fn a_tick_that_comes_late_does_the_work_of_those_before_it() {
-        assert_eq!(due(7, 8, 25), 8..=8);
-        assert_eq!(due(7, 10, 25), 8..=10);
-        assert_eq!(due(7, 100, 25), 76..=100, "each phase once");
+    fn a_late_tick_handles_all_missed_ticks_once() {
+        assert_eq!(due_ticks(7, 8, 25), 8..=8);
+        assert_eq!(due_ticks(7, 10, 25), 8..=10);
+        assert_eq!(due_ticks(7, 100, 25), 76..=100, "each bucket once");
     }
 
     #[test]
-    fn who_was_pinged_late_is_looked_at_when_its_time_is_over() {
+    fn a_session_pinged_late_is_checked_when_its_own_timeout_ends() {
         // Of phase 5, pinged two ticks late, at 7, and looked at as if it had been on time.
-        assert_eq!(off_beat(7, 22, 17, 5, 25), Some(2));
-        assert_eq!(off_beat(5, 22, 17, 5, 25), None, "it was on time");
-        assert_eq!(off_beat(0, 22, 17, 5, 25), None, "it has answered");
+        assert_eq!(late_ping_ticks_left(7, 22, 17, 5, 25), Some(2));
+        assert_eq!(
+            late_ping_ticks_left(5, 22, 17, 5, 25),
+            None,
+            "the ping was on time"
+        );
+        assert_eq!(
+            late_ping_ticks_left(0, 22, 17, 5, 25),
+            None,
+            "the client has answered"
+        );
         // With more time than an interval the phase comes round again before.
-        assert_eq!(off_beat(7, 15, 60, 5, 25), None);
+        assert_eq!(late_ping_ticks_left(7, 15, 60, 5, 25), None);
     }
 }

@@ -13,20 +13,20 @@ use hyper::header::{
 };
 use hyper::{Method, Request, Response, StatusCode};
 
-use super::Above;
-use super::answer::Refusal;
-use super::connection::Connection;
-use super::out::Transport;
-use super::parcel::Parcel;
-use super::session::Session;
-use crate::TakeBack;
+use super::SessionHandler;
+use super::answer::RequestError;
+use super::connection::WebSocketConnection;
+use super::out::TransportKind;
+use super::parcel::EncodedFrame;
+use super::session::EngineIoSession;
+use crate::DowncastUpgraded;
 use crate::frame::write;
 
 /// By which a server shows that it has understood the key.
-const MAGIC: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+const WEBSOCKET_GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// Is this a request for a WebSocket?
-pub(super) fn check(request: &Request<Incoming>) -> Result<(), Refusal> {
+pub(super) fn check_websocket_request(request: &Request<Incoming>) -> Result<(), RequestError> {
     let headers = request.headers();
     let key = headers.get(SEC_WEBSOCKET_KEY).map(HeaderValue::as_bytes);
     let is_key = key.is_some_and(|key| STANDARD.decode(key).is_ok_and(|key| key.len() == 16));
@@ -34,17 +34,17 @@ pub(super) fn check(request: &Request<Incoming>) -> Result<(), Refusal> {
         .get(SEC_WEBSOCKET_VERSION)
         .is_some_and(|version| version == "13");
     let is_good = *request.method() == Method::GET
-        && names(headers, &CONNECTION, "upgrade")
-        && names(headers, &UPGRADE, "websocket")
+        && header_contains_token(headers, &CONNECTION, "upgrade")
+        && header_contains_token(headers, &UPGRADE, "websocket")
         && is_key;
     match (is_good, is_version) {
         (true, true) => Ok(()),
-        (true, false) => Err(Refusal::BadWebSocketVersion),
-        (false, _) => Err(Refusal::BadRequest),
+        (true, false) => Err(RequestError::UnsupportedWebSocketVersion),
+        (false, _) => Err(RequestError::BadRequest),
     }
 }
 
-fn names(headers: &HeaderMap, header: &HeaderName, token: &str) -> bool {
+fn header_contains_token(headers: &HeaderMap, header: &HeaderName, token: &str) -> bool {
     headers.get_all(header).iter().any(|value| {
         let value = value.to_str().unwrap_or_default();
         value
@@ -54,47 +54,47 @@ fn names(headers: &HeaderMap, header: &HeaderName, token: &str) -> bool {
 }
 
 /// A session that begins with its WebSocket. The request was checked.
-pub(super) fn from_the_start<U: Above>(
+pub(super) fn open_over_websocket<U: SessionHandler>(
     request: Request<Incoming>,
-    session: &Arc<Session<U>>,
-    take_back: TakeBack,
-) -> Result<Response<Full<Bytes>>, Refusal> {
-    let greeting = session.engine().greeting(session, "");
-    session.push(&Arc::new(Parcel::of(write::text(&greeting))));
-    Ok(switch(request, session, take_back, false))
+    session: &Arc<EngineIoSession<U>>,
+    take_back: DowncastUpgraded,
+) -> Result<Response<Full<Bytes>>, RequestError> {
+    let greeting = session.engine().encode_open_packet(session, "");
+    session.send_frame(&Arc::new(EncodedFrame::from_bytes(write::text(&greeting))));
+    Ok(switch_protocols(request, session, take_back, false))
 }
 
 /// A WebSocket that wants to take over a session from polling.
-pub(super) fn of_polling<U: Above>(
+pub(super) fn start_upgrade<U: SessionHandler>(
     request: Request<Incoming>,
-    session: &Arc<Session<U>>,
-    take_back: TakeBack,
-) -> Result<Response<Full<Bytes>>, Refusal> {
-    check(&request)?;
+    session: &Arc<EngineIoSession<U>>,
+    take_back: DowncastUpgraded,
+) -> Result<Response<Full<Bytes>>, RequestError> {
+    check_websocket_request(&request)?;
     {
-        let mut out = session.out().lock();
-        let is_taken = out.transport == Transport::WebSocket || out.probing;
-        if is_taken || out.end.is_some() {
-            return Err(Refusal::BadRequest);
+        let mut out = session.transport_state().lock();
+        let is_taken = out.active == TransportKind::WebSocket || out.probing;
+        if is_taken || out.close_mode.is_some() {
+            return Err(RequestError::BadRequest);
         }
         out.probing = true;
     }
-    Ok(switch(request, session, take_back, true))
+    Ok(switch_protocols(request, session, take_back, true))
 }
 
-fn switch<U: Above>(
+fn switch_protocols<U: SessionHandler>(
     mut request: Request<Incoming>,
-    session: &Arc<Session<U>>,
-    take_back: TakeBack,
+    session: &Arc<EngineIoSession<U>>,
+    take_back: DowncastUpgraded,
     is_probe: bool,
 ) -> Response<Full<Bytes>> {
     let on = hyper::upgrade::on(&mut request);
-    let connection = Connection::new(Arc::clone(session), on, take_back, is_probe);
+    let connection = WebSocketConnection::new(Arc::clone(session), on, take_back, is_probe);
     session.engine().spawn(connection);
     let mut sha = sha1_smol::Sha1::new();
     let key = request.headers().get(SEC_WEBSOCKET_KEY);
     sha.update(key.map(HeaderValue::as_bytes).unwrap_or_default());
-    sha.update(MAGIC);
+    sha.update(WEBSOCKET_GUID);
     let accept = STANDARD.encode(sha.digest().bytes());
     let mut response = Response::new(Full::new(Bytes::new()));
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;

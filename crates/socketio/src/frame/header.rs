@@ -1,82 +1,84 @@
 //! The head of a client's frame: two to fourteen bytes, checked as soon as the byte that is wrong is there.
 
-use super::{Opcode, Violation};
+use super::{FrameError, Opcode};
 
 /// The longest head: two bytes, a length of eight, a mask of four.
-pub(super) const LONGEST: usize = 14;
+pub(super) const MAX_CLIENT_HEADER_LEN: usize = 14;
 /// What a control frame may carry.
-pub(super) const CONTROL: usize = 125;
+pub(super) const MAX_CONTROL_PAYLOAD: usize = 125;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Header {
-    pub(super) last: bool,
+pub(super) struct FrameHeader {
+    pub(super) fin: bool,
     pub(super) opcode: Opcode,
-    pub(super) key: [u8; 4],
-    pub(super) length: u64,
+    pub(super) masking_key: [u8; 4],
+    pub(super) parse_payload_len: u64,
 }
 
 /// The head at the front of `bytes` and how long it is, or `None` if it is not all there yet.
-pub(super) fn parse(bytes: &[u8]) -> Result<Option<(Header, usize)>, Violation> {
+pub(super) fn parse_client_header(
+    bytes: &[u8],
+) -> Result<Option<(FrameHeader, usize)>, FrameError> {
     let Some(&first) = bytes.first() else {
         return Ok(None);
     };
     if first & 0x70 != 0 {
-        return Err(Violation::Protocol(
+        return Err(FrameError::Protocol(
             "a reserved bit is set and no extension was agreed on",
         ));
     }
-    let opcode = Opcode::of(first & 0x0f).ok_or(Violation::Protocol("reserved opcode"))?;
+    let opcode = Opcode::from_bits(first & 0x0f).ok_or(FrameError::Protocol("reserved opcode"))?;
     let last = first & 0x80 != 0;
     if opcode.is_control() && !last {
-        return Err(Violation::Protocol("fragmented control frame"));
+        return Err(FrameError::Protocol("fragmented control frame"));
     }
     let Some(&second) = bytes.get(1) else {
         return Ok(None);
     };
     if second & 0x80 == 0 {
-        return Err(Violation::Protocol("frame of a client without a mask"));
+        return Err(FrameError::Protocol("client frame without a mask"));
     }
     let short = second & 0x7f;
-    if opcode.is_control() && usize::from(short) > CONTROL {
-        return Err(Violation::Protocol("control frame of more than 125 bytes"));
+    if opcode.is_control() && usize::from(short) > MAX_CONTROL_PAYLOAD {
+        return Err(FrameError::Protocol("control frame of more than 125 bytes"));
     }
-    let Some((length, at)) = length(short, &bytes[2..])? else {
+    let Some((length, at)) = payload_len(short, &bytes[2..])? else {
         return Ok(None);
     };
     let Some(key) = bytes.get(at..).and_then(<[u8]>::first_chunk) else {
         return Ok(None);
     };
-    let header = Header {
-        last,
+    let header = FrameHeader {
+        fin: last,
         opcode,
-        key: *key,
-        length,
+        masking_key: *key,
+        parse_payload_len: length,
     };
     Ok(Some((header, at + key.len())))
 }
 
 /// The length of the payload and where the mask begins.
-fn length(short: u8, rest: &[u8]) -> Result<Option<(u64, usize)>, Violation> {
-    const LONG_FORM: Violation = Violation::Protocol("length not in its shortest form");
+fn payload_len(short: u8, rest: &[u8]) -> Result<Option<(u64, usize)>, FrameError> {
+    const NON_MINIMAL_LENGTH: FrameError = FrameError::Protocol("length not in its shortest form");
     match short {
         126 => {
             let Some(bytes) = rest.first_chunk() else {
                 return Ok(None);
             };
             match u16::from_be_bytes(*bytes) {
-                0..126 => Err(LONG_FORM),
+                0..126 => Err(NON_MINIMAL_LENGTH),
                 length => Ok(Some((length.into(), 4))),
             }
         }
         127 => {
             if rest.first().is_some_and(|byte| byte & 0x80 != 0) {
-                return Err(Violation::Protocol("length with its highest bit set"));
+                return Err(FrameError::Protocol("length with its highest bit set"));
             }
             let Some(bytes) = rest.first_chunk() else {
                 return Ok(None);
             };
             match u64::from_be_bytes(*bytes) {
-                0..0x1_0000 => Err(LONG_FORM),
+                0..0x1_0000 => Err(NON_MINIMAL_LENGTH),
                 length => Ok(Some((length, 10))),
             }
         }

@@ -1,7 +1,7 @@
 //! The mask of a client's frames: each byte is combined with one of the four of the key.
 
 /// Masks or unmasks `bytes` in place. `at` is how far into the payload they begin.
-pub fn mask(bytes: &mut [u8], key: [u8; 4], at: usize) {
+pub fn apply_mask(bytes: &mut [u8], key: [u8; 4], at: usize) {
     let key: [u8; 4] = std::array::from_fn(|i| key[(at + i) % 4]);
     let wide = u64::from_ne_bytes([
         key[0], key[1], key[2], key[3], key[0], key[1], key[2], key[3],

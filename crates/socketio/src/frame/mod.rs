@@ -13,8 +13,8 @@ mod text;
 mod unfinished;
 pub mod write;
 
-pub use mask::mask;
-pub use parser::{Message, Parser};
+pub use mask::apply_mask;
+pub use parser::{FrameParser, WebSocketMessage};
 
 /// What a frame is, by its four bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub enum Opcode {
 }
 
 impl Opcode {
-    fn of(bits: u8) -> Option<Self> {
+    fn from_bits(bits: u8) -> Option<Self> {
         Some(match bits {
             0x0 => Self::Continuation,
             0x1 => Self::Text,
@@ -46,7 +46,7 @@ impl Opcode {
         })
     }
 
-    fn bits(self) -> u8 {
+    fn to_bits(self) -> u8 {
         match self {
             Self::Continuation => 0x0,
             Self::Text => 0x1,
@@ -65,26 +65,26 @@ impl Opcode {
 
 /// Why a connection is at its end: the peer broke the protocol or a bound. [`Violation::code`] goes into the close frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Violation {
+pub enum FrameError {
     /// Bytes that are no frame, or a frame where it may not be.
     #[error("bad WebSocket frame: {0}")]
     Protocol(&'static str),
     /// A text message or a close reason that is not UTF-8.
     #[error("text that is not UTF-8")]
-    Text,
+    InvalidUtf8,
     /// A message above the bound.
-    #[error("message of more than {0} bytes; send it in parts or raise the bound")]
-    TooLarge(usize),
+    #[error("message of more than {0} bytes; send it in parts or raise the limit")]
+    MessageTooLarge(usize),
 }
 
-impl Violation {
+impl FrameError {
     /// The status code of the close frame to answer with.
     #[must_use]
-    pub fn code(self) -> u16 {
+    pub fn close_code(self) -> u16 {
         match self {
             Self::Protocol(_) => 1002,
-            Self::Text => 1007,
-            Self::TooLarge(_) => 1009,
+            Self::InvalidUtf8 => 1007,
+            Self::MessageTooLarge(_) => 1009,
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Messages out of bytes that arrive cut anywhere.
 
-use super::header::{self, Header};
-use super::unfinished::{Body, Unfinished};
-use super::{Opcode, Violation, mask};
+use super::header::{self, FrameHeader};
+use super::unfinished::{MessageBody, PartialMessage};
+use super::{FrameError, Opcode, mask::apply_mask};
 use std::borrow::Cow;
 
 /// What a client sent. Borrowed from the bytes read when it lay in them in one frame, else put together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Message<'a> {
+pub enum WebSocketMessage<'a> {
     /// Text.
     Text(Cow<'a, str>),
     /// Bytes.
@@ -22,18 +22,18 @@ pub enum Message<'a> {
 
 /// Reads the frames of one client. After a [`Violation`] or a [`Message::Close`] it is not to be asked again.
 #[derive(Debug)]
-pub struct Parser {
-    limit: usize,
-    unfinished: Option<Box<Unfinished>>,
+pub struct FrameParser {
+    max_message_bytes: usize,
+    partial: Option<Box<PartialMessage>>,
 }
 
-impl Parser {
+impl FrameParser {
     /// A parser that refuses messages of more than `limit` bytes.
     #[must_use]
-    pub fn new(limit: usize) -> Self {
+    pub fn new(max_message_bytes: usize) -> Self {
         Self {
-            limit,
-            unfinished: None,
+            max_message_bytes,
+            partial: None,
         }
     }
 
@@ -42,22 +42,25 @@ impl Parser {
     ///
     /// # Errors
     /// The client broke the protocol or the bound.
-    pub fn next<'a>(&mut self, input: &mut &'a mut [u8]) -> Result<Option<Message<'a>>, Violation> {
+    pub fn next<'a>(
+        &mut self,
+        input: &mut &'a mut [u8],
+    ) -> Result<Option<WebSocketMessage<'a>>, FrameError> {
         while !input.is_empty() {
             if self
-                .unfinished
+                .partial
                 .as_ref()
-                .is_none_or(|it| it.between_frames())
+                .is_none_or(|it| it.is_at_frame_boundary())
             {
-                match self.whole(input)? {
+                match self.parse_unfragmented(input)? {
                     Whole::Message(message) => return Ok(Some(message)),
                     Whole::No => {}
                 }
             }
-            let unfinished = self.unfinished.get_or_insert_default();
-            if let Some(message) = unfinished.read(input, self.limit)? {
+            let unfinished = self.partial.get_or_insert_default();
+            if let Some(message) = unfinished.payload_read(input, self.max_message_bytes)? {
                 if unfinished.is_empty() {
-                    self.unfinished = None;
+                    self.partial = None;
                 }
                 return Ok(Some(message));
             }
@@ -67,98 +70,107 @@ impl Parser {
 
     /// The bytes held for what is unfinished.
     #[must_use]
-    pub fn held(&self) -> usize {
-        self.unfinished
+    pub fn buffered_bytes(&self) -> usize {
+        self.partial
             .as_ref()
-            .map_or(0, |it| size_of::<Unfinished>() + it.held())
+            .map_or(0, |it| size_of::<PartialMessage>() + it.buffered_bytes())
     }
 
     /// A frame that is a message by itself and lies in the input to its end: nothing of it is copied.
-    fn whole<'a>(&self, input: &mut &'a mut [u8]) -> Result<Whole<'a>, Violation> {
-        let Some((header, at)) = header::parse(input)? else {
+    fn parse_unfragmented<'a>(&self, input: &mut &'a mut [u8]) -> Result<Whole<'a>, FrameError> {
+        let Some((header, at)) = header::parse_client_header(input)? else {
             return Ok(Whole::No);
         };
-        let length = check(
+        let length = check_frame_allowed(
             &header,
-            self.unfinished.as_ref().and_then(|it| it.body()),
-            self.limit,
+            self.partial.as_ref().and_then(|it| it.body()),
+            self.max_message_bytes,
         )?;
-        let alone = header.last && header.opcode != Opcode::Continuation;
+        let alone = header.fin && header.opcode != Opcode::Continuation;
         if !alone || input.len() - at < length {
             return Ok(Whole::No);
         }
         let (frame, rest) = std::mem::take(input).split_at_mut(at + length);
         *input = rest;
         let payload = &mut frame[at..];
-        mask(payload, header.key, 0);
+        apply_mask(payload, header.masking_key, 0);
         let payload: &'a [u8] = payload;
         Ok(Whole::Message(match header.opcode {
-            Opcode::Text => Message::Text(
+            Opcode::Text => WebSocketMessage::Text(
                 std::str::from_utf8(payload)
-                    .map_err(|_| Violation::Text)?
+                    .map_err(|_| FrameError::InvalidUtf8)?
                     .into(),
             ),
-            Opcode::Binary | Opcode::Continuation => Message::Binary(payload.into()),
-            Opcode::Ping => Message::Ping(payload.into()),
-            Opcode::Pong => Message::Pong(payload.into()),
-            Opcode::Close => Message::Close(close(payload)?),
+            Opcode::Binary | Opcode::Continuation => WebSocketMessage::Binary(payload.into()),
+            Opcode::Ping => WebSocketMessage::Ping(payload.into()),
+            Opcode::Pong => WebSocketMessage::Pong(payload.into()),
+            Opcode::Close => WebSocketMessage::Close(parse_close_payload(payload)?),
         }))
     }
 }
 
 enum Whole<'a> {
-    Message(Message<'a>),
+    Message(WebSocketMessage<'a>),
     No,
 }
 
 /// May this frame come now, and is there room for it? Gives the length of its payload.
-pub(super) fn check(
-    header: &Header,
-    body: Option<&Body>,
+pub(super) fn check_frame_allowed(
+    header: &FrameHeader,
+    body: Option<&MessageBody>,
     limit: usize,
-) -> Result<usize, Violation> {
+) -> Result<usize, FrameError> {
     match (header.opcode, body) {
         (Opcode::Text | Opcode::Binary, Some(_)) => {
-            return Err(Violation::Protocol(
-                "new message before the end of the last",
+            return Err(FrameError::Protocol(
+                "new message before the end of the previous one",
             ));
         }
         (Opcode::Continuation, None) => {
-            return Err(Violation::Protocol("continuation of no message"));
+            return Err(FrameError::Protocol("continuation without a message"));
         }
         _ => {}
     }
     let before = match header.opcode {
-        Opcode::Continuation => body.map_or(0, Body::len),
+        Opcode::Continuation => body.map_or(0, MessageBody::len),
         // The bound is for messages; a control frame has its own.
         opcode if opcode.is_control() => {
-            return Ok(header.length.try_into().unwrap_or(header::CONTROL));
+            return Ok(header
+                .parse_payload_len
+                .try_into()
+                .unwrap_or(header::MAX_CONTROL_PAYLOAD));
         }
         _ => 0,
     };
-    match usize::try_from(header.length) {
+    match usize::try_from(header.parse_payload_len) {
         Ok(length) if length <= limit.saturating_sub(before) => Ok(length),
-        _ => Err(Violation::TooLarge(limit)),
+        _ => Err(FrameError::MessageTooLarge(limit)),
     }
 }
 
 /// The code and the reason in a close frame.
-pub(super) fn close(payload: &[u8]) -> Result<Option<(u16, Cow<'_, str>)>, Violation> {
+pub(super) fn parse_close_payload(
+    payload: &[u8],
+) -> Result<Option<(u16, Cow<'_, str>)>, FrameError> {
     let Some((code, reason)) = payload.split_first_chunk() else {
         return match payload {
             [] => Ok(None),
-            _ => Err(Violation::Protocol("close frame with half a status code")),
+            _ => Err(FrameError::Protocol(
+                "close frame with an incomplete status code",
+            )),
         };
     };
     let code = u16::from_be_bytes(*code);
-    if !may_be_sent(code) {
-        return Err(Violation::Protocol("status code that may not be sent"));
+    if !is_valid_close_code(code) {
+        return Err(FrameError::Protocol(
+            "status code that is not allowed in a close frame",
+        ));
     }
-    let reason = std::str::from_utf8(reason).map_err(|_| Violation::Text)?;
+    let reason = std::str::from_utf8(reason).map_err(|_| FrameError::InvalidUtf8)?;
     Ok(Some((code, reason.into())))
 }
 
 /// Codes that the RFC or its registry gives a meaning on the wire, and those for libraries and applications.
-fn may_be_sent(code: u16) -> bool {
+fn is_valid_close_code(code: u16) -> bool {
     matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999)
 }

@@ -2,62 +2,62 @@
 
 /// The text so far and the begin of a code point whose rest has not arrived.
 #[derive(Debug, Default)]
-pub(super) struct Text {
-    whole: String,
-    cut: [u8; 4],
-    cut_len: usize,
+pub(super) struct IncrementalUtf8 {
+    valid: String,
+    partial: [u8; 4],
+    partial_len: usize,
 }
 
 /// The bytes are not UTF-8, whatever follows.
 #[derive(Debug)]
-pub(super) struct NotUtf8;
+pub(super) struct InvalidUtf8;
 
-impl Text {
-    pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<(), NotUtf8> {
-        while self.cut_len > 0 {
+impl IncrementalUtf8 {
+    pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<(), InvalidUtf8> {
+        while self.partial_len > 0 {
             let Some((&byte, rest)) = bytes.split_first() else {
                 return Ok(());
             };
             bytes = rest;
             // A begin that could still become a code point has at most three bytes.
-            self.cut[self.cut_len] = byte;
-            self.cut_len += 1;
-            match std::str::from_utf8(&self.cut[..self.cut_len]) {
+            self.partial[self.partial_len] = byte;
+            self.partial_len += 1;
+            match std::str::from_utf8(&self.partial[..self.partial_len]) {
                 Ok(text) => {
-                    self.whole.push_str(text);
-                    self.cut_len = 0;
+                    self.valid.push_str(text);
+                    self.partial_len = 0;
                 }
-                Err(error) if error.error_len().is_some() => return Err(NotUtf8),
+                Err(error) if error.error_len().is_some() => return Err(InvalidUtf8),
                 Err(_) => {}
             }
         }
         match std::str::from_utf8(bytes) {
-            Ok(text) => self.whole.push_str(text),
-            Err(error) if error.error_len().is_some() => return Err(NotUtf8),
+            Ok(text) => self.valid.push_str(text),
+            Err(error) if error.error_len().is_some() => return Err(InvalidUtf8),
             Err(error) => {
                 let (text, cut) = bytes.split_at(error.valid_up_to());
-                self.whole
-                    .push_str(std::str::from_utf8(text).map_err(|_| NotUtf8)?);
-                self.cut[..cut.len()].copy_from_slice(cut);
-                self.cut_len = cut.len();
+                self.valid
+                    .push_str(std::str::from_utf8(text).map_err(|_| InvalidUtf8)?);
+                self.partial[..cut.len()].copy_from_slice(cut);
+                self.partial_len = cut.len();
             }
         }
         Ok(())
     }
 
     pub(super) fn len(&self) -> usize {
-        self.whole.len() + self.cut_len
+        self.valid.len() + self.partial_len
     }
 
     pub(super) fn capacity(&self) -> usize {
-        self.whole.capacity()
+        self.valid.capacity()
     }
 
-    pub(super) fn finish(self) -> Result<String, NotUtf8> {
-        if self.cut_len == 0 {
-            Ok(self.whole)
+    pub(super) fn finish(self) -> Result<String, InvalidUtf8> {
+        if self.partial_len == 0 {
+            Ok(self.valid)
         } else {
-            Err(NotUtf8)
+            Err(InvalidUtf8)
         }
     }
 }

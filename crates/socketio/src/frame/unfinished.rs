@@ -1,36 +1,36 @@
 //! What has arrived of a frame or of a message whose end has not.
 
-use super::header::{self, Header};
-use super::parser::{self, Message};
-use super::text::Text;
-use super::{Opcode, Violation, mask};
+use super::header::{self, FrameHeader};
+use super::parser::{self, WebSocketMessage};
+use super::text::IncrementalUtf8;
+use super::{FrameError, Opcode, mask::apply_mask};
 
 #[derive(Debug, Default)]
-pub(super) struct Unfinished {
+pub(super) struct PartialMessage {
     /// The begin of a head.
-    head: [u8; header::LONGEST],
-    head_len: usize,
+    header_bytes: [u8; header::MAX_CLIENT_HEADER_LEN],
+    header_len: usize,
     /// The frame being read.
-    frame: Option<Frame>,
+    frame: Option<PartialFrame>,
     /// The message whose fragments are being read. Control frames may come between.
-    body: Option<Body>,
+    body: Option<MessageBody>,
 }
 
 #[derive(Debug)]
-struct Frame {
-    header: Header,
-    length: usize,
-    read: usize,
-    control: Vec<u8>,
+struct PartialFrame {
+    header: FrameHeader,
+    payload_len: usize,
+    feed: usize,
+    control_payload: Vec<u8>,
 }
 
 #[derive(Debug)]
-pub(super) enum Body {
-    Text(Text),
+pub(super) enum MessageBody {
+    Text(IncrementalUtf8),
     Binary(Vec<u8>),
 }
 
-impl Body {
+impl MessageBody {
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
@@ -38,9 +38,9 @@ impl Body {
         }
     }
 
-    fn push(&mut self, bytes: &[u8]) -> Result<(), Violation> {
+    fn push(&mut self, bytes: &[u8]) -> Result<(), FrameError> {
         match self {
-            Self::Text(text) => text.push(bytes).map_err(|_| Violation::Text),
+            Self::Text(text) => text.push(bytes).map_err(|_| FrameError::InvalidUtf8),
             Self::Binary(all) => {
                 all.extend_from_slice(bytes);
                 Ok(())
@@ -48,82 +48,89 @@ impl Body {
         }
     }
 
-    fn finish(self) -> Result<Message<'static>, Violation> {
+    fn finish(self) -> Result<WebSocketMessage<'static>, FrameError> {
         Ok(match self {
-            Self::Text(text) => Message::Text(text.finish().map_err(|_| Violation::Text)?.into()),
-            Self::Binary(bytes) => Message::Binary(bytes.into()),
+            Self::Text(text) => {
+                WebSocketMessage::Text(text.finish().map_err(|_| FrameError::InvalidUtf8)?.into())
+            }
+            Self::Binary(bytes) => WebSocketMessage::Binary(bytes.into()),
         })
     }
 }
 
-impl Unfinished {
+impl PartialMessage {
     /// Whether the next byte begins a frame.
-    pub(super) fn between_frames(&self) -> bool {
-        self.head_len == 0 && self.frame.is_none()
+    pub(super) fn is_at_frame_boundary(&self) -> bool {
+        self.header_len == 0 && self.frame.is_none()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.between_frames() && self.body.is_none()
+        self.is_at_frame_boundary() && self.body.is_none()
     }
 
-    pub(super) fn body(&self) -> Option<&Body> {
+    pub(super) fn body(&self) -> Option<&MessageBody> {
         self.body.as_ref()
     }
 
-    pub(super) fn held(&self) -> usize {
-        let control = self.frame.as_ref().map_or(0, |it| it.control.capacity());
+    pub(super) fn buffered_bytes(&self) -> usize {
+        let control = self
+            .frame
+            .as_ref()
+            .map_or(0, |it| it.control_payload.capacity());
         control
             + match &self.body {
-                Some(Body::Text(text)) => text.capacity(),
-                Some(Body::Binary(bytes)) => bytes.capacity(),
+                Some(MessageBody::Text(text)) => text.capacity(),
+                Some(MessageBody::Binary(bytes)) => bytes.capacity(),
                 None => 0,
             }
     }
 
     /// Reads on until a message is complete or `input` at its end.
-    pub(super) fn read<'a>(
+    pub(super) fn payload_read<'a>(
         &mut self,
         input: &mut &'a mut [u8],
         limit: usize,
-    ) -> Result<Option<Message<'a>>, Violation> {
-        if self.frame.is_none() && !self.read_head(input, limit)? {
+    ) -> Result<Option<WebSocketMessage<'a>>, FrameError> {
+        if self.frame.is_none() && !self.feed_header(input, limit)? {
             return Ok(None);
         }
         let Some(frame) = &mut self.frame else {
             return Ok(None);
         };
-        let take = input.len().min(frame.length - frame.read);
+        let take = input.len().min(frame.payload_len - frame.feed);
         let (piece, rest) = std::mem::take(input).split_at_mut(take);
         *input = rest;
-        mask(piece, frame.header.key, frame.read);
-        frame.read += take;
+        apply_mask(piece, frame.header.masking_key, frame.feed);
+        frame.feed += take;
         if frame.header.opcode.is_control() {
-            frame.control.extend_from_slice(piece);
+            frame.control_payload.extend_from_slice(piece);
         } else if let Some(body) = &mut self.body {
             body.push(piece)?;
         }
-        if frame.read < frame.length {
+        if frame.feed < frame.payload_len {
             return Ok(None);
         }
-        self.end_of_frame()
+        self.finish_frame()
     }
 
     /// Takes the bytes of a head. Whether it is complete.
-    fn read_head(&mut self, input: &mut &mut [u8], limit: usize) -> Result<bool, Violation> {
+    fn feed_header(&mut self, input: &mut &mut [u8], limit: usize) -> Result<bool, FrameError> {
         loop {
-            if let Some((header, _)) = header::parse(&self.head[..self.head_len])? {
-                let length = parser::check(&header, self.body.as_ref(), limit)?;
+            if let Some((header, _)) =
+                header::parse_client_header(&self.header_bytes[..self.header_len])?
+            {
+                let length = parser::check_frame_allowed(&header, self.body.as_ref(), limit)?;
                 match header.opcode {
-                    Opcode::Text => self.body = Some(Body::Text(Text::default())),
-                    Opcode::Binary => self.body = Some(Body::Binary(Vec::new())),
+                    Opcode::Text => self.body = Some(MessageBody::Text(IncrementalUtf8::default())),
+                    Opcode::Binary => self.body = Some(MessageBody::Binary(Vec::new())),
                     _ => {}
                 }
-                self.head_len = 0;
-                self.frame = Some(Frame {
+                self.header_len = 0;
+                self.frame = Some(PartialFrame {
                     header,
-                    length,
-                    read: 0,
-                    control: Vec::new(),
+                    payload_len: length,
+                    feed: 0,
+                    control_payload: Vec::new(),
                 });
                 return Ok(true);
             }
@@ -132,25 +139,25 @@ impl Unfinished {
             };
             *input = rest;
             // Heads of the longest length are complete, so there is room for one more byte.
-            self.head[self.head_len] = *byte;
-            self.head_len += 1;
+            self.header_bytes[self.header_len] = *byte;
+            self.header_len += 1;
         }
     }
 
-    fn end_of_frame<'a>(&mut self) -> Result<Option<Message<'a>>, Violation> {
+    fn finish_frame<'a>(&mut self) -> Result<Option<WebSocketMessage<'a>>, FrameError> {
         let Some(frame) = self.frame.take() else {
             return Ok(None);
         };
         Ok(match frame.header.opcode {
-            Opcode::Ping => Some(Message::Ping(frame.control.into())),
-            Opcode::Pong => Some(Message::Pong(frame.control.into())),
+            Opcode::Ping => Some(WebSocketMessage::Ping(frame.control_payload.into())),
+            Opcode::Pong => Some(WebSocketMessage::Pong(frame.control_payload.into())),
             Opcode::Close => {
-                let close = parser::close(&frame.control)?;
-                Some(Message::Close(
+                let close = parser::parse_close_payload(&frame.control_payload)?;
+                Some(WebSocketMessage::Close(
                     close.map(|(code, reason)| (code, reason.into_owned().into())),
                 ))
             }
-            _ if frame.header.last => self.body.take().map(Body::finish).transpose()?,
+            _ if frame.header.fin => self.body.take().map(MessageBody::finish).transpose()?,
             _ => None,
         })
     }

@@ -4,9 +4,9 @@ use super::Opcode;
 use bytes::Bytes;
 
 /// The longest head of a frame without a mask.
-pub const LONGEST_HEAD: usize = 10;
+pub const MAX_SERVER_HEADER_LEN: usize = 10;
 /// What a close frame may say beside its code.
-const LONGEST_REASON: usize = 123;
+const MAX_CLOSE_REASON_LEN: usize = 123;
 
 /// A frame and where its payload begins, so that the payload can be had without its head.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,35 +28,35 @@ impl Built {
 /// A text message. The caller vouches that it is UTF-8.
 #[must_use]
 pub fn text(payload: &[u8]) -> Bytes {
-    frame(Opcode::Text, payload)
+    encode_frame(Opcode::Text, payload)
 }
 
 /// A binary message.
 #[must_use]
-pub fn binary(payload: &[u8]) -> Bytes {
-    frame(Opcode::Binary, payload)
+pub fn encode_binary(payload: &[u8]) -> Bytes {
+    encode_frame(Opcode::Binary, payload)
 }
 
 /// The answer to a ping.
 #[must_use]
-pub fn pong(payload: &[u8]) -> Bytes {
-    frame(Opcode::Pong, payload)
+pub fn encode_pong(payload: &[u8]) -> Bytes {
+    encode_frame(Opcode::Pong, payload)
 }
 
 /// The end, with its code and a reason, which is cut to what fits.
 #[must_use]
-pub fn close(code: u16, reason: &str) -> Bytes {
-    let reason = &reason[..reason.floor_char_boundary(LONGEST_REASON)];
+pub fn encode_close(code: u16, reason: &str) -> Bytes {
+    let reason = &reason[..reason.floor_char_boundary(MAX_CLOSE_REASON_LEN)];
     let mut payload = Vec::with_capacity(2 + reason.len());
     payload.extend_from_slice(&code.to_be_bytes());
     payload.extend_from_slice(reason.as_bytes());
-    frame(Opcode::Close, &payload)
+    encode_frame(Opcode::Close, &payload)
 }
 
 /// A whole frame of any kind.
 #[must_use]
-pub fn frame(opcode: Opcode, payload: &[u8]) -> Bytes {
-    let (head, len) = head(opcode, payload.len());
+pub fn encode_frame(opcode: Opcode, payload: &[u8]) -> Bytes {
+    let (head, len) = encode_header(opcode, payload.len());
     let mut all = Vec::with_capacity(len + payload.len());
     all.extend_from_slice(&head[..len]);
     all.extend_from_slice(payload);
@@ -64,14 +64,18 @@ pub fn frame(opcode: Opcode, payload: &[u8]) -> Bytes {
 }
 
 /// A frame whose payload is written by `fill`, about `capacity` bytes.
-pub fn build(opcode: Opcode, capacity: usize, fill: impl FnOnce(&mut Vec<u8>)) -> Built {
-    let mut all = Vec::with_capacity(LONGEST_HEAD + capacity);
-    all.extend_from_slice(&[0; LONGEST_HEAD]);
+pub fn encode_frame_with(
+    opcode: Opcode,
+    capacity: usize,
+    fill: impl FnOnce(&mut Vec<u8>),
+) -> Built {
+    let mut all = Vec::with_capacity(MAX_SERVER_HEADER_LEN + capacity);
+    all.extend_from_slice(&[0; MAX_SERVER_HEADER_LEN]);
     fill(&mut all);
-    let (bytes, len) = head(opcode, all.len() - LONGEST_HEAD);
+    let (bytes, len) = encode_header(opcode, all.len() - MAX_SERVER_HEADER_LEN);
     // The head ends where the payload begins; what is unused lies before it.
-    let begin = LONGEST_HEAD - len;
-    all[begin..LONGEST_HEAD].copy_from_slice(&bytes[..len]);
+    let begin = MAX_SERVER_HEADER_LEN - len;
+    all[begin..MAX_SERVER_HEADER_LEN].copy_from_slice(&bytes[..len]);
     Built {
         bytes: Bytes::from(all).slice(begin..),
         head: len,
@@ -80,9 +84,9 @@ pub fn build(opcode: Opcode, capacity: usize, fill: impl FnOnce(&mut Vec<u8>)) -
 
 /// The head of a whole frame and how many bytes of it count.
 #[must_use]
-pub fn head(opcode: Opcode, payload: usize) -> ([u8; LONGEST_HEAD], usize) {
-    let mut head = [0; LONGEST_HEAD];
-    head[0] = 0x80 | opcode.bits();
+pub fn encode_header(opcode: Opcode, payload: usize) -> ([u8; MAX_SERVER_HEADER_LEN], usize) {
+    let mut head = [0; MAX_SERVER_HEADER_LEN];
+    head[0] = 0x80 | opcode.to_bits();
     let len = if let (Ok(short), true) = (u8::try_from(payload), payload < 126) {
         head[1] = short;
         2

@@ -1,36 +1,36 @@
 //! A packet that waits for its attachments. Bounded in number by the packet and in bytes by the caller.
 
-use super::socket::{Malformed, Packet};
+use super::socket::{SocketIoPacket, SocketIoPacketError};
 use bytes::Bytes;
 
 /// The text of a binary packet and what has arrived of its attachments.
 #[derive(Debug)]
-pub struct Pending {
+pub struct PartialBinaryPacket {
     text: Box<str>,
-    wanted: usize,
-    parts: Vec<Bytes>,
+    expected: usize,
+    attachments: Vec<Bytes>,
     /// How many bytes may still come.
-    room: usize,
+    remaining_bytes: usize,
 }
 
 /// What a binary message did.
 #[derive(Debug)]
-pub enum Step {
+pub enum AttachmentProgress {
     /// More attachments belong to the packet.
-    Waiting(Pending),
+    Incomplete(PartialBinaryPacket),
     /// The text to decode again, and all its attachments.
     Complete(Box<str>, Vec<Bytes>),
 }
 
-impl Pending {
+impl PartialBinaryPacket {
     /// Begins to wait for the attachments of `packet`, whose text is `text`; all of it may be `limit` bytes long.
     #[must_use]
-    pub fn new(packet: &Packet<'_>, text: &str, limit: usize) -> Self {
+    pub fn new(packet: &SocketIoPacket<'_>, text: &str, limit: usize) -> Self {
         Self {
             text: text.into(),
-            wanted: packet.attachments,
-            parts: Vec::new(),
-            room: limit.saturating_sub(text.len()),
+            expected: packet.attachments,
+            attachments: Vec::new(),
+            remaining_bytes: limit.saturating_sub(text.len()),
         }
     }
 
@@ -38,16 +38,16 @@ impl Pending {
     ///
     /// # Errors
     /// Together they are too large.
-    pub fn with(mut self, part: Bytes) -> Result<Step, Malformed> {
-        self.room = self
-            .room
+    pub fn with(mut self, part: Bytes) -> Result<AttachmentProgress, SocketIoPacketError> {
+        self.remaining_bytes = self
+            .remaining_bytes
             .checked_sub(part.len())
-            .ok_or(Malformed::Attachments)?;
-        self.parts.push(part);
-        Ok(if self.parts.len() < self.wanted {
-            Step::Waiting(self)
+            .ok_or(SocketIoPacketError::Attachments)?;
+        self.attachments.push(part);
+        Ok(if self.attachments.len() < self.expected {
+            AttachmentProgress::Incomplete(self)
         } else {
-            Step::Complete(self.text, self.parts)
+            AttachmentProgress::Complete(self.text, self.attachments)
         })
     }
 }

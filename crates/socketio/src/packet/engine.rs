@@ -9,9 +9,9 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use std::borrow::Cow;
 
 /// Stands between the packets of a polling body. JSON never holds it unescaped.
-pub const SEPARATOR: u8 = 0x1e;
+pub const RECORD_SEPARATOR: u8 = 0x1e;
 /// What a client writes into the ping that tries an upgrade, and the server into the pong.
-pub const PROBE: &str = "probe";
+pub const UPGRADE_PROBE: &str = "probe";
 
 /// Clients pad, but not all libraries insist on it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -21,7 +21,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 /// A packet of either side.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Packet<'a> {
+pub enum EngineIoPacket<'a> {
     /// The server's first: JSON with the session's id and times.
     Open(&'a str),
     /// The sender leaves.
@@ -42,48 +42,48 @@ pub enum Packet<'a> {
 
 /// Not a packet of Engine.IO.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Malformed {
+pub enum EngineIoPacketError {
     /// No first character.
     #[error("empty packet")]
     Empty,
     /// A first character that no packet has.
     #[error("unknown packet type")]
-    Type,
+    UnknownType,
     /// A packet without content that has some.
-    #[error("payload in a packet that has none")]
-    Payload,
+    #[error("payload in a packet type that allows none")]
+    UnexpectedPayload,
     /// Bytes that are not base64.
     #[error("binary packet that is not base64")]
-    Base64,
+    InvalidBase64,
     /// A polling body that is not text.
     #[error("polling body that is not UTF-8")]
-    Text,
+    InvalidUtf8,
 }
 
 /// Reads a text message of a WebSocket.
 ///
 /// # Errors
 /// It is no packet.
-pub fn decode(text: &str) -> Result<Packet<'_>, Malformed> {
+pub fn decode(text: &str) -> Result<EngineIoPacket<'_>, EngineIoPacketError> {
     let bare = |packet, rest: &str| {
         if rest.is_empty() {
             Ok(packet)
         } else {
-            Err(Malformed::Payload)
+            Err(EngineIoPacketError::UnexpectedPayload)
         }
     };
     let mut chars = text.chars();
-    let kind = chars.next().ok_or(Malformed::Empty)?;
+    let kind = chars.next().ok_or(EngineIoPacketError::Empty)?;
     let rest = chars.as_str();
     match kind {
-        '0' => Ok(Packet::Open(rest)),
-        '1' => bare(Packet::Close, rest),
-        '2' => Ok(Packet::Ping(rest)),
-        '3' => Ok(Packet::Pong(rest)),
-        '4' => Ok(Packet::Message(rest)),
-        '5' => bare(Packet::Upgrade, rest),
-        '6' => bare(Packet::Noop, rest),
-        _ => Err(Malformed::Type),
+        '0' => Ok(EngineIoPacket::Open(rest)),
+        '1' => bare(EngineIoPacket::Close, rest),
+        '2' => Ok(EngineIoPacket::Ping(rest)),
+        '3' => Ok(EngineIoPacket::Pong(rest)),
+        '4' => Ok(EngineIoPacket::Message(rest)),
+        '5' => bare(EngineIoPacket::Upgrade, rest),
+        '6' => bare(EngineIoPacket::Noop, rest),
+        _ => Err(EngineIoPacketError::UnknownType),
     }
 }
 
@@ -92,23 +92,23 @@ pub fn decode(text: &str) -> Result<Packet<'_>, Malformed> {
 ///
 /// # Errors
 /// The body is not UTF-8.
-pub fn split(body: &[u8]) -> Result<Split<'_>, Malformed> {
-    let body = std::str::from_utf8(body).map_err(|_| Malformed::Text)?;
-    Ok(Split { rest: Some(body) })
+pub fn decode_polling_body(body: &[u8]) -> Result<PollingBodyPackets<'_>, EngineIoPacketError> {
+    let body = std::str::from_utf8(body).map_err(|_| EngineIoPacketError::InvalidUtf8)?;
+    Ok(PollingBodyPackets { rest: Some(body) })
 }
 
 /// The packets of a polling body, see [`split`].
 #[derive(Debug)]
-pub struct Split<'a> {
+pub struct PollingBodyPackets<'a> {
     rest: Option<&'a str>,
 }
 
-impl<'a> Iterator for Split<'a> {
-    type Item = Result<Packet<'a>, Malformed>;
+impl<'a> Iterator for PollingBodyPackets<'a> {
+    type Item = Result<EngineIoPacket<'a>, EngineIoPacketError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let body = self.rest.take()?;
-        let part = match body.split_once(char::from(SEPARATOR)) {
+        let part = match body.split_once(char::from(RECORD_SEPARATOR)) {
             Some((part, rest)) => {
                 self.rest = Some(rest);
                 part
@@ -118,8 +118,8 @@ impl<'a> Iterator for Split<'a> {
         let packet = match part.strip_prefix('b') {
             Some(coded) => BASE64
                 .decode(coded)
-                .map(|bytes| Packet::Binary(bytes.into()))
-                .map_err(|_| Malformed::Base64),
+                .map(|bytes| EngineIoPacket::Binary(bytes.into()))
+                .map_err(|_| EngineIoPacketError::InvalidBase64),
             None => decode(part),
         };
         if packet.is_err() {
@@ -129,14 +129,14 @@ impl<'a> Iterator for Split<'a> {
     }
 }
 
-impl Packet<'_> {
+impl EngineIoPacket<'_> {
     /// Appends the packet to a polling body, with the separator if it is not the first.
     /// A text packet is written as it is in a WebSocket message.
     pub fn join(&self, body: &mut Vec<u8>) {
         match self {
-            Packet::Binary(bytes) => join_binary(bytes, body),
+            EngineIoPacket::Binary(bytes) => append_binary_packet(bytes, body),
             text => {
-                separate(body);
+                push_separator(body);
                 text.write(body);
             }
         }
@@ -145,14 +145,14 @@ impl Packet<'_> {
     /// Appends the packet as the text of a WebSocket message. Bytes go as they are: they are a binary message.
     pub fn write(&self, out: &mut Vec<u8>) {
         let (kind, rest) = match self {
-            Packet::Open(json) => (b'0', *json),
-            Packet::Close => (b'1', ""),
-            Packet::Ping(text) => (b'2', *text),
-            Packet::Pong(text) => (b'3', *text),
-            Packet::Message(text) => (b'4', *text),
-            Packet::Upgrade => (b'5', ""),
-            Packet::Noop => (b'6', ""),
-            Packet::Binary(bytes) => return out.extend_from_slice(bytes),
+            EngineIoPacket::Open(json) => (b'0', *json),
+            EngineIoPacket::Close => (b'1', ""),
+            EngineIoPacket::Ping(text) => (b'2', *text),
+            EngineIoPacket::Pong(text) => (b'3', *text),
+            EngineIoPacket::Message(text) => (b'4', *text),
+            EngineIoPacket::Upgrade => (b'5', ""),
+            EngineIoPacket::Noop => (b'6', ""),
+            EngineIoPacket::Binary(bytes) => return out.extend_from_slice(bytes),
         };
         out.push(kind);
         out.extend_from_slice(rest.as_bytes());
@@ -160,14 +160,14 @@ impl Packet<'_> {
 }
 
 /// Appends the text of a packet that is already encoded, its type first, to a polling body.
-pub fn join_text(packet: &[u8], body: &mut Vec<u8>) {
-    separate(body);
+pub fn append_text_packet(packet: &[u8], body: &mut Vec<u8>) {
+    push_separator(body);
     body.extend_from_slice(packet);
 }
 
 /// Appends a binary packet to a polling body.
-pub fn join_binary(bytes: &[u8], body: &mut Vec<u8>) {
-    separate(body);
+pub fn append_binary_packet(bytes: &[u8], body: &mut Vec<u8>) {
+    push_separator(body);
     body.push(b'b');
     let begin = body.len();
     body.resize(begin + base64_len(bytes.len()), 0);
@@ -178,7 +178,7 @@ pub fn join_binary(bytes: &[u8], body: &mut Vec<u8>) {
 
 /// How long a packet of `bytes` is in a polling body, separator not counted: what a client's payload bound is about.
 #[must_use]
-pub fn binary_len(bytes: usize) -> usize {
+pub fn polling_binary_len(bytes: usize) -> usize {
     1 + base64_len(bytes)
 }
 
@@ -186,8 +186,8 @@ fn base64_len(bytes: usize) -> usize {
     bytes.div_ceil(3) * 4
 }
 
-fn separate(body: &mut Vec<u8>) {
+fn push_separator(body: &mut Vec<u8>) {
     if !body.is_empty() {
-        body.push(SEPARATOR);
+        body.push(RECORD_SEPARATOR);
     }
 }

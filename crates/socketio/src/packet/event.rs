@@ -1,6 +1,6 @@
 //! The array of an event or of an ack: checked in one pass, kept as slices, nothing built.
 
-use super::socket::Malformed;
+use super::socket::SocketIoPacketError;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -9,7 +9,7 @@ use std::fmt;
 /// Elements whose places are kept, the name among them; those after them are looked for when asked for.
 const AT_HAND: usize = 4;
 /// Names of what the library itself tells, which no peer may send.
-const RESERVED: [&str; 6] = [
+const RESERVED_EVENT_NAMES: [&str; 6] = [
     "connect",
     "connect_error",
     "disconnect",
@@ -20,12 +20,12 @@ const RESERVED: [&str; 6] = [
 
 /// An event as it arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event<'a> {
+pub struct EventPayload<'a> {
     name: Cow<'a, str>,
-    array: Array<'a>,
+    array: JsonArray<'a>,
 }
 
-impl<'a> Event<'a> {
+impl<'a> EventPayload<'a> {
     /// Its name. A number stands for itself.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -36,9 +36,9 @@ impl<'a> Event<'a> {
     #[must_use]
     pub fn arg(&self, n: usize) -> Option<&'a str> {
         let n = n + 1;
-        match self.array.first.get(n) {
+        match self.array.leading_elements.get(n) {
             Some(known) => *known,
-            None if n < self.array.count => nth(self.array.whole, n),
+            None if n < self.array.count => nth(self.array.text, n),
             None => None,
         }
     }
@@ -52,7 +52,7 @@ impl<'a> Event<'a> {
     /// The JSON of all arguments with the commas between, without brackets.
     #[must_use]
     pub fn args(&self) -> &'a str {
-        let name = self.array.first[0].map_or(0, str::len);
+        let name = self.array.leading_elements[0].map_or(0, str::len);
         let rest = self.array.inner[name..].trim_start();
         rest.strip_prefix(',').unwrap_or(rest).trim_start()
     }
@@ -60,62 +60,62 @@ impl<'a> Event<'a> {
 
 /// An array of at least the elements in `first`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Array<'a> {
-    whole: &'a str,
+struct JsonArray<'a> {
+    text: &'a str,
     /// Between the brackets, without blanks around.
     inner: &'a str,
     count: usize,
-    first: [Option<&'a str>; AT_HAND],
+    leading_elements: [Option<&'a str>; AT_HAND],
 }
 
 /// Reads the payload of an event.
-pub(super) fn parse(data: &str) -> Result<Event<'_>, Malformed> {
-    let array = array(data)?;
-    let raw = array.first[0].ok_or(Malformed::Payload)?;
+pub(super) fn parse_event_payload(data: &str) -> Result<EventPayload<'_>, SocketIoPacketError> {
+    let array = parse_array(data)?;
+    let raw = array.leading_elements[0].ok_or(SocketIoPacketError::Payload)?;
     let name = match raw.as_bytes() {
-        [b'"', ..] => name(raw)?,
+        [b'"', ..] => parse_event_name(raw)?,
         [b'-' | b'0'..=b'9', ..] => Cow::Borrowed(raw),
-        _ => return Err(Malformed::Payload),
+        _ => return Err(SocketIoPacketError::Payload),
     };
-    if RESERVED.contains(&&*name) {
-        return Err(Malformed::Reserved);
+    if RESERVED_EVENT_NAMES.contains(&&*name) {
+        return Err(SocketIoPacketError::Reserved);
     }
-    Ok(Event { name, array })
+    Ok(EventPayload { name, array })
 }
 
 /// Reads the payload of an ack: what is between the brackets.
-pub(super) fn elements(data: &str) -> Result<&str, Malformed> {
-    array(data).map(|array| array.inner)
+pub(super) fn parse_ack_payload(data: &str) -> Result<&str, SocketIoPacketError> {
+    parse_array(data).map(|array| array.inner)
 }
 
-fn name(raw: &str) -> Result<Cow<'_, str>, Malformed> {
+fn parse_event_name(raw: &str) -> Result<Cow<'_, str>, SocketIoPacketError> {
     // The quotes are there, and most names need no more than to lose them.
     let inner = &raw[1..raw.len() - 1];
     if inner.contains('\\') {
         serde_json::from_str(raw)
             .map(Cow::Owned)
-            .map_err(|_| Malformed::Payload)
+            .map_err(|_| SocketIoPacketError::Payload)
     } else {
         Ok(Cow::Borrowed(inner))
     }
 }
 
 /// The one check of a packet's JSON.
-fn array(data: &str) -> Result<Array<'_>, Malformed> {
+fn parse_array(data: &str) -> Result<JsonArray<'_>, SocketIoPacketError> {
     let mut reader = serde_json::Deserializer::from_str(data);
     let (count, first) = reader
-        .deserialize_seq(Elements)
-        .map_err(|_| Malformed::Payload)?;
-    reader.end().map_err(|_| Malformed::Payload)?;
+        .deserialize_seq(ArrayVisitor)
+        .map_err(|_| SocketIoPacketError::Payload)?;
+    reader.end().map_err(|_| SocketIoPacketError::Payload)?;
     let inner = data
         .trim()
         .strip_prefix('[')
         .and_then(|it| it.strip_suffix(']'));
-    Ok(Array {
-        whole: data,
-        inner: inner.ok_or(Malformed::Payload)?.trim(),
+    Ok(JsonArray {
+        text: data,
+        inner: inner.ok_or(SocketIoPacketError::Payload)?.trim(),
         count,
-        first,
+        leading_elements: first,
     })
 }
 
@@ -126,9 +126,9 @@ fn nth(data: &str, n: usize) -> Option<&str> {
         .ok()?
 }
 
-struct Elements;
+struct ArrayVisitor;
 
-impl<'de> Visitor<'de> for Elements {
+impl<'de> Visitor<'de> for ArrayVisitor {
     type Value = (usize, [Option<&'de str>; AT_HAND]);
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

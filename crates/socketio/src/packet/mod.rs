@@ -7,4 +7,4 @@ pub mod placeholder;
 pub mod socket;
 pub mod write;
 
-pub use event::Event;
+pub use event::EventPayload;

@@ -6,18 +6,18 @@
 //!    bounded by serde_json's limit of 128.
 //! 3. Names that Socket.IO keeps for itself are no events.
 
-use super::event::{self, Event};
+use super::event::{self, EventPayload};
 use serde_json::value::RawValue;
 
 /// Attachments of one packet. More are refused.
-pub const MOST_ATTACHMENTS: usize = 64;
+pub const MAX_ATTACHMENTS: usize = 64;
 /// A longer namespace is refused.
-pub const LONGEST_NAMESPACE: usize = 256;
+pub const MAX_NAMESPACE_LEN: usize = 256;
 /// The namespace of a packet that names none.
-pub const ROOT: &str = "/";
+pub const MAIN_NAMESPACE: &str = "/";
 /// What a packet is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum SocketIoPacketType {
     /// To a namespace, with an object or nothing.
     Connect,
     /// Off a namespace.
@@ -36,30 +36,30 @@ pub enum Kind {
 
 /// A packet whose JSON is still one slice, not looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Packet<'a> {
+pub struct SocketIoPacket<'a> {
     /// What it is.
-    pub kind: Kind,
+    pub packet_type: SocketIoPacketType,
     /// How many binary messages belong to it and follow it.
     pub attachments: usize,
     /// Where it belongs, with its slash.
     pub namespace: &'a str,
     /// An event's wish for an ack, or the event an ack answers.
-    pub id: Option<u64>,
+    pub ack_id: Option<u64>,
     /// Its JSON, or an empty text.
-    pub data: &'a str,
+    pub json: &'a str,
 }
 
 /// Not a packet of Socket.IO.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Malformed {
+pub enum SocketIoPacketError {
     /// A first character that no packet has.
-    #[error("unknown packet type")]
+    #[error("packet type is unknown or not allowed in this state")]
     Type,
     /// A binary packet whose number of attachments is missing or too large.
-    #[error("bad number of attachments, at most {MOST_ATTACHMENTS}")]
+    #[error("bad number or size of attachments, at most {MAX_ATTACHMENTS}")]
     Attachments,
     /// A namespace that is too long.
-    #[error("namespace of more than {LONGEST_NAMESPACE} bytes")]
+    #[error("namespace of more than {MAX_NAMESPACE_LEN} bytes")]
     Namespace,
     /// An id that is no number, or in a packet that has none, or missing in one that has one.
     #[error("bad ack id")]
@@ -75,8 +75,8 @@ pub enum Malformed {
     Placeholder,
 }
 
-impl Kind {
-    fn of(digit: u8) -> Option<Self> {
+impl SocketIoPacketType {
+    fn from_digit(digit: u8) -> Option<Self> {
         Some(match digit {
             b'0' => Self::Connect,
             b'1' => Self::Disconnect,
@@ -89,7 +89,7 @@ impl Kind {
         })
     }
 
-    fn digit(self) -> u8 {
+    fn to_digit(self) -> u8 {
         match self {
             Self::Connect => b'0',
             Self::Disconnect => b'1',
@@ -108,70 +108,85 @@ impl Kind {
     }
 }
 
-impl<'a> Packet<'a> {
+impl<'a> SocketIoPacket<'a> {
     /// Reads all but the JSON, for which [`Packet::event`], [`Packet::args`] and [`Packet::object`] are.
     ///
     /// # Errors
     /// It is no packet.
-    pub fn decode(text: &'a str) -> Result<Self, Malformed> {
+    pub fn decode(text: &'a str) -> Result<Self, SocketIoPacketError> {
         let kind = text
             .bytes()
             .next()
-            .and_then(Kind::of)
-            .ok_or(Malformed::Type)?;
+            .and_then(SocketIoPacketType::from_digit)
+            .ok_or(SocketIoPacketError::Type)?;
         let mut rest = &text[1..];
         let mut attachments = 0;
         if kind.is_binary() {
-            let (count, after) = digits(rest);
+            let (count, after) = split_leading_number(rest);
             attachments = count
                 .and_then(|count| usize::try_from(count).ok())
-                .filter(|count| *count <= MOST_ATTACHMENTS)
-                .ok_or(Malformed::Attachments)?;
-            rest = after.strip_prefix('-').ok_or(Malformed::Attachments)?;
+                .filter(|count| *count <= MAX_ATTACHMENTS)
+                .ok_or(SocketIoPacketError::Attachments)?;
+            rest = after
+                .strip_prefix('-')
+                .ok_or(SocketIoPacketError::Attachments)?;
         }
-        let mut namespace = ROOT;
+        let mut namespace = MAIN_NAMESPACE;
         if rest.starts_with('/') {
             (namespace, rest) = rest.split_once(',').unwrap_or((rest, ""));
         }
-        if namespace.len() > LONGEST_NAMESPACE {
-            return Err(Malformed::Namespace);
+        if namespace.len() > MAX_NAMESPACE_LEN {
+            return Err(SocketIoPacketError::Namespace);
         }
         let mut id = None;
         if rest.starts_with(|first: char| first.is_ascii_digit()) {
-            (id, rest) = digits(rest);
+            (id, rest) = split_leading_number(rest);
             // A number above 64 bits.
-            id.ok_or(Malformed::Id)?;
+            id.ok_or(SocketIoPacketError::Id)?;
         }
         let packet = Self {
-            kind,
+            packet_type: kind,
             attachments,
             namespace,
-            id,
-            data: rest,
+            ack_id: id,
+            json: rest,
         };
-        packet.check_shape()?;
+        packet.check_id_and_payload()?;
         Ok(packet)
     }
 
     /// Which types have an id, and what the payload of each begins with, if it has one.
-    fn check_shape(&self) -> Result<(), Malformed> {
-        match self.kind {
-            Kind::Connect | Kind::ConnectError if self.id.is_some() => return Err(Malformed::Id),
-            Kind::Disconnect if self.id.is_some() => return Err(Malformed::Payload),
-            Kind::Ack | Kind::BinaryAck if self.id.is_none() => return Err(Malformed::Id),
+    fn check_id_and_payload(&self) -> Result<(), SocketIoPacketError> {
+        match self.packet_type {
+            SocketIoPacketType::Connect | SocketIoPacketType::ConnectError
+                if self.ack_id.is_some() =>
+            {
+                return Err(SocketIoPacketError::Id);
+            }
+            SocketIoPacketType::Disconnect if self.ack_id.is_some() => {
+                return Err(SocketIoPacketError::Payload);
+            }
+            SocketIoPacketType::Ack | SocketIoPacketType::BinaryAck if self.ack_id.is_none() => {
+                return Err(SocketIoPacketError::Id);
+            }
             _ => {}
         }
-        let fits = match (self.data.bytes().next(), self.kind) {
-            (None, _) | (Some(b'{'), Kind::Connect) | (Some(b'{' | b'"'), Kind::ConnectError) => {
-                true
-            }
-            (_, Kind::Connect | Kind::ConnectError | Kind::Disconnect) => false,
+        let fits = match (self.json.bytes().next(), self.packet_type) {
+            (None, _)
+            | (Some(b'{'), SocketIoPacketType::Connect)
+            | (Some(b'{' | b'"'), SocketIoPacketType::ConnectError) => true,
+            (
+                _,
+                SocketIoPacketType::Connect
+                | SocketIoPacketType::ConnectError
+                | SocketIoPacketType::Disconnect,
+            ) => false,
             (Some(first), _) => first == b'[',
         };
         if fits {
             Ok(())
         } else {
-            Err(Malformed::Payload)
+            Err(SocketIoPacketError::Payload)
         }
     }
 
@@ -179,54 +194,55 @@ impl<'a> Packet<'a> {
     ///
     /// # Errors
     /// The payload is no array that begins with a name, or the name is reserved.
-    pub fn event(&self) -> Result<Event<'a>, Malformed> {
-        event::parse(self.data)
+    pub fn parse_event(&self) -> Result<EventPayload<'a>, SocketIoPacketError> {
+        event::parse_event_payload(self.json)
     }
 
     /// The arguments of an ack: the text between the brackets.
     ///
     /// # Errors
     /// The payload is no array.
-    pub fn args(&self) -> Result<&'a str, Malformed> {
-        event::elements(self.data)
+    pub fn args(&self) -> Result<&'a str, SocketIoPacketError> {
+        event::parse_ack_payload(self.json)
     }
 
     /// The object of a connect, or `None` where there is no payload.
     ///
     /// # Errors
     /// The payload is no object.
-    pub fn object(&self) -> Result<Option<&'a RawValue>, Malformed> {
-        if self.data.is_empty() {
+    pub fn parse_connect_payload(&self) -> Result<Option<&'a RawValue>, SocketIoPacketError> {
+        if self.json.is_empty() {
             return Ok(None);
         }
-        let raw: &RawValue = serde_json::from_str(self.data).map_err(|_| Malformed::Payload)?;
+        let raw: &RawValue =
+            serde_json::from_str(self.json).map_err(|_| SocketIoPacketError::Payload)?;
         if raw.get().starts_with('{') {
             Ok(Some(raw))
         } else {
-            Err(Malformed::Payload)
+            Err(SocketIoPacketError::Payload)
         }
     }
 
     /// Appends the packet's text. `data` goes as it is: the caller vouches for it.
     pub fn write(&self, out: &mut Vec<u8>) {
-        out.push(self.kind.digit());
-        if self.kind.is_binary() {
+        out.push(self.packet_type.to_digit());
+        if self.packet_type.is_binary() {
             push_number(out, self.attachments as u64);
             out.push(b'-');
         }
-        if self.namespace != ROOT {
+        if self.namespace != MAIN_NAMESPACE {
             out.extend_from_slice(self.namespace.as_bytes());
             out.push(b',');
         }
-        if let Some(id) = self.id {
+        if let Some(id) = self.ack_id {
             push_number(out, id);
         }
-        out.extend_from_slice(self.data.as_bytes());
+        out.extend_from_slice(self.json.as_bytes());
     }
 }
 
 /// The number at the front and what is behind it. `None` where there is none, or one above 64 bits.
-fn digits(text: &str) -> (Option<u64>, &str) {
+fn split_leading_number(text: &str) -> (Option<u64>, &str) {
     let end = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, rest) = text.split_at(end);
     (number.parse().ok(), rest)

@@ -1,32 +1,32 @@
 //! The packets a server sends, appended to a buffer. JSON goes in as text that the caller vouches for.
 
-use super::socket::{Kind, Packet, ROOT};
+use super::socket::{MAIN_NAMESPACE, SocketIoPacket, SocketIoPacketType};
 
 /// `CONNECT`: the client is in, by this id; `pid` lets it come back for what it missed.
-pub fn connect(out: &mut Vec<u8>, namespace: &str, sid: &str, pid: Option<&str>) {
-    head(out, Kind::Connect, 0, namespace, None);
+pub fn encode_connect(out: &mut Vec<u8>, namespace: &str, sid: &str, pid: Option<&str>) {
+    write_packet_header(out, SocketIoPacketType::Connect, 0, namespace, None);
     out.extend_from_slice(b"{\"sid\":");
-    string(out, sid);
+    write_json_string(out, sid);
     if let Some(pid) = pid {
         out.extend_from_slice(b",\"pid\":");
-        string(out, pid);
+        write_json_string(out, pid);
     }
     out.push(b'}');
 }
 
 /// `CONNECT_ERROR` with an object, at least `{"message":"..."}`.
-pub fn connect_error(out: &mut Vec<u8>, namespace: &str, object: &[u8]) {
-    head(out, Kind::ConnectError, 0, namespace, None);
+pub fn encode_connect_error(out: &mut Vec<u8>, namespace: &str, object: &[u8]) {
+    write_packet_header(out, SocketIoPacketType::ConnectError, 0, namespace, None);
     out.extend_from_slice(object);
 }
 
 /// `DISCONNECT` off a namespace.
-pub fn disconnect(out: &mut Vec<u8>, namespace: &str) {
-    head(out, Kind::Disconnect, 0, namespace, None);
+pub fn encode_disconnect(out: &mut Vec<u8>, namespace: &str) {
+    write_packet_header(out, SocketIoPacketType::Disconnect, 0, namespace, None);
 }
 
 /// `EVENT`, or `BINARY_EVENT` where there are attachments. `args` is JSON with commas between and may be empty.
-pub fn event(
+pub fn encode_event(
     out: &mut Vec<u8>,
     namespace: &str,
     id: Option<u64>,
@@ -35,13 +35,13 @@ pub fn event(
     attachments: usize,
 ) {
     let kind = if attachments == 0 {
-        Kind::Event
+        SocketIoPacketType::Event
     } else {
-        Kind::BinaryEvent
+        SocketIoPacketType::BinaryEvent
     };
-    head(out, kind, attachments, namespace, id);
+    write_packet_header(out, kind, attachments, namespace, id);
     out.push(b'[');
-    string(out, name);
+    write_json_string(out, name);
     if !args.is_empty() {
         out.push(b',');
         out.extend_from_slice(args);
@@ -50,35 +50,41 @@ pub fn event(
 }
 
 /// `ACK`, or `BINARY_ACK` where there are attachments. `args` as in [`event`].
-pub fn ack(out: &mut Vec<u8>, namespace: &str, id: u64, args: &[u8], attachments: usize) {
+pub fn encode_ack(out: &mut Vec<u8>, namespace: &str, id: u64, args: &[u8], attachments: usize) {
     let kind = if attachments == 0 {
-        Kind::Ack
+        SocketIoPacketType::Ack
     } else {
-        Kind::BinaryAck
+        SocketIoPacketType::BinaryAck
     };
-    head(out, kind, attachments, namespace, Some(id));
+    write_packet_header(out, kind, attachments, namespace, Some(id));
     out.push(b'[');
     out.extend_from_slice(args);
     out.push(b']');
 }
 
-fn head(out: &mut Vec<u8>, kind: Kind, attachments: usize, namespace: &str, id: Option<u64>) {
+fn write_packet_header(
+    out: &mut Vec<u8>,
+    kind: SocketIoPacketType,
+    attachments: usize,
+    namespace: &str,
+    id: Option<u64>,
+) {
     let namespace = if namespace.is_empty() {
-        ROOT
+        MAIN_NAMESPACE
     } else {
         namespace
     };
-    Packet {
-        kind,
+    SocketIoPacket {
+        packet_type: kind,
         attachments,
         namespace,
-        id,
-        data: "",
+        ack_id: id,
+        json: "",
     }
     .write(out);
 }
 
-fn string(out: &mut Vec<u8>, text: &str) {
+fn write_json_string(out: &mut Vec<u8>, text: &str) {
     // Text always has a JSON form, and writing into memory does not fail.
     let _ = serde_json::to_writer(out, text);
 }

@@ -9,160 +9,170 @@ use std::sync::atomic::Ordering;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::frame::read_offset;
-use super::hub::Hub;
+use super::frame::parse_offset;
+use super::hub::SocketIoLayer;
 use super::one::{Lane, Status};
-use super::{App, Socket};
-use crate::Reason;
-use crate::engine::{Parcel, Session};
+use super::{Socket, SocketHandler};
+use crate::DisconnectReason;
+use crate::engine::{EncodedFrame, EngineIoSession};
 
 /// What the stock client adds to `auth`.
 #[derive(Deserialize)]
-struct Returning<'a> {
+struct RecoveryCredentials<'a> {
     #[serde(borrow)]
     pid: Cow<'a, str>,
     #[serde(borrow, default)]
     offset: Option<Cow<'a, str>>,
 }
 
-pub(super) struct Claim<A: App> {
-    hub: Arc<Hub<A>>,
+pub(super) struct RecoveryClaim<A: SocketHandler> {
+    hub: Arc<SocketIoLayer<A>>,
     pub(super) socket: Arc<Socket<A::State>>,
     /// The offset of what the client has seen last; none if it has seen nothing.
     offset: Option<u64>,
     deadline: u64,
-    reason: Reason,
-    is_settled: bool,
+    reason: DisconnectReason,
+    is_resolved: bool,
 }
 
-impl<A: App> Hub<A> {
+impl<A: SocketHandler> SocketIoLayer<A> {
     /// The socket that a client comes back for, if it is still there and all that the client has missed is.
-    pub(super) fn claim(
+    pub(super) fn claim_for_recovery(
         self: &Arc<Self>,
         namespace: &str,
         auth: Option<&RawValue>,
-    ) -> Option<Claim<A>> {
-        self.shelf.recovery?;
+    ) -> Option<RecoveryClaim<A>> {
+        self.detached_sockets.recovery?;
         let auth = auth?.get();
         // Most do not come back, and need not be read.
         if !auth.contains("\"pid\"") {
             return None;
         }
-        let returning: Returning<'_> = serde_json::from_str(auth).ok()?;
+        let returning: RecoveryCredentials<'_> = serde_json::from_str(auth).ok()?;
         let offset = match &returning.offset {
-            Some(offset) => Some(read_offset(offset)?),
+            Some(offset) => Some(parse_offset(offset)?),
             None => None,
         };
         let socket = self
-            .roster
-            .get(Socket::<A::State>::number_in(&returning.pid)?)?;
+            .registry
+            .get(Socket::<A::State>::registry_index_of_pid(&returning.pid)?)?;
         let is_its =
             socket.namespace() == namespace && socket.pid().as_deref() == Some(&returning.pid);
         if !is_its {
             return None;
         }
         let (deadline, reason, lane) = {
-            let mut link = socket.link();
+            let mut link = socket.lock_state();
             match link.status {
                 Status::Held(key, reason) => {
-                    let deadline = self.shelf.take(key)?;
+                    let deadline = self.detached_sockets.remove(key)?;
                     link.status = Status::Claimed;
                     (deadline, reason, None)
                 }
                 // The client has noticed sooner than we that the connection is lost.
                 Status::Live => {
                     link.status = Status::Claimed;
-                    (self.shelf.deadline(), Reason::Replaced, link.lane.take())
+                    (
+                        self.detached_sockets.new_deadline(),
+                        DisconnectReason::ReplacedByReconnect,
+                        link.session.take(),
+                    )
                 }
                 Status::New | Status::Entering | Status::Claimed | Status::Over => return None,
             }
         };
         if let Some(lane) = lane {
             lane.replace(&socket);
-            self.app.detached(&socket, Reason::Replaced);
+            self.app
+                .on_detached(&socket, DisconnectReason::ReplacedByReconnect);
         }
-        let claim = Claim {
+        let claim = RecoveryClaim {
             hub: Arc::clone(self),
             socket,
             offset,
             deadline,
             reason,
-            is_settled: false,
+            is_resolved: false,
         };
-        if claim.is_kept() {
+        if claim.can_replay() {
             return Some(claim);
         }
-        claim.give_up();
+        claim.discard();
         None
     }
 }
 
-impl<A: App> Claim<A> {
-    fn is_kept(&self) -> bool {
-        match &self.socket.link().ring {
+impl<A: SocketHandler> RecoveryClaim<A> {
+    fn can_replay(&self) -> bool {
+        match &self.socket.lock_state().replay_buffer {
             Some(ring) => ring.after(self.offset).is_some(),
             None => self.offset.is_none(),
         }
     }
 
     /// The client gets another socket: this one is over.
-    pub(super) fn give_up(mut self) {
-        self.is_settled = true;
-        self.hub.end(&self.socket, Reason::Replaced);
+    pub(super) fn discard(mut self) {
+        self.is_resolved = true;
+        self.hub
+            .end_socket(&self.socket, DisconnectReason::ReplacedByReconnect);
     }
 
     /// The client gets its socket with what it has missed. False, and the socket is over, if that is not there any more.
     /// A session that has ended meanwhile leaves the socket on the shelf.
-    pub(super) fn attach(mut self, session: &Arc<Session<Hub<A>>>) -> bool {
-        let bound = session.engine().options().buffer;
-        let hello = super::connecting::hello(&self.socket);
+    pub(super) fn resume_on(mut self, session: &Arc<EngineIoSession<SocketIoLayer<A>>>) -> bool {
+        let bound = session.engine().options().max_send_queue_bytes;
+        let hello = super::connecting::encode_connect_packet(&self.socket);
         {
             let mut links = session.state().lock();
-            if links.over.is_some() {
+            if links.close_reason.is_some() {
                 drop(links);
                 // The application has taken it for one that is back.
-                self.hub.app.detached(&self.socket, self.reason);
+                self.hub.app.on_detached(&self.socket, self.reason);
                 return true;
             }
-            let mut link = self.socket.link();
-            let missed: Option<Vec<_>> = match &link.ring {
+            let mut link = self.socket.lock_state();
+            let missed: Option<Vec<_>> = match &link.replay_buffer {
                 Some(ring) => ring
                     .after(self.offset)
                     .map(|missed| missed.cloned().collect()),
                 None => self.offset.is_none().then(Vec::new),
             };
             // More than may wait for the client would cut it, again and again.
-            let fits = |missed: &Vec<Arc<Parcel>>| {
+            let fits = |missed: &Vec<Arc<EncodedFrame>>| {
                 let size: usize = missed.iter().map(|frame| frame.wire().len()).sum();
-                session.queued() + hello.wire().len() + size <= bound
+                session.send_queue_bytes() + hello.wire().len() + size <= bound
             };
-            match missed.filter(fits).filter(|_| link.doomed.is_none()) {
+            match missed
+                .filter(fits)
+                .filter(|_| link.requested_disconnect.is_none())
+            {
                 Some(missed) => {
-                    session.push(&hello);
-                    missed.iter().for_each(|frame| session.push(frame));
+                    session.send_frame(&hello);
+                    missed.iter().for_each(|frame| session.send_frame(frame));
                     let lane: Arc<dyn Lane<A::State>> = Arc::clone(session) as _;
-                    link.lane = Some(lane);
+                    link.session = Some(lane);
                     link.status = Status::Live;
                     links.sockets.push(Arc::clone(&self.socket));
-                    self.is_settled = true;
+                    self.is_resolved = true;
                 }
                 None => {
                     drop(link);
                     drop(links);
-                    self.give_up();
+                    self.discard();
                     return false;
                 }
             }
         }
-        self.hub.recovered.fetch_add(1, Ordering::Relaxed);
+        self.hub.recovered_total.fetch_add(1, Ordering::Relaxed);
         true
     }
 }
 
-impl<A: App> Drop for Claim<A> {
+impl<A: SocketHandler> Drop for RecoveryClaim<A> {
     fn drop(&mut self) {
-        if !self.is_settled {
-            self.hub.hold(&self.socket, self.deadline, self.reason);
+        if !self.is_resolved {
+            self.hub
+                .hold_for_recovery(&self.socket, self.deadline, self.reason);
         }
     }
 }

@@ -5,110 +5,113 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
-use super::hub::Hub;
-use super::one::{Id, Lane, Socket, Status};
-use super::{App, Connect, Refused, Work, frame};
-use crate::Reason;
-use crate::engine::{Parcel, Session};
+use super::hub::SocketIoLayer;
+use super::one::{Lane, Socket, SocketSid, Status};
+use super::{ConnectError, ConnectRequest, HandlerFuture, SocketHandler, frame};
+use crate::DisconnectReason;
+use crate::engine::{EncodedFrame, EngineIoSession};
 use crate::packet::write;
 
 /// Lets a client in, gives it back its socket, or refuses it.
-pub(super) async fn enter<A: App>(
-    hub: Arc<Hub<A>>,
-    session: Arc<Session<Hub<A>>>,
+pub(super) async fn handle_connect<A: SocketHandler>(
+    hub: Arc<SocketIoLayer<A>>,
+    session: Arc<EngineIoSession<SocketIoLayer<A>>>,
     namespace: String,
     auth: Option<Box<RawValue>>,
 ) {
     let patience = session.engine().options().connect_timeout;
-    let asking = Connect {
+    let asking = ConnectRequest {
         id: String::new(),
         namespace: namespace.clone(),
         auth,
-        client: Arc::clone(session.client()),
+        client: Arc::clone(session.client_info()),
     };
-    match timeout(patience, decide(&hub, &session, asking)).await {
+    match timeout(patience, recover_or_authorize(&hub, &session, asking)).await {
         Ok(Ok(None)) => {}
         Ok(Ok(Some((id, state)))) => {
-            if let Some(work) = admit(&hub, &session, &namespace, id, state) {
+            if let Some(work) = create_socket(&hub, &session, &namespace, id, state) {
                 work.await;
             }
         }
         Ok(Err(refused)) => {
             let payload = refused.payload.get().as_bytes();
-            session.push(&frame::packet(namespace.len() + payload.len(), |out| {
-                write::connect_error(out, &namespace, payload);
-            }));
+            session.send_frame(&frame::encode_packet(
+                namespace.len() + payload.len(),
+                |out| {
+                    write::encode_connect_error(out, &namespace, payload);
+                },
+            ));
             // It may ask again, but not take its time.
-            session.engine().watch(&session);
+            session.engine().start_connect_deadline(&session);
         }
         // Whoever is told to go comes back by itself, other than whoever is refused.
-        Err(_) => session.close(Reason::PingTimeout),
+        Err(_) => session.close(DisconnectReason::PingTimeout),
     }
 }
 
 /// Asks the application. `None`: the client has its former socket again.
-async fn decide<A: App>(
-    hub: &Arc<Hub<A>>,
-    session: &Arc<Session<Hub<A>>>,
-    mut asking: Connect,
-) -> Result<Option<(Id, A::State)>, Refused> {
-    if let Some(claim) = hub.claim(&asking.namespace, asking.auth.as_deref()) {
+async fn recover_or_authorize<A: SocketHandler>(
+    hub: &Arc<SocketIoLayer<A>>,
+    session: &Arc<EngineIoSession<SocketIoLayer<A>>>,
+    mut asking: ConnectRequest,
+) -> Result<Option<(SocketSid, A::State)>, ConnectError> {
+    if let Some(claim) = hub.claim_for_recovery(&asking.namespace, asking.auth.as_deref()) {
         asking.id = claim.socket.id().to_owned();
         // Boxed, as most have nothing to come back to.
-        if !Box::pin(hub.app.recover(&claim.socket, asking.clone())).await? {
-            claim.give_up();
-        } else if claim.attach(session) {
+        if !Box::pin(hub.app.on_recover(&claim.socket, asking.clone())).await? {
+            claim.discard();
+        } else if claim.resume_on(session) {
             return Ok(None);
         }
     }
-    let id = Id::random();
+    let id = SocketSid::random();
     asking.id = id.as_str().to_owned();
-    let state = hub.app.connect(asking).await?;
+    let state = hub.app.on_connect(asking).await?;
     Ok(Some((id, state)))
 }
 
 /// The packet by which a client learns that it is in.
-pub(super) fn hello<S>(socket: &Socket<S>) -> Arc<Parcel> {
+pub(super) fn encode_connect_packet<S>(socket: &Socket<S>) -> Arc<EncodedFrame> {
     let pid = socket.pid();
-    frame::packet(socket.namespace().len() + 64, |out| {
-        write::connect(out, socket.namespace(), socket.id(), pid.as_deref());
+    frame::encode_packet(socket.namespace().len() + 64, |out| {
+        write::encode_connect(out, socket.namespace(), socket.id(), pid.as_deref());
     })
 }
 
 /// Makes the socket. The client hears of it before anything else by it.
-fn admit<A: App>(
-    hub: &Arc<Hub<A>>,
-    session: &Arc<Session<Hub<A>>>,
+fn create_socket<A: SocketHandler>(
+    hub: &Arc<SocketIoLayer<A>>,
+    session: &Arc<EngineIoSession<SocketIoLayer<A>>>,
     namespace: &str,
-    id: Id,
+    id: SocketSid,
     state: A::State,
-) -> Option<Work> {
-    let client = Arc::clone(session.client());
-    let shelf = Arc::clone(&hub.shelf);
+) -> Option<HandlerFuture> {
+    let client = Arc::clone(session.client_info());
+    let shelf = Arc::clone(&hub.detached_sockets);
     let socket = hub
-        .roster
+        .registry
         .insert(|number| Socket::new(state, id, namespace, client, shelf, number));
-    let hello = hello(&socket);
+    let hello = encode_connect_packet(&socket);
     let over = {
         let mut links = session.state().lock();
-        if links.over.is_none() {
-            session.push(&hello);
-            let mut link = socket.link();
+        if links.close_reason.is_none() {
+            session.send_frame(&hello);
+            let mut link = socket.lock_state();
             let lane: Arc<dyn Lane<A::State>> = Arc::clone(session) as _;
-            link.lane = Some(lane);
+            link.session = Some(lane);
             link.status = Status::Entering;
             links.sockets.push(Arc::clone(&socket));
         }
-        links.over
+        links.close_reason
     };
-    let work = hub.app.connected(&socket);
+    let work = hub.app.on_connected(&socket);
     match over {
         None => {
-            hub.entered(&socket, session);
+            hub.finish_connect(&socket, session);
             work
         }
         Some(reason) => {
-            hub.end(&socket, reason);
+            hub.end_socket(&socket, reason);
             None
         }
     }

@@ -6,15 +6,15 @@ use crate::packet;
 
 /// An event as a client sent it: its name and arguments are parts of the packet's text.
 #[derive(Debug)]
-pub struct Event<'a> {
-    inner: packet::Event<'a>,
+pub struct IncomingEvent<'a> {
+    inner: packet::EventPayload<'a>,
     ack: Option<u64>,
     attachments: &'a [Bytes],
 }
 
-impl<'a> Event<'a> {
+impl<'a> IncomingEvent<'a> {
     pub(super) fn new(
-        inner: packet::Event<'a>,
+        inner: packet::EventPayload<'a>,
         ack: Option<u64>,
         attachments: &'a [Bytes],
     ) -> Self {
@@ -46,7 +46,7 @@ impl<'a> Event<'a> {
 
     /// The number to acknowledge it by, if the client wants to know.
     #[must_use]
-    pub fn ack(&self) -> Option<u64> {
+    pub fn ack_id(&self) -> Option<u64> {
         self.ack
     }
 

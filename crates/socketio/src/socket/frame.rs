@@ -4,50 +4,60 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::account::Account;
-use crate::engine::Parcel;
-use crate::packet::socket::ROOT;
+use crate::account::MemoryBudget;
+use crate::engine::EncodedFrame;
+use crate::packet::socket::MAIN_NAMESPACE;
 use crate::packet::write;
 
 /// Engine.IO's sign for a message.
-const MESSAGE: u8 = b'4';
+const ENGINE_IO_MESSAGE: u8 = b'4';
 /// About what a packet has beside names and arguments.
-const FRILLS: usize = 48;
+const PACKET_OVERHEAD_ESTIMATE: usize = 48;
 
 /// An event encoded once for any number of sockets.
 #[derive(Debug, Clone)]
-pub struct Frame(pub(super) Arc<Parcel>);
+pub struct EncodedEvent(pub(super) Arc<EncodedFrame>);
 
-impl Frame {
+impl EncodedEvent {
     /// An event with its arguments as JSON texts, commas between them. It is not kept for recovery.
     #[must_use]
-    pub fn event(name: &str, args: &[u8]) -> Self {
-        Self::binary(name, args, &[])
+    pub fn new(name: &str, args: &[u8]) -> Self {
+        Self::with_attachments(name, args, &[])
     }
 
     /// The same, with attachments that placeholders in the arguments stand for.
     #[must_use]
-    pub fn binary(name: &str, args: &[u8], attachments: &[Bytes]) -> Self {
-        let size = FRILLS + name.len() + args.len();
-        Self(Arc::new(Parcel::packet(size, attachments, |out| {
-            out.push(MESSAGE);
-            write::event(out, ROOT, None, name, args, attachments.len());
-        })))
+    pub fn with_attachments(name: &str, args: &[u8], attachments: &[Bytes]) -> Self {
+        let size = PACKET_OVERHEAD_ESTIMATE + name.len() + args.len();
+        Self(Arc::new(EncodedFrame::encode_packet(
+            size,
+            attachments,
+            |out| {
+                out.push(ENGINE_IO_MESSAGE);
+                write::encode_event(out, MAIN_NAMESPACE, None, name, args, attachments.len());
+            },
+        )))
     }
 
     /// An event that is kept: its last argument is its offset.
-    pub(super) fn kept(name: &str, args: &[u8], offset: u64, made: u32, account: &Account) -> Self {
-        let size = FRILLS + name.len() + args.len();
-        let parcel = Parcel::packet(size, &[], |out| {
-            out.push(MESSAGE);
-            write::event(out, ROOT, None, name, args, 0);
+    pub(super) fn recoverable(
+        name: &str,
+        args: &[u8],
+        offset: u64,
+        made: u32,
+        account: &MemoryBudget,
+    ) -> Self {
+        let size = PACKET_OVERHEAD_ESTIMATE + name.len() + args.len();
+        let parcel = EncodedFrame::encode_packet(size, &[], |out| {
+            out.push(ENGINE_IO_MESSAGE);
+            write::encode_event(out, MAIN_NAMESPACE, None, name, args, 0);
             // The bracket that closes the arguments comes after one more.
             out.pop();
             out.extend_from_slice(b",\"");
             write_offset(out, offset);
             out.extend_from_slice(b"\"]");
         });
-        Self(Arc::new(parcel.kept(offset, made, account)))
+        Self(Arc::new(parcel.into_recoverable(offset, made, account)))
     }
 
     /// Bytes on the wire.
@@ -58,19 +68,28 @@ impl Frame {
 }
 
 /// A packet of the protocol itself.
-pub(super) fn packet(size: usize, fill: impl FnOnce(&mut Vec<u8>)) -> Arc<Parcel> {
-    Arc::new(Parcel::packet(FRILLS + size, &[], |out| {
-        out.push(MESSAGE);
-        fill(out);
-    }))
+pub(super) fn encode_packet(size: usize, fill: impl FnOnce(&mut Vec<u8>)) -> Arc<EncodedFrame> {
+    Arc::new(EncodedFrame::encode_packet(
+        PACKET_OVERHEAD_ESTIMATE + size,
+        &[],
+        |out| {
+            out.push(ENGINE_IO_MESSAGE);
+            fill(out);
+        },
+    ))
 }
 
 /// An acknowledgement.
-pub(super) fn ack(namespace: &str, id: u64, args: &[u8], attachments: &[Bytes]) -> Arc<Parcel> {
-    let size = FRILLS + namespace.len() + args.len();
-    Arc::new(Parcel::packet(size, attachments, |out| {
-        out.push(MESSAGE);
-        write::ack(out, namespace, id, args, attachments.len());
+pub(super) fn encode_ack(
+    namespace: &str,
+    id: u64,
+    args: &[u8],
+    attachments: &[Bytes],
+) -> Arc<EncodedFrame> {
+    let size = PACKET_OVERHEAD_ESTIMATE + namespace.len() + args.len();
+    Arc::new(EncodedFrame::encode_packet(size, attachments, |out| {
+        out.push(ENGINE_IO_MESSAGE);
+        write::encode_ack(out, namespace, id, args, attachments.len());
     }))
 }
 
@@ -90,7 +109,7 @@ fn write_offset(out: &mut Vec<u8>, mut offset: u64) {
 }
 
 /// Reads what [`write_offset`] wrote.
-pub(super) fn read_offset(text: &str) -> Option<u64> {
+pub(super) fn parse_offset(text: &str) -> Option<u64> {
     u64::from_str_radix(text, 36)
         .ok()
         .filter(|offset| *offset != 0)

@@ -8,129 +8,158 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::sleep;
 
-use super::links::{Ends, Linked, Room, Waiting};
+use super::links::{ClosedSockets, Room, SocketIoSessionLock, Waiting};
 use super::one::{Lane, Status};
-use super::roster::Roster;
-use super::shelf::Shelf;
-use super::{App, Frame, Socket};
-use crate::engine::{Above, Parcel, Session};
-use crate::packet::attachments::{Pending, Step};
-use crate::packet::socket::Packet;
-use crate::{Options, Reason};
+use super::roster::SocketRegistry;
+use super::shelf::DetachedSockets;
+use super::{EncodedEvent, Socket, SocketHandler};
+use crate::engine::{EncodedFrame, EngineIoSession, SessionHandler};
+use crate::packet::attachments::{AttachmentProgress, PartialBinaryPacket};
+use crate::packet::socket::SocketIoPacket;
+use crate::{DisconnectReason, SocketIoOptions};
 
 /// How long a client that is gone is heard to the end.
-const HEARD: Duration = Duration::from_secs(10);
+const INBOX_DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-pub struct Hub<A: App> {
+pub struct SocketIoLayer<A: SocketHandler> {
     pub(super) app: Arc<A>,
-    pub(super) roster: Roster<A::State>,
-    pub(super) shelf: Arc<Shelf<A::State>>,
-    pub(super) room: Room,
-    pub(super) recovered: AtomicU64,
-    offset: AtomicU64,
+    pub(super) registry: SocketRegistry<A::State>,
+    pub(super) detached_sockets: Arc<DetachedSockets<A::State>>,
+    pub(super) inbox_capacity: Room,
+    pub(super) recovered_total: AtomicU64,
+    last_offset: AtomicU64,
 }
 
-impl<A: App> Hub<A> {
-    pub(super) fn new(app: Arc<A>, options: &Options) -> Self {
+impl<A: SocketHandler> SocketIoLayer<A> {
+    pub(super) fn new(app: Arc<A>, options: &SocketIoOptions) -> Self {
         Self {
             app,
-            roster: Roster::new(),
-            shelf: Arc::new(Shelf::new(options)),
-            room: Room {
-                packets: options.inbox,
+            registry: SocketRegistry::new(),
+            detached_sockets: Arc::new(DetachedSockets::new(options)),
+            inbox_capacity: Room {
+                packets: options.max_inbox_packets,
                 bytes: options.max_payload,
             },
-            recovered: AtomicU64::new(0),
-            offset: AtomicU64::new(0),
+            recovered_total: AtomicU64::new(0),
+            last_offset: AtomicU64::new(0),
         }
     }
 
     /// An event that is kept, if anything is.
-    pub(super) fn frame(&self, name: &str, args: &[u8]) -> Frame {
-        if self.shelf.recovery.is_none() {
-            return Frame::event(name, args);
+    pub(super) fn frame(&self, name: &str, args: &[u8]) -> EncodedEvent {
+        if self.detached_sockets.recovery.is_none() {
+            return EncodedEvent::new(name, args);
         }
-        let offset = 1 + self.offset.fetch_add(1, Ordering::Relaxed);
-        let made = self.shelf.seconds();
-        Frame::kept(name, args, offset, made, &self.shelf.account)
+        let offset = 1 + self.last_offset.fetch_add(1, Ordering::Relaxed);
+        let made = self.detached_sockets.elapsed_secs();
+        EncodedEvent::recoverable(
+            name,
+            args,
+            offset,
+            made,
+            &self.detached_sockets.replay_budget,
+        )
     }
 
     /// Whether what a client has said still counts when its session ends for this reason: nobody has sent it away, and the
     /// server goes on.
-    pub(super) fn hears(session: &Session<Self>, reason: Reason) -> bool {
+    pub(super) fn drains_inbox_after(
+        session: &EngineIoSession<Self>,
+        reason: DisconnectReason,
+    ) -> bool {
         let is_gone = matches!(
             reason,
-            Reason::ClientLeft | Reason::TransportClosed | Reason::PingTimeout
+            DisconnectReason::ClientDisconnect
+                | DisconnectReason::TransportClosed
+                | DisconnectReason::PingTimeout
         );
-        is_gone && !session.engine().is_stopped()
+        is_gone && !session.engine().has_stopped_accepting()
     }
 
     /// The connection of a socket is lost.
-    fn lose(&self, socket: &Arc<Socket<A::State>>, lane: &Arc<Session<Self>>, reason: Reason) {
+    fn detach_socket(
+        &self,
+        socket: &Arc<Socket<A::State>>,
+        lane: &Arc<EngineIoSession<Self>>,
+        reason: DisconnectReason,
+    ) {
         {
-            let mut link = socket.link();
+            let mut link = socket.lock_state();
             let is_its = link
-                .lane
+                .session
                 .as_ref()
                 .is_some_and(|it| std::ptr::addr_eq(Arc::as_ptr(it), Arc::as_ptr(lane)));
             // It may have found another one already.
             if !is_its {
                 return;
             }
-            link.lane = None;
+            link.session = None;
             // Whoever lets it in goes on from here.
             if std::mem::replace(&mut link.status, Status::Claimed) == Status::Entering {
                 return;
             }
         }
-        self.lost(socket, reason);
+        self.hold_or_end(socket, reason);
     }
 
-    pub(super) fn lose_all(&self, session: &Arc<Session<Self>>, ends: &Ends<A::State>) {
+    pub(super) fn detach_sockets(
+        &self,
+        session: &Arc<EngineIoSession<Self>>,
+        ends: &ClosedSockets<A::State>,
+    ) {
         for (socket, reason) in ends {
-            self.lose(socket, session, *reason);
+            self.detach_socket(socket, session, *reason);
         }
     }
 
     /// The sockets of a session are lost if it has ended.
-    pub(super) fn lose_ended(&self, session: &Arc<Session<Self>>) {
-        let ends = session.state().lock().take_ended();
-        self.lose_all(session, &ends);
+    pub(super) fn detach_sockets_of_closed_session(&self, session: &Arc<EngineIoSession<Self>>) {
+        let ends = session.state().lock().take_closed_sockets();
+        self.detach_sockets(session, &ends);
     }
 
     /// A claimed socket without a connection is held, or over.
-    fn lost(&self, socket: &Arc<Socket<A::State>>, reason: Reason) {
-        let reason = socket.link().doomed.unwrap_or(reason);
-        if socket.recovery().is_none() || !reason.is_accident() {
-            return self.end(socket, reason);
+    fn hold_or_end(&self, socket: &Arc<Socket<A::State>>, reason: DisconnectReason) {
+        let reason = socket.lock_state().requested_disconnect.unwrap_or(reason);
+        if socket.recovery_options().is_none() || !reason.is_recoverable() {
+            return self.end_socket(socket, reason);
         }
-        self.app.detached(socket, reason);
-        self.hold(socket, self.shelf.deadline(), reason);
+        self.app.on_detached(socket, reason);
+        self.hold_for_recovery(socket, self.detached_sockets.new_deadline(), reason);
     }
 
     /// The application knows of a socket now, and hears of its loss if it was lost meanwhile.
-    pub(super) fn entered(&self, socket: &Arc<Socket<A::State>>, session: &Arc<Session<Self>>) {
+    pub(super) fn finish_connect(
+        &self,
+        socket: &Arc<Socket<A::State>>,
+        session: &Arc<EngineIoSession<Self>>,
+    ) {
         {
-            let mut link = socket.link();
+            let mut link = socket.lock_state();
             if link.status == Status::Entering {
                 link.status = Status::Live;
                 return;
             }
         }
-        let over = session.state().lock().over;
-        self.lost(socket, over.unwrap_or(Reason::TransportClosed));
+        let over = session.state().lock().close_reason;
+        self.hold_or_end(socket, over.unwrap_or(DisconnectReason::TransportClosed));
     }
 
     /// Puts a claimed socket on the shelf, if there is room and nobody has ended it.
-    pub(super) fn hold(&self, socket: &Arc<Socket<A::State>>, deadline: u64, reason: Reason) {
+    pub(super) fn hold_for_recovery(
+        &self,
+        socket: &Arc<Socket<A::State>>,
+        deadline: u64,
+        reason: DisconnectReason,
+    ) {
         let doomed = {
-            let mut link = socket.link();
+            let mut link = socket.lock_state();
             if link.status == Status::Over {
                 return;
             }
-            match link.doomed {
+            match link.requested_disconnect {
                 Some(doom) => Some(doom),
-                None => match self.shelf.put(socket, deadline) {
+                None => match self.detached_sockets.insert(socket, deadline) {
                     Some(key) => {
                         link.status = Status::Held(key, reason);
                         None
@@ -140,173 +169,184 @@ impl<A: App> Hub<A> {
             }
         };
         if let Some(reason) = doomed {
-            self.end(socket, reason);
+            self.end_socket(socket, reason);
         }
     }
 
     /// Over for good. The application is told by whoever comes first.
-    pub(super) fn end(&self, socket: &Arc<Socket<A::State>>, reason: Reason) {
+    pub(super) fn end_socket(&self, socket: &Arc<Socket<A::State>>, reason: DisconnectReason) {
         {
-            let mut link = socket.link();
+            let mut link = socket.lock_state();
             if link.status == Status::Over {
                 return;
             }
             link.status = Status::Over;
-            link.lane = None;
-            link.ring = None;
+            link.session = None;
+            link.replay_buffer = None;
         }
-        self.roster.remove(socket);
-        self.app.disconnected(socket, reason);
+        self.registry.remove(socket);
+        self.app.on_disconnected(socket, reason);
     }
 
     /// Gives up all that have no connection: those that are held, and those whose clients are gone and still heard.
-    pub(super) fn give_up(&self) {
-        for socket in self.shelf.clear() {
-            self.end(&socket, Reason::Shutdown);
+    pub(super) fn end_sockets_without_session(&self) {
+        for socket in self.detached_sockets.close() {
+            self.end_socket(&socket, DisconnectReason::ServerShutdown);
         }
         let mut heard = Vec::new();
-        self.roster.for_each(|socket| {
-            let link = socket.link();
-            let is_cut_off = link.lane.as_ref().is_some_and(|lane| !lane.is_there());
+        self.registry.for_each(|socket| {
+            let link = socket.lock_state();
+            let is_cut_off = link.session.as_ref().is_some_and(|lane| !lane.is_there());
             if link.status == Status::Live && is_cut_off {
                 heard.push(Arc::clone(socket));
             }
         });
         for socket in heard {
-            self.end(&socket, Reason::Shutdown);
+            self.end_socket(&socket, DisconnectReason::ServerShutdown);
         }
     }
 
     /// Hands a packet on, or lets it wait for its turn. False if the next must wait outside.
-    fn feed(self: &Arc<Self>, session: &Arc<Session<Self>>, text: &str, parts: Vec<Bytes>) -> bool {
+    fn dispatch_or_queue(
+        self: &Arc<Self>,
+        session: &Arc<EngineIoSession<Self>>,
+        text: &str,
+        parts: Vec<Bytes>,
+    ) -> bool {
         {
             let mut links = session.state().lock();
-            if links.over.is_some() {
+            if links.close_reason.is_some() {
                 return true;
             }
-            if std::mem::replace(&mut links.is_busy, true) {
+            if std::mem::replace(&mut links.is_dispatching, true) {
                 let text = text.into();
-                links.wait(Waiting { text, parts });
-                return !links.is_full(self.room);
+                links.enqueue(Waiting { text, parts });
+                return !links.is_inbox_full(self.inbox_capacity);
             }
         }
-        let work = self.run(session, text, &parts);
-        self.go_on(session, work);
-        !session.state().lock().is_full(self.room)
+        let work = self.decode_and_dispatch(session, text, &parts);
+        self.run_until_pending(session, work);
+        !session.state().lock().is_inbox_full(self.inbox_capacity)
     }
 }
 
-impl<A: App> Above for Hub<A> {
-    type State = Linked<A::State>;
+impl<A: SocketHandler> SessionHandler for SocketIoLayer<A> {
+    type State = SocketIoSessionLock<A::State>;
 
-    fn text(self: &Arc<Self>, session: &Arc<Session<Self>>, text: &str) -> bool {
-        let Ok(packet) = Packet::decode(text) else {
-            session.close(Reason::BadPacket);
+    fn text(self: &Arc<Self>, session: &Arc<EngineIoSession<Self>>, text: &str) -> bool {
+        let Ok(packet) = SocketIoPacket::decode(text) else {
+            session.close(DisconnectReason::ProtocolError);
             return true;
         };
         {
             let mut links = session.state().lock();
-            if links.pending.is_some() {
+            if links.partial_packet.is_some() {
                 drop(links);
-                session.close(Reason::BadPacket);
+                session.close(DisconnectReason::ProtocolError);
                 return true;
             }
             if packet.attachments > 0 {
-                let pending = Pending::new(&packet, text, self.room.bytes);
-                links.pending = Some(Box::new(pending));
+                let pending = PartialBinaryPacket::new(&packet, text, self.inbox_capacity.bytes);
+                links.partial_packet = Some(Box::new(pending));
                 return true;
             }
         }
-        self.feed(session, text, Vec::new())
+        self.dispatch_or_queue(session, text, Vec::new())
     }
 
-    fn binary(self: &Arc<Self>, session: &Arc<Session<Self>>, bytes: Bytes) -> bool {
-        let pending = session.state().lock().pending.take();
+    fn on_binary(self: &Arc<Self>, session: &Arc<EngineIoSession<Self>>, bytes: Bytes) -> bool {
+        let pending = session.state().lock().partial_packet.take();
         match pending.map(|pending| pending.with(bytes)) {
-            Some(Ok(Step::Waiting(pending))) => {
-                session.state().lock().pending = Some(Box::new(pending));
+            Some(Ok(AttachmentProgress::Incomplete(pending))) => {
+                session.state().lock().partial_packet = Some(Box::new(pending));
                 true
             }
-            Some(Ok(Step::Complete(text, parts))) => self.feed(session, &text, parts),
+            Some(Ok(AttachmentProgress::Complete(text, parts))) => {
+                self.dispatch_or_queue(session, &text, parts)
+            }
             Some(Err(_)) | None => {
-                session.close(Reason::BadPacket);
+                session.close(DisconnectReason::ProtocolError);
                 true
             }
         }
     }
 
-    fn poll_room(self: &Arc<Self>, session: &Arc<Session<Self>>, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_inbox_ready(
+        self: &Arc<Self>,
+        session: &Arc<EngineIoSession<Self>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
         let mut links = session.state().lock();
-        if links.is_full(self.room) {
-            links.wake_when_free(cx.waker());
+        if links.is_inbox_full(self.inbox_capacity) {
+            links.register_blocked_reader(cx.waker());
             return Poll::Pending;
         }
         Poll::Ready(())
     }
 
-    fn is_full(&self, session: &Session<Self>) -> bool {
-        session.state().lock().is_full(self.room)
+    fn is_inbox_full(&self, session: &EngineIoSession<Self>) -> bool {
+        session.state().lock().is_inbox_full(self.inbox_capacity)
     }
 
-    fn alive(self: &Arc<Self>, session: &Arc<Session<Self>>) {
+    fn on_pong(self: &Arc<Self>, session: &Arc<EngineIoSession<Self>>) {
         let sockets = session.state().lock().sockets.clone();
         for socket in &sockets {
-            if let Some(ring) = &mut socket.link().ring {
-                ring.prove();
+            if let Some(ring) = &mut socket.lock_state().replay_buffer {
+                ring.on_pong();
             }
-            self.app.alive(socket);
+            self.app.on_pong(socket);
         }
     }
 
-    fn settled(self: &Arc<Self>, session: &Arc<Session<Self>>) {
+    fn on_connect_deadline(self: &Arc<Self>, session: &Arc<EngineIoSession<Self>>) {
         let is_idle = {
             let links = session.state().lock();
-            links.sockets.is_empty() && !links.is_busy && links.over.is_none()
+            links.sockets.is_empty() && !links.is_dispatching && links.close_reason.is_none()
         };
         if is_idle {
-            session.close(Reason::PingTimeout);
+            session.close(DisconnectReason::PingTimeout);
         }
     }
 
-    fn tick(self: &Arc<Self>) {
-        for (socket, reason) in self.shelf.ended() {
-            let held_for = match socket.link().status {
+    fn on_tick(self: &Arc<Self>) {
+        for (socket, reason) in self.detached_sockets.take_expired() {
+            let held_for = match socket.lock_state().status {
                 Status::Held(_, reason) => reason,
-                _ => Reason::TransportClosed,
+                _ => DisconnectReason::TransportClosed,
             };
-            self.end(&socket, reason.unwrap_or(held_for));
+            self.end_socket(&socket, reason.unwrap_or(held_for));
         }
     }
 
-    fn closed(self: &Arc<Self>, session: &Arc<Session<Self>>, reason: Reason) {
-        let is_heard = Self::hears(session, reason);
-        let ends = session.state().lock().end(reason, is_heard);
+    fn on_close(self: &Arc<Self>, session: &Arc<EngineIoSession<Self>>, reason: DisconnectReason) {
+        let is_heard = Self::drains_inbox_after(session, reason);
+        let ends = session.state().lock().close(reason, is_heard);
         if let Some(ends) = ends {
-            return self.lose_all(session, &ends);
+            return self.detach_sockets(session, &ends);
         }
         // Its sockets hold it for as long as they have not been told.
         let (hub, heard) = (Arc::clone(self), Arc::downgrade(session));
         session.engine().spawn(async move {
-            sleep(HEARD).await;
+            sleep(INBOX_DRAIN_TIMEOUT).await;
             if let Some(session) = heard.upgrade() {
-                hub.lose_ended(&session);
+                hub.detach_sockets_of_closed_session(&session);
             }
         });
     }
 }
 
-impl<A: App> Lane<A::State> for Session<Hub<A>> {
-    fn carry(self: Arc<Self>, parcel: &Arc<Parcel>) {
-        self.push(parcel);
+impl<A: SocketHandler> Lane<A::State> for EngineIoSession<SocketIoLayer<A>> {
+    fn carry(self: Arc<Self>, parcel: &Arc<EncodedFrame>) {
+        self.send_frame(parcel);
     }
 
-    fn dismiss(self: Arc<Self>, reason: Reason) {
+    fn dismiss(self: Arc<Self>, reason: DisconnectReason) {
         self.close(reason);
     }
 
     fn replace(self: Arc<Self>, socket: &Arc<Socket<A::State>>) {
-        self.state().lock().remove(socket);
-        self.close(Reason::Replaced);
+        self.state().lock().remove_socket(socket);
+        self.close(DisconnectReason::ReplacedByReconnect);
     }
 
     fn is_there(&self) -> bool {
@@ -315,6 +355,10 @@ impl<A: App> Lane<A::State> for Session<Hub<A>> {
 
     fn waiting(&self) -> usize {
         // Nobody fetches the rest of one that has ended.
-        if self.is_open() { self.queued() } else { 0 }
+        if self.is_open() {
+            self.send_queue_bytes()
+        } else {
+            0
+        }
     }
 }

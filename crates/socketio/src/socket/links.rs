@@ -9,29 +9,29 @@ use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
 use super::Socket;
-use crate::Reason;
-use crate::packet::attachments::Pending;
-use crate::packet::socket::{Kind, Packet};
+use crate::DisconnectReason;
+use crate::packet::attachments::PartialBinaryPacket;
+use crate::packet::socket::{SocketIoPacket, SocketIoPacketType};
 
 /// Namespaces of one connection.
-pub(super) const MOST: usize = 16;
+pub(super) const MAX_NAMESPACES_PER_SESSION: usize = 16;
 
 /// Sockets whose session has ended, each with the reason of its own end.
-pub(super) type Ends<S> = SmallVec<[(Arc<Socket<S>>, Reason); 1]>;
+pub(super) type ClosedSockets<S> = SmallVec<[(Arc<Socket<S>>, DisconnectReason); 1]>;
 
-pub(super) struct Links<S> {
+pub(super) struct SocketIoSessionState<S> {
     pub(super) sockets: SmallVec<[Arc<Socket<S>>; 1]>,
     /// A packet whose attachments are still to come.
-    pub(super) pending: Option<Box<Pending>>,
+    pub(super) partial_packet: Option<Box<PartialBinaryPacket>>,
     inbox: Option<Box<Inbox>>,
     /// A packet is being handled: the next wait.
-    pub(super) is_busy: bool,
+    pub(super) is_dispatching: bool,
     /// A task sees to those that wait, …
-    pub(super) is_driven: bool,
+    pub(super) has_drain_task: bool,
     /// … and has taken one whose socket it has still to find.
-    is_taken: bool,
+    has_unresolved_packet: bool,
     /// The session has ended.
-    pub(super) over: Option<Reason>,
+    pub(super) close_reason: Option<DisconnectReason>,
 }
 
 /// A packet that waits, with its attachments.
@@ -56,85 +56,104 @@ pub(super) struct Room {
 }
 
 /// [`Links`] behind their lock; public only as the state of a session.
-pub struct Linked<S>(Mutex<Links<S>>);
+pub struct SocketIoSessionLock<S>(Mutex<SocketIoSessionState<S>>);
 
-impl<S> Default for Linked<S> {
+impl<S> Default for SocketIoSessionLock<S> {
     fn default() -> Self {
-        Self(Mutex::new(Links {
+        Self(Mutex::new(SocketIoSessionState {
             sockets: SmallVec::new(),
-            pending: None,
+            partial_packet: None,
             inbox: None,
-            is_busy: false,
-            is_driven: false,
-            is_taken: false,
-            over: None,
+            is_dispatching: false,
+            has_drain_task: false,
+            has_unresolved_packet: false,
+            close_reason: None,
         }))
     }
 }
 
-impl<S> Linked<S> {
-    pub(super) fn lock(&self) -> MutexGuard<'_, Links<S>> {
+impl<S> SocketIoSessionLock<S> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, SocketIoSessionState<S>> {
         self.0.lock()
     }
 }
 
-impl<S> Links<S> {
-    fn of(&self, namespace: &str) -> Option<&Arc<Socket<S>>> {
+impl<S> SocketIoSessionState<S> {
+    fn socket_in(&self, namespace: &str) -> Option<&Arc<Socket<S>>> {
         self.sockets.iter().find(|it| it.namespace() == namespace)
     }
 
     /// Whether a packet waits that is like this.
-    fn any_waits(&self, is_like: impl Fn(&Packet<'_>) -> bool) -> bool {
+    fn has_queued_packet(&self, is_like: impl Fn(&SocketIoPacket<'_>) -> bool) -> bool {
         let is_like =
-            |waiting: &Waiting| Packet::decode(&waiting.text).is_ok_and(|it| is_like(&it));
+            |waiting: &Waiting| SocketIoPacket::decode(&waiting.text).is_ok_and(|it| is_like(&it));
         let inbox = self.inbox.as_ref();
         inbox.is_some_and(|inbox| inbox.packets.iter().any(is_like))
     }
 
     /// Whether the client has left a namespace by a packet that still waits.
-    fn is_left(&self, namespace: &str) -> bool {
-        self.any_waits(|it| it.kind == Kind::Disconnect && it.namespace == namespace)
+    fn has_queued_disconnect(&self, namespace: &str) -> bool {
+        self.has_queued_packet(|it| {
+            it.packet_type == SocketIoPacketType::Disconnect && it.namespace == namespace
+        })
     }
 
     /// The session has ended, and its sockets with it. None where its client is to be heard to the end first and events of it
     /// wait: then the sockets stay until [`Links::next`] finds nothing more, or somebody takes them out.
-    pub(super) fn end(&mut self, reason: Reason, is_heard: bool) -> Option<Ends<S>> {
-        self.over = Some(reason);
-        self.pending = None;
-        let is_event = |it: &Packet<'_>| matches!(it.kind, Kind::Event | Kind::BinaryEvent);
-        let is_speaking = self.is_driven && (self.is_taken || self.any_waits(is_event));
+    pub(super) fn close(
+        &mut self,
+        reason: DisconnectReason,
+        is_heard: bool,
+    ) -> Option<ClosedSockets<S>> {
+        self.close_reason = Some(reason);
+        self.partial_packet = None;
+        let is_event = |it: &SocketIoPacket<'_>| {
+            matches!(
+                it.packet_type,
+                SocketIoPacketType::Event | SocketIoPacketType::BinaryEvent
+            )
+        };
+        let is_speaking =
+            self.has_drain_task && (self.has_unresolved_packet || self.has_queued_packet(is_event));
         let is_heard = is_heard && is_speaking && !self.sockets.is_empty();
-        (!is_heard).then(|| self.take_ended())
+        (!is_heard).then(|| self.take_closed_sockets())
     }
 
     /// Takes the sockets out of a session that has ended; none of one that goes on. What waits is thrown away.
-    pub(super) fn take_ended(&mut self) -> Ends<S> {
-        let Some(reason) = self.over else {
-            return Ends::new();
+    pub(super) fn take_closed_sockets(&mut self) -> ClosedSockets<S> {
+        let Some(reason) = self.close_reason else {
+            return ClosedSockets::new();
         };
         let sockets = std::mem::take(&mut self.sockets);
         let ends = sockets.into_iter().map(|socket| {
-            let is_left = self.is_left(socket.namespace());
-            (socket, if is_left { Reason::ClientLeft } else { reason })
+            let is_left = self.has_queued_disconnect(socket.namespace());
+            (
+                socket,
+                if is_left {
+                    DisconnectReason::ClientDisconnect
+                } else {
+                    reason
+                },
+            )
         });
         let ends = ends.collect();
-        self.wake_readers();
+        self.wake_blocked_readers();
         self.inbox = None;
         ends
     }
 
-    pub(super) fn remove(&mut self, socket: &Arc<Socket<S>>) {
+    pub(super) fn remove_socket(&mut self, socket: &Arc<Socket<S>>) {
         self.sockets.retain(|it| !Arc::ptr_eq(it, socket));
     }
 
-    pub(super) fn wait(&mut self, waiting: Waiting) {
+    pub(super) fn enqueue(&mut self, waiting: Waiting) {
         let inbox = self.inbox.get_or_insert_default();
         inbox.bytes += waiting.text.len();
         inbox.bytes += waiting.parts.iter().map(Bytes::len).sum::<usize>();
         inbox.packets.push_back(waiting);
     }
 
-    pub(super) fn is_full(&self, room: Room) -> bool {
+    pub(super) fn is_inbox_full(&self, room: Room) -> bool {
         let Some(inbox) = &self.inbox else {
             return false;
         };
@@ -142,7 +161,7 @@ impl<S> Links<S> {
     }
 
     /// Who is to be woken when there is room again.
-    pub(super) fn wake_when_free(&mut self, waker: &Waker) {
+    pub(super) fn register_blocked_reader(&mut self, waker: &Waker) {
         if let Some(inbox) = &mut self.inbox
             && !inbox.readers.iter().any(|it| it.will_wake(waker))
         {
@@ -151,30 +170,30 @@ impl<S> Links<S> {
     }
 
     /// The next packet that waits. If there is none nobody is busy any more, and the sockets are over whose session is.
-    pub(super) fn next(&mut self, room: Room) -> Result<Waiting, Ends<S>> {
+    pub(super) fn dequeue(&mut self, room: Room) -> Result<Waiting, ClosedSockets<S>> {
         let next = self.inbox.as_mut().and_then(|inbox| {
             let waiting = inbox.packets.pop_front()?;
             inbox.bytes -= waiting.text.len();
             inbox.bytes -= waiting.parts.iter().map(Bytes::len).sum::<usize>();
             Some(waiting)
         });
-        if !self.is_full(room) || next.is_none() {
-            self.wake_readers();
+        if !self.is_inbox_full(room) || next.is_none() {
+            self.wake_blocked_readers();
         }
-        self.is_taken = next.is_some();
+        self.has_unresolved_packet = next.is_some();
         next.ok_or_else(|| {
-            (self.is_busy, self.is_driven, self.inbox) = (false, false, None);
-            self.take_ended()
+            (self.is_dispatching, self.has_drain_task, self.inbox) = (false, false, None);
+            self.take_closed_sockets()
         })
     }
 
     /// The socket that a packet is for, and how many there are.
-    pub(super) fn find(&mut self, namespace: &str) -> (Option<Arc<Socket<S>>>, usize) {
-        self.is_taken = false;
-        (self.of(namespace).cloned(), self.sockets.len())
+    pub(super) fn resolve_socket(&mut self, namespace: &str) -> (Option<Arc<Socket<S>>>, usize) {
+        self.has_unresolved_packet = false;
+        (self.socket_in(namespace).cloned(), self.sockets.len())
     }
 
-    fn wake_readers(&mut self) {
+    fn wake_blocked_readers(&mut self) {
         if let Some(inbox) = &mut self.inbox {
             inbox.readers.drain(..).for_each(Waker::wake);
         }
@@ -184,9 +203,9 @@ impl<S> Links<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Options;
-    use crate::socket::one::Id;
-    use crate::socket::shelf::Shelf;
+    use crate::SocketIoOptions;
+    use crate::socket::one::SocketSid;
+    use crate::socket::shelf::DetachedSockets;
 
     const ROOM: Room = Room {
         packets: 8,
@@ -194,14 +213,14 @@ mod tests {
     };
 
     /// A session of a socket whose task is busy, with these packets waiting.
-    fn busy(waiting: &[&str]) -> Links<()> {
-        let mut links = Linked::default().0.into_inner();
-        let shelf = Arc::new(Shelf::new(&Options::default()));
-        let socket = Socket::new((), Id::random(), "/", Arc::default(), shelf, 0);
+    fn busy(waiting: &[&str]) -> SocketIoSessionState<()> {
+        let mut links = SocketIoSessionLock::default().0.into_inner();
+        let shelf = Arc::new(DetachedSockets::new(&SocketIoOptions::default()));
+        let socket = Socket::new((), SocketSid::random(), "/", Arc::default(), shelf, 0);
         links.sockets.push(Arc::new(socket));
-        (links.is_busy, links.is_driven) = (true, true);
+        (links.is_dispatching, links.has_drain_task) = (true, true);
         for text in waiting {
-            links.wait(Waiting {
+            links.enqueue(Waiting {
                 text: (*text).into(),
                 parts: Vec::new(),
             });
@@ -210,26 +229,38 @@ mod tests {
     }
 
     #[test]
-    fn sockets_stay_while_events_of_a_client_to_be_heard_wait() {
+    fn sockets_stay_attached_while_queued_events_are_drained() {
         const EVENT: &str = r#"2["event"]"#;
         const GOODBYE: &str = "1";
-        let gone = Reason::TransportClosed;
-        assert!(busy(&[GOODBYE, EVENT]).end(gone, true).is_none());
-        assert!(busy(&[GOODBYE]).end(gone, true).is_some());
-        assert!(busy(&[EVENT]).end(gone, false).is_some());
+        let gone = DisconnectReason::TransportClosed;
+        assert!(busy(&[GOODBYE, EVENT]).close(gone, true).is_none());
+        assert!(busy(&[GOODBYE]).close(gone, true).is_some());
+        assert!(busy(&[EVENT]).close(gone, false).is_some());
         let mut links = busy(&[EVENT]);
-        links.is_driven = false;
-        assert!(links.end(gone, true).is_some(), "nobody would handle it");
+        links.has_drain_task = false;
+        assert!(
+            links.close(gone, true).is_some(),
+            "no drain task would handle the event"
+        );
         let mut links = busy(&[EVENT]);
         links.sockets.clear();
-        assert!(links.end(gone, true).is_some(), "it is for nobody");
+        assert!(
+            links.close(gone, true).is_some(),
+            "no socket would receive the event"
+        );
         let mut links = busy(&[EVENT]);
-        assert!(links.next(ROOM).is_ok());
-        assert!(links.end(gone, true).is_none(), "it is being handled");
-        assert_eq!(links.next(ROOM).err().map(|ends| ends.len()), Some(1));
+        assert!(links.dequeue(ROOM).is_ok());
+        assert!(
+            links.close(gone, true).is_none(),
+            "the event is being handled"
+        );
+        assert_eq!(links.dequeue(ROOM).err().map(|ends| ends.len()), Some(1));
         let mut links = busy(&[EVENT]);
-        assert!(links.next(ROOM).is_ok());
-        links.find("/");
-        assert!(links.end(gone, true).is_some(), "its socket is found");
+        assert!(links.dequeue(ROOM).is_ok());
+        links.resolve_socket("/");
+        assert!(
+            links.close(gone, true).is_some(),
+            "the socket of the event was looked up"
+        );
     }
 }

@@ -19,8 +19,8 @@ mod roster;
 mod server;
 mod shelf;
 
-pub use app::{App, Connect, Refused, Work};
-pub use event::Event;
-pub use frame::Frame;
+pub use app::{ConnectError, ConnectRequest, HandlerFuture, SocketHandler};
+pub use event::IncomingEvent;
+pub use frame::EncodedEvent;
 pub use one::Socket;
-pub use server::Server;
+pub use server::SocketIoServer;

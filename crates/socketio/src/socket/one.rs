@@ -9,20 +9,20 @@ use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use rand::RngExt as _;
 
-use super::ring::Ring;
-use super::shelf::Shelf;
-use super::{Frame, frame};
-use crate::engine::Parcel;
-use crate::packet::socket::ROOT;
+use super::ring::ReplayBuffer;
+use super::shelf::DetachedSockets;
+use super::{EncodedEvent, frame};
+use crate::engine::EncodedFrame;
+use crate::packet::socket::MAIN_NAMESPACE;
 use crate::packet::write;
-use crate::{Client, Reason, Recovery};
+use crate::{Client, DisconnectReason, RecoveryOptions};
 
-const SECRET: usize = 14;
+const PID_SECRET_LEN: usize = 14;
 
 /// The session that a socket sends by.
 pub(super) trait Lane<S>: Send + Sync {
-    fn carry(self: Arc<Self>, parcel: &Arc<Parcel>);
-    fn dismiss(self: Arc<Self>, reason: Reason);
+    fn carry(self: Arc<Self>, parcel: &Arc<EncodedFrame>);
+    fn dismiss(self: Arc<Self>, reason: DisconnectReason);
     /// Forgets a socket that has found another session, and ends.
     fn replace(self: Arc<Self>, socket: &Arc<Socket<S>>);
     fn is_there(&self) -> bool;
@@ -34,22 +34,22 @@ pub(super) trait Lane<S>: Send + Sync {
 pub struct Socket<S> {
     state: S,
     client: Arc<Client>,
-    shelf: Arc<Shelf<S>>,
+    detached_sockets: Arc<DetachedSockets<S>>,
     /// Absent for the root.
     namespace: Option<Box<str>>,
-    link: Mutex<Link<S>>,
+    link: Mutex<SocketState<S>>,
     number: u32,
-    id: Id,
-    secret: [u8; SECRET],
+    id: SocketSid,
+    pid_secret: [u8; PID_SECRET_LEN],
 }
 
 /// What changes of a socket.
-pub(super) struct Link<S> {
-    pub(super) lane: Option<Arc<dyn Lane<S>>>,
-    pub(super) ring: Option<Box<Ring>>,
+pub(super) struct SocketState<S> {
+    pub(super) session: Option<Arc<dyn Lane<S>>>,
+    pub(super) replay_buffer: Option<Box<ReplayBuffer>>,
     pub(super) status: Status,
     /// Ended by the application.
-    pub(super) doomed: Option<Reason>,
+    pub(super) requested_disconnect: Option<DisconnectReason>,
 }
 
 /// What becomes of frames for a socket.
@@ -62,7 +62,7 @@ pub(super) enum Status {
     /// Sent, and kept.
     Live,
     /// Kept; on the shelf under this key, for this reason.
-    Held(u64, Reason),
+    Held(u64, DisconnectReason),
     /// Kept; off the shelf, in somebody's hands.
     Claimed,
     /// Dropped.
@@ -71,9 +71,9 @@ pub(super) enum Status {
 
 /// A public id: 15 random bytes in base64.
 #[derive(Clone, Copy)]
-pub(super) struct Id([u8; 20]);
+pub(super) struct SocketSid([u8; 20]);
 
-impl Id {
+impl SocketSid {
     pub(super) fn random() -> Self {
         let mut id = [0; 20];
         let raw: [u8; 15] = rand::rng().random();
@@ -90,26 +90,26 @@ impl Id {
 impl<S> Socket<S> {
     pub(super) fn new(
         state: S,
-        id: Id,
+        id: SocketSid,
         namespace: &str,
         client: Arc<Client>,
-        shelf: Arc<Shelf<S>>,
+        detached_sockets: Arc<DetachedSockets<S>>,
         number: u32,
     ) -> Self {
         Self {
             state,
             client,
-            shelf,
-            namespace: (namespace != ROOT).then(|| namespace.into()),
-            link: Mutex::new(Link {
-                lane: None,
-                ring: None,
+            detached_sockets,
+            namespace: (namespace != MAIN_NAMESPACE).then(|| namespace.into()),
+            link: Mutex::new(SocketState {
+                session: None,
+                replay_buffer: None,
                 status: Status::New,
-                doomed: None,
+                requested_disconnect: None,
             }),
             number,
             id,
-            secret: rand::rng().random(),
+            pid_secret: rand::rng().random(),
         }
     }
 
@@ -130,35 +130,35 @@ impl<S> Socket<S> {
 
     /// Its namespace, with the slash.
     pub fn namespace(&self) -> &str {
-        self.namespace.as_deref().unwrap_or(ROOT)
+        self.namespace.as_deref().unwrap_or(MAIN_NAMESPACE)
     }
 
-    pub(super) fn number(&self) -> u32 {
+    pub(super) fn registry_index(&self) -> u32 {
         self.number
     }
 
-    pub(super) fn link(&self) -> MutexGuard<'_, Link<S>> {
+    pub(super) fn lock_state(&self) -> MutexGuard<'_, SocketState<S>> {
         self.link.lock()
     }
 
     /// How it may come back, if it can.
-    pub(super) fn recovery(&self) -> Option<&Recovery> {
-        let recovery = self.shelf.recovery.as_ref();
-        recovery.filter(|_| self.client.keeps_offset)
+    pub(super) fn recovery_options(&self) -> Option<&RecoveryOptions> {
+        let recovery = self.detached_sockets.recovery.as_ref();
+        recovery.filter(|_| self.client.supports_recovery)
     }
 
     /// The secret by which a client comes back, if it may.
     pub(super) fn pid(&self) -> Option<String> {
-        self.recovery()?;
-        let mut raw = [0; 4 + SECRET];
+        self.recovery_options()?;
+        let mut raw = [0; 4 + PID_SECRET_LEN];
         raw[..4].copy_from_slice(&self.number.to_be_bytes());
-        raw[4..].copy_from_slice(&self.secret);
+        raw[4..].copy_from_slice(&self.pid_secret);
         Some(URL_SAFE_NO_PAD.encode(raw))
     }
 
     /// The number in a pid.
-    pub(super) fn number_in(pid: &str) -> Option<u32> {
-        let mut raw = [0; 4 + SECRET];
+    pub(super) fn registry_index_of_pid(pid: &str) -> Option<u32> {
+        let mut raw = [0; 4 + PID_SECRET_LEN];
         let length = URL_SAFE_NO_PAD.decode_slice(pid, &mut raw).ok()?;
         raw[..length]
             .first_chunk()
@@ -166,83 +166,86 @@ impl<S> Socket<S> {
     }
 
     /// Queues a frame. Never waits: a client that lets too much wait is cut.
-    pub fn send(&self, frame: &Frame) {
+    pub fn send(&self, frame: &EncodedEvent) {
         let mut link = self.link.lock();
         if matches!(link.status, Status::New | Status::Over) {
             return;
         }
-        let recovery = self.recovery();
+        let recovery = self.recovery_options();
         let parcel = match recovery {
             Some(_) => Arc::clone(&frame.0),
             None => frame.0.without_offset(),
         };
         let parcel = match &self.namespace {
             None => parcel,
-            Some(namespace) => Arc::new(parcel.within(namespace)),
+            Some(namespace) => Arc::new(parcel.for_namespace(namespace)),
         };
-        if parcel.offset != 0
+        if parcel.recovery_offset != 0
             && let Some(bounds) = recovery
         {
-            link.ring
-                .get_or_insert_with(|| Box::new(Ring::new(&self.shelf.account)))
-                .push(&parcel, bounds, self.shelf.kept);
+            link.replay_buffer
+                .get_or_insert_with(|| {
+                    Box::new(ReplayBuffer::new(&self.detached_sockets.replay_budget))
+                })
+                .push(&parcel, bounds, self.detached_sockets.kept);
         }
-        if let Some(lane) = &link.lane {
+        if let Some(lane) = &link.session {
             Arc::clone(lane).carry(&parcel);
         }
     }
 
     /// Answers an event, with the arguments as JSON texts and commas between them.
     pub fn ack(&self, id: u64, args: &[u8]) {
-        self.ack_binary(id, args, &[]);
+        self.ack_with_attachments(id, args, &[]);
     }
 
     /// The same, with attachments.
-    pub fn ack_binary(&self, id: u64, args: &[u8], attachments: &[Bytes]) {
-        let parcel = frame::ack(self.namespace(), id, args, attachments);
-        if let Some(lane) = &self.link.lock().lane {
+    pub fn ack_with_attachments(&self, id: u64, args: &[u8], attachments: &[Bytes]) {
+        let parcel = frame::encode_ack(self.namespace(), id, args, attachments);
+        if let Some(lane) = &self.link.lock().session {
             Arc::clone(lane).carry(&parcel);
         }
     }
 
     /// Sends what is queued, then tells the client that the server disconnects it (but for [`Reason::Shutdown`], after which it may
     /// come back by itself) and closes the connection. One that is held is given up.
-    pub fn disconnect(&self, reason: Reason) {
+    pub fn disconnect(&self, reason: DisconnectReason) {
         let mut link = self.link.lock();
         match link.status {
             Status::Entering | Status::Live => {
-                let Some(lane) = &link.lane else { return };
-                if reason != Reason::Shutdown {
+                let Some(lane) = &link.session else { return };
+                if reason != DisconnectReason::ServerShutdown {
                     let namespace = self.namespace();
-                    let goodbye =
-                        frame::packet(namespace.len(), |out| write::disconnect(out, namespace));
+                    let goodbye = frame::encode_packet(namespace.len(), |out| {
+                        write::encode_disconnect(out, namespace)
+                    });
                     Arc::clone(lane).carry(&goodbye);
                 }
                 Arc::clone(lane).dismiss(reason);
                 // The connection may have ended already, and its client may be back before it has.
-                if !reason.is_accident() {
-                    link.doomed.get_or_insert(reason);
+                if !reason.is_recoverable() {
+                    link.requested_disconnect.get_or_insert(reason);
                 }
             }
             Status::Held(key, _) => {
                 link.status = Status::Claimed;
-                self.shelf.doom(key, reason);
+                self.detached_sockets.end_on_next_tick(key, reason);
             }
-            Status::Claimed => link.doomed = Some(reason),
+            Status::Claimed => link.requested_disconnect = Some(reason),
             Status::New | Status::Over => {}
         }
     }
 
     /// Bytes that wait for its client now, on the connection that it may share with others.
-    pub fn queued(&self) -> usize {
+    pub fn send_queue_bytes(&self) -> usize {
         let link = self.link.lock();
-        link.lane.as_ref().map_or(0, |lane| lane.waiting())
+        link.session.as_ref().map_or(0, |lane| lane.waiting())
     }
 
     /// Whether it has a connection now.
     pub fn is_connected(&self) -> bool {
         let link = self.link.lock();
-        link.lane.as_ref().is_some_and(|lane| lane.is_there())
+        link.session.as_ref().is_some_and(|lane| lane.is_there())
     }
 }
 

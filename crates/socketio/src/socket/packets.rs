@@ -5,103 +5,109 @@ use std::task::{Context, Waker};
 
 use bytes::Bytes;
 
-use super::connecting::enter;
-use super::hub::Hub;
-use super::links::MOST;
-use super::{App, Event, Work};
-use crate::Reason;
-use crate::engine::Session;
+use super::connecting::handle_connect;
+use super::hub::SocketIoLayer;
+use super::links::MAX_NAMESPACES_PER_SESSION;
+use super::{HandlerFuture, IncomingEvent, SocketHandler};
+use crate::DisconnectReason;
+use crate::engine::EngineIoSession;
 use crate::packet::placeholder;
-use crate::packet::socket::{Kind, Malformed, Packet};
+use crate::packet::socket::{SocketIoPacket, SocketIoPacketError, SocketIoPacketType};
 
 /// Packets handled by a task of its own before others have their turn.
-const BUDGET: usize = 32;
+const MAX_PACKETS_PER_YIELD: usize = 32;
 
-impl<A: App> Hub<A> {
+impl<A: SocketHandler> SocketIoLayer<A> {
     /// Handles a packet. What it may not say ends the session.
-    pub(super) fn run(
+    pub(super) fn decode_and_dispatch(
         self: &Arc<Self>,
-        session: &Arc<Session<Self>>,
+        session: &Arc<EngineIoSession<Self>>,
         text: &str,
         parts: &[Bytes],
-    ) -> Option<Work> {
-        let ends = session.ends();
-        if !ends.is_none_or(|reason| Self::hears(session, reason)) {
+    ) -> Option<HandlerFuture> {
+        let ends = session.close_reason();
+        if !ends.is_none_or(|reason| Self::drains_inbox_after(session, reason)) {
             return None;
         }
         let is_gone = ends.is_some();
-        let handled =
-            Packet::decode(text).and_then(|packet| self.handle(session, &packet, parts, is_gone));
+        let handled = SocketIoPacket::decode(text)
+            .and_then(|packet| self.dispatch(session, &packet, parts, is_gone));
         handled.unwrap_or_else(|malformed| {
-            tracing::debug!(%malformed, "a packet that cannot be handled");
-            session.close(Reason::BadPacket);
-            self.lose_ended(session);
+            tracing::debug!(%malformed, "invalid packet, closing the session");
+            session.close(DisconnectReason::ProtocolError);
+            self.detach_sockets_of_closed_session(session);
             None
         })
     }
 
-    fn handle(
+    fn dispatch(
         self: &Arc<Self>,
-        session: &Arc<Session<Self>>,
-        packet: &Packet<'_>,
+        session: &Arc<EngineIoSession<Self>>,
+        packet: &SocketIoPacket<'_>,
         parts: &[Bytes],
         is_gone: bool,
-    ) -> Result<Option<Work>, Malformed> {
-        let (socket, count) = session.state().lock().find(packet.namespace);
-        match (packet.kind, socket) {
+    ) -> Result<Option<HandlerFuture>, SocketIoPacketError> {
+        let (socket, count) = session.state().lock().resolve_socket(packet.namespace);
+        match (packet.packet_type, socket) {
             // It has not come in, or has found another session.
             (_, None) if is_gone => Ok(None),
-            (Kind::Connect, None) if count < MOST => {
-                let auth = packet.object()?.map(ToOwned::to_owned);
+            (SocketIoPacketType::Connect, None) if count < MAX_NAMESPACES_PER_SESSION => {
+                let auth = packet.parse_connect_payload()?.map(ToOwned::to_owned);
                 let session = Arc::clone(session);
                 let namespace = packet.namespace.to_owned();
-                Ok(Some(Box::pin(enter(
+                Ok(Some(Box::pin(handle_connect(
                     Arc::clone(self),
                     session,
                     namespace,
                     auth,
                 ))))
             }
-            (Kind::Disconnect, Some(socket)) => {
-                session.state().lock().remove(&socket);
+            (SocketIoPacketType::Disconnect, Some(socket)) => {
+                session.state().lock().remove_socket(&socket);
                 if count == 1 {
-                    session.engine().watch(session);
+                    session.engine().start_connect_deadline(session);
                 }
-                self.end(&socket, Reason::ClientLeft);
+                self.end_socket(&socket, DisconnectReason::ClientDisconnect);
                 Ok(None)
             }
             // It may have left before it heard that it was let in, or refused.
-            (Kind::Disconnect, None) => Ok(None),
-            (Kind::Event | Kind::BinaryEvent, Some(socket)) => {
-                let event = packet.event()?;
-                if packet.kind == Kind::BinaryEvent {
-                    placeholder::check(packet.data, parts.len())?;
+            (SocketIoPacketType::Disconnect, None) => Ok(None),
+            (SocketIoPacketType::Event | SocketIoPacketType::BinaryEvent, Some(socket)) => {
+                let event = packet.parse_event()?;
+                if packet.packet_type == SocketIoPacketType::BinaryEvent {
+                    placeholder::check(packet.json, parts.len())?;
                 }
                 // Whom the application has sent away meanwhile is not heard any more.
-                if is_gone && socket.link().doomed.is_some() {
+                if is_gone && socket.lock_state().requested_disconnect.is_some() {
                     return Ok(None);
                 }
-                let event = Event::new(event, packet.id, parts);
-                Ok(self.app.event(&socket, &event))
+                let event = IncomingEvent::new(event, packet.ack_id, parts);
+                Ok(self.app.on_event(&socket, &event))
             }
-            (Kind::Ack | Kind::BinaryAck, Some(_)) => packet.args().map(|_| None),
-            _ => Err(Malformed::Type),
+            (SocketIoPacketType::Ack | SocketIoPacketType::BinaryAck, Some(_)) => {
+                packet.args().map(|_| None)
+            }
+            _ => Err(SocketIoPacketError::Type),
         }
     }
 
     /// Does the work of a packet, then handles those that have waited. Work that takes longer goes on in a task of its own.
-    pub(super) fn go_on(self: &Arc<Self>, session: &Arc<Session<Self>>, mut work: Option<Work>) {
+    pub(super) fn run_until_pending(
+        self: &Arc<Self>,
+        session: &Arc<EngineIoSession<Self>>,
+        mut work: Option<HandlerFuture>,
+    ) {
         loop {
             if let Some(mut work) = work {
                 // Much of it never waits. The task below asks again, so that nobody needs to be woken by this one.
                 let mut nobody = Context::from_waker(Waker::noop());
                 if work.as_mut().poll(&mut nobody).is_pending() {
-                    session.state().lock().is_driven = true;
-                    let task = drive(Arc::clone(self), Arc::clone(session), work);
+                    session.state().lock().has_drain_task = true;
+                    let task = drain_inbox(Arc::clone(self), Arc::clone(session), work);
                     return session.engine().spawn(task);
                 }
             }
-            match self.next(session) {
+            match self.dispatch_next_queued(session) {
                 Some(next) => work = next,
                 None => return,
             }
@@ -109,32 +115,39 @@ impl<A: App> Hub<A> {
     }
 
     /// Handles the next packet that waits. If there is none, the sockets end that only waited for it.
-    fn next(self: &Arc<Self>, session: &Arc<Session<Self>>) -> Option<Option<Work>> {
-        let next = session.state().lock().next(self.room);
+    fn dispatch_next_queued(
+        self: &Arc<Self>,
+        session: &Arc<EngineIoSession<Self>>,
+    ) -> Option<Option<HandlerFuture>> {
+        let next = session.state().lock().dequeue(self.inbox_capacity);
         match next {
-            Ok(waiting) => Some(self.run(session, &waiting.text, &waiting.parts)),
+            Ok(waiting) => Some(self.decode_and_dispatch(session, &waiting.text, &waiting.parts)),
             Err(ends) => {
-                self.lose_all(session, &ends);
+                self.detach_sockets(session, &ends);
                 None
             }
         }
     }
 }
 
-async fn drive<A: App>(hub: Arc<Hub<A>>, session: Arc<Session<Hub<A>>>, work: Work) {
-    let guard = Stuck(&session);
+async fn drain_inbox<A: SocketHandler>(
+    hub: Arc<SocketIoLayer<A>>,
+    session: Arc<EngineIoSession<SocketIoLayer<A>>>,
+    work: HandlerFuture,
+) {
+    let guard = DrainPanicGuard(&session);
     let mut work = Some(work);
-    let mut budget = BUDGET;
+    let mut budget = MAX_PACKETS_PER_YIELD;
     loop {
         if let Some(work) = work {
             work.await;
         }
         budget -= 1;
         if budget == 0 {
-            budget = BUDGET;
+            budget = MAX_PACKETS_PER_YIELD;
             tokio::task::yield_now().await;
         }
-        match hub.next(&session) {
+        match hub.dispatch_next_queued(&session) {
             Some(next) => work = next,
             None => break,
         }
@@ -143,15 +156,20 @@ async fn drive<A: App>(hub: Arc<Hub<A>>, session: Arc<Session<Hub<A>>>, work: Wo
 }
 
 /// A session whose work broke off would wait for ever.
-struct Stuck<'a, A: App>(&'a Arc<Session<Hub<A>>>);
+struct DrainPanicGuard<'a, A: SocketHandler>(&'a Arc<EngineIoSession<SocketIoLayer<A>>>);
 
-impl<A: App> Drop for Stuck<'_, A> {
+impl<A: SocketHandler> Drop for DrainPanicGuard<'_, A> {
     fn drop(&mut self) {
         let session = Arc::clone(self.0);
-        session.cut(Reason::ServerCut);
-        session.state().lock().is_driven = false;
+        session.abort(DisconnectReason::ServerDisconnect);
+        session.state().lock().has_drain_task = false;
         // Not from here: it may be unwinding, and the application is told.
         let engine = Arc::clone(session.engine());
-        engine.spawn(async move { session.engine().above().lose_ended(&session) });
+        engine.spawn(async move {
+            session
+                .engine()
+                .handler()
+                .detach_sockets_of_closed_session(&session)
+        });
     }
 }

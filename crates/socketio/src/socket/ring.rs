@@ -8,96 +8,105 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::Recovery;
-use crate::account::{Account, Share};
-use crate::engine::Parcel;
+use crate::RecoveryOptions;
+use crate::account::{MemoryBudget, MemoryCharge};
+use crate::engine::EncodedFrame;
 
 #[derive(Debug)]
-pub(super) struct Ring {
-    frames: VecDeque<Arc<Parcel>>,
+pub(super) struct ReplayBuffer {
+    frames: VecDeque<Arc<EncodedFrame>>,
     bytes: usize,
     /// Something before the first was sent and is gone.
-    has_dropped: bool,
+    has_dropped_frames: bool,
     /// So many of the first were sent before the last sign of life but one came.
-    proven: usize,
+    len_at_last_pong: usize,
     /// The memory of its places.
-    share: Share,
+    capacity_charge: MemoryCharge,
 }
 
-impl Ring {
-    pub(super) fn new(account: &Account) -> Self {
+impl ReplayBuffer {
+    pub(super) fn new(account: &MemoryBudget) -> Self {
         Self {
             frames: VecDeque::new(),
             bytes: 0,
-            has_dropped: false,
-            proven: 0,
-            share: account.share(0),
+            has_dropped_frames: false,
+            len_at_last_pong: 0,
+            capacity_charge: account.charge(0),
         }
     }
 
     /// Keeps a frame, or nothing at all if all rings together have more than `kept` bytes.
-    pub(super) fn push(&mut self, frame: &Arc<Parcel>, bounds: &Recovery, kept: usize) {
-        if self.share.of_all() > kept {
-            return self.forget();
+    pub(super) fn push(
+        &mut self,
+        frame: &Arc<EncodedFrame>,
+        bounds: &RecoveryOptions,
+        kept: usize,
+    ) {
+        if self.capacity_charge.of_all() > kept {
+            return self.clear();
         }
-        self.keep(frame, bounds);
-        self.weigh();
+        self.append(frame, bounds);
+        self.update_charge();
     }
 
-    fn forget(&mut self) {
+    fn clear(&mut self) {
         self.frames = VecDeque::new();
         self.bytes = 0;
-        self.has_dropped = true;
-        self.proven = 0;
-        self.weigh();
+        self.has_dropped_frames = true;
+        self.len_at_last_pong = 0;
+        self.update_charge();
     }
 
-    fn weigh(&mut self) {
-        self.share
-            .set(self.frames.capacity() * size_of::<Arc<Parcel>>());
+    fn update_charge(&mut self) {
+        self.capacity_charge
+            .resize(self.frames.capacity() * size_of::<Arc<EncodedFrame>>());
     }
 
-    fn keep(&mut self, frame: &Arc<Parcel>, bounds: &Recovery) {
+    fn append(&mut self, frame: &Arc<EncodedFrame>, bounds: &RecoveryOptions) {
         self.bytes += frame.wire().len();
         self.frames.push_back(Arc::clone(frame));
-        let oldest = u64::from(frame.made).saturating_sub(bounds.window.as_secs());
+        let oldest = u64::from(frame.created_at_secs).saturating_sub(bounds.window.as_secs());
         while let Some(first) = self.frames.front() {
-            let is_over = self.frames.len() > bounds.frames.max(1) || self.bytes > bounds.bytes;
-            if !is_over && u64::from(first.made) >= oldest {
+            let is_over =
+                self.frames.len() > bounds.max_frames.max(1) || self.bytes > bounds.max_bytes;
+            if !is_over && u64::from(first.created_at_secs) >= oldest {
                 return;
             }
-            self.drop_first();
+            self.drop_oldest();
         }
     }
 
-    fn drop_first(&mut self) {
+    fn drop_oldest(&mut self) {
         if let Some(first) = self.frames.pop_front() {
             self.bytes -= first.wire().len();
-            self.has_dropped = true;
-            self.proven = self.proven.saturating_sub(1);
+            self.has_dropped_frames = true;
+            self.len_at_last_pong = self.len_at_last_pong.saturating_sub(1);
         }
     }
 
     /// The client has answered a ping, which was sent after all that was in the ring at the answer before.
-    pub(super) fn prove(&mut self) {
-        for _ in 1..self.proven {
-            self.drop_first();
+    pub(super) fn on_pong(&mut self) {
+        for _ in 1..self.len_at_last_pong {
+            self.drop_oldest();
         }
-        self.proven = self.frames.len();
+        self.len_at_last_pong = self.frames.len();
         self.frames.shrink_to(self.frames.len() * 2);
-        self.weigh();
+        self.update_charge();
     }
 
     /// What came after the frame with this offset, or all if the client has seen none. `None` if that is not kept any more.
-    pub(super) fn after(&self, offset: Option<u64>) -> Option<impl Iterator<Item = &Arc<Parcel>>> {
+    pub(super) fn after(
+        &self,
+        offset: Option<u64>,
+    ) -> Option<impl Iterator<Item = &Arc<EncodedFrame>>> {
         let from = match offset {
-            None if self.has_dropped => return None,
+            None if self.has_dropped_frames => return None,
             None => 0,
             Some(offset) => {
                 1 + self
                     .frames
                     .iter()
-                    .rposition(|frame| frame.offset == offset)?
+                    .rposition(|frame| frame.recovery_offset == offset)?
             }
         };
         Some(self.frames.range(from..))
@@ -109,33 +118,33 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::Frame;
+    use crate::EncodedEvent;
 
-    const BOUNDS: Recovery = Recovery {
+    const BOUNDS: RecoveryOptions = RecoveryOptions {
         window: Duration::from_secs(10),
-        frames: 4,
-        bytes: 200,
+        max_frames: 4,
+        max_bytes: 200,
     };
 
-    fn frame(offset: u64, made: u32, size: usize) -> Arc<Parcel> {
-        Frame::kept(
+    fn frame(offset: u64, made: u32, size: usize) -> Arc<EncodedFrame> {
+        EncodedEvent::recoverable(
             "e",
             "1".repeat(size).as_bytes(),
             offset,
             made,
-            &Account::default(),
+            &MemoryBudget::default(),
         )
         .0
     }
 
-    fn after(ring: &Ring, offset: Option<u64>) -> Option<Vec<u64>> {
+    fn after(ring: &ReplayBuffer, offset: Option<u64>) -> Option<Vec<u64>> {
         let frames = ring.after(offset)?;
-        Some(frames.map(|frame| frame.offset).collect())
+        Some(frames.map(|frame| frame.recovery_offset).collect())
     }
 
     #[test]
-    fn the_end_of_what_was_sent_is_kept_in_number_bytes_and_age() {
-        let mut ring = Ring::new(&Account::default());
+    fn the_replay_buffer_is_limited_by_count_bytes_and_age() {
+        let mut ring = ReplayBuffer::new(&MemoryBudget::default());
         for offset in 1..=3 {
             ring.push(&frame(offset, 0, 1), &BOUNDS, usize::MAX);
         }
@@ -145,50 +154,50 @@ mod tests {
         assert_eq!(after(&ring, Some(4)), None);
         ring.push(&frame(4, 5, 1), &BOUNDS, usize::MAX);
         ring.push(&frame(5, 5, 1), &BOUNDS, usize::MAX);
-        assert_eq!(after(&ring, None), None, "the first is gone");
+        assert_eq!(after(&ring, None), None, "the first frame was dropped");
         assert_eq!(after(&ring, Some(2)), Some(vec![3, 4, 5]));
         ring.push(&frame(6, 12, 1), &BOUNDS, usize::MAX);
-        assert_eq!(after(&ring, Some(3)), None, "too old");
+        assert_eq!(after(&ring, Some(3)), None, "older than the window");
         assert_eq!(after(&ring, Some(4)), Some(vec![5, 6]));
         ring.push(&frame(7, 12, 165), &BOUNDS, usize::MAX);
         assert_eq!(after(&ring, Some(5)), None, "too many bytes");
         ring.push(&frame(8, 12, 300), &BOUNDS, usize::MAX);
-        assert_eq!(after(&ring, Some(7)), None, "too large to be kept at all");
+        assert_eq!(after(&ring, Some(7)), None, "larger than the buffer");
     }
 
     #[test]
-    fn what_the_client_certainly_has_is_dropped_but_for_the_last_of_it() {
-        let mut ring = Ring::new(&Account::default());
+    fn frames_confirmed_by_a_pong_are_dropped_except_the_newest() {
+        let mut ring = ReplayBuffer::new(&MemoryBudget::default());
         ring.push(&frame(1, 0, 1), &BOUNDS, usize::MAX);
         ring.push(&frame(2, 0, 1), &BOUNDS, usize::MAX);
-        ring.prove();
+        ring.on_pong();
         ring.push(&frame(3, 0, 1), &BOUNDS, usize::MAX);
         assert_eq!(
             after(&ring, Some(1)),
             Some(vec![2, 3]),
-            "nothing is proven yet"
+            "one pong does not show that the frames were received"
         );
-        ring.prove();
+        ring.on_pong();
         assert_eq!(after(&ring, Some(1)), None);
         assert_eq!(after(&ring, Some(2)), Some(vec![3]));
-        ring.prove();
-        ring.prove();
+        ring.on_pong();
+        ring.on_pong();
         assert_eq!(after(&ring, Some(3)), Some(vec![]));
     }
 
     #[test]
-    fn all_rings_together_are_bounded_and_give_back_what_they_had() {
-        let account = Account::default();
-        let kept = |offset| Frame::kept("e", &[b'1'; 50], offset, 0, &account).0;
-        let mut rings: Vec<_> = (0..10).map(|_| Ring::new(&account)).collect();
+    fn all_replay_buffers_share_one_memory_budget() {
+        let account = MemoryBudget::default();
+        let kept = |offset| EncodedEvent::recoverable("e", &[b'1'; 50], offset, 0, &account).0;
+        let mut rings: Vec<_> = (0..10).map(|_| ReplayBuffer::new(&account)).collect();
         for offset in 1..=30 {
             for ring in &mut rings {
                 ring.push(&kept(offset), &BOUNDS, 1_000);
             }
-            assert!(account.bytes() < 1_300, "{}", account.bytes());
+            assert!(account.used_bytes() < 1_300, "{}", account.used_bytes());
         }
         assert!(rings.iter().any(|ring| after(ring, Some(30)).is_none()));
         drop(rings);
-        assert_eq!(account.bytes(), 0);
+        assert_eq!(account.used_bytes(), 0);
     }
 }

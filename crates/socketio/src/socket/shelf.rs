@@ -9,99 +9,101 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::Socket;
-use crate::account::Account;
-use crate::{Options, Reason, Recovery};
+use crate::account::MemoryBudget;
+use crate::{DisconnectReason, RecoveryOptions, SocketIoOptions};
 
 /// Keys of one millisecond.
-const PER_MS: u64 = 1 << 20;
+const KEYS_PER_MS: u64 = 1 << 20;
 
 #[derive(Debug)]
-pub(super) struct Shelf<S> {
-    pub(super) recovery: Option<Recovery>,
+pub(super) struct DetachedSockets<S> {
+    pub(super) recovery: Option<RecoveryOptions>,
     /// What frames and rings take, …
-    pub(super) account: Account,
+    pub(super) replay_budget: MemoryBudget,
     /// … and may take.
     pub(super) kept: usize,
-    most: usize,
-    started: Instant,
+    max_sockets: usize,
+    started_at: Instant,
     inner: Mutex<Inner<S>>,
 }
 
 #[derive(Debug)]
 struct Inner<S> {
-    waiting: BTreeMap<u64, Arc<Socket<S>>>,
+    by_deadline: BTreeMap<u64, Arc<Socket<S>>>,
     /// Those that the application has ended meanwhile.
-    doomed: Vec<(Arc<Socket<S>>, Reason)>,
-    next: u64,
+    ended_by_handler: Vec<(Arc<Socket<S>>, DisconnectReason)>,
+    next_key: u64,
     is_closed: bool,
 }
 
-impl<S> Shelf<S> {
-    pub(super) fn new(options: &Options) -> Self {
+impl<S> DetachedSockets<S> {
+    pub(super) fn new(options: &SocketIoOptions) -> Self {
         Self {
             recovery: options.recovery,
-            account: Account::default(),
-            kept: options.kept,
-            most: options.most,
-            started: Instant::now(),
+            replay_budget: MemoryBudget::default(),
+            kept: options.replay_budget_bytes,
+            max_sockets: options.max_sessions,
+            started_at: Instant::now(),
             inner: Mutex::new(Inner {
-                waiting: BTreeMap::new(),
-                doomed: Vec::new(),
-                next: 0,
+                by_deadline: BTreeMap::new(),
+                ended_by_handler: Vec::new(),
+                next_key: 0,
                 is_closed: false,
             }),
         }
     }
 
-    fn now(&self) -> u64 {
-        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    fn elapsed_ms(&self) -> u64 {
+        u64::try_from(self.started_at.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Seconds since the start.
-    pub(super) fn seconds(&self) -> u32 {
-        u32::try_from(self.started.elapsed().as_secs()).unwrap_or(u32::MAX)
+    pub(super) fn elapsed_secs(&self) -> u32 {
+        u32::try_from(self.started_at.elapsed().as_secs()).unwrap_or(u32::MAX)
     }
 
     /// When the time of one that is lost now will end.
-    pub(super) fn deadline(&self) -> u64 {
+    pub(super) fn new_deadline(&self) -> u64 {
         let window = self
             .recovery
             .map_or(0, |recovery| recovery.window.as_millis());
-        self.now() + u64::try_from(window).unwrap_or(u64::MAX / PER_MS / 2)
+        self.elapsed_ms() + u64::try_from(window).unwrap_or(u64::MAX / KEYS_PER_MS / 2)
     }
 
     /// Puts a socket on, with the key to get it back. `None` if the shelf is full.
-    pub(super) fn put(&self, socket: &Arc<Socket<S>>, deadline: u64) -> Option<u64> {
+    pub(super) fn insert(&self, socket: &Arc<Socket<S>>, deadline: u64) -> Option<u64> {
         let mut inner = self.inner.lock();
-        if inner.is_closed || inner.waiting.len() >= self.most {
+        if inner.is_closed || inner.by_deadline.len() >= self.max_sockets {
             return None;
         }
-        inner.next = (inner.next + 1) % PER_MS;
-        let key = deadline * PER_MS + inner.next;
-        inner.waiting.insert(key, Arc::clone(socket));
+        inner.next_key = (inner.next_key + 1) % KEYS_PER_MS;
+        let key = deadline * KEYS_PER_MS + inner.next_key;
+        inner.by_deadline.insert(key, Arc::clone(socket));
         Some(key)
     }
 
     /// Takes a socket off, if nobody has; with the deadline it had.
-    pub(super) fn take(&self, key: u64) -> Option<u64> {
-        let taken = self.inner.lock().waiting.remove(&key);
-        taken.map(|_| key / PER_MS)
+    pub(super) fn remove(&self, key: u64) -> Option<u64> {
+        let taken = self.inner.lock().by_deadline.remove(&key);
+        taken.map(|_| key / KEYS_PER_MS)
     }
 
     /// Takes a socket off to be ended by the next call of [`Shelf::ended`].
-    pub(super) fn doom(&self, key: u64, reason: Reason) {
+    pub(super) fn end_on_next_tick(&self, key: u64, reason: DisconnectReason) {
         let mut inner = self.inner.lock();
-        if let Some(socket) = inner.waiting.remove(&key) {
-            inner.doomed.push((socket, reason));
+        if let Some(socket) = inner.by_deadline.remove(&key) {
+            inner.ended_by_handler.push((socket, reason));
         }
     }
 
     /// Takes off those whose time is over and those that are doomed, with the reason where there is one.
-    pub(super) fn ended(&self) -> Vec<(Arc<Socket<S>>, Option<Reason>)> {
+    pub(super) fn take_expired(&self) -> Vec<(Arc<Socket<S>>, Option<DisconnectReason>)> {
         let mut inner = self.inner.lock();
-        let later = inner.waiting.split_off(&(self.now() * PER_MS));
-        let over = std::mem::replace(&mut inner.waiting, later);
-        let doomed = std::mem::take(&mut inner.doomed);
+        let later = inner
+            .by_deadline
+            .split_off(&(self.elapsed_ms() * KEYS_PER_MS));
+        let over = std::mem::replace(&mut inner.by_deadline, later);
+        let doomed = std::mem::take(&mut inner.ended_by_handler);
         drop(inner);
         let over = over.into_values().map(|socket| (socket, None));
         let doomed = doomed
@@ -111,17 +113,17 @@ impl<S> Shelf<S> {
     }
 
     /// Takes off all, and takes no more on.
-    pub(super) fn clear(&self) -> Vec<Arc<Socket<S>>> {
+    pub(super) fn close(&self) -> Vec<Arc<Socket<S>>> {
         let mut inner = self.inner.lock();
         inner.is_closed = true;
-        let doomed = std::mem::take(&mut inner.doomed)
+        let doomed = std::mem::take(&mut inner.ended_by_handler)
             .into_iter()
             .map(|(socket, _)| socket);
-        let all = std::mem::take(&mut inner.waiting);
+        let all = std::mem::take(&mut inner.by_deadline);
         all.into_values().chain(doomed).collect()
     }
 
     pub(super) fn len(&self) -> usize {
-        self.inner.lock().waiting.len()
+        self.inner.lock().by_deadline.len()
     }
 }

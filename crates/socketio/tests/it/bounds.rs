@@ -3,34 +3,34 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use parlor_socketio::{Frame, Options};
+use parlor_socketio::{EncodedEvent, SocketIoOptions};
 use tokio::io::AsyncReadExt as _;
 
 use super::client::Wire;
-use super::raw::{Got, Ws, eventually, host, poll, request};
+use super::raw::{Got, Ws, eventually, open_polling_session, request, start_test_server};
 
 const POLLING: &str = "/socket.io/?EIO=4&transport=polling";
 
 #[tokio::test]
-async fn a_reader_that_stops_is_cut_and_others_are_not_disturbed() {
-    let host = host(Options {
-        buffer: 256 * 1024,
-        ..Options::default()
+async fn a_client_that_stops_reading_is_closed_and_others_keep_receiving() {
+    let host = start_test_server(SocketIoOptions {
+        max_send_queue_bytes: 256 * 1024,
+        ..SocketIoOptions::default()
     })
     .await;
     let (mut slow, _) = Ws::connect(host.address, "").await;
     let (mut quick, _) = Ws::connect(host.address, "").await;
     let filling = format!("\"{}\"", "x".repeat(16 * 1024));
-    let frame = Frame::event("big", filling.as_bytes());
+    let frame = EncodedEvent::new("big", filling.as_bytes());
     let mut sent = 0;
-    while host.server.figures().cut == 0 {
-        host.server.for_each(|socket| socket.send(&frame));
+    while host.server.stats().send_queue_overflows_total == 0 {
+        host.server.for_each_socket(|socket| socket.send(&frame));
         sent += 1;
-        assert!(sent < 10_000, "the slow one is cut");
+        assert!(sent < 10_000, "the slow client is aborted");
         assert!(quick.text().await.starts_with("42[\"big\""));
-        assert!(host.server.figures().queued_bytes <= 300 * 1024);
+        assert!(host.server.stats().send_queue_bytes <= 300 * 1024);
     }
-    host.told("disconnected flood").await;
+    host.calls("disconnected send_queue_overflow").await;
     assert_eq!(host.server.count(), 1);
     quick.say(r#"421["echo"]"#).await;
     assert_eq!(quick.text().await, "431[]");
@@ -38,40 +38,43 @@ async fn a_reader_that_stops_is_cut_and_others_are_not_disturbed() {
     assert_eq!(
         end.map_err(|error| error.kind()),
         Err(ErrorKind::ConnectionReset),
-        "the kernel keeps nothing for it"
+        "the kernel drops its send buffer"
     );
 }
 
 #[tokio::test]
-async fn a_polling_client_that_fetches_nothing_is_cut() {
-    let host = host(Options {
-        buffer: 10_000,
-        ..Options::default()
+async fn a_polling_client_that_never_polls_is_closed_when_its_send_queue_is_full() {
+    let host = start_test_server(SocketIoOptions {
+        max_send_queue_bytes: 10_000,
+        ..SocketIoOptions::default()
     })
     .await;
-    let sid = poll(host.address).await;
+    let sid = open_polling_session(host.address).await;
     request(host.address, "POST", &sid, "40").await;
     let filling = format!("\"{}\"", "x".repeat(1_000));
-    let frame = Frame::event("big", filling.as_bytes());
+    let frame = EncodedEvent::new("big", filling.as_bytes());
     for _ in 0..20 {
-        host.server.for_each(|socket| socket.send(&frame));
+        host.server.for_each_socket(|socket| socket.send(&frame));
     }
-    host.told("disconnected flood").await;
-    eventually("it is gone", || host.server.figures().connections == 0).await;
+    host.calls("disconnected send_queue_overflow").await;
+    eventually("the session is removed", || {
+        host.server.stats().open_sessions == 0
+    })
+    .await;
     let (status, _) = request(host.address, "GET", &sid, "").await;
     assert_eq!(status, 400);
 }
 
 #[tokio::test]
-async fn sessions_are_bounded_per_address_and_in_all() {
-    let one = host(Options {
-        most: 1,
-        ..Options::default()
+async fn sessions_are_limited_per_address_and_in_total() {
+    let one = start_test_server(SocketIoOptions {
+        max_sessions: 1,
+        ..SocketIoOptions::default()
     })
     .await;
-    let other = host(Options {
-        most_per_address: 1,
-        ..Options::default()
+    let other = start_test_server(SocketIoOptions {
+        max_sessions_per_address: 1,
+        ..SocketIoOptions::default()
     })
     .await;
     for (host, expected) in [(&one, 503), (&other, 429)] {
@@ -83,21 +86,21 @@ async fn sessions_are_bounded_per_address_and_in_all() {
         assert_eq!(answer.header("retry-after"), Some("5"));
         drop(ws);
         eventually("its place is free", || {
-            host.server.figures().connections == 0
+            host.server.stats().open_sessions == 0
         })
         .await;
-        poll(host.address).await;
+        open_polling_session(host.address).await;
     }
 }
 
 #[tokio::test]
 async fn a_body_that_is_too_large_ends_the_session() {
-    let host = host(Options {
+    let host = start_test_server(SocketIoOptions {
         max_payload: 100,
-        ..Options::default()
+        ..SocketIoOptions::default()
     })
     .await;
-    let sid = poll(host.address).await;
+    let sid = open_polling_session(host.address).await;
     let (status, _) = request(host.address, "POST", &sid, &"4".repeat(101)).await;
     assert_eq!(status, 413);
     let (status, _) = request(host.address, "GET", &sid, "").await;
@@ -105,27 +108,27 @@ async fn a_body_that_is_too_large_ends_the_session() {
 }
 
 #[tokio::test]
-async fn a_silent_client_is_pinged_and_then_let_go() {
-    let host = host(Options {
+async fn a_client_that_stops_answering_pings_is_disconnected() {
+    let host = start_test_server(SocketIoOptions {
         ping_interval: Duration::from_millis(100),
         ping_timeout: Duration::from_millis(50),
-        ..Options::default()
+        ..SocketIoOptions::default()
     })
     .await;
     let (mut ws, _) = Ws::connect(host.address, "").await;
     for _ in 0..3 {
-        assert_eq!(ws.got().await, Got::Text("2".into()));
+        assert_eq!(ws.next_message().await, Got::Text("2".into()));
         ws.say("3").await;
     }
-    assert_eq!(ws.got().await, Got::Text("2".into()));
-    host.told("disconnected ping_timeout").await;
+    assert_eq!(ws.next_message().await, Got::Text("2".into()));
+    host.calls("disconnected ping_timeout").await;
     assert_eq!(after_pings(&mut ws).await, Got::Close(1000));
 }
 
 /// What comes next that is no ping: a server that stood still for a while may send one more.
 async fn after_pings(ws: &mut Ws) -> Got {
     loop {
-        match ws.got().await {
+        match ws.next_message().await {
             Got::Text(ping) if ping == "2" => {}
             other => return other,
         }
@@ -133,23 +136,25 @@ async fn after_pings(ws: &mut Ws) -> Got {
 }
 
 #[tokio::test]
-async fn a_client_of_no_namespace_is_let_go() {
-    let host = host(Options {
+async fn a_session_without_a_namespace_is_closed_after_the_connect_timeout() {
+    let host = start_test_server(SocketIoOptions {
         connect_timeout: Duration::from_millis(50),
         ping_interval: Duration::from_millis(500),
-        ..Options::default()
+        ..SocketIoOptions::default()
     })
     .await;
     let mut ws = Ws::open(host.address).await;
     assert_eq!(after_pings(&mut ws).await, Got::Close(1000));
-    assert_eq!(ws.got().await, Got::End);
-    assert!(host.app().lines().is_empty());
+    assert_eq!(ws.next_message().await, Got::End);
+    assert!(host.app().calls().is_empty());
 }
 
 #[tokio::test]
-async fn a_session_of_another_node_is_told_apart_from_none() {
-    let host = host(Options::default()).await;
-    let sid = poll(host.address).await.replace("sid=AAA", "sid=BBB");
+async fn a_sid_of_another_node_gets_a_different_error_than_an_unknown_sid() {
+    let host = start_test_server(SocketIoOptions::default()).await;
+    let sid = open_polling_session(host.address)
+        .await
+        .replace("sid=AAA", "sid=BBB");
     let (status, body) = request(host.address, "GET", &sid, "").await;
     assert_eq!(status, 400);
     assert!(body.contains("another node"), "{body}");
@@ -159,43 +164,55 @@ async fn a_session_of_another_node_is_told_apart_from_none() {
 }
 
 #[tokio::test]
-async fn a_body_that_never_ends_is_given_up() {
-    let host = host(Options {
+async fn an_incomplete_post_body_times_out() {
+    let host = start_test_server(SocketIoOptions {
         ping_interval: Duration::from_millis(100),
         ping_timeout: Duration::from_millis(50),
-        ..Options::default()
+        ..SocketIoOptions::default()
     })
     .await;
-    let sid = poll(host.address).await;
+    let sid = open_polling_session(host.address).await;
     let mut wire = Wire::open(host.address).await;
     let head = format!("POST {POLLING}{sid} HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n40");
     wire.write(head.as_bytes()).await;
     assert_eq!(wire.answer().await.status, 400);
-    eventually("the session is gone", || {
-        host.server.figures().connections == 0
+    eventually("the session is removed", || {
+        host.server.stats().open_sessions == 0
     })
     .await;
 }
 
 #[tokio::test]
-async fn closing_does_not_wait_for_who_does_not_read() {
-    let host = host(Options::default()).await;
+async fn shutdown_aborts_clients_that_do_not_read() {
+    let host = start_test_server(SocketIoOptions::default()).await;
     let (slow, _) = Ws::connect(host.address, "").await;
     let filling = format!("\"{}\"", "x".repeat(16 * 1024));
-    let frame = Frame::event("big", filling.as_bytes());
+    let frame = EncodedEvent::new("big", filling.as_bytes());
     // Until the kernel takes no more.
-    while host.server.figures().queued_bytes < 900_000 {
-        host.server.for_each(|socket| socket.send(&frame));
+    while host.server.stats().send_queue_bytes < 900_000 {
+        host.server.for_each_socket(|socket| socket.send(&frame));
         tokio::task::yield_now().await;
-        assert_eq!(host.server.figures().cut, 0, "within the bound");
+        assert_eq!(
+            host.server.stats().send_queue_overflows_total,
+            0,
+            "below the limit"
+        );
     }
-    let sid = poll(host.address).await;
+    let sid = open_polling_session(host.address).await;
     request(host.address, "POST", &sid, "40").await;
     let patience = Duration::from_millis(20);
-    tokio::join!(host.server.close(patience), host.server.close(patience));
-    eventually("nobody is left", || host.server.figures().connections == 0).await;
-    let lines = host.app().lines();
-    let ends = lines.iter().filter(|line| *line == "disconnected shutdown");
+    tokio::join!(
+        host.server.shutdown(patience),
+        host.server.shutdown(patience)
+    );
+    eventually("all sessions are removed", || {
+        host.server.stats().open_sessions == 0
+    })
+    .await;
+    let lines = host.app().calls();
+    let ends = lines
+        .iter()
+        .filter(|line| *line == "disconnected server_shutdown");
     assert_eq!(ends.count(), 2);
     drop(slow);
 }

@@ -1,6 +1,6 @@
 //! A client that speaks HTTP and WebSocket byte by byte, so that it can also do what no library does.
 
-use super::echo::{Echo, Settings};
+use super::echo::{EchoServers, Settings};
 use parlor_socketio::frame;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -15,12 +15,12 @@ pub const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 const MASK: [u8; 4] = [0x9a, 0x01, 0xff, 0x42];
 
 /// The echo server, ended with the test.
-pub struct Running {
+pub struct EchoServer {
     pub address: SocketAddr,
     task: JoinHandle<std::io::Result<()>>,
 }
 
-impl Drop for Running {
+impl Drop for EchoServer {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -33,25 +33,25 @@ pub fn calm() -> Settings {
         ping_timeout: Duration::from_secs(200),
         max_payload: 100_000,
         connect_timeout: Duration::from_secs(300),
-        apart: Duration::ZERO,
+        auth_delay: Duration::ZERO,
     }
 }
 
-pub async fn serve(settings: Settings) -> Running {
+pub async fn serve(settings: Settings) -> EchoServer {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let task = tokio::spawn(Echo::new(settings).serve(listener));
-    Running { address, task }
+    let task = tokio::spawn(EchoServers::new(settings).serve(listener));
+    EchoServer { address, task }
 }
 
 #[derive(Debug)]
-pub struct Answer {
+pub struct HttpResponse {
     pub status: u16,
     pub head: String,
     pub body: String,
 }
 
-impl Answer {
+impl HttpResponse {
     pub fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {
             let (key, value) = line.split_once(':')?;
@@ -82,11 +82,11 @@ impl Wire {
     }
 
     /// Reads more. False at the end.
-    async fn more(&mut self) -> bool {
+    async fn read_more(&mut self) -> bool {
         let mut piece = [0; 16 * 1024];
         let count = timeout(PATIENCE, self.stream.read(&mut piece))
             .await
-            .expect("bytes or an end in time");
+            .expect("bytes or the end of the stream before the timeout");
         let count = count.unwrap_or(0);
         self.read.extend_from_slice(&piece[..count]);
         count > 0
@@ -100,16 +100,16 @@ impl Wire {
         self.write(&[head.as_bytes(), body].concat()).await;
     }
 
-    pub async fn answer(&mut self) -> Answer {
+    pub async fn answer(&mut self) -> HttpResponse {
         let end = loop {
             if let Some(at) = self.read.windows(4).position(|four| four == b"\r\n\r\n") {
                 break at + 4;
             }
-            assert!(self.more().await, "an answer before the end");
+            assert!(self.read_more().await, "a complete response header");
         };
         let head = String::from_utf8(self.read.drain(..end).collect()).unwrap();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        let mut answer = Answer {
+        let mut answer = HttpResponse {
             status,
             head,
             body: String::new(),
@@ -118,20 +118,20 @@ impl Wire {
             .header("content-length")
             .map_or(0, |length| length.parse().unwrap());
         while self.read.len() < length {
-            assert!(self.more().await, "a body before the end");
+            assert!(self.read_more().await, "a complete response body");
         }
         answer.body = String::from_utf8(self.read.drain(..length).collect()).unwrap();
         answer
     }
 
-    pub async fn request(&mut self, method: &str, target: &str, body: &[u8]) -> Answer {
+    pub async fn request(&mut self, method: &str, target: &str, body: &[u8]) -> HttpResponse {
         self.send_request(method, target, "", body).await;
         self.answer().await
     }
 }
 
 /// A polling session.
-pub struct Polling {
+pub struct PollingClient {
     pub address: SocketAddr,
     pub target: String,
     get: Wire,
@@ -143,7 +143,7 @@ pub fn sid_of(open: &str) -> String {
     open["sid"].as_str().unwrap().to_owned()
 }
 
-impl Polling {
+impl PollingClient {
     /// `path` is `/engine.io/` or `/socket.io/`.
     pub async fn open(address: SocketAddr, path: &str) -> Self {
         let mut get = Wire::open(address).await;
@@ -160,20 +160,20 @@ impl Polling {
         }
     }
 
-    pub async fn get(&mut self) -> Answer {
+    pub async fn get(&mut self) -> HttpResponse {
         self.get.request("GET", &self.target, b"").await
     }
 
     /// Sends the request but does not wait for its answer, which [`Polling::parked`] does.
-    pub async fn park(&mut self) {
+    pub async fn start_poll(&mut self) {
         self.get.send_request("GET", &self.target, "", b"").await;
     }
 
-    pub async fn parked(&mut self) -> Answer {
+    pub async fn finish_poll(&mut self) -> HttpResponse {
         self.get.answer().await
     }
 
-    pub async fn post(&mut self, body: &[u8]) -> Answer {
+    pub async fn post(&mut self, body: &[u8]) -> HttpResponse {
         self.post.request("POST", &self.target, body).await
     }
 
@@ -183,7 +183,7 @@ impl Polling {
     }
 
     /// Fetches until the session is gone; what was fetched.
-    pub async fn until_gone(&mut self) -> Vec<String> {
+    pub async fn poll_until_closed(&mut self) -> Vec<String> {
         let mut fetched = Vec::new();
         loop {
             let answer = self.get().await;
@@ -198,7 +198,7 @@ impl Polling {
 
 /// What a server sent over a WebSocket.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Got {
+pub enum ReceivedMessage {
     Text(String),
     Binary(Vec<u8>),
     Pong(Vec<u8>),
@@ -207,11 +207,11 @@ pub enum Got {
     End,
 }
 
-pub fn text(text: &str) -> Got {
-    Got::Text(text.into())
+pub fn text(text: &str) -> ReceivedMessage {
+    ReceivedMessage::Text(text.into())
 }
 
-pub struct Ws {
+pub struct RawWebSocket {
     wire: Wire,
 }
 
@@ -233,13 +233,13 @@ pub fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     all.extend(MASK);
     let begin = all.len();
     all.extend(payload);
-    frame::mask(&mut all[begin..], MASK, 0);
+    frame::apply_mask(&mut all[begin..], MASK, 0);
     all
 }
 
-impl Ws {
+impl RawWebSocket {
     /// A WebSocket, or the answer that refuses it.
-    pub async fn try_open(address: SocketAddr, target: &str) -> Result<Self, Answer> {
+    pub async fn try_open(address: SocketAddr, target: &str) -> Result<Self, HttpResponse> {
         let mut wire = Wire::open(address).await;
         wire.write(&handshake(target, "")).await;
         let answer = wire.answer().await;
@@ -254,35 +254,35 @@ impl Ws {
     pub async fn open(address: SocketAddr, path: &str) -> Self {
         let target = format!("{path}?EIO=4&transport=websocket");
         let mut ws = Self::try_open(address, &target).await.unwrap();
-        assert!(matches!(ws.next().await, Got::Text(open) if open.starts_with("0{")));
+        assert!(matches!(ws.next().await, ReceivedMessage::Text(open) if open.starts_with("0{")));
         ws
     }
 
     /// After a handshake that was written by hand.
-    pub fn over(wire: Wire) -> Self {
+    pub fn from_connection(wire: Wire) -> Self {
         Self { wire }
     }
 
     pub async fn say(&mut self, text: &str) {
-        self.raw(&frame(0x81, text.as_bytes())).await;
+        self.send_bytes(&frame(0x81, text.as_bytes())).await;
     }
 
-    pub async fn say_bytes(&mut self, bytes: &[u8]) {
-        self.raw(&frame(0x82, bytes)).await;
+    pub async fn send_binary(&mut self, bytes: &[u8]) {
+        self.send_bytes(&frame(0x82, bytes)).await;
     }
 
-    pub async fn raw(&mut self, bytes: &[u8]) {
+    pub async fn send_bytes(&mut self, bytes: &[u8]) {
         self.wire.write(bytes).await;
     }
 
-    pub async fn next(&mut self) -> Got {
+    pub async fn next(&mut self) -> ReceivedMessage {
         loop {
             if let Some((got, length)) = parse(&self.wire.read) {
                 self.wire.read.drain(..length);
                 return got;
             }
-            if !self.wire.more().await {
-                return Got::End;
+            if !self.wire.read_more().await {
+                return ReceivedMessage::End;
             }
         }
     }
@@ -290,28 +290,28 @@ impl Ws {
     /// The next text, which there must be.
     pub async fn text(&mut self) -> String {
         match self.next().await {
-            Got::Text(text) => text,
-            other => panic!("{other:?} instead of a text"),
+            ReceivedMessage::Text(text) => text,
+            other => panic!("expected a text message, got {other:?}"),
         }
     }
 
     /// Reads to the end of the connection; the code of the close frame.
-    pub async fn closed(&mut self) -> Option<u16> {
+    pub async fn wait_for_close(&mut self) -> Option<u16> {
         let mut code = None;
         loop {
             match self.next().await {
-                Got::Close(said) => code = said,
-                Got::End => return code,
+                ReceivedMessage::Close(said) => code = said,
+                ReceivedMessage::End => return code,
                 _ => {}
             }
         }
     }
 }
 
-fn parse(bytes: &[u8]) -> Option<(Got, usize)> {
+fn parse(bytes: &[u8]) -> Option<(ReceivedMessage, usize)> {
     let (&[first, second], rest) = bytes.split_first_chunk()?;
-    assert_eq!(second & 0x80, 0, "a server does not mask");
-    assert_eq!(first & 0xf0, 0x80, "a server sends whole frames");
+    assert_eq!(second & 0x80, 0, "a server frame is not masked");
+    assert_eq!(first & 0xf0, 0x80, "a server frame is not fragmented");
     let (length, begin) = match second {
         126 => (usize::from(u16::from_be_bytes(*rest.first_chunk()?)), 4),
         127 => (u64::from_be_bytes(*rest.first_chunk()?) as usize, 10),
@@ -319,10 +319,10 @@ fn parse(bytes: &[u8]) -> Option<(Got, usize)> {
     };
     let payload = bytes.get(begin..begin + length)?.to_vec();
     let got = match first & 0x0f {
-        1 => Got::Text(String::from_utf8(payload).unwrap()),
-        2 => Got::Binary(payload),
-        8 => Got::Close(payload.first_chunk().map(|code| u16::from_be_bytes(*code))),
-        10 => Got::Pong(payload),
+        1 => ReceivedMessage::Text(String::from_utf8(payload).unwrap()),
+        2 => ReceivedMessage::Binary(payload),
+        8 => ReceivedMessage::Close(payload.first_chunk().map(|code| u16::from_be_bytes(*code))),
+        10 => ReceivedMessage::Pong(payload),
         other => panic!("opcode {other}"),
     };
     Some((got, begin + length))

@@ -10,14 +10,16 @@
 //! - A goodbye lets a waiting poll go with a noop, and closes a WebSocket.
 //! - A session moves by `2probe`, `3probe`, `5`. After that its id is of no use for a poll or for another WebSocket.
 
-use super::client::{Answer, Got, Polling, Wire, Ws, calm, serve, sid_of, text};
+use super::client::{
+    HttpResponse, PollingClient, RawWebSocket, ReceivedMessage, Wire, calm, serve, sid_of, text,
+};
 use super::echo::Settings;
 use std::time::Duration;
 
 const PATH: &str = "/engine.io/";
 
 /// Often pinged, and with all the time to answer.
-fn pinging() -> Settings {
+fn frequent_pings() -> Settings {
     Settings {
         ping_interval: Duration::from_millis(60),
         ..calm()
@@ -25,14 +27,14 @@ fn pinging() -> Settings {
 }
 
 /// Often pinged and soon given up.
-fn impatient() -> Settings {
+fn short_ping_timeout() -> Settings {
     Settings {
         ping_timeout: Duration::from_millis(60),
-        ..pinging()
+        ..frequent_pings()
     }
 }
 
-fn is_refused(answer: &Answer, code: u64) {
+fn assert_rejected(answer: &HttpResponse, code: u64) {
     assert_eq!(answer.status, 400, "{answer:?}");
     let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
     assert_eq!(body["code"], code, "{answer:?}");
@@ -40,7 +42,7 @@ fn is_refused(answer: &Answer, code: u64) {
 }
 
 #[tokio::test]
-async fn a_polling_handshake_tells_the_session() {
+async fn a_polling_handshake_returns_the_open_packet() {
     let server = serve(calm()).await;
     let mut wire = Wire::open(server.address).await;
     let answer = wire
@@ -67,9 +69,9 @@ async fn a_polling_handshake_tells_the_session() {
 }
 
 #[tokio::test]
-async fn a_websocket_handshake_tells_the_session_and_nothing_to_upgrade_to() {
+async fn a_websocket_handshake_sends_the_open_packet_without_upgrades() {
     let server = serve(calm()).await;
-    let mut ws = Ws::try_open(server.address, "/engine.io/?EIO=4&transport=websocket")
+    let mut ws = RawWebSocket::try_open(server.address, "/engine.io/?EIO=4&transport=websocket")
         .await
         .unwrap();
     let open = ws.text().await;
@@ -112,7 +114,7 @@ async fn a_bad_handshake_is_refused_with_the_code_for_it() {
         let answer = wire
             .request(method, &format!("/engine.io/?{query}"), b"")
             .await;
-        is_refused(&answer, code);
+        assert_rejected(&answer, code);
     }
     for query in [
         "transport=websocket",
@@ -121,7 +123,7 @@ async fn a_bad_handshake_is_refused_with_the_code_for_it() {
         "EIO=4&transport=abc",
         "EIO=4&transport=websocket&sid=abc",
     ] {
-        let answer = Ws::try_open(server.address, &format!("/engine.io/?{query}"))
+        let answer = RawWebSocket::try_open(server.address, &format!("/engine.io/?{query}"))
             .await
             .err()
             .unwrap();
@@ -130,9 +132,9 @@ async fn a_bad_handshake_is_refused_with_the_code_for_it() {
 }
 
 #[tokio::test]
-async fn a_session_answers_no_other_methods() {
+async fn a_polling_session_rejects_methods_other_than_get_and_post() {
     let server = serve(calm()).await;
-    let mut polling = Polling::open(server.address, PATH).await;
+    let mut polling = PollingClient::open(server.address, PATH).await;
     let mut wire = Wire::open(server.address).await;
     for method in ["PUT", "DELETE", "PATCH"] {
         assert_eq!(
@@ -148,7 +150,7 @@ async fn a_session_answers_no_other_methods() {
 #[tokio::test]
 async fn polling_carries_text_and_bytes_and_many_packets_at_once() {
     let server = serve(calm()).await;
-    let mut polling = Polling::open(server.address, PATH).await;
+    let mut polling = PollingClient::open(server.address, PATH).await;
     for body in [
         "4hello",
         "4test1\x1e4test2\x1e4test3",
@@ -170,18 +172,18 @@ async fn polling_carries_text_and_bytes_and_many_packets_at_once() {
 #[tokio::test]
 async fn a_waiting_poll_is_answered_when_something_comes() {
     let server = serve(calm()).await;
-    let mut polling = Polling::open(server.address, PATH).await;
+    let mut polling = PollingClient::open(server.address, PATH).await;
     for n in 0..20 {
-        polling.park().await;
+        polling.start_poll().await;
         polling.say(&format!("4{n}")).await;
-        assert_eq!(polling.parked().await.body, format!("4{n}"));
+        assert_eq!(polling.finish_poll().await.body, format!("4{n}"));
     }
 }
 
 #[tokio::test]
 async fn a_polling_answer_is_no_larger_than_the_bound() {
     let server = serve(calm()).await;
-    let mut polling = Polling::open(server.address, PATH).await;
+    let mut polling = PollingClient::open(server.address, PATH).await;
     let packet = format!("4{}", "x".repeat(30_000));
     for _ in 0..5 {
         polling.say(&packet).await;
@@ -200,7 +202,7 @@ async fn a_polling_answer_is_no_larger_than_the_bound() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_no_packet_ends_the_session() {
+async fn a_malformed_post_body_closes_the_session() {
     let server = serve(calm()).await;
     for body in [
         &b"abc"[..],
@@ -211,32 +213,32 @@ async fn a_body_that_is_no_packet_ends_the_session() {
         b"0{}",
         b"2probe",
     ] {
-        let mut polling = Polling::open(server.address, PATH).await;
+        let mut polling = PollingClient::open(server.address, PATH).await;
         let answer = polling.post(body).await;
         if body != b"0{}" && body != b"2probe" {
             assert_eq!(answer.status, 400, "{body:?}");
         }
-        polling.until_gone().await;
+        polling.poll_until_closed().await;
     }
 }
 
 #[tokio::test]
 async fn a_body_above_the_bound_is_refused_and_ends_the_session() {
     let server = serve(calm()).await;
-    let mut polling = Polling::open(server.address, PATH).await;
+    let mut polling = PollingClient::open(server.address, PATH).await;
     polling.say(&format!("4{}", "x".repeat(99_999))).await;
     assert_eq!(polling.get().await.body.len(), 100_000);
     let answer = polling
         .post(format!("4{}", "x".repeat(100_000)).as_bytes())
         .await;
     assert_eq!(answer.status, 413);
-    polling.until_gone().await;
+    polling.poll_until_closed().await;
 }
 
 #[tokio::test]
 async fn a_body_of_unknown_length_is_bounded_too() {
     let server = serve(calm()).await;
-    let polling = Polling::open(server.address, PATH).await;
+    let polling = PollingClient::open(server.address, PATH).await;
     let mut wire = Wire::open(server.address).await;
     wire.write(
         format!(
@@ -256,20 +258,23 @@ async fn a_body_of_unknown_length_is_bounded_too() {
 #[tokio::test]
 async fn a_second_poll_at_the_same_time_ends_the_session() {
     let server = serve(calm()).await;
-    let mut polling = Polling::open(server.address, PATH).await;
-    polling.park().await;
+    let mut polling = PollingClient::open(server.address, PATH).await;
+    polling.start_poll().await;
     let mut other = Wire::open(server.address).await;
     other.send_request("GET", &polling.target, "", b"").await;
     // Which of the two came first is not known; one of them is refused and the other let go.
-    let statuses = [polling.parked().await.status, other.answer().await.status];
+    let statuses = [
+        polling.finish_poll().await.status,
+        other.answer().await.status,
+    ];
     assert!(statuses.contains(&400), "{statuses:?}");
-    polling.until_gone().await;
+    polling.poll_until_closed().await;
 }
 
 #[tokio::test]
 async fn a_poll_that_is_dropped_ends_the_session() {
     let server = serve(calm()).await;
-    let mut polling = Polling::open(server.address, PATH).await;
+    let mut polling = PollingClient::open(server.address, PATH).await;
     // A request whose connection ends before it is looked at never was one, so it may take more than one.
     for _ in 0..1000 {
         let mut other = Wire::open(server.address).await;
@@ -280,13 +285,13 @@ async fn a_poll_that_is_dropped_ends_the_session() {
             return;
         }
     }
-    panic!("the session outlived its polls");
+    panic!("the session is open after a dropped poll");
 }
 
 #[tokio::test]
 async fn polling_is_pinged_and_answers() {
-    let server = serve(pinging()).await;
-    let mut polling = Polling::open(server.address, PATH).await;
+    let server = serve(frequent_pings()).await;
+    let mut polling = PollingClient::open(server.address, PATH).await;
     for _ in 0..3 {
         let answer = polling.get().await;
         assert!(
@@ -300,21 +305,21 @@ async fn polling_is_pinged_and_answers() {
 }
 
 #[tokio::test]
-async fn a_polling_client_that_answers_no_ping_is_given_up() {
-    let server = serve(impatient()).await;
-    let mut polling = Polling::open(server.address, PATH).await;
-    let fetched = polling.until_gone().await;
+async fn a_polling_client_that_misses_the_ping_timeout_is_closed() {
+    let server = serve(short_ping_timeout()).await;
+    let mut polling = PollingClient::open(server.address, PATH).await;
+    let fetched = polling.poll_until_closed().await;
     assert!(
         fetched.first().is_none_or(|first| first.starts_with('2')),
         "{fetched:?}"
     );
-    is_refused(&polling.post(b"3").await, 1);
+    assert_rejected(&polling.post(b"3").await, 1);
 }
 
 #[tokio::test]
-async fn who_answers_is_kept_by_a_server_that_stood_still() {
-    let server = serve(impatient()).await;
-    let mut ws = Ws::open(server.address, PATH).await;
+async fn a_client_that_answers_pings_survives_a_stalled_server() {
+    let server = serve(short_ping_timeout()).await;
+    let mut ws = RawWebSocket::open(server.address, PATH).await;
     for _ in 0..8 {
         // Server and client share this thread: neither reads nor writes meanwhile.
         std::thread::sleep(Duration::from_millis(150));
@@ -324,30 +329,30 @@ async fn who_answers_is_kept_by_a_server_that_stood_still() {
 }
 
 #[tokio::test]
-async fn a_polling_client_says_goodbye() {
+async fn a_close_packet_over_polling_ends_the_session() {
     let server = serve(calm()).await;
-    let mut polling = Polling::open(server.address, PATH).await;
-    polling.park().await;
+    let mut polling = PollingClient::open(server.address, PATH).await;
+    polling.start_poll().await;
     polling.say("1").await;
-    let answer = polling.parked().await;
+    let answer = polling.finish_poll().await;
     // Where the poll came after the goodbye there is no session any more.
     assert!(
         matches!((answer.status, &*answer.body), (200, "6") | (400, _)),
         "{answer:?}"
     );
-    is_refused(&polling.get().await, 1);
+    assert_rejected(&polling.get().await, 1);
 }
 
 #[tokio::test]
 async fn a_websocket_carries_text_and_bytes() {
     let server = serve(calm()).await;
-    let mut ws = Ws::open(server.address, PATH).await;
+    let mut ws = RawWebSocket::open(server.address, PATH).await;
     ws.say("4hello").await;
     assert_eq!(ws.next().await, text("4hello"));
-    ws.say_bytes(&[1, 2, 3, 4]).await;
-    assert_eq!(ws.next().await, Got::Binary(vec![1, 2, 3, 4]));
-    ws.say_bytes(&[]).await;
-    assert_eq!(ws.next().await, Got::Binary(vec![]));
+    ws.send_binary(&[1, 2, 3, 4]).await;
+    assert_eq!(ws.next().await, ReceivedMessage::Binary(vec![1, 2, 3, 4]));
+    ws.send_binary(&[]).await;
+    assert_eq!(ws.next().await, ReceivedMessage::Binary(vec![]));
     ws.say("4").await;
     assert_eq!(ws.next().await, text("4"));
 }
@@ -355,30 +360,30 @@ async fn a_websocket_carries_text_and_bytes() {
 #[tokio::test]
 async fn many_messages_in_one_write_come_back_in_order() {
     let server = serve(calm()).await;
-    let mut ws = Ws::open(server.address, PATH).await;
+    let mut ws = RawWebSocket::open(server.address, PATH).await;
     let all: Vec<u8> = (0..3000)
         .flat_map(|n| super::client::frame(0x81, format!("4{n}").as_bytes()))
         .collect();
-    ws.raw(&all).await;
+    ws.send_bytes(&all).await;
     for n in 0..3000 {
         assert_eq!(ws.next().await, text(&format!("4{n}")));
     }
 }
 
 #[tokio::test]
-async fn a_text_that_is_no_packet_closes_the_websocket() {
+async fn a_malformed_text_packet_closes_the_websocket() {
     let server = serve(calm()).await;
     for packet in ["abc", "", "7", "0{}", "2", "1x"] {
-        let mut ws = Ws::open(server.address, PATH).await;
+        let mut ws = RawWebSocket::open(server.address, PATH).await;
         ws.say(packet).await;
-        ws.closed().await;
+        ws.wait_for_close().await;
     }
 }
 
 #[tokio::test]
 async fn a_websocket_is_pinged_and_answers() {
-    let server = serve(pinging()).await;
-    let mut ws = Ws::open(server.address, PATH).await;
+    let server = serve(frequent_pings()).await;
+    let mut ws = RawWebSocket::open(server.address, PATH).await;
     for _ in 0..3 {
         assert_eq!(ws.next().await, text("2"));
         ws.say("3").await;
@@ -387,16 +392,16 @@ async fn a_websocket_is_pinged_and_answers() {
 
 #[tokio::test]
 async fn a_websocket_that_answers_no_ping_is_closed() {
-    let server = serve(impatient()).await;
-    let mut ws = Ws::open(server.address, PATH).await;
+    let server = serve(short_ping_timeout()).await;
+    let mut ws = RawWebSocket::open(server.address, PATH).await;
     assert_eq!(ws.next().await, text("2"));
-    ws.closed().await;
+    ws.wait_for_close().await;
 }
 
 #[tokio::test]
 async fn a_websocket_client_says_goodbye() {
     let server = serve(calm()).await;
-    let mut ws = Ws::open(server.address, PATH).await;
+    let mut ws = RawWebSocket::open(server.address, PATH).await;
     ws.say("1").await;
-    ws.closed().await;
+    ws.wait_for_close().await;
 }

@@ -8,9 +8,9 @@ use parlor_socketio::frame;
 const INPUTS: usize = 12_000;
 
 /// Numbers that look random and are the same in every run.
-struct Numbers(u64);
+struct SeededRandom(u64);
 
-impl Numbers {
+impl SeededRandom {
     fn next(&mut self, below: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -28,7 +28,7 @@ impl Numbers {
 }
 
 /// Changes, removes, doubles or adds bytes, in half of the cases none.
-fn damage(numbers: &mut Numbers, bytes: &mut Vec<u8>, likely: &[u8]) {
+fn mutate(numbers: &mut SeededRandom, bytes: &mut Vec<u8>, likely: &[u8]) {
     for _ in 0..numbers.next(6).saturating_sub(2) {
         let at = numbers.next(bytes.len() + 1);
         match numbers.next(5) {
@@ -42,7 +42,7 @@ fn damage(numbers: &mut Numbers, bytes: &mut Vec<u8>, likely: &[u8]) {
     }
 }
 
-fn stream(numbers: &mut Numbers) -> Vec<u8> {
+fn random_frame_stream(numbers: &mut SeededRandom) -> Vec<u8> {
     let mut all = vec![numbers.byte(), numbers.byte()];
     let mut open = false;
     for _ in 0..1 + numbers.next(6) {
@@ -78,24 +78,24 @@ fn stream(numbers: &mut Numbers) -> Vec<u8> {
             numbers.byte(),
         ];
         all.extend(key);
-        frame::mask(&mut payload, key, 0);
+        frame::apply_mask(&mut payload, key, 0);
         all.extend(payload);
     }
-    damage(numbers, &mut all, &[0x00, 0x80, 0x81, 0x88, 0xfe, 0xff]);
+    mutate(numbers, &mut all, &[0x00, 0x80, 0x81, 0x88, 0xfe, 0xff]);
     all
 }
 
 #[test]
-fn any_bytes_are_frames_or_refused_however_they_are_cut() {
-    let mut numbers = Numbers(0x5eed_f4a3);
+fn random_frame_streams_parse_or_fail_the_same_for_any_chunking() {
+    let mut numbers = SeededRandom(0x5eed_f4a3);
     for _ in 0..INPUTS {
-        invariants::frames(&stream(&mut numbers));
+        invariants::frames(&random_frame_stream(&mut numbers));
     }
 }
 
 #[test]
 fn any_bytes_are_a_polling_body_or_refused() {
-    let mut numbers = Numbers(0x5eed_b0d1);
+    let mut numbers = SeededRandom(0x5eed_b0d1);
     let packets = [
         "4hello",
         "4€",
@@ -118,12 +118,12 @@ fn any_bytes_are_a_polling_body_or_refused() {
             body.push(0x1e);
         }
         body.pop();
-        damage(&mut numbers, &mut body, b"\x1e4b=\xff012");
+        mutate(&mut numbers, &mut body, b"\x1e4b=\xff012");
         invariants::payload(&body);
     }
 }
 
-fn value(numbers: &mut Numbers, depth: usize) -> String {
+fn random_json(numbers: &mut SeededRandom, depth: usize) -> String {
     let leaf = [
         "1",
         "-0.5e3",
@@ -139,17 +139,17 @@ fn value(numbers: &mut Numbers, depth: usize) -> String {
     match numbers.next(8) {
         0 if depth > 0 => format!(
             "[{},{}]",
-            value(numbers, depth - 1),
-            value(numbers, depth - 1)
+            random_json(numbers, depth - 1),
+            random_json(numbers, depth - 1)
         ),
-        1 if depth > 0 => format!("{{\"k\": {}}}", value(numbers, depth - 1)),
+        1 if depth > 0 => format!("{{\"k\": {}}}", random_json(numbers, depth - 1)),
         _ => numbers.pick(&leaf).into(),
     }
 }
 
 #[test]
 fn any_text_is_a_socket_packet_or_refused() {
-    let mut numbers = Numbers(0x5eed_50c4);
+    let mut numbers = SeededRandom(0x5eed_50c4);
     for _ in 0..INPUTS {
         let mut text = numbers
             .pick(&["0", "1", "2", "3", "4", "51-", "52-", "60-", "2", "2"])
@@ -168,12 +168,12 @@ fn any_text_is_a_socket_packet_or_refused() {
         if text.contains('[') {
             for _ in 0..numbers.next(7) {
                 text += ",";
-                text += &value(&mut numbers, 4);
+                text += &random_json(&mut numbers, 4);
             }
             text += "]";
         }
         let mut bytes = text.into_bytes();
-        damage(&mut numbers, &mut bytes, b"[]{},:\"\\-0/ ");
+        mutate(&mut numbers, &mut bytes, b"[]{},:\"\\-0/ ");
         invariants::packet(&bytes);
     }
 }

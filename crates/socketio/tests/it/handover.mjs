@@ -12,7 +12,7 @@ function run(number) {
     const state = { sent: 0, back: 0, acked: 0, moved: -1 };
     const transport = () => socket.io.engine?.transport?.name;
     const fail = (why) => reject(new Error(`connection ${number}: ${why}, ${JSON.stringify(state)}, ${transport()}`));
-    const timer = setTimeout(() => fail("late"), 120_000);
+    const timer = setTimeout(() => fail("timeout"), 120_000);
     // However long the move takes, half of them are sent after it.
     const last = () => (state.moved < 0 ? Infinity : Math.max(events, state.moved + events / 2));
     const bytes = (n) => Buffer.from([n & 255, 1, 2]);

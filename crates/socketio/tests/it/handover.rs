@@ -9,7 +9,7 @@ const CONNECTIONS: usize = 200;
 const EVENTS: usize = 60;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_real_client_loses_nothing_when_it_moves_while_it_sends() {
+async fn socket_io_client_loses_no_event_during_an_upgrade_under_load() {
     let server = serve(calm()).await;
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let output = Command::new("node")
@@ -23,13 +23,15 @@ async fn the_real_client_loses_nothing_when_it_moves_while_it_sends() {
         .await
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    let result: serde_json::Value = serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {said} (make web installs what it needs)"));
+    let result: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+            panic!("{error}: {said} (`make web` installs the JavaScript client)")
+        });
     assert_eq!(result["failed"], 0, "{said}");
     // Else it was not the move that was tested.
     let amid = result["amid"].as_u64().unwrap_or(0);
     assert!(
         amid > CONNECTIONS as u64 / 2,
-        "{amid} moved amid their events"
+        "{amid} connections upgraded while sending"
     );
 }

@@ -1,9 +1,13 @@
 //! Packets of Engine.IO and Socket.IO, by themselves.
 
 use bytes::Bytes;
-use parlor_socketio::packet::attachments::{Pending, Step};
-use parlor_socketio::packet::engine::{self, Malformed as EngineMalformed, Packet as EnginePacket};
-use parlor_socketio::packet::socket::{Kind, MOST_ATTACHMENTS, Malformed, Packet};
+use parlor_socketio::packet::attachments::{AttachmentProgress, PartialBinaryPacket};
+use parlor_socketio::packet::engine::{
+    self, EngineIoPacket as EnginePacket, EngineIoPacketError as EngineMalformed,
+};
+use parlor_socketio::packet::socket::{
+    MAX_ATTACHMENTS, SocketIoPacket, SocketIoPacketError, SocketIoPacketType,
+};
 use parlor_socketio::packet::{placeholder, write};
 
 #[test]
@@ -27,13 +31,13 @@ fn every_engine_packet_has_its_character() {
     }
     let refused = [
         ("", EngineMalformed::Empty),
-        ("7", EngineMalformed::Type),
-        ("abc", EngineMalformed::Type),
-        ("bAQID", EngineMalformed::Type),
-        ("é", EngineMalformed::Type),
-        ("1x", EngineMalformed::Payload),
-        ("5x", EngineMalformed::Payload),
-        ("6x", EngineMalformed::Payload),
+        ("7", EngineMalformed::UnknownType),
+        ("abc", EngineMalformed::UnknownType),
+        ("bAQID", EngineMalformed::UnknownType),
+        ("é", EngineMalformed::UnknownType),
+        ("1x", EngineMalformed::UnexpectedPayload),
+        ("5x", EngineMalformed::UnexpectedPayload),
+        ("6x", EngineMalformed::UnexpectedPayload),
     ];
     for (text, error) in refused {
         assert_eq!(engine::decode(text), Err(error), "{text}");
@@ -41,7 +45,7 @@ fn every_engine_packet_has_its_character() {
 }
 
 fn split(body: &[u8]) -> Result<Vec<EnginePacket<'_>>, EngineMalformed> {
-    engine::split(body)?.collect()
+    engine::decode_polling_body(body)?.collect()
 }
 
 #[test]
@@ -59,11 +63,11 @@ fn a_polling_body_holds_several_packets_and_bytes_as_base64() {
     }
     assert_eq!(body, b"4test1\x1ebAQIDBA==\x1e4\x1eb\x1e2");
     assert_eq!(split(&body).unwrap(), packets);
-    assert_eq!(engine::binary_len(4), "bAQIDBA==".len());
+    assert_eq!(engine::polling_binary_len(4), "bAQIDBA==".len());
     assert_eq!(
         split(b"bAQIDBA").unwrap(),
         packets[1..2],
-        "padding may be left out"
+        "padding is optional"
     );
 }
 
@@ -71,65 +75,92 @@ fn a_polling_body_holds_several_packets_and_bytes_as_base64() {
 fn a_polling_body_is_read_up_to_its_first_fault() {
     assert_eq!(split(b""), Err(EngineMalformed::Empty));
     assert_eq!(split(b"4a\x1e"), Err(EngineMalformed::Empty));
-    assert_eq!(split(b"4a\xff"), Err(EngineMalformed::Text));
-    assert_eq!(split(b"b!!"), Err(EngineMalformed::Base64));
-    let mut packets = engine::split(b"4a\x1eabc\x1e4b").unwrap();
+    assert_eq!(split(b"4a\xff"), Err(EngineMalformed::InvalidUtf8));
+    assert_eq!(split(b"b!!"), Err(EngineMalformed::InvalidBase64));
+    let mut packets = engine::decode_polling_body(b"4a\x1eabc\x1e4b").unwrap();
     assert_eq!(packets.next(), Some(Ok(EnginePacket::Message("a"))));
-    assert_eq!(packets.next(), Some(Err(EngineMalformed::Type)));
+    assert_eq!(packets.next(), Some(Err(EngineMalformed::UnknownType)));
     assert_eq!(packets.next(), None);
 }
 
 fn packet<'a>(
-    kind: Kind,
+    kind: SocketIoPacketType,
     attachments: usize,
     namespace: &'a str,
     id: Option<u64>,
     data: &'a str,
-) -> Packet<'a> {
-    Packet {
-        kind,
+) -> SocketIoPacket<'a> {
+    SocketIoPacket {
+        packet_type: kind,
         attachments,
         namespace,
-        id,
-        data,
+        ack_id: id,
+        json: data,
     }
 }
 
 #[test]
 fn socket_packets_are_read_and_written_the_same() {
     let packets = [
-        ("0", packet(Kind::Connect, 0, "/", None, "")),
+        ("0", packet(SocketIoPacketType::Connect, 0, "/", None, "")),
         (
             "0{\"token\":\"123\"}",
-            packet(Kind::Connect, 0, "/", None, "{\"token\":\"123\"}"),
+            packet(
+                SocketIoPacketType::Connect,
+                0,
+                "/",
+                None,
+                "{\"token\":\"123\"}",
+            ),
         ),
-        ("0/custom,", packet(Kind::Connect, 0, "/custom", None, "")),
+        (
+            "0/custom,",
+            packet(SocketIoPacketType::Connect, 0, "/custom", None, ""),
+        ),
         (
             "0/custom,{\"a\":1}",
-            packet(Kind::Connect, 0, "/custom", None, "{\"a\":1}"),
+            packet(SocketIoPacketType::Connect, 0, "/custom", None, "{\"a\":1}"),
         ),
-        ("1", packet(Kind::Disconnect, 0, "/", None, "")),
+        (
+            "1",
+            packet(SocketIoPacketType::Disconnect, 0, "/", None, ""),
+        ),
         (
             "1/custom,",
-            packet(Kind::Disconnect, 0, "/custom", None, ""),
+            packet(SocketIoPacketType::Disconnect, 0, "/custom", None, ""),
         ),
         (
             "2[\"hello\",1]",
-            packet(Kind::Event, 0, "/", None, "[\"hello\",1]"),
+            packet(SocketIoPacketType::Event, 0, "/", None, "[\"hello\",1]"),
         ),
         (
             "2/custom,12[\"hello\"]",
-            packet(Kind::Event, 0, "/custom", Some(12), "[\"hello\"]"),
+            packet(
+                SocketIoPacketType::Event,
+                0,
+                "/custom",
+                Some(12),
+                "[\"hello\"]",
+            ),
         ),
-        ("3456[]", packet(Kind::Ack, 0, "/", Some(456), "[]")),
+        (
+            "3456[]",
+            packet(SocketIoPacketType::Ack, 0, "/", Some(456), "[]"),
+        ),
         (
             "4{\"message\":\"no\"}",
-            packet(Kind::ConnectError, 0, "/", None, "{\"message\":\"no\"}"),
+            packet(
+                SocketIoPacketType::ConnectError,
+                0,
+                "/",
+                None,
+                "{\"message\":\"no\"}",
+            ),
         ),
         (
             "51-[\"a\",{\"_placeholder\":true,\"num\":0}]",
             packet(
-                Kind::BinaryEvent,
+                SocketIoPacketType::BinaryEvent,
                 1,
                 "/",
                 None,
@@ -138,60 +169,63 @@ fn socket_packets_are_read_and_written_the_same() {
         ),
         (
             "62-/custom,7[]",
-            packet(Kind::BinaryAck, 2, "/custom", Some(7), "[]"),
+            packet(SocketIoPacketType::BinaryAck, 2, "/custom", Some(7), "[]"),
         ),
         (
             "218446744073709551615[\"a\"]",
-            packet(Kind::Event, 0, "/", Some(u64::MAX), "[\"a\"]"),
+            packet(SocketIoPacketType::Event, 0, "/", Some(u64::MAX), "[\"a\"]"),
         ),
     ];
     for (text, packet) in packets {
-        assert_eq!(Packet::decode(text), Ok(packet), "{text}");
+        assert_eq!(SocketIoPacket::decode(text), Ok(packet), "{text}");
         let mut out = Vec::new();
         packet.write(&mut out);
         assert_eq!(String::from_utf8(out).unwrap(), text);
     }
     // A namespace at the end needs no comma.
     assert_eq!(
-        Packet::decode("0/custom"),
-        Ok(packet(Kind::Connect, 0, "/custom", None, ""))
+        SocketIoPacket::decode("0/custom"),
+        Ok(packet(SocketIoPacketType::Connect, 0, "/custom", None, ""))
     );
 }
 
 #[test]
-fn what_is_no_socket_packet_is_refused() {
+fn malformed_socket_io_packets_are_rejected() {
     let long = format!("2/{},[\"a\"]", "n".repeat(256));
-    let many = format!("5{}-[\"a\"]", MOST_ATTACHMENTS + 1);
+    let many = format!("5{}-[\"a\"]", MAX_ATTACHMENTS + 1);
     let refused = [
-        ("", Malformed::Type),
-        ("abc", Malformed::Type),
-        ("7[]", Malformed::Type),
-        ("€", Malformed::Type),
-        ("5[\"a\"]", Malformed::Attachments),
-        ("5-[\"a\"]", Malformed::Attachments),
-        ("51[\"a\"]", Malformed::Attachments),
-        ("5-1-[\"a\"]", Malformed::Attachments),
-        ("599999999999999999999-[\"a\"]", Malformed::Attachments),
-        (&many, Malformed::Attachments),
-        (&long, Malformed::Namespace),
-        ("218446744073709551616[\"a\"]", Malformed::Id),
-        ("01{}", Malformed::Id),
-        ("3[]", Malformed::Id),
-        ("60-[]", Malformed::Id),
-        ("1{}", Malformed::Payload),
-        ("1/custom,1", Malformed::Payload),
-        ("2/,/,5", Malformed::Payload),
-        ("2 [\"a\"]", Malformed::Payload),
-        ("2{}", Malformed::Payload),
-        ("0[]", Malformed::Payload),
+        ("", SocketIoPacketError::Type),
+        ("abc", SocketIoPacketError::Type),
+        ("7[]", SocketIoPacketError::Type),
+        ("€", SocketIoPacketError::Type),
+        ("5[\"a\"]", SocketIoPacketError::Attachments),
+        ("5-[\"a\"]", SocketIoPacketError::Attachments),
+        ("51[\"a\"]", SocketIoPacketError::Attachments),
+        ("5-1-[\"a\"]", SocketIoPacketError::Attachments),
+        (
+            "599999999999999999999-[\"a\"]",
+            SocketIoPacketError::Attachments,
+        ),
+        (&many, SocketIoPacketError::Attachments),
+        (&long, SocketIoPacketError::Namespace),
+        ("218446744073709551616[\"a\"]", SocketIoPacketError::Id),
+        ("01{}", SocketIoPacketError::Id),
+        ("3[]", SocketIoPacketError::Id),
+        ("60-[]", SocketIoPacketError::Id),
+        ("1{}", SocketIoPacketError::Payload),
+        ("1/custom,1", SocketIoPacketError::Payload),
+        ("2/,/,5", SocketIoPacketError::Payload),
+        ("2 [\"a\"]", SocketIoPacketError::Payload),
+        ("2{}", SocketIoPacketError::Payload),
+        ("0[]", SocketIoPacketError::Payload),
     ];
     for (text, error) in refused {
-        assert_eq!(Packet::decode(text), Err(error), "{text}");
+        assert_eq!(SocketIoPacket::decode(text), Err(error), "{text}");
     }
 }
 
-fn event(text: &str) -> Result<parlor_socketio::packet::Event<'_>, Malformed> {
-    Packet::decode(text)?.event()
+fn event(text: &str) -> Result<parlor_socketio::packet::EventPayload<'_>, SocketIoPacketError> {
+    SocketIoPacket::decode(text)?.parse_event()
 }
 
 #[test]
@@ -227,7 +261,7 @@ fn an_event_gives_its_arguments_as_they_were_written() {
     assert_eq!(
         event("2[-1,1]").unwrap().name(),
         "-1",
-        "a number may be a name"
+        "a number is a valid name"
     );
 }
 
@@ -259,7 +293,7 @@ fn an_event_without_a_name_or_with_broken_json_is_refused() {
         "2 [\"a\"] ]",
     ];
     for text in broken {
-        assert_eq!(event(text), Err(Malformed::Payload), "{text}");
+        assert_eq!(event(text), Err(SocketIoPacketError::Payload), "{text}");
     }
     for name in [
         "connect",
@@ -272,7 +306,7 @@ fn an_event_without_a_name_or_with_broken_json_is_refused() {
     ] {
         assert_eq!(
             event(&format!("2[\"{name}\",1]")),
-            Err(Malformed::Reserved),
+            Err(SocketIoPacketError::Reserved),
             "{name}"
         );
     }
@@ -284,7 +318,7 @@ fn deeply_nested_json_overflows_nothing() {
     assert_eq!(event(&deep).unwrap().count(), 1);
     assert_eq!(
         placeholder::check(&deep[1..], 1),
-        Err(Malformed::Placeholder)
+        Err(SocketIoPacketError::Placeholder)
     );
     assert_eq!(placeholder::number(&deep[1..]), None);
 }
@@ -292,20 +326,20 @@ fn deeply_nested_json_overflows_nothing() {
 #[test]
 fn a_connect_takes_an_object_or_nothing_and_an_ack_an_array() {
     let object = |text| {
-        Packet::decode(text)?
-            .object()
+        SocketIoPacket::decode(text)?
+            .parse_connect_payload()
             .map(|raw| raw.map(|raw| raw.get().to_owned()))
     };
     assert_eq!(object("0"), Ok(None));
     assert_eq!(object("0/x,{\"a\":[1]}"), Ok(Some("{\"a\":[1]}".into())));
     for text in ["0[]", "0null", "0\"a\"", "0{", "0{}{}", "0/x,true"] {
-        assert_eq!(object(text), Err(Malformed::Payload), "{text}");
+        assert_eq!(object(text), Err(SocketIoPacketError::Payload), "{text}");
     }
-    let args = |text| Packet::decode(text)?.args().map(str::to_owned);
+    let args = |text| SocketIoPacket::decode(text)?.args().map(str::to_owned);
     assert_eq!(args("31[]"), Ok(String::new()));
     assert_eq!(args("31[1, {}]"), Ok("1, {}".into()));
     for text in ["31", "31{}", "31[", "31[1,]"] {
-        assert_eq!(args(text), Err(Malformed::Payload), "{text}");
+        assert_eq!(args(text), Err(SocketIoPacketError::Payload), "{text}");
     }
 }
 
@@ -318,34 +352,37 @@ fn a_server_writes_each_of_its_packets() {
     };
     let all = [
         (
-            written(&|out| write::connect(out, "/", "s", None)),
+            written(&|out| write::encode_connect(out, "/", "s", None)),
             "0{\"sid\":\"s\"}",
         ),
         (
-            written(&|out| write::connect(out, "/c", "s", Some("p"))),
+            written(&|out| write::encode_connect(out, "/c", "s", Some("p"))),
             "0/c,{\"sid\":\"s\",\"pid\":\"p\"}",
         ),
         (
-            written(&|out| write::connect_error(out, "/c", b"{}")),
+            written(&|out| write::encode_connect_error(out, "/c", b"{}")),
             "4/c,{}",
         ),
-        (written(&|out| write::disconnect(out, "/")), "1"),
-        (written(&|out| write::disconnect(out, "/c")), "1/c,"),
+        (written(&|out| write::encode_disconnect(out, "/")), "1"),
+        (written(&|out| write::encode_disconnect(out, "/c")), "1/c,"),
         (
-            written(&|out| write::event(out, "/", None, "a\"b", b"", 0)),
+            written(&|out| write::encode_event(out, "/", None, "a\"b", b"", 0)),
             "2[\"a\\\"b\"]",
         ),
         (
-            written(&|out| write::event(out, "/c", Some(3), "a", b"1,2", 0)),
+            written(&|out| write::encode_event(out, "/c", Some(3), "a", b"1,2", 0)),
             "2/c,3[\"a\",1,2]",
         ),
         (
-            written(&|out| write::event(out, "/", None, "a", b"{}", 2)),
+            written(&|out| write::encode_event(out, "/", None, "a", b"{}", 2)),
             "52-[\"a\",{}]",
         ),
-        (written(&|out| write::ack(out, "/", 9, b"", 0)), "39[]"),
         (
-            written(&|out| write::ack(out, "/c", 9, b"1", 1)),
+            written(&|out| write::encode_ack(out, "/", 9, b"", 0)),
+            "39[]",
+        ),
+        (
+            written(&|out| write::encode_ack(out, "/c", 9, b"1", 1)),
             "61-/c,9[1]",
         ),
     ];
@@ -359,7 +396,10 @@ fn placeholders_stand_for_attachments_that_are_there() {
     let data =
         "[\"a\",{\"x\":[{\"_placeholder\":true,\"num\":1}]},{\"num\":0,\"_placeholder\":true}]";
     assert_eq!(placeholder::check(data, 2), Ok(()));
-    assert_eq!(placeholder::check(data, 1), Err(Malformed::Placeholder));
+    assert_eq!(
+        placeholder::check(data, 1),
+        Err(SocketIoPacketError::Placeholder)
+    );
     for data in [
         "[{\"_placeholder\":true}]",
         "[{\"_placeholder\":true,\"num\":-1}]",
@@ -368,7 +408,7 @@ fn placeholders_stand_for_attachments_that_are_there() {
     ] {
         assert_eq!(
             placeholder::check(data, 5),
-            Err(Malformed::Placeholder),
+            Err(SocketIoPacketError::Placeholder),
             "{data}"
         );
     }
@@ -390,15 +430,17 @@ fn placeholders_stand_for_attachments_that_are_there() {
 #[test]
 fn a_packet_waits_for_its_attachments_within_a_bound() {
     let text = "52-[\"a\",{\"_placeholder\":true,\"num\":0}]";
-    let packet = Packet::decode(text).unwrap();
-    let Step::Waiting(pending) = Pending::new(&packet, text, 100)
+    let packet = SocketIoPacket::decode(text).unwrap();
+    let AttachmentProgress::Incomplete(pending) = PartialBinaryPacket::new(&packet, text, 100)
         .with(Bytes::from_static(b"one"))
         .unwrap()
     else {
-        panic!("one of two is not all");
+        panic!("one attachment of two must not complete the packet");
     };
-    let Step::Complete(whole, parts) = pending.with(Bytes::from_static(b"two")).unwrap() else {
-        panic!("two of two are all");
+    let AttachmentProgress::Complete(whole, parts) =
+        pending.with(Bytes::from_static(b"two")).unwrap()
+    else {
+        panic!("the second attachment of two must complete the packet");
     };
     assert_eq!(
         (&*whole, parts),
@@ -407,6 +449,7 @@ fn a_packet_waits_for_its_attachments_within_a_bound() {
             vec![Bytes::from_static(b"one"), Bytes::from_static(b"two")]
         )
     );
-    let full = Pending::new(&packet, text, text.len() + 2).with(Bytes::from_static(b"one"));
-    assert!(matches!(full, Err(Malformed::Attachments)));
+    let full =
+        PartialBinaryPacket::new(&packet, text, text.len() + 2).with(Bytes::from_static(b"one"));
+    assert!(matches!(full, Err(SocketIoPacketError::Attachments)));
 }

@@ -14,8 +14,9 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use parlor_socketio::{
-    App, Client, Connect, Event, Frame, Options, Reason, Recovery, Refused, Server, Socket, Taken,
-    Work,
+    Client, ConnectError, ConnectRequest, DisconnectReason, EncodedEvent, HandlerFuture,
+    IncomingEvent, RecoveryOptions, Socket, SocketHandler, SocketIoOptions, SocketIoServer,
+    UpgradedTcpStream,
 };
 use serde_json::value::RawValue;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -28,75 +29,79 @@ use tokio::time::{Instant, timeout};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An application that can be held up.
-pub struct Diary {
-    pub told: Mutex<Vec<String>>,
-    pub gate: Semaphore,
-    pub refuses: AtomicBool,
-    pub holds_connect: AtomicBool,
+pub struct RecordingHandler {
+    pub wait_for_call: Mutex<Vec<String>>,
+    pub slow_event_permits: Semaphore,
+    pub refuse_connects: AtomicBool,
+    pub hold_connects: AtomicBool,
     /// Keeps a thread from going on in `connected`.
-    pub blocks_connected: AtomicBool,
+    pub block_on_connected: AtomicBool,
 }
 
-impl Diary {
-    fn write(&self, line: impl Into<String>) {
-        self.told.lock().push(line.into());
+impl RecordingHandler {
+    fn record(&self, line: impl Into<String>) {
+        self.wait_for_call.lock().push(line.into());
     }
 
-    fn wait_to_connect(&self) {
+    fn block_while_set(&self) {
         let patience = Instant::now() + PATIENCE;
-        while self.blocks_connected.load(Ordering::SeqCst) && Instant::now() < patience {
+        while self.block_on_connected.load(Ordering::SeqCst) && Instant::now() < patience {
             std::thread::yield_now();
         }
     }
 
-    pub fn lines(&self) -> Vec<String> {
-        self.told.lock().clone()
+    pub fn calls(&self) -> Vec<String> {
+        self.wait_for_call.lock().clone()
     }
 }
 
-fn refused() -> Refused {
+fn refused() -> ConnectError {
     let payload = RawValue::from_string(r#"{"message":"no"}"#.into());
-    Refused {
+    ConnectError {
         payload: payload.unwrap(),
     }
 }
 
-impl App for Diary {
+impl SocketHandler for RecordingHandler {
     type State = ();
 
-    async fn connect(self: &Arc<Self>, asking: Connect) -> Result<(), Refused> {
-        self.write("connect");
-        if self.holds_connect.load(Ordering::SeqCst) {
-            self.gate.acquire().await.unwrap().forget();
+    async fn on_connect(self: &Arc<Self>, asking: ConnectRequest) -> Result<(), ConnectError> {
+        self.record("connect");
+        if self.hold_connects.load(Ordering::SeqCst) {
+            self.slow_event_permits.acquire().await.unwrap().forget();
         }
         assert_eq!(asking.id.len(), 20);
-        match self.refuses.load(Ordering::SeqCst) {
+        match self.refuse_connects.load(Ordering::SeqCst) {
             true => Err(refused()),
             false => Ok(()),
         }
     }
 
-    fn connected(self: &Arc<Self>, _: &Arc<Socket<()>>) -> Option<Work> {
-        if self.blocks_connected.load(Ordering::SeqCst) {
-            tokio::task::block_in_place(|| self.wait_to_connect());
+    fn on_connected(self: &Arc<Self>, _: &Arc<Socket<()>>) -> Option<HandlerFuture> {
+        if self.block_on_connected.load(Ordering::SeqCst) {
+            tokio::task::block_in_place(|| self.block_while_set());
         }
-        self.write("connected");
+        self.record("connected");
         None
     }
 
-    fn event(self: &Arc<Self>, socket: &Arc<Socket<()>>, event: &Event<'_>) -> Option<Work> {
-        self.write(event.name());
+    fn on_event(
+        self: &Arc<Self>,
+        socket: &Arc<Socket<()>>,
+        event: &IncomingEvent<'_>,
+    ) -> Option<HandlerFuture> {
+        self.record(event.name());
         match event.name() {
             "echo" => {
-                if let Some(id) = event.ack() {
+                if let Some(id) = event.ack_id() {
                     socket.ack(id, event.args().as_bytes());
                 }
                 None
             }
             "slow" => {
-                let (app, socket, id) = (Arc::clone(self), Arc::clone(socket), event.ack());
+                let (app, socket, id) = (Arc::clone(self), Arc::clone(socket), event.ack_id());
                 Some(Box::pin(async move {
-                    app.gate.acquire().await.unwrap().forget();
+                    app.slow_event_permits.acquire().await.unwrap().forget();
                     if let Some(id) = id {
                         socket.ack(id, b"\"slow\"");
                     }
@@ -104,47 +109,47 @@ impl App for Diary {
             }
             "break" => Some(Box::pin(async {
                 tokio::task::yield_now().await;
-                panic!("on purpose");
+                panic!("handler panics on purpose");
             })),
             "leave" => {
-                socket.send(&Frame::event("last", b"1"));
-                socket.disconnect(Reason::ServerCut);
+                socket.send(&EncodedEvent::new("last", b"1"));
+                socket.disconnect(DisconnectReason::ServerDisconnect);
                 None
             }
             _ => None,
         }
     }
 
-    fn detached(self: &Arc<Self>, _: &Arc<Socket<()>>, reason: Reason) {
-        self.write(format!("detached {}", reason.name()));
+    fn on_detached(self: &Arc<Self>, _: &Arc<Socket<()>>, reason: DisconnectReason) {
+        self.record(format!("detached {}", reason.name()));
     }
 
-    async fn recover(
+    async fn on_recover(
         self: &Arc<Self>,
         socket: &Arc<Socket<()>>,
-        asking: Connect,
-    ) -> Result<bool, Refused> {
+        asking: ConnectRequest,
+    ) -> Result<bool, ConnectError> {
         assert_eq!(asking.id, socket.id());
-        self.write("recover");
-        match self.refuses.load(Ordering::SeqCst) {
+        self.record("recover");
+        match self.refuse_connects.load(Ordering::SeqCst) {
             true => Err(refused()),
             false => Ok(true),
         }
     }
 
-    fn disconnected(self: &Arc<Self>, _: &Arc<Socket<()>>, reason: Reason) {
-        self.write(format!("disconnected {}", reason.name()));
+    fn on_disconnected(self: &Arc<Self>, _: &Arc<Socket<()>>, reason: DisconnectReason) {
+        self.record(format!("disconnected {}", reason.name()));
     }
 }
 
 /// A server, ended with the test.
-pub struct Host {
+pub struct TestServer {
     pub address: SocketAddr,
-    pub server: Arc<Server<Diary>>,
+    pub server: Arc<SocketIoServer<RecordingHandler>>,
     tasks: Vec<JoinHandle<()>>,
 }
 
-impl Drop for Host {
+impl Drop for TestServer {
     fn drop(&mut self) {
         for task in &self.tasks {
             task.abort();
@@ -152,47 +157,47 @@ impl Drop for Host {
     }
 }
 
-fn take_back(upgraded: Upgraded) -> Result<Taken, Upgraded> {
+fn take_back(upgraded: Upgraded) -> Result<UpgradedTcpStream, Upgraded> {
     let parts = upgraded.downcast::<TokioIo<TcpStream>>()?;
-    Ok(Taken {
+    Ok(UpgradedTcpStream {
         stream: parts.io.into_inner(),
-        ahead: parts.read_buf,
-        owed: Bytes::new(),
+        read_buf: parts.read_buf,
+        unsent_response: Bytes::new(),
     })
 }
 
-pub fn recovering() -> Options {
-    Options {
-        recovery: Some(Recovery {
+pub fn recovery_enabled() -> SocketIoOptions {
+    SocketIoOptions {
+        recovery: Some(RecoveryOptions {
             window: Duration::from_secs(60),
-            frames: 5,
-            bytes: 10_000,
+            max_frames: 5,
+            max_bytes: 10_000,
         }),
-        ..Options::default()
+        ..SocketIoOptions::default()
     }
 }
 
-pub async fn host(options: Options) -> Host {
-    let app = Arc::new(Diary {
-        told: Mutex::default(),
-        gate: Semaphore::new(0),
-        refuses: AtomicBool::new(false),
-        holds_connect: AtomicBool::new(false),
-        blocks_connected: AtomicBool::new(false),
+pub async fn start_test_server(options: SocketIoOptions) -> TestServer {
+    let app = Arc::new(RecordingHandler {
+        wait_for_call: Mutex::default(),
+        slow_event_permits: Semaphore::new(0),
+        refuse_connects: AtomicBool::new(false),
+        hold_connects: AtomicBool::new(false),
+        block_on_connected: AtomicBool::new(false),
     });
-    let server = Server::new(app, options);
+    let server = SocketIoServer::new(app, options);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let timers = tokio::spawn(Arc::clone(&server).run());
+    let timers = tokio::spawn(Arc::clone(&server).run_timers());
     let doors = tokio::spawn(accept(listener, Arc::clone(&server)));
-    Host {
+    TestServer {
         address,
         server,
         tasks: vec![timers, doors],
     }
 }
 
-async fn accept(listener: TcpListener, server: Arc<Server<Diary>>) {
+async fn accept(listener: TcpListener, server: Arc<SocketIoServer<RecordingHandler>>) {
     loop {
         let (stream, from) = listener.accept().await.unwrap();
         stream.set_nodelay(true).unwrap();
@@ -205,7 +210,7 @@ async fn accept(listener: TcpListener, server: Arc<Server<Diary>>) {
                 };
                 let server = Arc::clone(&server);
                 async move {
-                    let answer = server.handle(request, client, take_back).await;
+                    let answer = server.handle_request(request, client, take_back).await;
                     Ok::<Response<_>, std::convert::Infallible>(answer)
                 }
             });
@@ -217,20 +222,20 @@ async fn accept(listener: TcpListener, server: Arc<Server<Diary>>) {
     }
 }
 
-impl Host {
-    pub fn app(&self) -> &Arc<Diary> {
-        self.server.app()
+impl TestServer {
+    pub fn app(&self) -> &Arc<RecordingHandler> {
+        self.server.handler()
     }
 
     /// Sends an event that is kept to all sockets.
-    pub fn tell(&self, name: &str) {
-        let frame = self.server.frame(name, b"1");
-        self.server.for_each(|socket| socket.send(&frame));
+    pub fn broadcast(&self, name: &str) {
+        let frame = self.server.encode_recoverable_event(name, b"1");
+        self.server.for_each_socket(|socket| socket.send(&frame));
     }
 
     /// Waits until the application was told this.
-    pub async fn told(&self, line: &str) {
-        eventually(line, || self.app().lines().iter().any(|it| it == line)).await;
+    pub async fn calls(&self, line: &str) {
+        eventually(line, || self.app().calls().iter().any(|it| it == line)).await;
     }
 }
 
@@ -256,11 +261,11 @@ pub struct Ws {
 impl Ws {
     /// A session without a socket.
     pub async fn open(address: SocketAddr) -> Self {
-        Self::asking(address, "EIO=4&transport=websocket").await
+        Self::open_with_query(address, "EIO=4&transport=websocket").await
     }
 
     /// The same, with another query.
-    pub async fn asking(address: SocketAddr, query: &str) -> Self {
+    pub async fn open_with_query(address: SocketAddr, query: &str) -> Self {
         let mut ws = Self {
             stream: TcpStream::connect(address).await.unwrap(),
             read: Vec::new(),
@@ -286,12 +291,12 @@ impl Ws {
     /// A session with a socket; with the payload of its CONNECT packet.
     pub async fn connect(address: SocketAddr, auth: &str) -> (Self, serde_json::Value) {
         let mut ws = Self::open(address).await;
-        let hello = ws.enter(auth).await;
+        let hello = ws.connect_namespace(auth).await;
         (ws, hello)
     }
 
     /// Asks to be connected; what the server says to it.
-    pub async fn enter(&mut self, auth: &str) -> serde_json::Value {
+    pub async fn connect_namespace(&mut self, auth: &str) -> serde_json::Value {
         self.say(&format!("40{auth}")).await;
         let answer = self.text().await;
         let payload = answer.strip_prefix("40").expect(&answer);
@@ -301,7 +306,7 @@ impl Ws {
     async fn more(&mut self) -> bool {
         let mut piece = [0; 16 * 1024];
         let read = timeout(PATIENCE, self.stream.read(&mut piece)).await;
-        let count = read.expect("bytes in time").unwrap_or(0);
+        let count = read.expect("bytes before the timeout").unwrap_or(0);
         self.read.extend_from_slice(&piece[..count]);
         count > 0
     }
@@ -321,7 +326,7 @@ impl Ws {
         let _ = self.stream.write_all(&frame).await;
     }
 
-    pub async fn got(&mut self) -> Got {
+    pub async fn next_message(&mut self) -> Got {
         loop {
             self.parse();
             if let Some(got) = self.ready.pop_front() {
@@ -336,10 +341,10 @@ impl Ws {
     /// The next text, pings answered and left out.
     pub async fn text(&mut self) -> String {
         loop {
-            match self.got().await {
+            match self.next_message().await {
                 Got::Text(text) if text == "2" => self.say("3").await,
                 Got::Text(text) => return text,
-                other => panic!("no text but {other:?}"),
+                other => panic!("expected a text message, got {other:?}"),
             }
         }
     }
@@ -381,14 +386,14 @@ pub async fn request(address: SocketAddr, method: &str, query: &str, body: &str)
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
     let read = timeout(PATIENCE, stream.read_to_string(&mut answer)).await;
-    read.expect("an answer in time").unwrap();
+    read.expect("a response before the timeout").unwrap();
     let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
     let body = answer.split_once("\r\n\r\n").unwrap().1.to_owned();
     (status, body)
 }
 
 /// The query that names a new polling session.
-pub async fn poll(address: SocketAddr) -> String {
+pub async fn open_polling_session(address: SocketAddr) -> String {
     let (status, body) = request(address, "GET", "", "").await;
     assert_eq!(status, 200, "{body}");
     let open: serde_json::Value = serde_json::from_str(&body[1..]).unwrap();

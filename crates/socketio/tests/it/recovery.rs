@@ -3,10 +3,10 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use parlor_socketio::{Options, Reason, Recovery};
+use parlor_socketio::{DisconnectReason, RecoveryOptions, SocketIoOptions};
 use serde_json::Value;
 
-use super::raw::{Got, Host, Ws, eventually, host, recovering};
+use super::raw::{Got, TestServer, Ws, eventually, recovery_enabled, start_test_server};
 
 /// The offset at the end of an event.
 fn offset(event: &str) -> String {
@@ -21,7 +21,7 @@ fn offset(event: &str) -> String {
         .to_owned()
 }
 
-fn back(hello: &Value, offset: Option<&str>) -> String {
+fn recovery_auth(hello: &Value, offset: Option<&str>) -> String {
     let mut auth = serde_json::json!({ "token": "t", "pid": hello["pid"] });
     if let Some(offset) = offset {
         auth["offset"] = offset.into();
@@ -29,52 +29,57 @@ fn back(hello: &Value, offset: Option<&str>) -> String {
     auth.to_string()
 }
 
-async fn lose(host: &Host, ws: Ws) {
+async fn drop_connection(host: &TestServer, ws: Ws) {
     drop(ws);
-    eventually("the socket is held", || host.server.figures().held == 1).await;
+    eventually("the socket is detached", || {
+        host.server.stats().detached_sockets == 1
+    })
+    .await;
 }
 
 #[tokio::test]
-async fn a_client_that_keeps_no_offset_is_sent_none_and_is_not_waited_for() {
-    let host = host(recovering()).await;
-    let mut ws = Ws::asking(host.address, "transport=websocket&EIO=4").await;
-    let hello = ws.enter("").await;
+async fn a_client_without_recovery_support_gets_no_offset_and_is_not_held() {
+    let host = start_test_server(recovery_enabled()).await;
+    let mut ws = Ws::open_with_query(host.address, "transport=websocket&EIO=4").await;
+    let hello = ws.connect_namespace("").await;
     assert!(hello["pid"].is_null(), "{hello}");
     let (mut other, _) = Ws::connect(host.address, "").await;
-    host.tell("one");
+    host.broadcast("one");
     assert_eq!(ws.text().await, r#"42["one",1]"#);
     assert!(other.text().await.starts_with(r#"42["one",1,""#));
     drop(ws);
-    host.told("disconnected transport_closed").await;
-    assert_eq!(host.server.figures().held, 0);
+    host.calls("disconnected transport_closed").await;
+    assert_eq!(host.server.stats().detached_sockets, 0);
 }
 
 #[tokio::test]
-async fn a_lost_client_gets_its_socket_and_what_it_missed() {
-    let host = host(recovering()).await;
+async fn a_reconnecting_client_recovers_its_socket_and_the_missed_events() {
+    let host = start_test_server(recovery_enabled()).await;
     let (mut ws, hello) = Ws::connect(host.address, "").await;
-    host.tell("one");
-    host.tell("two");
+    host.broadcast("one");
+    host.broadcast("two");
     let one = ws.text().await;
-    lose(&host, ws).await;
-    host.tell("three");
-    let (mut ws, again) = Ws::connect(host.address, &back(&hello, Some(&offset(&one)))).await;
+    drop_connection(&host, ws).await;
+    host.broadcast("three");
+    let (mut ws, again) =
+        Ws::connect(host.address, &recovery_auth(&hello, Some(&offset(&one)))).await;
     assert_eq!(again, hello, "the same socket");
     assert!(ws.text().await.starts_with(r#"42["two",1,"#));
     assert!(ws.text().await.starts_with(r#"42["three",1,"#));
-    host.tell("four");
+    host.broadcast("four");
     let four = ws.text().await;
     assert!(four.starts_with(r#"42["four",1,"#));
-    assert_eq!(host.server.figures().recovered, 1);
+    assert_eq!(host.server.stats().recovered, 1);
 
-    lose(&host, ws).await;
-    let (mut ws, again) = Ws::connect(host.address, &back(&hello, Some(&offset(&four)))).await;
+    drop_connection(&host, ws).await;
+    let (mut ws, again) =
+        Ws::connect(host.address, &recovery_auth(&hello, Some(&offset(&four)))).await;
     assert_eq!(again, hello);
     ws.say(r#"421["echo"]"#).await;
-    assert_eq!(ws.text().await, "431[]", "nothing was missed");
+    assert_eq!(ws.text().await, "431[]", "no event was missed");
     let lost = "detached transport_closed";
     assert_eq!(
-        host.app().lines(),
+        host.app().calls(),
         [
             "connect",
             "connected",
@@ -88,43 +93,43 @@ async fn a_lost_client_gets_its_socket_and_what_it_missed() {
 }
 
 #[tokio::test]
-async fn who_was_sent_nothing_yet_comes_back_too() {
-    let host = host(recovering()).await;
+async fn a_client_without_an_offset_can_recover() {
+    let host = start_test_server(recovery_enabled()).await;
     let (ws, hello) = Ws::connect(host.address, "").await;
-    lose(&host, ws).await;
-    host.tell("one");
-    let (mut ws, again) = Ws::connect(host.address, &back(&hello, None)).await;
+    drop_connection(&host, ws).await;
+    host.broadcast("one");
+    let (mut ws, again) = Ws::connect(host.address, &recovery_auth(&hello, None)).await;
     assert_eq!(again, hello);
     assert!(ws.text().await.starts_with(r#"42["one",1,"#));
 }
 
 #[tokio::test]
-async fn a_client_that_missed_more_than_is_kept_is_connected_anew() {
-    let host = host(recovering()).await;
+async fn a_client_that_missed_more_than_the_replay_buffer_gets_a_new_socket() {
+    let host = start_test_server(recovery_enabled()).await;
     let (mut ws, hello) = Ws::connect(host.address, "").await;
-    host.tell("first");
+    host.broadcast("first");
     let first = offset(&ws.text().await);
-    lose(&host, ws).await;
+    drop_connection(&host, ws).await;
     for _ in 0..5 {
-        host.tell("more");
+        host.broadcast("more");
     }
-    let (mut ws, again) = Ws::connect(host.address, &back(&hello, Some(&first))).await;
+    let (mut ws, again) = Ws::connect(host.address, &recovery_auth(&hello, Some(&first))).await;
     assert_ne!(again["sid"], hello["sid"]);
     assert_ne!(again["pid"], hello["pid"]);
     ws.say(r#"421["echo"]"#).await;
     assert_eq!(ws.text().await, "431[]");
-    host.told("disconnected replaced").await;
+    host.calls("disconnected replaced_by_reconnect").await;
     assert_eq!(host.server.count(), 1);
-    assert_eq!(host.server.figures().recovered, 0);
+    assert_eq!(host.server.stats().recovered, 0);
 }
 
 #[tokio::test]
 async fn an_unknown_pid_or_offset_is_connected_anew() {
-    let host = host(recovering()).await;
+    let host = start_test_server(recovery_enabled()).await;
     let (mut ws, hello) = Ws::connect(host.address, "").await;
-    host.tell("one");
+    host.broadcast("one");
     let one = offset(&ws.text().await);
-    lose(&host, ws).await;
+    drop_connection(&host, ws).await;
     let mut foreign = hello.clone();
     let pid = hello["pid"].as_str().unwrap();
     foreign["pid"] = format!("{}AAAA", &pid[..pid.len() - 4]).into();
@@ -133,30 +138,30 @@ async fn an_unknown_pid_or_offset_is_connected_anew() {
         serde_json::json!({"pid": 7}),
         serde_json::json!({"pid": "x"}),
     ] {
-        let (ws, again) = Ws::connect(host.address, &back(&foreign, Some(&one))).await;
+        let (ws, again) = Ws::connect(host.address, &recovery_auth(&foreign, Some(&one))).await;
         assert_ne!(again["sid"], hello["sid"]);
         drop(ws);
     }
     assert!(
         !host
             .app()
-            .lines()
-            .contains(&"disconnected replaced".to_owned())
+            .calls()
+            .contains(&"disconnected replaced_by_reconnect".to_owned())
     );
-    let (_ws, again) = Ws::connect(host.address, &back(&hello, Some("zzzz"))).await;
+    let (_ws, again) = Ws::connect(host.address, &recovery_auth(&hello, Some("zzzz"))).await;
     assert_ne!(again["sid"], hello["sid"]);
-    host.told("disconnected replaced").await;
+    host.calls("disconnected replaced_by_reconnect").await;
 }
 
 #[tokio::test]
-async fn a_clean_goodbye_is_final() {
-    let host = host(recovering()).await;
+async fn a_socket_cannot_be_recovered_after_a_client_disconnect() {
+    let host = start_test_server(recovery_enabled()).await;
     for goodbye in ["41", "1"] {
         let (mut ws, hello) = Ws::connect(host.address, "").await;
         ws.say(goodbye).await;
-        eventually("it is over", || host.server.count() == 0).await;
-        assert_eq!(host.server.figures().held, 0);
-        let (ws, again) = Ws::connect(host.address, &back(&hello, None)).await;
+        eventually("the socket has ended", || host.server.count() == 0).await;
+        assert_eq!(host.server.stats().detached_sockets, 0);
+        let (ws, again) = Ws::connect(host.address, &recovery_auth(&hello, None)).await;
         assert_ne!(again["sid"], hello["sid"]);
         let mut ws = ws;
         ws.say("41").await;
@@ -165,26 +170,26 @@ async fn a_clean_goodbye_is_final() {
 }
 
 #[tokio::test]
-async fn a_client_may_be_back_before_its_loss_is_seen() {
-    let host = host(recovering()).await;
+async fn a_client_can_recover_before_the_server_notices_the_lost_connection() {
+    let host = start_test_server(recovery_enabled()).await;
     let (mut first, hello) = Ws::connect(host.address, "").await;
-    host.tell("one");
+    host.broadcast("one");
     let one = offset(&first.text().await);
-    host.tell("two");
-    let (mut second, again) = Ws::connect(host.address, &back(&hello, Some(&one))).await;
+    host.broadcast("two");
+    let (mut second, again) = Ws::connect(host.address, &recovery_auth(&hello, Some(&one))).await;
     assert_eq!(again, hello);
     assert!(second.text().await.starts_with(r#"42["two",1,"#));
     assert!(first.text().await.starts_with(r#"42["two",1,"#));
-    assert_eq!(first.got().await, Got::Close(1000));
+    assert_eq!(first.next_message().await, Got::Close(1000));
     second.say(r#"421["echo"]"#).await;
     assert_eq!(second.text().await, "431[]");
-    let told = host.app().lines();
+    let told = host.app().calls();
     assert_eq!(
         told,
         [
             "connect",
             "connected",
-            "detached replaced",
+            "detached replaced_by_reconnect",
             "recover",
             "echo"
         ]
@@ -192,116 +197,122 @@ async fn a_client_may_be_back_before_its_loss_is_seen() {
 }
 
 #[tokio::test]
-async fn a_socket_is_held_for_its_time_and_ends_once() {
-    let host = host(Options {
+async fn a_detached_socket_ends_once_when_the_recovery_window_is_over() {
+    let host = start_test_server(SocketIoOptions {
         ping_interval: Duration::from_millis(250),
-        recovery: Some(Recovery {
+        recovery: Some(RecoveryOptions {
             window: Duration::from_millis(100),
-            frames: 5,
-            bytes: 10_000,
+            max_frames: 5,
+            max_bytes: 10_000,
         }),
-        ..Options::default()
+        ..SocketIoOptions::default()
     })
     .await;
     let (ws, hello) = Ws::connect(host.address, "").await;
-    lose(&host, ws).await;
-    host.told("disconnected transport_closed").await;
-    assert_eq!((host.server.count(), host.server.figures().held), (0, 0));
-    let (_ws, again) = Ws::connect(host.address, &back(&hello, None)).await;
+    drop_connection(&host, ws).await;
+    host.calls("disconnected transport_closed").await;
+    assert_eq!(
+        (host.server.count(), host.server.stats().detached_sockets),
+        (0, 0)
+    );
+    let (_ws, again) = Ws::connect(host.address, &recovery_auth(&hello, None)).await;
     assert_ne!(again["sid"], hello["sid"]);
 }
 
 #[tokio::test]
-async fn a_refused_return_leaves_the_socket_held() {
-    let host = host(recovering()).await;
+async fn a_rejected_recovery_leaves_the_socket_detached() {
+    let host = start_test_server(recovery_enabled()).await;
     let (ws, hello) = Ws::connect(host.address, "").await;
-    lose(&host, ws).await;
-    host.app().refuses.store(true, Ordering::SeqCst);
+    drop_connection(&host, ws).await;
+    host.app().refuse_connects.store(true, Ordering::SeqCst);
     let mut ws = Ws::open(host.address).await;
-    ws.say(&format!("40{}", back(&hello, None))).await;
+    ws.say(&format!("40{}", recovery_auth(&hello, None))).await;
     assert_eq!(ws.text().await, r#"44{"message":"no"}"#);
-    eventually("it is held again", || host.server.figures().held == 1).await;
-    host.app().refuses.store(false, Ordering::SeqCst);
-    let (_ws, again) = Ws::connect(host.address, &back(&hello, None)).await;
+    eventually("it is held again", || {
+        host.server.stats().detached_sockets == 1
+    })
+    .await;
+    host.app().refuse_connects.store(false, Ordering::SeqCst);
+    let (_ws, again) = Ws::connect(host.address, &recovery_auth(&hello, None)).await;
     assert_eq!(again, hello);
 }
 
 #[tokio::test]
 async fn the_application_can_end_a_socket_that_is_held() {
-    let host = host(Options {
+    let host = start_test_server(SocketIoOptions {
         ping_interval: Duration::from_millis(250),
-        ..recovering()
+        ..recovery_enabled()
     })
     .await;
     let (ws, hello) = Ws::connect(host.address, "").await;
-    lose(&host, ws).await;
+    drop_connection(&host, ws).await;
     host.server
-        .for_each(|socket| socket.disconnect(Reason::ServerCut));
-    host.told("disconnected server_cut").await;
-    let (_ws, again) = Ws::connect(host.address, &back(&hello, None)).await;
+        .for_each_socket(|socket| socket.disconnect(DisconnectReason::ServerDisconnect));
+    host.calls("disconnected server_disconnect").await;
+    let (_ws, again) = Ws::connect(host.address, &recovery_auth(&hello, None)).await;
     assert_ne!(again["sid"], hello["sid"]);
 }
 
 #[tokio::test]
-async fn closing_gives_up_what_is_held() {
-    let host = host(recovering()).await;
+async fn shutdown_ends_detached_sockets() {
+    let host = start_test_server(recovery_enabled()).await;
     let (ws, _) = Ws::connect(host.address, "").await;
-    lose(&host, ws).await;
-    host.server.close(Duration::from_secs(1)).await;
-    host.told("disconnected shutdown").await;
+    drop_connection(&host, ws).await;
+    host.server.shutdown(Duration::from_secs(1)).await;
+    host.calls("disconnected server_shutdown").await;
     assert_eq!(host.server.count(), 0);
 }
 
 #[tokio::test]
 async fn without_recovery_nothing_is_held_and_no_offset_is_sent() {
-    let host = host(Options::default()).await;
+    let host = start_test_server(SocketIoOptions::default()).await;
     let (mut ws, hello) = Ws::connect(host.address, "").await;
     assert!(hello.get("pid").is_none());
-    host.tell("one");
+    host.broadcast("one");
     assert_eq!(ws.text().await, r#"42["one",1]"#);
     drop(ws);
-    host.told("disconnected transport_closed").await;
+    host.calls("disconnected transport_closed").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn whatever_clients_do_everyone_who_came_has_gone_once() {
+async fn every_connected_socket_is_disconnected_exactly_once() {
     // More than is told while anybody is away.
-    let recovery = Recovery {
+    let recovery = RecoveryOptions {
         window: Duration::from_secs(60),
-        frames: 100_000,
-        bytes: 10_000_000,
+        max_frames: 100_000,
+        max_bytes: 10_000_000,
     };
-    let host = host(Options {
+    let host = start_test_server(SocketIoOptions {
         recovery: Some(recovery),
-        ..Options::default()
+        ..SocketIoOptions::default()
     })
     .await;
     let clients: Vec<_> = (0..20)
-        .map(|number| tokio::spawn(come_and_go(host.address, number)))
+        .map(|number| tokio::spawn(run_random_client(host.address, number)))
         .collect();
     while !clients.iter().all(tokio::task::JoinHandle::is_finished) {
-        host.tell("news");
+        host.broadcast("news");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     for client in clients {
         client.await.unwrap();
     }
-    host.server.close(Duration::from_secs(5)).await;
+    host.server.shutdown(Duration::from_secs(5)).await;
     let count = |start: &str| {
-        let lines = host.app().lines();
+        let lines = host.app().calls();
         lines.iter().filter(|line| line.starts_with(start)).count()
     };
     let all_are_gone = || count("disconnected") >= count("connected");
-    eventually("all are gone", all_are_gone).await;
+    eventually("all sockets are disconnected", all_are_gone).await;
     assert_eq!(host.server.count(), 0);
     assert_eq!(count("connected"), count("disconnected"));
     assert!(count("recover") > 0);
-    let figures = host.server.figures();
-    assert_eq!((figures.connections, figures.held), (0, 0));
+    let figures = host.server.stats();
+    assert_eq!((figures.open_sessions, figures.detached_sockets), (0, 0));
 }
 
 /// Comes, leaves in one of several ways, and comes back for what it missed.
-async fn come_and_go(address: std::net::SocketAddr, number: usize) {
+async fn run_random_client(address: std::net::SocketAddr, number: usize) {
     let mut auth = String::new();
     for round in 0..15 {
         let (mut ws, hello) = Ws::connect(address, &auth).await;
@@ -313,55 +324,58 @@ async fn come_and_go(address: std::net::SocketAddr, number: usize) {
             // Its next connection may come before this one is seen to be gone.
             _ => {}
         }
-        auth = back(&hello, Some(&offset(&last)));
+        auth = recovery_auth(&hello, Some(&offset(&last)));
     }
 }
 
 #[tokio::test]
-async fn what_was_missed_does_not_cut_the_client_that_comes_for_it() {
+async fn a_replay_larger_than_the_send_queue_gives_a_new_socket_instead_of_an_overflow() {
     const BUFFER: usize = 2_000;
-    let host = host(Options {
-        buffer: BUFFER,
-        recovery: Some(Recovery {
+    let host = start_test_server(SocketIoOptions {
+        max_send_queue_bytes: BUFFER,
+        recovery: Some(RecoveryOptions {
             window: Duration::from_secs(60),
-            frames: 1_000,
-            bytes: BUFFER,
+            max_frames: 1_000,
+            max_bytes: BUFFER,
         }),
-        ..Options::default()
+        ..SocketIoOptions::default()
     })
     .await;
     let (ws, hello) = Ws::connect(host.address, "").await;
-    lose(&host, ws).await;
+    drop_connection(&host, ws).await;
     let mut size = 0;
     loop {
-        let frame = host.server.frame("n", b"1");
+        let frame = host.server.encode_recoverable_event("n", b"1");
         size += frame.size();
         if size > BUFFER {
             break;
         }
-        host.server.for_each(|socket| socket.send(&frame));
+        host.server.for_each_socket(|socket| socket.send(&frame));
     }
-    let (mut ws, again) = Ws::connect(host.address, &back(&hello, None)).await;
-    assert_ne!(again["sid"], hello["sid"], "it is connected anew");
+    let (mut ws, again) = Ws::connect(host.address, &recovery_auth(&hello, None)).await;
+    assert_ne!(again["sid"], hello["sid"], "the client gets a new socket");
     ws.say(r#"421["echo"]"#).await;
     assert_eq!(ws.text().await, "431[]");
-    assert_eq!(host.server.figures().cut, 0);
+    assert_eq!(host.server.stats().send_queue_overflows_total, 0);
 }
 
 #[tokio::test]
-async fn what_is_kept_is_bounded_for_all_sockets_together() {
-    let host = host(Options {
-        kept: 1_000,
-        ..recovering()
+async fn replay_buffers_are_cleared_when_the_shared_budget_is_exceeded() {
+    let host = start_test_server(SocketIoOptions {
+        replay_budget_bytes: 1_000,
+        ..recovery_enabled()
     })
     .await;
     let (ws, hello) = Ws::connect(host.address, "").await;
-    lose(&host, ws).await;
-    let frames: Vec<_> = (0..100).map(|_| host.server.frame("n", b"1")).collect();
-    assert!(host.server.figures().kept_bytes > 1_000);
-    host.server.for_each(|socket| socket.send(&frames[0]));
+    drop_connection(&host, ws).await;
+    let frames: Vec<_> = (0..100)
+        .map(|_| host.server.encode_recoverable_event("n", b"1"))
+        .collect();
+    assert!(host.server.stats().replay_buffer_bytes > 1_000);
+    host.server
+        .for_each_socket(|socket| socket.send(&frames[0]));
     drop(frames);
-    assert_eq!(host.server.figures().kept_bytes, 0);
-    let (_ws, again) = Ws::connect(host.address, &back(&hello, None)).await;
-    assert_ne!(again["sid"], hello["sid"], "what it missed was not kept");
+    assert_eq!(host.server.stats().replay_buffer_bytes, 0);
+    let (_ws, again) = Ws::connect(host.address, &recovery_auth(&hello, None)).await;
+    assert_ne!(again["sid"], hello["sid"], "the replay buffer was cleared");
 }

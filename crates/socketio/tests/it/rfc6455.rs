@@ -1,6 +1,8 @@
 //! RFC 6455 over TCP: the opening handshake, frames as they may be cut and mixed, and the closing handshake.
 
-use super::client::{Got, KEY, Wire, Ws, calm, frame, handshake, serve, text};
+use super::client::{
+    KEY, RawWebSocket, ReceivedMessage, Wire, calm, frame, handshake, serve, text,
+};
 
 const PATH: &str = "/engine.io/";
 const TARGET: &str = "/engine.io/?EIO=4&transport=websocket";
@@ -87,7 +89,7 @@ async fn frames_that_came_with_the_handshake_are_read() {
     )
     .await;
     assert_eq!(wire.answer().await.status, 101);
-    let mut ws = Ws::over(wire);
+    let mut ws = RawWebSocket::from_connection(wire);
     assert!(ws.text().await.starts_with('0'));
     assert_eq!(ws.next().await, text("4early"));
     assert_eq!(ws.next().await, text("4bird"));
@@ -96,20 +98,20 @@ async fn frames_that_came_with_the_handshake_are_read() {
 #[tokio::test]
 async fn frames_may_arrive_byte_by_byte() {
     let server = serve(calm()).await;
-    let mut ws = Ws::open(server.address, PATH).await;
+    let mut ws = RawWebSocket::open(server.address, PATH).await;
     for byte in [frame(0x81, "4κόσμε".as_bytes()), frame(0x82, &[7; 130])].concat() {
-        ws.raw(&[byte]).await;
+        ws.send_bytes(&[byte]).await;
         tokio::task::yield_now().await;
     }
     assert_eq!(ws.next().await, text("4κόσμε"));
-    assert_eq!(ws.next().await, Got::Binary(vec![7; 130]));
+    assert_eq!(ws.next().await, ReceivedMessage::Binary(vec![7; 130]));
 }
 
 #[tokio::test]
 async fn fragments_are_one_message_and_pings_between_them_are_answered() {
     let server = serve(calm()).await;
-    let mut ws = Ws::open(server.address, PATH).await;
-    ws.raw(
+    let mut ws = RawWebSocket::open(server.address, PATH).await;
+    ws.send_bytes(
         &[
             frame(0x01, b"4Hel"),
             frame(0x89, b"are you there"),
@@ -120,20 +122,23 @@ async fn fragments_are_one_message_and_pings_between_them_are_answered() {
         .concat(),
     )
     .await;
-    assert_eq!(ws.next().await, Got::Pong(b"are you there".to_vec()));
+    assert_eq!(
+        ws.next().await,
+        ReceivedMessage::Pong(b"are you there".to_vec())
+    );
     assert_eq!(ws.next().await, text("4Hello"));
-    ws.raw(&frame(0x89, b"")).await;
-    assert_eq!(ws.next().await, Got::Pong(vec![]));
+    ws.send_bytes(&frame(0x89, b"")).await;
+    assert_eq!(ws.next().await, ReceivedMessage::Pong(vec![]));
 }
 
 #[tokio::test]
 async fn every_form_of_length_comes_back() {
     let server = serve(calm()).await;
-    let mut ws = Ws::open(server.address, PATH).await;
+    let mut ws = RawWebSocket::open(server.address, PATH).await;
     for length in [0, 1, 125, 126, 127, 65_535, 65_536, 100_000] {
         let bytes: Vec<u8> = (0..length).map(|n| n as u8).collect();
-        ws.say_bytes(&bytes).await;
-        assert_eq!(ws.next().await, Got::Binary(bytes));
+        ws.send_binary(&bytes).await;
+        assert_eq!(ws.next().await, ReceivedMessage::Binary(bytes));
     }
 }
 
@@ -141,21 +146,21 @@ async fn every_form_of_length_comes_back() {
 async fn a_close_is_answered_with_its_code_and_then_the_connection_ends() {
     let server = serve(calm()).await;
     for code in [1000_u16, 1001, 3000, 4999] {
-        let mut ws = Ws::open(server.address, PATH).await;
-        ws.raw(&frame(0x88, &[&code.to_be_bytes()[..], b"bye"].concat()))
+        let mut ws = RawWebSocket::open(server.address, PATH).await;
+        ws.send_bytes(&frame(0x88, &[&code.to_be_bytes()[..], b"bye"].concat()))
             .await;
-        assert_eq!(ws.closed().await, Some(code));
+        assert_eq!(ws.wait_for_close().await, Some(code));
     }
-    let mut ws = Ws::open(server.address, PATH).await;
-    ws.raw(&frame(0x88, b"")).await;
-    assert!(matches!(ws.closed().await, None | Some(1000)));
+    let mut ws = RawWebSocket::open(server.address, PATH).await;
+    ws.send_bytes(&frame(0x88, b"")).await;
+    assert!(matches!(ws.wait_for_close().await, None | Some(1000)));
 }
 
 #[tokio::test]
 async fn what_comes_before_a_close_is_still_answered() {
     let server = serve(calm()).await;
-    let mut ws = Ws::open(server.address, PATH).await;
-    ws.raw(
+    let mut ws = RawWebSocket::open(server.address, PATH).await;
+    ws.send_bytes(
         &[
             frame(0x81, b"4last"),
             frame(0x88, &1000_u16.to_be_bytes()),
@@ -165,8 +170,8 @@ async fn what_comes_before_a_close_is_still_answered() {
     )
     .await;
     assert_eq!(ws.next().await, text("4last"));
-    assert_eq!(ws.next().await, Got::Close(Some(1000)));
-    assert_eq!(ws.next().await, Got::End);
+    assert_eq!(ws.next().await, ReceivedMessage::Close(Some(1000)));
+    assert_eq!(ws.next().await, ReceivedMessage::End);
 }
 
 #[tokio::test]
@@ -177,36 +182,40 @@ async fn a_violation_is_answered_with_its_code() {
         ("reserved bit", frame(0xc1, b"4a"), 1002),
         ("reserved opcode", frame(0x83, b"4a"), 1002),
         ("fragmented ping", frame(0x09, b""), 1002),
-        ("continuation of nothing", frame(0x80, b"4a"), 1002),
+        ("continuation without a message", frame(0x80, b"4a"), 1002),
         (
-            "status code that may not be sent",
+            "status code that is not allowed",
             frame(0x88, &1005_u16.to_be_bytes()),
             1002,
         ),
-        ("text that is none", frame(0x81, b"4\xff"), 1007),
-        ("fragment that is none", frame(0x01, b"4\xc0\xaf"), 1007),
-        ("above the bound", frame(0x82, &[0; 100_001]), 1009),
+        ("text that is not UTF-8", frame(0x81, b"4\xff"), 1007),
         (
-            "above the bound by its head",
+            "fragment that is not UTF-8",
+            frame(0x01, b"4\xc0\xaf"),
+            1007,
+        ),
+        ("above the limit", frame(0x82, &[0; 100_001]), 1009),
+        (
+            "above the limit by its header",
             vec![0x82, 0xff, 0, 0, 0, 1, 0, 0, 0, 0, 1, 2, 3, 4],
             1009,
         ),
     ];
     for (name, bytes, code) in cases {
-        let mut ws = Ws::open(server.address, PATH).await;
-        ws.raw(&bytes).await;
-        assert_eq!(ws.closed().await, Some(code), "{name}");
+        let mut ws = RawWebSocket::open(server.address, PATH).await;
+        ws.send_bytes(&bytes).await;
+        assert_eq!(ws.wait_for_close().await, Some(code), "{name}");
     }
 }
 
 #[tokio::test]
-async fn others_are_undisturbed_by_a_violation() {
+async fn a_protocol_violation_closes_only_its_own_connection() {
     let server = serve(calm()).await;
-    let mut calm = Ws::open(server.address, PATH).await;
+    let mut calm = RawWebSocket::open(server.address, PATH).await;
     for _ in 0..20 {
-        let mut wild = Ws::open(server.address, PATH).await;
-        wild.raw(&[0xff; 64]).await;
-        assert_eq!(wild.closed().await, Some(1002));
+        let mut wild = RawWebSocket::open(server.address, PATH).await;
+        wild.send_bytes(&[0xff; 64]).await;
+        assert_eq!(wild.wait_for_close().await, Some(1002));
     }
     calm.say("4hello").await;
     assert_eq!(calm.next().await, text("4hello"));

@@ -8,7 +8,7 @@
 //! - Events and acknowledgements carry their arguments in both directions, bytes as attachments, over both transports.
 //! - An unknown packet type, a payload that is no array with a name, and an id that is no number close the connection.
 
-use super::client::{Got, Polling, Ws, calm, serve, text};
+use super::client::{PollingClient, RawWebSocket, ReceivedMessage, calm, serve, text};
 use super::echo::Settings;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use std::time::Duration;
 const PATH: &str = "/socket.io/";
 
 /// A WebSocket in the main namespace.
-async fn connected(address: SocketAddr) -> Ws {
-    let mut ws = Ws::open(address, PATH).await;
+async fn connected(address: SocketAddr) -> RawWebSocket {
+    let mut ws = RawWebSocket::open(address, PATH).await;
     ws.say("40").await;
     assert!(ws.text().await.starts_with("40{\"sid\":\""));
     assert_eq!(ws.text().await, "42[\"auth\",{}]");
@@ -43,7 +43,7 @@ async fn a_client_connects_with_and_without_a_payload() {
         ),
     ];
     for (packet, begin, auth) in cases {
-        let mut ws = Ws::open(server.address, PATH).await;
+        let mut ws = RawWebSocket::open(server.address, PATH).await;
         ws.say(packet).await;
         let answer = ws.text().await;
         let object = answer.strip_prefix(&begin[..begin.len() - 1]).unwrap();
@@ -52,11 +52,7 @@ async fn a_client_connects_with_and_without_a_payload() {
             object["sid"].as_str().is_some_and(|sid| !sid.is_empty()),
             "{answer}"
         );
-        assert_eq!(
-            object.get("pid"),
-            None,
-            "nothing is kept for who comes back"
-        );
+        assert_eq!(object.get("pid"), None, "no pid without recovery");
         assert_eq!(ws.text().await, auth);
     }
 }
@@ -80,7 +76,7 @@ async fn one_connection_carries_several_namespaces_with_ids_of_their_own() {
 #[tokio::test]
 async fn an_unknown_namespace_is_refused_and_the_connection_stays() {
     let server = serve(calm()).await;
-    let mut ws = Ws::open(server.address, PATH).await;
+    let mut ws = RawWebSocket::open(server.address, PATH).await;
     ws.say("40/random").await;
     assert_eq!(
         ws.text().await,
@@ -96,33 +92,39 @@ async fn an_unknown_namespace_is_refused_and_the_connection_stays() {
 }
 
 #[tokio::test]
-async fn a_first_packet_that_is_none_closes_the_connection() {
+async fn a_malformed_first_packet_closes_the_connection() {
     let server = serve(calm()).await;
     for packet in ["4abc", "4", "40[]", "40{", "40null", "40\"a\"", "42{}"] {
-        let mut ws = Ws::open(server.address, PATH).await;
+        let mut ws = RawWebSocket::open(server.address, PATH).await;
         ws.say(packet).await;
-        ws.closed().await;
+        ws.wait_for_close().await;
     }
 }
 
 #[tokio::test]
-async fn who_asks_for_no_namespace_is_closed() {
+async fn sessions_without_a_namespace_are_closed_on_both_transports() {
     let settings = Settings {
         connect_timeout: Duration::from_millis(80),
         ping_interval: Duration::from_millis(500),
         ..calm()
     };
     let server = serve(settings).await;
-    Ws::open(server.address, PATH).await.closed().await;
-    Polling::open(server.address, PATH).await.until_gone().await;
+    RawWebSocket::open(server.address, PATH)
+        .await
+        .wait_for_close()
+        .await;
+    PollingClient::open(server.address, PATH)
+        .await
+        .poll_until_closed()
+        .await;
     // Who was refused has asked for none either.
-    let mut refused = Ws::open(server.address, PATH).await;
+    let mut refused = RawWebSocket::open(server.address, PATH).await;
     refused.say("40/random").await;
-    refused.closed().await;
+    refused.wait_for_close().await;
 }
 
 #[tokio::test]
-async fn who_is_in_a_namespace_may_take_its_time() {
+async fn a_connected_client_is_not_closed_by_the_connect_timeout() {
     let settings = Settings {
         connect_timeout: Duration::from_secs(1),
         ping_interval: Duration::from_millis(500),
@@ -164,7 +166,7 @@ async fn leaving_the_main_namespace_keeps_the_connection() {
         ..calm()
     };
     let server = serve(settings).await;
-    let mut ws = Ws::open(server.address, PATH).await;
+    let mut ws = RawWebSocket::open(server.address, PATH).await;
     ws.say("40").await;
     while !ws.text().await.starts_with("42[\"auth\"") {}
     ws.say("41").await;
@@ -204,7 +206,7 @@ async fn acknowledgements_carry_the_id_and_the_arguments() {
 }
 
 #[tokio::test]
-async fn attachments_go_both_ways() {
+async fn events_with_attachments_are_echoed_with_their_attachments() {
     let server = serve(calm()).await;
     let mut ws = connected(server.address).await;
     let places = "{\"_placeholder\":true,\"num\":0},{\"_placeholder\":true,\"num\":1}";
@@ -213,11 +215,11 @@ async fn attachments_go_both_ways() {
         ("452-789[\"message-with-ack\",", "462-789["),
     ] {
         ws.say(&format!("{packet}{places}]")).await;
-        ws.say_bytes(&[1, 2, 3]).await;
-        ws.say_bytes(&[4, 5, 6]).await;
+        ws.send_binary(&[1, 2, 3]).await;
+        ws.send_binary(&[4, 5, 6]).await;
         assert_eq!(ws.text().await, format!("{answer}{places}]"));
-        assert_eq!(ws.next().await, Got::Binary(vec![1, 2, 3]));
-        assert_eq!(ws.next().await, Got::Binary(vec![4, 5, 6]));
+        assert_eq!(ws.next().await, ReceivedMessage::Binary(vec![1, 2, 3]));
+        assert_eq!(ws.next().await, ReceivedMessage::Binary(vec![4, 5, 6]));
     }
 }
 
@@ -264,28 +266,28 @@ async fn what_is_no_packet_closes_the_connection() {
     for packet in broken {
         let mut ws = connected(server.address).await;
         ws.say(packet).await;
-        ws.closed().await;
+        ws.wait_for_close().await;
     }
 }
 
 #[tokio::test]
-async fn attachments_that_nothing_asked_for_close_the_connection() {
+async fn unexpected_or_missing_attachments_close_the_connection() {
     let server = serve(calm()).await;
     let mut ws = connected(server.address).await;
-    ws.say_bytes(&[1]).await;
-    ws.closed().await;
+    ws.send_binary(&[1]).await;
+    ws.wait_for_close().await;
     // A text where an attachment belongs.
     let mut ws = connected(server.address).await;
     ws.say("451-[\"message\",{\"_placeholder\":true,\"num\":0}]")
         .await;
     ws.say("42[\"message\",1]").await;
-    ws.closed().await;
+    ws.wait_for_close().await;
     // A placeholder of none.
     let mut ws = connected(server.address).await;
     ws.say("451-[\"message\",{\"_placeholder\":true,\"num\":1}]")
         .await;
-    ws.say_bytes(&[1]).await;
-    ws.closed().await;
+    ws.send_binary(&[1]).await;
+    ws.wait_for_close().await;
 }
 
 #[tokio::test]
@@ -295,15 +297,15 @@ async fn attachments_are_bounded_together() {
     ws.say("453-[\"message\",{\"_placeholder\":true,\"num\":0}]")
         .await;
     for _ in 0..3 {
-        ws.say_bytes(&[7; 60_000]).await;
+        ws.send_binary(&[7; 60_000]).await;
     }
-    ws.closed().await;
+    ws.wait_for_close().await;
 }
 
 #[tokio::test]
-async fn polling_carries_the_same() {
+async fn events_acks_and_attachments_work_over_polling() {
     let server = serve(calm()).await;
-    let mut polling = Polling::open(server.address, PATH).await;
+    let mut polling = PollingClient::open(server.address, PATH).await;
     polling.say("40").await;
     let mut fetched = Vec::new();
     fetch(&mut polling, &mut fetched, 2).await;
@@ -326,10 +328,10 @@ async fn polling_carries_the_same() {
         ]
     );
     polling.say("42{}").await;
-    polling.until_gone().await;
+    polling.poll_until_closed().await;
 }
 
-async fn fetch(polling: &mut Polling, fetched: &mut Vec<String>, count: usize) {
+async fn fetch(polling: &mut PollingClient, fetched: &mut Vec<String>, count: usize) {
     while fetched.len() < count {
         let answer = polling.get().await;
         assert_eq!(answer.status, 200, "{answer:?}");
@@ -338,13 +340,13 @@ async fn fetch(polling: &mut Polling, fetched: &mut Vec<String>, count: usize) {
 }
 
 #[tokio::test]
-async fn what_was_sent_before_the_connect_was_answered_is_not_lost() {
+async fn events_sent_before_the_connect_reply_are_handled_after_it() {
     let server = serve(calm()).await;
-    let mut ws = Ws::open(server.address, PATH).await;
+    let mut ws = RawWebSocket::open(server.address, PATH).await;
     // One write: the events wait until the application has let the client in.
     let frames = ["40", "42[\"message\",1]", "42[\"message\",2]"]
         .map(|packet| super::client::frame(0x81, packet.as_bytes()));
-    ws.raw(&frames.concat()).await;
+    ws.send_bytes(&frames.concat()).await;
     assert!(ws.text().await.starts_with("40{"));
     assert_eq!(ws.text().await, "42[\"auth\",{}]");
     assert_eq!(ws.next().await, text("42[\"message-back\",1]"));

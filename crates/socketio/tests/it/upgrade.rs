@@ -1,11 +1,11 @@
 //! From polling to WebSocket: the probe, what is refused around it, and that no packet is lost, doubled or moved by it.
 
-use super::client::{Got, Polling, Ws, calm, serve, text};
+use super::client::{PollingClient, RawWebSocket, ReceivedMessage, calm, serve, text};
 use super::echo::{accept, take_back};
 use bytes::Bytes;
 use parking_lot::Mutex;
-use parlor_socketio::Options;
-use parlor_socketio::engine::{Above, Engine, Session};
+use parlor_socketio::SocketIoOptions;
+use parlor_socketio::engine::{EngineIoServer, EngineIoSession, SessionHandler};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -13,15 +13,15 @@ use tokio::sync::Semaphore;
 
 const PATH: &str = "/engine.io/";
 
-fn websocket(polling: &Polling) -> String {
+fn websocket_target(polling: &PollingClient) -> String {
     polling
         .target
         .replace("transport=polling", "transport=websocket")
 }
 
 /// A WebSocket that has been probed but not taken.
-async fn probe(polling: &Polling) -> Ws {
-    let mut ws = Ws::try_open(polling.address, &websocket(polling))
+async fn open_and_probe(polling: &PollingClient) -> RawWebSocket {
+    let mut ws = RawWebSocket::try_open(polling.address, &websocket_target(polling))
         .await
         .unwrap();
     ws.say("2probe").await;
@@ -32,20 +32,20 @@ async fn probe(polling: &Polling) -> Ws {
 #[tokio::test]
 async fn a_session_moves_to_a_websocket() {
     let server = serve(calm()).await;
-    let polling = Polling::open(server.address, PATH).await;
-    let mut ws = probe(&polling).await;
+    let polling = PollingClient::open(server.address, PATH).await;
+    let mut ws = open_and_probe(&polling).await;
     ws.say("5").await;
     ws.say("4hello").await;
     assert_eq!(ws.next().await, text("4hello"));
 }
 
 #[tokio::test]
-async fn a_waiting_poll_is_let_go_by_the_probe_and_by_the_move() {
+async fn a_pending_poll_is_answered_with_noop_during_an_upgrade() {
     let server = serve(calm()).await;
-    let mut polling = Polling::open(server.address, PATH).await;
-    polling.park().await;
-    let mut ws = probe(&polling).await;
-    let answer = polling.parked().await;
+    let mut polling = PollingClient::open(server.address, PATH).await;
+    polling.start_poll().await;
+    let mut ws = open_and_probe(&polling).await;
+    let answer = polling.finish_poll().await;
     assert_eq!((answer.status, &*answer.body), (200, "6"));
     ws.say("5").await;
     ws.say("4a").await;
@@ -55,8 +55,8 @@ async fn a_waiting_poll_is_let_go_by_the_probe_and_by_the_move() {
 #[tokio::test]
 async fn polling_goes_on_until_the_websocket_is_taken() {
     let server = serve(calm()).await;
-    let mut polling = Polling::open(server.address, PATH).await;
-    let mut ws = probe(&polling).await;
+    let mut polling = PollingClient::open(server.address, PATH).await;
+    let mut ws = open_and_probe(&polling).await;
     polling.say("4before").await;
     let mut fetched = polling.get().await.body;
     while fetched == "6" {
@@ -72,10 +72,10 @@ async fn polling_goes_on_until_the_websocket_is_taken() {
 }
 
 #[tokio::test]
-async fn polling_is_over_after_the_move() {
+async fn polls_are_rejected_after_the_upgrade() {
     let server = serve(calm()).await;
-    let mut polling = Polling::open(server.address, PATH).await;
-    let mut ws = probe(&polling).await;
+    let mut polling = PollingClient::open(server.address, PATH).await;
+    let mut ws = open_and_probe(&polling).await;
     ws.say("5").await;
     ws.say("4moved").await;
     assert_eq!(ws.next().await, text("4moved"));
@@ -88,8 +88,8 @@ async fn polling_is_over_after_the_move() {
 #[tokio::test]
 async fn a_second_websocket_is_refused_during_and_after_the_move() {
     let server = serve(calm()).await;
-    let polling = Polling::open(server.address, PATH).await;
-    let mut ws = probe(&polling).await;
+    let polling = PollingClient::open(server.address, PATH).await;
+    let mut ws = open_and_probe(&polling).await;
     refused(&polling).await;
     ws.say("5").await;
     ws.say("4moved").await;
@@ -99,11 +99,11 @@ async fn a_second_websocket_is_refused_during_and_after_the_move() {
     assert_eq!(ws.next().await, text("4hello"));
 }
 
-async fn refused(polling: &Polling) {
-    match Ws::try_open(polling.address, &websocket(polling)).await {
+async fn refused(polling: &PollingClient) {
+    match RawWebSocket::try_open(polling.address, &websocket_target(polling)).await {
         Ok(mut second) => {
             second.say("2probe").await;
-            second.closed().await;
+            second.wait_for_close().await;
         }
         Err(answer) => assert_eq!(answer.status, 400),
     }
@@ -112,18 +112,18 @@ async fn refused(polling: &Polling) {
 #[tokio::test]
 async fn a_probe_that_fails_leaves_polling_as_it_was() {
     let server = serve(calm()).await;
-    let mut polling = Polling::open(server.address, PATH).await;
+    let mut polling = PollingClient::open(server.address, PATH).await;
     for wrong in ["3probe", "4hello", "2other", "5", "abc"] {
-        let mut ws = Ws::try_open(polling.address, &websocket(&polling))
+        let mut ws = RawWebSocket::try_open(polling.address, &websocket_target(&polling))
             .await
             .unwrap();
         ws.say(wrong).await;
-        while ws.next().await != Got::End {}
+        while ws.next().await != ReceivedMessage::End {}
         polling.say("4still").await;
         assert_eq!(polling.get().await.body, "4still", "after {wrong}");
     }
     // One that is dropped after it was probed, too.
-    drop(probe(&polling).await);
+    drop(open_and_probe(&polling).await);
     loop {
         polling.say("4here").await;
         if polling.get().await.body.contains("4here") {
@@ -131,7 +131,7 @@ async fn a_probe_that_fails_leaves_polling_as_it_was() {
         }
     }
     let mut ws = loop {
-        if let Ok(ws) = Ws::try_open(polling.address, &websocket(&polling)).await {
+        if let Ok(ws) = RawWebSocket::try_open(polling.address, &websocket_target(&polling)).await {
             break ws;
         }
     };
@@ -143,7 +143,7 @@ async fn a_probe_that_fails_leaves_polling_as_it_was() {
 async fn numbered_packets_arrive_once_and_in_order_through_the_move() {
     let server = serve(calm()).await;
     let sessions: Vec<_> = (0..60)
-        .map(|turn| tokio::spawn(move_while_sending(server.address, turn)))
+        .map(|turn| tokio::spawn(upgrade_while_posting(server.address, turn)))
         .collect();
     for session in sessions {
         session.await.unwrap();
@@ -151,42 +151,44 @@ async fn numbered_packets_arrive_once_and_in_order_through_the_move() {
 }
 
 /// Posts numbers by polling while fetching them, moves to a WebSocket at some moment, and goes on there.
-async fn move_while_sending(address: std::net::SocketAddr, turn: usize) {
-    let mut polling = Polling::open(address, PATH).await;
+async fn upgrade_while_posting(address: std::net::SocketAddr, turn: usize) {
+    let mut polling = PollingClient::open(address, PATH).await;
     let mut seen = Vec::new();
     let mut sent = 0;
-    let mut ws = Ws::try_open(address, &websocket(&polling)).await.unwrap();
+    let mut ws = RawWebSocket::try_open(address, &websocket_target(&polling))
+        .await
+        .unwrap();
     for _ in 0..turn % 7 {
-        polling.say(&batch(&mut sent)).await;
-        take(&polling.get().await.body, &mut seen);
+        polling.say(&next_batch(&mut sent)).await;
+        collect_numbers(&polling.get().await.body, &mut seen);
     }
-    polling.park().await;
+    polling.start_poll().await;
     ws.say("2probe").await;
     assert_eq!(ws.next().await, text("3probe"));
     // As the client does it: its poll is let end, then it takes the WebSocket.
-    take(&polling.parked().await.body, &mut seen);
+    collect_numbers(&polling.finish_poll().await.body, &mut seen);
     if turn.is_multiple_of(2) {
-        polling.say(&batch(&mut sent)).await;
+        polling.say(&next_batch(&mut sent)).await;
     }
     ws.say("5").await;
     for _ in 0..5 {
-        for packet in batch(&mut sent).split('\x1e') {
+        for packet in next_batch(&mut sent).split('\x1e') {
             ws.say(packet).await;
         }
     }
     while seen.len() < sent {
-        take(&ws.text().await, &mut seen);
+        collect_numbers(&ws.text().await, &mut seen);
     }
     assert!(seen.iter().copied().eq(0..sent), "{seen:?}");
 }
 
-fn batch(sent: &mut usize) -> String {
+fn next_batch(sent: &mut usize) -> String {
     let packets: Vec<_> = (*sent..*sent + 5).map(|n| format!("4{n}")).collect();
     *sent += 5;
     packets.join("\x1e")
 }
 
-fn take(body: &str, seen: &mut Vec<usize>) {
+fn collect_numbers(body: &str, seen: &mut Vec<usize>) {
     let numbers = body
         .split('\x1e')
         .filter_map(|packet| packet.strip_prefix('4'));
@@ -195,9 +197,9 @@ fn take(body: &str, seen: &mut Vec<usize>) {
 
 /// Sends numbers by itself from the begin of a session, whatever carries them: four of them for each permit.
 #[derive(Default)]
-struct Counting(Mutex<HashMap<String, Arc<Semaphore>>>);
+struct NumberSender(Mutex<HashMap<String, Arc<Semaphore>>>);
 
-impl Counting {
+impl NumberSender {
     /// The permits of a session.
     fn permits(&self, sid: &str) -> Arc<Semaphore> {
         let new = || Arc::new(Semaphore::new(0));
@@ -207,11 +209,11 @@ impl Counting {
 
 const NUMBERS: usize = 400;
 
-impl Above for Counting {
+impl SessionHandler for NumberSender {
     type State = ();
 
-    fn opened(self: &Arc<Self>, session: &Arc<Session<Self>>) {
-        let (session, permits) = (Arc::clone(session), self.permits(&session.id()));
+    fn opened(self: &Arc<Self>, session: &Arc<EngineIoSession<Self>>) {
+        let (session, permits) = (Arc::clone(session), self.permits(&session.sid()));
         tokio::spawn(async move {
             for n in 0..NUMBERS {
                 if n % 4 == 0 {
@@ -222,31 +224,37 @@ impl Above for Counting {
         });
     }
 
-    fn text(self: &Arc<Self>, _: &Arc<Session<Self>>, _: &str) -> bool {
+    fn text(self: &Arc<Self>, _: &Arc<EngineIoSession<Self>>, _: &str) -> bool {
         true
     }
 
-    fn binary(self: &Arc<Self>, _: &Arc<Session<Self>>, _: Bytes) -> bool {
+    fn on_binary(self: &Arc<Self>, _: &Arc<EngineIoSession<Self>>, _: Bytes) -> bool {
         true
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_server_sends_by_itself_arrives_once_and_in_order_through_the_move() {
-    let options = Options {
+async fn server_messages_arrive_once_and_in_order_during_an_upgrade() {
+    let options = SocketIoOptions {
         path: "/engine.io".into(),
-        ..Options::default()
+        ..SocketIoOptions::default()
     };
-    let counting = Arc::new(Counting::default());
-    let engine = Engine::new(Arc::clone(&counting), options);
+    let counting = Arc::new(NumberSender::default());
+    let engine = EngineIoServer::new(Arc::clone(&counting), options);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let server = tokio::spawn(accept(listener, move |request, client| {
         let engine = Arc::clone(&engine);
-        async move { engine.handle(request, client, take_back).await }
+        async move { engine.handle_request(request, client, take_back).await }
     }));
     let sessions: Vec<_> = (0..40)
-        .map(|turn| tokio::spawn(move_while_told(Arc::clone(&counting), address, turn)))
+        .map(|turn| {
+            tokio::spawn(upgrade_while_receiving(
+                Arc::clone(&counting),
+                address,
+                turn,
+            ))
+        })
         .collect();
     for session in sessions {
         session.await.unwrap();
@@ -255,28 +263,34 @@ async fn what_the_server_sends_by_itself_arrives_once_and_in_order_through_the_m
 }
 
 /// Fetches by polling, moves at some moment, and reads on. More is sent with every step, the move included.
-async fn move_while_told(counting: Arc<Counting>, address: std::net::SocketAddr, turn: usize) {
-    let mut polling = Polling::open(address, PATH).await;
+async fn upgrade_while_receiving(
+    counting: Arc<NumberSender>,
+    address: std::net::SocketAddr,
+    turn: usize,
+) {
+    let mut polling = PollingClient::open(address, PATH).await;
     let (_, sid) = polling.target.split_once("sid=").unwrap();
     let permits = counting.permits(sid);
     let mut seen = Vec::new();
     for _ in 0..turn % 5 {
         permits.add_permits(1);
-        take(&polling.get().await.body, &mut seen);
+        collect_numbers(&polling.get().await.body, &mut seen);
     }
     permits.add_permits(3);
-    let mut ws = Ws::try_open(address, &websocket(&polling)).await.unwrap();
-    polling.park().await;
+    let mut ws = RawWebSocket::try_open(address, &websocket_target(&polling))
+        .await
+        .unwrap();
+    polling.start_poll().await;
     permits.add_permits(3);
     ws.say("2probe").await;
     assert_eq!(ws.next().await, text("3probe"));
     permits.add_permits(3);
-    take(&polling.parked().await.body, &mut seen);
+    collect_numbers(&polling.finish_poll().await.body, &mut seen);
     permits.add_permits(3);
     ws.say("5").await;
     while seen.len() < NUMBERS {
         permits.add_permits(1);
-        take(&ws.text().await, &mut seen);
+        collect_numbers(&ws.text().await, &mut seen);
     }
     assert!(seen.iter().copied().eq(0..NUMBERS), "{seen:?}");
 }

@@ -8,87 +8,94 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::lane::{Command, Lane, Source};
-use super::queue::Name;
-use super::registry::{Kind, Registry, Topic};
-use crate::redis::cluster::Core;
-use crate::tasks::Tasks;
-use crate::url::Address;
+use super::lane::{PubSubCommand, PubSubEndpoint, PubSubTask};
+use super::queue::ChannelName;
+use super::registry::{BusTopic, ListenerRegistry, TopicKind};
+use crate::redis::cluster::ClusterInner;
+use crate::tasks::BackgroundTasks;
+use crate::url::ServerAddress;
 
-pub(crate) struct ClusterLanes {
-    plain: Lane,
-    shards: Arc<Shards>,
-    tasks: Tasks,
+pub(crate) struct ClusterPubSub {
+    plain_task: PubSubTask,
+    sharded: Arc<ShardedSubscriptions>,
+    tasks: BackgroundTasks,
 }
 
-struct Shards {
-    core: Arc<Core>,
-    registry: Arc<Registry>,
-    state: Mutex<State>,
+struct ShardedSubscriptions {
+    core: Arc<ClusterInner>,
+    registry: Arc<ListenerRegistry>,
+    state: Mutex<ShardedRoutes>,
 }
 
 #[derive(Default)]
-struct State {
-    lanes: HashMap<Address, Lane>,
+struct ShardedRoutes {
+    lanes: HashMap<ServerAddress, PubSubTask>,
     /// The lane of each shard channel.
-    homes: HashMap<Name, Address>,
+    owner_by_channel: HashMap<ChannelName, ServerAddress>,
 }
 
-impl ClusterLanes {
-    pub(crate) fn start(core: Arc<Core>, registry: Arc<Registry>) -> Self {
+impl ClusterPubSub {
+    pub(crate) fn start(core: Arc<ClusterInner>, registry: Arc<ListenerRegistry>) -> Self {
         let dialer = core.dialer().clone();
-        let plain = Lane::start(
-            Source::Any(Arc::clone(&core)),
+        let plain_task = PubSubTask::start(
+            PubSubEndpoint::AnyClusterPrimary(Arc::clone(&core)),
             dialer,
             Arc::clone(&registry),
         );
-        let shards = Arc::new(Shards {
+        let sharded = Arc::new(ShardedSubscriptions {
             core,
             registry,
             state: Mutex::default(),
         });
-        let tasks = Tasks::default();
-        tasks.spawn(follow(Arc::clone(&shards)));
+        let tasks = BackgroundTasks::default();
+        tasks.spawn(follow_topology(Arc::clone(&sharded)));
         Self {
-            plain,
-            shards,
+            plain_task,
+            sharded,
             tasks,
         }
     }
 
-    pub(crate) fn send(&self, command: Command) {
+    pub(crate) fn send(&self, command: PubSubCommand) {
         let topic = match &command {
-            Command::Want { topic, .. } | Command::Drop { topic } => topic,
+            PubSubCommand::Subscribe { topic, .. } | PubSubCommand::Unsubscribe { topic } => topic,
         };
-        if topic.kind == Kind::Sharded {
-            self.shards.send(command);
+        if topic.kind == TopicKind::Sharded {
+            self.sharded.send(command);
         } else {
-            self.plain.send(command);
+            self.plain_task.send(command);
         }
     }
 
     pub(crate) fn end(&self) {
-        self.tasks.end();
-        self.plain.end();
-        self.shards.state.lock().lanes.values().for_each(Lane::end);
+        self.tasks.abort_all();
+        self.plain_task.stop();
+        self.sharded
+            .state
+            .lock()
+            .lanes
+            .values()
+            .for_each(PubSubTask::stop);
     }
 }
 
-impl Shards {
-    fn send(&self, command: Command) {
+impl ShardedSubscriptions {
+    fn send(&self, command: PubSubCommand) {
         let mut state = self.state.lock();
         match &command {
-            Command::Want { topic, .. } => {
-                let home = state.homes.get(&topic.name).cloned();
+            PubSubCommand::Subscribe { topic, .. } => {
+                let home = state.owner_by_channel.get(&topic.name).cloned();
                 // Without an owner the asker is not answered, and asks again.
-                let Some(home) = home.or_else(|| self.core.owner(&topic.name)) else {
+                let Some(home) = home.or_else(|| self.core.slot_owner(&topic.name)) else {
                     return;
                 };
-                state.homes.insert(topic.name.clone(), home.clone());
-                self.lane(&mut state, &home).send(command);
+                state
+                    .owner_by_channel
+                    .insert(topic.name.clone(), home.clone());
+                self.task_for_node(&mut state, &home).send(command);
             }
-            Command::Drop { topic } => {
-                let home = state.homes.remove(&topic.name);
+            PubSubCommand::Unsubscribe { topic } => {
+                let home = state.owner_by_channel.remove(&topic.name);
                 if let Some(lane) = home.and_then(|home| state.lanes.get(&home)) {
                     lane.send(command);
                 }
@@ -96,10 +103,14 @@ impl Shards {
         }
     }
 
-    fn lane<'a>(&self, state: &'a mut State, home: &Address) -> &'a Lane {
+    fn task_for_node<'a>(
+        &self,
+        state: &'a mut ShardedRoutes,
+        home: &ServerAddress,
+    ) -> &'a PubSubTask {
         state.lanes.entry(home.clone()).or_insert_with(|| {
-            let source = Source::Node(home.clone(), Arc::clone(&self.core));
-            Lane::start(
+            let source = PubSubEndpoint::ClusterNode(home.clone(), Arc::clone(&self.core));
+            PubSubTask::start(
                 source,
                 self.core.dialer().clone(),
                 Arc::clone(&self.registry),
@@ -108,38 +119,42 @@ impl Shards {
     }
 
     /// Moves the channels whose slots have another owner now.
-    fn move_channels(&self) {
+    fn move_channels_to_owners(&self) {
         let mut state = self.state.lock();
-        let moves = state.homes.iter().filter_map(|(name, home)| {
-            let owner = self.core.owner(name)?;
+        let moves = state.owner_by_channel.iter().filter_map(|(name, home)| {
+            let owner = self.core.slot_owner(name)?;
             (owner != *home).then(|| (name.clone(), home.clone(), owner))
         });
         for (name, from, to) in moves.collect::<Vec<_>>() {
-            let topic = Topic {
-                kind: Kind::Sharded,
+            let topic = BusTopic {
+                kind: TopicKind::Sharded,
                 name: name.clone(),
             };
             if let Some(lane) = state.lanes.get(&from) {
-                lane.send(Command::Drop {
+                lane.send(PubSubCommand::Unsubscribe {
                     topic: topic.clone(),
                 });
             }
-            state.homes.insert(name, to.clone());
-            self.lane(&mut state, &to).send(Command::Want {
-                topic,
-                owed: true,
-                done: None,
-            });
+            state.owner_by_channel.insert(name, to.clone());
+            self.task_for_node(&mut state, &to)
+                .send(PubSubCommand::Subscribe {
+                    topic,
+                    owed: true,
+                    confirmation: None,
+                });
         }
-        let State { lanes, homes } = &mut *state;
+        let ShardedRoutes {
+            lanes,
+            owner_by_channel: homes,
+        } = &mut *state;
         let used = homes.values().collect::<HashSet<_>>();
         lanes.retain(|address, _| used.contains(address));
     }
 }
 
-async fn follow(shards: Arc<Shards>) {
-    let mut version = shards.core.version();
+async fn follow_topology(shards: Arc<ShardedSubscriptions>) {
+    let mut version = shards.core.topology_version();
     while version.changed().await.is_ok() {
-        shards.move_channels();
+        shards.move_channels_to_owners();
     }
 }

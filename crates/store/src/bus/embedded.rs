@@ -5,90 +5,99 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use parlor_embedded::{Ear, Push, Subscriber};
+use parlor_embedded::{ChannelLookup, EmbeddedSubscriber, PubSubEvent};
 use tokio::sync::mpsc;
 
-use super::lane::{Command, Lane};
-use super::queue::Name;
-use super::registry::{Kind, Registry, Topic};
+use super::lane::{PubSubCommand, PubSubTask};
+use super::queue::ChannelName;
+use super::registry::{BusTopic, ListenerRegistry, TopicKind};
 
 /// Starts the task that carries the subscriptions.
-pub(crate) fn start(subscriber: Subscriber, registry: Arc<Registry>) -> Lane {
-    subscriber.lend(Arc::clone(&registry) as Arc<dyn Ear>);
-    Lane::with(|commands| run(subscriber, registry, commands))
+pub(crate) fn start(subscriber: EmbeddedSubscriber, registry: Arc<ListenerRegistry>) -> PubSubTask {
+    subscriber.subscribe_by_lookup(Arc::clone(&registry) as Arc<dyn ChannelLookup>);
+    PubSubTask::start_with(|commands| run_embedded_task(subscriber, registry, commands))
 }
 
-impl Ear for Registry {
-    fn hears(&self, channel: &[u8]) -> Option<Name> {
-        self.find(Kind::Plain, channel)
+impl ChannelLookup for ListenerRegistry {
+    fn find_channel(&self, channel: &[u8]) -> Option<ChannelName> {
+        self.find(TopicKind::Plain, channel)
     }
 
-    fn channels(&self) -> Vec<Name> {
-        self.names(Kind::Plain)
+    fn channels(&self) -> Vec<ChannelName> {
+        self.list_names(TopicKind::Plain)
     }
 }
 
-async fn run(
-    mut subscriber: Subscriber,
-    registry: Arc<Registry>,
-    mut commands: mpsc::UnboundedReceiver<Command>,
+async fn run_embedded_task(
+    mut subscriber: EmbeddedSubscriber,
+    registry: Arc<ListenerRegistry>,
+    mut commands: mpsc::UnboundedReceiver<PubSubCommand>,
 ) {
     loop {
         tokio::select! {
             // Commands first: a confirmation that waits behind a stream of messages would look like a dead store.
             biased;
             command = commands.recv() => match command {
-                Some(command) => obey(&subscriber, command),
+                Some(command) => apply_command(&subscriber, command),
                 None => return,
             },
             push = subscriber.recv() => match push {
-                Some(push) => hand_out(&registry, push),
+                Some(push) => deliver_event(&registry, push),
                 None => return,
             },
         }
     }
 }
 
-fn obey(subscriber: &Subscriber, command: Command) {
+fn apply_command(subscriber: &EmbeddedSubscriber, command: PubSubCommand) {
     match command {
-        Command::Want { topic, done, .. } => {
-            let Topic { kind, name } = topic;
+        PubSubCommand::Subscribe {
+            topic,
+            confirmation: done,
+            ..
+        } => {
+            let BusTopic { kind, name } = topic;
             match kind {
-                Kind::Plain => {}
-                Kind::Pattern => subscriber.psubscribe(&name),
-                Kind::Sharded => subscriber.ssubscribe(&name),
+                TopicKind::Plain => {}
+                TopicKind::Pattern => subscriber.psubscribe(&name),
+                TopicKind::Sharded => subscriber.ssubscribe(&name),
             }
             if let Some(done) = done {
                 // Nobody waits any more if this fails.
                 let _ = done.send(Ok(()));
             }
         }
-        Command::Drop {
-            topic: Topic { kind, name },
+        PubSubCommand::Unsubscribe {
+            topic: BusTopic { kind, name },
         } => match kind {
-            Kind::Plain => {}
-            Kind::Pattern => subscriber.punsubscribe(&name),
-            Kind::Sharded => subscriber.sunsubscribe(&name),
+            TopicKind::Plain => {}
+            TopicKind::Pattern => subscriber.punsubscribe(&name),
+            TopicKind::Sharded => subscriber.sunsubscribe(&name),
         },
     }
 }
 
-fn hand_out(registry: &Registry, push: Push) {
+fn deliver_event(registry: &ListenerRegistry, push: PubSubEvent) {
     match push {
-        Push::Message { channel, payload } => {
-            registry.deliver(Kind::Plain, &channel, None, Bytes::from_owner(payload));
+        PubSubEvent::Message { channel, payload } => {
+            registry.deliver(TopicKind::Plain, &channel, None, Bytes::from_owner(payload));
         }
-        Push::SMessage { channel, payload } => {
-            registry.deliver(Kind::Sharded, &channel, None, Bytes::from_owner(payload));
+        PubSubEvent::SMessage { channel, payload } => {
+            registry.deliver(
+                TopicKind::Sharded,
+                &channel,
+                None,
+                Bytes::from_owner(payload),
+            );
         }
-        Push::PMessage {
+        PubSubEvent::PMessage {
             pattern,
             channel,
             payload,
         } => {
             let payload = Bytes::from_owner(payload);
-            registry.deliver(Kind::Pattern, &pattern, Some(channel), payload);
+            registry.deliver(TopicKind::Pattern, &pattern, Some(channel), payload);
         }
-        Push::Lagged => registry.tell_all_missed(),
+        PubSubEvent::Lagged => registry.notify_gap_all(),
     }
 }

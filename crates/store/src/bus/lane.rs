@@ -17,194 +17,200 @@ use redis::{RedisError, RedisResult, Value};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::registry::{Kind, Registry, Topic};
-use super::wire::{Signs, Wire, receiver};
+use super::registry::{BusTopic, ListenerRegistry, TopicKind};
+use super::wire::{PubSubConnection, PubSubSignals, push_handler};
 use crate::redis::cluster;
-use crate::redis::connect::{Dialer, timed_out};
-use crate::redis::lines::Conn;
-use crate::redis::retry::{back_off, nothing_executed};
-use crate::tasks::Tasks;
-use crate::telemetry::Event;
-use crate::url::Address;
+use crate::redis::connect::{ServerConnector, timeout_error};
+use crate::redis::lines::ServerConnection;
+use crate::redis::retry::{backoff, proves_not_executed};
+use crate::tasks::BackgroundTasks;
+use crate::telemetry::StoreTelemetryEvent;
+use crate::url::ServerAddress;
 
 /// Commands taken together, and subscriptions sent in one pipeline.
-const BATCH: usize = 512;
-const HEARTBEAT: Duration = Duration::from_secs(1);
+const MAX_BATCH: usize = 512;
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 /// Before a subscription that a node could not take now is tried again.
-const RETRY: Duration = Duration::from_millis(100);
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What a lane is asked to do.
-pub(crate) enum Command {
+pub(crate) enum PubSubCommand {
     /// Subscribe, and say when it is confirmed; `owed` if readers have to be told then that they may have missed something.
-    Want {
-        topic: Topic,
+    Subscribe {
+        topic: BusTopic,
         owed: bool,
-        done: Option<oneshot::Sender<RedisResult<()>>>,
+        confirmation: Option<oneshot::Sender<RedisResult<()>>>,
     },
     /// Unsubscribe.
-    Drop { topic: Topic },
+    Unsubscribe { topic: BusTopic },
 }
 
 /// Where a lane connects to.
-pub(crate) enum Source {
+pub(crate) enum PubSubEndpoint {
     /// The primary that the commands go to.
-    Primary(watch::Receiver<Option<Arc<Conn>>>),
+    Primary(watch::Receiver<Option<Arc<ServerConnection>>>),
     /// This node of a cluster.
-    Node(Address, Arc<cluster::Core>),
+    ClusterNode(ServerAddress, Arc<cluster::ClusterInner>),
     /// Any primary of a cluster: plain messages reach all nodes.
-    Any(Arc<cluster::Core>),
+    AnyClusterPrimary(Arc<cluster::ClusterInner>),
 }
 
 /// A running lane. Ends when dropped.
-pub(crate) struct Lane {
-    commands: mpsc::UnboundedSender<Command>,
-    tasks: Tasks,
+pub(crate) struct PubSubTask {
+    commands: mpsc::UnboundedSender<PubSubCommand>,
+    tasks: BackgroundTasks,
 }
 
-impl Lane {
-    pub(crate) fn start(source: Source, dialer: Dialer, registry: Arc<Registry>) -> Self {
-        Self::with(|commands| {
-            Worker {
+impl PubSubTask {
+    pub(crate) fn start(
+        source: PubSubEndpoint,
+        dialer: ServerConnector,
+        registry: Arc<ListenerRegistry>,
+    ) -> Self {
+        Self::start_with(|commands| {
+            PubSubWorker {
                 source,
                 dialer,
                 registry,
                 commands,
-                wanted: HashSet::new(),
-                live: HashSet::new(),
-                changed: Vec::new(),
+                desired: HashSet::new(),
+                active: HashSet::new(),
+                dirty: Vec::new(),
                 owed: HashSet::new(),
-                refused: HashSet::new(),
-                waiting: HashMap::new(),
+                rejected: HashSet::new(),
+                waiters: HashMap::new(),
             }
             .run()
         })
     }
 
     /// A lane with another worker.
-    pub(crate) fn with<F>(work: impl FnOnce(mpsc::UnboundedReceiver<Command>) -> F) -> Self
+    pub(crate) fn start_with<F>(
+        work: impl FnOnce(mpsc::UnboundedReceiver<PubSubCommand>) -> F,
+    ) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let (commands, receiver) = mpsc::unbounded_channel();
-        let tasks = Tasks::default();
+        let tasks = BackgroundTasks::default();
         tasks.spawn(work(receiver));
         Self { commands, tasks }
     }
 
-    pub(crate) fn send(&self, command: Command) {
+    pub(crate) fn send(&self, command: PubSubCommand) {
         // A lane that has ended answers nobody, and its askers notice that their answer was dropped.
         let _ = self.commands.send(command);
     }
 
-    pub(crate) fn end(&self) {
-        self.tasks.end();
+    pub(crate) fn stop(&self) {
+        self.tasks.abort_all();
     }
 }
 
-struct Worker {
-    source: Source,
-    dialer: Dialer,
-    registry: Arc<Registry>,
-    commands: mpsc::UnboundedReceiver<Command>,
+struct PubSubWorker {
+    source: PubSubEndpoint,
+    dialer: ServerConnector,
+    registry: Arc<ListenerRegistry>,
+    commands: mpsc::UnboundedReceiver<PubSubCommand>,
     /// What should be subscribed to, and what is.
-    wanted: HashSet<Topic>,
-    live: HashSet<Topic>,
+    desired: HashSet<BusTopic>,
+    active: HashSet<BusTopic>,
     /// Topics that may be in one and not in the other.
-    changed: Vec<Topic>,
+    dirty: Vec<BusTopic>,
     /// Topics whose readers have to be told when they are live again.
-    owed: HashSet<Topic>,
+    owed: HashSet<BusTopic>,
     /// Topics with readers from before that the server refuses now: tried again with each heartbeat.
-    refused: HashSet<Topic>,
-    waiting: HashMap<Topic, Vec<oneshot::Sender<RedisResult<()>>>>,
+    rejected: HashSet<BusTopic>,
+    waiters: HashMap<BusTopic, Vec<oneshot::Sender<RedisResult<()>>>>,
 }
 
-impl Worker {
+impl PubSubWorker {
     async fn run(mut self) {
         let mut attempt = 0;
         loop {
-            if !self.rest(back_off(attempt)).await {
+            if !self.wait_before_reconnect(backoff(attempt)).await {
                 return;
             }
             attempt += 1;
             let Ok(mut wire) = self.connect().await else {
                 continue;
             };
-            self.take_waiting();
-            self.changed = self.wanted.iter().cloned().collect();
-            if self.sync(&mut wire).await.is_err() {
+            self.apply_queued_commands();
+            self.dirty = self.desired.iter().cloned().collect();
+            if self.sync_subscriptions(&mut wire).await.is_err() {
                 // What this connection confirmed is gone with it.
-                self.live.clear();
+                self.active.clear();
                 continue;
             }
-            Event::BusConnected {
+            StoreTelemetryEvent::BusConnected {
                 server: &wire.server.to_string(),
-                topics: self.live.len(),
+                topics: self.active.len(),
             }
             .emit();
             attempt = 0;
-            let Some(reason) = self.serve(&mut wire).await else {
+            let Some(reason) = self.serve_connection(&mut wire).await else {
                 return;
             };
-            Event::BusLost { reason: &reason }.emit();
-            self.owed.extend(self.live.drain());
+            StoreTelemetryEvent::BusLost { reason: &reason }.emit();
+            self.owed.extend(self.active.drain());
         }
     }
 
     /// Takes commands until it is time for the next connection; false when the lane was dropped.
-    async fn rest(&mut self, pause: Duration) -> bool {
+    async fn wait_before_reconnect(&mut self, pause: Duration) -> bool {
         let until = Instant::now() + pause;
         loop {
             tokio::select! {
                 () = sleep_until(until) => return true,
                 command = self.commands.recv() => match command {
-                    Some(command) => self.take(command),
+                    Some(command) => self.apply_command(command),
                     None => return false,
                 },
             }
             // Everything that is wanted is asked for on the next connection.
-            self.changed.clear();
+            self.dirty.clear();
         }
     }
 
-    async fn connect(&mut self) -> RedisResult<Wire> {
+    async fn connect(&mut self) -> RedisResult<PubSubConnection> {
         let server = match &mut self.source {
-            Source::Primary(primary) => primary
+            PubSubEndpoint::Primary(primary) => primary
                 .borrow_and_update()
                 .as_ref()
                 .map(|conn| conn.server.clone()),
-            Source::Node(node, _) => Some(node.clone()),
-            Source::Any(core) => core.any_primary(),
+            PubSubEndpoint::ClusterNode(node, _) => Some(node.clone()),
+            PubSubEndpoint::AnyClusterPrimary(core) => core.any_primary(),
         };
-        let server = server.ok_or_else(|| timed_out("no primary to connect to"))?;
-        let signs = Arc::new(Signs::default());
+        let server = server.ok_or_else(|| timeout_error("no primary to connect to"))?;
+        let signs = Arc::new(PubSubSignals::default());
         let con = self
             .dialer
-            .dial_bus(&server, receiver(&self.registry, &signs))
+            .connect_pubsub(&server, push_handler(&self.registry, &signs))
             .await?;
-        Ok(Wire { con, server, signs })
+        Ok(PubSubConnection { con, server, signs })
     }
 
     /// Works until the connection is lost; none when the lane was dropped.
-    async fn serve(&mut self, wire: &mut Wire) -> Option<String> {
-        let mut next_beat = Instant::now() + HEARTBEAT;
+    async fn serve_connection(&mut self, wire: &mut PubSubConnection) -> Option<String> {
+        let mut next_beat = Instant::now() + HEARTBEAT_INTERVAL;
         loop {
             let signs = Arc::clone(&wire.signs);
-            let until = match self.changed.is_empty() {
+            let until = match self.dirty.is_empty() {
                 true => next_beat,
-                false => next_beat.min(Instant::now() + RETRY),
+                false => next_beat.min(Instant::now() + RETRY_INTERVAL),
             };
             let worked = tokio::select! {
-                () = signs.lost.notified() => return Some("connection lost".to_owned()),
-                () = moved_on(&mut self.source, &wire.server) => return Some("another server is the primary".to_owned()),
+                () = signs.connection_lost.notified() => return Some("connection lost".to_owned()),
+                () = wait_until_wrong_server(&mut self.source, &wire.server) => return Some("another server is the primary".to_owned()),
                 command = self.commands.recv() => {
-                    self.take(command?);
-                    self.take_waiting();
-                    self.sync(wire).await
+                    self.apply_command(command?);
+                    self.apply_queued_commands();
+                    self.sync_subscriptions(wire).await
                 }
-                () = sleep_until(until), if until < next_beat => self.sync(wire).await,
+                () = sleep_until(until), if until < next_beat => self.sync_subscriptions(wire).await,
                 () = sleep_until(next_beat) => {
-                    next_beat = Instant::now() + HEARTBEAT;
-                    self.beat(wire).await
+                    next_beat = Instant::now() + HEARTBEAT_INTERVAL;
+                    self.send_heartbeat(wire).await
                 }
             };
             if let Err(error) = worked {
@@ -214,125 +220,141 @@ impl Worker {
     }
 
     /// A sign of life, and another try of what was refused.
-    async fn beat(&mut self, wire: &mut Wire) -> RedisResult<()> {
+    async fn send_heartbeat(&mut self, wire: &mut PubSubConnection) -> RedisResult<()> {
         let ping = redis::cmd("PING");
-        let ping = timeout(self.dialer.patience(), wire.con.send_packed_command(&ping)).await;
-        ping.map_err(|_| timed_out("no sign of life in time"))??;
-        self.changed.extend(self.refused.iter().cloned());
-        self.sync(wire).await
+        let ping = timeout(
+            self.dialer.connect_timeout(),
+            wire.con.send_packed_command(&ping),
+        )
+        .await;
+        ping.map_err(|_| timeout_error("no heartbeat reply in time"))??;
+        self.dirty.extend(self.rejected.iter().cloned());
+        self.sync_subscriptions(wire).await
     }
 
-    fn take_waiting(&mut self) {
-        for _ in 0..BATCH {
+    fn apply_queued_commands(&mut self) {
+        for _ in 0..MAX_BATCH {
             match self.commands.try_recv() {
-                Ok(command) => self.take(command),
+                Ok(command) => self.apply_command(command),
                 Err(_) => return,
             }
         }
     }
 
-    fn take(&mut self, command: Command) {
+    fn apply_command(&mut self, command: PubSubCommand) {
         match command {
-            Command::Want { topic, owed, done } => {
+            PubSubCommand::Subscribe {
+                topic,
+                owed,
+                confirmation: done,
+            } => {
                 if owed {
                     self.owed.insert(topic.clone());
                 }
                 if let Some(done) = done {
-                    let waiting = self.waiting.entry(topic.clone()).or_default();
+                    let waiting = self.waiters.entry(topic.clone()).or_default();
                     waiting.retain(|done| !done.is_closed());
                     waiting.push(done);
                 }
-                self.wanted.insert(topic.clone());
-                self.changed.push(topic);
+                self.desired.insert(topic.clone());
+                self.dirty.push(topic);
             }
-            Command::Drop { topic } => {
-                self.wanted.remove(&topic);
+            PubSubCommand::Unsubscribe { topic } => {
+                self.desired.remove(&topic);
                 self.owed.remove(&topic);
-                self.refused.remove(&topic);
-                self.waiting.remove(&topic);
-                self.changed.push(topic);
+                self.rejected.remove(&topic);
+                self.waiters.remove(&topic);
+                self.dirty.push(topic);
             }
         }
     }
 
     /// Makes the server's subscriptions those that are wanted, and answers who waits for that.
-    async fn sync(&mut self, wire: &mut Wire) -> RedisResult<()> {
-        let changed = std::mem::take(&mut self.changed)
+    async fn sync_subscriptions(&mut self, wire: &mut PubSubConnection) -> RedisResult<()> {
+        let changed = std::mem::take(&mut self.dirty)
             .into_iter()
             .collect::<HashSet<_>>();
-        let differ = |topic: &&Topic| self.wanted.contains(*topic) != self.live.contains(*topic);
+        let differ =
+            |topic: &&BusTopic| self.desired.contains(*topic) != self.active.contains(*topic);
         let differing = changed.iter().filter(differ).cloned().collect::<Vec<_>>();
-        for batch in differing.chunks(BATCH) {
+        for batch in differing.chunks(MAX_BATCH) {
             self.send(wire, batch).await?;
         }
-        for topic in changed.iter().filter(|topic| self.live.contains(*topic)) {
-            answer(self.waiting.remove(topic), &Ok(()));
+        for topic in changed.iter().filter(|topic| self.active.contains(*topic)) {
+            answer_waiters(self.waiters.remove(topic), &Ok(()));
             if self.owed.remove(topic) {
-                self.registry.tell_missed(topic);
+                self.registry.notify_gap(topic);
             }
         }
         Ok(())
     }
 
-    async fn send(&mut self, wire: &mut Wire, topics: &[Topic]) -> RedisResult<()> {
+    async fn send(&mut self, wire: &mut PubSubConnection, topics: &[BusTopic]) -> RedisResult<()> {
         let mut pipe = redis::Pipeline::with_capacity(topics.len());
         for topic in topics {
-            if self.wanted.contains(topic) {
+            if self.desired.contains(topic) {
                 pipe.add_command(topic.subscribe());
             } else {
-                if topic.kind == Kind::Sharded {
-                    wire.signs.leaving.fetch_add(1, Ordering::SeqCst);
+                if topic.kind == TopicKind::Sharded {
+                    wire.signs
+                        .pending_sunsubscribes
+                        .fetch_add(1, Ordering::SeqCst);
                 }
                 pipe.add_command(topic.unsubscribe());
             }
         }
         let replies = timeout(
-            self.dialer.patience(),
+            self.dialer.connect_timeout(),
             wire.con.send_packed_commands(&pipe, 0, topics.len()),
         )
         .await;
-        let replies = replies.map_err(|_| timed_out("no confirmation in time"))??;
+        let replies = replies.map_err(|_| timeout_error("no confirmation in time"))??;
         for (topic, reply) in topics.iter().zip(replies) {
-            self.confirm(topic, &reply);
+            self.apply_reply(topic, &reply);
         }
         Ok(())
     }
 
-    fn confirm(&mut self, topic: &Topic, reply: &Value) {
-        match (reply, self.wanted.contains(topic)) {
-            (Value::ServerError(_), true) if nothing_executed(reply) => {
-                self.changed.push(topic.clone());
-                if let Source::Node(_, core) | Source::Any(core) = &self.source {
+    fn apply_reply(&mut self, topic: &BusTopic, reply: &Value) {
+        match (reply, self.desired.contains(topic)) {
+            (Value::ServerError(_), true) if proves_not_executed(reply) => {
+                self.dirty.push(topic.clone());
+                if let PubSubEndpoint::ClusterNode(_, core)
+                | PubSubEndpoint::AnyClusterPrimary(core) = &self.source
+                {
                     core.doubt();
                 }
             }
             (Value::ServerError(error), true) => {
                 let error = RedisError::from(error.clone());
                 let first = match self.owed.contains(topic) {
-                    true => self.refused.insert(topic.clone()),
-                    false => self.wanted.remove(topic),
+                    true => self.rejected.insert(topic.clone()),
+                    false => self.desired.remove(topic),
                 };
                 if first {
-                    Event::BusRefused {
+                    StoreTelemetryEvent::BusRefused {
                         topic: &String::from_utf8_lossy(&topic.name),
                         reason: &error.to_string(),
                     }
                     .emit();
                 }
-                answer(self.waiting.remove(topic), &Err(error));
+                answer_waiters(self.waiters.remove(topic), &Err(error));
             }
             (_, true) => {
-                self.refused.remove(topic);
-                self.live.insert(topic.clone());
+                self.rejected.remove(topic);
+                self.active.insert(topic.clone());
             }
             (_, false) => {
-                self.live.remove(topic);
+                self.active.remove(topic);
             }
         }
     }
 }
 
-fn answer(waiting: Option<Vec<oneshot::Sender<RedisResult<()>>>>, answer: &RedisResult<()>) {
+fn answer_waiters(
+    waiting: Option<Vec<oneshot::Sender<RedisResult<()>>>>,
+    answer: &RedisResult<()>,
+) {
     for done in waiting.into_iter().flatten() {
         // Nobody waits any more if this fails.
         let _ = done.send(answer.clone());
@@ -340,19 +362,19 @@ fn answer(waiting: Option<Vec<oneshot::Sender<RedisResult<()>>>>, answer: &Redis
 }
 
 /// Returns when ours is not a server to listen to any more: another one is the primary.
-async fn moved_on(source: &mut Source, ours: &Address) {
+async fn wait_until_wrong_server(source: &mut PubSubEndpoint, ours: &ServerAddress) {
     let other = match source {
-        Source::Primary(primary) => primary
+        PubSubEndpoint::Primary(primary) => primary
             .wait_for(|conn| conn.as_ref().is_some_and(|conn| conn.server != *ours))
             .await
             .is_ok(),
         // One that left the cluster, or was cut off from it, hears nothing of the others' messages.
-        Source::Any(core) => {
-            let mut version = core.version();
+        PubSubEndpoint::AnyClusterPrimary(core) => {
+            let mut version = core.topology_version();
             version.wait_for(|_| !core.is_primary(ours)).await.is_ok()
         }
         // Its channels are moved away one by one.
-        Source::Node(..) => false,
+        PubSubEndpoint::ClusterNode(..) => false,
     };
     if !other {
         std::future::pending::<()>().await;

@@ -22,77 +22,80 @@ use redis::{Cmd, RedisResult};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout_at};
 
-pub use self::queue::{Event, Name};
-pub use self::sink::{Listening, Sink};
+pub use self::queue::{BusEvent, ChannelName};
+pub use self::sink::{BusListener, BusListenerGuard};
 
-use self::cluster::ClusterLanes;
-use self::lane::{Command, Lane, Source};
-use self::queue::Queue;
-use self::registry::{Kind, Registry, Topic};
+use self::cluster::ClusterPubSub;
+use self::lane::{PubSubCommand, PubSubEndpoint, PubSubTask};
+use self::queue::SubscriptionQueue;
+use self::registry::{BusTopic, ListenerRegistry, TopicKind};
 use crate::clock::monotonic;
-use crate::redis::connect::timed_out;
-use crate::store::Engine;
+use crate::redis::connect::timeout_error;
+use crate::store::StoreBackend;
 
 /// Before a subscription is asked for again that nobody could take.
-const ASK_AGAIN: Duration = Duration::from_millis(20);
+const RESUBSCRIBE_DELAY: Duration = Duration::from_millis(20);
 
 /// Publishes and subscribes. Clones share everything.
 #[derive(Clone)]
 pub struct Bus {
-    inner: Arc<Inner>,
+    inner: Arc<BusInner>,
 }
 
-struct Inner {
-    engine: Arc<Engine>,
-    registry: Arc<Registry>,
-    lanes: Lanes,
-    sharded: bool,
+struct BusInner {
+    engine: Arc<StoreBackend>,
+    registry: Arc<ListenerRegistry>,
+    pubsub_tasks: PubSubTasks,
+    has_sharded_pubsub: bool,
     timeout: Duration,
 }
 
 /// The connections that carry the subscriptions.
-enum Lanes {
+enum PubSubTasks {
     /// Needed for patterns only: to channels the engine listens as the registry says.
-    Embedded(Lane),
-    One(Lane),
-    Cluster(ClusterLanes),
+    Embedded(PubSubTask),
+    Single(PubSubTask),
+    Cluster(ClusterPubSub),
 }
 
 impl Bus {
-    pub(crate) fn open(engine: &Arc<Engine>, timeout: Duration) -> Self {
-        let registry = Arc::new(Registry::default());
+    pub(crate) fn open(engine: &Arc<StoreBackend>, timeout: Duration) -> Self {
+        let registry = Arc::new(ListenerRegistry::default());
         let mut sharded = false;
         let lanes = match &**engine {
-            Engine::Embedded(engine) => {
+            StoreBackend::Embedded(engine) => {
                 let subscriber = engine.subscriber();
-                Lanes::Embedded(embedded::start(subscriber, Arc::clone(&registry)))
+                PubSubTasks::Embedded(embedded::start(subscriber, Arc::clone(&registry)))
             }
-            Engine::Redis(redis) => match redis.cluster() {
+            StoreBackend::Redis(redis) => match redis.cluster() {
                 Some(core) => {
-                    sharded = core.is_sharded();
-                    Lanes::Cluster(ClusterLanes::start(Arc::clone(core), Arc::clone(&registry)))
+                    sharded = core.supports_sharded_pubsub();
+                    PubSubTasks::Cluster(ClusterPubSub::start(
+                        Arc::clone(core),
+                        Arc::clone(&registry),
+                    ))
                 }
                 None => {
-                    let primaries = redis.links().into_iter().map(|link| link.primary());
-                    let source = Source::Primary(
+                    let primaries = redis.primary_pools().into_iter().map(|link| link.primary());
+                    let source = PubSubEndpoint::Primary(
                         primaries
                             .last()
-                            .expect("a store that is no cluster has one link"),
+                            .expect("a store that is not a Cluster has one pool"),
                     );
-                    Lanes::One(Lane::start(
+                    PubSubTasks::Single(PubSubTask::start(
                         source,
-                        redis.dialer().clone(),
+                        redis.connector().clone(),
                         Arc::clone(&registry),
                     ))
                 }
             },
         };
         Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(BusInner {
                 engine: Arc::clone(engine),
                 registry,
-                lanes,
-                sharded,
+                pubsub_tasks: lanes,
+                has_sharded_pubsub: sharded,
                 timeout,
             }),
         }
@@ -121,7 +124,7 @@ impl Bus {
     /// The command by which scripts publish on sharded channels: `SPUBLISH` where it has a use (on a Cluster since
     /// Redis 7), else `PUBLISH`. Scripts take it as an argument.
     pub fn publish_command(&self) -> &'static str {
-        if self.inner.sharded {
+        if self.inner.has_sharded_pubsub {
             "SPUBLISH"
         } else {
             "PUBLISH"
@@ -129,44 +132,50 @@ impl Bus {
     }
 
     /// Calls a sink with what is published on a channel, from when this returns.
-    pub async fn listen(
+    pub async fn add_listener(
         &self,
         channel: impl AsRef<[u8]>,
-        sink: Arc<dyn Sink>,
-    ) -> RedisResult<Listening> {
-        self.attach(Kind::Plain, channel.as_ref(), sink).await
+        sink: Arc<dyn BusListener>,
+    ) -> RedisResult<BusListenerGuard> {
+        self.register_listener(TopicKind::Plain, channel.as_ref(), sink)
+            .await
     }
 
     /// Calls a sink with what is published by [`publish_sharded`](Self::publish_sharded) or a script with
     /// [`publish_command`](Self::publish_command).
-    pub async fn listen_sharded(
+    pub async fn add_sharded_listener(
         &self,
         channel: impl AsRef<[u8]>,
-        sink: Arc<dyn Sink>,
-    ) -> RedisResult<Listening> {
-        self.attach(self.shard_kind(), channel.as_ref(), sink).await
+        sink: Arc<dyn BusListener>,
+    ) -> RedisResult<BusListenerGuard> {
+        self.register_listener(self.sharded_topic_kind(), channel.as_ref(), sink)
+            .await
     }
 
     /// Listens to a channel.
-    pub async fn subscribe(&self, channel: impl AsRef<[u8]>) -> RedisResult<Subscription> {
-        self.queue(Kind::Plain, channel.as_ref()).await
+    pub async fn subscribe(&self, channel: impl AsRef<[u8]>) -> RedisResult<BusSubscription> {
+        self.queue(TopicKind::Plain, channel.as_ref()).await
     }
 
     /// Listens to a channel that is published to by [`publish_sharded`](Self::publish_sharded) or a script with
     /// [`publish_command`](Self::publish_command).
-    pub async fn subscribe_sharded(&self, channel: impl AsRef<[u8]>) -> RedisResult<Subscription> {
-        self.queue(self.shard_kind(), channel.as_ref()).await
+    pub async fn subscribe_sharded(
+        &self,
+        channel: impl AsRef<[u8]>,
+    ) -> RedisResult<BusSubscription> {
+        self.queue(self.sharded_topic_kind(), channel.as_ref())
+            .await
     }
 
     /// Listens to all channels whose name matches a pattern, in Redis's glob style. Sharded channels match none.
-    pub async fn psubscribe(&self, pattern: impl AsRef<[u8]>) -> RedisResult<Subscription> {
-        self.queue(Kind::Pattern, pattern.as_ref()).await
+    pub async fn psubscribe(&self, pattern: impl AsRef<[u8]>) -> RedisResult<BusSubscription> {
+        self.queue(TopicKind::Pattern, pattern.as_ref()).await
     }
 
-    fn shard_kind(&self) -> Kind {
-        match self.inner.sharded {
-            true => Kind::Sharded,
-            false => Kind::Plain,
+    fn sharded_topic_kind(&self) -> TopicKind {
+        match self.inner.has_sharded_pubsub {
+            true => TopicKind::Sharded,
+            false => TopicKind::Plain,
         }
     }
 
@@ -176,59 +185,67 @@ impl Bus {
         let reply = self
             .inner
             .engine
-            .command(&cmd, false)
+            .execute(&cmd, false)
             .await?
             .extract_error()?;
         Ok(redis::from_redis_value(reply)?)
     }
 
-    async fn queue(&self, kind: Kind, name: &[u8]) -> RedisResult<Subscription> {
-        let queue = Arc::new(Queue::default());
-        let sink = Arc::clone(&queue) as Arc<dyn Sink>;
-        let listening = self.attach(kind, name, sink).await?;
-        Ok(Subscription { queue, listening })
+    async fn queue(&self, kind: TopicKind, name: &[u8]) -> RedisResult<BusSubscription> {
+        let queue = Arc::new(SubscriptionQueue::default());
+        let sink = Arc::clone(&queue) as Arc<dyn BusListener>;
+        let listening = self.register_listener(kind, name, sink).await?;
+        Ok(BusSubscription {
+            queue,
+            guard: listening,
+        })
     }
 
-    async fn attach(&self, kind: Kind, name: &[u8], sink: Arc<dyn Sink>) -> RedisResult<Listening> {
+    async fn register_listener(
+        &self,
+        kind: TopicKind,
+        name: &[u8],
+        sink: Arc<dyn BusListener>,
+    ) -> RedisResult<BusListenerGuard> {
         let deadline = monotonic() + self.inner.timeout;
-        let topic = Topic {
+        let topic = BusTopic {
             kind,
             name: name.into(),
         };
-        let listening = Listening {
+        let listening = BusListenerGuard {
             topic,
             sink,
             bus: Arc::clone(&self.inner),
         };
-        let Listening { topic, sink, .. } = &listening;
-        if !self.inner.lanes.carry(kind) {
+        let BusListenerGuard { topic, sink, .. } = &listening;
+        if !self.inner.pubsub_tasks.needs_subscribe(kind) {
             self.inner.registry.add(topic, sink, || {});
             return Ok(listening);
         }
         let (done, mut confirmed) = oneshot::channel();
-        let want = Command::Want {
+        let want = PubSubCommand::Subscribe {
             topic: topic.clone(),
             owed: false,
-            done: Some(done),
+            confirmation: Some(done),
         };
         let registry = &self.inner.registry;
-        registry.add(topic, sink, || self.inner.lanes.send(want));
+        registry.add(topic, sink, || self.inner.pubsub_tasks.send(want));
         loop {
             match timeout_at(deadline.into(), confirmed).await {
                 Ok(Ok(answer)) => return answer.map(|()| listening),
                 // The connection that was asked is gone: ask whoever is in charge now.
                 Ok(Err(_)) if monotonic() < deadline => {
-                    sleep(ASK_AGAIN).await;
+                    sleep(RESUBSCRIBE_DELAY).await;
                     let (done, next) = oneshot::channel();
                     confirmed = next;
-                    self.inner.lanes.send(Command::Want {
+                    self.inner.pubsub_tasks.send(PubSubCommand::Subscribe {
                         topic: listening.topic.clone(),
                         owed: false,
-                        done: Some(done),
+                        confirmation: Some(done),
                     });
                 }
                 _ => {
-                    return Err(timed_out(
+                    return Err(timeout_error(
                         "the store did not confirm the subscription in time",
                     ));
                 }
@@ -238,22 +255,22 @@ impl Bus {
 
     pub(crate) fn close(&self) {
         self.inner.registry.close();
-        match &self.inner.lanes {
-            Lanes::Embedded(lane) | Lanes::One(lane) => lane.end(),
-            Lanes::Cluster(lanes) => lanes.end(),
+        match &self.inner.pubsub_tasks {
+            PubSubTasks::Embedded(lane) | PubSubTasks::Single(lane) => lane.stop(),
+            PubSubTasks::Cluster(lanes) => lanes.end(),
         }
     }
 }
 
-impl Lanes {
+impl PubSubTasks {
     /// Whether they have to be told what is listened to.
-    fn carry(&self, kind: Kind) -> bool {
-        !matches!(self, Self::Embedded(_)) || kind != Kind::Plain
+    fn needs_subscribe(&self, kind: TopicKind) -> bool {
+        !matches!(self, Self::Embedded(_)) || kind != TopicKind::Plain
     }
 
-    fn send(&self, command: Command) {
+    fn send(&self, command: PubSubCommand) {
         match self {
-            Self::Embedded(lane) | Self::One(lane) => lane.send(command),
+            Self::Embedded(lane) | Self::Single(lane) => lane.send(command),
             Self::Cluster(lanes) => lanes.send(command),
         }
     }
@@ -261,26 +278,26 @@ impl Lanes {
 
 /// One reader of a channel or pattern: a bounded queue. Dropping it ends the subscription.
 #[must_use = "a subscription ends when it is dropped"]
-pub struct Subscription {
-    queue: Arc<Queue>,
-    listening: Listening,
+pub struct BusSubscription {
+    queue: Arc<SubscriptionQueue>,
+    guard: BusListenerGuard,
 }
 
-impl Subscription {
+impl BusSubscription {
     /// The next event; none when the store was closed. Safe to cancel.
-    pub async fn next(&mut self) -> Option<Event> {
+    pub async fn next(&mut self) -> Option<BusEvent> {
         self.queue.next().await
     }
 
     /// The next event, if one is there already.
-    pub fn try_next(&mut self) -> Option<Event> {
+    pub fn try_next(&mut self) -> Option<BusEvent> {
         self.queue.pop()
     }
 }
 
-impl std::fmt::Debug for Subscription {
+impl std::fmt::Debug for BusSubscription {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Subscription({:?})", self.listening)
+        write!(f, "BusSubscription({:?})", self.guard)
     }
 }
 

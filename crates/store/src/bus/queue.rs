@@ -11,24 +11,24 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::sink::Sink;
+use super::sink::BusListener;
 use crate::telemetry;
 
 /// Messages that wait for a slow reader.
-pub(crate) const ROOM: usize = 1_024;
+pub(crate) const MAX_QUEUED_EVENTS: usize = 1_024;
 
 /// The name of a channel or pattern; cloning one copies a pointer.
-pub type Name = Arc<[u8]>;
+pub type ChannelName = Arc<[u8]>;
 
 /// What a [`Subscription`](super::Subscription) yields.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
+pub enum BusEvent {
     /// Something was published.
     Message {
         /// The channel.
-        channel: Name,
+        channel: ChannelName,
         /// The pattern, if the subscription is one to a pattern.
-        pattern: Option<Name>,
+        pattern: Option<ChannelName>,
         /// What was published.
         payload: Bytes,
     },
@@ -37,45 +37,45 @@ pub enum Event {
 }
 
 #[derive(Default)]
-pub(crate) struct Queue {
-    state: Mutex<State>,
-    filled: Notify,
+pub(crate) struct SubscriptionQueue {
+    state: Mutex<QueueState>,
+    event_available: Notify,
 }
 
 #[derive(Default)]
-struct State {
-    events: VecDeque<Event>,
+struct QueueState {
+    events: VecDeque<BusEvent>,
     closed: bool,
 }
 
-impl Queue {
+impl SubscriptionQueue {
     /// Puts an event in. False if it was the first that had to be dropped.
-    pub(crate) fn push(&self, event: Event) -> bool {
+    pub(crate) fn push(&self, event: BusEvent) -> bool {
         let mut state = self.state.lock();
-        let told = state.events.back() == Some(&Event::MaybeMissed);
-        let fits = state.events.len() < ROOM;
+        let told = state.events.back() == Some(&BusEvent::MaybeMissed);
+        let fits = state.events.len() < MAX_QUEUED_EVENTS;
         match event {
-            Event::MaybeMissed if told => {}
-            Event::MaybeMissed => state.events.push_back(Event::MaybeMissed),
+            BusEvent::MaybeMissed if told => {}
+            BusEvent::MaybeMissed => state.events.push_back(BusEvent::MaybeMissed),
             message if fits => state.events.push_back(message),
             _ if told => {}
             _ => {
-                state.events.push_back(Event::MaybeMissed);
+                state.events.push_back(BusEvent::MaybeMissed);
                 return false;
             }
         }
         drop(state);
-        self.filled.notify_one();
+        self.event_available.notify_one();
         true
     }
 
     /// The next event, if one is there.
-    pub(crate) fn pop(&self) -> Option<Event> {
+    pub(crate) fn pop(&self) -> Option<BusEvent> {
         self.state.lock().events.pop_front()
     }
 
     /// The next event; none when the bus was closed and everything is read.
-    pub(crate) async fn next(&self) -> Option<Event> {
+    pub(crate) async fn next(&self) -> Option<BusEvent> {
         loop {
             {
                 let mut state = self.state.lock();
@@ -86,26 +86,26 @@ impl Queue {
                     return None;
                 }
             }
-            self.filled.notified().await;
+            self.event_available.notified().await;
         }
     }
 }
 
-impl Sink for Queue {
-    fn tell(&self, event: &Event) {
+impl BusListener for SubscriptionQueue {
+    fn on_event(&self, event: &BusEvent) {
         if !self.push(event.clone())
-            && let Event::Message { channel, .. } = event
+            && let BusEvent::Message { channel, .. } = event
         {
-            telemetry::Event::ReaderLagged {
+            telemetry::StoreTelemetryEvent::SubscriptionLagged {
                 topic: &String::from_utf8_lossy(channel),
             }
             .emit();
         }
     }
 
-    fn closed(&self) {
+    fn on_close(&self) {
         self.state.lock().closed = true;
-        self.filled.notify_one();
+        self.event_available.notify_one();
     }
 }
 
@@ -113,9 +113,9 @@ impl Sink for Queue {
 mod tests {
     use super::*;
 
-    fn message(number: usize) -> Event {
-        Event::Message {
-            channel: Name::from(&b"c"[..]),
+    fn message(number: usize) -> BusEvent {
+        BusEvent::Message {
+            channel: ChannelName::from(&b"c"[..]),
             pattern: None,
             payload: number.to_string().into(),
         }
@@ -123,26 +123,32 @@ mod tests {
 
     #[test]
     fn a_full_queue_drops_and_says_so_once_in_the_right_place() {
-        let queue = Queue::default();
-        for number in 0..ROOM {
+        let queue = SubscriptionQueue::default();
+        for number in 0..MAX_QUEUED_EVENTS {
             assert!(queue.push(message(number)));
         }
-        assert!(!queue.push(message(ROOM)), "the first dropped one is told");
-        assert!(queue.push(message(ROOM + 1)), "the second is not");
-        for number in 0..ROOM {
+        assert!(
+            !queue.push(message(MAX_QUEUED_EVENTS)),
+            "the first dropped message is reported"
+        );
+        assert!(
+            queue.push(message(MAX_QUEUED_EVENTS + 1)),
+            "the second one is not reported"
+        );
+        for number in 0..MAX_QUEUED_EVENTS {
             assert_eq!(queue.pop(), Some(message(number)));
         }
         queue.push(message(9_999));
-        assert_eq!(queue.pop(), Some(Event::MaybeMissed));
+        assert_eq!(queue.pop(), Some(BusEvent::MaybeMissed));
         assert_eq!(queue.pop(), Some(message(9_999)));
         assert_eq!(queue.pop(), None);
     }
 
     #[tokio::test]
     async fn a_closed_queue_is_read_to_its_end() {
-        let queue = Queue::default();
+        let queue = SubscriptionQueue::default();
         queue.push(message(1));
-        queue.closed();
+        queue.on_close();
         assert_eq!(queue.next().await, Some(message(1)));
         assert_eq!(queue.next().await, None);
     }

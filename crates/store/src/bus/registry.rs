@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use parking_lot::RwLock;
 
-use super::queue::{Event, Name};
-use super::sink::Sink;
+use super::queue::{BusEvent, ChannelName};
+use super::sink::BusListener;
 
 /// The three namespaces of the bus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
+pub(crate) enum TopicKind {
     Plain,
     Pattern,
     Sharded,
@@ -25,12 +25,12 @@ pub(crate) enum Kind {
 
 /// Something to subscribe to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Topic {
-    pub(crate) kind: Kind,
-    pub(crate) name: Name,
+pub(crate) struct BusTopic {
+    pub(crate) kind: TopicKind,
+    pub(crate) name: ChannelName,
 }
 
-impl Topic {
+impl BusTopic {
     /// The command that subscribes.
     pub(crate) fn subscribe(&self) -> redis::Cmd {
         self.cmd(["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"])
@@ -50,27 +50,30 @@ impl Topic {
 
 /// The sinks of a topic; most have one.
 #[derive(Clone)]
-enum Sinks {
-    One(Arc<dyn Sink>),
-    Many(Arc<[Arc<dyn Sink>]>),
+enum TopicListeners {
+    One(Arc<dyn BusListener>),
+    Many(Arc<[Arc<dyn BusListener>]>),
 }
 
-impl Sinks {
-    fn all(&self) -> &[Arc<dyn Sink>] {
+impl TopicListeners {
+    fn all(&self) -> &[Arc<dyn BusListener>] {
         match self {
             Self::One(sink) => std::slice::from_ref(sink),
             Self::Many(sinks) => sinks,
         }
     }
 
-    fn with(&self, sink: &Arc<dyn Sink>) -> Self {
+    fn with_added(&self, sink: &Arc<dyn BusListener>) -> Self {
         let sinks = self.all().iter().chain([sink]);
         Self::Many(sinks.cloned().collect())
     }
 
     /// Without one; none if it was the only one.
-    fn without(&self, sink: &Arc<dyn Sink>) -> Option<Self> {
-        let others = self.all().iter().filter(|other| !same(other, sink));
+    fn with_removed(&self, sink: &Arc<dyn BusListener>) -> Option<Self> {
+        let others = self
+            .all()
+            .iter()
+            .filter(|other| !is_same_listener(other, sink));
         let others: Vec<_> = others.cloned().collect();
         match others.len() {
             0 => None,
@@ -81,27 +84,27 @@ impl Sinks {
 }
 
 /// By address: the tables of a type's functions may be many.
-fn same(one: &Arc<dyn Sink>, other: &Arc<dyn Sink>) -> bool {
+fn is_same_listener(one: &Arc<dyn BusListener>, other: &Arc<dyn BusListener>) -> bool {
     std::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(other))
 }
 
 #[derive(Default)]
-pub(crate) struct Registry {
-    topics: [RwLock<HashMap<Name, Sinks>>; 3],
+pub(crate) struct ListenerRegistry {
+    topics: [RwLock<HashMap<ChannelName, TopicListeners>>; 3],
     closed: AtomicBool,
 }
 
-impl Registry {
+impl ListenerRegistry {
     /// Adds a sink and runs `then` before any other change to this kind of topics.
-    pub(crate) fn add(&self, topic: &Topic, sink: &Arc<dyn Sink>, then: impl FnOnce()) {
+    pub(crate) fn add(&self, topic: &BusTopic, sink: &Arc<dyn BusListener>, then: impl FnOnce()) {
         let mut topics = self.topics[topic.kind as usize].write();
         let before = match topics.entry(topic.name.clone()) {
             Entry::Vacant(place) => {
-                place.insert(Sinks::One(Arc::clone(sink)));
+                place.insert(TopicListeners::One(Arc::clone(sink)));
                 None
             }
             Entry::Occupied(mut place) => {
-                let sinks = place.get().with(sink);
+                let sinks = place.get().with_added(sink);
                 Some(place.insert(sinks))
             }
         };
@@ -110,17 +113,22 @@ impl Registry {
         drop(before);
         // Whoever closes says so first and looks for sinks then.
         if self.closed.load(Ordering::Acquire) {
-            sink.closed();
+            sink.on_close();
         }
     }
 
     /// Removes a sink, and runs `last` if it was the topic's last.
-    pub(crate) fn remove(&self, topic: &Topic, sink: &Arc<dyn Sink>, last: impl FnOnce()) {
+    pub(crate) fn remove(
+        &self,
+        topic: &BusTopic,
+        sink: &Arc<dyn BusListener>,
+        last: impl FnOnce(),
+    ) {
         let mut topics = self.topics[topic.kind as usize].write();
         let Some(sinks) = topics.get_mut(&topic.name) else {
             return;
         };
-        let removed = match sinks.without(sink) {
+        let removed = match sinks.with_removed(sink) {
             Some(others) => Some(std::mem::replace(sinks, others)),
             None => {
                 let removed = topics.remove(&topic.name);
@@ -133,7 +141,13 @@ impl Registry {
     }
 
     /// Hands a message to the sinks of a topic.
-    pub(crate) fn deliver(&self, kind: Kind, name: &[u8], channel: Option<Name>, payload: Bytes) {
+    pub(crate) fn deliver(
+        &self,
+        kind: TopicKind,
+        name: &[u8],
+        channel: Option<ChannelName>,
+        payload: Bytes,
+    ) {
         let found = {
             let topics = self.topics[kind as usize].read();
             let found = topics.get_key_value(name);
@@ -142,52 +156,52 @@ impl Registry {
         let Some((name, sinks)) = found else {
             return;
         };
-        let event = Event::Message {
+        let event = BusEvent::Message {
             pattern: channel.is_some().then(|| name.clone()),
             channel: channel.unwrap_or(name),
             payload,
         };
-        sinks.all().iter().for_each(|sink| sink.tell(&event));
+        sinks.all().iter().for_each(|sink| sink.on_event(&event));
     }
 
     /// The name of a topic, if somebody listens to it.
-    pub(crate) fn find(&self, kind: Kind, name: &[u8]) -> Option<Name> {
+    pub(crate) fn find(&self, kind: TopicKind, name: &[u8]) -> Option<ChannelName> {
         let topics = self.topics[kind as usize].read();
         topics.get_key_value(name).map(|(name, _)| name.clone())
     }
 
     /// The names of all topics of a kind.
-    pub(crate) fn names(&self, kind: Kind) -> Vec<Name> {
+    pub(crate) fn list_names(&self, kind: TopicKind) -> Vec<ChannelName> {
         self.topics[kind as usize].read().keys().cloned().collect()
     }
 
     /// Tells the sinks of a topic that messages may be missing.
-    pub(crate) fn tell_missed(&self, topic: &Topic) {
+    pub(crate) fn notify_gap(&self, topic: &BusTopic) {
         let found = self.topics[topic.kind as usize]
             .read()
             .get(&topic.name)
             .cloned();
-        for sink in found.iter().flat_map(Sinks::all) {
-            sink.tell(&Event::MaybeMissed);
+        for sink in found.iter().flat_map(TopicListeners::all) {
+            sink.on_event(&BusEvent::MaybeMissed);
         }
     }
 
     /// Tells all sinks that messages may be missing.
-    pub(crate) fn tell_all_missed(&self) {
-        self.each(|sink| sink.tell(&Event::MaybeMissed));
+    pub(crate) fn notify_gap_all(&self) {
+        self.for_each_listener(|sink| sink.on_event(&BusEvent::MaybeMissed));
     }
 
     /// Ends all subscriptions.
     pub(crate) fn close(&self) {
         // Before the locks are taken: who adds later sees it, who added before is found.
         self.closed.store(true, Ordering::Release);
-        self.each(Sink::closed);
+        self.for_each_listener(BusListener::on_close);
     }
 
-    fn each(&self, work: impl Fn(&dyn Sink)) {
+    fn for_each_listener(&self, work: impl Fn(&dyn BusListener)) {
         for topics in &self.topics {
-            let all: Vec<Sinks> = topics.read().values().cloned().collect();
-            for sink in all.iter().flat_map(Sinks::all) {
+            let all: Vec<TopicListeners> = topics.read().values().cloned().collect();
+            for sink in all.iter().flat_map(TopicListeners::all) {
                 work(&**sink);
             }
         }

@@ -6,38 +6,38 @@
 
 use std::sync::Arc;
 
-use super::Inner;
-use super::lane::Command;
-use super::queue::Event;
-use super::registry::Topic;
+use super::BusInner;
+use super::lane::PubSubCommand;
+use super::queue::BusEvent;
+use super::registry::BusTopic;
 
 /// Something that is told what is published.
 ///
 /// It is called on the task that reads the connection of all channels: whatever takes long there delays everybody, so a
 /// sink notes and returns. [`Event::MaybeMissed`] may come from another task at the same time, so a sink that cares for
 /// the order takes a lock of its own. It may listen, and drop its own listening or another one.
-pub trait Sink: Send + Sync + 'static {
+pub trait BusListener: Send + Sync + 'static {
     /// Something was published, or may have been missed.
-    fn tell(&self, event: &Event);
+    fn on_event(&self, event: &BusEvent);
 
     /// The store was closed: nothing follows. May be said twice.
-    fn closed(&self) {}
+    fn on_close(&self) {}
 }
 
 /// A sink that is called. Dropping it ends that; a call that has begun on another thread may end after it.
-#[must_use = "listening ends when this is dropped"]
-pub struct Listening {
-    pub(super) topic: Topic,
-    pub(super) sink: Arc<dyn Sink>,
-    pub(super) bus: Arc<Inner>,
+#[must_use = "the listener is removed when this guard is dropped"]
+pub struct BusListenerGuard {
+    pub(super) topic: BusTopic,
+    pub(super) sink: Arc<dyn BusListener>,
+    pub(super) bus: Arc<BusInner>,
 }
 
-impl Drop for Listening {
+impl Drop for BusListenerGuard {
     fn drop(&mut self) {
         let Self { topic, sink, bus } = self;
         bus.registry.remove(topic, sink, || {
-            if bus.lanes.carry(topic.kind) {
-                bus.lanes.send(Command::Drop {
+            if bus.pubsub_tasks.needs_subscribe(topic.kind) {
+                bus.pubsub_tasks.send(PubSubCommand::Unsubscribe {
                     topic: topic.clone(),
                 });
             }
@@ -45,9 +45,9 @@ impl Drop for Listening {
     }
 }
 
-impl std::fmt::Debug for Listening {
+impl std::fmt::Debug for BusListenerGuard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = String::from_utf8_lossy(&self.topic.name);
-        write!(f, "Listening({:?} {name})", self.topic.kind)
+        write!(f, "BusListenerGuard({:?} {name})", self.topic.kind)
     }
 }

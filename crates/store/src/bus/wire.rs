@@ -10,29 +10,29 @@ use redis::aio::{MultiplexedConnection, SendError};
 use redis::{PushInfo, PushKind, Value};
 use tokio::sync::Notify;
 
-use super::queue::Name;
-use super::registry::{Kind, Registry};
-use crate::url::Address;
+use super::queue::ChannelName;
+use super::registry::{ListenerRegistry, TopicKind};
+use crate::url::ServerAddress;
 
 /// What the connection's own task tells the worker.
 #[derive(Default)]
-pub(super) struct Signs {
-    pub(super) lost: Notify,
+pub(super) struct PubSubSignals {
+    pub(super) connection_lost: Notify,
     /// Unsubscriptions from shard channels that we asked for and the server has not confirmed.
-    pub(super) leaving: AtomicUsize,
+    pub(super) pending_sunsubscribes: AtomicUsize,
 }
 
 /// An open connection.
-pub(super) struct Wire {
+pub(super) struct PubSubConnection {
     pub(super) con: MultiplexedConnection,
-    pub(super) server: Address,
-    pub(super) signs: Arc<Signs>,
+    pub(super) server: ServerAddress,
+    pub(super) signs: Arc<PubSubSignals>,
 }
 
 /// What is called with each message of a connection, in its own task.
-pub(super) fn receiver(
-    registry: &Arc<Registry>,
-    signs: &Arc<Signs>,
+pub(super) fn push_handler(
+    registry: &Arc<ListenerRegistry>,
+    signs: &Arc<PubSubSignals>,
 ) -> impl Fn(PushInfo) -> Result<(), SendError> + Send + Sync + 'static {
     let (registry, signs) = (Arc::clone(registry), Arc::clone(signs));
     move |push| {
@@ -43,9 +43,9 @@ pub(super) fn receiver(
         match push.kind {
             PushKind::Message | PushKind::SMessage => {
                 let kind = if push.kind == PushKind::Message {
-                    Kind::Plain
+                    TopicKind::Plain
                 } else {
-                    Kind::Sharded
+                    TopicKind::Sharded
                 };
                 if let (Some(channel), Some(payload)) = (data.next(), data.next()) {
                     registry.deliver(kind, &channel, None, payload);
@@ -55,22 +55,21 @@ pub(super) fn receiver(
                 if let (Some(pattern), Some(channel), Some(payload)) =
                     (data.next(), data.next(), data.next())
                 {
-                    let channel = Some(Name::from(&channel[..]));
-                    registry.deliver(Kind::Pattern, &pattern, channel, payload);
+                    let channel = Some(ChannelName::from(&channel[..]));
+                    registry.deliver(TopicKind::Pattern, &pattern, channel, payload);
                 }
             }
             PushKind::SUnsubscribe => {
-                let expected =
-                    signs
-                        .leaving
-                        .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
-                            left.checked_sub(1)
-                        });
+                let expected = signs.pending_sunsubscribes.fetch_update(
+                    Ordering::SeqCst,
+                    Ordering::SeqCst,
+                    |left| left.checked_sub(1),
+                );
                 if expected.is_err() {
-                    signs.lost.notify_one();
+                    signs.connection_lost.notify_one();
                 }
             }
-            PushKind::Disconnection => signs.lost.notify_one(),
+            PushKind::Disconnection => signs.connection_lost.notify_one(),
             _ => {}
         }
         Ok(())

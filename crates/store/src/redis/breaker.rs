@@ -13,74 +13,74 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 /// Failures in a row that open the breaker.
-pub(crate) const LIMIT: u32 = 5;
+pub(crate) const MAX_CONSECUTIVE_FAILURES: u32 = 5;
 /// How long it stays open before a probe.
-pub(crate) const PAUSE: Duration = Duration::from_millis(500);
+pub(crate) const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
-pub(crate) struct Breaker {
+pub(crate) struct CircuitBreaker {
     /// Mirrors `open` being there, so that the usual call takes no lock.
     is_open: AtomicBool,
     failures: AtomicU32,
-    open: Mutex<Option<Open>>,
+    open: Mutex<Option<OpenBreaker>>,
 }
 
 #[derive(Clone, Copy)]
-struct Open {
-    since: Instant,
-    next_probe: Instant,
-    probing: bool,
+struct OpenBreaker {
+    opened_at: Instant,
+    next_probe_at: Instant,
+    probe_in_flight: bool,
 }
 
 /// Permission for one call. Dropped without a verdict, it changes nothing but the right to probe.
-pub(crate) struct Ticket<'a> {
-    breaker: &'a Breaker,
-    probe: bool,
+pub(crate) struct BreakerPermit<'a> {
+    breaker: &'a CircuitBreaker,
+    is_probe: bool,
 }
 
 /// What a verdict did to the breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum BreakerTransition {
     None,
     Opened,
     Closed,
 }
 
-impl Breaker {
+impl CircuitBreaker {
     /// Lets a call go, or says since when the server has not answered.
-    pub(crate) fn admit(&self, now: Instant) -> Result<Ticket<'_>, Duration> {
+    pub(crate) fn try_acquire(&self, now: Instant) -> Result<BreakerPermit<'_>, Duration> {
         if !self.is_open.load(Ordering::Acquire) {
-            return Ok(Ticket {
+            return Ok(BreakerPermit {
                 breaker: self,
-                probe: false,
+                is_probe: false,
             });
         }
         let mut guard = self.open.lock();
         let Some(open) = guard.as_mut() else {
-            return Ok(Ticket {
+            return Ok(BreakerPermit {
                 breaker: self,
-                probe: false,
+                is_probe: false,
             });
         };
-        if open.probing || now < open.next_probe {
-            return Err(now.saturating_duration_since(open.since));
+        if open.probe_in_flight || now < open.next_probe_at {
+            return Err(now.saturating_duration_since(open.opened_at));
         }
-        open.probing = true;
-        Ok(Ticket {
+        open.probe_in_flight = true;
+        Ok(BreakerPermit {
             breaker: self,
-            probe: true,
+            is_probe: true,
         })
     }
 
     /// Closes it because a fresh connection stands.
-    pub(crate) fn reset(&self) -> Change {
+    pub(crate) fn close(&self) -> BreakerTransition {
         let mut open = self.open.lock();
         self.failures.store(0, Ordering::Relaxed);
         self.is_open.store(false, Ordering::Release);
         if open.take().is_some() {
-            Change::Closed
+            BreakerTransition::Closed
         } else {
-            Change::None
+            BreakerTransition::None
         }
     }
 
@@ -89,51 +89,51 @@ impl Breaker {
     }
 }
 
-impl Ticket<'_> {
+impl BreakerPermit<'_> {
     /// The server answered, whatever it said.
-    pub(crate) fn success(mut self) -> Change {
-        if self.probe {
-            self.probe = false;
-            return self.breaker.reset();
+    pub(crate) fn record_success(mut self) -> BreakerTransition {
+        if self.is_probe {
+            self.is_probe = false;
+            return self.breaker.close();
         }
         if self.breaker.failures.load(Ordering::Relaxed) != 0 {
             self.breaker.failures.store(0, Ordering::Relaxed);
         }
-        Change::None
+        BreakerTransition::None
     }
 
     /// The server did not answer.
-    pub(crate) fn failure(mut self, now: Instant) -> Change {
+    pub(crate) fn record_failure(mut self, now: Instant) -> BreakerTransition {
         let breaker = self.breaker;
         let mut guard = breaker.open.lock();
         if let Some(open) = guard.as_mut() {
-            if self.probe {
-                self.probe = false;
-                open.probing = false;
-                open.next_probe = now + PAUSE;
+            if self.is_probe {
+                self.is_probe = false;
+                open.probe_in_flight = false;
+                open.next_probe_at = now + PROBE_INTERVAL;
             }
-            return Change::None;
+            return BreakerTransition::None;
         }
-        if breaker.failures.fetch_add(1, Ordering::Relaxed) + 1 < LIMIT {
-            return Change::None;
+        if breaker.failures.fetch_add(1, Ordering::Relaxed) + 1 < MAX_CONSECUTIVE_FAILURES {
+            return BreakerTransition::None;
         }
-        *guard = Some(Open {
-            since: now,
-            next_probe: now + PAUSE,
-            probing: false,
+        *guard = Some(OpenBreaker {
+            opened_at: now,
+            next_probe_at: now + PROBE_INTERVAL,
+            probe_in_flight: false,
         });
         breaker.is_open.store(true, Ordering::Release);
-        Change::Opened
+        BreakerTransition::Opened
     }
 }
 
-impl Drop for Ticket<'_> {
+impl Drop for BreakerPermit<'_> {
     fn drop(&mut self) {
         // A probe whose caller went away proved nothing: the next call may probe.
-        if self.probe
+        if self.is_probe
             && let Some(open) = self.breaker.open.lock().as_mut()
         {
-            open.probing = false;
+            open.probe_in_flight = false;
         }
     }
 }
@@ -143,40 +143,43 @@ mod tests {
     use super::*;
     use crate::clock::monotonic;
 
-    fn fail(breaker: &Breaker, now: Instant) -> Change {
+    fn fail(breaker: &CircuitBreaker, now: Instant) -> BreakerTransition {
         breaker
-            .admit(now)
-            .map_or(Change::None, |ticket| ticket.failure(now))
+            .try_acquire(now)
+            .map_or(BreakerTransition::None, |ticket| ticket.record_failure(now))
     }
 
-    fn opened(now: Instant) -> Breaker {
-        let breaker = Breaker::default();
-        for _ in 1..LIMIT {
-            assert_eq!(fail(&breaker, now), Change::None);
+    fn opened(now: Instant) -> CircuitBreaker {
+        let breaker = CircuitBreaker::default();
+        for _ in 1..MAX_CONSECUTIVE_FAILURES {
+            assert_eq!(fail(&breaker, now), BreakerTransition::None);
         }
-        assert_eq!(fail(&breaker, now), Change::Opened);
+        assert_eq!(fail(&breaker, now), BreakerTransition::Opened);
         breaker
     }
 
     #[test]
-    fn it_opens_after_failures_in_a_row_and_says_since_when() {
+    fn the_breaker_opens_after_consecutive_failures_and_returns_the_remaining_pause() {
         let now = monotonic();
         let breaker = opened(now);
-        let later = now + PAUSE / 2;
-        assert_eq!(breaker.admit(later).err(), Some(PAUSE / 2));
+        let later = now + PROBE_INTERVAL / 2;
+        assert_eq!(breaker.try_acquire(later).err(), Some(PROBE_INTERVAL / 2));
     }
 
     #[test]
     fn a_success_in_between_starts_the_count_anew() {
         let now = monotonic();
-        let breaker = Breaker::default();
+        let breaker = CircuitBreaker::default();
         for _ in 0..10 {
-            for _ in 1..LIMIT {
-                assert_eq!(fail(&breaker, now), Change::None);
+            for _ in 1..MAX_CONSECUTIVE_FAILURES {
+                assert_eq!(fail(&breaker, now), BreakerTransition::None);
             }
             assert_eq!(
-                breaker.admit(now).map(Ticket::success).ok(),
-                Some(Change::None)
+                breaker
+                    .try_acquire(now)
+                    .map(BreakerPermit::record_success)
+                    .ok(),
+                Some(BreakerTransition::None)
             );
         }
         assert!(!breaker.is_open());
@@ -186,37 +189,37 @@ mod tests {
     fn after_the_pause_one_call_probes_and_its_success_closes() {
         let now = monotonic();
         let breaker = opened(now);
-        let later = now + PAUSE;
-        let probe = breaker.admit(later).expect("the pause is over");
-        assert!(breaker.admit(later).is_err(), "one probe at a time");
-        assert_eq!(probe.success(), Change::Closed);
-        assert!(breaker.admit(later).is_ok());
+        let later = now + PROBE_INTERVAL;
+        let probe = breaker.try_acquire(later).expect("the pause is over");
+        assert!(breaker.try_acquire(later).is_err(), "one probe at a time");
+        assert_eq!(probe.record_success(), BreakerTransition::Closed);
+        assert!(breaker.try_acquire(later).is_ok());
     }
 
     #[test]
     fn a_failed_probe_opens_for_another_pause() {
         let now = monotonic();
         let breaker = opened(now);
-        let later = now + PAUSE;
-        assert_eq!(fail(&breaker, later), Change::None);
-        assert!(breaker.admit(later + PAUSE / 2).is_err());
-        assert!(breaker.admit(later + PAUSE).is_ok());
+        let later = now + PROBE_INTERVAL;
+        assert_eq!(fail(&breaker, later), BreakerTransition::None);
+        assert!(breaker.try_acquire(later + PROBE_INTERVAL / 2).is_err());
+        assert!(breaker.try_acquire(later + PROBE_INTERVAL).is_ok());
     }
 
     #[test]
-    fn a_probe_that_was_given_up_lets_the_next_one_go() {
+    fn a_cancelled_probe_allows_the_next_probe() {
         let now = monotonic();
         let breaker = opened(now);
-        drop(breaker.admit(now + PAUSE));
-        assert!(breaker.admit(now + PAUSE).is_ok());
+        drop(breaker.try_acquire(now + PROBE_INTERVAL));
+        assert!(breaker.try_acquire(now + PROBE_INTERVAL).is_ok());
     }
 
     #[test]
     fn a_fresh_connection_closes_it_at_once() {
         let now = monotonic();
         let breaker = opened(now);
-        assert_eq!(breaker.reset(), Change::Closed);
-        assert_eq!(breaker.reset(), Change::None);
-        assert!(breaker.admit(now).is_ok());
+        assert_eq!(breaker.close(), BreakerTransition::Closed);
+        assert_eq!(breaker.close(), BreakerTransition::None);
+        assert!(breaker.try_acquire(now).is_ok());
     }
 }

@@ -12,33 +12,33 @@ use redis::{
     io::tcp::TcpSettings,
 };
 
-use crate::options::{OpenError, Options};
-use crate::url::{Address, Login, Tls};
+use crate::options::{StoreOpenError, StoreOptions};
+use crate::url::{ServerAddress, StoreCredentials, StoreTls};
 
 /// How long making a connection may take at least, however short requests have to be.
-const PATIENCE: Duration = Duration::from_secs(3);
+const MIN_CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Requests that may wait for the connection's own task.
-const WAITING: usize = 1_024;
+const MAX_PIPELINED_REQUESTS: usize = 1_024;
 
 /// How to reach and enter a server.
 #[derive(Clone)]
-pub(crate) struct Dialer {
-    tls: Tls,
+pub(crate) struct ServerConnector {
+    tls: StoreTls,
     certificates: TlsCertificates,
-    login: Login,
+    login: StoreCredentials,
     database: u32,
     patience: Duration,
 }
 
-impl Dialer {
+impl ServerConnector {
     pub(crate) fn new(
-        options: &Options,
-        tls: Tls,
-        login: &Login,
+        options: &StoreOptions,
+        tls: StoreTls,
+        login: &StoreCredentials,
         database: u32,
-    ) -> Result<Self, OpenError> {
+    ) -> Result<Self, StoreOpenError> {
         let read = |path: &std::path::PathBuf| {
-            std::fs::read(path).map_err(|source| OpenError::File {
+            std::fs::read(path).map_err(|source| StoreOpenError::UnreadableFile {
                 path: path.clone(),
                 source,
             })
@@ -51,14 +51,14 @@ impl Dialer {
             }),
             (None, None) => None,
             _ => {
-                return Err(OpenError::Unfit {
+                return Err(StoreOpenError::Misconfigured {
                     url: options.url.to_string(),
                     reason: "`client_cert` and `client_key` go together: set both or none"
                         .to_owned(),
                 });
             }
         };
-        if tls != Tls::Off {
+        if tls != StoreTls::Off {
             // An error means that the process has a provider already, which is as good.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
@@ -70,14 +70,14 @@ impl Dialer {
             },
             login: login.clone(),
             database,
-            patience: options.timeout.max(PATIENCE),
+            patience: options.timeout.max(MIN_CONNECT_TIMEOUT),
         })
     }
 
     /// The same way in, without a login.
-    pub(crate) fn anonymous(&self) -> Self {
+    pub(crate) fn without_credentials(&self) -> Self {
         Self {
-            login: Login::default(),
+            login: StoreCredentials::default(),
             database: 0,
             ..self.clone()
         }
@@ -92,27 +92,30 @@ impl Dialer {
     }
 
     /// How long making a connection, or a sign of life, may take.
-    pub(crate) fn patience(&self) -> Duration {
+    pub(crate) fn connect_timeout(&self) -> Duration {
         self.patience
     }
 
-    pub(crate) fn has_login(&self) -> bool {
+    pub(crate) fn has_credentials(&self) -> bool {
         self.login.password.is_some()
     }
 
     /// A connection for commands. RESP2, so that replies look the same on every server and on the embedded engine.
-    pub(crate) async fn dial(&self, server: &Address) -> RedisResult<MultiplexedConnection> {
-        self.connect(server, ProtocolVersion::RESP2, self.config())
+    pub(crate) async fn connect(
+        &self,
+        server: &ServerAddress,
+    ) -> RedisResult<MultiplexedConnection> {
+        self.connect_with(server, ProtocolVersion::RESP2, self.config())
             .await
     }
 
     /// A connection for subscriptions, which hands what was published to `push`.
-    pub(crate) async fn dial_bus(
+    pub(crate) async fn connect_pubsub(
         &self,
-        server: &Address,
+        server: &ServerAddress,
         push: impl AsyncPushSender,
     ) -> RedisResult<MultiplexedConnection> {
-        self.connect(
+        self.connect_with(
             server,
             ProtocolVersion::RESP3,
             self.config().set_push_sender(push),
@@ -124,22 +127,22 @@ impl Dialer {
         AsyncConnectionConfig::new()
             .set_connection_timeout(Some(self.patience))
             .set_response_timeout(None)
-            .set_pipeline_buffer_size(WAITING)
+            .set_pipeline_buffer_size(MAX_PIPELINED_REQUESTS)
     }
 
-    async fn connect(
+    async fn connect_with(
         &self,
-        server: &Address,
+        server: &ServerAddress,
         protocol: ProtocolVersion,
         config: AsyncConnectionConfig,
     ) -> RedisResult<MultiplexedConnection> {
         let (host, port) = (server.host.clone(), server.port);
         let addr = match self.tls {
-            Tls::Off => ConnectionAddr::Tcp(host, port),
+            StoreTls::Off => ConnectionAddr::Tcp(host, port),
             tls => ConnectionAddr::TcpTls {
                 host,
                 port,
-                insecure: tls == Tls::Insecure,
+                insecure: tls == StoreTls::Insecure,
                 tls_params: None,
             },
         };
@@ -158,38 +161,38 @@ impl Dialer {
             .set_redis_settings(settings)
             .set_tcp_settings(TcpSettings::default().set_nodelay(true));
         let client = match self.tls {
-            Tls::Off => Client::open(info)?,
+            StoreTls::Off => Client::open(info)?,
             _ => Client::build_with_tls(info, self.certificates.clone())?,
         };
         let connect = client.get_multiplexed_async_connection_with_config(&config);
         tokio::time::timeout(self.patience, connect)
             .await
-            .map_err(|_| timed_out("no connection in time"))?
+            .map_err(|_| timeout_error("could not connect in time"))?
     }
 }
 
 /// An error for something that took too long.
-pub(crate) fn timed_out(what: &'static str) -> RedisError {
+pub(crate) fn timeout_error(what: &'static str) -> RedisError {
     std::io::Error::new(std::io::ErrorKind::TimedOut, what).into()
 }
 
 /// What a server says about itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Identity {
+pub(crate) struct ServerInfo {
     /// Changes with every start of the server, and with every promotion to primary without a start.
     /// None where the user may not ask.
-    pub(crate) origin: Option<String>,
-    pub(crate) replica: bool,
-    pub(crate) cluster: bool,
+    pub(crate) incarnation: Option<String>,
+    pub(crate) is_replica: bool,
+    pub(crate) is_cluster_node: bool,
     /// `redis 7.0.15` or `valkey 9.1.2`.
     pub(crate) version: String,
     /// Whether it has sharded pub/sub (Redis 7.0 and every Valkey).
-    pub(crate) sharded: bool,
+    pub(crate) supports_sharded_pubsub: bool,
 }
 
-impl Identity {
+impl ServerInfo {
     /// Asks the server.
-    pub(crate) async fn ask(
+    pub(crate) async fn fetch(
         con: &mut MultiplexedConnection,
     ) -> RedisResult<(Self, Option<String>)> {
         let mut pipe = redis::pipe();
@@ -228,11 +231,11 @@ impl Identity {
             .next()
             .and_then(|major| major.parse::<u32>().ok());
         Self {
-            origin: field("run_id").map(|run_id| format!("{run_id}:{promotion}")),
-            replica: field("role") == Some("slave"),
-            cluster: field("redis_mode") == Some("cluster"),
+            incarnation: field("run_id").map(|run_id| format!("{run_id}:{promotion}")),
+            is_replica: field("role") == Some("slave"),
+            is_cluster_node: field("redis_mode") == Some("cluster"),
             version,
-            sharded: major.is_some_and(|major| major >= 7),
+            supports_sharded_pubsub: major.is_some_and(|major| major >= 7),
         }
     }
 }
@@ -242,17 +245,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_known_by_its_run_and_its_promotions() {
+    fn the_server_origin_is_run_id_and_second_repl_offset() {
         let redis = "# Server\r\nredis_version:6.2.14\r\nredis_mode:standalone\r\nrun_id:abc\r\n# Replication\r\nrole:slave\r\nsecond_repl_offset:-1\r\n";
-        let redis = Identity::parse(redis);
-        assert_eq!(redis.origin.as_deref(), Some("abc:-1"));
+        let redis = ServerInfo::parse(redis);
+        assert_eq!(redis.incarnation.as_deref(), Some("abc:-1"));
         assert_eq!(redis.version, "redis 6.2.14");
-        assert!(redis.replica && !redis.cluster && !redis.sharded);
+        assert!(redis.is_replica && !redis.is_cluster_node && !redis.supports_sharded_pubsub);
 
         let valkey = "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:9.1.2\r\nredis_mode:cluster\r\nrun_id:d\r\nrole:master\r\nsecond_repl_offset:77\r\n";
-        let valkey = Identity::parse(valkey);
-        assert_eq!(valkey.origin.as_deref(), Some("d:77"));
+        let valkey = ServerInfo::parse(valkey);
+        assert_eq!(valkey.incarnation.as_deref(), Some("d:77"));
         assert_eq!(valkey.version, "valkey 9.1.2");
-        assert!(!valkey.replica && valkey.cluster && valkey.sharded);
+        assert!(!valkey.is_replica && valkey.is_cluster_node && valkey.supports_sharded_pubsub);
     }
 }

@@ -11,54 +11,54 @@ use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, Pipeline, RedisError, RedisResult};
 use tokio::sync::Notify;
 
-use super::connect::{Identity, timed_out};
-use super::link::{Core, Target};
+use super::connect::{ServerInfo, timeout_error};
+use super::link::{PrimaryPoolInner, PrimaryPoolTarget};
 use crate::script;
-use crate::telemetry::Event;
-use crate::url::Address;
+use crate::telemetry::StoreTelemetryEvent;
+use crate::url::ServerAddress;
 
 /// The place of one connection.
 #[derive(Default)]
-pub(crate) struct Line {
-    pub(super) current: ArcSwapOption<Conn>,
+pub(crate) struct ConnectionHolder {
+    pub(super) connection_at: ArcSwapOption<ServerConnection>,
     /// Wakes the supervisor: the connection was given up, or somebody doubts it.
-    pub(crate) wake: Notify,
+    pub(crate) wake_supervisor: Notify,
 }
 
-pub(crate) struct Conn {
-    pub(crate) con: MultiplexedConnection,
-    pub(crate) server: Address,
-    pub(crate) identity: Identity,
+pub(crate) struct ServerConnection {
+    pub(crate) connection: MultiplexedConnection,
+    pub(crate) server: ServerAddress,
+    pub(crate) info: ServerInfo,
 }
 
-impl Core {
+impl PrimaryPoolInner {
     /// A connection to the primary, ready for use.
-    pub(crate) async fn connect(&self) -> RedisResult<Conn> {
+    pub(crate) async fn connect(&self) -> RedisResult<ServerConnection> {
         // Finding the primary, the TCP and TLS handshake and our own questions get one patience each.
-        let patience = self.dialer.patience() * 3;
-        let connect = tokio::time::timeout(patience, self.connect_unbounded()).await;
-        let connect = connect.unwrap_or_else(|_| Err(timed_out("no connection in time")));
-        if let (Err(_), Target::Sentinel(sentinel)) = (&connect, &self.target) {
-            sentinel.doubt();
+        let patience = self.dialer.connect_timeout() * 3;
+        let connect = tokio::time::timeout(patience, self.connect_without_timeout()).await;
+        let connect = connect.unwrap_or_else(|_| Err(timeout_error("could not connect in time")));
+        if let (Err(_), PrimaryPoolTarget::Sentinel(sentinel)) = (&connect, &self.target) {
+            sentinel.rotate_sentinels();
         }
         connect
     }
 
-    async fn connect_unbounded(&self) -> RedisResult<Conn> {
+    async fn connect_without_timeout(&self) -> RedisResult<ServerConnection> {
         let server = match &self.target {
-            Target::Server(server) => server.clone(),
-            Target::Sentinel(sentinel) => sentinel.primary().await?,
+            PrimaryPoolTarget::Address(server) => server.clone(),
+            PrimaryPoolTarget::Sentinel(sentinel) => sentinel.resolve_primary().await?,
         };
-        let mut con = self.dialer.dial(&server).await?;
-        let (identity, unknown) = Identity::ask(&mut con).await?;
+        let mut con = self.dialer.connect(&server).await?;
+        let (identity, unknown) = ServerInfo::fetch(&mut con).await?;
         if let Some(reason) = unknown {
-            Event::IdentityUnknown {
-                server: &self.name,
+            StoreTelemetryEvent::ServerInfoDenied {
+                server: &self.label,
                 reason: &reason,
             }
             .emit();
         }
-        if identity.replica {
+        if identity.is_replica {
             let detail = format!("{server} is a replica: give the address of its primary");
             return Err(RedisError::from((
                 ErrorKind::Client,
@@ -67,11 +67,13 @@ impl Core {
             )));
         }
         self.load_scripts(&mut con).await?;
-        self.host.admit(&server, &identity, &mut con).await?;
-        Ok(Conn {
-            con,
+        self.owner
+            .prepare_connection(&server, &identity, &mut con)
+            .await?;
+        Ok(ServerConnection {
+            connection: con,
             server,
-            identity,
+            info: identity,
         })
     }
 
@@ -83,71 +85,82 @@ impl Core {
         for script in &self.shared.scripts {
             // Asking for the SHA makes the source known to whoever meets `NOSCRIPT`.
             script.sha();
-            pipe.add_command(script::load(script.source()));
+            pipe.add_command(script::script_load_cmd(script.source()));
         }
         pipe.exec_async(con).await
     }
 
     /// Puts a fresh connection into use.
-    pub(crate) fn publish(&self, line: usize, conn: Conn) {
+    pub(crate) fn install_connection(&self, line: usize, conn: ServerConnection) {
         let conn = Arc::new(conn);
-        Event::Connected {
+        StoreTelemetryEvent::Connected {
             server: &conn.server.to_string(),
-            version: &conn.identity.version,
+            version: &conn.info.version,
         }
         .emit();
-        self.lines[line].current.store(Some(Arc::clone(&conn)));
+        self.holders[line]
+            .connection_at
+            .store(Some(Arc::clone(&conn)));
         let before = self.primary.send_replace(Some(Arc::clone(&conn)));
         if let Some(before) = before.filter(|before| before.server != conn.server) {
-            Event::Failover {
+            StoreTelemetryEvent::Failover {
                 from: &before.server.to_string(),
                 to: &conn.server.to_string(),
             }
             .emit();
         }
-        self.note(self.breaker.reset(), "");
-        self.shared.well(&self.name);
+        self.apply_breaker_transition(self.breaker.close(), "");
+        self.shared.mark_server_up(&self.label);
     }
 
     /// The connection of a line, if it has one.
-    pub(crate) fn current(&self, line: usize) -> Option<Arc<Conn>> {
-        self.lines[line].current.load_full()
+    pub(crate) fn connection(&self, line: usize) -> Option<Arc<ServerConnection>> {
+        self.holders[line].connection_at.load_full()
     }
 
     /// Takes a connection out of use and wakes its supervisor.
-    pub(crate) fn lose(&self, line: usize, conn: &Arc<Conn>, reason: &str) {
-        let place = &self.lines[line];
-        let before = place.current.compare_and_swap(conn, None);
+    pub(crate) fn discard_connection(
+        &self,
+        line: usize,
+        conn: &Arc<ServerConnection>,
+        reason: &str,
+    ) {
+        let place = &self.holders[line];
+        let before = place.connection_at.compare_and_swap(conn, None);
         if before.as_ref().is_none_or(|it| !Arc::ptr_eq(it, conn)) {
             return;
         }
-        Event::ConnectionLost {
+        StoreTelemetryEvent::ConnectionLost {
             server: &conn.server.to_string(),
             reason,
         }
         .emit();
-        if self.lines.iter().all(|line| line.current.load().is_none()) {
-            self.trouble(reason);
+        if self
+            .holders
+            .iter()
+            .all(|line| line.connection_at.load().is_none())
+        {
+            self.report_down(reason);
         }
-        self.host.lost(&conn.server);
-        place.wake.notify_one();
+        self.owner.on_connection_lost(&conn.server);
+        place.wake_supervisor.notify_one();
     }
 
     /// Whether the line's connection was given up.
-    pub(crate) fn is_lost(&self, line: usize) -> bool {
-        self.lines[line].current.load().is_none()
+    pub(crate) fn is_disconnected(&self, line: usize) -> bool {
+        self.holders[line].connection_at.load().is_none()
     }
 
     /// Any connection, in turn.
-    pub(super) fn pick(&self) -> Option<(Arc<Conn>, usize)> {
-        let count = self.lines.len();
+    pub(super) fn pick_connection(&self) -> Option<(Arc<ServerConnection>, usize)> {
+        let count = self.holders.len();
         let first = if count == 1 {
             0
         } else {
-            self.next.fetch_add(1, Ordering::Relaxed)
+            self.next_holder.fetch_add(1, Ordering::Relaxed)
         };
         (0..count)
             .map(|step| (first + step) % count)
-            .find_map(|line| Some((self.current(line)?, line)))
+            .find_map(|line| Some((self.connection(line)?, line)))
     }
 }

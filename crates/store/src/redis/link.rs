@@ -13,105 +13,108 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, Pipeline, RedisError, RedisResult, Value};
 use tokio::sync::watch;
 
-use super::breaker::{Breaker, Change, Ticket};
-use super::connect::{Dialer, Identity, timed_out};
-use super::lines::{Conn, Line};
-use super::retry::{Failed, has_code};
-use super::sentinel::Sentinel;
+use super::breaker::{BreakerPermit, BreakerTransition, CircuitBreaker};
+use super::connect::{ServerConnector, ServerInfo, timeout_error};
+use super::lines::{ConnectionHolder, ServerConnection};
+use super::retry::{AttemptError, has_error_code};
+use super::sentinel::SentinelResolver;
 use super::supervisor;
 use crate::clock::monotonic;
 use crate::script;
-use crate::shared::Shared;
-use crate::tasks::Tasks;
-use crate::telemetry::Event;
-use crate::url::Address;
+use crate::shared::StoreShared;
+use crate::tasks::BackgroundTasks;
+use crate::telemetry::StoreTelemetryEvent;
+use crate::url::ServerAddress;
 
 /// Where a link leads.
-pub(crate) enum Target {
+pub(crate) enum PrimaryPoolTarget {
     /// To this server.
-    Server(Address),
+    Address(ServerAddress),
     /// To whichever server is the primary now.
-    Sentinel(Arc<Sentinel>),
+    Sentinel(Arc<SentinelResolver>),
 }
 
 /// What the owner of a link does with its servers.
-pub(crate) trait Host: Send + Sync {
+pub(crate) trait PrimaryPoolOwner: Send + Sync {
     /// A new connection, not yet in use: settles the epoch.
-    fn admit<'a>(
+    fn prepare_connection<'a>(
         &'a self,
-        server: &'a Address,
-        identity: &'a Identity,
+        server: &'a ServerAddress,
+        identity: &'a ServerInfo,
         con: &'a mut MultiplexedConnection,
     ) -> BoxFuture<'a, RedisResult<()>>;
 
     /// A connection stopped working.
-    fn lost(&self, _server: &Address) {}
+    fn on_connection_lost(&self, _server: &ServerAddress) {}
 
     /// Whether time and epoch are read from this server.
-    fn leads(&self, _server: &Address) -> bool {
+    fn is_epoch_server(&self, _server: &ServerAddress) -> bool {
         true
     }
 }
 
 /// A link, with the tasks that keep it up.
-pub(crate) struct Link {
-    core: Arc<Core>,
-    tasks: Tasks,
+pub(crate) struct PrimaryPool {
+    core: Arc<PrimaryPoolInner>,
+    tasks: BackgroundTasks,
 }
 
-pub(crate) struct Core {
-    pub(crate) name: String,
-    pub(crate) target: Target,
-    pub(crate) dialer: Dialer,
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) host: Arc<dyn Host>,
-    pub(crate) lines: Box<[Line]>,
-    pub(super) next: AtomicUsize,
-    pub(super) breaker: Breaker,
-    pub(super) primary: watch::Sender<Option<Arc<Conn>>>,
+pub(crate) struct PrimaryPoolInner {
+    pub(crate) label: String,
+    pub(crate) target: PrimaryPoolTarget,
+    pub(crate) dialer: ServerConnector,
+    pub(crate) shared: Arc<StoreShared>,
+    pub(crate) owner: Arc<dyn PrimaryPoolOwner>,
+    pub(crate) holders: Box<[ConnectionHolder]>,
+    pub(super) next_holder: AtomicUsize,
+    pub(super) breaker: CircuitBreaker,
+    pub(super) primary: watch::Sender<Option<Arc<ServerConnection>>>,
     /// Set when nobody uses the link any more: its troubles do not count then.
     retired: AtomicBool,
 }
 
-impl Link {
+impl PrimaryPool {
     /// A link whose first connection stands.
     pub(crate) async fn open(
-        target: Target,
-        dialer: Dialer,
-        shared: Arc<Shared>,
-        host: Arc<dyn Host>,
+        target: PrimaryPoolTarget,
+        dialer: ServerConnector,
+        shared: Arc<StoreShared>,
+        host: Arc<dyn PrimaryPoolOwner>,
     ) -> RedisResult<Self> {
-        let core = Core::new(target, dialer, shared, host);
+        let core = PrimaryPoolInner::new(target, dialer, shared, host);
         let first = core.connect().await?;
         Ok(Self::start(core, Some(first)))
     }
 
     /// A link that connects in the background.
-    pub(crate) fn open_later(
-        target: Target,
-        dialer: Dialer,
-        shared: Arc<Shared>,
-        host: Arc<dyn Host>,
+    pub(crate) fn open_in_background(
+        target: PrimaryPoolTarget,
+        dialer: ServerConnector,
+        shared: Arc<StoreShared>,
+        host: Arc<dyn PrimaryPoolOwner>,
     ) -> Self {
-        Self::start(Core::new(target, dialer, shared, host), None)
+        Self::start(PrimaryPoolInner::new(target, dialer, shared, host), None)
     }
 
-    fn start(core: Arc<Core>, mut first: Option<Conn>) -> Self {
-        let tasks = Tasks::default();
+    fn start(core: Arc<PrimaryPoolInner>, mut first: Option<ServerConnection>) -> Self {
+        let tasks = BackgroundTasks::default();
         if let Some(conn) = first.take() {
-            core.publish(0, conn);
+            core.install_connection(0, conn);
         }
-        for line in 0..core.lines.len() {
-            tasks.spawn(supervisor::keep(Arc::clone(&core), line));
+        for line in 0..core.holders.len() {
+            tasks.spawn(supervisor::maintain_connection(Arc::clone(&core), line));
         }
-        if let Target::Sentinel(sentinel) = &core.target {
-            tasks.spawn(supervisor::follow(Arc::clone(&core), Arc::clone(sentinel)));
+        if let PrimaryPoolTarget::Sentinel(sentinel) = &core.target {
+            tasks.spawn(supervisor::follow_sentinel(
+                Arc::clone(&core),
+                Arc::clone(sentinel),
+            ));
         }
         Self { core, tasks }
     }
 
     /// The current primary, as seen by the newest connection.
-    pub(crate) fn primary(&self) -> watch::Receiver<Option<Arc<Conn>>> {
+    pub(crate) fn primary(&self) -> watch::Receiver<Option<Arc<ServerConnection>>> {
         self.core.primary.subscribe()
     }
 
@@ -119,23 +122,27 @@ impl Link {
     pub(crate) fn server(&self) -> String {
         let primary = self.core.primary.borrow();
         let server = primary.as_ref().map(|conn| conn.server.to_string());
-        server.unwrap_or_else(|| self.core.name.clone())
+        server.unwrap_or_else(|| self.core.label.clone())
     }
 
     /// Whether a request has a chance right now.
     pub(crate) fn is_ready(&self) -> bool {
-        !self.core.breaker.is_open() && self.core.pick().is_some()
+        !self.core.breaker.is_open() && self.core.pick_connection().is_some()
     }
 
     /// One try of a command.
-    pub(crate) async fn command(&self, cmd: &Cmd, deadline: Instant) -> Result<Value, Failed> {
+    pub(crate) async fn command(
+        &self,
+        cmd: &Cmd,
+        deadline: Instant,
+    ) -> Result<Value, AttemptError> {
         let core = &*self.core;
-        let (ticket, conn, line) = core.admit()?;
-        let mut con = conn.con.clone();
+        let (ticket, conn, line) = core.acquire_connection()?;
+        let mut con = conn.connection.clone();
         let reply = tokio::time::timeout_at(deadline.into(), con.send_packed_command(cmd)).await;
-        let reply = core.judge(ticket, &conn, line, reply)?;
+        let reply = core.record_outcome(ticket, &conn, line, reply)?;
         if matches!(&reply, Value::ServerError(_)) {
-            core.check_role(&conn, line, &Ok(std::slice::from_ref(&reply)));
+            core.discard_if_replica(&conn, line, &Ok(std::slice::from_ref(&reply)));
         }
         Ok(reply)
     }
@@ -147,19 +154,19 @@ impl Link {
         offset: usize,
         count: usize,
         deadline: Instant,
-    ) -> Result<Vec<Value>, Failed> {
+    ) -> Result<Vec<Value>, AttemptError> {
         let core = &*self.core;
-        let (ticket, conn, line) = core.admit()?;
-        let mut con = conn.con.clone();
+        let (ticket, conn, line) = core.acquire_connection()?;
+        let mut con = conn.connection.clone();
         let replies = tokio::time::timeout_at(
             deadline.into(),
             con.send_packed_commands(pipe, offset, count),
         )
         .await;
-        let replies = core.judge(ticket, &conn, line, replies);
+        let replies = core.record_outcome(ticket, &conn, line, replies);
         match &replies {
-            Ok(values) => core.check_role(&conn, line, &Ok(values)),
-            Err(failed) => core.check_role(&conn, line, &Err(failed.error.clone())),
+            Ok(values) => core.discard_if_replica(&conn, line, &Ok(values)),
+            Err(failed) => core.discard_if_replica(&conn, line, &Err(failed.error.clone())),
         }
         replies
     }
@@ -167,69 +174,90 @@ impl Link {
     /// Ends the connections for good.
     pub(crate) fn close(&self) {
         self.core.retired.store(true, Ordering::Release);
-        self.tasks.end();
-        for line in &self.core.lines {
-            line.current.store(None);
+        self.tasks.abort_all();
+        for line in &self.core.holders {
+            line.connection_at.store(None);
         }
     }
 
     /// Gives the server a script it does not know (any more).
-    pub(crate) async fn load(&self, source: &str, deadline: Instant) -> Result<(), Failed> {
-        let reply = self.command(&script::load(source), deadline).await?;
-        Event::ScriptLoaded {
-            server: &self.core.name,
+    pub(crate) async fn load_script(
+        &self,
+        source: &str,
+        deadline: Instant,
+    ) -> Result<(), AttemptError> {
+        let reply = self
+            .command(&script::script_load_cmd(source), deadline)
+            .await?;
+        StoreTelemetryEvent::ScriptLoaded {
+            server: &self.core.label,
         }
         .emit();
-        reply.extract_error().map(drop).map_err(Failed::sent)
+        reply
+            .extract_error()
+            .map(drop)
+            .map_err(AttemptError::after_send)
     }
 }
 
-impl Drop for Link {
+impl Drop for PrimaryPool {
     fn drop(&mut self) {
         // A server that is not ours any more is no trouble of ours.
         self.core.retired.store(true, Ordering::Release);
-        self.core.note(self.core.breaker.reset(), "");
-        self.core.shared.well(&self.core.name);
+        self.core
+            .apply_breaker_transition(self.core.breaker.close(), "");
+        self.core.shared.mark_server_up(&self.core.label);
     }
 }
 
-impl Core {
-    fn new(target: Target, dialer: Dialer, shared: Arc<Shared>, host: Arc<dyn Host>) -> Arc<Self> {
+impl PrimaryPoolInner {
+    fn new(
+        target: PrimaryPoolTarget,
+        dialer: ServerConnector,
+        shared: Arc<StoreShared>,
+        host: Arc<dyn PrimaryPoolOwner>,
+    ) -> Arc<Self> {
         let name = match &target {
-            Target::Server(server) => server.to_string(),
-            Target::Sentinel(sentinel) => sentinel.name().to_owned(),
+            PrimaryPoolTarget::Address(server) => server.to_string(),
+            PrimaryPoolTarget::Sentinel(sentinel) => sentinel.primary_name().to_owned(),
         };
-        let lines = (0..shared.connections).map(|_| Line::default()).collect();
+        let lines = (0..shared.connections)
+            .map(|_| ConnectionHolder::default())
+            .collect();
         Arc::new(Self {
-            name,
+            label: name,
             target,
             dialer,
             shared,
-            host,
-            lines,
-            next: AtomicUsize::new(0),
-            breaker: Breaker::default(),
+            owner: host,
+            holders: lines,
+            next_holder: AtomicUsize::new(0),
+            breaker: CircuitBreaker::default(),
             primary: watch::Sender::new(None),
             retired: AtomicBool::new(false),
         })
     }
 
-    fn admit(&self) -> Result<(Ticket<'_>, Arc<Conn>, usize), Failed> {
+    fn acquire_connection(
+        &self,
+    ) -> Result<(BreakerPermit<'_>, Arc<ServerConnection>, usize), AttemptError> {
         let now = monotonic();
         let ticket = self
             .breaker
-            .admit(now)
-            .map_err(|since| Failed::refused(self.unavailable(since)))?;
-        match self.pick() {
+            .try_acquire(now)
+            .map_err(|since| AttemptError::no_retry(self.unavailable_error(since)))?;
+        match self.pick_connection() {
             Some((conn, line)) => Ok((ticket, conn, line)),
             None => {
-                self.note(ticket.failure(now), "no connection");
-                Err(Failed::unsent(self.unavailable(Duration::ZERO)))
+                self.apply_breaker_transition(ticket.record_failure(now), "no connection");
+                Err(AttemptError::before_send(
+                    self.unavailable_error(Duration::ZERO),
+                ))
             }
         }
     }
 
-    fn unavailable(&self, since: Duration) -> RedisError {
+    fn unavailable_error(&self, since: Duration) -> RedisError {
         let since = match since.as_millis() {
             0 => "is not connected".to_owned(),
             ms => format!("has not answered for {ms} ms"),
@@ -237,80 +265,97 @@ impl Core {
         (
             ErrorKind::Io,
             "store unavailable",
-            format!("{} {since}", self.name),
+            format!("{} {since}", self.label),
         )
             .into()
     }
 
-    fn judge<T>(
+    fn record_outcome<T>(
         &self,
-        ticket: Ticket<'_>,
-        conn: &Arc<Conn>,
+        ticket: BreakerPermit<'_>,
+        conn: &Arc<ServerConnection>,
         line: usize,
         reply: Result<RedisResult<T>, tokio::time::error::Elapsed>,
-    ) -> Result<T, Failed> {
+    ) -> Result<T, AttemptError> {
         match reply {
             Ok(Ok(value)) => {
-                self.note(ticket.success(), "");
+                self.apply_breaker_transition(ticket.record_success(), "");
                 Ok(value)
             }
             Ok(Err(error)) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Parse) => {
-                self.lose(line, conn, &error.to_string());
-                self.note(ticket.failure(monotonic()), &error.to_string());
-                Err(Failed::sent(error))
+                self.discard_connection(line, conn, &error.to_string());
+                self.apply_breaker_transition(
+                    ticket.record_failure(monotonic()),
+                    &error.to_string(),
+                );
+                Err(AttemptError::after_send(error))
             }
             Ok(Err(error)) => {
-                self.note(ticket.success(), "");
-                Err(Failed::sent(error))
+                self.apply_breaker_transition(ticket.record_success(), "");
+                Err(AttemptError::after_send(error))
             }
             Err(_) => {
-                self.note(ticket.failure(monotonic()), "no answer in time");
+                self.apply_breaker_transition(
+                    ticket.record_failure(monotonic()),
+                    "no answer in time",
+                );
                 // Slow or dead? The supervisor asks.
-                self.lines[line].wake.notify_one();
-                Err(Failed::sent(timed_out("the store did not answer in time")))
+                self.holders[line].wake_supervisor.notify_one();
+                Err(AttemptError::after_send(timeout_error(
+                    "the store did not answer in time",
+                )))
             }
         }
     }
 
     /// Tells that this server answers. Without it a breaker that opened would stay open while nobody calls, and a node
     /// that is not called because its store is down would stay down.
-    pub(crate) fn answers(&self) {
+    pub(crate) fn report_alive(&self) {
         // A closed one is not told: requests that fail while the heart beats still open it.
         if self.breaker.is_open() {
-            let Ok(ticket) = self.breaker.admit(monotonic()) else {
+            let Ok(ticket) = self.breaker.try_acquire(monotonic()) else {
                 return;
             };
-            self.note(ticket.success(), "");
+            self.apply_breaker_transition(ticket.record_success(), "");
         }
-        self.shared.well(&self.name);
+        self.shared.mark_server_up(&self.label);
     }
 
     /// Tells that this server does not answer.
-    pub(crate) fn trouble(&self, reason: &str) {
-        self.shared.trouble(&self.name, reason, &self.retired);
+    pub(crate) fn report_down(&self, reason: &str) {
+        self.shared
+            .mark_server_down(&self.label, reason, &self.retired);
     }
 
-    pub(super) fn note(&self, change: Change, reason: &str) {
+    pub(super) fn apply_breaker_transition(&self, change: BreakerTransition, reason: &str) {
         match change {
-            Change::None => {}
-            Change::Opened => {
-                Event::BreakerOpened {
-                    server: &self.name,
+            BreakerTransition::None => {}
+            BreakerTransition::Opened => {
+                StoreTelemetryEvent::BreakerOpened {
+                    server: &self.label,
                     reason,
                 }
                 .emit();
-                self.trouble(reason);
+                self.report_down(reason);
             }
-            Change::Closed => {
-                Event::BreakerClosed { server: &self.name }.emit();
-                self.shared.well(&self.name);
+            BreakerTransition::Closed => {
+                StoreTelemetryEvent::BreakerClosed {
+                    server: &self.label,
+                }
+                .emit();
+                self.shared.mark_server_up(&self.label);
             }
         }
     }
 
-    fn check_role(&self, conn: &Arc<Conn>, line: usize, replies: &RedisResult<&[Value]>) {
-        if has_code(replies, "READONLY") {
-            self.lose(line, conn, "the server is a replica now");
+    fn discard_if_replica(
+        &self,
+        conn: &Arc<ServerConnection>,
+        line: usize,
+        replies: &RedisResult<&[Value]>,
+    ) {
+        if has_error_code(replies, "READONLY") {
+            self.discard_connection(line, conn, "the server is a replica now");
         }
     }
 }

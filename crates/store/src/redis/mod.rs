@@ -21,108 +21,121 @@ use std::time::Instant;
 use futures_util::future::{join_all, try_join_all};
 use redis::{Cmd, RedisResult, Value};
 
-use self::cluster::Cluster;
-use self::cluster::slots::{Place, place};
-use self::connect::Dialer;
-use self::link::Link;
-use self::retry::{Failed, TRIES, back_off, nothing_executed, only_reads};
+use self::cluster::ClusterBackend;
+use self::cluster::slots::{CommandRoute, route_command};
+use self::connect::ServerConnector;
+use self::link::PrimaryPool;
+use self::retry::{AttemptError, MAX_ATTEMPTS, backoff, is_read_only, proves_not_executed};
 use crate::clock::monotonic;
 use crate::script;
-use crate::shared::Shared;
-use crate::url::Address;
+use crate::shared::StoreShared;
+use crate::url::ServerAddress;
 
 /// An open Redis store.
 pub(crate) struct Redis {
-    shared: Arc<Shared>,
-    dialer: Dialer,
-    routes: Routes,
+    shared: Arc<StoreShared>,
+    dialer: ServerConnector,
+    deployment: RedisDeployment,
 }
 
-enum Routes {
-    One(Arc<Link>),
-    Cluster(Cluster),
+enum RedisDeployment {
+    Single(Arc<PrimaryPool>),
+    Cluster(ClusterBackend),
 }
 
 /// Where one try goes.
-enum Route {
-    One(Arc<Link>),
+enum AttemptTarget {
+    Primary(Arc<PrimaryPool>),
     /// To a node that takes over the slot, key by key.
-    Asking(Arc<Link>),
-    All(Vec<Arc<Link>>, cluster::slots::Reduce),
+    PrimaryWithAsking(Arc<PrimaryPool>),
+    AllPrimaries(Vec<Arc<PrimaryPool>>, cluster::slots::ReplyMerge),
 }
 
 impl Redis {
     /// One command, tried as often as it may be.
-    pub(crate) async fn command(&self, cmd: &Cmd, repeatable: bool) -> RedisResult<Value> {
+    pub(crate) async fn execute(&self, cmd: &Cmd, repeatable: bool) -> RedisResult<Value> {
         let deadline = monotonic() + self.shared.timeout;
-        let place = place_of(&self.routes, cmd);
-        let harmless = || repeatable || only_reads(cmd);
+        let place = route_of(&self.deployment, cmd);
+        let harmless = || repeatable || is_read_only(cmd);
         let mut redirect = None;
         let mut attempt = 1;
         loop {
-            let reply = self.try_command(cmd, place, redirect.take(), deadline);
+            let reply = self.attempt_command(cmd, place, redirect.take(), deadline);
             let reply = reply.await;
             let again = match &reply {
                 // What one server refused, the others may have executed.
-                Ok(reply) => nothing_executed(reply) && (!place.is_all() || harmless()),
-                Err(_) if place.is_all() && !harmless() => false,
-                Err(failed) => failed.may_repeat(harmless),
+                Ok(reply) => {
+                    proves_not_executed(reply) && (!place.is_all_primaries() || harmless())
+                }
+                Err(_) if place.is_all_primaries() && !harmless() => false,
+                Err(failed) => failed.may_retry(harmless),
             };
-            let done = !again || attempt >= TRIES || monotonic() >= deadline;
+            let done = !again || attempt >= MAX_ATTEMPTS || monotonic() >= deadline;
             if again || reply.is_err() {
-                self.doubt();
+                self.request_topology_refresh();
             }
             if done {
                 return reply.map_err(|failed| failed.error);
             }
-            redirect = reply.as_ref().ok().and_then(cluster::topology::redirection);
+            redirect = reply
+                .as_ref()
+                .ok()
+                .and_then(cluster::topology::parse_redirection);
             if redirect.is_none() {
-                pause(attempt, deadline).await;
+                wait_before_retry(attempt, deadline).await;
             }
             attempt += 1;
         }
     }
 
-    async fn try_command(
+    async fn attempt_command(
         &self,
         cmd: &Cmd,
-        place: Place,
-        redirect: Option<(Address, bool)>,
+        place: CommandRoute,
+        redirect: Option<(ServerAddress, bool)>,
         deadline: Instant,
-    ) -> Result<Value, Failed> {
-        let (link, asking) = match self.route(place, redirect)? {
-            Route::All(links, reduce) => {
+    ) -> Result<Value, AttemptError> {
+        let (link, asking) = match self.select_target(place, redirect)? {
+            AttemptTarget::AllPrimaries(links, reduce) => {
                 let all = links.iter().map(|link| link.command(cmd, deadline));
-                return Ok(reduce.apply(try_join_all(all).await?));
+                return Ok(reduce.merge(try_join_all(all).await?));
             }
-            Route::Asking(link) => (link, true),
-            Route::One(link) => (link, false),
+            AttemptTarget::PrimaryWithAsking(link) => (link, true),
+            AttemptTarget::Primary(link) => (link, false),
         };
-        let reply = send(&link, asking, cmd, deadline).await?;
-        match script::missing(cmd, &reply) {
+        let reply = send_command(&link, asking, cmd, deadline).await?;
+        match script::script_to_load(cmd, &reply) {
             Some(missing) => {
-                link.load(missing.source(), deadline).await?;
-                send(&link, asking, cmd, deadline).await
+                link.load_script(missing.source(), deadline).await?;
+                send_command(&link, asking, cmd, deadline).await
             }
             None => Ok(reply),
         }
     }
 
-    fn route(&self, place: Place, redirect: Option<(Address, bool)>) -> Result<Route, Failed> {
-        let cluster = match &self.routes {
-            Routes::One(link) => return Ok(Route::One(Arc::clone(link))),
-            Routes::Cluster(cluster) => cluster,
+    fn select_target(
+        &self,
+        place: CommandRoute,
+        redirect: Option<(ServerAddress, bool)>,
+    ) -> Result<AttemptTarget, AttemptError> {
+        let cluster = match &self.deployment {
+            RedisDeployment::Single(link) => return Ok(AttemptTarget::Primary(Arc::clone(link))),
+            RedisDeployment::Cluster(cluster) => cluster,
         };
         match (redirect, place) {
-            (Some((node, true)), _) => Ok(Route::Asking(cluster.by_address(&node))),
-            (Some((node, false)), _) => Ok(Route::One(cluster.by_address(&node))),
-            (None, Place::All(reduce)) => Ok(Route::All(cluster.links(), reduce)),
-            (None, place) => cluster.by_place(place).map(Route::One),
+            (Some((node, true)), _) => Ok(AttemptTarget::PrimaryWithAsking(
+                cluster.pool_for_address(&node),
+            )),
+            (Some((node, false)), _) => Ok(AttemptTarget::Primary(cluster.pool_for_address(&node))),
+            (None, CommandRoute::AllPrimaries(reduce)) => {
+                Ok(AttemptTarget::AllPrimaries(cluster.all_pools(), reduce))
+            }
+            (None, place) => cluster.pool_for_route(place).map(AttemptTarget::Primary),
         }
     }
 
-    fn doubt(&self) {
-        if let Routes::Cluster(cluster) = &self.routes {
+    fn request_topology_refresh(&self) {
+        if let RedisDeployment::Cluster(cluster) = &self.deployment {
             cluster.doubt();
         }
     }
@@ -130,7 +143,7 @@ impl Redis {
     /// One command on each primary, tried once: its address and its reply.
     pub(crate) async fn each_primary(&self, cmd: &Cmd) -> Vec<(String, RedisResult<Value>)> {
         let deadline = monotonic() + self.shared.timeout;
-        let asked = self.links().into_iter().map(|link| async move {
+        let asked = self.primary_pools().into_iter().map(|link| async move {
             let reply = link.command(cmd, deadline).await;
             let reply = reply.map_err(|failed| failed.error);
             (link.server(), reply.and_then(Value::extract_error))
@@ -139,35 +152,40 @@ impl Redis {
     }
 
     /// The links to all primaries.
-    pub(crate) fn links(&self) -> Vec<Arc<Link>> {
-        match &self.routes {
-            Routes::One(link) => vec![Arc::clone(link)],
-            Routes::Cluster(cluster) => cluster.links(),
+    pub(crate) fn primary_pools(&self) -> Vec<Arc<PrimaryPool>> {
+        match &self.deployment {
+            RedisDeployment::Single(link) => vec![Arc::clone(link)],
+            RedisDeployment::Cluster(cluster) => cluster.all_pools(),
         }
     }
 
-    pub(crate) fn cluster(&self) -> Option<&Arc<cluster::Core>> {
-        match &self.routes {
-            Routes::One(_) => None,
-            Routes::Cluster(cluster) => Some(cluster.core()),
+    pub(crate) fn cluster(&self) -> Option<&Arc<cluster::ClusterInner>> {
+        match &self.deployment {
+            RedisDeployment::Single(_) => None,
+            RedisDeployment::Cluster(cluster) => Some(cluster.core()),
         }
     }
 
-    pub(crate) fn dialer(&self) -> &Dialer {
+    pub(crate) fn connector(&self) -> &ServerConnector {
         &self.dialer
     }
 
     /// Ends all connections.
     pub(crate) fn close(&self) {
-        if let Routes::Cluster(cluster) = &self.routes {
+        if let RedisDeployment::Cluster(cluster) = &self.deployment {
             cluster.close();
         }
-        self.links().iter().for_each(|link| link.close());
+        self.primary_pools().iter().for_each(|link| link.close());
     }
 }
 
 /// A command on one server, which may have to be asked for a slot that it does not own yet.
-async fn send(link: &Link, asking: bool, cmd: &Cmd, deadline: Instant) -> Result<Value, Failed> {
+async fn send_command(
+    link: &PrimaryPool,
+    asking: bool,
+    cmd: &Cmd,
+    deadline: Instant,
+) -> Result<Value, AttemptError> {
     if !asking {
         return link.command(cmd, deadline).await;
     }
@@ -177,20 +195,20 @@ async fn send(link: &Link, asking: bool, cmd: &Cmd, deadline: Instant) -> Result
     Ok(replies.pop().unwrap_or(Value::Nil))
 }
 
-fn place_of(routes: &Routes, cmd: &Cmd) -> Place {
+fn route_of(routes: &RedisDeployment, cmd: &Cmd) -> CommandRoute {
     match routes {
-        Routes::One(_) => Place::Any,
-        Routes::Cluster(_) => place(cmd),
+        RedisDeployment::Single(_) => CommandRoute::AnyPrimary,
+        RedisDeployment::Cluster(_) => route_command(cmd),
     }
 }
 
 /// Waits before the next try, not beyond the deadline.
-async fn pause(attempt: u32, deadline: Instant) {
-    let until = (monotonic() + back_off(attempt)).min(deadline);
+async fn wait_before_retry(attempt: u32, deadline: Instant) {
+    let until = (monotonic() + backoff(attempt)).min(deadline);
     tokio::time::sleep_until(until.into()).await;
 }
 
 /// An origin for a server that does not tell: every connection to it could lead to another process.
-pub(crate) fn unknown_origin() -> String {
+pub(crate) fn random_incarnation() -> String {
     format!("unknown:{:016x}", rand::random::<u64>())
 }

@@ -6,18 +6,21 @@ use futures_util::future::BoxFuture;
 use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, RedisError, RedisResult};
 
-use super::cluster::{self, Cluster};
-use super::connect::{Dialer, Identity};
-use super::link::{Host, Link, Target};
-use super::sentinel::Sentinel;
-use super::{Redis, Routes, unknown_origin};
+use super::cluster::{self, ClusterBackend};
+use super::connect::{ServerConnector, ServerInfo};
+use super::link::{PrimaryPool, PrimaryPoolOwner, PrimaryPoolTarget};
+use super::sentinel::SentinelResolver;
+use super::{Redis, RedisDeployment, random_incarnation};
 use crate::clock::monotonic;
-use crate::options::{OpenError, Options};
-use crate::shared::Shared;
-use crate::url::{Address, StoreUrl};
+use crate::options::{StoreOpenError, StoreOptions};
+use crate::shared::StoreShared;
+use crate::url::{ServerAddress, StoreUrl};
 
 impl Redis {
-    pub(crate) async fn open(options: &Options, shared: Arc<Shared>) -> Result<Self, OpenError> {
+    pub(crate) async fn open(
+        options: &StoreOptions,
+        shared: Arc<StoreShared>,
+    ) -> Result<Self, StoreOpenError> {
         let (tls, login, database) = match &options.url {
             StoreUrl::Redis {
                 tls,
@@ -34,77 +37,83 @@ impl Redis {
             StoreUrl::Cluster { tls, login, .. } => (*tls, login, 0),
             StoreUrl::Embedded => unreachable!("the embedded engine is opened elsewhere"),
         };
-        let dialer = Dialer::new(options, tls, login, database)?;
-        let routes = Self::connect(options, &dialer, &shared)
+        let dialer = ServerConnector::new(options, tls, login, database)?;
+        let routes = Self::open_deployment(options, &dialer, &shared)
             .await
-            .map_err(|error| refusal(options, error))?;
+            .map_err(|error| open_error(options, error))?;
         let redis = Self {
             shared,
             dialer,
-            routes,
+            deployment: routes,
         };
-        redis.check_kind(options)?;
+        redis.reject_cluster_node(options)?;
         redis
-            .read_time()
+            .sync_clock()
             .await
-            .map_err(|error| refusal(options, error))?;
+            .map_err(|error| open_error(options, error))?;
         Ok(redis)
     }
 
-    async fn connect(
-        options: &Options,
-        dialer: &Dialer,
-        shared: &Arc<Shared>,
-    ) -> RedisResult<Routes> {
+    async fn open_deployment(
+        options: &StoreOptions,
+        dialer: &ServerConnector,
+        shared: &Arc<StoreShared>,
+    ) -> RedisResult<RedisDeployment> {
         let target = match &options.url {
             StoreUrl::Cluster { seeds, .. } => {
                 let cluster =
-                    Cluster::open(dialer.clone(), Arc::clone(shared), seeds.clone()).await?;
-                return Ok(Routes::Cluster(cluster));
+                    ClusterBackend::open(dialer.clone(), Arc::clone(shared), seeds.clone()).await?;
+                return Ok(RedisDeployment::Cluster(cluster));
             }
             StoreUrl::Sentinel {
-                sentinels, primary, ..
-            } => Target::Sentinel(Sentinel::new(dialer, sentinels.clone(), primary.clone())),
-            StoreUrl::Redis { server, .. } => Target::Server(server.clone()),
+                sentinels,
+                primary_name: primary,
+                ..
+            } => PrimaryPoolTarget::Sentinel(SentinelResolver::new(
+                dialer,
+                sentinels.clone(),
+                primary.clone(),
+            )),
+            StoreUrl::Redis { server, .. } => PrimaryPoolTarget::Address(server.clone()),
             StoreUrl::Embedded => unreachable!("the embedded engine is opened elsewhere"),
         };
-        let host = Arc::new(Alone {
+        let host = Arc::new(StandalonePoolOwner {
             shared: Arc::clone(shared),
         });
-        let link = Link::open(target, dialer.clone(), Arc::clone(shared), host).await?;
-        Ok(Routes::One(Arc::new(link)))
+        let link = PrimaryPool::open(target, dialer.clone(), Arc::clone(shared), host).await?;
+        Ok(RedisDeployment::Single(Arc::new(link)))
     }
 
     /// Sets the clock; from then on the supervisor of the leading server follows it.
-    async fn read_time(&self) -> RedisResult<()> {
-        let link = match &self.routes {
-            Routes::One(link) => Arc::clone(link),
-            Routes::Cluster(cluster) => {
+    async fn sync_clock(&self) -> RedisResult<()> {
+        let link = match &self.deployment {
+            RedisDeployment::Single(link) => Arc::clone(link),
+            RedisDeployment::Cluster(cluster) => {
                 let slot = cluster::slots::slot(self.shared.epoch.key().as_bytes());
-                cluster.by_slot(slot).map_err(|failed| failed.error)?
+                cluster.pool_for_slot(slot).map_err(|failed| failed.error)?
             }
         };
         let asked = monotonic();
-        let deadline = asked + self.dialer.patience();
+        let deadline = asked + self.dialer.connect_timeout();
         let reply = link
             .command(&redis::cmd("TIME"), deadline)
             .await
             .map_err(|failed| failed.error)?;
         self.shared
             .clock
-            .follow_reply(reply, monotonic().duration_since(asked));
+            .adjust_to_time_reply(reply, monotonic().duration_since(asked));
         Ok(())
     }
 
-    fn check_kind(&self, options: &Options) -> Result<(), OpenError> {
-        if let Routes::One(link) = &self.routes
+    fn reject_cluster_node(&self, options: &StoreOptions) -> Result<(), StoreOpenError> {
+        if let RedisDeployment::Single(link) = &self.deployment
             && link
                 .primary()
                 .borrow()
                 .as_ref()
-                .is_some_and(|conn| conn.identity.cluster)
+                .is_some_and(|conn| conn.info.is_cluster_node)
         {
-            return Err(OpenError::Unfit {
+            return Err(StoreOpenError::Misconfigured {
                 url: options.url.to_string(),
                 reason: "it is a node of a Cluster: write `redis+cluster://` instead".to_owned(),
             });
@@ -114,52 +123,55 @@ impl Redis {
 }
 
 /// The host of a single link.
-struct Alone {
-    shared: Arc<Shared>,
+struct StandalonePoolOwner {
+    shared: Arc<StoreShared>,
 }
 
-impl Host for Alone {
-    fn admit<'a>(
+impl PrimaryPoolOwner for StandalonePoolOwner {
+    fn prepare_connection<'a>(
         &'a self,
-        _server: &'a Address,
-        identity: &'a Identity,
+        _server: &'a ServerAddress,
+        identity: &'a ServerInfo,
         con: &'a mut MultiplexedConnection,
     ) -> BoxFuture<'a, RedisResult<()>> {
         Box::pin(async move {
-            let origin = identity.origin.clone().unwrap_or_else(unknown_origin);
-            self.shared.epoch.settle(con, &origin).await
+            let origin = identity
+                .incarnation
+                .clone()
+                .unwrap_or_else(random_incarnation);
+            self.shared.epoch.reconcile(con, &origin).await
         })
     }
 }
 
 /// Why the store was not opened, for people.
-fn refusal(options: &Options, error: RedisError) -> OpenError {
+fn open_error(options: &StoreOptions, error: RedisError) -> StoreOpenError {
     let url = options.url.to_string();
     let text = error.to_string();
     let code = error.code().unwrap_or_default().to_owned();
     if error.kind() == ErrorKind::AuthenticationFailed
         || ["NOAUTH", "WRONGPASS", "NOPERM"].contains(&code.as_str())
     {
-        return OpenError::Login { url, source: error };
+        return StoreOpenError::AuthenticationFailed { url, source: error };
     }
     if text.contains("cluster support disabled") {
         let reason = "it is not a Cluster: write `redis://` instead".to_owned();
-        return OpenError::Unfit { url, reason };
+        return StoreOpenError::Misconfigured { url, reason };
     }
     if code == "MOVED" {
         let reason = "it is a node of a Cluster: write `redis+cluster://` instead".to_owned();
-        return OpenError::Unfit { url, reason };
+        return StoreOpenError::Misconfigured { url, reason };
     }
     match error.kind() {
         ErrorKind::Client
         | ErrorKind::InvalidClientConfig
-        | ErrorKind::MasterNameNotFoundBySentinel => OpenError::Unfit {
+        | ErrorKind::MasterNameNotFoundBySentinel => StoreOpenError::Misconfigured {
             url,
             reason: error.detail().map_or(text, str::to_owned),
         },
-        _ if crate::fault(&error) == crate::Fault::Refused => {
-            OpenError::Unfit { url, reason: text }
+        _ if crate::fault(&error) == crate::Fault::Rejected => {
+            StoreOpenError::Misconfigured { url, reason: text }
         }
-        _ => OpenError::Away { url, source: error },
+        _ => StoreOpenError::Unreachable { url, source: error },
     }
 }

@@ -14,32 +14,32 @@ use std::time::Instant;
 use futures_util::future::join_all;
 use redis::{Cmd, ErrorKind, Pipeline, RedisError, RedisResult, Value};
 
-use super::cluster::slots::Place;
-use super::cluster::topology::redirection;
-use super::link::Link;
-use super::retry::{Failed, TRIES, nothing_executed, only_reads};
-use super::{Redis, Route, pause, place_of};
+use super::cluster::slots::CommandRoute;
+use super::cluster::topology::parse_redirection;
+use super::link::PrimaryPool;
+use super::retry::{AttemptError, MAX_ATTEMPTS, is_read_only, proves_not_executed};
+use super::{AttemptTarget, Redis, route_of, wait_before_retry};
 use crate::clock::monotonic;
-use crate::script::{self, Script};
-use crate::url::Address;
+use crate::script::{self, LuaScript};
+use crate::url::ServerAddress;
 
 /// Commands that go to one server together.
-struct Group {
-    link: Arc<Link>,
+struct PipelineGroup {
+    link: Arc<PrimaryPool>,
     asking: bool,
     /// Positions in the pipeline.
     indices: Vec<usize>,
 }
 
 /// A pipeline on its way.
-struct Batch<'a> {
-    cmds: Vec<&'a Cmd>,
+struct PipelineRun<'a> {
+    commands: Vec<&'a Cmd>,
     replies: Vec<Option<Value>>,
     /// Positions that have to be sent (again), and where a redirection sent them.
-    todo: Vec<usize>,
-    redirects: HashMap<usize, (Address, bool)>,
+    pending: Vec<usize>,
+    redirects: HashMap<usize, (ServerAddress, bool)>,
     /// Scripts that were loaded on the way, each once per server.
-    loaded: Vec<(Arc<Link>, &'static str)>,
+    loaded_scripts: Vec<(Arc<PrimaryPool>, &'static str)>,
 }
 
 impl Redis {
@@ -53,7 +53,7 @@ impl Redis {
     ) -> RedisResult<Vec<Value>> {
         let deadline = monotonic() + self.shared.timeout;
         if pipe.is_transaction() {
-            let inlined = script::inline_all(pipe);
+            let inlined = script::with_sources(pipe);
             return self
                 .transaction(
                     inlined.as_ref().unwrap_or(pipe),
@@ -65,19 +65,19 @@ impl Redis {
                 .await;
         }
         let cmds = pipe.cmd_iter().collect::<Vec<_>>();
-        let mut batch = Batch {
+        let mut batch = PipelineRun {
             replies: vec![None; cmds.len()],
-            todo: (0..cmds.len()).collect(),
-            cmds,
+            pending: (0..cmds.len()).collect(),
+            commands: cmds,
             redirects: HashMap::new(),
-            loaded: Vec::new(),
+            loaded_scripts: Vec::new(),
         };
         let mut attempt = 1;
         loop {
-            let groups = match self.groups(&batch) {
+            let groups = match self.group_by_server(&batch) {
                 Ok(groups) => groups,
-                Err(failed) if attempt < TRIES && failed.may_repeat(|| repeatable) => {
-                    pause(attempt, deadline).await;
+                Err(failed) if attempt < MAX_ATTEMPTS && failed.may_retry(|| repeatable) => {
+                    wait_before_retry(attempt, deadline).await;
                     attempt += 1;
                     continue;
                 }
@@ -85,11 +85,11 @@ impl Redis {
             };
             let tries = groups
                 .into_iter()
-                .map(|group| self.try_group(pipe, &batch, group, deadline));
+                .map(|group| self.send_group(pipe, &batch, group, deadline));
             let results = join_all(tries).await;
-            let last = attempt >= TRIES || monotonic() >= deadline;
-            let loads = batch.take(results, repeatable, last)?;
-            if batch.todo.is_empty() {
+            let last = attempt >= MAX_ATTEMPTS || monotonic() >= deadline;
+            let loads = batch.collect_replies(results, repeatable, last)?;
+            if batch.pending.is_empty() {
                 return Ok(batch
                     .replies
                     .into_iter()
@@ -97,36 +97,41 @@ impl Redis {
                     .collect());
             }
             if loads.is_empty() {
-                self.doubt();
+                self.request_topology_refresh();
                 if batch.redirects.is_empty() {
-                    pause(attempt, deadline).await;
+                    wait_before_retry(attempt, deadline).await;
                 }
                 attempt += 1;
             }
             for (link, source) in loads {
-                link.load(source, deadline)
+                link.load_script(source, deadline)
                     .await
                     .map_err(|failed| failed.error)?;
             }
         }
     }
 
-    fn groups(&self, batch: &Batch<'_>) -> Result<Vec<Group>, Failed> {
-        let mut groups: Vec<Group> = Vec::new();
-        for &index in &batch.todo {
+    fn group_by_server(&self, batch: &PipelineRun<'_>) -> Result<Vec<PipelineGroup>, AttemptError> {
+        let mut groups: Vec<PipelineGroup> = Vec::new();
+        for &index in &batch.pending {
             let redirect = batch.redirects.get(&index).cloned();
-            let (link, asking) =
-                match self.route(place_of(&self.routes, batch.cmds[index]), redirect)? {
-                    Route::One(link) => (link, false),
-                    Route::Asking(link) => (link, true),
-                    Route::All(..) => return Err(Failed::refused(everywhere(batch.cmds[index]))),
-                };
+            let (link, asking) = match self
+                .select_target(route_of(&self.deployment, batch.commands[index]), redirect)?
+            {
+                AttemptTarget::Primary(link) => (link, false),
+                AttemptTarget::PrimaryWithAsking(link) => (link, true),
+                AttemptTarget::AllPrimaries(..) => {
+                    return Err(AttemptError::no_retry(all_primaries_error(
+                        batch.commands[index],
+                    )));
+                }
+            };
             match groups
                 .iter_mut()
                 .find(|group| group.asking == asking && Arc::ptr_eq(&group.link, &link))
             {
                 Some(group) => group.indices.push(index),
-                None => groups.push(Group {
+                None => groups.push(PipelineGroup {
                     link,
                     asking,
                     indices: vec![index],
@@ -136,13 +141,13 @@ impl Redis {
         Ok(groups)
     }
 
-    async fn try_group(
+    async fn send_group(
         &self,
         whole: &Pipeline,
-        batch: &Batch<'_>,
-        group: Group,
+        batch: &PipelineRun<'_>,
+        group: PipelineGroup,
         deadline: Instant,
-    ) -> (Group, Result<Vec<Value>, Failed>) {
+    ) -> (PipelineGroup, Result<Vec<Value>, AttemptError>) {
         if group.indices.len() == whole.len() && !group.asking {
             let replies = group.link.pipeline(whole, 0, whole.len(), deadline).await;
             return (group, replies);
@@ -152,7 +157,7 @@ impl Redis {
             if group.asking {
                 pipe.cmd("ASKING");
             }
-            pipe.add_command(batch.cmds[*index].clone());
+            pipe.add_command(batch.commands[*index].clone());
         }
         let mut replies = group.link.pipeline(&pipe, 0, pipe.len(), deadline).await;
         if let (true, Ok(values)) = (group.asking, &mut replies) {
@@ -170,43 +175,45 @@ impl Redis {
         repeatable: bool,
         deadline: Instant,
     ) -> RedisResult<Vec<Value>> {
-        let place = self.common_place(pipe)?;
+        let place = self.common_route(pipe)?;
         let mut redirect = None;
         let mut attempt = 1;
         loop {
-            let result = match self.route(place, redirect.take()) {
-                Ok(Route::One(link) | Route::Asking(link)) => {
+            let result = match self.select_target(place, redirect.take()) {
+                Ok(AttemptTarget::Primary(link) | AttemptTarget::PrimaryWithAsking(link)) => {
                     link.pipeline(pipe, offset, count, deadline).await
                 }
-                Ok(Route::All(..)) => unreachable!("the place of a transaction is one server"),
+                Ok(AttemptTarget::AllPrimaries(..)) => {
+                    unreachable!("the route of a transaction is one server")
+                }
                 Err(failed) => Err(failed),
             };
             let again = match &result {
-                Ok(values) => values.iter().any(nothing_executed),
-                Err(failed) => failed.may_repeat(|| repeatable || pipe.cmd_iter().all(only_reads)),
+                Ok(values) => values.iter().any(proves_not_executed),
+                Err(failed) => failed.may_retry(|| repeatable || pipe.cmd_iter().all(is_read_only)),
             };
             if again || result.is_err() {
-                self.doubt();
+                self.request_topology_refresh();
             }
-            if !again || attempt >= TRIES || monotonic() >= deadline {
+            if !again || attempt >= MAX_ATTEMPTS || monotonic() >= deadline {
                 return result.map_err(|failed| failed.error);
             }
             // A transaction cannot follow `ASK`: that covers one command. It waits until the slot has moved.
-            redirect = moved(&result);
+            redirect = moved_target(&result);
             if redirect.is_none() {
-                pause(attempt, deadline).await;
+                wait_before_retry(attempt, deadline).await;
             }
             attempt += 1;
         }
     }
 
     /// The one place of all commands.
-    fn common_place(&self, pipe: &Pipeline) -> RedisResult<Place> {
-        let mut common = Place::Any;
+    fn common_route(&self, pipe: &Pipeline) -> RedisResult<CommandRoute> {
+        let mut common = CommandRoute::AnyPrimary;
         for cmd in pipe.cmd_iter() {
-            match (place_of(&self.routes, cmd), common) {
-                (Place::All(_), _) => return Err(everywhere(cmd)),
-                (Place::Slot(slot), Place::Slot(other)) if slot != other => {
+            match (route_of(&self.deployment, cmd), common) {
+                (CommandRoute::AllPrimaries(_), _) => return Err(all_primaries_error(cmd)),
+                (CommandRoute::Slot(slot), CommandRoute::Slot(other)) if slot != other => {
                     let detail = "give the keys of a transaction one hash tag".to_owned();
                     return Err((
                         redis::ServerErrorKind::CrossSlot.into(),
@@ -215,22 +222,22 @@ impl Redis {
                     )
                         .into());
                 }
-                (place @ Place::Slot(_), _) => common = place,
-                (Place::Any, _) => {}
+                (place @ CommandRoute::Slot(_), _) => common = place,
+                (CommandRoute::AnyPrimary, _) => {}
             }
         }
         Ok(common)
     }
 }
 
-impl Batch<'_> {
+impl PipelineRun<'_> {
     /// Sorts the replies into done and to do again; returns the scripts that have to be loaded first.
-    fn take(
+    fn collect_replies(
         &mut self,
-        results: Vec<(Group, Result<Vec<Value>, Failed>)>,
+        results: Vec<(PipelineGroup, Result<Vec<Value>, AttemptError>)>,
         repeatable: bool,
         last: bool,
-    ) -> RedisResult<Vec<(Arc<Link>, &'static str)>> {
+    ) -> RedisResult<Vec<(Arc<PrimaryPool>, &'static str)>> {
         let mut loads = Vec::new();
         let mut again = Vec::new();
         for (group, result) in results {
@@ -238,14 +245,16 @@ impl Batch<'_> {
                 Ok(values) => {
                     for (index, value) in group.indices.into_iter().zip(values) {
                         let redirect = self.redirects.remove(&index);
-                        let missing = script::missing(self.cmds[index], &value).map(Script::source);
-                        if let Some(source) = missing.filter(|it| !self.has(&group.link, it)) {
+                        let missing = script::script_to_load(self.commands[index], &value)
+                            .map(LuaScript::source);
+                        if let Some(source) = missing.filter(|it| !self.has_loaded(&group.link, it))
+                        {
                             loads.push((Arc::clone(&group.link), source));
                             self.redirects.extend(redirect.map(|to| (index, to)));
                             again.push(index);
-                        } else if nothing_executed(&value) && !last {
+                        } else if proves_not_executed(&value) && !last {
                             self.redirects
-                                .extend(redirection(&value).map(|to| (index, to)));
+                                .extend(parse_redirection(&value).map(|to| (index, to)));
                             again.push(index);
                         } else {
                             self.replies[index] = Some(value);
@@ -257,9 +266,9 @@ impl Batch<'_> {
                         group
                             .indices
                             .iter()
-                            .all(|index| only_reads(self.cmds[*index]))
+                            .all(|index| is_read_only(self.commands[*index]))
                     };
-                    if last || !failed.may_repeat(|| repeatable || reads()) {
+                    if last || !failed.may_retry(|| repeatable || reads()) {
                         return Err(failed.error);
                     }
                     for index in &group.indices {
@@ -270,23 +279,24 @@ impl Batch<'_> {
             }
         }
         again.sort_unstable();
-        self.todo = again;
+        self.pending = again;
         loads.sort_by_key(|(link, source)| (Arc::as_ptr(link).addr(), *source));
         loads.dedup_by(|a, b| Arc::ptr_eq(&a.0, &b.0) && a.1 == b.1);
-        self.loaded.extend_from_slice(&loads);
+        self.loaded_scripts.extend_from_slice(&loads);
         Ok(loads)
     }
 
-    fn has(&self, link: &Arc<Link>, source: &str) -> bool {
-        let same =
-            |(other, loaded): &(Arc<Link>, &str)| Arc::ptr_eq(other, link) && *loaded == source;
-        self.loaded.iter().any(same)
+    fn has_loaded(&self, link: &Arc<PrimaryPool>, source: &str) -> bool {
+        let same = |(other, loaded): &(Arc<PrimaryPool>, &str)| {
+            Arc::ptr_eq(other, link) && *loaded == source
+        };
+        self.loaded_scripts.iter().any(same)
     }
 }
 
-fn moved(result: &Result<Vec<Value>, Failed>) -> Option<(Address, bool)> {
+fn moved_target(result: &Result<Vec<Value>, AttemptError>) -> Option<(ServerAddress, bool)> {
     let found = match result {
-        Ok(values) => values.iter().find_map(redirection),
+        Ok(values) => values.iter().find_map(parse_redirection),
         Err(failed) => {
             let errors = failed
                 .error
@@ -295,13 +305,13 @@ fn moved(result: &Result<Vec<Value>, Failed>) -> Option<(Address, bool)> {
                 .unwrap_or_default();
             errors
                 .iter()
-                .find_map(|(_, error)| redirection(&Value::ServerError(error.clone())))
+                .find_map(|(_, error)| parse_redirection(&Value::ServerError(error.clone())))
         }
     };
     found.filter(|(_, asking)| !asking)
 }
 
-fn everywhere(cmd: &Cmd) -> RedisError {
+fn all_primaries_error(cmd: &Cmd) -> RedisError {
     let name = match cmd.args_iter().next() {
         Some(redis::Arg::Simple(name)) => String::from_utf8_lossy(name).into_owned(),
         _ => String::new(),

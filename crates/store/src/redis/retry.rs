@@ -8,59 +8,59 @@ use std::time::Duration;
 
 use redis::{Arg, Cmd, RedisError, RedisResult, ServerError, Value};
 
-use crate::fault::code;
+use crate::fault::error_code;
 
 /// Tries of one request.
-pub(crate) const TRIES: u32 = 3;
-const STEP: Duration = Duration::from_millis(50);
-const LONGEST: Duration = Duration::from_secs(2);
+pub(crate) const MAX_ATTEMPTS: u32 = 3;
+const BACKOFF_STEP: Duration = Duration::from_millis(50);
+const MAX_BACKOFF: Duration = Duration::from_secs(2);
 
 /// The pause before the next attempt.
-pub(crate) fn back_off(attempt: u32) -> Duration {
-    (STEP * attempt).min(LONGEST)
+pub(crate) fn backoff(attempt: u32) -> Duration {
+    (BACKOFF_STEP * attempt).min(MAX_BACKOFF)
 }
 
 /// An error of one try.
 #[derive(Debug)]
-pub(crate) struct Failed {
+pub(crate) struct AttemptError {
     pub(crate) error: RedisError,
     /// Whether the request may have reached the server.
-    pub(crate) sent: bool,
+    pub(crate) may_have_been_sent: bool,
     /// Whether trying again is pointless for now (the breaker is open).
-    pub(crate) hopeless: bool,
+    pub(crate) no_retry: bool,
 }
 
-impl Failed {
-    pub(crate) fn sent(error: RedisError) -> Self {
+impl AttemptError {
+    pub(crate) fn after_send(error: RedisError) -> Self {
         Self {
             error,
-            sent: true,
-            hopeless: false,
+            may_have_been_sent: true,
+            no_retry: false,
         }
     }
 
-    pub(crate) fn unsent(error: RedisError) -> Self {
+    pub(crate) fn before_send(error: RedisError) -> Self {
         Self {
             error,
-            sent: false,
-            hopeless: false,
+            may_have_been_sent: false,
+            no_retry: false,
         }
     }
 
-    pub(crate) fn refused(error: RedisError) -> Self {
+    pub(crate) fn no_retry(error: RedisError) -> Self {
         Self {
             error,
-            sent: false,
-            hopeless: true,
+            may_have_been_sent: false,
+            no_retry: true,
         }
     }
 
     /// Whether the request can be tried again.
-    pub(crate) fn may_repeat(&self, harmless: impl FnOnce() -> bool) -> bool {
-        if self.hopeless {
+    pub(crate) fn may_retry(&self, harmless: impl FnOnce() -> bool) -> bool {
+        if self.no_retry {
             return false;
         }
-        if !self.sent || nothing_executed_in(&self.error) {
+        if !self.may_have_been_sent || error_proves_not_executed(&self.error) {
             return true;
         }
         self.error.is_io_error() && harmless()
@@ -68,44 +68,44 @@ impl Failed {
 }
 
 /// Whether this reply proves that its command was not executed, and may be executed soon or elsewhere.
-pub(crate) fn nothing_executed(reply: &Value) -> bool {
-    matches!(reply, Value::ServerError(error) if passing(error))
+pub(crate) fn proves_not_executed(reply: &Value) -> bool {
+    matches!(reply, Value::ServerError(error) if is_transient(error))
 }
 
-fn nothing_executed_in(error: &RedisError) -> bool {
+fn error_proves_not_executed(error: &RedisError) -> bool {
     // A transaction refused while it was queued: as a whole, and every refusal must be a passing one.
     let errors = error.clone().into_server_errors().unwrap_or_default();
-    !errors.is_empty() && errors.iter().all(|(_, error)| passing(error))
+    !errors.is_empty() && errors.iter().all(|(_, error)| is_transient(error))
 }
 
-fn passing(error: &ServerError) -> bool {
+fn is_transient(error: &ServerError) -> bool {
     matches!(
-        code(error),
+        error_code(error),
         "LOADING" | "CLUSTERDOWN" | "TRYAGAIN" | "MASTERDOWN" | "READONLY" | "MOVED" | "ASK"
     )
 }
 
 /// The code of the error that a reply or a transaction ended with.
-pub(crate) fn has_code(result: &RedisResult<&[Value]>, wanted: &str) -> bool {
+pub(crate) fn has_error_code(result: &RedisResult<&[Value]>, wanted: &str) -> bool {
     match result {
         Ok(values) => values
             .iter()
-            .any(|value| matches!(value, Value::ServerError(error) if code(error) == wanted)),
+            .any(|value| matches!(value, Value::ServerError(error) if error_code(error) == wanted)),
         Err(error) => {
             let errors = error.clone().into_server_errors().unwrap_or_default();
-            errors.iter().any(|(_, error)| code(error) == wanted)
+            errors.iter().any(|(_, error)| error_code(error) == wanted)
         }
     }
 }
 
 /// Whether a command changes nothing, so that repeating it is harmless.
-pub(crate) fn only_reads(cmd: &Cmd) -> bool {
+pub(crate) fn is_read_only(cmd: &Cmd) -> bool {
     let mut args = cmd.args_iter();
     let Some(Arg::Simple(name)) = args.next() else {
         return false;
     };
     let name = String::from_utf8_lossy(name).to_ascii_uppercase();
-    if READS.binary_search(&name.as_str()).is_ok() {
+    if READ_ONLY_COMMANDS.binary_search(&name.as_str()).is_ok() {
         return true;
     }
     let Some(Arg::Simple(word)) = args.next() else {
@@ -122,7 +122,7 @@ pub(crate) fn only_reads(cmd: &Cmd) -> bool {
 }
 
 /// Commands that only read. Sorted.
-const READS: [&str; 71] = [
+const READ_ONLY_COMMANDS: [&str; 71] = [
     "BITCOUNT",
     "BITPOS",
     "DBSIZE",
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn the_table_of_reads_is_sorted() {
-        assert!(READS.is_sorted());
+        assert!(READ_ONLY_COMMANDS.is_sorted());
     }
 
     #[test]
@@ -223,7 +223,7 @@ mod tests {
             "TIME",
         ] {
             let cmd = read.split(' ').collect::<Vec<_>>();
-            assert!(only_reads(redis::cmd(cmd[0]).arg(&cmd[1..])), "{read}");
+            assert!(is_read_only(redis::cmd(cmd[0]).arg(&cmd[1..])), "{read}");
         }
         for write in [
             "SET k v",
@@ -234,16 +234,16 @@ mod tests {
             "PUBLISH a b",
         ] {
             let cmd = write.split(' ').collect::<Vec<_>>();
-            assert!(!only_reads(redis::cmd(cmd[0]).arg(&cmd[1..])), "{write}");
+            assert!(!is_read_only(redis::cmd(cmd[0]).arg(&cmd[1..])), "{write}");
         }
     }
 
     #[test]
     fn a_lost_reply_is_repeated_only_if_harmless_and_an_unsent_request_always() {
-        assert!(!Failed::sent(io()).may_repeat(|| false));
-        assert!(Failed::sent(io()).may_repeat(|| true));
-        assert!(Failed::unsent(io()).may_repeat(|| false));
-        assert!(!Failed::refused(io()).may_repeat(|| true));
+        assert!(!AttemptError::after_send(io()).may_retry(|| false));
+        assert!(AttemptError::after_send(io()).may_retry(|| true));
+        assert!(AttemptError::before_send(io()).may_retry(|| false));
+        assert!(!AttemptError::no_retry(io()).may_retry(|| true));
     }
 
     #[test]
@@ -257,19 +257,22 @@ mod tests {
             "MOVED 1 a:1",
             "ERR Error running script (call to f_1): @user_script:1: @user_script: 1: -READONLY You can't",
         ] {
-            assert!(nothing_executed(&reply(text)), "{text}");
+            assert!(proves_not_executed(&reply(text)), "{text}");
             let error = reply(text).extract_error().expect_err("an error");
-            assert!(Failed::sent(error).may_repeat(|| false), "{text}");
+            assert!(
+                AttemptError::after_send(error).may_retry(|| false),
+                "{text}"
+            );
         }
         for text in ["ERR x", "OOM x", "NOSCRIPT x", "WRONGTYPE x", "BUSY x"] {
-            assert!(!nothing_executed(&reply(text)), "{text}");
+            assert!(!proves_not_executed(&reply(text)), "{text}");
         }
     }
 
     #[test]
     fn the_pause_grows_by_fifty_milliseconds_up_to_two_seconds() {
-        assert_eq!(back_off(1), Duration::from_millis(50));
-        assert_eq!(back_off(3), Duration::from_millis(150));
-        assert_eq!(back_off(1_000), Duration::from_secs(2));
+        assert_eq!(backoff(1), Duration::from_millis(50));
+        assert_eq!(backoff(3), Duration::from_millis(150));
+        assert_eq!(backoff(1_000), Duration::from_secs(2));
     }
 }

@@ -11,75 +11,81 @@ use redis::{ErrorKind, FromRedisValue, PushInfo, PushKind, RedisError, RedisResu
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::connect::{Dialer, timed_out};
-use crate::url::Address;
+use super::connect::{ServerConnector, timeout_error};
+use crate::url::ServerAddress;
 
-const CHANNEL: &str = "+switch-master";
+const SWITCH_MASTER_CHANNEL: &str = "+switch-master";
 /// How often a silent sentinel is asked whether it is still there.
-const SILENCE: Duration = Duration::from_secs(2);
+const PING_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The sentinels of one primary.
-pub(crate) struct Sentinel {
-    dialer: Dialer,
-    sentinels: Vec<Address>,
+pub(crate) struct SentinelResolver {
+    dialer: ServerConnector,
+    sentinels: Vec<ServerAddress>,
     primary: String,
     /// Where asking starts: at the sentinel that answered last.
-    first: AtomicUsize,
+    first_sentinel: AtomicUsize,
     /// Whether the sentinels want the login too.
-    login: AtomicBool,
+    sends_credentials: AtomicBool,
 }
 
 /// What one sentinel announces.
-pub(crate) struct Announcements {
+pub(crate) struct SwitchMasterStream {
     con: MultiplexedConnection,
     pushes: mpsc::UnboundedReceiver<PushInfo>,
     primary: String,
     patience: Duration,
 }
 
-impl Sentinel {
-    pub(crate) fn new(dialer: &Dialer, sentinels: Vec<Address>, primary: String) -> Arc<Self> {
+impl SentinelResolver {
+    pub(crate) fn new(
+        dialer: &ServerConnector,
+        sentinels: Vec<ServerAddress>,
+        primary: String,
+    ) -> Arc<Self> {
         Arc::new(Self {
             dialer: dialer.without_database(),
             sentinels,
             primary,
-            first: AtomicUsize::new(0),
-            login: AtomicBool::new(false),
+            first_sentinel: AtomicUsize::new(0),
+            sends_credentials: AtomicBool::new(false),
         })
     }
 
     /// The name of the primary.
-    pub(crate) fn name(&self) -> &str {
+    pub(crate) fn primary_name(&self) -> &str {
         &self.primary
     }
 
     /// The address of the primary, by the first sentinel that knows it.
-    pub(crate) async fn primary(&self) -> RedisResult<Address> {
-        self.enter(None).await.map(|(_, primary)| primary)
+    pub(crate) async fn resolve_primary(&self) -> RedisResult<ServerAddress> {
+        self.connect_any(None).await.map(|(_, primary)| primary)
     }
 
     /// What was said last led nowhere: begins with another sentinel next time.
-    pub(crate) fn doubt(&self) {
-        self.first.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn rotate_sentinels(&self) {
+        self.first_sentinel.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Listens to the first sentinel that knows the primary; that comes along.
-    pub(crate) async fn listen(&self) -> RedisResult<(Announcements, Address)> {
+    pub(crate) async fn subscribe_failovers(
+        &self,
+    ) -> RedisResult<(SwitchMasterStream, ServerAddress)> {
         let (sender, pushes) = mpsc::unbounded_channel();
-        let (mut con, _) = self.enter(Some(sender)).await?;
-        let patience = self.dialer.patience();
+        let (mut con, _) = self.connect_any(Some(sender)).await?;
+        let patience = self.dialer.connect_timeout();
         let mut subscribe = redis::cmd("SUBSCRIBE");
-        subscribe.arg(CHANNEL);
+        subscribe.arg(SWITCH_MASTER_CHANNEL);
         // What is announced between subscribing and asking is in the answer, what comes later is announced.
         let listen = async {
             con.send_packed_command(&subscribe).await?.extract_error()?;
-            self.ask(&mut con).await
+            self.query_primary(&mut con).await
         };
         let primary = timeout(patience, listen)
             .await
-            .map_err(|_| timed_out("the sentinel did not answer in time"))??;
+            .map_err(|_| timeout_error("the sentinel did not answer in time"))??;
         Ok((
-            Announcements {
+            SwitchMasterStream {
                 con,
                 pushes,
                 primary: self.primary.clone(),
@@ -89,15 +95,15 @@ impl Sentinel {
         ))
     }
 
-    fn dialer(&self) -> Dialer {
-        if self.login.load(Ordering::Relaxed) {
+    fn dialer(&self) -> ServerConnector {
+        if self.sends_credentials.load(Ordering::Relaxed) {
             self.dialer.clone()
         } else {
-            self.dialer.anonymous()
+            self.dialer.without_credentials()
         }
     }
 
-    async fn ask(&self, con: &mut MultiplexedConnection) -> RedisResult<Address> {
+    async fn query_primary(&self, con: &mut MultiplexedConnection) -> RedisResult<ServerAddress> {
         let mut cmd = redis::cmd("SENTINEL");
         cmd.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.primary);
         let found: Option<(String, u16)> = cmd.query_async(con).await?;
@@ -112,67 +118,67 @@ impl Sentinel {
                 detail,
             ))
         })?;
-        Ok(Address { host, port })
+        Ok(ServerAddress { host, port })
     }
 
     /// A connection to the first sentinel that knows the primary.
-    async fn enter(
+    async fn connect_any(
         &self,
         push: Option<mpsc::UnboundedSender<PushInfo>>,
-    ) -> RedisResult<(MultiplexedConnection, Address)> {
+    ) -> RedisResult<(MultiplexedConnection, ServerAddress)> {
         let count = self.sentinels.len();
-        let patience = self.dialer.patience() / u32::try_from(count).unwrap_or(1).max(1);
-        let start = self.first.load(Ordering::Relaxed);
+        let patience = self.dialer.connect_timeout() / u32::try_from(count).unwrap_or(1).max(1);
+        let start = self.first_sentinel.load(Ordering::Relaxed);
         let mut last = RedisError::from((ErrorKind::EmptySentinelList, "no sentinel"));
         for step in 0..count {
             let index = (start + step) % count;
-            let mut answer = timeout(patience, self.enter_one(index, push.clone())).await;
-            if matches!(&answer, Ok(Err(error)) if self.wants_login(error)) {
-                self.login.store(true, Ordering::Relaxed);
-                answer = timeout(patience, self.enter_one(index, push.clone())).await;
+            let mut answer = timeout(patience, self.connect_one(index, push.clone())).await;
+            if matches!(&answer, Ok(Err(error)) if self.requires_credentials(error)) {
+                self.sends_credentials.store(true, Ordering::Relaxed);
+                answer = timeout(patience, self.connect_one(index, push.clone())).await;
             }
             match answer {
                 Ok(Ok(found)) => {
-                    self.first.store(index, Ordering::Relaxed);
+                    self.first_sentinel.store(index, Ordering::Relaxed);
                     return Ok(found);
                 }
                 Ok(Err(error)) => last = error,
-                Err(_) => last = timed_out("no sentinel answered in time"),
+                Err(_) => last = timeout_error("no sentinel answered in time"),
             }
         }
         Err(last)
     }
 
-    async fn enter_one(
+    async fn connect_one(
         &self,
         index: usize,
         push: Option<mpsc::UnboundedSender<PushInfo>>,
-    ) -> RedisResult<(MultiplexedConnection, Address)> {
+    ) -> RedisResult<(MultiplexedConnection, ServerAddress)> {
         let sentinel = &self.sentinels[index];
         let mut con = match push {
-            Some(push) => self.dialer().dial_bus(sentinel, push).await?,
-            None => self.dialer().dial(sentinel).await?,
+            Some(push) => self.dialer().connect_pubsub(sentinel, push).await?,
+            None => self.dialer().connect(sentinel).await?,
         };
-        let primary = self.ask(&mut con).await?;
+        let primary = self.query_primary(&mut con).await?;
         Ok((con, primary))
     }
 
-    fn wants_login(&self, error: &RedisError) -> bool {
+    fn requires_credentials(&self, error: &RedisError) -> bool {
         error.code() == Some("NOAUTH")
-            && self.dialer.has_login()
-            && !self.login.load(Ordering::Relaxed)
+            && self.dialer.has_credentials()
+            && !self.sends_credentials.load(Ordering::Relaxed)
     }
 }
 
-impl Announcements {
+impl SwitchMasterStream {
     /// The address of the next new primary; none when the sentinel is gone.
-    pub(crate) async fn next(&mut self) -> Option<Address> {
+    pub(crate) async fn next(&mut self) -> Option<ServerAddress> {
         loop {
-            match timeout(SILENCE, self.pushes.recv()).await {
+            match timeout(PING_INTERVAL, self.pushes.recv()).await {
                 Ok(None) => return None,
                 Ok(Some(push)) if push.kind == PushKind::Disconnection => return None,
                 Ok(Some(push)) => {
-                    if let Some(primary) = self.announced(push) {
+                    if let Some(primary) = self.parse_switch_master(push) {
                         return Some(primary);
                     }
                 }
@@ -186,13 +192,13 @@ impl Announcements {
     }
 
     /// `name old-host old-port new-host new-port`, if it is about our primary.
-    fn announced(&self, push: PushInfo) -> Option<Address> {
+    fn parse_switch_master(&self, push: PushInfo) -> Option<ServerAddress> {
         if push.kind != PushKind::Message {
             return None;
         }
         let text = String::from_redis_value(push.data.into_iter().nth(1)?).ok()?;
         match text.split(' ').collect::<Vec<_>>().as_slice() {
-            [name, _, _, host, port] if *name == self.primary => Some(Address {
+            [name, _, _, host, port] if *name == self.primary => Some(ServerAddress {
                 host: (*host).to_owned(),
                 port: port.parse().ok()?,
             }),

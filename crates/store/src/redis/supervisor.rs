@@ -9,73 +9,81 @@ use std::time::Duration;
 use redis::{ErrorKind, RedisResult, Value};
 use tokio::time::{sleep, timeout};
 
-use super::lines::Conn;
-use super::link::Core;
-use super::retry::back_off;
-use super::sentinel::Sentinel;
+use super::lines::ServerConnection;
+use super::link::PrimaryPoolInner;
+use super::retry::backoff;
+use super::sentinel::SentinelResolver;
 use crate::clock::monotonic;
 
 /// How often a connection is asked for a sign of life, and the store for its time and epoch.
-const HEARTBEAT: Duration = Duration::from_secs(1);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Keeps one line connected.
-pub(crate) async fn keep(core: Arc<Core>, line: usize) {
+pub(crate) async fn maintain_connection(core: Arc<PrimaryPoolInner>, line: usize) {
     let mut attempt = 0;
     loop {
-        if let Some(conn) = core.current(line) {
-            let reason = watch(&core, line, &conn).await;
-            core.lose(line, &conn, &reason);
+        if let Some(conn) = core.connection(line) {
+            let reason = monitor_connection(&core, line, &conn).await;
+            core.discard_connection(line, &conn, &reason);
             attempt = 1;
         }
-        sleep(back_off(attempt)).await;
+        sleep(backoff(attempt)).await;
         attempt += 1;
         match core.connect().await {
-            Ok(conn) => core.publish(line, conn),
-            Err(error) if !has_any(&core) => core.trouble(&error.to_string()),
+            Ok(conn) => core.install_connection(line, conn),
+            Err(error) if !has_connection(&core) => core.report_down(&error.to_string()),
             Err(_) => {}
         }
     }
 }
 
-fn has_any(core: &Core) -> bool {
-    (0..core.lines.len()).any(|line| core.current(line).is_some())
+fn has_connection(core: &PrimaryPoolInner) -> bool {
+    (0..core.holders.len()).any(|line| core.connection(line).is_some())
 }
 
 /// Returns when the connection is not to be used any more, with the reason.
-async fn watch(core: &Core, line: usize, conn: &Arc<Conn>) -> String {
+async fn monitor_connection(
+    core: &PrimaryPoolInner,
+    line: usize,
+    conn: &Arc<ServerConnection>,
+) -> String {
     loop {
-        if core.is_lost(line) {
+        if core.is_disconnected(line) {
             return "replaced".to_owned();
         }
         let sign = tokio::select! {
-            sign = timeout(core.dialer.patience(), beat(core, line, conn)) => sign,
-            () = lost(core, line) => continue,
+            sign = timeout(core.dialer.connect_timeout(), send_heartbeat(core, line, conn)) => sign,
+            () = wait_until_discarded(core, line) => continue,
         };
         match sign {
-            Ok(Ok(())) => core.answers(),
+            Ok(Ok(())) => core.report_alive(),
             Ok(Err(error)) => return error.to_string(),
-            Err(_) => return "no sign of life in time".to_owned(),
+            Err(_) => return "no heartbeat reply in time".to_owned(),
         }
         tokio::select! {
-            () = core.lines[line].wake.notified() => {}
-            () = sleep(HEARTBEAT) => {}
+            () = core.holders[line].wake_supervisor.notified() => {}
+            () = sleep(HEARTBEAT_INTERVAL) => {}
         }
     }
 }
 
 /// Returns when the connection was given up by somebody else: it may hang, and nobody has to wait for that.
-async fn lost(core: &Core, line: usize) {
-    while !core.is_lost(line) {
-        core.lines[line].wake.notified().await;
+async fn wait_until_discarded(core: &PrimaryPoolInner, line: usize) {
+    while !core.is_disconnected(line) {
+        core.holders[line].wake_supervisor.notified().await;
     }
 }
 
 /// A sign of life and the role; from the leading server also the time and the epoch.
-async fn beat(core: &Core, line: usize, conn: &Conn) -> RedisResult<()> {
-    let mut con = conn.con.clone();
+async fn send_heartbeat(
+    core: &PrimaryPoolInner,
+    line: usize,
+    conn: &ServerConnection,
+) -> RedisResult<()> {
+    let mut con = conn.connection.clone();
     let mut pipe = redis::pipe();
     pipe.cmd("ROLE");
-    if line == 0 && core.host.leads(&conn.server) {
+    if line == 0 && core.owner.is_epoch_server(&conn.server) {
         pipe.cmd("TIME").add_command(core.shared.epoch.read_cmd());
     }
     let asked = monotonic();
@@ -89,41 +97,41 @@ async fn beat(core: &Core, line: usize, conn: &Conn) -> RedisResult<()> {
         return Err((ErrorKind::Client, "the server is a replica now").into());
     }
     if let Some(time) = replies.next() {
-        core.shared.clock.follow_reply(time, round_trip);
+        core.shared.clock.adjust_to_time_reply(time, round_trip);
     }
     // A server that is loading or was given a foreign key says so to callers; here only a missing epoch matters.
     let epoch = match replies.next() {
         None | Some(Value::ServerError(_)) => return Ok(()),
         Some(epoch) => redis::from_redis_value::<Option<u64>>(epoch)?,
     };
-    if !core.shared.epoch.take(epoch) {
-        core.host
-            .admit(&conn.server, &conn.identity, &mut con)
+    if !core.shared.epoch.adopt_stored(epoch) {
+        core.owner
+            .prepare_connection(&conn.server, &conn.info, &mut con)
             .await?;
     }
     Ok(())
 }
 
 /// Follows what a sentinel announces, so that a failover is noticed even when the old primary just hangs.
-pub(crate) async fn follow(core: Arc<Core>, sentinel: Arc<Sentinel>) {
+pub(crate) async fn follow_sentinel(core: Arc<PrimaryPoolInner>, sentinel: Arc<SentinelResolver>) {
     let mut attempt = 0;
     loop {
-        if let Ok((mut announcements, primary)) = sentinel.listen().await {
+        if let Ok((mut announcements, primary)) = sentinel.subscribe_failovers().await {
             attempt = 0;
-            replace(&core, |conn| conn.server != primary);
+            discard_outdated(&core, |conn| conn.server != primary);
             while let Some(primary) = announcements.next().await {
-                replace(&core, |conn| conn.server != primary);
+                discard_outdated(&core, |conn| conn.server != primary);
             }
         }
         attempt += 1;
-        sleep(back_off(attempt)).await;
+        sleep(backoff(attempt)).await;
     }
 }
 
-fn replace(core: &Core, outdated: impl Fn(&Conn) -> bool) {
-    for line in 0..core.lines.len() {
-        if let Some(conn) = core.current(line).filter(|conn| outdated(conn)) {
-            core.lose(line, &conn, "the sentinels name another primary");
+fn discard_outdated(core: &PrimaryPoolInner, outdated: impl Fn(&ServerConnection) -> bool) {
+    for line in 0..core.holders.len() {
+        if let Some(conn) = core.connection(line).filter(|conn| outdated(conn)) {
+            core.discard_connection(line, &conn, "the sentinels name another primary");
         }
     }
 }

@@ -15,41 +15,41 @@ pub enum StoreUrl {
     /// `redis://[user:password@]host[:port][/database]`: one Redis or Valkey server.
     Redis {
         /// Whether and how the connection is encrypted.
-        tls: Tls,
+        tls: StoreTls,
         /// The account to use.
-        login: Login,
+        login: StoreCredentials,
         /// The server.
-        server: Address,
+        server: ServerAddress,
         /// The database number.
         database: u32,
     },
     /// `redis+sentinel://[user:password@]host[:port],…/primary[/database]`: the primary that the sentinels name.
     Sentinel {
         /// Whether and how the connections are encrypted, to the sentinels too.
-        tls: Tls,
+        tls: StoreTls,
         /// The account on the data servers; sentinels get it only if they ask for one.
-        login: Login,
+        login: StoreCredentials,
         /// The sentinels.
-        sentinels: Vec<Address>,
+        sentinels: Vec<ServerAddress>,
         /// The name under which the sentinels know the primary.
-        primary: String,
+        primary_name: String,
         /// The database number.
         database: u32,
     },
     /// `redis+cluster://[user:password@]host[:port],…`: a Redis or Valkey Cluster.
     Cluster {
         /// Whether and how the connections are encrypted.
-        tls: Tls,
+        tls: StoreTls,
         /// The account to use.
-        login: Login,
+        login: StoreCredentials,
         /// Nodes to learn the others from.
-        seeds: Vec<Address>,
+        seeds: Vec<ServerAddress>,
     },
 }
 
 /// Encryption of the connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Tls {
+pub enum StoreTls {
     /// Plain TCP.
     #[default]
     Off,
@@ -61,7 +61,7 @@ pub enum Tls {
 
 /// User and password.
 #[derive(Clone, PartialEq, Eq, Default)]
-pub struct Login {
+pub struct StoreCredentials {
     /// The ACL user; none means `default`.
     pub user: Option<String>,
     /// The password.
@@ -70,7 +70,7 @@ pub struct Login {
 
 /// Host and port of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Address {
+pub struct ServerAddress {
     /// A name or an address, IPv6 without its brackets.
     pub host: String,
     /// The port.
@@ -79,7 +79,7 @@ pub struct Address {
 
 /// Why a store URL cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum UrlError {
+pub enum StoreUrlError {
     /// Nothing before the `:`.
     #[error(
         "store url `{0}` has no scheme: write `embedded:`, `redis://host:6379/0`, `redis+sentinel://host:26379/primary` or `redis+cluster://host:6379`"
@@ -87,7 +87,7 @@ pub enum UrlError {
     NoScheme(String),
     /// A scheme we do not know.
     #[error("store url has the unknown scheme `{found}`: did you mean `{suggestion}`?")]
-    Scheme {
+    UnknownScheme {
         /// What was written.
         found: String,
         /// The known scheme that is nearest.
@@ -95,12 +95,12 @@ pub enum UrlError {
     },
     /// Something after `embedded:`.
     #[error(
-        "store url `embedded:` takes nothing after the colon, found `{0}`: the folder is set by `server.data`"
+        "store url `embedded:` must have nothing after the colon, found `{0}`: the folder is set by `server.data`"
     )]
-    EmbeddedRest(String),
+    EmbeddedWithPath(String),
     /// No host where one belongs.
-    #[error("store url has no host where one belongs: write `{scheme}://host:{port}`")]
-    Host {
+    #[error("store url has no host: write `{scheme}://host:{port}`")]
+    MissingHost {
         /// The scheme of the URL.
         scheme: String,
         /// The usual port.
@@ -108,23 +108,23 @@ pub enum UrlError {
     },
     /// A port that is no number between 1 and 65535.
     #[error("store url has {0}: a port is a number between 1 and 65535")]
-    Port(String),
+    InvalidPort(String),
     /// A database that is no number.
     #[error("store url has the database `{0}`: a database is a number such as 0")]
-    Database(String),
+    InvalidDatabase(String),
     /// A Sentinel URL that does not name its primary.
     #[error(
         "store url does not name the primary: write `{0}://host:26379/primary`, with the name that the sentinels use"
     )]
-    Primary(String),
+    MissingPrimaryName(String),
     /// Several hosts where one belongs.
     #[error(
         "store url names several hosts: write `{0}+cluster://` for a Cluster or `{0}+sentinel://` for sentinels"
     )]
-    Hosts(String),
+    SeveralHosts(String),
     /// Something that no URL of this scheme has.
-    #[error("store url ends in `{found}`, which `{scheme}` does not take: {hint}")]
-    Rest {
+    #[error("store url ends in `{found}`, which `{scheme}` does not allow: {hint}")]
+    UnexpectedPart {
         /// The part in question.
         found: String,
         /// The scheme of the URL.
@@ -134,17 +134,17 @@ pub enum UrlError {
     },
     /// One word before the `@`: a user or a password?
     #[error(
-        "store url has a login without `:`: write `{0}://user:password@host`, or `{0}://:password@host` without a user"
+        "store url has credentials without `:`: write `{0}://user:password@host`, or `{0}://:password@host` without a user"
     )]
-    Login(String),
+    InvalidCredentials(String),
     /// A broken `%` sequence in user or password.
     #[error(
-        "store url has a broken `%` sequence in its user or password: write `%25` for a percent sign"
+        "store url has an invalid `%` sequence in its user or password: write `%25` for a percent sign"
     )]
-    Escape,
+    InvalidPercentEncoding,
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.host.contains(':') {
             write!(f, "[{}]:{}", self.host, self.port)
@@ -154,7 +154,7 @@ impl fmt::Display for Address {
     }
 }
 
-impl fmt::Display for Login {
+impl fmt::Display for StoreCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.user, &self.password) {
             (None, None) => Ok(()),
@@ -166,18 +166,18 @@ impl fmt::Display for Login {
     }
 }
 
-impl fmt::Debug for Login {
+impl fmt::Debug for StoreCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Login({self})")
+        write!(f, "StoreCredentials({self})")
     }
 }
 
 impl fmt::Display for StoreUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |hosts: &[Address]| {
+        let list = |hosts: &[ServerAddress]| {
             hosts
                 .iter()
-                .map(Address::to_string)
+                .map(ServerAddress::to_string)
                 .collect::<Vec<_>>()
                 .join(",")
         };
@@ -193,7 +193,7 @@ impl fmt::Display for StoreUrl {
                 tls,
                 login,
                 sentinels,
-                primary,
+                primary_name: primary,
                 database,
             } => (
                 tls,
@@ -207,9 +207,9 @@ impl fmt::Display for StoreUrl {
             }
         };
         let (scheme, mark) = match tls {
-            Tls::Off => ("redis", ""),
-            Tls::On => ("rediss", ""),
-            Tls::Insecure => ("rediss", "#insecure"),
+            StoreTls::Off => ("redis", ""),
+            StoreTls::On => ("rediss", ""),
+            StoreTls::Insecure => ("rediss", "#insecure"),
         };
         write!(f, "{scheme}{rest}{mark}")
     }

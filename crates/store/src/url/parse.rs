@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::{Address, Login, StoreUrl, Tls, UrlError};
+use super::{ServerAddress, StoreCredentials, StoreTls, StoreUrl, StoreUrlError};
 
 const SCHEMES: [&str; 7] = [
     "embedded",
@@ -17,58 +17,58 @@ const REDIS_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
 impl FromStr for StoreUrl {
-    type Err = UrlError;
+    type Err = StoreUrlError;
 
-    fn from_str(text: &str) -> Result<Self, UrlError> {
+    fn from_str(text: &str) -> Result<Self, StoreUrlError> {
         let text = text.trim();
         let (scheme, rest) = text
             .split_once(':')
-            .ok_or_else(|| UrlError::NoScheme(hide(text)))?;
+            .ok_or_else(|| StoreUrlError::NoScheme(redact_password(text)))?;
         let scheme = scheme.to_ascii_lowercase();
         let scheme = scheme
             .replace("valkeys", "rediss")
             .replace("valkey", "redis");
         if !SCHEMES.contains(&scheme.as_str()) {
-            let suggestion = nearest(&scheme);
-            return Err(UrlError::Scheme {
-                found: hide(&scheme),
+            let suggestion = nearest_scheme(&scheme);
+            return Err(StoreUrlError::UnknownScheme {
+                found: redact_password(&scheme),
                 suggestion,
             });
         }
         if scheme == "embedded" {
             return match rest.trim_start_matches('/') {
                 "" => Ok(Self::Embedded),
-                rest => Err(UrlError::EmbeddedRest(rest.to_owned())),
+                rest => Err(StoreUrlError::EmbeddedWithPath(rest.to_owned())),
             };
         }
-        Parts::split(&scheme, rest)?.build()
+        StoreUrlParts::split(&scheme, rest)?.build()
     }
 }
 
 /// A URL of servers, cut at its marks.
-struct Parts<'a> {
+struct StoreUrlParts<'a> {
     scheme: &'a str,
-    tls: Tls,
-    login: Login,
-    hosts: Vec<Address>,
+    tls: StoreTls,
+    login: StoreCredentials,
+    hosts: Vec<ServerAddress>,
     path: Vec<&'a str>,
 }
 
-impl<'a> Parts<'a> {
-    fn split(scheme: &'a str, rest: &'a str) -> Result<Self, UrlError> {
+impl<'a> StoreUrlParts<'a> {
+    fn split(scheme: &'a str, rest: &'a str) -> Result<Self, StoreUrlError> {
         let secure = scheme.starts_with("rediss");
         let rest = rest.strip_prefix("//").unwrap_or(rest);
         // First of all, so that no part of a password is taken for another part and shown: it may hold any mark, and
         // nothing after it an `@`.
         let (login, rest) = match rest.rsplit_once('@') {
-            None => (Login::default(), rest),
-            Some((login, rest)) => (Login::parse(login, scheme)?, rest),
+            None => (StoreCredentials::default(), rest),
+            Some((login, rest)) => (StoreCredentials::parse(login, scheme)?, rest),
         };
         let (rest, tls) = match rest.split_once('#') {
-            None => (rest, if secure { Tls::On } else { Tls::Off }),
-            Some((rest, "insecure")) if secure => (rest, Tls::Insecure),
+            None => (rest, if secure { StoreTls::On } else { StoreTls::Off }),
+            Some((rest, "insecure")) if secure => (rest, StoreTls::Insecure),
             Some((_, mark)) => {
-                return Err(UrlError::Rest {
+                return Err(StoreUrlError::UnexpectedPart {
                     found: format!("#{mark}"),
                     scheme: scheme.to_owned(),
                     hint: "only `#insecure` with a `rediss` scheme is known",
@@ -76,7 +76,7 @@ impl<'a> Parts<'a> {
             }
         };
         if let Some((_, query)) = rest.split_once('?') {
-            return Err(UrlError::Rest {
+            return Err(StoreUrlError::UnexpectedPart {
                 found: format!("?{query}"),
                 scheme: scheme.to_owned(),
                 hint: "set options in the [store] section instead",
@@ -89,7 +89,7 @@ impl<'a> Parts<'a> {
             REDIS_PORT
         };
         let hosts = hosts.split(',').map(|host| {
-            Address::parse(host.trim(), port)?.ok_or_else(|| UrlError::Host {
+            ServerAddress::parse(host.trim(), port)?.ok_or_else(|| StoreUrlError::MissingHost {
                 scheme: scheme.to_owned(),
                 port,
             })
@@ -105,7 +105,7 @@ impl<'a> Parts<'a> {
         })
     }
 
-    fn build(self) -> Result<StoreUrl, UrlError> {
+    fn build(self) -> Result<StoreUrl, StoreUrlError> {
         let Self {
             scheme,
             tls,
@@ -115,7 +115,7 @@ impl<'a> Parts<'a> {
         } = self;
         let rest = |found: &[&str], hint| {
             let found = format!("/{}", found.join("/"));
-            Err(UrlError::Rest {
+            Err(StoreUrlError::UnexpectedPart {
                 found,
                 scheme: scheme.to_owned(),
                 hint,
@@ -133,63 +133,63 @@ impl<'a> Parts<'a> {
         }
         if scheme.ends_with("+sentinel") {
             return match path.as_slice() {
-                [] => Err(UrlError::Primary(scheme.to_owned())),
+                [] => Err(StoreUrlError::MissingPrimaryName(scheme.to_owned())),
                 [primary, database @ ..] if database.len() < 2 => Ok(StoreUrl::Sentinel {
                     tls,
                     login,
                     sentinels: hosts,
-                    primary: (*primary).to_owned(),
-                    database: number(database.first())?,
+                    primary_name: (*primary).to_owned(),
+                    database: parse_database(database.first())?,
                 }),
                 [_, _, more @ ..] => rest(more, "the path is `/primary/database`"),
-                [_, ..] => Err(UrlError::Primary(scheme.to_owned())),
+                [_, ..] => Err(StoreUrlError::MissingPrimaryName(scheme.to_owned())),
             };
         }
         if hosts.len() > 1 {
-            return Err(UrlError::Hosts(scheme.to_owned()));
+            return Err(StoreUrlError::SeveralHosts(scheme.to_owned()));
         }
         match path.as_slice() {
             database if database.len() < 2 => Ok(StoreUrl::Redis {
                 tls,
                 login,
                 server: hosts.swap_remove(0),
-                database: number(database.first())?,
+                database: parse_database(database.first())?,
             }),
             more => rest(&more[1..], "the path is the database number"),
         }
     }
 }
 
-fn number(text: Option<&&str>) -> Result<u32, UrlError> {
+fn parse_database(text: Option<&&str>) -> Result<u32, StoreUrlError> {
     let Some(text) = text else { return Ok(0) };
     text.parse()
-        .map_err(|_| UrlError::Database((*text).to_owned()))
+        .map_err(|_| StoreUrlError::InvalidDatabase((*text).to_owned()))
 }
 
-fn nearest(scheme: &str) -> &'static str {
+fn nearest_scheme(scheme: &str) -> &'static str {
     let rank = |known: &&&'static str| (strsim::jaro_winkler(known, scheme) * 1e6) as u64;
     SCHEMES.iter().max_by_key(rank).copied().unwrap_or("redis")
 }
 
 /// What was written, without anything that could be a password.
-fn hide(text: &str) -> String {
+fn redact_password(text: &str) -> String {
     text.rsplit_once('@')
         .map_or_else(|| text.to_owned(), |(_, rest)| format!("…@{rest}"))
 }
 
-impl Login {
-    fn parse(text: &str, scheme: &str) -> Result<Self, UrlError> {
-        let no_colon = || UrlError::Login(scheme.to_owned());
+impl StoreCredentials {
+    fn parse(text: &str, scheme: &str) -> Result<Self, StoreUrlError> {
+        let no_colon = || StoreUrlError::InvalidCredentials(scheme.to_owned());
         let (user, password) = text.split_once(':').ok_or_else(no_colon)?;
-        let user = decode(user)?;
+        let user = percent_decode(user)?;
         Ok(Self {
             user: Some(user).filter(|user| !user.is_empty()),
-            password: Some(decode(password)?),
+            password: Some(percent_decode(password)?),
         })
     }
 }
 
-fn decode(text: &str) -> Result<String, UrlError> {
+fn percent_decode(text: &str) -> Result<String, StoreUrlError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, tail @ ..] = rest {
@@ -201,16 +201,16 @@ fn decode(text: &str) -> Result<String, UrlError> {
         let hex = rest.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
         let byte = hex
             .and_then(|hex| u8::from_str_radix(hex, 16).ok())
-            .ok_or(UrlError::Escape)?;
+            .ok_or(StoreUrlError::InvalidPercentEncoding)?;
         bytes.push(byte);
         rest = &rest[2..];
     }
-    String::from_utf8(bytes).map_err(|_| UrlError::Escape)
+    String::from_utf8(bytes).map_err(|_| StoreUrlError::InvalidPercentEncoding)
 }
 
-impl Address {
+impl ServerAddress {
     /// `host`, `host:port` or `[v6]:port`; none if there is no host.
-    pub(crate) fn parse(text: &str, default_port: u16) -> Result<Option<Self>, UrlError> {
+    pub(crate) fn parse(text: &str, default_port: u16) -> Result<Option<Self>, StoreUrlError> {
         let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, rest)) => (host, rest.strip_prefix(':')),
             None => text
@@ -226,9 +226,13 @@ impl Address {
                 Ok(number) if number > 0 => number,
                 // Anything else could be a password that was given without a host.
                 _ if port.len() < 6 && port.bytes().all(|byte| byte.is_ascii_digit()) => {
-                    return Err(UrlError::Port(format!("the port `{port}`")));
+                    return Err(StoreUrlError::InvalidPort(format!("the port `{port}`")));
                 }
-                _ => return Err(UrlError::Port("a port that is no number".to_owned())),
+                _ => {
+                    return Err(StoreUrlError::InvalidPort(
+                        "a port that is not a number".to_owned(),
+                    ));
+                }
             },
         };
         Ok(Some(Self {
@@ -323,7 +327,7 @@ mod tests {
             ("redis://", "no host"),
             ("redis://h:70000", "port `70000`"),
             ("redis://h:0", "port `0`"),
-            ("redis://h:x", "a port that is no number"),
+            ("redis://h:x", "a port that is not a number"),
             ("redis://secret@h", "write `redis://user:password@host`"),
             ("redis://h/one", "database `one`"),
             ("redis://h/1/2", "ends in `/2`"),

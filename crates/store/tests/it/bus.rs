@@ -3,40 +3,40 @@
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use parlor_store::{Event, Listening, Script, Sink, Subscription};
+use parlor_store::{BusEvent, BusListener, BusListenerGuard, BusSubscription, LuaScript};
 use parlor_testkit::eventually;
 
-use crate::fixture::{Fixture, HANGS, cluster_contract, contract};
+use crate::fixture::{Fixture, TEST_TIMEOUT, cluster_contract, contract};
 
 contract! {
     what_is_published_after_subscribing_arrives_in_order on embedded redis valkey;
     readers_of_one_channel_share_it_and_the_last_one_ends_it on embedded redis valkey;
-    a_pattern_hears_all_channels_that_match on embedded redis valkey;
+    a_pattern_subscription_receives_all_matching_channels on embedded redis valkey;
     sharded_channels_carry_what_scripts_publish on embedded redis valkey;
-    a_slow_reader_is_told_and_delays_nobody on embedded redis;
+    a_slow_subscriber_gets_maybe_missed_and_delays_no_other on embedded redis;
     a_sink_is_called_in_order_and_may_end_itself on embedded redis;
     many_channels_are_subscribed_at_once on embedded redis;
 }
 
 cluster_contract! { the_bus_is_the_same_on_a_cluster:
     what_is_published_after_subscribing_arrives_in_order;
-    a_pattern_hears_all_channels_that_match;
+    a_pattern_subscription_receives_all_matching_channels;
     sharded_channels_carry_what_scripts_publish;
-    a_slow_reader_is_told_and_delays_nobody;
+    a_slow_subscriber_gets_maybe_missed_and_delays_no_other;
     many_channels_are_subscribed_at_once;
 }
 
 /// Notes what it is told, and ends its listening when it is told so.
 #[derive(Default)]
-struct Noting {
-    told: Mutex<Vec<Bytes>>,
-    listening: Mutex<Option<Listening>>,
+struct RecordingListener {
+    payloads: Mutex<Vec<Bytes>>,
+    listening: Mutex<Option<BusListenerGuard>>,
 }
 
-impl Sink for Noting {
-    fn tell(&self, event: &Event) {
-        if let Event::Message { payload, .. } = event {
-            self.told.lock().unwrap().push(payload.clone());
+impl BusListener for RecordingListener {
+    fn on_event(&self, event: &BusEvent) {
+        if let BusEvent::Message { payload, .. } = event {
+            self.payloads.lock().unwrap().push(payload.clone());
             if payload == "end" {
                 drop(self.listening.lock().unwrap().take());
             }
@@ -46,11 +46,14 @@ impl Sink for Noting {
 
 async fn a_sink_is_called_in_order_and_may_end_itself(f: &Fixture) {
     let bus = f.store.bus();
-    let channel = f.far_key(1);
-    let (ending, other) = (Arc::new(Noting::default()), Arc::new(Noting::default()));
+    let channel = f.key_in_own_slot(1);
+    let (ending, other) = (
+        Arc::new(RecordingListener::default()),
+        Arc::new(RecordingListener::default()),
+    );
     for sink in [&ending, &other] {
-        let there = Arc::clone(sink) as Arc<dyn Sink>;
-        let listening = bus.listen(&channel, there).await.unwrap();
+        let there = Arc::clone(sink) as Arc<dyn BusListener>;
+        let listening = bus.add_listener(&channel, there).await.unwrap();
         *sink.listening.lock().unwrap() = Some(listening);
     }
     let mut queue = bus.subscribe(&channel).await.unwrap();
@@ -60,25 +63,29 @@ async fn a_sink_is_called_in_order_and_may_end_itself(f: &Fixture) {
     for text in ["one", "two", "end", "three"] {
         assert_eq!(payload(&mut queue).await, text);
     }
-    assert_eq!(*ending.told.lock().unwrap(), ["one", "two", "end"]);
+    assert_eq!(*ending.payloads.lock().unwrap(), ["one", "two", "end"]);
     drop(queue);
     let mut left = bus.subscribe(&channel).await.unwrap();
     bus.publish(&channel, "four").await.unwrap();
     assert_eq!(payload(&mut left).await, "four");
-    assert_eq!(Arc::strong_count(&ending), 1, "the bus keeps nothing of it");
+    assert_eq!(
+        Arc::strong_count(&ending),
+        1,
+        "the bus keeps no reference to a removed listener"
+    );
 }
 
 /// The payload of the next message.
-pub async fn payload(subscription: &mut Subscription) -> String {
+pub async fn payload(subscription: &mut BusSubscription) -> String {
     match next(subscription).await {
-        Event::Message { payload, .. } => String::from_utf8(payload.to_vec()).unwrap(),
-        Event::MaybeMissed => panic!("something may have been missed, and nothing should"),
+        BusEvent::Message { payload, .. } => String::from_utf8(payload.to_vec()).unwrap(),
+        BusEvent::MaybeMissed => panic!("unexpected MaybeMissed"),
     }
 }
 
 /// The next event, which must come.
-pub async fn next(subscription: &mut Subscription) -> Event {
-    tokio::time::timeout(HANGS, subscription.next())
+pub async fn next(subscription: &mut BusSubscription) -> BusEvent {
+    tokio::time::timeout(TEST_TIMEOUT, subscription.next())
         .await
         .expect("an event in time")
         .expect("an open bus")
@@ -87,13 +94,13 @@ pub async fn next(subscription: &mut Subscription) -> Event {
 async fn what_is_published_after_subscribing_arrives_in_order(f: &Fixture) {
     let bus = f.store.bus();
     for round in 0..20 {
-        let channel = f.far_key(round);
+        let channel = f.key_in_own_slot(round);
         let mut subscription = bus.subscribe(&channel).await.unwrap();
         for number in 0..50 {
             bus.publish(&channel, number.to_string()).await.unwrap();
         }
         for number in 0..50 {
-            let Event::Message {
+            let BusEvent::Message {
                 channel: from,
                 pattern,
                 payload,
@@ -142,13 +149,13 @@ async fn readers_of_one_channel_share_it_and_the_last_one_ends_it(f: &Fixture) {
     assert_eq!(payload(&mut again).await, "again");
 }
 
-async fn a_pattern_hears_all_channels_that_match(f: &Fixture) {
+async fn a_pattern_subscription_receives_all_matching_channels(f: &Fixture) {
     let bus = f.store.bus();
     let pattern = f.key("news:*");
     let mut subscription = bus.psubscribe(&pattern).await.unwrap();
     bus.publish(f.key("other"), "no").await.unwrap();
     bus.publish(f.key("news:a"), "yes").await.unwrap();
-    let expected = Event::Message {
+    let expected = BusEvent::Message {
         channel: f.key("news:a").into_bytes().into(),
         pattern: Some(pattern.into_bytes().into()),
         payload: Bytes::from_static(b"yes"),
@@ -156,18 +163,23 @@ async fn a_pattern_hears_all_channels_that_match(f: &Fixture) {
     assert_eq!(next(&mut subscription).await, expected);
 }
 
-static SAY: Script = Script::new("say", "return redis.call(ARGV[1], KEYS[1], ARGV[2])");
+static PUBLISH_SCRIPT: LuaScript =
+    LuaScript::new("say", "return redis.call(ARGV[1], KEYS[1], ARGV[2])");
 
 async fn sharded_channels_carry_what_scripts_publish(f: &Fixture) {
     let bus = f.store.bus();
     let mut subscriptions = Vec::new();
     for number in 0..30 {
-        subscriptions.push(bus.subscribe_sharded(f.far_key(number)).await.unwrap());
+        subscriptions.push(
+            bus.subscribe_sharded(f.key_in_own_slot(number))
+                .await
+                .unwrap(),
+        );
     }
     for (number, subscription) in subscriptions.iter_mut().enumerate() {
-        let channel = f.far_key(number);
+        let channel = f.key_in_own_slot(number);
         bus.publish_sharded(&channel, "direct").await.unwrap();
-        let call = SAY
+        let call = PUBLISH_SCRIPT
             .keys(&channel)
             .arg(bus.publish_command())
             .arg("by script");
@@ -177,7 +189,7 @@ async fn sharded_channels_carry_what_scripts_publish(f: &Fixture) {
     }
 }
 
-async fn a_slow_reader_is_told_and_delays_nobody(f: &Fixture) {
+async fn a_slow_subscriber_gets_maybe_missed_and_delays_no_other(f: &Fixture) {
     let (bus, channel) = (f.store.bus(), f.key("channel"));
     let mut slow = bus.subscribe(&channel).await.unwrap();
     let mut quick = bus.subscribe(&channel).await.unwrap();
@@ -186,7 +198,7 @@ async fn a_slow_reader_is_told_and_delays_nobody(f: &Fixture) {
         assert_eq!(payload(&mut quick).await, number.to_string());
     }
     let mut read = 0;
-    while let Event::Message { payload, .. } = next(&mut slow).await {
+    while let BusEvent::Message { payload, .. } = next(&mut slow).await {
         assert_eq!(payload, read.to_string());
         read += 1;
     }
@@ -198,7 +210,7 @@ async fn a_slow_reader_is_told_and_delays_nobody(f: &Fixture) {
 async fn many_channels_are_subscribed_at_once(f: &Fixture) {
     let bus = f.store.bus();
     let all = (0..2_000).map(|number| {
-        let (bus, channel) = (bus.clone(), f.far_key(number));
+        let (bus, channel) = (bus.clone(), f.key_in_own_slot(number));
         tokio::spawn(async move { bus.subscribe_sharded(channel).await.unwrap() })
     });
     let mut subscriptions = Vec::new();
@@ -206,7 +218,9 @@ async fn many_channels_are_subscribed_at_once(f: &Fixture) {
         subscriptions.push(task.await.unwrap());
     }
     for (number, subscription) in subscriptions.iter_mut().enumerate().step_by(97) {
-        bus.publish_sharded(f.far_key(number), "x").await.unwrap();
+        bus.publish_sharded(f.key_in_own_slot(number), "x")
+            .await
+            .unwrap();
         assert_eq!(payload(subscription).await, "x");
     }
 }

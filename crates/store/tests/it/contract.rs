@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use parlor_store::{Fault, Kind, Script, fault};
+use parlor_store::{Fault, LuaScript, StoreKind, fault};
 use redis::{AsyncTypedCommands, RedisResult, Value};
 
 use crate::fixture::{Fixture, cluster_contract, contract};
@@ -19,7 +19,7 @@ contract! {
     flushed_scripts_are_loaded_again_and_nothing_runs_twice on embedded redis valkey;
     the_error_of_a_script_reaches_its_caller on embedded redis;
     a_scan_finds_every_key_of_the_pattern on embedded redis valkey;
-    the_clock_is_the_stores on embedded redis valkey;
+    the_store_clock_follows_the_server_time on embedded redis valkey;
     time_is_moved_by_hand on embedded redis;
     keys_expire_when_time_is_moved on embedded redis valkey;
     the_epoch_is_there_and_stays on embedded redis valkey;
@@ -39,7 +39,7 @@ cluster_contract! { the_contract_holds_on_a_cluster:
     flushed_scripts_are_loaded_again_and_nothing_runs_twice;
     the_error_of_a_script_reaches_its_caller;
     a_scan_finds_every_key_of_the_pattern;
-    the_clock_is_the_stores;
+    the_store_clock_follows_the_server_time;
     time_is_moved_by_hand;
     the_epoch_is_there_and_stays;
     the_epoch_rises_when_it_is_asked_to;
@@ -47,8 +47,9 @@ cluster_contract! { the_contract_holds_on_a_cluster:
     a_closed_store_ends_its_subscriptions;
 }
 
-static ADD: Script = Script::new("add", "return redis.call('INCRBY', KEYS[1], ARGV[1])");
-static FAIL: Script = Script::new("fail", "return redis.error_reply('ODD the number is odd')");
+static ADD: LuaScript = LuaScript::new("add", "return redis.call('INCRBY', KEYS[1], ARGV[1])");
+static FAIL: LuaScript =
+    LuaScript::new("fail", "return redis.error_reply('ODD the number is odd')");
 
 async fn commands_answer_as_redis_does(f: &Fixture) {
     let mut store = f.store.clone();
@@ -84,7 +85,7 @@ async fn errors_keep_the_codes_of_redis(f: &Fixture) {
     store.set(f.key("text"), "x").await.unwrap();
     let error = store.lpush(f.key("text"), "y").await.unwrap_err();
     assert_eq!(error.code(), Some("WRONGTYPE"), "{error}");
-    assert_eq!(fault(&error), Fault::Refused);
+    assert_eq!(fault(&error), Fault::Rejected);
     let error = redis::cmd("INCR")
         .arg(f.key("text"))
         .exec_async(&mut store)
@@ -96,9 +97,9 @@ async fn errors_keep_the_codes_of_redis(f: &Fixture) {
 async fn pipelines_keep_their_order_and_may_span_slots(f: &Fixture) {
     let mut pipe = redis::pipe();
     for number in 0..300 {
-        pipe.set(f.far_key(number), number).ignore();
-        pipe.incr(f.far_key(number), 1_000);
-        pipe.get(f.far_key(number));
+        pipe.set(f.key_in_own_slot(number), number).ignore();
+        pipe.incr(f.key_in_own_slot(number), 1_000);
+        pipe.get(f.key_in_own_slot(number));
     }
     let replies: Vec<i64> = pipe.query_async(&mut f.store.clone()).await.unwrap();
     let expected: Vec<i64> = (1_000..1_300).flat_map(|number| [number, number]).collect();
@@ -185,7 +186,7 @@ async fn flushed_scripts_are_loaded_again_and_nothing_runs_twice(f: &Fixture) {
     pipe.incr(&plain, 1)
         .add_command(ADD.keys(&sum).arg(1).cmd())
         .incr(&plain, 1);
-    pipe.add_command(ADD.keys(f.far_key("sum")).arg(7).cmd());
+    pipe.add_command(ADD.keys(f.key_in_own_slot("sum")).arg(7).cmd());
     assert_eq!(
         pipe.query_async::<Vec<i64>>(&mut store).await.unwrap(),
         [1, 2, 2, 7]
@@ -208,16 +209,16 @@ async fn the_error_of_a_script_reaches_its_caller(f: &Fixture) {
         .await
         .unwrap_err();
     assert_eq!(error.code(), Some("ODD"), "{error}");
-    assert_eq!(fault(&error), Fault::Refused);
+    assert_eq!(fault(&error), Fault::Rejected);
 }
 
 async fn a_scan_finds_every_key_of_the_pattern(f: &Fixture) {
     let mut pipe = redis::pipe();
     for number in 0..500 {
-        pipe.set(f.far_key(number), number).ignore();
+        pipe.set(f.key_in_own_slot(number), number).ignore();
     }
     pipe.exec_async(&mut f.store.clone()).await.unwrap();
-    let mut scan = f.store.scan(&f.far_key("*"), 50);
+    let mut scan = f.store.scan(&f.key_in_own_slot("*"), 50);
     let (mut found, mut steps) = (BTreeSet::new(), 0);
     while let Some(keys) = scan.next().await.unwrap() {
         steps += 1;
@@ -226,11 +227,14 @@ async fn a_scan_finds_every_key_of_the_pattern(f: &Fixture) {
                 .map(|key| String::from_utf8(key.to_vec()).unwrap()),
         );
     }
-    assert_eq!(found, (0..500).map(|number| f.far_key(number)).collect());
+    assert_eq!(
+        found,
+        (0..500).map(|number| f.key_in_own_slot(number)).collect()
+    );
     assert!(steps > 5, "bounded steps, not {steps}");
 }
 
-async fn the_clock_is_the_stores(f: &Fixture) {
+async fn the_store_clock_follows_the_server_time(f: &Fixture) {
     let time = async || {
         let (seconds, micros): (u64, u64) = redis::cmd("TIME")
             .query_async(&mut f.store.clone())
@@ -267,7 +271,7 @@ async fn keys_expire_when_time_is_moved(f: &Fixture) {
 
 async fn the_epoch_rises_when_it_is_asked_to(f: &Fixture) {
     let before = *f.store.epoch().borrow();
-    let raised = f.store.distrust().await.unwrap();
+    let raised = f.store.raise_epoch().await.unwrap();
     assert!(raised > before);
     assert_eq!(*f.store.epoch().borrow(), raised);
     let held = f.store.clone().hget("parlor:epoch", "epoch").await.unwrap();
@@ -285,13 +289,13 @@ async fn the_epoch_is_there_and_stays(f: &Fixture) {
 }
 
 async fn every_primary_can_be_asked(f: &Fixture) {
-    let expected = if f.store.kind() == Kind::Cluster {
+    let expected = if f.store.kind() == StoreKind::Cluster {
         3
     } else {
         1
     };
     let mut info = redis::cmd("INFO");
-    let answers = f.store.each_primary(info.arg("server")).await;
+    let answers = f.store.query_each_primary(info.arg("server")).await;
     let mut runs = BTreeSet::new();
     for (server, answer) in answers {
         let info: String = redis::from_redis_value(answer.unwrap()).unwrap();

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
-use parlor_store::{ManualClock, OpenError, Options, Store};
+use parlor_store::{ManualClock, Store, StoreOpenError, StoreOptions};
 use parlor_testkit::eventually;
 use redis::AsyncTypedCommands;
 
-fn in_folder(folder: &Path) -> Options {
-    Options {
-        data: Some(folder.to_owned()),
-        ..Options::default()
+fn folder_options(folder: &Path) -> StoreOptions {
+    StoreOptions {
+        data_folder: Some(folder.to_owned()),
+        ..StoreOptions::default()
     }
 }
 
@@ -21,7 +21,7 @@ async fn get(store: &Store, key: &str) -> Option<String> {
 #[tokio::test]
 async fn a_clean_stop_keeps_data_and_epoch() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(in_folder(folder.path())).await.unwrap();
+    let store = Store::open(folder_options(folder.path())).await.unwrap();
     store.clone().set("k", "v").await.unwrap();
     let epoch = *store.epoch().borrow();
     for _ in 0..2 {
@@ -29,7 +29,7 @@ async fn a_clean_stop_keeps_data_and_epoch() {
     }
     drop(store);
     for _ in 0..2 {
-        let again = Store::open(in_folder(folder.path())).await.unwrap();
+        let again = Store::open(folder_options(folder.path())).await.unwrap();
         assert_eq!(get(&again, "k").await.as_deref(), Some("v"));
         assert_eq!(*again.epoch().borrow(), epoch);
         again.close().await;
@@ -39,7 +39,7 @@ async fn a_clean_stop_keeps_data_and_epoch() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_store_comes_back_with_a_new_epoch() {
     let (folder, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let store = Store::open(in_folder(folder.path())).await.unwrap();
+    let store = Store::open(folder_options(folder.path())).await.unwrap();
     let epoch = *store.epoch().borrow();
     store.clone().set("k", "v").await.unwrap();
     // What is on disk while the process runs is what a kill would leave.
@@ -50,7 +50,7 @@ async fn a_killed_store_comes_back_with_a_new_epoch() {
                 std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
             }
         }
-        let killed = Store::open(in_folder(copy.path())).await.ok()?;
+        let killed = Store::open(folder_options(copy.path())).await.ok()?;
         let found = get(&killed, "k").await.is_some();
         found.then_some(killed)
     })
@@ -61,15 +61,17 @@ async fn a_killed_store_comes_back_with_a_new_epoch() {
 #[tokio::test]
 async fn a_folder_in_use_is_refused_and_can_be_looked_at() {
     let folder = tempfile::tempdir().unwrap();
-    let first = Store::open(in_folder(folder.path())).await.unwrap();
+    let first = Store::open(folder_options(folder.path())).await.unwrap();
     first.clone().set("k", "v").await.unwrap();
-    let error = Store::open(in_folder(folder.path())).await.unwrap_err();
-    assert!(matches!(error, OpenError::Embedded(_)), "{error}");
+    let error = Store::open(folder_options(folder.path()))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, StoreOpenError::Embedded(_)), "{error}");
     assert!(error.to_string().contains("in use"), "{error}");
     first.close().await;
-    let look = Options {
+    let look = StoreOptions {
         read_only: true,
-        ..in_folder(folder.path())
+        ..folder_options(folder.path())
     };
     let look = Store::open(look).await.unwrap();
     assert_eq!(get(&look, "k").await.as_deref(), Some("v"));
@@ -80,9 +82,9 @@ async fn a_folder_in_use_is_refused_and_can_be_looked_at() {
 #[tokio::test]
 async fn a_manual_clock_is_the_engines_too() {
     let clock = ManualClock::default();
-    let options = Options {
+    let options = StoreOptions {
         clock: Some(clock.clone()),
-        ..Options::default()
+        ..StoreOptions::default()
     };
     let store = Store::open(options).await.unwrap();
     store.clone().set_ex("k", "v", 10).await.unwrap();

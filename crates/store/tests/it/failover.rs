@@ -4,45 +4,48 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use parlor_store::{Event, Script, Store, Subscription};
-use parlor_testkit::{Cluster, Sentinel, eventually};
+use parlor_store::{BusEvent, BusSubscription, LuaScript, Store};
+use parlor_testkit::{Cluster, SentinelSet, eventually};
 use redis::AsyncTypedCommands;
 use tokio::task::JoinHandle;
 
 use crate::bus::next;
-use crate::fixture::{impatient, options};
-use crate::outage::ends;
+use crate::fixture::{default_timeout_options, options};
+use crate::outage::within_test_timeout;
 
-static ADD: Script = Script::new("add", "return redis.call('INCRBY', KEYS[1], ARGV[1])");
+static ADD: LuaScript = LuaScript::new("add", "return redis.call('INCRBY', KEYS[1], ARGV[1])");
 
 /// Writers that never stop: plain commands, scripts and pipelines, each on its own key.
-struct Stream {
+struct WriteLoad {
     done: Arc<[AtomicU64; 12]>,
     /// The longest call in milliseconds: worth a look, not an assertion.
-    longest: Arc<AtomicU64>,
+    slowest_call_ms: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     tasks: Vec<JoinHandle<()>>,
 }
 
-impl Stream {
+impl WriteLoad {
     fn start(store: &Store) -> Self {
         let done: Arc<[AtomicU64; 12]> = Arc::default();
         let stop = Arc::new(AtomicBool::new(false));
-        let longest = Arc::new(AtomicU64::new(0));
+        let slowest_call_ms = Arc::new(AtomicU64::new(0));
         let tasks = (0..done.len()).map(|writer| {
-            let longest = Arc::clone(&longest);
+            let longest = Arc::clone(&slowest_call_ms);
             let (mut store, done, stop) = (store.clone(), Arc::clone(&done), Arc::clone(&stop));
             tokio::spawn(async move {
                 while !stop.load(Ordering::Relaxed) {
                     let key = format!("stream:{writer}");
                     let start = Instant::now();
                     let reply = match writer % 3 {
-                        0 => ends(store.incr(&key, 1)).await.map(drop),
-                        1 => ends(ADD.keys(&key).arg(1).run::<i64>(&store))
+                        0 => within_test_timeout(store.incr(&key, 1)).await.map(drop),
+                        1 => within_test_timeout(ADD.keys(&key).arg(1).run::<i64>(&store))
                             .await
                             .map(drop),
                         _ => {
-                            ends(redis::pipe().incr(&key, 1).get(&key).exec_async(&mut store)).await
+                            within_test_timeout(
+                                redis::pipe().incr(&key, 1).get(&key).exec_async(&mut store),
+                            )
+                            .await
                         }
                     };
                     let took = u64::try_from(start.elapsed().as_millis()).unwrap();
@@ -58,18 +61,18 @@ impl Stream {
         Self {
             tasks: tasks.collect(),
             done,
-            longest,
+            slowest_call_ms,
             stop,
         }
     }
 
     /// Waits until every writer has succeeded again.
-    async fn goes_on(&self) {
+    async fn wait_for_progress(&self) {
         let before = self
             .done
             .each_ref()
             .map(|done| done.load(Ordering::Relaxed));
-        eventually("every writer goes on", async || {
+        eventually("every writer makes progress", async || {
             self.done
                 .iter()
                 .zip(before)
@@ -85,17 +88,21 @@ impl Stream {
         }
         println!(
             "the longest call took {} ms",
-            self.longest.load(Ordering::Relaxed)
+            self.slowest_call_ms.load(Ordering::Relaxed)
         );
     }
 }
 
 /// Publishes until the reader has been told of the gap and then hears again.
-async fn hears_again(store: &Store, channel: &str, subscription: &mut Subscription) {
-    while next(subscription).await != Event::MaybeMissed {}
-    eventually("the reader hears again", async || {
-        let _ = ends(store.bus().publish_sharded(channel, "again")).await;
-        matches!(subscription.try_next(), Some(Event::Message { .. }))
+async fn wait_for_messages_after_gap(
+    store: &Store,
+    channel: &str,
+    subscription: &mut BusSubscription,
+) {
+    while next(subscription).await != BusEvent::MaybeMissed {}
+    eventually("the subscriber receives messages again", async || {
+        let _ = within_test_timeout(store.bus().publish_sharded(channel, "again")).await;
+        matches!(subscription.try_next(), Some(BusEvent::Message { .. }))
     })
     .await;
 }
@@ -103,13 +110,13 @@ async fn hears_again(store: &Store, channel: &str, subscription: &mut Subscripti
 /// A store with the usual time-out, which may be too short for servers that have just begun.
 async fn open(url: &str) -> Store {
     eventually("the store is opened", async || {
-        Store::open(impatient(url)).await.map(Some)
+        Store::open(default_timeout_options(url)).await.map(Some)
     })
     .await
 }
 
-async fn subscribe(store: &Store, channel: &str) -> Subscription {
-    eventually("the reader listens", async || {
+async fn subscribe(store: &Store, channel: &str) -> BusSubscription {
+    eventually("the subscription is confirmed", async || {
         let listens = store.bus().subscribe_sharded(channel).await;
         listens.map(Some)
     })
@@ -117,29 +124,29 @@ async fn subscribe(store: &Store, channel: &str) -> Subscription {
 }
 
 async fn survives_a_sentinel_failover(hang: bool) {
-    let mut servers = Sentinel::start().await;
+    let mut servers = SentinelSet::start().await;
     let store = open(&servers.url()).await;
     let mut subscription = subscribe(&store, "c").await;
     let before = *store.epoch().borrow();
-    let stream = Stream::start(&store);
-    stream.goes_on().await;
+    let stream = WriteLoad::start(&store);
+    stream.wait_for_progress().await;
     let old = servers.primary_port().await;
     if hang {
         servers.node(old).pause();
     } else {
         servers.kill9_primary().await;
     }
-    eventually("the sentinels choose another", async || {
+    eventually("the sentinels choose another primary", async || {
         servers.primary_port().await != old
     })
     .await;
-    stream.goes_on().await;
-    stream.goes_on().await;
+    stream.wait_for_progress().await;
+    stream.wait_for_progress().await;
     assert!(
         *store.epoch().borrow() > before,
-        "the epoch tells of the failover"
+        "the epoch rises after the failover"
     );
-    hears_again(&store, "c", &mut subscription).await;
+    wait_for_messages_after_gap(&store, "c", &mut subscription).await;
     stream.stop().await;
 }
 
@@ -149,12 +156,12 @@ async fn a_killed_sentinel_primary_is_replaced_under_a_stream_of_commands() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hanging_sentinel_primary_is_left_under_a_stream_of_commands() {
+async fn commands_continue_after_a_sentinel_primary_hangs() {
     survives_a_sentinel_failover(true).await;
 }
 
 async fn survives_a_cluster_failover(hang: bool) {
-    let mut cluster = Cluster::options().failovers().start().await;
+    let mut cluster = Cluster::options().fast_failover().start().await;
     let store = open(&cluster.url()).await;
     let mut subscriptions = Vec::new();
     for number in 0..12 {
@@ -162,8 +169,8 @@ async fn survives_a_cluster_failover(hang: bool) {
         subscriptions.push((subscribe(&store, &channel).await, channel));
     }
     let before = *store.epoch().borrow();
-    let stream = Stream::start(&store);
-    stream.goes_on().await;
+    let stream = WriteLoad::start(&store);
+    stream.wait_for_progress().await;
     let dead = cluster.primaries().await[1];
     if hang {
         cluster.node(dead).pause();
@@ -176,31 +183,31 @@ async fn survives_a_cluster_failover(hang: bool) {
             .into_iter()
             .find(|port| *port != dead)
             .unwrap();
-        owners(cluster.node(first))
+        primary_ports(cluster.node(first))
             .await
             .is_some_and(|owners| owners.len() == 3 && !owners.contains(&dead))
     })
     .await;
-    stream.goes_on().await;
-    stream.goes_on().await;
-    eventually("the epoch tells of the failover", async || {
+    stream.wait_for_progress().await;
+    stream.wait_for_progress().await;
+    eventually("the epoch rises after the failover", async || {
         *store.epoch().borrow() > before
     })
     .await;
     let mut moved = 0;
     for (mut subscription, channel) in subscriptions {
-        let is_moved = redis_slot_owner(&mut cluster, dead, &channel).await;
+        let is_moved = was_on_dead_primary(&mut cluster, dead, &channel).await;
         if is_moved {
-            hears_again(&store, &channel, &mut subscription).await;
+            wait_for_messages_after_gap(&store, &channel, &mut subscription).await;
             moved += 1;
         }
     }
-    assert!(moved > 0, "some channels lived on the dead primary");
+    assert!(moved > 0, "some channels were on the dead primary");
     stream.stop().await;
 }
 
 /// The ports of the primaries as one node sees them.
-async fn owners(node: &parlor_testkit::Redis) -> Option<Vec<u16>> {
+async fn primary_ports(node: &parlor_testkit::Redis) -> Option<Vec<u16>> {
     let mut con = parlor_testkit::connect(&node.client()).await.ok()?;
     let slots: Vec<Vec<redis::Value>> = redis::cmd("CLUSTER")
         .arg("SLOTS")
@@ -215,7 +222,7 @@ async fn owners(node: &parlor_testkit::Redis) -> Option<Vec<u16>> {
 }
 
 /// Whether a channel's slot is in the middle third, which the dead primary had.
-async fn redis_slot_owner(cluster: &mut Cluster, dead: u16, channel: &str) -> bool {
+async fn was_on_dead_primary(cluster: &mut Cluster, dead: u16, channel: &str) -> bool {
     let alive = cluster
         .ports()
         .into_iter()
@@ -314,11 +321,18 @@ async fn a_slot_that_moves_is_followed_without_a_lost_or_doubled_command() {
             let mut written = 0;
             while !stop.load(Ordering::Relaxed) {
                 written += 1;
-                assert_eq!(ends(store.incr("{x}plain", 1)).await.unwrap(), written);
+                assert_eq!(
+                    within_test_timeout(store.incr("{x}plain", 1))
+                        .await
+                        .unwrap(),
+                    written
+                );
                 let mut pipe = redis::pipe();
                 pipe.incr("{x}piped", 1).incr("elsewhere", 1);
                 pipe.add_command(ADD.keys("{x}scripted").arg(1).cmd());
-                let counts: Vec<isize> = ends(pipe.query_async(&mut store)).await.unwrap();
+                let counts: Vec<isize> = within_test_timeout(pipe.query_async(&mut store))
+                    .await
+                    .unwrap();
                 assert_eq!(counts, [written; 3]);
             }
             written
@@ -328,9 +342,9 @@ async fn a_slot_that_moves_is_followed_without_a_lost_or_doubled_command() {
     let owner = usize::from(slot) * 3 / 16_384;
     let (from, to) = (primaries[owner], primaries[(owner + 1) % 3]);
     move_slot(&mut cluster, slot, from, to).await;
-    hears_again(&store, "{x}channel", &mut subscription).await;
+    wait_for_messages_after_gap(&store, "{x}channel", &mut subscription).await;
     move_slot(&mut cluster, slot, to, from).await;
-    hears_again(&store, "{x}channel", &mut subscription).await;
+    wait_for_messages_after_gap(&store, "{x}channel", &mut subscription).await;
     stop.store(true, Ordering::Relaxed);
     let written = writer.await.unwrap();
     assert!(written > 0);

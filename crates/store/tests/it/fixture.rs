@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use parlor_store::{Options, Store};
+use parlor_store::{Store, StoreOptions};
 use parlor_testkit::{Cluster, Redis, Valkey};
 use tokio::sync::OnceCell;
 
 /// A test that says when something hangs; far more than any call may take.
-pub const HANGS: Duration = Duration::from_secs(30);
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// An open store with a corner of its own.
 pub struct Fixture {
@@ -24,7 +24,7 @@ impl Fixture {
     }
 
     /// A key in a slot of its own.
-    pub fn far_key(&self, name: impl std::fmt::Display) -> String {
+    pub fn key_in_own_slot(&self, name: impl std::fmt::Display) -> String {
         format!("{}:far:{{{name}}}", self.tag)
     }
 
@@ -34,7 +34,7 @@ impl Fixture {
         parlor_testkit::advance(&primaries, by, |by| self.store.clock().advance(by)).await;
     }
 
-    async fn open(options: Options, server: Option<Redis>) -> Self {
+    async fn open(options: StoreOptions, server: Option<Redis>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let store = Store::open(options).await.unwrap();
         let tag = format!(
@@ -47,23 +47,23 @@ impl Fixture {
 }
 
 /// Options for a URL of testkit, patient: a busy machine must not turn a test about answers into one about time.
-pub fn options(url: &str) -> Options {
-    Options {
-        timeout: HANGS,
-        ..impatient(url)
+pub fn options(url: &str) -> StoreOptions {
+    StoreOptions {
+        timeout: TEST_TIMEOUT,
+        ..default_timeout_options(url)
     }
 }
 
 /// Options with the usual time-out, for tests of what happens when nobody answers.
-pub fn impatient(url: &str) -> Options {
-    Options::new(url.parse().unwrap())
+pub fn default_timeout_options(url: &str) -> StoreOptions {
+    StoreOptions::new(url.parse().unwrap())
 }
 
 pub async fn embedded() -> Fixture {
     Fixture::open(
-        Options {
+        StoreOptions {
             strict: true,
-            ..Options::default()
+            ..StoreOptions::default()
         },
         None,
     )

@@ -3,48 +3,52 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use parlor_store::{Event, Fault, Options, Script, State, Store, fault};
+use parlor_store::{BusEvent, Fault, LuaScript, Store, StoreOptions, StoreState, fault};
 use parlor_testkit::{Redis, eventually};
 use redis::{AsyncTypedCommands, RedisResult};
 
 use crate::bus::{next, payload};
-use crate::fixture::{HANGS, options};
+use crate::fixture::{TEST_TIMEOUT, options};
 
-static ADD: Script = Script::new("add", "return redis.call('INCRBY', KEYS[1], ARGV[1])");
+static ADD: LuaScript = LuaScript::new("add", "return redis.call('INCRBY', KEYS[1], ARGV[1])");
 
 /// A call that has to end, whatever happens.
-pub async fn ends<T>(call: impl Future<Output = T>) -> T {
-    tokio::time::timeout(HANGS, call)
+pub async fn within_test_timeout<T>(call: impl Future<Output = T>) -> T {
+    tokio::time::timeout(TEST_TIMEOUT, call)
         .await
-        .expect("a call ends by its own time-out")
+        .expect("a call ends by its own timeout")
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hanging_server_costs_a_time_out_then_nothing_until_it_answers_again() {
     let mut server = Redis::start().await;
-    let short = Options {
+    let short = StoreOptions {
         timeout: Duration::from_millis(200),
         ..options(&server.url())
     };
     let store = Store::open(short).await.unwrap();
     server.pause();
-    let error = ends(store.clone().get("k")).await.unwrap_err();
-    assert_eq!(fault(&error), Fault::Away);
-    eventually("the breaker refuses at once", async || {
-        let error = ends(store.clone().set("k", "v")).await.unwrap_err();
+    let error = within_test_timeout(store.clone().get("k"))
+        .await
+        .unwrap_err();
+    assert_eq!(fault(&error), Fault::Unavailable);
+    eventually("the breaker rejects calls at once", async || {
+        let error = within_test_timeout(store.clone().set("k", "v"))
+            .await
+            .unwrap_err();
         error.to_string().contains("store unavailable")
     })
     .await;
     let mut state = store.state();
-    ends(state.wait_for(|state| matches!(state, State::Down { .. })))
+    within_test_timeout(state.wait_for(|state| matches!(state, StoreState::Down { .. })))
         .await
         .unwrap();
     server.resume();
-    eventually("calls work again by themselves", async || {
-        ends(store.clone().set("k", "v")).await
+    eventually("calls work again", async || {
+        within_test_timeout(store.clone().set("k", "v")).await
     })
     .await;
-    ends(state.wait_for(|state| *state == State::Up))
+    within_test_timeout(state.wait_for(|state| *state == StoreState::Up))
         .await
         .unwrap();
 }
@@ -52,7 +56,7 @@ async fn a_hanging_server_costs_a_time_out_then_nothing_until_it_answers_again()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_back_empty_gets_its_scripts_and_a_new_epoch_and_the_bus_says_so() {
     let mut server = Redis::start().await;
-    let with_scripts = Options {
+    let with_scripts = StoreOptions {
         scripts: vec![&ADD],
         ..options(&server.url())
     };
@@ -62,16 +66,16 @@ async fn a_server_back_empty_gets_its_scripts_and_a_new_epoch_and_the_bus_says_s
     let before = *epochs.borrow_and_update();
     server.restart_empty().await;
     eventually("the script runs again", async || {
-        ends(ADD.keys("sum").arg(1).run::<i64>(&store))
+        within_test_timeout(ADD.keys("sum").arg(1).run::<i64>(&store))
             .await
             .map(drop)
     })
     .await;
     assert!(
         *epochs.borrow() > before,
-        "risen before the first call went through"
+        "the epoch rises before the first call succeeds"
     );
-    assert_eq!(next(&mut subscription).await, Event::MaybeMissed);
+    assert_eq!(next(&mut subscription).await, BusEvent::MaybeMissed);
     store.bus().publish("c", "after").await.unwrap();
     assert_eq!(payload(&mut subscription).await, "after");
 }
@@ -89,7 +93,7 @@ async fn many_nodes_raise_the_epoch_once_for_one_restart() {
     server.restart().await;
     for store in &stores {
         eventually("the store answers", async || {
-            ends(store.clone().get("k")).await.map(drop)
+            within_test_timeout(store.clone().get("k")).await.map(drop)
         })
         .await;
     }
@@ -110,7 +114,7 @@ async fn a_flushed_store_gets_a_new_epoch() {
         .exec_async(&mut server.connection().await)
         .await
         .unwrap();
-    ends(store.epoch().wait_for(|epoch| *epoch > before))
+    within_test_timeout(store.epoch().wait_for(|epoch| *epoch > before))
         .await
         .unwrap();
 }
@@ -161,14 +165,16 @@ async fn a_primary_that_becomes_a_replica_is_left_and_its_return_raises_the_epoc
                 .unwrap();
         };
     replica_of("127.0.0.1", &other.port().to_string(), &mut admin).await;
-    eventually("writes are refused as away", async || {
-        let error = ends(store.clone().set("k", "v")).await.unwrap_err();
+    eventually("writes fail with `store unavailable`", async || {
+        let error = within_test_timeout(store.clone().set("k", "v"))
+            .await
+            .unwrap_err();
         error.to_string().contains("store unavailable")
     })
     .await;
     replica_of("NO", "ONE", &mut admin).await;
     eventually("writes work again", async || {
-        ends(store.clone().set("k", "v")).await
+        within_test_timeout(store.clone().set("k", "v")).await
     })
     .await;
     assert!(*store.epoch().borrow() > before);
@@ -176,13 +182,13 @@ async fn a_primary_that_becomes_a_replica_is_left_and_its_return_raises_the_epoc
 
 /// How a write is sent.
 #[derive(Debug, Clone, Copy)]
-enum Way {
+enum WriteMode {
     Command,
     Pipeline,
     Transaction,
 }
 
-impl Way {
+impl WriteMode {
     async fn count(self, store: &Store, key: &str) -> RedisResult<()> {
         let mut pipe = redis::pipe();
         pipe.incr(key, 1);
@@ -196,13 +202,13 @@ impl Way {
 }
 
 /// Writes without a pause while the connections are cut again and again.
-async fn writes_under_cuts(server: &Redis, store: &Store, way: Way) {
+async fn writes_under_cuts(server: &Redis, store: &Store, way: WriteMode) {
     let key = format!("{way:?}");
     let mut admin = server.connection().await;
     let (done, failed, stop) = (AtomicI64::new(0), AtomicI64::new(0), AtomicBool::new(false));
     let stream = async {
         while !stop.load(Ordering::Relaxed) {
-            let reply = ends(way.count(store, &key)).await;
+            let reply = within_test_timeout(way.count(store, &key)).await;
             let counter = if reply.is_ok() { &done } else { &failed };
             counter.fetch_add(1, Ordering::Relaxed);
         }
@@ -210,7 +216,7 @@ async fn writes_under_cuts(server: &Redis, store: &Store, way: Way) {
     let killer = async {
         for _ in 0..8 {
             let before = done.load(Ordering::Relaxed);
-            eventually("the stream goes on", async || {
+            eventually("writes make progress", async || {
                 done.load(Ordering::Relaxed) > before + 20
             })
             .await;
@@ -230,7 +236,7 @@ async fn writes_under_cuts(server: &Redis, store: &Store, way: Way) {
     );
     assert!(
         failed > 0,
-        "{key}: a lost connection fails what was on its way"
+        "{key}: a lost connection fails the requests in flight"
     );
 }
 
@@ -238,7 +244,11 @@ async fn writes_under_cuts(server: &Redis, store: &Store, way: Way) {
 async fn a_write_whose_reply_was_lost_is_not_repeated() {
     let server = Redis::start().await;
     let store = Store::open(options(&server.url())).await.unwrap();
-    for way in [Way::Command, Way::Pipeline, Way::Transaction] {
+    for way in [
+        WriteMode::Command,
+        WriteMode::Pipeline,
+        WriteMode::Transaction,
+    ] {
         writes_under_cuts(&server, &store, way).await;
     }
 }
@@ -246,7 +256,7 @@ async fn a_write_whose_reply_was_lost_is_not_repeated() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_nobody_calls_is_up_again_by_itself() {
     let mut server = Redis::start().await;
-    let short = Options {
+    let short = StoreOptions {
         timeout: Duration::from_millis(50),
         ..options(&server.url())
     };
@@ -254,12 +264,12 @@ async fn a_store_that_nobody_calls_is_up_again_by_itself() {
     let mut state = store.state();
     server.pause();
     eventually("the breaker opens", async || {
-        let _ = ends(store.clone().get("k")).await;
-        *state.borrow() != State::Up
+        let _ = within_test_timeout(store.clone().get("k")).await;
+        *state.borrow() != StoreState::Up
     })
     .await;
     server.resume();
-    ends(state.wait_for(|state| *state == State::Up))
+    within_test_timeout(state.wait_for(|state| *state == StoreState::Up))
         .await
         .unwrap();
 }
@@ -283,21 +293,25 @@ async fn a_full_store_that_comes_back_raises_the_epoch_once() {
         .unwrap();
     server.restart().await;
     let mut epochs = store.epoch();
-    ends(epochs.wait_for(|epoch| *epoch > before))
+    within_test_timeout(epochs.wait_for(|epoch| *epoch > before))
         .await
         .unwrap();
     let raised = *epochs.borrow_and_update();
-    let mut roles = RoleCalls::new(&server).await;
-    roles.heartbeats(3).await;
-    assert_eq!(*epochs.borrow(), raised, "not again with each heartbeat");
+    let mut roles = HeartbeatCounter::new(&server).await;
+    roles.wait_for_heartbeats(3).await;
+    assert_eq!(
+        *epochs.borrow(),
+        raised,
+        "not raised again with each heartbeat"
+    );
 }
 
 /// Counts the heartbeats that a server has got.
-struct RoleCalls {
+struct HeartbeatCounter {
     con: redis::aio::MultiplexedConnection,
 }
 
-impl RoleCalls {
+impl HeartbeatCounter {
     async fn new(server: &Redis) -> Self {
         Self {
             con: server.connection().await,
@@ -319,9 +333,9 @@ impl RoleCalls {
     }
 
     /// Waits for some more heartbeats.
-    async fn heartbeats(&mut self, more: u64) {
+    async fn wait_for_heartbeats(&mut self, more: u64) {
         let before = self.count().await;
-        eventually("the heart beats", async || {
+        eventually("heartbeats arrive", async || {
             self.count().await >= before + more
         })
         .await;
@@ -337,8 +351,8 @@ async fn a_primary_that_becomes_a_replica_is_left_by_readers_too() {
     cmd.exec_async(&mut server.connection().await)
         .await
         .unwrap();
-    ends(store.state().wait_for(
-        |state| matches!(state, State::Down { reason, .. } if reason.contains("is a replica now")),
+    within_test_timeout(store.state().wait_for(
+        |state| matches!(state, StoreState::Down { reason, .. } if reason.contains("is a replica now")),
     ))
     .await
     .unwrap();
@@ -364,7 +378,7 @@ async fn a_bus_cut_off_while_it_subscribes_again_misses_no_channel() {
     };
     // Asked without a pause, so that most of these cut a connection that has as yet only a part of the channels.
     for _ in 0..8 {
-        ends(async { while kill(&mut admin).await == 0 {} }).await;
+        within_test_timeout(async { while kill(&mut admin).await == 0 {} }).await;
     }
     for (number, subscription) in subscriptions.iter_mut().enumerate() {
         eventually("the channel is subscribed to again", async || {
@@ -373,7 +387,7 @@ async fn a_bus_cut_off_while_it_subscribes_again_misses_no_channel() {
         })
         .await;
         // What the server sends between its confirmation and ours may come first.
-        while next(subscription).await != Event::MaybeMissed {}
+        while next(subscription).await != BusEvent::MaybeMissed {}
     }
 }
 
@@ -395,13 +409,15 @@ async fn a_subscription_refused_after_a_reconnect_is_taken_up_when_it_is_allowed
     };
     // Redis itself cuts who listens to what is not allowed any more.
     allow("&other", &mut admin).await;
-    eventually("new subscriptions are refused", async || {
-        ends(store.bus().subscribe("d")).await.is_err()
+    eventually("new subscriptions are rejected", async || {
+        within_test_timeout(store.bus().subscribe("d"))
+            .await
+            .is_err()
     })
     .await;
     assert_eq!(subscription.try_next(), None);
     allow("&*", &mut admin).await;
-    assert_eq!(next(&mut subscription).await, Event::MaybeMissed);
+    assert_eq!(next(&mut subscription).await, BusEvent::MaybeMissed);
     store.bus().publish("c", "again").await.unwrap();
     assert_eq!(payload(&mut subscription).await, "again");
 }

@@ -1,12 +1,12 @@
 //! Opening stores of every kind, and being told why one cannot be opened.
 
-use parlor_store::{Kind, OpenError, Options, Store};
-use parlor_testkit::{Redis, Sentinel};
+use parlor_store::{Store, StoreKind, StoreOpenError, StoreOptions};
+use parlor_testkit::{Redis, SentinelSet};
 use redis::AsyncTypedCommands;
 
 use crate::fixture::{options, shared_cluster};
 
-async fn refused(options: Options) -> OpenError {
+async fn open_error(options: StoreOptions) -> StoreOpenError {
     Store::open(options).await.map(|_| ()).unwrap_err()
 }
 
@@ -19,7 +19,7 @@ async fn tls_with_client_certificate_acl_user_and_database_number() {
         .start()
         .await;
     let url = format!("{}/3", server.url_as("parlor", "p@ss/word"));
-    let with_certificates = Options {
+    let with_certificates = StoreOptions {
         ca_cert: Some(server.ca_cert().to_owned()),
         client_cert: Some(server.client_cert().to_owned()),
         client_key: Some(server.client_key().to_owned()),
@@ -48,13 +48,13 @@ async fn tls_with_client_certificate_acl_user_and_database_number() {
 async fn an_unknown_certificate_authority_is_refused() {
     let server = Redis::options().tls().start().await;
     let other = Redis::options().tls().start().await;
-    let with_wrong_ca = Options {
+    let with_wrong_ca = StoreOptions {
         ca_cert: Some(other.ca_cert().to_owned()),
         ..options(&server.url())
     };
     assert!(matches!(
-        refused(with_wrong_ca).await,
-        OpenError::Away { .. }
+        open_error(with_wrong_ca).await,
+        StoreOpenError::Unreachable { .. }
     ));
     let insecure = format!("{}/0#insecure", server.url());
     Store::open(options(&insecure)).await.unwrap();
@@ -64,11 +64,17 @@ async fn an_unknown_certificate_authority_is_refused() {
 async fn a_wrong_password_is_told_as_such() {
     let server = Redis::options().password("right").start().await;
     let wrong = format!("redis://:wrong@127.0.0.1:{}", server.port());
-    let error = refused(options(&wrong)).await;
-    assert!(matches!(error, OpenError::Login { .. }), "{error}");
+    let error = open_error(options(&wrong)).await;
+    assert!(
+        matches!(error, StoreOpenError::AuthenticationFailed { .. }),
+        "{error}"
+    );
     let none = format!("redis://127.0.0.1:{}", server.port());
-    let error = refused(options(&none)).await;
-    assert!(matches!(error, OpenError::Login { .. }), "{error}");
+    let error = open_error(options(&none)).await;
+    assert!(
+        matches!(error, StoreOpenError::AuthenticationFailed { .. }),
+        "{error}"
+    );
     assert!(!error.to_string().contains("wrong"));
     Store::open(options(&server.url())).await.unwrap();
 }
@@ -95,8 +101,11 @@ async fn a_user_without_info_can_work_and_gets_a_new_epoch_each_time() {
 async fn a_server_that_is_away_is_an_error() {
     let mut server = Redis::start().await;
     server.kill9();
-    let error = refused(options(&server.url())).await;
-    assert!(matches!(error, OpenError::Away { .. }), "{error}");
+    let error = open_error(options(&server.url())).await;
+    assert!(
+        matches!(error, StoreOpenError::Unreachable { .. }),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -108,19 +117,19 @@ async fn a_replica_is_refused_with_a_way_out() {
         .exec_async(&mut replica.connection().await)
         .await
         .unwrap();
-    let error = refused(options(&replica.url())).await.to_string();
+    let error = open_error(options(&replica.url())).await.to_string();
     assert!(error.contains("give the address of its primary"), "{error}");
 }
 
 #[tokio::test]
-async fn the_wrong_kind_of_store_names_the_right_one() {
+async fn a_wrong_url_scheme_error_names_the_right_scheme() {
     let server = Redis::start().await;
     let as_cluster = server.url().replace("redis://", "redis+cluster://");
-    let error = refused(options(&as_cluster)).await.to_string();
+    let error = open_error(options(&as_cluster)).await.to_string();
     assert!(error.contains("write `redis://` instead"), "{error}");
 
     let node = shared_cluster().await.node_urls()[0].clone();
-    let error = refused(options(&node)).await.to_string();
+    let error = open_error(options(&node)).await.to_string();
     assert!(
         error.contains("write `redis+cluster://` instead"),
         "{error}"
@@ -128,23 +137,23 @@ async fn the_wrong_kind_of_store_names_the_right_one() {
 }
 
 #[tokio::test]
-async fn sentinels_lead_to_the_primary_with_its_password() {
-    let sentinel = Sentinel::options().password("secret").start().await;
+async fn a_sentinel_url_connects_to_the_primary() {
+    let sentinel = SentinelSet::options().password("secret").start().await;
     let mut store = Store::open(options(&sentinel.url())).await.unwrap();
-    assert_eq!(store.kind(), Kind::Sentinel);
+    assert_eq!(store.kind(), StoreKind::Sentinel);
     store.set("k", "v").await.unwrap();
     let unknown = sentinel
         .url()
         .replace(&format!("/{}", sentinel.name()), "/nobody");
-    let error = refused(options(&unknown)).await.to_string();
+    let error = open_error(options(&unknown)).await.to_string();
     assert!(error.contains("no sentinel knows `nobody`"), "{error}");
 }
 
 #[tokio::test]
 async fn several_connections_share_the_work() {
     let server = Redis::start().await;
-    let store = Store::open(Options {
-        connections: 3,
+    let store = Store::open(StoreOptions {
+        connections_per_server: 3,
         ..options(&server.url())
     })
     .await

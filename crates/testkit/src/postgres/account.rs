@@ -3,13 +3,13 @@
 use std::{fs, path::Path, process::Command};
 
 /// Who the server runs as when the tests run as root.
-pub(super) struct Account {
+pub(super) struct SystemUser {
     pub user: u32,
     pub group: u32,
 }
 
-impl Account {
-    pub fn find() -> Option<Self> {
+impl SystemUser {
+    pub fn for_postgres() -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             return None;
         }
@@ -17,11 +17,7 @@ impl Account {
         let found = ["postgres", "nobody"]
             .iter()
             .find_map(|name| accounts.lines().find_map(|line| Self::parse(line, name)));
-        Some(
-            found.expect(
-                "PostgreSQL refuses to run as root, so a user postgres or nobody is needed",
-            ),
-        )
+        Some(found.expect("PostgreSQL does not run as root; create a user postgres or nobody"))
     }
 
     /// `name:password:user:group:...`
@@ -36,7 +32,7 @@ impl Account {
         })
     }
 
-    pub fn command(account: Option<&Self>, program: &Path) -> Command {
+    pub fn command_as(account: Option<&Self>, program: &Path) -> Command {
         let Some(Self { user, group }) = account else {
             return Command::new(program);
         };

@@ -11,54 +11,56 @@ use std::{
 
 use tokio::sync::OnceCell;
 
-use super::{Account, run};
+use super::{SystemUser, run_command};
 use crate::process::Folder;
 
 /// Puts the data of a new server to `data`.
-pub(super) async fn copy(programs: &Path, account: Option<&Account>, data: &Path) {
+pub(super) async fn copy_template(programs: &Path, account: Option<&SystemUser>, data: &Path) {
     static TEMPLATE: OnceCell<PathBuf> = OnceCell::const_new();
-    let template = TEMPLATE.get_or_init(|| find(programs, account)).await;
-    duplicate(template, data).await;
+    let template = TEMPLATE
+        .get_or_init(|| find_or_create_template(programs, account))
+        .await;
+    copy_folder(template, data).await;
 }
 
 /// The template beside the program that runs, so that a clean build has a new one; made if it is not there.
-async fn find(programs: &Path, account: Option<&Account>) -> PathBuf {
-    let program = std::env::current_exe().expect("a program knows where it is");
-    let beside = program.parent().expect("a program is in a folder");
+async fn find_or_create_template(programs: &Path, account: Option<&SystemUser>) -> PathBuf {
+    let program = std::env::current_exe().expect("the path of the running program is known");
+    let beside = program.parent().expect("a program has a parent folder");
     // Other programs or another user need another one.
     let made = fs::metadata(programs.join("initdb")).map_or(0, |initdb| initdb.mtime());
     let user = account.map_or(rustix::process::geteuid().as_raw(), |account| account.user);
     let template = beside.join(format!("postgres-template-{user}-{made}"));
     if !template.exists() {
-        make(programs, account, &template).await;
+        create_template(programs, account, &template).await;
     }
     template
 }
 
-async fn make(programs: &Path, account: Option<&Account>, template: &Path) {
+async fn create_template(programs: &Path, account: Option<&SystemUser>, template: &Path) {
     let folder = Folder::new("initdb");
     if let Some(account) = account {
         chown(folder.path(), Some(account.user), Some(account.group)).unwrap();
     }
     let data = folder.path().join("data");
-    let mut initdb = Account::command(account, &programs.join("initdb"));
+    let mut initdb = SystemUser::command_as(account, &programs.join("initdb"));
     initdb.current_dir(folder.path()).arg("-D").arg(&data);
     initdb.args(["--no-sync", "--no-instructions", "--auth=trust"]);
     initdb.args(["--username=postgres", "--encoding=UTF8", "--locale=C"]);
     // Little to copy.
     initdb.arg("--wal-segsize=1");
-    run(initdb).await;
+    run_command(initdb).await;
 
     let unfinished = template.with_extension(std::process::id().to_string());
-    duplicate(&data, &unfinished).await;
+    copy_folder(&data, &unfinished).await;
     if fs::rename(&unfinished, template).is_err() {
-        assert!(template.exists(), "{} cannot be made", template.display());
+        assert!(template.exists(), "cannot create {}", template.display());
         let _ = fs::remove_dir_all(unfinished);
     }
 }
 
-async fn duplicate(from: &Path, to: &Path) {
+async fn copy_folder(from: &Path, to: &Path) {
     let mut cp = Command::new("cp");
     cp.arg("-a").arg(from).arg(to);
-    run(cp).await;
+    run_command(cp).await;
 }

@@ -17,7 +17,7 @@ pub fn client(cluster: &Cluster) -> ClusterClient {
 
 #[tokio::test]
 async fn a_killed_primary_is_replaced_and_comes_back() {
-    let mut cluster = Cluster::options().failovers().start().await;
+    let mut cluster = Cluster::options().fast_failover().start().await;
     let before = cluster.primaries().await;
     assert_eq!(before, cluster.ports()[..3]);
     let client = client(&cluster);
@@ -28,13 +28,13 @@ async fn a_killed_primary_is_replaced_and_comes_back() {
 
     let killed = cluster.kill9_primary(1).await;
     assert_eq!(killed, before[1]);
-    cluster.settled().await;
+    cluster.wait_until_stable().await;
     let after = cluster.primaries().await;
     assert_eq!((after[0], after[2]), (before[0], before[2]));
     assert_eq!(after[1], cluster.ports()[4]);
 
     cluster.node(killed).restart().await;
-    cluster.settled().await;
+    cluster.wait_until_stable().await;
     assert_eq!(cluster.primaries().await, after);
 
     let pids = cluster.pids();

@@ -15,7 +15,7 @@ fn a_panic_ends_the_server() {
         tokio::runtime::Runtime::new().unwrap().block_on(async {
             let server = Redis::start().await;
             send.send(server.pid()).unwrap();
-            panic!("as a failing test does");
+            panic!("test panics on purpose");
         });
     });
     let pid = receive.recv().unwrap();
@@ -24,7 +24,7 @@ fn a_panic_ends_the_server() {
 }
 
 /// The tool of this crate holds servers as a test process does.
-fn holder(kind: &str) -> (Child, Vec<u32>) {
+fn start_holder(kind: &str) -> (Child, Vec<u32>) {
     let mut holder = Command::new(env!("CARGO_BIN_EXE_parlor-testkit"))
         .arg(kind)
         .stdout(Stdio::piped())
@@ -45,8 +45,8 @@ fn holder(kind: &str) -> (Child, Vec<u32>) {
     (holder, pids)
 }
 
-async fn gone_after_kill_9(kind: &str) {
-    let (mut holder, pids) = holder(kind);
+async fn assert_servers_end_after_sigkill(kind: &str) {
+    let (mut holder, pids) = start_holder(kind);
     holder.kill().unwrap();
     holder.wait().unwrap();
     eventually("the servers of a killed process end", async || {
@@ -57,15 +57,15 @@ async fn gone_after_kill_9(kind: &str) {
 
 #[tokio::test]
 async fn kill_9_of_the_test_process_ends_its_redis() {
-    gone_after_kill_9("redis").await;
+    assert_servers_end_after_sigkill("redis").await;
 }
 
 #[tokio::test]
 async fn kill_9_of_the_test_process_ends_its_sentinels() {
-    gone_after_kill_9("sentinel").await;
+    assert_servers_end_after_sigkill("sentinel").await;
 }
 
 #[tokio::test]
 async fn kill_9_of_the_test_process_ends_its_postgres() {
-    gone_after_kill_9("postgres").await;
+    assert_servers_end_after_sigkill("postgres").await;
 }

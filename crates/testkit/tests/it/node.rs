@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
-use parlor_testkit::{Node, NodeOptions, Redis, is_running};
+use parlor_testkit::{Node, Redis, ServerProcessOptions, is_running};
 
 /// A shell script that takes the place of the binary.
 struct Program {
@@ -30,19 +30,19 @@ exec redis-server --bind 127.0.0.1 --port "${PARLOR_SERVER__HTTP##*:}" --save ''
 }
 
 /// As `Node::serve`, but for gRPC: the server in its place has one port.
-fn serve(program: &Program) -> NodeOptions {
+fn serve(program: &Program) -> ServerProcessOptions {
     let options = Node::options(&program.path).arg("serve");
     options.listen("PARLOR_SERVER__HTTP")
 }
 
 #[tokio::test]
-async fn a_node_listens_where_it_was_told_stops_when_asked_and_starts_again() {
+async fn a_server_process_listens_on_its_address_stops_on_sigterm_and_restarts() {
     let program = listening_program();
     let mut node = serve(&program).start().await;
     let (pid, http) = (node.pid(), node.http());
     assert!(node.wait_for_line("run in").await.ends_with("with serve"));
     assert!(std::net::TcpStream::connect(http.trim_start_matches("http://")).is_ok());
-    assert!(node.terminate().await.success());
+    assert!(node.terminate_and_wait().await.success());
     assert!(!is_running(pid));
 
     node.restart().await;
@@ -68,7 +68,10 @@ async fn a_node_sees_its_own_variables_only() {
     let output = node.output();
     assert!(output.contains("PARLOR_STORE__URL=embedded:"), "{output}");
     assert!(
-        output.contains(&format!("PARLOR_SERVER__DATA={}", node.data().display())),
+        output.contains(&format!(
+            "PARLOR_SERVER__DATA={}",
+            node.data_folder().display()
+        )),
         "{output}"
     );
     assert!(!output.contains("CARGO_"), "{output}");
@@ -92,7 +95,7 @@ exec redis-server --bind 127.0.0.1 --port "${{PARLOR_SERVER__HTTP##*:}}" --save 
 }
 
 #[tokio::test]
-async fn a_port_that_a_node_calls_taken_leads_to_another_try() {
+async fn a_port_conflict_reported_by_the_node_is_retried() {
     let program = program(
         r#"if [ ! -e tried ]; then
     touch tried

@@ -36,7 +36,7 @@ async fn valkey_starts_answers_and_is_gone_after_drop() {
 }
 
 #[tokio::test]
-async fn lines_of_configuration_are_used() {
+async fn extra_config_lines_reach_the_server() {
     let server = Redis::options().config("maxmemory 3mb").start().await;
     let mut ask = redis::cmd("CONFIG");
     ask.arg("GET").arg("maxmemory");

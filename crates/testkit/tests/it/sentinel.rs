@@ -1,11 +1,11 @@
 //! A set of sentinels.
 
-use parlor_testkit::{Sentinel, connect, eventually, is_running};
+use parlor_testkit::{SentinelSet, connect, eventually, is_running};
 use redis::AsyncTypedCommands;
 
 #[tokio::test]
 async fn a_failover_changes_the_primary_and_the_old_one_comes_back_as_replica() {
-    let mut set = Sentinel::options().password("secret").start().await;
+    let mut set = SentinelSet::options().password("secret").start().await;
     let pids = set.pids();
     assert_eq!(pids.len(), 6);
     let mut primary = connect(&set.primary_client().await).await.unwrap();
@@ -19,7 +19,7 @@ async fn a_failover_changes_the_primary_and_the_old_one_comes_back_as_replica() 
     assert_eq!(copies, 2);
 
     let killed = set.kill9_primary().await;
-    eventually("the sentinels name another primary", async || {
+    eventually("the sentinels report another primary", async || {
         set.primary_port().await != killed
     })
     .await;
@@ -47,10 +47,10 @@ async fn a_failover_changes_the_primary_and_the_old_one_comes_back_as_replica() 
 
 #[tokio::test]
 async fn the_url_names_the_sentinels_and_the_primary() {
-    let set = Sentinel::options().name("chat").start().await;
+    let set = SentinelSet::options().name("chat").start().await;
     let ports = set.sentinel_ports();
     let [a, b, c] = ports[..] else {
-        panic!("three sentinels, not {ports:?}")
+        panic!("expected three sentinels, got {ports:?}")
     };
     assert_eq!(
         set.url(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use parlor_testkit::{eventually, eventually_within};
 
 #[tokio::test]
-async fn a_condition_is_asked_until_it_holds() {
+async fn eventually_polls_until_the_condition_holds() {
     let mut asked = 0;
     let value = eventually("third time", async || {
         asked += 1;
@@ -16,8 +16,10 @@ async fn a_condition_is_asked_until_it_holds() {
 }
 
 #[tokio::test]
-#[should_panic(expected = "not within 50ms: the moon is full (last answer: \"waxing\")")]
-async fn giving_up_names_the_condition_and_the_last_answer() {
+#[should_panic(
+    expected = "condition not met within 50ms: the moon is full (last result: \"waxing\")"
+)]
+async fn the_timeout_message_names_the_condition_and_the_last_result() {
     eventually_within(Duration::from_millis(50), "the moon is full", async || {
         Err::<(), _>("waxing")
     })
@@ -26,9 +28,9 @@ async fn giving_up_names_the_condition_and_the_last_answer() {
 
 #[tokio::test]
 #[should_panic(
-    expected = "not within 50ms: an answer (a check was still running; before: no answer)"
+    expected = "condition not met within 50ms: an answer (a check was still running; last result: none)"
 )]
-async fn a_check_that_hangs_is_given_up() {
+async fn a_hanging_check_times_out() {
     eventually_within(Duration::from_millis(50), "an answer", async || {
         std::future::pending::<bool>().await
     })

@@ -15,7 +15,7 @@ function client(test, parlor, user, options = {}) {
   const log = [];
   const note = (event, short) =>
     it.on(event, (...told) => {
-      assert.equal(told.length, 1, "a handler gets the body only");
+      assert.equal(told.length, 1, "a handler gets only the body");
       log.push(short(told[0]));
     });
   note("message:new", ({ content }) => content);
@@ -27,40 +27,40 @@ function client(test, parlor, user, options = {}) {
 
 const back = (it) => new Promise((resolve) => it.on("connected", resolve));
 
-describe("the kit", { concurrency: 4 }, () => {
-  test("people talk", patient, async (test) => {
+describe("the TypeScript client", { concurrency: 4 }, () => {
+  test("two users exchange messages", patient, async (test) => {
     const parlor = await Parlor.start(test);
     await parlor.conversation("c");
     const [alice, bob] = ["alice", "bob"].map((user) => client(test, parlor, user));
     await Promise.all([alice.it.join("c"), bob.it.join("c")]);
     const sent = await alice.it.emit("message:send", { conversationId: "c", content: "Pizza?" });
     assert.equal(sent.message.seq, 1);
-    assert.ok(sent.message.clientId, "a message has a name by which it can be sent again");
+    assert.ok(sent.message.clientId, "the client sets a clientId, so that the message can be sent again");
     await bob.it.emit("message:send", { conversationId: "c", content: "Yes!" });
-    await until("both have both", () => alice.log.length === 2 && bob.log.length === 2);
+    await until("both users have both messages", () => alice.log.length === 2 && bob.log.length === 2);
     assert.deepEqual([alice.log, bob.log], [["Pizza?", "Yes!"], ["Pizza?", "Yes!"]]);
     assert.deepEqual(alice.it.positions(), { c: { seq: 2, rev: 2 } });
     assert.deepEqual(await bob.it.emit("message:read", { conversationId: "c" }), { unread: 0, total: 0 });
   });
 
-  test("a refusal is an error with its code", patient, async (test) => {
+  test("a rejected request throws an error with its code", patient, async (test) => {
     const parlor = await Parlor.start(test);
     await parlor.conversation("c");
     const { it } = client(test, parlor, "carol");
     await assert.rejects(it.join("c"), { name: "ParlorError", code: "not_a_member" });
-    assert.deepEqual(it.positions(), {}, "what was refused is not resumed");
+    assert.deepEqual(it.positions(), {}, "a rejected join has no position");
     const stranger = client(test, parlor, "alice", { token: "nonsense" });
     await assert.rejects(stranger.it.ready, { code: "token_invalid" });
   });
 
-  test("what was missed while Parlor was killed comes before what follows, however much it is", patient, async (test) => {
+  test("messages and changes during a restart are delivered before later messages", patient, async (test) => {
     const parlor = await Parlor.start(test);
     await parlor.conversation("c");
     let door = Promise.resolve();
     const { it, log } = client(test, parlor, "alice", { token: () => door.then(() => token("alice")) });
     await it.join("c");
     await parlor.say("bob", "c", "1", "2", "3");
-    await until("three have come", () => log.length === 3);
+    await until("three messages have arrived", () => log.length === 3);
 
     // Without a token the client cannot come back before all is said.
     let open;
@@ -74,14 +74,14 @@ describe("the kit", { concurrency: 4 }, () => {
     open();
     assert.deepEqual(await again, { recovered: false });
     await parlor.say("bob", "c", "621");
-    await until("the last has come", () => log.includes("621"));
+    await until("the last message has arrived", () => log.includes("621"));
     const changes = log.filter((entry) => entry.includes(" is "));
     assert.deepEqual(changes.sort(), ["2 is now two", "3 is gone"]);
     assert.deepEqual(log.filter((entry) => !entry.includes(" is ")), numbers(1, 621).map(String));
-    await until("all is known", () => it.positions().c.rev === 623);
+    await until("all changes are known", () => it.positions().c.rev === 623);
   });
 
-  test("more changes than one answer holds come, too", patient, async (test) => {
+  test("more changes than one reply contains are delivered", patient, async (test) => {
     const parlor = await Parlor.start(test);
     await parlor.conversation("c");
     await parlor.say("bob", "c", ...numbers(1, 510).map(() => "first"));
@@ -91,46 +91,46 @@ describe("the kit", { concurrency: 4 }, () => {
     it.close();
     for (const seq of numbers(1, 510)) await parlor.call("bob", "PATCH", `/conversations/c/messages/${seq}`, { content: "second" });
     const again = client(test, parlor, "alice", { resume });
-    await until("all is known", () => again.it.positions().c.rev === 1020);
+    await until("all changes are known", () => again.it.positions().c.rev === 1020);
     assert.deepEqual(again.log.sort(), numbers(1, 510).map((seq) => `${seq} is now second`).sort());
     assert.deepEqual(log, []);
   });
 
-  test("a connection that was lost for a moment is recovered, and nothing comes twice", patient, async (test) => {
+  test("a short connection loss is recovered without duplicates", patient, async (test) => {
     const parlor = await Parlor.start(test);
     await parlor.conversation("c");
     const { it, log } = client(test, parlor, "alice");
     await it.join("c");
     await parlor.say("bob", "c", "1");
-    await until("one has come", () => log.length === 1);
+    await until("the first message has arrived", () => log.length === 1);
     const again = back(it);
     it.socket.io.engine.transport.ws.terminate();
     await parlor.say("bob", "c", "2", "3");
     assert.deepEqual(await again, { recovered: true });
     await parlor.say("bob", "c", "4");
-    await until("the last has come", () => log.includes("4"));
+    await until("the last message has arrived", () => log.includes("4"));
     assert.deepEqual(log, ["1", "2", "3", "4"]);
   });
 
-  test("a page that is opened again goes on where the last one was", patient, async (test) => {
+  test("a new client resumes from the positions of an earlier one", patient, async (test) => {
     const parlor = await Parlor.start(test);
     await parlor.conversation("c");
     const first = client(test, parlor, "alice");
     await first.it.join("c");
     await parlor.say("bob", "c", "1", "2");
-    await until("both have come", () => first.log.length === 2);
+    await until("both messages have arrived", () => first.log.length === 2);
     const resume = first.it.positions();
     first.it.close();
     await parlor.say("bob", "c", "3");
     const { it, log } = client(test, parlor, "alice", { resume });
-    await until("the third has come", () => log.length > 0);
+    await until("the third message has arrived", () => log.length > 0);
     await parlor.say("bob", "c", "4");
-    await until("the fourth has come", () => log.length > 1);
+    await until("the fourth message has arrived", () => log.length > 1);
     assert.deepEqual(log, ["3", "4"]);
     assert.deepEqual(it.positions(), { c: { seq: 4, rev: 4 } });
   });
 
-  test("a message that was under way when the connection was lost is sent once", patient, async (test) => {
+  test("a message whose acknowledgement was lost is sent once", patient, async (test) => {
     const parlor = await Parlor.start(test);
     await parlor.conversation("c");
     const { it, log } = client(test, parlor, "alice");
@@ -139,12 +139,12 @@ describe("the kit", { concurrency: 4 }, () => {
     // Cut before its acknowledgement can be read.
     it.socket.io.engine.transport.ws.terminate();
     assert.equal((await sent).message.seq, 1);
-    await until("it has come", () => log.length > 0);
+    await until("the message has arrived", () => log.length > 0);
     const { messages } = await it.emit("history", { conversationId: "c" });
     assert.deepEqual(messages.map(({ content }) => content), ["once"]);
   });
 
-  test("those who are watched are watched on another connection, too", patient, async (test) => {
+  test("watched users are still watched after a reconnect", patient, async (test) => {
     const parlor = await Parlor.start(test);
     await parlor.conversation("c");
     const { it } = client(test, parlor, "alice");
@@ -157,12 +157,12 @@ describe("the kit", { concurrency: 4 }, () => {
     await parlor.begin();
     await again;
     const bob = client(test, parlor, "bob");
-    await until("bob is there", () => statuses.includes("bob online"));
+    await until("bob is online", () => statuses.includes("bob online"));
     bob.it.close();
-    await until("bob is gone", () => statuses.at(-1) === "bob offline");
+    await until("bob is offline", () => statuses.at(-1) === "bob offline");
   });
 
-  test("typing is told, and its end without a word", patient, async (test) => {
+  test("typing is delivered, and ends after a pause or with a message", patient, async (test) => {
     const parlor = await Parlor.start(test);
     await parlor.conversation("c");
     const [alice, bob] = ["alice", "bob"].map((user) => client(test, parlor, user));
@@ -171,16 +171,16 @@ describe("the kit", { concurrency: 4 }, () => {
     bob.it.on("typing", ({ userId, username, typing }) => told.push([userId, username, typing]));
     alice.it.typing("c");
     alice.it.typing("c");
-    await until("it began", () => told.length > 0);
-    await until("it ended", () => told.at(-1)[2] === false);
+    await until("typing has started", () => told.length > 0);
+    await until("typing has ended", () => told.at(-1)[2] === false);
     assert.deepEqual(told[0], ["alice", "alice", true]);
     alice.it.typing("c");
-    await until("it began again", () => told.at(-1)[2] === true);
+    await until("typing has started again", () => told.at(-1)[2] === true);
     await alice.it.emit("message:send", { conversationId: "c", content: "done" });
-    await until("the message ended it", () => told.at(-1)[2] === false);
+    await until("the message has ended typing", () => told.at(-1)[2] === false);
   });
 
-  test("a token is renewed before it ends", patient, async (test) => {
+  test("a token is refreshed before it expires", patient, async (test) => {
     const parlor = await Parlor.start(test);
     await parlor.conversation("c");
     let asked = 0;
@@ -193,13 +193,13 @@ describe("the kit", { concurrency: 4 }, () => {
     it.on("disconnected", (reason) => losses.push(reason));
     await it.join("c");
     const began = Date.now();
-    await until("two tokens were renewed and the first is over", () => asked > 2 && Date.now() - began > 5000);
+    await until("two tokens were refreshed and the first has expired", () => asked > 2 && Date.now() - began > 5000);
     await parlor.say("bob", "c", "still there?");
-    await until("it has come", () => log.length > 0);
+    await until("the message has arrived", () => log.length > 0);
     assert.deepEqual(losses, []);
   });
 
-  test("who is logged out stays out", patient, async (test) => {
+  test("a logout closes the client for good", patient, async (test) => {
     const parlor = await Parlor.start(test);
     await parlor.conversation("c");
     const { it } = client(test, parlor, "alice");
@@ -213,7 +213,7 @@ describe("the kit", { concurrency: 4 }, () => {
     await assert.rejects(it.emit("heartbeat", {}), { code: "logout" });
   });
 
-  test("a node that ends hands its clients over, and none is missed", patient, async (test) => {
+  test("a node shutdown reconnects its clients without an offline event", patient, async (test) => {
     const parlor = await Parlor.start(test, { PARLOR_PRESENCE__GRACE: "30s" });
     await parlor.conversation("c");
     const [alice, bob] = ["alice", "bob"].map((user) => client(test, parlor, user));
@@ -226,8 +226,8 @@ describe("the kit", { concurrency: 4 }, () => {
     await parlor.begin();
     await again;
     await alice.it.emit("message:send", { conversationId: "c", content: "here we are" });
-    await until("bob has it", () => bob.log.length === 1);
-    await until("bob sees alice", () => seen.at(-1) === "online");
+    await until("bob has the message", () => bob.log.length === 1);
+    await until("bob sees alice online", () => seen.at(-1) === "online");
     assert.ok(!seen.includes("offline"), `${seen}`);
   });
 });

@@ -26,7 +26,7 @@ export async function until(what, condition) {
   const end = Date.now() + PATIENCE;
   for (;;) {
     if (await condition()) return;
-    if (Date.now() > end) throw new Error(`not in ${PATIENCE} ms: ${what}`);
+    if (Date.now() > end) throw new Error(`timeout after ${PATIENCE} ms: ${what}`);
     await sleep(10);
   }
 }

@@ -4,15 +4,15 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::super::create::Wish;
-use super::super::ops::{Conversation, ListedConversation, Patch};
+use super::super::ops::{Conversation, ConversationPatch, ConversationSummary};
 use super::super::{ConversationKind, History, Priority, page, rights};
-use super::readable;
+use super::require_readable;
 use crate::access::Caller;
 use crate::chat::Chat;
 use crate::code::Code;
 use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
-use crate::operation::{Creates, Info, Operation};
+use crate::operation::{CreatesResource, Operation, OperationInfo};
 
 /// Creates a conversation. The caller becomes its owner; where a service acts for nobody, the first member does. The direct
 /// conversation of two people is created once and found again.
@@ -51,7 +51,7 @@ pub struct CreateConversation {
 
 /// A conversation that is there now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub struct Created {
+pub struct CreatedConversation {
     /// The conversation.
     #[serde(flatten)]
     pub conversation: Conversation,
@@ -61,9 +61,9 @@ pub struct Created {
 }
 
 impl Operation for CreateConversation {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "conversations.create",
-        summary: "Creates a conversation, or finds the direct one of two people",
+        summary: "Creates a conversation, or returns the existing direct conversation of two users",
         codes: &[
             Code::InvalidId,
             Code::ReadOnlySession,
@@ -71,16 +71,16 @@ impl Operation for CreateConversation {
             Code::ConversationExists,
         ],
     };
-    const CREATES: Creates = Creates::Sometimes;
-    const CHANGES_ROWS: bool = true;
-    type Reply = Created;
+    const CREATES: CreatesResource = CreatesResource::IfAbsent;
+    const WRITES_DATABASE: bool = true;
+    type Reply = CreatedConversation;
 
-    fn created(reply: &Created) -> bool {
+    fn created(reply: &CreatedConversation) -> bool {
         reply.created
     }
 
-    async fn run(self, chat: &Chat, caller: &Caller) -> Result<Created> {
-        caller.may_write()?;
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<CreatedConversation> {
+        caller.require_write_access()?;
         let members = self.members.iter().map(UserId::new);
         let wish = Wish {
             id: self.id.map(ConversationId::new).transpose()?,
@@ -93,7 +93,7 @@ impl Operation for CreateConversation {
             key: self.idempotency_key,
         };
         let (row, created) = chat.conversations().create(caller, wish).await?;
-        Ok(Created {
+        Ok(CreatedConversation {
             conversation: row.into(),
             created,
         })
@@ -118,26 +118,26 @@ pub struct ListConversations {
 #[serde(rename_all = "camelCase")]
 pub struct ConversationList {
     /// The conversations.
-    pub conversations: Vec<ListedConversation>,
+    pub conversations: Vec<ConversationSummary>,
     /// What to ask for the next page with; absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
 
 impl Operation for ListConversations {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "conversations.list",
-        summary: "The caller's conversations by last activity, with last message, unread counts and presence",
+        summary: "Lists the caller's conversations by last activity, with last message, unread counts and presence",
         codes: &[Code::UserRequired],
     };
     type Reply = ConversationList;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<ConversationList> {
         let user = caller.user()?;
-        let limit = page::limit(self.limit)?;
+        let limit = page::page_size(self.limit)?;
         let listed = chat
             .conversations()
-            .list(user, self.cursor.as_deref(), limit);
+            .list_conversations(user, self.cursor.as_deref(), limit);
         let (conversations, next_cursor) = listed.await?;
         Ok(ConversationList {
             conversations,
@@ -156,17 +156,17 @@ pub struct GetConversation {
 }
 
 impl Operation for GetConversation {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "conversations.get",
-        summary: "A conversation",
+        summary: "Returns a conversation",
         codes: &[Code::InvalidId, Code::NotAMember, Code::NotFound],
     };
     type Reply = Conversation;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<Conversation> {
-        let id = readable(chat, caller, &self.conversation_id).await?;
+        let id = require_readable(chat, caller, &self.conversation_id).await?;
         let row = chat.conversations().head(&id).await?;
-        let row = row.ok_or_else(|| rights::missing(caller, &id))?;
+        let row = row.ok_or_else(|| rights::conversation_not_found(caller, &id))?;
         Ok(row.into())
     }
 }
@@ -194,9 +194,9 @@ pub struct UpdateConversation {
 }
 
 impl Operation for UpdateConversation {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "conversations.update",
-        summary: "Changes title, openness, history or priority of a conversation",
+        summary: "Changes the title, openness, history or priority of a conversation",
         codes: &[
             Code::InvalidId,
             Code::ReadOnlySession,
@@ -205,13 +205,13 @@ impl Operation for UpdateConversation {
             Code::Forbidden,
         ],
     };
-    const CHANGES_ROWS: bool = true;
+    const WRITES_DATABASE: bool = true;
     type Reply = Conversation;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<Conversation> {
-        caller.may_write()?;
+        caller.require_write_access()?;
         let id = ConversationId::new(&self.conversation_id)?;
-        let patch = Patch {
+        let patch = ConversationPatch {
             title: self.title,
             open: self.open,
             history: self.history,
@@ -234,13 +234,13 @@ pub struct DeleteConversation {
 /// What is gone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Deleted {
+pub struct DeletedConversation {
     /// Which conversation it was.
     pub conversation_id: ConversationId,
 }
 
 impl Operation for DeleteConversation {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "conversations.delete",
         summary: "Deletes a conversation with all its messages",
         codes: &[
@@ -251,14 +251,14 @@ impl Operation for DeleteConversation {
             Code::Forbidden,
         ],
     };
-    const CHANGES_ROWS: bool = true;
-    type Reply = Deleted;
+    const WRITES_DATABASE: bool = true;
+    type Reply = DeletedConversation;
 
-    async fn run(self, chat: &Chat, caller: &Caller) -> Result<Deleted> {
-        caller.may_write()?;
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<DeletedConversation> {
+        caller.require_write_access()?;
         let conversation_id = ConversationId::new(&self.conversation_id)?;
         let conversations = chat.conversations();
         conversations.delete(caller, &conversation_id).await?;
-        Ok(Deleted { conversation_id })
+        Ok(DeletedConversation { conversation_id })
     }
 }

@@ -3,19 +3,19 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-use super::super::ops::{Conversation, ConversationMember};
+use super::super::ops::{Conversation, Member};
 use super::super::{MemberRole, page, rights};
-use super::readable;
+use super::require_readable;
 use crate::access::{Caller, Role};
 use crate::chat::Chat;
 use crate::code::Code;
-use crate::context::Moment;
+use crate::context::Timestamp;
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
-use crate::operation::{Info, Operation};
+use crate::operation::{Operation, OperationInfo};
 
 /// What calls that change members refuse with.
-const CHANGING: &[Code] = &[
+const MEMBER_CHANGE_CODES: &[Code] = &[
     Code::InvalidId,
     Code::UserRequired,
     Code::ReadOnlySession,
@@ -25,7 +25,7 @@ const CHANGING: &[Code] = &[
 ];
 
 /// What calls that look at members refuse with.
-const LOOKING: &[Code] = &[Code::InvalidId, Code::NotAMember, Code::NotFound];
+const MEMBER_READ_CODES: &[Code] = &[Code::InvalidId, Code::NotAMember, Code::NotFound];
 
 /// The caller joins: a group that is open, or as an admin a support conversation. Joining twice is harmless.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
@@ -37,18 +37,18 @@ pub struct JoinConversation {
 }
 
 impl Operation for JoinConversation {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "conversations.join",
-        summary: "Joins an open group, or as an agent a support conversation",
-        codes: CHANGING,
+        summary: "Joins an open group, or as an admin or service a support conversation",
+        codes: MEMBER_CHANGE_CODES,
     };
-    const CHANGES_ROWS: bool = true;
+    const WRITES_DATABASE: bool = true;
     type Reply = Conversation;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<Conversation> {
-        caller.may_write()?;
+        caller.require_write_access()?;
         let id = ConversationId::new(&self.conversation_id)?;
-        let row = chat.conversations().join(caller, &id).await?;
+        let row = chat.conversations().join_conversation(caller, &id).await?;
         Ok(row.into())
     }
 }
@@ -65,7 +65,7 @@ pub struct LeaveConversation {
 /// Who is not a member any more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Left {
+pub struct RemovedMember {
     /// Of which conversation.
     pub conversation_id: ConversationId,
     /// Who.
@@ -73,20 +73,20 @@ pub struct Left {
 }
 
 impl Operation for LeaveConversation {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "conversations.leave",
         summary: "Leaves a conversation",
-        codes: CHANGING,
+        codes: MEMBER_CHANGE_CODES,
     };
-    const CHANGES_ROWS: bool = true;
-    type Reply = Left;
+    const WRITES_DATABASE: bool = true;
+    type Reply = RemovedMember;
 
-    async fn run(self, chat: &Chat, caller: &Caller) -> Result<Left> {
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<RemovedMember> {
         let user_id = caller.user()?.clone();
         let conversation_id = ConversationId::new(&self.conversation_id)?;
         let conversations = chat.conversations();
         conversations.leave(caller, &conversation_id).await?;
-        Ok(Left {
+        Ok(RemovedMember {
             conversation_id,
             user_id,
         })
@@ -114,35 +114,32 @@ pub struct ListMembers {
 #[serde(rename_all = "camelCase")]
 pub struct MemberList {
     /// The members.
-    pub members: Vec<ConversationMember>,
+    pub members: Vec<Member>,
     /// What to ask for the next page with; absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
 
 impl Operation for ListMembers {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "members.list",
-        summary: "The members of a conversation",
-        codes: LOOKING,
+        summary: "Lists the members of a conversation",
+        codes: MEMBER_READ_CODES,
     };
     type Reply = MemberList;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<MemberList> {
-        let id = readable(chat, caller, &self.conversation_id).await?;
-        let limit = page::limit(self.limit)?;
+        let id = require_readable(chat, caller, &self.conversation_id).await?;
+        let limit = page::page_size(self.limit)?;
         let members = chat
             .conversations()
-            .members(&id, self.cursor.as_deref(), limit);
+            .list_members(&id, self.cursor.as_deref(), limit);
         let (members, next_cursor) = members.await?;
         if members.is_empty() && chat.conversations().head(&id).await?.is_none() {
-            return Err(rights::missing(caller, &id));
+            return Err(rights::conversation_not_found(caller, &id));
         }
         Ok(MemberList {
-            members: members
-                .into_iter()
-                .map(ConversationMember::public)
-                .collect(),
+            members: members.into_iter().map(Member::for_others).collect(),
             next_cursor,
         })
     }
@@ -161,20 +158,20 @@ pub struct GetMember {
 }
 
 impl Operation for GetMember {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "members.get",
-        summary: "A member of a conversation",
-        codes: LOOKING,
+        summary: "Returns a member of a conversation",
+        codes: MEMBER_READ_CODES,
     };
-    type Reply = ConversationMember;
+    type Reply = Member;
 
-    async fn run(self, chat: &Chat, caller: &Caller) -> Result<ConversationMember> {
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<Member> {
         let user = UserId::new(&self.user_id)?;
-        let id = readable(chat, caller, &self.conversation_id).await?;
-        let member = chat.conversations().member(&id, &user).await?;
+        let id = require_readable(chat, caller, &self.conversation_id).await?;
+        let member = chat.conversations().find_member(&id, &user).await?;
         let member =
             member.ok_or_else(|| Error::NotFound(format!("{user} is not a member of {id}")))?;
-        Ok(chat.conversations().shown(caller, member))
+        Ok(chat.conversations().member_for_caller(caller, member))
     }
 }
 
@@ -194,29 +191,31 @@ pub struct PutMember {
     #[serde(default)]
     pub role: Option<MemberRole>,
     /// Until when the conversation is muted, in ISO 8601; null for not any more.
-    #[serde(default, deserialize_with = "said")]
+    #[serde(default, deserialize_with = "deserialize_nullable")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub muted_until: Option<Option<String>>,
 }
 
 impl Operation for PutMember {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "members.put",
         summary: "Adds a member, changes a role, or mutes the conversation for a member",
-        codes: CHANGING,
+        codes: MEMBER_CHANGE_CODES,
     };
-    const CHANGES_ROWS: bool = true;
-    type Reply = ConversationMember;
+    const WRITES_DATABASE: bool = true;
+    type Reply = Member;
 
-    async fn run(self, chat: &Chat, caller: &Caller) -> Result<ConversationMember> {
-        caller.may_write()?;
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<Member> {
+        caller.require_write_access()?;
         let user = UserId::new(&self.user_id)?;
         let id = ConversationId::new(&self.conversation_id)?;
-        let muted = self.muted_until.map(|until| moment(until.as_deref()));
+        let muted = self
+            .muted_until
+            .map(|until| parse_muted_until(until.as_deref()));
         let muted = muted.transpose()?;
         let conversations = chat.conversations();
-        let member = conversations.put(caller, &id, &user, self.role, muted);
-        Ok(conversations.shown(caller, member.await?))
+        let member = conversations.put_member(caller, &id, &user, self.role, muted);
+        Ok(conversations.member_for_caller(caller, member.await?))
     }
 }
 
@@ -234,23 +233,23 @@ pub struct RemoveMember {
 }
 
 impl Operation for RemoveMember {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "members.remove",
         summary: "Removes a member from a conversation",
-        codes: CHANGING,
+        codes: MEMBER_CHANGE_CODES,
     };
-    const CHANGES_ROWS: bool = true;
-    type Reply = Left;
+    const WRITES_DATABASE: bool = true;
+    type Reply = RemovedMember;
 
-    async fn run(self, chat: &Chat, caller: &Caller) -> Result<Left> {
-        caller.may_write()?;
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<RemovedMember> {
+        caller.require_write_access()?;
         let user_id = UserId::new(&self.user_id)?;
         let conversation_id = ConversationId::new(&self.conversation_id)?;
         let conversations = chat.conversations();
         conversations
-            .remove(caller, &conversation_id, &user_id)
+            .remove_member(caller, &conversation_id, &user_id)
             .await?;
-        Ok(Left {
+        Ok(RemovedMember {
             conversation_id,
             user_id,
         })
@@ -273,59 +272,61 @@ pub struct IsMember {
 /// Whether somebody is a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Membership {
+pub struct IsMemberReply {
     /// Whether.
     pub is_member: bool,
 }
 
 impl Operation for IsMember {
-    const INFO: Info = Info {
+    const INFO: OperationInfo = OperationInfo {
         name: "members.is_member",
-        summary: "Whether a user is a member of a conversation, from the cache",
+        summary: "Returns whether a user is a member of a conversation, from the cache",
         codes: &[Code::InvalidId, Code::UserRequired, Code::NotAMember],
     };
-    type Reply = Membership;
+    type Reply = IsMemberReply;
 
-    async fn run(self, chat: &Chat, caller: &Caller) -> Result<Membership> {
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<IsMemberReply> {
         let user = match self.user_id.as_str() {
             "" => caller.user()?.clone(),
             user => UserId::new(user)?,
         };
         let id = match caller.user.as_ref() == Some(&user) {
             true => ConversationId::new(&self.conversation_id)?,
-            false => readable(chat, caller, &self.conversation_id).await?,
+            false => require_readable(chat, caller, &self.conversation_id).await?,
         };
         let is_member = chat.members().is_member(&id, &user).await?;
-        Ok(Membership { is_member })
+        Ok(IsMemberReply { is_member })
     }
 }
 
 impl super::super::Conversations {
     /// A member as the caller may see them.
-    fn shown(&self, caller: &Caller, member: super::super::Member) -> ConversationMember {
-        if caller.role == Role::Service || rights::is(caller, &member.user_id) {
-            ConversationMember::private(member, self.ctx.now())
+    fn member_for_caller(&self, caller: &Caller, member: super::super::MemberRow) -> Member {
+        if caller.role == Role::Service || rights::is_same_user(caller, &member.user_id) {
+            Member::for_self(member, self.ctx.now())
         } else {
-            ConversationMember::public(member)
+            Member::for_others(member)
         }
     }
 }
 
 /// The moment in ms; 0 for none.
-fn moment(text: Option<&str>) -> Result<u64> {
+fn parse_muted_until(text: Option<&str>) -> Result<u64> {
     let Some(text) = text else {
         return Ok(0);
     };
-    let moment = Moment::parse(text);
-    moment.map(Moment::ms).ok_or_else(|| {
+    let moment = Timestamp::parse_iso8601(text);
+    moment.map(Timestamp::as_millis).ok_or_else(|| {
         Error::InvalidRequest(format!(
-            "`mutedUntil` is {text:?}, write a time like 2025-01-01T00:00:00.000Z"
+            "`mutedUntil` is {text:?}; use an ISO 8601 time like 2025-01-01T00:00:00.000Z"
         ))
     })
 }
 
 /// Tells a null from nothing said.
-fn said<'de, D, T>(deserializer: D) -> std::result::Result<Option<Option<T>>, D::Error>
+fn deserialize_nullable<'de, D, T>(
+    deserializer: D,
+) -> std::result::Result<Option<Option<T>>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,

@@ -3,25 +3,25 @@
 mod conversations;
 mod members;
 
-use super::rights::rules;
+use super::rights::is_admin_or_service;
 use crate::access::Caller;
 use crate::chat::Chat;
 use crate::error::Result;
 use crate::ids::ConversationId;
 
 pub use self::conversations::{
-    ConversationList, CreateConversation, Created, DeleteConversation, Deleted, GetConversation,
-    ListConversations, UpdateConversation,
+    ConversationList, CreateConversation, CreatedConversation, DeleteConversation,
+    DeletedConversation, GetConversation, ListConversations, UpdateConversation,
 };
 pub use self::members::{
-    GetMember, IsMember, JoinConversation, LeaveConversation, Left, ListMembers, MemberList,
-    Membership, PutMember, RemoveMember,
+    GetMember, IsMember, IsMemberReply, JoinConversation, LeaveConversation, ListMembers,
+    MemberList, PutMember, RemoveMember, RemovedMember,
 };
 
 /// The conversation of this id, which the caller may look at: a member, an admin, a service.
-async fn readable(chat: &Chat, caller: &Caller, id: &str) -> Result<ConversationId> {
-    if rules(caller) {
+async fn require_readable(chat: &Chat, caller: &Caller, id: &str) -> Result<ConversationId> {
+    if is_admin_or_service(caller) {
         return Ok(ConversationId::new(id)?);
     }
-    caller.member_of(id, chat.members()).await
+    caller.authorize_member(id, chat.members()).await
 }

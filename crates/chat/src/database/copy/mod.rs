@@ -11,69 +11,69 @@ mod open;
 mod rows;
 mod tables;
 
-pub use self::compare::Compared;
-use self::rows::Pool;
-pub use self::tables::{TABLES, Table};
-use super::{OpenError, Options, on};
+pub use self::compare::TableComparison;
+use self::rows::CopyPool;
+pub use self::tables::{CopyTable, TABLES};
+use super::{DatabaseOpenError, DatabaseOptions, on};
 
 /// How the id of a copy begins that is not complete.
-const UNFINISHED: &str = "copying:";
+const INCOMPLETE_PREFIX: &str = "copying:";
 
-const COMPLETE: &str = "UPDATE parlor SET value = $1 WHERE name = 'database'";
+const UPDATE_DATABASE_ID: &str = "UPDATE parlor SET value = $1 WHERE name = 'database'";
 
 /// Whether an id is that of a copy which is not complete.
-pub fn is_unfinished(id: &str) -> bool {
-    id.starts_with(UNFINISHED)
+pub fn is_incomplete_copy_id(id: &str) -> bool {
+    id.starts_with(INCOMPLETE_PREFIX)
 }
 
 /// What the copy of something with this id is called until it is complete.
-pub fn unfinished(id: &str) -> String {
-    format!("{UNFINISHED}{id}")
+pub fn incomplete_copy_id(id: &str) -> String {
+    format!("{INCOMPLETE_PREFIX}{id}")
 }
 
 /// What is to be done with two databases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Intent {
+pub enum CopyMode {
     /// Look at both, and change nothing.
-    Look,
+    DryRun,
     /// Copy, or go on with a copy. One that is complete is left alone.
     Copy,
     /// Copy; a copy that was begun is emptied first.
-    CopyAnew,
+    Restart,
     /// Compare with a copy.
-    Compare,
+    Verify,
 }
 
 /// How far an earlier copy has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target {
+pub enum CopyProgress {
     /// There is none.
-    Empty,
+    NotStarted,
     /// It was begun.
-    Begun,
+    InProgress,
     /// It is complete.
     Complete,
 }
 
 /// Why a database is not copied.
 #[derive(Debug, thiserror::Error)]
-pub enum CopyError {
+pub enum DatabaseCopyError {
     /// One of them cannot be opened.
     #[error(transparent)]
-    Open(#[from] OpenError),
+    Open(#[from] DatabaseOpenError),
     /// There is nothing to copy.
     #[error(
-        "there is no database of Parlor at {0}; correct the address, or name the data folder with --data"
+        "there is no database of Parlor at {0}; correct the address, or set the data folder with --data"
     )]
-    Nothing(String),
+    SourceMissing(String),
     /// The source is itself half a copy.
-    #[error("the database {0} is a copy that was not completed; copy from the original")]
-    Half(String),
+    #[error("the database {0} is an incomplete copy; copy from the original database")]
+    SourceIncomplete(String),
     /// The tables are others than those this program knows.
     #[error(
-        "the database {url} has migration {found} and this program copies those with {known}; start the server of this version on it once, or use the version that made it"
+        "the database {url} has migration {found}, but this program copies databases with migration {known}; start this version of the server on it once, or use the version that migrated it"
     )]
-    Version {
+    MigrationMismatch {
         /// Which.
         url: String,
         /// What it has.
@@ -83,14 +83,14 @@ pub enum CopyError {
     },
     /// Somebody uses it.
     #[error(
-        "the database {0} is in use; stop every server that uses it, or copy all the same with --force"
+        "the database {0} is in use; stop every server that uses it, or copy it anyway with --force"
     )]
-    Used(String),
+    SourceInUse(String),
     /// The target is another's.
     #[error(
-        "the database {url} belongs to another installation (its id is {found}); name an empty one"
+        "the database {url} belongs to another installation (its id is {found}); name an empty database"
     )]
-    Other {
+    TargetOfOtherInstallation {
         /// Which.
         url: String,
         /// Its id.
@@ -101,14 +101,14 @@ pub enum CopyError {
     Same(String),
     /// The target is complete.
     #[error(
-        "the database {0} is a complete copy already and is not emptied; compare with --verify, or name an empty one"
+        "the database {0} is already a complete copy and is not overwritten; compare it with --verify, or name an empty database"
     )]
-    Complete(String),
+    TargetComplete(String),
     /// There is no copy to compare with.
-    #[error("there is no copy in the database {0} yet")]
+    #[error("there is no copy in the database {0} yet; make one without --verify")]
     None(String),
     /// A statement failed.
-    #[error("the database {url} failed: {source}")]
+    #[error("a statement on the database {url} failed: {source}")]
     Statement {
         /// Which.
         url: String,
@@ -119,25 +119,25 @@ pub enum CopyError {
 }
 
 /// Two databases, of which one becomes a copy of the other.
-pub struct Copying {
+pub struct DatabaseCopy {
     id: String,
-    state: Target,
-    source: Pool,
+    state: CopyProgress,
+    source: CopyPool,
     source_url: String,
     /// Not open where nothing is to be done with it.
-    target: Option<Pool>,
+    target: Option<CopyPool>,
     target_url: String,
 }
 
-impl Copying {
+impl DatabaseCopy {
     /// Opens both, with what `intent` needs: on `Copy` the target has its tables and its mark afterwards. `used` takes a
     /// source that servers still use.
     pub async fn open(
-        from: &Options,
-        to: &Options,
-        intent: Intent,
+        from: &DatabaseOptions,
+        to: &DatabaseOptions,
+        intent: CopyMode,
         used: bool,
-    ) -> Result<Self, CopyError> {
+    ) -> Result<Self, DatabaseCopyError> {
         open::open(from, to, intent, used).await
     }
 
@@ -147,31 +147,31 @@ impl Copying {
     }
 
     /// How far the copy had come before.
-    pub fn state(&self) -> Target {
+    pub fn earlier_progress(&self) -> CopyProgress {
         self.state
     }
 
     /// How many rows the source and the target have.
-    pub async fn count(&self, table: &Table) -> Result<(u64, u64), CopyError> {
-        let source = rows::count(&self.source, table).await;
-        let source = source.map_err(|error| self.of_source(error))?;
+    pub async fn count(&self, table: &CopyTable) -> Result<(u64, u64), DatabaseCopyError> {
+        let source = rows::count_rows(&self.source, table).await;
+        let source = source.map_err(|error| self.source_error(error))?;
         let Some(target) = &self.target else {
             return Ok((source, 0));
         };
-        let target = rows::count(target, table).await;
-        Ok((source, target.map_err(|error| self.of_target(error))?))
+        let target = rows::count_rows(target, table).await;
+        Ok((source, target.map_err(|error| self.target_error(error))?))
     }
 
     /// Copies the next rows of a table, `page` at most. Answers how many; none at the end.
-    pub async fn copy(&self, table: &Table, page: u32) -> Result<usize, CopyError> {
+    pub async fn copy(&self, table: &CopyTable, page: u32) -> Result<usize, DatabaseCopyError> {
         let target = self.target()?;
-        let last = rows::last(target, table).await;
-        let last = last.map_err(|error| self.of_target(error))?;
-        let rows = rows::page(&self.source, table, last.as_deref(), page).await;
-        let rows = rows.map_err(|error| self.of_source(error))?;
+        let last = rows::fetch_last_key(target, table).await;
+        let last = last.map_err(|error| self.target_error(error))?;
+        let rows = rows::fetch_page(&self.source, table, last.as_deref(), page).await;
+        let rows = rows.map_err(|error| self.source_error(error))?;
         if !rows.is_empty() {
-            let added = rows::insert(target, table, &rows).await;
-            added.map_err(|error| self.of_target(error))?;
+            let added = rows::insert_rows(target, table, &rows).await;
+            added.map_err(|error| self.target_error(error))?;
         }
         Ok(rows.len())
     }
@@ -179,21 +179,20 @@ impl Copying {
     /// Compares a table in both, `page` rows at a time; `told` hears how many more were looked at.
     pub async fn compare(
         &self,
-        table: &Table,
+        table: &CopyTable,
         page: u32,
         told: impl FnMut(u64),
-    ) -> Result<Compared, CopyError> {
+    ) -> Result<TableComparison, DatabaseCopyError> {
         let target = self.target()?;
         let compared = compare::compare(&self.source, target, table, page, told).await;
-        compared.map_err(|error| self.of_target(error))
+        compared.map_err(|error| self.target_error(error))
     }
 
     /// Says that the copy is complete: servers may start on it.
-    pub async fn complete(&self) -> Result<(), CopyError> {
+    pub async fn complete(&self) -> Result<(), DatabaseCopyError> {
         let target = self.target()?;
-        let done =
-            on!(target, pool => sqlx::query(COMPLETE).bind(&self.id).execute(pool).await.map(drop));
-        done.map_err(|error| self.of_target(error))
+        let done = on!(target, pool => sqlx::query(UPDATE_DATABASE_ID).bind(&self.id).execute(pool).await.map(drop));
+        done.map_err(|error| self.target_error(error))
     }
 
     /// Closes both.
@@ -203,18 +202,18 @@ impl Copying {
         }
     }
 
-    fn target(&self) -> Result<&Pool, CopyError> {
-        let none = || CopyError::None(self.target_url.clone());
+    fn target(&self) -> Result<&CopyPool, DatabaseCopyError> {
+        let none = || DatabaseCopyError::None(self.target_url.clone());
         self.target.as_ref().ok_or_else(none)
     }
 
-    fn of_source(&self, source: sqlx::Error) -> CopyError {
+    fn source_error(&self, source: sqlx::Error) -> DatabaseCopyError {
         let url = self.source_url.clone();
-        CopyError::Statement { url, source }
+        DatabaseCopyError::Statement { url, source }
     }
 
-    fn of_target(&self, source: sqlx::Error) -> CopyError {
+    fn target_error(&self, source: sqlx::Error) -> DatabaseCopyError {
         let url = self.target_url.clone();
-        CopyError::Statement { url, source }
+        DatabaseCopyError::Statement { url, source }
     }
 }

@@ -6,65 +6,70 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteLockingMode, SqlitePoolOptions};
 use sqlx::{PgPool, SqlitePool};
 
-use super::super::examine::{connect, examine, unopened};
+use super::super::examine::{connect_once, inspect, to_open_error};
 use super::super::open::migrate;
 use super::super::{
-    DatabaseUrl, Either, Examined, Fault, OpenError, Options, fault, migrations, on,
+    DatabaseErrorKind, DatabaseInspection, DatabaseOpenError, DatabaseOptions, DatabaseUrl, Either,
+    classify_error, migrations, on,
 };
-use super::rows::{self, Pool};
-use super::{CopyError, Copying, Intent, TABLES, Target, unfinished};
+use super::rows::{self, CopyPool};
+use super::{CopyMode, CopyProgress, DatabaseCopy, DatabaseCopyError, TABLES, incomplete_copy_id};
 
 /// How long to wait for a lock of SQLite: whoever holds it is a server and keeps it.
-const BUSY: Duration = Duration::from_millis(300);
+const BUSY_TIMEOUT: Duration = Duration::from_millis(300);
 
-const MARK: &str = "INSERT INTO parlor (name, value) VALUES ('database', $1)";
-const SERVERS: &str = "
+const INSERT_DATABASE_ID: &str = "INSERT INTO parlor (name, value) VALUES ('database', $1)";
+const COUNT_CONNECTED_SERVERS: &str = "
     SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'parlor'";
-const LOOK: &str = "SELECT COUNT(*) FROM parlor";
+const PROBE: &str = "SELECT COUNT(*) FROM parlor";
 
 pub(super) async fn open(
-    from: &Options,
-    to: &Options,
-    intent: Intent,
+    from: &DatabaseOptions,
+    to: &DatabaseOptions,
+    intent: CopyMode,
     used: bool,
-) -> Result<Copying, CopyError> {
+) -> Result<DatabaseCopy, DatabaseCopyError> {
     let (source_url, target_url) = (from.url.to_string(), to.url.to_string());
     if source_url == target_url {
-        return Err(CopyError::Same(source_url));
+        return Err(DatabaseCopyError::Same(source_url));
     }
-    let id = original(from).await?;
-    let mark = unfinished(&id);
-    let seen = examine(to).await?;
+    let id = source_id(from).await?;
+    let mark = incomplete_copy_id(&id);
+    let seen = inspect(to).await?;
     let state = match seen.as_ref().and_then(|seen| seen.id.as_deref()) {
-        None => Target::Empty,
-        Some(found) if found == mark => Target::Begun,
-        Some(found) if found == id => Target::Complete,
+        None => CopyProgress::NotStarted,
+        Some(found) if found == mark => CopyProgress::InProgress,
+        Some(found) if found == id => CopyProgress::Complete,
         Some(found) => {
             let found = found.to_owned();
-            return Err(CopyError::Other {
+            return Err(DatabaseCopyError::TargetOfOtherInstallation {
                 url: target_url,
                 found,
             });
         }
     };
     match (intent, state) {
-        (Intent::CopyAnew, Target::Complete) => {
-            return Err(CopyError::Complete(target_url));
+        (CopyMode::Restart, CopyProgress::Complete) => {
+            return Err(DatabaseCopyError::TargetComplete(target_url));
         }
-        (Intent::Compare, Target::Empty) => return Err(CopyError::None(target_url)),
-        (Intent::Look, _) | (_, Target::Empty) => {}
-        (_, Target::Begun | Target::Complete) => known(seen.as_ref(), &target_url)?,
+        (CopyMode::Verify, CopyProgress::NotStarted) => {
+            return Err(DatabaseCopyError::None(target_url));
+        }
+        (CopyMode::DryRun, _) | (_, CopyProgress::NotStarted) => {}
+        (_, CopyProgress::InProgress | CopyProgress::Complete) => {
+            check_migration(seen.as_ref(), &target_url)?
+        }
     }
-    let source = source(from, &source_url, used).await?;
+    let source = open_source(from, &source_url, used).await?;
     let target = match (intent, state) {
-        (Intent::Look, Target::Empty) => None,
-        _ => Some(target(to, &target_url, state, &mark).await?),
+        (CopyMode::DryRun, CopyProgress::NotStarted) => None,
+        _ => Some(open_target(to, &target_url, state, &mark).await?),
     };
-    if let (Intent::CopyAnew, Some(target)) = (intent, &target) {
-        let cleared = rows::clear(target, TABLES.iter().rev()).await;
-        cleared.map_err(|error| unopened(&target_url, error))?;
+    if let (CopyMode::Restart, Some(target)) = (intent, &target) {
+        let cleared = rows::delete_rows(target, TABLES.iter().rev()).await;
+        cleared.map_err(|error| to_open_error(&target_url, error))?;
     }
-    Ok(Copying {
+    Ok(DatabaseCopy {
         id,
         state,
         source,
@@ -75,77 +80,92 @@ pub(super) async fn open(
 }
 
 /// The id of what is to be copied.
-async fn original(from: &Options) -> Result<String, CopyError> {
+async fn source_id(from: &DatabaseOptions) -> Result<String, DatabaseCopyError> {
     let url = from.url.to_string();
-    let seen = examine(from).await?;
+    let seen = inspect(from).await?;
     let Some(id) = seen.as_ref().and_then(|seen| seen.id.clone()) else {
-        return Err(CopyError::Nothing(url));
+        return Err(DatabaseCopyError::SourceMissing(url));
     };
-    if super::is_unfinished(&id) {
-        return Err(CopyError::Half(url));
+    if super::is_incomplete_copy_id(&id) {
+        return Err(DatabaseCopyError::SourceIncomplete(url));
     }
-    known(seen.as_ref(), &url)?;
+    check_migration(seen.as_ref(), &url)?;
     Ok(id)
 }
 
 /// Whether the tables are those of this program.
-fn known(seen: Option<&Examined>, url: &str) -> Result<(), CopyError> {
-    let found = seen.and_then(|seen| seen.migration).unwrap_or_default();
-    let known = Examined::LATEST;
+fn check_migration(seen: Option<&DatabaseInspection>, url: &str) -> Result<(), DatabaseCopyError> {
+    let found = seen
+        .and_then(|seen| seen.last_migration)
+        .unwrap_or_default();
+    let known = DatabaseInspection::LATEST;
     if found == known {
         return Ok(());
     }
     let url = url.to_owned();
-    Err(CopyError::Version { url, found, known })
+    Err(DatabaseCopyError::MigrationMismatch { url, found, known })
 }
 
-async fn source(from: &Options, url: &str, used: bool) -> Result<Pool, CopyError> {
+async fn open_source(
+    from: &DatabaseOptions,
+    url: &str,
+    used: bool,
+) -> Result<CopyPool, DatabaseCopyError> {
     match &from.url {
         DatabaseUrl::Sqlite(path) => {
             let options = SqliteConnectOptions::new().filename(path);
-            let options = options.pragma("query_only", "1").busy_timeout(BUSY);
+            let options = options.pragma("query_only", "1").busy_timeout(BUSY_TIMEOUT);
             let options = match used {
                 true => options,
                 // Nobody else has the file open, and nobody opens it meanwhile.
                 false => options.locking_mode(SqliteLockingMode::Exclusive),
             };
-            let pool = sqlite(options).await.map_err(|error| in_use(url, error))?;
-            let looked = sqlx::query(LOOK).fetch_one(&pool).await;
-            looked.map_err(|error| in_use(url, error))?;
+            let pool = sqlite(options)
+                .await
+                .map_err(|error| to_source_error(url, error))?;
+            let looked = sqlx::query(PROBE).fetch_one(&pool).await;
+            looked.map_err(|error| to_source_error(url, error))?;
             Ok(Either::Sqlite(pool))
         }
         DatabaseUrl::Postgres(address) => {
             let address = address.as_ref().clone();
             let address = address.options([("default_transaction_read_only", "on")]);
             let pool = postgres(address, from.timeout).await;
-            let pool = pool.map_err(|error| unopened(url, error))?;
-            let servers = sqlx::query_scalar(SERVERS).fetch_one(&pool).await;
-            let servers: i64 = servers.map_err(|error| unopened(url, error))?;
+            let pool = pool.map_err(|error| to_open_error(url, error))?;
+            let servers = sqlx::query_scalar(COUNT_CONNECTED_SERVERS)
+                .fetch_one(&pool)
+                .await;
+            let servers: i64 = servers.map_err(|error| to_open_error(url, error))?;
             if servers > 0 && !used {
-                return Err(CopyError::Used(url.to_owned()));
+                return Err(DatabaseCopyError::SourceInUse(url.to_owned()));
             }
             Ok(Either::Postgres(pool))
         }
     }
 }
 
-fn in_use(url: &str, error: sqlx::Error) -> CopyError {
-    match fault(&error) {
-        Fault::Conflict => CopyError::Used(url.to_owned()),
-        _ => unopened(url, error).into(),
+fn to_source_error(url: &str, error: sqlx::Error) -> DatabaseCopyError {
+    match classify_error(&error) {
+        DatabaseErrorKind::Conflict => DatabaseCopyError::SourceInUse(url.to_owned()),
+        _ => to_open_error(url, error).into(),
     }
 }
 
 /// The target, with its tables and its mark.
-async fn target(to: &Options, url: &str, state: Target, mark: &str) -> Result<Pool, OpenError> {
-    let unopened = |error| unopened(url, error);
+async fn open_target(
+    to: &DatabaseOptions,
+    url: &str,
+    state: CopyProgress,
+    mark: &str,
+) -> Result<CopyPool, DatabaseOpenError> {
+    let unopened = |error| to_open_error(url, error);
     let pool = match &to.url {
         DatabaseUrl::Sqlite(path) => {
             let options = SqliteConnectOptions::new().filename(path);
             let options = options.create_if_missing(true).foreign_keys(true);
             let options = options
                 .journal_mode(SqliteJournalMode::Wal)
-                .busy_timeout(BUSY);
+                .busy_timeout(BUSY_TIMEOUT);
             Either::Sqlite(sqlite(options).await.map_err(unopened)?)
         }
         DatabaseUrl::Postgres(address) => {
@@ -153,12 +173,12 @@ async fn target(to: &Options, url: &str, state: Target, mark: &str) -> Result<Po
             Either::Postgres(pool.map_err(unopened)?)
         }
     };
-    if state == Target::Empty {
+    if state == CopyProgress::NotStarted {
         match &pool {
             Either::Sqlite(pool) => migrate(&migrations::sqlite(), pool, url).await?,
             Either::Postgres(pool) => migrate(&migrations::postgres(), pool, url).await?,
         }
-        let marked = on!(&pool, pool => sqlx::query(MARK).bind(mark).execute(pool).await.map(drop));
+        let marked = on!(&pool, pool => sqlx::query(INSERT_DATABASE_ID).bind(mark).execute(pool).await.map(drop));
         marked.map_err(unopened)?;
     }
     Ok(pool)
@@ -175,7 +195,7 @@ async fn sqlite(options: SqliteConnectOptions) -> Result<SqlitePool, sqlx::Error
 async fn postgres(address: PgConnectOptions, patience: Duration) -> Result<PgPool, sqlx::Error> {
     let address = address.application_name("parlor-migrate");
     // A pool alone would try again in silence until its time is over.
-    drop(connect(&address, patience).await?);
+    drop(connect_once(&address, patience).await?);
     let pool = PgPoolOptions::new().max_connections(1);
     pool.acquire_timeout(patience).connect_with(address).await
 }

@@ -3,22 +3,22 @@
 use sqlx::{AssertSqlSafe, PgPool, Row as _, SqlitePool};
 
 use super::super::{Either, on};
-use super::tables::{Column, Kind, Table};
+use super::tables::{Column, ColumnType, CopyTable};
 
 /// Rows of one statement: the parameters of all of them must stay below what SQLite takes.
-const TOGETHER: usize = 50;
+const ROWS_PER_INSERT: usize = 50;
 
-pub(super) type Pool = Either<SqlitePool, PgPool>;
+pub(super) type CopyPool = Either<SqlitePool, PgPool>;
 
 /// A value of a row.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Cell {
+pub(super) enum CellValue {
     Number(Option<i64>),
     Text(Option<String>),
 }
 
 /// As people read a key.
-impl std::fmt::Display for Cell {
+impl std::fmt::Display for CellValue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Number(Some(number)) => write!(f, "{number}"),
@@ -28,16 +28,16 @@ impl std::fmt::Display for Cell {
     }
 }
 
-pub(super) type Row = Vec<Cell>;
+pub(super) type CellRow = Vec<CellValue>;
 
 /// Puts values in the places of a statement.
-macro_rules! bound {
+macro_rules! bind_cells {
     ($query:expr, $cells:expr) => {{
         let mut query = $query;
         for cell in $cells {
             query = match cell {
-                Cell::Number(number) => query.bind(*number),
-                Cell::Text(text) => query.bind(text.clone()),
+                CellValue::Number(number) => query.bind(*number),
+                CellValue::Text(text) => query.bind(text.clone()),
             };
         }
         query
@@ -45,58 +45,65 @@ macro_rules! bound {
 }
 
 /// Takes the values of these columns out of a row.
-macro_rules! taken {
+macro_rules! read_cells {
     ($row:expr, $columns:expr) => {
         $columns
             .iter()
             .enumerate()
             .map(|(index, column): (usize, &Column)| {
                 Ok(match column.kind {
-                    Kind::Number => Cell::Number($row.try_get(index)?),
-                    Kind::Text => Cell::Text($row.try_get(index)?),
+                    ColumnType::Integer => CellValue::Number($row.try_get(index)?),
+                    ColumnType::Text => CellValue::Text($row.try_get(index)?),
                 })
             })
-            .collect::<Result<Row, sqlx::Error>>()
+            .collect::<Result<CellRow, sqlx::Error>>()
     };
 }
 
-pub(super) async fn count(pool: &Pool, table: &Table) -> Result<u64, sqlx::Error> {
-    let sql = AssertSqlSafe(table.count());
+pub(super) async fn count_rows(pool: &CopyPool, table: &CopyTable) -> Result<u64, sqlx::Error> {
+    let sql = AssertSqlSafe(table.count_sql());
     let count: i64 = on!(pool, pool => sqlx::query_scalar(sql).fetch_one(pool).await)?;
     Ok(count.unsigned_abs())
 }
 
 /// Up to `limit` rows after a key.
-pub(super) async fn page(
-    pool: &Pool,
-    table: &Table,
-    after: Option<&[Cell]>,
+pub(super) async fn fetch_page(
+    pool: &CopyPool,
+    table: &CopyTable,
+    after: Option<&[CellValue]>,
     limit: u32,
-) -> Result<Vec<Row>, sqlx::Error> {
-    let sql = AssertSqlSafe(table.page(after.is_some()));
+) -> Result<Vec<CellRow>, sqlx::Error> {
+    let sql = AssertSqlSafe(table.page_sql(after.is_some()));
     on!(pool, pool => {
-        let query = bound!(sqlx::query(sql), after.into_iter().flatten());
+        let query = bind_cells!(sqlx::query(sql), after.into_iter().flatten());
         let rows = query.bind(i64::from(limit)).fetch_all(pool).await?;
-        rows.iter().map(|row| taken!(row, table.columns)).collect()
+        rows.iter().map(|row| read_cells!(row, table.columns)).collect()
     })
 }
 
 /// The highest key, if there is a row.
-pub(super) async fn last(pool: &Pool, table: &Table) -> Result<Option<Row>, sqlx::Error> {
-    let sql = AssertSqlSafe(table.last());
+pub(super) async fn fetch_last_key(
+    pool: &CopyPool,
+    table: &CopyTable,
+) -> Result<Option<CellRow>, sqlx::Error> {
+    let sql = AssertSqlSafe(table.last_key_sql());
     on!(pool, pool => {
         let row = sqlx::query(sql).fetch_optional(pool).await?;
-        row.map(|row| taken!(row, table.key())).transpose()
+        row.map(|row| read_cells!(row, table.primary_key())).transpose()
     })
 }
 
 /// Adds rows, all or none.
-pub(super) async fn insert(pool: &Pool, table: &Table, rows: &[Row]) -> Result<(), sqlx::Error> {
+pub(super) async fn insert_rows(
+    pool: &CopyPool,
+    table: &CopyTable,
+    rows: &[CellRow],
+) -> Result<(), sqlx::Error> {
     on!(pool, pool => {
         let mut transaction = pool.begin().await?;
-        for some in rows.chunks(TOGETHER) {
-            let sql = AssertSqlSafe(table.insert(some.len()));
-            let query = bound!(sqlx::query(sql), some.iter().flatten());
+        for some in rows.chunks(ROWS_PER_INSERT) {
+            let sql = AssertSqlSafe(table.insert_sql(some.len()));
+            let query = bind_cells!(sqlx::query(sql), some.iter().flatten());
             query.execute(&mut *transaction).await?;
         }
         transaction.commit().await
@@ -104,14 +111,14 @@ pub(super) async fn insert(pool: &Pool, table: &Table, rows: &[Row]) -> Result<(
 }
 
 /// Takes all rows out of all these tables, all or none.
-pub(super) async fn clear<'a>(
-    pool: &Pool,
-    tables: impl Iterator<Item = &'a Table>,
+pub(super) async fn delete_rows<'a>(
+    pool: &CopyPool,
+    tables: impl Iterator<Item = &'a CopyTable>,
 ) -> Result<(), sqlx::Error> {
     on!(pool, pool => {
         let mut transaction = pool.begin().await?;
         for table in tables {
-            let sql = AssertSqlSafe(table.clear());
+            let sql = AssertSqlSafe(table.delete_sql());
             sqlx::query(sql).execute(&mut *transaction).await?;
         }
         transaction.commit().await

@@ -4,200 +4,208 @@
 
 /// A table.
 #[derive(Debug)]
-pub struct Table {
+pub struct CopyTable {
     /// What it is called.
     pub name: &'static str,
     /// How many of the columns are its primary key.
     pub(super) key: usize,
     pub(super) columns: &'static [Column],
     /// Which rows are copied, where not all are.
-    only: Option<&'static str>,
+    row_filter: Option<&'static str>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Column {
     pub(super) name: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: ColumnType,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Number,
+pub(super) enum ColumnType {
+    Integer,
     Text,
 }
 
-const fn number(name: &'static str) -> Column {
+const fn integer_column(name: &'static str) -> Column {
     Column {
         name,
-        kind: Kind::Number,
+        kind: ColumnType::Integer,
     }
 }
 
-const fn text(name: &'static str) -> Column {
+const fn text_column(name: &'static str) -> Column {
     Column {
         name,
-        kind: Kind::Text,
+        kind: ColumnType::Text,
     }
 }
 
-const fn table(name: &'static str, key: usize, columns: &'static [Column]) -> Table {
-    Table {
+const fn full_table(name: &'static str, key: usize, columns: &'static [Column]) -> CopyTable {
+    CopyTable {
         name,
         key,
         columns,
-        only: None,
+        row_filter: None,
     }
 }
 
 /// Every table; one that refers to another comes after it.
-pub static TABLES: &[Table] = &[
-    Table {
+pub static TABLES: &[CopyTable] = &[
+    CopyTable {
         // That one is the mark of the copy itself.
-        only: Some("name <> 'database'"),
-        ..table("parlor", 1, &[text("name"), text("value")])
+        row_filter: Some("name <> 'database'"),
+        ..full_table("parlor", 1, &[text_column("name"), text_column("value")])
     },
-    table(
+    full_table(
         "conversations",
         1,
         &[
-            text("id"),
-            text("kind"),
-            text("title"),
-            text("pair"),
-            number("open"),
-            text("history"),
-            text("priority"),
-            text("created_by"),
-            number("created_at"),
-            text("idempotency_key"),
-            number("last_seq"),
-            number("last_at"),
-            number("rev"),
-            number("members_version"),
-            number("member_count"),
+            text_column("id"),
+            text_column("kind"),
+            text_column("title"),
+            text_column("pair"),
+            integer_column("open"),
+            text_column("history"),
+            text_column("priority"),
+            text_column("created_by"),
+            integer_column("created_at"),
+            text_column("idempotency_key"),
+            integer_column("last_seq"),
+            integer_column("last_at"),
+            integer_column("rev"),
+            integer_column("members_version"),
+            integer_column("member_count"),
         ],
     ),
-    table(
+    full_table(
         "deleted_conversations",
         1,
-        &[text("id"), number("deleted_at")],
+        &[text_column("id"), integer_column("deleted_at")],
     ),
-    table(
+    full_table(
         "members",
         2,
         &[
-            text("conversation_id"),
-            text("user_id"),
-            text("role"),
-            number("joined_at"),
-            number("joined_seq"),
-            number("joined_version"),
-            number("delivered_seq"),
-            number("read_seq"),
-            number("badge_seq"),
-            number("own_after"),
-            number("position_version"),
-            number("muted_until"),
+            text_column("conversation_id"),
+            text_column("user_id"),
+            text_column("role"),
+            integer_column("joined_at"),
+            integer_column("joined_seq"),
+            integer_column("joined_version"),
+            integer_column("delivered_seq"),
+            integer_column("read_seq"),
+            integer_column("badge_seq"),
+            integer_column("own_after"),
+            integer_column("position_version"),
+            integer_column("muted_until"),
         ],
     ),
-    table(
+    full_table(
         "messages",
         2,
         &[
-            text("conversation_id"),
-            number("seq"),
-            text("id"),
-            text("sender_id"),
-            text("sender_role"),
-            text("content"),
-            text("metadata"),
-            text("client_id"),
-            number("created_at"),
-            number("edited_at"),
-            number("deleted_at"),
-            number("rev"),
+            text_column("conversation_id"),
+            integer_column("seq"),
+            text_column("id"),
+            text_column("sender_id"),
+            text_column("sender_role"),
+            text_column("content"),
+            text_column("metadata"),
+            text_column("client_id"),
+            integer_column("created_at"),
+            integer_column("edited_at"),
+            integer_column("deleted_at"),
+            integer_column("rev"),
         ],
     ),
-    table(
+    full_table(
         "mentions",
         3,
-        &[text("user_id"), text("conversation_id"), number("seq")],
+        &[
+            text_column("user_id"),
+            text_column("conversation_id"),
+            integer_column("seq"),
+        ],
     ),
-    table(
+    full_table(
         "users",
         1,
         &[
-            text("id"),
-            number("blocked_at"),
-            text("blocked_reason"),
-            number("revoked_before"),
+            text_column("id"),
+            integer_column("blocked_at"),
+            text_column("blocked_reason"),
+            integer_column("revoked_before"),
         ],
     ),
-    table(
+    full_table(
         "sessions",
         1,
         &[
-            text("user_id"),
-            text("device_id"),
-            text("status"),
-            number("login_at"),
-            number("last_seen"),
-            text("ip_address"),
+            text_column("user_id"),
+            text_column("device_id"),
+            text_column("status"),
+            integer_column("login_at"),
+            integer_column("last_seen"),
+            text_column("ip_address"),
         ],
     ),
 ];
 
-impl Table {
+impl CopyTable {
     /// How many rows there are.
-    pub(super) fn count(&self) -> String {
-        format!("SELECT COUNT(*) FROM {}{}", self.name, self.filter(None))
+    pub(super) fn count_sql(&self) -> String {
+        format!(
+            "SELECT COUNT(*) FROM {}{}",
+            self.name,
+            self.where_clause(None)
+        )
     }
 
     /// The rows in the order of their key, at most as many as the last parameter says; after the key of the other
     /// parameters, or from the beginning.
-    pub(super) fn page(&self, after: bool) -> String {
-        let (columns, key) = (names(self.columns), names(self.key()));
-        let places = places(1, self.key);
+    pub(super) fn page_sql(&self, after: bool) -> String {
+        let (columns, key) = (column_list(self.columns), column_list(self.primary_key()));
+        let places = placeholder_list(1, self.key);
         let after = after.then(|| format!("({key}) > ({places})"));
         let limit = after.as_ref().map_or(1, |_| self.key + 1);
-        let filter = self.filter(after);
+        let filter = self.where_clause(after);
         let table = self.name;
         format!("SELECT {columns} FROM {table}{filter} ORDER BY {key} LIMIT ${limit}")
     }
 
     /// The highest key.
-    pub(super) fn last(&self) -> String {
+    pub(super) fn last_key_sql(&self) -> String {
         let order: Vec<String> = self
-            .key()
+            .primary_key()
             .iter()
             .map(|it| format!("{} DESC", it.name))
             .collect();
-        let (key, order) = (names(self.key()), order.join(", "));
-        let (table, filter) = (self.name, self.filter(None));
+        let (key, order) = (column_list(self.primary_key()), order.join(", "));
+        let (table, filter) = (self.name, self.where_clause(None));
         format!("SELECT {key} FROM {table}{filter} ORDER BY {order} LIMIT 1")
     }
 
     /// Adds this many rows.
-    pub(super) fn insert(&self, rows: usize) -> String {
+    pub(super) fn insert_sql(&self, rows: usize) -> String {
         let width = self.columns.len();
         let rows: Vec<String> = (0..rows)
-            .map(|row| format!("({})", places(row * width + 1, width)))
+            .map(|row| format!("({})", placeholder_list(row * width + 1, width)))
             .collect();
-        let (table, columns) = (self.name, names(self.columns));
+        let (table, columns) = (self.name, column_list(self.columns));
         format!("INSERT INTO {table} ({columns}) VALUES {}", rows.join(", "))
     }
 
     /// Takes all rows out.
-    pub(super) fn clear(&self) -> String {
-        format!("DELETE FROM {}{}", self.name, self.filter(None))
+    pub(super) fn delete_sql(&self) -> String {
+        format!("DELETE FROM {}{}", self.name, self.where_clause(None))
     }
 
-    pub(super) fn key(&self) -> &'static [Column] {
+    pub(super) fn primary_key(&self) -> &'static [Column] {
         &self.columns[..self.key]
     }
 
-    fn filter(&self, more: Option<String>) -> String {
-        let only = self.only.map(str::to_owned);
+    fn where_clause(&self, more: Option<String>) -> String {
+        let only = self.row_filter.map(str::to_owned);
         let conditions: Vec<String> = only.into_iter().chain(more).collect();
         if conditions.is_empty() {
             return String::new();
@@ -206,12 +214,12 @@ impl Table {
     }
 }
 
-fn names(columns: &[Column]) -> String {
+fn column_list(columns: &[Column]) -> String {
     let names: Vec<&str> = columns.iter().map(|column| column.name).collect();
     names.join(", ")
 }
 
-fn places(first: usize, count: usize) -> String {
+fn placeholder_list(first: usize, count: usize) -> String {
     let places: Vec<String> = (first..first + count).map(|it| format!("${it}")).collect();
     places.join(", ")
 }
@@ -220,14 +228,16 @@ fn places(first: usize, count: usize) -> String {
 mod tests {
     use sqlx::Row as _;
 
-    use super::super::super::{Database, DatabaseUrl, Either, Options};
+    use super::super::super::{Database, DatabaseOptions, DatabaseUrl, Either};
     use super::*;
 
     #[tokio::test]
     async fn these_are_the_tables_and_columns_of_the_migrations() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = tempfile::tempdir().expect("a temporary folder");
         let url = DatabaseUrl::Sqlite(folder.path().join("a.db"));
-        let database = Database::open(Options::new(url)).await.expect("open");
+        let database = Database::open(DatabaseOptions::new(url))
+            .await
+            .expect("open");
         let Either::Sqlite(pool) = database.reader() else {
             panic!("a SQLite");
         };
@@ -239,13 +249,13 @@ mod tests {
             let number = row.get::<String, _>(2) == "INTEGER";
             (row.get(0), row.get(1), number, row.get::<i64, _>(3))
         });
-        let mut tables: Vec<&Table> = TABLES.iter().collect();
+        let mut tables: Vec<&CopyTable> = TABLES.iter().collect();
         tables.sort_by_key(|table| table.name);
         let known = tables.into_iter().flat_map(|table| {
             let columns = table.columns.iter().zip(1..);
             columns.map(|(column, place)| {
                 let key = if place <= table.key { place as i64 } else { 0 };
-                let number = column.kind == Kind::Number;
+                let number = column.kind == ColumnType::Integer;
                 (table.name.to_owned(), column.name.to_owned(), number, key)
             })
         });
@@ -256,18 +266,21 @@ mod tests {
 
     #[test]
     fn a_page_begins_after_a_key_or_at_the_beginning() {
-        let mentions = TABLES.iter().find(|it| it.name == "mentions").expect("one");
+        let mentions = TABLES
+            .iter()
+            .find(|it| it.name == "mentions")
+            .expect("the table mentions exists");
         assert_eq!(
-            mentions.page(true),
+            mentions.page_sql(true),
             "SELECT user_id, conversation_id, seq FROM mentions \
              WHERE (user_id, conversation_id, seq) > ($1, $2, $3) ORDER BY user_id, conversation_id, seq LIMIT $4"
         );
         assert_eq!(
-            TABLES[0].page(false),
+            TABLES[0].page_sql(false),
             "SELECT name, value FROM parlor WHERE name <> 'database' ORDER BY name LIMIT $1"
         );
         assert_eq!(
-            TABLES[0].insert(2),
+            TABLES[0].insert_sql(2),
             "INSERT INTO parlor (name, value) VALUES ($1, $2), ($3, $4)"
         );
     }

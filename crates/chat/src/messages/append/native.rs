@@ -2,89 +2,93 @@
 //!
 //! Always true: it does what the script does, in the same order; a test compares them.
 
-use parlor_store::native::{Done, Error, Step, array, digits, number, push_number, said};
+use parlor_store::native::{
+    CommandError, NativeScriptCall, NativeScriptResult, array, number, parse_digits, push_integer,
+    said,
+};
 use redis::Value;
 
-const FIRST_KEY: usize = 6;
-const FIRST: usize = 11;
-const WIDTH: usize = 6;
+const FIRST_TYPING_KEY: usize = 6;
+const FIRST_MESSAGE_ARG: usize = 11;
+const ARGS_PER_MESSAGE: usize = 6;
 /// The place of the hundredth entry.
-const LAST: &[u8] = b"99";
+const LAST_LIST_INDEX: &[u8] = b"99";
 /// A frame's version, kind, seq and rev; the message follows.
 const FRAME_HEAD: usize = 18;
 
 /// Up to where messages were applied, and whether that has changed.
-struct Top {
+struct Watermark {
     seq: f64,
     rev: f64,
     changed: bool,
 }
 
-pub(super) fn append(step: &mut Step<'_>) -> Done {
-    let [top_key, list, members, version, ..] = step.take_keys::<FIRST_KEY>(0)?;
-    let [epoch, _, read_rev, start, expected, list_ttl, top_ttl, ..] = step.take::<FIRST>(0)?;
-    let messages = (step.args().len() - FIRST) / WIDTH;
+pub(super) fn append(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
+    let [top_key, list, members, version, ..] = step.keys_at::<FIRST_TYPING_KEY>(0)?;
+    let [epoch, _, read_rev, start, expected, list_ttl, top_ttl, ..] =
+        step.take::<FIRST_MESSAGE_ARG>(0)?;
+    let messages = (step.args().len() - FIRST_MESSAGE_ARG) / ARGS_PER_MESSAGE;
     let read_rev = said(read_rev)?;
     let value = step.get(top_key)?.map(|it| it.to_vec());
-    let held = parse(value.as_deref());
+    let held = parse_watermark(value.as_deref());
     let known = held.is_some_and(|(_, held, _)| held == epoch);
     let (seq, rev) = held.map_or((0.0, 0.0), |(seq, _, rev)| (seq, rev));
-    let mut top = Top {
+    let mut top = Watermark {
         seq,
         rev,
         changed: false,
     };
     if !known {
         if start.is_empty() {
-            return Ok(Some(reply("COLD", 0.0, false, false)));
+            return Ok(Some(encode_reply("COLD", 0.0, false, false)));
         }
         // What was applied in another epoch was published then, as far as there are such messages.
         let start = said(start)?;
         let last = match messages {
             0 => start,
-            _ => said(step.take::<1>(FIRST + (messages - 1) * WIDTH)?[0])?,
+            _ => said(step.take::<1>(FIRST_MESSAGE_ARG + (messages - 1) * ARGS_PER_MESSAGE)?[0])?,
         };
-        top = Top {
+        top = Watermark {
             seq: start.max(top.seq.min(last)),
             rev: read_rev,
             changed: true,
         };
         step.delete(list)?;
     }
-    let state = apply(step, &mut top, messages, read_rev)?;
+    let state = apply_messages(step, &mut top, messages, read_rev)?;
     if top.changed {
-        if step.call(&[b"LTRIM", list, b"0", LAST]).is_err() {
+        if step.call(&[b"LTRIM", list, b"0", LAST_LIST_INDEX]).is_err() {
             step.delete(list)?;
         }
         // Its rows are in the database anyway.
-        step.keep_in_memory(list)?;
-        step.expire(list, said(list_ttl)? as u64)?;
-        let mut text = digits_of(top.seq);
+        step.set_memory_only(list)?;
+        step.pexpire(list, said(list_ttl)? as u64)?;
+        let mut text = format_number(top.seq);
         text.push(b'|');
         text.extend_from_slice(epoch);
         text.push(b'|');
-        push_number(&mut text, top.rev);
+        push_integer(&mut text, top.rev);
         step.set(top_key, &text, Some(said(top_ttl)? as u64))?;
     }
     let differs = !expected.is_empty()
         && (step.get(version)?.as_deref() != Some(expected) || !step.exists(members)?);
     let list_missing = !step.exists(list)?;
-    Ok(Some(reply(state, top.seq, list_missing, differs)))
+    Ok(Some(encode_reply(state, top.seq, list_missing, differs)))
 }
 
 /// Applies the messages that follow the top.
-fn apply(
-    step: &mut Step<'_>,
-    top: &mut Top,
+fn apply_messages(
+    step: &mut NativeScriptCall<'_>,
+    top: &mut Watermark,
     messages: usize,
     read_rev: f64,
-) -> Result<&'static str, Error> {
-    let list = step.take_keys::<FIRST_KEY>(0)?[1];
-    let [.., publish, channel, event_channel, event_end] = step.take::<FIRST>(0)?;
-    let typers = Typers::find(step)?;
+) -> Result<&'static str, CommandError> {
+    let list = step.keys_at::<FIRST_TYPING_KEY>(0)?[1];
+    let [.., publish, channel, event_channel, event_end] = step.take::<FIRST_MESSAGE_ARG>(0)?;
+    let typers = TypingKeysPresent::read(step)?;
     for nth in 0..messages {
         let [seq, sender, frame, entry_end, stopped, event_start] =
-            step.take::<WIDTH>(FIRST + nth * WIDTH)?;
+            step.take::<ARGS_PER_MESSAGE>(FIRST_MESSAGE_ARG + nth * ARGS_PER_MESSAGE)?;
         let seq = said(seq)?;
         if seq > top.seq + 1.0 {
             return Ok("GAP");
@@ -106,7 +110,7 @@ fn apply(
             }
         }
         if !stopped.is_empty() {
-            let [typing_key] = step.take_keys(FIRST_KEY + nth)?;
+            let [typing_key] = step.keys_at(FIRST_TYPING_KEY + nth)?;
             if stop_typing(step, typers, typing_key, sender)? {
                 step.publish(publish, channel, stopped);
             }
@@ -124,31 +128,31 @@ fn apply(
 
 /// Whether anybody types there. Nobody begins to during a step, so it is looked up once for all messages.
 #[derive(Clone, Copy)]
-struct Typers {
-    indexed: bool,
-    named: bool,
+struct TypingKeysPresent {
+    index_exists: bool,
+    names_exist: bool,
 }
 
-impl Typers {
-    fn find(step: &mut Step<'_>) -> Result<Self, Error> {
-        let [.., index, names] = step.take_keys::<FIRST_KEY>(0)?;
+impl TypingKeysPresent {
+    fn read(step: &mut NativeScriptCall<'_>) -> Result<Self, CommandError> {
+        let [.., index, names] = step.keys_at::<FIRST_TYPING_KEY>(0)?;
         Ok(Self {
-            indexed: step.exists(index)?,
-            named: step.exists(names)?,
+            index_exists: step.exists(index)?,
+            names_exist: step.exists(names)?,
         })
     }
 }
 
 /// Whether the sender was shown to type.
 fn stop_typing(
-    step: &mut Step<'_>,
-    typers: Typers,
+    step: &mut NativeScriptCall<'_>,
+    typers: TypingKeysPresent,
     typing_key: &[u8],
     user: &[u8],
-) -> Result<bool, Error> {
-    let [.., index, names] = step.take_keys::<FIRST_KEY>(0)?;
+) -> Result<bool, CommandError> {
+    let [.., index, names] = step.keys_at::<FIRST_TYPING_KEY>(0)?;
     let now = said(step.take::<2>(0)?[1])?;
-    let ends = match typers.indexed {
+    let ends = match typers.index_exists {
         true => step.call(&[b"ZSCORE", index, user])?,
         false => Value::Nil,
     };
@@ -157,34 +161,34 @@ fn stop_typing(
         _ => 0.0,
     };
     let shown = step.delete(typing_key)?;
-    if typers.indexed {
+    if typers.index_exists {
         step.call(&[b"ZREM", index, user])?;
     }
-    if typers.named {
+    if typers.names_exist {
         step.call(&[b"HDEL", names, user])?;
     }
     Ok(ends > now || shown)
 }
 
 /// The top, the epoch of it and the revision, if it is one.
-fn parse(value: Option<&[u8]>) -> Option<(f64, &[u8], f64)> {
+fn parse_watermark(value: Option<&[u8]>) -> Option<(f64, &[u8], f64)> {
     let mut parts = value?.split(|byte| *byte == b'|');
     let (seq, epoch, rev) = (parts.next()?, parts.next()?, parts.next()?);
-    digits(epoch)?;
-    let found = (digits(seq)?, epoch, digits(rev)?);
+    parse_digits(epoch)?;
+    let found = (parse_digits(seq)?, epoch, parse_digits(rev)?);
     parts.next().is_none().then_some(found)
 }
 
-fn digits_of(number: f64) -> Vec<u8> {
+fn format_number(number: f64) -> Vec<u8> {
     let mut text = Vec::with_capacity(48);
-    push_number(&mut text, number);
+    push_integer(&mut text, number);
     text
 }
 
-fn reply(state: &str, top: f64, list_missing: bool, differs: bool) -> Value {
+fn encode_reply(state: &str, top: f64, list_missing: bool, differs: bool) -> Value {
     array([
         Value::BulkString(state.into()),
-        Value::BulkString(digits_of(top)),
+        Value::BulkString(format_number(top)),
         Value::Int(i64::from(list_missing)),
         Value::Int(i64::from(differs)),
     ])

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use parlor_store::{ManualClock, Options, Store};
+use parlor_store::{ManualClock, Store, StoreOptions};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use redis::cmd;
 use tempfile::TempDir;
 
 use super::*;
-use crate::twins::Twins;
+use crate::twins::ScriptParity;
 
 const KEYS: [&str; 6] = ["top", "list", "members", "version", "typers", "names"];
 
 /// Puts something into the keys, or nothing, or what is not theirs.
-async fn fill(twins: &Twins, rng: &mut StdRng, now: u64) {
+async fn fill(twins: &ScriptParity, rng: &mut StdRng, now: u64) {
     let (epoch, rev) = (rng.random_range(1..3), rng.random_range(0..6));
     let top = match rng.random_range(0..6) {
         0 => None,
@@ -22,7 +22,7 @@ async fn fill(twins: &Twins, rng: &mut StdRng, now: u64) {
         _ => Some(format!("{}|{epoch}|{rev}", rng.random_range(0..4))),
     };
     if let Some(top) = top {
-        twins.both(cmd("SET").arg("top").arg(top)).await;
+        twins.run_on_both(cmd("SET").arg("top").arg(top)).await;
     }
     let list = match rng.random_range(0..5) {
         0 => None,
@@ -31,19 +31,21 @@ async fn fill(twins: &Twins, rng: &mut StdRng, now: u64) {
         _ => Some(cmd("RPUSH").arg("list").arg("e").take()),
     };
     if let Some(list) = list {
-        twins.both(&list).await;
+        twins.run_on_both(&list).await;
     }
     if rng.random_bool(0.7) {
-        twins.both(cmd("SADD").arg("members").arg("u")).await;
+        twins.run_on_both(cmd("SADD").arg("members").arg("u")).await;
     }
     if rng.random_bool(0.7) {
         let version = ["1|1", "2|1"][rng.random_range(0..2)];
-        twins.both(cmd("SET").arg("version").arg(version)).await;
+        twins
+            .run_on_both(cmd("SET").arg("version").arg(version))
+            .await;
     }
     if rng.random_bool(0.5) {
         let ends = [now, now + 5][rng.random_range(0..2)];
         twins
-            .both(
+            .run_on_both(
                 cmd("ZADD")
                     .arg("typers")
                     .arg(ends)
@@ -53,15 +55,15 @@ async fn fill(twins: &Twins, rng: &mut StdRng, now: u64) {
             )
             .await;
         twins
-            .both(cmd("HSET").arg("names").arg("u0").arg("n"))
+            .run_on_both(cmd("HSET").arg("names").arg("u0").arg("n"))
             .await;
     }
     if rng.random_bool(0.3) {
-        twins.both(cmd("SET").arg("typing0").arg("1")).await;
+        twins.run_on_both(cmd("SET").arg("typing0").arg("1")).await;
     }
     if rng.random_bool(0.03) {
-        twins.both(&cmd("DEL").arg("typers").take()).await;
-        twins.both(cmd("SET").arg("typers").arg("x")).await;
+        twins.run_on_both(&cmd("DEL").arg("typers").take()).await;
+        twins.run_on_both(cmd("SET").arg("typers").arg("x")).await;
     }
 }
 
@@ -69,9 +71,9 @@ async fn fill(twins: &Twins, rng: &mut StdRng, now: u64) {
 async fn the_embedded_store_does_not_write_the_recent_list() {
     let folder = TempDir::new().unwrap();
     let open = || {
-        Store::open(Options {
-            data: Some(folder.path().to_owned()),
-            ..Options::default()
+        Store::open(StoreOptions {
+            data_folder: Some(folder.path().to_owned()),
+            ..StoreOptions::default()
         })
     };
     let there = |store: Store| async move {
@@ -79,14 +81,20 @@ async fn the_embedded_store_does_not_write_the_recent_list() {
         keys.query_async::<u32>(&mut store.clone()).await.unwrap()
     };
     let store = open().await.unwrap();
-    let call = APPEND.keys(&KEYS).arg(1).arg(1).arg(1).arg(0).arg("");
+    let call = APPEND_MESSAGES
+        .keys(&KEYS)
+        .arg(1)
+        .arg(1)
+        .arg(1)
+        .arg(0)
+        .arg("");
     let call = call.arg(60_000).arg(60_000).arg("PUBLISH");
     let call = call.arg("conversation").arg("created").arg("]}");
     let frame = "012345678901234567{message}";
     let message = call.arg(1).arg("u").arg(frame).arg(",more}").arg("");
     message
         .arg("{event,")
-        .run::<Appended>(&store)
+        .run::<AppendReply>(&store)
         .await
         .unwrap();
     assert_eq!(there(store.clone()).await, 2);
@@ -98,7 +106,7 @@ async fn the_embedded_store_does_not_write_the_recent_list() {
 #[tokio::test]
 async fn the_step_in_rust_does_what_the_script_does() {
     let clock = ManualClock::default();
-    let mut twins = Twins::open(&clock).await;
+    let mut twins = ScriptParity::open(&clock).await;
     for seed in 0..500 {
         let rng = &mut StdRng::seed_from_u64(seed);
         let now = twins.store().clock().now_ms();
@@ -108,7 +116,7 @@ async fn the_step_in_rust_does_what_the_script_does() {
             let mut keys: Vec<String> = KEYS.map(str::to_owned).into();
             keys.extend((0..messages).map(|at| format!("typing{}", at % 2)));
             let first = rng.random_range(1..5);
-            let mut call = APPEND
+            let mut call = APPEND_MESSAGES
                 .keys(&keys)
                 .arg(1)
                 .arg(now)
@@ -130,9 +138,11 @@ async fn the_step_in_rust_does_what_the_script_does() {
                     .arg(["", "stopped"][rng.random_range(0..2)])
                     .arg("{event,");
             }
-            twins.same(&APPEND, call, &format!("seed {seed}")).await;
+            twins
+                .assert_same(&APPEND_MESSAGES, call, &format!("seed {seed}"))
+                .await;
         }
-        twins.both(&cmd("FLUSHALL")).await;
+        twins.run_on_both(&cmd("FLUSHALL")).await;
         clock.advance(Duration::from_millis(3));
     }
 }

@@ -4,62 +4,62 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
-use super::failure::{self, Failure};
-use super::{After, Draft, MOST_AT_ONCE, Written};
+use super::failure::{self, CommitError};
+use super::{CommitObserver, MAX_BATCH_SIZE, MessageDraft, WrittenMessage};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::messages::Message;
 use crate::messages::row::MessageRow;
 
 /// A message that waits for its commit.
-pub(super) struct Job {
-    pub draft: Draft,
-    ticket: Ticket,
-    since: Instant,
+pub(super) struct WriteJob {
+    pub draft: MessageDraft,
+    reply: PendingReply,
+    queued_at: Instant,
 }
 
 /// Who waits for a message, and what was true when it was sent.
-pub(in crate::messages) struct Ticket {
-    answer: oneshot::Sender<Result<Written>>,
+pub(in crate::messages) struct PendingReply {
+    reply: oneshot::Sender<Result<WrittenMessage>>,
     /// The epoch of the store.
-    pub epoch: u64,
+    pub epoch_before_write: u64,
     /// It took a place of the sender's rate.
-    pub counted: bool,
+    pub counted_by_rate_limit: bool,
     /// Its place among what is under way.
-    pub place: Option<OwnedSemaphorePermit>,
+    pub permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Ticket {
+impl PendingReply {
     /// Of somebody who waits, and nothing more.
-    pub fn new(answer: oneshot::Sender<Result<Written>>) -> Self {
+    pub fn new(reply: oneshot::Sender<Result<WrittenMessage>>) -> Self {
         Self {
-            answer,
-            epoch: 0,
-            counted: false,
-            place: None,
+            reply,
+            epoch_before_write: 0,
+            counted_by_rate_limit: false,
+            permit: None,
         }
     }
 
     /// Tells what became of the message. The place is given back when what this returns is dropped.
-    pub fn answer(self, written: Result<Written>) -> Option<OwnedSemaphorePermit> {
+    pub fn answer(self, written: Result<WrittenMessage>) -> Option<OwnedSemaphorePermit> {
         // Who has given up needs no answer.
-        let _ = self.answer.send(written);
-        self.place
+        let _ = self.reply.send(written);
+        self.permit
     }
 }
 
 /// What a commit did with a message.
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub(super) enum DraftOutcome {
     /// It is there.
-    There(Row, Place),
+    Stored(StoredRow, SenderSnapshot),
     /// Its sender is no member of the conversation.
     NotAMember,
 }
 
 /// What the conversation looked like, and the sender in it.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct SenderSnapshot {
     pub members_version: u64,
     pub member_count: u64,
     pub joined_version: u64,
@@ -68,90 +68,96 @@ pub(super) struct Place {
 
 /// The row of a message.
 #[derive(Debug, Clone)]
-pub(super) enum Row {
+pub(super) enum StoredRow {
     /// It is the draft with these numbers.
     New { seq: u64, rev: u64, created_at: u64 },
     /// It was there before.
-    Old(Box<MessageRow>),
+    Existing(Box<MessageRow>),
 }
 
 /// A message that is on disk. What clients get is made of it where they wait, not where all others wait for it.
-pub(in crate::messages) struct Committed {
+pub(in crate::messages) struct CommittedMessage {
     row: MessageRow,
     repeated: bool,
-    place: Place,
-    ticket: Ticket,
+    sender: SenderSnapshot,
+    ticket: PendingReply,
 }
 
-impl Job {
-    pub fn new(draft: Draft, ticket: Ticket) -> Self {
+impl WriteJob {
+    pub fn new(draft: MessageDraft, reply: PendingReply) -> Self {
         Self {
             draft,
-            ticket,
-            since: Instant::now(),
+            reply,
+            queued_at: Instant::now(),
         }
     }
 
     /// What the commit made of it; who is no member is told so.
-    fn done(self, outcome: Outcome) -> Option<Committed> {
-        let Outcome::There(row, place) = outcome else {
-            self.ticket
+    fn into_committed(self, outcome: DraftOutcome) -> Option<CommittedMessage> {
+        let DraftOutcome::Stored(row, place) = outcome else {
+            self.reply
                 .answer(Err(Error::NotAMember(self.draft.conversation)));
             return None;
         };
         let (row, repeated) = match row {
-            Row::New {
+            StoredRow::New {
                 seq,
                 rev,
                 created_at,
             } => (self.draft.into_row(seq, rev, created_at), false),
-            Row::Old(row) => {
+            StoredRow::Existing(row) => {
                 let repeated = row.id != self.draft.id.to_string();
                 (*row, repeated)
             }
         };
-        Some(Committed {
+        Some(CommittedMessage {
             row,
             repeated,
-            place,
-            ticket: self.ticket,
+            sender: place,
+            ticket: self.reply,
         })
     }
 
     /// Tells that the commit failed.
-    fn failed(self, failure: &Failure, after: &dyn After) {
-        let error = failure.error();
+    fn reply_error(self, failure: &CommitError, after: &dyn CommitObserver) {
+        let error = failure.to_error();
         if matches!(error, Error::DatabaseUnavailable(_)) {
-            after.in_doubt(&self.draft.conversation);
+            after.on_commit_unknown(&self.draft.conversation);
         }
-        self.ticket.answer(Err(error));
+        self.reply.answer(Err(error));
     }
 
     /// Itself if it is still to be written: nobody waits for ever.
-    fn in_time(self, timeout: Duration) -> Option<Self> {
-        if self.since.elapsed() > timeout {
-            self.ticket.answer(Err(failure::late()));
+    fn reject_if_expired(self, timeout: Duration) -> Option<Self> {
+        if self.queued_at.elapsed() > timeout {
+            self.reply.answer(Err(failure::queue_timeout()));
             return None;
         }
         Some(self)
     }
 }
 
-impl Committed {
+impl CommittedMessage {
     /// Where it was sent.
     pub fn conversation(&self) -> &ConversationId {
         &self.row.conversation_id
     }
 
     /// Whether it was there before.
-    pub fn is_repeated(&self) -> bool {
+    pub fn is_duplicate(&self) -> bool {
         self.repeated
     }
 
     /// Its row, what is known of it beside its message, and who waits for it.
-    pub fn parts(self) -> (MessageRow, impl FnOnce(Message) -> Written, Ticket) {
-        let (repeated, place) = (self.repeated, self.place);
-        let written = move |message| Written {
+    pub fn into_parts(
+        self,
+    ) -> (
+        MessageRow,
+        impl FnOnce(Message) -> WrittenMessage,
+        PendingReply,
+    ) {
+        let (repeated, place) = (self.repeated, self.sender);
+        let written = move |message| WrittenMessage {
             message,
             repeated,
             members_version: place.members_version,
@@ -164,28 +170,32 @@ impl Committed {
 }
 
 /// This message and what else is queued now, as much as one commit takes.
-pub(super) fn drain(first: Job, queue: &mut mpsc::Receiver<Job>, timeout: Duration) -> Vec<Job> {
+pub(super) fn drain_batch(
+    first: WriteJob,
+    queue: &mut mpsc::Receiver<WriteJob>,
+    timeout: Duration,
+) -> Vec<WriteJob> {
     std::iter::once(first)
         .chain(std::iter::from_fn(|| queue.try_recv().ok()))
-        .take(MOST_AT_ONCE)
-        .filter_map(|job| job.in_time(timeout))
+        .take(MAX_BATCH_SIZE)
+        .filter_map(|job| job.reject_if_expired(timeout))
         .collect()
 }
 
 /// Hands over what a commit did, or tells everybody that it failed. Gives back, in order, the halves of a batch in which somebody else's
 /// message may be to blame.
-pub(super) fn settle(
-    mut jobs: Vec<Job>,
-    done: std::result::Result<Vec<Outcome>, Failure>,
-    after: &dyn After,
-) -> Option<[Vec<Job>; 2]> {
+pub(super) fn finish_batch(
+    mut jobs: Vec<WriteJob>,
+    done: std::result::Result<Vec<DraftOutcome>, CommitError>,
+    after: &dyn CommitObserver,
+) -> Option<[Vec<WriteJob>; 2]> {
     match done {
         Ok(outcomes) => {
             let all = jobs.into_iter().zip(outcomes);
-            let committed = all.filter_map(|(job, outcome)| job.done(outcome));
-            after.committed(committed.collect());
+            let committed = all.filter_map(|(job, outcome)| job.into_committed(outcome));
+            after.on_committed(committed.collect());
         }
-        Err(failure) if failure.is_refused() && jobs.len() > 1 => {
+        Err(failure) if failure.is_statement_refused() && jobs.len() > 1 => {
             let rest = jobs.split_off(jobs.len() / 2);
             return Some([jobs, rest]);
         }
@@ -193,14 +203,14 @@ pub(super) fn settle(
             let error = &failure.source;
             tracing::error!(%error, messages = jobs.len(), "cannot write messages");
             for job in jobs {
-                job.failed(&failure, after);
+                job.reply_error(&failure, after);
             }
         }
     }
     None
 }
 
-impl Draft {
+impl MessageDraft {
     /// Its row with these numbers.
     pub(super) fn into_row(self, seq: u64, rev: u64, created_at: u64) -> MessageRow {
         MessageRow {
@@ -226,11 +236,11 @@ pub(super) mod tests {
 
     use super::*;
     use crate::access::Role;
-    use crate::context::Moment;
+    use crate::context::Timestamp;
     use crate::ids::{ConversationId, UserId};
 
-    pub fn draft(content: &str) -> Draft {
-        Draft {
+    pub fn draft(content: &str) -> MessageDraft {
+        MessageDraft {
             id: Uuid::nil(),
             conversation: ConversationId::new("c").unwrap(),
             sender: UserId::new("alice").unwrap(),
@@ -239,31 +249,34 @@ pub(super) mod tests {
             metadata: None,
             client_id: None,
             mentions: Vec::new(),
-            at: Moment(1),
+            at: Timestamp(1),
         }
     }
 
     #[test]
-    fn what_waited_too_long_is_refused() {
-        let (sender, mut queue) = mpsc::channel(MOST_AT_ONCE + 8);
+    fn drafts_that_waited_too_long_are_rejected() {
+        let (sender, mut queue) = mpsc::channel(MAX_BATCH_SIZE + 8);
         let mut answers = Vec::new();
-        for n in 0..MOST_AT_ONCE + 4 {
+        for n in 0..MAX_BATCH_SIZE + 4 {
             let (answer, answered) = oneshot::channel();
             assert!(
                 sender
-                    .blocking_send(Job::new(draft(&n.to_string()), Ticket::new(answer)))
+                    .blocking_send(WriteJob::new(
+                        draft(&n.to_string()),
+                        PendingReply::new(answer)
+                    ))
                     .is_ok()
             );
             answers.push(answered);
         }
         let first = queue.blocking_recv().unwrap();
-        let jobs = drain(first, &mut queue, Duration::MAX);
+        let jobs = drain_batch(first, &mut queue, Duration::MAX);
         let contents: Vec<_> = jobs.iter().map(|job| job.draft.content.as_str()).collect();
         assert_eq!(contents[..3], ["0", "1", "2"]);
-        assert_eq!(contents.len(), MOST_AT_ONCE);
+        assert_eq!(contents.len(), MAX_BATCH_SIZE);
 
         let first = queue.blocking_recv().unwrap();
-        assert!(drain(first, &mut queue, Duration::ZERO).is_empty());
+        assert!(drain_batch(first, &mut queue, Duration::ZERO).is_empty());
         let late = answers.pop().unwrap().blocking_recv().unwrap();
         assert!(matches!(late, Err(Error::DatabaseUnavailable(_))));
     }

@@ -22,25 +22,25 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use self::job::Job;
-pub(super) use self::job::{Committed, Ticket};
+use self::job::WriteJob;
+pub(super) use self::job::{CommittedMessage, PendingReply};
 use super::Message;
 use crate::access::Role;
-use crate::context::Moment;
-use crate::database::{Database, Either, WRITERS};
+use crate::context::Timestamp;
+use crate::database::{Database, Either, MESSAGE_WRITER_CONNECTIONS};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
 
 /// Messages in one commit.
-const MOST_AT_ONCE: usize = 1_024;
+const MAX_BATCH_SIZE: usize = 1_024;
 /// Messages that wait for it, in each queue.
-const MOST_WAITING: usize = 1_024;
+const QUEUE_CAPACITY: usize = 1_024;
 /// Users whose mention in one message counts.
 const MOST_MENTIONS: usize = 50;
 
 /// A message that is to be written.
 #[derive(Debug, Clone)]
-pub struct Draft {
+pub struct MessageDraft {
     /// Its id, a UUIDv7.
     pub id: Uuid,
     /// Where it is sent.
@@ -58,12 +58,12 @@ pub struct Draft {
     /// Who is mentioned. The sender, who is no member, and who comes after the fiftieth are left out.
     pub mentions: Vec<UserId>,
     /// When it is sent.
-    pub at: Moment,
+    pub at: Timestamp,
 }
 
 /// A message that is written, and what its conversation looked like then.
 #[derive(Debug, Clone)]
-pub struct Written {
+pub struct WrittenMessage {
     /// The message.
     pub message: Message,
     /// It was there before, by its `client_id`; nothing was changed.
@@ -79,51 +79,51 @@ pub struct Written {
 }
 
 /// What follows a commit.
-pub(super) trait After: Send + Sync {
+pub(super) trait CommitObserver: Send + Sync {
     /// These messages are on disk; those of one conversation in this order.
-    fn committed(&self, batch: Vec<Committed>);
+    fn on_committed(&self, batch: Vec<CommittedMessage>);
 
     /// Messages of this conversation may have been written or not.
-    fn in_doubt(&self, conversation: &ConversationId);
+    fn on_commit_unknown(&self, conversation: &ConversationId);
 }
 
 /// Nothing follows: whoever waits is answered.
-struct Answer;
+struct ReplyOnlyObserver;
 
-impl After for Answer {
-    fn committed(&self, batch: Vec<Committed>) {
+impl CommitObserver for ReplyOnlyObserver {
+    fn on_committed(&self, batch: Vec<CommittedMessage>) {
         for one in batch {
-            let (row, written, ticket) = one.parts();
+            let (row, written, ticket) = one.into_parts();
             ticket.answer(Ok(written(row.into_message())));
         }
     }
 
-    fn in_doubt(&self, _: &ConversationId) {}
+    fn on_commit_unknown(&self, _: &ConversationId) {}
 }
 
 /// Writes messages, those of all senders of this node.
-pub struct Writer {
+pub struct MessageWriter {
     /// None after the end.
-    queues: RwLock<Vec<mpsc::Sender<Job>>>,
+    queues: RwLock<Vec<mpsc::Sender<WriteJob>>>,
     /// Closed when everything queued was answered after the end.
-    ended: watch::Receiver<()>,
+    drained: watch::Receiver<()>,
     /// How long a message may wait to be queued.
     timeout: Duration,
 }
 
-impl Writer {
+impl MessageWriter {
     /// Starts to write to this database. What is queued when the writer is dropped is still written.
     pub fn start(database: Database) -> Self {
-        Self::start_with(database, Arc::new(Answer))
+        Self::start_with_observer(database, Arc::new(ReplyOnlyObserver))
     }
 
     /// [`start`](Self::start), and what follows a commit.
-    pub(super) fn start_with(database: Database, after: Arc<dyn After>) -> Self {
+    pub(super) fn start_with_observer(database: Database, after: Arc<dyn CommitObserver>) -> Self {
         let timeout = database.options().timeout;
-        let (end, ended) = watch::channel(());
+        let (end, drained) = watch::channel(());
         let queues = match database.pools() {
-            Either::Sqlite(_) => vec![sqlite::start(database, after, end)],
-            Either::Postgres(pool) => (0..WRITERS)
+            Either::Sqlite(_) => vec![sqlite::drained_signal(database, after, end)],
+            Either::Postgres(pool) => (0..MESSAGE_WRITER_CONNECTIONS)
                 .map(|_| {
                     let after = Arc::clone(&after);
                     postgres::start(pool.clone(), timeout, after, end.clone())
@@ -132,49 +132,49 @@ impl Writer {
         };
         Self {
             queues: RwLock::new(queues),
-            ended,
+            drained,
             timeout,
         }
     }
 
     /// Writes a message, or finds the one that was written before by the same `client_id`. When this returns, it is on disk.
-    pub async fn send(&self, draft: Draft) -> Result<Written> {
-        self.queue(draft, Ticket::new).await?.written().await
+    pub async fn send(&self, draft: MessageDraft) -> Result<WrittenMessage> {
+        self.queue(draft, PendingReply::new).await?.wait().await
     }
 
     /// The first half of [`send`](Self::send), with a ticket that says more than who waits.
     pub(super) async fn queue(
         &self,
-        draft: Draft,
-        ticket: impl FnOnce(oneshot::Sender<Result<Written>>) -> Ticket,
-    ) -> Result<Queued> {
+        draft: MessageDraft,
+        ticket: impl FnOnce(oneshot::Sender<Result<WrittenMessage>>) -> PendingReply,
+    ) -> Result<QueuedMessage> {
         draft.check()?;
         let queue = self
-            .queue_of(&draft.conversation)
+            .queue_for(&draft.conversation)
             .ok_or_else(|| Error::DatabaseUnavailable(sqlx::Error::PoolClosed))?;
         let (answer, answered) = oneshot::channel();
-        let job = Job::new(draft, ticket(answer));
+        let job = WriteJob::new(draft, ticket(answer));
         let place = match queue.try_reserve() {
             Ok(place) => place,
             Err(_) => timeout(self.timeout, queue.reserve())
                 .await
-                .map_err(|_| failure::late())?
-                .map_err(|_| failure::crashed())?,
+                .map_err(|_| failure::queue_timeout())?
+                .map_err(|_| failure::writer_crashed())?,
         };
         place.send(job);
-        Ok(Queued(answered))
+        Ok(QueuedMessage(answered))
     }
 
     /// Takes no more messages and writes those that were taken.
     pub async fn stop(&self) {
         self.queues.write().clear();
-        let mut ended = self.ended.clone();
+        let mut ended = self.drained.clone();
         // Nothing is ever sent: it ends by being closed.
         while ended.changed().await.is_ok() {}
     }
 
     /// All messages of a conversation go through one queue, so that no two commits of this node want the same lock.
-    fn queue_of(&self, conversation: &ConversationId) -> Option<mpsc::Sender<Job>> {
+    fn queue_for(&self, conversation: &ConversationId) -> Option<mpsc::Sender<WriteJob>> {
         let queues = self.queues.read();
         let mut hasher = DefaultHasher::new();
         conversation.hash(&mut hasher);
@@ -185,23 +185,23 @@ impl Writer {
 }
 
 /// A message that waits for its commit.
-pub(super) struct Queued(oneshot::Receiver<Result<Written>>);
+pub(super) struct QueuedMessage(oneshot::Receiver<Result<WrittenMessage>>);
 
-impl Queued {
+impl QueuedMessage {
     /// What became of it.
-    pub async fn written(self) -> Result<Written> {
+    pub async fn wait(self) -> Result<WrittenMessage> {
         // Else the batch it was in came to no end.
-        self.0.await.map_err(|_| failure::crashed())?
+        self.0.await.map_err(|_| failure::writer_crashed())?
     }
 }
 
-impl std::fmt::Debug for Writer {
+impl std::fmt::Debug for MessageWriter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Writer({} queues)", self.queues.read().len())
     }
 }
 
-impl Draft {
+impl MessageDraft {
     /// PostgreSQL has no NUL in texts; what is valid does not depend on the database.
     fn check(&self) -> Result<()> {
         let texts = [
@@ -211,7 +211,7 @@ impl Draft {
         ];
         for (what, text) in texts {
             if text.is_some_and(|text| text.contains('\0')) {
-                let error = format!("{what} has a NUL character, leave it out");
+                let error = format!("{what} contains a NUL character; remove it");
                 return Err(Error::InvalidRequest(error));
             }
         }
@@ -219,7 +219,7 @@ impl Draft {
     }
 
     /// The users whose mention may count, each once.
-    fn mentioned(&self) -> Vec<&UserId> {
+    fn stored_mentions(&self) -> Vec<&UserId> {
         let mut users: Vec<&UserId> = Vec::new();
         for user in &self.mentions {
             if users.len() < MOST_MENTIONS && *user != self.sender && !users.contains(&user) {

@@ -15,15 +15,15 @@ use sqlx::pool::PoolConnection;
 use sqlx::{PgPool, Postgres};
 use tokio::sync::{mpsc, watch};
 
-use super::failure::Failure;
-use super::job::{Job, Outcome, drain, settle};
-use super::{After, MOST_WAITING};
-use crate::database::Fault;
+use super::failure::CommitError;
+use super::job::{DraftOutcome, WriteJob, drain_batch, finish_batch};
+use super::{CommitObserver, QUEUE_CAPACITY};
+use crate::database::DatabaseErrorKind;
 
 /// How often a batch is repeated that was in somebody's way.
-const MOST_CONFLICTS: usize = 10;
+const MAX_CONFLICT_RETRIES: usize = 10;
 /// Batches look up some rows of large tables, whatever size those had when the plan was made: it is made once, with indexes.
-const STEADY: &str = "
+const SESSION_SETTINGS: &str = "
     SET plan_cache_mode = force_generic_plan;
     SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off";
 
@@ -31,22 +31,22 @@ const STEADY: &str = "
 pub(super) fn start(
     pool: PgPool,
     timeout: Duration,
-    after: Arc<dyn After>,
+    after: Arc<dyn CommitObserver>,
     end: watch::Sender<()>,
-) -> mpsc::Sender<Job> {
-    let (sender, mut queue) = mpsc::channel(MOST_WAITING);
+) -> mpsc::Sender<WriteJob> {
+    let (sender, mut queue) = mpsc::channel(QUEUE_CAPACITY);
     tokio::spawn(async move {
-        let new = || Lane::new(pool.clone(), timeout, Arc::clone(&after));
+        let new = || PostgresWriter::new(pool.clone(), timeout, Arc::clone(&after));
         let mut lane = new();
-        while let Some(first) = lane.next(&mut queue).await {
-            let jobs = drain(first, &mut queue, timeout);
+        while let Some(first) = lane.next_job(&mut queue).await {
+            let jobs = drain_batch(first, &mut queue, timeout);
             // In a task of its own, whose panic ends no other.
             let work = tokio::spawn(async move {
-                lane.work(jobs).await;
+                lane.write_batch(jobs).await;
                 lane
             });
             lane = work.await.unwrap_or_else(|error| {
-                tracing::error!(%error, "writing messages panicked, those of this batch are refused");
+                tracing::error!(%error, "the message writer panicked; the messages of this batch are rejected");
                 new()
             });
         }
@@ -57,60 +57,62 @@ pub(super) fn start(
 }
 
 /// One of the writers.
-struct Lane {
+struct PostgresWriter {
     pool: PgPool,
     timeout: Duration,
-    after: Arc<dyn After>,
+    after: Arc<dyn CommitObserver>,
     /// Kept between batches, which spares the question whether it is still there.
-    link: Option<PoolConnection<Postgres>>,
+    connection: Option<PoolConnection<Postgres>>,
 }
 
-impl Lane {
-    fn new(pool: PgPool, timeout: Duration, after: Arc<dyn After>) -> Self {
+impl PostgresWriter {
+    fn new(pool: PgPool, timeout: Duration, after: Arc<dyn CommitObserver>) -> Self {
         Self {
             pool,
             timeout,
             after,
-            link: None,
+            connection: None,
         }
     }
 
     /// The next message in the queue. A pool that closes meanwhile does not wait for the connection.
-    async fn next(&mut self, queue: &mut mpsc::Receiver<Job>) -> Option<Job> {
-        if self.link.is_some() {
+    async fn next_job(&mut self, queue: &mut mpsc::Receiver<WriteJob>) -> Option<WriteJob> {
+        if self.connection.is_some() {
             let mut closing = self.pool.close_event();
             match closing.do_until(queue.recv()).await {
                 Ok(job) => return job,
-                Err(_) => self.unlink(),
+                Err(_) => self.discard_connection(),
             }
         }
         queue.recv().await
     }
 
-    async fn work(&mut self, jobs: Vec<Job>) {
+    async fn write_batch(&mut self, jobs: Vec<WriteJob>) {
         let mut parts = vec![jobs];
         while let Some(jobs) = parts.pop() {
             let done = self.commit(&jobs).await;
-            if let Some([some, rest]) = settle(jobs, done, &*self.after) {
+            if let Some([some, rest]) = finish_batch(jobs, done, &*self.after) {
                 parts.extend([rest, some]);
             }
         }
     }
 
     /// Commits these messages, repeating what may be repeated.
-    async fn commit(&mut self, jobs: &[Job]) -> Result<Vec<Outcome>, Failure> {
+    async fn commit(&mut self, jobs: &[WriteJob]) -> Result<Vec<DraftOutcome>, CommitError> {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
         let mut conflicts = 0;
         let mut in_doubt = false;
         loop {
-            self.link().await?;
+            self.ensure_connected().await?;
             let done = self.attempt(jobs, in_doubt).await;
             match done.as_ref().map_err(|failure| failure.fault) {
-                Err(Fault::Conflict) if conflicts < MOST_CONFLICTS => conflicts += 1,
-                Err(Fault::Away) => {
-                    self.unlink();
+                Err(DatabaseErrorKind::Conflict) if conflicts < MAX_CONFLICT_RETRIES => {
+                    conflicts += 1
+                }
+                Err(DatabaseErrorKind::Unavailable) => {
+                    self.discard_connection();
                     if in_doubt {
                         return done;
                     }
@@ -122,17 +124,21 @@ impl Lane {
     }
 
     /// Waits for a connection if there is none, as long as the pool does.
-    async fn link(&mut self) -> Result<(), Failure> {
-        if self.link.is_none() {
+    async fn ensure_connected(&mut self) -> Result<(), CommitError> {
+        if self.connection.is_none() {
             let mut link = self.pool.acquire().await?;
-            sqlx::raw_sql(STEADY).execute(&mut *link).await?;
-            self.link = Some(link);
+            sqlx::raw_sql(SESSION_SETTINGS).execute(&mut *link).await?;
+            self.connection = Some(link);
         }
         Ok(())
     }
 
-    async fn attempt(&mut self, jobs: &[Job], in_doubt: bool) -> Result<Vec<Outcome>, Failure> {
-        let Some(link) = &mut self.link else {
+    async fn attempt(
+        &mut self,
+        jobs: &[WriteJob],
+        in_doubt: bool,
+    ) -> Result<Vec<DraftOutcome>, CommitError> {
+        let Some(link) = &mut self.connection else {
             return Err(sqlx::Error::PoolClosed.into());
         };
         let drafts: Vec<_> = jobs.iter().map(|job| &job.draft).collect();
@@ -145,13 +151,13 @@ impl Lane {
     }
 
     /// Gives the connection up: it is broken, or is set up for this work only.
-    fn unlink(&mut self) {
-        drop(self.link.take().map(PoolConnection::detach));
+    fn discard_connection(&mut self) {
+        drop(self.connection.take().map(PoolConnection::detach));
     }
 }
 
-impl Drop for Lane {
+impl Drop for PostgresWriter {
     fn drop(&mut self) {
-        self.unlink();
+        self.discard_connection();
     }
 }

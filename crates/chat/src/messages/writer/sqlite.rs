@@ -13,35 +13,35 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{mpsc, watch};
 
-use super::failure::Failure;
-use super::job::{Job, Outcome, drain, settle};
-use super::{After, MOST_AT_ONCE, MOST_WAITING};
-use crate::database::{Database, Either, Pen, Sqlite, Synchronous};
+use super::failure::CommitError;
+use super::job::{DraftOutcome, WriteJob, drain_batch, finish_batch};
+use super::{CommitObserver, MAX_BATCH_SIZE, QUEUE_CAPACITY};
+use crate::database::{Database, Either, Sqlite, SqliteWriteGuard, Synchronous};
 
 /// How often nothing may have come when others went first, before a commit begins; …
-const QUIET: u32 = 4;
+const MAX_IDLE_YIELDS: u32 = 4;
 /// … and how long that takes at most: about as long as a core is busy with what a whole commit lets loose.
-const MOST_GATHERED: Duration = Duration::from_millis(60);
+const MAX_GATHER_TIME: Duration = Duration::from_millis(60);
 /// Messages of a commit from which on the next one waits for more: where few come at a time there is nothing to wait for.
-const MANY: usize = 4;
+const MIN_BATCH_TO_GATHER: usize = 4;
 /// Pages in the log at which it is moved into the file: the same pages are written again and again.
-const CHECKPOINT: u32 = 4_000;
+const WAL_CHECKPOINT_PAGES: u32 = 4_000;
 
 /// Starts the thread; it ends when nobody can queue anything any more, and drops `end` then.
-pub(super) fn start(
+pub(super) fn drained_signal(
     database: Database,
-    after: Arc<dyn After>,
+    after: Arc<dyn CommitObserver>,
     end: watch::Sender<()>,
-) -> mpsc::Sender<Job> {
-    let (sender, queue) = mpsc::channel(MOST_WAITING);
-    let mut file = File {
+) -> mpsc::Sender<WriteJob> {
+    let (sender, queue) = mpsc::channel(QUEUE_CAPACITY);
+    let mut file = SqliteWriter {
         database,
         after,
         connection: None,
-        last: 0,
+        last_batch_size: 0,
     };
     let work = move || {
-        serve(queue, |first, queue| file.work(first, queue));
+        run_loop(queue, |first, queue| file.write_batch(first, queue));
         drop(end);
     };
     let started = thread::Builder::new()
@@ -49,27 +49,32 @@ pub(super) fn start(
         .spawn(work);
     if let Err(error) = started {
         // The queue is closed: every message is refused.
-        tracing::error!(%error, "cannot start the thread that writes messages");
+        tracing::error!(%error, "cannot start the message writer thread");
     }
     sender
 }
 
 /// Works while there is a first message.
-fn serve(mut queue: mpsc::Receiver<Job>, mut work: impl FnMut(Job, &mut mpsc::Receiver<Job>)) {
+fn run_loop(
+    mut queue: mpsc::Receiver<WriteJob>,
+    mut work: impl FnMut(WriteJob, &mut mpsc::Receiver<WriteJob>),
+) {
     while let Some(first) = queue.blocking_recv() {
         let worked = catch_unwind(AssertUnwindSafe(|| work(first, &mut queue)));
         if worked.is_err() {
-            tracing::error!("writing messages panicked, those of this commit are refused");
+            tracing::error!(
+                "the message writer panicked; the messages of this commit are rejected"
+            );
         }
     }
 }
 
 /// Lets those go first who are about to queue something. On a core with nothing else to do this is over at once; on one that
 /// is busy a commit begins when nothing more comes, and takes all of it.
-fn gather(queue: &mpsc::Receiver<Job>) {
+fn wait_for_more(queue: &mpsc::Receiver<WriteJob>) {
     let since = Instant::now();
     let (mut queued, mut quiet) = (queue.len(), 0);
-    while quiet < QUIET && queued < MOST_AT_ONCE && since.elapsed() < MOST_GATHERED {
+    while quiet < MAX_IDLE_YIELDS && queued < MAX_BATCH_SIZE && since.elapsed() < MAX_GATHER_TIME {
         thread::yield_now();
         let now = queue.len();
         quiet = if now == queued { quiet + 1 } else { 0 };
@@ -77,32 +82,32 @@ fn gather(queue: &mpsc::Receiver<Job>) {
     }
 }
 
-struct File {
+struct SqliteWriter {
     database: Database,
-    after: Arc<dyn After>,
+    after: Arc<dyn CommitObserver>,
     connection: Option<Connection>,
     /// Messages of the last commit.
-    last: usize,
+    last_batch_size: usize,
 }
 
-impl File {
-    fn work(&mut self, first: Job, queue: &mut mpsc::Receiver<Job>) {
+impl SqliteWriter {
+    fn write_batch(&mut self, first: WriteJob, queue: &mut mpsc::Receiver<WriteJob>) {
         let timeout = self.database.options().timeout;
-        if self.last.max(1 + queue.len()) >= MANY {
-            gather(queue);
+        if self.last_batch_size.max(1 + queue.len()) >= MIN_BATCH_TO_GATHER {
+            wait_for_more(queue);
         }
         // What comes while somebody else writes is in the same commit.
-        let mut pen = self.pen();
-        let mut jobs = drain(first, queue, timeout);
-        self.last = jobs.len();
+        let mut pen = self.write_lock();
+        let mut jobs = drain_batch(first, queue, timeout);
+        self.last_batch_size = jobs.len();
         // So that rows that lie side by side are written one after the other. Those of one conversation stay in their order.
         jobs.sort_by_cached_key(|job| job.draft.conversation.clone());
         let mut parts = vec![jobs];
         while let Some(jobs) = parts.pop() {
-            let held = pen.take().or_else(|| self.pen());
+            let held = pen.take().or_else(|| self.write_lock());
             let done = self.commit(&jobs);
             drop(held);
-            if let Some([some, rest]) = settle(jobs, done, &*self.after) {
+            if let Some([some, rest]) = finish_batch(jobs, done, &*self.after) {
                 parts.extend([rest, some]);
             }
         }
@@ -115,11 +120,11 @@ impl File {
         }
     }
 
-    fn pen(&self) -> Option<Pen> {
-        self.sqlite().map(Sqlite::pen_blocking)
+    fn write_lock(&self) -> Option<SqliteWriteGuard> {
+        self.sqlite().map(Sqlite::lock_writes_blocking)
     }
 
-    fn commit(&mut self, jobs: &[Job]) -> Result<Vec<Outcome>, Failure> {
+    fn commit(&mut self, jobs: &[WriteJob]) -> Result<Vec<DraftOutcome>, CommitError> {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
@@ -129,13 +134,16 @@ impl File {
             None => self.open()?,
         };
         let done = batch::commit(&mut connection, jobs);
-        if done.as_ref().map_or_else(Failure::is_refused, |_| true) {
+        if done
+            .as_ref()
+            .map_or_else(CommitError::is_statement_refused, |_| true)
+        {
             self.connection = Some(connection);
         }
         done
     }
 
-    fn open(&self) -> Result<Connection, Failure> {
+    fn open(&self) -> Result<Connection, CommitError> {
         let options = self.database.options();
         let path = self.sqlite().map(|it| it.path.as_path());
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -149,7 +157,7 @@ impl File {
         connection.pragma_update(None, "synchronous", synchronous)?;
         // Whatever a message refers to was read in its transaction.
         connection.pragma_update(None, "foreign_keys", false)?;
-        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT)?;
+        connection.pragma_update(None, "wal_autocheckpoint", WAL_CHECKPOINT_PAGES)?;
         Ok(connection)
     }
 }
@@ -160,22 +168,29 @@ mod tests {
 
     use super::*;
     use crate::messages::writer::job::tests::draft;
-    use crate::messages::writer::{Answer, Ticket};
+    use crate::messages::writer::{PendingReply, ReplyOnlyObserver};
 
     #[test]
-    fn a_panic_hangs_nobody_and_ends_nothing() {
+    fn a_panic_in_the_writer_fails_one_job_and_the_writer_continues() {
         let (sender, queue) = mpsc::channel(8);
         let mut answers = Vec::new();
         for content in ["one", "panic", "two"] {
             let (answer, answered) = oneshot::channel();
-            let job = Job::new(draft(content), Ticket::new(answer));
+            let job = WriteJob::new(draft(content), PendingReply::new(answer));
             assert!(sender.blocking_send(job).is_ok());
             answers.push(answered);
         }
         drop(sender);
-        serve(queue, |job, _| {
+        run_loop(queue, |job, _| {
             assert_ne!(job.draft.content, "panic");
-            assert!(settle(vec![job], Ok(vec![Outcome::NotAMember]), &Answer).is_none());
+            assert!(
+                finish_batch(
+                    vec![job],
+                    Ok(vec![DraftOutcome::NotAMember]),
+                    &ReplyOnlyObserver
+                )
+                .is_none()
+            );
         });
         let answered: Vec<_> = answers
             .into_iter()

@@ -1,15 +1,15 @@
 //! Layout `devices`: a hash with one field for each live device; no key while the user is offline or invisible.
 
-use super::{Layout, Scripts, scripts};
+use super::{Layout, PresenceScripts, layout_scripts};
 use crate::ids::UserId;
 use crate::keys::{Key, Keyspace};
 
-static SCRIPTS: Scripts = scripts!("devices", devices);
+static SCRIPTS: PresenceScripts = layout_scripts!("devices", devices);
 
 pub(super) struct Devices;
 
 impl Layout for Devices {
-    fn scripts(&self) -> &'static Scripts {
+    fn scripts(&self) -> &'static PresenceScripts {
         &SCRIPTS
     }
 

@@ -1,15 +1,15 @@
 //! Layout `document`: one JSON document; no key while the user is offline or invisible.
 
-use super::{Layout, Scripts, scripts};
+use super::{Layout, PresenceScripts, layout_scripts};
 use crate::ids::UserId;
 use crate::keys::{Key, Keyspace};
 
-static SCRIPTS: Scripts = scripts!("document", document);
+static SCRIPTS: PresenceScripts = layout_scripts!("document", document);
 
 pub(super) struct Document;
 
 impl Layout for Document {
-    fn scripts(&self) -> &'static Scripts {
+    fn scripts(&self) -> &'static PresenceScripts {
         &SCRIPTS
     }
 

@@ -8,7 +8,7 @@ mod document;
 mod sockets;
 mod status;
 
-use parlor_store::Script;
+use parlor_store::LuaScript;
 
 use crate::ids::UserId;
 use crate::keys::{Key, Keyspace, PresenceLayout};
@@ -16,14 +16,14 @@ use crate::keys::{Key, Keyspace, PresenceLayout};
 /// One way to show presence in keys.
 pub(super) trait Layout: Send + Sync {
     /// The scripts with this layout's projection in them.
-    fn scripts(&self) -> &'static Scripts;
+    fn scripts(&self) -> &'static PresenceScripts;
 
     /// The keys of a user, in the order in which the projection names them.
     fn keys(&self, keys: &Keyspace, user: &UserId) -> Vec<Key>;
 }
 
 /// The layout of the settings.
-pub(super) fn layout(chosen: PresenceLayout) -> &'static dyn Layout {
+pub(super) fn scripts_for(chosen: PresenceLayout) -> &'static dyn Layout {
     match chosen {
         PresenceLayout::Devices => &devices::Devices,
         PresenceLayout::Document => &document::Document,
@@ -33,34 +33,34 @@ pub(super) fn layout(chosen: PresenceLayout) -> &'static dyn Layout {
 }
 
 /// The steps of a user's state.
-pub(super) struct Scripts {
-    pub(super) connect: Script,
-    pub(super) beat: Script,
-    pub(super) leave: Script,
-    pub(super) lose: Script,
-    pub(super) lapse: Script,
-    pub(super) set: Script,
-    pub(super) revive: Script,
+pub(super) struct PresenceScripts {
+    pub(super) connect: LuaScript,
+    pub(super) beat: LuaScript,
+    pub(super) remove: LuaScript,
+    pub(super) start_grace: LuaScript,
+    pub(super) expire: LuaScript,
+    pub(super) set_status: LuaScript,
+    pub(super) extend_deadlines: LuaScript,
 }
 
 /// The scripts of a layout: what a beat renews in it, the shared head, the layout's projection, the step. A beat tries the
 /// usual case first. With a layout of `native`, that stands in for the usual connect and beat on the embedded engine.
-macro_rules! scripts {
+macro_rules! layout_scripts {
     ($layout:literal $(, $native:ident)?) => {
-        $crate::presence::layouts::Scripts {
-            connect: scripts!(of $layout, "connect")
-                $(.native($crate::presence::native::$native::connect))?,
-            beat: scripts!(of $layout, "beat", include_str!("../usual.lua"))
-                $(.native($crate::presence::native::$native::beat))?,
-            leave: scripts!(of $layout, "leave"),
-            lose: scripts!(of $layout, "lose"),
-            lapse: scripts!(of $layout, "lapse"),
-            set: scripts!(of $layout, "set"),
-            revive: scripts!(of $layout, "revive"),
+        $crate::presence::layouts::PresenceScripts {
+            connect: layout_scripts!(of $layout, "connect")
+                $(.with_native($crate::presence::native::$native::connect))?,
+            beat: layout_scripts!(of $layout, "beat", include_str!("../usual.lua"))
+                $(.with_native($crate::presence::native::$native::beat))?,
+            remove: layout_scripts!(of $layout, "leave"),
+            start_grace: layout_scripts!(of $layout, "lose"),
+            expire: layout_scripts!(of $layout, "lapse"),
+            set_status: layout_scripts!(of $layout, "set"),
+            extend_deadlines: layout_scripts!(of $layout, "revive"),
         }
     };
     (of $layout:literal, $step:literal $(, $first:expr)?) => {
-        parlor_store::Script::new(
+        parlor_store::LuaScript::new(
             concat!("presence/", $step, ".lua@", $layout),
             concat!(
                 include_str!(concat!($layout, ".renew.lua")),
@@ -72,4 +72,4 @@ macro_rules! scripts {
         )
     };
 }
-use scripts;
+use layout_scripts;

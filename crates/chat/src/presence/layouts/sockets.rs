@@ -1,15 +1,15 @@
 //! Layout `sockets`: a flag and a set of sockets without a time to live; the sweeper ends what nobody beats for.
 
-use super::{Layout, Scripts, scripts};
+use super::{Layout, PresenceScripts, layout_scripts};
 use crate::ids::UserId;
 use crate::keys::{Key, Keyspace};
 
-static SCRIPTS: Scripts = scripts!("sockets");
+static SCRIPTS: PresenceScripts = layout_scripts!("sockets");
 
 pub(super) struct Sockets;
 
 impl Layout for Sockets {
-    fn scripts(&self) -> &'static Scripts {
+    fn scripts(&self) -> &'static PresenceScripts {
         &SCRIPTS
     }
 

@@ -1,15 +1,15 @@
 //! Layout `status`: one word with a time to live; `offline` only for a connected user who said so.
 
-use super::{Layout, Scripts, scripts};
+use super::{Layout, PresenceScripts, layout_scripts};
 use crate::ids::UserId;
 use crate::keys::{Key, Keyspace};
 
-static SCRIPTS: Scripts = scripts!("status", status);
+static SCRIPTS: PresenceScripts = layout_scripts!("status", status);
 
 pub(super) struct Status;
 
 impl Layout for Status {
-    fn scripts(&self) -> &'static Scripts {
+    fn scripts(&self) -> &'static PresenceScripts {
         &SCRIPTS
     }
 

@@ -5,87 +5,102 @@ fn user(at: usize) -> UserId {
 }
 
 fn api(at: usize) -> Device {
-    Device::api(user(at), DeviceId::new("api").expect("a valid id"))
+    Device::without_socket(user(at), DeviceId::new("api").expect("a valid id"))
 }
 
-fn socket(at: usize) -> Held {
+fn socket(at: usize) -> LocalDevice {
     let socket = SocketId::new(format!("s{at}")).expect("a valid id");
-    Held {
-        device: Device::socket(user(at), socket).into(),
-        connected: Moment(1),
-        announced: false,
+    LocalDevice {
+        device: Device::with_socket(user(at), socket).into(),
+        connected_at: Timestamp(1),
+        known_to_store: false,
     }
 }
 
 #[test]
 fn beats_without_a_socket_are_refused_when_too_many_wait() {
-    let mut local = Local::default();
-    for at in 0..MOST_BEATS {
-        assert!(local.beat(&api(at), Moment(1)));
+    let mut local = LocalDevices::default();
+    for at in 0..MAX_BUFFERED_HEARTBEATS {
+        assert!(local.try_buffer_heartbeat(&api(at), Timestamp(1)));
     }
-    assert!(!local.beat(&api(MOST_BEATS), Moment(1)));
-    assert!(local.beat(&api(0), Moment(2)), "it has its place already");
-    local.add(socket(0));
-    assert!(local.beat(&socket(0).device, Moment(1)), "a socket has one");
+    assert!(!local.try_buffer_heartbeat(&api(MAX_BUFFERED_HEARTBEATS), Timestamp(1)));
+    assert!(
+        local.try_buffer_heartbeat(&api(0), Timestamp(2)),
+        "already buffered"
+    );
+    local.insert(socket(0));
+    assert!(
+        local.try_buffer_heartbeat(&socket(0).device, Timestamp(1)),
+        "never rejected"
+    );
 
     // Those on their way may come back, and those that came back may stay.
-    let beats = local.take_beats();
-    assert!(!local.beat(&api(MOST_BEATS), Moment(1)));
-    local.put_back(&beats);
-    assert!(!local.beat(&api(MOST_BEATS), Moment(1)));
-    local.take_beats();
-    assert!(local.landed(Vec::new()).is_empty());
-    assert!(local.beat(&api(MOST_BEATS), Moment(1)));
+    let beats = local.start_flush();
+    assert!(!local.try_buffer_heartbeat(&api(MAX_BUFFERED_HEARTBEATS), Timestamp(1)));
+    local.return_unwritten(&beats);
+    assert!(!local.try_buffer_heartbeat(&api(MAX_BUFFERED_HEARTBEATS), Timestamp(1)));
+    local.start_flush();
+    assert!(local.finish_flush(Vec::new()).is_empty());
+    assert!(local.try_buffer_heartbeat(&api(MAX_BUFFERED_HEARTBEATS), Timestamp(1)));
 }
 
 #[test]
-fn goings_and_closings_are_bounded() {
-    let mut local = Local::default();
-    for at in 0..3 * MOST_GOING {
-        local.keep_going([(socket(at), Going::Lost)]);
-        local.close(socket(at).device);
+fn pending_departures_and_closes_are_limited() {
+    let mut local = LocalDevices::default();
+    for at in 0..3 * MAX_DEFERRED_DEPARTURES {
+        local.defer_departures([(socket(at), Departure::ConnectionLost)]);
+        local.queue_socket_close(socket(at).device);
     }
-    assert_eq!(local.take_going().len(), MOST_GOING);
-    let closing = std::iter::from_fn(|| local.take_closing());
-    assert_eq!(closing.count(), MOST_CLOSING);
+    assert_eq!(
+        local.take_deferred_departures().len(),
+        MAX_DEFERRED_DEPARTURES
+    );
+    let closing = std::iter::from_fn(|| local.pop_socket_to_close());
+    assert_eq!(closing.count(), MAX_SOCKETS_TO_CLOSE);
 }
 
 #[test]
-fn sockets_that_come_and_go_while_the_store_is_away_are_not_owed() {
-    let mut local = Local::default();
+fn sockets_closed_during_an_outage_leave_no_pending_registration() {
+    let mut local = LocalDevices::default();
     for at in 0..100 {
         let held = socket(at);
-        local.add(held.clone());
-        local.owe([key(&held.device), key(&held.device)]);
+        local.insert(held.clone());
+        local.queue_registrations([device_key(&held.device), device_key(&held.device)]);
         if at % 2 == 0 {
-            local.remove(&held.device, Going::Lost);
+            local.remove(&held.device, Departure::ConnectionLost);
         }
     }
-    local.owe_all();
-    assert_eq!(local.owed.len(), 50);
-    assert_eq!(local.take_owed(20).len(), 20);
-    assert_eq!(local.take_owed(100).len(), 30);
-    assert!(!local.owes());
+    local.queue_all_registrations();
+    assert_eq!(local.registration_queue.len(), 50);
+    assert_eq!(local.take_registrations(20).len(), 20);
+    assert_eq!(local.take_registrations(100).len(), 30);
+    assert!(!local.has_queued_registrations());
 }
 
 #[test]
-fn how_a_socket_went_during_its_registration_is_remembered() {
-    let mut local = Local::default();
+fn a_departure_during_registration_is_recorded() {
+    let mut local = LocalDevices::default();
     let devices = [socket(0), socket(1), socket(2)];
     for held in &devices {
-        local.add(held.clone());
+        local.insert(held.clone());
     }
-    local.registering(&devices);
-    local.remove(&devices[0].device, Going::Lost);
-    local.remove(&devices[1].device, Going::Left);
-    let gone = local.registered(&devices, true);
+    local.registrations_in_flight(&devices);
+    local.remove(&devices[0].device, Departure::ConnectionLost);
+    local.remove(&devices[1].device, Departure::Disconnected);
+    let gone = local.finish_registration(&devices, true);
     let gone: Vec<_> = gone
         .iter()
         .map(|(held, how)| (held.device.user.as_str(), *how))
         .collect();
-    assert_eq!(gone, [("u0", Going::Lost), ("u1", Going::Left)]);
+    assert_eq!(
+        gone,
+        [
+            ("u0", Departure::ConnectionLost),
+            ("u1", Departure::Disconnected)
+        ]
+    );
     let Device { user, id, .. } = &*devices[2].device;
-    let held = local.get(user, id, None).expect("it stayed");
-    assert!(held.announced);
-    assert!(local.registering.is_empty());
+    let held = local.find(user, id, None).expect("it stayed");
+    assert!(held.known_to_store);
+    assert!(local.start_registration.is_empty());
 }

@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
-use parlor_store::{ManualClock, Script};
+use parlor_store::{LuaScript, ManualClock};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use redis::cmd;
 
 use crate::keys::PresenceLayout;
-use crate::presence::layouts::{Scripts, layout};
-use crate::twins::Twins;
+use crate::presence::layouts::{PresenceScripts, scripts_for};
+use crate::twins::ScriptParity;
 
 const KEYS: [&str; 4] = ["state", "lastseen", "layout", "layout2"];
 const TTL: u64 = 60;
 
 /// A call of a step of `user`, as `Steps` spells it.
-fn call(script: &'static Script, now: u64) -> parlor_store::Call {
+fn call(script: &'static LuaScript, now: u64) -> parlor_store::ScriptCall {
     script
         .keys(&KEYS)
         .arg("user")
@@ -29,7 +29,7 @@ fn call(script: &'static Script, now: u64) -> parlor_store::Call {
 }
 
 /// What nobody expects in the keys.
-async fn disturb(twins: &Twins, rng: &mut StdRng) {
+async fn disturb(twins: &ScriptParity, rng: &mut StdRng) {
     let command = match rng.random_range(0..40) {
         0 => cmd("SET").arg("layout").arg("x").take(),
         1 => cmd("HSET").arg("layout").arg("d9").arg("x").take(),
@@ -40,11 +40,16 @@ async fn disturb(twins: &Twins, rng: &mut StdRng) {
         6 => cmd("HSET").arg("state").arg("v").arg("x").take(),
         _ => return,
     };
-    twins.attempt(&command).await;
+    twins.try_on_both(&command).await;
 }
 
 /// One step at random.
-async fn step(twins: &mut Twins, scripts: &'static Scripts, rng: &mut StdRng, what: &str) {
+async fn step(
+    twins: &mut ScriptParity,
+    scripts: &'static PresenceScripts,
+    rng: &mut StdRng,
+    what: &str,
+) {
     let now = twins.store().clock().now_ms();
     let id = ["d0", "d0", "d0", "d1"][rng.random_range(0..4)];
     let node = ["node", "node", "node", "other"][rng.random_range(0..4)];
@@ -78,28 +83,35 @@ async fn step(twins: &mut Twins, scripts: &'static Scripts, rng: &mut StdRng, wh
             (&scripts.beat, call)
         }
         8 => {
-            let call = call(&scripts.leave, now).arg(id).arg(epoch).arg("").arg("");
-            (&scripts.leave, call)
+            let call = call(&scripts.remove, now)
+                .arg(id)
+                .arg(epoch)
+                .arg("")
+                .arg("");
+            (&scripts.remove, call)
         }
         _ => {
             let status = ["online", "offline", "busy"][rng.random_range(0..3)];
-            (&scripts.set, call(&scripts.set, now).arg(status))
+            (
+                &scripts.set_status,
+                call(&scripts.set_status, now).arg(status),
+            )
         }
     };
-    twins.same(script, call, what).await;
+    twins.assert_same(script, call, what).await;
 }
 
 #[tokio::test]
-async fn the_usual_steps_in_rust_do_what_the_scripts_do() {
+async fn native_presence_scripts_match_the_lua_scripts() {
     let clock = ManualClock::default();
-    let mut twins = Twins::open(&clock).await;
+    let mut twins = ScriptParity::open(&clock).await;
     for chosen in [
         PresenceLayout::Devices,
         PresenceLayout::Document,
         PresenceLayout::Sockets,
         PresenceLayout::Status,
     ] {
-        let scripts = layout(chosen).scripts();
+        let scripts = scripts_for(chosen).scripts();
         for seed in 0..120 {
             let rng = &mut StdRng::seed_from_u64(seed);
             for nth in 0..12 {
@@ -111,7 +123,7 @@ async fn the_usual_steps_in_rust_do_what_the_scripts_do() {
                 clock.advance(Duration::from_secs(hours * 3_600));
                 clock.advance(Duration::from_millis(rng.random_range(0..40)));
             }
-            twins.both(&cmd("FLUSHALL")).await;
+            twins.run_on_both(&cmd("FLUSHALL")).await;
         }
     }
 }

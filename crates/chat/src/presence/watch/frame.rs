@@ -1,18 +1,18 @@
 //! What the scripts publish to those who watch.
 
 use crate::ids::UserId;
-use crate::presence::ops::{Status, UserStatus};
+use crate::presence::ops::{PresenceStatus, UserStatus};
 
 /// The version byte of a frame.
-const FRAME: u8 = 1;
+const CHANGE_FRAME_VERSION: u8 = 1;
 
 /// `status version seen user` after the version byte.
-pub(super) fn frame(payload: &[u8]) -> Option<UserStatus> {
-    let (&FRAME, text) = payload.split_first()? else {
+pub(super) fn decode_status_change(payload: &[u8]) -> Option<UserStatus> {
+    let (&CHANGE_FRAME_VERSION, text) = payload.split_first()? else {
         return None;
     };
     let mut words = std::str::from_utf8(text).ok()?.splitn(4, ' ');
-    let status = Status::named(words.next()?)?;
+    let status = PresenceStatus::named(words.next()?)?;
     let version = words.next()?.parse().ok()?;
     let seen = words.next()?;
     Some(UserStatus {

@@ -10,111 +10,111 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use parlor_store::{Event, Subscription};
+use parlor_store::{BusEvent, BusSubscription};
 use tokio::sync::Notify;
 
-use super::frame::frame;
-use crate::context::Context;
+use super::frame::decode_status_change;
+use crate::context::ChatContext;
 use crate::error::Result;
 use crate::ids::{UserId, WatchShard};
 use crate::presence::ops::UserStatus;
-use crate::presence::reads::{self, MOST_READ};
-use crate::ticking::Task;
+use crate::presence::reads::{self, MAX_USERS_PER_QUERY};
+use crate::ticking::BackgroundTask;
 
 /// All watchers of a node.
-pub(in crate::presence) struct Hub {
-    ctx: Context,
-    inner: Mutex<Inner>,
+pub(in crate::presence) struct WatcherRegistry {
+    ctx: ChatContext,
+    inner: Mutex<WatcherTable>,
     /// Held while shards are opened or closed, so that no shard closes under somebody who counts on it.
-    doors: tokio::sync::Mutex<()>,
+    subscription_lock: tokio::sync::Mutex<()>,
     /// How many mailboxes there were.
-    mailboxes: AtomicU64,
+    next_mailbox_id: AtomicU64,
 }
 
 #[derive(Default)]
-struct Inner {
-    watchers: HashMap<UserId, HashMap<u64, Arc<Mailbox>>>,
-    shards: HashMap<u8, Shard>,
+struct WatcherTable {
+    watchers: HashMap<UserId, HashMap<u64, Arc<WatcherMailbox>>>,
+    shards: HashMap<u8, ShardSubscription>,
     /// Shards whose messages may be missing.
-    missed: HashSet<u8>,
+    mark_missed: HashSet<u8>,
     /// Mailboxes with something to flush.
-    dirty: Vec<Arc<Mailbox>>,
+    dirty_mailboxes: Vec<Arc<WatcherMailbox>>,
 }
 
 /// The open channel of a shard, and how many of its users are watched.
-struct Shard {
-    users: usize,
-    _reader: Task,
+struct ShardSubscription {
+    watched_users: usize,
+    _reader: BackgroundTask,
 }
 
-pub(super) struct Mailbox {
+pub(super) struct WatcherMailbox {
     id: u64,
-    changes: Mutex<Changes>,
+    changes: Mutex<MailboxChanges>,
     flushed: Notify,
 }
 
 /// The latest changes for one watcher.
 #[derive(Default)]
-struct Changes {
+struct MailboxChanges {
     pending: HashMap<UserId, UserStatus>,
     ready: HashMap<UserId, UserStatus>,
 }
 
-impl Mailbox {
+impl WatcherMailbox {
     /// The changes that are there already.
     pub(super) fn take(&self) -> HashMap<UserId, UserStatus> {
         std::mem::take(&mut self.changes.lock().ready)
     }
 
     /// Ends after the next flush, or at once if there was one.
-    pub(super) async fn flushed(&self) {
+    pub(super) async fn wait_for_flush(&self) {
         self.flushed.notified().await;
     }
 }
 
-impl Hub {
-    pub(in crate::presence) fn new(ctx: Context) -> Arc<Self> {
+impl WatcherRegistry {
+    pub(in crate::presence) fn new(ctx: ChatContext) -> Arc<Self> {
         Arc::new(Self {
             ctx,
             inner: Mutex::default(),
-            doors: tokio::sync::Mutex::default(),
-            mailboxes: AtomicU64::new(0),
+            subscription_lock: tokio::sync::Mutex::default(),
+            next_mailbox_id: AtomicU64::new(0),
         })
     }
 
-    pub(super) fn context(&self) -> &Context {
+    pub(super) fn context(&self) -> &ChatContext {
         &self.ctx
     }
 
     /// The mailbox of a new watcher.
-    pub(super) fn mailbox(&self) -> Arc<Mailbox> {
-        Arc::new(Mailbox {
-            id: self.mailboxes.fetch_add(1, Ordering::Relaxed),
+    pub(super) fn new_mailbox(&self) -> Arc<WatcherMailbox> {
+        Arc::new(WatcherMailbox {
+            id: self.next_mailbox_id.fetch_add(1, Ordering::Relaxed),
             changes: Mutex::default(),
             flushed: Notify::new(),
         })
     }
 
     /// Changes of these users may be missing.
-    pub(super) fn missed(&self, users: &[UserId]) {
+    pub(super) fn missed_shards(&self, users: &[UserId]) {
         let shards = users.iter().map(|user| WatchShard::of(user).number());
-        self.inner.lock().missed.extend(shards);
+        self.inner.lock().mark_missed.extend(shards);
     }
 
     /// Listens to the shards of these users.
-    pub(super) async fn open(self: &Arc<Self>, users: &[UserId]) -> Result<()> {
-        let _doors = self.doors.lock().await;
+    pub(super) async fn subscribe(self: &Arc<Self>, users: &[UserId]) -> Result<()> {
+        let _doors = self.subscription_lock.lock().await;
         for shard in users.iter().map(WatchShard::of) {
             let number = shard.number();
             if self.inner.lock().shards.contains_key(&number) {
                 continue;
             }
-            let channel = self.ctx.keys().watch(shard);
+            let channel = self.ctx.keys().presence_changes_channel(shard);
             let subscription = self.ctx.store().bus().subscribe(channel.as_str()).await?;
-            let reading = listen(Arc::downgrade(self), number, subscription);
-            let shard = Shard {
-                users: 0,
-                _reader: Task::spawn(reading),
+            let reading = read_shard_channel(Arc::downgrade(self), number, subscription);
+            let shard = ShardSubscription {
+                watched_users: 0,
+                _reader: BackgroundTask::spawn(reading),
             };
             self.inner.lock().shards.insert(number, shard);
         }
@@ -122,13 +122,13 @@ impl Hub {
         let mut inner = self.inner.lock();
         for user in users {
             if let Some(shard) = inner.shards.get_mut(&WatchShard::of(user).number()) {
-                shard.users += 1;
+                shard.watched_users += 1;
             }
         }
         Ok(())
     }
 
-    pub(super) fn add(&self, mailbox: &Arc<Mailbox>, users: &[UserId]) {
+    pub(super) fn add_watcher(&self, mailbox: &Arc<WatcherMailbox>, users: &[UserId]) {
         let mut inner = self.inner.lock();
         for user in users {
             let watchers = inner.watchers.entry(user.clone()).or_default();
@@ -136,7 +136,7 @@ impl Hub {
         }
     }
 
-    pub(super) fn remove(&self, mailbox: &Arc<Mailbox>, user: &UserId) {
+    pub(super) fn remove_watcher(&self, mailbox: &Arc<WatcherMailbox>, user: &UserId) {
         let mut inner = self.inner.lock();
         if let Some(watchers) = inner.watchers.get_mut(user) {
             watchers.remove(&mailbox.id);
@@ -145,36 +145,39 @@ impl Hub {
             }
         }
         if let Some(shard) = inner.shards.get_mut(&WatchShard::of(user).number()) {
-            shard.users -= 1;
+            shard.watched_users -= 1;
         }
         let mut changes = mailbox.changes.lock();
         changes.pending.remove(user);
         changes.ready.remove(user);
     }
 
-    pub(super) fn close_unused(&self) {
+    pub(super) fn unsubscribe_unused(&self) {
         // Somebody who opens shards just now is no reason to wait: the next flush closes.
-        if let Ok(_doors) = self.doors.try_lock() {
-            self.inner.lock().shards.retain(|_, shard| shard.users > 0);
+        if let Ok(_doors) = self.subscription_lock.try_lock() {
+            self.inner
+                .lock()
+                .shards
+                .retain(|_, shard| shard.watched_users > 0);
         }
     }
 
     pub(super) async fn read_missed(&self) -> Result<()> {
         let (missed, users) = {
             let mut inner = self.inner.lock();
-            if inner.missed.is_empty() {
+            if inner.mark_missed.is_empty() {
                 return Ok(());
             }
-            let missed = std::mem::take(&mut inner.missed);
+            let missed = std::mem::take(&mut inner.mark_missed);
             let of_missed = |user: &&UserId| missed.contains(&WatchShard::of(user).number());
             let users: Vec<UserId> = inner.watchers.keys().filter(of_missed).cloned().collect();
             (missed, users)
         };
-        for users in users.chunks(MOST_READ) {
-            match reads::read(&self.ctx, users).await {
-                Ok(statuses) => statuses.iter().for_each(|status| self.post(status)),
+        for users in users.chunks(MAX_USERS_PER_QUERY) {
+            match reads::read_statuses(&self.ctx, users).await {
+                Ok(statuses) => statuses.iter().for_each(|status| self.post_status(status)),
                 Err(error) => {
-                    self.inner.lock().missed.extend(missed);
+                    self.inner.lock().mark_missed.extend(missed);
                     return Err(error);
                 }
             }
@@ -182,10 +185,12 @@ impl Hub {
         Ok(())
     }
 
-    fn post(&self, status: &UserStatus) {
+    fn post_status(&self, status: &UserStatus) {
         let mut inner = self.inner.lock();
-        let Inner {
-            watchers, dirty, ..
+        let WatcherTable {
+            watchers,
+            dirty_mailboxes: dirty,
+            ..
         } = &mut *inner;
         let of_user = watchers.get(&status.user_id);
         for mailbox in of_user.into_iter().flat_map(HashMap::values) {
@@ -197,10 +202,10 @@ impl Hub {
         }
     }
 
-    pub(super) fn flush(&self) {
-        let dirty = std::mem::take(&mut self.inner.lock().dirty);
+    pub(super) fn flush_mailboxes(&self) {
+        let dirty = std::mem::take(&mut self.inner.lock().dirty_mailboxes);
         for mailbox in dirty {
-            let Changes { pending, ready } = &mut *mailbox.changes.lock();
+            let MailboxChanges { pending, ready } = &mut *mailbox.changes.lock();
             for (_, status) in pending.drain() {
                 keep_latest(ready, status);
             }
@@ -217,17 +222,21 @@ fn keep_latest(changes: &mut HashMap<UserId, UserStatus>, status: UserStatus) {
 }
 
 /// Reads the channel of a shard as long as somebody wants it.
-async fn listen(hub: Weak<Hub>, shard: u8, mut subscription: Subscription) {
+async fn read_shard_channel(
+    hub: Weak<WatcherRegistry>,
+    shard: u8,
+    mut subscription: BusSubscription,
+) {
     while let Some(event) = subscription.next().await {
         let Some(hub) = hub.upgrade() else { return };
         let change = match &event {
-            Event::Message { payload, .. } => frame(payload),
-            Event::MaybeMissed => None,
+            BusEvent::Message { payload, .. } => decode_status_change(payload),
+            BusEvent::MaybeMissed => None,
         };
         // A frame of another version is one we missed.
         match change {
-            Some(status) => hub.post(&status),
-            None => drop(hub.inner.lock().missed.insert(shard)),
+            Some(status) => hub.post_status(&status),
+            None => drop(hub.inner.lock().mark_missed.insert(shard)),
         }
     }
 }

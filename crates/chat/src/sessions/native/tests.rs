@@ -1,18 +1,20 @@
 //! The step in Rust against the script.
 
-use parlor_store::{Call, ManualClock, Script};
+use parlor_store::{LuaScript, ManualClock, ScriptCall};
 use redis::cmd;
 
-use crate::twins::Twins;
+use crate::twins::ScriptParity;
 
-static CHECK: Script = Script::new("check", include_str!("../check.lua")).native(super::check);
+static CHECK: LuaScript =
+    LuaScript::new("check", include_str!("../check.lua")).with_native(super::read_session);
 
-static WRITE: Script = Script::new("write", include_str!("../write.lua")).native(super::write);
+static WRITE: LuaScript =
+    LuaScript::new("write", include_str!("../write.lua")).with_native(super::write_session);
 
 #[tokio::test]
 async fn a_session_is_written_as_the_script_writes_it() {
     let clock = ManualClock::default();
-    let mut twins = Twins::open(&clock).await;
+    let mut twins = ScriptParity::open(&clock).await;
     let sessions = [
         None,
         Some(cmd("SET").arg("session").arg("x").take()),
@@ -26,28 +28,32 @@ async fn a_session_is_written_as_the_script_writes_it() {
             for (mode, issued) in [("open", 20), ("open", 10), ("rebuild", 0), ("set", 0)] {
                 for (keep, fields) in [("0", fields[1]), ("1", fields[1]), ("1", fields[0])] {
                     if let Some(session) = session {
-                        twins.both(session).await;
+                        twins.run_on_both(session).await;
                     }
                     if !companion.is_empty() {
-                        twins.both(cmd("SET").arg("companion").arg(companion)).await;
+                        twins
+                            .run_on_both(cmd("SET").arg("companion").arg(companion))
+                            .await;
                     }
                     let call = written(mode, issued, keep, fields);
                     let what = format!("{session:?}, {companion:?}, {mode}, {keep}, {fields:?}");
-                    twins.same(&WRITE, call, &what).await;
-                    twins.both(&cmd("FLUSHALL")).await;
+                    twins.assert_same(&WRITE, call, &what).await;
+                    twins.run_on_both(&cmd("FLUSHALL")).await;
                 }
             }
         }
     }
     let call = written("set", 0, "0", fields[2]);
-    twins.same(&WRITE, call, "a field without a value").await;
+    twins
+        .assert_same(&WRITE, call, "a field without a value")
+        .await;
 }
 
 fn session_of(fields: &[&str]) -> redis::Cmd {
     cmd("HSET").arg("session").arg(fields).take()
 }
 
-fn written(mode: &str, issued: u64, keep: &str, fields: &[&str]) -> Call {
+fn written(mode: &str, issued: u64, keep: &str, fields: &[&str]) -> ScriptCall {
     let call = WRITE.keys(&["session", "companion"]);
     let call = call.arg(1).arg(5).arg(500).arg(mode).arg(issued).arg(keep);
     fields.iter().fold(call, |call, field| call.arg(*field))
@@ -56,7 +62,7 @@ fn written(mode: &str, issued: u64, keep: &str, fields: &[&str]) -> Call {
 #[tokio::test]
 async fn the_step_in_rust_does_what_the_script_does() {
     let clock = ManualClock::default();
-    let mut twins = Twins::open(&clock).await;
+    let mut twins = ScriptParity::open(&clock).await;
     let sessions = [
         None,
         Some(cmd("SET").arg("session").arg("x").take()),
@@ -75,26 +81,32 @@ async fn the_step_in_rust_does_what_the_script_does() {
             for issued in ["", "9", "10", "11"] {
                 for now in ["", "77"] {
                     if let Some(session) = session {
-                        twins.both(session).await;
+                        twins.run_on_both(session).await;
                     }
                     if !companion.is_empty() {
-                        twins.both(cmd("SET").arg("companion").arg(companion)).await;
+                        twins
+                            .run_on_both(cmd("SET").arg("companion").arg(companion))
+                            .await;
                     }
                     let keys = ["session", "companion"];
                     let call = CHECK.keys(&keys).arg(1).arg(issued).arg(now).arg(500);
                     let what = format!("{session:?}, {companion:?}, {issued:?}, {now:?}");
-                    twins.same(&CHECK, call, &what).await;
-                    twins.both(&cmd("FLUSHALL")).await;
+                    twins.assert_same(&CHECK, call, &what).await;
+                    twins.run_on_both(&cmd("FLUSHALL")).await;
                 }
             }
         }
     }
-    twins.both(cmd("LPUSH").arg("companion").arg("x")).await;
+    twins
+        .run_on_both(cmd("LPUSH").arg("companion").arg("x"))
+        .await;
     let call = CHECK
         .keys(&["session", "companion"])
         .arg(1)
         .arg("")
         .arg("")
         .arg(500);
-    twins.same(&CHECK, call, "somebody else's").await;
+    twins
+        .assert_same(&CHECK, call, "a check key of another type")
+        .await;
 }

@@ -13,25 +13,26 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::Unread;
-use super::field::{self, Held, shows};
-use super::recount::{Case, by_user};
-use super::rows::{self, MANY, Position};
+use super::field::{self, StoredCounters, counter_equals};
+use super::recount::{ReconcileInput, group_by_user};
+use super::rows::{self, MemberPosition, USERS_PER_STATEMENT};
 use crate::error::Result;
 use crate::ids::UserId;
 
 /// How long a step may be on its way.
-const PATIENCE: Duration = Duration::from_millis(200);
+const RECHECK_DELAY: Duration = Duration::from_millis(200);
 /// Differences that are told one by one.
-const MOST_TOLD: usize = 100;
+const MAX_LISTED_DIFFERENCES: usize = 100;
 
 /// What a repair found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
+pub struct RepairReport {
     /// Users with memberships.
     pub users: u64,
     /// Those of them with a difference.
-    pub differing: u64,
+    #[serde(rename = "differing")]
+    pub users_with_differences: u64,
     /// Counters `unread:{user}:{conv}` that were wrong or missing.
     pub counters: u64,
     /// Totals `unread:{user}:total` that were wrong or missing.
@@ -39,30 +40,32 @@ pub struct Report {
     /// Positions in `parlor:unread:{user}` that were wrong.
     pub positions: u64,
     /// Keys of those who are no members.
-    pub strays: u64,
+    #[serde(rename = "strays")]
+    pub orphans: u64,
     /// Counters of rooms above the fan-out limit that had not followed yet, as they need not.
-    pub behind: u64,
+    #[serde(rename = "behind")]
+    pub large_lagging: u64,
     /// Whether nothing was changed.
     pub dry_run: bool,
     /// The first differences.
-    pub differences: Vec<Difference>,
+    pub differences: Vec<CounterDifference>,
 }
 
-impl Report {
+impl RepairReport {
     /// How many keys were not as they should be.
     pub fn found(&self) -> u64 {
-        self.counters + self.totals + self.positions + self.strays
+        self.counters + self.totals + self.positions + self.orphans
     }
 
-    fn add(&mut self, found: Vec<Difference>) {
+    fn add(&mut self, found: Vec<CounterDifference>) {
         for difference in found {
             match difference.what {
-                What::Counter => self.counters += 1,
-                What::Total => self.totals += 1,
-                What::Position => self.positions += 1,
-                What::Stray => self.strays += 1,
+                DifferenceKind::Counter => self.counters += 1,
+                DifferenceKind::Total => self.totals += 1,
+                DifferenceKind::Position => self.positions += 1,
+                DifferenceKind::Orphan => self.orphans += 1,
             }
-            if self.differences.len() < MOST_TOLD {
+            if self.differences.len() < MAX_LISTED_DIFFERENCES {
                 self.differences.push(difference);
             }
         }
@@ -72,11 +75,11 @@ impl Report {
 /// Something in the store that is not what the rows say.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Difference {
+pub struct CounterDifference {
     /// Whose.
     pub user_id: UserId,
     /// What it is.
-    pub what: What,
+    pub what: DifferenceKind,
     /// Of which conversation, unless it is the total.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conversation_id: Option<String>,
@@ -89,7 +92,7 @@ pub struct Difference {
 /// The kinds of differences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum What {
+pub enum DifferenceKind {
     /// A documented counter.
     Counter,
     /// The documented total.
@@ -97,15 +100,16 @@ pub enum What {
     /// A position that counts are derived from.
     Position,
     /// A key of somebody who is no member.
-    Stray,
+    #[serde(rename = "stray")]
+    Orphan,
 }
 
 /// What a look at some users found.
-struct Look {
+struct PageComparison {
     epoch: u64,
-    held: Vec<Held>,
-    rows: Vec<Vec<Position>>,
-    found: Vec<Vec<Difference>>,
+    stored: Vec<StoredCounters>,
+    rows: Vec<Vec<MemberPosition>>,
+    differences: Vec<Vec<CounterDifference>>,
     behind: u64,
 }
 
@@ -116,16 +120,16 @@ impl Unread {
         &self,
         dry_run: bool,
         progress: impl Fn(u64, u64) + Send + Sync,
-    ) -> Result<Report> {
-        let mut report = Report {
+    ) -> Result<RepairReport> {
+        let mut report = RepairReport {
             dry_run,
-            ..Report::default()
+            ..RepairReport::default()
         };
         let total = rows::count_users(&self.database).await?;
         progress(0, total);
         let mut last = String::new();
         loop {
-            let users = rows::users(&self.database, &last, MANY).await?;
+            let users = rows::users(&self.database, &last, USERS_PER_STATEMENT).await?;
             let Some(end) = users.last() else {
                 break;
             };
@@ -134,72 +138,75 @@ impl Unread {
             report.users += users.len() as u64;
             progress(report.users, total.max(report.users));
         }
-        self.remove_strays(&mut report).await?;
+        self.remove_orphans(&mut report).await?;
         Ok(report)
     }
 
-    async fn repair_page(&self, users: &[UserId], report: &mut Report) -> Result<()> {
-        let mut look = self.look(users).await?;
-        if look.found.iter().any(|found| !found.is_empty()) {
-            tokio::time::sleep(PATIENCE).await;
-            let first: HashSet<Difference> = look.found.concat().into_iter().collect();
-            look = self.look(users).await?;
-            for found in &mut look.found {
+    async fn repair_page(&self, users: &[UserId], report: &mut RepairReport) -> Result<()> {
+        let mut look = self.compare_page(users).await?;
+        if look.differences.iter().any(|found| !found.is_empty()) {
+            tokio::time::sleep(RECHECK_DELAY).await;
+            let first: HashSet<CounterDifference> = look.differences.concat().into_iter().collect();
+            look = self.compare_page(users).await?;
+            for found in &mut look.differences {
                 found.retain(|difference| first.contains(difference));
             }
         }
         if !report.dry_run {
-            let each = users.iter().zip(&look.held).zip(&look.rows);
+            let each = users.iter().zip(&look.stored).zip(&look.rows);
             let cases = each
-                .zip(&look.found)
-                .map(|(((user, held), rows), found)| Case {
+                .zip(&look.differences)
+                .map(|(((user, held), rows), found)| ReconcileInput {
                     user,
-                    held,
+                    stored: held,
                     rows,
-                    strays: &[],
-                    thorough: !found.is_empty(),
+                    orphans: &[],
+                    rewrite_all: !found.is_empty(),
                 });
             let cases: Vec<_> = cases.collect();
-            self.settle(look.epoch, &cases, None).await?;
+            self.run_reconcile(look.epoch, &cases, None).await?;
         }
-        report.behind += look.behind;
-        for found in look.found {
-            report.differing += u64::from(!found.is_empty());
+        report.large_lagging += look.behind;
+        for found in look.differences {
+            report.users_with_differences += u64::from(!found.is_empty());
             report.add(found);
         }
         Ok(())
     }
 
     /// What is held about these users, what the rows say, and where these differ.
-    async fn look(&self, users: &[UserId]) -> Result<Look> {
+    async fn compare_page(&self, users: &[UserId]) -> Result<PageComparison> {
         let epoch = self.epoch();
-        let held = field::read(&self.ctx, users).await?;
-        let mut rows = by_user(rows::of_users(&self.database, users).await?);
+        let held = field::read_states(&self.ctx, users).await?;
+        let mut rows = group_by_user(rows::find_positions_of_users(&self.database, users).await?);
         let rows = users.iter().map(|it| rows.remove(it).unwrap_or_default());
-        let mut look = Look {
+        let mut look = PageComparison {
             epoch,
             rows: rows.collect(),
-            held,
-            found: Vec::new(),
+            stored: held,
+            differences: Vec::new(),
             behind: 0,
         };
-        let counters = self.counters(&look.rows).await?;
+        let counters = self.read_counters(&look.rows).await?;
         for (nth, user) in users.iter().enumerate() {
-            let (found, behind) = self.compare(
+            let (found, behind) = self.compare_user(
                 user,
                 epoch,
-                &look.held[nth],
+                &look.stored[nth],
                 &look.rows[nth],
                 &counters[nth],
             );
-            look.found.push(found);
+            look.differences.push(found);
             look.behind += behind;
         }
         Ok(look)
     }
 
     /// The documented counters beside these rows.
-    async fn counters(&self, rows: &[Vec<Position>]) -> Result<Vec<Vec<Option<String>>>> {
+    async fn read_counters(
+        &self,
+        rows: &[Vec<MemberPosition>],
+    ) -> Result<Vec<Vec<Option<String>>>> {
         let keys = self.ctx.keys();
         let mut pipe = redis::pipe();
         for row in rows.iter().flatten() {
@@ -209,32 +216,32 @@ impl Unread {
         if pipe.is_empty() {
             return Ok(vec![Vec::new(); rows.len()]);
         }
-        let replies = field::replies(&self.ctx, &mut pipe).await?;
-        let mut texts = replies.into_iter().map(field::shown);
-        let of_user = |rows: &Vec<Position>| texts.by_ref().take(rows.len()).collect();
+        let replies = field::query_tolerant(&self.ctx, &mut pipe).await?;
+        let mut texts = replies.into_iter().map(field::counter_text);
+        let of_user = |rows: &Vec<MemberPosition>| texts.by_ref().take(rows.len()).collect();
         Ok(rows.iter().map(of_user).collect())
     }
 
-    fn compare(
+    fn compare_user(
         &self,
         user: &UserId,
         epoch: u64,
-        held: &Held,
-        rows: &[Position],
+        held: &StoredCounters,
+        rows: &[MemberPosition],
         counters: &[Option<String>],
-    ) -> (Vec<Difference>, u64) {
-        let now = self.ctx.now().ms();
+    ) -> (Vec<CounterDifference>, u64) {
+        let now = self.ctx.now().as_millis();
         let (mut found, mut behind, mut total) = (Vec::new(), 0, 0);
         for (row, counter) in rows.iter().zip(counters) {
             let conversation = row.conversation_id.as_str();
             let large = row.member_count > self.fanout_limit;
-            let late = large && held.is_behind(row, now);
+            let late = large && held.lags_behind_row(row, now);
             let expected = held.count(conversation).filter(|_| late);
-            let expected = expected.unwrap_or_else(|| row.count());
+            let expected = expected.unwrap_or_else(|| row.unread_count());
             behind += u64::from(late);
             total += if row.is_muted(now) { 0 } else { expected };
             let mut add = |what, text: Option<&String>| {
-                found.push(Difference {
+                found.push(CounterDifference {
                     user_id: user.clone(),
                     what,
                     conversation_id: Some(conversation.to_owned()),
@@ -242,25 +249,25 @@ impl Unread {
                     expected,
                 });
             };
-            if !shows(counter.as_deref(), expected) {
-                add(What::Counter, counter.as_ref());
+            if !counter_equals(counter.as_deref(), expected) {
+                add(DifferenceKind::Counter, counter.as_ref());
             }
             // A mute that ended is applied by the sweep, within a minute.
             let muted = row.muted_until > 0;
-            if held.is_warm(epoch) && !late && !muted && !held.agrees(row, now) {
-                add(What::Position, held.fields.get(conversation));
+            if held.is_verified(epoch) && !late && !muted && !held.matches_row(row, now) {
+                add(DifferenceKind::Position, held.fields.get(conversation));
             }
         }
-        found.extend(ghosts(user, held, rows));
+        found.extend(orphan_positions(user, held, rows));
         let ending = rows
             .iter()
             .any(|it| it.muted_until > 0 && !it.is_muted(now));
-        if !ending && !shows(held.total.as_deref(), total) {
-            found.push(Difference {
+        if !ending && !counter_equals(held.total_key.as_deref(), total) {
+            found.push(CounterDifference {
                 user_id: user.clone(),
-                what: What::Total,
+                what: DifferenceKind::Total,
                 conversation_id: None,
-                found: held.total.clone(),
+                found: held.total_key.clone(),
                 expected: total,
             });
         }
@@ -269,16 +276,20 @@ impl Unread {
 }
 
 /// Positions in conversations to which the user does not belong.
-fn ghosts(user: &UserId, held: &Held, rows: &[Position]) -> Vec<Difference> {
+fn orphan_positions(
+    user: &UserId,
+    held: &StoredCounters,
+    rows: &[MemberPosition],
+) -> Vec<CounterDifference> {
     let rows = rows.iter();
     let members: HashSet<&str> = rows.map(|row| row.conversation_id.as_str()).collect();
     let fields = held
         .fields
         .iter()
         .filter(|(id, text)| !members.contains(id.as_str()) && field::left_at(text).is_none());
-    let ghosts = fields.map(|(id, text)| Difference {
+    let ghosts = fields.map(|(id, text)| CounterDifference {
         user_id: user.clone(),
-        what: What::Stray,
+        what: DifferenceKind::Orphan,
         conversation_id: Some(id.clone()),
         found: Some(text.clone()),
         expected: 0,

@@ -2,38 +2,39 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::{Difference, PATIENCE, Report, What, ghosts};
+use super::{CounterDifference, DifferenceKind, RECHECK_DELAY, RepairReport, orphan_positions};
 use crate::error::Result;
 use crate::ids::{ConversationId, IdKind, UserId};
 use crate::unread::Unread;
 use crate::unread::field;
-use crate::unread::recount::{Case, by_user};
-use crate::unread::rows::{self, MANY, Position};
+use crate::unread::recount::{ReconcileInput, group_by_user};
+use crate::unread::rows::{self, MemberPosition, USERS_PER_STATEMENT};
 
 /// Keys in one step of a walk.
-const STEP: usize = 500;
+const SCAN_PAGE_SIZE: usize = 500;
 
 /// Users, and the conversations of which they have a counter.
-type Owners = [(UserId, Vec<ConversationId>)];
+type ScannedCounters = [(UserId, Vec<ConversationId>)];
 
 impl Unread {
     /// Walks over the keys, and removes those of users who are no members.
-    pub(super) async fn remove_strays(&self, report: &mut Report) -> Result<()> {
+    pub(super) async fn remove_orphans(&self, report: &mut RepairReport) -> Result<()> {
         let store = self.ctx.store().clone();
         // SCAN may name a key twice, and a user has several.
         let mut seen = HashSet::new();
         for pattern in self.ctx.keys().unread_patterns() {
-            let mut walk = store.scan(&pattern, STEP);
+            let mut walk = store.scan(&pattern, SCAN_PAGE_SIZE);
             while let Some(page) = walk.next().await? {
                 let mut users: BTreeMap<UserId, Vec<ConversationId>> = BTreeMap::new();
-                for (user, conversation) in page.iter().filter_map(|key| self.owner(key)) {
+                for (user, conversation) in page.iter().filter_map(|key| self.parse_key_owner(key))
+                {
                     users.entry(user).or_default().extend(conversation);
                 }
                 let users: Vec<_> = users.into_iter().collect();
-                for users in users.chunks(MANY) {
-                    let found = self.lasting_strays(users).await?;
+                for users in users.chunks(USERS_PER_STATEMENT) {
+                    let found = self.confirmed_orphans(users).await?;
                     if !report.dry_run {
-                        self.drop_strays(&found).await?;
+                        self.delete_orphans(&found).await?;
                     }
                     let new = found
                         .into_iter()
@@ -46,7 +47,7 @@ impl Unread {
     }
 
     /// Whose key it is.
-    fn owner(&self, key: &[u8]) -> Option<(UserId, Option<ConversationId>)> {
+    fn parse_key_owner(&self, key: &[u8]) -> Option<(UserId, Option<ConversationId>)> {
         let found = self.ctx.keys().match_key(key)?;
         let id = |wanted| {
             let mut ids = found.ids.iter();
@@ -58,22 +59,23 @@ impl Unread {
     }
 
     /// Strays that are still there a moment later.
-    async fn lasting_strays(&self, users: &Owners) -> Result<Vec<Difference>> {
-        let mut found = self.strays(users).await?;
+    async fn confirmed_orphans(&self, users: &ScannedCounters) -> Result<Vec<CounterDifference>> {
+        let mut found = self.find_orphans(users).await?;
         if !found.is_empty() {
-            tokio::time::sleep(PATIENCE).await;
-            let again: HashSet<Difference> = self.strays(users).await?.into_iter().collect();
+            tokio::time::sleep(RECHECK_DELAY).await;
+            let again: HashSet<CounterDifference> =
+                self.find_orphans(users).await?.into_iter().collect();
             found.retain(|difference| again.contains(difference));
         }
         Ok(found)
     }
 
     /// Positions and counters without a membership, and totals of users who have none.
-    async fn strays(&self, users: &Owners) -> Result<Vec<Difference>> {
+    async fn find_orphans(&self, users: &ScannedCounters) -> Result<Vec<CounterDifference>> {
         let ids: Vec<UserId> = users.iter().map(|(user, _)| user.clone()).collect();
-        let held = field::read(&self.ctx, &ids).await?;
-        let rows = by_user(rows::of_users(&self.database, &ids).await?);
-        let mut found = self.stray_counters(users, &rows).await?;
+        let held = field::read_states(&self.ctx, &ids).await?;
+        let rows = group_by_user(rows::find_positions_of_users(&self.database, &ids).await?);
+        let mut found = self.find_orphan_counters(users, &rows).await?;
         for (user, held) in ids.iter().zip(&held) {
             let rows = rows.get(user).map_or(&[][..], |rows| rows);
             let known: HashSet<Option<String>> = found
@@ -81,20 +83,20 @@ impl Unread {
                 .filter(|it| it.user_id == *user)
                 .map(|it| it.conversation_id.clone())
                 .collect();
-            let ghosts = ghosts(user, held, rows).into_iter();
+            let ghosts = orphan_positions(user, held, rows).into_iter();
             found.extend(ghosts.filter(|it| !known.contains(&it.conversation_id)));
-            if let (Some(total), true) = (&held.total, rows.is_empty()) {
-                found.push(stray(user, None, total.clone()));
+            if let (Some(total), true) = (&held.total_key, rows.is_empty()) {
+                found.push(orphan_difference(user, None, total.clone()));
             }
         }
         Ok(found)
     }
 
-    async fn stray_counters(
+    async fn find_orphan_counters(
         &self,
-        users: &Owners,
-        rows: &HashMap<UserId, Vec<Position>>,
-    ) -> Result<Vec<Difference>> {
+        users: &ScannedCounters,
+        rows: &HashMap<UserId, Vec<MemberPosition>>,
+    ) -> Result<Vec<CounterDifference>> {
         let mut pipe = redis::pipe();
         let mut asked = Vec::new();
         for (user, conversations) in users {
@@ -109,16 +111,16 @@ impl Unread {
         if asked.is_empty() {
             return Ok(Vec::new());
         }
-        let replies = field::replies(&self.ctx, &mut pipe).await?;
+        let replies = field::query_tolerant(&self.ctx, &mut pipe).await?;
         let found = asked.into_iter().zip(replies);
         let found = found.filter_map(|((user, conversation), reply)| {
-            let text = field::shown(reply)?;
-            Some(stray(user, Some(conversation), text))
+            let text = field::counter_text(reply)?;
+            Some(orphan_difference(user, Some(conversation), text))
         });
         Ok(found.collect())
     }
 
-    async fn drop_strays(&self, found: &[Difference]) -> Result<()> {
+    async fn delete_orphans(&self, found: &[CounterDifference]) -> Result<()> {
         let mut users: BTreeMap<&UserId, Vec<ConversationId>> = BTreeMap::new();
         for stray in found {
             let id = stray.conversation_id.as_ref();
@@ -128,25 +130,29 @@ impl Unread {
         for (user, strays) in users {
             let epoch = self.epoch();
             let one = std::slice::from_ref(user);
-            let held = field::read(&self.ctx, one).await?;
-            let rows = rows::of_users(&self.database, one).await?;
-            let case = Case {
+            let held = field::read_states(&self.ctx, one).await?;
+            let rows = rows::find_positions_of_users(&self.database, one).await?;
+            let case = ReconcileInput {
                 user,
-                held: &held[0],
+                stored: &held[0],
                 rows: &rows,
-                strays: &strays,
-                thorough: true,
+                orphans: &strays,
+                rewrite_all: true,
             };
-            self.settle(epoch, &[case], None).await?;
+            self.run_reconcile(epoch, &[case], None).await?;
         }
         Ok(())
     }
 }
 
-fn stray(user: &UserId, conversation: Option<&ConversationId>, found: String) -> Difference {
-    Difference {
+fn orphan_difference(
+    user: &UserId,
+    conversation: Option<&ConversationId>,
+    found: String,
+) -> CounterDifference {
+    CounterDifference {
         user_id: user.clone(),
-        what: What::Stray,
+        what: DifferenceKind::Orphan,
         conversation_id: conversation.map(ToString::to_string),
         found: Some(found),
         expected: 0,

@@ -2,29 +2,29 @@
 //!
 //! Always true: it is line by line what the script says. Numbers are floats, as Lua's are.
 
-use parlor_store::native::{Error, Step, digits, push_number};
+use parlor_store::native::{CommandError, NativeScriptCall, parse_digits, push_integer};
 
 /// What a field says.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Field {
+pub(super) enum CounterField {
     Left { left: f64, at: f64, top: f64 },
-    Member(Member),
+    Member(MemberField),
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Member {
-    pub(super) joined: f64,
-    position: f64,
-    pub(super) top: f64,
-    badge: f64,
-    own: f64,
-    pub(super) muted: f64,
-    said: f64,
-    pub(super) counted: bool,
+pub(super) struct MemberField {
+    pub(super) joined_version: f64,
+    position_version: f64,
+    pub(super) last_seq: f64,
+    badge_seq: f64,
+    own_after: f64,
+    pub(super) muted_until: f64,
+    mute_version: f64,
+    pub(super) in_total: bool,
 }
 
 /// A position of the row.
-pub(super) struct Position {
+pub(super) struct RowPosition {
     pub(super) joined: f64,
     pub(super) position: f64,
     pub(super) top: f64,
@@ -33,12 +33,12 @@ pub(super) struct Position {
     pub(super) muted: Option<f64>,
 }
 
-impl Field {
+impl CounterField {
     /// What a field says; none where it is of another version.
     pub(super) fn parse(text: &[u8]) -> Option<Self> {
         let text = text.strip_prefix(b"1|")?;
         if let Some(left) = text.strip_prefix(b"left|") {
-            let [left, at, top] = numbers(left)?;
+            let [left, at, top] = parse_numbers(left)?;
             return Some(Self::Left { left, at, top });
         }
         let (text, counted) = match text {
@@ -46,26 +46,26 @@ impl Field {
             [text @ .., b'|', b'1'] => (text, true),
             _ => return None,
         };
-        let [joined, position, top, badge, own, muted, said] = numbers(text)?;
-        Some(Self::Member(Member {
-            joined,
-            position,
-            top,
-            badge,
-            own,
-            muted,
-            said,
-            counted,
+        let [joined, position, top, badge, own, muted, said] = parse_numbers(text)?;
+        Some(Self::Member(MemberField {
+            joined_version: joined,
+            position_version: position,
+            last_seq: top,
+            badge_seq: badge,
+            own_after: own,
+            muted_until: muted,
+            mute_version: said,
+            in_total: counted,
         }))
     }
 
-    pub(super) fn text(&self) -> Vec<u8> {
+    pub(super) fn encode(&self) -> Vec<u8> {
         let mut text = Vec::with_capacity(64);
         let mut add = |first: &[u8], numbers: &[f64]| {
             text.extend_from_slice(first);
             for number in numbers {
                 text.push(b'|');
-                push_number(&mut text, *number);
+                push_integer(&mut text, *number);
             }
         };
         match self {
@@ -73,107 +73,116 @@ impl Field {
             Self::Member(it) => add(
                 b"1",
                 &[
-                    it.joined,
-                    it.position,
-                    it.top,
-                    it.badge,
-                    it.own,
-                    it.muted,
-                    it.said,
-                    f64::from(u8::from(it.counted)),
+                    it.joined_version,
+                    it.position_version,
+                    it.last_seq,
+                    it.badge_seq,
+                    it.own_after,
+                    it.muted_until,
+                    it.mute_version,
+                    f64::from(u8::from(it.in_total)),
                 ],
             ),
         }
         text
     }
 
-    pub(super) fn top(&self) -> f64 {
+    pub(super) fn last_seq(&self) -> f64 {
         match self {
             Self::Left { top, .. } => *top,
-            Self::Member(it) => it.top,
+            Self::Member(it) => it.last_seq,
         }
     }
 
-    pub(super) fn raise(&mut self, seq: f64) {
-        let (Self::Left { top, .. } | Self::Member(Member { top, .. })) = self;
+    pub(super) fn raise_last_seq(&mut self, seq: f64) {
+        let (Self::Left { top, .. } | Self::Member(MemberField { last_seq: top, .. })) = self;
         *top = top.max(seq);
     }
 }
 
 /// Numbers with a sign between them, and no more of them.
-fn numbers<const N: usize>(text: &[u8]) -> Option<[f64; N]> {
+fn parse_numbers<const N: usize>(text: &[u8]) -> Option<[f64; N]> {
     let mut parts = text.split(|byte| *byte == b'|');
     let mut numbers = [0.0; N];
     for number in &mut numbers {
-        *number = digits(parts.next()?)?;
+        *number = parse_digits(parts.next()?)?;
     }
     parts.next().is_none().then_some(numbers)
 }
 
-pub(super) fn count(field: Option<&Field>) -> f64 {
+pub(super) fn count(field: Option<&CounterField>) -> f64 {
     match field {
-        Some(Field::Member(it)) => (it.top - it.badge - it.own).max(0.0),
+        Some(CounterField::Member(it)) => (it.last_seq - it.badge_seq - it.own_after).max(0.0),
         _ => 0.0,
     }
 }
 
 /// What a conversation adds to the total.
-pub(super) fn share(field: Option<&Field>) -> f64 {
+pub(super) fn total_share(field: Option<&CounterField>) -> f64 {
     match field {
-        Some(Field::Member(it)) if it.counted => count(field),
+        Some(CounterField::Member(it)) if it.in_total => count(field),
         _ => 0.0,
     }
 }
 
 /// A position of the row: of an older membership nothing, of a newer one everything, of the same one what is newer.
-pub(super) fn placed(old: Option<Field>, step: &Position) -> Field {
-    let top = old.map_or(step.top, |old| step.top.max(old.top()));
+pub(super) fn merge_position(old: Option<CounterField>, step: &RowPosition) -> CounterField {
+    let top = old.map_or(step.top, |old| step.top.max(old.last_seq()));
     let same = match old {
-        Some(Field::Left { left, .. }) if step.joined < left => return old.expect("it is there"),
-        Some(Field::Member(it)) if step.joined < it.joined => return Field::Member(it),
-        Some(Field::Member(it)) if step.joined == it.joined => Some(it),
+        Some(CounterField::Left { left, .. }) if step.joined < left => {
+            return old.expect("it is there");
+        }
+        Some(CounterField::Member(it)) if step.joined < it.joined_version => {
+            return CounterField::Member(it);
+        }
+        Some(CounterField::Member(it)) if step.joined == it.joined_version => Some(it),
         _ => None,
     };
-    let mut new = same.unwrap_or(Member {
-        joined: step.joined,
-        position: step.position,
-        top,
-        badge: step.badge,
-        own: step.own,
-        muted: 0.0,
-        said: 0.0,
-        counted: false,
+    let mut new = same.unwrap_or(MemberField {
+        joined_version: step.joined,
+        position_version: step.position,
+        last_seq: top,
+        badge_seq: step.badge,
+        own_after: step.own,
+        muted_until: 0.0,
+        mute_version: 0.0,
+        in_total: false,
     });
-    new.top = top;
-    if step.position > new.position {
-        (new.position, new.badge, new.own) = (step.position, step.badge, step.own);
+    new.last_seq = top;
+    if step.position > new.position_version {
+        (new.position_version, new.badge_seq, new.own_after) =
+            (step.position, step.badge, step.own);
     }
     if let Some(muted) = step.muted
-        && (step.position > new.said || same.is_none())
+        && (step.position > new.mute_version || same.is_none())
     {
-        (new.muted, new.said) = (muted, step.position);
+        (new.muted_until, new.mute_version) = (muted, step.position);
     }
-    Field::Member(new)
+    CounterField::Member(new)
 }
 
 /// The end of a membership: nothing of an older one counts after it.
-pub(super) fn gone(old: Option<Field>, version: f64, now: f64) -> Field {
+pub(super) fn mark_left(old: Option<CounterField>, version: f64, now: f64) -> CounterField {
     match old {
-        Some(Field::Left { left, .. }) if left >= version => old.expect("it is there"),
-        Some(Field::Member(it)) if it.joined > version => Field::Member(it),
-        _ => Field::Left {
+        Some(CounterField::Left { left, .. }) if left >= version => old.expect("it is there"),
+        Some(CounterField::Member(it)) if it.joined_version > version => CounterField::Member(it),
+        _ => CounterField::Left {
             left: version,
             at: now,
-            top: old.map_or(0.0, |old| old.top()),
+            top: old.map_or(0.0, |old| old.last_seq()),
         },
     }
 }
 
 /// The documented counters: no key where there is nothing.
-pub(super) fn show(step: &mut Step<'_>, key: &[u8], number: f64) -> Result<(), Error> {
+pub(super) fn write_counter(
+    step: &mut NativeScriptCall<'_>,
+    key: &[u8],
+    number: f64,
+) -> Result<(), CommandError> {
     if number > 0.0 {
         let mut text = Vec::with_capacity(16);
-        push_number(&mut text, number);
+        push_integer(&mut text, number);
         step.set(key, &text, None)
     } else {
         step.delete(key).map(drop)
@@ -181,15 +190,20 @@ pub(super) fn show(step: &mut Step<'_>, key: &[u8], number: f64) -> Result<(), E
 }
 
 /// The frame about a conversation.
-pub(super) fn frame(head: &[u8], conversation: &[u8], number: f64, total: f64) -> Vec<u8> {
+pub(super) fn encode_counts_frame(
+    head: &[u8],
+    conversation: &[u8],
+    number: f64,
+    total: f64,
+) -> Vec<u8> {
     let mut frame = Vec::with_capacity(head.len() + conversation.len() + 64);
     frame.extend_from_slice(head);
     frame.extend_from_slice(br#"{"conversationId":""#);
     frame.extend_from_slice(conversation);
     frame.extend_from_slice(br#"","count":"#);
-    push_number(&mut frame, number);
+    push_integer(&mut frame, number);
     frame.extend_from_slice(br#","total":"#);
-    push_number(&mut frame, total);
+    push_integer(&mut frame, total);
     frame.push(b'}');
     frame
 }

@@ -2,52 +2,61 @@
 //!
 //! Always true: it does what the script does, line by line; [`the test`](super::tests) compares them.
 
-use parlor_store::native::{Done, Error, Step, array, number, push_number, said};
+use parlor_store::native::{
+    CommandError, NativeScriptCall, NativeScriptResult, array, number, push_integer, said,
+};
 use redis::Value;
 
-use super::field::{Field, Position, count, frame, gone, placed, share, show};
+use super::field::{
+    CounterField, RowPosition, count, encode_counts_frame, mark_left, merge_position, total_share,
+    write_counter,
+};
 
 /// What is the same for all users of a call.
-struct Given<'a> {
+struct UpdateArgs<'a> {
     now: f64,
     epoch: f64,
-    keep: u64,
+    state_ttl_ms: u64,
     publish: &'a [u8],
-    head: &'a [u8],
+    frame_header: &'a [u8],
     conversation: &'a [u8],
 }
 
-const FIRST: usize = 6;
-const WIDTH: usize = 8;
-const KEYS: usize = 3;
+const FIRST_USER_ARG: usize = 6;
+const ARGS_PER_USER: usize = 8;
+const KEYS_PER_USER: usize = 3;
 
-pub(super) fn steps(step: &mut Step<'_>) -> Done {
-    let [now, epoch, keep, publish, head, conversation] = step.take::<FIRST>(0)?;
-    let given = Given {
+pub(super) fn update_counters(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
+    let [now, epoch, keep, publish, head, conversation] = step.take::<FIRST_USER_ARG>(0)?;
+    let given = UpdateArgs {
         now: said(now)?,
         epoch: said(epoch)?,
-        keep: said(keep)? as u64,
+        state_ttl_ms: said(keep)? as u64,
         publish,
-        head,
+        frame_header: head,
         conversation,
     };
-    let users = step.keys().len() / KEYS;
+    let users = step.keys().len() / KEYS_PER_USER;
     let mut replies = Vec::with_capacity(users);
     for user in 0..users {
-        let done = one(step, &given, user)?;
+        let done = update_user(step, &given, user)?;
         replies.push(Value::Int(i64::from(done)));
     }
     Ok(Some(array(replies)))
 }
 
 /// The step of one user; false if the state has to be held against the rows first.
-fn one(step: &mut Step<'_>, given: &Given<'_>, user: usize) -> Result<bool, Error> {
-    let [state_key, count_key, total_key] = step.take_keys(user * KEYS)?;
+fn update_user(
+    step: &mut NativeScriptCall<'_>,
+    given: &UpdateArgs<'_>,
+    user: usize,
+) -> Result<bool, CommandError> {
+    let [state_key, count_key, total_key] = step.keys_at(user * KEYS_PER_USER)?;
     let [channel, what, version, position, top, badge, own, muted] =
-        step.take::<WIDTH>(FIRST + user * WIDTH)?;
+        step.take::<ARGS_PER_USER>(FIRST_USER_ARG + user * ARGS_PER_USER)?;
     let version = said(version)?;
     let fields = [&b":epoch"[..], b":total", given.conversation];
-    let held = match step.fields(state_key, fields) {
+    let held = match step.hmget(state_key, fields) {
         Ok(held) => held,
         Err(_) => {
             // Somebody else's.
@@ -56,7 +65,7 @@ fn one(step: &mut Step<'_>, given: &Given<'_>, user: usize) -> Result<bool, Erro
         }
     };
     let [epoch, total, field] = held;
-    let mut old = field.as_deref().and_then(Field::parse);
+    let mut old = field.as_deref().and_then(CounterField::parse);
     let unread = field.is_some() && old.is_none();
     let epoch = epoch.as_deref().and_then(number).unwrap_or(-1.0);
     let total = total.as_deref().and_then(number);
@@ -67,17 +76,17 @@ fn one(step: &mut Step<'_>, given: &Given<'_>, user: usize) -> Result<bool, Erro
         }
         return Ok(false);
     };
-    let (before, share_before) = (count(old.as_ref()), share(old.as_ref()));
+    let (before, share_before) = (count(old.as_ref()), total_share(old.as_ref()));
     let mut new = match what {
-        b"left" => gone(old, version, given.now),
+        b"left" => mark_left(old, version, given.now),
         b"sent" => {
             let Some(old) = &mut old else {
                 return Ok(false);
             };
-            if matches!(old, Field::Left { left, .. } if version >= *left) {
+            if matches!(old, CounterField::Left { left, .. } if version >= *left) {
                 return Ok(false);
             }
-            old.raise(said(top)?);
+            old.raise_last_seq(said(top)?);
             *old
         }
         _ => {
@@ -85,7 +94,7 @@ fn one(step: &mut Step<'_>, given: &Given<'_>, user: usize) -> Result<bool, Erro
             if old.is_none() && muted.is_none() {
                 return Ok(false);
             }
-            let position = Position {
+            let position = RowPosition {
                 joined: version,
                 position: said(position)?,
                 top: said(top)?,
@@ -93,33 +102,36 @@ fn one(step: &mut Step<'_>, given: &Given<'_>, user: usize) -> Result<bool, Erro
                 own: said(own)?,
                 muted,
             };
-            placed(old, &position)
+            merge_position(old, &position)
         }
     };
-    if let Field::Member(member) = &mut new {
-        member.counted = member.muted <= given.now;
+    if let CounterField::Member(member) = &mut new {
+        member.in_total = member.muted_until <= given.now;
     }
-    let written = new.text();
+    let written = new.encode();
     if field.as_deref() == Some(&written[..]) {
         return Ok(true);
     }
-    let (after, total_after) = (count(Some(&new)), total - share_before + share(Some(&new)));
+    let (after, total_after) = (
+        count(Some(&new)),
+        total - share_before + total_share(Some(&new)),
+    );
     let mut total_text = Vec::with_capacity(16);
-    push_number(&mut total_text, total_after);
+    push_integer(&mut total_text, total_after);
     let fields = [
         (given.conversation, &written[..]),
         (&b":total"[..], &total_text[..]),
     ];
-    step.set_fields(state_key, &fields)?;
-    step.expire(state_key, given.keep)?;
+    step.hset(state_key, &fields)?;
+    step.pexpire(state_key, given.state_ttl_ms)?;
     if after != before || field.is_none() {
-        show(step, count_key, after)?;
+        write_counter(step, count_key, after)?;
     }
     if total_after != total {
-        show(step, total_key, total_after)?;
+        write_counter(step, total_key, total_after)?;
     }
     if after != before || total_after != total {
-        let frame = frame(given.head, given.conversation, after, total_after);
+        let frame = encode_counts_frame(given.frame_header, given.conversation, after, total_after);
         step.publish(given.publish, channel, &frame);
     }
     Ok(true)

@@ -1,13 +1,13 @@
 //! Steps in any order, half of them twice, leave what the rows say.
 
-use parlor_store::{ManualClock, Options, Store};
+use parlor_store::{ManualClock, Store, StoreOptions};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
-use crate::keys::{Keyspace, Settings};
-use crate::twins::Twins;
+use crate::keys::{KeySettings, Keyspace};
+use crate::twins::ScriptParity;
 
 const HISTORIES: u64 = 1_000;
 
@@ -26,8 +26,8 @@ struct Row {
 }
 
 impl Row {
-    fn placed(&self) -> Step {
-        Step::Placed {
+    fn placed(&self) -> CounterUpdate {
+        CounterUpdate::Position {
             joined_version: self.joined,
             position_version: self.position,
             top: self.last,
@@ -38,7 +38,7 @@ impl Row {
     }
 
     /// Something happens; the step that follows it.
-    fn change(&mut self, rng: &mut StdRng) -> Option<Step> {
+    fn change(&mut self, rng: &mut StdRng) -> Option<CounterUpdate> {
         if !self.member {
             self.version += 1;
             *self = Self {
@@ -55,7 +55,7 @@ impl Row {
         match rng.random_range(0..10) {
             0..4 => {
                 self.last += 1;
-                Some(Step::Sent {
+                Some(CounterUpdate::MessageByOther {
                     members_version: self.version,
                     seq: self.last,
                 })
@@ -64,7 +64,7 @@ impl Row {
                 self.last += 1;
                 (self.badge, self.own) = (self.last, 0);
                 self.position += 1;
-                Some(Step::Wrote {
+                Some(CounterUpdate::MessageByUser {
                     joined_version: self.joined,
                     position_version: self.position,
                     seq: self.last,
@@ -94,7 +94,7 @@ impl Row {
             _ => {
                 self.version += 1;
                 self.member = false;
-                Some(Step::Left {
+                Some(CounterUpdate::Left {
                     members_version: self.version,
                 })
             }
@@ -120,13 +120,13 @@ impl Row {
 
 #[tokio::test]
 async fn the_order_of_steps_does_not_matter() {
-    let store = Store::open(Options {
+    let store = Store::open(StoreOptions {
         strict: true,
-        ..Options::default()
+        ..StoreOptions::default()
     });
     let store = store.await.expect("an engine in memory");
-    let keys = Keyspace::new(Settings::default(), true).expect("the defaults are valid");
-    let ctx = Context::new(store.clone(), keys.clone());
+    let keys = Keyspace::new(KeySettings::default(), true).expect("the defaults are valid");
+    let ctx = ChatContext::new(store.clone(), keys.clone());
     let conversations = ["c1", "c2"].map(|id| ConversationId::new(id).expect("an id"));
     for seed in 0..HISTORIES {
         let mut rng = StdRng::seed_from_u64(seed);
@@ -150,17 +150,17 @@ async fn the_order_of_steps_does_not_matter() {
             .take();
         warm.exec_async(&mut store.clone()).await.expect("written");
         for (at, step) in steps {
-            let cold = run(&ctx, &conversations[at], &[(&user, step)]).await;
+            let cold = run_updates(&ctx, &conversations[at], &[(&user, step)]).await;
             if !cold.expect("a step").is_empty() {
                 // What the rows say is said instead.
                 let row = &rows[at];
                 let step = match row.member {
                     true => row.placed(),
-                    false => Step::Left {
+                    false => CounterUpdate::Left {
                         members_version: row.version,
                     },
                 };
-                let cold = run(&ctx, &conversations[at], &[(&user, step)]).await;
+                let cold = run_updates(&ctx, &conversations[at], &[(&user, step)]).await;
                 assert_eq!(cold.expect("a step"), [] as [&UserId; 0], "{seed}");
             }
         }
@@ -202,21 +202,21 @@ fn some_field(rng: &mut StdRng, now: u64) -> Option<String> {
     }
 }
 
-fn some_step(rng: &mut StdRng, now: u64) -> Step {
+fn some_step(rng: &mut StdRng, now: u64) -> CounterUpdate {
     let mut n = || rng.random_range(0..8);
     let (joined_version, position_version, top, badge, own) = (n(), n(), n(), n(), n() / 2);
     match rng.random_range(0..6) {
-        0..2 => Step::Sent {
+        0..2 => CounterUpdate::MessageByOther {
             members_version: joined_version,
             seq: top,
         },
-        2 => Step::Wrote {
+        2 => CounterUpdate::MessageByUser {
             joined_version,
             position_version,
             seq: badge,
             top,
         },
-        3..5 => Step::Placed {
+        3..5 => CounterUpdate::Position {
             joined_version,
             position_version,
             top,
@@ -224,7 +224,7 @@ fn some_step(rng: &mut StdRng, now: u64) -> Step {
             own,
             muted_until: [0, now, now + 9][rng.random_range(0..3)],
         },
-        _ => Step::Left {
+        _ => CounterUpdate::Left {
             members_version: joined_version,
         },
     }
@@ -233,21 +233,23 @@ fn some_step(rng: &mut StdRng, now: u64) -> Step {
 #[tokio::test]
 async fn the_step_in_rust_does_what_the_script_does() {
     let clock = ManualClock::default();
-    let mut twins = Twins::open(&clock).await;
-    let keys = Keyspace::new(Settings::default(), false).expect("the defaults are valid");
-    let ctx = Context::new(twins.store().clone(), keys.clone());
+    let mut twins = ScriptParity::open(&clock).await;
+    let keys = Keyspace::new(KeySettings::default(), false).expect("the defaults are valid");
+    let ctx = ChatContext::new(twins.store().clone(), keys.clone());
     let epoch = *twins.store().epoch().borrow();
     let conversation = ConversationId::new("c").expect("an id");
     for seed in 0..500 {
         let rng = &mut StdRng::seed_from_u64(seed);
-        let now = ctx.now().ms();
+        let now = ctx.now().as_millis();
         let users: Vec<_> = (0..rng.random_range(1..4))
             .map(|at| UserId::new(format!("u{seed}-{at}")).expect("an id"))
             .collect();
         for user in &users {
             let state = keys.unread_state(user);
             if rng.random_bool(0.05) {
-                twins.both(redis::cmd("SET").arg(&state).arg("x")).await;
+                twins
+                    .run_on_both(redis::cmd("SET").arg(&state).arg("x"))
+                    .await;
                 continue;
             }
             let held = [epoch.to_string(), (epoch + 1).to_string(), "x".to_owned()];
@@ -261,18 +263,18 @@ async fn the_step_in_rust_does_what_the_script_does() {
             if let Some(field) = some_field(rng, now) {
                 set.arg(&conversation).arg(field);
             }
-            twins.both(&set).await;
+            twins.run_on_both(&set).await;
         }
         for _ in 0..4 {
             let steps: Vec<_> = users
                 .iter()
                 .map(|user| (user, some_step(rng, now)))
                 .collect();
-            let call = call(&ctx, &conversation, &steps);
+            let call = update_command(&ctx, &conversation, &steps);
             let what = format!("seed {seed}: {steps:?}");
-            twins.same(&STEPS, call, &what).await;
+            twins.assert_same(&UPDATE_COUNTERS, call, &what).await;
         }
-        twins.both(&redis::cmd("FLUSHALL")).await;
+        twins.run_on_both(&redis::cmd("FLUSHALL")).await;
         clock.advance(std::time::Duration::from_millis(3));
     }
 }

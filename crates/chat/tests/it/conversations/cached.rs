@@ -13,9 +13,9 @@ use super::on_every_engine;
 use super::world::{World, all, ask, conversation, person, service, user};
 
 on_every_engine! {
-    answers_are_kept_as_documented_and_forgotten_with_each_change;
-    an_answer_of_another_epoch_is_not_believed;
-    a_herd_reads_hardly_a_row;
+    membership_is_cached_and_invalidated_by_each_change;
+    cached_membership_of_another_epoch_is_reread;
+    concurrent_membership_checks_share_one_database_read;
     participants_follow_the_version_of_the_rows;
     participants_of_another_epoch_are_not_believed;
 }
@@ -52,108 +52,132 @@ async fn keys_are_declared(world: &World) {
             left.arg(&name);
             let left: i64 = left.query_async(&mut world.store.clone()).await.unwrap();
             let left = u64::try_from(left).ok().map(Duration::from_millis);
-            let declared: Vec<_> = world.keys.matches(name.as_bytes()).collect();
-            assert_eq!(declared.len(), 1, "{name} is not declared");
+            let declared: Vec<_> = world.keys.matching_specs(name.as_bytes()).collect();
+            assert_eq!(
+                declared.len(),
+                1,
+                "{name} must match exactly one declaration"
+            );
             let allowed = declared[0].spec.allows_ttl(world.keys.settings(), left);
-            assert!(allowed, "{name} has {left:?}");
+            assert!(
+                allowed,
+                "{name} has the TTL {left:?}, which its declaration does not allow"
+            );
         }
     }
 }
 
-pub async fn answers_are_kept_as_documented_and_forgotten_with_each_change(world: World) {
+pub async fn membership_is_cached_and_invalidated_by_each_change(world: World) {
     // A no that was kept before there was a conversation.
-    assert!(!world.says(0, "c1", "alice").await);
-    assert_eq!(world.cached("c1", "alice").await.as_deref(), Some("0"));
+    assert!(!world.is_member_on_node(0, "c1", "alice").await);
+    assert_eq!(
+        world.cached_membership("c1", "alice").await.as_deref(),
+        Some("0")
+    );
     group(&world, &["alice"]).await;
-    assert_eq!(world.cached("c1", "alice").await, None);
-    assert!(world.says(1, "c1", "alice").await);
-    assert_eq!(world.cached("c1", "alice").await.as_deref(), Some("1"));
-    assert!(!world.says(1, "c1", "bob").await);
-    assert_eq!(world.cached("c1", "bob").await.as_deref(), Some("0"));
+    assert_eq!(world.cached_membership("c1", "alice").await, None);
+    assert!(world.is_member_on_node(1, "c1", "alice").await);
+    assert_eq!(
+        world.cached_membership("c1", "alice").await.as_deref(),
+        Some("1")
+    );
+    assert!(!world.is_member_on_node(1, "c1", "bob").await);
+    assert_eq!(
+        world.cached_membership("c1", "bob").await.as_deref(),
+        Some("0")
+    );
     keys_are_declared(&world).await;
     // The answer comes from the cache.
-    let reads = world.nodes[2].conversations().row_reads().0;
-    assert!(world.says(2, "c1", "alice").await);
-    assert_eq!(world.nodes[2].conversations().row_reads().0, reads);
+    let reads = world.nodes[2].conversations().cache_misses().0;
+    assert!(world.is_member_on_node(2, "c1", "alice").await);
+    assert_eq!(world.nodes[2].conversations().cache_misses().0, reads);
 
     put(&world, 2, "bob").await;
-    assert_eq!(world.cached("c1", "bob").await, None);
-    assert_eq!(world.cached("c1", "alice").await.as_deref(), Some("1"));
+    assert_eq!(world.cached_membership("c1", "bob").await, None);
+    assert_eq!(
+        world.cached_membership("c1", "alice").await.as_deref(),
+        Some("1")
+    );
     for node in 0..3 {
-        assert!(world.says(node, "c1", "bob").await);
+        assert!(world.is_member_on_node(node, "c1", "bob").await);
     }
     remove(&world, 0, "bob").await;
-    assert_eq!(world.cached("c1", "bob").await, None);
+    assert_eq!(world.cached_membership("c1", "bob").await, None);
     for node in 0..3 {
-        assert!(!world.says(node, "c1", "bob").await);
+        assert!(!world.is_member_on_node(node, "c1", "bob").await);
     }
     let c1 = json!({ "conversationId": "c1" });
     ask::<JoinConversation>(&world.nodes[1], &person("bob"), c1.clone())
         .await
         .unwrap();
-    assert!(world.says(0, "c1", "bob").await);
+    assert!(world.is_member_on_node(0, "c1", "bob").await);
     ask::<LeaveConversation>(&world.nodes[2], &person("bob"), c1)
         .await
         .unwrap();
-    assert!(!world.says(0, "c1", "bob").await);
+    assert!(!world.is_member_on_node(0, "c1", "bob").await);
     // What changes nothing makes all forget, too.
     remove(&world, 1, "bob").await;
-    assert_eq!(world.cached("c1", "bob").await, None);
-    assert!(world.says(0, "c1", "alice").await);
+    assert_eq!(world.cached_membership("c1", "bob").await, None);
+    assert!(world.is_member_on_node(0, "c1", "alice").await);
     world.advance(Duration::from_secs(31)).await;
-    assert_eq!(world.cached("c1", "alice").await, None);
-    assert!(world.says(0, "c1", "alice").await);
+    assert_eq!(world.cached_membership("c1", "alice").await, None);
+    assert!(world.is_member_on_node(0, "c1", "alice").await);
 }
 
-pub async fn an_answer_of_another_epoch_is_not_believed(world: World) {
+pub async fn cached_membership_of_another_epoch_is_reread(world: World) {
     group(&world, &["alice"]).await;
-    assert!(!world.says(0, "c1", "bob").await);
-    assert!(world.says(0, "c1", "alice").await);
+    assert!(!world.is_member_on_node(0, "c1", "bob").await);
+    assert!(world.is_member_on_node(0, "c1", "alice").await);
     let (c1, bob) = (conversation("c1"), user("bob"));
     // As a store says that came back with what it held before bob was removed.
     world.set(&world.keys.membership(&c1, &bob), "1").await;
-    let checked = world.keys.membership_checked(&c1, &bob);
+    let checked = world.keys.membership_epoch(&c1, &bob);
     world.set(&checked, "12345").await;
     for node in 0..3 {
-        assert!(!world.says(node, "c1", "bob").await);
+        assert!(!world.is_member_on_node(node, "c1", "bob").await);
     }
-    assert_eq!(world.cached("c1", "bob").await.as_deref(), Some("0"));
+    assert_eq!(
+        world.cached_membership("c1", "bob").await.as_deref(),
+        Some("0")
+    );
     // A value that is none.
     world
         .set(&world.keys.membership(&c1, &bob), "perhaps")
         .await;
-    assert!(!world.says(0, "c1", "bob").await);
+    assert!(!world.is_member_on_node(0, "c1", "bob").await);
 }
 
 /// Who comes after the row was read may start another read: nobody gets an answer older than their question.
-const HARDLY_ANY: u64 = 5;
+const MAX_ROW_READS: u64 = 5;
 
-pub async fn a_herd_reads_hardly_a_row(world: World) {
+pub async fn concurrent_membership_checks_share_one_database_read(world: World) {
     group(&world, &["alice", "bob"]).await;
     let node = &world.nodes[0];
-    let reads = || node.conversations().row_reads();
+    let reads = || node.conversations().cache_misses();
     for who in ["alice", "zoe"] {
         let before = reads().0;
-        let answers = all((0..1_000).map(|_| world.says(0, "c1", who))).await;
+        let answers = all((0..1_000).map(|_| world.is_member_on_node(0, "c1", who))).await;
         assert!(answers.iter().all(|it| *it == (who == "alice")));
         let read = reads().0 - before;
-        assert!((1..=HARDLY_ANY).contains(&read), "{who}: {read}");
+        assert!((1..=MAX_ROW_READS).contains(&read), "{who}: {read}");
     }
     let version = world.version("c1").await;
     let c1 = conversation("c1");
     let before = reads().1;
-    let asked = (0..1_000).map(|_| node.conversations().participants(&c1, version));
+    let asked = (0..1_000).map(|_| node.conversations().participants_at(&c1, version));
     for answer in all(asked).await {
         assert_eq!(answer.unwrap().len(), 2);
     }
     let read = reads().1 - before;
-    assert!((1..=HARDLY_ANY).contains(&read), "{read}");
+    assert!((1..=MAX_ROW_READS).contains(&read), "{read}");
 }
 
 async fn participants(world: &World, node: usize) -> Vec<String> {
     let version = world.version("c1").await;
     let c1 = conversation("c1");
-    let found = world.nodes[node].conversations().participants(&c1, version);
+    let found = world.nodes[node]
+        .conversations()
+        .participants_at(&c1, version);
     found
         .await
         .unwrap()
@@ -162,7 +186,7 @@ async fn participants(world: &World, node: usize) -> Vec<String> {
         .collect()
 }
 
-async fn kept(world: &World) -> Vec<String> {
+async fn stored_participants(world: &World) -> Vec<String> {
     let mut members = redis::cmd("SMEMBERS");
     members.arg(world.keys.participants(&conversation("c1")));
     let members = members.query_async(&mut world.store.clone()).await;
@@ -176,21 +200,21 @@ pub async fn participants_follow_the_version_of_the_rows(world: World) {
     for node in 0..3 {
         assert_eq!(participants(&world, node).await, ["alice", "bob"]);
     }
-    assert_eq!(kept(&world).await, ["alice", "bob"]);
+    assert_eq!(stored_participants(&world).await, ["alice", "bob"]);
     keys_are_declared(&world).await;
     let reads: Vec<_> = world
         .nodes
         .iter()
-        .map(|it| it.conversations().row_reads().1)
+        .map(|it| it.conversations().cache_misses().1)
         .collect();
-    assert_eq!(reads, [1, 0, 0], "the others take the set");
+    assert_eq!(reads, [1, 0, 0], "the other nodes read the set");
     put(&world, 1, "carol").await;
-    assert!(kept(&world).await.is_empty());
+    assert!(stored_participants(&world).await.is_empty());
     for node in 0..3 {
         assert_eq!(participants(&world, node).await, ["alice", "bob", "carol"]);
     }
     remove(&world, 2, "bob").await;
-    assert!(kept(&world).await.is_empty());
+    assert!(stored_participants(&world).await.is_empty());
     for node in 0..3 {
         assert_eq!(participants(&world, node).await, ["alice", "carol"]);
     }
@@ -202,10 +226,10 @@ pub async fn participants_follow_the_version_of_the_rows(world: World) {
     for node in 0..3 {
         assert_eq!(participants(&world, node).await, ["alice"]);
     }
-    assert_eq!(kept(&world).await, ["alice"]);
+    assert_eq!(stored_participants(&world).await, ["alice"]);
     // Whoever asks for a version that is over gets what holds now.
     let c1 = conversation("c1");
-    let found = world.nodes[0].conversations().participants(&c1, 1).await;
+    let found = world.nodes[0].conversations().participants_at(&c1, 1).await;
     assert_eq!(found.unwrap().len(), 1);
 }
 
@@ -221,38 +245,41 @@ pub async fn participants_of_another_epoch_are_not_believed(world: World) {
         .set(&world.keys.participants_version(&c1), &stale)
         .await;
     assert_eq!(participants(&world, 0).await, ["alice"]);
-    assert_eq!(kept(&world).await, ["alice"]);
+    assert_eq!(stored_participants(&world).await, ["alice"]);
 }
 
 #[tokio::test]
-async fn a_slow_reader_does_not_bring_back_what_was_before_a_change() {
+async fn a_slow_read_does_not_overwrite_the_cache_after_a_change() {
     let world = World::redis().await;
     group(&world, &["alice"]).await;
     let node = &world.nodes[0];
-    let reads = || node.conversations().row_reads();
+    let reads = || node.conversations().cache_misses();
     let before = reads();
     // Readers of the table wait from here on.
     let database = world.database().await;
     let mut tx = database.begin().await.unwrap();
     let Either::Postgres(c) = tx.connection() else {
-        panic!("beside Redis stands PostgreSQL");
+        panic!("the Redis fixture uses PostgreSQL");
     };
     let lock = sqlx::query("LOCK TABLE members IN ACCESS EXCLUSIVE MODE");
     lock.execute(c).await.unwrap();
     let c1 = conversation("c1");
-    let asking = async { world.says(0, "c1", "alice").await };
+    let asking = async { world.is_member_on_node(0, "c1", "alice").await };
     let gathering = async {
         node.conversations()
-            .participants(&c1, 1)
+            .participants_at(&c1, 1)
             .await
             .unwrap()
             .len()
     };
     let changing = async {
-        eventually("both have seen the generation and read rows", async || {
-            let now = reads();
-            (now.0 > before.0 && now.1 > before.1).then_some(())
-        })
+        eventually(
+            "both have read the generation and started to read the rows",
+            async || {
+                let now = reads();
+                (now.0 > before.0 && now.1 > before.1).then_some(())
+            },
+        )
         .await;
         let mut raise = redis::cmd("INCR");
         raise.arg(world.keys.membership_generation(&c1));
@@ -262,8 +289,18 @@ async fn a_slow_reader_does_not_bring_back_what_was_before_a_change() {
     let (answer, count, ()) = tokio::join!(asking, gathering, changing);
     assert!(answer);
     assert_eq!(count, 1);
-    assert_eq!(world.cached("c1", "alice").await, None, "it is not kept");
-    assert!(kept(&world).await.is_empty(), "they are not kept");
-    assert!(world.says(0, "c1", "alice").await);
-    assert_eq!(world.cached("c1", "alice").await.as_deref(), Some("1"));
+    assert_eq!(
+        world.cached_membership("c1", "alice").await,
+        None,
+        "the answer is not cached"
+    );
+    assert!(
+        stored_participants(&world).await.is_empty(),
+        "the participants are not cached"
+    );
+    assert!(world.is_member_on_node(0, "c1", "alice").await);
+    assert_eq!(
+        world.cached_membership("c1", "alice").await.as_deref(),
+        Some("1")
+    );
 }

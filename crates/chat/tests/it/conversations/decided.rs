@@ -12,9 +12,9 @@ use super::world::{World, ask, code, conversation, person, service};
 const WAITING: &str = "SELECT COUNT(*) FROM pg_locks WHERE NOT granted";
 
 on_every_engine! {
-    who_may_only_read_removes_nobody;
-    who_was_removed_meanwhile_changes_nothing;
-    one_change_that_cannot_be_told_keeps_no_other_waiting;
+    a_read_only_session_cannot_remove_members;
+    a_member_removed_during_the_call_cannot_change_the_conversation;
+    a_change_that_cannot_be_published_does_not_block_other_conversations;
 }
 
 async fn group(world: &World, id: &str) {
@@ -23,7 +23,7 @@ async fn group(world: &World, id: &str) {
     created.unwrap();
 }
 
-async fn who_may_only_read_removes_nobody(world: World) {
+async fn a_read_only_session_cannot_remove_members(world: World) {
     group(&world, "c1").await;
     let node = &world.nodes[0];
     for who in ["alice", "bob"] {
@@ -36,7 +36,7 @@ async fn who_may_only_read_removes_nobody(world: World) {
     assert_eq!(world.members("c1").await, ["alice owner", "bob member"]);
 }
 
-async fn who_was_removed_meanwhile_changes_nothing(world: World) {
+async fn a_member_removed_during_the_call_cannot_change_the_conversation(world: World) {
     group(&world, "c1").await;
     let node = &world.nodes[0];
     let admin = json!({ "conversationId": "c1", "userId": "bob", "role": "admin" });
@@ -56,7 +56,7 @@ async fn who_was_removed_meanwhile_changes_nothing(world: World) {
     let removal = async {
         // Whatever was asked before, the row decides when it is there. Who waits for SQLite waits unseen.
         if let Either::Postgres(pool) = database.reader() {
-            eventually("the change waits for the row", async || {
+            eventually("the update waits for the row lock", async || {
                 let waiting = sqlx::query_scalar::<_, i64>(WAITING).fetch_one(pool).await;
                 waiting.unwrap() > 0
             })
@@ -70,11 +70,11 @@ async fn who_was_removed_meanwhile_changes_nothing(world: World) {
     assert_eq!(head.unwrap().unwrap().title, None);
 }
 
-async fn one_change_that_cannot_be_told_keeps_no_other_waiting(world: World) {
+async fn a_change_that_cannot_be_published_does_not_block_other_conversations(world: World) {
     let node = &world.nodes[0];
     for id in ["c1", "c2"] {
         group(&world, id).await;
-        assert!(world.says(1, id, "bob").await);
+        assert!(world.is_member_on_node(1, id, "bob").await);
         let generation = world.keys.membership_generation(&conversation(id));
         for command in [
             redis::cmd("DEL").arg(&generation),
@@ -86,12 +86,15 @@ async fn one_change_that_cannot_be_told_keeps_no_other_waiting(world: World) {
         let bob = json!({ "conversationId": id, "userId": "bob" });
         let removed = ask::<RemoveMember>(node, &service(), bob).await;
         assert!(removed.is_err(), "{id}");
-        assert_eq!(world.cached(id, "bob").await.as_deref(), Some("1"));
+        assert_eq!(
+            world.cached_membership(id, "bob").await.as_deref(),
+            Some("1")
+        );
     }
     let mut del = redis::cmd("DEL");
     del.arg(world.keys.membership_generation(&conversation("c2")));
     del.exec_async(&mut world.store.clone()).await.unwrap();
     let settled = node.conversations().settle().await;
-    assert!(settled.is_err(), "one cannot be told");
-    assert_eq!(world.cached("c2", "bob").await, None);
+    assert!(settled.is_err(), "one change cannot be published");
+    assert_eq!(world.cached_membership("c2", "bob").await, None);
 }

@@ -9,7 +9,7 @@ use super::on_every_engine;
 use super::world::{World, ask, code, execute, person, service};
 
 on_every_engine! {
-    the_list_is_the_main_screen;
+    the_conversation_list_contains_last_message_unread_and_presence;
     the_list_is_paged_by_last_activity;
 }
 
@@ -18,7 +18,7 @@ async fn list(world: &World, who: &str, asked: Value) -> Value {
     serde_json::to_value(listed.unwrap()).unwrap()
 }
 
-pub async fn the_list_is_the_main_screen(world: World) {
+pub async fn the_conversation_list_contains_last_message_unread_and_presence(world: World) {
     let node = &world.nodes[0];
     let alice = person("alice");
     let direct = json!({ "id": "d1", "kind": "direct", "members": ["bob"] });

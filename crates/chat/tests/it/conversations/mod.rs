@@ -4,7 +4,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
-    reason = "a test says what failed by failing"
+    reason = "a panic reports the failure of a test"
 )]
 
 mod cached;

@@ -11,8 +11,8 @@ async fn conversations_live_on_a_cluster() {
     let mut world = async || World::cluster(&mut cluster).await;
     rules::members_come_and_go_by_the_rules(world().await).await;
     rules::a_deleted_conversation_is_gone_for_good(world().await).await;
-    cached::answers_are_kept_as_documented_and_forgotten_with_each_change(world().await).await;
+    cached::membership_is_cached_and_invalidated_by_each_change(world().await).await;
     cached::participants_follow_the_version_of_the_rows(world().await).await;
-    races::after_an_acknowledged_change_no_node_answers_from_before(world().await).await;
+    races::no_node_returns_stale_membership_after_an_acknowledged_change(world().await).await;
     told::nodes_and_users_are_told_of_each_change(world().await).await;
 }

@@ -8,13 +8,13 @@ use serde_json::json;
 use super::world::{World, ask, code, conversation, person, service};
 
 #[tokio::test]
-async fn while_redis_is_away_the_rows_answer_and_changes_are_owed() {
+async fn while_redis_is_down_membership_is_read_from_the_database_and_changes_are_retried() {
     let mut world = World::impatient().await;
     let group = json!({ "id": "c1", "kind": "group", "members": ["alice", "bob"] });
     ask::<CreateConversation>(&world.nodes[0], &service(), group)
         .await
         .unwrap();
-    assert!(world.says(0, "c1", "bob").await);
+    assert!(world.is_member_on_node(0, "c1", "bob").await);
     world.server.as_mut().unwrap().kill9();
 
     let node = &world.nodes[0];
@@ -24,23 +24,26 @@ async fn while_redis_is_away_the_rows_answer_and_changes_are_owed() {
         .unwrap_err();
     assert_eq!(refused.code(), Code::StoreUnavailable);
     assert!(
-        refused.to_string().contains("the change is made"),
+        refused.to_string().contains("the change is saved"),
         "{refused}"
     );
     assert!(node.conversations().settle().await.is_err());
-    assert!(!world.says(0, "c1", "bob").await, "the row answers");
-    assert!(world.says(1, "c1", "alice").await);
+    assert!(
+        !world.is_member_on_node(0, "c1", "bob").await,
+        "the answer is read from the row"
+    );
+    assert!(world.is_member_on_node(1, "c1", "alice").await);
     let version = world.version("c1").await;
     let found = node
         .conversations()
-        .participants(&conversation("c1"), version)
+        .participants_at(&conversation("c1"), version)
         .await;
     assert_eq!(found.unwrap().len(), 1);
     let again = code::<RemoveMember>(node, &service(), bob).await;
     assert_eq!(
         again,
         Some(Code::StoreUnavailable),
-        "a repetition says so, too"
+        "a repeated call returns the same error"
     );
     let listed = ask::<ListConversations>(node, &person("alice"), json!({}))
         .await
@@ -49,24 +52,24 @@ async fn while_redis_is_away_the_rows_answer_and_changes_are_owed() {
 
     world.server.as_mut().unwrap().restart_empty().await;
     let node = &world.nodes[0];
-    eventually("what is owed is told", async || {
+    eventually("the outbox is published", async || {
         node.conversations().settle().await
     })
     .await;
     for nth in 0..3 {
-        assert!(!world.says(nth, "c1", "bob").await);
-        assert!(world.says(nth, "c1", "alice").await);
+        assert!(!world.is_member_on_node(nth, "c1", "bob").await);
+        assert!(world.is_member_on_node(nth, "c1", "alice").await);
     }
 }
 
 #[tokio::test]
-async fn a_change_that_was_not_told_is_told_by_the_background_work() {
+async fn a_failed_membership_publish_is_retried_by_the_background_job() {
     let world = World::redis().await;
     let group = json!({ "id": "c1", "kind": "group", "members": ["alice", "bob"] });
     ask::<CreateConversation>(&world.nodes[0], &service(), group)
         .await
         .unwrap();
-    assert!(world.says(1, "c1", "bob").await);
+    assert!(world.is_member_on_node(1, "c1", "bob").await);
     let generation = world.keys.membership_generation(&conversation("c1"));
     // A key of the wrong type refuses the step, as a fault would.
     let mut del = redis::cmd("DEL");
@@ -83,13 +86,16 @@ async fn a_change_that_was_not_told_is_told_by_the_background_work() {
     let bob = json!({ "conversationId": "c1", "userId": "bob" });
     let failed = ask::<RemoveMember>(&world.nodes[0], &service(), bob).await;
     assert!(failed.is_err());
-    assert_eq!(world.cached("c1", "bob").await.as_deref(), Some("1"));
+    assert_eq!(
+        world.cached_membership("c1", "bob").await.as_deref(),
+        Some("1")
+    );
     let mut del = redis::cmd("DEL");
     del.arg(&generation)
         .exec_async(&mut world.store.clone())
         .await
         .unwrap();
     world.nodes[0].conversations().settle().await.unwrap();
-    assert_eq!(world.cached("c1", "bob").await, None);
-    assert!(!world.says(1, "c1", "bob").await);
+    assert_eq!(world.cached_membership("c1", "bob").await, None);
+    assert!(!world.is_member_on_node(1, "c1", "bob").await);
 }

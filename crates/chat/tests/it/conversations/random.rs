@@ -72,7 +72,7 @@ impl Model {
         None
     }
 
-    fn removes(&mut self, by: Option<&str>, who: &str) -> Option<Code> {
+    fn expect_remove(&mut self, by: Option<&str>, who: &str) -> Option<Code> {
         if let Some(by) = by.filter(|by| *by != who) {
             let Some(own) = self.role(by) else {
                 return Some(Code::NotAMember);
@@ -85,7 +85,12 @@ impl Model {
         None
     }
 
-    fn puts(&mut self, by: Option<&str>, who: &'static str, role: &'static str) -> Option<Code> {
+    fn expect_put(
+        &mut self,
+        by: Option<&str>,
+        who: &'static str,
+        role: &'static str,
+    ) -> Option<Code> {
         let now = self.role(who);
         if let Some(by) = by {
             let Some(own) = self.role(by) else {
@@ -144,11 +149,11 @@ pub async fn random_histories_agree_with_the_model(world: World) {
             ),
             2 => (
                 code::<RemoveMember>(node, &caller, asked).await,
-                model.removes(by, who),
+                model.expect_remove(by, who),
             ),
             _ => {
                 asked["role"] = role.into();
-                let expected = model.puts(by, who, role);
+                let expected = model.expect_put(by, who, role);
                 (code::<PutMember>(node, &caller, asked).await, expected)
             }
         };
@@ -165,7 +170,7 @@ pub async fn random_histories_agree_with_the_model(world: World) {
         let who = USERS[step % 5];
         for nth in 0..3 {
             assert_eq!(
-                world.says(nth, "c1", who).await,
+                world.is_member_on_node(nth, "c1", who).await,
                 model.role(who).is_some(),
                 "step {step}"
             );

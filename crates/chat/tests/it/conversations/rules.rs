@@ -13,9 +13,9 @@ use super::world::{World, agent, ask, code, person, service};
 on_every_engine! {
     a_direct_conversation_is_created_once_for_each_pair;
     an_id_and_a_key_are_given_once;
-    what_makes_no_sense_is_refused;
+    invalid_create_requests_are_rejected;
     members_come_and_go_by_the_rules;
-    an_owner_who_leaves_hands_it_on;
+    ownership_passes_to_another_member_when_the_owner_leaves;
     a_deleted_conversation_is_gone_for_good;
     members_are_listed_page_by_page;
 }
@@ -110,7 +110,7 @@ pub async fn an_id_and_a_key_are_given_once(world: World) {
     assert_eq!(world.members("c2").await, ["alice member", "bob owner"]);
 }
 
-pub async fn what_makes_no_sense_is_refused(world: World) {
+pub async fn invalid_create_requests_are_rejected(world: World) {
     let node = &world.nodes[0];
     let alice = person("alice");
     let many: Vec<String> = (0..1_000).map(|it| format!("u{it:04}")).collect();
@@ -233,13 +233,21 @@ pub async fn members_come_and_go_by_the_rules(world: World) {
         Some(Code::InvalidRequest)
     );
     assert_eq!(remove("bob", "dave").await, None);
-    assert_eq!(remove("bob", "dave").await, None, "twice is harmless");
+    assert_eq!(
+        remove("bob", "dave").await,
+        None,
+        "a repeated removal succeeds"
+    );
     assert_eq!(remove("carol", "carol").await, None);
     assert_eq!(world.members("c1").await, ["alice owner", "bob admin"]);
     let version = world.version("c1").await;
     assert_eq!(remove("bob", "dave").await, None);
     assert_eq!(put("alice", "bob", "admin").await, None);
-    assert_eq!(world.version("c1").await, version, "nothing changed");
+    assert_eq!(
+        world.version("c1").await,
+        version,
+        "calls without effect do not change the version"
+    );
 
     let at = json!({ "conversationId": "c1" });
     let join = code::<JoinConversation>;
@@ -250,7 +258,7 @@ pub async fn members_come_and_go_by_the_rules(world: World) {
     assert_eq!(
         join(node, &person("erin"), at.clone()).await,
         None,
-        "twice is harmless"
+        "a repeated join succeeds"
     );
     let head = ask::<GetConversation>(node, &alice, at.clone())
         .await
@@ -298,7 +306,7 @@ pub async fn members_come_and_go_by_the_rules(world: World) {
     );
 }
 
-pub async fn an_owner_who_leaves_hands_it_on(world: World) {
+pub async fn ownership_passes_to_another_member_when_the_owner_leaves(world: World) {
     let node = &world.nodes[0];
     let group = json!({ "id": "c1", "kind": "group", "members": ["bob"] });
     ask::<CreateConversation>(node, &person("zoe"), group)
@@ -325,13 +333,13 @@ pub async fn an_owner_who_leaves_hands_it_on(world: World) {
     assert_eq!(
         leave("zoe").await,
         ["dave owner"],
-        "the admin who came first"
+        "the longest-standing admin becomes owner"
     );
     assert_eq!(leave("dave").await, ["aaron owner"]);
     assert_eq!(
         leave("aaron").await,
         ["bob owner"],
-        "else the member who came first"
+        "without an admin the longest-standing member becomes owner"
     );
     assert_eq!(leave("abe").await, ["bob owner"]);
     assert_eq!(leave("bob").await, ["carol owner"]);
@@ -351,7 +359,7 @@ pub async fn a_deleted_conversation_is_gone_for_good(world: World) {
         .await
         .unwrap();
     let c1 = json!({ "conversationId": "c1" });
-    assert!(world.says(1, "c1", "bob").await);
+    assert!(world.is_member_on_node(1, "c1", "bob").await);
     let refused = code::<DeleteConversation>(node, &person("bob"), c1.clone()).await;
     assert_eq!(refused, Some(Code::Forbidden));
     let refused = code::<DeleteConversation>(node, &person("zoe"), c1.clone()).await;
@@ -360,8 +368,8 @@ pub async fn a_deleted_conversation_is_gone_for_good(world: World) {
         .await
         .unwrap();
     for nth in 0..3 {
-        assert!(!world.says(nth, "c1", "alice").await);
-        assert!(!world.says(nth, "c1", "bob").await);
+        assert!(!world.is_member_on_node(nth, "c1", "alice").await);
+        assert!(!world.is_member_on_node(nth, "c1", "bob").await);
     }
     let gone = code::<GetConversation>(node, &alice, c1.clone()).await;
     assert_eq!(gone, Some(Code::NotAMember));

@@ -1,7 +1,7 @@
 //! Who is told of a change: the nodes on the conversation's channel, the users on their own.
 
 use parlor_chat::conversations::{CreateConversation, DeleteConversation, PutMember, RemoveMember};
-use parlor_store::{Event, Subscription};
+use parlor_store::{BusEvent, BusSubscription};
 use serde_json::{Value, json};
 
 use super::on_every_engine;
@@ -12,11 +12,11 @@ on_every_engine! {
 }
 
 /// The next frame of a kind, as JSON.
-async fn frame(subscription: &mut Subscription, kind: u8) -> Value {
+async fn frame(subscription: &mut BusSubscription, kind: u8) -> Value {
     loop {
-        let event = crate::conversations::world::soon(subscription.next()).await;
-        let Some(Event::Message { payload, .. }) = event else {
-            panic!("the subscription ended or missed something");
+        let event = crate::conversations::world::with_timeout(subscription.next()).await;
+        let Some(BusEvent::Message { payload, .. }) = event else {
+            panic!("the subscription ended or lost messages");
         };
         match &payload[..] {
             [1, found, body @ ..] if *found == kind => {
@@ -29,9 +29,9 @@ async fn frame(subscription: &mut Subscription, kind: u8) -> Value {
 
 pub async fn nodes_and_users_are_told_of_each_change(world: World) {
     let bus = world.store.bus();
-    let channel = world.keys.conversation_bus(&conversation("c1"));
+    let channel = world.keys.conversation_channel(&conversation("c1"));
     let mut nodes = bus.subscribe_sharded(channel.as_str()).await.unwrap();
-    let channel = world.keys.user_bus(&user("bob"));
+    let channel = world.keys.user_channel(&user("bob"));
     let mut bob = bus.subscribe_sharded(channel.as_str()).await.unwrap();
     let node = &world.nodes[1];
     let group = json!({ "id": "c1", "kind": "group", "members": ["alice"] });

@@ -5,11 +5,11 @@ use std::ops::{Deref, DerefMut};
 use parlor_chat::access::{Caller, Role};
 use parlor_chat::chat::Chat;
 use parlor_chat::code::Code;
-use parlor_chat::context::Context;
-use parlor_chat::database::{Database, Either, Transaction};
+use parlor_chat::context::ChatContext;
+use parlor_chat::database::{Database, Either, WriteTransaction};
 use parlor_chat::error::Result;
 use parlor_chat::ids::{ConversationId, NodeId, UserId};
-use parlor_chat::keys::{Key, Keyspace, Preset, Settings};
+use parlor_chat::keys::{Key, KeySettings, Keyspace, Preset};
 use parlor_chat::operation::Operation;
 use parlor_chat::options;
 use parlor_store::Store;
@@ -17,48 +17,48 @@ use parlor_testkit::Cluster;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::ground::{Ground, patient};
+use crate::ground::{TestBackend, options_with_long_timeout};
 
 const NODES: usize = 3;
 
 pub struct World {
-    ground: Ground,
+    ground: TestBackend,
     pub keys: Keyspace,
     pub nodes: Vec<Chat>,
 }
 
 impl World {
     pub async fn embedded() -> Self {
-        Self::on(Ground::embedded().await, None).await
+        Self::on(TestBackend::embedded().await, None).await
     }
 
     pub async fn redis() -> Self {
-        let ground = Ground::redis().await;
+        let ground = TestBackend::redis().await;
         let url = ground.server.as_ref().unwrap().url();
         Self::on(ground, Some(url)).await
     }
 
     pub async fn impatient() -> Self {
-        Self::on(Ground::impatient().await, None).await
+        Self::on(TestBackend::redis_with_short_timeout().await, None).await
     }
 
     pub async fn cluster(cluster: &mut Cluster) -> Self {
         let url = cluster.url();
-        Self::on(Ground::cluster(cluster).await, Some(url)).await
+        Self::on(TestBackend::cluster(cluster).await, Some(url)).await
     }
 
     /// Nodes with stores of their own at `url`, or with that of the ground.
-    async fn on(ground: Ground, url: Option<String>) -> Self {
-        let keys = ground.keys(Settings::from_preset(Preset::Parlor));
+    async fn on(ground: TestBackend, url: Option<String>) -> Self {
+        let keys = ground.keys(KeySettings::from_preset(Preset::Parlor));
         let mut nodes = Vec::new();
         for nth in 0..NODES {
             let store = match &url {
-                Some(url) => Store::open(patient(url)).await.unwrap(),
+                Some(url) => Store::open(options_with_long_timeout(url)).await.unwrap(),
                 None => ground.store.clone(),
             };
-            let context = Context::new(store, keys.clone());
+            let context = ChatContext::new(store, keys.clone());
             let node = NodeId::new(format!("n{nth}")).unwrap();
-            let options = options::Options::default();
+            let options = options::ChatOptions::default();
             nodes.push(Chat::new(context, ground.database().await, node, &options));
         }
         Self {
@@ -69,16 +69,16 @@ impl World {
     }
 
     /// What a key holds.
-    pub async fn raw(&self, key: &Key) -> Option<String> {
+    pub async fn get_key(&self, key: &Key) -> Option<String> {
         let mut get = redis::cmd("GET");
         get.arg(key);
         get.query_async(&mut self.store.clone()).await.unwrap()
     }
 
     /// What is cached about somebody.
-    pub async fn cached(&self, id: &str, who: &str) -> Option<String> {
+    pub async fn cached_membership(&self, id: &str, who: &str) -> Option<String> {
         let key = self.keys.membership(&conversation(id), &user(who));
-        self.raw(&key).await
+        self.get_key(&key).await
     }
 
     pub async fn set(&self, key: &Key, value: &str) {
@@ -88,7 +88,7 @@ impl World {
     }
 
     /// Whether somebody is a member, as a node says.
-    pub async fn says(&self, node: usize, id: &str, who: &str) -> bool {
+    pub async fn is_member_on_node(&self, node: usize, id: &str, who: &str) -> bool {
         let members = self.nodes[node].members();
         let answer = members.is_member(&conversation(id), &user(who)).await;
         answer.unwrap()
@@ -113,15 +113,15 @@ impl World {
 }
 
 impl Deref for World {
-    type Target = Ground;
+    type Target = TestBackend;
 
-    fn deref(&self) -> &Ground {
+    fn deref(&self) -> &TestBackend {
         &self.ground
     }
 }
 
 impl DerefMut for World {
-    fn deref_mut(&mut self) -> &mut Ground {
+    fn deref_mut(&mut self) -> &mut TestBackend {
         &mut self.ground
     }
 }
@@ -142,7 +142,7 @@ where
 {
     let code = ask::<O>(node, caller, request).await.err()?.code();
     let declared = O::INFO.codes.contains(&code);
-    let everywhere = parlor_chat::operation::EVERYWHERE.contains(&code);
+    let everywhere = parlor_chat::operation::COMMON_ERROR_CODES.contains(&code);
     assert!(declared || everywhere, "{} {code}", O::INFO.name);
     Some(code)
 }
@@ -155,7 +155,7 @@ pub async fn execute(database: &Database, statement: &'static str) {
 }
 
 /// Runs a statement in a transaction.
-pub async fn run(tx: &mut Transaction, statement: &'static str) {
+pub async fn run(tx: &mut WriteTransaction, statement: &'static str) {
     match tx.connection() {
         Either::Sqlite(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
         Either::Postgres(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
@@ -170,7 +170,7 @@ pub fn person(id: &str) -> Caller {
         anonymous: false,
         issued_at: Some(0),
         expires_at: u64::MAX,
-        address: None,
+        ip_address: None,
     }
 }
 
@@ -220,7 +220,7 @@ pub async fn all<T>(work: impl IntoIterator<Item = impl Future<Output = T>>) -> 
 }
 
 /// What comes sooner or later.
-pub async fn soon<T>(what: impl Future<Output = T>) -> T {
+pub async fn with_timeout<T>(what: impl Future<Output = T>) -> T {
     let patience = std::time::Duration::from_secs(60);
     tokio::time::timeout(patience, what).await.unwrap()
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use parlor_chat::context::Moment;
-use parlor_chat::limits::{Algorithm, Fallback, Limit, MOST_REMEMBERED};
+use parlor_chat::context::Timestamp;
+use parlor_chat::limits::{LocalRateLimiter, MAX_LIMITERS, RateLimit, RateLimitAlgorithm};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -18,7 +18,7 @@ const HISTORIES: u64 = 40;
 const STEPS: usize = 60;
 
 /// Any limit. On a server keys age by themselves: there one request takes so long that it does not matter.
-fn any_limit(rng: &mut StdRng, server: bool) -> Limit {
+fn any_limit(rng: &mut StdRng, server: bool) -> RateLimit {
     let (requests, window) = if server {
         (rng.random_range(1..=40), rng.random_range(20..60) * WINDOW)
     } else {
@@ -26,14 +26,18 @@ fn any_limit(rng: &mut StdRng, server: bool) -> Limit {
         let longest = [5, 1_000, 2_678_400_000][rng.random_range(0..3)];
         (rng.random_range(1..=most), rng.random_range(1..=longest))
     };
-    limit(Algorithm::Gcra, requests, window + rng.random_range(0..3))
+    limit(
+        RateLimitAlgorithm::Gcra,
+        requests,
+        window + rng.random_range(0..3),
+    )
 }
 
 async fn a_node_answers_as_the_store_does(world: World) {
     let server = !world.primaries.is_empty();
     for seed in 0..HISTORIES {
         let mut rng = StdRng::seed_from_u64(seed);
-        let fallback = Fallback::new();
+        let fallback = LocalRateLimiter::new();
         let on = id(&format!("history-{seed}"));
         let mut limit = any_limit(&mut rng, server);
         for step in 0..STEPS {
@@ -53,21 +57,21 @@ async fn a_node_answers_as_the_store_does(world: World) {
 
 #[test]
 fn the_oldest_are_forgotten_first() {
-    let fallback = Fallback::new();
-    let one = Limit::new(Algorithm::Gcra, 1, Duration::from_secs(60)).unwrap();
-    let now = Moment(1_735_689_600_000);
+    let fallback = LocalRateLimiter::new();
+    let one = RateLimit::new(RateLimitAlgorithm::Gcra, 1, Duration::from_secs(60)).unwrap();
+    let now = Timestamp(1_735_689_600_000);
     let asked = |nth: usize| fallback.check(&id(&format!("10.0.0.1:{nth}")), &one, now);
     assert!(asked(0).allowed);
-    let last = 3 * MOST_REMEMBERED;
+    let last = 3 * MAX_LIMITERS;
     for nth in 1..last {
         assert!(asked(nth).allowed);
-        assert!(nth % 1_000 > 0 || fallback.len() <= MOST_REMEMBERED);
+        assert!(nth % 1_000 > 0 || fallback.len() <= MAX_LIMITERS);
         // Who goes on asking is remembered.
         assert!(nth % 10_000 > 0 || !asked(1).allowed);
     }
-    assert!(fallback.len() >= MOST_REMEMBERED / 2);
-    for nth in last - MOST_REMEMBERED / 2 + 1..last {
+    assert!(fallback.len() >= MAX_LIMITERS / 2);
+    for nth in last - MAX_LIMITERS / 2 + 1..last {
         assert!(!asked(nth).allowed, "{nth}");
     }
-    assert!(asked(0).allowed, "it was forgotten");
+    assert!(asked(0).allowed, "the entry was dropped");
 }

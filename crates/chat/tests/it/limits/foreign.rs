@@ -2,16 +2,16 @@
 
 use parlor_chat::code::Code;
 use parlor_chat::error::Error;
-use parlor_chat::limits::Algorithm::{self, Fixed, Gcra, Sliding};
+use parlor_chat::limits::RateLimitAlgorithm::{self, Fixed, Gcra, Sliding};
 
 use super::on_every_engine;
-use super::world::{WINDOW, World, allowed, check, costly, id, limit, refused, user};
+use super::world::{WINDOW, World, allowed, check, check_cost, id, limit, refused, user};
 
 on_every_engine! {
     a_key_of_another_type_is_named;
-    a_rate_that_cannot_be_read_is_empty;
-    a_rate_far_ahead_is_full_from_now_on;
-    a_fixed_window_without_an_end_gets_one;
+    an_unparsable_gcra_value_counts_as_empty;
+    a_gcra_value_far_in_the_future_is_capped_at_one_window;
+    a_fixed_window_without_ttl_gets_a_ttl;
     a_sliding_window_without_an_end_gets_one;
     a_smaller_limit_is_kept_at_once;
 }
@@ -26,7 +26,7 @@ fn must_name(error: &Error, key: &parlor_chat::keys::Key) {
 
 async fn a_key_of_another_type_is_named(world: World) {
     let node = &world.nodes[0];
-    for &algorithm in Algorithm::ALL {
+    for &algorithm in RateLimitAlgorithm::ALL {
         let key = world.key(algorithm, "x");
         let () = world.ask("RPUSH", &key, &["one"]).await;
         for peek in [true, false] {
@@ -38,20 +38,20 @@ async fn a_key_of_another_type_is_named(world: World) {
         assert_eq!(values, ["one"]);
     }
     let alice = user("alice");
-    let key = world.keys.message_rate(&alice);
+    let key = world.keys.message_counter(&alice);
     for garbage in ["", "many", "1.5", "0x10", "nan", " 1"] {
         let () = world.ask("SET", &key, &[garbage]).await;
-        must_name(&node.message(&alice, 5).await.unwrap_err(), &key);
-        node.give_back(&alice).await.unwrap();
+        must_name(&node.count_message(&alice, 5).await.unwrap_err(), &key);
+        node.refund_message(&alice).await.unwrap();
         assert_eq!(world.ask::<String>("GET", &key, &[]).await, garbage);
     }
     let () = world.ask("DEL", &key, &[]).await;
     let () = world.ask("RPUSH", &key, &["one"]).await;
-    must_name(&node.message(&alice, 5).await.unwrap_err(), &key);
-    must_name(&node.give_back(&alice).await.unwrap_err(), &key);
+    must_name(&node.count_message(&alice, 5).await.unwrap_err(), &key);
+    must_name(&node.refund_message(&alice).await.unwrap_err(), &key);
 }
 
-async fn a_rate_that_cannot_be_read_is_empty(world: World) {
+async fn an_unparsable_gcra_value_counts_as_empty(world: World) {
     let two = limit(Gcra, 2, WINDOW);
     let key = world.key(Gcra, "x");
     for garbage in [
@@ -67,66 +67,66 @@ async fn a_rate_that_cannot_be_read_is_empty(world: World) {
         let () = world.ask("SET", &key, &[garbage]).await;
         let answer = check(&world.nodes[0], &two).await;
         assert_eq!(answer, allowed(2, 1, WINDOW / 2), "{garbage}");
-        world.lives(&key, WINDOW / 2).await;
+        world.assert_ttl(&key, WINDOW / 2).await;
     }
 }
 
-async fn a_rate_far_ahead_is_full_from_now_on(world: World) {
+async fn a_gcra_value_far_in_the_future_is_capped_at_one_window(world: World) {
     let (node, two) = (&world.nodes[0], limit(Gcra, 2, WINDOW));
     let key = world.key(Gcra, "x");
     let far = "9".repeat(400);
     for value in ["9007199254740993", "99999999999999999999.5", &far] {
         let () = world.ask("SET", &key, &[value]).await;
         assert_eq!(check(node, &two).await, refused(2, 0, WINDOW, WINDOW / 2));
-        world.lives(&key, WINDOW).await;
+        world.assert_ttl(&key, WINDOW).await;
         world.pass(WINDOW / 2);
         assert_eq!(check(node, &two).await, allowed(2, 0, WINDOW));
     }
 }
 
-async fn a_fixed_window_without_an_end_gets_one(world: World) {
+async fn a_fixed_window_without_ttl_gets_a_ttl(world: World) {
     let (node, two) = (&world.nodes[0], limit(Fixed, 2, WINDOW));
     let key = world.key(Fixed, "x");
-    let now = world.now().ms();
+    let now = world.now().as_millis();
     let began = (now - 1_000).to_string();
     let () = world.ask("ZADD", &key, &[&began, &began]).await;
     assert_eq!(check(node, &two).await, allowed(2, 0, WINDOW - 1_000));
-    world.lives(&key, WINDOW - 1_000).await;
+    world.assert_ttl(&key, WINDOW - 1_000).await;
     let half = format!("{}.5", now - 1_000);
     for (score, left) in [("inf", WINDOW), (&half, WINDOW - 999)] {
         let () = world.ask("DEL", &key, &[]).await;
         let () = world.ask("ZADD", &key, &[score, "a", score, "b"]).await;
         assert_eq!(check(node, &two).await, refused(2, 0, left, left));
-        world.lives(&key, left).await;
+        world.assert_ttl(&key, left).await;
     }
     for over in ["-inf", "0", "1735689600"] {
         let () = world.ask("DEL", &key, &[]).await;
         let () = world.ask("ZADD", &key, &[over, "a", over, "b"]).await;
         assert_eq!(check(node, &two).await, allowed(2, 1, WINDOW));
-        world.lives(&key, WINDOW).await;
+        world.assert_ttl(&key, WINDOW).await;
     }
 }
 
 async fn a_sliding_window_without_an_end_gets_one(world: World) {
     let (node, two) = (&world.nodes[0], limit(Sliding, 2, WINDOW));
     let key = world.key(Sliding, "x");
-    let half = format!("{}.5", world.now().ms() - 1_000);
+    let half = format!("{}.5", world.now().as_millis() - 1_000);
     for (score, left) in [("inf", WINDOW), (&half, WINDOW - 999)] {
         let () = world.ask("DEL", &key, &[]).await;
         let () = world.ask("ZADD", &key, &[score, "a", score, "b"]).await;
         assert_eq!(check(node, &two).await, refused(2, 0, left, left));
-        world.lives(&key, WINDOW).await;
+        world.assert_ttl(&key, WINDOW).await;
     }
     let () = world.ask("DEL", &key, &[]).await;
     let () = world.ask("ZADD", &key, &["-inf", "a", "0", "b"]).await;
     assert_eq!(check(node, &two).await, allowed(2, 1, WINDOW));
-    world.lives(&key, WINDOW).await;
+    world.assert_ttl(&key, WINDOW).await;
 }
 
 async fn a_smaller_limit_is_kept_at_once(world: World) {
     let node = &world.nodes[0];
-    for &algorithm in Algorithm::ALL {
-        costly(node, &limit(algorithm, 100, WINDOW), 50).await;
+    for &algorithm in RateLimitAlgorithm::ALL {
+        check_cost(node, &limit(algorithm, 100, WINDOW), 50).await;
         let ten = limit(algorithm, 10, WINDOW);
         let answer = check(node, &ten).await;
         assert_eq!(

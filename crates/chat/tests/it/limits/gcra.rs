@@ -1,9 +1,9 @@
 //! A steady rate, with a burst after a pause.
 
-use parlor_chat::limits::Algorithm::Gcra;
+use parlor_chat::limits::RateLimitAlgorithm::Gcra;
 
 use super::on_every_engine;
-use super::world::{WINDOW, World, allowed, check, costly, limit, peek, refused};
+use super::world::{WINDOW, World, allowed, check, check_cost, check_dry_run, limit, refused};
 
 on_every_engine! {
     a_burst_and_then_a_steady_rate;
@@ -36,16 +36,16 @@ pub async fn a_burst_and_then_a_steady_rate(world: World) {
 
 pub async fn a_pause_gives_back_as_much_as_it_is_long(world: World) {
     let (node, ten) = (&world.nodes[0], limit(Gcra, 10, WINDOW));
-    assert_eq!(costly(node, &ten, 10).await, allowed(10, 0, WINDOW));
+    assert_eq!(check_cost(node, &ten, 10).await, allowed(10, 0, WINDOW));
     world.pass(4 * EACH - 1);
     let answer = refused(10, 3, 6 * EACH + 1, 1);
-    assert_eq!(costly(node, &ten, 4).await, answer);
+    assert_eq!(check_cost(node, &ten, 4).await, answer);
     world.pass(1);
-    assert_eq!(costly(node, &ten, 4).await, allowed(10, 0, WINDOW));
+    assert_eq!(check_cost(node, &ten, 4).await, allowed(10, 0, WINDOW));
     world.pass(5 * WINDOW);
-    assert_eq!(costly(node, &ten, 10).await, allowed(10, 0, WINDOW));
+    assert_eq!(check_cost(node, &ten, 10).await, allowed(10, 0, WINDOW));
     assert_eq!(
-        costly(node, &ten, 7).await,
+        check_cost(node, &ten, 7).await,
         refused(10, 0, WINDOW, 7 * EACH)
     );
 }
@@ -89,14 +89,17 @@ async fn a_rate_that_no_millisecond_divides_is_exact(world: World) {
 
 async fn a_look_takes_nothing(world: World) {
     let (node, ten) = (&world.nodes[0], limit(Gcra, 10, WINDOW));
-    assert_eq!(peek(node, &ten, 10).await, allowed(10, 10, 0));
+    assert_eq!(check_dry_run(node, &ten, 10).await, allowed(10, 10, 0));
     let key = world.key(Gcra, "x");
     assert_eq!(world.ask::<u32>("EXISTS", &key, &[]).await, 0);
-    costly(node, &ten, 8).await;
+    check_cost(node, &ten, 8).await;
     world.pass(5);
     for _ in 0..5 {
-        assert_eq!(peek(node, &ten, 2).await, allowed(10, 2, 8 * EACH - 5));
+        assert_eq!(
+            check_dry_run(node, &ten, 2).await,
+            allowed(10, 2, 8 * EACH - 5)
+        );
         let over = refused(10, 2, 8 * EACH - 5, EACH - 5);
-        assert_eq!(peek(node, &ten, 3).await, over);
+        assert_eq!(check_dry_run(node, &ten, 3).await, over);
     }
 }

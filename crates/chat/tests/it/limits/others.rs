@@ -6,14 +6,14 @@ use super::world::World;
 use super::{concurrent, fixed, gcra, messages, repeated, sliding};
 
 async fn on(mut open: impl AsyncFnMut() -> World) {
-    concurrent::a_thousand_at_once_are_a_hundred(open().await).await;
-    fixed::the_first_request_sets_the_end_once(open().await).await;
+    concurrent::a_thousand_concurrent_checks_admit_exactly_the_limit(open().await).await;
+    fixed::the_first_request_starts_the_fixed_window(open().await).await;
     fixed::a_cost_fits_as_a_whole_or_takes_nothing(open().await).await;
     sliding::each_request_is_free_after_a_window_of_its_own(open().await).await;
     gcra::a_burst_and_then_a_steady_rate(open().await).await;
     gcra::a_pause_gives_back_as_much_as_it_is_long(open().await).await;
-    messages::so_many_messages_in_a_window(open().await).await;
-    messages::what_was_not_sent_is_given_back(open().await).await;
+    messages::the_message_limit_applies_per_user_and_window(open().await).await;
+    messages::a_refund_restores_one_message_of_the_limit(open().await).await;
     repeated::the_same_request_counts_once(open().await).await;
 }
 

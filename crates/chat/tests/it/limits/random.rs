@@ -2,7 +2,7 @@
 
 mod model;
 
-use parlor_chat::limits::Algorithm;
+use parlor_chat::limits::RateLimitAlgorithm;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -20,7 +20,7 @@ const STEPS: usize = 60;
 async fn every_answer_is_that_of_the_model(world: World) {
     let server = !world.primaries.is_empty();
     for seed in 0..HISTORIES {
-        for &algorithm in Algorithm::ALL {
+        for &algorithm in RateLimitAlgorithm::ALL {
             let mut rng = StdRng::seed_from_u64(seed);
             // Keys of a server age by themselves: there each request takes so long that it does not matter.
             let longest = [3, 50, 100_000][rng.random_range(0..3)];
@@ -31,7 +31,7 @@ async fn every_answer_is_that_of_the_model(world: World) {
             };
             let limit = limit(algorithm, rng.random_range(1..=30), window);
             let on = id(&format!("history-{seed}"));
-            let mut model = Model::new(&limit, world.now().ms());
+            let mut model = Model::new(&limit, world.now().as_millis());
             for step in 0..STEPS {
                 let by = [1, window / 10 + 2, window + 2][rng.random_range(0..3)];
                 world.pass(rng.random_range(0..by));
@@ -40,7 +40,7 @@ async fn every_answer_is_that_of_the_model(world: World) {
                 let peek = rng.random_range(0..5) == 0;
                 let node = &world.nodes[rng.random_range(0..2)];
                 let told = node.check(&on, &limit, cost, peek).await.unwrap();
-                let expected = model.check(&limit, cost, peek, world.now().ms());
+                let expected = model.check(&limit, cost, peek, world.now().as_millis());
                 assert_eq!(
                     told, expected,
                     "seed {seed} step {step} {limit:?} {cost} {peek}"
@@ -61,17 +61,17 @@ async fn every_count_of_messages_is_that_of_the_model() {
         for step in 0..STEPS {
             let by = [1, WINDOW / 10, WINDOW][rng.random_range(0..3)];
             world.pass(rng.random_range(0..=by));
-            let now = world.now().ms();
+            let now = world.now().as_millis();
             if now >= end {
                 used = 0;
             }
             let node = &world.nodes[rng.random_range(0..2)];
             if rng.random_range(0..4) == 0 {
-                node.give_back(&alice).await.unwrap();
+                node.refund_message(&alice).await.unwrap();
                 used = u32::saturating_sub(used, 1);
                 continue;
             }
-            let told = node.message(&alice, most).await.unwrap();
+            let told = node.count_message(&alice, most).await.unwrap();
             let fits = used < most;
             if used == 0 {
                 end = now + WINDOW;

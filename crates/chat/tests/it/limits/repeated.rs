@@ -1,7 +1,7 @@
 //! A reply was lost, and the same command comes again.
 
-use parlor_chat::limits::Algorithm::{Fixed, Sliding};
-use parlor_chat::limits::Verdict;
+use parlor_chat::limits::RateLimitAlgorithm::{Fixed, Sliding};
+use parlor_chat::limits::RateLimitDecision;
 
 use super::on_every_engine;
 use super::world::{WINDOW, World, allowed, check, id, limit};
@@ -16,12 +16,12 @@ pub async fn the_same_request_counts_once(world: World) {
         let (node, three) = (&world.nodes[0], limit(algorithm, 3, WINDOW));
         let call = node.check_call(&id("x"), &three, 2, false).unwrap();
         for _ in 0..3 {
-            let answer: Verdict = call.clone().run(&world.store).await.unwrap();
+            let answer: RateLimitDecision = call.clone().run(&world.store).await.unwrap();
             assert_eq!(answer, allowed(3, 1, WINDOW));
         }
         // Also when others have taken the rest meanwhile.
         assert_eq!(check(node, &three).await, allowed(3, 0, WINDOW));
-        let answer: Verdict = call.clone().run(&world.store).await.unwrap();
+        let answer: RateLimitDecision = call.clone().run(&world.store).await.unwrap();
         assert_eq!(answer, allowed(3, 0, WINDOW));
         assert!(!check(node, &three).await.allowed);
     }

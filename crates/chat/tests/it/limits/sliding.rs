@@ -1,9 +1,9 @@
 //! Windows that end now.
 
-use parlor_chat::limits::Algorithm::Sliding;
+use parlor_chat::limits::RateLimitAlgorithm::Sliding;
 
 use super::on_every_engine;
-use super::world::{WINDOW, World, allowed, check, costly, limit, peek, refused};
+use super::world::{WINDOW, World, allowed, check, check_cost, check_dry_run, limit, refused};
 
 on_every_engine! {
     each_request_is_free_after_a_window_of_its_own;
@@ -30,7 +30,7 @@ pub async fn each_request_is_free_after_a_window_of_its_own(world: World) {
 async fn it_says_when_a_cost_fits(world: World) {
     let (node, ten) = (&world.nodes[0], limit(Sliding, 10, WINDOW));
     for cost in 1..5 {
-        costly(node, &ten, cost).await;
+        check_cost(node, &ten, cost).await;
         world.pass(100);
     }
     // Taken 400, 300, 200 and 100 ms ago: 1, 2, 3, 4.
@@ -44,28 +44,31 @@ async fn it_says_when_a_cost_fits(world: World) {
         (10, 100),
     ] {
         let answer = refused(10, 0, WINDOW - 100, WINDOW - ago);
-        assert_eq!(costly(node, &ten, cost).await, answer, "{cost}");
-        assert_eq!(peek(node, &ten, cost).await, answer, "{cost}");
+        assert_eq!(check_cost(node, &ten, cost).await, answer, "{cost}");
+        assert_eq!(check_dry_run(node, &ten, cost).await, answer, "{cost}");
     }
     world.pass(WINDOW - 300);
-    assert_eq!(costly(node, &ten, 4).await, refused(10, 3, 200, 100));
-    assert_eq!(costly(node, &ten, 3).await, allowed(10, 0, WINDOW));
+    assert_eq!(check_cost(node, &ten, 4).await, refused(10, 3, 200, 100));
+    assert_eq!(check_cost(node, &ten, 3).await, allowed(10, 0, WINDOW));
     world.pass(WINDOW);
-    assert_eq!(costly(node, &ten, 10).await, allowed(10, 0, WINDOW));
+    assert_eq!(check_cost(node, &ten, 10).await, allowed(10, 0, WINDOW));
 }
 
 async fn a_look_takes_nothing(world: World) {
     let (node, three) = (&world.nodes[0], limit(Sliding, 3, WINDOW));
-    assert_eq!(peek(node, &three, 3).await, allowed(3, 3, 0));
+    assert_eq!(check_dry_run(node, &three, 3).await, allowed(3, 3, 0));
     let key = world.key(Sliding, "x");
     assert_eq!(world.ask::<u32>("EXISTS", &key, &[]).await, 0);
-    costly(node, &three, 2).await;
+    check_cost(node, &three, 2).await;
     world.pass(5);
     for _ in 0..5 {
-        assert_eq!(peek(node, &three, 1).await, allowed(3, 1, WINDOW - 5));
+        assert_eq!(
+            check_dry_run(node, &three, 1).await,
+            allowed(3, 1, WINDOW - 5)
+        );
         let over = refused(3, 1, WINDOW - 5, WINDOW - 5);
-        assert_eq!(peek(node, &three, 2).await, over);
+        assert_eq!(check_dry_run(node, &three, 2).await, over);
     }
     world.pass(WINDOW - 5);
-    assert_eq!(peek(node, &three, 3).await, allowed(3, 3, 0));
+    assert_eq!(check_dry_run(node, &three, 3).await, allowed(3, 3, 0));
 }

@@ -1,9 +1,9 @@
 //! The keys, as other services see them.
 
-use parlor_chat::limits::Algorithm::{Fixed, Gcra, Sliding};
+use parlor_chat::limits::RateLimitAlgorithm::{Fixed, Gcra, Sliding};
 
 use super::on_every_engine;
-use super::world::{WINDOW, World, check, costly, id, limit, peek, user};
+use super::world::{WINDOW, World, check, check_cost, check_dry_run, id, limit, user};
 
 on_every_engine! {
     the_keys_have_the_documented_names;
@@ -27,7 +27,7 @@ async fn the_keys_have_the_documented_names(world: World) {
         assert_eq!(bare(key), name);
     }
     assert_eq!(
-        bare(world.keys.message_rate(&user("u1"))),
+        bare(world.keys.message_counter(&user("u1"))),
         "rate:message:u1"
     );
 }
@@ -47,14 +47,14 @@ fn is_member(member: &str, ms: u64) -> bool {
 async fn a_fixed_window_is_a_sorted_set_with_the_end_of_the_first(world: World) {
     let (node, five) = (&world.nodes[0], limit(Fixed, 5, WINDOW));
     let key = world.key(Fixed, "x");
-    let first = world.now().ms();
+    let first = world.now().as_millis();
     check(node, &five).await;
     check(node, &five).await;
-    world.lives(&key, WINDOW).await;
-    world.live(WINDOW / 2).await;
-    costly(node, &five, 3).await;
+    world.assert_ttl(&key, WINDOW).await;
+    world.advance_clocks_and_ttls(WINDOW / 2).await;
+    check_cost(node, &five, 3).await;
     check(node, &five).await;
-    world.lives(&key, WINDOW / 2).await;
+    world.assert_ttl(&key, WINDOW / 2).await;
     let entries = entries(&world, &key).await;
     let half = first + WINDOW / 2;
     let scores: Vec<_> = entries.iter().map(|it| it.1).collect();
@@ -64,20 +64,20 @@ async fn a_fixed_window_is_a_sorted_set_with_the_end_of_the_first(world: World) 
     }
     let kind: String = world.ask("TYPE", &key, &[]).await;
     assert_eq!(kind, "zset");
-    world.live(WINDOW / 2 + 1).await;
+    world.advance_clocks_and_ttls(WINDOW / 2 + 1).await;
     assert_eq!(world.ask::<u32>("EXISTS", &key, &[]).await, 0);
 }
 
 async fn a_sliding_window_is_a_sorted_set_that_is_trimmed(world: World) {
     let (node, five) = (&world.nodes[0], limit(Sliding, 5, WINDOW));
     let key = world.key(Sliding, "x");
-    let first = world.now().ms();
+    let first = world.now().as_millis();
     check(node, &five).await;
     check(node, &five).await;
-    world.live(WINDOW / 2).await;
-    costly(node, &five, 3).await;
+    world.advance_clocks_and_ttls(WINDOW / 2).await;
+    check_cost(node, &five, 3).await;
     check(node, &five).await;
-    world.lives(&key, WINDOW).await;
+    world.assert_ttl(&key, WINDOW).await;
     let half = first + WINDOW / 2;
     let before = entries(&world, &key).await;
     let scores: Vec<_> = before.iter().map(|it| it.1).collect();
@@ -86,51 +86,51 @@ async fn a_sliding_window_is_a_sorted_set_that_is_trimmed(world: World) {
         assert!(is_member(member, *score), "{member}");
     }
     world.pass(WINDOW / 2);
-    peek(node, &five, 5).await;
+    check_dry_run(node, &five, 5).await;
     let scores: Vec<_> = entries(&world, &key).await.iter().map(|it| it.1).collect();
     assert_eq!(scores, [half, half, half]);
     let kind: String = world.ask("TYPE", &key, &[]).await;
     assert_eq!(kind, "zset");
-    world.live(WINDOW + 1).await;
+    world.advance_clocks_and_ttls(WINDOW + 1).await;
     assert_eq!(world.ask::<u32>("EXISTS", &key, &[]).await, 0);
 }
 
 async fn a_steady_rate_is_the_time_at_which_all_is_free(world: World) {
     let (node, six) = (&world.nodes[0], limit(Gcra, 6, WINDOW));
     let key = world.key(Gcra, "x");
-    let now = world.now().ms();
-    costly(node, &six, 3).await;
+    let now = world.now().as_millis();
+    check_cost(node, &six, 3).await;
     let value: String = world.ask("GET", &key, &[]).await;
     assert_eq!(value, (now + WINDOW / 2).to_string());
-    world.lives(&key, WINDOW / 2).await;
+    world.assert_ttl(&key, WINDOW / 2).await;
     for _ in 0..9 {
-        costly(node, &six, 4).await;
+        check_cost(node, &six, 4).await;
     }
     assert_eq!(world.ask::<String>("GET", &key, &[]).await, value);
-    world.live(WINDOW / 2 + 1).await;
+    world.advance_clocks_and_ttls(WINDOW / 2 + 1).await;
     assert_eq!(world.ask::<u32>("EXISTS", &key, &[]).await, 0);
 
     let seven = limit(Gcra, 7, WINDOW);
-    let now = world.now().ms();
+    let now = world.now().as_millis();
     check(node, &seven).await;
     let value: String = world.ask("GET", &key, &[]).await;
     // 857142.857142…
     assert_eq!(value, format!("{}.85714", now + WINDOW / 7));
-    world.lives(&key, WINDOW / 7 + 1).await;
+    world.assert_ttl(&key, WINDOW / 7 + 1).await;
 }
 
 async fn a_counter_of_messages_is_a_number(world: World) {
     let alice = user("alice");
-    let key = world.keys.message_rate(&alice);
+    let key = world.keys.message_counter(&alice);
     for expected in ["1", "2", "2"] {
-        world.nodes[0].message(&alice, 2).await.unwrap();
+        world.nodes[0].count_message(&alice, 2).await.unwrap();
         let value: String = world.ask("GET", &key, &[]).await;
         assert_eq!(value, expected);
     }
-    world.lives(&key, WINDOW).await;
-    world.live(WINDOW / 2).await;
-    world.nodes[0].message(&alice, 3).await.unwrap();
-    world.lives(&key, WINDOW / 2).await;
+    world.assert_ttl(&key, WINDOW).await;
+    world.advance_clocks_and_ttls(WINDOW / 2).await;
+    world.nodes[0].count_message(&alice, 3).await.unwrap();
+    world.assert_ttl(&key, WINDOW / 2).await;
 }
 
 async fn an_address_is_limited_by_its_network(world: World) {

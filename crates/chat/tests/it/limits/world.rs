@@ -3,69 +3,73 @@
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use parlor_chat::context::Context;
+use parlor_chat::context::ChatContext;
 use parlor_chat::ids::{ConversationId, LimiterId, UserId};
-use parlor_chat::keys::{Key, Keyspace, Preset, Settings, TtlName};
-use parlor_chat::limits::{Algorithm, Limit, Limits, Verdict};
-use parlor_store::{ManualClock, Options, Store};
+use parlor_chat::keys::{Key, KeySettings, Keyspace, Preset, TtlName};
+use parlor_chat::limits::{RateLimit, RateLimitAlgorithm, RateLimitDecision, RateLimiter};
+use parlor_store::{ManualClock, Store, StoreOptions};
 use parlor_testkit::Cluster;
 
-use crate::ground::{Ground, patient};
+use crate::ground::{TestBackend, options_with_long_timeout};
 
 /// A server's keys age while the clock of the test stands still. Windows are so long that it does not matter.
 pub const WINDOW: u64 = 6_000_000;
 
 pub struct World {
-    ground: Ground,
+    ground: TestBackend,
     pub keys: Keyspace,
     /// Two nodes, on a server each with its own store.
-    pub nodes: [Limits; 2],
+    pub nodes: [RateLimiter; 2],
     /// The store of the second node, where it has its own.
     second: Option<Store>,
 }
 
 impl World {
     pub async fn embedded() -> Self {
-        Self::on(Ground::embedded().await, None).await
+        Self::on(TestBackend::embedded().await, None).await
     }
 
     pub async fn redis() -> Self {
-        Self::on_server(Ground::redis().await).await
+        Self::on_server(TestBackend::redis().await).await
     }
 
     pub async fn valkey() -> Self {
-        Self::on_server(Ground::valkey().await).await
+        Self::on_server(TestBackend::valkey().await).await
     }
 
     pub async fn impatient() -> Self {
-        Self::on_server(Ground::impatient().await).await
+        Self::on_server(TestBackend::redis_with_short_timeout().await).await
     }
 
     pub async fn cluster(cluster: &mut Cluster) -> Self {
         let url = cluster.url();
-        Self::on(Ground::cluster(cluster).await, Some(&url)).await
+        Self::on(TestBackend::cluster(cluster).await, Some(&url)).await
     }
 
-    async fn on_server(ground: Ground) -> Self {
+    async fn on_server(ground: TestBackend) -> Self {
         let url = ground.server.as_ref().unwrap().url();
         Self::on(ground, Some(&url)).await
     }
 
-    async fn on(ground: Ground, url: Option<&str>) -> Self {
-        let mut settings = Settings::from_preset(Preset::Parlor);
+    async fn on(ground: TestBackend, url: Option<&str>) -> Self {
+        let mut settings = KeySettings::from_preset(Preset::Parlor);
         let window = Duration::from_millis(WINDOW);
         settings.ttls.set(TtlName::MessageWindow, window);
         let keys = ground.keys(settings);
         let second = match url {
             Some(url) => {
-                let clock = Some(ManualClock::new(ground.now().ms()));
-                let options = patient(url);
-                Some(Store::open(Options { clock, ..options }).await.unwrap())
+                let clock = Some(ManualClock::new(ground.now().as_millis()));
+                let options = options_with_long_timeout(url);
+                Some(
+                    Store::open(StoreOptions { clock, ..options })
+                        .await
+                        .unwrap(),
+                )
             }
             None => None,
         };
         let other = second.as_ref().unwrap_or(&ground.store).clone();
-        let node = |store| Limits::new(Context::new(store, keys.clone()));
+        let node = |store| RateLimiter::new(ChatContext::new(store, keys.clone()));
         Self {
             nodes: [node(ground.store.clone()), node(other)],
             keys,
@@ -84,7 +88,7 @@ impl World {
     }
 
     /// The clocks go on, and keys whose time is over go.
-    pub async fn live(&self, ms: u64) {
+    pub async fn advance_clocks_and_ttls(&self, ms: u64) {
         let by = Duration::from_millis(ms);
         self.ground.advance(by).await;
         if let Some(second) = &self.second {
@@ -93,7 +97,7 @@ impl World {
     }
 
     /// How much older than the clock says the keys of the store may be.
-    pub fn slack(&self) -> u64 {
+    pub fn tolerance_ms(&self) -> u64 {
         if self.primaries.is_empty() {
             0
         } else {
@@ -103,8 +107,8 @@ impl World {
 
     /// Whether `ms` is `expected`, or a little less where keys age by themselves.
     #[track_caller]
-    pub fn about(&self, ms: u64, expected: u64) {
-        let range = expected.saturating_sub(self.slack())..=expected;
+    pub fn assert_about(&self, ms: u64, expected: u64) {
+        let range = expected.saturating_sub(self.tolerance_ms())..=expected;
         assert!(range.contains(&ms), "{ms} is not about {expected}");
     }
 
@@ -126,31 +130,31 @@ impl World {
     }
 
     /// A key has about this time to live.
-    pub async fn lives(&self, key: &Key, expected: u64) {
+    pub async fn assert_ttl(&self, key: &Key, expected: u64) {
         let left = self.left(key).await;
-        self.about(u64::try_from(left).unwrap(), expected);
+        self.assert_about(u64::try_from(left).unwrap(), expected);
     }
 
     /// The key of a limiter.
-    pub fn key(&self, algorithm: Algorithm, on: &str) -> Key {
+    pub fn key(&self, algorithm: RateLimitAlgorithm, on: &str) -> Key {
         match algorithm {
-            Algorithm::Fixed => self.keys.fixed_window(&id(on)),
-            Algorithm::Sliding => self.keys.sliding_window(&id(on)),
-            Algorithm::Gcra => self.keys.gcra(&id(on)),
+            RateLimitAlgorithm::Fixed => self.keys.fixed_window(&id(on)),
+            RateLimitAlgorithm::Sliding => self.keys.sliding_window(&id(on)),
+            RateLimitAlgorithm::Gcra => self.keys.gcra_state(&id(on)),
         }
     }
 }
 
 impl Deref for World {
-    type Target = Ground;
+    type Target = TestBackend;
 
-    fn deref(&self) -> &Ground {
+    fn deref(&self) -> &TestBackend {
         &self.ground
     }
 }
 
 impl DerefMut for World {
-    fn deref_mut(&mut self) -> &mut Ground {
+    fn deref_mut(&mut self) -> &mut TestBackend {
         &mut self.ground
     }
 }
@@ -167,28 +171,28 @@ pub fn conversation(text: &str) -> ConversationId {
     ConversationId::new(text).unwrap()
 }
 
-pub fn limit(algorithm: Algorithm, requests: u32, window_ms: u64) -> Limit {
-    Limit::new(algorithm, requests, Duration::from_millis(window_ms)).unwrap()
+pub fn limit(algorithm: RateLimitAlgorithm, requests: u32, window_ms: u64) -> RateLimit {
+    RateLimit::new(algorithm, requests, Duration::from_millis(window_ms)).unwrap()
 }
 
 /// A check of `x` that costs one.
-pub async fn check(node: &Limits, limit: &Limit) -> Verdict {
+pub async fn check(node: &RateLimiter, limit: &RateLimit) -> RateLimitDecision {
     node.check(&id("x"), limit, 1, false).await.unwrap()
 }
 
 /// A check of `x` with a cost.
-pub async fn costly(node: &Limits, limit: &Limit, cost: u32) -> Verdict {
+pub async fn check_cost(node: &RateLimiter, limit: &RateLimit, cost: u32) -> RateLimitDecision {
     node.check(&id("x"), limit, cost, false).await.unwrap()
 }
 
 /// A look at `x`.
-pub async fn peek(node: &Limits, limit: &Limit, cost: u32) -> Verdict {
+pub async fn check_dry_run(node: &RateLimiter, limit: &RateLimit, cost: u32) -> RateLimitDecision {
     node.check(&id("x"), limit, cost, true).await.unwrap()
 }
 
 /// What an allowed check answers.
-pub fn allowed(limit: u32, remaining: u32, reset_ms: u64) -> Verdict {
-    Verdict {
+pub fn allowed(limit: u32, remaining: u32, reset_ms: u64) -> RateLimitDecision {
+    RateLimitDecision {
         allowed: true,
         limit,
         remaining,
@@ -198,8 +202,13 @@ pub fn allowed(limit: u32, remaining: u32, reset_ms: u64) -> Verdict {
 }
 
 /// What a refused check answers.
-pub fn refused(limit: u32, remaining: u32, reset_ms: u64, retry_after_ms: u64) -> Verdict {
-    Verdict {
+pub fn refused(
+    limit: u32,
+    remaining: u32,
+    reset_ms: u64,
+    retry_after_ms: u64,
+) -> RateLimitDecision {
+    RateLimitDecision {
         allowed: false,
         limit,
         remaining,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use parlor_chat::code::Code;
 use parlor_chat::conversations::History;
-use parlor_chat::messages::{CatchUp, Resumed};
+use parlor_chat::messages::{CatchUpConversation, JoinReply};
 use parlor_chat::operation::Operation;
 use tokio::sync::Semaphore;
 
@@ -13,15 +13,15 @@ use super::world::World;
 use crate::messages::world::{c1, person, user};
 
 on_every_engine! {
-    who_follows_first_and_catches_up_then_has_all_and_none_is_missing;
-    what_was_sent_and_changed_meanwhile_is_told_by_seq;
+    follow_then_catch_up_delivers_every_message;
+    catch_up_returns_new_and_changed_messages_by_seq;
     a_plain_number_is_enough_to_find_the_changes_since;
-    more_than_can_be_told_is_said_to_be_more;
-    nobody_catches_up_with_what_they_may_not_see;
+    catch_up_reports_has_more_beyond_the_page_limit;
+    catch_up_respects_history_visibility;
 }
 
-async fn catch_up(world: &World, who: &str, seq: Option<u64>, rev: Option<u64>) -> Resumed {
-    let asked = CatchUp {
+async fn catch_up(world: &World, who: &str, seq: Option<u64>, rev: Option<u64>) -> JoinReply {
+    let asked = CatchUpConversation {
         conversation_id: "c1".into(),
         after_seq: seq,
         after_rev: rev,
@@ -29,11 +29,11 @@ async fn catch_up(world: &World, who: &str, seq: Option<u64>, rev: Option<u64>) 
     asked.run(&world.nodes[1], &person(who)).await.unwrap()
 }
 
-fn seqs(resumed: &Resumed) -> Vec<u64> {
+fn seqs(resumed: &JoinReply) -> Vec<u64> {
     resumed.missed.iter().map(|it| it.seq).collect()
 }
 
-pub async fn who_follows_first_and_catches_up_then_has_all_and_none_is_missing(world: World) {
+pub async fn follow_then_catch_up_delivers_every_message(world: World) {
     // Followers let messages go: one who is slow must not miss more than can be told.
     let turns = Semaphore::new(0);
     let sends = async {
@@ -48,7 +48,7 @@ pub async fn who_follows_first_and_catches_up_then_has_all_and_none_is_missing(w
         let mut followers = Vec::new();
         for nth in 0..10_u64 {
             turns.add_permits(10);
-            let (heard, follow) = world.follow(1, &[]).await;
+            let (heard, follow) = world.subscribe(1, &[]).await;
             let resumed = catch_up(&world, "bob", Some(nth), None).await;
             turns.add_permits(2);
             followers.push((heard, follow, resumed));
@@ -58,7 +58,7 @@ pub async fn who_follows_first_and_catches_up_then_has_all_and_none_is_missing(w
     };
     let (last, followers) = tokio::join!(sends, followers);
     for (nth, (heard, _follow, resumed)) in (0..).zip(followers) {
-        heard.until(last).await;
+        heard.wait_for_seq(last).await;
         let missed = seqs(&resumed);
         assert_eq!(missed, (nth + 1..=resumed.last_seq).collect::<Vec<_>>());
         let live = heard.seqs();
@@ -69,11 +69,11 @@ pub async fn who_follows_first_and_catches_up_then_has_all_and_none_is_missing(w
     }
 }
 
-async fn heard_some(heard: &super::world::Heard) {
-    heard.at_least(2).await;
+async fn heard_some(heard: &super::world::RecordingSubscriber) {
+    heard.wait_for_events(2).await;
 }
 
-async fn what_was_sent_and_changed_meanwhile_is_told_by_seq(world: World) {
+async fn catch_up_returns_new_and_changed_messages_by_seq(world: World) {
     for _ in 0..6 {
         world.send(0, "alice", "x").await;
     }
@@ -112,19 +112,19 @@ async fn a_plain_number_is_enough_to_find_the_changes_since(world: World) {
     }
     world.edit(0, "alice", 2, "since").await.unwrap();
     let messages = world.nodes[1].messages();
-    let rev = messages.rev_of(&c1(), 4).await.unwrap();
+    let rev = messages.rev_at_seq(&c1(), 4).await.unwrap();
     let found = catch_up(&world, "bob", Some(4), Some(rev)).await;
     assert_eq!(seqs(&found), [2, 5]);
     // One that was changed itself: nothing is left out.
     world.edit(0, "alice", 4, "since").await.unwrap();
-    let rev = messages.rev_of(&c1(), 4).await.unwrap();
+    let rev = messages.rev_at_seq(&c1(), 4).await.unwrap();
     let found = catch_up(&world, "bob", Some(4), Some(rev)).await;
     assert_eq!(seqs(&found), [1, 2, 4, 5]);
-    assert_eq!(messages.rev_of(&c1(), 0).await.unwrap(), 0);
+    assert_eq!(messages.rev_at_seq(&c1(), 0).await.unwrap(), 0);
 }
 
-async fn more_than_can_be_told_is_said_to_be_more(world: World) {
-    let writes = (0..510).map(|_| world.write_only("alice", "x"));
+async fn catch_up_reports_has_more_beyond_the_page_limit(world: World) {
+    let writes = (0..510).map(|_| world.commit_without_applying("alice", "x"));
     futures_util::future::join_all(writes).await;
     let found = catch_up(&world, "bob", Some(3), None).await;
     assert_eq!(seqs(&found), (4..=503).collect::<Vec<_>>());
@@ -133,12 +133,12 @@ async fn more_than_can_be_told_is_said_to_be_more(world: World) {
     assert_eq!(seqs(&rest), (504..=510).collect::<Vec<_>>());
     assert!(!rest.has_more);
     world
-        .statement(
+        .execute_sql(
             "UPDATE messages SET edited_at = 1, rev = rev + 510 WHERE conversation_id = 'c1'",
         )
         .await;
     world
-        .statement("UPDATE conversations SET rev = rev + 510 WHERE id = 'c1'")
+        .execute_sql("UPDATE conversations SET rev = rev + 510 WHERE id = 'c1'")
         .await;
     let found = catch_up(&world, "bob", Some(510), Some(510)).await;
     assert_eq!(seqs(&found), (1..=500).collect::<Vec<_>>());
@@ -152,10 +152,10 @@ async fn more_than_can_be_told_is_said_to_be_more(world: World) {
     assert_eq!((rest.rev, rest.has_more), (1_020, false));
 }
 
-async fn nobody_catches_up_with_what_they_may_not_see(world: World) {
+async fn catch_up_respects_history_visibility(world: World) {
     world.create("c2", History::SinceJoin).await;
     let c2 = parlor_chat::ids::ConversationId::new("c2").unwrap();
-    let asked = CatchUp {
+    let asked = CatchUpConversation {
         conversation_id: "c2".into(),
         after_seq: Some(0),
         after_rev: Some(0),
@@ -171,7 +171,7 @@ async fn nobody_catches_up_with_what_they_may_not_see(world: World) {
     };
     join.run(&world.nodes[0], &person("dave")).await.unwrap();
     messages.send(&alice, &c2, text("shown")).await.unwrap();
-    let edit = parlor_chat::messages::Edit {
+    let edit = parlor_chat::messages::MessageEdit {
         content: Some("still hidden".into()),
         metadata: None,
     };

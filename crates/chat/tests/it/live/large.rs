@@ -8,7 +8,7 @@ use parlor_testkit::eventually;
 use serde_json::json;
 
 use super::on_every_engine;
-use super::world::{Told, World};
+use super::world::{ReceivedEvent, World};
 use crate::messages::world::{c1, person, text};
 
 on_every_engine! {
@@ -31,10 +31,14 @@ pub async fn members_are_told_of_the_newest_message_once_a_second(mut world: Wor
     };
     // Both nodes would do it by themselves some times a second.
     let tick = async || {
-        world.nodes[2].unread().announce_due().await.unwrap();
-        world.nodes[3].live().expire().await.unwrap();
+        world.nodes[2]
+            .unread()
+            .publish_due_notifications()
+            .await
+            .unwrap();
+        world.nodes[3].live().run_background_once().await.unwrap();
     };
-    let said = |seq: u64| Told::Unread(json!({ "conversationId": "c1", "lastSeq": seq }));
+    let said = |seq: u64| ReceivedEvent::Unread(json!({ "conversationId": "c1", "lastSeq": seq }));
     for _ in 0..3 {
         send().await;
     }
@@ -43,7 +47,7 @@ pub async fn members_are_told_of_the_newest_message_once_a_second(mut world: Wor
             tick().await;
             heard.all() == [said(1)]
         };
-        eventually("the first is told", told).await;
+        eventually("the first message is notified", told).await;
     }
     world.advance(Duration::from_secs(1)).await;
     for heard in [&bob, &carol] {
@@ -51,7 +55,7 @@ pub async fn members_are_told_of_the_newest_message_once_a_second(mut world: Wor
             tick().await;
             heard.all() == [said(1), said(3)]
         };
-        eventually("the newest is told a second later", told).await;
+        eventually("the newest message is notified one second later", told).await;
     }
     let leave = LeaveConversation {
         conversation_id: "c1".into(),
@@ -64,7 +68,7 @@ pub async fn members_are_told_of_the_newest_message_once_a_second(mut world: Wor
         tick().await;
         carol.all().last() == Some(&said(4))
     };
-    eventually("who is still there is told", told).await;
+    eventually("a remaining member is notified", told).await;
     let unread = bob.all().into_iter().filter(|it| *it == said(4));
     assert_eq!(unread.count(), 0);
     assert_eq!(dave.all(), []);

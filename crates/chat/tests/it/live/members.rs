@@ -6,13 +6,13 @@ use parlor_chat::conversations::{
 use parlor_chat::operation::Operation;
 
 use super::on_every_engine;
-use super::world::{Told, World};
+use super::world::{ReceivedEvent, World};
 use crate::messages::world::{c1, person};
 
 on_every_engine! {
-    who_came_and_went_is_told_in_order_with_the_messages;
-    who_left_while_nobody_told_is_told_before_the_next_message;
-    a_late_word_of_somebody_who_is_back_removes_nobody;
+    membership_changes_are_delivered_in_order_with_messages;
+    an_unpublished_removal_is_delivered_before_the_next_message;
+    a_stale_removal_frame_is_ignored;
     a_deleted_conversation_is_told_and_nothing_after_it;
 }
 
@@ -20,8 +20,8 @@ fn id() -> String {
     "c1".into()
 }
 
-async fn who_came_and_went_is_told_in_order_with_the_messages(world: World) {
-    let (heard, _follow) = world.follow(1, &["bob"]).await;
+async fn membership_changes_are_delivered_in_order_with_messages(world: World) {
+    let (heard, _follow) = world.subscribe(1, &["bob"]).await;
     let node = &world.nodes[0];
     let leave = LeaveConversation {
         conversation_id: id(),
@@ -32,51 +32,53 @@ async fn who_came_and_went_is_told_in_order_with_the_messages(world: World) {
         conversation_id: id(),
     };
     join.run(node, &person("dave")).await.unwrap();
-    let told = heard.at_least(3).await;
+    let told = heard.wait_for_events(3).await;
     let members = |joined: &[&str], left: &[&str]| {
         let names = |it: &[&str]| it.iter().map(|it| (*it).to_owned()).collect();
-        Told::Members(names(joined), names(left))
+        ReceivedEvent::Members(names(joined), names(left))
     };
     assert_eq!(told[0], members(&[], &["bob"]));
-    assert!(matches!(told[1], Told::Message(1, _)));
+    assert!(matches!(told[1], ReceivedEvent::Message(1, _)));
     assert_eq!(told[2], members(&["dave"], &[]));
 }
 
-async fn who_left_while_nobody_told_is_told_before_the_next_message(world: World) {
-    let (heard, _follow) = world.follow(1, &["bob", "carol"]).await;
+async fn an_unpublished_removal_is_delivered_before_the_next_message(world: World) {
+    let (heard, _follow) = world.subscribe(1, &["bob", "carol"]).await;
     world
-        .statement("DELETE FROM members WHERE conversation_id = 'c1' AND user_id = 'bob'")
+        .execute_sql("DELETE FROM members WHERE conversation_id = 'c1' AND user_id = 'bob'")
         .await;
     world
-        .statement("UPDATE conversations SET members_version = members_version + 1 WHERE id = 'c1'")
+        .execute_sql(
+            "UPDATE conversations SET members_version = members_version + 1 WHERE id = 'c1'",
+        )
         .await;
-    world.write_only("alice", "not for bob").await;
-    world.lose_bus().await;
-    let told = heard.at_least(2).await;
-    assert_eq!(told[0], Told::Members(vec![], vec!["bob".into()]));
-    assert!(matches!(told[1], Told::Message(1, _)));
+    world.commit_without_applying("alice", "not for bob").await;
+    world.drop_bus_messages().await;
+    let told = heard.wait_for_events(2).await;
+    assert_eq!(told[0], ReceivedEvent::Members(vec![], vec!["bob".into()]));
+    assert!(matches!(told[1], ReceivedEvent::Message(1, _)));
 }
 
-async fn a_late_word_of_somebody_who_is_back_removes_nobody(world: World) {
-    let (heard, _follow) = world.follow(1, &["bob"]).await;
+async fn a_stale_removal_frame_is_ignored(world: World) {
+    let (heard, _follow) = world.subscribe(1, &["bob"]).await;
     let late = br#"{"membersVersion":1,"deleted":false,"members":[{"userId":"bob","role":null}]}"#;
     let frame = [&[1, 6][..], late].concat();
-    let channel = world.keys.conversation_bus(&c1());
+    let channel = world.keys.conversation_channel(&c1());
     let bus = world.store.bus();
     bus.publish_sharded(channel.as_str(), frame).await.unwrap();
     world.send(0, "alice", "all are here").await;
-    heard.until(1).await;
+    heard.wait_for_seq(1).await;
     assert_eq!(heard.all().len(), 1);
 }
 
 async fn a_deleted_conversation_is_told_and_nothing_after_it(world: World) {
-    let (heard, _follow) = world.follow(1, &["bob"]).await;
+    let (heard, _follow) = world.subscribe(1, &["bob"]).await;
     let delete = DeleteConversation {
         conversation_id: id(),
     };
     delete.run(&world.nodes[0], &person("alice")).await.unwrap();
-    assert_eq!(heard.at_least(1).await, [Told::Deleted]);
-    world.lose_bus().await;
+    assert_eq!(heard.wait_for_events(1).await, [ReceivedEvent::Deleted]);
+    world.drop_bus_messages().await;
     let put = PutMember {
         conversation_id: id(),
         user_id: "dave".into(),
@@ -89,5 +91,5 @@ async fn a_deleted_conversation_is_told_and_nothing_after_it(world: World) {
         user_id: "bob".into(),
     };
     assert!(remove.run(&world.nodes[0], &person("alice")).await.is_err());
-    assert_eq!(heard.all(), [Told::Deleted]);
+    assert_eq!(heard.all(), [ReceivedEvent::Deleted]);
 }

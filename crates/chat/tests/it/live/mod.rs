@@ -1,6 +1,6 @@
 //! Live news: one body for each behaviour, run on both databases and both kinds of store.
 
-#![expect(clippy::unwrap_used, reason = "a test says what failed by failing")]
+#![expect(clippy::unwrap_used, reason = "a panic reports the failure of a test")]
 
 mod caught_up;
 mod cluster;

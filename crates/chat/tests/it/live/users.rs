@@ -5,13 +5,13 @@ use parlor_chat::operation::Operation;
 use serde_json::json;
 
 use super::on_every_engine;
-use super::world::{Told, World};
+use super::world::{ReceivedEvent, World};
 use crate::messages::world::{c1, person, user};
 
 on_every_engine! {
     counts_are_told_on_every_node_and_follow_what_was_read_elsewhere;
     a_user_is_told_where_they_come_and_go_and_not_their_role;
-    who_may_have_missed_something_is_told_so;
+    a_user_follower_gets_maybe_missed_after_a_bus_gap;
 }
 
 async fn counts_are_told_on_every_node_and_follow_what_was_read_elsewhere(world: World) {
@@ -22,10 +22,10 @@ async fn counts_are_told_on_every_node_and_follow_what_was_read_elsewhere(world:
     let unread = world.nodes[0].unread();
     unread.read(&user("bob"), &c1(), None).await.unwrap();
     let count = |count: u64| {
-        Told::Unread(json!({ "conversationId": "c1", "count": count, "total": count }))
+        ReceivedEvent::Unread(json!({ "conversationId": "c1", "count": count, "total": count }))
     };
     for heard in [here, there] {
-        let told = heard.at_least(3).await;
+        let told = heard.wait_for_events(3).await;
         assert_eq!(told, [count(1), count(2), count(0)]);
     }
 }
@@ -46,18 +46,21 @@ async fn a_user_is_told_where_they_come_and_go_and_not_their_role(world: World) 
         conversation_id: "c1".into(),
     };
     leave.run(node, &person("dave")).await.unwrap();
-    let told = heard.at_least(2).await;
-    let expected = [true, false].map(|joined| Told::Membership("c1".into(), joined));
+    let told = heard.wait_for_events(2).await;
+    let expected = [true, false].map(|joined| ReceivedEvent::Membership("c1".into(), joined));
     assert_eq!(told, expected);
 }
 
-async fn who_may_have_missed_something_is_told_so(world: World) {
+async fn a_user_follower_gets_maybe_missed_after_a_bus_gap(world: World) {
     let (heard, _follow) = world.follow_user(1, "bob").await;
-    let channel = world.keys.user_bus(&user("bob"));
+    let channel = world.keys.user_channel(&user("bob"));
     let bus = world.store.bus();
     bus.publish_sharded(channel.as_str(), [2, 7]).await.unwrap();
-    heard.at_least(1).await;
-    world.lose_bus().await;
-    let told = heard.at_least(2).await;
-    assert!(told.iter().all(|it| *it == Told::Missed), "{told:?}");
+    heard.wait_for_events(1).await;
+    world.drop_bus_messages().await;
+    let told = heard.wait_for_events(2).await;
+    assert!(
+        told.iter().all(|it| *it == ReceivedEvent::Missed),
+        "{told:?}"
+    );
 }

@@ -6,14 +6,16 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use parlor_chat::ids::{ConversationId, UserId};
 use parlor_chat::keys::RecentLayout;
-use parlor_chat::live::{ConversationNews, ConversationSink, Follow, UserNews, UserSink};
+use parlor_chat::live::{
+    ConversationEvent, ConversationSubscriber, LiveSubscription, UserEvent, UserSubscriber,
+};
 use parlor_testkit::{Cluster, eventually};
 use serde_json::Value;
 
 use crate::messages::world::{self as messages, c1, user};
 
 /// More than wait for a reader of the embedded bus.
-const FLOOD: usize = 70_000;
+const BUS_OVERFLOW_MESSAGES: usize = 70_000;
 
 pub struct World(messages::World);
 
@@ -31,7 +33,11 @@ impl World {
     }
 
     /// Somebody who follows `c1` on a node, where it is shown to these users.
-    pub async fn follow(&self, node: usize, users: &[&str]) -> (Arc<Heard>, Follow) {
+    pub async fn subscribe(
+        &self,
+        node: usize,
+        users: &[&str],
+    ) -> (Arc<RecordingSubscriber>, LiveSubscription) {
         self.follow_in(node, &c1(), users).await
     }
 
@@ -40,30 +46,34 @@ impl World {
         node: usize,
         conversation: &ConversationId,
         users: &[&str],
-    ) -> (Arc<Heard>, Follow) {
-        let heard = Arc::new(Heard {
+    ) -> (Arc<RecordingSubscriber>, LiveSubscription) {
+        let heard = Arc::new(RecordingSubscriber {
             users: users.iter().map(|it| user(it)).collect(),
-            ..Heard::default()
+            ..RecordingSubscriber::default()
         });
-        let sink = Arc::clone(&heard) as Arc<dyn ConversationSink>;
+        let sink = Arc::clone(&heard) as Arc<dyn ConversationSubscriber>;
         let follow = self.nodes[node].live().conversation(conversation, sink);
         (heard, follow.await.unwrap())
     }
 
     /// Somebody who follows a user on a node.
-    pub async fn follow_user(&self, node: usize, who: &str) -> (Arc<Heard>, Follow) {
-        let heard = Arc::new(Heard::default());
-        let sink = Arc::clone(&heard) as Arc<dyn UserSink>;
+    pub async fn follow_user(
+        &self,
+        node: usize,
+        who: &str,
+    ) -> (Arc<RecordingSubscriber>, LiveSubscription) {
+        let heard = Arc::new(RecordingSubscriber::default());
+        let sink = Arc::clone(&heard) as Arc<dyn UserSubscriber>;
         let follow = self.nodes[node].live().user(&user(who), sink).await;
         (heard, follow.unwrap())
     }
 
     /// Makes the bus lose what is on its way: the connections are cut, or their reader is too slow.
-    pub async fn lose_bus(&self) {
+    pub async fn drop_bus_messages(&self) {
         if self.primaries.is_empty() {
-            let channel = self.keys.conversation_bus(&c1());
+            let channel = self.keys.conversation_channel(&c1());
             let mut pipe = redis::pipe();
-            for _ in 0..FLOOD {
+            for _ in 0..BUS_OVERFLOW_MESSAGES {
                 let publish = self.store.bus().publish_command();
                 pipe.cmd(publish)
                     .arg(channel.as_str())
@@ -81,7 +91,7 @@ impl World {
     }
 
     /// Runs a statement.
-    pub async fn statement(&self, statement: &'static str) {
+    pub async fn execute_sql(&self, statement: &'static str) {
         use parlor_chat::database::Either;
         let mut tx = self.nodes[0].database().begin().await.unwrap();
         match tx.connection() {
@@ -108,7 +118,7 @@ impl DerefMut for World {
 
 /// What a follower was told.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Told {
+pub enum ReceivedEvent {
     Message(u64, Value),
     Changed(u64, u64, bool, Value),
     Delivered(String, u64),
@@ -123,68 +133,68 @@ pub enum Told {
 
 /// One who notes what is told.
 #[derive(Default)]
-pub struct Heard {
-    pub told: Mutex<Vec<Told>>,
+pub struct RecordingSubscriber {
+    pub events: Mutex<Vec<ReceivedEvent>>,
     pub users: Vec<UserId>,
     /// What is dropped when the first is told.
-    pub follow: Mutex<Option<Follow>>,
+    pub drop_on_first_event: Mutex<Option<LiveSubscription>>,
 }
 
-impl Heard {
+impl RecordingSubscriber {
     /// What was told so far.
-    pub fn all(&self) -> Vec<Told> {
-        self.told.lock().clone()
+    pub fn all(&self) -> Vec<ReceivedEvent> {
+        self.events.lock().clone()
     }
 
     /// What was told, which is waited for until there is so much.
-    pub async fn at_least(&self, count: usize) -> Vec<Told> {
+    pub async fn wait_for_events(&self, count: usize) -> Vec<ReceivedEvent> {
         let enough = async || {
             let told = self.all();
             (told.len() >= count).then_some(told)
         };
-        eventually("it is told", enough).await
+        eventually("the events are received", enough).await
     }
 
     /// The numbers of the messages, in the order in which they were told.
     pub fn seqs(&self) -> Vec<u64> {
         let told = self.all().into_iter();
         let seqs = told.filter_map(|it| match it {
-            Told::Message(seq, _) => Some(seq),
+            ReceivedEvent::Message(seq, _) => Some(seq),
             _ => None,
         });
         seqs.collect()
     }
 
     /// Waits until the message was told.
-    pub async fn until(&self, seq: u64) {
+    pub async fn wait_for_seq(&self, seq: u64) {
         let last = async || self.seqs().last() == Some(&seq);
-        eventually(&format!("message {seq} is told"), last).await;
+        eventually(&format!("message {seq} is received"), last).await;
     }
 
-    fn note(&self, told: Told) {
-        self.told.lock().push(told);
-        drop(self.follow.lock().take());
+    fn note(&self, told: ReceivedEvent) {
+        self.events.lock().push(told);
+        drop(self.drop_on_first_event.lock().take());
     }
 }
 
-impl ConversationSink for Heard {
-    fn told(&self, news: &ConversationNews<'_>) {
+impl ConversationSubscriber for RecordingSubscriber {
+    fn on_event(&self, news: &ConversationEvent<'_>) {
         let read = |json: &[u8]| serde_json::from_slice::<Value>(json).unwrap();
         let names = |users: &[UserId]| users.iter().map(UserId::to_string).collect();
         self.note(match news {
-            ConversationNews::Message { seq, rev, json } => {
+            ConversationEvent::MessageCreated { seq, rev, json } => {
                 assert_eq!(read(json)["rev"], *rev);
-                Told::Message(*seq, read(json))
+                ReceivedEvent::Message(*seq, read(json))
             }
-            ConversationNews::Changed {
+            ConversationEvent::MessageChanged {
                 seq,
                 rev,
                 deleted,
                 json,
-            } => Told::Changed(*seq, *rev, *deleted, read(json)),
+            } => ReceivedEvent::Changed(*seq, *rev, *deleted, read(json)),
             // For those who read it from the rows.
-            ConversationNews::Ahead { .. } => return,
-            ConversationNews::Receipt {
+            ConversationEvent::UndeliveredMessageChanged { .. } => return,
+            ConversationEvent::ReceiptMoved {
                 delivered,
                 read,
                 change,
@@ -192,18 +202,18 @@ impl ConversationSink for Heard {
                 assert_ne!(delivered, read);
                 let (receipt, name) = (&change.receipt, change.receipt.user_id.to_string());
                 match read {
-                    true => Told::Read(name, receipt.read_seq),
-                    false => Told::Delivered(name, receipt.delivered_seq),
+                    true => ReceivedEvent::Read(name, receipt.read_seq),
+                    false => ReceivedEvent::Delivered(name, receipt.delivered_seq),
                 }
             }
-            ConversationNews::Typing(change) => {
+            ConversationEvent::TypingChanged(change) => {
                 assert_eq!(change.conversation_id, c1());
-                Told::Typing(change.user_id.to_string(), change.typing)
+                ReceivedEvent::Typing(change.user_id.to_string(), change.typing)
             }
-            ConversationNews::Members { joined, left, .. } => {
-                Told::Members(names(joined), names(left))
+            ConversationEvent::MembersChanged { joined, left, .. } => {
+                ReceivedEvent::Members(names(joined), names(left))
             }
-            ConversationNews::Deleted => Told::Deleted,
+            ConversationEvent::ConversationDeleted => ReceivedEvent::Deleted,
         });
     }
 
@@ -212,15 +222,17 @@ impl ConversationSink for Heard {
     }
 }
 
-impl UserSink for Heard {
-    fn told(&self, news: &UserNews<'_>) {
+impl UserSubscriber for RecordingSubscriber {
+    fn on_event(&self, news: &UserEvent<'_>) {
         self.note(match news {
-            UserNews::Unread(json) => Told::Unread(serde_json::from_slice(json).unwrap()),
-            UserNews::Membership {
+            UserEvent::UnreadChanged(json) => {
+                ReceivedEvent::Unread(serde_json::from_slice(json).unwrap())
+            }
+            UserEvent::MembershipChanged {
                 conversation,
                 joined,
-            } => Told::Membership(conversation.to_string(), *joined),
-            UserNews::MaybeMissed => Told::Missed,
+            } => ReceivedEvent::Membership(conversation.to_string(), *joined),
+            UserEvent::EventsMaybeLost => ReceivedEvent::Missed,
         });
     }
 }

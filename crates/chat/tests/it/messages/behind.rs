@@ -4,109 +4,122 @@ use std::time::Duration;
 
 use parlor_testkit::eventually;
 
-use super::on_every_ground;
-use super::world::{Told, World, c1, user};
+use super::test_on_all_backends;
+use super::world::{PublishedFrame, World, c1, user};
 
-on_every_ground! {
+test_on_all_backends! {
     the_next_message_applies_those_before_it;
-    where_nothing_is_known_the_last_minute_is_applied;
-    a_top_of_another_epoch_is_not_believed;
+    without_a_recent_top_the_last_minute_of_rows_is_applied;
+    a_recent_top_of_another_epoch_is_ignored;
     a_node_that_starts_applies_the_last_message_of_one_that_died;
-    a_dead_node_is_caught_up_with_by_the_one_that_claims_it;
+    the_node_that_claims_a_dead_node_applies_its_messages;
     a_message_that_a_dead_node_applied_and_did_not_count_is_counted;
     edits_of_a_dead_node_are_shown_by_the_one_that_claims_it;
-    a_node_that_starts_sets_a_list_right_that_shows_an_old_text;
+    a_starting_node_repairs_a_recent_list_with_an_old_text;
     a_long_gap_is_closed_in_order;
-    a_list_that_lost_its_top_is_not_served;
+    a_recent_list_without_top_is_rebuilt_from_rows;
 }
 
 pub async fn the_next_message_applies_those_before_it(mut world: World) {
     world.send(0, "alice", "one").await;
-    world.write_only("bob", "two").await;
-    world.write_only("carol", "three").await;
-    assert_eq!(world.created().await, [1]);
+    world.commit_without_applying("bob", "two").await;
+    world.commit_without_applying("carol", "three").await;
+    assert_eq!(world.published_seqs().await, [1]);
     world.send(1, "alice", "four").await;
-    assert_eq!(world.created().await, [2, 3, 4]);
+    assert_eq!(world.published_seqs().await, [2, 3, 4]);
     assert_eq!(world.events(4).await.len(), 4);
     assert_eq!(world.newest(0).await, ["one", "two", "three", "four"]);
-    assert_eq!(world.list().await.len(), 4);
+    assert_eq!(world.recent_list().await.len(), 4);
     let unread = world.unread("bob").await;
-    eventually("bob's counter follows", async || {
+    eventually("bob's counter is updated", async || {
         world.unread("bob").await == "2"
     })
     .await;
     assert!(unread == "2" || unread == "1", "{unread}");
 }
 
-async fn where_nothing_is_known_the_last_minute_is_applied(mut world: World) {
+async fn without_a_recent_top_the_last_minute_of_rows_is_applied(mut world: World) {
     world.send(0, "alice", "old").await;
     world.advance(Duration::from_secs(120)).await;
     world.send(0, "alice", "new").await;
-    world.write_only("bob", "newer").await;
-    world.forget().await;
-    assert_eq!(world.created().await, [1, 2]);
+    world.commit_without_applying("bob", "newer").await;
+    world.delete_applied_state().await;
+    assert_eq!(world.published_seqs().await, [1, 2]);
     world.send(1, "carol", "newest").await;
     assert_eq!(
-        world.created().await,
+        world.published_seqs().await,
         [2, 3, 4],
-        "what is older was applied"
+        "older messages are assumed to be applied"
     );
     assert_eq!(world.newest(1).await, ["old", "new", "newer", "newest"]);
 }
 
-async fn a_top_of_another_epoch_is_not_believed(mut world: World) {
+async fn a_recent_top_of_another_epoch_is_ignored(mut world: World) {
     for nth in 1..=3 {
         world.send(0, "alice", &nth.to_string()).await;
     }
-    world.created().await;
+    world.published_seqs().await;
     // As a server that came back with an older copy: the list ends before what was acknowledged.
-    world.age(1, 2).await;
+    world.restore_old_snapshot(1, 2).await;
     assert_eq!(world.newest(0).await, ["1", "2", "3"]);
-    world.age(1, 2).await;
+    world.restore_old_snapshot(1, 2).await;
     world.send(1, "bob", "4").await;
     assert_eq!(world.newest(1).await, ["1", "2", "3", "4"]);
-    let created = world.created().await;
+    let created = world.published_seqs().await;
     assert_eq!(
         created,
         [3, 3, 4],
-        "what the older copy knows is not told again"
+        "messages up to the old watermark are not published again"
     );
 }
 
 async fn a_node_that_starts_applies_the_last_message_of_one_that_died(mut world: World) {
     world.send(0, "alice", "one").await;
-    world.write_only("bob", "two").await;
+    world.commit_without_applying("bob", "two").await;
     world.advance(Duration::from_secs(20 * 60)).await;
-    assert_eq!(world.newest(0).await, ["one"], "nobody has looked yet");
+    assert_eq!(
+        world.newest(0).await,
+        ["one"],
+        "no node has run recovery yet"
+    );
     let node = world.start("n2").await;
-    assert_eq!(node.messages().follow().await.unwrap(), 1);
-    assert_eq!(world.created().await, [1, 2]);
+    assert_eq!(node.messages().recover_if_needed().await.unwrap(), 1);
+    assert_eq!(world.published_seqs().await, [1, 2]);
     assert_eq!(world.newest(0).await, ["one", "two"]);
-    assert_eq!(node.messages().follow().await.unwrap(), 0);
-    assert_eq!(world.nodes[0].messages().follow().await.unwrap(), 0);
+    assert_eq!(node.messages().recover_if_needed().await.unwrap(), 0);
+    assert_eq!(
+        world.nodes[0].messages().recover_if_needed().await.unwrap(),
+        0
+    );
 }
 
-async fn a_dead_node_is_caught_up_with_by_the_one_that_claims_it(mut world: World) {
+async fn the_node_that_claims_a_dead_node_applies_its_messages(mut world: World) {
     for node in &world.nodes {
-        node.messages().follow().await.unwrap();
+        node.messages().recover_if_needed().await.unwrap();
     }
     world.send(0, "alice", "one").await;
-    world.write_only("bob", "two").await;
+    world.commit_without_applying("bob", "two").await;
     let second = world.nodes.pop().unwrap();
     drop(second);
     for _ in 0..16 {
         world.advance(Duration::from_secs(1)).await;
         world.nodes[0].presence().renew().await.unwrap();
     }
-    world.nodes[0].presence().reap().await.unwrap();
-    assert_eq!(world.nodes[0].messages().follow().await.unwrap(), 1);
-    assert_eq!(world.created().await, [1, 2]);
-    assert_eq!(world.nodes[0].messages().follow().await.unwrap(), 0);
+    world.nodes[0].presence().reap_dead_nodes().await.unwrap();
+    assert_eq!(
+        world.nodes[0].messages().recover_if_needed().await.unwrap(),
+        1
+    );
+    assert_eq!(world.published_seqs().await, [1, 2]);
+    assert_eq!(
+        world.nodes[0].messages().recover_if_needed().await.unwrap(),
+        0
+    );
 }
 
 async fn a_message_that_a_dead_node_applied_and_did_not_count_is_counted(mut world: World) {
     world.send(0, "alice", "one").await;
-    eventually("bob's counter follows", async || {
+    eventually("bob's counter is updated", async || {
         world.unread("bob").await == "1"
     })
     .await;
@@ -124,94 +137,114 @@ async fn a_message_that_a_dead_node_applied_and_did_not_count_is_counted(mut wor
     back.exec_async(&mut world.store.clone()).await.unwrap();
     assert_eq!(world.unread("bob").await, "1");
     let node = world.start("n2").await;
-    let behind = node.messages().follow().await.unwrap();
-    assert_eq!(behind, 0, "it was applied");
+    let behind = node.messages().recover_if_needed().await.unwrap();
+    assert_eq!(behind, 0, "the message was applied");
     assert_eq!(world.unread("bob").await, "2");
-    assert_eq!(world.created().await, [1, 2]);
+    assert_eq!(world.published_seqs().await, [1, 2]);
 }
 
 async fn edits_of_a_dead_node_are_shown_by_the_one_that_claims_it(mut world: World) {
     for nth in 1..=120 {
-        world.write_only("alice", &nth.to_string()).await;
+        world
+            .commit_without_applying("alice", &nth.to_string())
+            .await;
     }
     world.send(0, "alice", "121").await;
     for node in &world.nodes {
-        node.messages().follow().await.unwrap();
+        node.messages().recover_if_needed().await.unwrap();
     }
     world.frames().await;
     // More than a page, and some of them no longer in the list.
-    world.edit_only(3, 121, "edited").await;
+    world.edit_rows_only(3, 121, "edited").await;
     drop(world.nodes.pop());
     for _ in 0..16 {
         world.advance(Duration::from_secs(1)).await;
         world.nodes[0].presence().renew().await.unwrap();
     }
-    world.nodes[0].presence().reap().await.unwrap();
-    assert_eq!(world.list().await[0]["content"], "121", "nobody has looked");
-    world.nodes[0].messages().follow().await.unwrap();
+    world.nodes[0].presence().reap_dead_nodes().await.unwrap();
+    assert_eq!(
+        world.recent_list().await[0]["content"],
+        "121",
+        "no node has run recovery yet"
+    );
+    world.nodes[0].messages().recover_if_needed().await.unwrap();
     let told = world.frames().await.into_iter();
     let told = told.filter_map(|told| match told {
-        Told::Changed(seq, rev, message) => Some((seq, rev, message["content"] == "edited")),
+        PublishedFrame::Changed(seq, rev, message) => {
+            Some((seq, rev, message["content"] == "edited"))
+        }
         _ => None,
     });
     let mut told: Vec<_> = told.collect();
     told.sort_unstable();
     let expected = (3..=121).map(|seq| (seq, seq + 119, true));
     assert_eq!(told, expected.collect::<Vec<_>>());
-    let shown = world.list().await.into_iter();
+    let shown = world.recent_list().await.into_iter();
     assert_eq!(shown.filter(|it| it["content"] == "edited").count(), 100);
-    world.nodes[0].messages().follow().await.unwrap();
-    assert_eq!(world.frames().await, [], "it is done");
+    world.nodes[0].messages().recover_if_needed().await.unwrap();
+    assert_eq!(world.frames().await, [], "recovery is complete");
 }
 
-async fn a_node_that_starts_sets_a_list_right_that_shows_an_old_text(mut world: World) {
+async fn a_starting_node_repairs_a_recent_list_with_an_old_text(mut world: World) {
     for nth in 1..=3 {
         world.send(0, "alice", &nth.to_string()).await;
     }
-    world.edit_only(2, 2, "two").await;
+    world.edit_rows_only(2, 2, "two").await;
     world.advance(Duration::from_secs(20 * 60)).await;
-    assert_eq!(world.newest(0).await, ["1", "2", "3"], "nobody has looked");
+    assert_eq!(
+        world.newest(0).await,
+        ["1", "2", "3"],
+        "no node has run recovery yet"
+    );
     world.frames().await;
     let node = world.start("n2").await;
-    assert_eq!(node.messages().follow().await.unwrap(), 0);
+    assert_eq!(node.messages().recover_if_needed().await.unwrap(), 0);
     assert_eq!(world.newest(0).await, ["1", "two", "3"]);
     let told = world.frames().await;
     assert!(
-        matches!(&told[..], [Told::Changed(2, 4, _)]),
-        "whoever shows the list is told, too: {told:?}"
+        matches!(&told[..], [PublishedFrame::Changed(2, 4, _)]),
+        "the change is also published: {told:?}"
     );
     let node = world.start("n3").await;
-    node.messages().follow().await.unwrap();
-    assert_eq!(world.frames().await, [], "the list shows it");
+    node.messages().recover_if_needed().await.unwrap();
+    assert_eq!(world.frames().await, [], "the list contains the change");
 }
 
 async fn a_long_gap_is_closed_in_order(mut world: World) {
     world.send(0, "alice", "1").await;
     for nth in 2..=230 {
-        world.write_only("bob", &nth.to_string()).await;
+        world.commit_without_applying("bob", &nth.to_string()).await;
     }
     world.send(0, "alice", "231").await;
-    assert_eq!(world.created().await, (1..=231).collect::<Vec<_>>());
-    world.forget().await;
-    world.nodes[1].messages().catch_up(&c1()).await.unwrap();
+    assert_eq!(world.published_seqs().await, (1..=231).collect::<Vec<_>>());
+    world.delete_applied_state().await;
+    world.nodes[1]
+        .messages()
+        .apply_unapplied(&c1())
+        .await
+        .unwrap();
     assert_eq!(
-        world.created().await,
+        world.published_seqs().await,
         (1..=231).collect::<Vec<_>>(),
-        "all of the last minute"
+        "all messages of the last minute are applied again"
     );
     assert_eq!(world.newest(1).await.len(), 100);
 }
 
-async fn a_list_that_lost_its_top_is_not_served(world: World) {
+async fn a_recent_list_without_top_is_rebuilt_from_rows(world: World) {
     for nth in 1..=3 {
         world.send(0, "alice", &nth.to_string()).await;
     }
     let mut del = redis::cmd("DEL");
-    world.run(del.arg(world.keys.top(&c1()))).await;
+    world.run(del.arg(world.keys.apply_watermark(&c1()))).await;
     let mut trim = redis::cmd("LPOP");
-    world.run(trim.arg(world.keys.recent(&c1()))).await;
+    world.run(trim.arg(world.keys.recent_list(&c1()))).await;
     assert_eq!(world.newest(0).await, ["1", "2", "3"]);
-    assert_eq!(world.list().await.len(), 3, "and is installed anew");
+    assert_eq!(
+        world.recent_list().await.len(),
+        3,
+        "the list is installed again"
+    );
     // Somebody else's hand in the list.
     world.run(trim.arg(2)).await;
     assert_eq!(world.newest(0).await, ["1", "2", "3"]);

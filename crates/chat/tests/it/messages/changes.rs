@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use parlor_chat::access::Role;
 use parlor_chat::code::Code;
-use parlor_chat::messages::Edit;
+use parlor_chat::messages::MessageEdit;
 use serde_json::json;
 
-use super::on_every_ground;
-use super::world::{Told, World, c1, person, user};
+use super::test_on_all_backends;
+use super::world::{PublishedFrame, World, c1, person, user};
 
-on_every_ground! {
+test_on_all_backends! {
     an_edit_is_shown_in_the_list_and_to_the_nodes;
     a_deleted_message_stays_without_its_content;
-    who_may_change_what;
+    only_senders_and_admins_can_edit_or_delete_messages;
     a_change_of_a_message_that_was_not_applied_yet_comes_after_it;
     a_change_outdates_rows_that_were_read_before;
     what_changed_after_a_revision_is_found;
@@ -26,19 +26,22 @@ pub async fn an_edit_is_shown_in_the_list_and_to_the_nodes(mut world: World) {
     world.frames().await;
     let edited = world.edit(1, "alice", 2, "two").await.unwrap();
     assert_eq!((edited.content.as_str(), edited.rev), ("two", 4));
-    assert_eq!(edited.edited_at, Some(world.now().iso()));
+    assert_eq!(edited.edited_at, Some(world.now().to_iso8601()));
     let message = serde_json::to_value(&edited).unwrap();
-    assert_eq!(world.frames().await, [Told::Changed(2, 4, message.clone())]);
-    let listed = world.list().await;
+    assert_eq!(
+        world.frames().await,
+        [PublishedFrame::Changed(2, 4, message.clone())]
+    );
+    let listed = world.recent_list().await;
     assert_eq!(listed.len(), 3);
     assert_eq!(listed[1]["content"], "two");
     assert_eq!(listed[1]["timestamp"], message["createdAt"]);
     assert_eq!(world.newest(0).await, ["1", "two", "3"]);
-    world.forget().await;
+    world.delete_applied_state().await;
     assert_eq!(world.newest(0).await, ["1", "two", "3"]);
 
     // Metadata alone; the text stays.
-    let edit = Edit {
+    let edit = MessageEdit {
         content: None,
         metadata: Some(json!({"seen": true})),
     };
@@ -53,7 +56,7 @@ pub async fn an_edit_is_shown_in_the_list_and_to_the_nodes(mut world: World) {
     assert_eq!(
         edited.metadata,
         Some(json!({"seen": true})),
-        "which is enough"
+        "metadata without text is valid"
     );
     assert_eq!(
         world.edit(0, "alice", 3, "").await,
@@ -68,12 +71,12 @@ async fn a_deleted_message_stays_without_its_content(mut world: World) {
     world.frames().await;
     let deleted = world.delete(1, "alice", 1).await.unwrap();
     assert_eq!((deleted.content.as_str(), deleted.seq), ("", 1));
-    assert_eq!(deleted.deleted_at, Some(world.now().iso()));
+    assert_eq!(deleted.deleted_at, Some(world.now().to_iso8601()));
     world.advance(Duration::from_secs(1)).await;
     assert_eq!(
         world.delete(0, "alice", 1).await.unwrap(),
         deleted,
-        "harmless"
+        "repeating a delete has no effect"
     );
     assert_eq!(
         world.edit(0, "alice", 1, "x").await,
@@ -85,11 +88,11 @@ async fn a_deleted_message_stays_without_its_content(mut world: World) {
     assert_eq!(
         world.send(0, "alice", "3").await.rev,
         4,
-        "the repetition took none"
+        "the repeated delete used no revision"
     );
 }
 
-async fn who_may_change_what(world: World) {
+async fn only_senders_and_admins_can_edit_or_delete_messages(world: World) {
     world.send(0, "bob", "1").await;
     assert_eq!(world.edit(0, "carol", 1, "x").await, Err(Code::Forbidden));
     assert_eq!(world.delete(0, "carol", 1).await, Err(Code::Forbidden));
@@ -116,7 +119,7 @@ async fn who_may_change_what(world: World) {
     for role in [Role::Admin, Role::Service] {
         let mut caller = person("root");
         caller.role = role;
-        let edit = Edit {
+        let edit = MessageEdit {
             content: Some(role.name().into()),
             metadata: None,
         };
@@ -129,16 +132,22 @@ async fn who_may_change_what(world: World) {
 
 async fn a_change_of_a_message_that_was_not_applied_yet_comes_after_it(mut world: World) {
     world.send(0, "alice", "1").await;
-    world.write_only("bob", "2").await;
+    world.commit_without_applying("bob", "2").await;
     world.frames().await;
     world.edit(1, "bob", 2, "two").await.unwrap();
     let told = world.frames().await;
     assert!(
-        matches!(told[..], [Told::Created(2, _), Told::Changed(2, ..)]),
+        matches!(
+            told[..],
+            [
+                PublishedFrame::Created(2, _),
+                PublishedFrame::Changed(2, ..)
+            ]
+        ),
         "{told:?}"
     );
     assert_eq!(world.newest(0).await, ["1", "two"]);
-    world.forget().await;
+    world.delete_applied_state().await;
     world.edit(1, "bob", 2, "zwei").await.unwrap();
     assert_eq!(world.newest(0).await, ["1", "zwei"]);
 }
@@ -147,20 +156,23 @@ async fn a_change_of_a_message_that_was_not_applied_yet_comes_after_it(mut world
 async fn a_change_outdates_rows_that_were_read_before(world: World) {
     world.send(0, "alice", "1").await;
     world.edit(0, "alice", 1, "one").await.unwrap();
-    let top = world.top().await.unwrap();
-    assert_eq!(top[2], 2, "the revision of the last change");
+    let top = world.watermark().await.unwrap();
+    assert_eq!(top[2], 2, "revision of the last change");
     world.send(0, "alice", "2").await;
-    assert_eq!(world.top().await.unwrap()[2], 2);
-    assert_eq!(world.list().await.len(), 2);
+    assert_eq!(world.watermark().await.unwrap()[2], 2);
+    assert_eq!(world.recent_list().await.len(), 2);
     // A later change is known already: what was read before it is not pushed.
     let mut later = redis::cmd("SET");
     later
-        .arg(world.keys.top(&c1()))
+        .arg(world.keys.apply_watermark(&c1()))
         .arg(format!("2|{}|9", top[1]));
     world.run(later.arg("EX").arg(3_660)).await;
     world.send(0, "alice", "3").await;
     assert_eq!(world.newest(0).await, ["one", "2", "3"]);
-    assert!(world.list().await.is_empty(), "no rows are as new as that");
+    assert!(
+        world.recent_list().await.is_empty(),
+        "the rows are older than the watermark"
+    );
 }
 
 async fn what_changed_after_a_revision_is_found(world: World) {

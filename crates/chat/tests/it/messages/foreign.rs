@@ -7,33 +7,34 @@ use parlor_chat::ids::ConversationId;
 use parlor_chat::messages::{GetMessage, ListMessages};
 use parlor_chat::operation::Operation;
 
-use super::on_every_ground;
+use super::test_on_all_backends;
 use super::world::{World, c1, person, text, user};
 
-on_every_ground! {
-    a_foreign_value_in_the_place_of_the_list_is_replaced;
+test_on_all_backends! {
+    a_wrong_key_type_in_place_of_the_recent_list_is_replaced;
     a_foreign_value_about_membership_keeps_nobody_from_sending;
     one_conversation_that_cannot_be_told_keeps_no_other_waiting;
-    whom_only_the_cache_takes_for_a_member_sees_no_past;
+    a_member_known_only_to_the_cache_gets_no_history;
 }
 
-async fn a_foreign_value_in_the_place_of_the_list_is_replaced(mut world: World) {
+async fn a_wrong_key_type_in_place_of_the_recent_list_is_replaced(mut world: World) {
     world.send(0, "alice", "one").await;
     let mut set = redis::cmd("SET");
-    set.arg(world.keys.recent(&c1())).arg("somebody else's");
+    set.arg(world.keys.recent_list(&c1()))
+        .arg("somebody else's");
     world.run(&set).await;
     world.frames().await;
     world.send(0, "bob", "two").await;
-    assert_eq!(world.created().await, [2]);
+    assert_eq!(world.published_seqs().await, [2]);
     assert_eq!(world.newest(1).await, ["one", "two"]);
-    assert_eq!(world.list().await.len(), 2);
+    assert_eq!(world.recent_list().await.len(), 2);
 
     world.run(&set).await;
     world.edit(0, "alice", 1, "edited").await.unwrap();
     assert_eq!(world.newest(1).await, ["edited", "two"]);
     world.run(&set).await;
     assert_eq!(world.newest(1).await, ["edited", "two"]);
-    assert_eq!(world.list().await.len(), 2);
+    assert_eq!(world.recent_list().await.len(), 2);
 }
 
 async fn a_foreign_value_about_membership_keeps_nobody_from_sending(world: World) {
@@ -57,7 +58,7 @@ async fn one_conversation_that_cannot_be_told_keeps_no_other_waiting(world: Worl
     for id in ids.iter().chain([&c1()]) {
         // A top that is no text: nothing can be applied.
         let mut push = redis::cmd("RPUSH");
-        push.arg(world.keys.top(id)).arg("x");
+        push.arg(world.keys.apply_watermark(id)).arg("x");
         world.run(&push).await;
         messages
             .send(&person("alice"), id, text("one"))
@@ -66,14 +67,14 @@ async fn one_conversation_that_cannot_be_told_keeps_no_other_waiting(world: Worl
     }
     for id in &ids {
         let mut del = redis::cmd("DEL");
-        del.arg(world.keys.top(id));
+        del.arg(world.keys.apply_watermark(id));
         world.run(&del).await;
     }
-    parlor_testkit::eventually("all others are told", async || {
+    parlor_testkit::eventually("all other conversations are applied", async || {
         drop(messages.settle().await);
         let mut exists = redis::pipe();
         for id in &ids {
-            exists.cmd("EXISTS").arg(world.keys.top(id));
+            exists.cmd("EXISTS").arg(world.keys.apply_watermark(id));
         }
         let told: Vec<u64> = exists.query_async(&mut world.store.clone()).await.unwrap();
         told.iter().sum::<u64>() == 8
@@ -82,7 +83,7 @@ async fn one_conversation_that_cannot_be_told_keeps_no_other_waiting(world: Worl
 }
 
 /// As after a crash between the commit of a removal and the forgetting.
-async fn whom_only_the_cache_takes_for_a_member_sees_no_past(world: World) {
+async fn a_member_known_only_to_the_cache_gets_no_history(world: World) {
     world.create("c2", History::SinceJoin).await;
     let c2 = ConversationId::new("c2").unwrap();
     let (node, dave) = (&world.nodes[0], person("dave"));

@@ -4,28 +4,28 @@ use std::time::Duration;
 
 use parlor_chat::chat::Chat;
 use parlor_chat::code::Code;
-use parlor_chat::context::Context;
-use parlor_chat::database::{Database, Either, Transaction};
+use parlor_chat::context::ChatContext;
+use parlor_chat::database::{Database, Either, WriteTransaction};
 use parlor_chat::ids::NodeId;
-use parlor_chat::messages::Edit;
+use parlor_chat::messages::MessageEdit;
 
-use super::on_every_ground;
+use super::test_on_all_backends;
 use super::world::{World, c1, person, text};
 
-on_every_ground! {
-    a_message_whose_commit_was_not_heard_of_is_applied;
+test_on_all_backends! {
+    a_message_with_an_unconfirmed_commit_is_applied;
     a_change_whose_commit_was_not_heard_of_is_shown;
 }
 
 /// A node that waits for the database for a moment only.
-async fn hasty(world: &World) -> Chat {
-    let database = world.hasty_database(Duration::from_secs(1)).await;
-    let ctx = Context::new(world.store.clone(), world.keys.clone());
+async fn node_with_short_timeout(world: &World) -> Chat {
+    let database = world.database_with_timeout(Duration::from_secs(1)).await;
+    let ctx = ChatContext::new(world.store.clone(), world.keys.clone());
     Chat::new(ctx, database, NodeId::new("n9").unwrap(), &world.options)
 }
 
 /// Keeps everybody else from changing `c1`.
-async fn hold(database: &Database) -> Transaction {
+async fn hold(database: &Database) -> WriteTransaction {
     let mut tx = database.begin().await.unwrap();
     run(
         &mut tx,
@@ -35,18 +35,18 @@ async fn hold(database: &Database) -> Transaction {
     tx
 }
 
-async fn run(tx: &mut Transaction, statement: &'static str) {
+async fn run(tx: &mut WriteTransaction, statement: &'static str) {
     match tx.connection() {
         Either::Sqlite(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
         Either::Postgres(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
     }
 }
 
-async fn a_message_whose_commit_was_not_heard_of_is_applied(mut world: World) {
-    let node = hasty(&world).await;
+async fn a_message_with_an_unconfirmed_commit_is_applied(mut world: World) {
+    let node = node_with_short_timeout(&world).await;
     world.send(0, "alice", "one").await;
     // The row that the commit left, and the answer that the sender got.
-    world.write_only("bob", "two").await;
+    world.commit_without_applying("bob", "two").await;
     let database = world.database().await;
     let held = hold(&database).await;
     let sent = node
@@ -55,14 +55,14 @@ async fn a_message_whose_commit_was_not_heard_of_is_applied(mut world: World) {
         .await;
     assert_eq!(sent.unwrap_err().code(), Code::DatabaseUnavailable);
     drop(held);
-    assert_eq!(world.created().await, [1]);
+    assert_eq!(world.published_seqs().await, [1]);
     let settled = async || node.messages().settle().await;
-    parlor_testkit::eventually("what is owed is given", settled).await;
-    assert_eq!(world.created().await, [2]);
+    parlor_testkit::eventually("pending store updates are applied", settled).await;
+    assert_eq!(world.published_seqs().await, [2]);
 }
 
 async fn a_change_whose_commit_was_not_heard_of_is_shown(world: World) {
-    let node = hasty(&world).await;
+    let node = node_with_short_timeout(&world).await;
     world.send(0, "alice", "one").await;
     assert_eq!(world.newest(0).await, ["one"]);
     let database = world.database().await;
@@ -75,7 +75,7 @@ async fn a_change_whose_commit_was_not_heard_of_is_shown(world: World) {
     run(&mut tx, "UPDATE messages SET content = 'edited', edited_at = 1, rev = rev + 1 WHERE conversation_id = 'c1'").await;
     tx.commit().await.unwrap();
     let held = hold(&database).await;
-    let edit = Edit {
+    let edit = MessageEdit {
         content: Some("edited".into()),
         metadata: None,
     };
@@ -83,6 +83,6 @@ async fn a_change_whose_commit_was_not_heard_of_is_shown(world: World) {
     assert_eq!(edited.unwrap_err().code(), Code::DatabaseUnavailable);
     drop(held);
     let settled = async || node.messages().settle().await;
-    parlor_testkit::eventually("what is owed is given", settled).await;
+    parlor_testkit::eventually("pending store updates are applied", settled).await;
     assert_eq!(world.newest(0).await, ["edited"]);
 }

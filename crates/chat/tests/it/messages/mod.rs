@@ -3,7 +3,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
-    reason = "a test says what failed by failing"
+    reason = "a failing test reports the cause by its panic"
 )]
 
 mod behind;
@@ -21,7 +21,7 @@ pub mod world;
 mod writer;
 
 /// Runs each body as one test per engine, and on the embedded one with the other layout of the recent list, too.
-macro_rules! on_every_ground {
+macro_rules! test_on_all_backends {
     ($($body:ident;)+) => { $(
         mod $body {
             use parlor_chat::keys::RecentLayout;
@@ -44,4 +44,4 @@ macro_rules! on_every_ground {
         }
     )+ };
 }
-use on_every_ground;
+use test_on_all_backends;

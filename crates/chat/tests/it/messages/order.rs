@@ -1,9 +1,9 @@
 //! Many senders on several nodes.
 
-use super::on_every_ground;
+use super::test_on_all_backends;
 use super::world::World;
 
-on_every_ground! {
+test_on_all_backends! {
     each_message_is_told_once_and_in_order;
     senders_and_changers_leave_the_list_as_the_rows_are;
 }
@@ -21,10 +21,10 @@ pub async fn each_message_is_told_once_and_in_order(mut world: World) {
         }
     });
     futures(senders).await;
-    assert_eq!(world.created().await, (1..=120).collect::<Vec<_>>());
+    assert_eq!(world.published_seqs().await, (1..=120).collect::<Vec<_>>());
     assert_eq!(world.events(120).await.len(), 120);
-    assert_eq!(world.top().await.unwrap()[0], 120);
-    let listed: Vec<_> = world.list().await;
+    assert_eq!(world.watermark().await.unwrap()[0], 120);
+    let listed: Vec<_> = world.recent_list().await;
     let listed: Vec<_> = listed
         .iter()
         .map(|it| it["seq"].as_u64().unwrap())
@@ -44,7 +44,7 @@ async fn senders_and_changers_leave_the_list_as_the_rows_are(world: World) {
                 let seq = 1 + (nth as u64 * 7 + round * 3) % 20;
                 match nth % 4 {
                     0 => drop(world.send(nth % 2, "bob", "more").await),
-                    1 => world.forget().await,
+                    1 => world.delete_applied_state().await,
                     2 => drop(world.newest(nth % 2).await),
                     _ => drop(
                         world
@@ -57,12 +57,8 @@ async fn senders_and_changers_leave_the_list_as_the_rows_are(world: World) {
     });
     futures(work).await;
     let listed = world.newest(0).await;
-    world.forget().await;
-    assert_eq!(
-        listed,
-        world.newest(1).await,
-        "the list said what the rows say"
-    );
+    world.delete_applied_state().await;
+    assert_eq!(listed, world.newest(1).await, "the list equals the rows");
 }
 
 /// Runs all at once, on one task.

@@ -20,9 +20,9 @@ async fn what_was_sent_without_the_store_is_applied_when_it_is_back() {
     world.server.as_mut().unwrap().restart_empty().await;
     for node in &world.nodes {
         let settled = async || node.messages().settle().await;
-        eventually("what is owed is given", settled).await;
+        eventually("pending store updates are applied", settled).await;
     }
-    assert_eq!(world.top().await.unwrap()[0], 3);
+    assert_eq!(world.watermark().await.unwrap()[0], 3);
     assert_eq!(world.newest(1).await, ["edited", "during", "the outage"]);
     world.send(1, "carol", "after").await;
     assert_eq!(world.newest(0).await.len(), 4);
@@ -33,18 +33,21 @@ async fn a_new_epoch_is_caught_up_with_by_one_node() {
     let mut world = World::impatient().await;
     world.send(0, "alice", "one").await;
     for node in &world.nodes {
-        node.messages().follow().await.unwrap();
+        node.messages().recover_if_needed().await.unwrap();
     }
-    world.write_only("bob", "two").await;
+    world.commit_without_applying("bob", "two").await;
     let mut epoch = world.store.epoch();
     let before = *epoch.borrow_and_update();
     world.server.as_mut().unwrap().restart_empty().await;
-    eventually("the epoch rises", async || *epoch.borrow() > before).await;
+    eventually("the store epoch increases", async || {
+        *epoch.borrow() > before
+    })
+    .await;
     let mut behind = 0;
     for node in &world.nodes {
-        let follow = async || node.messages().follow().await.map(Some);
-        behind += eventually("it looks", follow).await;
+        let follow = async || node.messages().recover_if_needed().await.map(Some);
+        behind += eventually("recovery runs", follow).await;
     }
-    assert_eq!(behind, 1, "one of them has found one conversation");
-    assert_eq!(world.top().await.unwrap()[0], 2);
+    assert_eq!(behind, 1, "one node recovered one conversation");
+    assert_eq!(world.watermark().await.unwrap()[0], 2);
 }

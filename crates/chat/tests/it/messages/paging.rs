@@ -3,22 +3,22 @@
 use parlor_chat::code::Code;
 use parlor_chat::conversations::{History, JoinConversation};
 use parlor_chat::ids::ConversationId;
-use parlor_chat::messages::Page;
+use parlor_chat::messages::HistoryAnchor;
 use parlor_chat::operation::Operation;
 
-use super::on_every_ground;
+use super::test_on_all_backends;
 use super::world::{World, c1, person, text, user};
 
-on_every_ground! {
+test_on_all_backends! {
     pages_are_those_of_a_model;
     a_member_who_may_not_see_the_past_does_not;
-    a_crowd_at_a_cold_list_reads_the_rows_once;
+    concurrent_history_reads_share_one_database_read;
 }
 
 /// The page of a model with the messages 1 to `last`.
-fn expected(last: u64, page: Page, limit: u64) -> (Vec<String>, bool) {
+fn expected(last: u64, page: HistoryAnchor, limit: u64) -> (Vec<String>, bool) {
     let (seqs, more): (Vec<u64>, bool) = match page {
-        Page::After(seq) => {
+        HistoryAnchor::After(seq) => {
             let seqs: Vec<_> = (1..=last)
                 .filter(|it| *it > seq)
                 .take(limit as usize)
@@ -28,7 +28,7 @@ fn expected(last: u64, page: Page, limit: u64) -> (Vec<String>, bool) {
         }
         page => {
             let before = match page {
-                Page::Before(seq) => seq,
+                HistoryAnchor::Before(seq) => seq,
                 _ => u64::MAX,
             };
             let seqs = (1..=last).rev().filter(|it| *it < before);
@@ -42,7 +42,10 @@ fn expected(last: u64, page: Page, limit: u64) -> (Vec<String>, bool) {
 }
 
 async fn pages_are_those_of_a_model(world: World) {
-    assert_eq!(world.page(0, Page::Newest, 10).await, (Vec::new(), false));
+    assert_eq!(
+        world.page(0, HistoryAnchor::Newest, 10).await,
+        (Vec::new(), false)
+    );
     let mut last = 0;
     for count in [3, 97, 1, 49] {
         for _ in 0..count {
@@ -66,10 +69,10 @@ async fn pages_are_those_of_a_model(world: World) {
                 ];
                 let pages = seqs
                     .iter()
-                    .flat_map(|it| [Page::Before(*it), Page::After(*it)]);
-                for page in pages.chain([Page::Newest]) {
+                    .flat_map(|it| [HistoryAnchor::Before(*it), HistoryAnchor::After(*it)]);
+                for page in pages.chain([HistoryAnchor::Newest]) {
                     if cold {
-                        world.forget().await;
+                        world.delete_applied_state().await;
                     }
                     let found = world.page(1, page, limit).await;
                     assert_eq!(
@@ -108,7 +111,11 @@ async fn a_member_who_may_not_see_the_past_does_not(world: World) {
         node.send(&person("alice"), &c2, new).await.unwrap();
     }
     let (dave, alice) = (user("dave"), user("alice"));
-    for page in [Page::Newest, Page::After(0), Page::Before(6)] {
+    for page in [
+        HistoryAnchor::Newest,
+        HistoryAnchor::After(0),
+        HistoryAnchor::Before(6),
+    ] {
         let seen = node.history(&c2, Some(&dave), page, 100).await.unwrap();
         let seqs: Vec<_> = seen.messages.iter().map(|it| it.seq).collect();
         assert_eq!((seqs, seen.has_more), (vec![4, 5], false), "{page:?}");
@@ -123,12 +130,12 @@ async fn a_member_who_may_not_see_the_past_does_not(world: World) {
     assert_eq!(changed.iter().map(|it| it.seq).collect::<Vec<_>>(), [4]);
 }
 
-async fn a_crowd_at_a_cold_list_reads_the_rows_once(world: World) {
+async fn concurrent_history_reads_share_one_database_read(world: World) {
     for nth in 1..=5 {
         world.send(0, "alice", &nth.to_string()).await;
     }
     world.newest(0).await;
-    world.forget().await;
+    world.delete_applied_state().await;
     let before = world.nodes[0].messages().row_reads();
     let pages = (0..50).map(|_| world.newest(0));
     let pages = super::order::all(pages).await;

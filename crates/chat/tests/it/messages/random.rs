@@ -1,14 +1,14 @@
 //! Random histories against a model: no page ever has a hole, none is older than what was acknowledged.
 
-use parlor_chat::messages::Page;
+use parlor_chat::messages::HistoryAnchor;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::on_every_ground;
+use super::test_on_all_backends;
 use super::world::World;
 
-on_every_ground! {
-    no_history_makes_a_hole;
+test_on_all_backends! {
+    random_histories_never_produce_a_page_with_a_gap;
 }
 
 /// What is written, and up to where it was acknowledged.
@@ -18,13 +18,13 @@ struct Model {
     acknowledged: usize,
 }
 
-async fn no_history_makes_a_hole(world: World) {
+async fn random_histories_never_produce_a_page_with_a_gap(world: World) {
     let seed = rand::random::<u64>();
     let mut random = StdRng::seed_from_u64(seed);
     let mut model = Model::default();
     let mut log = Vec::new();
     for step in 0..250 {
-        log.push(one(&world, &mut random, &mut model, step).await);
+        log.push(random_step(&world, &mut random, &mut model, step).await);
         for node in 0..2 {
             let limit = random.random_range(1..=100);
             check(
@@ -39,7 +39,7 @@ async fn no_history_makes_a_hole(world: World) {
     }
 }
 
-async fn one(world: &World, random: &mut StdRng, model: &mut Model, step: usize) -> String {
+async fn random_step(world: &World, random: &mut StdRng, model: &mut Model, step: usize) -> String {
     let node = random.random_range(0..2);
     let count = model.contents.len();
     match random.random_range(0..20) {
@@ -53,7 +53,7 @@ async fn one(world: &World, random: &mut StdRng, model: &mut Model, step: usize)
         }
         8..=9 => {
             let content = format!("w{step}");
-            world.write_only("bob", &content).await;
+            world.commit_without_applying("bob", &content).await;
             model.contents.push(content);
             "write".into()
         }
@@ -77,20 +77,20 @@ async fn one(world: &World, random: &mut StdRng, model: &mut Model, step: usize)
         14 => {
             let mut del = redis::cmd("DEL");
             world
-                .run(del.arg(world.keys.recent(&super::world::c1())))
+                .run(del.arg(world.keys.recent_list(&super::world::c1())))
                 .await;
             "no list".into()
         }
         15 => {
-            world.forget().await;
+            world.delete_applied_state().await;
             "emptied".into()
         }
         16 => {
-            let listed = world.list().await.len();
+            let listed = world.recent_list().await.len();
             if listed > 1 {
                 let newest = count.min(model.acknowledged);
                 world
-                    .age(1, newest - random.random_range(0..listed.min(newest)))
+                    .restore_old_snapshot(1, newest - random.random_range(0..listed.min(newest)))
                     .await;
             }
             "older".into()
@@ -101,7 +101,7 @@ async fn one(world: &World, random: &mut StdRng, model: &mut Model, step: usize)
         }
         18 => {
             let messages = world.nodes[node].messages();
-            messages.catch_up(&super::world::c1()).await.unwrap();
+            messages.apply_unapplied(&super::world::c1()).await.unwrap();
             model.acknowledged = count;
             "caught up".into()
         }
@@ -111,7 +111,7 @@ async fn one(world: &World, random: &mut StdRng, model: &mut Model, step: usize)
 
 /// Whatever is shown is what was written, and all that was acknowledged is shown.
 async fn check(world: &World, model: &Model, node: usize, limit: u64, said: &str) {
-    let (page, more) = world.page(node, Page::Newest, limit).await;
+    let (page, more) = world.page(node, HistoryAnchor::Newest, limit).await;
     let seen = (model.acknowledged..=model.contents.len()).find(|last| {
         let first = last.saturating_sub(limit as usize);
         model.contents[first..*last] == page[..] && more == (first > 0)

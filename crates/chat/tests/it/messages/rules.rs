@@ -4,15 +4,15 @@ use parlor_chat::code::Code;
 use parlor_chat::messages::{NewMessage, Sent};
 use serde_json::{Value, json};
 
-use super::on_every_ground;
+use super::test_on_all_backends;
 use super::world::{World, c1, person, text};
 
-on_every_ground! {
-    content_has_its_rules;
+test_on_all_backends! {
+    message_content_is_validated;
     a_repeated_client_id_is_the_first_message;
     a_repetition_applies_what_its_first_sender_left;
-    the_rate_refuses_but_not_a_repetition;
-    what_is_not_sent_takes_no_place_of_the_rate;
+    the_message_limit_does_not_apply_to_a_repeated_client_id;
+    rejected_and_repeated_messages_do_not_count_against_the_limit;
 }
 
 async fn send(world: &World, who: &str, new: NewMessage) -> Result<Sent, Code> {
@@ -21,41 +21,59 @@ async fn send(world: &World, who: &str, new: NewMessage) -> Result<Sent, Code> {
     sent.map_err(|error| error.code())
 }
 
-fn with(content: &str, metadata: Value) -> NewMessage {
+fn message_with_metadata(content: &str, metadata: Value) -> NewMessage {
     NewMessage {
         metadata: Some(metadata),
         ..text(content)
     }
 }
 
-fn called(content: &str, client_id: &str) -> NewMessage {
+fn message_with_client_id(content: &str, client_id: &str) -> NewMessage {
     NewMessage {
         client_id: Some(client_id.into()),
         ..text(content)
     }
 }
 
-async fn content_has_its_rules(world: World) {
-    let most = world.options.messages.max_content;
+async fn message_content_is_validated(world: World) {
+    let most = world.options.messages.max_content_bytes;
     let many: Vec<_> = (0..51).map(|nth| format!("u{nth}")).collect();
     for (new, code) in [
         (text(""), Code::InvalidRequest),
-        (with("", Value::Null), Code::InvalidRequest),
+        (message_with_metadata("", Value::Null), Code::InvalidRequest),
         (text("a\0b"), Code::InvalidRequest),
         (text(&"x".repeat(most + 1)), Code::ContentTooLarge),
-        (with("x", json!([1])), Code::InvalidRequest),
+        (message_with_metadata("x", json!([1])), Code::InvalidRequest),
         (
-            with("x", json!({"a": "x".repeat(4_096)})),
+            message_with_metadata("x", json!({"a": "x".repeat(4_096)})),
             Code::ContentTooLarge,
         ),
-        (with("x", json!({"a": "\0"})), Code::InvalidRequest),
-        (with("x", json!({"mentions": "bob"})), Code::InvalidRequest),
-        (with("x", json!({"mentions": [1]})), Code::InvalidRequest),
-        (with("x", json!({"mentions": ["a b"]})), Code::InvalidId),
-        (with("x", json!({"mentions": many})), Code::TooMany),
-        (called("x", ""), Code::InvalidRequest),
-        (called("x", &"k".repeat(129)), Code::InvalidRequest),
-        (called("x", "a\nb"), Code::InvalidRequest),
+        (
+            message_with_metadata("x", json!({"a": "\0"})),
+            Code::InvalidRequest,
+        ),
+        (
+            message_with_metadata("x", json!({"mentions": "bob"})),
+            Code::InvalidRequest,
+        ),
+        (
+            message_with_metadata("x", json!({"mentions": [1]})),
+            Code::InvalidRequest,
+        ),
+        (
+            message_with_metadata("x", json!({"mentions": ["a b"]})),
+            Code::InvalidId,
+        ),
+        (
+            message_with_metadata("x", json!({"mentions": many})),
+            Code::TooMany,
+        ),
+        (message_with_client_id("x", ""), Code::InvalidRequest),
+        (
+            message_with_client_id("x", &"k".repeat(129)),
+            Code::InvalidRequest,
+        ),
+        (message_with_client_id("x", "a\nb"), Code::InvalidRequest),
     ] {
         assert_eq!(
             send(&world, "alice", new.clone()).await,
@@ -70,46 +88,56 @@ async fn content_has_its_rules(world: World) {
     assert_eq!(refused.code(), Code::ReadOnlySession);
     for new in [
         text(&"x".repeat(most)),
-        with("", json!({"image": "a.png"})),
-        with("hi", json!({"mentions": ["bob", "nobody", "bob"]})),
-        called("x", &"k".repeat(128)),
+        message_with_metadata("", json!({"image": "a.png"})),
+        message_with_metadata("hi", json!({"mentions": ["bob", "nobody", "bob"]})),
+        message_with_client_id("x", &"k".repeat(128)),
     ] {
         send(&world, "alice", new).await.unwrap();
     }
 }
 
 async fn a_repeated_client_id_is_the_first_message(mut world: World) {
-    let first = send(&world, "alice", called("one", "k")).await.unwrap();
-    let again = send(&world, "alice", called("two", "k")).await.unwrap();
-    assert!(!first.repeated && again.repeated);
+    let first = send(&world, "alice", message_with_client_id("one", "k"))
+        .await
+        .unwrap();
+    let again = send(&world, "alice", message_with_client_id("two", "k"))
+        .await
+        .unwrap();
+    assert!(!first.is_duplicate && again.is_duplicate);
     assert_eq!(first.message, again.message);
-    let others = send(&world, "bob", called("three", "k")).await.unwrap();
-    assert_eq!((others.repeated, others.message.seq), (false, 2));
-    assert_eq!(world.created().await, [1, 2]);
-    let attempts = (0..20).map(|_| send(&world, "carol", called("many", "k2")));
+    let others = send(&world, "bob", message_with_client_id("three", "k"))
+        .await
+        .unwrap();
+    assert_eq!((others.is_duplicate, others.message.seq), (false, 2));
+    assert_eq!(world.published_seqs().await, [1, 2]);
+    let attempts = (0..20).map(|_| send(&world, "carol", message_with_client_id("many", "k2")));
     let sent = super::order::all(attempts).await;
     assert_eq!(
         sent.iter()
-            .filter(|it| !it.as_ref().unwrap().repeated)
+            .filter(|it| !it.as_ref().unwrap().is_duplicate)
             .count(),
         1
     );
-    assert_eq!(world.created().await, [3]);
+    assert_eq!(world.published_seqs().await, [3]);
 }
 
 async fn a_repetition_applies_what_its_first_sender_left(mut world: World) {
-    world.write_named("alice", "one", Some("k")).await;
-    let again = send(&world, "alice", called("one", "k")).await.unwrap();
-    assert!(again.repeated);
-    let applied = async || world.top().await.is_some();
-    parlor_testkit::eventually("it is applied", applied).await;
-    assert_eq!(world.created().await, [1]);
+    world.commit_with_client_id("alice", "one", Some("k")).await;
+    let again = send(&world, "alice", message_with_client_id("one", "k"))
+        .await
+        .unwrap();
+    assert!(again.is_duplicate);
+    let applied = async || world.watermark().await.is_some();
+    parlor_testkit::eventually("the message is applied", applied).await;
+    assert_eq!(world.published_seqs().await, [1]);
 }
 
-async fn the_rate_refuses_but_not_a_repetition(mut world: World) {
+async fn the_message_limit_does_not_apply_to_a_repeated_client_id(mut world: World) {
     world.options.messages.rate = 3;
     world.nodes[0] = world.start("n0").await;
-    send(&world, "alice", called("1", "k")).await.unwrap();
+    send(&world, "alice", message_with_client_id("1", "k"))
+        .await
+        .unwrap();
     for nth in 2..=3 {
         send(&world, "alice", text(&nth.to_string())).await.unwrap();
     }
@@ -122,10 +150,12 @@ async fn the_rate_refuses_but_not_a_repetition(mut world: World) {
         panic!("{refused}");
     };
     assert!((1..=60_000).contains(&retry_after_ms), "{retry_after_ms}");
-    let again = send(&world, "alice", called("x", "k")).await.unwrap();
-    assert_eq!((again.repeated, again.message.seq), (true, 1));
+    let again = send(&world, "alice", message_with_client_id("x", "k"))
+        .await
+        .unwrap();
+    assert_eq!((again.is_duplicate, again.message.seq), (true, 1));
     assert_eq!(
-        send(&world, "alice", called("x", "new")).await,
+        send(&world, "alice", message_with_client_id("x", "new")).await,
         Err(Code::RateLimited)
     );
     send(&world, "bob", text("of another")).await.unwrap();
@@ -133,7 +163,7 @@ async fn the_rate_refuses_but_not_a_repetition(mut world: World) {
     send(&world, "alice", text("4")).await.unwrap();
 }
 
-async fn what_is_not_sent_takes_no_place_of_the_rate(mut world: World) {
+async fn rejected_and_repeated_messages_do_not_count_against_the_limit(mut world: World) {
     world.options.messages.rate = 2;
     world.nodes[0] = world.start("n0").await;
     for _ in 0..5 {
@@ -142,17 +172,19 @@ async fn what_is_not_sent_takes_no_place_of_the_rate(mut world: World) {
             Err(Code::NotAMember)
         );
     }
-    send(&world, "alice", called("1", "k")).await.unwrap();
+    send(&world, "alice", message_with_client_id("1", "k"))
+        .await
+        .unwrap();
     for _ in 0..5 {
         assert!(
-            send(&world, "alice", called("1", "k"))
+            send(&world, "alice", message_with_client_id("1", "k"))
                 .await
                 .unwrap()
-                .repeated
+                .is_duplicate
         );
     }
     let mut get = redis::cmd("GET");
-    get.arg(world.keys.message_rate(&super::world::user("alice")));
+    get.arg(world.keys.message_counter(&super::world::user("alice")));
     let used: Option<u64> = get.query_async(&mut world.store.clone()).await.unwrap();
     assert_eq!(used, Some(1));
     send(&world, "alice", text("2")).await.unwrap();

@@ -5,10 +5,10 @@ use parlor_chat::messages::NewMessage;
 use parlor_testkit::eventually;
 use serde_json::{Value, json};
 
-use super::on_every_ground;
-use super::world::{Told, World, c1, person, user};
+use super::test_on_all_backends;
+use super::world::{PublishedFrame, World, c1, person, user};
 
-on_every_ground! {
+test_on_all_backends! {
     a_message_is_stored_and_told_as_documented;
     the_list_holds_a_hundred_and_every_key_is_declared;
     a_message_ends_the_typing_of_its_sender;
@@ -24,9 +24,9 @@ pub async fn a_message_is_stored_and_told_as_documented(mut world: World) {
     };
     let messages = world.nodes[0].messages();
     let sent = messages.send(&person("alice"), &c1(), new).await.unwrap();
-    assert!(!sent.repeated);
+    assert!(!sent.is_duplicate);
     let message = serde_json::to_value(&sent.message).unwrap();
-    let at = world.now().iso();
+    let at = world.now().to_iso8601();
     let expected = json!({
         "id": sent.message.id, "conversationId": "c1", "seq": 1, "senderId": "alice", "content": odd,
         "metadata": {"mentions": ["bob"], "rev": 7, "timestamp": "x"}, "clientId": "k1",
@@ -39,16 +39,16 @@ pub async fn a_message_is_stored_and_told_as_documented(mut world: World) {
     if world.layout == RecentLayout::Conversation {
         entry["sender_role"] = json!("user");
     }
-    assert_eq!(world.list().await, [entry]);
-    assert_eq!(world.top().await.unwrap()[0], 1);
-    assert_eq!(world.frames().await, [Told::Created(1, expected)]);
+    assert_eq!(world.recent_list().await, [entry]);
+    assert_eq!(world.watermark().await.unwrap()[0], 1);
+    assert_eq!(world.frames().await, [PublishedFrame::Created(1, expected)]);
     let event = json!({
         "conversationId": "c1", "messageId": sent.message.id, "senderId": "alice",
         "participantIds": ["alice", "bob", "carol"],
     });
     assert_eq!(world.events(1).await, [event]);
 
-    eventually("the set of participants is filled", async || {
+    eventually("the participant set is filled", async || {
         let mut members = redis::cmd("SMEMBERS");
         members.arg(world.keys.participants(&c1()));
         let mut store = world.store.clone();
@@ -64,7 +64,7 @@ async fn the_list_holds_a_hundred_and_every_key_is_declared(world: World) {
         world.send(nth % 2, "alice", &nth.to_string()).await;
     }
     let seqs: Vec<Value> = world
-        .list()
+        .recent_list()
         .await
         .iter()
         .map(|it| it["seq"].clone())
@@ -81,14 +81,14 @@ async fn the_list_holds_a_hundred_and_every_key_is_declared(world: World) {
             let left = u64::try_from(left)
                 .ok()
                 .map(std::time::Duration::from_millis);
-            let declared: Vec<_> = world.keys.matches(name.as_bytes()).collect();
+            let declared: Vec<_> = world.keys.matching_specs(name.as_bytes()).collect();
             assert_eq!(declared.len(), 1, "{name} is not declared");
             let settings = world.keys.settings();
             assert!(
                 declared[0].spec.allows_ttl(settings, left),
                 "{name} has {left:?}"
             );
-            if name == world.keys.recent(&c1()).as_str() {
+            if name == world.keys.recent_list(&c1()).as_str() {
                 let ttl = world.keys.ttl(TtlName::Recent);
                 assert!(left.unwrap() <= ttl && left.unwrap() > ttl / 2, "{left:?}");
                 lists += 1;
@@ -109,16 +109,22 @@ async fn a_message_ends_the_typing_of_its_sender(mut world: World) {
     assert_eq!(typers, ["bob"]);
     let told = world.frames().await;
     assert!(
-        matches!(told[..], [Told::Other(1), Told::Created(1, _)]),
+        matches!(
+            told[..],
+            [PublishedFrame::Other(1), PublishedFrame::Created(1, _)]
+        ),
         "{told:?}"
     );
     world.send(0, "alice", "again").await;
     let told = world.frames().await;
-    assert!(matches!(told[..], [Told::Created(2, _)]), "{told:?}");
+    assert!(
+        matches!(told[..], [PublishedFrame::Created(2, _)]),
+        "{told:?}"
+    );
 }
 
 async fn a_large_conversation_tells_how_many_there_are(mut world: World) {
-    world.count_members(1_001).await;
+    world.set_member_count(1_001).await;
     let message = world.send(0, "alice", "hello all").await;
     let event = json!({
         "conversationId": "c1", "messageId": message.id, "senderId": "alice",

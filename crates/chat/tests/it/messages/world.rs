@@ -6,20 +6,22 @@ use std::time::Duration;
 use parlor_chat::access::{Caller, Role};
 use parlor_chat::chat::Chat;
 use parlor_chat::code::Code;
-use parlor_chat::context::Context;
+use parlor_chat::context::ChatContext;
 use parlor_chat::conversations::{ConversationKind, CreateConversation, History};
 use parlor_chat::database::{Database, Either};
 use parlor_chat::ids::{ConversationId, NodeId, UserId};
-use parlor_chat::keys::{Keyspace, Preset, RecentLayout, Settings};
-use parlor_chat::messages::writer::{Draft, Writer};
-use parlor_chat::messages::{Edit, Message, NewMessage, Page, read_frame};
+use parlor_chat::keys::{KeySettings, Keyspace, Preset, RecentLayout};
+use parlor_chat::messages::writer::{MessageDraft, MessageWriter};
+use parlor_chat::messages::{
+    HistoryAnchor, Message, MessageEdit, NewMessage, decode_message_frame,
+};
 use parlor_chat::operation::Operation;
-use parlor_chat::options::Options;
-use parlor_store::{Event, Subscription};
+use parlor_chat::options::ChatOptions;
+use parlor_store::{BusEvent, BusSubscription};
 use parlor_testkit::Cluster;
 use serde_json::Value;
 
-use crate::ground::Ground;
+use crate::ground::TestBackend;
 
 /// The same on either database.
 macro_rules! on_connection {
@@ -32,21 +34,21 @@ macro_rules! on_connection {
 }
 
 pub struct World {
-    ground: Ground,
+    ground: TestBackend,
     pub keys: Keyspace,
     pub layout: RecentLayout,
-    pub options: Options,
+    pub options: ChatOptions,
     /// The nodes that run.
     pub nodes: Vec<Chat>,
     /// Of a node that ends after every commit.
-    writer: Writer,
-    frames: Subscription,
-    events: Subscription,
+    crashing_writer: MessageWriter,
+    frames: BusSubscription,
+    events: BusSubscription,
 }
 
 /// What was published in `c1`.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Told {
+pub enum PublishedFrame {
     Created(u64, Value),
     Changed(u64, u64, Value),
     Other(u8),
@@ -54,37 +56,44 @@ pub enum Told {
 
 impl World {
     pub async fn embedded(layout: RecentLayout) -> Self {
-        Self::on(Ground::embedded().await, layout).await
+        Self::on(TestBackend::embedded().await, layout).await
     }
 
     pub async fn redis(layout: RecentLayout) -> Self {
-        Self::on(Ground::redis().await, layout).await
+        Self::on(TestBackend::redis().await, layout).await
     }
 
     pub async fn impatient() -> Self {
-        Self::on(Ground::impatient().await, RecentLayout::Messages).await
+        Self::on(
+            TestBackend::redis_with_short_timeout().await,
+            RecentLayout::Messages,
+        )
+        .await
     }
 
     pub async fn cluster(cluster: &mut Cluster) -> Self {
-        Self::on(Ground::cluster(cluster).await, RecentLayout::Messages).await
+        Self::on(TestBackend::cluster(cluster).await, RecentLayout::Messages).await
     }
 
-    async fn on(ground: Ground, layout: RecentLayout) -> Self {
+    async fn on(ground: TestBackend, layout: RecentLayout) -> Self {
         let mut layouts = Preset::Parlor.layouts();
         layouts.recent = layout;
-        let mut settings = Settings::from_layouts(Preset::Parlor, layouts);
-        ground.lengthen_typing(&mut settings);
+        let mut settings = KeySettings::from_layouts(Preset::Parlor, layouts);
+        ground.extend_typing_ttl(&mut settings);
         let keys = ground.keys(settings);
         let bus = ground.store.bus();
-        let (channel, created) = (keys.conversation_bus(&c1()), keys.message_created_events());
+        let (channel, created) = (
+            keys.conversation_channel(&c1()),
+            keys.message_created_events(),
+        );
         let frames = bus.subscribe_sharded(channel.as_str());
         let events = bus.subscribe(created.as_str());
-        let mut options = Options::default();
+        let mut options = ChatOptions::default();
         options.messages.rate = 10_000;
         let mut world = Self {
             frames: frames.await.unwrap(),
             events: events.await.unwrap(),
-            writer: Writer::start(ground.database().await),
+            crashing_writer: MessageWriter::start(ground.database().await),
             keys,
             layout,
             options,
@@ -102,7 +111,7 @@ impl World {
 
     /// Another node.
     pub async fn start(&self, name: &str) -> Chat {
-        let ctx = Context::new(self.store.clone(), self.keys.clone());
+        let ctx = ChatContext::new(self.store.clone(), self.keys.clone());
         let database: Database = self.ground.database().await;
         let chat = Chat::new(ctx, database, NodeId::new(name).unwrap(), &self.options);
         chat.start().await.unwrap();
@@ -132,15 +141,20 @@ impl World {
     }
 
     /// Writes a message and dies.
-    pub async fn write_only(&self, who: &str, content: &str) -> Message {
-        self.write_named(who, content, None).await
+    pub async fn commit_without_applying(&self, who: &str, content: &str) -> Message {
+        self.commit_with_client_id(who, content, None).await
     }
 
     /// As [`write_only`](Self::write_only), a message that its sender calls so.
-    pub async fn write_named(&self, who: &str, content: &str, client_id: Option<&str>) -> Message {
+    pub async fn commit_with_client_id(
+        &self,
+        who: &str,
+        content: &str,
+        client_id: Option<&str>,
+    ) -> Message {
         let at = self.now();
-        let draft = Draft {
-            id: at.uuid(),
+        let draft = MessageDraft {
+            id: at.new_uuid_v7(),
             conversation: c1(),
             sender: user(who),
             sender_role: Role::User,
@@ -150,18 +164,18 @@ impl World {
             mentions: Vec::new(),
             at,
         };
-        self.writer.send(draft).await.unwrap().message
+        self.crashing_writer.send(draft).await.unwrap().message
     }
 
     /// Edits messages from one to another and dies.
-    pub async fn edit_only(&self, first: i64, last: i64, content: &str) {
+    pub async fn edit_rows_only(&self, first: i64, last: i64, content: &str) {
         let count = last - first + 1;
         let rev = "UPDATE conversations SET rev = rev + $1 WHERE id = 'c1'";
         let edit = "
             UPDATE messages SET content = $1, edited_at = $2,
                 rev = (SELECT rev FROM conversations WHERE id = 'c1') + seq - $3
             WHERE conversation_id = 'c1' AND seq >= $4 AND seq <= $3";
-        let now = i64::try_from(self.now().ms()).unwrap();
+        let now = i64::try_from(self.now().as_millis()).unwrap();
         let mut tx = self.nodes[0].database().begin().await.unwrap();
         on_connection!(tx, c => {
             sqlx::query(rev).bind(count).execute(&mut *c).await.unwrap();
@@ -178,7 +192,7 @@ impl World {
         seq: u64,
         content: &str,
     ) -> Result<Message, Code> {
-        let edit = Edit {
+        let edit = MessageEdit {
             content: Some(content.into()),
             metadata: None,
         };
@@ -194,7 +208,7 @@ impl World {
     }
 
     /// The contents of a page, as Bob sees it, and whether there is more.
-    pub async fn page(&self, node: usize, page: Page, limit: u64) -> (Vec<String>, bool) {
+    pub async fn page(&self, node: usize, page: HistoryAnchor, limit: u64) -> (Vec<String>, bool) {
         let messages = self.nodes[node].messages();
         let history = messages
             .history(&c1(), Some(&user("bob")), page, limit)
@@ -208,22 +222,22 @@ impl World {
 
     /// The contents of the newest messages.
     pub async fn newest(&self, node: usize) -> Vec<String> {
-        self.page(node, Page::Newest, 100).await.0
+        self.page(node, HistoryAnchor::Newest, 100).await.0
     }
 
     /// The entries of the recent list of `c1`.
-    pub async fn list(&self) -> Vec<Value> {
+    pub async fn recent_list(&self) -> Vec<Value> {
         let mut range = redis::cmd("LRANGE");
-        range.arg(self.keys.recent(&c1())).arg(0).arg(-1);
+        range.arg(self.keys.recent_list(&c1())).arg(0).arg(-1);
         let entries: Vec<String> = range.query_async(&mut self.store.clone()).await.unwrap();
         let entries = entries.iter().map(|it| serde_json::from_str(it).unwrap());
         entries.collect()
     }
 
     /// The top of `c1`: `seq`, epoch, revision.
-    pub async fn top(&self) -> Option<Vec<u64>> {
+    pub async fn watermark(&self) -> Option<Vec<u64>> {
         let mut get = redis::cmd("GET");
-        get.arg(self.keys.top(&c1()));
+        get.arg(self.keys.apply_watermark(&c1()));
         let value: Option<String> = get.query_async(&mut self.store.clone()).await.unwrap();
         Some(value?.split('|').map(|it| it.parse().unwrap()).collect())
     }
@@ -234,15 +248,16 @@ impl World {
     }
 
     /// Forgets what the store knows of `c1`.
-    pub async fn forget(&self) {
+    pub async fn delete_applied_state(&self) {
         let mut del = redis::cmd("DEL");
-        del.arg(self.keys.top(&c1())).arg(self.keys.recent(&c1()));
+        del.arg(self.keys.apply_watermark(&c1()))
+            .arg(self.keys.recent_list(&c1()));
         self.run(&del).await;
     }
 
     /// What was published in `c1` since the last call.
-    pub async fn frames(&mut self) -> Vec<Told> {
-        let channel = self.keys.conversation_bus(&c1());
+    pub async fn frames(&mut self) -> Vec<PublishedFrame> {
+        let channel = self.keys.conversation_channel(&c1());
         let bus = self.ground.store.bus();
         bus.publish_sharded(channel.as_str(), [1, 255])
             .await
@@ -252,26 +267,26 @@ impl World {
             match &next(&mut self.frames).await[..] {
                 [1, 255] => return told,
                 [1, kind @ (3 | 4), body @ ..] => {
-                    let (seq, rev, json) = read_frame(body).unwrap();
+                    let (seq, rev, json) = decode_message_frame(body).unwrap();
                     let message: Value = serde_json::from_slice(json).unwrap();
                     assert_eq!(message["seq"], seq);
                     assert_eq!(message["rev"], rev);
                     told.push(match kind {
-                        3 => Told::Created(seq, message),
-                        _ => Told::Changed(seq, rev, message),
+                        3 => PublishedFrame::Created(seq, message),
+                        _ => PublishedFrame::Changed(seq, rev, message),
                     });
                 }
-                [1, kind, ..] => told.push(Told::Other(*kind)),
-                other => panic!("{other:?} is no frame"),
+                [1, kind, ..] => told.push(PublishedFrame::Other(*kind)),
+                other => panic!("{other:?} is not a frame"),
             }
         }
     }
 
     /// The numbers of the messages that were announced as new since the last call.
-    pub async fn created(&mut self) -> Vec<u64> {
+    pub async fn published_seqs(&mut self) -> Vec<u64> {
         let told = self.frames().await.into_iter();
         let created = told.filter_map(|told| match told {
-            Told::Created(seq, _) => Some(seq),
+            PublishedFrame::Created(seq, _) => Some(seq),
             _ => None,
         });
         created.collect()
@@ -298,25 +313,25 @@ impl World {
     }
 }
 
-async fn next(subscription: &mut Subscription) -> Vec<u8> {
+async fn next(subscription: &mut BusSubscription) -> Vec<u8> {
     let patience = Duration::from_secs(60);
     let event = tokio::time::timeout(patience, subscription.next()).await;
     match event.unwrap() {
-        Some(Event::Message { payload, .. }) => payload.to_vec(),
-        _ => panic!("the subscription ended or missed something"),
+        Some(BusEvent::Message { payload, .. }) => payload.to_vec(),
+        _ => panic!("the subscription ended or lost messages"),
     }
 }
 
 impl Deref for World {
-    type Target = Ground;
+    type Target = TestBackend;
 
-    fn deref(&self) -> &Ground {
+    fn deref(&self) -> &TestBackend {
         &self.ground
     }
 }
 
 impl DerefMut for World {
-    fn deref_mut(&mut self) -> &mut Ground {
+    fn deref_mut(&mut self) -> &mut TestBackend {
         &mut self.ground
     }
 }
@@ -337,7 +352,7 @@ pub fn person(id: &str) -> Caller {
         anonymous: false,
         issued_at: Some(0),
         expires_at: u64::MAX,
-        address: None,
+        ip_address: None,
     }
 }
 
@@ -350,7 +365,7 @@ pub fn text(content: &str) -> NewMessage {
 
 impl World {
     /// Makes the row of `c1` say that it has so many members.
-    pub async fn count_members(&self, count: i64) {
+    pub async fn set_member_count(&self, count: i64) {
         let statement = "UPDATE conversations SET member_count = $1 WHERE id = 'c1'";
         let mut tx = self.nodes[0].database().begin().await.unwrap();
         on_connection!(tx, c => {
@@ -370,18 +385,18 @@ impl World {
     }
 
     /// Makes the store one that came back with an older copy: its top is `seq` of another epoch, and the list ends there.
-    pub async fn age(&self, epoch: u64, seq: usize) {
+    pub async fn restore_old_snapshot(&self, epoch: u64, seq: usize) {
         let newest = self
-            .list()
+            .recent_list()
             .await
             .first()
             .map_or(0, |it| it["seq"].as_u64().unwrap());
         let mut trim = redis::cmd("LTRIM");
-        trim.arg(self.keys.recent(&c1()));
+        trim.arg(self.keys.recent_list(&c1()));
         trim.arg(newest.saturating_sub(seq as u64)).arg(-1);
         self.run(&trim).await;
         let mut top = redis::cmd("SET");
-        top.arg(self.keys.top(&c1()))
+        top.arg(self.keys.apply_watermark(&c1()))
             .arg(format!("{seq}|{epoch}|0"));
         self.run(top.arg("EX").arg(3_600)).await;
     }

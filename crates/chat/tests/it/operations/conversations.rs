@@ -8,13 +8,13 @@ use parlor_chat::conversations::{
 };
 use parlor_chat::operation::Operation;
 
-use super::{asked, chat, group, person, service, visitor};
+use super::{chat, create_group, run_for_error_code, service_caller, user_caller, visitor_caller};
 
 #[tokio::test]
 async fn a_visitor_changes_no_conversation() {
     let (_ground, chat) = chat().await;
-    group(&chat, &person("bob", Role::User), "c1", &["alice"]).await;
-    let visitor = visitor();
+    create_group(&chat, &user_caller("bob", Role::User), "c1", &["alice"]).await;
+    let visitor = visitor_caller();
     let id = || "c1".to_owned();
     let refused = Some(Code::ReadOnlySession);
     let update = UpdateConversation {
@@ -22,36 +22,39 @@ async fn a_visitor_changes_no_conversation() {
         title: Some("Mine".into()),
         ..UpdateConversation::default()
     };
-    assert_eq!(asked(&chat, &visitor, update).await, refused);
+    assert_eq!(run_for_error_code(&chat, &visitor, update).await, refused);
     let join = JoinConversation {
         conversation_id: id(),
     };
-    assert_eq!(asked(&chat, &visitor, join).await, refused);
+    assert_eq!(run_for_error_code(&chat, &visitor, join).await, refused);
     let delete = DeleteConversation {
         conversation_id: id(),
     };
-    assert_eq!(asked(&chat, &visitor, delete).await, refused);
+    assert_eq!(run_for_error_code(&chat, &visitor, delete).await, refused);
     let put = PutMember {
         conversation_id: id(),
         user_id: "carol".into(),
         ..PutMember::default()
     };
-    assert_eq!(asked(&chat, &visitor, put).await, refused);
+    assert_eq!(run_for_error_code(&chat, &visitor, put).await, refused);
     let get = GetConversation {
         conversation_id: id(),
     };
-    assert_eq!(asked(&chat, &visitor, get).await, None);
+    assert_eq!(run_for_error_code(&chat, &visitor, get).await, None);
     let leave = LeaveConversation {
         conversation_id: id(),
     };
-    assert_eq!(asked(&chat, &visitor, leave).await, None);
+    assert_eq!(run_for_error_code(&chat, &visitor, leave).await, None);
 }
 
 #[tokio::test]
 async fn who_is_a_member_is_for_the_user_and_for_members() {
     let (_ground, chat) = chat().await;
-    let (alice, bob) = (person("alice", Role::User), person("bob", Role::User));
-    group(&chat, &alice, "c1", &[]).await;
+    let (alice, bob) = (
+        user_caller("alice", Role::User),
+        user_caller("bob", Role::User),
+    );
+    create_group(&chat, &alice, "c1", &[]).await;
     let is = |user: &str| IsMember {
         conversation_id: "c1".into(),
         user_id: user.into(),
@@ -60,14 +63,23 @@ async fn who_is_a_member_is_for_the_user_and_for_members() {
     assert!(yes.is_member);
     assert!(!is("").run(&chat, &bob).await.unwrap().is_member);
     assert!(!is("bob").run(&chat, &alice).await.unwrap().is_member);
-    assert!(is("alice").run(&chat, &service()).await.unwrap().is_member);
+    assert!(
+        is("alice")
+            .run(&chat, &service_caller())
+            .await
+            .unwrap()
+            .is_member
+    );
     assert_eq!(
-        asked(&chat, &bob, is("alice")).await,
+        run_for_error_code(&chat, &bob, is("alice")).await,
         Some(Code::NotAMember)
     );
     assert_eq!(
-        asked(&chat, &service(), is("")).await,
+        run_for_error_code(&chat, &service_caller(), is("")).await,
         Some(Code::UserRequired)
     );
-    assert_eq!(asked(&chat, &alice, is("a:b")).await, Some(Code::InvalidId));
+    assert_eq!(
+        run_for_error_code(&chat, &alice, is("a:b")).await,
+        Some(Code::InvalidId)
+    );
 }

@@ -2,17 +2,17 @@
 
 use parlor_chat::access::Role;
 use parlor_chat::code::Code;
-use parlor_chat::limits::{Algorithm, CheckLimit};
+use parlor_chat::limits::{CheckLimit, RateLimitAlgorithm};
 use parlor_chat::operation::Operation;
 
-use super::{asked, chat, person, service, visitor};
+use super::{chat, run_for_error_code, service_caller, user_caller, visitor_caller};
 
 #[tokio::test]
 async fn limits_are_for_services_and_admins() {
     let (_ground, chat) = chat().await;
     let check = || CheckLimit {
         key: "login:alice".into(),
-        algorithm: Algorithm::Fixed,
+        algorithm: RateLimitAlgorithm::Fixed,
         limit: 10,
         window_ms: 60_000,
         cost: 1,
@@ -20,16 +20,20 @@ async fn limits_are_for_services_and_admins() {
     };
     let forbidden = Some(Code::Forbidden);
     for (caller, expected) in [
-        (person("alice", Role::User), forbidden),
-        (visitor(), forbidden),
-        (person("root", Role::Admin), None),
-        (service(), None),
-        (service().acting_for("alice").unwrap(), None),
+        (user_caller("alice", Role::User), forbidden),
+        (visitor_caller(), forbidden),
+        (user_caller("root", Role::Admin), None),
+        (service_caller(), None),
+        (service_caller().on_behalf_of("alice").unwrap(), None),
     ] {
-        assert_eq!(asked(&chat, &caller, check()).await, expected, "{caller:?}");
+        assert_eq!(
+            run_for_error_code(&chat, &caller, check()).await,
+            expected,
+            "{caller:?}"
+        );
     }
-    let answer = check().run(&chat, &service()).await.unwrap();
-    assert_eq!(answer.remaining, 6, "what was forbidden took no place");
+    let answer = check().run(&chat, &service_caller()).await.unwrap();
+    assert_eq!(answer.remaining, 6, "forbidden calls were not counted");
 }
 
 #[tokio::test]
@@ -37,7 +41,7 @@ async fn a_limit_that_cannot_be_kept_is_refused() {
     let (_ground, chat) = chat().await;
     let check = |limit, window_ms, cost| CheckLimit {
         key: "x".into(),
-        algorithm: Algorithm::Gcra,
+        algorithm: RateLimitAlgorithm::Gcra,
         limit,
         window_ms,
         cost,
@@ -58,14 +62,18 @@ async fn a_limit_that_cannot_be_kept_is_refused() {
     ] {
         let expected = (!allowed).then_some(Code::InvalidRequest);
         let told = format!("{request:?}");
-        assert_eq!(asked(&chat, &service(), request).await, expected, "{told}");
+        assert_eq!(
+            run_for_error_code(&chat, &service_caller(), request).await,
+            expected,
+            "{told}"
+        );
     }
     for key in ["", "a b", "a{b}", &"x".repeat(257)] {
         let request = CheckLimit {
             key: key.into(),
             ..check(1, 1, 1)
         };
-        let code = asked(&chat, &service(), request).await;
+        let code = run_for_error_code(&chat, &service_caller(), request).await;
         assert_eq!(code, Some(Code::InvalidId), "{key}");
     }
 }

@@ -4,13 +4,15 @@ use parlor_chat::access::Role;
 use parlor_chat::code::Code;
 use parlor_chat::database::Either;
 use parlor_chat::messages::{
-    CatchUp, DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage,
+    CatchUpConversation, DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage,
 };
 use parlor_chat::operation::Operation;
 use parlor_chat::typing::{ListTyping, SetTyping};
 use parlor_chat::unread::{GetUnread, ListReceipts, MarkDelivered, MarkRead, MarkUnread};
 
-use super::{asked, chat, group, person, service, typing, visitor};
+use super::{
+    chat, create_group, run_for_error_code, service_caller, typing, user_caller, visitor_caller,
+};
 
 #[tokio::test]
 async fn members_and_services_type() {
@@ -18,34 +20,40 @@ async fn members_and_services_type() {
     let list = || ListTyping {
         conversation_id: "c1".into(),
     };
-    let (alice, bob) = (person("alice", Role::User), person("bob", Role::User));
+    let (alice, bob) = (
+        user_caller("alice", Role::User),
+        user_caller("bob", Role::User),
+    );
     assert_eq!(
-        asked(&chat, &alice, typing("c1")).await,
+        run_for_error_code(&chat, &alice, typing("c1")).await,
         Some(Code::NotAMember)
     );
-    group(&chat, &alice, "c1", &[]).await;
-    assert_eq!(asked(&chat, &alice, typing("c1")).await, None);
-    assert_eq!(asked(&chat, &alice, list()).await, None);
+    create_group(&chat, &alice, "c1", &[]).await;
+    assert_eq!(run_for_error_code(&chat, &alice, typing("c1")).await, None);
+    assert_eq!(run_for_error_code(&chat, &alice, list()).await, None);
     assert_eq!(
-        asked(&chat, &bob, typing("c1")).await,
+        run_for_error_code(&chat, &bob, typing("c1")).await,
         Some(Code::NotAMember)
     );
-    assert_eq!(asked(&chat, &bob, list()).await, Some(Code::NotAMember));
     assert_eq!(
-        asked(&chat, &visitor(), typing("c1")).await,
+        run_for_error_code(&chat, &bob, list()).await,
+        Some(Code::NotAMember)
+    );
+    assert_eq!(
+        run_for_error_code(&chat, &visitor_caller(), typing("c1")).await,
         Some(Code::ReadOnlySession)
     );
     assert_eq!(
-        asked(&chat, &service(), typing("c1")).await,
+        run_for_error_code(&chat, &service_caller(), typing("c1")).await,
         Some(Code::UserRequired)
     );
-    let for_bob = service().acting_for("bob").unwrap();
+    let for_bob = service_caller().on_behalf_of("bob").unwrap();
     let named = SetTyping {
         username: Some("Bob".into()),
         ..typing("c1")
     };
-    assert_eq!(asked(&chat, &for_bob, named).await, None);
-    let typers = list().run(&chat, &service()).await.unwrap().typing;
+    assert_eq!(run_for_error_code(&chat, &for_bob, named).await, None);
+    let typers = list().run(&chat, &service_caller()).await.unwrap().typing;
     let names: Vec<_> = typers
         .iter()
         .map(|it| (it.user_id.as_str(), it.username.as_deref()))
@@ -56,7 +64,7 @@ async fn members_and_services_type() {
         ..typing("c1")
     };
     assert_eq!(
-        asked(&chat, &for_bob, long).await,
+        run_for_error_code(&chat, &for_bob, long).await,
         Some(Code::InvalidRequest)
     );
 }
@@ -73,7 +81,7 @@ async fn a_position_is_the_members_own_and_a_visitor_has_none() {
     for statement in statements {
         let mut tx = chat.database().begin().await.unwrap();
         let Either::Sqlite(c) = tx.connection() else {
-            unreachable!("it is beside the embedded engine")
+            unreachable!("the embedded store is tested with SQLite")
         };
         sqlx::query(statement).execute(c).await.unwrap();
         tx.commit().await.unwrap();
@@ -91,39 +99,51 @@ async fn a_position_is_the_members_own_and_a_visitor_has_none() {
         seq: None,
     };
     let cases = [
-        (person("alice", Role::User), "c1", None),
-        (service().acting_for("alice").unwrap(), "c1", None),
-        (service(), "c1", Some(Code::UserRequired)),
-        (visitor(), "c1", Some(Code::ReadOnlySession)),
-        (person("bob", Role::User), "c1", Some(Code::NotAMember)),
-        (person("root", Role::Admin), "c1", Some(Code::NotAMember)),
+        (user_caller("alice", Role::User), "c1", None),
+        (service_caller().on_behalf_of("alice").unwrap(), "c1", None),
+        (service_caller(), "c1", Some(Code::UserRequired)),
+        (visitor_caller(), "c1", Some(Code::ReadOnlySession)),
+        (user_caller("bob", Role::User), "c1", Some(Code::NotAMember)),
         (
-            service().acting_for("bob").unwrap(),
+            user_caller("root", Role::Admin),
             "c1",
             Some(Code::NotAMember),
         ),
-        (person("alice", Role::User), "c9", Some(Code::NotAMember)),
-        (person("alice", Role::User), "total", Some(Code::InvalidId)),
+        (
+            service_caller().on_behalf_of("bob").unwrap(),
+            "c1",
+            Some(Code::NotAMember),
+        ),
+        (
+            user_caller("alice", Role::User),
+            "c9",
+            Some(Code::NotAMember),
+        ),
+        (
+            user_caller("alice", Role::User),
+            "total",
+            Some(Code::InvalidId),
+        ),
     ];
     for (caller, conv, expected) in cases {
         let codes = [
-            asked(&chat, &caller, read(conv)).await,
-            asked(&chat, &caller, unread(conv, 1)).await,
-            asked(&chat, &caller, delivered(conv)).await,
+            run_for_error_code(&chat, &caller, read(conv)).await,
+            run_for_error_code(&chat, &caller, unread(conv, 1)).await,
+            run_for_error_code(&chat, &caller, delivered(conv)).await,
         ];
         assert_eq!(codes, [expected; 3], "{caller:?} {conv}");
     }
-    let alice = person("alice", Role::User);
-    let none = asked(&chat, &alice, unread("c1", 0)).await;
+    let alice = user_caller("alice", Role::User);
+    let none = run_for_error_code(&chat, &alice, unread("c1", 0)).await;
     assert_eq!(none, Some(Code::InvalidRequest));
     let badge = read("c1").run(&chat, &alice).await.unwrap();
     assert_eq!((badge.unread, badge.total), (2, 2));
-    for caller in [visitor(), alice] {
+    for caller in [visitor_caller(), alice] {
         let counts = GetUnread {}.run(&chat, &caller).await.unwrap();
-        assert_eq!(counts.total, 2, "looking is for everybody");
+        assert_eq!(counts.total, 2, "visitors may read the counts");
     }
     assert_eq!(
-        asked(&chat, &service(), GetUnread {}).await,
+        run_for_error_code(&chat, &service_caller(), GetUnread {}).await,
         Some(Code::UserRequired)
     );
     let list = |limit| ListReceipts {
@@ -131,29 +151,35 @@ async fn a_position_is_the_members_own_and_a_visitor_has_none() {
         cursor: None,
         limit,
     };
-    let page = list(None).run(&chat, &service()).await.unwrap();
+    let page = list(None).run(&chat, &service_caller()).await.unwrap();
     assert_eq!(page.receipts.len(), 1);
-    let bob = person("bob", Role::User);
-    assert_eq!(asked(&chat, &bob, list(None)).await, Some(Code::NotAMember));
+    let bob = user_caller("bob", Role::User);
     assert_eq!(
-        asked(&chat, &service(), list(Some(1_001))).await,
+        run_for_error_code(&chat, &bob, list(None)).await,
+        Some(Code::NotAMember)
+    );
+    assert_eq!(
+        run_for_error_code(&chat, &service_caller(), list(Some(1_001))).await,
         Some(Code::TooMany)
     );
     assert_eq!(
-        asked(&chat, &service(), list(Some(0))).await,
+        run_for_error_code(&chat, &service_caller(), list(Some(0))).await,
         Some(Code::InvalidRequest)
     );
     let wrong = ListReceipts {
         cursor: Some("a:b".into()),
         ..list(None)
     };
-    assert_eq!(asked(&chat, &service(), wrong).await, Some(Code::InvalidId));
+    assert_eq!(
+        run_for_error_code(&chat, &service_caller(), wrong).await,
+        Some(Code::InvalidId)
+    );
 }
 
 #[tokio::test]
 async fn messages_are_for_members_and_services() {
     let (_ground, chat) = chat().await;
-    group(&chat, &person("alice", Role::User), "c1", &["bob"]).await;
+    create_group(&chat, &user_caller("alice", Role::User), "c1", &["bob"]).await;
     let send = || SendMessage {
         conversation_id: "c1".into(),
         content: "hello".into(),
@@ -170,20 +196,36 @@ async fn messages_are_for_members_and_services() {
     };
     let stranger = Some(Code::NotAMember);
     for (caller, may_send, may_read) in [
-        (person("alice", Role::User), None, None),
-        (person("bob", Role::User), None, None),
-        (visitor(), Some(Code::ReadOnlySession), None),
-        (person("mallory", Role::User), stranger, stranger),
-        (person("root", Role::Admin), stranger, stranger),
-        (service(), Some(Code::UserRequired), None),
-        (service().acting_for("bob").unwrap(), None, None),
-        (service().acting_for("mallory").unwrap(), stranger, None),
+        (user_caller("alice", Role::User), None, None),
+        (user_caller("bob", Role::User), None, None),
+        (visitor_caller(), Some(Code::ReadOnlySession), None),
+        (user_caller("mallory", Role::User), stranger, stranger),
+        (user_caller("root", Role::Admin), stranger, stranger),
+        (service_caller(), Some(Code::UserRequired), None),
+        (service_caller().on_behalf_of("bob").unwrap(), None, None),
+        (
+            service_caller().on_behalf_of("mallory").unwrap(),
+            stranger,
+            None,
+        ),
     ] {
-        assert_eq!(asked(&chat, &caller, send()).await, may_send, "{caller:?}");
-        assert_eq!(asked(&chat, &caller, list()).await, may_read, "{caller:?}");
-        assert_eq!(asked(&chat, &caller, get()).await, may_read, "{caller:?}");
+        assert_eq!(
+            run_for_error_code(&chat, &caller, send()).await,
+            may_send,
+            "{caller:?}"
+        );
+        assert_eq!(
+            run_for_error_code(&chat, &caller, list()).await,
+            may_read,
+            "{caller:?}"
+        );
+        assert_eq!(
+            run_for_error_code(&chat, &caller, get()).await,
+            may_read,
+            "{caller:?}"
+        );
     }
-    let bob = person("bob", Role::User);
+    let bob = user_caller("bob", Role::User);
     for (before, after, limit) in [
         (Some(1), Some(1), None),
         (None, None, Some(0)),
@@ -195,21 +237,24 @@ async fn messages_are_for_members_and_services() {
             limit,
             ..list()
         };
-        assert_eq!(asked(&chat, &bob, wrong).await, Some(Code::InvalidRequest));
+        assert_eq!(
+            run_for_error_code(&chat, &bob, wrong).await,
+            Some(Code::InvalidRequest)
+        );
     }
 }
 
 #[tokio::test]
 async fn messages_are_changed_by_their_sender_and_by_admins() {
     let (_ground, chat) = chat().await;
-    group(&chat, &person("alice", Role::User), "c1", &["bob"]).await;
+    create_group(&chat, &user_caller("alice", Role::User), "c1", &["bob"]).await;
     let send = SendMessage {
         conversation_id: "c1".into(),
         content: "hello".into(),
         metadata: None,
         client_id: Some("k".into()),
     };
-    let bob = person("bob", Role::User);
+    let bob = user_caller("bob", Role::User);
     let sent = send.clone().run(&chat, &bob).await.unwrap();
     assert!(SendMessage::created(&sent));
     assert!(!SendMessage::created(&send.run(&chat, &bob).await.unwrap()));
@@ -223,62 +268,66 @@ async fn messages_are_changed_by_their_sender_and_by_admins() {
         conversation_id: "c1".into(),
         seq: 1,
     };
-    let owner = person("alice", Role::User);
+    let owner = user_caller("alice", Role::User);
     let mut anonymous = bob.clone();
     anonymous.anonymous = true;
     let callers = [
         (bob, None),
         (owner, None),
-        (person("root", Role::Admin), None),
-        (service(), None),
+        (user_caller("root", Role::Admin), None),
+        (service_caller(), None),
         (anonymous, Some(Code::ReadOnlySession)),
-        (person("mallory", Role::User), Some(Code::NotAMember)),
+        (user_caller("mallory", Role::User), Some(Code::NotAMember)),
     ];
     for (caller, expected) in &callers {
-        assert_eq!(asked(&chat, caller, edit()).await, *expected, "{caller:?}");
-    }
-    for (caller, expected) in &callers {
         assert_eq!(
-            asked(&chat, caller, delete()).await,
+            run_for_error_code(&chat, caller, edit()).await,
             *expected,
             "{caller:?}"
         );
     }
-    let deleted = asked(&chat, &callers[0].0, edit()).await;
+    for (caller, expected) in &callers {
+        assert_eq!(
+            run_for_error_code(&chat, caller, delete()).await,
+            *expected,
+            "{caller:?}"
+        );
+    }
+    let deleted = run_for_error_code(&chat, &callers[0].0, edit()).await;
     assert_eq!(deleted, Some(Code::MessageDeleted));
     let nothing = EditMessage {
         content: None,
         ..edit()
     };
-    let refused = asked(&chat, &callers[0].0, nothing).await;
+    let refused = run_for_error_code(&chat, &callers[0].0, nothing).await;
     assert_eq!(refused, Some(Code::InvalidRequest));
 }
 
 #[tokio::test]
 async fn members_catch_up_and_nobody_else_does() {
     let (_ground, chat) = chat().await;
-    group(&chat, &person("bob", Role::User), "c1", &["alice"]).await;
-    let catch_up = |id: &str| CatchUp {
+    create_group(&chat, &user_caller("bob", Role::User), "c1", &["alice"]).await;
+    let catch_up = |id: &str| CatchUpConversation {
         conversation_id: id.into(),
         after_seq: Some(0),
         after_rev: Some(0),
     };
-    let as_alice = service().acting_for("alice").unwrap();
-    let as_mallory = service().acting_for("mallory").unwrap();
+    let as_alice = service_caller().on_behalf_of("alice").unwrap();
+    let as_mallory = service_caller().on_behalf_of("mallory").unwrap();
     for (caller, expected) in [
-        (person("alice", Role::User), None),
+        (user_caller("alice", Role::User), None),
         (as_alice, None),
-        (service(), Some(Code::UserRequired)),
+        (service_caller(), Some(Code::UserRequired)),
         (as_mallory, Some(Code::NotAMember)),
-        (person("mallory", Role::User), Some(Code::NotAMember)),
-        (person("root", Role::Admin), Some(Code::NotAMember)),
+        (user_caller("mallory", Role::User), Some(Code::NotAMember)),
+        (user_caller("root", Role::Admin), Some(Code::NotAMember)),
     ] {
-        let answer = asked(&chat, &caller, catch_up("c1")).await;
+        let answer = run_for_error_code(&chat, &caller, catch_up("c1")).await;
         assert_eq!(answer, expected, "{caller:?}");
     }
-    let alice = person("alice", Role::User);
-    let unknown = asked(&chat, &alice, catch_up("c9")).await;
+    let alice = user_caller("alice", Role::User);
+    let unknown = run_for_error_code(&chat, &alice, catch_up("c9")).await;
     assert_eq!(unknown, Some(Code::NotAMember));
-    let wrong = asked(&chat, &alice, catch_up("no id")).await;
+    let wrong = run_for_error_code(&chat, &alice, catch_up("no id")).await;
     assert_eq!(wrong, Some(Code::InvalidId));
 }

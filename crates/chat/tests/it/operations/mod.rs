@@ -14,29 +14,29 @@ use parlor_chat::chat::Chat;
 use parlor_chat::code::Code;
 use parlor_chat::conversations::{ConversationKind, CreateConversation};
 use parlor_chat::ids::{NodeId, UserId};
-use parlor_chat::keys::{Preset, Settings};
-use parlor_chat::operation::{ALL, EVERYWHERE, Operation};
+use parlor_chat::keys::{KeySettings, Preset};
+use parlor_chat::operation::{ALL_OPERATIONS, COMMON_ERROR_CODES, Operation};
 use parlor_chat::options;
 use parlor_chat::presence::{
-    GetPresence, Heartbeat, ListDevices, QueryPresence, RemoveDevice, SetPresence, Status,
+    GetPresence, Heartbeat, ListDevices, PresenceStatus, QueryPresence, RemoveDevice, SetPresence,
     WatchPresence,
 };
 use parlor_chat::typing::SetTyping;
 
-use crate::ground::Ground;
+use crate::ground::TestBackend;
 
 /// A chat, and the ground it must not outlive.
-async fn chat() -> (Ground, Chat) {
-    let ground = Ground::embedded().await;
-    let context = ground.context(Settings::from_preset(Preset::Parlor));
+async fn chat() -> (TestBackend, Chat) {
+    let ground = TestBackend::embedded().await;
+    let context = ground.context(KeySettings::from_preset(Preset::Parlor));
     let node = NodeId::new("n1").unwrap();
     let database = ground.database().await;
-    let chat = Chat::new(context, database, node, &options::Options::default());
+    let chat = Chat::new(context, database, node, &options::ChatOptions::default());
     chat.start().await.unwrap();
     (ground, chat)
 }
 
-fn person(user: &str, role: Role) -> Caller {
+fn user_caller(user: &str, role: Role) -> Caller {
     Caller {
         user: Some(UserId::new(user).unwrap()),
         name: Some(user.to_uppercase()),
@@ -44,37 +44,41 @@ fn person(user: &str, role: Role) -> Caller {
         anonymous: false,
         issued_at: Some(0),
         expires_at: u64::MAX,
-        address: None,
+        ip_address: None,
     }
 }
 
-fn service() -> Caller {
+fn service_caller() -> Caller {
     Caller {
         user: None,
-        ..person("x", Role::Service)
+        ..user_caller("x", Role::Service)
     }
 }
 
-fn visitor() -> Caller {
+fn visitor_caller() -> Caller {
     Caller {
         anonymous: true,
-        ..person("alice", Role::User)
+        ..user_caller("alice", Role::User)
     }
 }
 
 /// The code of the answer, or none if it was done. What is refused must be declared.
-async fn asked<O: Operation>(chat: &Chat, caller: &Caller, request: O) -> Option<Code> {
+async fn run_for_error_code<O: Operation>(
+    chat: &Chat,
+    caller: &Caller,
+    request: O,
+) -> Option<Code> {
     let code = request.run(chat, caller).await.err()?.code();
-    let declared = O::INFO.codes.iter().chain(EVERYWHERE);
+    let declared = O::INFO.codes.iter().chain(COMMON_ERROR_CODES);
     assert!(
         declared.into_iter().any(|it| *it == code),
-        "{} refuses with {code}, which it does not declare",
+        "{} returns {code}, which it does not declare",
         O::INFO.name
     );
     Some(code)
 }
 
-fn set(user: &str, status: Status) -> SetPresence {
+fn set(user: &str, status: PresenceStatus) -> SetPresence {
     SetPresence {
         user_id: user.into(),
         status,
@@ -91,7 +95,7 @@ fn typing(conversation: &str) -> SetTyping {
 }
 
 /// Creates a group of a caller.
-async fn group(chat: &Chat, caller: &Caller, id: &str, members: &[&str]) {
+async fn create_group(chat: &Chat, caller: &Caller, id: &str, members: &[&str]) {
     let members = members.iter().map(ToString::to_string).collect();
     let create = CreateConversation {
         id: Some(id.into()),
@@ -103,14 +107,14 @@ async fn group(chat: &Chat, caller: &Caller, id: &str, members: &[&str]) {
         priority: None,
         idempotency_key: None,
     };
-    assert_eq!(asked(chat, caller, create).await, None);
+    assert_eq!(run_for_error_code(chat, caller, create).await, None);
 }
 
 #[test]
 fn every_operation_has_a_name_of_its_own() {
-    let names: HashSet<_> = ALL.iter().map(|info| info.name).collect();
-    assert_eq!(names.len(), ALL.len());
-    for info in ALL {
+    let names: HashSet<_> = ALL_OPERATIONS.iter().map(|info| info.name).collect();
+    assert_eq!(names.len(), ALL_OPERATIONS.len());
+    for info in ALL_OPERATIONS {
         assert!(info.name.split_once('.').is_some(), "{}", info.name);
         assert!(!info.summary.ends_with('.'), "{}", info.name);
     }
@@ -119,8 +123,8 @@ fn every_operation_has_a_name_of_its_own() {
 #[tokio::test]
 async fn a_wrong_id_is_called_so_by_every_operation() {
     let (_ground, chat) = chat().await;
-    let root = person("root", Role::Admin);
-    let service = service();
+    let root = user_caller("root", Role::Admin);
+    let service = service_caller();
     let wrong = || "a:b".to_owned();
     let get = GetPresence { user_id: wrong() };
     let list = ListDevices { user_id: wrong() };
@@ -139,16 +143,16 @@ async fn a_wrong_id_is_called_so_by_every_operation() {
         user_ids: vec![wrong()],
     };
     let codes = [
-        asked(&chat, &root, get).await,
-        asked(&chat, &root, list).await,
-        asked(&chat, &root, remove).await,
-        asked(&chat, &root, beat).await,
-        asked(&chat, &root, query).await,
-        asked(&chat, &root, watch).await,
-        asked(&chat, &root, set("a:b", Status::Online)).await,
-        asked(
+        run_for_error_code(&chat, &root, get).await,
+        run_for_error_code(&chat, &root, list).await,
+        run_for_error_code(&chat, &root, remove).await,
+        run_for_error_code(&chat, &root, beat).await,
+        run_for_error_code(&chat, &root, query).await,
+        run_for_error_code(&chat, &root, watch).await,
+        run_for_error_code(&chat, &root, set("a:b", PresenceStatus::Online)).await,
+        run_for_error_code(
             &chat,
-            &service.clone().acting_for("u").unwrap(),
+            &service.clone().on_behalf_of("u").unwrap(),
             typing("total"),
         )
         .await,

@@ -10,8 +10,8 @@ use parlor_chat::presence::Presence;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::shown::{Shown, all_there_is};
-use super::world::{GRACE, World, socket, user};
+use super::shown::{ExpectedKeys, assert_store_holds_exactly};
+use super::world::{GRACE, World, socket_device, user};
 
 const USERS: [&str; 6] = ["u0", "u1", "u2", "u3", "u4", "u5"];
 const ROUNDS: usize = 150;
@@ -30,20 +30,20 @@ async fn announcements_alternate_whoever_runs_beside_whom_redis() {
 async fn client(node: Arc<Presence>, other: Arc<Presence>, who: &'static str, seed: u64) {
     let mut rng = StdRng::seed_from_u64(seed);
     for round in 0..ROUNDS {
-        let device = socket(who, &format!("{who}-{seed}-{}", round % 2));
+        let device = socket_device(who, &format!("{who}-{seed}-{}", round % 2));
         node.connect(device.clone()).await.unwrap();
         if rng.random() {
             node.beat(&device).unwrap();
-            node.flush_beats().await.unwrap();
+            node.flush_heartbeats().await.unwrap();
         }
         match rng.random_range(0..3) {
             0 => node.leave(&device).await.unwrap(),
-            1 => node.lose(&device).await.unwrap(),
+            1 => node.connection_lost(&device).await.unwrap(),
             _ => {
                 other.remove(&device.user, &device.id).await.unwrap();
                 // Its node learns it from the answer.
                 node.beat(&device).unwrap();
-                node.flush_beats().await.unwrap();
+                node.flush_heartbeats().await.unwrap();
             }
         }
         // The embedded engine answers at once, and nobody else would have a turn.
@@ -82,7 +82,7 @@ async fn announcements_alternate(mut world: World) {
     // Heard as it comes: a listener that does not listen has room for a thousand.
     let mut announced = Vec::new();
     while !clients.iter().all(tokio::task::JoinHandle::is_finished) {
-        announced.extend(world.announced().await);
+        announced.extend(world.drain_events().await);
         tokio::task::yield_now().await;
     }
     for client in clients {
@@ -93,23 +93,23 @@ async fn announcements_alternate(mut world: World) {
     for sweeper in sweepers {
         looked += sweeper.await.unwrap();
     }
-    assert!(looked > 0, "the sweepers had work");
+    assert!(looked > 0, "the sweepers checked users");
     world.nodes = nodes
         .into_iter()
         .map(|node| Arc::into_inner(node).unwrap())
         .collect();
     world.pass(GRACE * 3).await;
-    world.tick().await;
-    world.tick().await;
+    world.run_background_once().await;
+    world.run_background_once().await;
 
     let mut last: HashMap<String, (bool, u64)> = HashMap::new();
-    announced.extend(world.announced().await);
+    announced.extend(world.drain_events().await);
     for (what, version) in announced {
         let (kind, who) = what.split_once(' ').unwrap();
         let (was, before) = last
             .insert(who.to_owned(), (kind == "online", version))
             .unwrap_or_default();
-        assert_ne!(was, kind == "online", "{who} twice the same");
+        assert_ne!(was, kind == "online", "{who} has the same event twice");
         assert!(version > before, "{who} has {version} after {before}");
     }
     assert_eq!(last.len(), USERS.len());
@@ -119,7 +119,7 @@ async fn announcements_alternate(mut world: World) {
     for who in USERS {
         let seen = world.nodes[0].status(&user(who)).await.unwrap();
         assert!(seen.last_seen.is_some());
-        shown.push(Shown::nobody(who, &world).seen_at(seen.last_seen.unwrap()));
+        shown.push(ExpectedKeys::offline(who, &world).seen_at(seen.last_seen.unwrap()));
     }
-    all_there_is(&world, &shown).await;
+    assert_store_holds_exactly(&world, &shown).await;
 }

@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
-use parlor_chat::presence::Status;
+use parlor_chat::presence::PresenceStatus;
 
-use super::shown::{Shown, all_there_is};
-use super::world::{GRACE, LEASE, World, api, socket, user};
+use super::shown::{ExpectedKeys, assert_store_holds_exactly};
+use super::world::{GRACE, LEASE, World, api_device, socket_device, user};
 use super::{on_every_engine, on_every_layout};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
 on_every_layout! {
-    a_dead_node_takes_its_devices_and_no_others;
+    only_devices_of_a_dead_node_go_offline;
     a_paused_node_finds_its_devices_reaped_and_brings_them_back_once;
     a_store_that_was_away_makes_nobody_offline;
     a_restarted_node_ends_what_did_not_come_back_to_it;
-    a_node_whose_place_was_taken_keeps_its_users;
+    a_node_whose_lease_was_taken_re_registers_its_users;
     a_drained_node_leaves_the_grace_time_to_its_users;
     a_drained_node_writes_the_beats_it_has_taken;
 }
@@ -40,180 +40,243 @@ mod users_of_nodes_that_were_all_away_for_days_are_gone {
     }
 }
 
-pub async fn a_dead_node_takes_its_devices_and_no_others(mut world: World) {
+pub async fn only_devices_of_a_dead_node_go_offline(mut world: World) {
     let at = world.now();
-    world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
-    world.nodes[0].connect(socket("bob", "s2")).await.unwrap();
-    world.nodes[1].connect(socket("bob", "s3")).await.unwrap();
+    world.nodes[0]
+        .connect(socket_device("alice", "s1"))
+        .await
+        .unwrap();
+    world.nodes[0]
+        .connect(socket_device("bob", "s2"))
+        .await
+        .unwrap();
+    world.nodes[1]
+        .connect(socket_device("bob", "s3"))
+        .await
+        .unwrap();
     world.nodes.remove(0);
     let almost = LEASE + GRACE - Duration::from_millis(1);
     world.pass(almost).await;
-    world.tick().await;
-    assert_eq!(world.news().await, ["online alice", "online bob"]);
+    world.run_background_once().await;
+    assert_eq!(
+        world.drain_event_names().await,
+        ["online alice", "online bob"]
+    );
     world.pass(Duration::from_millis(1)).await;
-    world.tick().await;
-    world.tick().await;
-    assert_eq!(world.news().await, ["offline alice"]);
-    world.is("alice", Status::Offline).await;
-    world.is("bob", Status::Online).await;
+    world.run_background_once().await;
+    world.run_background_once().await;
+    assert_eq!(world.drain_event_names().await, ["offline alice"]);
+    world.assert_status("alice", PresenceStatus::Offline).await;
+    world.assert_status("bob", PresenceStatus::Online).await;
     let left = world.ttl() - LEASE - GRACE;
     // Nobody but their time ends the way from a dead node's sockets to their users.
-    let alice = Shown::nobody("alice", &world).seen(world.now());
-    let bob = Shown::nobody("bob", &world).device("s3", "n1", at);
+    let alice = ExpectedKeys::offline("alice", &world).seen(world.now());
+    let bob = ExpectedKeys::offline("bob", &world).device("s3", "n1", at);
     let bob = bob
         .left(left)
-        .beaten(at)
+        .last_heartbeat(at)
         .socket("s2", left)
         .socket("s3", left);
-    all_there_is(&world, &[alice.socket("s1", left), bob]).await;
+    assert_store_holds_exactly(&world, &[alice.socket("s1", left), bob]).await;
 }
 
 async fn a_paused_node_finds_its_devices_reaped_and_brings_them_back_once(mut world: World) {
     let at = world.now();
-    world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
+    world.nodes[0]
+        .connect(socket_device("alice", "s1"))
+        .await
+        .unwrap();
     let paused = world.nodes.remove(0);
     world.pass(LEASE + GRACE).await;
-    world.tick().await;
-    assert_eq!(world.news().await, ["online alice", "offline alice"]);
+    world.run_background_once().await;
+    assert_eq!(
+        world.drain_event_names().await,
+        ["online alice", "offline alice"]
+    );
     let gone = world.now();
     world.nodes.push(paused);
-    world.nodes[1].beat(&socket("alice", "s1")).unwrap();
-    world.tick().await;
-    world.tick().await;
-    assert_eq!(world.news().await, ["online alice"]);
+    world.nodes[1].beat(&socket_device("alice", "s1")).unwrap();
+    world.run_background_once().await;
+    world.run_background_once().await;
+    assert_eq!(world.drain_event_names().await, ["online alice"]);
     world.pass(LEASE + GRACE).await;
-    world.nodes[1].beat(&socket("alice", "s1")).unwrap();
-    world.tick().await;
-    assert_eq!(world.news().await, Vec::<String>::new());
-    let shown = Shown::nobody("alice", &world)
+    world.nodes[1].beat(&socket_device("alice", "s1")).unwrap();
+    world.run_background_once().await;
+    assert_eq!(world.drain_event_names().await, Vec::<String>::new());
+    let shown = ExpectedKeys::offline("alice", &world)
         .device("s1", "n0", at)
-        .refreshed("s1", world.now())
+        .refreshed_at("s1", world.now())
         .left(world.ttl())
         .socket("s1", world.ttl())
         .seen(gone);
-    shown.must_be_all(&world).await;
+    shown.assert_only_these(&world).await;
 }
 
 /// As in a failover that takes longer than the leases: all of them are over, and everybody looks dead.
 pub async fn a_store_that_was_away_makes_nobody_offline(mut world: World) {
     let at = world.now();
-    world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
-    world.nodes[1].connect(socket("bob", "s2")).await.unwrap();
+    world.nodes[0]
+        .connect(socket_device("alice", "s1"))
+        .await
+        .unwrap();
+    world.nodes[1]
+        .connect(socket_device("bob", "s2"))
+        .await
+        .unwrap();
     world.advance(LEASE + GRACE + Duration::from_secs(2)).await;
     for node in world.nodes.iter().rev() {
         node.sweep().await.unwrap();
-        node.reap().await.unwrap();
+        node.reap_dead_nodes().await.unwrap();
     }
-    world.tick().await;
+    world.run_background_once().await;
     world.pass(LEASE + GRACE).await;
-    world.tick().await;
-    assert_eq!(world.news().await, ["online alice", "online bob"]);
+    world.run_background_once().await;
+    assert_eq!(
+        world.drain_event_names().await,
+        ["online alice", "online bob"]
+    );
 
     // Also longer than devices live: the clients have beaten all the time, and it is written when the store is back.
-    world.nodes[0].beat(&socket("alice", "s1")).unwrap();
-    world.nodes[1].beat(&socket("bob", "s2")).unwrap();
+    world.nodes[0].beat(&socket_device("alice", "s1")).unwrap();
+    world.nodes[1].beat(&socket_device("bob", "s2")).unwrap();
     world.advance(world.ttl() * 2).await;
     for node in &world.nodes {
         node.sweep().await.unwrap();
-        node.reap().await.unwrap();
+        node.reap_dead_nodes().await.unwrap();
     }
-    world.tick().await;
-    assert_eq!(world.news().await, Vec::<String>::new());
+    world.run_background_once().await;
+    assert_eq!(world.drain_event_names().await, Vec::<String>::new());
     let shown = [("alice", "s1", "n0"), ("bob", "s2", "n1")].map(|(who, device, node)| {
-        Shown::nobody(who, &world)
+        ExpectedKeys::offline(who, &world)
             .device(device, node, at)
-            .refreshed(device, world.now())
+            .refreshed_at(device, world.now())
             .left(world.ttl())
             .socket(device, world.ttl())
     });
-    all_there_is(&world, &shown).await;
+    assert_store_holds_exactly(&world, &shown).await;
 }
 
 async fn a_restarted_node_ends_what_did_not_come_back_to_it(mut world: World) {
-    world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
-    world.nodes[0].connect(socket("bob", "s2")).await.unwrap();
+    world.nodes[0]
+        .connect(socket_device("alice", "s1"))
+        .await
+        .unwrap();
+    world.nodes[0]
+        .connect(socket_device("bob", "s2"))
+        .await
+        .unwrap();
     world.nodes[0] = world.start("n0").await;
-    world.tick().await;
+    world.run_background_once().await;
     world.pass(Duration::from_secs(1)).await;
     let back = world.now();
-    world.nodes[0].connect(socket("bob", "s2")).await.unwrap();
+    world.nodes[0]
+        .connect(socket_device("bob", "s2"))
+        .await
+        .unwrap();
     world.pass(GRACE - Duration::from_millis(1_001)).await;
-    world.tick().await;
-    assert_eq!(world.news().await, ["online alice", "online bob"]);
+    world.run_background_once().await;
+    assert_eq!(
+        world.drain_event_names().await,
+        ["online alice", "online bob"]
+    );
     world.pass(Duration::from_millis(1)).await;
-    world.tick().await;
-    world.tick().await;
-    assert_eq!(world.news().await, ["offline alice"]);
+    world.run_background_once().await;
+    world.run_background_once().await;
+    assert_eq!(world.drain_event_names().await, ["offline alice"]);
     let left = world.ttl() - (GRACE - Duration::from_secs(1));
-    let alice = Shown::nobody("alice", &world).seen(world.now());
+    let alice = ExpectedKeys::offline("alice", &world).seen(world.now());
     let alice = alice.socket("s1", world.ttl() - GRACE);
-    let bob = Shown::nobody("bob", &world).device("s2", "n0", back);
-    let bob = bob.left(left).beaten(back).socket("s2", left);
-    all_there_is(&world, &[alice, bob]).await;
+    let bob = ExpectedKeys::offline("bob", &world).device("s2", "n0", back);
+    let bob = bob.left(left).last_heartbeat(back).socket("s2", left);
+    assert_store_holds_exactly(&world, &[alice, bob]).await;
 }
 
 /// Two processes with one id are a mistake, which costs its users one gap.
-async fn a_node_whose_place_was_taken_keeps_its_users(mut world: World) {
-    world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
+async fn a_node_whose_lease_was_taken_re_registers_its_users(mut world: World) {
+    world.nodes[0]
+        .connect(socket_device("alice", "s1"))
+        .await
+        .unwrap();
     let second = world.start("n0").await;
     world.nodes.push(second);
     world.pass(GRACE).await;
-    world.nodes[2].reap().await.unwrap();
-    assert_eq!(world.news().await, ["online alice", "offline alice"]);
+    world.nodes[2].reap_dead_nodes().await.unwrap();
+    assert_eq!(
+        world.drain_event_names().await,
+        ["online alice", "offline alice"]
+    );
     for _ in 0..5 {
-        world.tick().await;
+        world.run_background_once().await;
         world.pass(GRACE).await;
     }
-    assert_eq!(world.news().await, ["online alice"]);
+    assert_eq!(world.drain_event_names().await, ["online alice"]);
 }
 
 async fn a_drained_node_leaves_the_grace_time_to_its_users(mut world: World) {
-    world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
-    world.nodes[0].connect(socket("bob", "s2")).await.unwrap();
+    world.nodes[0]
+        .connect(socket_device("alice", "s1"))
+        .await
+        .unwrap();
+    world.nodes[0]
+        .connect(socket_device("bob", "s2"))
+        .await
+        .unwrap();
     world.nodes.remove(0).drain().await.unwrap();
     world.pass(Duration::from_secs(2)).await;
     let back = world.now();
-    world.nodes[0].connect(socket("bob", "s3")).await.unwrap();
-    world.tick().await;
-    assert_eq!(world.news().await, ["online alice", "online bob"]);
+    world.nodes[0]
+        .connect(socket_device("bob", "s3"))
+        .await
+        .unwrap();
+    world.run_background_once().await;
+    assert_eq!(
+        world.drain_event_names().await,
+        ["online alice", "online bob"]
+    );
     world.pass(GRACE - Duration::from_secs(2)).await;
-    world.nodes[0].beat(&socket("bob", "s3")).unwrap();
-    world.tick().await;
-    assert_eq!(world.news().await, ["offline alice"]);
-    let alice = Shown::nobody("alice", &world).seen(world.now());
-    let bob = Shown::nobody("bob", &world)
+    world.nodes[0].beat(&socket_device("bob", "s3")).unwrap();
+    world.run_background_once().await;
+    assert_eq!(world.drain_event_names().await, ["offline alice"]);
+    let alice = ExpectedKeys::offline("alice", &world).seen(world.now());
+    let bob = ExpectedKeys::offline("bob", &world)
         .device("s3", "n1", back)
-        .refreshed("s3", world.now())
+        .refreshed_at("s3", world.now())
         .left(world.ttl())
         .socket("s3", world.ttl());
-    all_there_is(&world, &[alice, bob]).await;
+    assert_store_holds_exactly(&world, &[alice, bob]).await;
 }
 
 async fn a_drained_node_writes_the_beats_it_has_taken(mut world: World) {
     let at = world.now();
-    world.nodes[0].beat(&api("alice", "api")).unwrap();
+    world.nodes[0].beat(&api_device("alice", "api")).unwrap();
     world.nodes.remove(0).drain().await.unwrap();
-    let alice = Shown::nobody("alice", &world).device("api", "n0", at);
-    alice.left(world.ttl()).must_be_all(&world).await;
-    assert_eq!(world.news().await, ["online alice"]);
+    let alice = ExpectedKeys::offline("alice", &world).device("api", "n0", at);
+    alice.left(world.ttl()).assert_only_these(&world).await;
+    assert_eq!(world.drain_event_names().await, ["online alice"]);
 }
 
 /// The state has a time to live, what the layout `sockets` shows has none.
 async fn all_away_for_days(mut world: World) {
-    world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
+    world.nodes[0]
+        .connect(socket_device("alice", "s1"))
+        .await
+        .unwrap();
     world.nodes.clear();
     world.advance(49 * HOUR).await;
     world.nodes.push(world.start("n2").await);
     world.pass(LEASE + GRACE).await;
-    world.tick().await;
-    assert_eq!(world.news().await, ["online alice", "offline alice"]);
-    let shown = Shown::nobody("alice", &world).seen(world.now());
-    shown.must_be_all(&world).await;
+    world.run_background_once().await;
+    assert_eq!(
+        world.drain_event_names().await,
+        ["online alice", "offline alice"]
+    );
+    let shown = ExpectedKeys::offline("alice", &world).seen(world.now());
+    shown.assert_only_these(&world).await;
 }
 
 /// Neither beats nor looks at one who is there renew the state each time: that would be most of what is written.
 async fn a_state_lives_as_long_as_its_device_beats(world: World) {
-    let phone = api("alice", "phone");
+    let phone = api_device("alice", "phone");
     world.nodes[0].connect(phone.clone()).await.unwrap();
     let state = world.keys.presence_state(&user("alice"));
     for (left, renewed) in [(40 * HOUR, false), (23 * HOUR, true)] {
@@ -224,7 +287,7 @@ async fn a_state_lives_as_long_as_its_device_beats(world: World) {
         for _ in 0..3 {
             world.pass(world.ttl() / 2).await;
             world.nodes[0].beat(&phone).unwrap();
-            world.tick().await;
+            world.run_background_once().await;
         }
         let mut rest = redis::cmd("PTTL");
         let rest: u64 = rest.arg(&state).query_async(&mut store).await.unwrap();

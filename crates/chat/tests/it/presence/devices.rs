@@ -3,51 +3,57 @@
 use std::time::Duration;
 
 use parlor_chat::ids::DeviceId;
-use parlor_chat::presence::{Device, Status};
+use parlor_chat::presence::{Device, PresenceStatus};
 
 use super::on_every_layout;
-use super::shown::Shown;
-use super::world::{World, api, socket, user};
+use super::shown::ExpectedKeys;
+use super::world::{World, api_device, socket_device, user};
 
 on_every_layout! {
     a_first_device_is_announced_once;
     a_second_device_is_shown_and_not_announced;
-    one_of_two_devices_leaves_in_silence;
+    a_second_device_that_disconnects_publishes_no_event;
     the_last_device_to_leave_is_announced_once;
     a_beat_renews_and_keeps_what_it_does_not_know;
-    a_device_of_a_request_lives_by_its_beats;
-    a_request_does_not_take_a_device_from_its_socket;
+    an_api_device_stays_online_by_heartbeats_on_any_node;
+    an_api_heartbeat_does_not_take_over_a_socket_device;
     a_removed_device_is_not_brought_back_by_its_beat;
 }
 
 pub async fn a_first_device_is_announced_once(mut world: World) {
     let at = world.now();
-    let seen = world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
-    assert_eq!(seen.status, Status::Online);
-    assert_eq!(seen.version, at.ms());
+    let seen = world.nodes[0]
+        .connect(socket_device("alice", "s1"))
+        .await
+        .unwrap();
+    assert_eq!(seen.status, PresenceStatus::Online);
+    assert_eq!(seen.version, at.as_millis());
     assert_eq!(seen.last_seen, None);
     assert_eq!(
-        world.announced().await,
-        [("online alice".to_owned(), at.ms())]
+        world.drain_events().await,
+        [("online alice".to_owned(), at.as_millis())]
     );
     assert_eq!(world.status("alice").await, seen);
     assert_eq!(world.nodes[1].count().await.unwrap(), 1);
-    let shown = Shown::nobody("alice", &world).device("s1", "n0", at);
+    let shown = ExpectedKeys::offline("alice", &world).device("s1", "n0", at);
     let shown = shown.left(world.ttl()).socket("s1", world.ttl());
-    shown.must_be_all(&world).await;
+    shown.assert_only_these(&world).await;
 }
 
 pub async fn a_second_device_is_shown_and_not_announced(mut world: World) {
     let first = world.now();
-    world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
+    world.nodes[0]
+        .connect(socket_device("alice", "s1"))
+        .await
+        .unwrap();
     world.pass(Duration::from_secs(2)).await;
     let second = world.now();
     let phone = Device {
         info: Some("a \"phone\"".to_owned()),
-        ..socket("alice", "s2")
+        ..socket_device("alice", "s2")
     };
     world.nodes[1].connect(phone).await.unwrap();
-    assert_eq!(world.news().await, ["online alice"]);
+    assert_eq!(world.drain_event_names().await, ["online alice"]);
     assert_eq!(world.nodes[0].count().await.unwrap(), 1);
     let devices = world.nodes[0].devices(&user("alice")).await.unwrap();
     let devices: Vec<_> = devices
@@ -64,140 +70,184 @@ pub async fn a_second_device_is_shown_and_not_announced(mut world: World) {
         devices,
         [("s1", "n0", None), ("s2", "n1", Some("a \"phone\""))]
     );
-    let shown = Shown::nobody("alice", &world)
+    let shown = ExpectedKeys::offline("alice", &world)
         .device("s1", "n0", first)
         .device("s2", "n1", second)
-        .extra("s2", "device", "a \"phone\"")
-        .beaten(second)
+        .with_field("s2", "device", "a \"phone\"")
+        .last_heartbeat(second)
         .left(world.ttl())
         .socket("s1", world.ttl() - Duration::from_secs(2))
         .socket("s2", world.ttl());
-    shown.must_be_all(&world).await;
+    shown.assert_only_these(&world).await;
 }
 
-pub async fn one_of_two_devices_leaves_in_silence(mut world: World) {
+pub async fn a_second_device_that_disconnects_publishes_no_event(mut world: World) {
     let at = world.now();
-    world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
-    world.nodes[1].connect(socket("alice", "s2")).await.unwrap();
-    world.nodes[1].leave(&socket("alice", "s2")).await.unwrap();
-    world.tick().await;
-    assert_eq!(world.news().await, ["online alice"]);
-    world.is("alice", Status::Online).await;
-    let shown = Shown::nobody("alice", &world).device("s1", "n0", at);
+    world.nodes[0]
+        .connect(socket_device("alice", "s1"))
+        .await
+        .unwrap();
+    world.nodes[1]
+        .connect(socket_device("alice", "s2"))
+        .await
+        .unwrap();
+    world.nodes[1]
+        .leave(&socket_device("alice", "s2"))
+        .await
+        .unwrap();
+    world.run_background_once().await;
+    assert_eq!(world.drain_event_names().await, ["online alice"]);
+    world.assert_status("alice", PresenceStatus::Online).await;
+    let shown = ExpectedKeys::offline("alice", &world).device("s1", "n0", at);
     let shown = shown.left(world.ttl()).socket("s1", world.ttl());
-    shown.must_be_all(&world).await;
+    shown.assert_only_these(&world).await;
 }
 
 pub async fn the_last_device_to_leave_is_announced_once(mut world: World) {
-    let online = world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
+    let online = world.nodes[0]
+        .connect(socket_device("alice", "s1"))
+        .await
+        .unwrap();
     world.pass(Duration::from_secs(2)).await;
     let gone = world.now();
-    world.nodes[0].beat(&socket("alice", "s1")).unwrap();
-    world.nodes[0].leave(&socket("alice", "s1")).await.unwrap();
-    world.nodes[0].leave(&socket("alice", "s1")).await.unwrap();
-    world.nodes[0].beat(&socket("alice", "s1")).unwrap();
-    world.tick().await;
-    let announced = world.announced().await;
+    world.nodes[0].beat(&socket_device("alice", "s1")).unwrap();
+    world.nodes[0]
+        .leave(&socket_device("alice", "s1"))
+        .await
+        .unwrap();
+    world.nodes[0]
+        .leave(&socket_device("alice", "s1"))
+        .await
+        .unwrap();
+    world.nodes[0].beat(&socket_device("alice", "s1")).unwrap();
+    world.run_background_once().await;
+    let announced = world.drain_events().await;
     assert_eq!(announced[0], ("online alice".to_owned(), online.version));
-    assert_eq!(announced[1], ("offline alice".to_owned(), gone.ms()));
+    assert_eq!(announced[1], ("offline alice".to_owned(), gone.as_millis()));
     assert_eq!(announced.len(), 2);
     let seen = world.status("alice").await;
-    assert_eq!(seen.status, Status::Offline);
-    assert_eq!(seen.last_seen, Some(gone.iso()));
+    assert_eq!(seen.status, PresenceStatus::Offline);
+    assert_eq!(seen.last_seen, Some(gone.to_iso8601()));
     assert_eq!(world.nodes[0].count().await.unwrap(), 0);
-    let shown = Shown::nobody("alice", &world).seen(gone);
-    shown.must_be_all(&world).await;
+    let shown = ExpectedKeys::offline("alice", &world).seen(gone);
+    shown.assert_only_these(&world).await;
 }
 
 async fn a_beat_renews_and_keeps_what_it_does_not_know(mut world: World) {
     let at = world.now();
     let device = Device {
         info: Some("phone".to_owned()),
-        ..socket("alice", "s1")
+        ..socket_device("alice", "s1")
     };
     world.nodes[0].connect(device.clone()).await.unwrap();
-    world.nodes[1].connect(socket("alice", "s2")).await.unwrap();
+    world.nodes[1]
+        .connect(socket_device("alice", "s2"))
+        .await
+        .unwrap();
     let half = world.ttl() / 2;
     world.pass(half).await;
     world.nodes[0].beat(&device).unwrap();
     world.nodes[0].beat(&device).unwrap();
-    world.nodes[0].flush_beats().await.unwrap();
+    world.nodes[0].flush_heartbeats().await.unwrap();
     let beaten = world.now();
-    let shown = Shown::nobody("alice", &world)
+    let shown = ExpectedKeys::offline("alice", &world)
         .device("s1", "n0", at)
-        .refreshed("s1", beaten)
-        .extra("s1", "device", "phone")
-        .beaten(beaten)
+        .refreshed_at("s1", beaten)
+        .with_field("s1", "device", "phone")
+        .last_heartbeat(beaten)
         .left(world.ttl())
         .socket("s1", world.ttl());
     let both = shown.clone().device("s2", "n1", at);
-    both.socket("s2", half).must_be_all(&world).await;
+    both.socket("s2", half).assert_only_these(&world).await;
 
     // The other one lapses; the next beat takes it out.
     world.pass(half + Duration::from_millis(1)).await;
     world.nodes[0].beat(&device).unwrap();
-    world.nodes[0].flush_beats().await.unwrap();
-    let shown = shown.refreshed("s1", world.now()).beaten(world.now());
-    shown.must_be_all(&world).await;
-    assert_eq!(world.news().await, ["online alice"]);
+    world.nodes[0].flush_heartbeats().await.unwrap();
+    let shown = shown
+        .refreshed_at("s1", world.now())
+        .last_heartbeat(world.now());
+    shown.assert_only_these(&world).await;
+    assert_eq!(world.drain_event_names().await, ["online alice"]);
 }
 
-async fn a_device_of_a_request_lives_by_its_beats(mut world: World) {
+async fn an_api_device_stays_online_by_heartbeats_on_any_node(mut world: World) {
     let at = world.now();
-    world.nodes[0].beat(&api("alice", "api")).unwrap();
-    world.tick().await;
+    world.nodes[0].beat(&api_device("alice", "api")).unwrap();
+    world.run_background_once().await;
     // Any node takes the next one, and the death of the first means nothing.
     world.pass(Duration::from_secs(2)).await;
     world.nodes.remove(0);
-    world.nodes[0].beat(&api("alice", "api")).unwrap();
-    world.tick().await;
+    world.nodes[0].beat(&api_device("alice", "api")).unwrap();
+    world.run_background_once().await;
     let beaten = world.now();
-    let shown = Shown::nobody("alice", &world)
+    let shown = ExpectedKeys::offline("alice", &world)
         .device("api", "n0", at)
-        .refreshed("api", beaten)
-        .beaten(beaten)
+        .refreshed_at("api", beaten)
+        .last_heartbeat(beaten)
         .left(world.ttl());
-    shown.must_be_all(&world).await;
+    shown.assert_only_these(&world).await;
     world.pass(Duration::from_secs(16)).await;
-    world.tick().await;
-    assert_eq!(world.news().await, ["online alice"]);
+    world.run_background_once().await;
+    assert_eq!(world.drain_event_names().await, ["online alice"]);
     world.pass(world.ttl()).await;
-    world.tick().await;
-    assert_eq!(world.news().await, ["offline alice"]);
+    world.run_background_once().await;
+    assert_eq!(world.drain_event_names().await, ["offline alice"]);
 }
 
-async fn a_request_does_not_take_a_device_from_its_socket(mut world: World) {
+async fn an_api_heartbeat_does_not_take_over_a_socket_device(mut world: World) {
     let at = world.now();
-    world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
+    world.nodes[0]
+        .connect(socket_device("alice", "s1"))
+        .await
+        .unwrap();
     world.pass(Duration::from_secs(1)).await;
-    world.nodes[1].connect(api("alice", "s1")).await.unwrap();
-    world.nodes[1].beat(&api("alice", "s1")).unwrap();
-    world.tick().await;
-    let shown = Shown::nobody("alice", &world)
+    world.nodes[1]
+        .connect(api_device("alice", "s1"))
+        .await
+        .unwrap();
+    world.nodes[1].beat(&api_device("alice", "s1")).unwrap();
+    world.run_background_once().await;
+    let shown = ExpectedKeys::offline("alice", &world)
         .device("s1", "n0", at)
-        .refreshed("s1", world.now())
+        .refreshed_at("s1", world.now())
         .left(world.ttl())
         .socket("s1", world.ttl() - Duration::from_secs(1));
-    shown.must_be_all(&world).await;
-    world.nodes[1].leave(&api("alice", "s1")).await.unwrap();
-    world.is("alice", Status::Online).await;
-    world.nodes[0].leave(&socket("alice", "s1")).await.unwrap();
-    assert_eq!(world.news().await, ["online alice", "offline alice"]);
+    shown.assert_only_these(&world).await;
+    world.nodes[1]
+        .leave(&api_device("alice", "s1"))
+        .await
+        .unwrap();
+    world.assert_status("alice", PresenceStatus::Online).await;
+    world.nodes[0]
+        .leave(&socket_device("alice", "s1"))
+        .await
+        .unwrap();
+    assert_eq!(
+        world.drain_event_names().await,
+        ["online alice", "offline alice"]
+    );
 }
 
 async fn a_removed_device_is_not_brought_back_by_its_beat(mut world: World) {
-    world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
-    world.nodes[0].beat(&api("alice", "api")).unwrap();
-    world.nodes[0].flush_beats().await.unwrap();
+    world.nodes[0]
+        .connect(socket_device("alice", "s1"))
+        .await
+        .unwrap();
+    world.nodes[0].beat(&api_device("alice", "api")).unwrap();
+    world.nodes[0].flush_heartbeats().await.unwrap();
     for id in ["s1", "api"] {
-        world.nodes[0].beat(&socket("alice", "s1")).unwrap();
-        world.nodes[0].beat(&api("alice", "api")).unwrap();
+        world.nodes[0].beat(&socket_device("alice", "s1")).unwrap();
+        world.nodes[0].beat(&api_device("alice", "api")).unwrap();
         let id = DeviceId::new(id).unwrap();
         world.nodes[0].remove(&user("alice"), &id).await.unwrap();
-        world.tick().await;
+        world.run_background_once().await;
     }
-    world.tick().await;
-    assert_eq!(world.news().await, ["online alice", "offline alice"]);
-    let shown = Shown::nobody("alice", &world).seen(world.now());
-    shown.must_be_all(&world).await;
+    world.run_background_once().await;
+    assert_eq!(
+        world.drain_event_names().await,
+        ["online alice", "offline alice"]
+    );
+    let shown = ExpectedKeys::offline("alice", &world).seen(world.now());
+    shown.assert_only_these(&world).await;
 }

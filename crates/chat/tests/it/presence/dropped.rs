@@ -3,21 +3,21 @@
 use std::future::Future;
 
 use parlor_chat::ids::{UserId, WatchShard};
-use parlor_chat::presence::Status;
+use parlor_chat::presence::PresenceStatus;
 
 use super::on_every_engine;
-use super::world::{GRACE, World, api, socket, user};
+use super::world::{GRACE, World, api_device, socket_device, user};
 
 on_every_engine! {
-    a_connect_that_nobody_waits_for_is_a_lost_connection;
-    a_goodbye_that_nobody_waits_for_is_said_all_the_same;
+    a_cancelled_connect_counts_as_a_lost_connection;
+    a_cancelled_leave_still_publishes_offline;
     a_loss_that_nobody_waits_for_leaves_the_grace_time;
     beats_of_a_flush_that_nobody_waits_for_are_written_with_the_next;
     users_whose_state_nobody_waited_for_are_told_as_changes;
 }
 
 /// Lets a future begin, no more; whether that was enough, as on the embedded engine.
-async fn begin(future: impl Future) -> bool {
+async fn poll_once(future: impl Future) -> bool {
     tokio::select! {
         biased;
         _ = future => true,
@@ -25,21 +25,21 @@ async fn begin(future: impl Future) -> bool {
     }
 }
 
-async fn a_connect_that_nobody_waits_for_is_a_lost_connection(mut world: World) {
-    if begin(world.nodes[0].connect(socket("alice", "s1"))).await {
-        begin(world.nodes[0].lose(&socket("alice", "s1"))).await;
+async fn a_cancelled_connect_counts_as_a_lost_connection(mut world: World) {
+    if poll_once(world.nodes[0].connect(socket_device("alice", "s1"))).await {
+        poll_once(world.nodes[0].connection_lost(&socket_device("alice", "s1"))).await;
     }
-    world.tick().await;
-    world.tick().await;
+    world.run_background_once().await;
+    world.run_background_once().await;
     world.pass(GRACE).await;
-    world.nodes[0].beat(&socket("alice", "s1")).unwrap();
-    world.tick().await;
-    world.is("alice", Status::Offline).await;
+    world.nodes[0].beat(&socket_device("alice", "s1")).unwrap();
+    world.run_background_once().await;
+    world.assert_status("alice", PresenceStatus::Offline).await;
     // The node does not bring it back from its memory.
     world.advance(GRACE * 3).await;
-    world.tick().await;
-    world.is("alice", Status::Offline).await;
-    let news = world.news().await;
+    world.run_background_once().await;
+    world.assert_status("alice", PresenceStatus::Offline).await;
+    let news = world.drain_event_names().await;
     assert!(
         news.is_empty() || news == ["online alice", "offline alice"],
         "{news:?}"
@@ -47,33 +47,45 @@ async fn a_connect_that_nobody_waits_for_is_a_lost_connection(mut world: World) 
     assert_eq!(world.nodes[0].count().await.unwrap(), 0);
 }
 
-async fn a_goodbye_that_nobody_waits_for_is_said_all_the_same(mut world: World) {
-    world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
-    begin(world.nodes[0].leave(&socket("alice", "s1"))).await;
-    world.tick().await;
-    world.is("alice", Status::Offline).await;
-    assert_eq!(world.news().await, ["online alice", "offline alice"]);
-    world.tick().await;
+async fn a_cancelled_leave_still_publishes_offline(mut world: World) {
+    world.nodes[0]
+        .connect(socket_device("alice", "s1"))
+        .await
+        .unwrap();
+    poll_once(world.nodes[0].leave(&socket_device("alice", "s1"))).await;
+    world.run_background_once().await;
+    world.assert_status("alice", PresenceStatus::Offline).await;
+    assert_eq!(
+        world.drain_event_names().await,
+        ["online alice", "offline alice"]
+    );
+    world.run_background_once().await;
     assert_eq!(world.nodes[0].count().await.unwrap(), 0);
 }
 
 async fn a_loss_that_nobody_waits_for_leaves_the_grace_time(mut world: World) {
-    world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
-    begin(world.nodes[0].lose(&socket("alice", "s1"))).await;
-    world.tick().await;
-    world.is("alice", Status::Online).await;
+    world.nodes[0]
+        .connect(socket_device("alice", "s1"))
+        .await
+        .unwrap();
+    poll_once(world.nodes[0].connection_lost(&socket_device("alice", "s1"))).await;
+    world.run_background_once().await;
+    world.assert_status("alice", PresenceStatus::Online).await;
     world.pass(GRACE).await;
-    world.tick().await;
-    world.is("alice", Status::Offline).await;
-    assert_eq!(world.news().await, ["online alice", "offline alice"]);
+    world.run_background_once().await;
+    world.assert_status("alice", PresenceStatus::Offline).await;
+    assert_eq!(
+        world.drain_event_names().await,
+        ["online alice", "offline alice"]
+    );
 }
 
 async fn beats_of_a_flush_that_nobody_waits_for_are_written_with_the_next(mut world: World) {
-    world.nodes[0].beat(&api("alice", "api")).unwrap();
-    begin(world.nodes[0].flush_beats()).await;
-    world.tick().await;
-    world.is("alice", Status::Online).await;
-    assert_eq!(world.news().await, ["online alice"]);
+    world.nodes[0].beat(&api_device("alice", "api")).unwrap();
+    poll_once(world.nodes[0].flush_heartbeats()).await;
+    world.run_background_once().await;
+    world.assert_status("alice", PresenceStatus::Online).await;
+    assert_eq!(world.drain_event_names().await, ["online alice"]);
 }
 
 async fn users_whose_state_nobody_waited_for_are_told_as_changes(world: World) {
@@ -82,8 +94,11 @@ async fn users_whose_state_nobody_waited_for_are_told_as_changes(world: World) {
     let same_shard = |it: &UserId| WatchShard::of(it).number() == WatchShard::of(&bob).number();
     let mut users = (0..).map(|at| user(&format!("u{at}"))).filter(same_shard);
     let alice = users.next().unwrap();
-    let online = node.connect(socket(alice.as_str(), "s1")).await.unwrap();
-    let mut watcher = node.watcher();
+    let online = node
+        .connect(socket_device(alice.as_str(), "s1"))
+        .await
+        .unwrap();
+    let mut watcher = node.new_watcher();
     // The channel is open, so that only the answer is left to be given up.
     watcher.watch(std::slice::from_ref(&bob)).await.unwrap();
     let mut told = Vec::new();

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use parlor_chat::error::Error;
 use parlor_chat::keys::{Key, PresenceLayout};
-use parlor_chat::presence::Status;
+use parlor_chat::presence::PresenceStatus;
 
-use super::shown::{Shown, all_there_is};
-use super::world::{GRACE, World, socket, user};
+use super::shown::{ExpectedKeys, assert_store_holds_exactly};
+use super::world::{GRACE, World, socket_device, user};
 use super::{on_every_engine, on_every_layout};
 
 on_every_layout! {
-    a_key_of_another_type_makes_room;
+    presence_replaces_keys_of_the_wrong_type;
 }
 
 on_every_engine! {
@@ -20,13 +20,13 @@ on_every_engine! {
 }
 
 /// Puts a list where a key of presence should be.
-async fn spoil(world: &World, key: Key) {
+async fn replace_with_list(world: &World, key: Key) {
     let mut pipe = redis::pipe();
     pipe.cmd("DEL").arg(&key).cmd("RPUSH").arg(&key).arg("x");
     pipe.exec_async(&mut world.store.clone()).await.unwrap();
 }
 
-async fn spoil_all(world: &World, who: &str) {
+async fn replace_all_with_lists(world: &World, who: &str) {
     let (who, keys) = (user(who), &world.keys);
     let names = match world.layout {
         PresenceLayout::Devices => vec![keys.presence_devices(&who)],
@@ -35,91 +35,106 @@ async fn spoil_all(world: &World, who: &str) {
         PresenceLayout::Status => vec![keys.presence_status(&who)],
     };
     for name in names {
-        spoil(world, name).await;
+        replace_with_list(world, name).await;
     }
 }
 
-async fn a_key_of_another_type_makes_room(mut world: World) {
-    spoil_all(&world, "alice").await;
+async fn presence_replaces_keys_of_the_wrong_type(mut world: World) {
+    replace_all_with_lists(&world, "alice").await;
     let at = world.now();
-    world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
-    let shown = Shown::nobody("alice", &world).device("s1", "n0", at);
+    world.nodes[0]
+        .connect(socket_device("alice", "s1"))
+        .await
+        .unwrap();
+    let shown = ExpectedKeys::offline("alice", &world).device("s1", "n0", at);
     let shown = shown.left(world.ttl()).socket("s1", world.ttl());
-    shown.clone().must_be_all(&world).await;
-    spoil_all(&world, "alice").await;
-    world.nodes[1].connect(socket("alice", "s2")).await.unwrap();
+    shown.clone().assert_only_these(&world).await;
+    replace_all_with_lists(&world, "alice").await;
+    world.nodes[1]
+        .connect(socket_device("alice", "s2"))
+        .await
+        .unwrap();
     let both = shown.device("s2", "n1", at).socket("s2", world.ttl());
-    both.must_be_all(&world).await;
+    both.assert_only_these(&world).await;
     for device in ["s1", "s2"] {
-        spoil_all(&world, "alice").await;
+        replace_all_with_lists(&world, "alice").await;
         for node in &world.nodes {
-            node.leave(&socket("alice", device)).await.unwrap();
+            node.leave(&socket_device("alice", device)).await.unwrap();
         }
     }
-    world.tick().await;
-    assert_eq!(world.news().await, ["online alice", "offline alice"]);
-    let shown = Shown::nobody("alice", &world).seen(at);
-    shown.must_be_all(&world).await;
+    world.run_background_once().await;
+    assert_eq!(
+        world.drain_event_names().await,
+        ["online alice", "offline alice"]
+    );
+    let shown = ExpectedKeys::offline("alice", &world).seen(at);
+    shown.assert_only_these(&world).await;
 }
 
 async fn one_state_that_cannot_be_read_keeps_nobody_else_waiting(mut world: World) {
     for who in ["alice", "bob", "carol"] {
-        let device = socket(who, &format!("s-{who}"));
+        let device = socket_device(who, &format!("s-{who}"));
         world.nodes[0].connect(device).await.unwrap();
     }
     let state = |who| world.keys.presence_state(&user(who));
-    spoil(&world, state("bob")).await;
+    replace_with_list(&world, state("bob")).await;
     // Alice's is lost, and her node has to notice by the answer to a beat that is sent together with Bob's.
     let mut lose = redis::cmd("DEL");
     lose.arg(state("alice"));
     lose.exec_async(&mut world.store.clone()).await.unwrap();
     for who in ["alice", "bob", "carol"] {
-        let device = socket(who, &format!("s-{who}"));
+        let device = socket_device(who, &format!("s-{who}"));
         world.nodes[0].beat(&device).unwrap();
     }
-    world.tick().await;
-    world.is("alice", Status::Online).await;
-    world.is("carol", Status::Online).await;
+    world.run_background_once().await;
+    world.assert_status("alice", PresenceStatus::Online).await;
+    world.assert_status("carol", PresenceStatus::Online).await;
 
     // Nor when all are registered again, looked at, or end.
-    let refused = world.nodes[1].connect(socket("bob", "s-1")).await;
-    assert!(matches!(refused, Err(Error::Internal(_))), "{refused:?}");
+    let refused = world.nodes[1].connect(socket_device("bob", "s-1")).await;
+    assert!(
+        matches!(refused, Err(Error::StoreRejected(_))),
+        "{refused:?}"
+    );
     world.advance(GRACE * 3).await;
-    world.tick().await;
+    world.run_background_once().await;
     world.pass(GRACE * 2).await;
     world.nodes[0]
-        .lose(&socket("carol", "s-carol"))
+        .connection_lost(&socket_device("carol", "s-carol"))
         .await
         .unwrap();
     world.pass(world.ttl()).await;
-    world.tick().await;
-    world.tick().await;
-    let news = world.news().await;
+    world.run_background_once().await;
+    world.run_background_once().await;
+    let news = world.drain_event_names().await;
     assert_eq!(news.len(), 5, "{news:?}");
     assert!(news[3..].contains(&"offline alice".to_owned()), "{news:?}");
     assert!(news[3..].contains(&"offline carol".to_owned()), "{news:?}");
     assert_eq!(
         world.nodes[0].count().await.unwrap(),
         1,
-        "bob is looked at again"
+        "bob is checked again"
     );
 }
 
 async fn a_device_of_another_version_is_registered_again(mut world: World) {
     let at = world.now();
-    world.nodes[0].connect(socket("alice", "s1")).await.unwrap();
+    world.nodes[0]
+        .connect(socket_device("alice", "s1"))
+        .await
+        .unwrap();
     let mut other = redis::cmd("HSET");
     other.arg(world.keys.presence_state(&user("alice")));
     other.arg("d:s1").arg("2/n0/unknown");
     other.exec_async(&mut world.store.clone()).await.unwrap();
     world.pass(Duration::from_secs(1)).await;
-    world.nodes[0].beat(&socket("alice", "s1")).unwrap();
-    world.tick().await;
-    assert_eq!(world.news().await, ["online alice"]);
-    let alice = Shown::nobody("alice", &world)
+    world.nodes[0].beat(&socket_device("alice", "s1")).unwrap();
+    world.run_background_once().await;
+    assert_eq!(world.drain_event_names().await, ["online alice"]);
+    let alice = ExpectedKeys::offline("alice", &world)
         .device("s1", "n0", at)
-        .refreshed("s1", world.now())
+        .refreshed_at("s1", world.now())
         .left(world.ttl())
         .socket("s1", world.ttl());
-    all_there_is(&world, &[alice]).await;
+    assert_store_holds_exactly(&world, &[alice]).await;
 }

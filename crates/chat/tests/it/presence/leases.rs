@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use parlor_chat::context::Context;
+use parlor_chat::context::ChatContext;
 use parlor_chat::ids::NodeId;
 use parlor_chat::keys::PresenceLayout;
-use parlor_chat::nodes::{Nodes, Renewal};
+use parlor_chat::nodes::{LeaseRenewal, LocalNode};
 use parlor_testkit::eventually;
 
 use super::on_every_engine;
@@ -16,17 +16,17 @@ on_every_engine! {
     a_node_that_could_not_renew_in_time_has_lost_its_lease;
 }
 
-fn node(world: &World, id: &str) -> Nodes {
-    let ctx = Context::new(world.store.clone(), world.keys.clone());
-    Nodes::new(ctx, NodeId::new(id).unwrap(), GRACE)
+fn node(world: &World, id: &str) -> LocalNode {
+    let ctx = ChatContext::new(world.store.clone(), world.keys.clone());
+    LocalNode::new(ctx, NodeId::new(id).unwrap(), GRACE)
 }
 
 async fn a_node_that_ends_leaves_the_lease_to_its_successor(world: World) {
     let (old, new) = (node(&world, "n9"), node(&world, "n9"));
     old.register().await.unwrap();
     new.register().await.unwrap();
-    old.resign().await.unwrap();
-    assert_eq!(new.renew().await.unwrap(), Renewal::Held);
+    old.release_lease().await.unwrap();
+    assert_eq!(new.renew().await.unwrap(), LeaseRenewal::Kept);
     let found = async || {
         let mut score = redis::cmd("ZSCORE");
         score.arg(world.keys.nodes()).arg("n9");
@@ -35,9 +35,9 @@ async fn a_node_that_ends_leaves_the_lease_to_its_successor(world: World) {
         score.is_some()
     };
     assert!(found().await);
-    new.resign().await.unwrap();
+    new.release_lease().await.unwrap();
     assert!(!found().await);
-    assert!(!old.lives(&NodeId::new("n9").unwrap()).await.unwrap());
+    assert!(!old.is_alive(&NodeId::new("n9").unwrap()).await.unwrap());
 }
 
 /// The lease may be there all the same: taken by a try whose answer was lost.
@@ -48,13 +48,13 @@ async fn a_node_that_could_not_renew_in_time_has_lost_its_lease(world: World) {
     let mut lease = redis::cmd("SET");
     lease.arg(world.keys.node(node.id())).arg(node.epoch());
     lease.exec_async(&mut world.store.clone()).await.unwrap();
-    assert_eq!(node.renew().await.unwrap(), Renewal::Lost);
-    assert_eq!(node.renew().await.unwrap(), Renewal::Held);
+    assert_eq!(node.renew().await.unwrap(), LeaseRenewal::Lost);
+    assert_eq!(node.renew().await.unwrap(), LeaseRenewal::Kept);
 }
 
 /// On a Cluster one part may fail over, with the leases of some nodes, while others renew theirs without a break.
 #[tokio::test]
-async fn nobody_judges_just_after_the_server_was_replaced() {
+async fn no_node_reaps_others_directly_after_a_store_restart() {
     let mut world = World::redis(PresenceLayout::Devices).await;
     let judge = Arc::new(node(&world, "n9"));
     judge.register().await.unwrap();

@@ -18,15 +18,15 @@ async fn on(mut open: impl AsyncFnMut(PresenceLayout) -> World) {
         println!("{layout}");
         devices::a_first_device_is_announced_once(open(layout).await).await;
         devices::a_second_device_is_shown_and_not_announced(open(layout).await).await;
-        devices::one_of_two_devices_leaves_in_silence(open(layout).await).await;
+        devices::a_second_device_that_disconnects_publishes_no_event(open(layout).await).await;
         devices::the_last_device_to_leave_is_announced_once(open(layout).await).await;
         ended::a_device_removed_on_another_node_is_not_brought_back(open(layout).await).await;
         grace::a_device_that_does_not_beat_lapses_once(open(layout).await).await;
-        grace::a_quick_reconnect_is_not_announced(open(layout).await).await;
+        grace::a_reconnect_within_the_grace_period_publishes_no_event(open(layout).await).await;
         status::an_invisible_user_is_shown_and_announced_as_offline(open(layout).await).await;
         status::away_and_busy_are_not_announced_to_services(open(layout).await).await;
         crash::a_store_that_was_away_makes_nobody_offline(open(layout).await).await;
-        crash::a_dead_node_takes_its_devices_and_no_others(open(layout).await).await;
+        crash::only_devices_of_a_dead_node_go_offline(open(layout).await).await;
     }
 }
 

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use parlor_chat::ids::{DeviceId, SocketId, UserId};
 use parlor_chat::keys::PresenceLayout;
-use parlor_chat::presence::{Device, Status};
+use parlor_chat::presence::{Device, PresenceStatus};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use self::model::Model;
-use super::world::{Announced, GRACE, LEASE, World, user};
+use super::world::{GRACE, LEASE, PublishedEvents, World, user};
 
 /// Stores in each test, each with its own random seed.
 const STORES: u64 = 100;
@@ -46,7 +46,7 @@ async fn histories(layout: PresenceLayout) {
     for seed in 0..STORES {
         println!("{layout} {seed}");
         let world = World::embedded(layout).await;
-        world.tick().await;
+        world.run_background_once().await;
         let mut run = Run {
             model: Model::new(&world),
             world,
@@ -81,13 +81,13 @@ impl Run {
     async fn step(&mut self) {
         let node = self.rng.random_range(0..2);
         let choice = self.rng.random_range(0..100);
-        let mut told = format!("{choice} on {node} at {}", self.world.now().ms());
+        let mut told = format!("{choice} on {node} at {}", self.world.now().as_millis());
         let here = &self.world.nodes[node];
         match choice {
             0..12 => {
                 here.sweep().await.unwrap();
                 self.model.sweep(node);
-                here.reap().await.unwrap();
+                here.reap_dead_nodes().await.unwrap();
                 self.model.reap(node);
             }
             12..14 => {
@@ -103,7 +103,7 @@ impl Run {
                 let by = Duration::from_millis(self.rng.random_range(1..most));
                 told += &format!(" {by:?}");
                 self.world.pass(by).await;
-                self.model.pass(self.world.now().ms());
+                self.model.pass(self.world.now().as_millis());
             }
             _ => {
                 for user in self.users.clone() {
@@ -132,7 +132,7 @@ impl Run {
         let (here, model) = (&self.world.nodes[node], &mut self.model);
         let choice = self.rng.random_range(0..100);
         let mut told = format!("{choice} on {node}: {id}");
-        let request = Device::api(user.clone(), id.clone());
+        let request = Device::without_socket(user.clone(), id.clone());
         match (choice, open) {
             (0..20, _) => {
                 self.count += 1;
@@ -143,7 +143,7 @@ impl Run {
             }
             (20..40, Some(socket)) => {
                 here.beat(&device(socket)).unwrap();
-                here.flush_beats().await.unwrap();
+                here.flush_heartbeats().await.unwrap();
                 model.beat(node, user, &id);
                 if !model.holds(node, user, &id) {
                     self.sockets.remove(&place);
@@ -156,11 +156,16 @@ impl Run {
             }
             (48..56, Some(socket)) => {
                 self.sockets.remove(&place);
-                here.lose(&device(socket)).await.unwrap();
+                here.connection_lost(&device(socket)).await.unwrap();
                 model.lose(node, user, &id);
             }
             (56..66, _) => {
-                let wishes = [Status::Online, Status::Away, Status::Busy, Status::Offline];
+                let wishes = [
+                    PresenceStatus::Online,
+                    PresenceStatus::Away,
+                    PresenceStatus::Busy,
+                    PresenceStatus::Offline,
+                ];
                 let status = wishes[self.rng.random_range(0..4)];
                 told += status.name();
                 here.set(user, status).await.unwrap();
@@ -171,12 +176,12 @@ impl Run {
                 model.request(node, user, &id, false);
             }
             (72..76, _) => {
-                here.appear(request).await.unwrap();
+                here.connect_visible(request).await.unwrap();
                 model.request(node, user, &id, true);
             }
             (76..86, _) => {
                 here.beat(&request).unwrap();
-                here.flush_beats().await.unwrap();
+                here.flush_heartbeats().await.unwrap();
                 model.request_beat(node, user, &id);
             }
             (86..92, _) => {
@@ -234,15 +239,15 @@ impl Run {
     /// Everybody agrees, and what was announced is what should have been, in rising versions.
     async fn ends(mut self) {
         // In which order users are looked at is nobody's business.
-        let by_user = |announced: Announced| {
-            let mut by_user: HashMap<String, Announced> = HashMap::new();
+        let by_user = |announced: PublishedEvents| {
+            let mut by_user: HashMap<String, PublishedEvents> = HashMap::new();
             for (what, version) in announced {
                 let who = what.split(' ').next_back().unwrap().to_owned();
                 by_user.entry(who).or_default().push((what, version));
             }
             by_user
         };
-        let mut announced = by_user(self.world.announced().await);
+        let mut announced = by_user(self.world.drain_events().await);
         let mut expected = by_user(self.model.take_announced());
         for user in &self.users {
             self.agrees(user).await;

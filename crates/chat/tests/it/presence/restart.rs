@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use parlor_chat::keys::{Key, PresenceLayout};
-use parlor_chat::presence::Status;
+use parlor_chat::presence::PresenceStatus;
 use parlor_store::ManualClock;
 
-use super::world::{World, api, socket, user};
+use super::world::{World, api_device, socket_device, user};
 
 #[tokio::test]
 async fn devices() {
@@ -32,13 +32,16 @@ async fn nobody_goes_by_a_restart(layout: PresenceLayout) {
     let folder = tempfile::tempdir().unwrap();
     let clock = ManualClock::default();
     let mut world = World::on_disk(folder.path(), clock.clone(), layout).await;
-    let (phone, tab) = (api("alice", "phone"), socket("bob", "s1"));
-    let hidden = api("carol", "web");
-    world.nodes[0].appear(phone.clone()).await.unwrap();
+    let (phone, tab) = (api_device("alice", "phone"), socket_device("bob", "s1"));
+    let hidden = api_device("carol", "web");
+    world.nodes[0].connect_visible(phone.clone()).await.unwrap();
     world.nodes[0].connect(tab.clone()).await.unwrap();
-    world.nodes[0].appear(hidden.clone()).await.unwrap();
     world.nodes[0]
-        .set(&user("carol"), Status::Offline)
+        .connect_visible(hidden.clone())
+        .await
+        .unwrap();
+    world.nodes[0]
+        .set(&user("carol"), PresenceStatus::Offline)
         .await
         .unwrap();
     // Two lifetimes, so that the deadlines on disk are long over.
@@ -47,59 +50,62 @@ async fn nobody_goes_by_a_restart(layout: PresenceLayout) {
         for device in [&phone, &tab, &hidden] {
             world.nodes[0].beat(device).unwrap();
         }
-        world.tick().await;
+        world.run_background_once().await;
     }
-    world.announced().await;
+    world.drain_events().await;
     let version = world.status("alice").await.version;
     world.store.close().await;
     drop(world);
 
     let mut world = World::on_disk(folder.path(), clock, layout).await;
-    world.is("alice", Status::Online).await;
-    world.is("bob", Status::Online).await;
-    world.is("carol", Status::Offline).await;
+    world.assert_status("alice", PresenceStatus::Online).await;
+    world.assert_status("bob", PresenceStatus::Online).await;
+    world.assert_status("carol", PresenceStatus::Offline).await;
     assert!(world.status("alice").await.version >= version);
-    assert!(is_shown(&world).await, "other services see alice, too");
+    assert!(is_shown(&world).await, "other services see alice online");
     // Whom the process held has had the grace time to come back.
-    world.tick().await;
-    assert_eq!(world.news().await, ["offline bob"]);
+    world.run_background_once().await;
+    assert_eq!(world.drain_event_names().await, ["offline bob"]);
     world.nodes[0].beat(&phone).unwrap();
     world.pass(world.ttl() / 2).await;
-    world.tick().await;
-    world.is("alice", Status::Online).await;
-    assert!(world.news().await.is_empty());
+    world.run_background_once().await;
+    world.assert_status("alice", PresenceStatus::Online).await;
+    assert!(world.drain_event_names().await.is_empty());
 
     world.nodes[0]
-        .set(&user("carol"), Status::Online)
+        .set(&user("carol"), PresenceStatus::Online)
         .await
         .unwrap();
     assert_eq!(
-        world.news().await,
+        world.drain_event_names().await,
         ["online carol"],
-        "she was there, unseen"
+        "she was connected, but invisible"
     );
     world.pass(world.ttl() * 2).await;
-    world.tick().await;
-    let mut gone = world.news().await;
+    world.run_background_once().await;
+    let mut gone = world.drain_event_names().await;
     gone.sort();
     assert_eq!(gone, ["offline alice", "offline carol"]);
 }
 
 /// A beat brings one back who was seen as gone, and watchers are told a version. What else is written meanwhile is kept.
 #[tokio::test]
-async fn a_version_that_was_told_is_not_taken_back_by_a_restart() {
+async fn a_published_presence_version_never_decreases_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let clock = ManualClock::default();
     let world = World::on_disk(folder.path(), clock.clone(), PresenceLayout::Devices).await;
-    let phone = api("alice", "phone");
-    let before = world.nodes[0].appear(phone.clone()).await.unwrap();
+    let phone = api_device("alice", "phone");
+    let before = world.nodes[0].connect_visible(phone.clone()).await.unwrap();
     world.pass(world.ttl()).await;
     world.nodes[0].beat(&phone).unwrap();
-    world.nodes[0].flush_beats().await.unwrap();
+    world.nodes[0].flush_heartbeats().await.unwrap();
     let told = world.status("alice").await;
     assert!(told.version > before.version);
     world.pass(Duration::from_secs(1)).await;
-    world.nodes[0].connect(api("alice", "tab")).await.unwrap();
+    world.nodes[0]
+        .connect(api_device("alice", "tab"))
+        .await
+        .unwrap();
     world.store.close().await;
     drop(world);
     let world = World::on_disk(folder.path(), clock, PresenceLayout::Devices).await;
@@ -112,12 +118,15 @@ async fn a_state_on_disk_lives_as_long_as_its_devices_beat() {
     let folder = tempfile::tempdir().unwrap();
     let clock = ManualClock::default();
     let world = World::on_disk(folder.path(), clock.clone(), PresenceLayout::Devices).await;
-    let devices = [api("alice", "phone"), api("alice", "tab")];
+    let devices = [api_device("alice", "phone"), api_device("alice", "tab")];
     for device in &devices {
         world.nodes[0].connect(device.clone()).await.unwrap();
     }
     let alice = user("alice");
-    world.nodes[0].set(&alice, Status::Away).await.unwrap();
+    world.nodes[0]
+        .set(&alice, PresenceStatus::Away)
+        .await
+        .unwrap();
     let hour = Duration::from_secs(3_600);
     let mut expire = redis::cmd("EXPIRE");
     expire.arg(world.keys.presence_state(&alice));
@@ -128,13 +137,13 @@ async fn a_state_on_disk_lives_as_long_as_its_devices_beat() {
         for device in &devices {
             world.nodes[0].beat(device).unwrap();
         }
-        world.tick().await;
+        world.run_background_once().await;
     }
     world.store.close().await;
     drop(world);
     clock.advance(24 * hour);
     let world = World::on_disk(folder.path(), clock, PresenceLayout::Devices).await;
-    world.is("alice", Status::Away).await;
+    world.assert_status("alice", PresenceStatus::Away).await;
 }
 
 async fn is_shown(world: &World) -> bool {

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parlor_chat::context::Context;
+use parlor_chat::context::ChatContext;
 use parlor_chat::ids::{NodeId, UserId};
-use parlor_chat::keys::{Keyspace, Preset, Settings, TtlName};
-use parlor_chat::nodes::Nodes;
-use parlor_chat::presence::{Presence, Status};
-use parlor_store::{Event, Options, Store};
-use parlor_testkit::{Sentinel, eventually_within};
+use parlor_chat::keys::{KeySettings, Keyspace, Preset, TtlName};
+use parlor_chat::nodes::LocalNode;
+use parlor_chat::presence::{Presence, PresenceStatus};
+use parlor_store::{BusEvent, Store, StoreOptions};
+use parlor_testkit::{SentinelSet, eventually_within};
 
-use super::world::{socket, user};
+use super::world::{socket_device, user};
 
 const USERS: usize = 1_000;
 /// Shorter than a failover.
@@ -21,11 +21,11 @@ const GRACE: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(90);
 
 async fn start(store: &Store, id: &str) -> Arc<Presence> {
-    let mut settings = Settings::from_preset(Preset::Parlor);
+    let mut settings = KeySettings::from_preset(Preset::Parlor);
     settings.ttls.set(TtlName::NodeLease, LEASE);
     let keys = Keyspace::new(settings, false).unwrap();
-    let ctx = Context::new(store.clone(), keys);
-    let nodes = Nodes::new(ctx.clone(), NodeId::new(id).unwrap(), GRACE);
+    let ctx = ChatContext::new(store.clone(), keys);
+    let nodes = LocalNode::new(ctx.clone(), NodeId::new(id).unwrap(), GRACE);
     let node = Arc::new(Presence::new(ctx, Arc::new(nodes)));
     eventually_within(PATIENCE, "the node starts", async || node.start().await).await;
     node
@@ -38,7 +38,7 @@ async fn announced(store: &Store) -> tokio::task::JoinHandle<Vec<String>> {
     tokio::spawn(async move {
         let mut announced = Vec::new();
         loop {
-            let Some(Event::Message {
+            let Some(BusEvent::Message {
                 channel, payload, ..
             }) = events.next().await
             else {
@@ -54,18 +54,18 @@ async fn announced(store: &Store) -> tokio::task::JoinHandle<Vec<String>> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failover_under_a_thousand_users_is_heard_by_nobody() {
-    let mut servers = Sentinel::start().await;
-    let options = Options {
+async fn a_sentinel_failover_publishes_no_presence_event() {
+    let mut servers = SentinelSet::start().await;
+    let options = StoreOptions {
         timeout: Duration::from_secs(30),
-        ..Options::new(servers.url().parse().unwrap())
+        ..StoreOptions::new(servers.url().parse().unwrap())
     };
     let store = Store::open(options).await.unwrap();
     let nodes = [start(&store, "n0").await, start(&store, "n1").await];
     let _ticking: Vec<_> = nodes.iter().map(Presence::tick).collect();
     let name = |who: usize| format!("u{who}");
     for who in 0..USERS {
-        let device = socket(&name(who), &format!("s{who}"));
+        let device = socket_device(&name(who), &format!("s{who}"));
         nodes[who % 2].connect(device).await.unwrap();
     }
     let users: Vec<UserId> = (0..USERS).map(|who| user(&name(who))).collect();
@@ -82,7 +82,7 @@ async fn a_failover_under_a_thousand_users_is_heard_by_nobody() {
     let announced = announced(&store).await;
     let epoch = *store.epoch().borrow();
     servers.kill9_primary().await;
-    eventually_within(PATIENCE, "the store is another one", async || {
+    eventually_within(PATIENCE, "the store epoch rises", async || {
         *store.epoch().borrow() > epoch
     })
     .await;
@@ -90,26 +90,31 @@ async fn a_failover_under_a_thousand_users_is_heard_by_nobody() {
     // Somebody whose node dies after the failover goes offline when the nodes judge again: then they would have judged the
     // others, too.
     let dying = start(&store, "n2").await;
-    eventually_within(PATIENCE, "the last one connects", async || {
-        let connected = dying.connect(socket("second-last", "s-x")).await;
+    eventually_within(PATIENCE, "the user connects", async || {
+        let connected = dying.connect(socket_device("second-last", "s-x")).await;
         connected.map(drop)
     })
     .await;
     drop(dying);
-    eventually_within(PATIENCE, "they judge again", async || {
+    eventually_within(PATIENCE, "the nodes expire others", async || {
         let seen = nodes[0].status(&user("second-last")).await;
-        seen.is_ok_and(|it| it.status == Status::Offline && !it.degraded && it.last_seen.is_some())
+        seen.is_ok_and(|it| {
+            it.status == PresenceStatus::Offline && !it.degraded && it.last_seen.is_some()
+        })
     })
     .await;
     let after = nodes[0].statuses(&users).await.unwrap();
-    assert_eq!(before, after, "nobody changed, however shortly");
-    assert!(after.iter().all(|it| it.status == Status::Online));
-    eventually_within(PATIENCE, "they are counted", async || {
+    assert_eq!(before, after, "no version changed");
+    assert!(after.iter().all(|it| it.status == PresenceStatus::Online));
+    eventually_within(PATIENCE, "all users are counted", async || {
         nodes[1].count().await.map(|count| count == 1_000)
     })
     .await;
 
-    nodes[0].connect(socket("last", "s-last")).await.unwrap();
+    nodes[0]
+        .connect(socket_device("last", "s-last"))
+        .await
+        .unwrap();
     let announced = announced.await.unwrap();
     let of_dying = |it: &&String| it.contains("second-last");
     assert_eq!(

@@ -3,22 +3,22 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use parlor_chat::context::Moment;
+use parlor_chat::context::Timestamp;
 use parlor_chat::keys::PresenceLayout;
 use serde_json::{Value, json};
 
 use super::world::World;
 
 /// How far a real server's time to live may be behind on a busy machine.
-const SLACK: Duration = Duration::from_secs(12);
+const TTL_TOLERANCE: Duration = Duration::from_secs(12);
 
 /// How one user should be shown.
 #[derive(Debug, Clone)]
-pub struct Shown {
+pub struct ExpectedKeys {
     who: &'static str,
     /// As the user wants to be seen.
     status: &'static str,
-    devices: BTreeMap<&'static str, Entry>,
+    devices: BTreeMap<&'static str, ExpectedDevice>,
     /// Sockets of `socket:{socket}:user`, with their time.
     sockets: BTreeMap<&'static str, Duration>,
     /// How long until the last device lapses.
@@ -26,23 +26,23 @@ pub struct Shown {
     /// How long the explicit `offline` has been there.
     hidden_for: Duration,
     /// The last connect or beat.
-    beaten: Moment,
+    beaten: Timestamp,
     seen: Option<String>,
 }
 
 #[derive(Debug, Clone)]
-struct Entry {
+struct ExpectedDevice {
     node: &'static str,
-    connected: Moment,
-    refreshed: Moment,
+    connected: Timestamp,
+    refreshed: Timestamp,
     extra: Vec<(&'static str, String)>,
 }
 
 type Stored = BTreeMap<String, (&'static str, Value, Option<Duration>)>;
 
-impl Shown {
+impl ExpectedKeys {
     /// Nobody there, and not seen before.
-    pub fn nobody(who: &'static str, world: &World) -> Self {
+    pub fn offline(who: &'static str, world: &World) -> Self {
         Self {
             who,
             status: "online",
@@ -55,8 +55,8 @@ impl Shown {
         }
     }
 
-    pub fn device(mut self, id: &'static str, node: &'static str, connected: Moment) -> Self {
-        let entry = Entry {
+    pub fn device(mut self, id: &'static str, node: &'static str, connected: Timestamp) -> Self {
+        let entry = ExpectedDevice {
             node,
             connected,
             refreshed: connected,
@@ -66,12 +66,12 @@ impl Shown {
         self
     }
 
-    pub fn refreshed(mut self, id: &'static str, at: Moment) -> Self {
+    pub fn refreshed_at(mut self, id: &'static str, at: Timestamp) -> Self {
         self.devices.get_mut(id).unwrap().refreshed = at;
         self
     }
 
-    pub fn extra(mut self, id: &'static str, name: &'static str, value: &str) -> Self {
+    pub fn with_field(mut self, id: &'static str, name: &'static str, value: &str) -> Self {
         let entry = self.devices.get_mut(id).unwrap();
         entry.extra.push((name, value.to_owned()));
         self
@@ -87,13 +87,13 @@ impl Shown {
         self
     }
 
-    pub fn beaten(mut self, at: Moment) -> Self {
+    pub fn last_heartbeat(mut self, at: Timestamp) -> Self {
         self.beaten = at;
         self
     }
 
-    pub fn seen(mut self, at: Moment) -> Self {
-        self.seen = Some(at.iso());
+    pub fn seen(mut self, at: Timestamp) -> Self {
+        self.seen = Some(at.to_iso8601());
         self
     }
 
@@ -102,15 +102,15 @@ impl Shown {
         self
     }
 
-    pub fn invisible(mut self, since: Duration) -> Self {
+    pub fn hidden_for(mut self, since: Duration) -> Self {
         self.status = "offline";
         self.hidden_for = since;
         self
     }
 
     /// Compares with everything in the store that is not internal; and all keys with their declarations.
-    pub async fn must_be_all(self, world: &World) {
-        all_there_is(world, &[self]).await;
+    pub async fn assert_only_these(self, world: &World) {
+        assert_store_holds_exactly(world, &[self]).await;
     }
 
     fn write(&self, world: &World, into: &mut Stored) {
@@ -133,8 +133,7 @@ impl Shown {
                 put("presence:user:<>", "hash", self.entries(), Some(self.left));
             }
             PresenceLayout::Document if visible => {
-                let document =
-                    json!({"userId": self.who, "status": "online", "lastSeen": self.beaten.ms()});
+                let document = json!({"userId": self.who, "status": "online", "lastSeen": self.beaten.as_millis()});
                 put("presence:<>", "string", document, Some(self.left));
             }
             PresenceLayout::Sockets => {
@@ -167,8 +166,8 @@ impl Shown {
         let entries = self.devices.iter().map(|(id, it)| {
             let mut entry = json!({
                 "serverId": it.node,
-                "connectedAt": it.connected.iso(),
-                "refreshedAt": it.refreshed.iso(),
+                "connectedAt": it.connected.to_iso8601(),
+                "refreshedAt": it.refreshed.to_iso8601(),
             });
             for (name, value) in &it.extra {
                 entry[*name] = json!(value);
@@ -180,7 +179,7 @@ impl Shown {
 }
 
 /// Compares the documented keys of these users with everything in the store that is not internal.
-pub async fn all_there_is(world: &World, shown: &[Shown]) {
+pub async fn assert_store_holds_exactly(world: &World, shown: &[ExpectedKeys]) {
     let mut expected = Stored::new();
     for shown in shown {
         shown.write(world, &mut expected);
@@ -188,12 +187,12 @@ pub async fn all_there_is(world: &World, shown: &[Shown]) {
     let mut found = BTreeMap::new();
     for name in every_key(world).await {
         let left = time_left(world, &name).await;
-        let declared: Vec<_> = world.keys.matches(name.as_bytes()).collect();
+        let declared: Vec<_> = world.keys.matching_specs(name.as_bytes()).collect();
         assert_eq!(declared.len(), 1, "{name} is not declared");
         let spec = declared[0].spec;
         assert!(
             spec.allows_ttl(world.keys.settings(), left),
-            "{name} has {left:?}"
+            "{name} has the TTL {left:?}"
         );
         if !spec.internal {
             let value = value(world, &name).await;
@@ -209,11 +208,11 @@ pub async fn all_there_is(world: &World, shown: &[Shown]) {
             (None, None) => {}
             (Some(ttl), Some(left)) => {
                 assert!(
-                    left <= ttl && *left + SLACK >= *ttl,
-                    "{name} has {left:?}, not {ttl:?}"
+                    left <= ttl && *left + TTL_TOLERANCE >= *ttl,
+                    "{name} has the TTL {left:?}, not {ttl:?}"
                 );
             }
-            _ => panic!("{name} has {left:?}, not {ttl:?}"),
+            _ => panic!("{name} has the TTL {left:?}, not {ttl:?}"),
         }
     }
 }
@@ -259,6 +258,6 @@ async fn value(world: &World, name: &str) -> (&'static str, Value) {
             ("set", json!(members))
         }
         "string" => ("string", read(ask(world, "GET", &[name]).await)),
-        other => panic!("{name} is a {other}"),
+        other => panic!("{name} has the type {other}"),
     }
 }

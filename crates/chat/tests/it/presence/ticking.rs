@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use parlor_chat::presence::Status;
+use parlor_chat::presence::PresenceStatus;
 use parlor_testkit::eventually;
 
 use super::on_every_engine;
-use super::world::{GRACE, LEASE, World, socket, user};
+use super::world::{GRACE, LEASE, World, socket_device, user};
 
 on_every_engine! {
     ticking_tells_watchers_keeps_the_lease_and_ends_the_dead;
@@ -14,18 +14,18 @@ on_every_engine! {
 
 async fn ticking_tells_watchers_keeps_the_lease_and_ends_the_dead(mut world: World) {
     let dead = world.nodes.remove(0);
-    dead.connect(socket("alice", "s1")).await.unwrap();
+    dead.connect(socket_device("alice", "s1")).await.unwrap();
     drop(dead);
     let node = Arc::new(world.nodes.remove(0));
-    let mut watcher = node.watcher();
+    let mut watcher = node.new_watcher();
     watcher.watch(&[user("alice"), user("bob")]).await.unwrap();
     let ticking = node.tick();
-    node.connect(socket("bob", "s2")).await.unwrap();
+    node.connect(socket_device("bob", "s2")).await.unwrap();
     let news = watcher.next().await;
     assert_eq!(news.len(), 1);
     assert_eq!(
         (&news[0].user_id, news[0].status),
-        (&user("bob"), Status::Online)
+        (&user("bob"), PresenceStatus::Online)
     );
 
     // Much less than a lease at a time, so that the ticks keep it.
@@ -42,14 +42,14 @@ async fn ticking_tells_watchers_keeps_the_lease_and_ends_the_dead(mut world: Wor
         });
         renewed.await;
     }
-    let news = eventually("alice is gone", async || {
+    let news = eventually("alice is offline", async || {
         let news = watcher.try_next();
         (!news.is_empty()).then_some(news)
     });
-    assert_eq!(news.await[0].status, Status::Offline);
+    assert_eq!(news.await[0].status, PresenceStatus::Offline);
     drop(ticking);
     assert_eq!(
-        world.news().await,
+        world.drain_event_names().await,
         ["online alice", "online bob", "offline alice"]
     );
 }

@@ -5,58 +5,58 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parlor_chat::context::Context;
+use parlor_chat::context::ChatContext;
 use parlor_chat::ids::{DeviceId, NodeId, SocketId, UserId};
-use parlor_chat::keys::{Keyspace, PresenceLayout, Preset, Settings, TtlName};
-use parlor_chat::nodes::Nodes;
-use parlor_chat::presence::{Device, Presence, Status, UserStatus};
-use parlor_store::{Event, ManualClock, Subscription};
+use parlor_chat::keys::{KeySettings, Keyspace, PresenceLayout, Preset, TtlName};
+use parlor_chat::nodes::LocalNode;
+use parlor_chat::presence::{Device, Presence, PresenceStatus, UserStatus};
+use parlor_store::{BusEvent, BusSubscription, ManualClock};
 use parlor_testkit::Cluster;
 
-use crate::ground::Ground;
+use crate::ground::TestBackend;
 
 /// Half a lease, so that nodes that renew in between keep theirs: a server's keys age in real time, too.
-const STEP: Duration = Duration::from_millis(2_500);
+const HALF_LEASE: Duration = Duration::from_millis(2_500);
 pub const LEASE: Duration = Duration::from_secs(5);
 pub const GRACE: Duration = Duration::from_secs(5);
 
 pub struct World {
-    ground: Ground,
+    ground: TestBackend,
     pub keys: Keyspace,
     pub layout: PresenceLayout,
     /// The nodes that run.
     pub nodes: Vec<Presence>,
-    events: Subscription,
+    events: BusSubscription,
 }
 
 /// What was announced: `online alice`.
-pub type Announced = Vec<(String, u64)>;
+pub type PublishedEvents = Vec<(String, u64)>;
 
 impl World {
     pub async fn embedded(layout: PresenceLayout) -> Self {
-        Self::on(Ground::embedded().await, layout).await
+        Self::on(TestBackend::embedded().await, layout).await
     }
 
     pub async fn redis(layout: PresenceLayout) -> Self {
-        Self::on(Ground::redis().await, layout).await
+        Self::on(TestBackend::redis().await, layout).await
     }
 
     pub async fn valkey(layout: PresenceLayout) -> Self {
-        Self::on(Ground::valkey().await, layout).await
+        Self::on(TestBackend::valkey().await, layout).await
     }
 
     pub async fn cluster(cluster: &mut Cluster, layout: PresenceLayout) -> Self {
-        Self::on(Ground::cluster(cluster).await, layout).await
+        Self::on(TestBackend::cluster(cluster).await, layout).await
     }
 
     pub async fn on_disk(folder: &Path, clock: ManualClock, layout: PresenceLayout) -> Self {
-        Self::on(Ground::on_disk(folder, clock).await, layout).await
+        Self::on(TestBackend::on_disk(folder, clock).await, layout).await
     }
 
-    async fn on(ground: Ground, layout: PresenceLayout) -> Self {
+    async fn on(ground: TestBackend, layout: PresenceLayout) -> Self {
         let mut layouts = Preset::Parlor.layouts();
         layouts.presence = layout;
-        let keys = ground.keys(Settings::from_layouts(Preset::Parlor, layouts));
+        let keys = ground.keys(KeySettings::from_layouts(Preset::Parlor, layouts));
         let events = ground.store.bus().psubscribe("events:user.*");
         let mut world = Self {
             events: events.await.unwrap(),
@@ -65,7 +65,11 @@ impl World {
             nodes: Vec::new(),
             ground,
         };
-        world.node("n0").revive().await.unwrap();
+        world
+            .new_node("n0")
+            .extend_deadlines_after_restart()
+            .await
+            .unwrap();
         world.nodes.push(world.start("n0").await);
         world.nodes.push(world.start("n1").await);
         // Until the nodes may judge.
@@ -74,22 +78,22 @@ impl World {
     }
 
     /// Forgets what was announced and what was missed.
-    pub async fn listen_anew(&mut self) {
+    pub async fn resubscribe(&mut self) {
         let events = self.store.bus().psubscribe("events:user.*");
         self.events = events.await.unwrap();
     }
 
     /// Another node.
     pub async fn start(&self, id: &str) -> Presence {
-        let presence = self.node(id);
+        let presence = self.new_node(id);
         presence.start().await.unwrap();
         presence
     }
 
     /// A node that has not started.
-    fn node(&self, id: &str) -> Presence {
-        let ctx = Context::new(self.store.clone(), self.keys.clone());
-        let nodes = Nodes::new(ctx.clone(), NodeId::new(id).unwrap(), GRACE);
+    fn new_node(&self, id: &str) -> Presence {
+        let ctx = ChatContext::new(self.store.clone(), self.keys.clone());
+        let nodes = LocalNode::new(ctx.clone(), NodeId::new(id).unwrap(), GRACE);
         Presence::new(ctx, Arc::new(nodes))
     }
 
@@ -101,33 +105,33 @@ impl World {
     pub async fn pass(&self, by: Duration) {
         let mut left = by;
         // What was done before took its time.
-        self.renew().await;
+        self.renew_leases().await;
         while !left.is_zero() {
-            let step = left.min(STEP);
+            let step = left.min(HALF_LEASE);
             self.advance(step).await;
-            self.renew().await;
+            self.renew_leases().await;
             left -= step;
         }
     }
 
-    async fn renew(&self) {
+    async fn renew_leases(&self) {
         for node in &self.nodes {
             node.renew().await.unwrap();
         }
     }
 
     /// What every node does once a second.
-    pub async fn tick(&self) {
+    pub async fn run_background_once(&self) {
         for node in &self.nodes {
             node.renew().await.unwrap();
-            node.flush_beats().await.unwrap();
+            node.flush_heartbeats().await.unwrap();
             node.sweep().await.unwrap();
-            node.reap().await.unwrap();
+            node.reap_dead_nodes().await.unwrap();
         }
     }
 
     /// Says that enough was announced; how often.
-    async fn enough(&self) -> usize {
+    async fn publish_marker(&self) -> usize {
         let channel = "events:user.enough";
         if self.primaries.len() < 2 {
             self.store.bus().publish(channel, "").await.unwrap();
@@ -144,15 +148,15 @@ impl World {
     }
 
     /// What was announced since the last call, in order; on a Cluster that of each user is in order, and users by name.
-    pub async fn announced(&mut self) -> Announced {
-        let mut enough = self.enough().await;
-        let mut announced = Announced::new();
+    pub async fn drain_events(&mut self) -> PublishedEvents {
+        let mut enough = self.publish_marker().await;
+        let mut announced = PublishedEvents::new();
         loop {
-            let Some(Event::Message {
+            let Some(BusEvent::Message {
                 channel, payload, ..
             }) = self.events.next().await
             else {
-                panic!("the subscription ended or missed something");
+                panic!("the subscription ended or may have lost a message");
             };
             let channel = String::from_utf8(channel.to_vec()).unwrap();
             let kind = channel.strip_prefix("events:user.").unwrap();
@@ -180,8 +184,8 @@ impl World {
     }
 
     /// [`announced`](Self::announced) without the versions.
-    pub async fn news(&mut self) -> Vec<String> {
-        let announced = self.announced().await;
+    pub async fn drain_event_names(&mut self) -> Vec<String> {
+        let announced = self.drain_events().await;
         announced.into_iter().map(|(what, _)| what).collect()
     }
 
@@ -189,7 +193,7 @@ impl World {
         self.nodes[0].status(&user(who)).await.unwrap()
     }
 
-    pub async fn is(&self, who: &str, status: Status) {
+    pub async fn assert_status(&self, who: &str, status: PresenceStatus) {
         let seen = self.status(who).await;
         assert_eq!(seen.status, status, "{seen:?}");
         assert!(!seen.degraded);
@@ -197,15 +201,15 @@ impl World {
 }
 
 impl Deref for World {
-    type Target = Ground;
+    type Target = TestBackend;
 
-    fn deref(&self) -> &Ground {
+    fn deref(&self) -> &TestBackend {
         &self.ground
     }
 }
 
 impl DerefMut for World {
-    fn deref_mut(&mut self) -> &mut Ground {
+    fn deref_mut(&mut self) -> &mut TestBackend {
         &mut self.ground
     }
 }
@@ -215,11 +219,11 @@ pub fn user(id: &str) -> UserId {
 }
 
 /// A socket of a user.
-pub fn socket(who: &str, socket: &str) -> Device {
-    Device::socket(user(who), SocketId::new(socket).unwrap())
+pub fn socket_device(who: &str, socket: &str) -> Device {
+    Device::with_socket(user(who), SocketId::new(socket).unwrap())
 }
 
 /// A device of a user that comes by requests.
-pub fn api(who: &str, id: &str) -> Device {
-    Device::api(user(who), DeviceId::new(id).unwrap())
+pub fn api_device(who: &str, id: &str) -> Device {
+    Device::without_socket(user(who), DeviceId::new(id).unwrap())
 }

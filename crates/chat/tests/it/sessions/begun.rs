@@ -5,10 +5,10 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use parlor_chat::access::{Caller, Role};
 use parlor_chat::code::Code;
-use parlor_chat::sessions::Status;
+use parlor_chat::sessions::SessionStatus;
 
 use super::on_every_engine;
-use super::world::{FRESH, World, code, user};
+use super::world::{SESSION_CACHE_TTL, World, code, user};
 
 const WEEK: Duration = Duration::from_secs(7 * 86_400);
 const HALF_A_MINUTE: Duration = Duration::from_secs(30);
@@ -23,12 +23,12 @@ on_every_engine! {
     a_visitor_may_read_only;
     a_visitor_gets_an_id_a_token_and_a_session;
     a_service_needs_no_session;
-    what_others_write_into_the_hash_counts;
+    status_and_active_written_by_other_services_are_respected;
 }
 
 pub async fn a_session_is_stored_as_documented(world: World) {
-    let now = world.now().ms().to_string();
-    world.signed_in("alice").await;
+    let now = world.now().as_millis().to_string();
+    world.caller_with_session("alice").await;
     let fields = [
         ("active", "true"),
         ("device_id", "phone"),
@@ -47,59 +47,62 @@ pub async fn a_session_is_stored_as_documented(world: World) {
     let session = world.nodes[1].session(&user("alice")).await.unwrap();
     assert_eq!(
         (session.device_id.as_str(), session.status),
-        ("phone", Status::Login)
+        ("phone", SessionStatus::Login)
     );
 }
 
 pub async fn without_a_session_nobody_is_let_in(world: World) {
-    let alice = world.token("alice");
+    let alice = world.caller("alice");
     for node in [0, 1] {
         assert_eq!(
-            world.refused(node, &alice).await,
+            world.check_error(node, &alice).await,
             Some(Code::SessionExpired)
         );
     }
-    world.signed_in("alice").await;
+    world.caller_with_session("alice").await;
     for node in [0, 1] {
-        assert_eq!(world.refused(node, &alice).await, None);
+        assert_eq!(world.check_error(node, &alice).await, None);
     }
 }
 
 pub async fn a_session_lasts_a_week_after_it_was_last_used(world: World) {
-    let alice = world.signed_in("alice").await;
+    let alice = world.caller_with_session("alice").await;
     for _ in 0..3 {
         world.advance(WEEK - Duration::from_secs(600)).await;
-        assert_eq!(world.refused(1, &alice).await, None);
+        assert_eq!(world.check_error(1, &alice).await, None);
     }
     world.advance(WEEK + Duration::from_secs(1)).await;
-    assert_eq!(world.refused(1, &alice).await, Some(Code::SessionExpired));
+    assert_eq!(
+        world.check_error(1, &alice).await,
+        Some(Code::SessionExpired)
+    );
     assert!(world.hash("alice").await.is_empty());
 }
 
 pub async fn a_session_is_written_at_most_twice_a_minute(world: World) {
-    let alice = world.signed_in("alice").await;
-    assert_eq!(world.refused(0, &alice).await, None);
-    let begun = world.now().ms().to_string();
+    let alice = world.caller_with_session("alice").await;
+    assert_eq!(world.check_error(0, &alice).await, None);
+    let begun = world.now().as_millis().to_string();
     world
         .advance(HALF_A_MINUTE - Duration::from_millis(1))
         .await;
-    assert_eq!(world.refused(0, &alice).await, None);
+    assert_eq!(world.check_error(0, &alice).await, None);
     assert_eq!(world.hash("alice").await["last_seen"], begun);
     world.advance(Duration::from_millis(1)).await;
-    world.advance(FRESH).await;
-    assert_eq!(world.refused(0, &alice).await, None);
+    world.advance(SESSION_CACHE_TTL).await;
+    assert_eq!(world.check_error(0, &alice).await, None);
     assert_eq!(
         world.hash("alice").await["last_seen"],
-        world.now().ms().to_string()
+        world.now().as_millis().to_string()
     );
 }
 
 async fn a_second_login_changes_the_device_and_nothing_else(world: World) {
-    let alice = world.signed_in("alice").await;
+    let alice = world.caller_with_session("alice").await;
     world.advance(Duration::from_secs(5)).await;
     world.nodes[1].begin(&alice, Some("laptop")).await.unwrap();
     assert_eq!(world.hash("alice").await["device_id"], "laptop");
-    assert_eq!(world.refused(0, &alice).await, None);
+    assert_eq!(world.check_error(0, &alice).await, None);
     world.nodes[1].begin(&alice, None).await.unwrap();
     assert_eq!(world.hash("alice").await["device_id"], "api");
     let wrong = world.nodes[1].begin(&alice, Some("a b")).await;
@@ -107,14 +110,14 @@ async fn a_second_login_changes_the_device_and_nothing_else(world: World) {
 }
 
 async fn sessions_that_begin_at_once_are_each_told_what_became_of_theirs(world: World) {
-    let early = world.signed_in("carol").await;
+    let early = world.caller_with_session("carol").await;
     world.nodes[0].end(&user("carol")).await.unwrap();
     world.nodes[0].block(&user("bob"), None).await.unwrap();
     world.advance(Duration::from_secs(1)).await;
     let names: Vec<String> = (0..40).map(|number| format!("user-{number}")).collect();
-    let mut callers: Vec<Caller> = names.iter().map(|name| world.token(name)).collect();
+    let mut callers: Vec<Caller> = names.iter().map(|name| world.caller(name)).collect();
     // Somebody comes from two devices.
-    callers.extend([world.token("user-0"), world.token("bob"), early]);
+    callers.extend([world.caller("user-0"), world.caller("bob"), early]);
     let devices: Vec<String> = (0..callers.len())
         .map(|at| format!("device-{at}"))
         .collect();
@@ -147,26 +150,36 @@ async fn sessions_that_begin_at_once_are_each_told_what_became_of_theirs(world: 
 async fn a_visitor_may_read_only(world: World) {
     let visitor = Caller {
         anonymous: true,
-        ..world.token("visitor-1")
+        ..world.caller("visitor-1")
     };
     world.nodes[0].begin(&visitor, None).await.unwrap();
     assert_eq!(world.hash("visitor-1").await["status"], "anonymous");
     let let_in = world.nodes[1]
-        .check(world.token("visitor-1"))
+        .check(world.caller("visitor-1"))
         .await
         .unwrap();
-    assert_eq!(code(let_in.may_write()), Some(Code::ReadOnlySession));
+    assert_eq!(
+        code(let_in.require_write_access()),
+        Some(Code::ReadOnlySession)
+    );
 }
 
 async fn a_visitor_gets_an_id_a_token_and_a_session(world: World) {
     let stranger = Caller::stranger(None);
-    let (token, session) = world.nodes[0].visit(&stranger, None).await.unwrap();
-    let other = world.nodes[0].visit(&stranger, None).await.unwrap().1;
+    let (token, session) = world.nodes[0]
+        .begin_visitor_session(&stranger, None)
+        .await
+        .unwrap();
+    let other = world.nodes[0]
+        .begin_visitor_session(&stranger, None)
+        .await
+        .unwrap()
+        .1;
     assert_ne!(session.user_id, other.user_id);
-    assert_eq!(session.status, Status::Anonymous);
+    assert_eq!(session.status, SessionStatus::Anonymous);
     let visitor = session.user_id.as_str();
     assert_eq!(token, format!("token of {visitor}"));
-    let let_in = world.nodes[1].check(world.token(visitor)).await.unwrap();
+    let let_in = world.nodes[1].check(world.caller(visitor)).await.unwrap();
     assert!(let_in.anonymous);
 }
 
@@ -174,16 +187,16 @@ async fn a_service_needs_no_session(world: World) {
     let service = Caller {
         user: None,
         role: Role::Service,
-        ..world.token("x")
+        ..world.caller("x")
     };
-    assert_eq!(world.refused(0, &service).await, None);
-    let acting = service.acting_for("bob").unwrap();
-    assert_eq!(world.refused(0, &acting).await, None);
+    assert_eq!(world.check_error(0, &service).await, None);
+    let acting = service.on_behalf_of("bob").unwrap();
+    assert_eq!(world.check_error(0, &acting).await, None);
     assert!(world.hash("bob").await.is_empty());
 }
 
-pub async fn what_others_write_into_the_hash_counts(world: World) {
-    let alice = world.signed_in("alice").await;
+pub async fn status_and_active_written_by_other_services_are_respected(world: World) {
+    let alice = world.caller_with_session("alice").await;
     let cases: [(&[&str], Option<Code>); 5] = [
         (&["status", "blocked"], Some(Code::SessionBlocked)),
         (&["status", "login"], None),
@@ -193,13 +206,16 @@ pub async fn what_others_write_into_the_hash_counts(world: World) {
         (&["status", "superuser"], None),
     ];
     for (written, answer) in cases {
-        world.foreign("HSET", "alice", written).await;
-        world.advance(FRESH).await;
-        assert_eq!(world.refused(1, &alice).await, answer, "{written:?}");
+        world.run_as_other_service("HSET", "alice", written).await;
+        world.advance(SESSION_CACHE_TTL).await;
+        assert_eq!(world.check_error(1, &alice).await, answer, "{written:?}");
     }
     let let_in = world.nodes[1].check(alice.clone()).await.unwrap();
-    assert!(let_in.may_write().is_err());
-    world.foreign("DEL", "alice", &[]).await;
-    world.advance(FRESH).await;
-    assert_eq!(world.refused(1, &alice).await, Some(Code::SessionExpired));
+    assert!(let_in.require_write_access().is_err());
+    world.run_as_other_service("DEL", "alice", &[]).await;
+    world.advance(SESSION_CACHE_TTL).await;
+    assert_eq!(
+        world.check_error(1, &alice).await,
+        Some(Code::SessionExpired)
+    );
 }

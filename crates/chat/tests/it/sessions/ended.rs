@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use parlor_chat::code::Code;
-use parlor_chat::sessions::Status;
+use parlor_chat::sessions::SessionStatus;
 
 use super::on_every_engine;
-use super::world::{FRESH, World, code, user};
+use super::world::{SESSION_CACHE_TTL, World, code, user};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -14,42 +14,57 @@ on_every_engine! {
     a_logout_ends_the_session_and_its_tokens;
     a_block_keeps_out_at_once_and_on_every_node_within_a_second;
     a_blocked_user_cannot_begin_a_session;
-    a_block_outlives_the_hash;
+    a_block_remains_after_the_session_key_expires;
     a_user_who_is_let_in_again_goes_on;
     begins_and_ends_in_a_race_leave_what_the_rows_say;
 }
 
 pub async fn a_logout_ends_the_session_and_its_tokens(world: World) {
-    let alice = world.signed_in("alice").await;
-    assert_eq!(world.refused(1, &alice).await, None);
+    let alice = world.caller_with_session("alice").await;
+    assert_eq!(world.check_error(1, &alice).await, None);
     world.nodes[0].end(&user("alice")).await.unwrap();
     assert!(world.hash("alice").await.is_empty());
-    assert_eq!(world.refused(0, &alice).await, Some(Code::SessionExpired));
-    world.advance(FRESH).await;
-    assert_eq!(world.refused(1, &alice).await, Some(Code::SessionExpired));
+    assert_eq!(
+        world.check_error(0, &alice).await,
+        Some(Code::SessionExpired)
+    );
+    world.advance(SESSION_CACHE_TTL).await;
+    assert_eq!(
+        world.check_error(1, &alice).await,
+        Some(Code::SessionExpired)
+    );
     let again = world.nodes[1].begin(&alice, None).await;
     assert_eq!(code(again), Some(Code::SessionExpired));
     assert!(world.hash("alice").await.is_empty());
     // A token of a later second opens the next one.
     world.advance(SECOND).await;
-    let later = world.token("alice");
+    let later = world.caller("alice");
     world.nodes[1].begin(&later, None).await.unwrap();
-    assert_eq!(world.refused(0, &later).await, None);
-    assert_eq!(world.refused(0, &alice).await, Some(Code::SessionExpired));
+    assert_eq!(world.check_error(0, &later).await, None);
+    assert_eq!(
+        world.check_error(0, &alice).await,
+        Some(Code::SessionExpired)
+    );
 }
 
 pub async fn a_block_keeps_out_at_once_and_on_every_node_within_a_second(world: World) {
-    let alice = world.signed_in("alice").await;
-    assert_eq!(world.refused(1, &alice).await, None);
+    let alice = world.caller_with_session("alice").await;
+    assert_eq!(world.check_error(1, &alice).await, None);
     let blocked = world.nodes[0]
         .block(&user("alice"), Some("spam"))
         .await
         .unwrap();
-    assert_eq!(blocked.status, Status::Blocked);
-    assert_eq!(world.refused(0, &alice).await, Some(Code::SessionBlocked));
+    assert_eq!(blocked.status, SessionStatus::Blocked);
+    assert_eq!(
+        world.check_error(0, &alice).await,
+        Some(Code::SessionBlocked)
+    );
     // This one was told nothing: nobody listens to the bus here.
-    world.advance(FRESH).await;
-    assert_eq!(world.refused(1, &alice).await, Some(Code::SessionBlocked));
+    world.advance(SESSION_CACHE_TTL).await;
+    assert_eq!(
+        world.check_error(1, &alice).await,
+        Some(Code::SessionBlocked)
+    );
     let hash = world.hash("alice").await;
     assert_eq!((&*hash["status"], &*hash["active"]), ("blocked", "false"));
     assert_eq!(hash["device_id"], "phone");
@@ -58,28 +73,33 @@ pub async fn a_block_keeps_out_at_once_and_on_every_node_within_a_second(world: 
 async fn a_blocked_user_cannot_begin_a_session(world: World) {
     world.nodes[0].block(&user("bob"), None).await.unwrap();
     world.advance(SECOND).await;
-    let bob = world.token("bob");
+    let bob = world.caller("bob");
     assert_eq!(
         code(world.nodes[1].begin(&bob, None).await),
         Some(Code::SessionBlocked)
     );
-    assert_eq!(world.refused(1, &bob).await, Some(Code::SessionBlocked));
+    assert_eq!(world.check_error(1, &bob).await, Some(Code::SessionBlocked));
     // Somebody else's block, which no row knows, keeps out as well.
-    let carol = world.signed_in("carol").await;
-    world.foreign("HSET", "carol", &["status", "blocked"]).await;
+    let carol = world.caller_with_session("carol").await;
+    world
+        .run_as_other_service("HSET", "carol", &["status", "blocked"])
+        .await;
     assert_eq!(
         code(world.nodes[1].begin(&carol, None).await),
         Some(Code::SessionBlocked)
     );
 }
 
-async fn a_block_outlives_the_hash(world: World) {
-    let alice = world.signed_in("alice").await;
+async fn a_block_remains_after_the_session_key_expires(world: World) {
+    let alice = world.caller_with_session("alice").await;
     world.nodes[0].block(&user("alice"), None).await.unwrap();
     world.advance(Duration::from_secs(8 * 86_400)).await;
     assert!(world.hash("alice").await.is_empty());
-    assert_eq!(world.refused(1, &alice).await, Some(Code::SessionBlocked));
-    let token = world.token("alice");
+    assert_eq!(
+        world.check_error(1, &alice).await,
+        Some(Code::SessionBlocked)
+    );
+    let token = world.caller("alice");
     assert_eq!(
         code(world.nodes[1].begin(&token, None).await),
         Some(Code::SessionBlocked)
@@ -87,16 +107,16 @@ async fn a_block_outlives_the_hash(world: World) {
 }
 
 async fn a_user_who_is_let_in_again_goes_on(world: World) {
-    let alice = world.signed_in("alice").await;
+    let alice = world.caller_with_session("alice").await;
     world.nodes[0].block(&user("alice"), None).await.unwrap();
     let again = world.nodes[1].unblock(&user("alice")).await.unwrap();
     assert_eq!(
         (again.status, again.device_id.as_str()),
-        (Status::Login, "phone")
+        (SessionStatus::Login, "phone")
     );
-    assert_eq!(world.refused(1, &alice).await, None);
-    world.advance(FRESH).await;
-    assert_eq!(world.refused(0, &alice).await, None);
+    assert_eq!(world.check_error(1, &alice).await, None);
+    world.advance(SESSION_CACHE_TTL).await;
+    assert_eq!(world.check_error(0, &alice).await, None);
     // Who had no session has none after it either.
     world.nodes[0].block(&user("bob"), None).await.unwrap();
     let none = world.nodes[0].unblock(&user("bob")).await;
@@ -107,7 +127,7 @@ async fn a_user_who_is_let_in_again_goes_on(world: World) {
 async fn begins_and_ends_in_a_race_leave_what_the_rows_say(world: World) {
     for round in 0..20 {
         let name = format!("user-{round}");
-        let token = world.token(&name);
+        let token = world.caller(&name);
         let id = user(&name);
         let (first, second) = (&world.nodes[0], &world.nodes[1]);
         let (_, ended, _, _) = tokio::join!(
@@ -118,25 +138,25 @@ async fn begins_and_ends_in_a_race_leave_what_the_rows_say(world: World) {
         );
         ended.unwrap();
         // What was asked in the race may be answered for a second.
-        world.advance(FRESH).await;
+        world.advance(SESSION_CACHE_TTL).await;
         for node in [0, 1] {
-            let answer = world.refused(node, &token).await;
+            let answer = world.check_error(node, &token).await;
             assert_eq!(answer, Some(Code::SessionExpired), "{name}");
         }
         world.nodes[0]
-            .begin(&world.token(&name), None)
+            .begin(&world.caller(&name), None)
             .await
             .unwrap();
-        let token = world.token(&name);
+        let token = world.caller(&name);
         let (_, blocked, _) = tokio::join!(
             first.begin(&token, Some("phone")),
             second.block(&id, None),
             second.begin(&token, Some("laptop")),
         );
         blocked.unwrap();
-        world.advance(FRESH).await;
+        world.advance(SESSION_CACHE_TTL).await;
         for node in [0, 1] {
-            let answer = world.refused(node, &token).await;
+            let answer = world.check_error(node, &token).await;
             assert_eq!(answer, Some(Code::SessionBlocked), "{name}");
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use parlor_chat::code::Code;
 
 use super::on_every_engine;
-use super::world::{FRESH, World, user};
+use super::world::{SESSION_CACHE_TTL, World, user};
 
 on_every_engine! {
     a_lost_session_comes_back_from_the_row;
@@ -16,7 +16,7 @@ on_every_engine! {
 }
 
 async fn empty(world: &World) {
-    for key in [world.key("alice"), world.keys.revoked(&user("alice"))] {
+    for key in [world.key("alice"), world.keys.session_check(&user("alice"))] {
         let mut cmd = redis::cmd("DEL");
         cmd.arg(key);
         cmd.exec_async(&mut world.store.clone()).await.unwrap();
@@ -25,63 +25,81 @@ async fn empty(world: &World) {
 }
 
 pub async fn a_lost_session_comes_back_from_the_row(world: World) {
-    let alice = world.signed_in("alice").await;
+    let alice = world.caller_with_session("alice").await;
     let before = world.hash("alice").await;
     empty(&world).await;
-    assert_eq!(world.refused(1, &alice).await, None);
+    assert_eq!(world.check_error(1, &alice).await, None);
     let after = world.hash("alice").await;
     assert_eq!(after, before);
 }
 
 async fn a_deleted_session_does_not_come_back_with_the_next_loss(world: World) {
-    let alice = world.signed_in("alice").await;
+    let alice = world.caller_with_session("alice").await;
     world.advance(Duration::from_secs(60)).await;
-    world.foreign("DEL", "alice", &[]).await;
-    assert_eq!(world.refused(1, &alice).await, Some(Code::SessionExpired));
+    world.run_as_other_service("DEL", "alice", &[]).await;
+    assert_eq!(
+        world.check_error(1, &alice).await,
+        Some(Code::SessionExpired)
+    );
     empty(&world).await;
-    assert_eq!(world.refused(1, &alice).await, Some(Code::SessionExpired));
+    assert_eq!(
+        world.check_error(1, &alice).await,
+        Some(Code::SessionExpired)
+    );
 }
 
 pub async fn an_older_store_does_not_let_a_blocked_user_in(world: World) {
-    let alice = world.signed_in("alice").await;
+    let alice = world.caller_with_session("alice").await;
     world.nodes[0].block(&user("alice"), None).await.unwrap();
     world
-        .foreign("HSET", "alice", &["status", "login", "active", "true"])
+        .run_as_other_service("HSET", "alice", &["status", "login", "active", "true"])
         .await;
     world.raise_epoch().await;
-    assert_eq!(world.refused(1, &alice).await, Some(Code::SessionBlocked));
+    assert_eq!(
+        world.check_error(1, &alice).await,
+        Some(Code::SessionBlocked)
+    );
     assert_eq!(world.hash("alice").await["status"], "blocked");
 }
 
 async fn an_older_store_does_not_bring_back_an_ended_session(world: World) {
-    let alice = world.signed_in("alice").await;
+    let alice = world.caller_with_session("alice").await;
     let old = world.hash("alice").await;
     world.nodes[0].end(&user("alice")).await.unwrap();
     let fields: Vec<&str> = old.iter().flat_map(|(k, v)| [&**k, &**v]).collect();
-    world.foreign("HSET", "alice", &fields).await;
+    world.run_as_other_service("HSET", "alice", &fields).await;
     world.raise_epoch().await;
-    assert_eq!(world.refused(1, &alice).await, Some(Code::SessionExpired));
+    assert_eq!(
+        world.check_error(1, &alice).await,
+        Some(Code::SessionExpired)
+    );
     assert!(world.hash("alice").await.is_empty());
 }
 
 async fn an_old_session_is_not_brought_back(world: World) {
-    let alice = world.signed_in("alice").await;
+    let alice = world.caller_with_session("alice").await;
     world.advance(Duration::from_secs(8 * 86_400)).await;
     empty(&world).await;
-    world.advance(FRESH).await;
-    assert_eq!(world.refused(1, &alice).await, Some(Code::SessionExpired));
+    world.advance(SESSION_CACHE_TTL).await;
+    assert_eq!(
+        world.check_error(1, &alice).await,
+        Some(Code::SessionExpired)
+    );
 }
 
 /// What the rows know is answered without a store.
 #[tokio::test]
 async fn while_the_store_is_away_the_rows_answer() {
     let mut world = World::impatient().await;
-    let alice = world.signed_in("alice").await;
-    let bob = world.signed_in("bob").await;
+    let alice = world.caller_with_session("alice").await;
+    let bob = world.caller_with_session("bob").await;
     world.nodes[0].block(&user("bob"), None).await.unwrap();
     world.kill_store();
-    assert_eq!(world.refused(1, &alice).await, None);
-    assert_eq!(world.refused(1, &bob).await, Some(Code::SessionBlocked));
-    let carol = world.token("carol");
-    assert_eq!(world.refused(1, &carol).await, Some(Code::SessionExpired));
+    assert_eq!(world.check_error(1, &alice).await, None);
+    assert_eq!(world.check_error(1, &bob).await, Some(Code::SessionBlocked));
+    let carol = world.caller("carol");
+    assert_eq!(
+        world.check_error(1, &carol).await,
+        Some(Code::SessionExpired)
+    );
 }

@@ -7,12 +7,12 @@ use parlor_chat::database::Either;
 use parlor_chat::keys::Key;
 
 use super::on_every_engine;
-use super::world::{FRESH, World, user};
+use super::world::{SESSION_CACHE_TTL, World, user};
 
 on_every_engine! {
-    a_block_that_the_store_did_not_take_is_made_up_for;
+    a_block_that_failed_in_the_store_is_retried;
     blocks_at_once_end_as_the_rows_say;
-    who_comes_after_hours_is_noted_by_a_node_that_does_not_know_them;
+    the_first_check_on_a_node_updates_last_seen;
     a_foreign_value_in_the_place_of_a_session_is_no_session;
 }
 
@@ -31,24 +31,27 @@ async fn run(world: &World, name: &str, key: &Key, rest: &[&str]) -> Option<Stri
     redis::from_redis_value(reply).ok()
 }
 
-async fn a_block_that_the_store_did_not_take_is_made_up_for(world: World) {
-    let alice = world.signed_in("alice").await;
-    let companion = world.keys.revoked(&user("alice"));
+async fn a_block_that_failed_in_the_store_is_retried(world: World) {
+    let alice = world.caller_with_session("alice").await;
+    let companion = world.keys.session_check(&user("alice"));
     let held = run(&world, "GET", &companion, &[]).await.unwrap();
     run(&world, "DEL", &companion, &[]).await;
     run(&world, "RPUSH", &companion, &["x"]).await;
     let blocked = world.nodes[0].block(&user("alice"), None).await;
-    assert!(blocked.is_err(), "the store refused");
+    assert!(blocked.is_err(), "the store rejected the update");
     run(&world, "DEL", &companion, &[]).await;
     run(&world, "SET", &companion, &[&held]).await;
-    world.nodes[0].pay().await.unwrap();
-    world.advance(FRESH).await;
-    assert_eq!(world.refused(1, &alice).await, Some(Code::SessionBlocked));
+    world.nodes[0].retry_pending().await.unwrap();
+    world.advance(SESSION_CACHE_TTL).await;
+    assert_eq!(
+        world.check_error(1, &alice).await,
+        Some(Code::SessionBlocked)
+    );
     assert_eq!(world.hash("alice").await["status"], "blocked");
 }
 
 async fn blocks_at_once_end_as_the_rows_say(world: World) {
-    world.signed_in("alice").await;
+    world.caller_with_session("alice").await;
     let alice = user("alice");
     for round in 0..40 {
         let [one, other] = [&world.nodes[round % 2], &world.nodes[1 - round % 2]];
@@ -64,22 +67,28 @@ async fn blocks_at_once_end_as_the_rows_say(world: World) {
     }
 }
 
-async fn who_comes_after_hours_is_noted_by_a_node_that_does_not_know_them(world: World) {
-    let alice = world.signed_in("alice").await;
+async fn the_first_check_on_a_node_updates_last_seen(world: World) {
+    let alice = world.caller_with_session("alice").await;
     world.advance(Duration::from_secs(2 * 3_600)).await;
-    assert_eq!(world.refused(1, &alice).await, None);
+    assert_eq!(world.check_error(1, &alice).await, None);
     let asked = "SELECT last_seen FROM sessions WHERE user_id = 'alice'";
     let seen = number(&world, asked).await.unwrap();
-    assert_eq!(seen.unsigned_abs(), world.now().ms());
+    assert_eq!(seen.unsigned_abs(), world.now().as_millis());
 }
 
 async fn a_foreign_value_in_the_place_of_a_session_is_no_session(world: World) {
-    let alice = world.signed_in("alice").await;
+    let alice = world.caller_with_session("alice").await;
     let key = world.key("alice");
     run(&world, "DEL", &key, &[]).await;
     run(&world, "RPUSH", &key, &["x"]).await;
-    assert_eq!(world.refused(1, &alice).await, Some(Code::SessionExpired));
+    assert_eq!(
+        world.check_error(1, &alice).await,
+        Some(Code::SessionExpired)
+    );
     world.nodes[0].block(&user("alice"), None).await.unwrap();
-    world.advance(FRESH).await;
-    assert_eq!(world.refused(1, &alice).await, Some(Code::SessionBlocked));
+    world.advance(SESSION_CACHE_TTL).await;
+    assert_eq!(
+        world.check_error(1, &alice).await,
+        Some(Code::SessionBlocked)
+    );
 }

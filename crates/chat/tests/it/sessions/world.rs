@@ -9,50 +9,52 @@ use parlor_chat::access::{Caller, Role};
 use parlor_chat::code::Code;
 use parlor_chat::error::Result;
 use parlor_chat::ids::UserId;
-use parlor_chat::keys::{Key, Keyspace, Preset, Settings};
+use parlor_chat::keys::{Key, KeySettings, Keyspace, Preset};
 use parlor_chat::options::SessionOptions;
-use parlor_chat::sessions::{Issuer, Sessions};
+use parlor_chat::sessions::{Sessions, VisitorTokenIssuer};
 use parlor_testkit::Cluster;
 
-use crate::ground::Ground;
+use crate::ground::TestBackend;
 
 /// How long a node answers from what it saw.
-pub const FRESH: Duration = Duration::from_secs(1);
+pub const SESSION_CACHE_TTL: Duration = Duration::from_secs(1);
 
 pub struct World {
-    ground: Ground,
+    ground: TestBackend,
     pub keys: Keyspace,
     pub nodes: Vec<Arc<Sessions>>,
 }
 
 impl World {
     pub async fn embedded() -> Self {
-        Self::on(Ground::embedded().await, false).await
+        Self::on(TestBackend::embedded().await, false).await
     }
 
     pub async fn redis() -> Self {
-        Self::on(Ground::redis().await, false).await
+        Self::on(TestBackend::redis().await, false).await
     }
 
     pub async fn cluster(cluster: &mut Cluster) -> Self {
-        Self::on(Ground::cluster(cluster).await, false).await
+        Self::on(TestBackend::cluster(cluster).await, false).await
     }
 
     pub async fn impatient() -> Self {
-        Self::on(Ground::impatient().await, false).await
+        Self::on(TestBackend::redis_with_short_timeout().await, false).await
     }
 
     /// Each user has one device at a time.
     pub async fn single_device() -> Self {
-        Self::on(Ground::embedded().await, true).await
+        Self::on(TestBackend::embedded().await, true).await
     }
 
-    async fn on(ground: Ground, single_device: bool) -> Self {
-        let settings = Settings::from_preset(Preset::Parlor);
+    async fn on(ground: TestBackend, single_device: bool) -> Self {
+        let settings = KeySettings::from_preset(Preset::Parlor);
         let options = SessionOptions {
             single_device,
-            anonymous: true,
-            issuer: Some(Issuer::new(|user, _| Some(format!("token of {user}")))),
+            allow_visitors: true,
+            visitor_token_issuer: Some(VisitorTokenIssuer::new(|user, _| {
+                Some(format!("token of {user}"))
+            })),
         };
         let mut nodes = Vec::new();
         for _ in 0..2 {
@@ -69,28 +71,28 @@ impl World {
     }
 
     /// A token of this user that is issued now.
-    pub fn token(&self, user: &str) -> Caller {
+    pub fn caller(&self, user: &str) -> Caller {
         Caller {
             user: Some(UserId::new(user).unwrap()),
             name: None,
             role: Role::User,
             anonymous: false,
             // As a token says it: in seconds.
-            issued_at: Some(self.now().ms() / 1_000 * 1_000),
+            issued_at: Some(self.now().as_millis() / 1_000 * 1_000),
             expires_at: u64::MAX,
-            address: Some([192, 0, 2, 1].into()),
+            ip_address: Some([192, 0, 2, 1].into()),
         }
     }
 
     /// A token whose session has begun.
-    pub async fn signed_in(&self, user: &str) -> Caller {
-        let token = self.token(user);
+    pub async fn caller_with_session(&self, user: &str) -> Caller {
+        let token = self.caller(user);
         self.nodes[0].begin(&token, Some("phone")).await.unwrap();
         token
     }
 
     /// What a node answers to a token: none if it is let in.
-    pub async fn refused(&self, node: usize, token: &Caller) -> Option<Code> {
+    pub async fn check_error(&self, node: usize, token: &Caller) -> Option<Code> {
         code(self.nodes[node].check(token.clone()).await)
     }
 
@@ -106,7 +108,7 @@ impl World {
     }
 
     /// What another service does.
-    pub async fn foreign(&self, command: &str, user: &str, rest: &[&str]) {
+    pub async fn run_as_other_service(&self, command: &str, user: &str, rest: &[&str]) {
         let mut cmd = redis::cmd(command);
         cmd.arg(self.key(user)).arg(rest);
         cmd.exec_async(&mut self.store.clone()).await.unwrap();
@@ -114,7 +116,7 @@ impl World {
 
     /// The store has another epoch, as after a restart.
     pub async fn raise_epoch(&self) {
-        self.store.distrust().await.unwrap();
+        self.store.raise_epoch().await.unwrap();
     }
 
     pub fn kill_store(&mut self) {
@@ -123,9 +125,9 @@ impl World {
 }
 
 impl Deref for World {
-    type Target = Ground;
+    type Target = TestBackend;
 
-    fn deref(&self) -> &Ground {
+    fn deref(&self) -> &TestBackend {
         &self.ground
     }
 }

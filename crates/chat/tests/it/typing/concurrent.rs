@@ -19,16 +19,20 @@ const ROUNDS: usize = 150;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn listeners_are_told_of_ends_they_wait_for_embedded() {
-    listeners_are_told_of_ends_they_wait_for(World::embedded(TypingLayout::Document).await).await;
+    listeners_receive_a_stop_for_every_delivered_start(
+        World::embedded(TypingLayout::Document).await,
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn listeners_are_told_of_ends_they_wait_for_redis() {
-    listeners_are_told_of_ends_they_wait_for(World::redis(TypingLayout::Document).await).await;
+    listeners_receive_a_stop_for_every_delivered_start(World::redis(TypingLayout::Document).await)
+        .await;
 }
 
 /// Types now and then, on this node and that, at last no more.
-async fn typer(nodes: Arc<[Typing; 2]>, clock: parlor_store::Clock, seed: u64) {
+async fn typer(nodes: Arc<[Typing; 2]>, clock: parlor_store::StoreClock, seed: u64) {
     let mut rng = StdRng::seed_from_u64(seed);
     let who = format!("u{seed}");
     for _ in 0..ROUNDS {
@@ -50,12 +54,12 @@ struct Ear {
 }
 
 impl Ear {
-    async fn sit(&mut self) {
-        let now = self.listener.listen(&conversation("c1")).await.unwrap();
+    async fn subscribe(&mut self) {
+        let now = self.listener.subscribe(&conversation("c1")).await.unwrap();
         self.believed = now.into_iter().map(|it| it.user_id).collect();
     }
 
-    fn learn(&mut self, who: UserId, typing: bool) {
+    fn apply_change(&mut self, who: UserId, typing: bool) {
         if typing {
             self.believed.insert(who);
         } else {
@@ -65,18 +69,18 @@ impl Ear {
 
     async fn until(mut self, done: Arc<AtomicBool>, seed: u64) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
-        self.sit().await;
+        self.subscribe().await;
         while !done.load(Ordering::Relaxed) {
             match rng.random_range(0..20u8) {
-                0 => self.sit().await,
+                0 => self.subscribe().await,
                 1 => {
-                    self.listener.unlisten(&conversation("c1"));
+                    self.listener.unsubscribe(&conversation("c1"));
                     assert_eq!(self.listener.try_next(), None);
-                    self.sit().await;
+                    self.subscribe().await;
                 }
                 2..10 => {
                     while let Some(change) = self.listener.try_next() {
-                        self.learn(change.user_id, change.typing);
+                        self.apply_change(change.user_id, change.typing);
                     }
                 }
                 _ => {}
@@ -87,7 +91,7 @@ impl Ear {
     }
 }
 
-async fn listeners_are_told_of_ends_they_wait_for(mut world: World) {
+async fn listeners_receive_a_stop_for_every_delivered_start(mut world: World) {
     let nodes = [world.nodes.remove(0), world.nodes.remove(0)];
     let nodes = Arc::new(nodes);
     let done = Arc::new(AtomicBool::new(false));
@@ -121,8 +125,8 @@ async fn listeners_are_told_of_ends_they_wait_for(mut world: World) {
     assert_eq!(typers(&nodes[0], "c1").await, [] as [&str; 0]);
     for ear in ears {
         let mut ear = ear.await.unwrap();
-        for ((_, who), typing) in world.changes(&mut ear.listener, "c1").await {
-            ear.learn(user(&who), typing);
+        for ((_, who), typing) in world.drain_changes(&mut ear.listener, "c1").await {
+            ear.apply_change(user(&who), typing);
         }
         assert_eq!(ear.believed, HashSet::new());
     }

@@ -10,10 +10,10 @@ use parlor_testkit::eventually;
 use super::world::{World, conversation, listen, typers, user};
 
 /// More looks than any call here needs; how long the store takes for one is its business.
-const LOOKS: usize = 40;
+const MAX_POLLS: usize = 40;
 
 /// Looks at a call so many times and drops it. Whether it was done.
-async fn give_up<T>(after: usize, call: impl Future<Output = T>) -> bool {
+async fn poll_times_then_drop<T>(after: usize, call: impl Future<Output = T>) -> bool {
     let mut call = pin!(call);
     for _ in 0..after {
         let done = poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_ready())).await;
@@ -25,24 +25,24 @@ async fn give_up<T>(after: usize, call: impl Future<Output = T>) -> bool {
     false
 }
 
-async fn nothing_is_left_of_calls_that_were_given_up(mut world: World) {
+async fn cancelled_typing_calls_leave_no_keys(mut world: World) {
     let (conv, alice) = (conversation("c1"), user("alice"));
     let node = &world.nodes[0];
-    for after in 0..LOOKS {
-        let started = give_up(after, node.start(&conv, &alice, None)).await;
+    for after in 0..MAX_POLLS {
+        let started = poll_times_then_drop(after, node.start(&conv, &alice, None)).await;
         // Whatever became of it: it is done, or the next one does it.
         node.start(&conv, &alice, None).await.unwrap();
         assert_eq!(typers(node, "c1").await, ["alice"], "{after} {started}");
-        give_up(after, node.stop(&conv, &alice)).await;
+        poll_times_then_drop(after, node.stop(&conv, &alice)).await;
         node.start(&conv, &alice, None).await.unwrap();
         eventually("she types", async || typers(node, "c1").await == ["alice"]).await;
         node.stop(&conv, &alice).await.unwrap();
         assert_eq!(typers(node, "c1").await, [] as [&str; 0]);
     }
     let elsewhere = conversation("c2");
-    for after in 0..LOOKS {
+    for after in 0..MAX_POLLS {
         let mut listener = node.listener();
-        let done = give_up(after, listener.listen(&elsewhere)).await;
+        let done = poll_times_then_drop(after, listener.subscribe(&elsewhere)).await;
         if !done {
             drop(listener);
         }
@@ -51,18 +51,21 @@ async fn nothing_is_left_of_calls_that_were_given_up(mut world: World) {
     eventually("no subscription is left", nobody).await;
     // What was to be read and was not is read by the next.
     let mut listener = listen(&world.nodes[0], "c1").await;
-    for after in 0..LOOKS {
+    for after in 0..MAX_POLLS {
         let mut add = redis::cmd("ZADD");
         add.arg(world.keys.typers(&conv));
-        add.arg(world.now().plus(world.ttl()).ms());
+        add.arg(world.now().saturating_add(world.ttl()).as_millis());
         add.arg(format!("u{after:02}"));
         add.exec_async(&mut world.store.clone()).await.unwrap();
         world.publish("c1", &[2]).await;
         // Now the node knows that it has to look.
-        assert_eq!(world.told(&mut listener, "c1").await, [] as [&str; 0]);
-        give_up(after, world.nodes[0].expire()).await;
+        assert_eq!(
+            world.change_texts(&mut listener, "c1").await,
+            [] as [&str; 0]
+        );
+        poll_times_then_drop(after, world.nodes[0].expire()).await;
         world.nodes[0].expire().await.unwrap();
-        let told = world.told(&mut listener, "c1").await;
+        let told = world.change_texts(&mut listener, "c1").await;
         assert_eq!(told, [format!("u{after:02} types")]);
     }
 }
@@ -70,11 +73,11 @@ async fn nothing_is_left_of_calls_that_were_given_up(mut world: World) {
 #[tokio::test]
 async fn nothing_is_left_of_calls_that_were_given_up_embedded() {
     let world = World::embedded(TypingLayout::Document).await;
-    nothing_is_left_of_calls_that_were_given_up(world).await;
+    cancelled_typing_calls_leave_no_keys(world).await;
 }
 
 #[tokio::test]
 async fn nothing_is_left_of_calls_that_were_given_up_redis() {
     let world = World::redis(TypingLayout::Document).await;
-    nothing_is_left_of_calls_that_were_given_up(world).await;
+    cancelled_typing_calls_leave_no_keys(world).await;
 }

@@ -15,7 +15,7 @@ on_every_layout! {
 /// Changes who types in `c1` without telling: alice no more, bob from now on.
 async fn in_silence(world: &World) {
     let conv = conversation("c1");
-    let until = world.now().plus(world.ttl()).ms();
+    let until = world.now().saturating_add(world.ttl()).as_millis();
     let mut steps = redis::pipe();
     let index = world.keys.typers(&conv);
     steps.cmd("ZREM").arg(&index).arg("alice");
@@ -44,14 +44,20 @@ async fn is_told(node: &Typing, listener: &mut TypingListener) {
 async fn a_frame_of_another_version_makes_the_node_look(mut world: World) {
     let mut listener = listen(&world.nodes[0], "c1").await;
     start(&world.nodes[1], "c1", "alice").await;
-    assert_eq!(world.told(&mut listener, "c1").await, ["alice types"]);
+    assert_eq!(
+        world.change_texts(&mut listener, "c1").await,
+        ["alice types"]
+    );
     in_silence(&world).await;
     world.publish("c1", &[2, 1, 7, 7]).await;
     is_told(&world.nodes[0], &mut listener).await;
     // They end like all others.
     world.advance(world.ttl()).await;
     world.nodes[0].expire().await.unwrap();
-    assert_eq!(world.told(&mut listener, "c1").await, ["bob stopped"]);
+    assert_eq!(
+        world.change_texts(&mut listener, "c1").await,
+        ["bob stopped"]
+    );
 }
 
 #[tokio::test]
@@ -59,7 +65,10 @@ async fn what_was_published_while_the_connection_was_lost_is_read() {
     let mut world = World::redis(TypingLayout::Document).await;
     let mut listener = listen(&world.nodes[0], "c1").await;
     start(&world.nodes[1], "c1", "alice").await;
-    assert_eq!(world.told(&mut listener, "c1").await, ["alice types"]);
+    assert_eq!(
+        world.change_texts(&mut listener, "c1").await,
+        ["alice types"]
+    );
     in_silence(&world).await;
     let mut kill = redis::cmd("CLIENT");
     kill.arg("KILL").arg("TYPE").arg("pubsub");
@@ -71,8 +80,11 @@ async fn what_was_published_while_the_connection_was_lost_is_read() {
 async fn other_frames_do_no_harm(mut world: World) {
     let mut listener = listen(&world.nodes[0], "c1").await;
     start(&world.nodes[1], "c1", "alice").await;
-    assert_eq!(world.told(&mut listener, "c1").await, ["alice types"]);
-    let now = world.now().ms();
+    assert_eq!(
+        world.change_texts(&mut listener, "c1").await,
+        ["alice types"]
+    );
+    let now = world.now().as_millis();
     let other: [&[u8]; 8] = [
         b"",
         b"\x01",
@@ -87,15 +99,15 @@ async fn other_frames_do_no_harm(mut world: World) {
         world.publish("c1", frame).await;
     }
     world.nodes[0].expire().await.unwrap();
-    let told = world.told(&mut listener, "c1").await;
+    let told = world.change_texts(&mut listener, "c1").await;
     assert_eq!(told, [] as [&str; 0], "the store says the same as before");
     // A frame that promises too much is believed for as long as anybody may type.
     world.publish("c1", &frame(u64::MAX, "mallory")).await;
-    let told = world.told(&mut listener, "c1").await;
+    let told = world.change_texts(&mut listener, "c1").await;
     assert_eq!(told, ["mallory types"]);
     world.advance(world.ttl()).await;
     world.nodes[0].expire().await.unwrap();
-    let mut told = world.told(&mut listener, "c1").await;
+    let mut told = world.change_texts(&mut listener, "c1").await;
     told.sort();
     assert_eq!(told, ["alice stopped", "mallory stopped"]);
 }

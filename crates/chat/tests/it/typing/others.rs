@@ -12,7 +12,7 @@ async fn on(mut open: impl AsyncFnMut(TypingLayout) -> World) {
         stored::a_start_is_stored_as_documented(open(layout).await).await;
         stored::a_renewal_is_written_with_a_new_time(open(layout).await).await;
         stored::a_stop_leaves_nothing(open(layout).await).await;
-        stored::what_is_over_is_gone(open(layout).await).await;
+        stored::typing_keys_expire(open(layout).await).await;
         throttle::a_start_is_written_once_in_two_seconds(open(layout).await).await;
         throttle::stop_lets_the_next_start_through(open(layout).await).await;
         listening::a_listener_gets_the_state_and_then_each_change(open(layout).await).await;

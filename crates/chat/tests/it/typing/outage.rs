@@ -12,19 +12,26 @@ async fn while_redis_is_away_starts_fail_and_ends_are_told() {
     let (conv, bob) = (conversation("c1"), user("bob"));
     let mut listener = listen(&world.nodes[0], "c1").await;
     start(&world.nodes[0], "c1", "alice").await;
-    assert_eq!(world.told(&mut listener, "c1").await, ["alice types"]);
+    assert_eq!(
+        world.change_texts(&mut listener, "c1").await,
+        ["alice types"]
+    );
     world.server.as_mut().unwrap().kill9();
 
     let node = &world.nodes[0];
     let refused = node.start(&conv, &bob, None).await.unwrap_err();
     assert_eq!(refused.code(), Code::StoreUnavailable);
     let refused = node.stop(&conv, &bob).await.unwrap_err();
-    assert!(refused.is_away());
-    assert!(node.typers(&conv).await.is_err_and(|error| error.is_away()));
+    assert!(refused.is_store_unavailable());
+    assert!(
+        node.typers(&conv)
+            .await
+            .is_err_and(|error| error.is_store_unavailable())
+    );
     let mut other = node.listener();
     let elsewhere = conversation("c2");
-    let refused = other.listen(&elsewhere).await.unwrap_err();
-    assert!(refused.is_away());
+    let refused = other.subscribe(&elsewhere).await.unwrap_err();
+    assert!(refused.is_store_unavailable());
     // Time goes on without the store.
     world.store.clock().advance(world.ttl());
     let change = eventually("alice is told to have stopped", async || {
@@ -47,7 +54,7 @@ async fn while_redis_is_away_starts_fail_and_ends_are_told() {
     assert_eq!(change.await.user_id, bob);
     assert_eq!(other.try_next(), None);
     eventually("c2 can be listened to", async || {
-        other.listen(&elsewhere).await.map(drop)
+        other.subscribe(&elsewhere).await.map(drop)
     })
     .await;
 }

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use parlor_chat::keys::TypingLayout;
 use parlor_chat::typing::TypingListener;
-use parlor_store::{Event, Subscription};
+use parlor_store::{BusEvent, BusSubscription};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use self::model::{Model, Place};
-use super::world::{World, conversation, soon, start, stop, typers, user};
+use super::world::{World, conversation, start, stop, typers, user, with_timeout};
 
 const HISTORIES: u64 = 60;
 const STEPS: usize = 60;
@@ -35,7 +35,7 @@ struct Ear {
     rooms: BTreeSet<String>,
     believed: BTreeSet<Place>,
     /// Reads after each step, and so is told every single change.
-    quick: bool,
+    reads_every_step: bool,
 }
 
 struct History {
@@ -44,7 +44,7 @@ struct History {
     ears: Vec<Ear>,
     convs: [String; 2],
     /// Shows how far the bus has come, also where no listener is.
-    bus: Vec<Subscription>,
+    bus: Vec<BusSubscription>,
     done: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ async fn histories(layout: TypingLayout) {
             listener: world.nodes[node].listener(),
             rooms: BTreeSet::new(),
             believed: BTreeSet::new(),
-            quick,
+            reads_every_step: quick,
         };
         let ears = vec![ear(0, true), ear(0, false), ear(1, true), ear(1, false)];
         let convs = [0, 1].map(|it| format!("c{seed}-{it}"));
@@ -109,7 +109,7 @@ impl History {
             48..52 => {
                 self.done.push(format!("{node} sent {place:?}"));
                 let (conv, who) = (conversation(&conv), user(&who));
-                world.nodes[node].message_sent(&conv, &who);
+                world.nodes[node].reset_throttle_after_message(&conv, &who);
                 self.model.message_sent(node, &place);
             }
             52..66 => {
@@ -130,13 +130,13 @@ impl History {
         let ear = &mut self.ears[at];
         if ear.rooms.remove(&conv) {
             self.done.push(format!("{at} leaves {conv}"));
-            ear.listener.unlisten(&conversation(&conv));
+            ear.listener.unsubscribe(&conversation(&conv));
             ear.believed.retain(|place| place.0 != conv);
             self.model.rise(ear.node, &conv);
             return None;
         }
         self.done.push(format!("{at} sits down in {conv}"));
-        let found = ear.listener.listen(&conversation(&conv)).await.unwrap();
+        let found = ear.listener.subscribe(&conversation(&conv)).await.unwrap();
         let found: BTreeSet<_> = found.iter().map(|it| it.user_id.to_string()).collect();
         let expected = self.model.sit(ear.node, &conv, world.now());
         assert_eq!(found, expected, "{:#?}", self.done);
@@ -151,8 +151,8 @@ impl History {
         for (conv, bus) in self.convs.iter().zip(&mut self.bus) {
             world.publish(conv, &[1, 255]).await;
             loop {
-                let event = soon(bus.next()).await;
-                if matches!(event, Some(Event::Message { payload, .. }) if payload[..] == [1, 255])
+                let event = with_timeout(bus.next()).await;
+                if matches!(event, Some(BusEvent::Message { payload, .. }) if payload[..] == [1, 255])
                 {
                     break;
                 }
@@ -167,7 +167,7 @@ impl History {
             let expected = self.model.typers(conv, world.now());
             assert_eq!(found, expected, "{:#?}", self.done);
             for who in (0..USERS).map(|it| format!("u{it}")) {
-                let key = world.keys.typing(&conversation(conv), &user(&who));
+                let key = world.keys.typing_user(&conversation(conv), &user(&who));
                 let mut exists = redis::cmd("EXISTS");
                 let shown: bool = exists.arg(key).query_async(&mut store).await.unwrap();
                 assert_eq!(shown, expected.contains(&who), "{who} {:#?}", self.done);
@@ -186,12 +186,12 @@ impl History {
             let rooms: Vec<_> = rooms.collect();
             // Somebody has to read, else nobody knows how far the room has come.
             let alone = rooms.iter().any(|room| !followed.contains(room));
-            if !ear.quick && !alone && self.rng.random_range(0..8) > 0 {
+            if !ear.reads_every_step && !alone && self.rng.random_range(0..8) > 0 {
                 continue;
             }
             let mut heard = Vec::new();
             for conv in &ear.rooms {
-                heard.extend(world.changes(&mut ear.listener, conv).await);
+                heard.extend(world.drain_changes(&mut ear.listener, conv).await);
             }
             followed.extend(rooms);
             for (place, typing) in &heard {
@@ -209,7 +209,7 @@ impl History {
                 let known = self.model.known(ear.node, conv);
                 assert_eq!(believed, known, "{at} {:#?}", self.done);
             }
-            if ear.quick {
+            if ear.reads_every_step {
                 let told = told.iter().filter(|it| {
                     it.0 == ear.node && ear.rooms.contains(&it.1.0) && seated != Some(at)
                 });

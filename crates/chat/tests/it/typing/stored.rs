@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use parlor_chat::context::Context;
+use parlor_chat::context::ChatContext;
 use parlor_chat::keys::{Keyspace, TypingLayout};
 use parlor_chat::typing::Typing;
 use parlor_store::Store;
@@ -12,14 +12,14 @@ use serde_json::json;
 
 use super::on_every_layout;
 use super::world::{World, conversation, settings, start, stop, typers, user};
-use crate::ground::patient;
+use crate::ground::options_with_long_timeout;
 
 on_every_layout! {
     a_start_is_stored_as_documented;
     a_renewal_is_written_with_a_new_time;
     a_stop_leaves_nothing;
-    what_is_over_is_gone;
-    those_who_are_over_leave_the_index;
+    typing_keys_expire;
+    expired_typers_are_removed_from_the_index;
     typers_are_listed_by_id_with_their_names;
 }
 
@@ -34,7 +34,7 @@ async fn documented(world: &World) -> BTreeMap<String, (String, Duration)> {
             let mut left = redis::cmd("PTTL");
             let left: i64 = left.arg(&name).query_async(&mut store).await.unwrap();
             let left = u64::try_from(left).ok().map(Duration::from_millis);
-            let declared: Vec<_> = world.keys.matches(name.as_bytes()).collect();
+            let declared: Vec<_> = world.keys.matching_specs(name.as_bytes()).collect();
             assert_eq!(declared.len(), 1, "{name} is not declared");
             let spec = declared[0].spec;
             let settings = world.keys.settings();
@@ -96,7 +96,7 @@ async fn must_be(world: &World, expected: &[(&str, &str, u64)]) {
 
 pub async fn a_start_is_stored_as_documented(world: World) {
     let node = &world.nodes[0];
-    let now = world.now().ms();
+    let now = world.now().as_millis();
     let odd = "Alice \"the 1st\" \\ Ümit 🙂";
     let (conv, alice) = (conversation("c1"), user("alice"));
     node.start(&conv, &alice, Some(odd)).await.unwrap();
@@ -123,13 +123,13 @@ pub async fn a_renewal_is_written_with_a_new_time(world: World) {
     world.advance(world.ttl() * 2 / 3).await;
     node.start(&conv, &alice, Some("Al")).await.unwrap();
     let now = world.now();
-    must_be(&world, &[("alice", "Al", now.ms())]).await;
+    must_be(&world, &[("alice", "Al", now.as_millis())]).await;
     // Longer than the first would have lasted.
     world.advance(world.ttl() * 2 / 3).await;
     let typers = node.typers(&conv).await.unwrap();
     assert_eq!(typers.len(), 1);
     assert_eq!(typers[0].username.as_deref(), Some("Al"));
-    assert_eq!(typers[0].until, now.plus(world.ttl()));
+    assert_eq!(typers[0].until, now.saturating_add(world.ttl()));
     // A name that is given no more is not kept.
     start(node, "c1", "alice").await;
     let typers = node.typers(&conv).await.unwrap();
@@ -146,7 +146,7 @@ pub async fn a_stop_leaves_nothing(world: World) {
     assert!(internal_are_gone(&world).await);
     start(one, "c1", "alice").await;
     start(one, "c1", "bob").await;
-    let now = world.now().ms();
+    let now = world.now().as_millis();
     stop(other, "c1", "alice").await;
     must_be(&world, &[("bob", "bob", now)]).await;
     assert_eq!(typers(one, "c1").await, ["bob"]);
@@ -156,7 +156,7 @@ pub async fn a_stop_leaves_nothing(world: World) {
     assert!(internal_are_gone(&world).await);
 }
 
-pub async fn what_is_over_is_gone(world: World) {
+pub async fn typing_keys_expire(world: World) {
     let node = &world.nodes[0];
     let (conv, alice) = (conversation("c1"), user("alice"));
     node.start(&conv, &alice, Some("Alice")).await.unwrap();
@@ -171,7 +171,7 @@ pub async fn what_is_over_is_gone(world: World) {
     assert!(internal_are_gone(&world).await);
 }
 
-async fn those_who_are_over_leave_the_index(world: World) {
+async fn expired_typers_are_removed_from_the_index(world: World) {
     let node = &world.nodes[0];
     let conv = conversation("c1");
     node.start(&conv, &user("alice"), Some("A")).await.unwrap();
@@ -186,7 +186,7 @@ async fn those_who_are_over_leave_the_index(world: World) {
         cmd.query_async(store).await.unwrap()
     };
     assert_eq!(members(&mut store).await, ["alice", "bob"]);
-    assert_eq!(typers(node, "c1").await, ["bob"], "she is not shown");
+    assert_eq!(typers(node, "c1").await, ["bob"], "alice has expired");
     node.start(&conv, &user("carol"), Some("C")).await.unwrap();
     assert_eq!(members(&mut store).await, ["bob", "carol"]);
     let mut names = redis::cmd("HKEYS");
@@ -218,19 +218,21 @@ async fn typers_are_listed_by_id_with_their_names(world: World) {
 }
 
 #[tokio::test]
-async fn on_redis_the_documents_times_hold() {
+async fn typing_ttls_on_redis_match_the_documentation() {
     for (layout, most) in [(TypingLayout::Document, 3_000), (TypingLayout::Flag, 5_000)] {
         let server = Redis::start().await;
-        let store = Store::open(patient(&server.url())).await.unwrap();
+        let store = Store::open(options_with_long_timeout(&server.url()))
+            .await
+            .unwrap();
         let keys = Keyspace::new(settings(layout), false).unwrap();
-        let node = Typing::new(Context::new(store.clone(), keys.clone()));
+        let node = Typing::new(ChatContext::new(store.clone(), keys.clone()));
         // A key that lives for seconds has to be seen within them.
-        let left = eventually("the keys are seen", async || {
+        let left = eventually("the keys are read", async || {
             stop(&node, "c1", "alice").await;
             let (conv, alice) = (conversation("c1"), user("alice"));
             node.start(&conv, &alice, Some("A")).await.unwrap();
             let mut all = redis::pipe();
-            all.cmd("PTTL").arg(keys.typing(&conv, &alice));
+            all.cmd("PTTL").arg(keys.typing_user(&conv, &alice));
             all.cmd("PTTL").arg(keys.typers(&conv));
             all.cmd("PTTL").arg(keys.typer_names(&conv));
             let left: Vec<i64> = all.query_async(&mut store.clone()).await.unwrap();

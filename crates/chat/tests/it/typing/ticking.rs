@@ -6,7 +6,7 @@ use std::time::Duration;
 use parlor_testkit::eventually;
 
 use super::on_every_layout;
-use super::world::{World, conversation, soon, start, user};
+use super::world::{World, conversation, start, user, with_timeout};
 
 on_every_layout! {
     ticking_tells_the_end_and_what_was_missed;
@@ -16,21 +16,26 @@ async fn ticking_tells_the_end_and_what_was_missed(mut world: World) {
     let node = Arc::new(world.nodes.remove(0));
     let ticking = node.tick();
     let mut listener = node.listener();
-    listener.listen(&conversation("c1")).await.unwrap();
+    listener.subscribe(&conversation("c1")).await.unwrap();
     start(&world.nodes[0], "c1", "alice").await;
-    let change = soon(listener.next()).await;
+    let change = with_timeout(listener.next()).await;
     assert_eq!((&change.user_id, change.typing), (&user("alice"), true));
     world.advance(world.ttl()).await;
-    let change = soon(listener.next()).await;
+    let change = with_timeout(listener.next()).await;
     assert_eq!((&change.user_id, change.typing), (&user("alice"), false));
 
     let mut add = redis::cmd("ZADD");
     add.arg(world.keys.typers(&conversation("c1")));
-    add.arg(world.now().plus(Duration::from_secs(1)).ms())
-        .arg("bob");
+    add.arg(
+        world
+            .now()
+            .saturating_add(Duration::from_secs(1))
+            .as_millis(),
+    )
+    .arg("bob");
     add.exec_async(&mut world.store.clone()).await.unwrap();
     world.publish("c1", &[2]).await;
-    let change = soon(listener.next()).await;
+    let change = with_timeout(listener.next()).await;
     assert_eq!((&change.user_id, change.typing), (&user("bob"), true));
 
     drop(ticking);

@@ -3,54 +3,54 @@
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use parlor_chat::context::{Context, Moment};
+use parlor_chat::context::{ChatContext, Timestamp};
 use parlor_chat::ids::{ConversationId, UserId};
-use parlor_chat::keys::{Channel, Keyspace, Preset, Settings, TtlName, TypingLayout};
+use parlor_chat::keys::{Channel, KeySettings, Keyspace, Preset, TtlName, TypingLayout};
 use parlor_chat::typing::{Typing, TypingListener};
-use parlor_store::{Event, Subscription};
+use parlor_store::{BusEvent, BusSubscription};
 use parlor_testkit::Cluster;
 
-use crate::ground::Ground;
+use crate::ground::TestBackend;
 
 /// Users who type to show how far a listener has come.
-const MARKER: &str = "marker-";
+const MARKER_USER: &str = "marker-";
 
 pub struct World {
-    ground: Ground,
+    ground: TestBackend,
     pub keys: Keyspace,
     pub layout: TypingLayout,
     /// The nodes that run.
     pub nodes: Vec<Typing>,
-    frames: Subscription,
+    frames: BusSubscription,
     markers: u32,
 }
 
 impl World {
     pub async fn embedded(layout: TypingLayout) -> Self {
-        Self::on(Ground::embedded().await, layout).await
+        Self::on(TestBackend::embedded().await, layout).await
     }
 
     pub async fn redis(layout: TypingLayout) -> Self {
-        Self::on(Ground::redis().await, layout).await
+        Self::on(TestBackend::redis().await, layout).await
     }
 
     pub async fn valkey(layout: TypingLayout) -> Self {
-        Self::on(Ground::valkey().await, layout).await
+        Self::on(TestBackend::valkey().await, layout).await
     }
 
     pub async fn cluster(cluster: &mut Cluster, layout: TypingLayout) -> Self {
-        Self::on(Ground::cluster(cluster).await, layout).await
+        Self::on(TestBackend::cluster(cluster).await, layout).await
     }
 
     pub async fn impatient(layout: TypingLayout) -> Self {
-        Self::on(Ground::impatient().await, layout).await
+        Self::on(TestBackend::redis_with_short_timeout().await, layout).await
     }
 
-    async fn on(ground: Ground, layout: TypingLayout) -> Self {
+    async fn on(ground: TestBackend, layout: TypingLayout) -> Self {
         let mut settings = settings(layout);
-        ground.lengthen_typing(&mut settings);
+        ground.extend_typing_ttl(&mut settings);
         let keys = ground.keys(settings);
-        let channel = keys.conversation_bus(&conversation("c1"));
+        let channel = keys.conversation_channel(&conversation("c1"));
         let frames = ground.store.bus().subscribe_sharded(channel.as_str());
         let mut world = Self {
             frames: frames.await.unwrap(),
@@ -67,7 +67,7 @@ impl World {
 
     /// Another node.
     pub fn start(&self) -> Typing {
-        Typing::new(Context::new(self.store.clone(), self.keys.clone()))
+        Typing::new(ChatContext::new(self.store.clone(), self.keys.clone()))
     }
 
     pub fn ttl(&self) -> Duration {
@@ -84,7 +84,7 @@ impl World {
     }
 
     pub fn channel(&self, conv: &str) -> Channel {
-        self.keys.conversation_bus(&conversation(conv))
+        self.keys.conversation_channel(&conversation(conv))
     }
 
     pub async fn publish(&self, conv: &str, frame: &[u8]) {
@@ -102,17 +102,18 @@ impl World {
     }
 
     /// What was published in `c1` since the last call: `alice types`, `alice stopped`.
-    pub async fn frames(&mut self) -> Vec<String> {
+    pub async fn drain_frames(&mut self) -> Vec<String> {
         self.publish("c1", &[1, 255]).await;
         let mut frames = Vec::new();
         loop {
-            let Some(Event::Message { payload, .. }) = soon(self.frames.next()).await else {
-                panic!("the subscription ended or missed something");
+            let Some(BusEvent::Message { payload, .. }) = with_timeout(self.frames.next()).await
+            else {
+                panic!("the subscription ended or may have lost a message");
             };
             match &payload[..] {
                 [1, 255] => return frames,
                 [1, 1, body @ ..] => frames.extend(self.read(body)),
-                other => panic!("{other:?} is no frame"),
+                other => panic!("{other:?} is not a typing frame"),
             }
         }
     }
@@ -121,31 +122,31 @@ impl World {
         let until = u64::from_be_bytes(body[..8].try_into().unwrap());
         let id = &body[9..9 + usize::from(body[8])];
         let id = String::from_utf8(id.to_vec()).unwrap();
-        if id.starts_with(MARKER) {
+        if id.starts_with(MARKER_USER) {
             return None;
         }
         if until == 0 {
             return Some(format!("{id} stopped"));
         }
-        let end = self.now().plus(self.ttl());
-        assert!(Moment(until) <= end && until > 0, "{id} {until}");
+        let end = self.now().saturating_add(self.ttl());
+        assert!(Timestamp(until) <= end && until > 0, "{id} {until}");
         Some(format!("{id} types"))
     }
 
     /// What a listener was told since the last call, up to what was published until now in a conversation it listens to:
     /// where, who, and whether they type.
-    pub async fn changes(
+    pub async fn drain_changes(
         &mut self,
         listener: &mut TypingListener,
         conv: &str,
     ) -> Vec<((String, String), bool)> {
         self.markers += 1;
-        let marker = format!("{MARKER}{}", self.markers);
+        let marker = format!("{MARKER_USER}{}", self.markers);
         let mut told = Vec::new();
-        for until in [self.now().ms() + 1, 0] {
+        for until in [self.now().as_millis() + 1, 0] {
             self.publish(conv, &frame(until, &marker)).await;
             loop {
-                let change = soon(listener.next()).await;
+                let change = with_timeout(listener.next()).await;
                 let who = change.user_id.to_string();
                 if who == marker && change.typing == (until != 0) {
                     break;
@@ -153,13 +154,13 @@ impl World {
                 told.push(((change.conversation_id.to_string(), who), change.typing));
             }
         }
-        told.retain(|((_, who), _)| !who.starts_with(MARKER));
+        told.retain(|((_, who), _)| !who.starts_with(MARKER_USER));
         told
     }
 
     /// [`changes`](Self::changes) in words: `alice types`, `alice stopped`.
-    pub async fn told(&mut self, listener: &mut TypingListener, conv: &str) -> Vec<String> {
-        let changes = self.changes(listener, conv).await.into_iter();
+    pub async fn change_texts(&mut self, listener: &mut TypingListener, conv: &str) -> Vec<String> {
+        let changes = self.drain_changes(listener, conv).await.into_iter();
         let words = changes.map(|((_, who), typing)| {
             let what = if typing { "types" } else { "stopped" };
             format!("{who} {what}")
@@ -169,30 +170,30 @@ impl World {
 }
 
 impl Deref for World {
-    type Target = Ground;
+    type Target = TestBackend;
 
-    fn deref(&self) -> &Ground {
+    fn deref(&self) -> &TestBackend {
         &self.ground
     }
 }
 
 impl DerefMut for World {
-    fn deref_mut(&mut self) -> &mut Ground {
+    fn deref_mut(&mut self) -> &mut TestBackend {
         &mut self.ground
     }
 }
 
 /// What comes sooner or later.
-pub async fn soon<T>(what: impl Future<Output = T>) -> T {
+pub async fn with_timeout<T>(what: impl Future<Output = T>) -> T {
     let patience = Duration::from_secs(60);
     tokio::time::timeout(patience, what).await.unwrap()
 }
 
 /// The default settings with a layout.
-pub fn settings(layout: TypingLayout) -> Settings {
+pub fn settings(layout: TypingLayout) -> KeySettings {
     let mut layouts = Preset::Parlor.layouts();
     layouts.typing = layout;
-    Settings::from_layouts(Preset::Parlor, layouts)
+    KeySettings::from_layouts(Preset::Parlor, layouts)
 }
 
 /// A frame of typing, put together without the code under test.
@@ -223,7 +224,7 @@ pub async fn stop(node: &Typing, conv: &str, who: &str) {
 
 pub async fn listen(node: &Typing, conv: &str) -> TypingListener {
     let mut listener = node.listener();
-    listener.listen(&conversation(conv)).await.unwrap();
+    listener.subscribe(&conversation(conv)).await.unwrap();
     listener
 }
 

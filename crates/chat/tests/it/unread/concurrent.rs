@@ -33,8 +33,8 @@ pub async fn senders_and_readers_in_a_race_leave_the_keys_as_the_rows(world: Wor
         task.await.unwrap();
     }
     for who in ["alice", "bob", "carol"] {
-        let shown = world.shown(who, &["c1", "c2", "c3"]).await;
-        assert_eq!(shown, world.answered(who).await, "{who}");
+        let shown = world.stored_counts(who, &["c1", "c2", "c3"]).await;
+        assert_eq!(shown, world.api_counts(who).await, "{who}");
     }
 }
 
@@ -47,7 +47,7 @@ async fn work(world: Arc<World>, seed: u64) {
         let (id, at) = (user(who), conversation(conv));
         match rng.random_range(0..10) {
             0..5 => {
-                let written = world.send_row(conv, who, &[]).await;
+                let written = world.insert_message(conv, who, &[]).await;
                 super::world::step(node, &written).await;
             }
             5..7 => {
@@ -58,10 +58,10 @@ async fn work(world: Arc<World>, seed: u64) {
                 node.mark_unread(&id, &at, from).await.unwrap();
             }
             8 => {
-                node.counts(&id).await.unwrap();
+                node.get_summary(&id).await.unwrap();
             }
             _ => {
-                let until = world.now().plus(Duration::from_secs(3_600));
+                let until = world.now().saturating_add(Duration::from_secs(3_600));
                 let until = rng.random_bool(0.5).then_some(until);
                 node.mute(&id, &at, until).await.unwrap();
             }

@@ -8,7 +8,7 @@ use parlor_chat::database::Either;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::world::{Changed, LIMIT, World, Written, conversation, user};
+use super::world::{FANOUT_LIMIT, MemberChangeInRows, MessageInRows, World, conversation, user};
 
 const USERS: [&str; 6] = ["u1", "u2", "u3", "u4", "u5", "u6"];
 const STEPS: usize = 80;
@@ -37,7 +37,7 @@ struct Room {
     messages: Vec<&'static str>,
     members: BTreeMap<&'static str, Membership>,
     /// It never had more members than the limit.
-    small: bool,
+    never_exceeded_fanout: bool,
 }
 
 impl Room {
@@ -50,38 +50,38 @@ impl Room {
 
 /// What is to be done after a commit.
 #[derive(Clone)]
-enum Late {
-    Sent(Written),
-    Joined(usize, &'static str, Changed),
-    Left(usize, &'static str, Changed),
+enum DelayedUpdate {
+    Sent(MessageInRows),
+    Joined(usize, &'static str, MemberChangeInRows),
+    Left(usize, &'static str, MemberChangeInRows),
 }
 
-struct History {
+struct RandomHistory {
     rng: StdRng,
     names: Vec<String>,
     rooms: Vec<Room>,
-    late: Vec<Late>,
+    pending_steps: Vec<DelayedUpdate>,
     done: Vec<String>,
 }
 
 async fn histories(world: World, count: u64) {
     for seed in 0..count {
         let names: Vec<String> = (0..3).map(|it| format!("s{seed}-{it}")).collect();
-        let mut history = History {
+        let mut history = RandomHistory {
             rng: StdRng::seed_from_u64(seed),
             rooms: names
                 .iter()
                 .map(|_| Room {
-                    small: true,
+                    never_exceeded_fanout: true,
                     ..Room::default()
                 })
                 .collect(),
             names,
-            late: Vec::new(),
+            pending_steps: Vec::new(),
             done: vec![format!("seed {seed}")],
         };
         for name in &history.names {
-            world.make(name).await;
+            world.insert_conversation(name).await;
         }
         for _ in 0..STEPS {
             history.step(&world).await;
@@ -89,7 +89,7 @@ async fn histories(world: World, count: u64) {
                 history.answers_are_right(&world).await;
             }
         }
-        history.settle(&world, 1.0).await;
+        history.run_delayed(&world, 1.0).await;
         history.keys_of_small_rooms_are_right(&world).await;
         history.answers_are_right(&world).await;
         history.all_keys_are_right(&world).await;
@@ -97,7 +97,7 @@ async fn histories(world: World, count: u64) {
     }
 }
 
-impl History {
+impl RandomHistory {
     fn pick<T: Copy>(&mut self, from: &[T]) -> Option<T> {
         if from.is_empty() {
             return None;
@@ -130,24 +130,24 @@ impl History {
             }
             11..17 => {
                 if let Some(who) = self.pick(&members) {
-                    self.place(world, at, who).await;
+                    self.mark_randomly(world, at, who).await;
                 }
             }
             17 => {
                 self.done.push("a minute passes".into());
                 world.advance(Duration::from_secs(60)).await;
                 if self.rng.random_bool(0.5) {
-                    world.node().sweep_mutes().await.unwrap();
+                    world.node().expire_mutes().await.unwrap();
                 }
             }
             18 => self.delete(world, at).await,
-            _ => self.settle(world, 0.5).await,
+            _ => self.run_delayed(world, 0.5).await,
         }
     }
 
     async fn join(&mut self, world: &World, at: usize, who: &'static str) {
         self.done.push(format!("{who} joins {at}"));
-        let changed = world.join_row(&self.names[at], who).await;
+        let changed = world.insert_member(&self.names[at], who).await;
         let room = &mut self.rooms[at];
         let end = room.messages.len();
         let membership = Membership {
@@ -156,28 +156,30 @@ impl History {
             muted_until: 0,
         };
         room.members.insert(who, membership);
-        room.small &= room.members.len() as u64 <= LIMIT;
-        self.late.push(Late::Joined(at, who, changed));
+        room.never_exceeded_fanout &= room.members.len() as u64 <= FANOUT_LIMIT;
+        self.pending_steps
+            .push(DelayedUpdate::Joined(at, who, changed));
     }
 
     async fn leave(&mut self, world: &World, at: usize, who: &'static str) {
         self.done.push(format!("{who} leaves {at}"));
-        let changed = world.leave_row(&self.names[at], who).await;
+        let changed = world.delete_member(&self.names[at], who).await;
         self.rooms[at].members.remove(who);
-        self.late.push(Late::Left(at, who, changed));
+        self.pending_steps
+            .push(DelayedUpdate::Left(at, who, changed));
     }
 
     async fn send(&mut self, world: &World, at: usize, who: &'static str) {
         self.done.push(format!("{who} sends in {at}"));
-        let written = world.send_row(&self.names[at], who, &[]).await;
+        let written = world.insert_message(&self.names[at], who, &[]).await;
         let room = &mut self.rooms[at];
         room.messages.push(who);
         let end = room.messages.len();
         room.members.get_mut(who).unwrap().badge = end;
-        self.late.push(Late::Sent(written));
+        self.pending_steps.push(DelayedUpdate::Sent(written));
     }
 
-    async fn place(&mut self, world: &World, at: usize, who: &'static str) {
+    async fn mark_randomly(&mut self, world: &World, at: usize, who: &'static str) {
         let (id, conv) = (user(who), conversation(&self.names[at]));
         let end = self.rooms[at].messages.len();
         let seq = self.rng.random_range(1..end + 3);
@@ -189,10 +191,10 @@ impl History {
             1 => node.read(&id, &conv, None).await,
             2 => node.mark_unread(&id, &conv, seq as u64).await,
             _ => {
-                let until = now.plus(Duration::from_secs(90));
+                let until = now.saturating_add(Duration::from_secs(90));
                 let until = self.rng.random_bool(0.7).then_some(until);
                 let member = self.rooms[at].members.get_mut(who).unwrap();
-                member.muted_until = until.map_or(0, parlor_chat::context::Moment::ms);
+                member.muted_until = until.map_or(0, parlor_chat::context::Timestamp::as_millis);
                 node.mute(&id, &conv, until).await
             }
         };
@@ -204,7 +206,7 @@ impl History {
             _ => {}
         }
         self.done.push(format!("{who} places {what} {seq} in {at}"));
-        let expected = (self.rooms[at].count(who), self.total(who, now.ms()));
+        let expected = (self.rooms[at].count(who), self.total(who, now.as_millis()));
         let badge = badge.unwrap();
         assert_eq!((badge.unread, badge.total), expected, "{:#?}", self.done);
     }
@@ -233,10 +235,10 @@ impl History {
     }
 
     /// Does some of what is to be done, in any order; half of it twice.
-    async fn settle(&mut self, world: &World, part: f64) {
+    async fn run_delayed(&mut self, world: &World, part: f64) {
         let mut kept = Vec::new();
         let mut todo = Vec::new();
-        for late in std::mem::take(&mut self.late) {
+        for late in std::mem::take(&mut self.pending_steps) {
             if self.rng.random_bool(part) {
                 todo.push(late.clone());
                 if self.rng.random_bool(0.5) {
@@ -246,26 +248,26 @@ impl History {
                 kept.push(late);
             }
         }
-        self.late = kept;
+        self.pending_steps = kept;
         while !todo.is_empty() {
             let late = todo.swap_remove(self.rng.random_range(0..todo.len()));
             let node = self.rng.random_range(0..2);
             match late {
-                Late::Sent(written) => {
+                DelayedUpdate::Sent(written) => {
                     self.done
                         .push(format!("step {} of {}", written.seq, written.conversation));
                     world.step(node, &written).await;
                 }
-                Late::Joined(at, who, changed) => {
+                DelayedUpdate::Joined(at, who, changed) => {
                     self.done.push(format!("step of the join of {who} to {at}"));
                     let conv = conversation(&self.names[at]);
                     let (version, last) = (changed.members_version, changed.last_seq);
                     let joined = world.nodes[node]
-                        .joined(&conv, &[user(who)], version, last)
+                        .apply_joined(&conv, &[user(who)], version, last)
                         .await;
                     joined.unwrap();
                 }
-                Late::Left(at, who, changed) => {
+                DelayedUpdate::Left(at, who, changed) => {
                     self.done
                         .push(format!("step of the leave of {who} from {at}"));
                     let conv = conversation(&self.names[at]);
@@ -301,9 +303,9 @@ impl History {
 
     async fn answers_are_right(&self, world: &World) {
         for who in USERS {
-            let expected = self.expected(who, world.now().ms());
+            let expected = self.expected(who, world.now().as_millis());
             assert_eq!(
-                world.answered(who).await,
+                world.api_counts(who).await,
                 expected,
                 "{who} {:#?}",
                 self.done
@@ -314,9 +316,9 @@ impl History {
     async fn all_keys_are_right(&self, world: &World) {
         let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
         for who in USERS {
-            let expected = self.expected(who, world.now().ms());
+            let expected = self.expected(who, world.now().as_millis());
             assert_eq!(
-                world.shown(who, &names).await,
+                world.stored_counts(who, &names).await,
                 expected,
                 "{who} {:#?}",
                 self.done
@@ -330,10 +332,14 @@ impl History {
             .rooms
             .iter()
             .zip(&self.names)
-            .filter(|(room, _)| room.small)
+            .filter(|(room, _)| room.never_exceeded_fanout)
         {
             for who in USERS {
-                let shown = world.shown(who, &[name]).await.get(name.as_str()).copied();
+                let shown = world
+                    .stored_counts(who, &[name])
+                    .await
+                    .get(name.as_str())
+                    .copied();
                 let count = room.members.contains_key(who).then(|| room.count(who));
                 let expected = count.filter(|count| *count > 0);
                 assert_eq!(shown, expected, "{who} in {name}: {:#?}", self.done);
@@ -349,9 +355,9 @@ impl History {
                 self.leave(world, at, who).await;
             }
         }
-        self.settle(world, 1.0).await;
+        self.run_delayed(world, 1.0).await;
         for who in USERS {
-            assert_eq!(world.answered(who).await, BTreeMap::new());
+            assert_eq!(world.api_counts(who).await, BTreeMap::new());
         }
     }
 }

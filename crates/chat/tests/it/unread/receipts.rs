@@ -8,11 +8,11 @@ use super::world::{World, conversation, next, user};
 on_both! {
     receipts_only_rise;
     receipts_are_told_to_the_conversation;
-    receipts_come_in_parts;
+    receipts_are_paged;
 }
 
 async fn delivery(world: &World, who: &str) -> Option<u64> {
-    let key = world.keys.delivery(&conversation("c1"), &user(who));
+    let key = world.keys.delivered_seq(&conversation("c1"), &user(who));
     let get = redis::cmd("GET").arg(key).take();
     get.query_async(&mut world.store.clone()).await.unwrap()
 }
@@ -30,7 +30,11 @@ pub async fn receipts_only_rise(world: World) {
         (bob.delivered_seq, bob.read_seq)
     };
     let badge = node.delivered(&bob, &c1, Some(3)).await.unwrap();
-    assert_eq!((badge.unread, badge.total), (5, 5), "delivered is not read");
+    assert_eq!(
+        (badge.unread, badge.total),
+        (5, 5),
+        "a delivered message is still unread"
+    );
     assert_eq!(reached().await, (3, 0));
     assert_eq!(delivery(&world, "bob").await, Some(3));
     node.delivered(&bob, &c1, Some(2)).await.unwrap();
@@ -39,16 +43,24 @@ pub async fn receipts_only_rise(world: World) {
     assert_eq!(reached().await, (3, 2));
     assert_eq!(delivery(&world, "bob").await, Some(3));
     node.read(&bob, &c1, Some(4)).await.unwrap();
-    assert_eq!(reached().await, (4, 4), "what was read was delivered");
+    assert_eq!(reached().await, (4, 4), "a read message is also delivered");
     assert_eq!(delivery(&world, "bob").await, Some(4));
     node.mark_unread(&bob, &c1, 1).await.unwrap();
-    assert_eq!(reached().await, (4, 4), "marking unread takes nothing back");
+    assert_eq!(
+        reached().await,
+        (4, 4),
+        "marking as unread does not change receipts"
+    );
     node.read(&bob, &c1, Some(2)).await.unwrap();
     assert_eq!(reached().await, (4, 4));
     node.delivered(&bob, &c1, Some(u64::MAX)).await.unwrap();
-    assert_eq!(reached().await, (5, 4), "not beyond the last message");
+    assert_eq!(
+        reached().await,
+        (5, 4),
+        "a position never passes the last message"
+    );
     let ttl = redis::cmd("PTTL")
-        .arg(world.keys.delivery(&c1, &bob))
+        .arg(world.keys.delivered_seq(&c1, &bob))
         .take();
     let left: u64 = ttl.query_async(&mut world.store.clone()).await.unwrap();
     assert!((3_000_000..=3_600_000).contains(&left), "{left}");
@@ -57,7 +69,7 @@ pub async fn receipts_only_rise(world: World) {
 pub async fn receipts_are_told_to_the_conversation(world: World) {
     world.group("c1", &["alice", "bob"]).await;
     let (bob, c1) = (user("bob"), conversation("c1"));
-    let channel = world.keys.conversation_bus(&c1);
+    let channel = world.keys.conversation_channel(&c1);
     let frames = world.store.bus().subscribe_sharded(channel.as_str());
     let mut frames = frames.await.unwrap();
     world.send("c1", "alice").await;
@@ -73,11 +85,11 @@ pub async fn receipts_are_told_to_the_conversation(world: World) {
     assert_eq!(
         next(&mut frames).await,
         told(2, 1, "read"),
-        "what did not rise is not told"
+        "a position that did not rise is not published"
     );
 }
 
-pub async fn receipts_come_in_parts(world: World) {
+pub async fn receipts_are_paged(world: World) {
     let members = ["alice", "bob", "carol", "dave", "erin"];
     world.group("c1", &members).await;
     let c1 = conversation("c1");

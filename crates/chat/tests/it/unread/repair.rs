@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use parlor_chat::unread::{Report, What};
+use parlor_chat::unread::{DifferenceKind, RepairReport};
 
 use super::on_both;
 use super::world::{World, conversation, map, user};
@@ -21,7 +21,7 @@ async fn set(world: &World, key: impl redis::ToSingleRedisArg, value: &str) {
     set.exec_async(&mut world.store.clone()).await.unwrap();
 }
 
-async fn repair(world: &World, dry_run: bool) -> Report {
+async fn repair(world: &World, dry_run: bool) -> RepairReport {
     world.node().repair(dry_run, |_, _| {}).await.unwrap()
 }
 
@@ -48,8 +48,8 @@ async fn damaged(world: &World) {
 
 async fn is_right(world: &World) {
     for who in ["alice", "bob", "carol", "nobody"] {
-        let shown = world.shown(who, BOTH).await;
-        assert_eq!(shown, world.answered(who).await, "{who}");
+        let shown = world.stored_counts(who, BOTH).await;
+        assert_eq!(shown, world.api_counts(who).await, "{who}");
     }
 }
 
@@ -64,20 +64,24 @@ pub async fn a_repair_finds_and_mends_what_differs(world: World) {
         report.counters,
         report.totals,
         report.positions,
-        report.strays,
+        report.orphans,
     );
     assert_eq!(found, (1, 1, 1, 3), "{report:?}");
-    assert_eq!((report.users, report.differing), (3, 3), "{report:?}");
+    assert_eq!(
+        (report.users, report.users_with_differences),
+        (3, 3),
+        "{report:?}"
+    );
     let counter = report
         .differences
         .iter()
-        .find(|it| it.what == What::Counter);
+        .find(|it| it.what == DifferenceKind::Counter);
     let counter = counter.unwrap();
     assert_eq!(counter.user_id, user("bob"));
     assert_eq!((counter.found.as_deref(), counter.expected), (Some("7"), 1));
     assert_eq!(told.into_inner().unwrap(), [(0, 3), (3, 3)]);
     assert_eq!(
-        world.shown("carol", BOTH).await,
+        world.stored_counts("carol", BOTH).await,
         map(&[("c2", 1), ("total", 1)])
     );
     is_right(&world).await;
@@ -91,7 +95,7 @@ pub async fn a_dry_run_changes_nothing(world: World) {
     let second = repair(&world, true).await;
     assert_eq!(second.found(), 6, "{second:?}");
     assert_eq!(
-        world.shown("nobody", BOTH).await,
+        world.stored_counts("nobody", BOTH).await,
         map(&[("c2", 3), ("total", 3)])
     );
 }
@@ -110,18 +114,18 @@ pub async fn a_repair_of_a_store_that_is_right_finds_nothing(world: World) {
         .unwrap();
     world.leave("c1", "bob").await;
     // Nobody but the sender was written for in the large room, and those who have no state are not wrong but new.
-    world.answered("bob").await;
+    world.api_counts("bob").await;
     world.send("c2", "alice").await;
     let report = repair(&world, true).await;
     let differences = report.differences.iter();
     let of_bob: Vec<_> = differences.filter(|it| it.user_id == bob).collect();
     assert!(of_bob.is_empty(), "{of_bob:?}");
-    assert_eq!(report.behind, 1, "{report:?}");
+    assert_eq!(report.large_lagging, 1, "{report:?}");
     repair(&world, false).await;
     let report = repair(&world, true).await;
-    assert_eq!((report.found(), report.behind), (0, 0), "{report:?}");
+    assert_eq!((report.found(), report.large_lagging), (0, 0), "{report:?}");
     assert_eq!(
-        world.shown("dave", BOTH).await,
+        world.stored_counts("dave", BOTH).await,
         map(&[("c2", 2), ("total", 2)])
     );
     is_right(&world).await;
@@ -146,7 +150,7 @@ pub async fn a_repair_beside_senders_loses_nothing(world: World) {
     };
     tokio::join!(sending, repairing);
     for who in ["alice", "bob", "carol"] {
-        let shown = world.shown(who, BOTH).await;
-        assert_eq!(shown, world.answered(who).await, "{who}");
+        let shown = world.stored_counts(who, BOTH).await;
+        assert_eq!(shown, world.api_counts(who).await, "{who}");
     }
 }

@@ -12,10 +12,10 @@ use super::world::{World, conversation, map, user};
 
 on_both! {
     an_emptied_store_is_filled_by_the_next_touch;
-    an_older_copy_of_a_state_is_held_against_the_rows;
+    a_stale_unread_state_is_corrected_from_the_rows;
     a_lost_field_is_counted_anew;
     a_message_whose_step_was_lost_is_answered_and_shown_by_the_next_one;
-    a_leave_whose_step_was_lost_is_mended_by_an_answer;
+    reading_the_counts_repairs_a_lost_leave;
     a_lost_total_is_shown_again_by_an_answer;
     a_user_of_many_conversations_is_counted_in_parts;
 }
@@ -32,25 +32,45 @@ async fn two_rooms(world: &World) {
 pub async fn an_emptied_store_is_filled_by_the_next_touch(world: World) {
     two_rooms(&world).await;
     let expected = map(&[("c1", 1), ("c2", 1), ("total", 2)]);
-    world.lose().await;
-    assert_eq!(world.answered("bob").await, expected);
-    assert_eq!(world.shown("bob", BOTH).await, expected, "by an answer");
-    world.lose().await;
+    world.flush_store().await;
+    assert_eq!(world.api_counts("bob").await, expected);
+    assert_eq!(
+        world.stored_counts("bob", BOTH).await,
+        expected,
+        "after reading the counts"
+    );
+    world.flush_store().await;
     world.send("c1", "alice").await;
     let expected = map(&[("c1", 2), ("c2", 1), ("total", 3)]);
-    assert_eq!(world.shown("bob", BOTH).await, expected, "by a message");
-    world.lose().await;
+    assert_eq!(
+        world.stored_counts("bob", BOTH).await,
+        expected,
+        "after a message"
+    );
+    world.flush_store().await;
     let (bob, c1) = (user("bob"), conversation("c1"));
     world.node().read(&bob, &c1, Some(1)).await.unwrap();
     let expected = map(&[("c1", 1), ("c2", 1), ("total", 2)]);
-    assert_eq!(world.shown("bob", BOTH).await, expected, "by reading");
-    world.lose().await;
+    assert_eq!(
+        world.stored_counts("bob", BOTH).await,
+        expected,
+        "after marking as read"
+    );
+    world.flush_store().await;
     world.leave("c1", "bob").await;
     let expected = map(&[("c2", 1), ("total", 1)]);
-    assert_eq!(world.shown("bob", BOTH).await, expected, "by leaving");
-    world.lose().await;
+    assert_eq!(
+        world.stored_counts("bob", BOTH).await,
+        expected,
+        "after leaving"
+    );
+    world.flush_store().await;
     world.node().recount(&bob).await.unwrap();
-    assert_eq!(world.shown("bob", BOTH).await, expected, "by a recount");
+    assert_eq!(
+        world.stored_counts("bob", BOTH).await,
+        expected,
+        "after a reconcile"
+    );
 }
 
 /// The state of a user as the store has it.
@@ -62,7 +82,7 @@ async fn state(world: &World, who: &str) -> HashMap<String, String> {
 }
 
 /// Puts back what the store once had, as checked in an epoch that has passed.
-async fn set_back(
+async fn restore_old_state(
     world: &World,
     who: &str,
     fields: &HashMap<String, String>,
@@ -89,7 +109,7 @@ async fn set_back(
     pipe.exec_async(&mut world.store.clone()).await.unwrap();
 }
 
-pub async fn an_older_copy_of_a_state_is_held_against_the_rows(world: World) {
+pub async fn a_stale_unread_state_is_corrected_from_the_rows(world: World) {
     two_rooms(&world).await;
     let (old, bob) = (state(&world, "bob").await, user("bob"));
     let shown = [("c1", 1), ("c2", 1), ("total", 2)];
@@ -102,22 +122,30 @@ pub async fn an_older_copy_of_a_state_is_held_against_the_rows(world: World) {
         .await
         .unwrap();
     let expected = map(&[("c1", 4), ("total", 4)]);
-    assert_eq!(world.shown("bob", BOTH).await, expected);
-    set_back(&world, "bob", &old, &shown).await;
-    assert_eq!(world.answered("bob").await, expected);
-    assert_eq!(world.shown("bob", BOTH).await, expected, "by an answer");
-    set_back(&world, "bob", &old, &shown).await;
+    assert_eq!(world.stored_counts("bob", BOTH).await, expected);
+    restore_old_state(&world, "bob", &old, &shown).await;
+    assert_eq!(world.api_counts("bob").await, expected);
+    assert_eq!(
+        world.stored_counts("bob", BOTH).await,
+        expected,
+        "after reading the counts"
+    );
+    restore_old_state(&world, "bob", &old, &shown).await;
     world.send("c1", "alice").await;
     let expected = map(&[("c1", 5), ("total", 5)]);
-    assert_eq!(world.shown("bob", BOTH).await, expected, "by a message");
-    world.leave_row("c1", "bob").await;
-    set_back(&world, "bob", &old, &shown).await;
+    assert_eq!(
+        world.stored_counts("bob", BOTH).await,
+        expected,
+        "after a message"
+    );
+    world.delete_member("c1", "bob").await;
+    restore_old_state(&world, "bob", &old, &shown).await;
     world.send("c2", "alice").await;
     let expected = map(&[("c2", 1), ("total", 1)]);
     assert_eq!(
-        world.shown("bob", BOTH).await,
+        world.stored_counts("bob", BOTH).await,
         expected,
-        "without what was left"
+        "without the conversation that bob left"
     );
 }
 
@@ -129,31 +157,31 @@ pub async fn a_lost_field_is_counted_anew(world: World) {
         lose.exec_async(&mut world.store.clone()).await.unwrap();
         let seq = world.send("c1", "alice").await;
         let expected = map(&[("c1", seq), ("c2", 1), ("total", seq + 1)]);
-        assert_eq!(world.shown("bob", BOTH).await, expected, "{lost}");
+        assert_eq!(world.stored_counts("bob", BOTH).await, expected, "{lost}");
     }
 }
 
 pub async fn a_message_whose_step_was_lost_is_answered_and_shown_by_the_next_one(world: World) {
     two_rooms(&world).await;
-    world.send_row("c1", "alice", &[]).await;
+    world.insert_message("c1", "alice", &[]).await;
     let expected = map(&[("c1", 2), ("c2", 1), ("total", 3)]);
-    assert_eq!(world.answered("bob").await, expected);
-    assert_eq!(world.shown("bob", BOTH).await, expected);
-    world.send_row("c1", "alice", &[]).await;
+    assert_eq!(world.api_counts("bob").await, expected);
+    assert_eq!(world.stored_counts("bob", BOTH).await, expected);
+    world.insert_message("c1", "alice", &[]).await;
     world.send("c1", "alice").await;
     let expected = map(&[("c1", 4), ("c2", 1), ("total", 5)]);
-    assert_eq!(world.shown("bob", BOTH).await, expected);
+    assert_eq!(world.stored_counts("bob", BOTH).await, expected);
 }
 
-pub async fn a_leave_whose_step_was_lost_is_mended_by_an_answer(world: World) {
+pub async fn reading_the_counts_repairs_a_lost_leave(world: World) {
     two_rooms(&world).await;
-    let late = world.send_row("c1", "alice", &[]).await;
-    world.leave_row("c1", "bob").await;
+    let late = world.insert_message("c1", "alice", &[]).await;
+    world.delete_member("c1", "bob").await;
     let expected = map(&[("c2", 1), ("total", 1)]);
-    assert_eq!(world.answered("bob").await, expected);
-    assert_eq!(world.shown("bob", BOTH).await, expected);
+    assert_eq!(world.api_counts("bob").await, expected);
+    assert_eq!(world.stored_counts("bob", BOTH).await, expected);
     world.step(0, &late).await;
-    assert_eq!(world.shown("bob", BOTH).await, expected);
+    assert_eq!(world.stored_counts("bob", BOTH).await, expected);
 }
 
 pub async fn a_lost_total_is_shown_again_by_an_answer(world: World) {
@@ -161,25 +189,25 @@ pub async fn a_lost_total_is_shown_again_by_an_answer(world: World) {
     let key = world.keys.unread_total(&user("bob"));
     let lose = redis::cmd("DEL").arg(key).take();
     lose.exec_async(&mut world.store.clone()).await.unwrap();
-    let expected = world.answered("bob").await;
-    assert_eq!(world.shown("bob", BOTH).await, expected);
+    let expected = world.api_counts("bob").await;
+    assert_eq!(world.stored_counts("bob", BOTH).await, expected);
 }
 
 pub async fn a_user_of_many_conversations_is_counted_in_parts(world: World) {
     let convs: Vec<String> = (0..300).map(|it| format!("r{it}")).collect();
     for conv in &convs {
-        world.make(conv).await;
-        world.join_row(conv, "alice").await;
-        world.join_row(conv, "bob").await;
-        world.send_row(conv, "alice", &[]).await;
+        world.insert_conversation(conv).await;
+        world.insert_member(conv, "alice").await;
+        world.insert_member(conv, "bob").await;
+        world.insert_message(conv, "alice", &[]).await;
     }
     let names: Vec<&str> = convs.iter().map(String::as_str).collect();
-    let expected = world.answered("bob").await;
+    let expected = world.api_counts("bob").await;
     assert_eq!(expected["total"], 300);
-    assert_eq!(world.shown("bob", &names).await, expected);
+    assert_eq!(world.stored_counts("bob", &names).await, expected);
     world.send("r7", "alice").await;
     assert_eq!(
-        world.shown("bob", &["r7"]).await,
+        world.stored_counts("bob", &["r7"]).await,
         map(&[("r7", 2), ("total", 301)])
     );
 }
@@ -209,11 +237,11 @@ async fn redis_from_an_older_snapshot_is_not_believed() {
             .is_ok()
     });
     back.await;
-    assert_eq!(world.shown("bob", BOTH).await, old);
+    assert_eq!(world.stored_counts("bob", BOTH).await, old);
     world.send("c1", "alice").await;
     let expected = map(&[("c1", 3), ("total", 3)]);
-    assert_eq!(world.shown("bob", BOTH).await, expected);
-    assert_eq!(world.answered("bob").await, expected);
+    assert_eq!(world.stored_counts("bob", BOTH).await, expected);
+    assert_eq!(world.api_counts("bob").await, expected);
 }
 
 #[tokio::test]
@@ -225,17 +253,21 @@ async fn what_happens_while_the_store_is_away_is_answered_and_shown_later() {
     let badge = world.node().read(&bob, &c1, None).await.unwrap();
     assert_eq!((badge.unread, badge.total), (0, 1));
     let expected = map(&[("c2", 1), ("total", 1)]);
-    assert_eq!(world.answered("bob").await, expected);
+    assert_eq!(world.api_counts("bob").await, expected);
     world.server.as_mut().unwrap().restart().await;
-    eventually("it is paid", async || {
-        world.node().pay().await.map_err(|it| it.to_string())
+    eventually("the retry succeeds", async || {
+        world
+            .node()
+            .retry_pending()
+            .await
+            .map_err(|it| it.to_string())
     })
     .await;
-    assert_eq!(world.shown("bob", BOTH).await, expected);
+    assert_eq!(world.stored_counts("bob", BOTH).await, expected);
 }
 
 /// The output of what ends within so many polls; else it is given up.
-async fn polled<F: Future>(times: usize, work: F) -> Option<F::Output> {
+async fn poll_at_most<F: Future>(times: usize, work: F) -> Option<F::Output> {
     let (mut work, mut left) = (pin!(work), times);
     poll_fn(|cx| match work.as_mut().poll(cx) {
         Poll::Ready(output) => Poll::Ready(Some(output)),
@@ -249,19 +281,19 @@ async fn polled<F: Future>(times: usize, work: F) -> Option<F::Output> {
 }
 
 #[tokio::test]
-async fn a_call_that_was_given_up_anywhere_is_paid() {
+async fn a_cancelled_read_is_completed_by_the_retry_queue() {
     let world = World::embedded().await;
     two_rooms(&world).await;
     let (bob, c1) = (user("bob"), conversation("c1"));
     for times in 0..40 {
         let seq = world.send("c1", "alice").await;
-        let read = polled(times, world.node().read(&bob, &c1, Some(seq)));
+        let read = poll_at_most(times, world.node().read(&bob, &c1, Some(seq)));
         let done = read.await.is_some();
         // A write goes on until the pen is given back.
         drop(world.database.begin().await.unwrap());
-        world.node().pay().await.unwrap();
-        let shown = world.shown("bob", BOTH).await;
-        assert_eq!(shown, world.answered("bob").await, "after {times} polls");
+        world.node().retry_pending().await.unwrap();
+        let shown = world.stored_counts("bob", BOTH).await;
+        assert_eq!(shown, world.api_counts("bob").await, "after {times} polls");
         if done {
             return;
         }

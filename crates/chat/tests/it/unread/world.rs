@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 
-use parlor_chat::context::Context;
+use parlor_chat::context::ChatContext;
 use parlor_chat::database::{Database, Either};
 use parlor_chat::ids::{ConversationId, UserId};
-use parlor_chat::keys::{Keyspace, Preset, Settings};
-use parlor_chat::unread::{Sent, Unread, Wrote};
-use parlor_store::{Event, Subscription};
+use parlor_chat::keys::{KeySettings, Keyspace, Preset};
+use parlor_chat::unread::{CountedMessages, SenderPosition, Unread};
+use parlor_store::{BusEvent, BusSubscription};
 use parlor_testkit::Cluster;
 
-use crate::ground::Ground;
+use crate::ground::TestBackend;
 
 /// Up to how many members each member's keys are written.
-pub const LIMIT: u64 = 3;
+pub const FANOUT_LIMIT: u64 = 3;
 
 /// A statement on either database.
 macro_rules! sql {
@@ -27,7 +27,7 @@ macro_rules! sql {
 }
 
 pub struct World {
-    ground: Ground,
+    ground: TestBackend,
     pub keys: Keyspace,
     pub database: Database,
     /// The nodes that run.
@@ -36,7 +36,7 @@ pub struct World {
 
 /// A message that is in the rows.
 #[derive(Debug, Clone)]
-pub struct Written {
+pub struct MessageInRows {
     pub conversation: ConversationId,
     pub sender: UserId,
     pub seq: u64,
@@ -47,30 +47,30 @@ pub struct Written {
 
 /// A change of members that is in the rows.
 #[derive(Debug, Clone, Copy)]
-pub struct Changed {
+pub struct MemberChangeInRows {
     pub members_version: u64,
     pub last_seq: u64,
 }
 
 impl World {
     pub async fn embedded() -> Self {
-        Self::on(Ground::embedded().await).await
+        Self::on(TestBackend::embedded().await).await
     }
 
     pub async fn redis() -> Self {
-        Self::on(Ground::redis().await).await
+        Self::on(TestBackend::redis().await).await
     }
 
     pub async fn cluster(cluster: &mut Cluster) -> Self {
-        Self::on(Ground::cluster(cluster).await).await
+        Self::on(TestBackend::cluster(cluster).await).await
     }
 
     pub async fn impatient() -> Self {
-        Self::on(Ground::impatient().await).await
+        Self::on(TestBackend::redis_with_short_timeout().await).await
     }
 
-    async fn on(ground: Ground) -> Self {
-        let keys = ground.keys(Settings::from_preset(Preset::Parlor));
+    async fn on(ground: TestBackend) -> Self {
+        let keys = ground.keys(KeySettings::from_preset(Preset::Parlor));
         let mut world = Self {
             database: ground.database().await,
             keys,
@@ -86,8 +86,8 @@ impl World {
 
     /// Another node.
     pub async fn start(&self) -> Unread {
-        let context = Context::new(self.store.clone(), self.keys.clone());
-        Unread::new(context, self.ground.database().await, LIMIT)
+        let context = ChatContext::new(self.store.clone(), self.keys.clone());
+        Unread::new(context, self.ground.database().await, FANOUT_LIMIT)
     }
 
     pub fn node(&self) -> &Unread {
@@ -96,13 +96,13 @@ impl World {
 
     /// A conversation with these members, in the rows and in the store.
     pub async fn group(&self, conv: &str, members: &[&str]) {
-        self.make(conv).await;
+        self.insert_conversation(conv).await;
         for member in members {
             self.join(conv, member).await;
         }
     }
 
-    pub async fn make(&self, conv: &str) {
+    pub async fn insert_conversation(&self, conv: &str) {
         let insert =
             "INSERT INTO conversations (id, kind, created_at, last_at) VALUES ($1, 'group', 0, 0)";
         let mut tx = self.database.begin().await.unwrap();
@@ -111,48 +111,53 @@ impl World {
     }
 
     pub async fn join(&self, conv: &str, who: &str) {
-        let changed = self.join_row(conv, who).await;
+        let changed = self.insert_member(conv, who).await;
         let (conv, users) = (conversation(conv), [user(who)]);
         let (version, last) = (changed.members_version, changed.last_seq);
-        let joined = self.node().joined(&conv, &users, version, last);
+        let joined = self.node().apply_joined(&conv, &users, version, last);
         joined.await.unwrap();
     }
 
     pub async fn leave(&self, conv: &str, who: &str) {
-        let changed = self.leave_row(conv, who).await;
+        let changed = self.delete_member(conv, who).await;
         let (conv, users) = (conversation(conv), [user(who)]);
         let left = self.node().left(&conv, &users, changed.members_version);
         left.await.unwrap();
     }
 
-    pub async fn join_row(&self, conv: &str, who: &str) -> Changed {
+    pub async fn insert_member(&self, conv: &str, who: &str) -> MemberChangeInRows {
         let mut tx = self.database.begin().await.unwrap();
         let (version, last) = changed(&mut tx, conv, 1).await;
         let insert = "INSERT INTO members (conversation_id, user_id, role, joined_at, joined_seq, joined_version, \
             delivered_seq, read_seq, badge_seq) VALUES ($1, $2, 'member', 0, $3, $4, $3, $3, $3)";
         sql!(tx, c => drop(sqlx::query(insert).bind(conv).bind(who).bind(last).bind(version).execute(c).await.unwrap()));
         tx.commit().await.unwrap();
-        Changed::of(version, last)
+        MemberChangeInRows::of(version, last)
     }
 
-    pub async fn leave_row(&self, conv: &str, who: &str) -> Changed {
+    pub async fn delete_member(&self, conv: &str, who: &str) -> MemberChangeInRows {
         let mut tx = self.database.begin().await.unwrap();
         let (version, last) = changed(&mut tx, conv, -1).await;
         let delete = "DELETE FROM members WHERE conversation_id = $1 AND user_id = $2";
         sql!(tx, c => drop(sqlx::query(delete).bind(conv).bind(who).execute(c).await.unwrap()));
         tx.commit().await.unwrap();
-        Changed::of(version, last)
+        MemberChangeInRows::of(version, last)
     }
 
     /// A message, in the rows and in the store.
     pub async fn send(&self, conv: &str, sender: &str) -> u64 {
-        let written = self.send_row(conv, sender, &[]).await;
+        let written = self.insert_message(conv, sender, &[]).await;
         self.step(0, &written).await;
         written.seq
     }
 
     /// A message in the rows, as a writer puts it there.
-    pub async fn send_row(&self, conv: &str, sender: &str, mentions: &[&str]) -> Written {
+    pub async fn insert_message(
+        &self,
+        conv: &str,
+        sender: &str,
+        mentions: &[&str],
+    ) -> MessageInRows {
         let mut tx = self.database.begin().await.unwrap();
         let number = "UPDATE conversations SET last_seq = last_seq + 1, rev = rev + 1 WHERE id = $1 \
             RETURNING last_seq, members_version, rev";
@@ -175,7 +180,7 @@ impl World {
         let members: Vec<(String,)> =
             sql!(tx, c => sqlx::query_as(list).bind(conv).fetch_all(c).await.unwrap());
         tx.commit().await.unwrap();
-        Written {
+        MessageInRows {
             conversation: conversation(conv),
             sender: user(sender),
             seq: seq.unsigned_abs(),
@@ -186,12 +191,12 @@ impl World {
     }
 
     /// What a node does after the row of a message.
-    pub async fn step(&self, node: usize, written: &Written) {
+    pub async fn step(&self, node: usize, written: &MessageInRows) {
         step(&self.nodes[node], written).await;
     }
 
     /// The documented keys of a user: conversations and `total`, without those that are not there.
-    pub async fn shown(&self, who: &str, convs: &[&str]) -> BTreeMap<String, u64> {
+    pub async fn stored_counts(&self, who: &str, convs: &[&str]) -> BTreeMap<String, u64> {
         let who = user(who);
         let mut store = self.store.clone();
         let mut shown = BTreeMap::new();
@@ -211,8 +216,8 @@ impl World {
     }
 
     /// The answer, in the form of the keys; the total is absent where it is 0.
-    pub async fn answered(&self, who: &str) -> BTreeMap<String, u64> {
-        let counts = self.node().counts(&user(who)).await.unwrap();
+    pub async fn api_counts(&self, who: &str) -> BTreeMap<String, u64> {
+        let counts = self.node().get_summary(&user(who)).await.unwrap();
         let each = counts.conversations.iter();
         let mut told: BTreeMap<String, u64> = each
             .map(|it| (it.conversation_id.to_string(), it.count))
@@ -223,27 +228,27 @@ impl World {
         told
     }
 
-    pub async fn frames(&self, who: &str) -> Subscription {
-        let channel = self.keys.user_bus(&user(who));
+    pub async fn frames(&self, who: &str) -> BusSubscription {
+        let channel = self.keys.user_channel(&user(who));
         let bus = self.store.bus();
         bus.subscribe_sharded(channel.as_str()).await.unwrap()
     }
 
     /// Removes everything from the store, as a restart without persistence does.
-    pub async fn lose(&self) {
+    pub async fn flush_store(&self) {
         let flush = redis::cmd("FLUSHALL");
-        for (_, reply) in self.store.each_primary(&flush).await {
+        for (_, reply) in self.store.query_each_primary(&flush).await {
             reply.unwrap();
         }
     }
 }
 
 /// The next frame: its kind and its JSON.
-pub async fn next(frames: &mut Subscription) -> (u8, serde_json::Value) {
+pub async fn next(frames: &mut BusSubscription) -> (u8, serde_json::Value) {
     let patience = std::time::Duration::from_secs(60);
     let event = tokio::time::timeout(patience, frames.next()).await.unwrap();
-    let Some(Event::Message { payload, .. }) = event else {
-        panic!("the subscription ended or missed something");
+    let Some(BusEvent::Message { payload, .. }) = event else {
+        panic!("the subscription ended or lost messages");
     };
     let [1, kind, body @ ..] = &payload[..] else {
         panic!("{payload:?} is no frame");
@@ -251,31 +256,31 @@ pub async fn next(frames: &mut Subscription) -> (u8, serde_json::Value) {
     (*kind, serde_json::from_slice(body).unwrap())
 }
 
-pub async fn step(node: &Unread, written: &Written) {
-    steps(node, std::slice::from_ref(written)).await;
+pub async fn step(node: &Unread, written: &MessageInRows) {
+    apply_messages(node, std::slice::from_ref(written)).await;
 }
 
 /// What a node does after a commit with these messages of one conversation.
-pub async fn steps(node: &Unread, written: &[Written]) {
+pub async fn apply_messages(node: &Unread, written: &[MessageInRows]) {
     let last = written.last().unwrap();
-    let few = last.members.len() as u64 <= LIMIT;
-    let wrote = written.iter().map(|it| Wrote {
+    let few = last.members.len() as u64 <= FANOUT_LIMIT;
+    let wrote = written.iter().map(|it| SenderPosition {
         user: it.sender.clone(),
         seq: it.seq,
         joined_version: it.position.0,
         position_version: it.position.1,
     });
-    let sent = Sent {
+    let sent = CountedMessages {
         conversation: &last.conversation,
         seq: last.seq,
-        wrote: &wrote.collect::<Vec<_>>(),
+        sender_positions: &wrote.collect::<Vec<_>>(),
         members: few.then_some(&last.members[..]),
         members_version: last.members_version,
     };
     node.sent(&sent).await.unwrap();
 }
 
-impl Changed {
+impl MemberChangeInRows {
     fn of(version: i64, last: i64) -> Self {
         Self {
             members_version: version.unsigned_abs(),
@@ -284,22 +289,26 @@ impl Changed {
     }
 }
 
-async fn changed(tx: &mut parlor_chat::database::Transaction, conv: &str, more: i64) -> (i64, i64) {
+async fn changed(
+    tx: &mut parlor_chat::database::WriteTransaction,
+    conv: &str,
+    more: i64,
+) -> (i64, i64) {
     let change = "UPDATE conversations SET members_version = members_version + 1, member_count = member_count + $1 \
         WHERE id = $2 RETURNING members_version, last_seq";
     sql!(tx, c => sqlx::query_as(change).bind(more).bind(conv).fetch_one(c).await.unwrap())
 }
 
 impl Deref for World {
-    type Target = Ground;
+    type Target = TestBackend;
 
-    fn deref(&self) -> &Ground {
+    fn deref(&self) -> &TestBackend {
         &self.ground
     }
 }
 
 impl DerefMut for World {
-    fn deref_mut(&mut self) -> &mut Ground {
+    fn deref_mut(&mut self) -> &mut TestBackend {
         &mut self.ground
     }
 }

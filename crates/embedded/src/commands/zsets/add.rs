@@ -2,55 +2,55 @@
 
 use smallvec::SmallVec;
 
-use crate::args::{Args, is};
+use crate::args::{Args, is_option};
 use crate::db::Db;
-use crate::edit::Edit;
-use crate::error::{Error, Reply, SYNTAX};
-use crate::number::float;
-use crate::reply::{NIL, count, score};
+use crate::edit::JournaledCollection;
+use crate::error::{CommandError, CommandResult, SYNTAX_ERROR};
+use crate::number::parse_float_arg;
+use crate::reply::{NIL, count, score_bulk};
 use crate::value::ZSet;
 
 /// What `ZADD` was asked to do besides adding.
 #[derive(Default)]
-struct Rules {
+struct ZaddOptions {
     only_new: bool,
-    only_existing: bool,
-    only_greater: bool,
-    only_less: bool,
-    count_changes: bool,
-    increment: bool,
+    xx: bool,
+    gt: bool,
+    lt: bool,
+    ch: bool,
+    incr: bool,
 }
 
-impl Rules {
+impl ZaddOptions {
     /// Takes an option; whether it is one.
-    fn take(&mut self, option: &[u8]) -> bool {
+    fn parse_flag(&mut self, option: &[u8]) -> bool {
         let rule = match option {
-            _ if is(option, "NX") => &mut self.only_new,
-            _ if is(option, "XX") => &mut self.only_existing,
-            _ if is(option, "GT") => &mut self.only_greater,
-            _ if is(option, "LT") => &mut self.only_less,
-            _ if is(option, "CH") => &mut self.count_changes,
-            _ if is(option, "INCR") => &mut self.increment,
+            _ if is_option(option, "NX") => &mut self.only_new,
+            _ if is_option(option, "XX") => &mut self.xx,
+            _ if is_option(option, "GT") => &mut self.gt,
+            _ if is_option(option, "LT") => &mut self.lt,
+            _ if is_option(option, "CH") => &mut self.ch,
+            _ if is_option(option, "INCR") => &mut self.incr,
             _ => return false,
         };
         *rule = true;
         true
     }
 
-    fn check(&self, members: usize) -> Result<(), Error> {
-        if self.only_new && self.only_existing {
-            return Err(Error::fixed(
+    fn check_compatible(&self, members: usize) -> Result<(), CommandError> {
+        if self.only_new && self.xx {
+            return Err(CommandError::from_static(
                 "ERR XX and NX options at the same time are not compatible",
             ));
         }
-        let either = self.only_greater || self.only_less;
-        if either && self.only_new || self.only_greater && self.only_less {
-            return Err(Error::fixed(
+        let either = self.gt || self.lt;
+        if either && self.only_new || self.gt && self.lt {
+            return Err(CommandError::from_static(
                 "ERR GT, LT, and/or NX options at the same time are not compatible",
             ));
         }
-        if self.increment && members > 1 {
-            return Err(Error::fixed(
+        if self.incr && members > 1 {
+            return Err(CommandError::from_static(
                 "ERR INCR option supports a single increment-element pair",
             ));
         }
@@ -58,106 +58,101 @@ impl Rules {
     }
 
     /// Adds or changes a member as the rules allow.
-    fn apply(
+    fn apply_to_member(
         &self,
-        zset: &mut Edit<'_, ZSet>,
+        zset: &mut JournaledCollection<'_, ZSet>,
         member: &[u8],
         score: f64,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<ZaddOutcome, CommandError> {
         let Some(old) = zset.score(member) else {
-            if self.only_existing {
-                return Ok(Outcome::Refused);
+            if self.xx {
+                return Ok(ZaddOutcome::Skipped);
             }
-            zset.add(member, score);
-            return Ok(Outcome::Added(score));
+            zset.insert_new(member, score);
+            return Ok(ZaddOutcome::Added(score));
         };
         if self.only_new {
-            return Ok(Outcome::Refused);
+            return Ok(ZaddOutcome::Skipped);
         }
-        let new = if self.increment { old + score } else { score };
+        let new = if self.incr { old + score } else { score };
         if new.is_nan() {
-            return Err(Error::fixed("ERR resulting score is not a number (NaN)"));
+            return Err(CommandError::from_static(
+                "ERR resulting score is not a number (NaN)",
+            ));
         }
-        if self.only_less && new >= old || self.only_greater && new <= old {
-            return Ok(Outcome::Refused);
+        if self.lt && new >= old || self.gt && new <= old {
+            return Ok(ZaddOutcome::Skipped);
         }
         if new == old {
             zset.keep(member, old);
-            return Ok(Outcome::Same(new));
+            return Ok(ZaddOutcome::Unchanged(new));
         }
         zset.change(member, old, new);
-        Ok(Outcome::Changed(new))
+        Ok(ZaddOutcome::Updated(new))
     }
 }
 
-enum Outcome {
-    Refused,
-    Same(f64),
+enum ZaddOutcome {
+    Skipped,
+    Unchanged(f64),
     Added(f64),
-    Changed(f64),
+    Updated(f64),
 }
 
-fn add(db: &mut Db, args: Args<'_>, mut rules: Rules) -> Reply {
+fn zadd_generic(db: &mut Db, args: Args<'_>, mut rules: ZaddOptions) -> CommandResult {
     let options = args[2..]
         .iter()
-        .take_while(|option| rules.take(option))
+        .take_while(|option| rules.parse_flag(option))
         .count();
     let pairs = &args[2 + options..];
     if pairs.is_empty() || !pairs.len().is_multiple_of(2) {
-        return Err(SYNTAX);
+        return Err(SYNTAX_ERROR);
     }
-    rules.check(pairs.len() / 2)?;
+    rules.check_compatible(pairs.len() / 2)?;
     let pairs = pairs.chunks_exact(2);
     let scores = pairs
         .clone()
-        .map(|pair| float(pair[0]))
+        .map(|pair| parse_float_arg(pair[0]))
         .collect::<Result<SmallVec<[f64; 4]>, _>>()?;
-    let change = |zset: &mut Edit<'_, ZSet>| {
+    let change = |zset: &mut JournaledCollection<'_, ZSet>| {
         let (mut added, mut changed, mut last) = (0, 0, None);
         for (pair, score) in pairs.zip(scores) {
-            last = match rules.apply(zset, pair[1], score)? {
-                Outcome::Refused => None,
-                Outcome::Same(score) => Some(score),
-                Outcome::Added(score) => {
+            last = match rules.apply_to_member(zset, pair[1], score)? {
+                ZaddOutcome::Skipped => None,
+                ZaddOutcome::Unchanged(score) => Some(score),
+                ZaddOutcome::Added(score) => {
                     added += 1;
                     Some(score)
                 }
-                Outcome::Changed(score) => {
+                ZaddOutcome::Updated(score) => {
                     changed += 1;
                     Some(score)
                 }
             };
         }
-        Ok((
-            if rules.count_changes {
-                added + changed
-            } else {
-                added
-            },
-            last,
-        ))
+        Ok((if rules.ch { added + changed } else { added }, last))
     };
-    let (changes, last) = match rules.only_existing {
-        true => db.edit_existing(args[1], change)?.unwrap_or((0, None)),
+    let (changes, last) = match rules.xx {
+        true => db.update_existing(args[1], change)?.unwrap_or((0, None)),
         false => db.edit(args[1], change)?,
     };
-    Ok(match rules.increment {
-        true => last.map_or(NIL, score),
+    Ok(match rules.incr {
+        true => last.map_or(NIL, score_bulk),
         false => count(changes),
     })
 }
 
-pub fn zadd(db: &mut Db, args: Args<'_>) -> Reply {
-    add(db, args, Rules::default())
+pub fn zadd(db: &mut Db, args: Args<'_>) -> CommandResult {
+    zadd_generic(db, args, ZaddOptions::default())
 }
 
-pub fn zincrby(db: &mut Db, args: Args<'_>) -> Reply {
-    add(
+pub fn zincrby(db: &mut Db, args: Args<'_>) -> CommandResult {
+    zadd_generic(
         db,
         args,
-        Rules {
-            increment: true,
-            ..Rules::default()
+        ZaddOptions {
+            incr: true,
+            ..ZaddOptions::default()
         },
     )
 }

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use crate::error::Error;
+use crate::error::CommandError;
 use crate::value::ZSet;
 
-use super::COMPACT;
+use super::MAX_LISTPACK_ENTRIES;
 
 /// One bound of a range by score.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,22 +33,23 @@ impl ScoreBound {
 
 /// A range by score.
 #[derive(Debug)]
-pub struct Scores {
+pub struct ScoreRange {
     min: ScoreBound,
     max: ScoreBound,
 }
 
-impl Scores {
+impl ScoreRange {
     /// Reads both bounds.
-    pub fn parse(min: &[u8], max: &[u8]) -> Result<Self, Error> {
+    pub fn parse(min: &[u8], max: &[u8]) -> Result<Self, CommandError> {
         let bounds = ScoreBound::parse(min).zip(ScoreBound::parse(max));
-        let (min, max) = bounds.ok_or(Error::fixed("ERR min or max is not a float"))?;
+        let (min, max) =
+            bounds.ok_or(CommandError::from_static("ERR min or max is not a float"))?;
         Ok(Self { min, max })
     }
 
     /// The ranks in this range.
     pub fn ranks(&self, zset: &ZSet) -> Range<usize> {
-        let below = |score: f64| zset.rank_of(score, b"");
+        let below = |score: f64| zset.count_before(score, b"");
         let up_to = |score: f64| match score == f64::INFINITY {
             true => zset.len(),
             false => below(score.next_up()),
@@ -85,21 +86,22 @@ impl<'a> LexBound<'a> {
 /// A range by member. It means something only where all scores are the same; elsewhere the reply is what Redis's
 /// compact form happens to give.
 #[derive(Debug)]
-pub struct Members<'a> {
+pub struct LexRange<'a> {
     min: LexBound<'a>,
     max: LexBound<'a>,
 }
 
-impl<'a> Members<'a> {
+impl<'a> LexRange<'a> {
     /// Reads both bounds.
-    pub fn parse(min: &'a [u8], max: &'a [u8]) -> Result<Self, Error> {
+    pub fn parse(min: &'a [u8], max: &'a [u8]) -> Result<Self, CommandError> {
         let bounds = LexBound::parse(min).zip(LexBound::parse(max));
-        let (min, max) =
-            bounds.ok_or(Error::fixed("ERR min or max not valid string range item"))?;
+        let (min, max) = bounds.ok_or(CommandError::from_static(
+            "ERR min or max not valid string range item",
+        ))?;
         Ok(Self { min, max })
     }
 
-    fn reaches_min(&self, member: &[u8]) -> bool {
+    fn gte_min(&self, member: &[u8]) -> bool {
         match self.min {
             LexBound::Lowest => true,
             LexBound::Highest => false,
@@ -108,7 +110,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    fn keeps_max(&self, member: &[u8]) -> bool {
+    fn lte_max(&self, member: &[u8]) -> bool {
         match self.max {
             LexBound::Lowest => false,
             LexBound::Highest => true,
@@ -124,12 +126,12 @@ impl<'a> Members<'a> {
         let at = |rank: usize, holds: &dyn Fn(&[u8]) -> bool| {
             zset.at(rank).is_some_and(|(member, _)| holds(member))
         };
-        let reaches_min = |rank: &usize| at(*rank, &|member| self.reaches_min(member));
-        let keeps_max = |rank: &usize| at(*rank, &|member| self.keeps_max(member));
-        if len > COMPACT {
-            let from = first_rank(len, |rank| reaches_min(&rank));
-            let to = first_rank(len, |rank| !keeps_max(&rank));
-            return skipped(from..to.max(from), reverse, skip);
+        let reaches_min = |rank: &usize| at(*rank, &|member| self.gte_min(member));
+        let keeps_max = |rank: &usize| at(*rank, &|member| self.lte_max(member));
+        if len > MAX_LISTPACK_ENTRIES {
+            let from = partition_rank(len, |rank| reaches_min(&rank));
+            let to = partition_rank(len, |rank| !keeps_max(&rank));
+            return skip_ranks(from..to.max(from), reverse, skip);
         }
         if len == 0 || !reaches_min(&(len - 1)) || !keeps_max(&0) {
             return 0..0;
@@ -147,7 +149,7 @@ impl<'a> Members<'a> {
 }
 
 /// Ranks without the first or, when walked in `reverse`, the last `skip`.
-pub fn skipped(ranks: Range<usize>, reverse: bool, skip: usize) -> Range<usize> {
+pub fn skip_ranks(ranks: Range<usize>, reverse: bool, skip: usize) -> Range<usize> {
     let skip = skip.min(ranks.len());
     if reverse {
         ranks.start..ranks.end - skip
@@ -157,7 +159,7 @@ pub fn skipped(ranks: Range<usize>, reverse: bool, skip: usize) -> Range<usize> 
 }
 
 /// The first rank below `len` that passes, where all behind it pass too.
-fn first_rank(len: usize, passes: impl Fn(usize) -> bool) -> usize {
+fn partition_rank(len: usize, passes: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, len);
     while low < high {
         let middle = low + (high - low) / 2;
@@ -187,7 +189,7 @@ mod tests {
         for size in [10, 300] {
             let zset = zset(size, |n| f64::from(n / 2));
             let ranks = |min: &str, max: &str| {
-                Scores::parse(min.as_bytes(), max.as_bytes())
+                ScoreRange::parse(min.as_bytes(), max.as_bytes())
                     .unwrap()
                     .ranks(&zset)
             };
@@ -201,7 +203,10 @@ mod tests {
             assert!(ranks("(inf", "inf").is_empty());
         }
         for wrong in ["nan", "x", " ", "((1", "1 "] {
-            assert!(Scores::parse(wrong.as_bytes(), b"1").is_err(), "{wrong:?}");
+            assert!(
+                ScoreRange::parse(wrong.as_bytes(), b"1").is_err(),
+                "{wrong:?}"
+            );
         }
     }
 
@@ -220,7 +225,7 @@ mod tests {
                 ("-", "-", 0..0),
                 ("[0004", "[0002", 0..0),
             ] {
-                let members = Members::parse(min.as_bytes(), max.as_bytes()).unwrap();
+                let members = LexRange::parse(min.as_bytes(), max.as_bytes()).unwrap();
                 for reverse in [false, true] {
                     let ranks = members.ranks(&zset, reverse, 0);
                     let same = ranks == expected || ranks.is_empty() && expected.is_empty();
@@ -229,7 +234,10 @@ mod tests {
             }
         }
         for wrong in ["", "a", "+a", "-a"] {
-            assert!(Members::parse(wrong.as_bytes(), b"+").is_err(), "{wrong:?}");
+            assert!(
+                LexRange::parse(wrong.as_bytes(), b"+").is_err(),
+                "{wrong:?}"
+            );
         }
     }
 }

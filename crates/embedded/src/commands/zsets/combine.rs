@@ -5,25 +5,25 @@
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
-use crate::args::{Args, Options, is};
-use crate::commands::counts::{NEGATIVE_LIMIT, at_least};
+use crate::args::{Args, OptionArgs, is_option};
+use crate::commands::counts::{NEGATIVE_LIMIT, parse_count};
 use crate::db::Db;
-use crate::error::{Error, Reply, SYNTAX, WRONG_TYPE};
-use crate::number::{int, parse_float};
+use crate::error::{CommandError, CommandResult, SYNTAX_ERROR, WRONG_TYPE};
+use crate::number::{parse_float, parse_int_arg};
 use crate::reply::count;
-use crate::value::{Blob, Score, Set, Value, ZSet};
+use crate::value::{Score, Set, SharedBytes, Value, ZSet};
 
-use super::listed;
+use super::members_reply;
 
 /// One input.
 #[derive(Clone, Copy)]
-enum Source<'a> {
+enum ZsetInput<'a> {
     Absent,
     Set(&'a Set),
     ZSet(&'a ZSet),
 }
 
-impl<'a> Source<'a> {
+impl<'a> ZsetInput<'a> {
     fn len(self) -> usize {
         match self {
             Self::Absent => 0,
@@ -40,7 +40,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    fn visit(self, mut visit: impl FnMut(&'a Blob, f64)) {
+    fn visit(self, mut visit: impl FnMut(&'a SharedBytes, f64)) {
         match self {
             Self::Absent => {}
             Self::Set(set) => set.iter().for_each(|(member, ())| visit(member, 1.0)),
@@ -50,7 +50,7 @@ impl<'a> Source<'a> {
 }
 
 /// The inputs of all keys at once.
-fn sources<'a>(db: &'a mut Db, keys: Args<'_>) -> Result<Vec<Source<'a>>, Error> {
+fn inputs_of_keys<'a>(db: &'a mut Db, keys: Args<'_>) -> Result<Vec<ZsetInput<'a>>, CommandError> {
     for key in keys {
         match db.entry(key).map(|entry| &entry.value) {
             None | Some(Value::Set(_) | Value::ZSet(_)) => {}
@@ -59,9 +59,9 @@ fn sources<'a>(db: &'a mut Db, keys: Args<'_>) -> Result<Vec<Source<'a>>, Error>
     }
     let keyspace = db.keys();
     let source = |key: &&[u8]| match keyspace.get(key).map(|entry| &entry.value) {
-        Some(Value::Set(set)) => Source::Set(set),
-        Some(Value::ZSet(zset)) => Source::ZSet(zset),
-        _ => Source::Absent,
+        Some(Value::Set(set)) => ZsetInput::Set(set),
+        Some(Value::ZSet(zset)) => ZsetInput::ZSet(zset),
+        _ => ZsetInput::Absent,
     };
     Ok(keys.iter().map(source).collect())
 }
@@ -75,18 +75,18 @@ enum Aggregate {
 }
 
 impl Aggregate {
-    fn parse(arg: &[u8]) -> Result<Self, Error> {
+    fn parse(arg: &[u8]) -> Result<Self, CommandError> {
         let known = [("SUM", Self::Sum), ("MIN", Self::Min), ("MAX", Self::Max)];
         known
             .into_iter()
-            .find(|(name, _)| is(arg, name))
+            .find(|(name, _)| is_option(arg, name))
             .map(|(_, known)| known)
-            .ok_or(SYNTAX)
+            .ok_or(SYNTAX_ERROR)
     }
 
-    fn of(self, a: f64, b: f64) -> f64 {
+    fn combine(self, a: f64, b: f64) -> f64 {
         match self {
-            Self::Sum => or_zero(a + b),
+            Self::Sum => nan_to_zero(a + b),
             Self::Min => {
                 if b < a {
                     b
@@ -106,12 +106,12 @@ impl Aggregate {
 }
 
 /// Opposite infinities cancel out, and an infinity weighted with 0 is nothing.
-fn or_zero(score: f64) -> f64 {
+fn nan_to_zero(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Operation {
+enum ZsetOperation {
     Union,
     Inter,
     Diff,
@@ -119,14 +119,14 @@ enum Operation {
 
 /// What happens with the result.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Goal {
-    Answer,
+enum ZsetResultTarget {
+    Reply,
     Store,
     Count,
 }
 
 /// `numkeys key … [options]`.
-struct Query<'a> {
+struct ZsetOperationArgs<'a> {
     keys: Args<'a>,
     weights: Vec<f64>,
     aggregate: Aggregate,
@@ -134,26 +134,26 @@ struct Query<'a> {
     limit: usize,
 }
 
-impl<'a> Query<'a> {
+impl<'a> ZsetOperationArgs<'a> {
     /// Reads the number of keys at position `at` and what follows. The keys' types are checked before the options, as
     /// in Redis.
     fn parse(
         db: &mut Db,
         args: Args<'a>,
         at: usize,
-        operation: Operation,
-        goal: Goal,
-    ) -> Result<Self, Error> {
-        let keys = int(args[at])?;
+        operation: ZsetOperation,
+        goal: ZsetResultTarget,
+    ) -> Result<Self, CommandError> {
+        let keys = parse_int_arg(args[at])?;
         if keys < 1 {
             let name = String::from_utf8_lossy(args[0]).to_ascii_lowercase();
-            return Err(Error::new(format!(
+            return Err(CommandError::new(format!(
                 "ERR at least 1 input key is needed for '{name}' command"
             )));
         }
-        let keys = usize::try_from(keys).map_err(|_| SYNTAX)?;
-        let keys = args[at + 1..].get(..keys).ok_or(SYNTAX)?;
-        sources(db, keys)?;
+        let keys = usize::try_from(keys).map_err(|_| SYNTAX_ERROR)?;
+        let keys = args[at + 1..].get(..keys).ok_or(SYNTAX_ERROR)?;
+        inputs_of_keys(db, keys)?;
         let (weights, aggregate) = (vec![1.0; keys.len()], Aggregate::Sum);
         let mut query = Self {
             keys,
@@ -162,40 +162,48 @@ impl<'a> Query<'a> {
             with_scores: false,
             limit: usize::MAX,
         };
-        query.options(Options::from(args, at + 1 + keys.len()), operation, goal)?;
+        query.options(
+            OptionArgs::starting_at(args, at + 1 + keys.len()),
+            operation,
+            goal,
+        )?;
         Ok(query)
     }
 
     fn options(
         &mut self,
-        mut options: Options<'_>,
-        operation: Operation,
-        goal: Goal,
-    ) -> Result<(), Error> {
-        const NOT_A_WEIGHT: Error = Error::fixed("ERR weight value is not a float");
-        let weighs = operation != Operation::Diff && goal != Goal::Count;
+        mut options: OptionArgs<'_>,
+        operation: ZsetOperation,
+        goal: ZsetResultTarget,
+    ) -> Result<(), CommandError> {
+        const NOT_A_WEIGHT: CommandError =
+            CommandError::from_static("ERR weight value is not a float");
+        let weighs = operation != ZsetOperation::Diff && goal != ZsetResultTarget::Count;
         while let Some(option) = options.next() {
-            if weighs && is(option, "WEIGHTS") && options.left() >= self.keys.len() {
+            if weighs && is_option(option, "WEIGHTS") && options.left() >= self.keys.len() {
                 for weight in &mut self.weights {
-                    *weight = parse_float(options.value()?).ok_or(NOT_A_WEIGHT)?;
+                    *weight = parse_float(options.next_value()?).ok_or(NOT_A_WEIGHT)?;
                 }
-            } else if weighs && is(option, "AGGREGATE") {
-                self.aggregate = Aggregate::parse(options.value()?)?;
-            } else if goal == Goal::Answer && is(option, "WITHSCORES") {
+            } else if weighs && is_option(option, "AGGREGATE") {
+                self.aggregate = Aggregate::parse(options.next_value()?)?;
+            } else if goal == ZsetResultTarget::Reply && is_option(option, "WITHSCORES") {
                 self.with_scores = true;
-            } else if goal == Goal::Count && is(option, "LIMIT") {
-                let limit = at_least(0, options.value()?, NEGATIVE_LIMIT)?;
+            } else if goal == ZsetResultTarget::Count && is_option(option, "LIMIT") {
+                let limit = parse_count(0, options.next_value()?, NEGATIVE_LIMIT)?;
                 self.limit = if limit == 0 { usize::MAX } else { limit };
             } else {
-                return Err(SYNTAX);
+                return Err(SYNTAX_ERROR);
             }
         }
         Ok(())
     }
 
     /// The inputs with their weights, smallest first.
-    fn weighted<'d>(&self, db: &'d mut Db) -> Result<Vec<(Source<'d>, f64)>, Error> {
-        let sources = sources(db, self.keys)?;
+    fn weighted_inputs<'d>(
+        &self,
+        db: &'d mut Db,
+    ) -> Result<Vec<(ZsetInput<'d>, f64)>, CommandError> {
+        let sources = inputs_of_keys(db, self.keys)?;
         let mut sources: Vec<_> = sources
             .into_iter()
             .zip(self.weights.iter().copied())
@@ -204,14 +212,14 @@ impl<'a> Query<'a> {
         Ok(sources)
     }
 
-    fn union(&self, db: &mut Db) -> Result<Items, Error> {
-        let mut result: IndexMap<&Blob, f64, RandomState> = IndexMap::default();
-        for (source, weight) in self.weighted(db)? {
+    fn union(&self, db: &mut Db) -> Result<Items, CommandError> {
+        let mut result: IndexMap<&SharedBytes, f64, RandomState> = IndexMap::default();
+        for (source, weight) in self.weighted_inputs(db)? {
             source.visit(|member, score| {
-                let score = or_zero(weight * score);
+                let score = nan_to_zero(weight * score);
                 result
                     .entry(member)
-                    .and_modify(|sum| *sum = self.aggregate.of(*sum, score))
+                    .and_modify(|sum| *sum = self.aggregate.combine(*sum, score))
                     .or_insert(score);
             });
         }
@@ -221,8 +229,8 @@ impl<'a> Query<'a> {
             .collect())
     }
 
-    fn intersection(&self, db: &mut Db) -> Result<Items, Error> {
-        let sources = self.weighted(db)?;
+    fn intersection(&self, db: &mut Db) -> Result<Items, CommandError> {
+        let sources = self.weighted_inputs(db)?;
         let mut result = Items::new();
         let Some(((smallest, weight), others)) = sources.split_first() else {
             return Ok(result);
@@ -231,20 +239,20 @@ impl<'a> Query<'a> {
             if result.len() >= self.limit {
                 return;
             }
-            let mut all = or_zero(weight * score);
+            let mut all = nan_to_zero(weight * score);
             for (other, weight) in others {
                 let Some(score) = other.score(member) else {
                     return;
                 };
-                all = self.aggregate.of(all, score * weight);
+                all = self.aggregate.combine(all, score * weight);
             }
             result.push((Score(all), member.clone()));
         });
         Ok(result)
     }
 
-    fn difference(&self, db: &mut Db) -> Result<Items, Error> {
-        let sources = sources(db, self.keys)?;
+    fn difference(&self, db: &mut Db) -> Result<Items, CommandError> {
+        let sources = inputs_of_keys(db, self.keys)?;
         let mut result = Items::new();
         let Some((first, others)) = sources.split_first() else {
             return Ok(result);
@@ -257,29 +265,29 @@ impl<'a> Query<'a> {
         Ok(result)
     }
 
-    fn run(&self, db: &mut Db, operation: Operation) -> Result<Items, Error> {
+    fn run(&self, db: &mut Db, operation: ZsetOperation) -> Result<Items, CommandError> {
         match operation {
-            Operation::Union => self.union(db),
-            Operation::Inter => self.intersection(db),
-            Operation::Diff => self.difference(db),
+            ZsetOperation::Union => self.union(db),
+            ZsetOperation::Inter => self.intersection(db),
+            ZsetOperation::Diff => self.difference(db),
         }
     }
 }
 
-type Items = Vec<(Score, Blob)>;
+type Items = Vec<(Score, SharedBytes)>;
 
-fn answered(db: &mut Db, args: Args<'_>, operation: Operation) -> Reply {
-    let query = Query::parse(db, args, 1, operation, Goal::Answer)?;
+fn run_and_reply(db: &mut Db, args: Args<'_>, operation: ZsetOperation) -> CommandResult {
+    let query = ZsetOperationArgs::parse(db, args, 1, operation, ZsetResultTarget::Reply)?;
     let mut items = query.run(db, operation)?;
     items.sort_unstable();
-    Ok(listed(
+    Ok(members_reply(
         items.iter().map(|(score, member)| (member, score.0)),
         query.with_scores,
     ))
 }
 
-fn stored(db: &mut Db, args: Args<'_>, operation: Operation) -> Reply {
-    let query = Query::parse(db, args, 2, operation, Goal::Store)?;
+fn run_and_store(db: &mut Db, args: Args<'_>, operation: ZsetOperation) -> CommandResult {
+    let query = ZsetOperationArgs::parse(db, args, 2, operation, ZsetResultTarget::Store)?;
     let items = query.run(db, operation)?;
     let mut result = ZSet::default();
     for (score, member) in items {
@@ -290,31 +298,32 @@ fn stored(db: &mut Db, args: Args<'_>, operation: Operation) -> Reply {
     Ok(count(len))
 }
 
-pub fn zunion(db: &mut Db, args: Args<'_>) -> Reply {
-    answered(db, args, Operation::Union)
+pub fn zunion(db: &mut Db, args: Args<'_>) -> CommandResult {
+    run_and_reply(db, args, ZsetOperation::Union)
 }
 
-pub fn zinter(db: &mut Db, args: Args<'_>) -> Reply {
-    answered(db, args, Operation::Inter)
+pub fn zinter(db: &mut Db, args: Args<'_>) -> CommandResult {
+    run_and_reply(db, args, ZsetOperation::Inter)
 }
 
-pub fn zdiff(db: &mut Db, args: Args<'_>) -> Reply {
-    answered(db, args, Operation::Diff)
+pub fn zdiff(db: &mut Db, args: Args<'_>) -> CommandResult {
+    run_and_reply(db, args, ZsetOperation::Diff)
 }
 
-pub fn zintercard(db: &mut Db, args: Args<'_>) -> Reply {
-    let query = Query::parse(db, args, 1, Operation::Inter, Goal::Count)?;
-    Ok(count(query.run(db, Operation::Inter)?.len()))
+pub fn zintercard(db: &mut Db, args: Args<'_>) -> CommandResult {
+    let query =
+        ZsetOperationArgs::parse(db, args, 1, ZsetOperation::Inter, ZsetResultTarget::Count)?;
+    Ok(count(query.run(db, ZsetOperation::Inter)?.len()))
 }
 
-pub fn zunionstore(db: &mut Db, args: Args<'_>) -> Reply {
-    stored(db, args, Operation::Union)
+pub fn zunionstore(db: &mut Db, args: Args<'_>) -> CommandResult {
+    run_and_store(db, args, ZsetOperation::Union)
 }
 
-pub fn zinterstore(db: &mut Db, args: Args<'_>) -> Reply {
-    stored(db, args, Operation::Inter)
+pub fn zinterstore(db: &mut Db, args: Args<'_>) -> CommandResult {
+    run_and_store(db, args, ZsetOperation::Inter)
 }
 
-pub fn zdiffstore(db: &mut Db, args: Args<'_>) -> Reply {
-    stored(db, args, Operation::Diff)
+pub fn zdiffstore(db: &mut Db, args: Args<'_>) -> CommandResult {
+    run_and_store(db, args, ZsetOperation::Diff)
 }

@@ -4,36 +4,36 @@ use std::ops::Range;
 
 use redis::Value as Answer;
 
-use crate::args::{Args, Options, is, window};
+use crate::args::{Args, OptionArgs, is_option, window};
 use crate::db::Db;
-use crate::error::{Error, Reply, SYNTAX};
-use crate::number::int;
+use crate::error::{CommandError, CommandResult, SYNTAX_ERROR};
+use crate::number::parse_int_arg;
 use crate::reply::{array, count};
-use crate::value::{Blob, Value, ZSet};
+use crate::value::{SharedBytes, Value, ZSet};
 
-use super::bounds::{Members, Scores, skipped};
-use super::listed;
+use super::bounds::{LexRange, ScoreRange, skip_ranks};
+use super::members_reply;
 
 /// What a range counts by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum By {
+enum ZrangeBy {
     Rank,
     Score,
-    Member,
+    Lex,
 }
 
-enum Bounds<'a> {
+enum ZrangeBounds<'a> {
     Rank(i64, i64),
-    Score(Scores),
-    Member(Members<'a>),
+    Score(ScoreRange),
+    Member(LexRange<'a>),
 }
 
-impl<'a> Bounds<'a> {
-    fn parse(by: By, min: &'a [u8], max: &'a [u8]) -> Result<Self, Error> {
+impl<'a> ZrangeBounds<'a> {
+    fn parse(by: ZrangeBy, min: &'a [u8], max: &'a [u8]) -> Result<Self, CommandError> {
         Ok(match by {
-            By::Rank => Self::Rank(int(min)?, int(max)?),
-            By::Score => Self::Score(Scores::parse(min, max)?),
-            By::Member => Self::Member(Members::parse(min, max)?),
+            ZrangeBy::Rank => Self::Rank(parse_int_arg(min)?, parse_int_arg(max)?),
+            ZrangeBy::Score => Self::Score(ScoreRange::parse(min, max)?),
+            ZrangeBy::Lex => Self::Member(LexRange::parse(min, max)?),
         })
     }
 
@@ -52,67 +52,67 @@ impl<'a> Bounds<'a> {
             Self::Score(scores) => scores.ranks(zset),
             Self::Member(members) => return members.ranks(zset, reverse, skip),
         };
-        skipped(ranks, reverse, skip)
+        skip_ranks(ranks, reverse, skip)
     }
 }
 
 /// What the options of a command may still say; each older command has decided some of it by its name.
-struct Form {
-    by: Option<By>,
+struct ZrangeSyntax {
+    by: Option<ZrangeBy>,
     reverse: Option<bool>,
     stores: bool,
 }
 
 /// A range as it was asked for.
-struct Query<'a> {
-    bounds: Bounds<'a>,
+struct ZrangeQuery<'a> {
+    bounds: ZrangeBounds<'a>,
     reverse: bool,
     offset: i64,
     limit: i64,
     with_scores: bool,
 }
 
-impl<'a> Query<'a> {
+impl<'a> ZrangeQuery<'a> {
     /// Reads `min max [options]` from position `start` on.
-    fn parse(args: Args<'a>, start: usize, form: &Form) -> Result<Self, Error> {
+    fn parse(args: Args<'a>, start: usize, form: &ZrangeSyntax) -> Result<Self, CommandError> {
         let (mut by, mut reverse) = (form.by, form.reverse);
         let (mut offset, mut limit, mut with_scores) = (0, -1, false);
-        let mut options = Options::from(args, start + 2);
+        let mut options = OptionArgs::starting_at(args, start + 2);
         while let Some(option) = options.next() {
-            if !form.stores && is(option, "WITHSCORES") {
+            if !form.stores && is_option(option, "WITHSCORES") {
                 with_scores = true;
-            } else if is(option, "LIMIT") && options.left() >= 2 {
-                (offset, limit) = (options.int()?, options.int()?);
-            } else if reverse.is_none() && is(option, "REV") {
+            } else if is_option(option, "LIMIT") && options.left() >= 2 {
+                (offset, limit) = (options.next_int()?, options.next_int()?);
+            } else if reverse.is_none() && is_option(option, "REV") {
                 reverse = Some(true);
-            } else if by.is_none() && is(option, "BYLEX") {
-                by = Some(By::Member);
-            } else if by.is_none() && is(option, "BYSCORE") {
-                by = Some(By::Score);
+            } else if by.is_none() && is_option(option, "BYLEX") {
+                by = Some(ZrangeBy::Lex);
+            } else if by.is_none() && is_option(option, "BYSCORE") {
+                by = Some(ZrangeBy::Score);
             } else {
-                return Err(SYNTAX);
+                return Err(SYNTAX_ERROR);
             }
         }
-        let (by, reverse) = (by.unwrap_or(By::Rank), reverse.unwrap_or(false));
-        if limit != -1 && by == By::Rank {
-            return Err(Error::fixed(
+        let (by, reverse) = (by.unwrap_or(ZrangeBy::Rank), reverse.unwrap_or(false));
+        if limit != -1 && by == ZrangeBy::Rank {
+            return Err(CommandError::from_static(
                 "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
             ));
         }
-        if with_scores && by == By::Member {
-            return Err(Error::fixed(
+        if with_scores && by == ZrangeBy::Lex {
+            return Err(CommandError::from_static(
                 "ERR syntax error, WITHSCORES not supported in combination with BYLEX",
             ));
         }
         let (mut min, mut max) = (args[start], args[start + 1]);
-        if reverse && by != By::Rank {
+        if reverse && by != ZrangeBy::Rank {
             std::mem::swap(&mut min, &mut max);
         }
-        if by == By::Rank {
+        if by == ZrangeBy::Rank {
             offset = 0;
         }
         Ok(Self {
-            bounds: Bounds::parse(by, min, max)?,
+            bounds: ZrangeBounds::parse(by, min, max)?,
             reverse,
             offset,
             limit,
@@ -121,10 +121,10 @@ impl<'a> Query<'a> {
     }
 
     /// The members asked for, in order.
-    fn visit<'z, R>(
+    fn with_members<'z, R>(
         &self,
         zset: &'z ZSet,
-        take: impl FnOnce(&mut dyn Iterator<Item = (&'z Blob, f64)>) -> R,
+        take: impl FnOnce(&mut dyn Iterator<Item = (&'z SharedBytes, f64)>) -> R,
     ) -> R {
         // A negative offset skips everything, a negative limit is none.
         let skip = usize::try_from(self.offset).unwrap_or(usize::MAX);
@@ -138,54 +138,59 @@ impl<'a> Query<'a> {
         }
     }
 
-    fn answer(&self, zset: &ZSet) -> Answer {
-        self.visit(zset, |items| listed(items, self.with_scores))
+    fn to_reply(&self, zset: &ZSet) -> Answer {
+        self.with_members(zset, |items| members_reply(items, self.with_scores))
     }
 }
 
-fn ranged(db: &mut Db, args: Args<'_>, by: Option<By>, reverse: Option<bool>) -> Reply {
-    let query = Query::parse(
+fn zrange_generic(
+    db: &mut Db,
+    args: Args<'_>,
+    by: Option<ZrangeBy>,
+    reverse: Option<bool>,
+) -> CommandResult {
+    let query = ZrangeQuery::parse(
         args,
         2,
-        &Form {
+        &ZrangeSyntax {
             by,
             reverse,
             stores: false,
         },
     )?;
     let zset = db.read::<ZSet>(args[1])?;
-    Ok(zset.map_or_else(|| array([]), |zset| query.answer(zset)))
+    Ok(zset.map_or_else(|| array([]), |zset| query.to_reply(zset)))
 }
 
-pub fn zrange(db: &mut Db, args: Args<'_>) -> Reply {
-    ranged(db, args, None, None)
+pub fn zrange(db: &mut Db, args: Args<'_>) -> CommandResult {
+    zrange_generic(db, args, None, None)
 }
 
-pub fn zrevrange(db: &mut Db, args: Args<'_>) -> Reply {
-    ranged(db, args, Some(By::Rank), Some(true))
+pub fn zrevrange(db: &mut Db, args: Args<'_>) -> CommandResult {
+    zrange_generic(db, args, Some(ZrangeBy::Rank), Some(true))
 }
 
-pub fn zrangebyscore(db: &mut Db, args: Args<'_>) -> Reply {
-    ranged(db, args, Some(By::Score), Some(false))
+pub fn zrangebyscore(db: &mut Db, args: Args<'_>) -> CommandResult {
+    zrange_generic(db, args, Some(ZrangeBy::Score), Some(false))
 }
 
-pub fn zrevrangebyscore(db: &mut Db, args: Args<'_>) -> Reply {
-    ranged(db, args, Some(By::Score), Some(true))
+pub fn zrevrangebyscore(db: &mut Db, args: Args<'_>) -> CommandResult {
+    zrange_generic(db, args, Some(ZrangeBy::Score), Some(true))
 }
 
-pub fn zrangebylex(db: &mut Db, args: Args<'_>) -> Reply {
-    ranged(db, args, Some(By::Member), Some(false))
+pub fn zrangebylex(db: &mut Db, args: Args<'_>) -> CommandResult {
+    zrange_generic(db, args, Some(ZrangeBy::Lex), Some(false))
 }
 
-pub fn zrevrangebylex(db: &mut Db, args: Args<'_>) -> Reply {
-    ranged(db, args, Some(By::Member), Some(true))
+pub fn zrevrangebylex(db: &mut Db, args: Args<'_>) -> CommandResult {
+    zrange_generic(db, args, Some(ZrangeBy::Lex), Some(true))
 }
 
-pub fn zrangestore(db: &mut Db, args: Args<'_>) -> Reply {
-    let query = Query::parse(
+pub fn zrangestore(db: &mut Db, args: Args<'_>) -> CommandResult {
+    let query = ZrangeQuery::parse(
         args,
         3,
-        &Form {
+        &ZrangeSyntax {
             by: None,
             reverse: None,
             stores: true,
@@ -193,7 +198,7 @@ pub fn zrangestore(db: &mut Db, args: Args<'_>) -> Reply {
     )?;
     let mut result = ZSet::default();
     if let Some(zset) = db.read::<ZSet>(args[2])? {
-        query.visit(zset, |items| {
+        query.with_members(zset, |items| {
             for (member, score) in items {
                 result.insert(member.clone(), score);
             }
@@ -204,30 +209,30 @@ pub fn zrangestore(db: &mut Db, args: Args<'_>) -> Reply {
     Ok(count(len))
 }
 
-fn counted(db: &mut Db, args: Args<'_>, by: By) -> Reply {
-    let bounds = Bounds::parse(by, args[2], args[3])?;
+fn zcount_generic(db: &mut Db, args: Args<'_>, by: ZrangeBy) -> CommandResult {
+    let bounds = ZrangeBounds::parse(by, args[2], args[3])?;
     let zset = db.read::<ZSet>(args[1])?;
     Ok(count(
         zset.map_or(0, |zset| bounds.ranks(zset, false, 0).len()),
     ))
 }
 
-pub fn zcount(db: &mut Db, args: Args<'_>) -> Reply {
-    counted(db, args, By::Score)
+pub fn zcount(db: &mut Db, args: Args<'_>) -> CommandResult {
+    zcount_generic(db, args, ZrangeBy::Score)
 }
 
-pub fn zlexcount(db: &mut Db, args: Args<'_>) -> Reply {
-    counted(db, args, By::Member)
+pub fn zlexcount(db: &mut Db, args: Args<'_>) -> CommandResult {
+    zcount_generic(db, args, ZrangeBy::Lex)
 }
 
-fn remove(db: &mut Db, args: Args<'_>, by: By) -> Reply {
-    let bounds = Bounds::parse(by, args[2], args[3])?;
-    let removed = db.edit_existing::<ZSet, _>(args[1], |zset| {
+fn zremrange_generic(db: &mut Db, args: Args<'_>, by: ZrangeBy) -> CommandResult {
+    let bounds = ZrangeBounds::parse(by, args[2], args[3])?;
+    let removed = db.update_existing::<ZSet, _>(args[1], |zset| {
         let ranks = bounds.ranks(zset, false, 0);
         let members = zset
             .range(ranks.start, ranks.end)
             .map(|(member, _)| member.clone());
-        let members: Vec<Blob> = members.collect();
+        let members: Vec<SharedBytes> = members.collect();
         for member in &members {
             zset.remove(member);
         }
@@ -236,14 +241,14 @@ fn remove(db: &mut Db, args: Args<'_>, by: By) -> Reply {
     Ok(count(removed.unwrap_or(0)))
 }
 
-pub fn zremrangebyrank(db: &mut Db, args: Args<'_>) -> Reply {
-    remove(db, args, By::Rank)
+pub fn zremrangebyrank(db: &mut Db, args: Args<'_>) -> CommandResult {
+    zremrange_generic(db, args, ZrangeBy::Rank)
 }
 
-pub fn zremrangebyscore(db: &mut Db, args: Args<'_>) -> Reply {
-    remove(db, args, By::Score)
+pub fn zremrangebyscore(db: &mut Db, args: Args<'_>) -> CommandResult {
+    zremrange_generic(db, args, ZrangeBy::Score)
 }
 
-pub fn zremrangebylex(db: &mut Db, args: Args<'_>) -> Reply {
-    remove(db, args, By::Member)
+pub fn zremrangebylex(db: &mut Db, args: Args<'_>) -> CommandResult {
+    zremrange_generic(db, args, ZrangeBy::Lex)
 }

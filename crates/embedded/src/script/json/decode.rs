@@ -2,63 +2,70 @@
 
 use mlua::{Lua, Table, Value};
 
-use super::lexer::{Kind, Lexer, Token};
-use super::{Config, DEEPEST};
-use crate::script::fault::Fault;
+use super::lexer::{JsonLexer, JsonToken, JsonTokenKind};
+use super::{CjsonConfig, MAX_TABLE_DEPTH};
+use crate::script::fault::ScriptError;
 
 /// The value a text holds.
-pub(super) fn value(lua: &Lua, config: Config, text: &[u8]) -> Result<Value, Fault> {
+pub(super) fn decode_text(
+    lua: &Lua,
+    config: CjsonConfig,
+    text: &[u8],
+) -> Result<Value, ScriptError> {
     if text.len() >= 2 && (text[0] == 0 || text[1] == 0) {
-        return Err(Fault::text("JSON parser does not support UTF-16 or UTF-32"));
+        return Err(ScriptError::library(
+            "JSON parser does not support UTF-16 or UTF-32",
+        ));
     }
-    let mut reader = Reader {
+    let mut reader = JsonDecoder {
         lua,
         config,
-        lexer: Lexer::new(text, config.decode_invalid),
+        lexer: JsonLexer::new(text, config.decode_invalid),
     };
     let value = reader.value()?;
     match reader.lexer.next() {
-        Token {
-            kind: Kind::End, ..
+        JsonToken {
+            kind: JsonTokenKind::End,
+            ..
         } => Ok(value),
-        other => Err(other.instead_of("the end")),
+        other => Err(other.expected_error("the end")),
     }
 }
 
 /// A table of which a part is read.
-struct Open {
+struct OpenTable {
     table: Table,
-    place: Place,
+    place: InsertPosition,
 }
 
 /// Where the next value goes.
-enum Place {
+enum InsertPosition {
     Index(u64),
     Key(Vec<u8>),
 }
 
-struct Reader<'a> {
+struct JsonDecoder<'a> {
     lua: &'a Lua,
-    config: Config,
-    lexer: Lexer<'a>,
+    config: CjsonConfig,
+    lexer: JsonLexer<'a>,
 }
 
-impl Reader<'_> {
+impl JsonDecoder<'_> {
     /// Reads a whole value. Tables nest deeper than the thread's stack may reach, so the open ones are kept here.
-    fn value(&mut self) -> Result<Value, Fault> {
-        let mut open: Vec<Open> = Vec::new();
+    fn value(&mut self) -> Result<Value, ScriptError> {
+        let mut open: Vec<OpenTable> = Vec::new();
         let mut token = self.lexer.next();
         loop {
             let begun = match token.kind {
-                Kind::String(text) => Value::String(self.lua.create_string(text)?),
-                Kind::Number(number) => Value::Number(number),
-                Kind::Boolean(yes) => Value::Boolean(yes),
-                Kind::Null => Value::NULL,
-                Kind::ObjectBegin => {
+                JsonTokenKind::String(text) => Value::String(self.lua.create_string(text)?),
+                JsonTokenKind::Number(number) => Value::Number(number),
+                JsonTokenKind::Boolean(yes) => Value::Boolean(yes),
+                JsonTokenKind::Null => Value::NULL,
+                JsonTokenKind::ObjectBegin => {
                     let table = self.table(open.len() + 1)?;
                     let first = self.lexer.next();
-                    if !matches!(first.kind, Kind::ObjectEnd) {
-                        open.push(Open {
+                    if !matches!(first.kind, JsonTokenKind::ObjectEnd) {
+                        open.push(OpenTable {
                             table,
                             place: self.key(first)?,
                         });
@@ -67,21 +74,21 @@ impl Reader<'_> {
                     }
                     Value::Table(table)
                 }
-                Kind::ArrayBegin => {
+                JsonTokenKind::ArrayBegin => {
                     let table = self.table(open.len() + 1)?;
                     token = self.lexer.next();
-                    if !matches!(token.kind, Kind::ArrayEnd) {
-                        open.push(Open {
+                    if !matches!(token.kind, JsonTokenKind::ArrayEnd) {
+                        open.push(OpenTable {
                             table,
-                            place: Place::Index(1),
+                            place: InsertPosition::Index(1),
                         });
                         continue;
                     }
                     Value::Table(table)
                 }
-                _ => return Err(token.instead_of("value")),
+                _ => return Err(token.expected_error("value")),
             };
-            match self.close(&mut open, begun)? {
+            match self.insert_and_close(&mut open, begun)? {
                 Some(whole) => return Ok(whole),
                 None => token = self.lexer.next(),
             }
@@ -90,40 +97,51 @@ impl Reader<'_> {
 
     /// Puts a value into the table it belongs to, and closes the tables that end behind it. The value that is left
     /// when none is open; nothing when another value follows.
-    fn close(&mut self, open: &mut Vec<Open>, mut value: Value) -> Result<Option<Value>, Fault> {
+    fn insert_and_close(
+        &mut self,
+        open: &mut Vec<OpenTable>,
+        mut value: Value,
+    ) -> Result<Option<Value>, ScriptError> {
         loop {
             let Some(top) = open.last_mut() else {
                 return Ok(Some(value));
             };
             match &top.place {
-                Place::Index(at) => top.table.raw_set(*at, value)?,
-                Place::Key(key) => top.table.raw_set(self.lua.create_string(key)?, value)?,
+                InsertPosition::Index(at) => top.table.raw_set(*at, value)?,
+                InsertPosition::Key(key) => {
+                    top.table.raw_set(self.lua.create_string(key)?, value)?
+                }
             }
             let after = self.lexer.next();
             match (&after.kind, &mut top.place) {
-                (Kind::ArrayEnd, Place::Index(_)) | (Kind::ObjectEnd, Place::Key(_)) => {
+                (JsonTokenKind::ArrayEnd, InsertPosition::Index(_))
+                | (JsonTokenKind::ObjectEnd, InsertPosition::Key(_)) => {
                     value = Value::Table(top.table.clone());
                     open.pop();
                 }
-                (Kind::Comma, Place::Index(at)) => {
+                (JsonTokenKind::Comma, InsertPosition::Index(at)) => {
                     *at += 1;
                     return Ok(None);
                 }
-                (Kind::Comma, place @ Place::Key(_)) => {
+                (JsonTokenKind::Comma, place @ InsertPosition::Key(_)) => {
                     let key = self.lexer.next();
                     *place = self.key(key)?;
                     return Ok(None);
                 }
-                (_, Place::Index(_)) => return Err(after.instead_of("comma or array end")),
-                (_, Place::Key(_)) => return Err(after.instead_of("comma or object end")),
+                (_, InsertPosition::Index(_)) => {
+                    return Err(after.expected_error("comma or array end"));
+                }
+                (_, InsertPosition::Key(_)) => {
+                    return Err(after.expected_error("comma or object end"));
+                }
             }
         }
     }
 
-    fn table(&self, depth: usize) -> Result<Table, Fault> {
-        if depth > (self.config.decode_depth as usize).min(DEEPEST) {
+    fn table(&self, depth: usize) -> Result<Table, ScriptError> {
+        if depth > (self.config.decode_depth as usize).min(MAX_TABLE_DEPTH) {
             let at = self.lexer.at();
-            return Err(Fault::text(format!(
+            return Err(ScriptError::library(format!(
                 "Found too many nested data structures ({depth}) at character {at}"
             )));
         }
@@ -131,14 +149,14 @@ impl Reader<'_> {
     }
 
     /// The key that a token is, with the colon behind it read.
-    fn key(&mut self, token: Token) -> Result<Place, Fault> {
-        let Kind::String(key) = token.kind else {
-            return Err(token.instead_of("object key string"));
+    fn key(&mut self, token: JsonToken) -> Result<InsertPosition, ScriptError> {
+        let JsonTokenKind::String(key) = token.kind else {
+            return Err(token.expected_error("object key string"));
         };
         let colon = self.lexer.next();
-        let Kind::Colon = colon.kind else {
-            return Err(colon.instead_of("colon"));
+        let JsonTokenKind::Colon = colon.kind else {
+            return Err(colon.expected_error("colon"));
         };
-        Ok(Place::Key(key))
+        Ok(InsertPosition::Key(key))
     }
 }

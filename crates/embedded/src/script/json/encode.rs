@@ -2,53 +2,57 @@
 
 use mlua::{Function, Table, Value};
 
-use super::{Config, DEEPEST, Invalid};
+use super::{CjsonConfig, InvalidNumberMode, MAX_TABLE_DEPTH};
 use crate::number::format_g;
-use crate::script::fault::{Fault, type_name};
+use crate::script::fault::{ScriptError, type_name};
 
 /// A value's text. `next` is Lua's own.
-pub(super) fn text(config: Config, next: &Function, value: &Value) -> Result<Vec<u8>, Fault> {
-    let mut writer = Writer {
+pub(super) fn encode_value(
+    config: CjsonConfig,
+    next: &Function,
+    value: &Value,
+) -> Result<Vec<u8>, ScriptError> {
+    let mut writer = JsonEncoder {
         config,
         out: Vec::with_capacity(64),
     };
     // Tables nest deeper than the thread's stack may reach, so the open ones are kept here.
     let mut open = Vec::new();
-    open.extend(writer.begin(value, 1)?);
+    open.extend(writer.begin_value(value, 1)?);
     while let Some(top) = open.last_mut() {
-        let Some(item) = writer.item(top, next)? else {
+        let Some(item) = writer.next_item(top, next)? else {
             writer.out.push(top.end());
             open.pop();
             continue;
         };
         let depth = open.len() + 1;
-        open.extend(writer.begin(&item, depth)?);
+        open.extend(writer.begin_value(&item, depth)?);
     }
     Ok(writer.out)
 }
 
-struct Writer {
-    config: Config,
+struct JsonEncoder {
+    config: CjsonConfig,
     out: Vec<u8>,
 }
 
 /// A table of which a part is written.
-struct Open {
+struct OpenTable {
     table: Table,
-    place: Place,
+    place: TablePosition,
     first: bool,
 }
 
-enum Place {
+enum TablePosition {
     /// In an array: the next index, and the length.
     Index(u64, u64),
     /// In an object: the key before the next.
     Key(Value),
 }
 
-impl Open {
+impl OpenTable {
     fn end(&self) -> u8 {
-        if let Place::Index(..) = self.place {
+        if let TablePosition::Index(..) = self.place {
             b']'
         } else {
             b'}'
@@ -56,15 +60,19 @@ impl Open {
     }
 }
 
-fn refused(value: &Value, why: &str) -> Fault {
-    Fault::text(format!("Cannot serialise {}: {why}", type_name(value)))
+fn cannot_serialise(value: &Value, why: &str) -> ScriptError {
+    ScriptError::library(format!("Cannot serialise {}: {why}", type_name(value)))
 }
 
-impl Writer {
+impl JsonEncoder {
     /// Writes a value, or the beginning of a table.
-    fn begin(&mut self, value: &Value, depth: usize) -> Result<Option<Open>, Fault> {
-        if self.out.len() > self.config.largest {
-            return Err(Fault::Placed("not enough memory".to_owned()));
+    fn begin_value(
+        &mut self,
+        value: &Value,
+        depth: usize,
+    ) -> Result<Option<OpenTable>, ScriptError> {
+        if self.out.len() > self.config.max_output_bytes {
+            return Err(ScriptError::LibraryAt("not enough memory".to_owned()));
         }
         match value {
             Value::String(text) => self.string(&text.as_bytes()),
@@ -75,23 +83,28 @@ impl Writer {
             Value::Table(table) => return self.table(table, value, depth).map(Some),
             Value::Nil => self.out.extend(b"null"),
             Value::LightUserData(pointer) if pointer.0.is_null() => self.out.extend(b"null"),
-            other => return Err(refused(other, "type not supported")),
+            other => return Err(cannot_serialise(other, "type not supported")),
         }
         Ok(None)
     }
 
-    fn table(&mut self, table: &Table, value: &Value, depth: usize) -> Result<Open, Fault> {
-        if depth > (self.config.encode_depth as usize).min(DEEPEST) {
-            return Err(Fault::text(format!(
+    fn table(
+        &mut self,
+        table: &Table,
+        value: &Value,
+        depth: usize,
+    ) -> Result<OpenTable, ScriptError> {
+        if depth > (self.config.encode_depth as usize).min(MAX_TABLE_DEPTH) {
+            return Err(ScriptError::library(format!(
                 "Cannot serialise, excessive nesting ({depth})"
             )));
         }
-        let (begin, place) = match self.length(table, value)? {
-            Some(length) if length > 0 => (b'[', Place::Index(1, length)),
-            _ => (b'{', Place::Key(Value::Nil)),
+        let (begin, place) = match self.array_length(table, value)? {
+            Some(length) if length > 0 => (b'[', TablePosition::Index(1, length)),
+            _ => (b'{', TablePosition::Key(Value::Nil)),
         };
         self.out.push(begin);
-        Ok(Open {
+        Ok(OpenTable {
             table: table.clone(),
             place,
             first: true,
@@ -99,10 +112,14 @@ impl Writer {
     }
 
     /// The next value of a table, with what stands before it written; nothing at the end.
-    fn item(&mut self, open: &mut Open, next: &Function) -> Result<Option<Value>, Fault> {
+    fn next_item(
+        &mut self,
+        open: &mut OpenTable,
+        next: &Function,
+    ) -> Result<Option<Value>, ScriptError> {
         let first = std::mem::take(&mut open.first);
         match &mut open.place {
-            Place::Index(at, length) => {
+            TablePosition::Index(at, length) => {
                 if *at > *length {
                     return Ok(None);
                 }
@@ -113,7 +130,7 @@ impl Writer {
                 *at += 1;
                 Ok(Some(item))
             }
-            Place::Key(last) => {
+            TablePosition::Key(last) => {
                 let (key, value): (Value, Value) = next.call((&open.table, &*last))?;
                 if key.is_nil() {
                     return Ok(None);
@@ -128,22 +145,27 @@ impl Writer {
         }
     }
 
-    fn key(&mut self, key: &Value) -> Result<(), Fault> {
+    fn key(&mut self, key: &Value) -> Result<(), ScriptError> {
         match key {
             Value::String(text) => self.string(&text.as_bytes()),
             Value::Integer(_) | Value::Number(_) => {
                 self.out.push(b'"');
-                self.begin(key, 0)?;
+                self.begin_value(key, 0)?;
                 self.out.push(b'"');
             }
-            other => return Err(refused(other, "table key must be a number or string")),
+            other => {
+                return Err(cannot_serialise(
+                    other,
+                    "table key must be a number or string",
+                ));
+            }
         }
         self.out.push(b':');
         Ok(())
     }
 
     /// The length of a table that is an array; nothing for one that is not.
-    fn length(&self, table: &Table, value: &Value) -> Result<Option<u64>, Fault> {
+    fn array_length(&self, table: &Table, value: &Value) -> Result<Option<u64>, ScriptError> {
         let (mut longest, mut items) = (0, 0_u64);
         for pair in table.pairs::<Value, Value>() {
             match pair?.0 {
@@ -159,19 +181,21 @@ impl Writer {
         if ratio > 0 && longest > items * ratio && longest > safe {
             return match self.config.sparse_convert {
                 true => Ok(None),
-                false => Err(refused(value, "excessively sparse array")),
+                false => Err(cannot_serialise(value, "excessively sparse array")),
             };
         }
         Ok(Some(longest))
     }
 
-    fn number(&mut self, number: f64, value: &Value) -> Result<(), Fault> {
+    fn number(&mut self, number: f64, value: &Value) -> Result<(), ScriptError> {
         if !number.is_finite() {
             match self.config.encode_invalid {
-                Invalid::Refuse => return Err(refused(value, "must not be NaN or Inf")),
-                Invalid::Null => self.out.extend(b"null"),
-                Invalid::Write if number.is_nan() => self.out.extend(b"nan"),
-                Invalid::Write => self.out.extend(format_g(number, 14).as_bytes()),
+                InvalidNumberMode::Reject => {
+                    return Err(cannot_serialise(value, "must not be NaN or Inf"));
+                }
+                InvalidNumberMode::WriteNull => self.out.extend(b"null"),
+                InvalidNumberMode::Write if number.is_nan() => self.out.extend(b"nan"),
+                InvalidNumberMode::Write => self.out.extend(format_g(number, 14).as_bytes()),
             }
             return Ok(());
         }

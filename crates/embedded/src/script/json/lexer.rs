@@ -1,9 +1,9 @@
 //! The tokens of a JSON text, as lua-cjson sees them.
 
-use crate::script::fault::Fault;
+use crate::script::fault::ScriptError;
 
 /// What a token is.
-pub(super) enum Kind {
+pub(super) enum JsonTokenKind {
     ObjectBegin,
     ObjectEnd,
     ArrayBegin,
@@ -19,29 +19,29 @@ pub(super) enum Kind {
 }
 
 /// A token and where it begins.
-pub(super) struct Token {
-    pub kind: Kind,
+pub(super) struct JsonToken {
+    pub kind: JsonTokenKind,
     pub at: usize,
 }
 
-impl Token {
+impl JsonToken {
     /// The complaint that this token stands where another was expected.
-    pub fn instead_of(&self, wanted: &str) -> Fault {
+    pub fn expected_error(&self, wanted: &str) -> ScriptError {
         let found = match self.kind {
-            Kind::ObjectBegin => "T_OBJ_BEGIN",
-            Kind::ObjectEnd => "T_OBJ_END",
-            Kind::ArrayBegin => "T_ARR_BEGIN",
-            Kind::ArrayEnd => "T_ARR_END",
-            Kind::String(_) => "T_STRING",
-            Kind::Number(_) => "T_NUMBER",
-            Kind::Boolean(_) => "T_BOOLEAN",
-            Kind::Null => "T_NULL",
-            Kind::Colon => "T_COLON",
-            Kind::Comma => "T_COMMA",
-            Kind::End => "T_END",
-            Kind::Bad(why) => why,
+            JsonTokenKind::ObjectBegin => "T_OBJ_BEGIN",
+            JsonTokenKind::ObjectEnd => "T_OBJ_END",
+            JsonTokenKind::ArrayBegin => "T_ARR_BEGIN",
+            JsonTokenKind::ArrayEnd => "T_ARR_END",
+            JsonTokenKind::String(_) => "T_STRING",
+            JsonTokenKind::Number(_) => "T_NUMBER",
+            JsonTokenKind::Boolean(_) => "T_BOOLEAN",
+            JsonTokenKind::Null => "T_NULL",
+            JsonTokenKind::Colon => "T_COLON",
+            JsonTokenKind::Comma => "T_COMMA",
+            JsonTokenKind::End => "T_END",
+            JsonTokenKind::Bad(why) => why,
         };
-        Fault::text(format!(
+        ScriptError::library(format!(
             "Expected {wanted} but found {found} at character {}",
             self.at + 1
         ))
@@ -49,14 +49,14 @@ impl Token {
 }
 
 /// Cuts a text into tokens.
-pub(super) struct Lexer<'a> {
+pub(super) struct JsonLexer<'a> {
     text: &'a [u8],
     at: usize,
     /// Whether to read NaN, infinities and hexadecimal numbers.
     invalid_numbers: bool,
 }
 
-impl<'a> Lexer<'a> {
+impl<'a> JsonLexer<'a> {
     pub fn new(text: &'a [u8], invalid_numbers: bool) -> Self {
         Self {
             text,
@@ -71,58 +71,58 @@ impl<'a> Lexer<'a> {
     }
 
     /// The next token.
-    pub fn next(&mut self) -> Token {
+    pub fn next(&mut self) -> JsonToken {
         while matches!(self.text.get(self.at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
             self.at += 1;
         }
         let at = self.at;
         let Some(&byte) = self.text.get(at) else {
-            return Token {
-                kind: Kind::End,
+            return JsonToken {
+                kind: JsonTokenKind::End,
                 at,
             };
         };
         let (kind, length) = match byte {
-            b'{' => (Kind::ObjectBegin, 1),
-            b'}' => (Kind::ObjectEnd, 1),
-            b'[' => (Kind::ArrayBegin, 1),
-            b']' => (Kind::ArrayEnd, 1),
-            b':' => (Kind::Colon, 1),
-            b',' => (Kind::Comma, 1),
+            b'{' => (JsonTokenKind::ObjectBegin, 1),
+            b'}' => (JsonTokenKind::ObjectEnd, 1),
+            b'[' => (JsonTokenKind::ArrayBegin, 1),
+            b']' => (JsonTokenKind::ArrayEnd, 1),
+            b':' => (JsonTokenKind::Colon, 1),
+            b',' => (JsonTokenKind::Comma, 1),
             // Text that lua-cjson sees ends at a zero.
-            0 => (Kind::End, 0),
+            0 => (JsonTokenKind::End, 0),
             b'"' => return self.string(),
-            _ => self.word(byte),
+            _ => self.literal_or_number(byte),
         };
         self.at += length;
-        Token { kind, at }
+        JsonToken { kind, at }
     }
 
     /// A number or one of JSON's three words.
-    fn word(&self, byte: u8) -> (Kind, usize) {
+    fn literal_or_number(&self, byte: u8) -> (JsonTokenKind, usize) {
         let rest = &self.text[self.at..];
         if matches!(byte, b'-' | b'+') || byte.is_ascii_digit() {
             if !self.invalid_numbers && is_invalid_number(rest) {
-                return (Kind::Bad("invalid number"), 0);
+                return (JsonTokenKind::Bad("invalid number"), 0);
             }
-            return number(rest);
+            return parse_number(rest);
         }
         for (word, kind) in [
-            ("true", Kind::Boolean(true)),
-            ("false", Kind::Boolean(false)),
-            ("null", Kind::Null),
+            ("true", JsonTokenKind::Boolean(true)),
+            ("false", JsonTokenKind::Boolean(false)),
+            ("null", JsonTokenKind::Null),
         ] {
             if rest.starts_with(word.as_bytes()) {
                 return (kind, word.len());
             }
         }
         match self.invalid_numbers && is_invalid_number(rest) {
-            true => number(rest),
-            false => (Kind::Bad("invalid token"), 0),
+            true => parse_number(rest),
+            false => (JsonTokenKind::Bad("invalid token"), 0),
         }
     }
 
-    fn string(&mut self) -> Token {
+    fn string(&mut self) -> JsonToken {
         let start = self.at;
         self.at += 1;
         let mut text = Vec::new();
@@ -137,22 +137,22 @@ impl<'a> Lexer<'a> {
             match rest.get(plain) {
                 Some(b'"') => {
                     self.at += 1;
-                    return Token {
-                        kind: Kind::String(text),
+                    return JsonToken {
+                        kind: JsonTokenKind::String(text),
                         at: start,
                     };
                 }
                 Some(b'\\') => {
                     if let Err(why) = self.escape(&mut text) {
-                        return Token {
-                            kind: Kind::Bad(why),
+                        return JsonToken {
+                            kind: JsonTokenKind::Bad(why),
                             at: self.at,
                         };
                     }
                 }
                 _ => {
-                    return Token {
-                        kind: Kind::Bad("unexpected end of string"),
+                    return JsonToken {
+                        kind: JsonTokenKind::Bad("unexpected end of string"),
                         at: self.at,
                     };
                 }
@@ -170,7 +170,8 @@ impl<'a> Lexer<'a> {
             Some(b'f') => 12,
             Some(b'r') => b'\r',
             Some(b'u') => {
-                let (letter, length) = unicode(rest).ok_or("invalid unicode escape code")?;
+                let (letter, length) =
+                    parse_unicode_escape(rest).ok_or("invalid unicode escape code")?;
                 text.extend(letter.encode_utf8(&mut [0; 4]).as_bytes());
                 self.at += length;
                 return Ok(());
@@ -184,7 +185,7 @@ impl<'a> Lexer<'a> {
 }
 
 /// The letter that `\u` with four digits stands for, or a pair of these, and how long that is.
-fn unicode(text: &[u8]) -> Option<(char, usize)> {
+fn parse_unicode_escape(text: &[u8]) -> Option<(char, usize)> {
     let unit = |text: &[u8]| {
         let digits = text.strip_prefix(b"\\u")?.get(..4)?;
         digits.iter().try_fold(0, |code, &digit| {
@@ -221,7 +222,7 @@ fn is_invalid_number(text: &[u8]) -> bool {
 }
 
 /// A number as C's `strtod` reads it.
-fn number(text: &[u8]) -> (Kind, usize) {
+fn parse_number(text: &[u8]) -> (JsonTokenKind, usize) {
     let (negative, sign) = match text.first() {
         Some(b'-') => (true, 1),
         Some(b'+') => (false, 1),
@@ -235,7 +236,7 @@ fn number(text: &[u8]) -> (Kind, usize) {
         ("nan", f64::NAN),
     ] {
         if rest.len() >= word.len() && rest[..word.len()].eq_ignore_ascii_case(word.as_bytes()) {
-            return (Kind::Number(signed(number)), sign + word.len());
+            return (JsonTokenKind::Number(signed(number)), sign + word.len());
         }
     }
     if let [b'0', b'x' | b'X', digits @ ..] = rest {
@@ -248,7 +249,7 @@ fn number(text: &[u8]) -> (Kind, usize) {
         };
         if length > 0 {
             return (
-                Kind::Number(signed(digits[..length].iter().fold(0.0, fold))),
+                JsonTokenKind::Number(signed(digits[..length].iter().fold(0.0, fold))),
                 sign + 2 + length,
             );
         }
@@ -265,7 +266,7 @@ fn number(text: &[u8]) -> (Kind, usize) {
         end += 1 + digits(end + 1);
     }
     if whole == 0 && end <= 1 {
-        return (Kind::Bad("invalid number"), 0);
+        return (JsonTokenKind::Bad("invalid number"), 0);
     }
     if let Some(b'e' | b'E') = rest.get(end) {
         let sign = usize::from(matches!(rest.get(end + 1), Some(b'-' | b'+')));
@@ -277,7 +278,7 @@ fn number(text: &[u8]) -> (Kind, usize) {
     let parsed = std::str::from_utf8(&rest[..end])
         .ok()
         .and_then(|text| text.parse().ok());
-    parsed.map_or((Kind::Bad("invalid number"), 0), |number| {
-        (Kind::Number(signed(number)), sign + end)
+    parsed.map_or((JsonTokenKind::Bad("invalid number"), 0), |number| {
+        (JsonTokenKind::Number(signed(number)), sign + end)
     })
 }

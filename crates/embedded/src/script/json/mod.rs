@@ -9,14 +9,14 @@ use std::sync::Arc;
 use mlua::{Function, Lua, Table, Value};
 use parking_lot::Mutex;
 
-use super::Limits;
+use super::ScriptLimits;
 use super::convert::printed;
-use super::fault::Fault;
-use super::host::{function, number, string};
+use super::fault::ScriptError;
+use super::host::{create_host_function, number_arg, string_arg};
 
 /// What scripts can set. As in Redis it stays set for later scripts.
 #[derive(Debug, Clone, Copy)]
-struct Config {
+struct CjsonConfig {
     /// Write an array with too many holes as an object instead of refusing it.
     sparse_convert: bool,
     /// How many places per item make an array too sparse; 0 for never.
@@ -26,7 +26,7 @@ struct Config {
     encode_depth: u32,
     decode_depth: u32,
     /// What to do with NaN and infinities.
-    encode_invalid: Invalid,
+    encode_invalid: InvalidNumberMode,
     /// Whether to read NaN, infinities and hexadecimal numbers.
     decode_invalid: bool,
     /// How many digits of a number are written.
@@ -34,59 +34,67 @@ struct Config {
     /// Accepted and without effect.
     keep_buffer: bool,
     /// How large a text may get.
-    largest: usize,
+    max_output_bytes: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Invalid {
-    Refuse,
+enum InvalidNumberMode {
+    Reject,
     Write,
-    Null,
+    WriteNull,
 }
 
 /// How deep tables may nest, whatever is set: each holds one of the slots Lua lends to its host.
-const DEEPEST: usize = 2_000;
+const MAX_TABLE_DEPTH: usize = 2_000;
 
-type Settings = Arc<Mutex<Config>>;
+type SharedCjsonConfig = Arc<Mutex<CjsonConfig>>;
 
 /// The library as a table.
-pub(super) fn library(lua: &Lua, limits: Limits) -> mlua::Result<Table> {
-    let config = Config {
+pub(super) fn library(lua: &Lua, limits: ScriptLimits) -> mlua::Result<Table> {
+    let config = CjsonConfig {
         sparse_convert: false,
         sparse_ratio: 2,
         sparse_safe: 10,
         encode_depth: 1_000,
         decode_depth: 1_000,
-        encode_invalid: Invalid::Refuse,
+        encode_invalid: InvalidNumberMode::Reject,
         decode_invalid: true,
         precision: 14,
         keep_buffer: true,
-        largest: limits.memory,
+        max_output_bytes: limits.memory,
     };
     let next = lua.globals().raw_get("next")?;
-    instance(lua, config, next)
+    create_instance(lua, config, next)
 }
 
 /// A library with settings of its own.
-fn instance(lua: &Lua, config: Config, next: Function) -> mlua::Result<Table> {
-    let settings = Settings::new(Mutex::new(config));
+fn create_instance(lua: &Lua, config: CjsonConfig, next: Function) -> mlua::Result<Table> {
+    let settings = SharedCjsonConfig::new(Mutex::new(config));
     let library = lua.create_table()?;
     let (shared, own) = (settings.clone(), next.clone());
-    let encode = function(lua, move |lua, args: &[Value]| {
+    let encode = create_host_function(lua, move |lua, args: &[Value]| {
         let [value] = args else {
-            return Err(Fault::argument(1, "encode", "expected 1 argument"));
+            return Err(ScriptError::bad_argument(
+                1,
+                "encode",
+                "expected 1 argument",
+            ));
         };
-        let text = encode::text(*shared.lock(), &own, value)?;
+        let text = encode::encode_value(*shared.lock(), &own, value)?;
         Ok(lua.create_string(text)?)
     })?;
     let shared = settings.clone();
-    let decode = function(lua, move |lua, args: &[Value]| {
+    let decode = create_host_function(lua, move |lua, args: &[Value]| {
         if args.len() != 1 {
-            return Err(Fault::argument(1, "decode", "expected 1 argument"));
+            return Err(ScriptError::bad_argument(
+                1,
+                "decode",
+                "expected 1 argument",
+            ));
         }
-        let text = string(lua, args, 1, "decode")?;
+        let text = string_arg(lua, args, 1, "decode")?;
         let text = text.as_bytes();
-        decode::value(lua, *shared.lock(), &text)
+        decode::decode_text(lua, *shared.lock(), &text)
     })?;
     library.raw_set("encode", encode)?;
     library.raw_set("decode", decode)?;
@@ -95,16 +103,20 @@ fn instance(lua: &Lua, config: Config, next: Function) -> mlua::Result<Table> {
     library.raw_set("_VERSION", "2.1.0")?;
     library.raw_set(
         "new",
-        lua.create_function(move |lua, ()| instance(lua, config, next.clone()))?,
+        lua.create_function(move |lua, ()| create_instance(lua, config, next.clone()))?,
     )?;
-    numbers(lua, &library, &settings)?;
-    switches(lua, &library, &settings)?;
+    add_number_settings(lua, &library, &settings)?;
+    add_flag_settings(lua, &library, &settings)?;
     Ok(library)
 }
 
 /// Settings that are a number.
-fn numbers(lua: &Lua, library: &Table, settings: &Settings) -> mlua::Result<()> {
-    type Setting = (&'static str, u32, fn(&mut Config) -> &mut u32);
+fn add_number_settings(
+    lua: &Lua,
+    library: &Table,
+    settings: &SharedCjsonConfig,
+) -> mlua::Result<()> {
+    type Setting = (&'static str, u32, fn(&mut CjsonConfig) -> &mut u32);
     const NO_LIMIT: u32 = i32::MAX as u32;
     let all: [Setting; 3] = [
         ("encode_max_depth", NO_LIMIT, |config| {
@@ -119,63 +131,67 @@ fn numbers(lua: &Lua, library: &Table, settings: &Settings) -> mlua::Result<()> 
     ];
     for (name, most, place) in all {
         let shared = settings.clone();
-        let run = function(lua, move |_, args: &[Value]| {
-            at_most(args, 1, name)?;
-            whole(args, 1, name, (1, most), place(&mut shared.lock()))
+        let run = create_host_function(lua, move |_, args: &[Value]| {
+            check_max_args(args, 1, name)?;
+            number_setting(args, 1, name, (1, most), place(&mut shared.lock()))
         })?;
         library.raw_set(name, run)?;
     }
     let shared = settings.clone();
-    let sparse = function(lua, move |_, args: &[Value]| {
+    let sparse = create_host_function(lua, move |_, args: &[Value]| {
         const NAME: &str = "encode_sparse_array";
-        at_most(args, 3, NAME)?;
+        check_max_args(args, 3, NAME)?;
         let mut config = shared.lock();
-        let convert = switch(args, NAME, &mut config.sparse_convert)?;
-        let ratio = whole(args, 2, NAME, (0, NO_LIMIT), &mut config.sparse_ratio)?;
-        let safe = whole(args, 3, NAME, (0, NO_LIMIT), &mut config.sparse_safe)?;
+        let convert = flag_setting(args, NAME, &mut config.sparse_convert)?;
+        let ratio = number_setting(args, 2, NAME, (0, NO_LIMIT), &mut config.sparse_ratio)?;
+        let safe = number_setting(args, 3, NAME, (0, NO_LIMIT), &mut config.sparse_safe)?;
         Ok((convert, ratio, safe))
     })?;
     library.raw_set("encode_sparse_array", sparse)
 }
 
 /// Settings that are on or off.
-fn switches(lua: &Lua, library: &Table, settings: &Settings) -> mlua::Result<()> {
+fn add_flag_settings(lua: &Lua, library: &Table, settings: &SharedCjsonConfig) -> mlua::Result<()> {
     let shared = settings.clone();
-    let keep = function(lua, move |_, args: &[Value]| {
-        at_most(args, 1, "encode_keep_buffer")?;
-        switch(args, "encode_keep_buffer", &mut shared.lock().keep_buffer)
+    let keep = create_host_function(lua, move |_, args: &[Value]| {
+        check_max_args(args, 1, "encode_keep_buffer")?;
+        flag_setting(args, "encode_keep_buffer", &mut shared.lock().keep_buffer)
     })?;
     let shared = settings.clone();
-    let decode = function(lua, move |_, args: &[Value]| {
-        at_most(args, 1, "decode_invalid_numbers")?;
-        switch(
+    let decode = create_host_function(lua, move |_, args: &[Value]| {
+        check_max_args(args, 1, "decode_invalid_numbers")?;
+        flag_setting(
             args,
             "decode_invalid_numbers",
             &mut shared.lock().decode_invalid,
         )
     })?;
     let shared = settings.clone();
-    let encode = function(lua, move |lua, args: &[Value]| {
-        at_most(args, 1, "encode_invalid_numbers")?;
+    let encode = create_host_function(lua, move |lua, args: &[Value]| {
+        check_max_args(args, 1, "encode_invalid_numbers")?;
         let mut config = shared.lock();
         if let Some(Value::String(word)) = args.first() {
             config.encode_invalid = match &*word.as_bytes() {
-                b"off" => Invalid::Refuse,
-                b"on" => Invalid::Write,
-                b"null" => Invalid::Null,
+                b"off" => InvalidNumberMode::Reject,
+                b"on" => InvalidNumberMode::Write,
+                b"null" => InvalidNumberMode::WriteNull,
                 other => return Err(bad_option("encode_invalid_numbers", other)),
             };
         } else {
-            let mut on = config.encode_invalid == Invalid::Write;
-            switch(args, "encode_invalid_numbers", &mut on)?;
+            let mut on = config.encode_invalid == InvalidNumberMode::Write;
+            flag_setting(args, "encode_invalid_numbers", &mut on)?;
             if !args.is_empty() {
-                config.encode_invalid = if on { Invalid::Write } else { Invalid::Refuse };
+                config.encode_invalid = if on {
+                    InvalidNumberMode::Write
+                } else {
+                    InvalidNumberMode::Reject
+                };
             }
         }
         Ok(match config.encode_invalid {
-            Invalid::Refuse => Value::Boolean(false),
-            Invalid::Write => Value::Boolean(true),
-            Invalid::Null => Value::String(lua.create_string("null")?),
+            InvalidNumberMode::Reject => Value::Boolean(false),
+            InvalidNumberMode::Write => Value::Boolean(true),
+            InvalidNumberMode::WriteNull => Value::String(lua.create_string("null")?),
         })
     })?;
     library.raw_set("encode_keep_buffer", keep)?;
@@ -183,26 +199,30 @@ fn switches(lua: &Lua, library: &Table, settings: &Settings) -> mlua::Result<()>
     library.raw_set("encode_invalid_numbers", encode)
 }
 
-fn at_most(args: &[Value], most: usize, name: &str) -> Result<(), Fault> {
+fn check_max_args(args: &[Value], most: usize, name: &str) -> Result<(), ScriptError> {
     match args.len() > most {
-        true => Err(Fault::argument(most + 1, name, "found too many arguments")),
+        true => Err(ScriptError::bad_argument(
+            most + 1,
+            name,
+            "found too many arguments",
+        )),
         false => Ok(()),
     }
 }
 
 /// Reads a number setting, and sets it first when it is given.
-fn whole(
+fn number_setting(
     args: &[Value],
     at: usize,
     name: &str,
     range: (u32, u32),
     place: &mut u32,
-) -> Result<u32, Fault> {
+) -> Result<u32, ScriptError> {
     if !matches!(args.get(at - 1), None | Some(Value::Nil)) {
-        let given = number(args, at, name)?.trunc();
+        let given = number_arg(args, at, name)?.trunc();
         if given < f64::from(range.0) || given > f64::from(range.1) {
             let complaint = format!("expected integer between {} and {}", range.0, range.1);
-            return Err(Fault::argument(at, name, &complaint));
+            return Err(ScriptError::bad_argument(at, name, &complaint));
         }
         *place = given as u32;
     }
@@ -210,7 +230,7 @@ fn whole(
 }
 
 /// Reads a switch, and sets it first when it is given.
-fn switch(args: &[Value], name: &str, place: &mut bool) -> Result<bool, Fault> {
+fn flag_setting(args: &[Value], name: &str, place: &mut bool) -> Result<bool, ScriptError> {
     match args.first() {
         None | Some(Value::Nil) => {}
         Some(Value::Boolean(on)) => *place = *on,
@@ -222,15 +242,15 @@ fn switch(args: &[Value], name: &str, place: &mut bool) -> Result<bool, Fault> {
         Some(number @ (Value::Integer(_) | Value::Number(_))) => {
             return Err(bad_option(name, printed(number).as_bytes()));
         }
-        other => return Err(Fault::type_of(1, name, "string", other)),
+        other => return Err(ScriptError::wrong_type(1, name, "string", other)),
     }
     Ok(*place)
 }
 
-fn bad_option(name: &str, option: &[u8]) -> Fault {
-    Fault::argument(
+fn bad_option(name: &str, option: &[u8]) -> ScriptError {
+    ScriptError::bad_argument(
         1,
         name,
-        &format!("invalid option '{}'", crate::args::lossy(option)),
+        &format!("invalid option '{}'", crate::args::to_error_text(option)),
     )
 }

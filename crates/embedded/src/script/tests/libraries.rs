@@ -3,7 +3,7 @@
 use redis::Value as Resp;
 
 use super::{error, plain, text};
-use crate::reply::{array, bulk, bulks};
+use crate::reply::{array, bulk, bulk_array};
 
 #[test]
 fn random_numbers_are_those_of_redis() {
@@ -38,7 +38,7 @@ fn bits_are_those_of_luabitop() {
     }
     assert_eq!(
         plain().eval("return {bit.tohex(255), bit.tohex(255, -4)}"),
-        Ok(bulks(["000000ff", "00FF"]))
+        Ok(bulk_array(["000000ff", "00FF"]))
     );
     assert_eq!(
         error("bit.band({})"),
@@ -131,7 +131,7 @@ fn json_is_read_as_by_lua_cjson() {
         ),
     ] {
         let reply = plain().run(&["EVAL", "return cjson.decode(ARGV[1])", "0", json]);
-        let error = reply.expect_err("refused");
+        let error = reply.expect_err("rejected");
         assert!(
             error.starts_with(&format!("ERR user_script:1: {complaint} script: ")),
             "{json}: {error}"
@@ -148,14 +148,14 @@ fn json_nests_a_thousand_deep_and_no_deeper() {
     );
     let error = plain()
         .run(&["EVAL", script, "0", "1001"])
-        .expect_err("refused");
+        .expect_err("rejected");
     assert!(
         error.contains("Found too many nested data structures (1001)"),
         "{error}"
     );
     let error = plain()
         .eval("local t = {} for i = 1, 1000 do t = {t} end return cjson.encode(t)")
-        .expect_err("refused");
+        .expect_err("rejected");
     assert!(
         error.contains("Cannot serialise, excessive nesting (1001)"),
         "{error}"

@@ -4,15 +4,15 @@ use redis::Value as Resp;
 
 use super::{Fixture, plain, strict};
 use crate::reply::{array, bulk};
-use crate::script::Limits;
+use crate::script::ScriptLimits;
 
 #[test]
 fn a_script_that_runs_away_is_stopped_and_what_it_wrote_stays() {
     let mut fixture = Fixture::new(
         false,
-        Limits {
-            instructions: 200_000,
-            ..Limits::default()
+        ScriptLimits {
+            max_instructions: 200_000,
+            ..ScriptLimits::default()
         },
     );
     for script in [
@@ -39,9 +39,9 @@ fn a_script_that_runs_away_is_stopped_and_what_it_wrote_stays() {
 fn a_script_that_eats_memory_is_stopped_and_the_next_one_runs() {
     let mut fixture = Fixture::new(
         false,
-        Limits {
+        ScriptLimits {
             memory: 4 << 20,
-            ..Limits::default()
+            ..ScriptLimits::default()
         },
     );
     for script in [
@@ -78,7 +78,7 @@ fn read_only_scripts_cannot_write() {
     );
     let error = fixture
         .eval("#!lua flags=no-writes\nredis.call('SET', 'k', 'v')")
-        .expect_err("refused");
+        .expect_err("rejected");
     assert!(
         error.starts_with(refused) && error.ends_with("on @user_script:2."),
         "{error}"
@@ -132,7 +132,7 @@ fn loaded_scripts_stay_while_evaluated_ones_make_room() {
     fixture
         .run(&["SCRIPT", "LOAD", "return 'kept'"])
         .expect("loads");
-    for n in 0..=crate::script::PASSING_SCRIPTS {
+    for n in 0..=crate::script::MAX_EVAL_SCRIPTS {
         fixture.eval(&format!("return {n}")).expect("runs");
     }
     let exists = fixture.run(&[
@@ -157,14 +157,14 @@ fn strict_mode_refuses_keys_that_are_not_declared() {
         "1",
         "a",
     ]);
-    let error = error.expect_err("refused");
+    let error = error.expect_err("rejected");
     assert!(
         error.starts_with("ERR Script used key 'b' in SET, which is not among its KEYS"),
         "{error}"
     );
     let error = fixture
         .run(&["EVAL", "return 1", "2", "a", "b"])
-        .expect_err("refused");
+        .expect_err("rejected");
     assert!(
         error.starts_with(
             "ERR Script declares keys of two hash slots: 'a' is in 15495 and 'b' in 3300"
@@ -181,7 +181,7 @@ fn strict_mode_refuses_keys_that_are_not_declared() {
     assert_eq!(fixture.run(&both), Ok(Resp::Int(0)));
     let error = fixture
         .run(&["EVAL_RO", "return 1", "0"])
-        .expect_err("refused");
+        .expect_err("rejected");
     assert!(error.contains("7.0.0"), "{error}");
     let error = plain().run(&[
         "EVAL",
@@ -212,7 +212,7 @@ fn loading_without_end_is_refused() {
 }
 
 #[test]
-fn a_table_with_holes_answers_its_beginning() {
+fn a_lua_table_with_holes_is_returned_up_to_the_first_hole() {
     // The places where Lua looks for the end of a table are taken, up to 335 million.
     let holes = "local t = {1, 2, 3, 4} for k = 26, 0, -1 do t[5 * 2^k] = 5 end return t";
     let Ok(Resp::Array(items)) = plain().eval(holes) else {
@@ -232,9 +232,9 @@ fn strict_mode_refuses_scripts_that_look_at_every_key() {
         "'FLUSHALL'",
     ] {
         let script = format!("return redis.call({command})");
-        let error = strict().eval(&script).expect_err("refused");
+        let error = strict().eval(&script).expect_err("rejected");
         assert!(
-            error.contains("strict mode wants every key declared"),
+            error.contains("strict mode requires every key in KEYS"),
             "{error}"
         );
         assert!(plain().eval(&script).is_ok());
@@ -245,9 +245,9 @@ fn strict_mode_refuses_scripts_that_look_at_every_key() {
 fn rubbish_of_one_script_does_not_stop_the_next() {
     let mut fixture = Fixture::new(
         false,
-        Limits {
+        ScriptLimits {
             memory: 4 << 20,
-            ..Limits::default()
+            ..ScriptLimits::default()
         },
     );
     for _ in 0..20 {

@@ -7,32 +7,32 @@ mod libraries;
 mod limits;
 mod values;
 
-use super::{Limits, Scripts};
-use crate::core::{call, check};
+use super::{ScriptEngine, ScriptLimits};
+use crate::core::{call_command, lookup_command};
 use crate::db::Db;
-use crate::pubsub::Hub;
-use crate::table::Run;
+use crate::pubsub::PubSubRegistry;
+use crate::table::CommandHandler;
 
 struct Fixture {
     db: Db,
-    scripts: Scripts,
+    scripts: ScriptEngine,
 }
 
 impl Fixture {
-    fn new(strict: bool, limits: Limits) -> Self {
-        let mut db = Db::new(strict, 1, Hub::default());
-        db.begin(1_000, None);
+    fn new(strict: bool, limits: ScriptLimits) -> Self {
+        let mut db = Db::new(strict, 1, PubSubRegistry::default());
+        db.begin_command(1_000, None);
         Self {
             db,
-            scripts: Scripts::with_limits(limits),
+            scripts: ScriptEngine::with_limits(limits),
         }
     }
 
     fn run(&mut self, args: &[&str]) -> Result<Resp, String> {
         let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
-        let reply = check(&args).and_then(|command| match command.run {
-            Run::Script => self.scripts.run(&mut self.db, command, &args),
-            _ => call(&mut self.db, command, &args),
+        let reply = lookup_command(&args).and_then(|command| match command.handler {
+            CommandHandler::Script => self.scripts.run(&mut self.db, command, &args),
+            _ => call_command(&mut self.db, command, &args),
         });
         reply.map_err(|error| error.text().to_owned())
     }
@@ -43,11 +43,11 @@ impl Fixture {
 }
 
 fn plain() -> Fixture {
-    Fixture::new(false, Limits::default())
+    Fixture::new(false, ScriptLimits::default())
 }
 
 fn strict() -> Fixture {
-    Fixture::new(true, Limits::default())
+    Fixture::new(true, ScriptLimits::default())
 }
 
 /// The error of a script without the part that names script and place.

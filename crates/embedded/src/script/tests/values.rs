@@ -117,7 +117,7 @@ fn the_number_of_keys_is_checked() {
     let mut failing = |count| {
         fixture
             .run(&["EVAL", "return 1", count, "a"])
-            .expect_err("refused")
+            .expect_err("rejected")
     };
     assert_eq!(failing("x"), "ERR value is not an integer or out of range");
     assert_eq!(failing("-1"), "ERR Number of keys can't be negative");
@@ -128,7 +128,7 @@ fn the_number_of_keys_is_checked() {
 }
 
 #[test]
-fn an_answer_that_holds_itself_ends() {
+fn a_self_referencing_lua_table_is_converted_to_a_finite_reply() {
     let reply = plain().eval("local t = {} t[1] = t return t");
     assert!(matches!(reply, Ok(Resp::Array(_))), "{reply:?}");
 }

@@ -2,14 +2,14 @@
 
 use redis::Value;
 
-use super::generate::{Word, name};
+use super::generate::{CommandWord, name};
 
 /// How far two TTLs may be apart in ms, beside the time that has really passed: one clock runs on, the other stands still.
 pub const TTL_SLACK: i64 = 5_000;
 
 /// Brings replies without a defined order into one, so that they can be compared.
-pub fn normalise(words: &[Word], reply: Value) -> Value {
-    let words = what_it_does(words);
+pub fn normalise(words: &[CommandWord], reply: Value) -> Value {
+    let words = inner_command(words);
     let Value::Array(items) = reply else {
         return reply;
     };
@@ -38,9 +38,9 @@ pub fn normalise(words: &[Word], reply: Value) -> Value {
 }
 
 /// The command that a script passes on, or the command itself.
-pub fn what_it_does(words: &[Word]) -> &[Word] {
+pub fn inner_command(words: &[CommandWord]) -> &[CommandWord] {
     match words {
-        [eval, Word::Plain(source), _, inner @ ..]
+        [eval, CommandWord::Plain(source), _, inner @ ..]
             if eval.is("EVAL") && source.ends_with(b"(unpack(ARGV))") =>
         {
             inner
@@ -57,8 +57,8 @@ fn sorted(items: &[Value], width: usize) -> Value {
 }
 
 /// Whether two replies to a command are the same; times may differ by `slack` milliseconds.
-pub fn same(words: &[Word], ours: &Value, theirs: &Value, slack: i64) -> bool {
-    match (name(what_it_does(words)).as_str(), ours, theirs) {
+pub fn replies_match(words: &[CommandWord], ours: &Value, theirs: &Value, slack: i64) -> bool {
+    match (name(inner_command(words)).as_str(), ours, theirs) {
         ("TTL" | "EXPIRETIME", Value::Int(a), Value::Int(b)) if *a >= 0 && *b >= 0 => {
             (a - b).abs() * 1_000 <= slack
         }

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 /// A word of a command. Moments are told apart, since the two clocks show different times.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Word {
+pub enum CommandWord {
     Plain(Vec<u8>),
     /// This many seconds from now.
     Seconds(u64),
@@ -14,7 +14,7 @@ pub enum Word {
     Millis(u64),
 }
 
-impl Word {
+impl CommandWord {
     /// Whether this is the word `text`, in any case.
     pub fn is(&self, text: &str) -> bool {
         matches!(self, Self::Plain(word) if word.eq_ignore_ascii_case(text.as_bytes()))
@@ -22,23 +22,23 @@ impl Word {
 }
 
 /// The name of a command in capitals.
-pub fn name(words: &[Word]) -> String {
+pub fn name(words: &[CommandWord]) -> String {
     match words.first() {
-        Some(Word::Plain(name)) => String::from_utf8_lossy(name).to_ascii_uppercase(),
+        Some(CommandWord::Plain(name)) => String::from_utf8_lossy(name).to_ascii_uppercase(),
         _ => String::new(),
     }
 }
 
 /// Something to do on both sides.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Step {
-    Command(Vec<Word>),
-    Transaction(Vec<Vec<Word>>),
+pub enum OracleStep {
+    Command(Vec<CommandWord>),
+    Transaction(Vec<Vec<CommandWord>>),
     /// Move both clocks by this many seconds.
     Advance(u64),
 }
 
-impl Step {
+impl OracleStep {
     pub fn commands(&self) -> usize {
         match self {
             Self::Command(_) => 1,
@@ -49,7 +49,7 @@ impl Step {
 }
 
 /// A step is written as one line of words; odd bytes as `\xNN`, blanks as `\x20`, an empty word as `""`.
-impl fmt::Display for Step {
+impl fmt::Display for OracleStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Command(words) => f.write_str(&line(words)),
@@ -62,12 +62,12 @@ impl fmt::Display for Step {
     }
 }
 
-fn line(words: &[Word]) -> String {
-    let word = |word: &Word| match word {
-        Word::Seconds(n) => format!("<AT {n}>").replace(' ', "_"),
-        Word::Millis(n) => format!("<ATMS {n}>").replace(' ', "_"),
-        Word::Plain(bytes) if bytes.is_empty() => "\"\"".to_owned(),
-        Word::Plain(bytes) => bytes
+fn line(words: &[CommandWord]) -> String {
+    let word = |word: &CommandWord| match word {
+        CommandWord::Seconds(n) => format!("<AT {n}>").replace(' ', "_"),
+        CommandWord::Millis(n) => format!("<ATMS {n}>").replace(' ', "_"),
+        CommandWord::Plain(bytes) if bytes.is_empty() => "\"\"".to_owned(),
+        CommandWord::Plain(bytes) => bytes
             .iter()
             .map(|&c| match c {
                 b'!'..=b'~' if c != b'\\' && c != b';' => char::from(c).to_string(),
@@ -78,7 +78,7 @@ fn line(words: &[Word]) -> String {
     words.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
-impl FromStr for Step {
+impl FromStr for OracleStep {
     type Err = String;
 
     fn from_str(line: &str) -> Result<Self, String> {
@@ -104,20 +104,20 @@ impl FromStr for Step {
     }
 }
 
-fn parse_word(text: &str) -> Result<Word, String> {
+fn parse_word(text: &str) -> Result<CommandWord, String> {
     let number = |text: &str| {
         text.trim_end_matches('>')
             .parse()
             .map_err(|e| format!("{text}: {e}"))
     };
     if let Some(n) = text.strip_prefix("<AT_") {
-        return number(n).map(Word::Seconds);
+        return number(n).map(CommandWord::Seconds);
     }
     if let Some(n) = text.strip_prefix("<ATMS_") {
-        return number(n).map(Word::Millis);
+        return number(n).map(CommandWord::Millis);
     }
     if text == "\"\"" {
-        return Ok(Word::Plain(Vec::new()));
+        return Ok(CommandWord::Plain(Vec::new()));
     }
     let mut bytes = Vec::new();
     let mut rest = text;
@@ -130,7 +130,7 @@ fn parse_word(text: &str) -> Result<Word, String> {
         rest = &after[2..];
     }
     bytes.extend_from_slice(rest.as_bytes());
-    Ok(Word::Plain(bytes))
+    Ok(CommandWord::Plain(bytes))
 }
 
 /// Where steps come from: the same seed gives the same steps.
@@ -176,29 +176,31 @@ impl Generator {
         items[self.below(items.len())]
     }
 
-    pub fn sequence(&mut self, length: usize) -> Vec<Step> {
+    pub fn sequence(&mut self, length: usize) -> Vec<OracleStep> {
         let mut steps = Vec::new();
         for at in 0..length as u64 {
             self.at = at + 1;
             let step = match self.below(100) {
-                0..4 => Step::Transaction((0..=self.below(5)).map(|_| self.command()).collect()),
-                4..14 => Step::Command(self.script()),
-                _ => Step::Command(self.command()),
+                0..4 => {
+                    OracleStep::Transaction((0..=self.below(5)).map(|_| self.command()).collect())
+                }
+                4..14 => OracleStep::Command(self.script()),
+                _ => OracleStep::Command(self.command()),
             };
             steps.push(step);
             // Few and by odd amounts: see `ttl`.
             if at % 30 == 29 && self.chance(70) {
-                steps.push(Step::Advance(1 + 5_000 * (1 + self.below(3) as u64)));
+                steps.push(OracleStep::Advance(1 + 5_000 * (1 + self.below(3) as u64)));
             }
         }
         steps
     }
 
-    fn command(&mut self) -> Vec<Word> {
+    fn command(&mut self) -> Vec<CommandWord> {
         let template = self.pick(&TEMPLATES);
-        let mut words: Vec<Word> = template.split(' ').map(|word| self.word(word)).collect();
+        let mut words: Vec<CommandWord> = template.split(' ').map(|word| self.word(word)).collect();
         if self.chance(5)
-            && let Word::Plain(name) = &mut words[0]
+            && let CommandWord::Plain(name) = &mut words[0]
         {
             name.make_ascii_lowercase();
         }
@@ -220,16 +222,19 @@ impl Generator {
     }
 
     /// Scripts show their arguments in errors, so that both sides must get the same ones.
-    fn command_without_moments(&mut self) -> Vec<Word> {
+    fn command_without_timestamps(&mut self) -> Vec<CommandWord> {
         loop {
             let words = self.command();
-            if words.iter().all(|word| matches!(word, Word::Plain(_))) {
+            if words
+                .iter()
+                .all(|word| matches!(word, CommandWord::Plain(_)))
+            {
                 return words;
             }
         }
     }
 
-    fn script(&mut self) -> Vec<Word> {
+    fn script(&mut self) -> Vec<CommandWord> {
         let (source, arguments) = self
             .pick(&SCRIPTS)
             .rsplit_once(" |")
@@ -240,21 +245,23 @@ impl Generator {
         for word in arguments.split_whitespace() {
             match word {
                 "-" => behind = true,
-                "@" => rest.extend(self.command_without_moments()),
+                "@" => rest.extend(self.command_without_timestamps()),
                 word if behind => rest.push(self.word(word)),
                 word => keys.push(self.word(word)),
             }
         }
         let head = ["EVAL".to_owned(), source.to_owned(), keys.len().to_string()];
-        let head = head.into_iter().map(|word| Word::Plain(word.into_bytes()));
+        let head = head
+            .into_iter()
+            .map(|word| CommandWord::Plain(word.into_bytes()));
         head.chain(keys.into_iter().chain(rest)).collect()
     }
 
-    fn word(&mut self, word: &str) -> Word {
+    fn word(&mut self, word: &str) -> CommandWord {
         let text = match word {
             "<K>" => return self.key("thlsz"),
             "<KT>" => return self.key("t"),
-            "<KF>" => return Word::Plain(vec![b'n', b'0' + self.below(3) as u8]),
+            "<KF>" => return CommandWord::Plain(vec![b'n', b'0' + self.below(3) as u8]),
             "<KH>" => return self.key("h"),
             "<KL>" => return self.key("l"),
             "<KS>" => return self.key("s"),
@@ -262,8 +269,8 @@ impl Generator {
             "<V>" => return self.value(),
             "<S>" => (self.ttl()).to_string(),
             "<MS>" => (self.ttl() * 1_000).to_string(),
-            "<AT>" => return Word::Seconds(self.ttl()),
-            "<ATMS>" => return Word::Millis(self.ttl() * 1_000),
+            "<AT>" => return CommandWord::Seconds(self.ttl()),
+            "<ATMS>" => return CommandWord::Millis(self.ttl() * 1_000),
             "<I>" => (self.below(9) as i64 - 4).to_string(),
             "<C>" => self.below(4).to_string(),
             "<N>" => self
@@ -318,18 +325,18 @@ impl Generator {
             "<P>" => format!("channel{}", self.below(2)),
             literal => literal.to_owned(),
         };
-        Word::Plain(text.into_bytes())
+        CommandWord::Plain(text.into_bytes())
     }
 
-    fn key(&mut self, kinds: &str) -> Word {
+    fn key(&mut self, kinds: &str) -> CommandWord {
         let kinds = if self.chance(7) { "thlsz" } else { kinds };
         let kind = kinds.as_bytes()[self.below(kinds.len())];
-        Word::Plain(vec![kind, b'0' + self.below(3) as u8])
+        CommandWord::Plain(vec![kind, b'0' + self.below(3) as u8])
     }
 
-    fn value(&mut self) -> Word {
+    fn value(&mut self) -> CommandWord {
         let text: &[u8] = match self.below(12) {
-            0..4 => return Word::Plain((self.below(200) as i64 - 100).to_string().into_bytes()),
+            0..4 => return CommandWord::Plain((self.below(200) as i64 - 100).to_string().into_bytes()),
             4 => b"",
             5 => b"9223372036854775807",
             6 => b"007",
@@ -339,7 +346,7 @@ impl Generator {
             10 => b"{\"a\":[1,2]}",
             _ => b"hello",
         };
-        Word::Plain(text.to_vec())
+        CommandWord::Plain(text.to_vec())
     }
 
     /// A TTL that is never within seconds of another one or of the end of an advance: multiples of 5,000 s plus ten

@@ -8,30 +8,30 @@ mod compare;
 mod generate;
 mod peers;
 
-use generate::{Generator, Step};
-use peers::Peers;
+use generate::{Generator, OracleStep};
+use peers::OraclePair;
 
 /// How many sequences a run sends, and how long each is: some 120,000 commands.
-const CASES: u64 = 1_000;
-const LENGTH: usize = 120;
+const SEQUENCE_COUNT: u64 = 1_000;
+const SEQUENCE_LENGTH: usize = 120;
 
 /// A longer run with other seeds, for whoever has the time.
-#[expect(clippy::disallowed_methods, reason = "a knob of this test alone")]
-fn knob(name: &str, default: u64) -> u64 {
+#[expect(clippy::disallowed_methods, reason = "a setting of this test alone")]
+fn env_number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_commands_get_the_same_replies_as_from_redis() {
     let redis = parlor_testkit::Redis::start().await;
-    let mut peers = Peers::connect(&redis).await;
-    let first = knob("PARLOR_ORACLE_SEED", 1);
+    let mut peers = OraclePair::connect(&redis).await;
+    let first = env_number("PARLOR_ORACLE_SEED", 1);
     let mut sent = 0;
-    for seed in first..first + knob("PARLOR_ORACLE_CASES", CASES) {
-        let steps = Generator::new(seed).sequence(LENGTH);
-        sent += steps.iter().map(Step::commands).sum::<usize>();
+    for seed in first..first + env_number("PARLOR_ORACLE_CASES", SEQUENCE_COUNT) {
+        let steps = Generator::new(seed).sequence(SEQUENCE_LENGTH);
+        sent += steps.iter().map(OracleStep::commands).sum::<usize>();
         if let Err(difference) = peers.run(&steps).await {
-            let shortest = shorten(&mut peers, steps).await;
+            let shortest = minimize(&mut peers, steps).await;
             let difference = peers.run(&shortest).await.err().unwrap_or(difference);
             let lines: String = shortest.iter().map(|step| format!("{step}\n")).collect();
             panic!("seed {seed}: {difference}\n\nadd to regressions.txt:\n\n{lines}");
@@ -44,14 +44,14 @@ async fn random_commands_get_the_same_replies_as_from_redis() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn differences_found_before_stay_mended() {
+async fn recorded_oracle_regressions_pass() {
     let redis = parlor_testkit::Redis::start().await;
-    let mut peers = Peers::connect(&redis).await;
+    let mut peers = OraclePair::connect(&redis).await;
     for case in include_str!("regressions.txt").split("\n\n") {
         let lines = case
             .lines()
             .filter(|line| !line.is_empty() && !line.starts_with('#'));
-        let steps: Vec<Step> = lines.map(|line| line.parse().expect("a step")).collect();
+        let steps: Vec<OracleStep> = lines.map(|line| line.parse().expect("a step")).collect();
         if let Err(difference) = peers.run(&steps).await {
             panic!("{difference}\n\n{case}");
         }
@@ -59,7 +59,7 @@ async fn differences_found_before_stay_mended() {
 }
 
 /// Leaves out whatever can be left out with the difference still there: halves first, then smaller pieces.
-async fn shorten(peers: &mut Peers, mut steps: Vec<Step>) -> Vec<Step> {
+async fn minimize(peers: &mut OraclePair, mut steps: Vec<OracleStep>) -> Vec<OracleStep> {
     let mut piece = steps.len() / 2;
     while piece > 0 {
         let mut at = 0;

@@ -3,26 +3,26 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parlor_embedded::{Clock, Connection, Engine, ManualClock, Options};
+use parlor_embedded::{Clock, EmbeddedConnection, Engine, EngineOptions, ManualClock};
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{Cmd, Pipeline, Value};
 
-use super::compare::{TTL_SLACK, normalise, same, what_it_does};
-use super::generate::{Step, Word, name};
+use super::compare::{TTL_SLACK, inner_command, normalise, replies_match};
+use super::generate::{CommandWord, OracleStep, name};
 
-pub struct Peers {
+pub struct OraclePair {
     client: redis::Client,
     redis: MultiplexedConnection,
     /// Since when our clock stands still but for the moves of the steps.
     since: Instant,
 }
 
-struct Side<'a, C> {
+struct OracleSide<'a, C> {
     connection: &'a mut C,
     now: u64,
 }
 
-impl Peers {
+impl OraclePair {
     pub async fn connect(redis: &parlor_testkit::Redis) -> Self {
         let client = redis.client();
         let config = redis::AsyncConnectionConfig::new()
@@ -53,45 +53,45 @@ impl Peers {
     }
 
     /// Runs steps on both sides from scratch. The first difference is told.
-    pub async fn run(&mut self, steps: &[Step]) -> Result<(), String> {
+    pub async fn run(&mut self, steps: &[OracleStep]) -> Result<(), String> {
         let () = redis::cmd("FLUSHALL")
             .query_async(&mut self.redis)
             .await
             .expect("FLUSHALL");
         self.since = Instant::now();
         let clock = ManualClock::new(self.redis_now().await);
-        let options = Options {
+        let options = EngineOptions {
             clock: Arc::new(clock.clone()),
-            ..Options::default()
+            ..EngineOptions::default()
         };
         let engine = Engine::open(options).expect("an engine in memory");
         let mut ours = engine.connection();
-        for part in steps.split_inclusive(|step| matches!(step, Step::Advance(_))) {
+        for part in steps.split_inclusive(|step| matches!(step, OracleStep::Advance(_))) {
             self.run_part(&mut ours, &clock, part).await?;
-            if let Some(Step::Advance(seconds)) = part.last() {
+            if let Some(OracleStep::Advance(seconds)) = part.last() {
                 let client = std::slice::from_ref(&self.client);
                 let move_ours = |by| clock.advance(by);
                 parlor_testkit::advance(client, Duration::from_secs(*seconds), move_ours).await;
             }
         }
-        self.compare_what_is_left(&mut ours).await
+        self.compare_final_state(&mut ours).await
     }
 
     /// Runs the steps between two moves of the clock, all in one go.
     async fn run_part(
         &mut self,
-        ours: &mut Connection,
+        ours: &mut EmbeddedConnection,
         clock: &ManualClock,
-        steps: &[Step],
+        steps: &[OracleStep],
     ) -> Result<(), String> {
         let redis_now = self.redis_now().await;
-        let ours = Side {
+        let ours = OracleSide {
             connection: ours,
             now: clock.now_ms(),
         }
         .replies(steps)
         .await;
-        let theirs = Side {
+        let theirs = OracleSide {
             connection: &mut self.redis,
             now: redis_now,
         }
@@ -100,8 +100,8 @@ impl Peers {
         let slack = self.slack();
         for ((words, ours), theirs) in commands(steps).zip(ours).zip(theirs) {
             let (ours, theirs) = (normalise(words, ours), normalise(words, theirs));
-            if !same(words, &ours, &theirs, slack) {
-                let step = Step::Command(words.to_vec());
+            if !replies_match(words, &ours, &theirs, slack) {
+                let step = OracleStep::Command(words.to_vec());
                 return Err(format!(
                     "{step}\n  embedded: {ours:?}\n  redis:    {theirs:?}"
                 ));
@@ -110,7 +110,7 @@ impl Peers {
         Ok(())
     }
 
-    async fn compare_what_is_left(&mut self, ours: &mut Connection) -> Result<(), String> {
+    async fn compare_final_state(&mut self, ours: &mut EmbeddedConnection) -> Result<(), String> {
         let (ours, theirs) = (dump(ours).await, dump(&mut self.redis).await);
         let slack = self.slack();
         for (line, other) in ours.iter().zip(&theirs) {
@@ -118,13 +118,13 @@ impl Peers {
                 (line.ttl - other.ttl).abs() <= slack && (line.ttl < 0) == (other.ttl < 0);
             if (&line.key, &line.content) != (&other.key, &other.content) || !same_ttl {
                 return Err(format!(
-                    "left at the end\n  embedded: {line:?}\n  redis:    {other:?}"
+                    "the final state differs\n  embedded: {line:?}\n  redis:    {other:?}"
                 ));
             }
         }
         if ours.len() != theirs.len() {
             return Err(format!(
-                "left at the end\n  embedded: {ours:?}\n  redis:    {theirs:?}"
+                "the final state differs\n  embedded: {ours:?}\n  redis:    {theirs:?}"
             ));
         }
         Ok(())
@@ -132,36 +132,36 @@ impl Peers {
 }
 
 /// All commands of steps in order, those of transactions too.
-fn commands(steps: &[Step]) -> impl Iterator<Item = &[Word]> {
+fn commands(steps: &[OracleStep]) -> impl Iterator<Item = &[CommandWord]> {
     steps.iter().flat_map(|step| match step {
-        Step::Command(words) => vec![&words[..]],
-        Step::Transaction(commands) => commands.iter().map(|words| &words[..]).collect(),
-        Step::Advance(_) => vec![],
+        OracleStep::Command(words) => vec![&words[..]],
+        OracleStep::Transaction(commands) => commands.iter().map(|words| &words[..]).collect(),
+        OracleStep::Advance(_) => vec![],
     })
 }
 
-impl<C: ConnectionLike> Side<'_, C> {
-    fn command(&self, words: &[Word]) -> Cmd {
+impl<C: ConnectionLike> OracleSide<'_, C> {
+    fn command(&self, words: &[CommandWord]) -> Cmd {
         let mut command = Cmd::new();
         for word in words {
             match word {
-                Word::Plain(bytes) => command.arg(bytes),
-                Word::Seconds(n) => command.arg(self.now / 1_000 + n),
-                Word::Millis(n) => command.arg(self.now + n),
+                CommandWord::Plain(bytes) => command.arg(bytes),
+                CommandWord::Seconds(n) => command.arg(self.now / 1_000 + n),
+                CommandWord::Millis(n) => command.arg(self.now + n),
             };
         }
         command
     }
 
     /// The replies to all commands; a transaction that was refused gives its error for each of them.
-    async fn replies(mut self, steps: &[Step]) -> Vec<Value> {
+    async fn replies(mut self, steps: &[OracleStep]) -> Vec<Value> {
         let mut replies = Vec::new();
-        let mut batch: Vec<&[Word]> = Vec::new();
+        let mut batch: Vec<&[CommandWord]> = Vec::new();
         for step in steps {
             match step {
-                Step::Command(words) => batch.push(words),
-                Step::Advance(_) => {}
-                Step::Transaction(commands) => {
+                OracleStep::Command(words) => batch.push(words),
+                OracleStep::Advance(_) => {}
+                OracleStep::Transaction(commands) => {
                     replies.extend(self.batch(&std::mem::take(&mut batch)).await);
                     replies.extend(self.transaction(commands).await);
                 }
@@ -171,8 +171,8 @@ impl<C: ConnectionLike> Side<'_, C> {
         replies
     }
 
-    fn relative(&self, words: &[Word], reply: Value) -> Value {
-        match (name(what_it_does(words)).as_str(), reply) {
+    fn make_times_relative(&self, words: &[CommandWord], reply: Value) -> Value {
+        match (name(inner_command(words)).as_str(), reply) {
             ("EXPIRETIME", Value::Int(n)) if n >= 0 => {
                 Value::Int((n - (self.now / 1_000) as i64).max(0))
             }
@@ -181,7 +181,7 @@ impl<C: ConnectionLike> Side<'_, C> {
         }
     }
 
-    async fn batch(&mut self, commands: &[&[Word]]) -> Vec<Value> {
+    async fn batch(&mut self, commands: &[&[CommandWord]]) -> Vec<Value> {
         if commands.is_empty() {
             return Vec::new();
         }
@@ -197,11 +197,11 @@ impl<C: ConnectionLike> Side<'_, C> {
         commands
             .iter()
             .zip(replies)
-            .map(|(words, reply)| self.relative(words, reply))
+            .map(|(words, reply)| self.make_times_relative(words, reply))
             .collect()
     }
 
-    async fn transaction(&mut self, commands: &[Vec<Word>]) -> Vec<Value> {
+    async fn transaction(&mut self, commands: &[Vec<CommandWord>]) -> Vec<Value> {
         let mut pipeline = Pipeline::new();
         pipeline.atomic();
         for words in commands {
@@ -215,7 +215,7 @@ impl<C: ConnectionLike> Side<'_, C> {
             Ok(Some(Value::Array(replies))) => commands
                 .iter()
                 .zip(replies)
-                .map(|(words, reply)| self.relative(words, reply))
+                .map(|(words, reply)| self.make_times_relative(words, reply))
                 .collect(),
             // Clients tell a refused transaction in different ways; that it was refused is what counts.
             _ => commands
@@ -227,14 +227,14 @@ impl<C: ConnectionLike> Side<'_, C> {
 }
 
 #[derive(Debug)]
-struct Line {
+struct KeyDump {
     key: String,
     content: String,
     ttl: i64,
 }
 
 /// Everything a side holds, in order.
-async fn dump(connection: &mut impl ConnectionLike) -> Vec<Line> {
+async fn dump(connection: &mut impl ConnectionLike) -> Vec<KeyDump> {
     let mut keys: Vec<Vec<u8>> = redis::cmd("KEYS")
         .arg("*")
         .query_async(connection)
@@ -254,7 +254,7 @@ async fn dump(connection: &mut impl ConnectionLike) -> Vec<Line> {
             "list" => ("LRANGE", &["0", "-1"]),
             "set" => ("SMEMBERS", &[]),
             "zset" => ("ZRANGE", &["0", "-1", "WITHSCORES"]),
-            other => panic!("{other} is no type"),
+            other => panic!("unknown type {other}"),
         };
         let value: Value = redis::cmd(name)
             .arg(&key)
@@ -267,8 +267,11 @@ async fn dump(connection: &mut impl ConnectionLike) -> Vec<Line> {
             .query_async(connection)
             .await
             .expect("PTTL");
-        let content = format!("{kind} {:?}", normalise(&[Word::Plain(name.into())], value));
-        lines.push(Line {
+        let content = format!(
+            "{kind} {:?}",
+            normalise(&[CommandWord::Plain(name.into())], value)
+        );
+        lines.push(KeyDump {
             key: String::from_utf8_lossy(&key).into_owned(),
             content,
             ttl,

@@ -3,31 +3,31 @@
 use std::fs;
 use std::path::Path;
 
-use parlor_embedded::{Engine, OpenError};
+use parlor_embedded::{Engine, EngineOpenError};
 use tempfile::TempDir;
 
-use super::{Dump, dump, open, options, run};
+use super::{Dump, dump, open, options, run_commands};
 
 /// A closed store with every type, some of it in pages of its own, and what it holds.
 async fn store(folder: &Path) -> Dump {
     let engine = open(folder);
-    run(
+    run_commands(
         &engine,
         "SET text hello\nSET number 12\nPEXPIRE number 9000000000000\nSADD set a b\nZADD z 1 a 2 b",
     )
     .await;
-    run(&engine, "RPUSH list a b c\nHSET hash field value").await;
+    run_commands(&engine, "RPUSH list a b c\nHSET hash field value").await;
     for n in 0..150 {
-        run(
+        run_commands(
             &engine,
             &format!("SET key:{n} value:{n}\nHSET hash f{n} v{n}"),
         )
         .await;
     }
-    run(&engine, &format!("SET long {}", "x".repeat(6_000))).await;
-    run(&engine, "DEL key:7 key:8 key:9\nHDEL hash f3 f4").await;
+    run_commands(&engine, &format!("SET long {}", "x".repeat(6_000))).await;
+    run_commands(&engine, "DEL key:7 key:8 key:9\nHDEL hash f3 f4").await;
     engine.flush().await.unwrap();
-    run(&engine, "DEL key:70 key:80\nSADD set c").await;
+    run_commands(&engine, "DEL key:70 key:80\nSADD set c").await;
     engine.close().await;
     let mut expected = dump(&engine).await;
     expected
@@ -37,16 +37,18 @@ async fn store(folder: &Path) -> Dump {
 }
 
 /// Reads the store. A clock that goes on makes a TTL smaller, so only whether there is one is compared.
-async fn read(folder: &Path) -> Result<Dump, OpenError> {
+async fn read(folder: &Path) -> Result<Dump, EngineOpenError> {
     let mut found = dump(&Engine::open_read_only(folder)?).await;
     found.values_mut().for_each(|(.., ttl)| *ttl = ttl.signum());
     Ok(found)
 }
 
-fn is_reported(error: &OpenError) -> bool {
+fn is_reported(error: &EngineOpenError) -> bool {
     matches!(
         error,
-        OpenError::Damaged { .. } | OpenError::Newer { .. } | OpenError::Sqlite { .. }
+        EngineOpenError::Corrupt { .. }
+            | EngineOpenError::NewerFormat { .. }
+            | EngineOpenError::Sqlite { .. }
     )
 }
 
@@ -68,7 +70,7 @@ async fn a_flipped_byte_is_noticed_or_changes_nothing() {
         match read(folder.path()).await {
             Ok(found) => assert!(
                 found == expected,
-                "byte {at} was changed and so was the content"
+                "byte {at} was flipped, and the content changed without an error"
             ),
             Err(error) => {
                 assert!(is_reported(&error), "byte {at}: {error}");
@@ -76,7 +78,7 @@ async fn a_flipped_byte_is_noticed_or_changes_nothing() {
             }
         }
     }
-    assert!(noticed > tried / 3, "{noticed} of {tried} noticed");
+    assert!(noticed > tried / 3, "{noticed} of {tried} detected");
 }
 
 #[tokio::test]
@@ -96,7 +98,7 @@ async fn a_damaged_store_is_not_opened_for_writing_either() {
                 assert_eq!(
                     fs::read(&path).unwrap(),
                     bytes,
-                    "a damaged file was written to"
+                    "a corrupt file was written to"
                 );
             }
         }
@@ -125,7 +127,7 @@ async fn a_truncated_file_is_noticed_unless_nothing_was_there() {
                 "{length} bytes"
             ),
             Err(error) => assert!(
-                matches!(error, OpenError::Damaged { .. }),
+                matches!(error, EngineOpenError::Corrupt { .. }),
                 "{length} bytes: {error}"
             ),
         }
@@ -190,7 +192,7 @@ async fn rows_that_were_tampered_with_are_named() {
         drop(file);
         let error = read(folder.path()).await.expect_err(tampering);
         assert!(
-            matches!(error, OpenError::Damaged { .. }),
+            matches!(error, EngineOpenError::Corrupt { .. }),
             "{tampering}: {error}"
         );
         assert!(error.to_string().contains(message), "{tampering}: {error}");

@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use parlor_embedded::{Engine, Options};
+use parlor_embedded::{Engine, EngineOptions};
 use parlor_testkit::eventually;
 use tempfile::TempDir;
 
-use super::{ask, child, child_folder, open, run, text};
+use super::{child, child_folder, get_text, open, run_commands, try_command};
 
 const FAILED_FSYNC_EXIT: i32 = 74;
 
 /// Runs one of the tests below in a process that the faults can reach.
-fn faulty(test: &str, folder: &Path) -> Output {
+fn run_with_faults(test: &str, folder: &Path) -> Output {
     let built = TempDir::new().unwrap();
     let (source, library) = (built.path().join("shim.c"), built.path().join("shim.so"));
     fs::write(&source, include_str!("shim.c")).unwrap();
@@ -25,7 +25,7 @@ fn faulty(test: &str, folder: &Path) -> Output {
         .arg(&source)
         .arg("-ldl")
         .output();
-    let compiler = compiler.expect("a C compiler, which building the engine needs as well");
+    let compiler = compiler.expect("a C compiler, which the build of the engine needs as well");
     assert!(compiler.status.success(), "{compiler:?}");
     let settings = [
         ("LD_PRELOAD", OsString::from(library)),
@@ -47,10 +47,10 @@ fn assert_passed(output: &Output) {
 }
 
 /// A fault that is there until it is mended.
-struct Fault(PathBuf);
+struct InjectedFault(PathBuf);
 
-impl Fault {
-    fn make(folder: &Path, name: &str) -> Self {
+impl InjectedFault {
+    fn inject(folder: &Path, name: &str) -> Self {
         let path = folder.join(name);
         File::create(&path).unwrap();
         Self(path)
@@ -61,34 +61,34 @@ impl Fault {
     }
 }
 
-fn open_ticking(folder: &Path) -> Engine {
+fn open_with_short_interval(folder: &Path) -> Engine {
     let tick = Duration::from_millis(10);
-    Engine::open(Options {
+    Engine::open(EngineOptions {
         path: Some(folder.to_owned()),
-        tick,
-        ..Options::default()
+        flush_interval: tick,
+        ..EngineOptions::default()
     })
     .unwrap()
 }
 
 /// Ends the fault and waits for the engine to notice by itself.
-async fn mend(fault: Fault, engine: &Engine) {
-    let flushed = engine.flushed();
+async fn repair(fault: InjectedFault, engine: &Engine) {
+    let flushed = engine.flush_count();
     let before = *flushed.borrow();
     fault.mend();
     eventually("a flush", async || *flushed.borrow() > before).await;
-    run(engine, "SET after 1").await;
+    run_commands(engine, "SET after 1").await;
     engine.flush().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_a_child_the_disk_fills_up() {
     let Some(folder) = child_folder() else { return };
-    let engine = open_ticking(&folder);
-    run(&engine, "SET before 1\nRPUSH list a b").await;
+    let engine = open_with_short_interval(&folder);
+    run_commands(&engine, "SET before 1\nRPUSH list a b").await;
     engine.flush().await.unwrap();
 
-    let full = Fault::make(&folder, "full");
+    let full = InjectedFault::inject(&folder, "full");
     // In one step: a tick between two would refuse the second.
     let mut both = redis::pipe();
     both.atomic()
@@ -100,29 +100,38 @@ async fn in_a_child_the_disk_fills_up() {
     let failure = engine.flush().await.unwrap_err();
     assert!(failure.to_string().contains("full"), "{failure}");
     for line in ["SET refused 1", "RPUSH list d", "DEL before"] {
-        let refused = ask(&engine, line).await.unwrap_err();
+        let refused = try_command(&engine, line).await.unwrap_err();
         assert_eq!(refused.code(), Some("MISCONF"), "{refused}");
-        assert!(refused.to_string().contains("reads go on"), "{refused}");
+        assert!(
+            refused.to_string().contains("reads still work"),
+            "{refused}"
+        );
     }
-    assert_eq!(text(&engine, "GET before").await.as_deref(), Some("1"));
-    assert_eq!(text(&engine, "GET meanwhile").await.as_deref(), Some("1"));
-    assert_eq!(text(&engine, "GET refused").await, None);
-    assert!(engine.unwritten_bytes() > 0);
+    assert_eq!(get_text(&engine, "GET before").await.as_deref(), Some("1"));
+    assert_eq!(
+        get_text(&engine, "GET meanwhile").await.as_deref(),
+        Some("1")
+    );
+    assert_eq!(get_text(&engine, "GET refused").await, None);
+    assert!(engine.unflushed_bytes() > 0);
 
-    mend(full, &engine).await;
-    run(&engine, "RPUSH list e").await;
+    repair(full, &engine).await;
+    run_commands(&engine, "RPUSH list e").await;
     engine.close().await;
 }
 
 #[tokio::test]
 async fn on_a_full_disk_writes_are_refused_until_there_is_room_and_nothing_is_lost() {
     let folder = TempDir::new().unwrap();
-    assert_passed(&faulty("in_a_child_the_disk_fills_up", folder.path()));
+    assert_passed(&run_with_faults(
+        "in_a_child_the_disk_fills_up",
+        folder.path(),
+    ));
     let engine = open(folder.path());
-    assert!(engine.clean_start());
+    assert!(engine.previous_run_was_clean());
     for key in ["before", "meanwhile", "after"] {
         assert_eq!(
-            text(&engine, &format!("GET {key}")).await.as_deref(),
+            get_text(&engine, &format!("GET {key}")).await.as_deref(),
             Some("1"),
             "{key}"
         );
@@ -137,14 +146,17 @@ async fn on_a_full_disk_writes_are_refused_until_there_is_room_and_nothing_is_lo
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_a_child_the_disk_is_full_from_the_start() {
     let Some(folder) = child_folder() else { return };
-    let full = Fault::make(&folder, "full");
-    let engine = open_ticking(&folder);
-    assert_eq!(text(&engine, "GET before").await.as_deref(), Some("1"));
+    let full = InjectedFault::inject(&folder, "full");
+    let engine = open_with_short_interval(&folder);
+    assert_eq!(get_text(&engine, "GET before").await.as_deref(), Some("1"));
     assert_eq!(
-        ask(&engine, "SET refused 1").await.unwrap_err().code(),
+        try_command(&engine, "SET refused 1")
+            .await
+            .unwrap_err()
+            .code(),
         Some("MISCONF")
     );
-    mend(full, &engine).await;
+    repair(full, &engine).await;
     engine.close().await;
 }
 
@@ -152,25 +164,25 @@ async fn in_a_child_the_disk_is_full_from_the_start() {
 async fn a_store_opens_on_a_full_disk_and_takes_writes_once_there_is_room() {
     let folder = TempDir::new().unwrap();
     let engine = open(folder.path());
-    run(&engine, "SET before 1").await;
+    run_commands(&engine, "SET before 1").await;
     engine.close().await;
-    assert_passed(&faulty(
+    assert_passed(&run_with_faults(
         "in_a_child_the_disk_is_full_from_the_start",
         folder.path(),
     ));
     let engine = open(folder.path());
-    assert!(engine.clean_start());
-    assert_eq!(text(&engine, "GET after").await.as_deref(), Some("1"));
+    assert!(engine.previous_run_was_clean());
+    assert_eq!(get_text(&engine, "GET after").await.as_deref(), Some("1"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_a_child_the_engine_ends_on_a_full_disk() {
     let Some(folder) = child_folder() else { return };
-    let engine = open_ticking(&folder);
-    run(&engine, "SET before 1").await;
+    let engine = open_with_short_interval(&folder);
+    run_commands(&engine, "SET before 1").await;
     engine.flush().await.unwrap();
-    let _full = Fault::make(&folder, "full");
-    run(&engine, "SET lost 1").await;
+    let _full = InjectedFault::inject(&folder, "full");
+    run_commands(&engine, "SET lost 1").await;
     engine.close().await;
     assert!(engine.flush().await.is_err());
 }
@@ -178,31 +190,31 @@ async fn in_a_child_the_engine_ends_on_a_full_disk() {
 #[tokio::test]
 async fn an_end_on_a_full_disk_is_not_a_clean_one() {
     let folder = TempDir::new().unwrap();
-    assert_passed(&faulty(
+    assert_passed(&run_with_faults(
         "in_a_child_the_engine_ends_on_a_full_disk",
         folder.path(),
     ));
     let engine = open(folder.path());
-    assert!(!engine.clean_start());
-    assert_eq!(text(&engine, "GET before").await.as_deref(), Some("1"));
-    assert_eq!(text(&engine, "GET lost").await, None);
+    assert!(!engine.previous_run_was_clean());
+    assert_eq!(get_text(&engine, "GET before").await.as_deref(), Some("1"));
+    assert_eq!(get_text(&engine, "GET lost").await, None);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_a_child_fsync_fails() {
     let Some(folder) = child_folder() else { return };
-    let engine = open_ticking(&folder);
-    run(&engine, "SET before 1").await;
+    let engine = open_with_short_interval(&folder);
+    run_commands(&engine, "SET before 1").await;
     engine.flush().await.unwrap();
-    let _broken = Fault::make(&folder, "fsync");
-    run(&engine, "SET after 1").await;
+    let _broken = InjectedFault::inject(&folder, "fsync");
+    run_commands(&engine, "SET after 1").await;
     let _ = engine.flush().await;
 }
 
 #[tokio::test]
 async fn a_failed_fsync_ends_the_process_with_that_reason() {
     let folder = TempDir::new().unwrap();
-    let output = faulty("in_a_child_fsync_fails", folder.path());
+    let output = run_with_faults("in_a_child_fsync_fails", folder.path());
     let reason = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(FAILED_FSYNC_EXIT), "{reason}");
     assert!(
@@ -210,6 +222,6 @@ async fn a_failed_fsync_ends_the_process_with_that_reason() {
         "{reason}"
     );
     let engine = open(folder.path());
-    assert!(!engine.clean_start());
-    assert_eq!(text(&engine, "GET before").await.as_deref(), Some("1"));
+    assert!(!engine.previous_run_was_clean());
+    assert_eq!(get_text(&engine, "GET before").await.as_deref(), Some("1"));
 }

@@ -2,14 +2,14 @@
 
 use std::fs;
 
-use parlor_embedded::{Engine, OpenError};
+use parlor_embedded::{Engine, EngineOpenError};
 use tempfile::TempDir;
 
-use super::{ask, dump, open, refusal, run, text};
+use super::{dump, get_text, open, open_error, run_commands, try_command};
 
-fn damaged(error: &OpenError) -> &str {
+fn damaged(error: &EngineOpenError) -> &str {
     match error {
-        OpenError::Damaged { what, .. } => what,
+        EngineOpenError::Corrupt { problem, .. } => problem,
         other => panic!("{other}"),
     }
 }
@@ -18,7 +18,10 @@ fn damaged(error: &OpenError) -> &str {
 async fn one_folder_takes_one_engine_at_a_time() {
     let folder = TempDir::new().unwrap();
     let engine = open(folder.path());
-    assert!(matches!(refusal(folder.path()), OpenError::Locked { .. }));
+    assert!(matches!(
+        open_error(folder.path()),
+        EngineOpenError::Locked { .. }
+    ));
     engine.close().await;
     open(folder.path());
 }
@@ -28,10 +31,10 @@ async fn a_folder_is_made_with_its_parents() {
     let folder = TempDir::new().unwrap();
     let deep = folder.path().join("a/b");
     let engine = open(&deep);
-    assert!(engine.clean_start());
+    assert!(engine.previous_run_was_clean());
     drop(engine);
     let blocked = deep.join("store.db/below");
-    assert!(matches!(refusal(&blocked), OpenError::Io { .. }));
+    assert!(matches!(open_error(&blocked), EngineOpenError::Io { .. }));
 }
 
 #[tokio::test]
@@ -39,23 +42,23 @@ async fn a_reader_sees_what_was_flushed_beside_a_running_writer_and_writes_nothi
     let folder = TempDir::new().unwrap();
     assert!(matches!(
         Engine::open_read_only(folder.path()).map(drop),
-        Err(OpenError::Io { .. })
+        Err(EngineOpenError::Io { .. })
     ));
     let engine = open(folder.path());
-    run(&engine, "SET a 1\nHSET h f v").await;
+    run_commands(&engine, "SET a 1\nHSET h f v").await;
     engine.flush().await.unwrap();
-    run(&engine, "SET a 2").await;
+    run_commands(&engine, "SET a 2").await;
     let reader = Engine::open_read_only(folder.path()).unwrap();
-    assert_eq!(text(&reader, "GET a").await.as_deref(), Some("1"));
-    let refused = ask(&reader, "SET a 3").await.unwrap_err();
+    assert_eq!(get_text(&reader, "GET a").await.as_deref(), Some("1"));
+    let refused = try_command(&reader, "SET a 3").await.unwrap_err();
     assert_eq!(refused.code(), Some("READONLY"), "{refused}");
     reader.close().await;
     engine.close().await;
     let reader = Engine::open_read_only(folder.path()).unwrap();
-    assert_eq!(text(&reader, "GET a").await.as_deref(), Some("2"));
+    assert_eq!(get_text(&reader, "GET a").await.as_deref(), Some("2"));
     assert_eq!(dump(&reader).await.len(), 2);
     drop(reader);
-    assert!(open(folder.path()).clean_start());
+    assert!(open(folder.path()).previous_run_was_clean());
 }
 
 #[tokio::test]
@@ -65,7 +68,7 @@ async fn a_file_that_is_no_store_is_refused_and_left_alone() {
     let long = "not a store ".repeat(1_000);
     for content in ["", "short", &long] {
         fs::write(&path, content).unwrap();
-        assert!(!damaged(&refusal(folder.path())).is_empty());
+        assert!(!damaged(&open_error(folder.path())).is_empty());
         assert!(Engine::open_read_only(folder.path()).is_err());
         assert_eq!(fs::read_to_string(&path).unwrap(), content);
     }
@@ -81,7 +84,7 @@ async fn an_sqlite_file_of_another_program_is_refused_and_left_alone() {
         .unwrap();
     drop(foreign);
     let content = fs::read(&path).unwrap();
-    assert!(damaged(&refusal(folder.path())).contains("another program"));
+    assert!(damaged(&open_error(folder.path())).contains("another program"));
     assert!(Engine::open_read_only(folder.path()).is_err());
     assert_eq!(fs::read(&path).unwrap(), content);
 }
@@ -94,10 +97,10 @@ async fn a_newer_format_is_refused() {
     file.pragma_update(None, "user_version", 2).unwrap();
     drop(file);
     assert!(matches!(
-        refusal(folder.path()),
-        OpenError::Newer {
-            found: 2,
-            known: 1,
+        open_error(folder.path()),
+        EngineOpenError::NewerFormat {
+            found_version: 2,
+            supported_version: 1,
             ..
         }
     ));
@@ -107,7 +110,7 @@ async fn a_newer_format_is_refused() {
 async fn a_log_without_its_file_is_not_taken_for_an_empty_store() {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("store.db-wal"), "left behind").unwrap();
-    assert!(damaged(&refusal(folder.path())).contains("store.db-wal"));
+    assert!(damaged(&open_error(folder.path())).contains("store.db-wal"));
     fs::remove_file(folder.path().join("store.db-wal")).unwrap();
     open(folder.path());
 }
@@ -118,7 +121,7 @@ async fn a_creation_that_was_cut_short_is_begun_again() {
     fs::write(folder.path().join("store.db.new"), "half a file").unwrap();
     fs::write(folder.path().join("store.db.new-journal"), "half a journal").unwrap();
     let engine = open(folder.path());
-    run(&engine, "SET a 1").await;
+    run_commands(&engine, "SET a 1").await;
     engine.flush().await.unwrap();
     assert!(!folder.path().join("store.db.new").exists());
 }

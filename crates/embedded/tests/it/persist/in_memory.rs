@@ -1,25 +1,27 @@
 //! Lists that are kept in memory only.
 
 use parlor_embedded::Engine;
-use parlor_embedded::native::{Done, Step};
+use parlor_embedded::native::{NativeScriptCall, NativeScriptResult};
 use redis::{Script, Value};
 use tempfile::TempDir;
 
-use super::{Dump, dump, open, run};
+use super::{Dump, dump, open, run_commands};
 
-const KEEP: &str = "return 1";
+const MEMORY_ONLY_SCRIPT: &str = "return 1";
 
-fn keep(step: &mut Step<'_>) -> Done {
+fn memory_only_native(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
     for list in step.keys() {
-        step.keep_in_memory(list)?;
+        step.set_memory_only(list)?;
     }
     Ok(Some(Value::Int(1)))
 }
 
 pub(super) async fn keep_in_memory(engine: &Engine, list: &str) {
     let mut connection = engine.connection();
-    connection.load_native(KEEP, keep).unwrap();
-    let kept: redis::RedisResult<()> = Script::new(KEEP)
+    connection
+        .load_native_script(MEMORY_ONLY_SCRIPT, memory_only_native)
+        .unwrap();
+    let kept: redis::RedisResult<()> = Script::new(MEMORY_ONLY_SCRIPT)
         .key(list)
         .invoke_async(&mut connection)
         .await;
@@ -27,7 +29,7 @@ pub(super) async fn keep_in_memory(engine: &Engine, list: &str) {
 }
 
 /// What a process finds that starts after this one was killed.
-async fn after_a_kill(engine: &Engine, folder: &TempDir) -> Dump {
+async fn dump_flushed(engine: &Engine, folder: &TempDir) -> Dump {
     engine.flush().await.unwrap();
     dump(&Engine::open_read_only(folder.path()).unwrap()).await
 }
@@ -36,8 +38,8 @@ async fn after_a_kill(engine: &Engine, folder: &TempDir) -> Dump {
 async fn a_list_in_memory_is_not_there_after_a_kill_and_all_else_is() {
     let folder = TempDir::new().unwrap();
     let engine = open(folder.path());
-    run(&engine, "RPUSH list a b c\nRPUSH other a\nSET text a").await;
-    assert_eq!(after_a_kill(&engine, &folder).await.len(), 3);
+    run_commands(&engine, "RPUSH list a b c\nRPUSH other a\nSET text a").await;
+    assert_eq!(dump_flushed(&engine, &folder).await.len(), 3);
     keep_in_memory(&engine, "list").await;
     // Also one that is neither a list nor there.
     keep_in_memory(&engine, "text").await;
@@ -50,10 +52,10 @@ async fn a_list_in_memory_is_not_there_after_a_kill_and_all_else_is() {
         "EXPIRE list 60\nPERSIST list",
         "RPUSH other b\nSET text b\nLMOVE list other LEFT RIGHT",
     ] {
-        run(&engine, change).await;
+        run_commands(&engine, change).await;
         let mut expected = dump(&engine).await;
         assert!(expected.remove(&b"list"[..]).is_some(), "{change}");
-        assert_eq!(after_a_kill(&engine, &folder).await, expected, "{change}");
+        assert_eq!(dump_flushed(&engine, &folder).await, expected, "{change}");
     }
 }
 
@@ -61,13 +63,13 @@ async fn a_list_in_memory_is_not_there_after_a_kill_and_all_else_is() {
 async fn a_list_in_memory_ends_with_the_engine() {
     let folder = TempDir::new().unwrap();
     let engine = open(folder.path());
-    run(&engine, "RPUSH list a b c\nRPUSH other a").await;
+    run_commands(&engine, "RPUSH list a b c\nRPUSH other a").await;
     keep_in_memory(&engine, "list").await;
-    run(&engine, "RPUSH list d").await;
+    run_commands(&engine, "RPUSH list d").await;
     engine.close().await;
     drop(engine);
     let engine = open(folder.path());
-    assert!(engine.clean_start());
+    assert!(engine.previous_run_was_clean());
     let names: Vec<_> = dump(&engine).await.into_keys().collect();
     assert_eq!(names, [b"other"]);
 }
@@ -85,10 +87,10 @@ async fn what_takes_the_place_of_a_list_in_memory_is_written_as_any_other() {
         "RENAME list renamed\nLPOP renamed",
         "RPUSH more z\nRENAME more list\nRPUSH list y",
     ] {
-        run(&engine, "FLUSHALL\nRPUSH list a b c").await;
+        run_commands(&engine, "FLUSHALL\nRPUSH list a b c").await;
         keep_in_memory(&engine, "list").await;
-        run(&engine, change).await;
-        let found = after_a_kill(&engine, &folder).await;
+        run_commands(&engine, change).await;
+        let found = dump_flushed(&engine, &folder).await;
         assert_eq!(found, dump(&engine).await, "{change}");
         assert!(!found.is_empty(), "{change}");
     }

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use parlor_embedded::{Engine, OpenError, Options};
+use parlor_embedded::{Engine, EngineOpenError, EngineOptions};
 use tempfile::TempDir;
 
-use super::{child, child_folder, open, refusal};
+use super::{child, child_folder, open, open_error};
 
-const KILLS: u64 = 50;
+const KILL_ROUNDS: u64 = 50;
 const WRITER: &str = "persist::kill::the_writer_runs_until_it_is_killed";
 
 /// Where the writer notes a number before it writes it. A file's bytes outlive the process without any flush.
@@ -23,13 +23,13 @@ fn attempt_file(folder: &Path) -> std::path::PathBuf {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Seen {
+struct StoreSnapshot {
     transaction: [Option<u64>; 2],
     script: [Option<u64>; 2],
     log: Vec<u64>,
 }
 
-async fn look(engine: &Engine) -> Seen {
+async fn read_snapshot(engine: &Engine) -> StoreSnapshot {
     let mut connection = engine.connection();
     let [a, b, c, d] = redis::cmd("MGET")
         .arg(&["a", "b", "c", "d"])
@@ -43,7 +43,7 @@ async fn look(engine: &Engine) -> Seen {
         .query_async(&mut connection)
         .await
         .unwrap();
-    Seen {
+    StoreSnapshot {
         transaction: [a, b],
         script: [c, d],
         log,
@@ -55,16 +55,16 @@ async fn look(engine: &Engine) -> Seen {
 async fn the_writer_runs_until_it_is_killed() {
     let Some(folder) = child_folder() else { return };
     let tick = Duration::from_millis(20);
-    let engine = Engine::open(Options {
+    let engine = Engine::open(EngineOptions {
         path: Some(folder.clone()),
-        tick,
-        ..Options::default()
+        flush_interval: tick,
+        ..EngineOptions::default()
     })
     .unwrap();
-    println!("clean {}", engine.clean_start());
-    let mut next = look(&engine).await.transaction[0].unwrap_or(0) + 1;
+    println!("clean {}", engine.previous_run_was_clean());
+    let mut next = read_snapshot(&engine).await.transaction[0].unwrap_or(0) + 1;
     let accepted = Arc::new(AtomicU64::new(next - 1));
-    let mut flushed = engine.flushed();
+    let mut flushed = engine.flush_count();
     let told = accepted.clone();
     tokio::spawn(async move {
         while flushed.changed().await.is_ok() {
@@ -114,12 +114,12 @@ async fn the_writer_runs_until_it_is_killed() {
     }
 }
 
-struct Writer {
+struct WriterProcess {
     process: Child,
     lines: Box<dyn Iterator<Item = String>>,
 }
 
-impl Writer {
+impl WriterProcess {
     fn start(folder: &Path) -> Self {
         let mut process = child(WRITER, folder, &[])
             .stderr(std::process::Stdio::null())
@@ -153,7 +153,7 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for WriterProcess {
     fn drop(&mut self) {
         // SIGKILL.
         self.process.kill().unwrap();
@@ -161,13 +161,13 @@ impl Drop for Writer {
     }
 }
 
-fn check(seen: &Seen, flushes: &[(u64, u64)], attempted: u64) {
+fn check(seen: &StoreSnapshot, flushes: &[(u64, u64)], attempted: u64) {
     let [a, b] = seen.transaction.map(|n| n.unwrap_or(0));
     let [c, d] = seen.script.map(|n| n.unwrap_or(0));
     assert!(a == b && c == d, "half a transaction or script: {seen:?}");
-    assert!(a == c || a == c + 1, "no state that ever was: {seen:?}");
+    assert!(a == c || a == c + 1, "a state that never existed: {seen:?}");
     let log: Vec<u64> = (a.saturating_sub(19).max(1)..=a).collect();
-    assert_eq!(seen.log, log, "no state that ever was");
+    assert_eq!(seen.log, log, "a state that never existed");
     assert!(a <= attempted, "{a} of {attempted}");
     // A number accepted when `count` flushes were complete is in the next flush but one at the latest: the next one may
     // have begun before.
@@ -179,7 +179,7 @@ fn check(seen: &Seen, flushes: &[(u64, u64)], attempted: u64) {
         .max();
     assert!(
         durable.is_none_or(|durable| durable <= c),
-        "{durable:?} was durable, {seen:?} came back"
+        "{durable:?} was durable, {seen:?} was loaded"
     );
 }
 
@@ -189,8 +189,8 @@ async fn fifty_kills_lose_one_tick_at_most_and_nothing_in_halves() {
     open(folder.path()).close().await;
     let mut was_closed = true;
     let mut last = 0;
-    for round in 0..KILLS {
-        let mut writer = Writer::start(folder.path());
+    for round in 0..KILL_ROUNDS {
+        let mut writer = WriterProcess::start(folder.path());
         assert_eq!(writer.was_clean(), was_closed, "round {round}");
         let flushes: Vec<_> = (0..1 + round * 7 % 9).map(|_| writer.flush()).collect();
         drop(writer);
@@ -200,17 +200,17 @@ async fn fifty_kills_lose_one_tick_at_most_and_nothing_in_halves() {
         was_closed = round % 3 != 0;
         let seen = if was_closed {
             let engine = open(folder.path());
-            assert!(!engine.clean_start());
-            let seen = look(&engine).await;
+            assert!(!engine.previous_run_was_clean());
+            let seen = read_snapshot(&engine).await;
             engine.close().await;
             seen
         } else {
-            look(&Engine::open_read_only(folder.path()).unwrap()).await
+            read_snapshot(&Engine::open_read_only(folder.path()).unwrap()).await
         };
         check(&seen, &flushes, attempted);
         assert!(
             seen.transaction[0] > Some(last),
-            "round {round} left no trace"
+            "round {round} wrote nothing"
         );
         last = seen.transaction[0].unwrap_or(0);
     }
@@ -219,10 +219,13 @@ async fn fifty_kills_lose_one_tick_at_most_and_nothing_in_halves() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_process_is_kept_out_until_the_first_is_gone_in_any_way() {
     let folder = TempDir::new().unwrap();
-    let mut writer = Writer::start(folder.path());
+    let mut writer = WriterProcess::start(folder.path());
     writer.flush();
-    assert!(matches!(refusal(folder.path()), OpenError::Locked { .. }));
+    assert!(matches!(
+        open_error(folder.path()),
+        EngineOpenError::Locked { .. }
+    ));
     writer.flush();
     drop(writer);
-    assert!(!open(folder.path()).clean_start());
+    assert!(!open(folder.path()).previous_run_was_clean());
 }

@@ -2,7 +2,7 @@
 
 #![expect(
     clippy::unwrap_used,
-    reason = "what a helper of a test cannot do fails the test"
+    reason = "a test helper that fails makes its test fail"
 )]
 
 mod damage;
@@ -21,32 +21,32 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parlor_embedded::{Engine, ManualClock, OpenError, Options};
+use parlor_embedded::{Engine, EngineOpenError, EngineOptions, ManualClock};
 use redis::{RedisError, Value};
 
 /// Tells a test that it runs in a process of its own, and on which folder.
-const CHILD: &str = "PARLOR_TEST_FOLDER";
+const CHILD_FOLDER_VAR: &str = "PARLOR_TEST_FOLDER";
 /// A tick that never comes by itself.
-const NEVER: Duration = Duration::from_secs(3_600);
+const NO_FLUSH_INTERVAL: Duration = Duration::from_secs(3_600);
 
-fn options(folder: &Path) -> Options {
+fn options(folder: &Path) -> EngineOptions {
     let clock = Arc::new(ManualClock::default());
-    Options {
+    EngineOptions {
         path: Some(folder.to_owned()),
         clock,
-        tick: NEVER,
-        ..Options::default()
+        flush_interval: NO_FLUSH_INTERVAL,
+        ..EngineOptions::default()
     }
 }
 
 fn open(folder: &Path) -> Engine {
-    Engine::open(options(folder)).expect("a store that opens")
+    Engine::open(options(folder)).expect("opening the store must succeed")
 }
 
-fn refusal(folder: &Path) -> OpenError {
+fn open_error(folder: &Path) -> EngineOpenError {
     Engine::open(options(folder))
         .map(drop)
-        .expect_err("a store that does not open")
+        .expect_err("opening the store must fail")
 }
 
 fn command(line: &str) -> redis::Cmd {
@@ -57,19 +57,19 @@ fn command(line: &str) -> redis::Cmd {
     command
 }
 
-async fn ask(engine: &Engine, line: &str) -> Result<Value, RedisError> {
+async fn try_command(engine: &Engine, line: &str) -> Result<Value, RedisError> {
     command(line).query_async(&mut engine.connection()).await
 }
 
-async fn run(engine: &Engine, lines: &str) {
+async fn run_commands(engine: &Engine, lines: &str) {
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        ask(engine, line)
+        try_command(engine, line)
             .await
             .unwrap_or_else(|error| panic!("{line}: {error}"));
     }
 }
 
-async fn text(engine: &Engine, line: &str) -> Option<String> {
+async fn get_text(engine: &Engine, line: &str) -> Option<String> {
     command(line)
         .query_async(&mut engine.connection())
         .await
@@ -128,7 +128,7 @@ async fn dump(engine: &Engine) -> Dump {
 
 /// The folder this process was started for, if it is a child.
 fn child_folder() -> Option<PathBuf> {
-    std::env::var_os(CHILD).map(PathBuf::from)
+    std::env::var_os(CHILD_FOLDER_VAR).map(PathBuf::from)
 }
 
 /// This binary again, to run one test as a process of its own.
@@ -136,7 +136,7 @@ fn child(test: &str, folder: &Path, settings: &[(&str, OsString)]) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this binary"));
     command.args(["--exact", test, "--nocapture", "--test-threads", "1"]);
     command
-        .env(CHILD, folder)
+        .env(CHILD_FOLDER_VAR, folder)
         .envs(settings.iter().map(|(name, value)| (name, value)));
     command
         .stdin(Stdio::null())

@@ -1,17 +1,17 @@
 //! Writing faster than the disk.
 
-use parlor_embedded::{Engine, Options};
+use parlor_embedded::{Engine, EngineOptions};
 use tempfile::TempDir;
 
 use super::{dump, open, options};
 
-const BOUND: usize = 20_000;
+const MAX_UNFLUSHED_BYTES: usize = 20_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writers_wait_for_the_disk_instead_of_filling_the_memory() {
     let folder = TempDir::new().unwrap();
-    let engine = Engine::open(Options {
-        max_unwritten: BOUND,
+    let engine = Engine::open(EngineOptions {
+        max_unflushed_bytes: MAX_UNFLUSHED_BYTES,
         ..options(folder.path())
     })
     .unwrap();
@@ -29,13 +29,13 @@ async fn writers_wait_for_the_disk_instead_of_filling_the_memory() {
                     .await
                     .unwrap();
                 // What was taken for writing, and as much again, with a little for those already under way.
-                assert!(engine.unwritten_bytes() < 3 * BOUND);
+                assert!(engine.unflushed_bytes() < 3 * MAX_UNFLUSHED_BYTES);
             }
         });
     }
     writers.join_all().await;
     // The tick never comes: all flushes were made by the bound.
-    assert!(*engine.flushed().borrow() >= 10);
+    assert!(*engine.flush_count().borrow() >= 10);
     let before = dump(&engine).await;
     assert_eq!(before.len(), 2_000);
     engine.close().await;

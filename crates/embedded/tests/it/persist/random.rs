@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parlor_embedded::{Engine, ManualClock, Options};
+use parlor_embedded::{Engine, EngineOptions, ManualClock};
 use tempfile::TempDir;
 
 use super::in_memory::keep_in_memory;
-use super::{ask, dump, options};
+use super::{dump, options, try_command};
 
 const TEMPLATES: &[&str] = &[
     "SET k v",
@@ -53,7 +53,7 @@ const TEMPLATES: &[&str] = &[
 ];
 
 /// What is done to lists, some of which are kept in memory only.
-const OF_LISTS: &[&str] = &[
+const LIST_TEMPLATES: &[&str] = &[
     "RPUSH k v",
     "LPUSH k v v",
     "LPOP k",
@@ -70,9 +70,9 @@ const OF_LISTS: &[&str] = &[
     "SET k v",
 ];
 
-struct Random(u64);
+struct TestRng(u64);
 
-impl Random {
+impl TestRng {
     fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -98,23 +98,27 @@ impl Random {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_was_done_comes_back() {
+async fn random_commands_survive_a_restart() {
     let folder = TempDir::new().unwrap();
     let clock = ManualClock::default();
-    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+    let mut random = TestRng(0x9E37_79B9_7F4A_7C15);
     let mut done = 0;
     for round in 0..80 {
         let some_in_memory = round % 4 == 3;
-        let templates = if some_in_memory { OF_LISTS } else { TEMPLATES };
+        let templates = if some_in_memory {
+            LIST_TEMPLATES
+        } else {
+            TEMPLATES
+        };
         let clock_of = Arc::new(clock.clone());
-        let engine = Engine::open(Options {
+        let engine = Engine::open(EngineOptions {
             clock: clock_of,
             ..options(folder.path())
         })
         .unwrap();
         for _ in 0..random.below(400) {
             let command = random.command(templates);
-            done += usize::from(ask(&engine, &command).await.is_ok());
+            done += usize::from(try_command(&engine, &command).await.is_ok());
             if some_in_memory && random.below(10) == 0 {
                 keep_in_memory(&engine, &format!("key{}", random.below(12))).await;
             }
@@ -128,7 +132,7 @@ async fn whatever_was_done_comes_back() {
         let mut before = dump(&engine).await;
         engine.close().await;
         let clock_of = Arc::new(clock.clone());
-        let engine = Engine::open(Options {
+        let engine = Engine::open(EngineOptions {
             clock: clock_of,
             ..options(folder.path())
         })
@@ -139,5 +143,5 @@ async fn whatever_was_done_comes_back() {
             .retain(|key, (kind, ..)| !some_in_memory || kind != "list" || after.contains_key(key));
         assert_eq!(after, before, "after round {round}");
     }
-    assert!(done > 3_000, "only {done} commands did something");
+    assert!(done > 3_000, "only {done} commands succeeded");
 }

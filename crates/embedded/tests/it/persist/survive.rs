@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parlor_embedded::{Engine, ManualClock, Options};
+use parlor_embedded::{Engine, EngineOptions, ManualClock};
 use parlor_testkit::eventually;
 use tempfile::TempDir;
 
-use super::{NEVER, dump, open, options, run, text};
+use super::{NO_FLUSH_INTERVAL, dump, get_text, open, options, run_commands};
 
 const EVERY_TYPE: &str = "
     SET text hello
@@ -46,7 +46,7 @@ const EVERY_TYPE: &str = "
     RENAME text renamed
 ";
 
-async fn reopened(engine: Engine, folder: &TempDir) -> Engine {
+async fn reopen(engine: Engine, folder: &TempDir) -> Engine {
     engine.close().await;
     drop(engine);
     open(folder.path())
@@ -56,20 +56,20 @@ async fn reopened(engine: Engine, folder: &TempDir) -> Engine {
 async fn every_type_survives_a_clean_restart() {
     let folder = TempDir::new().unwrap();
     let engine = open(folder.path());
-    run(&engine, EVERY_TYPE).await;
+    run_commands(&engine, EVERY_TYPE).await;
     let before = dump(&engine).await;
     assert_eq!(before.len(), 12, "{before:?}");
-    let engine = reopened(engine, &folder).await;
-    assert!(engine.clean_start());
+    let engine = reopen(engine, &folder).await;
+    assert!(engine.previous_run_was_clean());
     assert_eq!(dump(&engine).await, before);
 
-    run(
+    run_commands(
         &engine,
         "RPUSH both p\nLPUSH both j\nRPUSH trimmed h\nHSET hash d 4\nZADD zset 9 a",
     )
     .await;
     let before = dump(&engine).await;
-    let engine = reopened(engine, &folder).await;
+    let engine = reopen(engine, &folder).await;
     assert_eq!(dump(&engine).await, before);
 }
 
@@ -78,7 +78,7 @@ async fn big_collections_survive_a_restart() {
     let folder = TempDir::new().unwrap();
     let engine = open(folder.path());
     for n in 0..300 {
-        run(
+        run_commands(
             &engine,
             &format!("HSET h f{n} {n}\nSADD s m{n}\nZADD z {n} m{n}\nRPUSH l {n}\nLPUSH l -{n}"),
         )
@@ -101,7 +101,7 @@ async fn big_collections_survive_a_restart() {
         .unwrap();
     drop(connection);
     let before = dump(&engine).await;
-    assert_eq!(dump(&reopened(engine, &folder).await).await, before);
+    assert_eq!(dump(&reopen(engine, &folder).await).await, before);
 }
 
 #[tokio::test]
@@ -154,19 +154,19 @@ async fn bytes_are_kept_as_they_are() {
     drop(connection);
     let before = dump(&engine).await;
     assert_eq!(before.len(), 15);
-    assert_eq!(dump(&reopened(engine, &folder).await).await, before);
+    assert_eq!(dump(&reopen(engine, &folder).await).await, before);
 }
 
 #[tokio::test]
 async fn clearing_is_kept_too() {
     let folder = TempDir::new().unwrap();
     let engine = open(folder.path());
-    run(&engine, EVERY_TYPE).await;
+    run_commands(&engine, EVERY_TYPE).await;
     engine.flush().await.unwrap();
-    run(&engine, "SET early 1\nFLUSHALL\nHSET hash z 1\nSET late 1").await;
+    run_commands(&engine, "SET early 1\nFLUSHALL\nHSET hash z 1\nSET late 1").await;
     let before = dump(&engine).await;
     assert_eq!(before.len(), 2);
-    assert_eq!(dump(&reopened(engine, &folder).await).await, before);
+    assert_eq!(dump(&reopen(engine, &folder).await).await, before);
 }
 
 #[tokio::test]
@@ -188,7 +188,7 @@ async fn scripts_and_transactions_are_kept() {
     let _: () = pipe.query_async(&mut engine.connection()).await.unwrap();
     let before = dump(&engine).await;
     assert_eq!(before.len(), 4);
-    assert_eq!(dump(&reopened(engine, &folder).await).await, before);
+    assert_eq!(dump(&reopen(engine, &folder).await).await, before);
 }
 
 #[tokio::test]
@@ -196,14 +196,17 @@ async fn dropping_the_engine_writes_what_is_unwritten() {
     let folder = TempDir::new().unwrap();
     let engine = open(folder.path());
     let other = engine.clone();
-    run(&engine, "SET a 1").await;
+    run_commands(&engine, "SET a 1").await;
     drop(engine);
-    run(&other, "SET b 2").await;
+    run_commands(&other, "SET b 2").await;
     drop(other);
     let engine = open(folder.path());
-    assert!(engine.clean_start());
+    assert!(engine.previous_run_was_clean());
     assert_eq!(
-        (text(&engine, "GET a").await, text(&engine, "GET b").await),
+        (
+            get_text(&engine, "GET a").await,
+            get_text(&engine, "GET b").await
+        ),
         (Some("1".into()), Some("2".into()))
     );
 }
@@ -211,37 +214,37 @@ async fn dropping_the_engine_writes_what_is_unwritten() {
 #[tokio::test]
 async fn the_tick_writes_by_itself() {
     let folder = TempDir::new().unwrap();
-    let engine = Engine::open(Options {
-        tick: Duration::from_millis(20),
+    let engine = Engine::open(EngineOptions {
+        flush_interval: Duration::from_millis(20),
         ..options(folder.path())
     })
     .unwrap();
-    let flushed = engine.flushed();
-    run(&engine, "SET a 1").await;
+    let flushed = engine.flush_count();
+    run_commands(&engine, "SET a 1").await;
     eventually("a flush", async || {
-        *flushed.borrow() > 0 && engine.unwritten_bytes() == 0
+        *flushed.borrow() > 0 && engine.unflushed_bytes() == 0
     })
     .await;
     let reader = Engine::open_read_only(folder.path()).unwrap();
-    assert_eq!(text(&reader, "GET a").await.as_deref(), Some("1"));
+    assert_eq!(get_text(&reader, "GET a").await.as_deref(), Some("1"));
 }
 
 #[tokio::test]
 async fn a_closed_engine_reads_but_does_not_write() {
     let folder = TempDir::new().unwrap();
     let engine = open(folder.path());
-    run(&engine, "SET a 1").await;
+    run_commands(&engine, "SET a 1").await;
     engine.close().await;
     engine.close().await;
-    let refused = super::ask(&engine, "SET a 2").await.unwrap_err();
+    let refused = super::try_command(&engine, "SET a 2").await.unwrap_err();
     assert!(
         refused.to_string().contains("the store is closed"),
         "{refused}"
     );
-    assert_eq!(text(&engine, "GET a").await.as_deref(), Some("1"));
+    assert_eq!(get_text(&engine, "GET a").await.as_deref(), Some("1"));
     engine.flush().await.unwrap();
     let again = open(folder.path());
-    assert_eq!(text(&again, "GET a").await.as_deref(), Some("1"));
+    assert_eq!(get_text(&again, "GET a").await.as_deref(), Some("1"));
     assert_ne!(again.run_id(), engine.run_id());
     assert_eq!(again.run_id().len(), 40);
 }
@@ -250,22 +253,22 @@ async fn a_closed_engine_reads_but_does_not_write() {
 async fn expired_keys_go_by_themselves_from_memory_and_disk() {
     let folder = TempDir::new().unwrap();
     let clock = ManualClock::default();
-    let options = || Options {
+    let options = || EngineOptions {
         clock: Arc::new(clock.clone()),
-        tick: NEVER,
+        flush_interval: NO_FLUSH_INTERVAL,
         ..options(folder.path())
     };
     let engine = Engine::open(options()).unwrap();
     for n in 0..1_000 {
-        run(
+        run_commands(
             &engine,
             &format!("SET k{n} v PX 1000\nHSET h{n} f v\nPEXPIRE h{n} 2000"),
         )
         .await;
     }
-    run(&engine, "SET stays 1").await;
+    run_commands(&engine, "SET stays 1").await;
     clock.advance(Duration::from_millis(1_001));
-    eventually("the sweep of strings", async || engine.keys() == 1_001).await;
+    eventually("the expiry of strings", async || engine.keys() == 1_001).await;
     engine.close().await;
 
     clock.advance(Duration::from_secs(1));
@@ -282,24 +285,24 @@ async fn expired_keys_go_by_themselves_from_memory_and_disk() {
 #[tokio::test]
 async fn an_engine_without_a_folder_sweeps_too() {
     let clock = ManualClock::default();
-    let engine = Engine::open(Options {
+    let engine = Engine::open(EngineOptions {
         clock: Arc::new(clock.clone()),
-        ..Options::default()
+        ..EngineOptions::default()
     })
     .unwrap();
-    run(&engine, "SET a 1 PX 10\nSET b 1").await;
+    run_commands(&engine, "SET a 1 PX 10\nSET b 1").await;
     clock.advance(Duration::from_millis(11));
     engine.sweep();
     assert_eq!(engine.keys(), 1);
     engine.flush().await.unwrap();
-    assert!(engine.clean_start() && !engine.is_persistent());
+    assert!(engine.previous_run_was_clean() && !engine.is_persistent());
 }
 
 #[tokio::test]
-async fn what_is_fleeting_is_seen_at_once_and_not_kept_but_for_what_is_new_or_gone() {
+async fn volatile_writes_persist_only_created_and_deleted_items() {
     let folder = TempDir::new().unwrap();
     let engine = open(folder.path());
-    run(
+    run_commands(
         &engine,
         "SET text old PX 60000\nHSET hash kept old gone 1\nPEXPIRE hash 60000\nZADD zset 1 a\nSADD turned m",
     )
@@ -315,33 +318,37 @@ async fn what_is_fleeting_is_seen_at_once_and_not_kept_but_for_what_is_new_or_go
     pipe.cmd("SET").arg("made").arg("1");
     let replies: Vec<redis::Value> = pipe.query_async(&mut fleeting).await.unwrap();
     assert_eq!(replies[1], redis::Value::BulkString(b"new".to_vec()));
-    assert_eq!(text(&engine, "GET text").await.unwrap(), "new");
+    assert_eq!(get_text(&engine, "GET text").await.unwrap(), "new");
 
-    let engine = reopened(engine, &folder).await;
-    assert_eq!(text(&engine, "GET text").await.unwrap(), "old");
-    assert_eq!(text(&engine, "HGET hash kept").await.unwrap(), "old");
-    assert_eq!(text(&engine, "HGET hash added").await.unwrap(), "1");
-    assert_eq!(text(&engine, "HLEN hash").await.unwrap(), "2");
-    assert_eq!(text(&engine, "ZSCORE zset a").await.unwrap(), "1");
-    assert_eq!(text(&engine, "ZSCORE zset b").await.unwrap(), "3");
-    assert_eq!(text(&engine, "GET turned").await.unwrap(), "text");
-    assert_eq!(text(&engine, "GET made").await.unwrap(), "1");
-    let left: u64 = text(&engine, "PTTL hash").await.unwrap().parse().unwrap();
+    let engine = reopen(engine, &folder).await;
+    assert_eq!(get_text(&engine, "GET text").await.unwrap(), "old");
+    assert_eq!(get_text(&engine, "HGET hash kept").await.unwrap(), "old");
+    assert_eq!(get_text(&engine, "HGET hash added").await.unwrap(), "1");
+    assert_eq!(get_text(&engine, "HLEN hash").await.unwrap(), "2");
+    assert_eq!(get_text(&engine, "ZSCORE zset a").await.unwrap(), "1");
+    assert_eq!(get_text(&engine, "ZSCORE zset b").await.unwrap(), "3");
+    assert_eq!(get_text(&engine, "GET turned").await.unwrap(), "text");
+    assert_eq!(get_text(&engine, "GET made").await.unwrap(), "1");
+    let left: u64 = get_text(&engine, "PTTL hash")
+        .await
+        .unwrap()
+        .parse()
+        .unwrap();
     assert!(left <= 60_000, "{left}");
 }
 
 #[tokio::test]
-async fn the_next_command_of_anybody_else_is_kept() {
+async fn an_ordinary_write_after_a_volatile_write_is_persisted() {
     let folder = TempDir::new().unwrap();
     let engine = open(folder.path());
-    run(&engine, "SET text first").await;
+    run_commands(&engine, "SET text first").await;
     let mut fleeting = engine.connection().fleeting();
     let mut set = redis::cmd("SET");
     set.arg("text").arg("fleeting");
     set.exec_async(&mut fleeting).await.unwrap();
-    run(&engine, "SET text last").await;
-    let engine = reopened(engine, &folder).await;
-    assert_eq!(text(&engine, "GET text").await.unwrap(), "last");
+    run_commands(&engine, "SET text last").await;
+    let engine = reopen(engine, &folder).await;
+    assert_eq!(get_text(&engine, "GET text").await.unwrap(), "last");
 }
 
 /// What the command says is what there is already, but not on disk.
@@ -349,12 +356,12 @@ async fn the_next_command_of_anybody_else_is_kept() {
 async fn a_score_that_is_set_again_is_kept() {
     let folder = TempDir::new().unwrap();
     let engine = open(folder.path());
-    run(&engine, "ZADD zset 1 a").await;
+    run_commands(&engine, "ZADD zset 1 a").await;
     let mut again = redis::cmd("ZADD");
     again.arg("zset").arg(2).arg("a");
     let mut fleeting = engine.connection().fleeting();
     again.exec_async(&mut fleeting).await.unwrap();
-    run(&engine, "ZADD zset 2 a").await;
-    let engine = reopened(engine, &folder).await;
-    assert_eq!(text(&engine, "ZSCORE zset a").await.unwrap(), "2");
+    run_commands(&engine, "ZADD zset 2 a").await;
+    let engine = reopen(engine, &folder).await;
+    assert_eq!(get_text(&engine, "ZSCORE zset a").await.unwrap(), "2");
 }

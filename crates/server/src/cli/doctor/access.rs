@@ -1,16 +1,16 @@
 //! Who may reach a Redis or Valkey server: password, ACL user, TLS.
 
-use parlor_store::{Login, StoreUrl, Tls};
+use parlor_store::{StoreCredentials, StoreTls, StoreUrl};
 
 use super::super::reader::Reader;
 use super::{Finding, told};
 use crate::config::Config;
 
 /// Who we are to the server.
-pub async fn login(reader: &Reader, config: &Config) -> Finding {
+pub async fn check_authentication(reader: &Reader, config: &Config) -> Finding {
     const CHECK: &str = "access";
     let login = match &config.store.options.url {
-        StoreUrl::Embedded => &Login::default(),
+        StoreUrl::Embedded => &StoreCredentials::default(),
         StoreUrl::Redis { login, .. }
         | StoreUrl::Sentinel { login, .. }
         | StoreUrl::Cluster { login, .. } => login,
@@ -19,15 +19,15 @@ pub async fn login(reader: &Reader, config: &Config) -> Finding {
     let user = user
         .or_else(|| login.user.clone())
         .unwrap_or_else(|| "default".into());
-    match (&login.password, local(config)) {
-        (Some(_), _) if user == "default" => Finding::ok(CHECK, "by password, as the user default"),
-        (Some(_), _) => Finding::ok(CHECK, format!("by password, as the ACL user {user}")),
+    match (&login.password, is_local(config)) {
+        (Some(_), _) if user == "default" => Finding::ok(CHECK, "password, as the default user"),
+        (Some(_), _) => Finding::ok(CHECK, format!("password, as the ACL user {user}")),
         (None, true) => Finding::info(CHECK, "no password; the server is on this machine"),
         (None, false) => Finding::warn(
             CHECK,
-            "no password: whoever reaches the port reads and writes everything",
+            "no password: anyone who can reach the port can read and write everything",
             format!(
-                "`{} CONFIG SET requirepass <password>` (and in redis.conf), then store.password or REDIS_PASSWORD",
+                "`{} CONFIG SET requirepass <password>` (and in redis.conf), then set store.password or REDIS_PASSWORD",
                 told::cli(config)
             ),
         ),
@@ -35,34 +35,34 @@ pub async fn login(reader: &Reader, config: &Config) -> Finding {
 }
 
 /// How the connection is protected.
-pub fn tls(config: &Config) -> Finding {
+pub fn check_tls(config: &Config) -> Finding {
     const CHECK: &str = "tls";
     let tls = match &config.store.options.url {
-        StoreUrl::Embedded => Tls::Off,
+        StoreUrl::Embedded => StoreTls::Off,
         StoreUrl::Redis { tls, .. }
         | StoreUrl::Sentinel { tls, .. }
         | StoreUrl::Cluster { tls, .. } => *tls,
     };
     match tls {
-        Tls::On => Finding::ok(CHECK, "encrypted, the certificate is checked"),
-        Tls::Insecure => Finding::warn(
+        StoreTls::On => Finding::ok(CHECK, "encrypted; the certificate is verified"),
+        StoreTls::Insecure => Finding::warn(
             CHECK,
             "encrypted, but any certificate is accepted",
-            "drop `#insecure` from store.url and set store.ca_cert",
+            "remove `#insecure` from store.url and set store.ca_cert",
         ),
-        Tls::Off if local(config) => {
+        StoreTls::Off if is_local(config) => {
             Finding::info(CHECK, "not encrypted; the server is on this machine")
         }
-        Tls::Off => Finding::warn(
+        StoreTls::Off => Finding::warn(
             CHECK,
             "not encrypted",
-            "use rediss:// in store.url where the network is not your own",
+            "use rediss:// in store.url unless the network is trusted",
         ),
     }
 }
 
 /// True if every server named in the URL is on this machine.
-fn local(config: &Config) -> bool {
+fn is_local(config: &Config) -> bool {
     let loopback = |host: &str| {
         host == "localhost"
             || host

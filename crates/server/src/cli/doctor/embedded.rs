@@ -7,22 +7,22 @@ use super::Finding;
 use crate::config::Config;
 
 /// Below this much free space writes may soon be refused.
-const LOW_BYTES: u64 = 256 << 20;
+const MIN_FREE_BYTES: u64 = 256 << 20;
 
 /// Folder and space.
-pub fn folder(config: &Config) -> Vec<Finding> {
-    let folder = config.server.data.as_path();
+pub fn check_folder(config: &Config) -> Vec<Finding> {
+    let folder = config.server.data_folder.as_path();
     let shown = folder.display();
     if !folder.exists() {
-        let finding = format!("{shown} is not there yet; the first `parlor serve` makes it");
+        let finding = format!("{shown} does not exist yet; the first `parlor serve` creates it");
         let nearest = folder
             .ancestors()
             .find(|path| path.is_dir())
             .unwrap_or(Path::new("."));
-        return vec![Finding::info("folder", finding), space(nearest)];
+        return vec![Finding::info("folder", finding), check_free_space(nearest)];
     }
     if !folder.is_dir() {
-        let mend = "move the file away, or name another folder with server.data";
+        let mend = "move the file away, or set another folder with server.data";
         return vec![Finding::fail(
             "folder",
             format!("{shown} is not a folder"),
@@ -35,30 +35,30 @@ pub fn folder(config: &Config) -> Vec<Finding> {
     let first = match written {
         Ok(()) if !has_store(folder) => {
             let finding = format!(
-                "{shown} can be written and has no store yet; the first `parlor serve` makes one"
+                "{shown} is writable and contains no store yet; the first `parlor serve` creates one"
             );
             Finding::info("folder", finding)
         }
-        Ok(()) => Finding::ok("folder", format!("{shown} can be written")),
+        Ok(()) => Finding::ok("folder", format!("{shown} is writable")),
         Err(error) => Finding::fail(
             "folder",
-            format!("{shown} cannot be written: {error}"),
-            format!("`chown -R $(id -u) {shown}`, or as the user that runs the server"),
+            format!("{shown} is not writable: {error}"),
+            format!("run as the user that runs the server, or `chown -R $(id -u) {shown}`"),
         ),
     };
-    vec![first, space(folder)]
+    vec![first, check_free_space(folder)]
 }
 
-fn space(folder: &Path) -> Finding {
+fn check_free_space(folder: &Path) -> Finding {
     match rustix::fs::statvfs(folder) {
         Ok(disk) => {
             let free = disk.f_bavail.saturating_mul(disk.f_frsize);
             let finding = format!("{} MiB free", free >> 20);
-            if free < LOW_BYTES {
+            if free < MIN_FREE_BYTES {
                 Finding::warn(
                     "space",
                     finding,
-                    "make room: when the disk is full, writes are refused",
+                    "free disk space: writes fail when the disk is full",
                 )
             } else {
                 Finding::ok("space", finding)
@@ -69,7 +69,7 @@ fn space(folder: &Path) -> Finding {
 }
 
 /// The file itself, which was opened and so read in full.
-pub async fn file(reader: &Reader) -> Finding {
+pub async fn check_store_file(reader: &Reader) -> Finding {
     match reader.ask::<u64>(&redis::cmd("DBSIZE")).await {
         Ok(keys) => Finding::ok("file", format!("readable, {keys} keys")),
         Err(error) => Finding::fail(

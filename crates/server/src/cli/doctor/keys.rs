@@ -5,25 +5,25 @@ use std::collections::HashMap;
 use parlor_chat::keys::Keyspace;
 
 use super::super::keys::text::escaped;
-use super::super::output::chain;
+use super::super::output::error_chain;
 use super::super::reader::Reader;
 use super::Finding;
 
 /// Keys that are walked over, at most.
-const WALKED: usize = 1_000_000;
+const MAX_SCANNED_KEYS: usize = 1_000_000;
 /// Keys of one declaration whose type is asked for, at most: a rare kind must not drown in a common one.
-const ASKED: usize = 1_000;
+const MAX_CHECKED_PER_PATTERN: usize = 1_000;
 /// Keys that are named, at most.
-const NAMED: usize = 5;
+const MAX_NAMED_KEYS: usize = 5;
 
 /// Looks at keys of every declaration under our prefix.
-pub async fn foreign(reader: &Reader, keyspace: &Keyspace, cli: &str) -> Finding {
+pub async fn check_key_types(reader: &Reader, keyspace: &Keyspace, cli: &str) -> Finding {
     match examine(reader, keyspace, cli).await {
         Ok(finding) => finding,
         Err(error) => Finding::warn(
             "keys",
-            format!("could not be read: {}", chain(error.as_ref())),
-            "allow SCAN and TYPE to this user",
+            format!("could not be read: {}", error_chain(error.as_ref())),
+            "allow this user SCAN and TYPE",
         ),
     }
 }
@@ -37,25 +37,28 @@ async fn examine(reader: &Reader, keyspace: &Keyspace, cli: &str) -> anyhow::Res
             seen += 1;
             let spec = keyspace.match_key(key).map(|found| found.spec);
             if let Some((spec, declared)) =
-                spec.and_then(|spec| Some((spec, spec.kind.stored_type()?)))
+                spec.and_then(|spec| Some((spec, spec.kind.redis_type()?)))
             {
                 let count = asked.entry(spec.pattern.text()).or_default();
                 *count += 1;
-                if *count <= ASKED {
+                if *count <= MAX_CHECKED_PER_PATTERN {
                     ours.push((key.to_vec(), declared));
                 }
             }
-            seen < WALKED
+            seen < MAX_SCANNED_KEYS
         })
         .await?;
-    let complete = walked && asked.values().all(|count| *count <= ASKED);
+    let complete = walked
+        && asked
+            .values()
+            .all(|count| *count <= MAX_CHECKED_PER_PATTERN);
     let mut wrong = Vec::new();
     for batch in ours.chunks(256) {
         let types = batch
             .iter()
             .map(|(key, _)| redis::cmd("TYPE").arg(key).take())
             .collect();
-        let types: Vec<String> = reader.ask_each(types).await?;
+        let types: Vec<String> = reader.query_keys(types).await?;
         let differ = batch
             .iter()
             .zip(types)
@@ -65,27 +68,30 @@ async fn examine(reader: &Reader, keyspace: &Keyspace, cli: &str) -> anyhow::Res
     let scope = if complete {
         format!("all {seen} keys")
     } else {
-        format!("{} of {seen} keys, up to {ASKED} of each kind", ours.len())
+        format!(
+            "{} of {seen} keys, up to {MAX_CHECKED_PER_PATTERN} of each kind",
+            ours.len()
+        )
     };
     if wrong.is_empty() {
         return Ok(Finding::ok(
             "keys",
-            format!("no key of a foreign type where ours belong, in {scope}"),
+            format!("no key has a wrong type, in {scope}"),
         ));
     }
     let named: Vec<String> = wrong
         .iter()
-        .take(NAMED)
+        .take(MAX_NAMED_KEYS)
         .map(|(key, declared, actual)| format!("{key} is a {actual} and should be a {declared}"))
         .collect();
-    let more = wrong.len().saturating_sub(NAMED);
+    let more = wrong.len().saturating_sub(MAX_NAMED_KEYS);
     let more = if more > 0 {
         format!(", and {more} more")
     } else {
         String::new()
     };
     let mend = format!(
-        "`{cli} RENAME '{0}' 'old:{0}'`, or another keys.prefix or keys.preset",
+        "`{cli} RENAME '{0}' 'old:{0}'`, or set another keys.prefix or keys.preset",
         wrong[0].0
     );
     Ok(Finding::fail(

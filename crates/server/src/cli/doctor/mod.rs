@@ -14,16 +14,16 @@ mod unopened;
 use serde::Serialize;
 
 use super::reader::Reader;
-use super::{Outcome, Output, reader};
-use crate::config::{Config, Loaded};
+use super::{CommandStatus, Output, reader};
+use crate::config::{Config, LoadedConfig};
 use parlor_store::StoreUrl;
 
 /// What `doctor` takes.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-ok and info need nothing; warn should be looked at; fail must be mended, and the exit code is 1.
-Where CONFIG is refused, as by managed Redis, what INFO tells is used and the rest is said to be
-unknown.
+Results: ok and info need no action, warn should be checked, fail must be fixed (exit code 1). If
+the server does not allow CONFIG, as managed Redis often does not, the command uses INFO and reports
+the other values as unknown.
 
 Examples:
   parlor doctor
@@ -35,12 +35,12 @@ pub struct Args {
 }
 
 /// Where findings begin: behind the level and the name of the check.
-const MARGIN: usize = 19;
+const TEXT_COLUMN: usize = 19;
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Level {
+enum Severity {
     Ok,
     Info,
     Warn,
@@ -51,67 +51,74 @@ enum Level {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Finding {
     check: &'static str,
-    level: Level,
-    finding: String,
+    level: Severity,
+    #[serde(rename = "finding")]
+    message: String,
     /// The command or change that mends it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mend: Option<String>,
+    #[serde(rename = "mend", skip_serializing_if = "Option::is_none")]
+    fix: Option<String>,
 }
 
 impl Finding {
-    fn new(check: &'static str, level: Level, finding: impl Into<String>) -> Finding {
+    fn new(check: &'static str, level: Severity, finding: impl Into<String>) -> Finding {
         Finding {
             check,
             level,
-            finding: finding.into(),
-            mend: None,
+            message: finding.into(),
+            fix: None,
         }
     }
 
     fn ok(check: &'static str, finding: impl Into<String>) -> Finding {
-        Finding::new(check, Level::Ok, finding)
+        Finding::new(check, Severity::Ok, finding)
     }
 
     fn info(check: &'static str, finding: impl Into<String>) -> Finding {
-        Finding::new(check, Level::Info, finding)
+        Finding::new(check, Severity::Info, finding)
     }
 
     fn warn(check: &'static str, finding: impl Into<String>, mend: impl Into<String>) -> Finding {
         Finding {
-            mend: Some(mend.into()),
-            ..Finding::new(check, Level::Warn, finding)
+            fix: Some(mend.into()),
+            ..Finding::new(check, Severity::Warn, finding)
         }
     }
 
     fn fail(check: &'static str, finding: impl Into<String>, mend: impl Into<String>) -> Finding {
         Finding {
-            mend: Some(mend.into()),
-            ..Finding::new(check, Level::Fail, finding)
+            fix: Some(mend.into()),
+            ..Finding::new(check, Severity::Fail, finding)
         }
     }
 }
 
 /// Examines store and database.
-pub async fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> anyhow::Result<Outcome> {
+pub async fn run(
+    args: &Args,
+    loaded: &LoadedConfig,
+    output: &mut Output,
+) -> anyhow::Result<CommandStatus> {
     let findings = examine(&loaded.config).await?;
-    let failed = findings.iter().any(|finding| finding.level == Level::Fail);
+    let failed = findings
+        .iter()
+        .any(|finding| finding.level == Severity::Fail);
     if args.json {
         output.json(&serde_json::json!({ "ok": !failed, "findings": findings }))?;
     } else {
         for finding in &findings {
-            output.line(&line(finding, output))?;
+            output.line(&finding_line(finding, output))?;
         }
     }
     Ok(if failed {
-        Outcome::Failed
+        CommandStatus::Failed
     } else {
-        Outcome::Done
+        CommandStatus::Succeeded
     })
 }
 
 async fn examine(config: &Config) -> anyhow::Result<Vec<Finding>> {
     let (mut findings, store) = examine_store(config).await?;
-    findings.extend(database::examine(config, store.as_ref()).await?);
+    findings.extend(database::check_database(config, store.as_ref()).await?);
     Ok(findings)
 }
 
@@ -119,50 +126,51 @@ async fn examine(config: &Config) -> anyhow::Result<Vec<Finding>> {
 async fn examine_store(config: &Config) -> anyhow::Result<(Vec<Finding>, Option<Reader>)> {
     let embedded = config.store.options.url == StoreUrl::Embedded;
     let mut findings = if embedded {
-        embedded::folder(config)
+        embedded::check_folder(config)
     } else {
         Vec::new()
     };
-    if embedded && !reader::has_store(&config.server.data) {
+    if embedded && !reader::has_store(&config.server.data_folder) {
         return Ok((findings, None));
     }
     let reader = match Reader::open_as_server(config).await {
         Ok(reader) => reader,
         Err(error) => {
-            let mend = unopened::mend(&error, config);
+            let mend = unopened::fix_for_open_error(&error, config);
             findings.push(Finding::fail(
                 "reachable",
-                super::output::chain(error.as_ref()),
+                super::output::error_chain(error.as_ref()),
                 mend,
             ));
             return Ok((findings, None));
         }
     };
     if embedded {
-        findings.push(embedded::file(&reader).await);
+        findings.push(embedded::check_store_file(&reader).await);
     } else {
         findings.extend(server::examine(&reader, config).await);
     }
-    findings.push(keys::foreign(&reader, &reader::keyspace(config)?, &told::cli(config)).await);
+    findings
+        .push(keys::check_key_types(&reader, &reader::keyspace(config)?, &told::cli(config)).await);
     Ok((findings, Some(reader)))
 }
 
-fn line(finding: &Finding, output: &Output) -> String {
+fn finding_line(finding: &Finding, output: &Output) -> String {
     let (word, color) = match finding.level {
-        Level::Ok => ("ok  ", 32),
-        Level::Info => ("info", 36),
-        Level::Warn => ("warn", 33),
-        Level::Fail => ("fail", 31),
+        Severity::Ok => ("ok  ", 32),
+        Severity::Info => ("info", 36),
+        Severity::Warn => ("warn", 33),
+        Severity::Fail => ("fail", 31),
     };
     let mut line = format!(
         "{}  {:11}  {}",
-        output.paint(color, word),
+        output.colorize(color, word),
         finding.check,
-        output.hanging(MARGIN, &finding.finding)
+        output.wrap_after_margin(TEXT_COLUMN, &finding.message)
     );
-    if let Some(mend) = &finding.mend {
-        let mend = output.hanging(MARGIN, &format!("mend: {mend}"));
-        line += &format!("\n{:MARGIN$}{mend}", "");
+    if let Some(mend) = &finding.fix {
+        let mend = output.wrap_after_margin(TEXT_COLUMN, &format!("fix: {mend}"));
+        line += &format!("\n{:TEXT_COLUMN$}{mend}", "");
     }
     line
 }

@@ -5,7 +5,7 @@
 use super::Finding;
 
 /// Findings of several servers, each with its address, as few as tell the same.
-pub fn merged(found: Vec<(String, Vec<Finding>)>) -> Vec<Finding> {
+pub fn merge_findings(found: Vec<(String, Vec<Finding>)>) -> Vec<Finding> {
     let servers = found.len();
     let mut groups: Vec<(Finding, Vec<String>)> = Vec::new();
     for (server, findings) in found {
@@ -22,7 +22,7 @@ pub fn merged(found: Vec<(String, Vec<Finding>)>) -> Vec<Finding> {
                 all if all == servers => format!("all {servers} primaries"),
                 _ => of.join(", "),
             };
-            finding.finding = format!("{who}: {}", finding.finding);
+            finding.message = format!("{who}: {}", finding.message);
         }
     }
     // By check, in the order in which the first server has them; a stable sort keeps the rest.
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_is_said_once_and_a_difference_names_its_server() {
+    fn equal_findings_are_merged_and_different_ones_name_their_server() {
         let same = || Finding::ok("version", "7.0");
         let found = vec![
             ("a:1".into(), vec![same(), Finding::ok("memory", "none")]),
@@ -47,13 +47,16 @@ mod tests {
             ),
             ("c:3".into(), vec![same(), Finding::ok("memory", "none")]),
         ];
-        let told: Vec<String> = merged(found).into_iter().map(|one| one.finding).collect();
+        let told: Vec<String> = merge_findings(found)
+            .into_iter()
+            .map(|one| one.message)
+            .collect();
         assert_eq!(told, ["all 3 primaries: 7.0", "a:1, c:3: none", "b:2: lru"]);
     }
 
     #[test]
-    fn one_server_is_not_counted() {
+    fn findings_of_a_single_server_have_no_server_prefix() {
         let found = vec![("a:1".into(), vec![Finding::ok("version", "7.0")])];
-        assert_eq!(merged(found), [Finding::ok("version", "7.0")]);
+        assert_eq!(merge_findings(found), [Finding::ok("version", "7.0")]);
     }
 }

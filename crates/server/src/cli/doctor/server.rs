@@ -7,29 +7,29 @@ use redis::Value;
 
 use super::super::reader::Reader;
 use super::told::{self, Fields, field};
-use super::{Finding, Level, access, primaries};
+use super::{Finding, Severity, access, primaries};
 use crate::config::Config;
 
 /// The oldest version with all commands that Parlor uses.
-const OLDEST: (u32, u32) = (6, 2);
+const MIN_REDIS_VERSION: (u32, u32) = (6, 2);
 /// A clock that is off by more than this is worth a word.
-const CLOCK: Duration = Duration::from_secs(1);
+const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(1);
 
 /// All checks, in the order in which they matter.
 pub async fn examine(reader: &Reader, config: &Config) -> Vec<Finding> {
-    let mut findings = vec![reachable(reader, config).await];
-    if findings[0].level == Level::Fail {
+    let mut findings = vec![check_reachable(reader, config).await];
+    if findings[0].level == Severity::Fail {
         return findings;
     }
     let cluster = matches!(config.store.options.url, StoreUrl::Cluster { .. });
     if cluster {
-        findings.push(slots(reader).await);
+        findings.push(check_cluster_slots(reader).await);
     }
     findings.extend(primaries(reader, config).await);
-    findings.push(access::login(reader, config).await);
-    findings.push(access::tls(config));
+    findings.push(access::check_authentication(reader, config).await);
+    findings.push(access::check_tls(config));
     findings.push(clock(reader).await);
-    findings.push(events(reader).await);
+    findings.push(check_keyspace_events(reader).await);
     findings
 }
 
@@ -37,7 +37,7 @@ pub async fn examine(reader: &Reader, config: &Config) -> Vec<Finding> {
 async fn primaries(reader: &Reader, config: &Config) -> Vec<Finding> {
     let cli = told::cli(config);
     let saves = told::config(reader, "save").await;
-    let answers = reader.ask_servers(&redis::cmd("INFO")).await;
+    let answers = reader.query_each_primary(&redis::cmd("INFO")).await;
     let found = answers.into_iter().map(|(server, answer)| {
         let findings = match answer.as_ref().map(told::info) {
             Ok(fields) => vec![
@@ -47,23 +47,25 @@ async fn primaries(reader: &Reader, config: &Config) -> Vec<Finding> {
             ],
             Err(error) => vec![Finding::warn(
                 "info",
-                format!("INFO is refused, so version, persistence and memory are unknown: {error}"),
-                "allow INFO to this user: `ACL SETUSER <user> +info`",
+                format!(
+                    "INFO is not allowed, so version, persistence and memory are unknown: {error}"
+                ),
+                "allow this user INFO: `ACL SETUSER <user> +info`",
             )],
         };
         (server, findings)
     });
-    primaries::merged(found.collect())
+    primaries::merge_findings(found.collect())
 }
 
-async fn slots(reader: &Reader) -> Finding {
+async fn check_cluster_slots(reader: &Reader) -> Finding {
     const CHECK: &str = "cluster";
     let answer: redis::RedisResult<Value> = reader.ask(redis::cmd("CLUSTER").arg("INFO")).await;
     match answer.as_ref().map(told::info) {
         Ok(fields) if field(&fields, "cluster_state") == "ok" => Finding::ok(
             CHECK,
             format!(
-                "all slots are served, by {} primaries",
+                "all slots are served by {} primaries",
                 field(&fields, "cluster_size")
             ),
         ),
@@ -74,11 +76,11 @@ async fn slots(reader: &Reader) -> Finding {
             );
             Finding::fail(CHECK, finding, "`redis-cli --cluster fix <host>:<port>`")
         }
-        Err(error) => Finding::info(CHECK, format!("CLUSTER INFO is refused: {error}")),
+        Err(error) => Finding::info(CHECK, format!("CLUSTER INFO is not allowed: {error}")),
     }
 }
 
-async fn reachable(reader: &Reader, config: &Config) -> Finding {
+async fn check_reachable(reader: &Reader, config: &Config) -> Finding {
     let url = &config.store.options.url;
     let start = Instant::now();
     match reader.ask::<String>(&redis::cmd("PING")).await {
@@ -108,13 +110,15 @@ fn version(fields: &Fields) -> Finding {
     };
     let mut parts = redis.split('.').map_while(|part| part.parse::<u32>().ok());
     match (parts.next(), parts.next()) {
-        (Some(major), Some(minor)) if (major, minor) >= OLDEST => Finding::ok("version", shown),
+        (Some(major), Some(minor)) if (major, minor) >= MIN_REDIS_VERSION => {
+            Finding::ok("version", shown)
+        }
         (Some(_), Some(_)) => Finding::fail(
             "version",
             format!("{shown} is too old"),
             "upgrade to Redis 6.2 or later, or to Valkey",
         ),
-        _ => Finding::info("version", "the server does not tell its version"),
+        _ => Finding::info("version", "the server does not report its version"),
     }
 }
 
@@ -126,7 +130,7 @@ fn persistence(fields: &Fields, save: Option<&str>, cli: &str) -> Finding {
         return Finding::fail(
             CHECK,
             "the last write to disk failed",
-            "look into the server's log; is its disk full?",
+            "check the log of the server and its free disk space",
         );
     }
     if field(fields, "aof_enabled") == "1" {
@@ -141,15 +145,15 @@ fn persistence(fields: &Fields, save: Option<&str>, cli: &str) -> Finding {
         ),
         Some(save) => Finding::warn(
             CHECK,
-            format!("snapshots only (save {save}): a crash loses what came after the last one"),
+            format!("snapshots only (save {save}): a crash loses all changes since the last one"),
             mend,
         ),
         None if field(fields, "aof_enabled").is_empty() => {
-            Finding::info(CHECK, "the server does not tell")
+            Finding::info(CHECK, "the server does not report its persistence")
         }
         None => Finding::info(
             CHECK,
-            "no append-only file; whether snapshots are made is unknown, for CONFIG is refused",
+            "no append-only file; snapshots are unknown because CONFIG is not allowed",
         ),
     }
 }
@@ -161,7 +165,7 @@ fn memory(fields: &Fields, cli: &str) -> Finding {
     let limit_text = match limit {
         Some(0) => "no maxmemory".to_owned(),
         Some(bytes) => format!("maxmemory {} MiB", bytes >> 20),
-        None => return Finding::info(CHECK, "the server does not tell maxmemory and its policy"),
+        None => return Finding::info(CHECK, "the server does not report maxmemory and its policy"),
     };
     let finding = format!("{limit_text}, maxmemory-policy {policy}");
     let mend = format!(
@@ -171,18 +175,18 @@ fn memory(fields: &Fields, cli: &str) -> Finding {
         "noeviction" | "volatile-ttl" => Finding::ok(CHECK, finding),
         _ => {
             let why = if policy.starts_with("allkeys") {
-                "unread counts and sessions are evicted like any cache"
+                "unread counts and sessions can be evicted"
             } else {
-                "sessions are evicted before keys that are about to end anyway"
+                "sessions can be evicted before keys that expire soon"
             };
             // Without a limit nothing is evicted yet.
             let level = if limit == Some(0) || !policy.starts_with("allkeys") {
-                Level::Warn
+                Severity::Warn
             } else {
-                Level::Fail
+                Severity::Fail
             };
             Finding {
-                mend: Some(mend),
+                fix: Some(mend),
                 ..Finding::new(CHECK, level, format!("{finding}: {why}"))
             }
         }
@@ -191,38 +195,42 @@ fn memory(fields: &Fields, cli: &str) -> Finding {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "this machine's clock is what is examined"
+    reason = "the check compares the clock of this machine"
 )]
 async fn clock(reader: &Reader) -> Finding {
     let before = Instant::now();
-    let answers = reader.ask_servers(&redis::cmd("TIME")).await;
+    let answers = reader.query_each_primary(&redis::cmd("TIME")).await;
     let half = before.elapsed() / 2;
     let ours = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     let mut worst = Duration::ZERO;
     for (_, answer) in answers {
-        let (seconds, micros): (u64, u64) =
-            match answer.and_then(|answer| Ok(redis::from_redis_value(answer)?)) {
-                Ok(time) => time,
-                Err(error) => return Finding::info("clock", format!("TIME is refused: {error}")),
-            };
+        let (seconds, micros): (u64, u64) = match answer
+            .and_then(|answer| Ok(redis::from_redis_value(answer)?))
+        {
+            Ok(time) => time,
+            Err(error) => return Finding::info("clock", format!("TIME is not allowed: {error}")),
+        };
         let theirs = Duration::from_secs(seconds) + Duration::from_micros(micros) + half;
         worst = worst.max(ours.abs_diff(theirs));
     }
-    let finding = format!("{} ms from this machine's", worst.as_millis());
-    if worst > CLOCK {
+    let finding = format!(
+        "{} ms off from the clock of this machine",
+        worst.as_millis()
+    );
+    if worst > MAX_CLOCK_DIFFERENCE {
         Finding::warn(
             "clock",
             finding,
-            "run NTP on all machines; Parlor goes by the store's clock, tokens by this one's",
+            "run NTP on all machines; Parlor uses the clock of the store, tokens that of this machine",
         )
     } else {
         Finding::ok("clock", finding)
     }
 }
 
-async fn events(reader: &Reader) -> Finding {
+async fn check_keyspace_events(reader: &Reader) -> Finding {
     let answers = told::config(reader, "notify-keyspace-events").await;
     let on = answers.values().find(|flags| !flags.is_empty());
     let finding = match on.or(answers.values().next()) {
@@ -230,7 +238,9 @@ async fn events(reader: &Reader) -> Finding {
             "keyspace events are off; Parlor does not need them".to_owned()
         }
         Some(flags) => format!("keyspace events are on ({flags}); Parlor does not need them"),
-        None => "unknown, for CONFIG is refused; Parlor does not need keyspace events".to_owned(),
+        None => {
+            "unknown because CONFIG is not allowed; Parlor does not need keyspace events".to_owned()
+        }
     };
     Finding::info("events", finding)
 }
@@ -249,29 +259,33 @@ mod tests {
     #[test]
     fn versions_before_6_2_are_refused_and_valkey_is_named() {
         for (pairs, level, text) in [
-            (&[("redis_version", "6.0.20")][..], Level::Fail, "too old"),
-            (&[("redis_version", "6.2.0")], Level::Ok, "Redis 6.2.0"),
+            (
+                &[("redis_version", "6.0.20")][..],
+                Severity::Fail,
+                "too old",
+            ),
+            (&[("redis_version", "6.2.0")], Severity::Ok, "Redis 6.2.0"),
             (
                 &[("redis_version", "7.2.4"), ("valkey_version", "9.1.0")],
-                Level::Ok,
+                Severity::Ok,
                 "Valkey 9.1.0",
             ),
-            (&[], Level::Info, "does not tell"),
+            (&[], Severity::Info, "does not report"),
         ] {
             let finding = version(&fields(pairs));
             assert_eq!(finding.level, level, "{finding:?}");
-            assert!(finding.finding.contains(text), "{finding:?}");
+            assert!(finding.message.contains(text), "{finding:?}");
         }
     }
 
     #[test]
-    fn the_eviction_policy_is_judged_by_what_it_would_throw_away() {
+    fn eviction_policies_are_rated_by_the_keys_they_may_evict() {
         for (limit, policy, level) in [
-            ("0", "noeviction", Level::Ok),
-            ("1048576", "volatile-ttl", Level::Ok),
-            ("1048576", "allkeys-lru", Level::Fail),
-            ("0", "allkeys-lru", Level::Warn),
-            ("1048576", "volatile-lru", Level::Warn),
+            ("0", "noeviction", Severity::Ok),
+            ("1048576", "volatile-ttl", Severity::Ok),
+            ("1048576", "allkeys-lru", Severity::Fail),
+            ("0", "allkeys-lru", Severity::Warn),
+            ("1048576", "volatile-lru", Severity::Warn),
         ] {
             let finding = memory(
                 &fields(&[("maxmemory", limit), ("maxmemory_policy", policy)]),

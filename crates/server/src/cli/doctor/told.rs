@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use parlor_store::{StoreUrl, Tls};
+use parlor_store::{StoreTls, StoreUrl};
 use redis::Value;
 
 use super::super::reader::Reader;
@@ -22,7 +22,7 @@ pub fn cli(config: &Config) -> String {
     else {
         return "redis-cli -h <host> -p <port>".into();
     };
-    let tls = if *tls == Tls::Off { "" } else { " --tls" };
+    let tls = if *tls == StoreTls::Off { "" } else { " --tls" };
     let database = match database {
         0 => String::new(),
         number => format!(" -n {number}"),
@@ -41,7 +41,7 @@ pub fn info(answer: &Value) -> Fields {
 /// A parameter of each server's configuration, by address; not there where it is refused or not known.
 pub async fn config(reader: &Reader, name: &str) -> BTreeMap<String, String> {
     let ask = redis::cmd("CONFIG").arg("GET").arg(name).take();
-    let answers = reader.ask_servers(&ask).await.into_iter();
+    let answers = reader.query_each_primary(&ask).await.into_iter();
     answers
         .filter_map(|(server, answer)| Some((server, find(&answer.ok()?, name)?)))
         .collect()

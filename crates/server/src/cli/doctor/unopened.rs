@@ -1,49 +1,51 @@
 //! A store that cannot be opened: what to do about it depends on why.
 
-use parlor_embedded::OpenError as EmbeddedError;
-use parlor_store::OpenError;
+use parlor_embedded::EngineOpenError as EmbeddedError;
+use parlor_store::StoreOpenError;
 use redis::{ErrorKind, ServerErrorKind};
 
 use crate::config::Config;
 
 /// What mends it.
-pub fn mend(error: &anyhow::Error, config: &Config) -> String {
+pub fn fix_for_open_error(error: &anyhow::Error, config: &Config) -> String {
     if let Some(error) = error.downcast_ref::<EmbeddedError>() {
-        return embedded(error, config);
+        return fix_for_embedded(error, config);
     }
-    match error.downcast_ref::<OpenError>() {
-        Some(OpenError::Embedded(error)) => embedded(error, config),
-        Some(OpenError::Away { .. }) => {
-            "start the server, let this machine through its firewall, or correct store.url".into()
+    match error.downcast_ref::<StoreOpenError>() {
+        Some(StoreOpenError::Embedded(error)) => fix_for_embedded(error, config),
+        Some(StoreOpenError::Unreachable { .. }) => {
+            "start the server, allow this machine in its firewall, or correct store.url".into()
         }
-        Some(OpenError::Login { source, .. }) if source.kind() == NO_PERMISSION => {
+        Some(StoreOpenError::AuthenticationFailed { source, .. })
+            if source.kind() == NO_PERMISSION =>
+        {
             let prefix = &config.keys.prefix;
             format!(
                 "as an administrator: `ACL SETUSER <user> +@all -@dangerous +info ~{prefix}* &{prefix}*`"
             )
         }
-        Some(OpenError::Login { .. }) => {
+        Some(StoreOpenError::AuthenticationFailed { .. }) => {
             "correct user and password in store.url, or store.password or REDIS_PASSWORD".into()
         }
-        Some(OpenError::File { .. }) => {
+        Some(StoreOpenError::UnreadableFile { .. }) => {
             "correct store.ca_cert, store.client_cert or store.client_key".into()
         }
-        Some(OpenError::Unfit { .. }) | None => "correct store.url".into(),
+        Some(StoreOpenError::Misconfigured { .. }) | None => "correct store.url".into(),
     }
 }
 
 const NO_PERMISSION: ErrorKind = ErrorKind::Server(ServerErrorKind::NoPerm);
 
-fn embedded(error: &EmbeddedError, config: &Config) -> String {
-    let data = config.server.data.display();
+fn fix_for_embedded(error: &EmbeddedError, config: &Config) -> String {
+    let data = config.server.data_folder.display();
     match error {
-        EmbeddedError::Damaged { .. } => {
+        EmbeddedError::Corrupt { .. } => {
             format!("restore {data} from a backup, or `mv {data} {data}.damaged` to start empty")
         }
-        EmbeddedError::Newer { .. } => {
+        EmbeddedError::NewerFormat { .. } => {
             "use the version of Parlor that wrote it, or a later one".into()
         }
-        EmbeddedError::Locked { .. } => "end the process that uses it".into(),
+        EmbeddedError::Locked { .. } => "stop the process that uses it".into(),
         EmbeddedError::Io { .. } | EmbeddedError::Sqlite { .. } => {
             format!("run as the user that owns it, or `chown -R $(id -u) {data}`")
         }

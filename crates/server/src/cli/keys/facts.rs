@@ -7,17 +7,17 @@ use redis::Cmd;
 use serde_json::json;
 
 use super::super::reader::Reader;
-use super::{short, text};
+use super::{rounded_ttl, text};
 
 /// Keys whose facts are asked for at a time.
-const BATCH: usize = 256;
+const KEYS_PER_QUERY: usize = 256;
 
 /// A key's type, TTL, length and declaration.
-pub struct Facts {
+pub struct KeyInfo {
     /// The key.
     pub key: Vec<u8>,
     /// What `TYPE` says; `none` if it went away meanwhile.
-    pub kind: String,
+    pub redis_type: String,
     /// How long it still lives; none means for ever.
     pub ttl: Option<Duration>,
     /// Bytes of a string, elements of everything else.
@@ -26,7 +26,7 @@ pub struct Facts {
     pub spec: Option<&'static KeySpec>,
 }
 
-impl Facts {
+impl KeyInfo {
     /// The key in one line.
     pub fn name(&self) -> String {
         text::escaped(&self.key)
@@ -34,12 +34,12 @@ impl Facts {
 
     /// What the key is for.
     pub fn meaning(&self) -> &'static str {
-        self.spec.map_or("not declared", |spec| spec.meaning)
+        self.spec.map_or("unknown key", |spec| spec.meaning)
     }
 
     /// The TTL for people.
     pub fn ttl_text(&self) -> String {
-        self.ttl.map_or_else(|| "none".into(), short)
+        self.ttl.map_or_else(|| "none".into(), rounded_ttl)
     }
 
     /// The TTL for programs.
@@ -51,8 +51,8 @@ impl Facts {
     /// Everything for programs.
     pub fn json(&self) -> serde_json::Value {
         json!({
-            "key": text::in_json(&self.key),
-            "type": self.kind,
+            "key": text::to_json_text(&self.key),
+            "type": self.redis_type,
             "ttlMs": self.ttl_ms(),
             "length": self.length,
             "pattern": self.spec.map(|spec| spec.pattern.text()),
@@ -66,29 +66,29 @@ pub async fn of(
     reader: &Reader,
     keyspace: &Keyspace,
     keys: Vec<Vec<u8>>,
-) -> anyhow::Result<Vec<Facts>> {
+) -> anyhow::Result<Vec<KeyInfo>> {
     let mut all = Vec::with_capacity(keys.len());
-    for batch in keys.chunks(BATCH) {
+    for batch in keys.chunks(KEYS_PER_QUERY) {
         let each = |name: &str| {
             batch
                 .iter()
                 .map(|key| redis::cmd(name).arg(key).take())
                 .collect::<Vec<Cmd>>()
         };
-        let kinds: Vec<String> = reader.ask_each(each("TYPE")).await?;
-        let ttls: Vec<i64> = reader.ask_each(each("PTTL")).await?;
+        let kinds: Vec<String> = reader.query_keys(each("TYPE")).await?;
+        let ttls: Vec<i64> = reader.query_keys(each("PTTL")).await?;
         let lengths = batch
             .iter()
             .zip(&kinds)
             .map(|(key, kind)| redis::cmd(length_command(kind)).arg(key).take());
-        let lengths: Vec<u64> = reader.ask_each(lengths.collect()).await?;
+        let lengths: Vec<u64> = reader.query_keys(lengths.collect()).await?;
         for (((key, kind), ttl), length) in batch.iter().zip(kinds).zip(ttls).zip(lengths) {
             if kind != "none" && ttl != -2 {
                 let spec = keyspace.match_key(key).map(|found| found.spec);
                 let ttl = u64::try_from(ttl).ok().map(Duration::from_millis);
-                all.push(Facts {
+                all.push(KeyInfo {
                     key: key.clone(),
-                    kind,
+                    redis_type: kind,
                     ttl,
                     length,
                     spec,

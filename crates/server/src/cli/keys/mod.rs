@@ -7,13 +7,13 @@ pub(super) mod text;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use parlor_chat::keys::{Keyspace, Ttl, duration_text};
+use parlor_chat::keys::{KeyTtl, Keyspace, format_duration};
 use serde_json::json;
 
 use super::reader::{self, Reader};
-use super::{Outcome, Output};
-use crate::config::Loaded;
-use facts::Facts;
+use super::{CommandStatus, Output};
+use crate::config::LoadedConfig;
+use facts::KeyInfo;
 
 /// What `keys` takes.
 #[derive(clap::Args, Debug)]
@@ -24,9 +24,9 @@ pub struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 #[command(after_help = "\
-Patterns are those of Redis: * any, ? one, [ab] one of. The embedded store is read as of its last
-flush. Control characters, backslashes and bytes that are not UTF-8 are written as \\n, \\t, \\\\, \\x1b;
-JSON has text as it is and escapes only what is not UTF-8.
+Patterns are Redis globs: * any characters, ? one character, [ab] one of these. The embedded store
+is read as of its last flush. Control characters, backslashes and bytes that are not UTF-8 are
+printed as \\n, \\t, \\\\, \\x1b; JSON output escapes only keys and values that are not UTF-8.
 
 Examples:
   parlor keys list 'typing:*'
@@ -35,26 +35,26 @@ Examples:
   parlor keys ttl 'user:*'")]
 enum Command {
     /// List keys with type, TTL, length and meaning
-    List(Many),
+    List(ListArgs),
     /// Count keys by what they are
-    Count(Pattern),
+    Count(PatternArgs),
     /// Show the value of a key
-    Show(One),
+    Show(ShowArgs),
     /// List keys by how long they still live, beside what is declared
-    Ttl(Many),
+    Ttl(ListArgs),
 }
 
 #[derive(clap::Args, Debug)]
-struct Many {
+struct ListArgs {
     #[command(flatten)]
-    pattern: Pattern,
+    pattern: PatternArgs,
     /// Stop after this many keys; 0 = all
     #[arg(long, default_value_t = 100)]
     limit: usize,
 }
 
 #[derive(clap::Args, Debug)]
-struct Pattern {
+struct PatternArgs {
     /// Which keys
     #[arg(default_value = "*")]
     pattern: String,
@@ -64,7 +64,7 @@ struct Pattern {
 }
 
 #[derive(clap::Args, Debug)]
-struct One {
+struct ShowArgs {
     /// The key, also as `keys list` escapes it
     key: OsString,
     /// Stop after this many elements; 0 = all
@@ -76,7 +76,11 @@ struct One {
 }
 
 /// Runs the command.
-pub async fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> anyhow::Result<Outcome> {
+pub async fn run(
+    args: &Args,
+    loaded: &LoadedConfig,
+    output: &mut Output,
+) -> anyhow::Result<CommandStatus> {
     let keyspace = reader::keyspace(&loaded.config)?;
     let reader = Reader::open(&loaded.config).await?;
     match &args.command {
@@ -85,73 +89,72 @@ pub async fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> anyhow::R
         Command::Show(one) => return show::run(&reader, &keyspace, one, output).await,
         Command::Ttl(many) => ttl(&reader, &keyspace, many, output).await?,
     }
-    Ok(Outcome::Done)
+    Ok(CommandStatus::Succeeded)
 }
 
 async fn list(
     reader: &Reader,
     keyspace: &Keyspace,
-    many: &Many,
+    many: &ListArgs,
     output: &mut Output,
 ) -> anyhow::Result<()> {
-    let (mut found, complete) = collect(reader, keyspace, many).await?;
+    let (mut found, complete) = collect_keys(reader, keyspace, many).await?;
     found.sort_by(|a, b| a.key.cmp(&b.key));
     if many.pattern.json {
-        let keys: Vec<_> = found.iter().map(Facts::json).collect();
+        let keys: Vec<_> = found.iter().map(KeyInfo::json).collect();
         return output.json(&json!({ "keys": keys, "complete": complete }));
     }
     let rows = found.iter().map(|facts| {
         vec![
             facts.name(),
-            facts.kind.clone(),
+            facts.redis_type.clone(),
             facts.ttl_text(),
             facts.length.to_string(),
             facts.meaning().to_owned(),
         ]
     });
-    output.table(
-        &["KEY", "TYPE", "TTL", "LENGTH", "WHAT IT IS"],
-        rows.collect(),
-    )
+    output.write_table(&["KEY", "TYPE", "TTL", "LENGTH", "MEANING"], rows.collect())
 }
 
 async fn ttl(
     reader: &Reader,
     keyspace: &Keyspace,
-    many: &Many,
+    many: &ListArgs,
     output: &mut Output,
 ) -> anyhow::Result<()> {
-    let (mut found, complete) = collect(reader, keyspace, many).await?;
+    let (mut found, complete) = collect_keys(reader, keyspace, many).await?;
     found.sort_by_key(|facts| (facts.ttl.is_none(), facts.ttl));
     let settings = keyspace.settings();
     if many.pattern.json {
         let keys = found.iter().map(|facts| {
             let declared = facts.spec.map(|spec| spec.ttl.text(settings));
             let fits = facts.spec.map(|spec| spec.allows_ttl(settings, facts.ttl));
-            json!({ "key": text::in_json(&facts.key), "ttlMs": facts.ttl_ms(), "declared": declared, "asDeclared": fits })
+            json!({ "key": text::to_json_text(&facts.key), "ttlMs": facts.ttl_ms(), "declared": declared, "asDeclared": fits })
         });
         let keys: Vec<_> = keys.collect();
         return output.json(&json!({ "keys": keys, "complete": complete }));
     }
     let rows = found.iter().map(|facts| {
         let (declared, verdict) = match facts.spec {
-            None => ("-".to_owned(), "not declared"),
+            None => ("-".to_owned(), "unknown key"),
             Some(spec) if spec.allows_ttl(settings, facts.ttl) => {
                 (spec.ttl.text(settings), "as declared")
             }
             Some(spec) if facts.ttl.is_none() => (spec.ttl.text(settings), "should have a TTL"),
-            Some(spec) if spec.ttl == Ttl::Never => (spec.ttl.text(settings), "should have no TTL"),
+            Some(spec) if spec.ttl == KeyTtl::Never => {
+                (spec.ttl.text(settings), "should have no TTL")
+            }
             Some(spec) => (spec.ttl.text(settings), "longer than declared"),
         };
         vec![facts.name(), facts.ttl_text(), declared, verdict.to_owned()]
     });
-    output.table(&["KEY", "TTL", "DECLARED", "VERDICT"], rows.collect())
+    output.write_table(&["KEY", "TTL", "DECLARED", "CHECK"], rows.collect())
 }
 
 async fn count(
     reader: &Reader,
     keyspace: &Keyspace,
-    pattern: &Pattern,
+    pattern: &PatternArgs,
     output: &mut Output,
 ) -> anyhow::Result<()> {
     let mut total = 0_u64;
@@ -181,20 +184,20 @@ async fn count(
     if foreign > 0 {
         rows.push(vec![
             foreign.to_string(),
-            "(not declared)".into(),
-            "not written by Parlor with these layouts".into(),
+            "unknown key".into(),
+            "Parlor does not write such keys with these layouts".into(),
         ]);
     }
     rows.push(vec![total.to_string(), "all".into(), String::new()]);
-    output.table(&["COUNT", "PATTERN", "WHAT IT IS"], rows)
+    output.write_table(&["COUNT", "PATTERN", "MEANING"], rows)
 }
 
 /// Up to `limit` keys with their facts, and whether these are all.
-async fn collect(
+async fn collect_keys(
     reader: &Reader,
     keyspace: &Keyspace,
-    many: &Many,
-) -> anyhow::Result<(Vec<Facts>, bool)> {
+    many: &ListArgs,
+) -> anyhow::Result<(Vec<KeyInfo>, bool)> {
     let limit = if many.limit == 0 {
         usize::MAX
     } else {
@@ -213,18 +216,18 @@ async fn collect(
     if !complete {
         eprintln!("there are more than {limit} keys; --limit 0 shows all");
     } else if keys.is_empty() {
-        eprintln!("no key fits {}", many.pattern.pattern);
+        eprintln!("no key matches {}", many.pattern.pattern);
     }
     Ok((facts::of(reader, keyspace, keys).await?, complete))
 }
 
 /// A TTL as people write it, without the noise of milliseconds that have just passed.
-fn short(time: std::time::Duration) -> String {
+fn rounded_ttl(time: std::time::Duration) -> String {
     let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let coarse = if ms >= 10_000 {
         ms.div_ceil(1_000) * 1_000
     } else {
         ms
     };
-    duration_text(std::time::Duration::from_millis(coarse))
+    format_duration(std::time::Duration::from_millis(coarse))
 }

@@ -8,13 +8,13 @@ use redis::Cmd;
 use serde_json::{Map, Value, json};
 
 use super::super::reader::Reader;
-use super::super::{Outcome, Output};
-use super::One;
-use super::facts::{self, Facts};
-use super::text::{escaped, in_json, readable, unescaped};
+use super::super::{CommandStatus, Output};
+use super::ShowArgs;
+use super::facts::{self, KeyInfo};
+use super::text::{escape_control_chars, escaped, to_json_text, unescape};
 
 /// A value, read.
-enum Content {
+enum KeyContent {
     Text(Vec<u8>),
     Items(Vec<Vec<u8>>),
     Pairs(Vec<(Vec<u8>, Vec<u8>)>),
@@ -25,24 +25,24 @@ enum Content {
 pub async fn run(
     reader: &Reader,
     keyspace: &Keyspace,
-    one: &One,
+    one: &ShowArgs,
     output: &mut Output,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<CommandStatus> {
     let Some(facts) = find(reader, keyspace, one).await? else {
         bail!(
-            "there is no key {}; `parlor keys list` shows those that exist",
+            "there is no key {}; list the keys with `parlor keys list`",
             escaped(one.key.as_bytes())
         );
     };
     let content = read(reader, &facts, one.limit).await?;
     if one.json {
         output.json(&as_json(&facts, &content))?;
-        return Ok(Outcome::Done);
+        return Ok(CommandStatus::Succeeded);
     }
     let head = format!(
-        "{}\n  type    {}\n  ttl     {}\n  length  {}\n  is      {}\n",
+        "{}\n  type    {}\n  ttl     {}\n  length  {}\n  meaning {}\n",
         facts.name(),
-        facts.kind,
+        facts.redis_type,
         facts.ttl_text(),
         facts.length,
         facts.meaning()
@@ -50,79 +50,87 @@ pub async fn run(
     output.line(&head)?;
     output.line("")?;
     match &content {
-        Content::Text(text) => output.line(&readable(text))?,
-        Content::Items(items) => {
+        KeyContent::Text(text) => output.line(&escape_control_chars(text))?,
+        KeyContent::Items(items) => {
             let rows = items
                 .iter()
                 .enumerate()
                 .map(|(index, item)| vec![index.to_string(), escaped(item)]);
-            output.table(&["#", "VALUE"], rows.collect())?;
+            output.write_table(&["#", "VALUE"], rows.collect())?;
         }
-        Content::Pairs(pairs) => {
+        KeyContent::Pairs(pairs) => {
             let rows = pairs
                 .iter()
                 .map(|(field, value)| vec![escaped(field), escaped(value)]);
-            output.table(&["FIELD", "VALUE"], rows.collect())?;
+            output.write_table(&["FIELD", "VALUE"], rows.collect())?;
         }
-        Content::Scored(scored) => {
+        KeyContent::Scored(scored) => {
             let rows = scored
                 .iter()
                 .map(|(member, score)| vec![escaped(member), score.to_string()]);
-            output.table(&["MEMBER", "SCORE"], rows.collect())?;
+            output.write_table(&["MEMBER", "SCORE"], rows.collect())?;
         }
     }
     let shown = content.len();
-    if !matches!(content, Content::Text(_)) && (shown as u64) < facts.length {
+    if !matches!(content, KeyContent::Text(_)) && (shown as u64) < facts.length {
         eprintln!("{shown} of {} elements; --limit 0 shows all", facts.length);
     }
-    Ok(Outcome::Done)
+    Ok(CommandStatus::Succeeded)
 }
 
 /// The key as it was typed, or else as `keys list` shows it.
-async fn find(reader: &Reader, keyspace: &Keyspace, one: &One) -> anyhow::Result<Option<Facts>> {
+async fn find(
+    reader: &Reader,
+    keyspace: &Keyspace,
+    one: &ShowArgs,
+) -> anyhow::Result<Option<KeyInfo>> {
     let typed = one.key.as_bytes().to_vec();
     let mut names = vec![typed];
-    names.extend(one.key.to_str().and_then(unescaped));
+    names.extend(one.key.to_str().and_then(unescape));
     Ok(facts::of(reader, keyspace, names).await?.into_iter().next())
 }
 
-impl Content {
+impl KeyContent {
     fn len(&self) -> usize {
         match self {
-            Content::Text(_) => 1,
-            Content::Items(items) => items.len(),
-            Content::Pairs(pairs) => pairs.len(),
-            Content::Scored(scored) => scored.len(),
+            KeyContent::Text(_) => 1,
+            KeyContent::Items(items) => items.len(),
+            KeyContent::Pairs(pairs) => pairs.len(),
+            KeyContent::Scored(scored) => scored.len(),
         }
     }
 }
 
-async fn read(reader: &Reader, facts: &Facts, limit: usize) -> anyhow::Result<Content> {
+async fn read(reader: &Reader, facts: &KeyInfo, limit: usize) -> anyhow::Result<KeyContent> {
     let limit = if limit == 0 { usize::MAX } else { limit };
     let last = i64::try_from(limit).map_or(-1, |limit| limit - 1);
     let command = |name: &str| redis::cmd(name).arg(&facts.key).take();
-    Ok(match facts.kind.as_str() {
-        "string" => Content::Text(reader.ask(&command("GET")).await?),
-        "list" => Content::Items(reader.ask(command("LRANGE").arg(0).arg(last)).await?),
-        "set" => Content::Items(walk(reader, &command("SSCAN"), limit).await?),
-        "hash" => Content::Pairs(pairs(
-            walk(reader, &command("HSCAN"), limit.saturating_mul(2)).await?,
+    Ok(match facts.redis_type.as_str() {
+        "string" => KeyContent::Text(reader.ask(&command("GET")).await?),
+        "list" => KeyContent::Items(reader.ask(command("LRANGE").arg(0).arg(last)).await?),
+        "set" => KeyContent::Items(scan_elements(reader, &command("SSCAN"), limit).await?),
+        "hash" => KeyContent::Pairs(into_pairs(
+            scan_elements(reader, &command("HSCAN"), limit.saturating_mul(2)).await?,
         )),
         "zset" => {
             let scored: Vec<(Vec<u8>, f64)> = reader
                 .ask(command("ZRANGE").arg(0).arg(last).arg("WITHSCORES"))
                 .await?;
-            Content::Scored(scored)
+            KeyContent::Scored(scored)
         }
         other => bail!(
-            "{} is of the type {other}, which cannot be shown",
+            "{} has the type {other}, which cannot be shown",
             facts.name()
         ),
     })
 }
 
 /// The elements of a set or hash in bounded steps, sorted by nothing, until there are enough.
-async fn walk(reader: &Reader, start: &Cmd, enough: usize) -> anyhow::Result<Vec<Vec<u8>>> {
+async fn scan_elements(
+    reader: &Reader,
+    start: &Cmd,
+    enough: usize,
+) -> anyhow::Result<Vec<Vec<u8>>> {
     let mut all = Vec::new();
     let mut cursor = 0_u64;
     loop {
@@ -137,7 +145,7 @@ async fn walk(reader: &Reader, start: &Cmd, enough: usize) -> anyhow::Result<Vec
     }
 }
 
-fn pairs(flat: Vec<Vec<u8>>) -> Vec<(Vec<u8>, Vec<u8>)> {
+fn into_pairs(flat: Vec<Vec<u8>>) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut flat = flat.into_iter();
     let mut pairs = Vec::new();
     while let (Some(one), Some(two)) = (flat.next(), flat.next()) {
@@ -146,23 +154,23 @@ fn pairs(flat: Vec<Vec<u8>>) -> Vec<(Vec<u8>, Vec<u8>)> {
     pairs
 }
 
-fn as_json(facts: &Facts, content: &Content) -> Value {
+fn as_json(facts: &KeyInfo, content: &KeyContent) -> Value {
     let value = match content {
-        Content::Text(bytes) => in_json(bytes),
-        Content::Items(items) => items.iter().map(|item| in_json(item)).collect(),
-        Content::Pairs(pairs) => {
+        KeyContent::Text(bytes) => to_json_text(bytes),
+        KeyContent::Items(items) => items.iter().map(|item| to_json_text(item)).collect(),
+        KeyContent::Pairs(pairs) => {
             let name = |field: &[u8]| {
                 std::str::from_utf8(field).map_or_else(|_| escaped(field), str::to_owned)
             };
             let fields: Map<_, _> = pairs
                 .iter()
-                .map(|(field, value)| (name(field), in_json(value)))
+                .map(|(field, value)| (name(field), to_json_text(value)))
                 .collect();
             Value::Object(fields)
         }
-        Content::Scored(scored) => scored
+        KeyContent::Scored(scored) => scored
             .iter()
-            .map(|(member, score)| json!({ "member": in_json(member), "score": number(*score) }))
+            .map(|(member, score)| json!({ "member": to_json_text(member), "score": json_score(*score) }))
             .collect(),
     };
     let mut all = facts.json();
@@ -171,7 +179,7 @@ fn as_json(facts: &Facts, content: &Content) -> Value {
 }
 
 /// A score; JSON has no infinity, so that one is a text.
-fn number(score: f64) -> Value {
+fn json_score(score: f64) -> Value {
     if score.is_finite() {
         json!(score)
     } else {

@@ -15,7 +15,7 @@ pub fn escaped(bytes: &[u8]) -> String {
 }
 
 /// Text with its own lines, as somebody wrote it, that a terminal survives.
-pub fn readable(bytes: &[u8]) -> String {
+pub fn escape_control_chars(bytes: &[u8]) -> String {
     text(bytes, |c| {
         if matches!(c, '\n' | '\t') {
             None
@@ -26,12 +26,12 @@ pub fn readable(bytes: &[u8]) -> String {
 }
 
 /// A JSON string: the text itself, or, for bytes that are not UTF-8, escaped.
-pub fn in_json(bytes: &[u8]) -> Value {
+pub fn to_json_text(bytes: &[u8]) -> Value {
     std::str::from_utf8(bytes).map_or_else(|_| json!(escaped(bytes)), |text| json!(text))
 }
 
 /// The bytes that [`escaped`] wrote; none where an escape is not one of its own.
-pub fn unescaped(text: &str) -> Option<Vec<u8>> {
+pub fn unescape(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((plain, after)) = rest.split_once('\\') {
@@ -80,24 +80,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_shown_so_that_a_terminal_survives_them() {
+    fn control_bytes_are_escaped_in_terminal_output() {
         assert_eq!(escaped("grün".as_bytes()), "grün");
         assert_eq!(escaped(b"a\x1b[31m\xff\n\\"), r"a\x1b[31m\xff\n\\");
-        assert_eq!(readable(b"a\n\tb\x07"), "a\n\tb\\x07");
+        assert_eq!(escape_control_chars(b"a\n\tb\x07"), "a\n\tb\\x07");
     }
 
     #[test]
     fn what_was_escaped_is_read_back() {
         let every: Vec<u8> = (0..=255).chain("日本語\u{85}".bytes()).collect();
-        assert_eq!(unescaped(&escaped(&every)), Some(every));
+        assert_eq!(unescape(&escaped(&every)), Some(every));
         for wrong in [r"\", r"\q", r"\x1", r"\xzz", "\\x日"] {
-            assert_eq!(unescaped(wrong), None, "{wrong}");
+            assert_eq!(unescape(wrong), None, "{wrong}");
         }
     }
 
     #[test]
     fn json_has_text_as_it_is_and_bytes_escaped() {
-        assert_eq!(in_json(b"a\n"), json!("a\n"));
-        assert_eq!(in_json(b"a\xff"), json!(r"a\xff"));
+        assert_eq!(to_json_text(b"a\n"), json!("a\n"));
+        assert_eq!(to_json_text(b"a\xff"), json!(r"a\xff"));
     }
 }

@@ -1,11 +1,11 @@
 //! Moving the database.
 
-use parlor_chat::database::copy::{Copying, Intent, TABLES, Target};
-use parlor_chat::database::{DatabaseUrl, Options};
+use parlor_chat::database::copy::{CopyMode, CopyProgress, DatabaseCopy, TABLES};
+use parlor_chat::database::{DatabaseOptions, DatabaseUrl};
 
-use super::Task;
-use super::progress::Progress;
-use super::report::Report;
+use super::MigrationOptions;
+use super::progress::MigrationProgress;
+use super::report::MigrationReport;
 use crate::config::Config;
 
 /// Rows of a transaction.
@@ -13,19 +13,24 @@ const PAGE: u32 = 1_000;
 
 /// A move of the database.
 pub struct Move {
-    copying: Copying,
-    task: Task,
+    copy: DatabaseCopy,
+    task: MigrationOptions,
     page: u32,
-    report: Report,
+    report: MigrationReport,
 }
 
 impl Move {
     /// Opens both sides and refuses what would do harm.
-    pub async fn open(config: &Config, from: &str, to: &str, task: Task) -> anyhow::Result<Self> {
+    pub async fn open(
+        config: &Config,
+        from: &str,
+        to: &str,
+        task: MigrationOptions,
+    ) -> anyhow::Result<Self> {
         let options = |flag: &str, url: &str| {
-            let url = DatabaseUrl::parse(url, &config.server.data);
+            let url = DatabaseUrl::parse(url, &config.server.data_folder);
             let url = url.map_err(|error| anyhow::anyhow!("{flag}: {error}"))?;
-            anyhow::Ok(Options {
+            anyhow::Ok(DatabaseOptions {
                 url,
                 ..config.database.clone()
             })
@@ -34,16 +39,16 @@ impl Move {
             options("--from-database", from)?,
             options("--to-database", to)?,
         );
-        let report = Report::new(from.url.to_string(), to.url.to_string());
+        let report = MigrationReport::new(from.url.to_string(), to.url.to_string());
         let intent = match task {
-            Task { dry_run: true, .. } => Intent::Look,
-            Task { verify: true, .. } => Intent::Compare,
-            Task { force: true, .. } => Intent::CopyAnew,
-            _ => Intent::Copy,
+            MigrationOptions { dry_run: true, .. } => CopyMode::DryRun,
+            MigrationOptions { verify: true, .. } => CopyMode::Verify,
+            MigrationOptions { force: true, .. } => CopyMode::Restart,
+            _ => CopyMode::Copy,
         };
         let used = task.force || task.dry_run;
         Ok(Self {
-            copying: Copying::open(&from, &to, intent, used).await?,
+            copy: DatabaseCopy::open(&from, &to, intent, used).await?,
             page: match u32::try_from(task.rate) {
                 Ok(rate @ 1..PAGE) => rate,
                 _ => PAGE,
@@ -55,13 +60,13 @@ impl Move {
 
     /// What the database is called.
     pub fn id(&self) -> &str {
-        self.copying.id()
+        self.copy.id()
     }
 
     /// Does it. The copy is complete when everything is the same.
-    pub async fn run(mut self) -> anyhow::Result<Report> {
+    pub async fn run(mut self) -> anyhow::Result<MigrationReport> {
         for table in TABLES {
-            let (found, there) = self.copying.count(table).await?;
+            let (found, there) = self.copy.count(table).await?;
             let part = self.report.part(table.name);
             part.found = found;
             part.already = there.min(found);
@@ -70,7 +75,7 @@ impl Move {
             }
         }
         if !self.task.dry_run {
-            let complete = self.copying.state() == Target::Complete;
+            let complete = self.copy.earlier_progress() == CopyProgress::Complete;
             self.report.complete_before = complete;
             let copies = !complete && !self.task.verify;
             if copies {
@@ -78,20 +83,21 @@ impl Move {
             }
             self.verify().await?;
             if self.report.different == 0 && copies {
-                self.copying.complete().await?;
+                self.copy.complete().await?;
             }
         }
-        self.copying.close().await;
+        self.copy.close().await;
         Ok(self.report)
     }
 
     async fn copy(&mut self) -> anyhow::Result<()> {
         let parts = self.report.parts.values();
         let total = parts.map(|part| part.found - part.already).sum();
-        let mut progress = Progress::new("database", "rows", total, self.task.pace());
+        let mut progress =
+            MigrationProgress::new("database", "rows", total, self.task.max_per_second());
         for table in TABLES {
             loop {
-                let copied = self.copying.copy(table, self.page).await? as u64;
+                let copied = self.copy.copy(table, self.page).await? as u64;
                 if copied == 0 {
                     break;
                 }
@@ -106,14 +112,14 @@ impl Move {
 
     async fn verify(&mut self) -> anyhow::Result<()> {
         let total = self.report.parts.values().map(|part| part.found).sum();
-        let mut progress = Progress::new("database, verifying", "rows", total, 0);
+        let mut progress = MigrationProgress::new("database, verifying", "rows", total, 0);
         for table in TABLES {
             let compared = self
-                .copying
+                .copy
                 .compare(table, PAGE, |more| progress.add(more))
                 .await?;
-            self.report.part(table.name).verified = compared.same;
-            let unnamed = compared.different - compared.named.len() as u64;
+            self.report.part(table.name).verified = compared.equal_rows;
+            let unnamed = compared.different_rows - compared.named.len() as u64;
             for named in compared.named {
                 self.report.differs(named);
             }

@@ -15,21 +15,21 @@ mod value;
 
 use serde_json::json;
 
-use super::{Outcome, Output};
-use crate::config::Loaded;
-use report::Report;
-use sides::Sides;
+use super::{CommandStatus, Output};
+use crate::config::LoadedConfig;
+use report::MigrationReport;
+use sides::StorePair;
 
 /// What `migrate-store` takes.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Stop every server first. The source stays as it is; servers refuse the target until all of it was
-copied and compared. If the move is interrupted, run the same command again: it goes on where it
-stopped. embedded: and sqlite: are in the data folder (--data). Key names and layouts are those of
-the configuration; to a Cluster they get hash tags. What is only of the moment is not copied:
-leases of nodes, who types, cached answers.
+Stop every server first. The source is not changed; servers do not start with the target until all
+of it was copied and compared. If the migration is interrupted, run the same command again: it
+continues where it stopped. embedded: and sqlite: are in the data folder (--data). Key names and
+layouts are those of the configuration; for a Redis Cluster, names get hash tags. Short-lived keys
+are not copied: leases of nodes, typing indicators, cached results.
 
-The whole move, from one machine to Redis and PostgreSQL:
+Complete migration, from one machine to Redis and PostgreSQL:
   systemctl stop parlor
   parlor migrate-store --data /var/lib/parlor \\
     --from embedded: --to redis://:secret@cache:6379/0 \\
@@ -41,7 +41,7 @@ More examples:
   parlor migrate-store --from redis://cache --to redis+cluster://c1:7000,c2:7000
   parlor migrate-store --from-database sqlite: --to-database postgres://db/parlor --verify
 
-Exit codes: 0 moved and verified, 1 failed or different, 2 wrong usage or configuration.")]
+Exit codes: 0 copied and verified, 1 failure or differences, 2 invalid usage or configuration.")]
 #[command(group = clap::ArgGroup::new("what").args(["from", "from_database"]).required(true).multiple(true))]
 pub struct Args {
     /// Where the store is now: embedded:, redis://, redis+sentinel:// or redis+cluster://
@@ -81,16 +81,16 @@ pub struct Args {
 
 /// What is to be done, and how.
 #[derive(Debug, Clone, Copy)]
-pub struct Task {
+pub struct MigrationOptions {
     dry_run: bool,
     verify: bool,
     force: bool,
     rate: u64,
 }
 
-impl Task {
+impl MigrationOptions {
     /// Most keys or rows per second; 0 is any.
-    fn pace(self) -> u64 {
+    fn max_per_second(self) -> u64 {
         self.rate
     }
 }
@@ -104,9 +104,13 @@ pub struct StoreArgs<'a> {
 }
 
 /// Runs the command.
-pub async fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> anyhow::Result<Outcome> {
+pub async fn run(
+    args: &Args,
+    loaded: &LoadedConfig,
+    output: &mut Output,
+) -> anyhow::Result<CommandStatus> {
     let config = &loaded.config;
-    let task = Task {
+    let task = MigrationOptions {
         dry_run: args.dry_run,
         verify: args.verify,
         force: args.force,
@@ -121,7 +125,7 @@ pub async fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> anyhow::R
                 to_prefix: args.to_prefix.as_deref(),
                 all: args.all,
             };
-            Some(Sides::open(loaded, &args, task).await?)
+            Some(StorePair::open(loaded, &args, task).await?)
         }
         _ => None,
     };
@@ -134,7 +138,7 @@ pub async fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> anyhow::R
         Some(sides) => Some(store::Move::open(sides, task, id.as_deref()).await?),
         None => None,
     };
-    let mut moved = Moved::default();
+    let mut moved = MigrationResult::default();
     if let Some(database) = database {
         moved.database = Some(database.run().await?);
     }
@@ -146,19 +150,19 @@ pub async fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> anyhow::R
     }
     moved.print(args, output)?;
     Ok(match moved.different() {
-        0 => Outcome::Done,
-        _ => Outcome::Failed,
+        0 => CommandStatus::Succeeded,
+        _ => CommandStatus::Failed,
     })
 }
 
 /// What was done.
 #[derive(Default)]
-struct Moved {
-    database: Option<Report>,
-    store: Option<Report>,
+struct MigrationResult {
+    database: Option<MigrationReport>,
+    store: Option<MigrationReport>,
 }
 
-impl Moved {
+impl MigrationResult {
     fn different(&self) -> u64 {
         let all = self.database.iter().chain(&self.store);
         all.map(|report| report.different).sum()
@@ -178,21 +182,21 @@ impl Moved {
             report.print("TABLE", output)?;
         }
         if let Some(report) = &self.store {
-            report.print("KEYS OF", output)?;
+            report.print("CAPABILITY", output)?;
         }
         output.line(&match (different, args.dry_run, args.verify) {
             (_, true, _) => "nothing was changed".to_owned(),
-            (0, _, true) => "the copy is the same as its source".to_owned(),
-            (0, ..) => format!("moved and verified; start the servers with{}", self.flags()),
+            (0, _, true) => "the copy is identical to its source".to_owned(),
+            (0, ..) => format!("moved and verified; start the servers with{}", self.server_flags()),
             (different, ..) => format!(
-                "{different} keys or rows are not the same: the source was changed since the copy began, or the target was. Run the command again; to begin a half copied database anew, with --force"
+                "{different} keys or rows differ: the source or the target was changed since the copy began. Run the command again; to restart a half-copied database, add --force"
             ),
         })
     }
 
     /// What servers are to be started with, without passwords.
-    fn flags(&self) -> String {
-        let flag = |name: &str, report: &Option<Report>| {
+    fn server_flags(&self) -> String {
+        let flag = |name: &str, report: &Option<MigrationReport>| {
             let url = report.as_ref().map(|report| &report.to);
             url.map_or(String::new(), |url| format!(" --{name} {url}"))
         };

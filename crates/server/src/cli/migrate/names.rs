@@ -5,7 +5,7 @@
 use parlor_chat::keys::Keyspace;
 
 /// Declarations whose keys stay, by their patterns.
-const STAY: &[&str] = &[
+const SKIPPED_PATTERNS: &[&str] = &[
     // The target has its own, and the move writes the other one.
     "parlor:epoch",
     "parlor:database",
@@ -31,13 +31,13 @@ pub enum Fate {
     /// It is copied to this name; the capability it belongs to.
     Moves(Vec<u8>, &'static str),
     /// It stays.
-    Stays,
+    Skip,
     /// It is not one of Parlor's.
-    Foreign,
+    Undeclared,
 }
 
 /// How keys are called on both sides.
-pub struct Names {
+pub struct KeyMapping {
     /// On this side.
     pub from: Keyspace,
     /// On the other.
@@ -46,23 +46,23 @@ pub struct Names {
     pub all: bool,
 }
 
-impl Names {
+impl KeyMapping {
     /// What becomes of a key.
     pub fn fate(&self, key: &[u8]) -> Fate {
         match self.from.match_key(key) {
-            Some(found) if STAY.contains(&found.spec.pattern.text()) => Fate::Stays,
+            Some(found) if SKIPPED_PATTERNS.contains(&found.spec.pattern.text()) => Fate::Skip,
             Some(found) => {
-                let name = self.to.key_of(&found).into_string().into_bytes();
+                let name = self.to.key_from_match(&found).into_string().into_bytes();
                 Fate::Moves(name, found.capability.name)
             }
             None if self.all => Fate::Moves(key.to_vec(), "(not declared)"),
-            None => Fate::Foreign,
+            None => Fate::Undeclared,
         }
     }
 
     /// The way back, for Parlor's own keys.
-    pub fn reversed_own(&self) -> Names {
-        Names {
+    pub fn reversed_own(&self) -> KeyMapping {
+        KeyMapping {
             from: self.to.clone(),
             to: self.from.clone(),
             all: false,
@@ -73,12 +73,12 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parlor_chat::keys::{Preset, Settings};
+    use parlor_chat::keys::{KeySettings, Preset};
     use parlor_chat::registry;
 
     #[test]
-    fn what_stays_is_declared() {
-        for pattern in STAY {
+    fn every_key_pattern_excluded_from_migration_is_declared() {
+        for pattern in SKIPPED_PATTERNS {
             let mut all = registry::all();
             assert!(
                 all.any(|(_, spec)| spec.pattern.text() == *pattern),
@@ -89,8 +89,8 @@ mod tests {
 
     #[test]
     fn keys_are_renamed_for_a_cluster_and_back() {
-        let settings = || Settings::from_preset(Preset::Parlor);
-        let names = Names {
+        let settings = || KeySettings::from_preset(Preset::Parlor);
+        let names = KeyMapping {
             from: Keyspace::new(settings(), false).expect("a preset"),
             to: Keyspace::new(settings(), true).expect("a preset"),
             all: false,
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(there, moves("unread:{alice}:c1", "unread"));
         let back = names.reversed_own().fate(b"unread:{alice}:c1");
         assert_eq!(back, moves("unread:alice:c1", "unread"));
-        assert_eq!(names.fate(b"parlor:epoch"), Fate::Stays);
-        assert_eq!(names.fate(b"somebody:else"), Fate::Foreign);
+        assert_eq!(names.fate(b"parlor:epoch"), Fate::Skip);
+        assert_eq!(names.fate(b"somebody:else"), Fate::Undeclared);
     }
 }

@@ -7,27 +7,27 @@ use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressStyle};
 use tokio::time::Instant;
 
 /// Between two lines.
-const PAUSE: Duration = Duration::from_secs(1);
-const BAR: &str = "{msg} [{bar:30}] {human_pos} of {human_len}, {per_sec}, {eta} left";
+const LINE_INTERVAL: Duration = Duration::from_secs(1);
+const BAR_TEMPLATE: &str = "{msg} [{bar:30}] {human_pos} of {human_len}, {per_sec}, {eta} left";
 
 /// The progress of one part, with a pace that is kept.
-pub struct Progress {
+pub struct MigrationProgress {
     label: String,
     unit: &'static str,
     total: u64,
     done: u64,
     /// Most per second; 0 is any.
-    pace: u64,
+    max_per_second: u64,
     began: Instant,
-    told: Option<Instant>,
+    last_line_at: Option<Instant>,
     bar: Option<ProgressBar>,
 }
 
-impl Progress {
+impl MigrationProgress {
     /// Of so many keys or rows, as far as that is known.
-    pub fn new(label: &str, unit: &'static str, total: u64, pace: u64) -> Self {
+    pub fn new(label: &str, unit: &'static str, total: u64, max_per_second: u64) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
-            let style = ProgressStyle::with_template(BAR);
+            let style = ProgressStyle::with_template(BAR_TEMPLATE);
             let bar = ProgressBar::new(total).with_message(label.to_owned());
             bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
         });
@@ -36,9 +36,9 @@ impl Progress {
             unit,
             total,
             done: 0,
-            pace,
+            max_per_second,
             began: Instant::now(),
-            told: None,
+            last_line_at: None,
             bar,
         }
     }
@@ -49,8 +49,12 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.set_length(self.total.max(self.done));
             bar.set_position(self.done);
-        } else if more > 0 && self.told.is_none_or(|told| told.elapsed() >= PAUSE) {
-            self.told = Some(Instant::now());
+        } else if more > 0
+            && self
+                .last_line_at
+                .is_none_or(|told| told.elapsed() >= LINE_INTERVAL)
+        {
+            self.last_line_at = Some(Instant::now());
             let total = HumanCount(self.total.max(self.done));
             let (done, rate) = (HumanCount(self.done), HumanCount(self.rate()));
             let (label, unit) = (&self.label, self.unit);
@@ -60,7 +64,10 @@ impl Progress {
 
     /// Waits until the pace allows more.
     pub async fn rest(&self) {
-        let due = self.done.saturating_mul(1_000).checked_div(self.pace);
+        let due = self
+            .done
+            .saturating_mul(1_000)
+            .checked_div(self.max_per_second);
         if let Some(due) = due.map(Duration::from_millis) {
             tokio::time::sleep_until(self.began + due).await;
         }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::super::Output;
 
 /// Differences that are named; the rest is counted.
-const NAMED: usize = 20;
+const MAX_LISTED_DIFFERENCES: usize = 20;
 
 /// What became of one capability's keys, or of one table's rows.
 #[derive(Debug, Default, Clone, Copy, Serialize)]
@@ -26,7 +26,7 @@ pub struct Count {
 /// What became of a store or a database.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
+pub struct MigrationReport {
     /// From where, without a password.
     pub from: String,
     /// To where.
@@ -38,14 +38,15 @@ pub struct Report {
     /// Parlor's keys that are not copied, because they are about a moment or about the old store.
     pub left: u64,
     /// Keys that are not Parlor's.
-    pub foreign: u64,
+    #[serde(rename = "foreign")]
+    pub undeclared: u64,
     /// How many differ.
     pub different: u64,
     /// The first of those.
     pub differences: Vec<String>,
 }
 
-impl Report {
+impl MigrationReport {
     /// One of a move that has not begun.
     pub fn new(from: String, to: String) -> Self {
         Self {
@@ -63,7 +64,7 @@ impl Report {
     /// Something is not as it should be.
     pub fn differs(&mut self, what: String) {
         self.different += 1;
-        if self.differences.len() < NAMED {
+        if self.differences.len() < MAX_LISTED_DIFFERENCES {
             self.differences.push(what);
         }
     }
@@ -87,24 +88,26 @@ impl Report {
             rows.push(row(name, count));
         }
         rows.push(row("all", &all));
-        let head = [unit, "FOUND", "COPIED", "ALREADY THERE", "VERIFIED"];
-        output.table(&head, rows)?;
+        let head = [unit, "FOUND", "COPIED", "UNCHANGED", "VERIFIED"];
+        output.write_table(&head, rows)?;
         if self.complete_before {
-            output.line("was complete before; nothing was copied, both were compared")?;
+            output.line(
+                "the copy was complete before; nothing was copied, source and target were compared",
+            )?;
         }
         if self.left > 0 {
-            let text = "not copied, because about a moment or the old store itself";
+            let text = "not copied (short-lived keys, and keys about the old store)";
             output.line(&format!("{text}: {}", self.left))?;
         }
-        if self.foreign > 0 {
-            let text = "not copied, because not declared by Parlor (--all takes them, too)";
-            output.line(&format!("{text}: {}", self.foreign))?;
+        if self.undeclared > 0 {
+            let text = "not copied (not declared by Parlor; --all copies them)";
+            output.line(&format!("{text}: {}", self.undeclared))?;
         }
         for difference in &self.differences {
-            output.line(&format!("different: {difference}"))?;
+            output.line(&format!("difference: {difference}"))?;
         }
         if self.different > self.differences.len() as u64 {
-            output.line(&format!("{} differences in all", self.different))?;
+            output.line(&format!("{} differences in total", self.different))?;
         }
         output.line("")
     }

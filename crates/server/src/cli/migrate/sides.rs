@@ -6,41 +6,45 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use parlor_chat::ids::NodeId;
 use parlor_chat::keys::Keyspace;
-use parlor_store::{Options, Store, StoreUrl};
+use parlor_store::{Store, StoreOptions, StoreUrl};
 use redis::Value;
 
 use super::super::reader::has_store;
-use super::names::Names;
-use super::value::Side;
-use super::{StoreArgs, Task};
-use crate::config::Loaded;
+use super::names::KeyMapping;
+use super::value::MigrationStore;
+use super::{MigrationOptions, StoreArgs};
+use crate::config::LoadedConfig;
 
 /// How long one request may take at least: some values are large.
-const PATIENCE: Duration = Duration::from_secs(30);
+const MIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Both stores of a move.
-pub struct Sides {
+pub struct StorePair {
     /// The one that is copied; nothing is written to it.
-    pub source: Side,
+    pub source: MigrationStore,
     /// Not open where there is nothing yet and nothing is to be done.
-    pub target: Option<Side>,
+    pub target: Option<MigrationStore>,
     /// How keys are called in them.
-    pub names: Names,
+    pub names: KeyMapping,
     /// What the source is called, without a password.
     pub from: String,
     /// What the target is called.
     pub to: String,
     /// Keeps servers out of the source's folder.
-    _lock: Option<parlor_embedded::Lock>,
+    _lock: Option<parlor_embedded::DataFolderLock>,
 }
 
-impl Sides {
+impl StorePair {
     /// Opens both.
-    pub async fn open(loaded: &Loaded, args: &StoreArgs<'_>, task: Task) -> anyhow::Result<Self> {
+    pub async fn open(
+        loaded: &LoadedConfig,
+        args: &StoreArgs<'_>,
+        task: MigrationOptions,
+    ) -> anyhow::Result<Self> {
         let mut from = options(loaded, "--from", args.from)?;
         let mut to = options(loaded, "--to", args.to)?;
         if from.url == to.url {
-            bail!("--from and --to name the same store; there is nothing to move");
+            bail!("--from and --to name the same store; there is nothing to copy");
         }
         from.read_only = true;
         to.read_only = task.dry_run || task.verify;
@@ -48,19 +52,19 @@ impl Sides {
         let before = keyspace(&from, settings.clone())?;
         if let Some(prefix) = args.to_prefix {
             prefix.clone_into(&mut settings.prefix);
-            prefix.clone_into(&mut to.prefix);
+            prefix.clone_into(&mut to.key_prefix);
         }
-        let names = Names {
+        let names = KeyMapping {
             from: before,
             to: keyspace(&to, settings)?,
             all: args.all,
         };
         let (from_url, to_url) = (from.url.to_string(), to.url.to_string());
         let lock = lock(&from, task)?;
-        let source = Side::new(Store::open(from).await?).await?;
-        let target = match &to.data {
+        let source = MigrationStore::new(Store::open(from).await?).await?;
+        let target = match &to.data_folder {
             Some(folder) if to.read_only && !has_store(folder) => None,
-            _ => Some(Side::new(Store::open(to).await?).await?),
+            _ => Some(MigrationStore::new(Store::open(to).await?).await?),
         };
         let sides = Self {
             source,
@@ -70,21 +74,25 @@ impl Sides {
             to: to_url,
             _lock: lock,
         };
-        sides.refuse(task).await?;
+        sides.reject_if_in_use(task).await?;
         Ok(sides)
     }
 
     /// Refuses a store that is both, and stores that servers use.
-    async fn refuse(&self, task: Task) -> anyhow::Result<()> {
+    async fn reject_if_in_use(&self, task: MigrationOptions) -> anyhow::Result<()> {
         let Some(target) = &self.target else {
             return Ok(());
         };
         let same_place = self.source.store.kind() == target.store.kind()
             && redis::aio::ConnectionLike::get_db(&self.source.store)
                 == redis::aio::ConnectionLike::get_db(&target.store);
-        if same_place && !runs(&self.source).await.is_disjoint(&runs(target).await) {
+        if same_place
+            && !run_ids(&self.source)
+                .await
+                .is_disjoint(&run_ids(target).await)
+        {
             bail!(
-                "{} and {} are the same store; there is nothing to move",
+                "{} and {} are the same store; there is nothing to copy",
                 self.from,
                 self.to
             );
@@ -97,12 +105,12 @@ impl Sides {
             (target, &self.names.to, &self.to),
         ];
         for (side, keys, url) in both {
-            if side.store.kind() == parlor_store::Kind::Embedded {
+            if side.store.kind() == parlor_store::StoreKind::Embedded {
                 continue;
             }
-            if let Some(node) = alive(side, keys).await? {
+            if let Some(node) = live_node(side, keys).await? {
                 bail!(
-                    "the store {url} is in use by the node {node}; stop every server (one that was killed counts as running for {} s), or move all the same with --force",
+                    "the store {url} is in use by the node {node}; stop every server (a killed server counts as running for {} s), or skip this check with --force",
                     keys.ttl(parlor_chat::keys::TtlName::NodeLease).as_secs()
                 );
             }
@@ -119,7 +127,7 @@ impl Sides {
     }
 }
 
-fn options(loaded: &Loaded, flag: &str, url: &str) -> anyhow::Result<Options> {
+fn options(loaded: &LoadedConfig, flag: &str, url: &str) -> anyhow::Result<StoreOptions> {
     let mut url: StoreUrl = url.parse().with_context(|| flag.to_owned())?;
     if let StoreUrl::Redis { login, .. }
     | StoreUrl::Sentinel { login, .. }
@@ -129,40 +137,46 @@ fn options(loaded: &Loaded, flag: &str, url: &str) -> anyhow::Result<Options> {
         login.password = login.password.take().or(given.map(str::to_owned));
     }
     let config = &loaded.config;
-    Ok(Options {
-        data: (url == StoreUrl::Embedded).then(|| config.server.data.clone()),
+    Ok(StoreOptions {
+        data_folder: (url == StoreUrl::Embedded).then(|| config.server.data_folder.clone()),
         url,
-        timeout: config.store.options.timeout.max(PATIENCE),
+        timeout: config.store.options.timeout.max(MIN_REQUEST_TIMEOUT),
         ..config.store.options.clone()
     })
 }
 
-fn keyspace(options: &Options, settings: parlor_chat::keys::Settings) -> anyhow::Result<Keyspace> {
+fn keyspace(
+    options: &StoreOptions,
+    settings: parlor_chat::keys::KeySettings,
+) -> anyhow::Result<Keyspace> {
     let cluster = matches!(options.url, StoreUrl::Cluster { .. });
     Ok(Keyspace::new(settings, cluster)?)
 }
 
 /// Keeps servers out of the folder of an embedded source; a look goes beside them.
-fn lock(from: &Options, task: Task) -> anyhow::Result<Option<parlor_embedded::Lock>> {
-    let Some(folder) = &from.data else {
+fn lock(
+    from: &StoreOptions,
+    task: MigrationOptions,
+) -> anyhow::Result<Option<parlor_embedded::DataFolderLock>> {
+    let Some(folder) = &from.data_folder else {
         return Ok(None);
     };
     if !has_store(folder) {
         bail!(
-            "there is no store in {}; name the data folder with --data",
+            "there is no store in {}; choose the data folder with --data",
             folder.display()
         );
     }
     if task.dry_run {
         return Ok(None);
     }
-    Ok(Some(parlor_embedded::Lock::take(folder)?))
+    Ok(Some(parlor_embedded::DataFolderLock::acquire(folder)?))
 }
 
 /// The processes that hold a store, as they call themselves; none where they do not say.
-async fn runs(side: &Side) -> HashSet<String> {
+async fn run_ids(side: &MigrationStore) -> HashSet<String> {
     let info = redis::cmd("INFO").arg("server").take();
-    let told = side.store.each_primary(&info).await;
+    let told = side.store.query_each_primary(&info).await;
     let texts = told.into_iter().filter_map(|(_, told)| told.ok());
     let texts = texts.filter_map(|told: Value| redis::from_redis_value::<String>(told).ok());
     let run = |text: String| {
@@ -173,7 +187,7 @@ async fn runs(side: &Side) -> HashSet<String> {
 }
 
 /// A node whose lease holds.
-async fn alive(side: &Side, keys: &Keyspace) -> anyhow::Result<Option<String>> {
+async fn live_node(side: &MigrationStore, keys: &Keyspace) -> anyhow::Result<Option<String>> {
     let all = redis::cmd("ZRANGE").arg(keys.nodes()).arg(0).arg(-1).take();
     let nodes: Vec<String> = side.ask(&all).await?;
     for node in nodes {
@@ -189,8 +203,8 @@ async fn alive(side: &Side, keys: &Keyspace) -> anyhow::Result<Option<String>> {
 }
 
 /// About how many keys there are; 0 where nobody says.
-pub async fn size(side: &Side) -> u64 {
-    let told = side.store.each_primary(&redis::cmd("DBSIZE")).await;
+pub async fn key_count(side: &MigrationStore) -> u64 {
+    let told = side.store.query_each_primary(&redis::cmd("DBSIZE")).await;
     let sizes = told.into_iter().filter_map(|(_, told)| told.ok());
     sizes
         .filter_map(|told| redis::from_redis_value::<u64>(told).ok())

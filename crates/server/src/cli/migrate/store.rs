@@ -10,17 +10,17 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use anyhow::{Context, bail};
 use futures_util::{StreamExt, TryStreamExt, stream};
-use parlor_chat::database::copy::{Target, is_unfinished, unfinished};
+use parlor_chat::database::copy::{CopyProgress, incomplete_copy_id, is_incomplete_copy_id};
 use redis::RedisResult;
 
 use super::super::keys::text::escaped;
-use super::Task;
-use super::key::{Moving, Seen, compare, copy};
+use super::MigrationOptions;
+use super::key::{KeyToCopy, Seen, compare, copy};
 use super::names::Fate;
-use super::progress::Progress;
-use super::report::Report;
-use super::sides::{self, Sides};
-use super::value::Side;
+use super::progress::MigrationProgress;
+use super::report::MigrationReport;
+use super::sides::{self, StorePair};
+use super::value::MigrationStore;
 
 /// Keys asked for per step.
 const STEP: usize = 500;
@@ -29,35 +29,39 @@ const AT_ONCE: usize = 32;
 
 /// A move of the store.
 pub struct Move {
-    sides: Sides,
-    task: Task,
+    sides: StorePair,
+    task: MigrationOptions,
     /// The database that the store belongs to, if it was ever used.
     id: Option<String>,
-    state: Target,
-    report: Report,
+    state: CopyProgress,
+    report: MigrationReport,
 }
 
 impl Move {
     /// Opens both sides and refuses what would do harm; `database` is the id of the database that moves along.
-    pub async fn open(sides: Sides, task: Task, database: Option<&str>) -> anyhow::Result<Self> {
+    pub async fn open(
+        sides: StorePair,
+        task: MigrationOptions,
+        database: Option<&str>,
+    ) -> anyhow::Result<Self> {
         let id: Option<String> = {
             let key = sides.names.from.database();
             sides.source.ask(redis::cmd("GET").arg(&key)).await?
         };
         match (&id, database) {
-            (Some(id), _) if is_unfinished(id) => bail!(
-                "the store {} is a copy that was not completed; move from the original",
+            (Some(id), _) if is_incomplete_copy_id(id) => bail!(
+                "the store {} is an incomplete copy; copy from the original store",
                 sides.from
             ),
             (Some(id), Some(database)) if id != database => bail!(
-                "store and database do not belong together: the store {} was filled from the database {id}, and this one is {database}",
+                "store and database do not belong together: the store {} was filled from the database {id}, but the database to copy is {database}",
                 sides.from
             ),
             _ => {}
         }
         let id = id.or(database.map(str::to_owned));
-        let state = Self::look_at_target(&sides, task, id.as_deref()).await?;
-        let report = Report::new(sides.from.clone(), sides.to.clone());
+        let state = Self::inspect_target(&sides, task, id.as_deref()).await?;
+        let report = MigrationReport::new(sides.from.clone(), sides.to.clone());
         Ok(Self {
             sides,
             task,
@@ -68,19 +72,23 @@ impl Move {
     }
 
     /// How far a copy of this store has come in the target. Anything else but an empty one is refused.
-    async fn look_at_target(sides: &Sides, task: Task, id: Option<&str>) -> anyhow::Result<Target> {
+    async fn inspect_target(
+        sides: &StorePair,
+        task: MigrationOptions,
+        id: Option<&str>,
+    ) -> anyhow::Result<CopyProgress> {
         let Some(target) = &sides.target else {
-            return Ok(Target::Empty);
+            return Ok(CopyProgress::NotStarted);
         };
         let key = sides.names.to.database();
         let found: Option<String> = target.ask(redis::cmd("GET").arg(&key)).await?;
         let own = id.unwrap_or_default();
         let url = &sides.to;
         match found {
-            Some(found) if found == unfinished(own) => return Ok(Target::Begun),
-            Some(found) if found == own => return Ok(Target::Complete),
+            Some(found) if found == incomplete_copy_id(own) => return Ok(CopyProgress::InProgress),
+            Some(found) if found == own => return Ok(CopyProgress::Complete),
             Some(found) => bail!(
-                "the store {url} belongs to another database ({key} is {found}); name an empty store"
+                "the store {url} belongs to another database ({key} is {found}); choose an empty store"
             ),
             None if task.verify && id.is_some() => bail!("there is no copy in the store {url} yet"),
             None if !task.force && !task.verify => {
@@ -90,7 +98,7 @@ impl Move {
                     let ours = |key: &&bytes::Bytes| matches!(back.fate(key), Fate::Moves(..));
                     if let Some(key) = keys.iter().find(ours) {
                         bail!(
-                            "the store {url} holds keys of Parlor already, such as {}, and does not say which database they belong to; name an empty store, or copy over them with --force",
+                            "the store {url} already contains keys of Parlor, such as {}, but not the id of their database; choose an empty store, or overwrite them with --force",
                             escaped(key)
                         );
                     }
@@ -98,22 +106,22 @@ impl Move {
             }
             None => {}
         }
-        Ok(Target::Empty)
+        Ok(CopyProgress::NotStarted)
     }
 
     /// Does it. The copy is complete when everything is the same.
-    pub async fn run(mut self) -> anyhow::Result<Report> {
+    pub async fn run(mut self) -> anyhow::Result<MigrationReport> {
         if self.task.dry_run {
-            self.walk(Pass::Count).await?;
-        } else if self.task.verify || self.state == Target::Complete && !self.task.force {
-            self.report.complete_before = self.state == Target::Complete;
+            self.process_keys(Pass::Count).await?;
+        } else if self.task.verify || self.state == CopyProgress::Complete && !self.task.force {
+            self.report.complete_before = self.state == CopyProgress::Complete;
             self.verify().await?;
         } else {
-            self.mark().await?;
-            if self.state == Target::Begun {
+            self.mark_incomplete().await?;
+            if self.state == CopyProgress::InProgress {
                 self.extra(true).await?;
             }
-            self.walk(Pass::Copy).await?;
+            self.process_keys(Pass::Copy).await?;
             self.verify().await?;
             if self.report.different == 0 {
                 self.complete().await?;
@@ -123,12 +131,12 @@ impl Move {
         Ok(self.report)
     }
 
-    fn target(&self) -> anyhow::Result<&Side> {
-        self.sides.target.as_ref().context("the target is open")
+    fn target(&self) -> anyhow::Result<&MigrationStore> {
+        self.sides.target.as_ref().context("the target is not open")
     }
 
-    async fn mark(&self) -> anyhow::Result<()> {
-        let mark = unfinished(self.id.as_deref().unwrap_or_default());
+    async fn mark_incomplete(&self) -> anyhow::Result<()> {
+        let mark = incomplete_copy_id(self.id.as_deref().unwrap_or_default());
         let key = self.sides.names.to.database();
         let set = redis::cmd("SET").arg(&key).arg(mark).take();
         Ok(self.target()?.ask(&set).await?)
@@ -149,7 +157,7 @@ impl Move {
                 .take();
             target.ask::<()>(&set).await?;
         }
-        target.store.distrust().await?;
+        target.store.raise_epoch().await?;
         let key = names.to.database();
         let last = match &self.id {
             Some(id) => redis::cmd("SET").arg(&key).arg(id).take(),
@@ -159,30 +167,30 @@ impl Move {
     }
 
     async fn verify(&mut self) -> anyhow::Result<()> {
-        self.walk(Pass::Verify).await?;
+        self.process_keys(Pass::Verify).await?;
         self.extra(false).await
     }
 
     /// One pass over the keys of the source.
-    async fn walk(&mut self, pass: Pass) -> anyhow::Result<()> {
-        let total = sides::size(&self.sides.source).await;
+    async fn process_keys(&mut self, pass: Pass) -> anyhow::Result<()> {
+        let total = sides::key_count(&self.sides.source).await;
         let (label, pace) = match pass {
-            Pass::Copy => ("store", self.task.pace()),
-            Pass::Count => ("store, looking", 0),
+            Pass::Copy => ("store", self.task.max_per_second()),
+            Pass::Count => ("store, counting", 0),
             Pass::Verify => ("store, verifying", 0),
         };
         let step = match pace {
             0 => STEP,
             pace => usize::try_from(pace).map_or(STEP, |pace| pace.min(STEP)),
         };
-        let mut progress = Progress::new(label, "keys", total, pace);
+        let mut progress = MigrationProgress::new(label, "keys", total, pace);
         let mut scan = self.sides.source.store.scan("*", step);
         let mut seen = HashSet::new();
         while let Some(keys) = scan.next().await? {
-            let keys = keys.iter().filter(|key| new(&mut seen, key));
+            let keys = keys.iter().filter(|key| is_first_time(&mut seen, key));
             let keys: Vec<&[u8]> = keys.map(AsRef::as_ref).collect();
-            let moves = self.sort(&keys, pass);
-            self.step(&moves, pass).await?;
+            let moves = self.classify_keys(&keys, pass);
+            self.process_batch(&moves, pass).await?;
             progress.add(keys.len() as u64);
             progress.rest().await;
         }
@@ -191,16 +199,16 @@ impl Move {
     }
 
     /// Those of the keys that move, with their names and capabilities; the others are counted.
-    fn sort<'a>(&mut self, keys: &[&'a [u8]], pass: Pass) -> Vec<Moving<'a>> {
+    fn classify_keys<'a>(&mut self, keys: &[&'a [u8]], pass: Pass) -> Vec<KeyToCopy<'a>> {
         // What is only compared is counted by that.
         let first = pass != Pass::Verify || self.task.verify || self.report.complete_before;
         let mut moves = Vec::new();
         for key in keys {
             match self.sides.names.fate(key) {
-                Fate::Moves(name, part) => moves.push(Moving { key, name, part }),
-                Fate::Stays if first => self.report.left += 1,
-                Fate::Foreign if first => self.report.foreign += 1,
-                Fate::Stays | Fate::Foreign => {}
+                Fate::Moves(name, part) => moves.push(KeyToCopy { key, name, part }),
+                Fate::Skip if first => self.report.left += 1,
+                Fate::Undeclared if first => self.report.undeclared += 1,
+                Fate::Skip | Fate::Undeclared => {}
             }
         }
         if first {
@@ -211,7 +219,7 @@ impl Move {
         moves
     }
 
-    async fn step(&mut self, moves: &[Moving<'_>], pass: Pass) -> anyhow::Result<()> {
+    async fn process_batch(&mut self, moves: &[KeyToCopy<'_>], pass: Pass) -> anyhow::Result<()> {
         if pass == Pass::Count {
             for moving in moves {
                 self.report.part(moving.part).copied += 1;
@@ -279,7 +287,7 @@ enum Pass {
 }
 
 /// Whether a key is seen for the first time; eight bytes a key are enough to know it again.
-fn new(seen: &mut HashSet<u64>, key: &[u8]) -> bool {
+fn is_first_time(seen: &mut HashSet<u64>, key: &[u8]) -> bool {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
     seen.insert(hasher.finish())

@@ -9,24 +9,24 @@ use parlor_store::Store;
 use redis::{Cmd, FromRedisValue, RedisResult};
 
 /// Elements of a piece.
-const ELEMENTS: usize = 500;
+const CHUNK_ELEMENTS: usize = 500;
 /// Bytes of a piece of a string.
-const BYTES: usize = 1024 * 1024;
+const CHUNK_BYTES: usize = 1024 * 1024;
 /// How far deadlines may be apart where a server tells only the time that is left.
-const BLUR: Duration = Duration::from_secs(2);
+const DEADLINE_TOLERANCE: Duration = Duration::from_secs(2);
 
 /// A store whose keys are looked at.
 #[derive(Clone)]
-pub struct Side {
+pub struct MigrationStore {
     /// The store.
     pub store: Store,
     /// Whether it tells deadlines to the millisecond (since Redis 7).
-    exact: bool,
+    has_exact_deadlines: bool,
 }
 
 /// What a key is, apart from its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct KeyHeader {
     /// What `TYPE` says.
     pub kind: String,
     /// When it goes by itself, in milliseconds since 1970.
@@ -34,7 +34,7 @@ pub struct Entry {
 }
 
 /// A piece of a value.
-enum Piece {
+enum ValueChunk {
     Text(Vec<u8>),
     Items(Vec<Vec<u8>>),
     Members(Vec<Vec<u8>>),
@@ -43,12 +43,12 @@ enum Piece {
 }
 
 /// A walk over a value.
-struct Walk {
+struct ValueCursor {
     next: u64,
     done: bool,
 }
 
-impl Side {
+impl MigrationStore {
     /// Learns what the store can tell.
     pub async fn new(store: Store) -> RedisResult<Self> {
         let asked = redis::cmd("PEXPIRETIME").arg("parlor:epoch").take();
@@ -62,7 +62,10 @@ impl Side {
                 unknown.then_some(false).ok_or(error)?
             }
         };
-        Ok(Self { store, exact })
+        Ok(Self {
+            store,
+            has_exact_deadlines: exact,
+        })
     }
 
     /// Runs a command.
@@ -71,32 +74,37 @@ impl Side {
     }
 
     /// What a key is; nothing if it is not there.
-    pub async fn entry(&self, key: &[u8]) -> RedisResult<Option<Entry>> {
+    pub async fn entry(&self, key: &[u8]) -> RedisResult<Option<KeyHeader>> {
         let kind: String = self.ask(redis::cmd("TYPE").arg(key)).await?;
-        let deadline = match self.exact {
+        let deadline = match self.has_exact_deadlines {
             true => self.ask::<i64>(redis::cmd("PEXPIRETIME").arg(key)).await?,
             false => match self.ask::<i64>(redis::cmd("PTTL").arg(key)).await? {
                 left if left < 0 => left,
                 left => left.saturating_add_unsigned(self.store.clock().now_ms()),
             },
         };
-        Ok((kind != "none" && deadline != -2).then(|| Entry {
+        Ok((kind != "none" && deadline != -2).then(|| KeyHeader {
             kind,
             deadline: u64::try_from(deadline).ok(),
         }))
     }
 
     /// The next piece of a value.
-    async fn piece(&self, key: &[u8], kind: &str, walk: &mut Walk) -> RedisResult<Option<Piece>> {
+    async fn next_chunk(
+        &self,
+        key: &[u8],
+        kind: &str,
+        walk: &mut ValueCursor,
+    ) -> RedisResult<Option<ValueChunk>> {
         if walk.done {
             return Ok(None);
         }
         let (size, wanted) = match kind {
-            "string" => ("GETRANGE", BYTES),
-            "list" => ("LRANGE", ELEMENTS),
-            "zset" => ("ZRANGE", ELEMENTS),
-            "set" => ("SSCAN", ELEMENTS),
-            _ => ("HSCAN", ELEMENTS),
+            "string" => ("GETRANGE", CHUNK_BYTES),
+            "list" => ("LRANGE", CHUNK_ELEMENTS),
+            "zset" => ("ZRANGE", CHUNK_ELEMENTS),
+            "set" => ("SSCAN", CHUNK_ELEMENTS),
+            _ => ("HSCAN", CHUNK_ELEMENTS),
         };
         let mut command = redis::cmd(size);
         command.arg(key);
@@ -106,24 +114,24 @@ impl Side {
             walk.next = next;
             walk.done = next == 0;
             return Ok(Some(match kind {
-                "set" => Piece::Members(elements),
-                _ => Piece::Fields(pairs(elements)),
+                "set" => ValueChunk::Members(elements),
+                _ => ValueChunk::Fields(pairs(elements)),
             }));
         }
         let first = walk.next == 0;
         command.arg(walk.next).arg(walk.next + wanted as u64 - 1);
         walk.next += wanted as u64;
         let piece = match kind {
-            "string" => Piece::Text(self.ask(&command).await?),
-            "list" => Piece::Items(self.ask(&command).await?),
-            _ => Piece::Scored(self.ask(command.arg("WITHSCORES")).await?),
+            "string" => ValueChunk::Text(self.ask(&command).await?),
+            "list" => ValueChunk::Items(self.ask(&command).await?),
+            _ => ValueChunk::Scored(self.ask(command.arg("WITHSCORES")).await?),
         };
         walk.done = piece.len() < wanted;
         Ok((first || piece.len() > 0).then_some(piece))
     }
 
     /// Whether a piece of another store's key is in this one, too.
-    async fn has(&self, key: &[u8], from: u64, piece: &Piece) -> RedisResult<bool> {
+    async fn contains_chunk(&self, key: &[u8], from: u64, piece: &ValueChunk) -> RedisResult<bool> {
         let range = |name: &str, most: usize| {
             let mut command = redis::cmd(name);
             command
@@ -133,24 +141,28 @@ impl Side {
                 .take()
         };
         Ok(match piece {
-            Piece::Text(text) => self.ask::<Vec<u8>>(&range("GETRANGE", BYTES)).await? == *text,
-            Piece::Items(items) => {
-                self.ask::<Vec<Vec<u8>>>(&range("LRANGE", ELEMENTS)).await? == *items
+            ValueChunk::Text(text) => {
+                self.ask::<Vec<u8>>(&range("GETRANGE", CHUNK_BYTES)).await? == *text
             }
-            Piece::Scored(scored) => {
-                let mut range = range("ZRANGE", ELEMENTS);
+            ValueChunk::Items(items) => {
+                self.ask::<Vec<Vec<u8>>>(&range("LRANGE", CHUNK_ELEMENTS))
+                    .await?
+                    == *items
+            }
+            ValueChunk::Scored(scored) => {
+                let mut range = range("ZRANGE", CHUNK_ELEMENTS);
                 self.ask::<Vec<(Vec<u8>, f64)>>(range.arg("WITHSCORES"))
                     .await?
                     == *scored
             }
-            Piece::Members(members) if members.is_empty() => true,
-            Piece::Members(members) => {
+            ValueChunk::Members(members) if members.is_empty() => true,
+            ValueChunk::Members(members) => {
                 let asked = redis::cmd("SMISMEMBER").arg(key).arg(members).take();
                 let held: Vec<bool> = self.ask(&asked).await?;
                 held.into_iter().all(|held| held)
             }
-            Piece::Fields(fields) if fields.is_empty() => true,
-            Piece::Fields(fields) => {
+            ValueChunk::Fields(fields) if fields.is_empty() => true,
+            ValueChunk::Fields(fields) => {
                 let mut asked = redis::cmd("HMGET");
                 asked.arg(key);
                 for (field, _) in fields {
@@ -175,7 +187,7 @@ impl Side {
     }
 }
 
-impl Piece {
+impl ValueChunk {
     fn len(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
@@ -186,7 +198,7 @@ impl Piece {
     }
 
     /// The command that adds the piece to a key; the first piece of a string makes it.
-    fn adding(&self, key: &[u8], first: bool) -> Cmd {
+    fn write_command(&self, key: &[u8], first: bool) -> Cmd {
         let mut command = redis::cmd(match self {
             Self::Text(_) if first => "SET",
             Self::Text(_) => "APPEND",
@@ -219,38 +231,41 @@ impl Piece {
 }
 
 /// Whether values of this type can be copied.
-pub fn is_known(kind: &str) -> bool {
+pub fn is_copyable(kind: &str) -> bool {
     matches!(kind, "string" | "list" | "set" | "hash" | "zset")
 }
 
 /// Whether two keys of one type have the same content.
-pub async fn same(
-    (source, key): (&Side, &[u8]),
-    (target, name): (&Side, &[u8]),
+pub async fn same_value(
+    (source, key): (&MigrationStore, &[u8]),
+    (target, name): (&MigrationStore, &[u8]),
     kind: &str,
 ) -> RedisResult<bool> {
     if source.length(key, kind).await? != target.length(name, kind).await? {
         return Ok(false);
     }
-    let mut walk = Walk {
+    let mut walk = ValueCursor {
         next: 0,
         done: false,
     };
     loop {
         let from = walk.next;
-        match source.piece(key, kind, &mut walk).await? {
+        match source.next_chunk(key, kind, &mut walk).await? {
             None => return Ok(true),
-            Some(piece) if target.has(name, from, &piece).await? => {}
+            Some(piece) if target.contains_chunk(name, from, &piece).await? => {}
             Some(_) => return Ok(false),
         }
     }
 }
 
 /// Whether two keys go at the same time.
-pub fn same_deadline(source: (&Side, &Entry), target: (&Side, &Entry)) -> bool {
-    let blur = match source.0.exact && target.0.exact {
+pub fn same_deadline(
+    source: (&MigrationStore, &KeyHeader),
+    target: (&MigrationStore, &KeyHeader),
+) -> bool {
+    let blur = match source.0.has_exact_deadlines && target.0.has_exact_deadlines {
         true => 0,
-        false => BLUR.as_millis() as u64,
+        false => DEADLINE_TOLERANCE.as_millis() as u64,
     };
     match (source.1.deadline, target.1.deadline) {
         (Some(one), Some(other)) => one.abs_diff(other) <= blur,
@@ -260,19 +275,19 @@ pub fn same_deadline(source: (&Side, &Entry), target: (&Side, &Entry)) -> bool {
 
 /// Writes a key anew.
 pub async fn write(
-    (source, key): (&Side, &[u8]),
-    (target, name): (&Side, &[u8]),
-    entry: &Entry,
+    (source, key): (&MigrationStore, &[u8]),
+    (target, name): (&MigrationStore, &[u8]),
+    entry: &KeyHeader,
 ) -> RedisResult<()> {
     let expire = |at: u64| redis::cmd("PEXPIREAT").arg(name).arg(at).take();
-    let mut walk = Walk {
+    let mut walk = ValueCursor {
         next: 0,
         done: false,
     };
     let mut first = true;
-    while let Some(piece) = source.piece(key, &entry.kind, &mut walk).await? {
-        let adding = piece.adding(name, first);
-        let empty = piece.len() == 0 && !matches!(piece, Piece::Text(_));
+    while let Some(piece) = source.next_chunk(key, &entry.kind, &mut walk).await? {
+        let adding = piece.write_command(name, first);
+        let empty = piece.len() == 0 && !matches!(piece, ValueChunk::Text(_));
         if first && !empty {
             let mut pipe = redis::pipe();
             pipe.atomic()
@@ -283,7 +298,7 @@ pub async fn write(
             if let Some(at) = entry.deadline {
                 pipe.add_command(expire(at)).ignore();
             }
-            pipe.exec_async(&mut target.store.repeatable()).await?;
+            pipe.exec_async(&mut target.store.idempotent()).await?;
             first = false;
         } else if !empty {
             target.ask::<redis::Value>(&adding).await?;
@@ -297,7 +312,11 @@ pub async fn write(
 }
 
 /// Gives a key another deadline.
-pub async fn set_deadline(target: &Side, name: &[u8], entry: &Entry) -> RedisResult<()> {
+pub async fn set_deadline(
+    target: &MigrationStore,
+    name: &[u8],
+    entry: &KeyHeader,
+) -> RedisResult<()> {
     match entry.deadline {
         Some(at) => target.ask(redis::cmd("PEXPIREAT").arg(name).arg(at)).await,
         None => target.ask(redis::cmd("PERSIST").arg(name)).await,

@@ -4,18 +4,20 @@
 //! it tells it sends.
 
 use parlor_chat::code::Code;
-use parlor_chat::operation::EVERYWHERE;
+use parlor_chat::operation::COMMON_ERROR_CODES;
 use serde_json::{Map, Value, json};
 
 use super::{SCHEMAS, schemas};
-use crate::gateway::table::{ClientEvent, EVENTS, NEWS, connect_refused, handshake, refused};
+use crate::gateway::table::{
+    CLIENT_EVENTS, ClientEvent, SERVER_EVENTS, connect_error_schema, handshake_schema, refused,
+};
 use crate::http::openapi::examples;
 
 const INTRO: &str = include_str!("intro.md");
 /// The one channel: Socket.IO's namespace.
 const CHANNEL: &str = "chat";
 /// The acknowledgement of whatever was refused.
-const REFUSED: &str = "refused";
+const REFUSED: &str = "errorAck";
 
 /// The text of docs/asyncapi.json.
 pub fn text() -> String {
@@ -64,36 +66,36 @@ fn document() -> Value {
 /// What is said, by id.
 fn messages(schemas: &Value) -> Map<String, Value> {
     let mut all = Map::new();
-    let handshake = handshake();
-    let (connect, refusal) = (handshake.name, connect_refused().name);
-    let auth = "What a client shows when it connects, as `auth`";
+    let handshake = handshake_schema();
+    let (connect, refusal) = (handshake.name, connect_error_schema().name);
+    let auth = "The handshake of a client, sent as `auth`";
     all.insert(
         "connect".into(),
         message("connect", auth, &connect, schemas),
     );
-    let about = "Why a client was not let in";
+    let about = "The error of a rejected handshake";
     all.insert(
         "connectError".into(),
         message("connect_error", about, &refusal, schemas),
     );
-    let about = "The acknowledgement of an event that was refused";
+    let about = "The acknowledgement of a rejected event";
     all.insert(
         REFUSED.into(),
         message("acknowledgement", about, &refused().name, schemas),
     );
-    for event in EVENTS {
-        let (body, reply) = ((event.body)().name, (event.reply)().name);
+    for event in CLIENT_EVENTS {
+        let (body, reply) = ((event.body)().name, (event.reply_schema)().name);
         let asked = message(event.name, event.summary, &body, schemas);
-        all.insert(id(event.name), asked);
+        all.insert(event_id(event.name), asked);
         all.insert(
-            acknowledged(event.name),
+            ack_id(event.name),
             acknowledgement(event.name, &reply, schemas),
         );
     }
-    for event in NEWS {
+    for event in SERVER_EVENTS {
         let body = (event.body)().name;
         let told = message(event.name, event.summary, &body, schemas);
-        all.insert(told_id(event.name), told);
+        all.insert(server_event_id(event.name), told);
     }
     all
 }
@@ -118,7 +120,7 @@ fn acknowledgement(event: &str, reply: &str, schemas: &Value) -> Value {
     let payload = json!({ "allOf": [done, schema(reply)] });
     json!({
         "name": "acknowledgement",
-        "title": format!("{event}: done"),
+        "title": format!("{event}: acknowledgement"),
         "summary": format!("The acknowledgement of `{event}`"),
         "examples": [{ "payload": examples::of(schemas, &payload) }],
         "payload": payload,
@@ -127,25 +129,25 @@ fn acknowledgement(event: &str, reply: &str, schemas: &Value) -> Value {
 
 fn operations() -> Map<String, Value> {
     let channel = reference(&format!("#/channels/{CHANNEL}"));
-    let asked = EVENTS.iter().map(|event| {
-        let (done, id) = (acknowledged(event.name), id(event.name));
+    let asked = CLIENT_EVENTS.iter().map(|event| {
+        let (done, id) = (ack_id(event.name), event_id(event.name));
         let operation = json!({
             "action": "receive",
             "channel": channel,
             "summary": event.summary,
-            "description": refusals(event),
-            "messages": [in_channel(&id)],
-            "reply": { "channel": channel, "messages": [in_channel(&done), in_channel(REFUSED)] },
+            "description": error_code_text(event),
+            "messages": [channel_message_ref(&id)],
+            "reply": { "channel": channel, "messages": [channel_message_ref(&done), channel_message_ref(REFUSED)] },
         });
         (id, operation)
     });
-    let told = NEWS.iter().map(|event| {
-        let id = told_id(event.name);
+    let told = SERVER_EVENTS.iter().map(|event| {
+        let id = server_event_id(event.name);
         let operation = json!({
             "action": "send",
             "channel": channel,
             "summary": event.summary,
-            "messages": [in_channel(&id)],
+            "messages": [channel_message_ref(&id)],
         });
         (id, operation)
     });
@@ -153,30 +155,33 @@ fn operations() -> Map<String, Value> {
         "action": "receive",
         "channel": channel,
         "summary": "Connects",
-        "messages": [in_channel("connect")],
-        "reply": { "channel": channel, "messages": [in_channel("connectError")] },
+        "messages": [channel_message_ref("connect")],
+        "reply": { "channel": channel, "messages": [channel_message_ref("connectError")] },
     });
     let connect = ("connect".to_owned(), connect);
     [connect].into_iter().chain(asked).chain(told).collect()
 }
 
-fn refusals(event: &ClientEvent) -> String {
+fn error_code_text(event: &ClientEvent) -> String {
     let codes = |codes: &[Code]| {
         let codes = codes.iter().map(|code| format!("`{code}`"));
         codes.collect::<Vec<_>>().join(", ")
     };
-    let own = match event.codes {
+    let own = match event.error_codes {
         [] => String::new(),
-        own => format!("Refused with {}. ", codes(own)),
+        own => format!("Error codes: {}. ", codes(own)),
     };
-    format!("{own}Any event may be refused with {}.", codes(EVERYWHERE))
+    format!(
+        "{own}Error codes of any event: {}.",
+        codes(COMMON_ERROR_CODES)
+    )
 }
 
 fn schema(name: &str) -> Value {
     reference(&format!("{SCHEMAS}{name}"))
 }
 
-fn in_channel(id: &str) -> Value {
+fn channel_message_ref(id: &str) -> Value {
     reference(&format!("#/channels/{CHANNEL}/messages/{id}"))
 }
 
@@ -185,7 +190,7 @@ fn reference(to: &str) -> Value {
 }
 
 /// `message:send` as a name in most languages.
-fn id(event: &str) -> String {
+fn event_id(event: &str) -> String {
     let mut id = String::with_capacity(event.len());
     let mut words = event.split(':');
     id.extend(words.next());
@@ -194,13 +199,13 @@ fn id(event: &str) -> String {
 }
 
 /// The acknowledgement of an event.
-fn acknowledged(event: &str) -> String {
-    id(event) + "Done"
+fn ack_id(event: &str) -> String {
+    event_id(event) + "Ack"
 }
 
 /// News of this name; clients may say something of the same name.
-fn told_id(event: &str) -> String {
-    let mut told = String::from("told");
+fn server_event_id(event: &str) -> String {
+    let mut told = String::from("on");
     event
         .split(':')
         .for_each(|word| capitalized(&mut told, word));

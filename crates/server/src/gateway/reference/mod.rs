@@ -11,43 +11,43 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::described::Described;
-use super::table::{EVENTS, NEWS, connect_refused, handshake, refused};
+use super::described::TypeSchema;
+use super::table::{CLIENT_EVENTS, SERVER_EVENTS, connect_error_schema, handshake_schema, refused};
 
 /// How a schema refers to another.
 const SCHEMAS: &str = "#/components/schemas/";
 
 /// Every type on the wire, by its name.
 fn schemas() -> BTreeMap<String, Value> {
-    described().flat_map(types).collect()
+    all_schemas().flat_map(with_components).collect()
 }
 
-fn described() -> impl Iterator<Item = Described> {
-    let asked = EVENTS
+fn all_schemas() -> impl Iterator<Item = TypeSchema> {
+    let asked = CLIENT_EVENTS
         .iter()
-        .flat_map(|event| [(event.body)(), (event.reply)()]);
-    let told = NEWS.iter().map(|event| (event.body)());
-    let rest = [handshake(), connect_refused(), refused()];
+        .flat_map(|event| [(event.body)(), (event.reply_schema)()]);
+    let told = SERVER_EVENTS.iter().map(|event| (event.body)());
+    let rest = [handshake_schema(), connect_error_schema(), refused()];
     asked.chain(told).chain(rest)
 }
 
 /// A type and those it refers to.
-fn types(described: Described) -> impl Iterator<Item = (String, Value)> {
+fn with_components(described: TypeSchema) -> impl Iterator<Item = (String, Value)> {
     let own = (described.name.into_owned(), described.schema);
     let all = described.components.into_iter().chain([own]);
     all.map(|(name, schema)| {
-        let schema = serde_json::to_value(schema).expect("a schema holds texts and lists only");
+        let schema = serde_json::to_value(schema).expect("a schema can be written as JSON");
         (name, schema)
     })
 }
 
 /// The name that a schema refers to, if that is all it does.
-fn referred(schema: &Value) -> Option<&str> {
+fn referenced_type(schema: &Value) -> Option<&str> {
     schema["$ref"].as_str()?.strip_prefix(SCHEMAS)
 }
 
 /// The words about a type or a field, in one line. Where a field may be null, they are in one of its choices.
-fn about(schema: &Value) -> Option<String> {
+fn description(schema: &Value) -> Option<String> {
     let choices = schema["oneOf"].as_array().into_iter().flatten();
     let text = [schema]
         .into_iter()
@@ -57,7 +57,7 @@ fn about(schema: &Value) -> Option<String> {
 }
 
 /// Whether an object has to have this field.
-fn requires(object: &Value, field: &str) -> bool {
+fn is_required(object: &Value, field: &str) -> bool {
     let required = object["required"].as_array();
     required.is_some_and(|all| all.iter().any(|name| name == field))
 }
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn two_types_of_one_name_are_one_type() {
         let mut seen: BTreeMap<String, Value> = BTreeMap::new();
-        for (name, schema) in described().flat_map(types) {
+        for (name, schema) in all_schemas().flat_map(with_components) {
             let first = seen.entry(name.clone()).or_insert_with(|| schema.clone());
             assert_eq!(*first, schema, "{name}");
         }
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn every_type_that_is_referred_to_is_there() {
         fn check(schemas: &BTreeMap<String, Value>, value: &Value) {
-            if let Some(name) = referred(value) {
+            if let Some(name) = referenced_type(value) {
                 assert!(schemas.contains_key(name), "{name}");
             }
             match value {

@@ -1,36 +1,37 @@
 //! docs/events.md: the events for people.
 
 use parlor_chat::code::Code;
-use parlor_chat::operation::EVERYWHERE;
+use parlor_chat::operation::COMMON_ERROR_CODES;
 use serde_json::Value;
 
-use super::typescript::of;
-use super::{about, requires, schemas};
-use crate::gateway::table::{EVENTS, NEWS, handshake};
+use super::typescript::type_of;
+use super::{description, is_required, schemas};
+use crate::gateway::table::{CLIENT_EVENTS, SERVER_EVENTS, handshake_schema};
 
 const HEAD: &str = "\
 # Events
 
-<!-- Written from the tables of the gateway; `make docs` rewrites it. -->
+<!-- Generated from the event tables; `make docs` rewrites it. -->
 
-What clients and server say to each other by Socket.IO. The guide to [connecting clients](guide/connecting.md) leads through
-it; the same as a document for programs is [asyncapi.json](asyncapi.json), and as types for TypeScript
-[events.ts](../web/client/src/events.ts). The codes are explained in [errors.md](errors.md).
+All Socket.IO events of clients and of the server. Start with the guide to [connecting clients](guide/connecting.md).
+The same reference exists as [asyncapi.json](asyncapi.json) for programs and as
+[events.ts](../web/client/src/events.ts) for TypeScript. [errors.md](errors.md) explains the error codes.
 
-A type is written as in TypeScript; `?` marks what may be absent.
+Types are written as in TypeScript; `?` marks an optional field.
 ";
 
 const ASKED: &str = "
-## What clients say
+## Client events
 
-Each takes one JSON object and is acknowledged by `{ok: true, …}` or `{ok: false, error: {code, message, retryAfterMs?}}`.
+Each event takes one JSON object and is acknowledged with `{ok: true, …}` or
+`{ok: false, error: {code, message, retryAfterMs?}}`.
 
-| event | body | acknowledged with | refused with |
+| event | body | acknowledgement | error codes |
 |---|---|---|---|
 ";
 
 const TOLD: &str = "
-## What the server says
+## Server events
 
 | event | body |
 |---|---|
@@ -40,26 +41,26 @@ const TOLD: &str = "
 pub fn text() -> String {
     let schemas = schemas();
     let mut text = String::from(HEAD);
-    text += "\n## The handshake\n\nWhat a client shows as `auth` when it connects.\n";
-    text += &fields(&schemas[&*handshake().name]);
+    text += "\n## The handshake\n\nA client sends these fields as `auth` when it connects.\n";
+    text += &fields(&schemas[&*handshake_schema().name]);
     text += ASKED;
-    for event in EVENTS {
-        let (body, reply) = ((event.body)().name, (event.reply)().name);
+    for event in CLIENT_EVENTS {
+        let (body, reply) = ((event.body)().name, (event.reply_schema)().name);
         text += &format!(
             "| `{}`<br>{} | {} | {} | {} |\n",
             event.name,
             event.summary,
             link(&body),
             link(&reply),
-            codes(event.codes)
+            codes(event.error_codes)
         );
     }
     text += &format!(
-        "\nAny event may also be refused with {}.\n",
-        codes(EVERYWHERE)
+        "\nError codes of any event: {}.\n",
+        codes(COMMON_ERROR_CODES)
     );
     text += TOLD;
-    for event in NEWS {
+    for event in SERVER_EVENTS {
         let body = (event.body)().name;
         text += &format!(
             "| `{}`<br>{} | {} |\n",
@@ -70,7 +71,10 @@ pub fn text() -> String {
     }
     text += "\n## Types\n";
     for (name, schema) in schemas.iter().filter(|(name, _)| *name != "Nothing") {
-        text += &format!("\n### {name}\n\n{}\n", about(schema).unwrap_or_default());
+        text += &format!(
+            "\n### {name}\n\n{}\n",
+            description(schema).unwrap_or_default()
+        );
         text += &fields(schema);
     }
     text
@@ -79,14 +83,14 @@ pub fn text() -> String {
 /// The fields of an object in a table; of anything else, what it is.
 fn fields(schema: &Value) -> String {
     let Some(fields) = schema["properties"].as_object() else {
-        return format!("\n`{}`\n", of(schema));
+        return format!("\n`{}`\n", type_of(schema));
     };
     let rows = fields.iter().map(|(name, field)| {
-        let mark = if requires(schema, name) { "" } else { "?" };
-        let kind = of(field).replace('|', "\\|");
+        let mark = if is_required(schema, name) { "" } else { "?" };
+        let kind = type_of(field).replace('|', "\\|");
         format!(
             "| `{name}{mark}` | `{kind}` | {} |\n",
-            about(field).unwrap_or_default()
+            description(field).unwrap_or_default()
         )
     });
     format!(

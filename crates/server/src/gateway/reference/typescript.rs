@@ -5,30 +5,30 @@ use std::fmt::Write as _;
 use parlor_chat::code::Code;
 use serde_json::Value;
 
-use super::{about, referred, requires, schemas};
-use crate::gateway::table::{EVENTS, NEWS};
+use super::{description, is_required, referenced_type, schemas};
+use crate::gateway::table::{CLIENT_EVENTS, SERVER_EVENTS};
 
 const HEAD: &str = "\
-// Written from the tables of the gateway; `make docs` rewrites it.
+// Generated from the event tables; `make docs` rewrites it.
 ";
 
 const ASKED: &str = "
-/** What a client says: the body of each event, and what its acknowledgement holds beside `ok: true`. */
+/** Client events: body, and fields of the acknowledgement besides `ok: true`. */
 export interface ClientEvents {
 ";
 
 const TOLD: &str = "
-/** What the server says: the body of each event. */
+/** Server events: body. */
 export interface ServerEvents {
 ";
 
 const CODES: &str = "
-/** Why something was refused; docs/errors.md explains them. */
+/** Stable error codes; docs/errors.md explains them. */
 export type Code =
 ";
 
 const TEMPORARY: &str = "
-/** Codes of what may succeed later. */
+/** Error codes after which the same request can succeed later. */
 export const temporary: ReadonlySet<Code> = new Set<Code>([
 ";
 
@@ -36,22 +36,26 @@ export const temporary: ReadonlySet<Code> = new Set<Code>([
 pub fn text() -> String {
     let mut text = String::from(HEAD);
     for (name, schema) in &schemas() {
-        text += &declared(name, schema);
+        text += &declaration(name, schema);
     }
     text += ASKED;
-    for event in EVENTS {
-        let (body, reply) = ((event.body)().name, (event.reply)().name);
+    for event in CLIENT_EVENTS {
+        let (body, reply) = ((event.body)().name, (event.reply_schema)().name);
         text += &format!("  /** {}. */\n", event.summary);
         text += &format!(
             "  {}: {{ body: {body}; reply: {reply} }};\n",
-            key(event.name)
+            property_name(event.name)
         );
     }
     text += "}\n";
     text += TOLD;
-    for event in NEWS {
+    for event in SERVER_EVENTS {
         text += &format!("  /** {}. */\n", event.summary);
-        text += &format!("  {}: {};\n", key(event.name), (event.body)().name);
+        text += &format!(
+            "  {}: {};\n",
+            property_name(event.name),
+            (event.body)().name
+        );
     }
     text += "}\n";
     text + &codes()
@@ -59,7 +63,7 @@ pub fn text() -> String {
 
 fn codes() -> String {
     let listed = Code::ALL.iter().map(|code| format!("\n  | \"{code}\""));
-    let temporary = Code::ALL.iter().filter(|code| code.is_temporary());
+    let temporary = Code::ALL.iter().filter(|code| code.is_retryable());
     let temporary = temporary.map(|code| format!("  \"{code}\",\n"));
     format!(
         "{}{};\n{TEMPORARY}{}]);\n",
@@ -70,55 +74,55 @@ fn codes() -> String {
 }
 
 /// A type with its name.
-fn declared(name: &str, schema: &Value) -> String {
-    let words = about(schema).map_or(String::new(), |words| format!("/** {words} */\n"));
+fn declaration(name: &str, schema: &Value) -> String {
+    let words = description(schema).map_or(String::new(), |words| format!("/** {words} */\n"));
     match schema["properties"].as_object() {
         Some(fields) => {
             let fields = fields.iter().map(|(name, field)| {
                 let words =
-                    about(field).map_or(String::new(), |words| format!("  /** {words} */\n"));
+                    description(field).map_or(String::new(), |words| format!("  /** {words} */\n"));
                 format!("{words}  {};\n", property(schema, name, field))
             });
             let fields = fields.collect::<String>();
             format!("\n{words}export interface {name} {{\n{fields}}}\n")
         }
-        None => format!("\n{words}export type {name} = {};\n", of(schema)),
+        None => format!("\n{words}export type {name} = {};\n", type_of(schema)),
     }
 }
 
 fn property(object: &Value, name: &str, schema: &Value) -> String {
-    let mark = if requires(object, name) { "" } else { "?" };
-    format!("{}{mark}: {}", key(name), of(schema))
+    let mark = if is_required(object, name) { "" } else { "?" };
+    format!("{}{mark}: {}", property_name(name), type_of(schema))
 }
 
 /// The type of a value.
-pub(super) fn of(schema: &Value) -> String {
-    if let Some(name) = referred(schema) {
+pub(super) fn type_of(schema: &Value) -> String {
+    if let Some(name) = referenced_type(schema) {
         return name.into();
     }
     if let Some(values) = schema["enum"].as_array() {
-        return joined(values.iter().map(Value::to_string), " | ");
+        return join(values.iter().map(Value::to_string), " | ");
     }
     for (keyword, between) in [("oneOf", " | "), ("anyOf", " | "), ("allOf", " & ")] {
         if let Some(parts) = schema[keyword].as_array() {
-            return joined(parts.iter().map(of), between);
+            return join(parts.iter().map(type_of), between);
         }
     }
     match &schema["type"] {
         Value::Array(kinds) => {
             let kinds = kinds.iter().filter_map(Value::as_str);
-            joined(kinds.map(|kind| plain(kind, schema)), " | ")
+            join(kinds.map(|kind| simple_type_of(kind, schema)), " | ")
         }
-        kind => plain(kind.as_str().unwrap_or_default(), schema),
+        kind => simple_type_of(kind.as_str().unwrap_or_default(), schema),
     }
 }
 
-fn plain(kind: &str, schema: &Value) -> String {
+fn simple_type_of(kind: &str, schema: &Value) -> String {
     match kind {
         "string" | "boolean" | "null" => kind.into(),
         "integer" | "number" => "number".into(),
         "array" => {
-            let item = of(&schema["items"]);
+            let item = type_of(&schema["items"]);
             if item.contains(' ') {
                 format!("({item})[]")
             } else {
@@ -135,15 +139,15 @@ fn object(schema: &Value) -> String {
         let fields = fields
             .iter()
             .map(|(name, field)| property(schema, name, field));
-        return format!("{{ {} }}", joined(fields, "; "));
+        return format!("{{ {} }}", join(fields, "; "));
     }
     match &schema["additionalProperties"] {
-        values @ Value::Object(_) => format!("Record<string, {}>", of(values)),
+        values @ Value::Object(_) => format!("Record<string, {}>", type_of(values)),
         _ => "Record<string, unknown>".into(),
     }
 }
 
-fn joined(parts: impl Iterator<Item = String>, between: &str) -> String {
+fn join(parts: impl Iterator<Item = String>, between: &str) -> String {
     let mut text = String::new();
     for part in parts {
         let before = if text.is_empty() { "" } else { between };
@@ -153,7 +157,7 @@ fn joined(parts: impl Iterator<Item = String>, between: &str) -> String {
 }
 
 /// A name where a field is declared.
-fn key(name: &str) -> String {
+fn property_name(name: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     if name.chars().all(is_plain) {
         name.into()
@@ -195,7 +199,7 @@ mod tests {
             (json!({ "type": "object" }), "Record<string, unknown>"),
             (json!({}), "unknown"),
         ] {
-            assert_eq!(of(&schema), expected, "{schema}");
+            assert_eq!(type_of(&schema), expected, "{schema}");
         }
     }
 }

@@ -6,13 +6,13 @@
 use serde_json::{Map, Value, json};
 
 /// How deep a schema may go.
-const DEEPEST: usize = 12;
+const MAX_DEPTH: usize = 12;
 const JSON: &str = "application/json";
 
 /// A name, and what a field of this name looks like.
 type Named = (&'static str, fn() -> Value);
 
-const NAMED: &[Named] = &[
+const EXAMPLES_BY_FIELD: &[Named] = &[
     ("content", || json!("See you at noon")),
     ("title", || json!("Lunch")),
     ("username", || json!("Alice")),
@@ -37,9 +37,9 @@ const NAMED: &[Named] = &[
     ("member", || json!(true)),
 ];
 /// How names of times end.
-const TIMES: [&str; 5] = ["At", "Until", "lastSeen", "loginTime", "Time"];
+const TIME_SUFFIXES: [&str; 5] = ["At", "Until", "lastSeen", "loginTime", "Time"];
 /// Fields that are there only where something went another way than usual.
-const UNUSUAL: [&str; 5] = [
+const OMITTED_FIELDS: [&str; 5] = [
     "retryAfterMs",
     "degraded",
     "deletedAt",
@@ -48,9 +48,9 @@ const UNUSUAL: [&str; 5] = [
 ];
 
 /// Gives every body of a request or of an answer that succeeds an example.
-pub(super) fn fill(document: &mut Value) {
+pub(super) fn add_examples(document: &mut Value) {
     let schemas = document["components"]["schemas"].clone();
-    let maker = Maker(&schemas);
+    let maker = ExampleBuilder(&schemas);
     let paths = document["paths"].as_object_mut().into_iter().flatten();
     let operations = paths.flat_map(|(_, path)| path.as_object_mut().into_iter().flatten());
     for (_, operation) in operations {
@@ -59,16 +59,16 @@ pub(super) fn fill(document: &mut Value) {
             maker.fill(&mut operation["responses"][status]["content"][JSON]);
         }
         // Looking for what is not there leaves a null behind.
-        tidy(operation);
+        remove_nulls(operation);
     }
 }
 
 /// An example of a schema that refers to these by name.
 pub(crate) fn of(schemas: &Value, schema: &Value) -> Value {
-    Maker(schemas).of("", schema, DEEPEST)
+    ExampleBuilder(schemas).of("", schema, MAX_DEPTH)
 }
 
-fn tidy(operation: &mut Value) {
+fn remove_nulls(operation: &mut Value) {
     if operation["requestBody"]["content"][JSON].is_null()
         && let Some(fields) = operation.as_object_mut()
     {
@@ -83,12 +83,12 @@ fn tidy(operation: &mut Value) {
 }
 
 /// The schemas by name.
-struct Maker<'a>(&'a Value);
+struct ExampleBuilder<'a>(&'a Value);
 
-impl Maker<'_> {
+impl ExampleBuilder<'_> {
     fn fill(&self, content: &mut Value) {
         if content["schema"].is_object() {
-            content["example"] = self.of("", &content["schema"], DEEPEST);
+            content["example"] = self.of("", &content["schema"], MAX_DEPTH);
         }
     }
 
@@ -106,7 +106,7 @@ impl Maker<'_> {
         }
         if let Some(parts) = schema["allOf"].as_array() {
             let parts = parts.iter().map(|part| self.of(name, part, deepest));
-            return merged(parts);
+            return merge_objects(parts);
         }
         for choice in ["oneOf", "anyOf"] {
             let first = schema[choice].as_array().and_then(|choices| {
@@ -134,14 +134,14 @@ impl Maker<'_> {
         if let Some(properties) = schema["properties"].as_object() {
             let usual = properties
                 .iter()
-                .filter(|(name, _)| !UNUSUAL.contains(&name.as_str()));
+                .filter(|(name, _)| !OMITTED_FIELDS.contains(&name.as_str()));
             let fields = usual.map(|(name, schema)| (name.clone(), self.of(name, schema, deepest)));
             return Value::Object(fields.collect());
         }
         if is("array") {
             return json!([self.of(name, &schema["items"], deepest)]);
         }
-        let named = NAMED.iter().find(|(known, _)| *known == name);
+        let named = EXAMPLES_BY_FIELD.iter().find(|(known, _)| *known == name);
         let named = named.map(|(_, example)| example());
         match named {
             Some(text @ Value::String(_)) if is("string") => return text,
@@ -151,7 +151,7 @@ impl Maker<'_> {
             _ => {}
         }
         if is("string") {
-            let is_time = TIMES.iter().any(|end| name.ends_with(end));
+            let is_time = TIME_SUFFIXES.iter().any(|end| name.ends_with(end));
             return json!(if is_time {
                 "2026-01-02T03:04:05.678Z"
             } else {
@@ -170,7 +170,7 @@ impl Maker<'_> {
     }
 }
 
-fn merged(parts: impl Iterator<Item = Value>) -> Value {
+fn merge_objects(parts: impl Iterator<Item = Value>) -> Value {
     let mut whole = Map::new();
     for part in parts {
         if let Value::Object(fields) = part {

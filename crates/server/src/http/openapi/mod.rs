@@ -20,55 +20,49 @@ use utoipa::openapi::{
 };
 use utoipa::{PartialSchema, ToSchema};
 
-use super::arguments::MOST_KEY;
+use super::arguments::MAX_IDEMPOTENCY_KEY_LEN;
 use super::problem;
 use super::table::ROUTES;
 pub(super) use refusals::GATEWAY;
 #[cfg(test)]
-pub(super) use routes::describe;
-pub(super) use shape::{Kind, Shape};
+pub(super) use routes::openapi_operation;
+pub(super) use shape::{QueryValueKind, Shape};
 
 const INTRO: &str = include_str!("intro.md");
 /// How callers show who they are.
-const TOKEN: &str = "token";
+const BEARER_SCHEME: &str = "bearerToken";
 /// The parameter by which a service names the user it acts for.
-const ACTING_FOR: &str = "ParlorUser";
+const ACTING_USER_PARAMETER: &str = "ParlorUser";
 
 /// The parameter with the key of a request.
-const KEY: &str = "IdempotencyKey";
+const IDEMPOTENCY_KEY_PARAMETER: &str = "IdempotencyKey";
 
 /// What the groups of operations are about, in the order of the reference.
-const GROUPS: &[(&str, &str)] = &[
+const TAGS: &[(&str, &str)] = &[
     (
         "sessions",
-        "Who may come in. A person's first call is `POST /v1/sessions`; without a session the others are refused.",
+        "Sessions: begin, end and block. Call `POST /v1/sessions` first; other calls require a session.",
     ),
-    (
-        "presence",
-        "Who is here, with how many devices, and since when they are gone.",
-    ),
+    ("presence", "Presence of users and their devices."),
     (
         "conversations",
-        "Who talks to whom: the list that a chat begins with, and each conversation.",
+        "Conversations and the list of the caller's conversations.",
     ),
-    ("members", "Who belongs to a conversation, and as what."),
+    ("members", "Members of conversations and their roles."),
     (
         "messages",
-        "What was said, numbered without a gap in each conversation.",
+        "Messages, numbered without a gap in each conversation.",
     ),
-    ("typing", "Who is writing in a conversation at the moment."),
-    (
-        "unread",
-        "What waits for whom, and who has got and read what.",
-    ),
-    ("limits", "How often something may be done, for services."),
+    ("typing", "Users who are typing in a conversation."),
+    ("unread", "Unread counts, read marks and read receipts."),
+    ("limits", "Rate limits of your own, for services."),
 ];
 
 /// The document.
 pub fn document() -> OpenApi {
     let mut paths = Paths::new();
     for route in ROUTES {
-        let described = routes::describe(route);
+        let described = routes::openapi_operation(route);
         paths.add_path_operation(route.path, vec![route.method.described()], described);
     }
     OpenApiBuilder::new()
@@ -82,8 +76,8 @@ pub fn document() -> OpenApi {
         )
         .paths(paths)
         .components(Some(components()))
-        .security(Some([SecurityRequirement::new(TOKEN, [""; 0])]))
-        .tags(Some(groups().map(|(name, about)| {
+        .security(Some([SecurityRequirement::new(BEARER_SCHEME, [""; 0])]))
+        .tags(Some(used_tags().map(|(name, about)| {
             let tag = TagBuilder::new().name(name).description(Some(about));
             tag.build()
         })))
@@ -92,19 +86,18 @@ pub fn document() -> OpenApi {
 
 /// The document as JSON, with a line for each value.
 pub fn text() -> String {
-    let mut value =
-        serde_json::to_value(document()).expect("the document holds texts and lists only");
-    examples::fill(&mut value);
+    let mut value = serde_json::to_value(document()).expect("the document can be written as JSON");
+    examples::add_examples(&mut value);
     format!("{value:#}\n")
 }
 
 /// The document as it is served.
-pub(super) static SERVED: LazyLock<String> = LazyLock::new(text);
+pub(super) static DOCUMENT_JSON: LazyLock<String> = LazyLock::new(text);
 
 /// The groups that have a route.
-fn groups() -> impl Iterator<Item = (&'static str, &'static str)> {
+fn used_tags() -> impl Iterator<Item = (&'static str, &'static str)> {
     let used = |group: &str| ROUTES.iter().any(|route| routes::group(route) == group);
-    GROUPS.iter().copied().filter(move |(group, _)| used(group))
+    TAGS.iter().copied().filter(move |(group, _)| used(group))
 }
 
 fn components() -> Components {
@@ -116,38 +109,41 @@ fn components() -> Components {
         .description(Some(
             "A token of your issuer, or one that `parlor token --user alice` prints.",
         ));
-    components.add_security_scheme(TOKEN, SecurityScheme::Http(scheme.build()));
+    components.add_security_scheme(BEARER_SCHEME, SecurityScheme::Http(scheme.build()));
     let acting_for = ParameterBuilder::new()
         .name("Parlor-User")
         .parameter_in(ParameterIn::Header)
         .required(Required::False)
         .description(Some(
-            "With a service token: the user it acts for. Others may name only themselves.",
+            "With a service token: id of the user that the service acts for. Other callers may only name themselves.",
         ))
         .schema(Some(Ref::from_schema_name("UserId")))
         .build();
     let parameters = &mut components.parameters;
-    parameters.insert(ACTING_FOR.into(), RefOr::T(acting_for));
-    if ROUTES.iter().any(routes::takes_key) {
-        parameters.insert(KEY.into(), RefOr::T(key()));
+    parameters.insert(ACTING_USER_PARAMETER.into(), RefOr::T(acting_for));
+    if ROUTES.iter().any(routes::accepts_idempotency_key) {
+        parameters.insert(
+            IDEMPOTENCY_KEY_PARAMETER.into(),
+            RefOr::T(idempotency_key_parameter()),
+        );
     }
     components
 }
 
-fn key() -> Parameter {
+fn idempotency_key_parameter() -> Parameter {
     ParameterBuilder::new()
         .name("Idempotency-Key")
         .parameter_in(ParameterIn::Header)
         .required(Required::False)
         .description(Some(
-            "A request with a key that was used before changes nothing and is answered like the first. \
-             What the body says counts before it.",
+            "A request with a key that was used before changes nothing and returns the first result. \
+            A key in the body overrides this header.",
         ))
         .schema(Some(
             ObjectBuilder::new()
                 .schema_type(Type::String)
                 .min_length(Some(1))
-                .max_length(Some(MOST_KEY))
+                .max_length(Some(MAX_IDEMPOTENCY_KEY_LEN))
                 .pattern(Some("^[ -~]+$")),
         ))
         .example(Some("0f3c9a52-order-17".into()))
@@ -180,7 +176,7 @@ mod tests {
     fn every_group_is_described() {
         for route in ROUTES {
             let group = routes::group(route);
-            assert!(GROUPS.iter().any(|(name, _)| *name == group), "{group}");
+            assert!(TAGS.iter().any(|(name, _)| *name == group), "{group}");
         }
     }
 }

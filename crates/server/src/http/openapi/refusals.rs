@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use parlor_chat::code::Code;
-use parlor_chat::operation::EVERYWHERE;
+use parlor_chat::operation::COMMON_ERROR_CODES;
 use utoipa::ToSchema;
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::response::{Response, ResponseBuilder, Responses, ResponsesBuilder};
@@ -23,10 +23,10 @@ pub(in crate::http) const GATEWAY: &[Code] = &[
 ];
 
 /// The answers to requests that are refused.
-pub(super) fn of(own: &[Code]) -> Responses {
+pub(super) fn error_responses(own: &[Code]) -> Responses {
     let mut by_status: BTreeMap<u16, Vec<Code>> = BTreeMap::new();
     for &code in Code::ALL {
-        if [own, EVERYWHERE, GATEWAY]
+        if [own, COMMON_ERROR_CODES, GATEWAY]
             .iter()
             .any(|codes| codes.contains(&code))
         {
@@ -37,18 +37,18 @@ pub(super) fn of(own: &[Code]) -> Responses {
     by_status
         .into_iter()
         .fold(ResponsesBuilder::new(), |responses, (status, codes)| {
-            responses.response(status.to_string(), response(status, &codes))
+            responses.response(status.to_string(), error_response(status, &codes))
         })
         .build()
 }
 
-fn response(status: u16, codes: &[Code]) -> Response {
+fn error_response(status: u16, codes: &[Code]) -> Response {
     let lines = codes
         .iter()
         .map(|code| format!("- `{code}`: {}", code.meaning()));
     let mut response = ResponseBuilder::new()
         .description(lines.collect::<Vec<_>>().join("\n"))
-        .content(problem::MEDIA, content(codes));
+        .content(problem::PROBLEM_MEDIA_TYPE, content(codes));
     if status == 401 {
         response = response.header("WWW-Authenticate", header("Always `Bearer`."));
     }
@@ -56,13 +56,13 @@ fn response(status: u16, codes: &[Code]) -> Response {
         response = response.header("Retry-After", header("Seconds to wait."));
     }
     if status == 429 {
-        response = counted(response);
+        response = with_rate_limit_headers(response);
     }
     response.build()
 }
 
 /// What is left of the caller's budget; not told to services, which have none.
-pub(super) fn counted(response: ResponseBuilder) -> ResponseBuilder {
+pub(super) fn with_rate_limit_headers(response: ResponseBuilder) -> ResponseBuilder {
     let number = |about| {
         HeaderBuilder::new()
             .schema(Some(ObjectBuilder::new().schema_type(Type::Integer)))
@@ -74,7 +74,7 @@ pub(super) fn counted(response: ResponseBuilder) -> ResponseBuilder {
         .header("RateLimit-Remaining", number("Requests that are left."))
         .header(
             "RateLimit-Reset",
-            number("Seconds until all are free again."),
+            number("Seconds until the whole limit is free again."),
         )
 }
 

@@ -1,7 +1,7 @@
 //! One route of the table as the document describes it.
 
-use parlor_chat::operation::Creates;
-use parlor_chat::operation::Needs;
+use parlor_chat::operation::AuthRequirement;
+use parlor_chat::operation::CreatesResource;
 use utoipa::openapi::path::{
     Operation, OperationBuilder, Parameter, ParameterBuilder, ParameterIn,
 };
@@ -10,7 +10,7 @@ use utoipa::openapi::response::{Response, ResponseBuilder};
 use utoipa::openapi::schema::{Object, Schema};
 use utoipa::openapi::{Content, Ref, RefOr, Required};
 
-use super::{ACTING_FOR, KEY, Shape, refusals};
+use super::{ACTING_USER_PARAMETER, IDEMPOTENCY_KEY_PARAMETER, Shape, refusals};
 use crate::http::arguments;
 use crate::http::table::Route;
 
@@ -25,7 +25,7 @@ pub(super) fn group(route: &Route) -> &'static str {
 /// The schemas that a route refers to.
 pub(super) fn schemas(route: &Route) -> Vec<(String, RefOr<Schema>)> {
     let shape = route.shape();
-    let rest = rest(route, &shape);
+    let rest = body_fields(route, &shape);
     let mut schemas = shape.components;
     if route.method.has_body() && !rest.properties.is_empty() {
         schemas.push((shape.name, RefOr::T(Schema::Object(rest))));
@@ -33,35 +33,35 @@ pub(super) fn schemas(route: &Route) -> Vec<(String, RefOr<Schema>)> {
     schemas
 }
 
-pub(in crate::http) fn describe(route: &Route) -> Operation {
+pub(in crate::http) fn openapi_operation(route: &Route) -> Operation {
     let shape = route.shape();
-    let rest = rest(route, &shape);
+    let rest = body_fields(route, &shape);
     let mut operation = OperationBuilder::new()
-        .operation_id(Some(id(route.info.name)))
+        .operation_id(Some(operation_id(route.info.name)))
         .tag(group(route))
         .summary(Some(route.info.summary))
-        .description(more(route.info.summary, &shape));
-    for parameter in in_address(route, &shape) {
+        .description(description(route.info.summary, &shape));
+    for parameter in path_parameters(route, &shape) {
         operation = operation.parameter(parameter);
     }
     if !route.method.has_body() {
-        for parameter in in_query(&rest) {
+        for parameter in query_parameters(&rest) {
             operation = operation.parameter(parameter);
         }
     } else if !rest.properties.is_empty() {
         operation = operation.request_body(Some(body(&shape, &rest)));
     }
-    if route.needs == Needs::Nothing {
+    if route.auth == AuthRequirement::None {
         operation = operation.securities(Some([]));
     } else {
-        operation = operation.parameter_ref(parameter(ACTING_FOR));
+        operation = operation.parameter_ref(parameter(ACTING_USER_PARAMETER));
     }
-    if takes_key(route) {
-        operation = operation.parameter_ref(parameter(KEY));
+    if accepts_idempotency_key(route) {
+        operation = operation.parameter_ref(parameter(IDEMPOTENCY_KEY_PARAMETER));
     }
-    operation = operation.responses(refusals::of(route.info.codes));
-    for status in statuses(route.creates) {
-        operation = operation.response(*status, done(&shape));
+    operation = operation.responses(refusals::error_responses(route.info.codes));
+    for status in statuses(route.creates_resource) {
+        operation = operation.response(*status, success_response(&shape));
     }
     operation.build()
 }
@@ -71,51 +71,51 @@ fn parameter(name: &str) -> Ref {
 }
 
 /// Whether a request can carry a key that makes a repeated one the same.
-pub(super) fn takes_key(route: &Route) -> bool {
+pub(super) fn accepts_idempotency_key(route: &Route) -> bool {
     let shape = route.shape();
     let fields = shape.request.properties.keys().map(String::as_str);
-    route.method.has_body() && arguments::key_field(fields).is_some()
+    route.method.has_body() && arguments::idempotency_field(fields).is_some()
 }
 
-const fn statuses(creates: Creates) -> &'static [&'static str] {
+const fn statuses(creates: CreatesResource) -> &'static [&'static str] {
     match creates {
-        Creates::Never => &["200"],
-        Creates::Always => &["201"],
-        Creates::Sometimes => &["200", "201"],
+        CreatesResource::Never => &["200"],
+        CreatesResource::Always => &["201"],
+        CreatesResource::IfAbsent => &["200", "201"],
     }
 }
 
 /// What there is to say beyond the summary.
-fn more(summary: &str, shape: &Shape) -> Option<String> {
+fn description(summary: &str, shape: &Shape) -> Option<String> {
     let text = shape.request.description.clone()?;
     (text.trim_end_matches('.') != summary).then_some(text)
 }
 
 /// The request without what the address holds.
-fn rest(route: &Route, shape: &Shape) -> Object {
+fn body_fields(route: &Route, shape: &Shape) -> Object {
     let mut rest = shape.request.clone();
-    for (_, field) in route.parameters() {
+    for (_, field) in route.path_parameters() {
         rest.properties.shift_remove(field);
         rest.required.retain(|required| required != field);
     }
     rest
 }
 
-fn in_address(route: &Route, shape: &Shape) -> impl Iterator<Item = Parameter> {
-    route.parameters().map(|(name, field)| {
+fn path_parameters(route: &Route, shape: &Shape) -> impl Iterator<Item = Parameter> {
+    route.path_parameters().map(|(name, field)| {
         let schema = shape.request.properties.get(field).cloned();
         ParameterBuilder::new()
             .name(name)
             .parameter_in(ParameterIn::Path)
             .required(Required::True)
-            .description(schema.as_ref().and_then(about))
+            .description(schema.as_ref().and_then(description_of))
             .example(schema.as_ref().and_then(|schema| shape.example(schema)))
-            .schema(schema.map(plain))
+            .schema(schema.map(without_description))
             .build()
     })
 }
 
-fn in_query(rest: &Object) -> impl Iterator<Item = Parameter> {
+fn query_parameters(rest: &Object) -> impl Iterator<Item = Parameter> {
     rest.properties.iter().map(|(name, schema)| {
         let required = rest.required.contains(name);
         ParameterBuilder::new()
@@ -126,8 +126,8 @@ fn in_query(rest: &Object) -> impl Iterator<Item = Parameter> {
             } else {
                 Required::False
             })
-            .description(about(schema))
-            .schema(Some(plain(schema.clone())))
+            .description(description_of(schema))
+            .schema(Some(without_description(schema.clone())))
             .build()
     })
 }
@@ -147,15 +147,15 @@ fn body(shape: &Shape, rest: &Object) -> RequestBody {
         .build()
 }
 
-fn done(shape: &Shape) -> Response {
+fn success_response(shape: &Shape) -> Response {
     let response = ResponseBuilder::new()
-        .description(shape.about_reply.as_deref().unwrap_or("Done."))
+        .description(shape.reply_description.as_deref().unwrap_or("Success."))
         .content(JSON, Content::new(Some(shape.reply.clone())));
-    refusals::counted(response).build()
+    refusals::with_rate_limit_headers(response).build()
 }
 
 /// The words about a field.
-fn about(schema: &RefOr<Schema>) -> Option<String> {
+fn description_of(schema: &RefOr<Schema>) -> Option<String> {
     match schema {
         RefOr::Ref(to) => (!to.description.is_empty()).then(|| to.description.clone()),
         RefOr::T(Schema::Object(object)) => object.description.clone(),
@@ -165,7 +165,7 @@ fn about(schema: &RefOr<Schema>) -> Option<String> {
 }
 
 /// The type of a field; the words about it belong to the parameter.
-fn plain(mut schema: RefOr<Schema>) -> RefOr<Schema> {
+fn without_description(mut schema: RefOr<Schema>) -> RefOr<Schema> {
     match &mut schema {
         RefOr::Ref(to) => to.description.clear(),
         RefOr::T(Schema::Object(object)) => object.description = None,
@@ -176,7 +176,7 @@ fn plain(mut schema: RefOr<Schema>) -> RefOr<Schema> {
 }
 
 /// `presence.remove_device` as a name in most languages.
-fn id(name: &str) -> String {
+fn operation_id(name: &str) -> String {
     let mut id = String::with_capacity(name.len());
     let mut words = name.split(['.', '_']);
     id.extend(words.next());

@@ -7,7 +7,7 @@ use utoipa::openapi::schema::{Object, Schema, SchemaType, Type};
 use utoipa::openapi::{Ref, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::http::table::Callable;
+use crate::http::table::HttpOperation;
 
 /// The schemas of an operation.
 pub(in crate::http) struct Shape {
@@ -18,18 +18,18 @@ pub(in crate::http) struct Shape {
     /// The reply.
     pub(super) reply: Ref,
     /// What the reply is.
-    pub(super) about_reply: Option<String>,
+    pub(super) reply_description: Option<String>,
     /// What they refer to.
     pub(super) components: Vec<(String, RefOr<Schema>)>,
 }
 
 impl Shape {
-    pub(in crate::http) fn of<O: Callable>() -> Self {
+    pub(in crate::http) fn of<O: HttpOperation>() -> Self {
         let mut components = Vec::new();
         O::schemas(&mut components);
         O::Reply::schemas(&mut components);
         let reply = O::Reply::schema();
-        let about_reply = match &reply {
+        let reply_description = match &reply {
             RefOr::T(Schema::Object(object)) => object.description.clone(),
             _ => None,
         };
@@ -43,15 +43,15 @@ impl Shape {
             name: O::name().into_owned(),
             request,
             reply: Ref::from_schema_name(O::Reply::name()),
-            about_reply,
+            reply_description,
             components,
         }
     }
 
     /// The fields of the request, and how a query writes them.
-    pub(in crate::http) fn fields(&self) -> impl Iterator<Item = (String, Kind)> {
+    pub(in crate::http) fn fields(&self) -> impl Iterator<Item = (String, QueryValueKind)> {
         let properties = self.request.properties.iter();
-        properties.map(|(name, schema)| (name.clone(), Kind::of(schema)))
+        properties.map(|(name, schema)| (name.clone(), QueryValueKind::of(schema)))
     }
 
     /// An example of a field, by which the page can be tried out at once.
@@ -70,16 +70,16 @@ impl Shape {
 
 /// How a text in a query is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::http) enum Kind {
+pub(in crate::http) enum QueryValueKind {
     /// As it is.
     Text,
     /// As a whole number.
-    Whole,
+    Integer,
     /// As true or false.
-    Flag,
+    Boolean,
 }
 
-impl Kind {
+impl QueryValueKind {
     fn of(schema: &RefOr<Schema>) -> Self {
         let RefOr::T(Schema::Object(object)) = schema else {
             return Self::Text;
@@ -90,9 +90,9 @@ impl Kind {
             SchemaType::AnyValue => &[],
         };
         if types.contains(&Type::Integer) {
-            Self::Whole
+            Self::Integer
         } else if types.contains(&Type::Boolean) {
-            Self::Flag
+            Self::Boolean
         } else {
             Self::Text
         }
@@ -102,18 +102,18 @@ impl Kind {
     pub(in crate::http) fn read(self, text: &str) -> Option<Value> {
         match self {
             Self::Text => Some(text.into()),
-            Self::Whole => text.parse::<u64>().ok().map(Value::from),
-            Self::Flag => text.parse::<bool>().ok().map(Value::from),
+            Self::Integer => text.parse::<u64>().ok().map(Value::from),
+            Self::Boolean => text.parse::<bool>().ok().map(Value::from),
         }
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for QueryValueKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Text => "a text",
-            Self::Whole => "a whole number",
-            Self::Flag => "true or false",
+            Self::Text => "a string",
+            Self::Integer => "a whole number",
+            Self::Boolean => "true or false",
         })
     }
 }
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[derive(ToSchema)]
-    #[expect(dead_code, reason = "only its schema is looked at")]
+    #[expect(dead_code, reason = "the test only uses the schema")]
     struct Page {
         before: Option<u64>,
         limit: u32,
@@ -136,17 +136,17 @@ mod tests {
         let RefOr::T(Schema::Object(page)) = Page::schema() else {
             panic!("a struct is an object");
         };
-        let kind = |name: &str| Kind::of(&page.properties[name]);
-        assert_eq!(kind("before"), Kind::Whole);
-        assert_eq!(kind("limit"), Kind::Whole);
-        assert_eq!(kind("open"), Kind::Flag);
-        assert_eq!(kind("order"), Kind::Text);
-        assert_eq!(Kind::Whole.read("17"), Some(17.into()));
-        assert_eq!(Kind::Flag.read("true"), Some(true.into()));
-        assert_eq!(Kind::Text.read("17"), Some("17".into()));
+        let kind = |name: &str| QueryValueKind::of(&page.properties[name]);
+        assert_eq!(kind("before"), QueryValueKind::Integer);
+        assert_eq!(kind("limit"), QueryValueKind::Integer);
+        assert_eq!(kind("open"), QueryValueKind::Boolean);
+        assert_eq!(kind("order"), QueryValueKind::Text);
+        assert_eq!(QueryValueKind::Integer.read("17"), Some(17.into()));
+        assert_eq!(QueryValueKind::Boolean.read("true"), Some(true.into()));
+        assert_eq!(QueryValueKind::Text.read("17"), Some("17".into()));
         for wrong in ["", "x", "-1", "1.5", "true"] {
-            assert_eq!(Kind::Whole.read(wrong), None, "{wrong}");
+            assert_eq!(QueryValueKind::Integer.read(wrong), None, "{wrong}");
         }
-        assert_eq!(Kind::Flag.read("1"), None);
+        assert_eq!(QueryValueKind::Boolean.read("1"), None);
     }
 }

@@ -58,7 +58,7 @@ async fn the_algorithm_is_the_configured_one_whatever_the_token_says() {
 }
 
 #[tokio::test]
-async fn another_hash_of_the_same_family_is_another_algorithm() {
+async fn a_token_with_another_hash_size_is_rejected() {
     let key = jsonwebtoken::EncodingKey::from_secret(SECRET.as_bytes());
     let token = jsonwebtoken::encode(&Header::new(Algorithm::HS512), &alice(), &key).unwrap();
     assert_eq!(
@@ -105,16 +105,16 @@ async fn two_secrets_verify_and_the_first_signs() {
         "the old secret of thirty-two bytes and more",
         "the new secret of thirty-two bytes and more",
     );
-    let only = |secret| Written {
+    let only = |secret| AuthSettings {
         secret,
-        ..Written::default()
+        ..AuthSettings::default()
     };
     let both = format!("{new}, {old}");
     let rotating = with_secret(only(&both)).await;
     for secret in [old, new] {
         assert!(rotating.verify(&hs256(secret, &alice())).await.is_ok());
     }
-    let grant = Grant {
+    let grant = TokenGrant {
         user: Some("bob".parse().unwrap()),
         name: None,
         role: Role::User,
@@ -131,7 +131,7 @@ async fn two_secrets_verify_and_the_first_signs() {
 
 #[tokio::test]
 async fn only_a_shared_secret_issues_tokens() {
-    let grant = Grant {
+    let grant = TokenGrant {
         user: Some("bob".parse().unwrap()),
         name: None,
         role: Role::User,
@@ -140,15 +140,15 @@ async fn only_a_shared_secret_issues_tokens() {
     };
     for pair in PAIRS.iter() {
         let identity = load(&pair.identity_config()).await.unwrap();
-        assert_eq!(identity.issue(&grant), Err(IssueError::NotTheIssuer));
+        assert_eq!(identity.issue(&grant), Err(TokenIssueError::NoSigningKey));
     }
-    let nobody = Grant {
+    let nobody = TokenGrant {
         user: None,
         ..grant
     };
     assert!(matches!(
         plain().await.issue(&nobody),
-        Err(IssueError::Refused(_))
+        Err(TokenIssueError::WouldBeRejected(_))
     ));
 }
 
@@ -178,7 +178,7 @@ async fn keys_that_do_not_fit_are_refused_at_the_start() {
     let mut config = PAIRS[1].identity_config();
     config.keys = KeySource::PublicKey {
         algorithm: PublicAlgorithm::Es256,
-        pem: Pem::Text(private),
+        pem: PublicKeyPem::Text(private),
     };
     refusals.push((config, "this is a private key".into()));
     for (config, said) in refusals {
@@ -197,19 +197,19 @@ async fn a_public_key_may_be_in_a_file_or_in_one_line() {
         file.to_str().unwrap(),
         &pair.public_pem.replace('\n', "\\n"),
     ] {
-        let written = Written {
+        let written = AuthSettings {
             algorithm: "ES256",
             public_key,
-            ..Written::default()
+            ..AuthSettings::default()
         };
         let identity = load(&AuthConfig::new(&written).unwrap()).await.unwrap();
         assert!(identity.verify(&pair.sign(None, &alice())).await.is_ok());
     }
     std::fs::remove_file(&file).unwrap();
-    let written = Written {
+    let written = AuthSettings {
         algorithm: "ES256",
         public_key: file.to_str().unwrap(),
-        ..Written::default()
+        ..AuthSettings::default()
     };
     let error = load(&AuthConfig::new(&written).unwrap()).await.unwrap_err();
     assert!(
@@ -220,14 +220,14 @@ async fn a_public_key_may_be_in_a_file_or_in_one_line() {
 
 #[tokio::test]
 async fn nothing_that_is_printed_for_debugging_holds_a_secret() {
-    let written = Written {
+    let written = AuthSettings {
         secret: SECRET,
-        ..Written::default()
+        ..AuthSettings::default()
     };
     let config = AuthConfig::new(&written).unwrap();
     let printed = format!("{config:?} {:?}", load(&config).await.unwrap());
     assert!(!printed.contains("thirty"), "{printed}");
     // Somebody may have taken the wrong one of the two files.
-    let private = Pem::Text(rcgen::KeyPair::generate().unwrap().serialize_pem());
+    let private = PublicKeyPem::Text(rcgen::KeyPair::generate().unwrap().serialize_pem());
     assert!(!format!("{private:?}").contains("KEY"));
 }

@@ -57,15 +57,15 @@ async fn a_token_begins_with_the_leeway_before_its_time() {
 }
 
 #[tokio::test]
-async fn the_clock_it_was_loaded_with_decides() {
+async fn token_expiry_uses_the_injected_clock() {
     let clock = super::tokens::clock();
-    let written = Written {
+    let written = AuthSettings {
         secret: SECRET,
-        ..Written::default()
+        ..AuthSettings::default()
     };
     let config = AuthConfig::new(&written).unwrap();
     let data = std::path::Path::new("/nonexistent");
-    let identity = Identity::load(&config, data, Arc::new(clock.clone()))
+    let identity = Authenticator::load(&config, data, Arc::new(clock.clone()))
         .await
         .unwrap();
     let token = hs256(SECRET, &alice());
@@ -75,7 +75,7 @@ async fn the_clock_it_was_loaded_with_decides() {
 }
 
 #[tokio::test]
-async fn everybody_needs_an_end_and_persons_an_id_and_a_time_of_issue() {
+async fn every_token_needs_exp_and_user_tokens_need_sub_and_iat() {
     assert_eq!(refused_claim(json!({ "exp": null })).await, "exp");
     assert_eq!(refused_claim(json!({ "iat": null })).await, "iat");
     assert_eq!(refused_claim(json!({ "sub": null })).await, "sub");
@@ -166,9 +166,9 @@ async fn roles_and_visitors_are_told_apart() {
 }
 
 #[tokio::test]
-async fn what_a_service_is_called_is_bounded_however_it_is_given() {
+async fn the_name_of_a_service_is_limited_in_name_and_sub() {
     let service = |name: Value, sub: &str| json!({ "role": "service", "name": name, "sub": sub });
-    let long = "x".repeat(MAX_NAME + 1);
+    let long = "x".repeat(MAX_NAME_BYTES + 1);
     assert_eq!(refused_claim(service(json!(null), &long)).await, "sub");
     assert_eq!(refused_claim(service(json!(long), "billing")).await, "name");
     let caller = verdict(service(json!("Billing"), &long)).await.unwrap();
@@ -187,11 +187,11 @@ async fn times_may_have_fractions() {
 async fn audience_and_issuer_count_only_where_they_are_configured() {
     let claims = json!({ "aud": "them", "iss": 7 });
     assert!(verdict(claims).await.is_ok());
-    let strict = with_secret(Written {
+    let strict = with_secret(AuthSettings {
         secret: SECRET,
         audience: "chat",
         issuer: "https://id.example",
-        ..Written::default()
+        ..AuthSettings::default()
     })
     .await;
     let iss = "https://id.example";
@@ -214,7 +214,7 @@ async fn audience_and_issuer_count_only_where_they_are_configured() {
             other => panic!("{aud} {iss}: {other:?}"),
         }
     }
-    let token = strict.issue(&Grant {
+    let token = strict.issue(&TokenGrant {
         user: Some("alice".parse().unwrap()),
         name: None,
         role: Role::Admin,
@@ -230,10 +230,13 @@ async fn audience_and_issuer_count_only_where_they_are_configured() {
 
 #[test]
 fn a_token_is_taken_from_the_header() {
-    assert_eq!(bearer(Some("Bearer abc")), Ok("abc"));
-    assert_eq!(bearer(Some(" bearer  abc ")), Ok("abc"));
+    assert_eq!(parse_bearer_token(Some("Bearer abc")), Ok("abc"));
+    assert_eq!(parse_bearer_token(Some(" bearer  abc ")), Ok("abc"));
     // Not a token, which whoever reads it will say.
-    assert_eq!(bearer(Some("Bearer a, Bearer b")), Ok("a, Bearer b"));
+    assert_eq!(
+        parse_bearer_token(Some("Bearer a, Bearer b")),
+        Ok("a, Bearer b")
+    );
     for header in [
         None,
         Some(""),
@@ -245,7 +248,7 @@ fn a_token_is_taken_from_the_header() {
         Some("Bearer: abc"),
         Some("BearerX abc"),
     ] {
-        let refused = bearer(header).unwrap_err();
+        let refused = parse_bearer_token(header).unwrap_err();
         assert_eq!(
             (refused.code().name(), refused),
             ("token_missing", AuthError::Missing)

@@ -2,41 +2,41 @@
 
 use super::super::*;
 
-fn refusal(written: Written<'_>) -> String {
+fn refusal(written: AuthSettings<'_>) -> String {
     AuthConfig::new(&written).unwrap_err().to_string()
 }
 
 #[test]
 fn settings_that_do_not_go_together_are_refused_with_what_to_do() {
-    let none = Written::default();
-    let rs256 = Written {
+    let none = AuthSettings::default();
+    let rs256 = AuthSettings {
         algorithm: "RS256",
         ..none
     };
     for (written, said) in [
         (
-            Written {
+            AuthSettings {
                 public_key: "k.pem",
                 ..none
             },
             "auth.public_key needs auth.algorithm",
         ),
         (
-            Written {
+            AuthSettings {
                 jwks: "k.json",
                 ..none
             },
             "auth.jwks needs auth.algorithm",
         ),
         (
-            Written {
+            AuthSettings {
                 secret: "a,b,c",
                 ..none
             },
             "more than two secrets",
         ),
         (
-            Written {
+            AuthSettings {
                 secret: " , ",
                 ..none
             },
@@ -44,7 +44,7 @@ fn settings_that_do_not_go_together_are_refused_with_what_to_do() {
         ),
         (rs256, "needs auth.public_key or auth.jwks"),
         (
-            Written {
+            AuthSettings {
                 secret: "s",
                 public_key: "k.pem",
                 ..rs256
@@ -52,7 +52,7 @@ fn settings_that_do_not_go_together_are_refused_with_what_to_do() {
             "auth.secret is not used with RS256",
         ),
         (
-            Written {
+            AuthSettings {
                 jwks: "k.json",
                 public_key: "k.pem",
                 ..rs256
@@ -60,53 +60,53 @@ fn settings_that_do_not_go_together_are_refused_with_what_to_do() {
             "exclude each other",
         ),
         (
-            Written {
+            AuthSettings {
                 jwks: "ftp://h/k",
                 ..rs256
             },
-            "must be a file or begin with https://",
+            "must be the path of a file or begin with https://",
         ),
         (
-            Written {
+            AuthSettings {
                 jwks: "https://u:p@h/k",
                 ..rs256
             },
-            "must not hold a user or a password",
+            "must not contain a user or a password",
         ),
         (
-            Written {
+            AuthSettings {
                 jwks: "https:// h",
                 ..rs256
             },
-            "is not an address",
+            "is not a URL",
         ),
         (
-            Written {
+            AuthSettings {
                 jwks: "https://:443/k",
                 ..rs256
             },
-            "is not an address",
+            "is not a URL",
         ),
         (
-            Written {
+            AuthSettings {
                 jwks: "https:///k",
                 ..rs256
             },
-            "is not an address",
+            "is not a URL",
         ),
         (
-            Written {
+            AuthSettings {
                 jwks: "https://h:99999/k",
                 ..rs256
             },
-            "is not an address",
+            "is not a URL",
         ),
         (
-            Written {
+            AuthSettings {
                 jwks: "https://[::1]:x/k",
                 ..rs256
             },
-            "is not an address",
+            "is not a URL",
         ),
     ] {
         let refused = refusal(written);
@@ -117,47 +117,47 @@ fn settings_that_do_not_go_together_are_refused_with_what_to_do() {
 #[test]
 fn each_way_to_know_a_token_is_recognised() {
     let of = |written| AuthConfig::new(&written).unwrap().keys;
-    let none = Written::default();
-    let ed = Written {
+    let none = AuthSettings::default();
+    let ed = AuthSettings {
         algorithm: "EdDSA",
         ..none
     };
     assert!(matches!(of(none), KeySource::Generated));
     assert!(matches!(
-        of(Written {
+        of(AuthSettings {
             secret: "a",
             ..none
         }),
         KeySource::Secrets(_, None)
     ));
     assert!(matches!(
-        of(Written {
+        of(AuthSettings {
             secret: "a,b",
             ..none
         }),
         KeySource::Secrets(_, Some(_))
     ));
     assert!(matches!(
-        of(Written {
+        of(AuthSettings {
             public_key: "k.pem",
             ..ed
         }),
         KeySource::PublicKey {
-            pem: Pem::File(_),
+            pem: PublicKeyPem::File(_),
             ..
         }
     ));
     assert!(matches!(
-        of(Written {
+        of(AuthSettings {
             jwks: "k.json",
             ..ed
         }),
         KeySource::Jwks {
-            location: Location::File(_),
+            location: JwksLocation::File(_),
             ..
         }
     ));
-    let KeySource::Jwks { location, .. } = of(Written {
+    let KeySource::Jwks { location, .. } = of(AuthSettings {
         jwks: "https://h:1/k?key=hidden",
         ..ed
     }) else {
@@ -168,7 +168,7 @@ fn each_way_to_know_a_token_is_recognised() {
 }
 
 #[test]
-fn a_set_that_crosses_a_network_without_tls_is_noticed() {
+fn a_jwks_url_over_plain_http_is_reported_unless_it_is_loopback() {
     for (jwks, exposed) in [
         ("k.json", false),
         ("https://issuer.example/k", false),
@@ -179,14 +179,14 @@ fn a_set_that_crosses_a_network_without_tls_is_noticed() {
         ("http://issuer.example/k", true),
         ("http://10.0.0.1/k", true),
     ] {
-        let written = Written {
+        let written = AuthSettings {
             algorithm: "ES256",
             jwks,
-            ..Written::default()
+            ..AuthSettings::default()
         };
         let KeySource::Jwks { location, .. } = AuthConfig::new(&written).unwrap().keys else {
             panic!("not a key set");
         };
-        assert_eq!(location.is_exposed(), exposed, "{jwks}");
+        assert_eq!(location.is_unencrypted_remote(), exposed, "{jwks}");
     }
 }

@@ -116,10 +116,10 @@ impl Issuer {
     }
 
     pub fn config(&self, algorithm: &str) -> AuthConfig {
-        AuthConfig::new(&Written {
+        AuthConfig::new(&AuthSettings {
             algorithm,
             jwks: &self.address,
-            ..Written::default()
+            ..AuthSettings::default()
         })
         .unwrap()
     }

@@ -6,7 +6,7 @@ use parlor_embedded::ManualClock;
 use parlor_testkit::eventually;
 use serde_json::{Value, json};
 
-use super::super::keyset::{REFRESH_MS, RETRY_MS};
+use super::super::keyset::{MAX_KEY_AGE_MS, MIN_FETCH_INTERVAL_MS};
 use super::super::*;
 use super::issuer::Issuer;
 use super::logs::Logs;
@@ -17,11 +17,11 @@ pub fn token(pair: &Pair, kid: Option<&str>) -> String {
     pair.sign(kid, &alice_with(&json!({ "exp": 9_000_000_000_u64 })))
 }
 
-pub async fn follow(issuer: &Issuer) -> (Identity, ManualClock) {
+pub async fn follow(issuer: &Issuer) -> (Authenticator, ManualClock) {
     let clock = clock();
     let data = Path::new("/nonexistent");
     let config = issuer.config("ES256");
-    let identity = Identity::load(&config, data, Arc::new(clock.clone()))
+    let identity = Authenticator::load(&config, data, Arc::new(clock.clone()))
         .await
         .unwrap();
     (identity, clock)
@@ -46,10 +46,10 @@ async fn a_set_of_each_algorithm_is_read_from_a_file_and_from_an_address() {
     std::fs::write(&file, json!({ "keys": keys }).to_string()).unwrap();
     for (kid, pair) in all {
         for jwks in [file.to_str().unwrap(), &issuer.address] {
-            let written = Written {
+            let written = AuthSettings {
                 algorithm: pair.name(),
                 jwks,
-                ..Written::default()
+                ..AuthSettings::default()
             };
             let identity = load(&AuthConfig::new(&written).unwrap()).await.unwrap();
             for kid in [kid, None] {
@@ -96,10 +96,10 @@ async fn keys_for_another_purpose_and_broken_ones_do_not_count() {
     let algorithm = PublicAlgorithm::EdDsa;
     for key in &broken {
         let set = json!({ "keys": [key] }).to_string();
-        let refused = keys::from_set(set.as_bytes(), algorithm).unwrap_err();
+        let refused = keys::parse_key_set(set.as_bytes(), algorithm).unwrap_err();
         assert_eq!(
             refused,
-            KeyError::NoneFits {
+            PublicKeyError::NoUsableKey {
                 count: 1,
                 algorithm: "EdDSA"
             },
@@ -109,15 +109,20 @@ async fn keys_for_another_purpose_and_broken_ones_do_not_count() {
     let mut all = broken.to_vec();
     all.push(good);
     let set = json!({ "keys": all }).to_string();
-    assert_eq!(keys::from_set(set.as_bytes(), algorithm).unwrap().len(), 1);
+    assert_eq!(
+        keys::parse_key_set(set.as_bytes(), algorithm)
+            .unwrap()
+            .len(),
+        1
+    );
     for text in ["", "[]", "{}", "{\"keys\":{}}", "<html>"] {
         assert_eq!(
-            keys::from_set(text.as_bytes(), algorithm).unwrap_err(),
-            KeyError::NotASet
+            keys::parse_key_set(text.as_bytes(), algorithm).unwrap_err(),
+            PublicKeyError::NotAKeySet
         );
     }
     let weak = json!({ "keys": [Pair::rsa(1024).jwk(None)] }).to_string();
-    assert!(keys::from_set(weak.as_bytes(), PublicAlgorithm::Rs256).is_err());
+    assert!(keys::parse_key_set(weak.as_bytes(), PublicAlgorithm::Rs256).is_err());
 }
 
 #[tokio::test]
@@ -129,9 +134,13 @@ async fn a_private_key_in_a_set_is_not_used() {
     ]) {
         let mut private = pair.jwk(Some("private"));
         private["d"] = json!("AAAA");
-        let read =
-            |keys: Value| keys::from_set(json!({ "keys": keys }).to_string().as_bytes(), algorithm);
-        assert_eq!(read(json!([private])).unwrap_err(), KeyError::Private);
+        let read = |keys: Value| {
+            keys::parse_key_set(json!({ "keys": keys }).to_string().as_bytes(), algorithm)
+        };
+        assert_eq!(
+            read(json!([private])).unwrap_err(),
+            PublicKeyError::PrivateKey
+        );
         let both = read(json!([private, pair.jwk(Some("public"))])).unwrap();
         assert_eq!(both.len(), 1);
         assert_eq!(both[0].id.as_deref(), Some("public"));
@@ -148,7 +157,7 @@ async fn an_rsa_key_needs_a_sound_exponent() {
         let mut key = good.clone();
         key["e"] = json!(exponent);
         let set = json!({ "keys": [key] }).to_string();
-        let read = keys::from_set(set.as_bytes(), PublicAlgorithm::Rs256);
+        let read = keys::parse_key_set(set.as_bytes(), PublicAlgorithm::Rs256);
         assert_eq!(read.is_ok(), sound, "{exponent}");
     }
 }
@@ -157,15 +166,21 @@ async fn an_rsa_key_needs_a_sound_exponent() {
 async fn a_file_must_be_right_at_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("jwks.json");
-    let written = Written {
+    let written = AuthSettings {
         algorithm: "ES256",
         jwks: file.to_str().unwrap(),
-        ..Written::default()
+        ..AuthSettings::default()
     };
     let config = AuthConfig::new(&written).unwrap();
-    assert!(matches!(load(&config).await, Err(LoadError::File { .. })));
+    assert!(matches!(
+        load(&config).await,
+        Err(AuthLoadError::File { .. })
+    ));
     std::fs::write(&file, "{}").unwrap();
-    assert!(matches!(load(&config).await, Err(LoadError::Key { .. })));
+    assert!(matches!(
+        load(&config).await,
+        Err(AuthLoadError::Key { .. })
+    ));
     std::fs::File::create(&file)
         .unwrap()
         .set_len(1024 * 1024 + 1)
@@ -192,17 +207,17 @@ async fn a_new_key_is_fetched_when_a_token_names_it_but_not_more_often_than_allo
         Err(AuthError::UnknownKey)
     );
     assert_eq!(issuer.asked(), 1);
-    pass(&clock, RETRY_MS);
+    pass(&clock, MIN_FETCH_INTERVAL_MS);
     assert!(identity.verify(&token(&second, Some("2"))).await.is_ok());
     assert_eq!(issuer.asked(), 2);
 
-    pass(&clock, RETRY_MS);
+    pass(&clock, MIN_FETCH_INTERVAL_MS);
     for kid in ["x", "y", "z"] {
         let refused = identity.verify(&token(&stranger, Some(kid))).await;
         assert_eq!(refused, Err(AuthError::UnknownKey));
     }
     assert_eq!(issuer.asked(), 3);
-    pass(&clock, RETRY_MS);
+    pass(&clock, MIN_FETCH_INTERVAL_MS);
     // A known key whose signature is wrong is no reason to ask.
     let refused = identity.verify(&token(&stranger, Some("2"))).await;
     assert_eq!((refused, issuer.asked()), (Err(AuthError::Signature), 3));
@@ -215,7 +230,7 @@ async fn a_set_without_ids_is_followed_too() {
     issuer.publish(&[(None, &first)]);
     let (identity, clock) = follow(&issuer).await;
     issuer.publish(&[(None, &second)]);
-    pass(&clock, RETRY_MS);
+    pass(&clock, MIN_FETCH_INTERVAL_MS);
     assert!(identity.verify(&token(&first, None)).await.is_ok());
     assert!(identity.verify(&token(&second, None)).await.is_ok());
     assert_eq!(
@@ -225,13 +240,13 @@ async fn a_set_without_ids_is_followed_too() {
 }
 
 #[tokio::test]
-async fn a_withdrawn_key_ends_with_the_next_periodic_fetch() {
+async fn tokens_of_a_removed_key_are_rejected_after_the_next_refresh() {
     let (old, new) = (Pair::ec(), Pair::ec());
     let issuer = Issuer::start().await;
     issuer.publish(&[(Some("old"), &old), (Some("new"), &new)]);
     let (identity, clock) = follow(&issuer).await;
     issuer.publish(&[(Some("new"), &new)]);
-    pass(&clock, REFRESH_MS - 1);
+    pass(&clock, MAX_KEY_AGE_MS - 1);
     assert!(identity.verify(&token(&old, Some("old"))).await.is_ok());
     assert_eq!(issuer.asked(), 1);
     pass(&clock, 1);
@@ -245,13 +260,13 @@ async fn a_withdrawn_key_ends_with_the_next_periodic_fetch() {
 }
 
 #[tokio::test]
-async fn a_node_that_was_idle_fetches_before_it_believes() {
+async fn stale_keys_are_refreshed_before_a_token_is_verified() {
     let (old, new) = (Pair::ec(), Pair::ec());
     let issuer = Issuer::start().await;
     issuer.publish(&[(Some("old"), &old)]);
     let (identity, clock) = follow(&issuer).await;
     issuer.publish(&[(Some("new"), &new)]);
-    pass(&clock, 2 * REFRESH_MS);
+    pass(&clock, 2 * MAX_KEY_AGE_MS);
     let refused = identity.verify(&token(&old, Some("old"))).await;
     assert_eq!((refused, issuer.asked()), (Err(AuthError::UnknownKey), 2));
 }
@@ -263,7 +278,7 @@ async fn many_tokens_with_an_unknown_key_cause_one_fetch_and_all_wait_for_it() {
     issuer.publish(&[(Some("1"), &first)]);
     let (identity, clock) = follow(&issuer).await;
     issuer.publish(&[(Some("2"), &second)]);
-    pass(&clock, RETRY_MS);
+    pass(&clock, MIN_FETCH_INTERVAL_MS);
     let token = token(&second, Some("2"));
     let all = futures_util::future::join_all((0..50).map(|_| identity.verify(&token))).await;
     assert!(all.iter().all(Result::is_ok), "{all:?}");
@@ -279,7 +294,7 @@ async fn a_fetch_goes_on_when_its_caller_goes_away() {
     let identity = Arc::new(identity);
     issuer.publish(&[(Some("2"), &second)]);
     issuer.hold();
-    pass(&clock, RETRY_MS);
+    pass(&clock, MIN_FETCH_INTERVAL_MS);
     let token = token(&second, Some("2"));
     let caller = tokio::spawn({
         let (identity, token) = (Arc::clone(&identity), token.clone());
@@ -314,7 +329,7 @@ async fn a_failed_fetch_keeps_the_keys_and_is_logged_once() {
     ];
     for fail in failures {
         fail();
-        pass(&clock, RETRY_MS);
+        pass(&clock, MIN_FETCH_INTERVAL_MS);
         let refused = identity
             .verify(&token(&second, Some("2")))
             .await
@@ -327,15 +342,19 @@ async fn a_failed_fetch_keeps_the_keys_and_is_logged_once() {
     }
     assert_eq!(issuer.asked(), 1 + failures.len());
     let text = logs.text();
-    assert_eq!(text.matches("cannot be fetched").count(), 1, "{text}");
+    assert_eq!(
+        text.matches("cannot fetch the key set").count(),
+        1,
+        "{text}"
+    );
     assert!(
         text.contains("/jwks.json ") && !text.contains("v=1"),
         "{text}"
     );
     issuer.publish(&[(Some("2"), &second)]);
-    pass(&clock, RETRY_MS);
+    pass(&clock, MIN_FETCH_INTERVAL_MS);
     assert!(identity.verify(&token(&second, Some("2"))).await.is_ok());
-    assert_eq!(logs.text().matches("can be fetched again").count(), 1);
+    assert_eq!(logs.text().matches("fetched the key set again").count(), 1);
 }
 
 #[tokio::test]
@@ -354,7 +373,7 @@ async fn an_issuer_that_is_away_at_the_start_is_asked_again() {
         identity.verify(&token).await,
         Err(AuthError::KeysUnavailable)
     );
-    pass(&clock, RETRY_MS);
+    pass(&clock, MIN_FETCH_INTERVAL_MS);
     assert!(identity.verify(&token).await.is_ok());
 }
 
@@ -365,9 +384,9 @@ async fn an_issuer_that_never_answers_is_given_up() {
     let KeySource::Jwks { location, .. } = issuer.config("ES256").keys else {
         unreachable!()
     };
-    let given_up = Fetcher::new(location).unwrap().fetch().await;
+    let given_up = KeySetFetcher::new(location).unwrap().fetch().await;
     assert!(
-        matches!(given_up, Err(FetchError::Timeout(5))),
+        matches!(given_up, Err(KeySetFetchError::Timeout(5))),
         "{given_up:?}"
     );
 }
@@ -377,9 +396,9 @@ async fn https_is_checked_with_the_trusted_authorities() {
     let pair = Pair::ec();
     let (issuer, roots) = Issuer::start_secure().await;
     issuer.publish(&[(Some("1"), &pair)]);
-    let location = |address: &str| Location::Address(address.parse().unwrap());
-    let trusting = Fetcher::trusting(location(&issuer.address), roots.clone()).unwrap();
-    let set = KeySet::open(trusting, PublicAlgorithm::Es256, 1)
+    let location = |address: &str| JwksLocation::Url(address.parse().unwrap());
+    let trusting = KeySetFetcher::with_roots(location(&issuer.address), roots.clone()).unwrap();
+    let set = RemoteKeySet::open(trusting, PublicAlgorithm::Es256, 1)
         .await
         .unwrap();
     let signed = token(&pair, Some("1"));
@@ -387,11 +406,11 @@ async fn https_is_checked_with_the_trusted_authorities() {
     assert!(set.verify(&jwt, 1).await.is_ok());
 
     let (_, others) = Issuer::start_secure().await;
-    let stranger = Fetcher::trusting(location(&issuer.address), others).unwrap();
+    let stranger = KeySetFetcher::with_roots(location(&issuer.address), others).unwrap();
     let refused = stranger.fetch().await.unwrap_err();
     assert!(refused.to_string().contains("certificate"), "{refused}");
     let other_name = issuer.address.replace("localhost", "127.0.0.1");
-    let refused = Fetcher::trusting(location(&other_name), roots)
+    let refused = KeySetFetcher::with_roots(location(&other_name), roots)
         .unwrap()
         .fetch()
         .await

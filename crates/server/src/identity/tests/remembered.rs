@@ -9,11 +9,14 @@ async fn a_token_that_was_accepted_is_accepted_again_until_it_ends() {
         let identity = load(&pair.identity_config()).await.unwrap();
         let token = pair.sign(None, &alice());
         let first = identity.verify(&token).await.unwrap();
-        let Keys::Public(_, key) = &identity.keys else {
+        let VerificationKeys::PublicKey(_, key) = &identity.keys else {
             panic!("a public key was configured");
         };
-        let signed = cache::signed(key, &token);
-        assert!(identity.signatures.holds(&signed), "it is remembered");
+        let signed = cache::signature_digest(key, &token);
+        assert!(
+            identity.signature_cache.contains(&signed),
+            "the signature is cached"
+        );
         assert_eq!(identity.verify(&token).await.unwrap(), first);
         let end = first.expires_at + LEEWAY_MS;
         assert!(identity.verify_at(&token, end - 1).await.is_ok());
@@ -26,7 +29,7 @@ async fn a_token_that_was_accepted_is_accepted_again_until_it_ends() {
 }
 
 #[tokio::test]
-async fn a_token_that_was_accepted_lends_nothing_to_another() {
+async fn a_cached_signature_is_not_accepted_with_other_claims() {
     for pair in PAIRS.iter() {
         let identity = load(&pair.identity_config()).await.unwrap();
         let token = pair.sign(None, &alice());

@@ -6,9 +6,9 @@ use super::super::*;
 use super::logs::Logs;
 use super::tokens::{alice, clock, hs256};
 
-async fn open(data: &Path) -> Result<Identity, LoadError> {
-    let config = AuthConfig::new(&Written::default()).unwrap();
-    Identity::load(&config, data, Arc::new(clock())).await
+async fn open(data: &Path) -> Result<Authenticator, AuthLoadError> {
+    let config = AuthConfig::new(&AuthSettings::default()).unwrap();
+    Authenticator::load(&config, data, Arc::new(clock())).await
 }
 
 #[tokio::test]
@@ -50,10 +50,10 @@ async fn many_that_start_at_once_agree_on_one_secret() {
     for _ in 0..20 {
         let folder = tempfile::tempdir().unwrap();
         let barrier = std::sync::Barrier::new(8);
-        let secrets: Vec<Secret> = std::thread::scope(|scope| {
+        let secrets: Vec<SharedSecret> = std::thread::scope(|scope| {
             let start = || {
                 barrier.wait();
-                secret::generated(folder.path()).unwrap()
+                secret::load_or_generate(folder.path()).unwrap()
             };
             let all: Vec<_> = (0..8).map(|_| scope.spawn(start)).collect();
             all.into_iter().map(|one| one.join().unwrap()).collect()
@@ -70,7 +70,7 @@ async fn a_damaged_file_is_told_and_not_replaced() {
         std::fs::write(&file, text).unwrap();
         let error = open(folder.path()).await.unwrap_err().to_string();
         assert!(
-            error.contains("does not hold a generated secret"),
+            error.contains("does not contain a generated secret"),
             "{error}"
         );
         assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
@@ -78,7 +78,7 @@ async fn a_damaged_file_is_told_and_not_replaced() {
 }
 
 #[tokio::test]
-async fn what_a_killed_process_left_behind_does_not_count() {
+async fn leftover_temporary_secret_files_are_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let draft = folder
         .path()
@@ -96,7 +96,7 @@ async fn a_link_is_followed_to_a_secret_but_nothing_is_written_through_it() {
     std::os::unix::fs::symlink(&real, data.join(SECRET_FILE)).unwrap();
     let error = open(&data).await.unwrap_err();
     assert!(
-        matches!(error, LoadError::File { action: "read", .. }),
+        matches!(error, AuthLoadError::File { action: "read", .. }),
         "{error:?}"
     );
     assert!(!real.exists());
@@ -111,7 +111,7 @@ async fn a_folder_that_cannot_be_written_is_told() {
     let file = folder.path().join("file");
     std::fs::write(&file, "").unwrap();
     let error = open(&file.join("data")).await.unwrap_err();
-    assert!(matches!(error, LoadError::File { .. }), "{error:?}");
+    assert!(matches!(error, AuthLoadError::File { .. }), "{error:?}");
 }
 
 #[tokio::test]

@@ -94,10 +94,10 @@ impl Pair {
     }
 
     pub fn identity_config(&self) -> AuthConfig {
-        AuthConfig::new(&Written {
+        AuthConfig::new(&AuthSettings {
             algorithm: self.name(),
             public_key: &self.public_pem,
-            ..Written::default()
+            ..AuthSettings::default()
         })
         .unwrap()
     }
@@ -131,20 +131,20 @@ pub fn clock() -> ManualClock {
     ManualClock::new(NOW * 1_000)
 }
 
-pub async fn load(config: &AuthConfig) -> Result<Identity, LoadError> {
+pub async fn load(config: &AuthConfig) -> Result<Authenticator, AuthLoadError> {
     let nowhere = Path::new("/nonexistent");
-    Identity::load(config, nowhere, Arc::new(clock())).await
+    Authenticator::load(config, nowhere, Arc::new(clock())).await
 }
 
 /// HS256 with these settings.
-pub async fn with_secret(written: Written<'_>) -> Identity {
+pub async fn with_secret(written: AuthSettings<'_>) -> Authenticator {
     load(&AuthConfig::new(&written).unwrap()).await.unwrap()
 }
 
-pub async fn plain() -> Identity {
-    with_secret(Written {
+pub async fn plain() -> Authenticator {
+    with_secret(AuthSettings {
         secret: SECRET,
-        ..Written::default()
+        ..AuthSettings::default()
     })
     .await
 }

@@ -23,7 +23,7 @@ fn alice_and(more: &str) -> String {
 }
 
 #[tokio::test]
-async fn heads_that_can_be_read_in_two_ways_are_refused() {
+async fn ambiguous_token_headers_are_rejected() {
     let identity = plain().await;
     let claims = alice_and("");
     for head in [
@@ -112,7 +112,7 @@ async fn claims_that_are_no_object_or_hold_no_numbers_are_refused() {
 }
 
 #[tokio::test]
-async fn a_token_has_one_spelling() {
+async fn non_canonical_base64_tokens_are_rejected() {
     let identity = plain().await;
     let good = hs256(SECRET, &alice());
     assert!(identity.verify(&good).await.is_ok());
@@ -151,7 +151,7 @@ async fn a_key_that_comes_with_the_token_is_not_trusted() {
 }
 
 #[tokio::test]
-async fn a_signature_of_zeros_signs_nothing() {
+async fn an_all_zero_signature_is_rejected() {
     for pair in PAIRS.iter() {
         let identity = load(&pair.identity_config()).await.unwrap();
         let good = pair.sign(

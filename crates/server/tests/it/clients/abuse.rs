@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use parlor_testkit::{Node, SocketClient};
+use parlor_testkit::{Node, SocketIoTestClient};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -22,14 +22,14 @@ fn address(node: &Node) -> SocketAddr {
     node.http().replace("http://", "").parse().unwrap()
 }
 
-async fn connect(node: &Node, name: &str) -> SocketClient {
+async fn connect(node: &Node, name: &str) -> SocketIoTestClient {
     let auth = json!({ "token": user(name), "deviceId": name });
-    let client = SocketClient::connect(address(node), &auth).await;
+    let client = SocketIoTestClient::connect(address(node), &auth).await;
     client.unwrap_or_else(|error| panic!("{name}: {error:?}"))
 }
 
 /// Somebody who behaves, and is answered.
-async fn is_served(client: &mut SocketClient) {
+async fn is_served(client: &mut SocketIoTestClient) {
     let nothing = json!({});
     let beat = timeout(PATIENCE, client.call("heartbeat", &nothing));
     let beat = beat.await.unwrap().unwrap();
@@ -45,7 +45,7 @@ fn resident(node: &Node) -> u64 {
 }
 
 /// Waits until the server has closed a connection.
-async fn closed(client: &mut SocketClient) {
+async fn closed(client: &mut SocketIoTestClient) {
     let closed = timeout(PATIENCE, async { while client.next().await.is_ok() {} });
     closed.await.expect("the server closes the connection");
 }
@@ -69,7 +69,7 @@ async fn ended(mut stream: TcpStream) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn rubbish_ends_its_own_connection_only() {
+async fn malformed_packets_close_only_their_own_connection() {
     let node = ready(node()).await;
     let mut alice = connect(&node, "alice").await;
     for rubbish in [
@@ -100,7 +100,7 @@ async fn rubbish_ends_its_own_connection_only() {
         let goes_on = timeout(PATIENCE, other.call("heartbeat", &json!({}))).await;
         assert!(
             goes_on.is_ok(),
-            "{rubbish:?} is neither answered nor refused"
+            "{rubbish:?}: no acknowledgement, and the connection stays open"
         );
         is_served(&mut alice).await;
     }
@@ -138,7 +138,7 @@ async fn a_frame_that_is_too_large_is_refused_by_its_header() {
 }
 
 #[tokio::test]
-async fn who_floods_is_told_and_then_cut() {
+async fn a_client_that_exceeds_the_event_rate_gets_an_error_and_is_then_closed() {
     let slow = node().env("PARLOR_GATEWAY__EVENTS", "1");
     let node = ready(slow.env("PARLOR_GATEWAY__EVENT_BURST", "10")).await;
     let mut alice = connect(&node, "alice").await;
@@ -152,12 +152,12 @@ async fn who_floods_is_told_and_then_cut() {
             }
         }
     });
-    let told = told.await.expect("who sends too much is told");
+    let told = told.await.expect("an event above the rate gets an error");
     assert_eq!(told["code"], "rate_limited", "{told}");
     assert!(told["retryAfterMs"].is_u64(), "{told}");
     // As many at once as no rate would let through; the connection may end amid them.
     for _ in 0..1_000 {
-        let _ = flood.tell("heartbeat", &beat).await;
+        let _ = flood.emit("heartbeat", &beat).await;
     }
     closed(&mut flood).await;
     is_served(&mut alice).await;
@@ -171,7 +171,7 @@ async fn who_floods_is_told_and_then_cut() {
 }
 
 #[tokio::test]
-async fn who_says_nothing_is_cut() {
+async fn silent_websockets_and_unanswered_pings_are_closed() {
     let quick = node()
         .env("PARLOR_GATEWAY__HANDSHAKE_TIMEOUT", "5s")
         .env("PARLOR_GATEWAY__PING_INTERVAL", "1s")
@@ -193,7 +193,7 @@ async fn who_says_nothing_is_cut() {
 }
 
 #[tokio::test]
-async fn who_does_not_read_delays_nobody() {
+async fn a_client_that_does_not_read_does_not_delay_other_members() {
     let options = node()
         .env("PARLOR_GATEWAY__BUFFER", "262144")
         .env("PARLOR_GATEWAY__EVENTS", "10000")
@@ -223,7 +223,7 @@ async fn who_does_not_read_delays_nobody() {
     };
     let reading = async {
         for seq in 1..=sent {
-            let next = timeout(PATIENCE, bob.next_of("message:new")).await;
+            let next = timeout(PATIENCE, bob.next_event_named("message:new")).await;
             assert_eq!(next.unwrap().unwrap()["seq"], seq);
         }
     };
@@ -233,10 +233,12 @@ async fn who_does_not_read_delays_nobody() {
     // They come back and read what they missed.
     let auth =
         json!({ "token": user("slow"), "deviceId": "slow", "resume": { "lunch": sent - 3 } });
-    let mut slow = SocketClient::connect(address(&node), &auth).await.unwrap();
+    let mut slow = SocketIoTestClient::connect(address(&node), &auth)
+        .await
+        .unwrap();
     let seqs: [Value; 3] = [sent - 2, sent - 1, sent].map(Value::from);
     for seq in seqs {
-        let next = timeout(PATIENCE, slow.next_of("message:new")).await;
+        let next = timeout(PATIENCE, slow.next_event_named("message:new")).await;
         assert_eq!(next.unwrap().unwrap()["seq"], seq);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::join_all;
-use parlor_testkit::{SocketClient, SocketError, eventually};
+use parlor_testkit::{SocketIoClientError, SocketIoTestClient, eventually};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -21,14 +21,14 @@ fn address(world: &World, node: usize) -> SocketAddr {
     world.url(node).replace("http://", "").parse().unwrap()
 }
 
-async fn connect(address: SocketAddr, number: usize) -> SocketClient {
+async fn connect(address: SocketAddr, number: usize) -> SocketIoTestClient {
     let auth = json!({ "token": user(&format!("u{number}")), "deviceId": "phone" });
-    eventually("the node lets it in", async || {
-        match SocketClient::connect(address, &auth).await {
+    eventually("the node accepts the client", async || {
+        match SocketIoTestClient::connect(address, &auth).await {
             Ok(client) => Some(client),
             // A door that is crowded is tried again, as clients do.
-            Err(SocketError::Closed(_)) => None,
-            Err(SocketError::Refused(why)) => {
+            Err(SocketIoClientError::Closed(_)) => None,
+            Err(SocketIoClientError::Refused(why)) => {
                 assert_eq!(why["code"], "rate_limited", "{why}");
                 None
             }
@@ -37,27 +37,27 @@ async fn connect(address: SocketAddr, number: usize) -> SocketClient {
     .await
 }
 
-async fn online(world: &World) -> Value {
+async fn assert_all_online(world: &World) -> Value {
     let count = call("GET", "/v1/presence/count").by(&service());
     count.at(&world.nodes[1]).await.ok()["count"].clone()
 }
 
 #[tokio::test]
-async fn a_node_that_ends_hands_its_clients_over_and_nobody_is_seen_to_leave() {
+async fn draining_a_node_moves_its_clients_without_an_offline_event() {
     // Long enough for everybody to come back in.
     let grace = ("PARLOR_PRESENCE__GRACE", "30s");
     let mut world = World::with(Ground::ThreeNodes, &[grace]).await;
     let mut heard = world.events("events:user.offline").await;
     let first = address(&world, 0);
     let mut clients = join_all((0..CLIENTS).map(|number| connect(first, number))).await;
-    eventually("everybody is there", async || {
-        online(&world).await == CLIENTS
+    eventually("all clients are online", async || {
+        assert_all_online(&world).await == CLIENTS
     })
     .await;
 
-    world.nodes[0].signal_terminate();
+    world.nodes[0].send_sigterm();
     let told = clients.iter_mut().map(|client| async {
-        let closed = client.next_of("session:closed").await.unwrap();
+        let closed = client.next_event_named("session:closed").await.unwrap();
         // After the last word comes the end.
         while client.next().await.is_ok() {}
         closed
@@ -80,8 +80,8 @@ async fn a_node_that_ends_hands_its_clients_over_and_nobody_is_seen_to_leave() {
 
     let second = address(&world, 1);
     let clients = join_all((0..CLIENTS).map(|number| connect(second, number))).await;
-    eventually("everybody is there again", async || {
-        online(&world).await == CLIENTS
+    eventually("all clients are online again", async || {
+        assert_all_online(&world).await == CLIENTS
     })
     .await;
     // Whoever was called offline would have been told so before.

@@ -28,14 +28,14 @@ pub enum Language {
 /// Clients in a process of their own. Ends on drop.
 pub struct Driver {
     _process: Child,
-    orders: tokio::sync::Mutex<ChildStdin>,
-    heard: Arc<Heard>,
+    commands: tokio::sync::Mutex<ChildStdin>,
+    heard: Arc<DriverOutput>,
     last: Mutex<u64>,
 }
 
 /// What the clients said so far.
 #[derive(Default)]
-struct Heard {
+struct DriverOutput {
     answers: Mutex<HashMap<u64, Result<Value, Value>>>,
     events: Mutex<HashMap<String, VecDeque<(String, Value)>>>,
     more: Notify,
@@ -66,7 +66,7 @@ impl Driver {
             .kill_on_drop(true)
             .spawn();
         let mut process = spawned.unwrap_or_else(|error| panic!("{language:?}: {error}"));
-        let heard = Arc::new(Heard::default());
+        let heard = Arc::new(DriverOutput::default());
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let to = Arc::clone(&heard);
         tokio::spawn(async move {
@@ -75,7 +75,7 @@ impl Driver {
             }
         });
         Self {
-            orders: tokio::sync::Mutex::new(process.stdin.take().unwrap()),
+            commands: tokio::sync::Mutex::new(process.stdin.take().unwrap()),
             _process: process,
             heard,
             last: Mutex::new(0),
@@ -142,7 +142,7 @@ impl Driver {
         };
         order["id"] = id.into();
         let line = format!("{order}\n");
-        let mut orders = self.orders.lock().await;
+        let mut orders = self.commands.lock().await;
         orders.write_all(line.as_bytes()).await.unwrap();
         drop(orders);
         self.heard
@@ -172,7 +172,7 @@ impl Driver {
     }
 }
 
-impl Heard {
+impl DriverOutput {
     fn take(&self, line: &Value) {
         if let Some(id) = line["id"].as_u64() {
             let answer = match line.get("error") {
@@ -202,7 +202,7 @@ impl Heard {
             }
         };
         let Ok(found) = timeout(PATIENCE, found).await else {
-            panic!("{what} did not come; there are {:?}", self.events.lock());
+            panic!("{what} did not arrive; received: {:?}", self.events.lock());
         };
         found
     }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::driver::{Driver, Language};
 use super::world::{Ground, World};
-use crate::http::callers::{SECRET, now, signed, user, visitor};
+use crate::http::callers::{SECRET, now, signed, user, visitor_token};
 
 async fn refusals(language: Language) {
     let world = World::start(Ground::Embedded).await;
@@ -76,7 +76,7 @@ async fn refusals(language: Language) {
     // Whatever was wrong, the connection is as good as before.
     driver.ok("alice", "heartbeat", json!({})).await;
 
-    let auth = json!({ "token": visitor("v1") });
+    let auth = json!({ "token": visitor_token("v1") });
     driver.open("visitor", &world.url(0), auth).await.unwrap();
     let send = json!({ "conversationId": "lunch", "content": "x" });
     let refused = driver.refused("visitor", "message:send", send).await;

@@ -4,18 +4,18 @@ use parlor_testkit::eventually;
 use serde_json::{Value, json};
 
 use super::driver::{Driver, Language};
-use super::world::{Ground, Keys, World};
-use crate::http::callers::{admin, person, user};
-use crate::http::client::{Call, call};
+use super::world::{Ground, StoreView, World};
+use crate::http::callers::{admin, token_with_claims, user};
+use crate::http::client::{TestRequest, call};
 
-struct Scene {
+struct EventScenario {
     world: World,
     driver: Driver,
-    keys: Option<Keys>,
+    keys: Option<StoreView>,
 }
 
 /// Looks at the store from outside, where that is possible.
-macro_rules! look {
+macro_rules! check_store {
     ($scene:expr, $keys:ident => $look:expr) => {
         if let Some($keys) = &mut $scene.keys {
             $look
@@ -27,7 +27,7 @@ async fn every_event(language: Language, ground: Ground) {
     let world = World::with(ground, &[("PARLOR_TTL__TYPING", "60s")]).await;
     let keys = world.keys().await;
     let driver = Driver::start(language);
-    let mut scene = Scene {
+    let mut scene = EventScenario {
         world,
         driver,
         keys,
@@ -45,11 +45,11 @@ async fn every_event(language: Language, ground: Ground) {
 }
 
 fn named(name: &str, id: &str) -> String {
-    person(id, &json!({ "name": name }))
+    token_with_claims(id, &json!({ "name": name }))
 }
 
-impl Scene {
-    async fn http(&self, by: &str, request: Call) -> Value {
+impl EventScenario {
+    async fn http(&self, by: &str, request: TestRequest) -> Value {
         let answer = request.by(by).at(&self.world.nodes[0]).await;
         assert!(answer.status < 300, "{answer:?}");
         answer.json()
@@ -64,7 +64,7 @@ impl Scene {
             let (name, url) = (format!("bob-{device}"), world.url(number));
             driver.open(&name, &url, bob).await.unwrap();
         }
-        look!(self, keys => {
+        check_store!(self, keys => {
             let devices = keys.hash("presence:user:alice").await;
             let device: Value = serde_json::from_str(&devices["phone"]).unwrap();
             assert!(device["serverId"].is_string() && device["connectedAt"].is_string());
@@ -127,7 +127,7 @@ impl Scene {
         let expected = json!({ "conversationId": "lunch", "userId": "alice", "username": "Alice", "typing": true });
         assert_eq!(told, expected);
         self.driver.next("bob-phone", "typing", typing(true)).await;
-        look!(self, keys => {
+        check_store!(self, keys => {
             assert!((1..=60_000).contains(&keys.ttl("typing:lunch:alice").await));
         });
         self.driver.ok("alice", "typing:stop", lunch).await;
@@ -135,7 +135,7 @@ impl Scene {
             .next("bob-laptop", "typing", typing(false))
             .await;
         self.driver.next("bob-phone", "typing", typing(false)).await;
-        look!(self, keys => assert!(!keys.exists("typing:lunch:alice").await));
+        check_store!(self, keys => assert!(!keys.exists("typing:lunch:alice").await));
     }
 
     async fn sending(&mut self) {
@@ -161,7 +161,7 @@ impl Scene {
         for socket in ["bob-phone", "bob-laptop"] {
             self.driver.next(socket, "unread", |it| *it == one).await;
         }
-        look!(self, keys => {
+        check_store!(self, keys => {
             assert_eq!(keys.text("unread:bob:lunch").await.unwrap(), "1");
             assert_eq!(keys.text("unread:bob:total").await.unwrap(), "1");
             assert_eq!(keys.newest("messages:lunch:recent").await["content"], "Noon? ☕");
@@ -186,7 +186,7 @@ impl Scene {
         // Read on the phone, and the badge of the laptop is gone.
         let none = json!({ "conversationId": "lunch", "count": 0, "total": 0 });
         driver.next("bob-laptop", "unread", |it| *it == none).await;
-        look!(self, keys => {
+        check_store!(self, keys => {
             assert_eq!(keys.text("delivery:lunch:bob").await.unwrap(), "1");
             assert!(!keys.exists("unread:bob:lunch").await);
         });
@@ -209,7 +209,7 @@ impl Scene {
             let told = self.driver.next(socket, "message:edited", |_| true).await;
             assert_eq!(told, edited["message"], "{socket}");
         }
-        look!(self, keys => {
+        check_store!(self, keys => {
             assert_eq!(keys.newest("messages:lunch:recent").await["content"], "One?");
         });
         let delete = json!({ "conversationId": "lunch", "seq": 1 });
@@ -300,7 +300,7 @@ impl Scene {
             assert_eq!(closed["reason"], "blocked");
             driver.next(socket, "disconnect", |_| true).await;
         }
-        look!(self, keys => assert_eq!(keys.hash("user:bob").await["status"], "blocked"));
+        check_store!(self, keys => assert_eq!(keys.hash("user:bob").await["status"], "blocked"));
         let again = json!({ "token": user("bob") });
         let url = self.world.url(1);
         let refused = self.driver.open("bob-phone", &url, again);
@@ -313,14 +313,14 @@ impl Scene {
             let get = call("GET", "/v1/users/alice/presence");
             self.http(&admin("root"), get).await
         };
-        let left = eventually("alice is seen to be gone", async || {
+        let left = eventually("alice is offline", async || {
             let presence = presence().await;
             let gone = presence["status"] == "offline" && presence["lastSeen"].is_string();
             gone.then_some(presence)
         })
         .await;
         assert_eq!(left["userId"], "alice");
-        look!(self, keys => {
+        check_store!(self, keys => {
             assert!(!keys.exists("presence:user:alice").await);
             assert!(keys.exists("lastseen:alice").await);
         });

@@ -8,7 +8,7 @@ use crate::http::callers::user;
 use crate::http::client::call;
 
 /// Somebody who begins by polling, stays with it or goes over to a WebSocket, and misses nothing on the way.
-async fn polling(language: Language, transports: &[&str]) {
+async fn run_polling_test(language: Language, transports: &[&str]) {
     let world = World::start(Ground::Embedded).await;
     let driver = Driver::start(language);
     let create = call("POST", "/v1/conversations").by(&user("alice"));
@@ -41,20 +41,20 @@ async fn polling(language: Language, transports: &[&str]) {
 
 #[tokio::test]
 async fn the_node_client_stays_with_polling() {
-    polling(Language::Node, &["polling"]).await;
+    run_polling_test(Language::Node, &["polling"]).await;
 }
 
 #[tokio::test]
 async fn the_node_client_goes_over_from_polling() {
-    polling(Language::Node, &["polling", "websocket"]).await;
+    run_polling_test(Language::Node, &["polling", "websocket"]).await;
 }
 
 #[tokio::test]
 async fn the_python_client_stays_with_polling() {
-    polling(Language::Python, &["polling"]).await;
+    run_polling_test(Language::Python, &["polling"]).await;
 }
 
 #[tokio::test]
 async fn the_python_client_goes_over_from_polling() {
-    polling(Language::Python, &["polling", "websocket"]).await;
+    run_polling_test(Language::Python, &["polling", "websocket"]).await;
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use futures_util::{Stream, StreamExt};
-use parlor_testkit::{Node, NodeOptions, Postgres, Redis};
+use parlor_testkit::{Node, Postgres, Redis, ServerProcessOptions};
 use redis::aio::MultiplexedConnection;
 
 use crate::http::client::{node, ready};
@@ -29,7 +29,8 @@ impl World {
 
     /// With these settings.
     pub async fn with(ground: Ground, settings: &[(&str, &str)]) -> Self {
-        let with = |options: NodeOptions, (name, value): &(&str, &str)| options.env(name, value);
+        let with =
+            |options: ServerProcessOptions, (name, value): &(&str, &str)| options.env(name, value);
         let node = || settings.iter().fold(node(), with);
         if ground == Ground::Embedded {
             let nodes = vec![ready(node()).await];
@@ -58,9 +59,9 @@ impl World {
     }
 
     /// Where other programs look at the keys. Nobody but the node can look into an embedded store.
-    pub async fn keys(&self) -> Option<Keys> {
+    pub async fn keys(&self) -> Option<StoreView> {
         match &self.shared {
-            Some((redis, _)) => Some(Keys(redis.connection().await)),
+            Some((redis, _)) => Some(StoreView(redis.connection().await)),
             None => None,
         }
     }
@@ -90,9 +91,9 @@ impl World {
 }
 
 /// The store as another program sees it.
-pub struct Keys(MultiplexedConnection);
+pub struct StoreView(MultiplexedConnection);
 
-impl Keys {
+impl StoreView {
     pub async fn text(&mut self, key: &str) -> Option<String> {
         self.ask("GET", key).await
     }

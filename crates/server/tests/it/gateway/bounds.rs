@@ -1,16 +1,16 @@
 //! What a socket may not do, and how it is told.
 
 use futures_util::future::join_all;
-use parlor_testkit::{SocketClient, SocketError};
+use parlor_testkit::{SocketIoClientError, SocketIoTestClient};
 use serde_json::json;
 
-use super::{address, code, connect, done, join};
+use super::{address, connect, emit_error_code, emit_ok, join};
 use crate::http::callers::user;
 use crate::http::client::{call, embedded, node, ready};
 use crate::http::conversations::{asked, lunch};
 
 #[tokio::test]
-async fn what_cannot_be_understood_is_answered() {
+async fn invalid_events_are_acknowledged_with_an_error_code() {
     let node = embedded().await;
     lunch(&node).await;
     let mut alice = connect(&node, "alice").await;
@@ -82,14 +82,14 @@ async fn what_cannot_be_understood_is_answered() {
         ),
     ] {
         assert_eq!(
-            code(&mut alice, event, body.clone()).await,
+            emit_error_code(&mut alice, event, body.clone()).await,
             expected,
             "{event} {body}"
         );
     }
     // Without an acknowledgement asked for, nothing is said.
-    alice.tell("nonsense", &json!({})).await.unwrap();
-    done(&mut alice, "heartbeat", json!({})).await;
+    alice.emit("nonsense", &json!({})).await.unwrap();
+    emit_ok(&mut alice, "heartbeat", json!({})).await;
     assert_eq!(alice.take(), []);
 }
 
@@ -107,54 +107,57 @@ async fn a_socket_joins_no_more_than_it_may() {
     join(&mut alice, "two").await;
     let three = json!({ "conversationId": "three" });
     assert_eq!(
-        code(&mut alice, "conversation:join", three.clone()).await,
+        emit_error_code(&mut alice, "conversation:join", three.clone()).await,
         "too_many"
     );
-    done(
+    emit_ok(
         &mut alice,
         "conversation:leave",
         json!({ "conversationId": "one" }),
     )
     .await;
-    done(&mut alice, "conversation:join", three).await;
+    emit_ok(&mut alice, "conversation:join", three).await;
     let resume = json!({ "token": user("alice"), "resume": { "one": 1, "two": 1, "three": 1 } });
-    assert_eq!(super::refused(&node, &resume).await["code"], "too_many");
+    assert_eq!(
+        super::expect_connect_error(&node, &resume).await["code"],
+        "too_many"
+    );
 }
 
 #[tokio::test]
-async fn events_take_their_place_in_the_budget_of_the_user() {
+async fn socket_events_count_against_the_request_limit_of_the_user() {
     let options = node()
         .env("PARLOR_LIMITS__HTTP", "5")
         .env("PARLOR_LIMITS__HTTP_WINDOW", "1h");
     let node = ready(options).await;
     let mut alice = connect(&node, "alice").await;
     for _ in 0..5 {
-        done(&mut alice, "presence:set", json!({ "status": "busy" })).await;
+        emit_ok(&mut alice, "presence:set", json!({ "status": "busy" })).await;
     }
-    let refused = code(&mut alice, "presence:set", json!({ "status": "busy" })).await;
+    let refused = emit_error_code(&mut alice, "presence:set", json!({ "status": "busy" })).await;
     assert_eq!(refused, "rate_limited");
     let http = call("GET", "/v1/unread").by(&user("alice"));
     http.at(&node).await.refused(429, "rate_limited");
     // Beats, typing and messages have limits of their own.
-    done(&mut alice, "heartbeat", json!({})).await;
+    emit_ok(&mut alice, "heartbeat", json!({})).await;
 }
 
 #[tokio::test]
-async fn an_address_that_knocks_too_often_is_told_when_to_come_back() {
+async fn a_rate_limited_handshake_gets_connect_error_with_retry_after() {
     let options = node()
         .env("PARLOR_GATEWAY__HANDSHAKES", "1")
         .env("PARLOR_GATEWAY__HANDSHAKE_BURST", "3");
     let node = ready(options).await;
     let auth = json!({ "token": user("alice") });
-    let knocks = (0..10).map(|_| SocketClient::connect(address(&node), &auth));
+    let knocks = (0..10).map(|_| SocketIoTestClient::connect(address(&node), &auth));
     let told = join_all(knocks)
         .await
         .into_iter()
         .find_map(|knock| match knock {
-            Err(SocketError::Refused(why)) => Some(why),
+            Err(SocketIoClientError::Refused(why)) => Some(why),
             _ => None,
         });
-    let told = told.expect("one of ten is refused");
+    let told = told.expect("one of ten handshakes is rejected");
     assert_eq!(told["code"], "rate_limited", "{told}");
     assert!(told["data"]["retryAfterMs"].is_u64(), "{told}");
 }

@@ -1,16 +1,19 @@
 //! Who is let in, and until when.
 
-use parlor_testkit::{Node, SocketClient, eventually};
+use parlor_testkit::{Node, SocketIoTestClient, eventually};
 use serde_json::json;
 
-use super::{PATIENCE, address, closed, code, connect, done, heard, refused, with};
-use crate::http::callers::{admin, now, person, service, signed, user, visitor};
+use super::{
+    PATIENCE, address, connect, connect_with_auth, emit_error_code, emit_ok, expect_connect_error,
+    next_event_named, wait_for_close,
+};
+use crate::http::callers::{admin, now, service, signed, token_with_claims, user, visitor_token};
 use crate::http::client::{call, embedded, node, ready, sign_in};
 
 #[tokio::test]
-async fn who_shows_no_good_token_is_told_why() {
+async fn a_handshake_with_a_bad_token_gets_connect_error_with_its_code() {
     let node = embedded().await;
-    let over = person("alice", &json!({ "exp": now() - 60 }));
+    let over = token_with_claims("alice", &json!({ "exp": now() - 60 }));
     let forged = signed(
         &json!({ "sub": "alice", "iat": 0, "exp": now() + 60 }),
         "no",
@@ -36,12 +39,18 @@ async fn who_shows_no_good_token_is_told_why() {
         ),
         (json!({ "token": 7 }), "invalid_request"),
     ] {
-        assert_eq!(refused(&node, &auth).await["code"], code, "{auth}");
+        assert_eq!(
+            expect_connect_error(&node, &auth).await["code"],
+            code,
+            "{auth}"
+        );
     }
-    let mut other = SocketClient::upgraded(address(&node)).await.unwrap();
+    let mut other = SocketIoTestClient::open_transport(address(&node))
+        .await
+        .unwrap();
     other.write("40/other,{}").await.unwrap();
     let mut alice = connect(&node, "alice").await;
-    done(&mut alice, "heartbeat", json!({})).await;
+    emit_ok(&mut alice, "heartbeat", json!({})).await;
 }
 
 #[tokio::test]
@@ -67,26 +76,26 @@ async fn a_handshake_begins_a_session_and_a_device() {
     drop(again);
     let presence = call("GET", "/v1/users/zoe/presence").by(&zoe);
     assert_eq!(presence.at(&node).await.ok()["status"], "online");
-    let beat = done(&mut socket, "heartbeat", json!({})).await;
+    let beat = emit_ok(&mut socket, "heartbeat", json!({})).await;
     assert_eq!(beat["nextInMs"], 20_000);
 }
 
 #[tokio::test]
-async fn a_goodbye_is_heard_at_once() {
+async fn a_client_disconnect_publishes_offline_at_once() {
     let node = embedded().await;
     let mut alice = connect(&node, "alice").await;
-    done(&mut alice, "presence:watch", json!({ "userIds": ["bob"] })).await;
+    emit_ok(&mut alice, "presence:watch", json!({ "userIds": ["bob"] })).await;
     let bob = connect(&node, "bob").await;
-    let seen = heard(&mut alice, "presence").await;
+    let seen = next_event_named(&mut alice, "presence").await;
     assert_eq!(seen["users"][0]["status"], "online");
     bob.leave().await.unwrap();
-    let seen = heard(&mut alice, "presence").await;
+    let seen = next_event_named(&mut alice, "presence").await;
     assert_eq!(seen["users"][0]["userId"], "bob");
     assert_eq!(seen["users"][0]["status"], "offline");
 }
 
 #[tokio::test]
-async fn a_device_of_two_sockets_stays_while_one_does() {
+async fn a_device_stays_online_while_one_of_its_sockets_is_connected() {
     let node = embedded().await;
     let mut first = connect(&node, "bob").await;
     let second = connect(&node, "bob").await;
@@ -96,7 +105,7 @@ async fn a_device_of_two_sockets_stays_while_one_does() {
     };
     let before = devices().await[0]["connectedAt"].take();
     second.leave().await.unwrap();
-    let after = eventually("the goodbye is heard", async || {
+    let after = eventually("the disconnect is processed", async || {
         let after = devices().await;
         (after[0]["connectedAt"] != before).then_some(after)
     });
@@ -105,7 +114,7 @@ async fn a_device_of_two_sockets_stays_while_one_does() {
     let remove = call("DELETE", "/v1/users/bob/presence/devices/phone").by(&user("bob"));
     remove.at(&node).await.ok();
     assert_eq!(
-        heard(&mut first, "session:closed").await,
+        next_event_named(&mut first, "session:closed").await,
         json!({ "reason": "logout" })
     );
     let presence = call("GET", "/v1/users/bob/presence").by(&service());
@@ -122,31 +131,37 @@ async fn the_end_of_a_session_closes_its_sockets_with_the_reason() {
     let mut bob = connect(&node, "bob").await;
     block("blocked").at(&node).await.ok();
     assert_eq!(
-        heard(&mut bob, "session:closed").await,
+        next_event_named(&mut bob, "session:closed").await,
         json!({ "reason": "blocked" })
     );
-    closed(&mut bob).await;
+    wait_for_close(&mut bob).await;
     let auth = json!({ "token": user("bob") });
-    assert_eq!(refused(&node, &auth).await["code"], "session_blocked");
+    assert_eq!(
+        expect_connect_error(&node, &auth).await["code"],
+        "session_blocked"
+    );
     block("login").at(&node).await.ok();
     let mut bob = connect(&node, "bob").await;
     let logout = call("DELETE", "/v1/sessions/me").by(&user("bob"));
     logout.at(&node).await.ok();
     assert_eq!(
-        heard(&mut bob, "session:closed").await,
+        next_event_named(&mut bob, "session:closed").await,
         json!({ "reason": "logout" })
     );
-    closed(&mut bob).await;
-    assert_eq!(refused(&node, &auth).await["code"], "session_expired");
+    wait_for_close(&mut bob).await;
+    assert_eq!(
+        expect_connect_error(&node, &auth).await["code"],
+        "session_expired"
+    );
 
     let mut alice = connect(&node, "alice").await;
     let remove = call("DELETE", "/v1/users/alice/presence/devices/phone").by(&user("alice"));
     remove.at(&node).await.ok();
     assert_eq!(
-        heard(&mut alice, "session:closed").await,
+        next_event_named(&mut alice, "session:closed").await,
         json!({ "reason": "logout" })
     );
-    closed(&mut alice).await;
+    wait_for_close(&mut alice).await;
 }
 
 #[tokio::test]
@@ -154,34 +169,34 @@ async fn a_second_device_replaces_the_first_where_there_may_be_one() {
     let node = ready(node().env("PARLOR_SESSIONS__SINGLE_DEVICE", "true")).await;
     let mut phone = connect(&node, "alice").await;
     let auth = json!({ "token": user("alice"), "deviceId": "laptop" });
-    let mut laptop = with(&node, &auth).await;
+    let mut laptop = connect_with_auth(&node, &auth).await;
     assert_eq!(
-        heard(&mut phone, "session:closed").await,
+        next_event_named(&mut phone, "session:closed").await,
         json!({ "reason": "replaced" })
     );
-    closed(&mut phone).await;
-    done(&mut laptop, "heartbeat", json!({})).await;
+    wait_for_close(&mut phone).await;
+    emit_ok(&mut laptop, "heartbeat", json!({})).await;
 }
 
 #[tokio::test]
 async fn a_socket_ends_with_its_token_unless_another_is_shown() {
     let node = embedded().await;
     // The leeway of thirty seconds is over soon.
-    let short = |id: &str| person(id, &json!({ "iat": now() - 100, "exp": now() - 22 }));
-    let mut alice = with(&node, &json!({ "token": short("alice") })).await;
-    let mut bob = with(&node, &json!({ "token": short("bob") })).await;
+    let short = |id: &str| token_with_claims(id, &json!({ "iat": now() - 100, "exp": now() - 22 }));
+    let mut alice = connect_with_auth(&node, &json!({ "token": short("alice") })).await;
+    let mut bob = connect_with_auth(&node, &json!({ "token": short("bob") })).await;
     let refresh = |token: String| json!({ "token": token });
-    let wrong = code(&mut bob, "session:refresh", refresh(user("alice"))).await;
+    let wrong = emit_error_code(&mut bob, "session:refresh", refresh(user("alice"))).await;
     assert_eq!(wrong, "forbidden");
-    let wrong = code(&mut bob, "session:refresh", refresh("x".into())).await;
+    let wrong = emit_error_code(&mut bob, "session:refresh", refresh("x".into())).await;
     assert_eq!(wrong, "token_invalid");
-    done(&mut bob, "session:refresh", refresh(user("bob"))).await;
+    emit_ok(&mut bob, "session:refresh", refresh(user("bob"))).await;
     assert_eq!(
-        heard(&mut alice, "session:closed").await,
+        next_event_named(&mut alice, "session:closed").await,
         json!({ "reason": "expired" })
     );
-    closed(&mut alice).await;
-    done(&mut bob, "heartbeat", json!({})).await;
+    wait_for_close(&mut alice).await;
+    emit_ok(&mut bob, "heartbeat", json!({})).await;
 }
 
 #[tokio::test]
@@ -189,7 +204,7 @@ async fn a_service_connects_for_the_user_it_names() {
     let node = embedded().await;
     crate::http::conversations::lunch(&node).await;
     let auth = json!({ "token": service(), "userId": "bob", "deviceId": "bridge" });
-    let mut bridge = with(&node, &auth).await;
+    let mut bridge = connect_with_auth(&node, &auth).await;
     let sent = super::send(&mut bridge, "lunch", "from another network").await;
     assert_eq!(sent["senderId"], "bob");
 }
@@ -197,22 +212,25 @@ async fn a_service_connects_for_the_user_it_names() {
 #[tokio::test]
 async fn a_visitor_reads_and_does_not_write() {
     let node = ready(node().env("PARLOR_SESSIONS__ANONYMOUS", "true")).await;
-    sign_in(&node, &visitor("guest")).await;
+    sign_in(&node, &visitor_token("guest")).await;
     let create = json!({ "id": "tour", "kind": "group", "members": ["guest"] });
     let create = call("POST", "/v1/conversations")
         .by(&user("alice"))
         .json(create);
     create.at(&node).await.created();
-    let mut guest = with(&node, &json!({ "token": visitor("guest") })).await;
+    let mut guest = connect_with_auth(&node, &json!({ "token": visitor_token("guest") })).await;
     super::join(&mut guest, "tour").await;
     let body = json!({ "conversationId": "tour", "content": "hello" });
     assert_eq!(
-        code(&mut guest, "message:send", body).await,
+        emit_error_code(&mut guest, "message:send", body).await,
         "read_only_session"
     );
     let mut alice = connect(&node, "alice").await;
     super::send(&mut alice, "tour", "welcome").await;
-    assert_eq!(heard(&mut guest, "message:new").await["content"], "welcome");
+    assert_eq!(
+        next_event_named(&mut guest, "message:new").await["content"],
+        "welcome"
+    );
 }
 
 #[tokio::test]
@@ -238,22 +256,25 @@ async fn a_page_of_another_origin_is_not_let_in() {
 }
 
 #[tokio::test]
-async fn before_the_store_is_there_nobody_is_let_in() {
+async fn handshakes_are_rejected_with_store_unavailable_until_the_store_is_open() {
     let away = node().env("PARLOR_STORE__URL", "redis://127.0.0.1:1");
     let node = away.start().await;
     let auth = json!({ "token": user("alice") });
-    assert_eq!(refused(&node, &auth).await["code"], "store_unavailable");
+    assert_eq!(
+        expect_connect_error(&node, &auth).await["code"],
+        "store_unavailable"
+    );
 }
 
 #[tokio::test]
 async fn a_node_that_ends_tells_its_sockets_when_to_come_back() {
     let mut node: Node = embedded().await;
     let mut alice = connect(&node, "alice").await;
-    node.signal_terminate();
-    let told = heard(&mut alice, "session:closed").await;
+    node.send_sigterm();
+    let told = next_event_named(&mut alice, "session:closed").await;
     assert_eq!(told["reason"], "shutdown");
     assert!(told["reconnectInMs"].as_u64().unwrap() <= 5_000, "{told}");
-    closed(&mut alice).await;
+    wait_for_close(&mut alice).await;
     let ended = tokio::time::timeout(PATIENCE, node.wait()).await.unwrap();
     assert!(ended.success(), "{}", node.output());
 }

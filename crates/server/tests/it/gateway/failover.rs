@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use parlor_testkit::{Node, Postgres, Sentinel, SocketClient, eventually_within};
+use parlor_testkit::{Node, Postgres, SentinelSet, SocketIoTestClient, eventually_within};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::with;
+use super::connect_with_auth;
 use crate::http::callers::user;
 use crate::http::client::{node, ready};
 use crate::http::conversations::lunch;
@@ -17,7 +17,7 @@ use crate::http::conversations::lunch;
 const LISTENERS: usize = 8;
 /// Messages of each of the two who write: all of them, and those after which the primary ends.
 const MESSAGES: u64 = 60;
-const BEFORE: u64 = 20;
+const MESSAGES_BEFORE: u64 = 20;
 /// How long a failover and all that follows may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
 
@@ -28,18 +28,18 @@ struct Log {
     edits: Vec<u64>,
 }
 
-struct Listener {
-    socket: SocketClient,
+struct FailoverListener {
+    socket: SocketIoTestClient,
     log: Log,
 }
 
-impl Listener {
+impl FailoverListener {
     /// Hears until there are so many messages and edits, on one connection, which must hold.
-    async fn hear(mut self, messages: u64, edits: usize) -> Self {
+    async fn receive_all(mut self, messages: u64, edits: usize) -> Self {
         let log = &mut self.log;
         while (log.messages.len() as u64) < messages || log.edits.len() < edits {
             let next = timeout(PATIENCE, self.socket.next()).await;
-            let next = next.unwrap_or_else(|_| panic!("nothing more comes after {log:?}"));
+            let next = next.unwrap_or_else(|_| panic!("no further event after {log:?}"));
             let (name, body) = next.unwrap_or_else(|error| panic!("{error:?} after {log:?}"));
             let seq = || body["seq"].as_u64().unwrap();
             match name.as_str() {
@@ -52,13 +52,17 @@ impl Listener {
     }
 }
 
-async fn device(node: &Node, name: &str, device: &str) -> SocketClient {
+async fn device(node: &Node, name: &str, device: &str) -> SocketIoTestClient {
     let auth = json!({ "token": user(name), "deviceId": device });
-    with(node, &auth).await
+    connect_with_auth(node, &auth).await
 }
 
 /// Asks until it is done: while there is no primary, the store is not there.
-async fn insist(socket: &mut SocketClient, event: &str, body: serde_json::Value) {
+async fn emit_until_acknowledged(
+    socket: &mut SocketIoTestClient,
+    event: &str,
+    body: serde_json::Value,
+) {
     eventually_within(PATIENCE, event, async || {
         let ack = socket.call(event, &body).await.unwrap();
         let code = ack["error"]["code"].as_str();
@@ -71,12 +75,16 @@ async fn insist(socket: &mut SocketClient, event: &str, body: serde_json::Value)
     .await;
 }
 
-async fn write(mut socket: SocketClient, name: &str, sent: &watch::Sender<u64>) -> SocketClient {
+async fn write(
+    mut socket: SocketIoTestClient,
+    name: &str,
+    sent: &watch::Sender<u64>,
+) -> SocketIoTestClient {
     for number in 1..=MESSAGES {
         let body = json!({
             "conversationId": "lunch", "content": format!("{name} {number}"), "clientId": format!("{name}-{number}")
         });
-        insist(&mut socket, "message:send", body).await;
+        emit_until_acknowledged(&mut socket, "message:send", body).await;
         sent.send_modify(|sent| *sent += 1);
     }
     socket
@@ -84,7 +92,7 @@ async fn write(mut socket: SocketClient, name: &str, sent: &watch::Sender<u64>) 
 
 #[tokio::test]
 async fn a_failover_under_sockets_of_two_nodes_loses_and_doubles_nothing() {
-    let (mut servers, postgres) = tokio::join!(Sentinel::start(), Postgres::start());
+    let (mut servers, postgres) = tokio::join!(SentinelSet::start(), Postgres::start());
     let database = postgres.create_database().await;
     let options = node()
         .env("PARLOR_STORE__URL", servers.url())
@@ -101,7 +109,7 @@ async fn a_failover_under_sockets_of_two_nodes_loses_and_doubles_nothing() {
         let joined = socket.call("conversation:join", &body).await.unwrap();
         assert_eq!(joined["missed"], json!([]), "{joined}");
         let log = Log::default();
-        listeners.push(Listener { socket, log }.hear(2 * MESSAGES, 1));
+        listeners.push(FailoverListener { socket, log }.receive_all(2 * MESSAGES, 1));
     }
     let writers = [
         device(&nodes[0], "alice", "phone").await,
@@ -113,15 +121,15 @@ async fn a_failover_under_sockets_of_two_nodes_loses_and_doubles_nothing() {
         let writing = tokio::join!(write(alice, "alice", &sent), write(bob, "bob", &sent));
         let (mut alice, _bob) = writing;
         let edit = json!({ "conversationId": "lunch", "seq": 1, "content": "edited" });
-        insist(&mut alice, "message:edit", edit).await;
+        emit_until_acknowledged(&mut alice, "message:edit", edit).await;
         alice
     };
     let failing = async {
         let mut sent = sent.subscribe();
-        let before = sent.wait_for(|sent| *sent >= 2 * BEFORE);
+        let before = sent.wait_for(|sent| *sent >= 2 * MESSAGES_BEFORE);
         timeout(PATIENCE, before).await.unwrap().unwrap();
         let old = servers.kill9_primary().await;
-        eventually_within(PATIENCE, "there is another primary", async || {
+        eventually_within(PATIENCE, "another server is primary", async || {
             servers.primary_port().await != old
         })
         .await;
@@ -129,9 +137,9 @@ async fn a_failover_under_sockets_of_two_nodes_loses_and_doubles_nothing() {
     let (listeners, mut alice, ()) = tokio::join!(join_all(listeners), writing, failing);
     // What came twice would come before the last one.
     let last = json!({ "conversationId": "lunch", "content": "the end" });
-    insist(&mut alice, "message:send", last).await;
+    emit_until_acknowledged(&mut alice, "message:send", last).await;
     let listeners = listeners.into_iter();
-    let listeners = join_all(listeners.map(|it| it.hear(2 * MESSAGES + 1, 1))).await;
+    let listeners = join_all(listeners.map(|it| it.receive_all(2 * MESSAGES + 1, 1))).await;
     let all = Log {
         messages: (1..=2 * MESSAGES + 1).collect(),
         edits: vec![1],

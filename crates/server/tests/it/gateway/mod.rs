@@ -9,7 +9,7 @@ mod streams;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use parlor_testkit::{Node, SocketClient, SocketError};
+use parlor_testkit::{Node, SocketIoClientError, SocketIoTestClient};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -23,40 +23,40 @@ fn address(node: &Node) -> SocketAddr {
 }
 
 /// A socket of a user on their phone.
-async fn connect(node: &Node, name: &str) -> SocketClient {
+async fn connect(node: &Node, name: &str) -> SocketIoTestClient {
     let auth = json!({ "token": user(name), "deviceId": "phone" });
-    with(node, &auth).await
+    connect_with_auth(node, &auth).await
 }
 
-async fn with(node: &Node, auth: &Value) -> SocketClient {
-    let client = SocketClient::connect(address(node), auth).await;
+async fn connect_with_auth(node: &Node, auth: &Value) -> SocketIoTestClient {
+    let client = SocketIoTestClient::connect(address(node), auth).await;
     client.unwrap_or_else(|error| panic!("{auth}: {error:?}"))
 }
 
 /// Why a handshake is refused.
-async fn refused(node: &Node, auth: &Value) -> Value {
-    match SocketClient::connect(address(node), auth).await {
-        Err(SocketError::Refused(why)) => {
+async fn expect_connect_error(node: &Node, auth: &Value) -> Value {
+    match SocketIoTestClient::connect(address(node), auth).await {
+        Err(SocketIoClientError::Refused(why)) => {
             assert_eq!(why["code"], why["data"]["code"], "{why}");
             assert_eq!(why["message"], why["data"]["message"], "{why}");
             why
         }
         Err(error) => panic!("{error:?}"),
-        Ok(_) => panic!("{auth} was let in"),
+        Ok(_) => panic!("{auth} was accepted"),
     }
 }
 
 /// The acknowledgement of an event that is done.
-async fn done(client: &mut SocketClient, event: &str, body: Value) -> Value {
+async fn emit_ok(client: &mut SocketIoTestClient, event: &str, body: Value) -> Value {
     let ack = timeout(PATIENCE, client.call(event, &body)).await;
-    let ack = ack.unwrap_or_else(|_| panic!("{event} is not answered"));
+    let ack = ack.unwrap_or_else(|_| panic!("{event} is not acknowledged"));
     let ack = ack.unwrap();
     assert_eq!(ack["ok"], true, "{event} {body}: {ack}");
     ack
 }
 
 /// The code by which an event is refused.
-async fn code(client: &mut SocketClient, event: &str, body: Value) -> String {
+async fn emit_error_code(client: &mut SocketIoTestClient, event: &str, body: Value) -> String {
     let ack = timeout(PATIENCE, client.call(event, &body)).await;
     let ack = ack.unwrap().unwrap();
     assert_eq!(ack["ok"], false, "{event} {body}: {ack}");
@@ -66,29 +66,29 @@ async fn code(client: &mut SocketClient, event: &str, body: Value) -> String {
 }
 
 /// The next event of this name.
-async fn heard(client: &mut SocketClient, name: &str) -> Value {
-    let heard = timeout(PATIENCE, client.next_of(name)).await;
-    let heard = heard.unwrap_or_else(|_| panic!("{name} does not come"));
+async fn next_event_named(client: &mut SocketIoTestClient, name: &str) -> Value {
+    let heard = timeout(PATIENCE, client.next_event_named(name)).await;
+    let heard = heard.unwrap_or_else(|_| panic!("{name} does not arrive"));
     heard.unwrap()
 }
 
 /// The next event, whatever it is.
-async fn next(client: &mut SocketClient) -> (String, Value) {
+async fn next(client: &mut SocketIoTestClient) -> (String, Value) {
     timeout(PATIENCE, client.next()).await.unwrap().unwrap()
 }
 
 /// Waits until the server has closed the connection.
-async fn closed(client: &mut SocketClient) {
+async fn wait_for_close(client: &mut SocketIoTestClient) {
     let closed = timeout(PATIENCE, async { while client.next().await.is_ok() {} });
     closed.await.expect("the server closes the connection");
 }
 
-async fn join(client: &mut SocketClient, conversation: &str) -> Value {
+async fn join(client: &mut SocketIoTestClient, conversation: &str) -> Value {
     let body = json!({ "conversationId": conversation });
-    done(client, "conversation:join", body).await
+    emit_ok(client, "conversation:join", body).await
 }
 
-async fn send(client: &mut SocketClient, conversation: &str, content: &str) -> Value {
+async fn send(client: &mut SocketIoTestClient, conversation: &str, content: &str) -> Value {
     let body = json!({ "conversationId": conversation, "content": content });
-    done(client, "message:send", body).await["message"].take()
+    emit_ok(client, "message:send", body).await["message"].take()
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{connect, done, heard, join, next, send, with};
-use crate::http::callers::{person, user};
+use super::{connect, connect_with_auth, emit_ok, join, next, next_event_named, send};
+use crate::http::callers::{token_with_claims, user};
 use crate::http::client::{embedded, node, ready};
 use crate::http::conversations::lunch;
 
@@ -13,57 +13,60 @@ async fn a_read_on_one_device_clears_the_badge_on_the_others() {
     lunch(&node).await;
     let (mut alice, mut phone) = (connect(&node, "alice").await, connect(&node, "bob").await);
     let laptop = json!({ "token": user("bob"), "deviceId": "laptop" });
-    let mut laptop = with(&node, &laptop).await;
+    let mut laptop = connect_with_auth(&node, &laptop).await;
     join(&mut alice, "lunch").await;
     send(&mut alice, "lunch", "Noon?").await;
     let one = json!({ "conversationId": "lunch", "count": 1, "total": 1 });
     for device in [&mut phone, &mut laptop] {
-        assert_eq!(heard(device, "unread").await, one);
+        assert_eq!(next_event_named(device, "unread").await, one);
     }
     let body = json!({ "conversationId": "lunch", "seq": 1 });
-    let delivered = done(&mut phone, "message:delivered", body.clone()).await;
+    let delivered = emit_ok(&mut phone, "message:delivered", body.clone()).await;
     assert_eq!(
         (&delivered["unread"], &delivered["total"]),
         (&json!(1), &json!(1))
     );
     let reached = json!({ "conversationId": "lunch", "userId": "bob", "seq": 1 });
-    assert_eq!(heard(&mut alice, "message:delivered").await, reached);
-    let read = done(
+    assert_eq!(
+        next_event_named(&mut alice, "message:delivered").await,
+        reached
+    );
+    let read = emit_ok(
         &mut phone,
         "message:read",
         json!({ "conversationId": "lunch" }),
     )
     .await;
     assert_eq!((&read["unread"], &read["total"]), (&json!(0), &json!(0)));
-    assert_eq!(heard(&mut alice, "message:read").await, reached);
+    assert_eq!(next_event_named(&mut alice, "message:read").await, reached);
     let none = json!({ "conversationId": "lunch", "count": 0, "total": 0 });
-    assert_eq!(heard(&mut laptop, "unread").await, none);
-    let marked = done(&mut laptop, "message:unread", body).await;
+    assert_eq!(next_event_named(&mut laptop, "unread").await, none);
+    let marked = emit_ok(&mut laptop, "message:unread", body).await;
     assert_eq!(marked["unread"], 1);
-    assert_eq!(heard(&mut phone, "unread").await, none);
-    assert_eq!(heard(&mut phone, "unread").await, one);
+    assert_eq!(next_event_named(&mut phone, "unread").await, none);
+    assert_eq!(next_event_named(&mut phone, "unread").await, one);
 }
 
 #[tokio::test]
 async fn others_see_who_types_and_the_typer_does_not() {
     let node = ready(node().env("PARLOR_TTL__TYPING", "60s")).await;
     lunch(&node).await;
-    let named = json!({ "token": person("alice", &json!({ "name": "Alice" })) });
-    let mut alice = with(&node, &named).await;
+    let named = json!({ "token": token_with_claims("alice", &json!({ "name": "Alice" })) });
+    let mut alice = connect_with_auth(&node, &named).await;
     let mut bob = connect(&node, "bob").await;
     for client in [&mut alice, &mut bob] {
         join(client, "lunch").await;
     }
     let here = json!({ "conversationId": "lunch" });
     let typing = |typing: bool| json!({ "conversationId": "lunch", "userId": "alice", "username": "Alice", "typing": typing });
-    done(&mut alice, "typing:start", here.clone()).await;
-    assert_eq!(heard(&mut bob, "typing").await, typing(true));
-    done(&mut alice, "typing:stop", here.clone()).await;
-    assert_eq!(heard(&mut bob, "typing").await["typing"], false);
-    done(&mut alice, "typing:start", here.clone()).await;
-    heard(&mut bob, "typing").await;
+    emit_ok(&mut alice, "typing:start", here.clone()).await;
+    assert_eq!(next_event_named(&mut bob, "typing").await, typing(true));
+    emit_ok(&mut alice, "typing:stop", here.clone()).await;
+    assert_eq!(next_event_named(&mut bob, "typing").await["typing"], false);
+    emit_ok(&mut alice, "typing:start", here.clone()).await;
+    next_event_named(&mut bob, "typing").await;
     let laptop = json!({ "token": user("bob"), "deviceId": "laptop" });
-    let mut laptop = with(&node, &laptop).await;
+    let mut laptop = connect_with_auth(&node, &laptop).await;
     let joined = join(&mut laptop, "lunch").await;
     assert_eq!(
         joined["typing"],
@@ -71,7 +74,7 @@ async fn others_see_who_types_and_the_typer_does_not() {
     );
     // A message is the end of typing.
     send(&mut alice, "lunch", "Noon?").await;
-    assert_eq!(heard(&mut bob, "typing").await["typing"], false);
+    assert_eq!(next_event_named(&mut bob, "typing").await["typing"], false);
     let told = alice.take();
     assert!(told.iter().all(|(name, _)| name != "typing"), "{told:?}");
 }
@@ -83,17 +86,17 @@ async fn typing_ends_by_itself() {
     let (mut alice, mut bob) = (connect(&node, "alice").await, connect(&node, "bob").await);
     join(&mut bob, "lunch").await;
     let here = json!({ "conversationId": "lunch" });
-    done(&mut alice, "typing:start", here).await;
-    assert_eq!(heard(&mut bob, "typing").await["typing"], true);
-    assert_eq!(heard(&mut bob, "typing").await["typing"], false);
+    emit_ok(&mut alice, "typing:start", here).await;
+    assert_eq!(next_event_named(&mut bob, "typing").await["typing"], true);
+    assert_eq!(next_event_named(&mut bob, "typing").await["typing"], false);
 }
 
 #[tokio::test]
-async fn those_who_are_watched_are_told_of_and_nobody_else() {
+async fn only_presence_changes_of_watched_users_are_delivered() {
     let node = embedded().await;
     let mut alice = connect(&node, "alice").await;
     let ids = json!({ "userIds": ["bob", "carol"] });
-    let seen = done(&mut alice, "presence:watch", ids).await;
+    let seen = emit_ok(&mut alice, "presence:watch", ids).await;
     let statuses = |seen: &Value| {
         let users = seen["users"].as_array().unwrap().iter();
         let users = users.map(|it| format!("{} {}", it["userId"], it["status"]).replace('"', ""));
@@ -103,25 +106,28 @@ async fn those_who_are_watched_are_told_of_and_nobody_else() {
     let mut dave = connect(&node, "dave").await;
     let mut bob = connect(&node, "bob").await;
     assert_eq!(
-        statuses(&heard(&mut alice, "presence").await),
+        statuses(&next_event_named(&mut alice, "presence").await),
         ["bob online"]
     );
-    done(&mut bob, "presence:set", json!({ "status": "busy" })).await;
-    assert_eq!(statuses(&heard(&mut alice, "presence").await), ["bob busy"]);
-    done(&mut dave, "presence:set", json!({ "status": "away" })).await;
-    done(&mut bob, "presence:set", json!({ "status": "offline" })).await;
+    emit_ok(&mut bob, "presence:set", json!({ "status": "busy" })).await;
     assert_eq!(
-        statuses(&heard(&mut alice, "presence").await),
+        statuses(&next_event_named(&mut alice, "presence").await),
+        ["bob busy"]
+    );
+    emit_ok(&mut dave, "presence:set", json!({ "status": "away" })).await;
+    emit_ok(&mut bob, "presence:set", json!({ "status": "offline" })).await;
+    assert_eq!(
+        statuses(&next_event_named(&mut alice, "presence").await),
         ["bob offline"]
     );
-    let seen = done(
+    let seen = emit_ok(
         &mut alice,
         "presence:unwatch",
         json!({ "userIds": ["bob"] }),
     )
     .await;
     assert_eq!(statuses(&seen), ["bob offline"]);
-    done(&mut bob, "presence:set", json!({ "status": "online" })).await;
+    emit_ok(&mut bob, "presence:set", json!({ "status": "online" })).await;
     let _carol = connect(&node, "carol").await;
     let (name, told) = next(&mut alice).await;
     assert_eq!(
@@ -129,6 +135,7 @@ async fn those_who_are_watched_are_told_of_and_nobody_else() {
         ("presence", vec!["carol online".into()])
     );
     let many: Vec<String> = (0..1_001).map(|number| format!("u{number}")).collect();
-    let refused = super::code(&mut alice, "presence:watch", json!({ "userIds": many })).await;
+    let refused =
+        super::emit_error_code(&mut alice, "presence:watch", json!({ "userIds": many })).await;
     assert_eq!(refused, "too_many");
 }

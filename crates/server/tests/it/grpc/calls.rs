@@ -112,7 +112,7 @@ async fn refusals_say_why_in_the_status_the_details_and_a_trailer() {
 }
 
 #[tokio::test]
-async fn what_is_too_much_or_not_to_be_read_is_refused_with_a_code_too() {
+async fn oversized_or_undecodable_requests_are_rejected_with_a_code() {
     let node = ready(node()).await;
     let alice = Client::of("alice", node.grpc()).await;
     let query = async |users: usize, length: usize| {

@@ -89,7 +89,7 @@ async fn a_service_sends_reads_and_counts_for_those_it_names() {
 }
 
 #[tokio::test]
-async fn membership_is_told_to_those_who_may_know() {
+async fn is_member_is_answered_for_services_and_members_only() {
     let node = ready(node()).await;
     group(&node).await;
     let asked = |user: &str| IsMemberRequest {
@@ -177,7 +177,7 @@ async fn refusals_have_the_codes_of_the_other_doors() {
 }
 
 #[tokio::test]
-async fn a_service_asks_whether_a_user_may_come_in() {
+async fn validate_session_returns_whether_a_user_may_connect() {
     let node = ready(node()).await;
     let service = Client::new(Some(service_token()), node.grpc()).await;
     let validate = async |by: &Client, user: &str| {

@@ -9,8 +9,8 @@ use parlor_server::grpc::proto::v1::{
     GetUserStatusRequest, SetUserStatusRequest, StatusUpdates, SubscribeStatusUpdatesRequest,
     UserStatus, user_status,
 };
-use parlor_server::grpc::status::{CODE, DOMAIN};
-use parlor_testkit::{Node, NodeOptions, eventually};
+use parlor_server::grpc::status::{ERROR_CODE_TRAILER, ERROR_DOMAIN};
+use parlor_testkit::{Node, ServerProcessOptions, eventually};
 use prost::Message;
 use serde_json::json;
 use tokio::time::timeout;
@@ -31,12 +31,12 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub const SECRET: &str = "one secret for all nodes that is long enough";
 
 /// A node that takes [`token`]s.
-pub fn node() -> NodeOptions {
-    Node::serve(PARLOR).env("PARLOR_AUTH__SECRET", SECRET)
+pub fn node() -> ServerProcessOptions {
+    Node::parlor_serve(PARLOR).env("PARLOR_AUTH__SECRET", SECRET)
 }
 
 /// Starts a node and waits until it is ready.
-pub async fn ready(node: NodeOptions) -> Node {
+pub async fn ready(node: ServerProcessOptions) -> Node {
     let node = node.start().await;
     eventually("the node is ready", async || {
         get(&node.http(), "/readyz")
@@ -81,10 +81,10 @@ impl Client {
     }
 
     pub async fn new(token: Option<String>, address: SocketAddr) -> Self {
-        Self::with(token, endpoint(address)).await
+        Self::with_endpoint(token, endpoint(address)).await
     }
 
-    pub async fn with(token: Option<String>, endpoint: Endpoint) -> Self {
+    pub async fn with_endpoint(token: Option<String>, endpoint: Endpoint) -> Self {
         let channel = endpoint.connect().await.unwrap();
         Self { channel, token }
     }
@@ -124,7 +124,7 @@ impl Client {
     }
 
     /// Opens a call whose request never comes.
-    pub async fn hesitate<Q: Message + 'static, A: Message + Default + 'static>(
+    pub async fn call_without_message<Q: Message + 'static, A: Message + Default + 'static>(
         &self,
         service: &str,
         method: &str,
@@ -188,8 +188,8 @@ pub fn endpoint(address: SocketAddr) -> Endpoint {
 /// What a stream says next, or how it ends.
 pub async fn next<T>(stream: &mut Streaming<T>) -> Result<T, Status> {
     let said = timeout(PATIENCE, stream.message()).await;
-    let said = said.expect("the stream says something in time")?;
-    Ok(said.expect("the stream does not end without a word"))
+    let said = said.expect("the stream sends a message in time")?;
+    Ok(said.expect("the stream does not end without an error"))
 }
 
 /// The first message of a stream.
@@ -219,7 +219,10 @@ pub fn assert_refused(status: &Status, grpc: Code, code: &str) {
     let info = details
         .error_info()
         .unwrap_or_else(|| panic!("no details: {status:?}"));
-    let trailer = status.metadata().get(CODE).map(|it| it.to_str().unwrap());
+    let trailer = status
+        .metadata()
+        .get(ERROR_CODE_TRAILER)
+        .map(|it| it.to_str().unwrap());
     assert_eq!(
         (
             status.code(),
@@ -227,7 +230,7 @@ pub fn assert_refused(status: &Status, grpc: Code, code: &str) {
             info.domain.as_str(),
             trailer
         ),
-        (grpc, code, DOMAIN, Some(code)),
+        (grpc, code, ERROR_DOMAIN, Some(code)),
         "{status:?}"
     );
     assert!(!status.message().is_empty(), "{status:?}");

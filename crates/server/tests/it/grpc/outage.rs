@@ -8,7 +8,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use super::client::{Client, assert_refused, changes, health, next, node, ready, snapshot};
 
 #[tokio::test]
-async fn while_redis_is_away_reads_are_guesses_and_the_rest_is_refused() {
+async fn while_redis_is_down_reads_are_degraded_and_writes_are_rejected() {
     let mut redis = Redis::start().await;
     let node = ready(node().env("PARLOR_STORE__URL", redis.url())).await;
     let alice = Client::of("alice", node.grpc()).await;
@@ -16,7 +16,7 @@ async fn while_redis_is_away_reads_are_guesses_and_the_rest_is_refused() {
     let mut health = health(&alice).await;
     while next(&mut health).await.unwrap().status() != ServingStatus::Serving {}
     redis.kill9();
-    let guess = eventually("reads are guesses", async || {
+    let guess = eventually("reads are degraded", async || {
         let seen = alice.get("alice").await.unwrap();
         seen.degraded.then_some(seen)
     })

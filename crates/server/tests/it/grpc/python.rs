@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Stdio;
 
-use parlor_server::grpc::{METHODS, SERVICES};
+use parlor_server::grpc::{METHOD_OPERATIONS, PARLOR_SERVICES};
 use serde_json::json;
 use tokio::process::Command;
 
@@ -19,8 +19,8 @@ async fn a_client_in_python_uses_all_of_it() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let told = json!({
         "address": node.grpc().to_string(),
-        "services": SERVICES,
-        "methods": METHODS.iter().map(|(method, _)| method).collect::<Vec<_>>(),
+        "services": PARLOR_SERVICES,
+        "methods": METHOD_OPERATIONS.iter().map(|(method, _)| method).collect::<Vec<_>>(),
         "tokens": {
             "alice": token("alice", 600.0),
             "bob": token("bob", 600.0),
@@ -37,7 +37,9 @@ async fn a_client_in_python_uses_all_of_it() {
         .kill_on_drop(true)
         .output()
         .await
-        .unwrap_or_else(|error| panic!("python3 cannot be run, which `make tools` needs: {error}"));
+        .unwrap_or_else(|error| {
+            panic!("cannot run python3; install it and run `make tools`: {error}")
+        });
     assert!(
         ran.status.success(),
         "{}\n{}{}\n{}",

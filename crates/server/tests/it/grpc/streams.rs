@@ -43,7 +43,7 @@ async fn a_slow_reader_gets_the_latest_and_no_backlog() {
     let node = ready(node()).await;
     // Two messages fill what it has room for.
     let narrow = endpoint(node.grpc()).initial_stream_window_size(100);
-    let slow = Client::with(Some(token("slow", 600.0)), narrow).await;
+    let slow = Client::with_endpoint(Some(token("slow", 600.0)), narrow).await;
     let alice = Client::of("alice", node.grpc()).await;
     let mut last = alice.set(Online).await.unwrap();
     let mut unread = slow.subscribe(&["alice"]).await.unwrap();
@@ -65,7 +65,10 @@ async fn a_slow_reader_gets_the_latest_and_no_backlog() {
         version = users[0].version;
         told += 1;
     }
-    assert!(told <= CHANGES / 2, "{told} of {CHANGES} were kept");
+    assert!(
+        told <= CHANGES / 2,
+        "{told} of {CHANGES} changes were queued"
+    );
 }
 
 #[tokio::test]
@@ -167,14 +170,14 @@ async fn stopping_ends_every_stream_and_then_the_process() {
     while next(&mut health).await.unwrap().status() != ServingStatus::Serving {}
     // One whose client never says that it is done.
     let mut reflection = alice
-        .hesitate::<ServerReflectionRequest, ServerReflectionResponse>(
+        .call_without_message::<ServerReflectionRequest, ServerReflectionResponse>(
             "grpc.reflection.v1.ServerReflection",
             "ServerReflectionInfo",
         )
         .await
         .unwrap();
 
-    node.signal_terminate();
+    node.send_sigterm();
     let end = next(&mut updates).await.unwrap_err();
     assert_refused(&end, Code::Unavailable, "shutting_down");
     let last = next(&mut health).await.unwrap();
@@ -183,7 +186,11 @@ async fn stopping_ends_every_stream_and_then_the_process() {
     assert_refused(&end, Code::Unavailable, "shutting_down");
     assert_eq!(reflection.message().await.unwrap(), None);
     assert_eq!(node.wait().await.code(), Some(0), "{}", node.output());
-    assert!(!node.output().contains("were cut"), "{}", node.output());
+    assert!(
+        !node.output().contains("aborted requests"),
+        "{}",
+        node.output()
+    );
 }
 
 #[tokio::test]

@@ -4,12 +4,12 @@ use parlor_testkit::Node;
 use serde_json::json;
 
 use super::callers::user;
-use super::client::{Answer, Line, call, embedded};
+use super::client::{HttpConnection, TestResponse, call, embedded};
 
 const ALICE: &str = "/v1/users/alice/presence";
-const MOST: usize = 256 * 1024;
+const MAX_BODY_BYTES: usize = 256 * 1024;
 
-async fn put(node: &Node, body: impl Into<Vec<u8>>) -> Answer {
+async fn put(node: &Node, body: impl Into<Vec<u8>>) -> TestResponse {
     let put = call("PUT", ALICE).by(&user("alice"));
     put.body(body).at(node).await
 }
@@ -31,8 +31,8 @@ async fn what_is_wrong_with_a_body_is_said_with_its_place() {
         (b"{\"status\":\"\xff\"}", "line 1 column"),
         (br#"{"status":"away"} x"#, "line 1 column 19"),
         (b"status=away", "not JSON"),
-        (br#"["away"]"#, "not a list"),
-        (br#""away""#, "not a text"),
+        (br#"["away"]"#, "not an array"),
+        (br#""away""#, "not a string"),
         (b"null", "not null"),
         (b"7", "not a number"),
         (b"true", "not true or false"),
@@ -75,15 +75,15 @@ async fn a_body_is_taken_up_to_256_kib() {
         body.resize(length, b' ');
         body
     };
-    put(&node, padded(MOST)).await.ok();
-    for length in [MOST + 1, 2 * MOST] {
+    put(&node, padded(MAX_BODY_BYTES)).await.ok();
+    for length in [MAX_BODY_BYTES + 1, 2 * MAX_BODY_BYTES] {
         put(&node, padded(length))
             .await
             .refused(413, "body_too_large");
     }
-    for length in [MOST, MOST + 1] {
-        let mut line = Line::to(&node).await;
-        line.write(head("Transfer-Encoding: chunked").as_bytes())
+    for length in [MAX_BODY_BYTES, MAX_BODY_BYTES + 1] {
+        let mut line = HttpConnection::connect_to(&node).await;
+        line.write(response_head("Transfer-Encoding: chunked").as_bytes())
             .await;
         for chunk in padded(length).chunks(40_000) {
             line.write(format!("{:x}\r\n", chunk.len()).as_bytes())
@@ -93,7 +93,7 @@ async fn a_body_is_taken_up_to_256_kib() {
         }
         line.write(b"0\r\n\r\n").await;
         let answer = line.answer(true).await;
-        if length == MOST {
+        if length == MAX_BODY_BYTES {
             answer.ok();
         } else {
             answer.refused(413, "body_too_large");
@@ -104,25 +104,25 @@ async fn a_body_is_taken_up_to_256_kib() {
 #[tokio::test]
 async fn a_body_that_is_announced_far_too_large_is_not_waited_for() {
     let node = embedded().await;
-    let mut line = Line::to(&node).await;
+    let mut line = HttpConnection::connect_to(&node).await;
     let announced = "Expect: 100-continue\r\nContent-Length: 1000000000";
-    line.write(head(announced).as_bytes()).await;
+    line.write(response_head(announced).as_bytes()).await;
     let answer = line.answer(true).await;
     answer.refused(413, "body_too_large");
     line.closed().await;
 }
 
 #[tokio::test]
-async fn a_connection_outlives_what_is_refused_on_it() {
+async fn a_rejected_request_keeps_its_http_connection_open() {
     let node = embedded().await;
-    let mut line = Line::to(&node).await;
+    let mut line = HttpConnection::connect_to(&node).await;
     let token = user("alice");
     for _ in 0..2 {
         let put = || call("PUT", ALICE).by(&token);
         line.ask(put().body("{"))
             .await
             .refused(400, "invalid_request");
-        line.ask(put().body("x".repeat(MOST + 9)))
+        line.ask(put().body("x".repeat(MAX_BODY_BYTES + 9)))
             .await
             .refused(413, "body_too_large");
         line.ask(call("PUT", ALICE).body("{}"))
@@ -134,7 +134,7 @@ async fn a_connection_outlives_what_is_refused_on_it() {
         line.ask(put().json(json!({ "status": "away" }))).await.ok();
     }
     // One behind the other, without waiting.
-    line.write(head("Content-Length: 0").repeat(2).as_bytes())
+    line.write(response_head("Content-Length: 0").repeat(2).as_bytes())
         .await;
     for _ in 0..2 {
         line.answer(true).await.refused(400, "invalid_request");
@@ -142,7 +142,7 @@ async fn a_connection_outlives_what_is_refused_on_it() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_a_problem_under_v1_too() {
+async fn unknown_paths_and_methods_are_answered_with_problem_json() {
     let node = embedded().await;
     for path in [
         "/",
@@ -172,7 +172,7 @@ async fn what_is_not_there_is_a_problem_under_v1_too() {
 async fn head_tells_of_a_body_and_options_of_the_methods() {
     let node = embedded().await;
     let count = "/v1/presence/count";
-    let mut line = Line::to(&node).await;
+    let mut line = HttpConnection::connect_to(&node).await;
     let head = line.ask(call("HEAD", count).by(&user("alice"))).await;
     assert_eq!((head.status, head.text.as_str()), (200, ""));
     assert_eq!(head.header("content-length"), Some("11"), "{head:?}");
@@ -187,14 +187,14 @@ async fn head_tells_of_a_body_and_options_of_the_methods() {
 #[tokio::test]
 async fn a_head_that_is_too_large_or_no_http_ends_the_connection_alone() {
     let node = embedded().await;
-    let mut other = Line::to(&node).await;
+    let mut other = HttpConnection::connect_to(&node).await;
     for (request, status) in [
-        (head(&format!("X: {}", "x".repeat(300_000))), 431),
-        (head(&"X: y\r\n".repeat(200)), 431),
+        (response_head(&format!("X: {}", "x".repeat(300_000))), 431),
+        (response_head(&"X: y\r\n".repeat(200)), 431),
         (format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(70_000)), 414),
         ("GET / HTTP/1.1\r\nbroken\r\n\r\n".into(), 400),
     ] {
-        let mut line = Line::to(&node).await;
+        let mut line = HttpConnection::connect_to(&node).await;
         line.write(request.as_bytes()).await;
         let answer = line.answer(true).await;
         assert_eq!(answer.status, status, "{answer:?}");
@@ -205,7 +205,7 @@ async fn a_head_that_is_too_large_or_no_http_ends_the_connection_alone() {
 }
 
 /// The head of a request to set a status, with a further line.
-fn head(line: &str) -> String {
+fn response_head(line: &str) -> String {
     let token = user("alice");
     format!("PUT {ALICE} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n{line}\r\n\r\n")
 }

@@ -8,17 +8,17 @@ pub const SECRET: &str = "one secret for all nodes that is long enough";
 
 /// A user's token.
 pub fn user(id: &str) -> String {
-    person(id, &json!({}))
+    token_with_claims(id, &json!({}))
 }
 
 /// An admin's token.
 pub fn admin(id: &str) -> String {
-    person(id, &json!({ "role": "admin" }))
+    token_with_claims(id, &json!({ "role": "admin" }))
 }
 
 /// A visitor's token.
-pub fn visitor(id: &str) -> String {
-    person(id, &json!({ "anon": true }))
+pub fn visitor_token(id: &str) -> String {
+    token_with_claims(id, &json!({ "anon": true }))
 }
 
 /// A service's token.
@@ -27,7 +27,7 @@ pub fn service() -> String {
 }
 
 /// A person's token with further claims, or other ones.
-pub fn person(id: &str, claims: &Value) -> String {
+pub fn token_with_claims(id: &str, claims: &Value) -> String {
     let mut all = json!({ "sub": id, "iat": now() - 60, "exp": now() + 600 });
     let claims = claims.as_object().unwrap().clone();
     all.as_object_mut().unwrap().extend(claims);

@@ -4,9 +4,9 @@ use parlor_testkit::Node;
 use serde_json::{Value, json};
 
 use super::callers::user;
-use super::client::{Answer, Call, call, embedded, node, ready};
+use super::client::{TestRequest, TestResponse, call, embedded, node, ready};
 
-fn asked(who: &str, method: &str, path: &str) -> Call {
+fn asked(who: &str, method: &str, path: &str) -> TestRequest {
     call(method, &format!("/v1/conversations{path}")).by(&user(who))
 }
 
@@ -17,7 +17,7 @@ async fn group(node: &Node) {
     assert_eq!(create.at(node).await.created()["title"], "Lunch");
 }
 
-async fn send(node: &Node, who: &str, body: Value) -> Answer {
+async fn send(node: &Node, who: &str, body: Value) -> TestResponse {
     let post = asked(who, "POST", "/lunch/messages").json(body);
     post.at(node).await
 }
@@ -70,7 +70,7 @@ async fn messages_are_sent_listed_edited_deleted_and_read() {
 }
 
 #[tokio::test]
-async fn a_key_makes_a_repeated_request_one_with_the_first() {
+async fn a_repeated_idempotency_key_returns_the_first_result() {
     let node = embedded().await;
     group(&node).await;
     let post = |key: &'static str| {
@@ -116,7 +116,7 @@ async fn who_writes_too_often_is_told_when_to_go_on() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_or_not_theirs_is_refused() {
+async fn oversized_content_and_non_members_are_rejected() {
     let node = ready(node().env("PARLOR_MESSAGES__MAX_CONTENT", "10")).await;
     group(&node).await;
     let large = send(&node, "alice", json!({ "content": "12345678901" })).await;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-use parlor_testkit::{Node, NodeOptions, Redis, eventually};
+use parlor_testkit::{Node, Redis, ServerProcessOptions, eventually};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -22,11 +22,11 @@ pub async fn on(redis: &Redis) -> Node {
     ready(node.env("PARLOR_STORE__TIMEOUT", "10s")).await
 }
 
-pub fn node() -> NodeOptions {
-    Node::serve(PARLOR).env("PARLOR_AUTH__SECRET", SECRET)
+pub fn node() -> ServerProcessOptions {
+    Node::parlor_serve(PARLOR).env("PARLOR_AUTH__SECRET", SECRET)
 }
 
-pub async fn ready(node: NodeOptions) -> Node {
+pub async fn ready(node: ServerProcessOptions) -> Node {
     let node = node.start().await;
     eventually("the node is ready", async || {
         get(&node.http(), "/readyz").await.map(|it| it.0 == 200)
@@ -41,7 +41,7 @@ const SIGNED_IN: [&str; 4] = ["alice", "bob", "root", "slow"];
 
 /// Begins the sessions of all, by a service, so that they are not counted as calls of theirs.
 pub async fn sign_in_all(node: &Node) {
-    let mut line = Line::to(node).await;
+    let mut line = HttpConnection::connect_to(node).await;
     for user in SIGNED_IN {
         let begin = call("POST", "/v1/sessions").by(&service());
         let begin = begin.header("Parlor-User", user);
@@ -56,15 +56,15 @@ pub async fn sign_in(node: &Node, token: &str) {
 }
 
 /// A request to be.
-pub struct Call {
+pub struct TestRequest {
     method: String,
     path: String,
     headers: Vec<(String, String)>,
     body: Vec<u8>,
 }
 
-pub fn call(method: &str, path: &str) -> Call {
-    Call {
+pub fn call(method: &str, path: &str) -> TestRequest {
+    TestRequest {
         method: method.into(),
         path: path.into(),
         headers: Vec::new(),
@@ -72,7 +72,7 @@ pub fn call(method: &str, path: &str) -> Call {
     }
 }
 
-impl Call {
+impl TestRequest {
     pub fn by(self, token: &str) -> Self {
         self.header("Authorization", &format!("Bearer {token}"))
     }
@@ -93,26 +93,26 @@ impl Call {
     }
 
     /// The answer, on a connection of its own.
-    pub async fn at(self, node: &Node) -> Answer {
-        let mut line = Line::to(node).await;
+    pub async fn at(self, node: &Node) -> TestResponse {
+        let mut line = HttpConnection::connect_to(node).await;
         line.ask(self).await
     }
 }
 
 /// A connection.
-pub struct Line {
+pub struct HttpConnection {
     stream: BufReader<TcpStream>,
     address: SocketAddr,
 }
 
-impl Line {
-    pub async fn to(node: &Node) -> Self {
+impl HttpConnection {
+    pub async fn connect_to(node: &Node) -> Self {
         let address = node.http().replace("http://", "").parse().unwrap();
         let stream = BufReader::new(TcpStream::connect(address).await.unwrap());
         Self { stream, address }
     }
 
-    pub async fn ask(&mut self, call: Call) -> Answer {
+    pub async fn ask(&mut self, call: TestRequest) -> TestResponse {
         let has_body = call.method != "HEAD";
         let mut request = format!(
             "{} {} HTTP/1.1\r\nHost: {}\r\n",
@@ -131,10 +131,10 @@ impl Line {
         self.stream.write_all(bytes).await.unwrap();
     }
 
-    pub async fn answer(&mut self, has_body: bool) -> Answer {
+    pub async fn answer(&mut self, has_body: bool) -> TestResponse {
         let first = self.line().await;
         let status = first.split(' ').nth(1).and_then(|it| it.parse().ok());
-        let status = status.unwrap_or_else(|| panic!("no answer but {first:?}"));
+        let status = status.unwrap_or_else(|| panic!("not a response: {first:?}"));
         let mut headers = HashMap::new();
         loop {
             let line = self.line().await;
@@ -148,7 +148,7 @@ impl Line {
             .map_or(0, |it| it.parse().unwrap());
         let mut body = vec![0; if has_body { length } else { 0 }];
         self.stream.read_exact(&mut body).await.unwrap();
-        Answer {
+        TestResponse {
             status,
             headers,
             text: String::from_utf8(body).unwrap(),
@@ -172,13 +172,13 @@ impl Line {
 
 /// What came back.
 #[derive(Debug)]
-pub struct Answer {
+pub struct TestResponse {
     pub status: u16,
     headers: HashMap<String, String>,
     pub text: String,
 }
 
-impl Answer {
+impl TestResponse {
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(String::as_str)
     }

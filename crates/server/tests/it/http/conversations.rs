@@ -3,10 +3,10 @@
 use parlor_testkit::Node;
 use serde_json::{Value, json};
 
-use super::callers::{admin, service, user, visitor};
-use super::client::{Call, call, embedded, sign_in};
+use super::callers::{admin, service, user, visitor_token};
+use super::client::{TestRequest, call, embedded, sign_in};
 
-pub fn asked(token: &str, method: &str, path: &str) -> Call {
+pub fn asked(token: &str, method: &str, path: &str) -> TestRequest {
     call(method, &format!("/v1/conversations{path}")).by(token)
 }
 
@@ -24,7 +24,7 @@ fn is_a_time(value: &Value) -> bool {
 }
 
 #[tokio::test]
-async fn a_group_from_its_beginning_to_its_end() {
+async fn a_group_can_be_created_updated_and_deleted() {
     let node = embedded().await;
     let (alice, bob) = (user("alice"), user("bob"));
     let made = lunch(&node).await;
@@ -162,7 +162,7 @@ async fn members_are_listed_added_changed_muted_and_removed() {
 }
 
 #[tokio::test]
-async fn the_list_of_conversations_goes_by_what_happened_last() {
+async fn conversations_are_listed_by_last_activity() {
     let node = embedded().await;
     let (alice, bob) = (user("alice"), user("bob"));
     lunch(&node).await;
@@ -242,7 +242,7 @@ async fn what_cannot_be_created_is_refused_with_the_reason() {
             "{body}"
         );
     }
-    let token = visitor("guest");
+    let token = visitor_token("guest");
     sign_in(&node, &token).await;
     let create = asked(&token, "POST", "").json(json!({ "kind": "group" }));
     create.at(&node).await.refused(403, "read_only_session");

@@ -3,11 +3,11 @@
 use parlor_testkit::Node;
 use serde_json::{Value, json};
 
-use super::callers::{admin, service, user, visitor};
-use super::client::{Answer, embedded, node, ready, sign_in};
+use super::callers::{admin, service, user, visitor_token};
+use super::client::{TestResponse, embedded, node, ready, sign_in};
 use super::conversations::{asked, lunch};
 
-async fn send(node: &Node, by: &str, body: Value) -> Answer {
+async fn send(node: &Node, by: &str, body: Value) -> TestResponse {
     let post = asked(by, "POST", "/lunch/messages").json(body);
     post.at(node).await
 }
@@ -122,7 +122,7 @@ async fn a_message_is_what_was_sent_until_it_is_edited_or_deleted() {
 }
 
 #[tokio::test]
-async fn the_time_for_edits_ends() {
+async fn edits_after_the_edit_window_are_rejected() {
     let node = ready(node().env("PARLOR_MESSAGES__EDIT_WINDOW", "0s")).await;
     lunch(&node).await;
     let body = json!({ "content": "Noon?" });
@@ -199,7 +199,7 @@ async fn what_cannot_be_sent_is_refused_with_the_reason() {
     let first = send(&node, &alice, json!({ "content": "!" })).await;
     assert_eq!(first.created()["seq"], 1);
 
-    let token = visitor("guest");
+    let token = visitor_token("guest");
     sign_in(&node, &token).await;
     let body = json!({ "content": "!" });
     send(&node, &token, body.clone())

@@ -1,7 +1,7 @@
 //! Which pages may call.
 
 use super::callers::user;
-use super::client::{Answer, call, embedded, node, ready};
+use super::client::{TestResponse, call, embedded, node, ready};
 
 const COUNT: &str = "/v1/presence/count";
 
@@ -94,7 +94,7 @@ async fn every_page_may_call_where_a_star_is_listed() {
 }
 
 #[tokio::test]
-async fn health_is_told_to_all() {
+async fn health_endpoints_ignore_the_origin() {
     let node = embedded().await;
     for path in ["/healthz", "/readyz"] {
         let asked = call("GET", path).header("Origin", "https://evil.example");
@@ -104,7 +104,7 @@ async fn health_is_told_to_all() {
     }
 }
 
-fn list(answer: &Answer, name: &str) -> Vec<String> {
+fn list(answer: &TestResponse, name: &str) -> Vec<String> {
     let value = answer.header(name).unwrap_or_default().to_lowercase();
     value.split(", ").map(str::to_owned).collect()
 }

@@ -5,20 +5,20 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
 use super::callers::user;
-use super::client::{Answer, Call, Line, call, node, on, ready};
+use super::client::{HttpConnection, TestRequest, TestResponse, call, node, on, ready};
 
 const ALICE: &str = "/v1/users/alice/presence";
 
-fn asked(method: &str, path: &str) -> Call {
+fn asked(method: &str, path: &str) -> TestRequest {
     call(method, path).by(&user("alice"))
 }
 
-async fn set(node: &Node, status: &str) -> Answer {
+async fn set(node: &Node, status: &str) -> TestResponse {
     let put = asked("PUT", ALICE).json(json!({ "status": status }));
     put.at(node).await
 }
 
-fn unavailable(answer: &Answer) {
+fn assert_unavailable(answer: &TestResponse) {
     answer.refused(503, "store_unavailable");
     assert_eq!(answer.header("retry-after"), Some("1"));
 }
@@ -41,10 +41,10 @@ async fn while_the_store_is_away_reads_are_degraded_and_writes_refused() {
         (&degraded, &Value::Bool(true))
     );
 
-    unavailable(&set(&node, "away").await);
-    unavailable(&asked("GET", "/v1/presence/count").at(&node).await);
-    unavailable(&asked("GET", &format!("{ALICE}/devices")).at(&node).await);
-    unavailable(
+    assert_unavailable(&set(&node, "away").await);
+    assert_unavailable(&asked("GET", "/v1/presence/count").at(&node).await);
+    assert_unavailable(&asked("GET", &format!("{ALICE}/devices")).at(&node).await);
+    assert_unavailable(
         &asked("DELETE", &format!("{ALICE}/devices/api"))
             .at(&node)
             .await,
@@ -63,7 +63,7 @@ async fn while_the_store_is_away_reads_are_degraded_and_writes_refused() {
 }
 
 #[tokio::test]
-async fn a_store_that_has_not_been_there_yet_is_away_like_any_other() {
+async fn a_store_that_was_never_reachable_is_treated_as_unavailable() {
     let mut redis = Redis::start().await;
     redis.kill9();
     let node = node().env("PARLOR_STORE__URL", redis.url()).start().await;
@@ -76,8 +76,8 @@ async fn a_store_that_has_not_been_there_yet_is_away_like_any_other() {
     assert_eq!(query.at(&node).await.ok()["users"], json!([read]));
     let wrong = asked("GET", "/v1/users/a%20b/presence").at(&node).await;
     wrong.refused(400, "invalid_id");
-    unavailable(&set(&node, "online").await);
-    unavailable(&asked("GET", "/v1/presence/count").at(&node).await);
+    assert_unavailable(&set(&node, "online").await);
+    assert_unavailable(&asked("GET", "/v1/presence/count").at(&node).await);
     redis.restart().await;
     let begin = || call("POST", "/v1/sessions").by(&user("alice"));
     eventually("the store is used", async || {
@@ -87,15 +87,15 @@ async fn a_store_that_has_not_been_there_yet_is_away_like_any_other() {
 }
 
 #[tokio::test]
-async fn the_end_waits_for_open_requests_and_takes_no_new_ones() {
+async fn shutdown_completes_open_requests_and_accepts_no_new_ones() {
     let mut redis = Redis::start().await;
     let patient = node()
         .env("PARLOR_STORE__URL", redis.url())
         .env("PARLOR_STORE__TIMEOUT", "5s");
     let mut node = ready(patient).await;
-    let mut idle = Line::to(&node).await;
+    let mut idle = HttpConnection::connect_to(&node).await;
     idle.ask(asked("GET", "/v1/presence/count")).await.ok();
-    let mut half = Line::to(&node).await;
+    let mut half = HttpConnection::connect_to(&node).await;
     let request = format!(
         "PUT {ALICE} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nContent-Length: 19\r\n\r\n",
         user("alice")
@@ -104,11 +104,11 @@ async fn the_end_waits_for_open_requests_and_takes_no_new_ones() {
     // An answer that comes after it shows that the other has been taken in.
     idle.ask(asked("GET", "/v1/presence/count")).await.ok();
 
-    node.signal_terminate();
+    node.send_sigterm();
     node.wait_for_line("\"stopping\"").await;
     idle.closed().await;
     let address = node.http().replace("http://", "");
-    eventually("nobody is let in", async || {
+    eventually("new connections are refused", async || {
         TcpStream::connect(&address).await.is_err()
     })
     .await;

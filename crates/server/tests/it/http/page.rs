@@ -32,7 +32,7 @@ async fn the_page_shows_the_operations_without_anything_from_outside() {
     for part in [
         "operations-presence-presenceSet",
         "operations-typing-typingSet",
-        "Says how a user wants to be seen",
+        "Sets the status of a user",
         "Authorize",
     ] {
         assert!(page.contains(part), "no {part} in {page}");
@@ -40,7 +40,7 @@ async fn the_page_shows_the_operations_without_anything_from_outside() {
 }
 
 #[tokio::test]
-async fn nothing_of_the_page_may_be_fetched_elsewhere() {
+async fn the_docs_page_loads_nothing_from_other_hosts() {
     let node = embedded().await;
     let to = call("GET", "/docs").at(&node).await;
     assert_eq!((to.status, to.header("location")), (308, Some("docs/")));

@@ -93,7 +93,7 @@ async fn a_heartbeat_registers_a_device_and_a_delete_ends_it() {
         delete.by(&alice).at(&node).await.ok()
     };
     assert_eq!(end("phone").await["status"], "online");
-    assert_eq!(end("phone").await["status"], "online", "gone already");
+    assert_eq!(end("phone").await["status"], "online", "removed already");
     let gone = end("api").await;
     assert_eq!(gone["status"], "offline");
     let seen: Option<String> = keys.get("lastseen:alice").await.unwrap();
@@ -153,15 +153,18 @@ async fn those_who_are_connected_are_counted() {
         let bob = "/v1/users/bob/presence/devices/api";
         let delete = call("DELETE", bob).by(&callers::user("bob"));
         delete.at(&node).await.ok();
-        eventually("alice, who hides, and carol are counted", async || {
-            let count = call("GET", "/v1/presence/count").by(&callers::user("bob"));
-            let count = count.at(&node).await.ok();
-            if count == json!({ "count": 2 }) {
-                Ok(())
-            } else {
-                Err(count)
-            }
-        })
+        eventually(
+            "alice, who is invisible, and carol are counted",
+            async || {
+                let count = call("GET", "/v1/presence/count").by(&callers::user("bob"));
+                let count = count.at(&node).await.ok();
+                if count == json!({ "count": 2 }) {
+                    Ok(())
+                } else {
+                    Err(count)
+                }
+            },
+        )
         .await;
     }
 }
@@ -199,7 +202,7 @@ async fn an_address_may_be_percent_encoded() {
 }
 
 #[tokio::test]
-async fn what_a_body_may_say_a_query_may_say_and_the_address_counts_most() {
+async fn body_overrides_query_and_the_path_overrides_both() {
     let node = embedded().await;
     let alice = callers::user("alice");
     let ask = async |path: &str, body: &str| {

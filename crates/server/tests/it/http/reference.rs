@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use parlor_chat::operation::{self, Creates};
+use parlor_chat::operation::{self, CreatesResource};
 use parlor_server::http::openapi;
-use parlor_server::http::table::{ELSEWHERE, PARAMETERS, ROUTES};
+use parlor_server::http::table::{OPERATIONS_WITHOUT_ROUTE, PATH_PARAMETERS, ROUTES};
 use serde_json::{Value, json};
 
 use super::client::{call, embedded};
@@ -28,18 +28,28 @@ fn described(document: &Value) -> Vec<(String, String, &Value)> {
 #[test]
 fn every_operation_has_a_route_or_a_reason_why_not() {
     let routed: Vec<_> = ROUTES.iter().map(|route| route.info.name).collect();
-    let elsewhere: Vec<_> = ELSEWHERE.iter().map(|(info, _)| info.name).collect();
+    let elsewhere: Vec<_> = OPERATIONS_WITHOUT_ROUTE
+        .iter()
+        .map(|(info, _)| info.name)
+        .collect();
     let mut listed = [routed, elsewhere].concat();
-    let mut all: Vec<_> = operation::ALL.iter().map(|info| info.name).collect();
+    let mut all: Vec<_> = operation::ALL_OPERATIONS
+        .iter()
+        .map(|info| info.name)
+        .collect();
     listed.sort_unstable();
     all.sort_unstable();
     assert_eq!(listed, all);
-    assert!(ELSEWHERE.iter().all(|(_, why)| !why.is_empty()));
+    assert!(
+        OPERATIONS_WITHOUT_ROUTE
+            .iter()
+            .all(|(_, why)| !why.is_empty())
+    );
 }
 
 #[test]
 fn every_parameter_of_an_address_has_a_name_in_the_request() {
-    let known: BTreeSet<_> = PARAMETERS.iter().map(|(name, _)| *name).collect();
+    let known: BTreeSet<_> = PATH_PARAMETERS.iter().map(|(name, _)| *name).collect();
     let parameters = |path: &'static str| {
         let inside = path.split('/').filter_map(|part| part.strip_prefix('{'));
         inside.map(|part| part.trim_end_matches('}'))
@@ -145,7 +155,11 @@ fn every_parameter_is_declared_once_and_not_repeated_in_the_body() {
             .pointer(reference.strip_prefix('#').unwrap())
             .unwrap();
         for name in in_path {
-            let field = PARAMETERS.iter().find(|(it, _)| *it == name).unwrap().1;
+            let field = PATH_PARAMETERS
+                .iter()
+                .find(|(it, _)| *it == name)
+                .unwrap()
+                .1;
             assert_eq!(body["properties"].get(field), None, "{method} {path}");
         }
     }
@@ -161,8 +175,8 @@ fn every_code_is_described_under_its_status() {
             .unwrap();
         let responses = &operation["responses"];
         for (status, answers) in [
-            ("200", route.creates != Creates::Always),
-            ("201", route.creates != Creates::Never),
+            ("200", route.creates_resource != CreatesResource::Always),
+            ("201", route.creates_resource != CreatesResource::Never),
         ] {
             let reply = &responses[status]["content"]["application/json"]["schema"];
             assert_eq!(
@@ -171,7 +185,7 @@ fn every_code_is_described_under_its_status() {
                 "{method} {path} {status}"
             );
         }
-        for &code in route.info.codes.iter().chain(operation::EVERYWHERE) {
+        for &code in route.info.codes.iter().chain(operation::COMMON_ERROR_CODES) {
             let status = parlor_server::wire::http(code).as_u16().to_string();
             let response = &responses[&status];
             let about = response["description"].as_str().unwrap_or_default();
@@ -213,7 +227,7 @@ fn every_body_has_an_example_that_can_be_read() {
         assert!(request.is_object(), "{method} {path}: {request}");
         for parameter in operation["parameters"].as_array().into_iter().flatten() {
             let name = parameter["name"].as_str().unwrap_or_default();
-            if let Some((_, field)) = PARAMETERS.iter().find(|(it, _)| *it == name) {
+            if let Some((_, field)) = PATH_PARAMETERS.iter().find(|(it, _)| *it == name) {
                 let kind = &parameter["schema"]["type"];
                 let number = || {
                     if kind == "integer" {
@@ -225,7 +239,7 @@ fn every_body_has_an_example_that_can_be_read() {
                 request[field] = parameter.get("example").cloned().unwrap_or_else(number);
             }
         }
-        let read = route.reads(&request);
+        let read = route.check_decodes(&request);
         assert_eq!(read, Ok(()), "{method} {path}: {request}");
     }
 }

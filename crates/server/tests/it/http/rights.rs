@@ -1,23 +1,23 @@
 //! Who may call what.
 
-use parlor_chat::operation::Needs;
+use parlor_chat::operation::AuthRequirement;
 use parlor_server::http::table::{Method, ROUTES};
 use parlor_testkit::Node;
 use serde_json::json;
 
-use super::callers::{self, admin, now, person, service, signed, user, visitor};
-use super::client::{Answer, call, embedded, sign_in};
+use super::callers::{self, admin, now, service, signed, token_with_claims, user, visitor_token};
+use super::client::{TestResponse, call, embedded, sign_in};
 
 #[tokio::test]
-async fn every_route_asks_for_a_token_that_counts() {
+async fn every_protected_route_rejects_missing_invalid_and_expired_tokens() {
     let node = embedded().await;
-    let late = person("alice", &json!({ "exp": now() - 60 }));
-    let early = person("alice", &json!({ "nbf": now() + 3_600 }));
+    let late = token_with_claims("alice", &json!({ "exp": now() - 60 }));
+    let early = token_with_claims("alice", &json!({ "nbf": now() + 3_600 }));
     let forged = signed(
         &json!({ "sub": "alice", "iat": now(), "exp": now() + 60 }),
         "another secret",
     );
-    for route in ROUTES.iter().filter(|it| it.needs != Needs::Nothing) {
+    for route in ROUTES.iter().filter(|it| it.auth != AuthRequirement::None) {
         let path = route.path.replace(['{', '}'], "");
         for (authorization, code) in [
             (None, "token_missing"),
@@ -45,7 +45,7 @@ async fn every_route_asks_for_a_token_that_counts() {
 }
 
 #[tokio::test]
-async fn users_admins_and_services_may_do_what_they_may() {
+async fn presence_routes_enforce_the_permission_table() {
     const PRESENCE: &str = "/v1/users/alice/presence";
     const BEAT: &str = "/v1/users/alice/presence/heartbeat";
     const DEVICES: &str = "/v1/users/alice/presence/devices";
@@ -105,7 +105,7 @@ async fn a_service_acts_for_the_user_it_names_and_others_for_themselves() {
 #[tokio::test]
 async fn a_visitor_reads_and_does_not_write() {
     let node = embedded().await;
-    let token = visitor("guest");
+    let token = visitor_token("guest");
     sign_in(&node, &token).await;
     let read = call("GET", "/v1/users/alice/presence").by(&token);
     read.at(&node).await.ok();
@@ -141,7 +141,7 @@ async fn wrong_ids_are_refused_by_every_route_that_takes_one() {
     answer.refused(400, "invalid_id");
 }
 
-async fn beat(node: &Node, token: &str, acting_for: &str) -> Answer {
+async fn beat(node: &Node, token: &str, acting_for: &str) -> TestResponse {
     let beat = call("POST", "/v1/users/alice/presence/heartbeat").by(token);
     beat.header("Parlor-User", acting_for).at(node).await
 }

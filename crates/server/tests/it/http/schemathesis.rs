@@ -52,7 +52,9 @@ async fn try_all(token: &str, phases: &str, acting_for: Option<&str>) {
         .kill_on_drop(true)
         .output()
         .await
-        .unwrap_or_else(|error| panic!("python3 cannot be run, which `make tools` needs: {error}"));
+        .unwrap_or_else(|error| {
+            panic!("cannot run python3; install it and run `make tools`: {error}")
+        });
     let said = String::from_utf8_lossy(&ran.stdout);
     let complained = String::from_utf8_lossy(&ran.stderr);
     assert!(

@@ -1,18 +1,18 @@
 //! The chat on Redis and PostgreSQL: two nodes, and either server away.
 
-use parlor_testkit::{Node, NodeOptions, Postgres, Redis, eventually};
+use parlor_testkit::{Node, Postgres, Redis, ServerProcessOptions, eventually};
 use serde_json::{Value, json};
 
 use super::callers::{admin, user};
-use super::client::{Answer, call, node, ready};
+use super::client::{TestResponse, call, node, ready};
 use super::conversations::{asked, lunch};
 
-async fn send(node: &Node, by: &str, content: &str) -> Answer {
+async fn send(node: &Node, by: &str, content: &str) -> TestResponse {
     let post = asked(by, "POST", "/lunch/messages").json(json!({ "content": content }));
     post.at(node).await
 }
 
-fn on(redis: &Redis, database: &str) -> NodeOptions {
+fn on(redis: &Redis, database: &str) -> ServerProcessOptions {
     node()
         .env("PARLOR_STORE__URL", redis.url())
         .env("PARLOR_DATABASE__URL", database)
@@ -20,7 +20,7 @@ fn on(redis: &Redis, database: &str) -> NodeOptions {
 }
 
 #[tokio::test]
-async fn two_nodes_are_one_chat() {
+async fn two_nodes_on_one_store_share_messages_unread_counts_and_members() {
     let (redis, postgres) = tokio::join!(Redis::start(), Postgres::start());
     let database = postgres.create_database().await;
     let (one, other) = tokio::join!(ready(on(&redis, &database)), ready(on(&redis, &database)));
@@ -48,7 +48,7 @@ async fn two_nodes_are_one_chat() {
     block.at(&one).await.ok();
     let presence = || call("GET", "/v1/presence/count").by(&bob);
     presence().at(&one).await.refused(403, "session_blocked");
-    eventually("the other node refuses bob", async || {
+    eventually("the other node rejects bob", async || {
         presence().at(&other).await.status == 403
     })
     .await;
@@ -70,7 +70,7 @@ async fn while_the_database_is_away_nothing_is_acknowledged_and_the_rest_goes_on
     postgres.query("CHECKPOINT").await;
     postgres.kill9();
     // What the killed server had started ends a moment later.
-    eventually("messages are refused", async || {
+    eventually("messages are rejected", async || {
         send(&node, &alice, "?").await.status == 503
     })
     .await;
@@ -103,7 +103,7 @@ async fn while_the_database_is_away_nothing_is_acknowledged_and_the_rest_goes_on
         .ok();
 
     postgres.restart().await;
-    let next = eventually("messages are taken again", async || {
+    let next = eventually("messages are accepted again", async || {
         let answer = send(&node, &alice, "One?").await;
         (answer.status == 201).then(|| answer.json())
     })

@@ -1,11 +1,11 @@
 //! Sessions, without which a person is not served.
 
-use parlor_chat::operation::Needs;
+use parlor_chat::operation::AuthRequirement;
 use parlor_server::http::table::{Method, ROUTES};
 use parlor_testkit::eventually;
 use serde_json::json;
 
-use super::callers::{admin, now, person, service, user};
+use super::callers::{admin, now, service, token_with_claims, user};
 use super::client::{call, embedded, node, ready, sign_in};
 
 const COUNT: &str = "/v1/presence/count";
@@ -14,7 +14,10 @@ const COUNT: &str = "/v1/presence/count";
 async fn a_person_without_a_session_is_told_to_begin_one_by_every_route() {
     let node = embedded().await;
     let carol = user("carol");
-    for route in ROUTES.iter().filter(|it| it.needs == Needs::Session) {
+    for route in ROUTES
+        .iter()
+        .filter(|it| it.auth == AuthRequirement::Session)
+    {
         let path = route.path.replace("{seq}", "1").replace(['{', '}'], "");
         // Before the body is read, of which nothing makes sense.
         let asked = call(route.method.name(), &path).by(&carol).body("{");
@@ -37,7 +40,7 @@ async fn a_person_without_a_session_is_told_to_begin_one_by_every_route() {
 }
 
 #[tokio::test]
-async fn a_logout_ends_the_tokens_up_to_then() {
+async fn tokens_issued_before_a_logout_are_rejected() {
     let node = embedded().await;
     let alice = user("alice");
     call("GET", COUNT).by(&alice).at(&node).await.ok();
@@ -48,7 +51,7 @@ async fn a_logout_ends_the_tokens_up_to_then() {
     let begin = call("POST", "/v1/sessions").by(&alice).at(&node).await;
     begin.refused(401, "session_expired");
     // A token of the second of the logout could be one from before.
-    let newer = person("alice", &json!({ "iat": now() + 2 }));
+    let newer = token_with_claims("alice", &json!({ "iat": now() + 2 }));
     sign_in(&node, &newer).await;
     call("GET", COUNT).by(&newer).at(&node).await.ok();
 }
@@ -72,7 +75,7 @@ async fn an_admin_blocks_and_lets_in_again() {
     let seen = call("GET", "/v1/admin/sessions/bob").by(&service());
     assert_eq!(seen.at(&node).await.ok()["status"], "blocked");
     change(&admin("root"), "login").await.ok();
-    eventually("bob is let in", async || {
+    eventually("bob is accepted", async || {
         let asked = call("GET", COUNT).by(&user("bob")).at(&node).await;
         asked.status == 200
     })
@@ -84,7 +87,7 @@ async fn an_admin_blocks_and_lets_in_again() {
 }
 
 #[tokio::test]
-async fn a_session_remembers_whom_a_trusted_proxy_names() {
+async fn a_session_stores_the_forwarded_client_address() {
     let node = ready(node().env("PARLOR_SERVER__TRUSTED_PROXIES", "127.0.0.1")).await;
     let begin = call("POST", "/v1/sessions").by(&user("carol"));
     let begin = begin.header("X-Forwarded-For", "198.51.100.1, 203.0.113.9");

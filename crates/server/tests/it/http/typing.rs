@@ -38,7 +38,7 @@ async fn typing_is_set_listed_and_ended() {
 
     let put = call("PUT", &format!("{C1}?typing=true")).by(&service());
     put.header("Parlor-User", "bob").at(&node).await.ok();
-    eventually("typing ends by itself", async || {
+    eventually("typing expires", async || {
         listed().await == json!({ "typing": [] })
     })
     .await;

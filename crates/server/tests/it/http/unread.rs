@@ -3,11 +3,11 @@
 use parlor_testkit::Node;
 use serde_json::{Value, json};
 
-use super::callers::{service, user, visitor};
-use super::client::{Answer, call, embedded, sign_in};
+use super::callers::{service, user, visitor_token};
+use super::client::{TestResponse, call, embedded, sign_in};
 use super::conversations::{asked, lunch};
 
-async fn mark(node: &Node, by: &str, what: &str, body: Value) -> Answer {
+async fn mark(node: &Node, by: &str, what: &str, body: Value) -> TestResponse {
     let post = asked(by, "POST", &format!("/lunch/{what}")).json(body);
     post.at(node).await
 }
@@ -93,7 +93,7 @@ async fn receipts_tell_how_far_each_member_is() {
 async fn positions_belong_to_members_who_may_write() {
     let node = embedded().await;
     three_messages(&node).await;
-    let token = visitor("guest");
+    let token = visitor_token("guest");
     sign_in(&node, &token).await;
     for what in ["read", "unread", "delivered"] {
         let seq = || json!({ "seq": 1 });

@@ -18,7 +18,7 @@ use crate::http::callers::service;
 /// How long somebody tries before the test is given up.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Every so many sends one is repeated that was acknowledged.
-const REPEATED: usize = 5;
+const REPEAT_EVERY: usize = 5;
 
 /// How much is done.
 #[derive(Debug, Clone, Copy)]
@@ -26,14 +26,14 @@ pub struct Size {
     /// How long it lasts at most.
     pub length: Duration,
     /// Steps of each client at most; every second one is a message.
-    pub steps: usize,
+    pub steps_per_client: usize,
     /// How often a client does something, if it is answered in time.
-    pub pace: Duration,
+    pub step_interval: Duration,
 }
 
 /// A message that was acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Acknowledged {
+pub struct AcknowledgedMessage {
     pub conversation: String,
     pub seq: u64,
     pub id: String,
@@ -80,7 +80,7 @@ impl Course {
     }
 
     /// Runs all clients to their end; what was acknowledged.
-    pub async fn run(self: &Arc<Self>) -> Vec<Acknowledged> {
+    pub async fn run(self: &Arc<Self>) -> Vec<AcknowledgedMessage> {
         let client = |number| async move {
             let sent = Client::new(number, Arc::clone(self)).run().await;
             self.running.fetch_sub(1, Ordering::Relaxed);
@@ -97,7 +97,7 @@ struct Client {
     name: String,
     wire: Wire,
     course: Arc<Course>,
-    sent: Vec<Acknowledged>,
+    sent: Vec<AcknowledgedMessage>,
 }
 
 impl Client {
@@ -111,11 +111,11 @@ impl Client {
         }
     }
 
-    async fn run(mut self) -> Vec<Acknowledged> {
+    async fn run(mut self) -> Vec<AcknowledgedMessage> {
         let end = Instant::now() + self.course.size.length;
-        let mut pace = interval(self.course.size.pace);
+        let mut pace = interval(self.course.size.step_interval);
         pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        for step in 0..self.course.size.steps {
+        for step in 0..self.course.size.steps_per_client {
             pace.tick().await;
             if Instant::now() > end {
                 break;
@@ -137,11 +137,11 @@ impl Client {
         let client_id = format!("{}-{step}", self.name);
         let message = self.put(path, &client_id).await;
         self.course.acknowledged.send_modify(|count| *count += 1);
-        if self.sent.len().is_multiple_of(REPEATED) {
+        if self.sent.len().is_multiple_of(REPEAT_EVERY) {
             assert_eq!(self.put(path, &client_id).await, message);
         }
         let text = |name: &str| message[name].as_str().unwrap().to_owned();
-        self.sent.push(Acknowledged {
+        self.sent.push(AcknowledgedMessage {
             conversation: text("conversationId"),
             seq: message["seq"].as_u64().unwrap(),
             id: text("id"),

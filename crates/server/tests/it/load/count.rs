@@ -6,19 +6,19 @@ use std::time::Duration;
 use parlor_testkit::eventually_within;
 use serde_json::Value;
 
-use super::clients::Acknowledged;
+use super::clients::AcknowledgedMessage;
 use super::wire::Request;
 use super::world::{CONVERSATIONS, USERS, World, conversation, user};
 
 /// How long it may take until all has settled.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Messages of a recent list at most.
-const LIST: u64 = 100;
+const RECENT_LIST_LEN: u64 = 100;
 
 const MESSAGES: &str = "
     SELECT conversation_id || '|' || seq || '|' || id || '|' || sender_id || '|' || client_id
     FROM messages ORDER BY conversation_id, seq";
-const HEADS: &str =
+const CONVERSATION_ROWS: &str =
     "SELECT id || '|' || last_seq || '|' || member_count FROM conversations ORDER BY id";
 const UNREAD: &str = "
     SELECT user_id || '|' || conversation_id || '|' || (
@@ -31,7 +31,7 @@ const UNREAD: &str = "
 type Unread = BTreeMap<String, BTreeMap<String, u64>>;
 
 /// Everything is as it was acknowledged, and everything that follows from the rows shows them, once all has settled.
-pub async fn assert_right(world: &mut World, acknowledged: &[Acknowledged]) {
+pub async fn assert_right(world: &mut World, acknowledged: &[AcknowledgedMessage]) {
     assert_messages(world, acknowledged).await;
     assert_keys(world).await;
     for number in 0..world.nodes.len() {
@@ -42,11 +42,11 @@ pub async fn assert_right(world: &mut World, acknowledged: &[Acknowledged]) {
 }
 
 /// Every acknowledged message is there once, nothing else is, and the numbers have no gaps.
-async fn assert_messages(world: &World, acknowledged: &[Acknowledged]) {
+async fn assert_messages(world: &World, acknowledged: &[AcknowledgedMessage]) {
     let read = |row: &String| {
         let mut fields = row.split('|').map(str::to_owned);
         let mut next = || fields.next().unwrap();
-        Acknowledged {
+        AcknowledgedMessage {
             conversation: next(),
             seq: next().parse().unwrap(),
             id: next(),
@@ -54,7 +54,7 @@ async fn assert_messages(world: &World, acknowledged: &[Acknowledged]) {
             client_id: next(),
         }
     };
-    let rows: Vec<Acknowledged> = world.rows(MESSAGES).await.iter().map(read).collect();
+    let rows: Vec<AcknowledgedMessage> = world.rows(MESSAGES).await.iter().map(read).collect();
     for (nth, row) in rows.iter().enumerate() {
         let before = nth.checked_sub(1).map(|nth| &rows[nth]);
         let before = before.filter(|before| before.conversation == row.conversation);
@@ -63,24 +63,27 @@ async fn assert_messages(world: &World, acknowledged: &[Acknowledged]) {
     }
     let differs = |(row, known): &(_, _)| row != known;
     let first = rows.iter().zip(acknowledged).find(differs);
-    assert_eq!(first, None, "left: the row, right: what was acknowledged");
+    assert_eq!(
+        first, None,
+        "left: the row, right: the acknowledged message"
+    );
     assert_eq!(rows.len(), acknowledged.len());
-    let lasts = lasts(acknowledged);
-    for head in world.rows(HEADS).await {
+    let lasts = last_seqs(acknowledged);
+    for head in world.rows(CONVERSATION_ROWS).await {
         let mut fields = head.split('|');
         let last = lasts.get(fields.next().unwrap()).copied().unwrap_or(0);
         assert_eq!(fields.next().unwrap(), last.to_string(), "{head}");
     }
 }
 
-fn lasts(acknowledged: &[Acknowledged]) -> BTreeMap<&str, u64> {
+fn last_seqs(acknowledged: &[AcknowledgedMessage]) -> BTreeMap<&str, u64> {
     let pairs = acknowledged.iter();
     pairs.map(|it| (&it.conversation[..], it.seq)).collect()
 }
 
 /// The keys show what the rows say, without anybody's asking. An embedded store is looked at while its node is down.
 async fn assert_keys(world: &mut World) {
-    let what = "the keys show what the rows say";
+    let what = "the keys match the rows";
     if world.shared.is_some() {
         let shared = &*world;
         eventually_within(PATIENCE, what, async || differing(shared).await).await;
@@ -89,13 +92,13 @@ async fn assert_keys(world: &mut World) {
             if !world.nodes[0].is_running() {
                 world.restart_node(0).await;
             }
-            assert!(world.nodes[0].terminate().await.success());
+            assert!(world.nodes[0].terminate_and_wait().await.success());
             differing(world).await
         })
         .await;
     }
     let repair = world.repair().await;
-    assert_eq!(repair.code, 0, "{repair:?}");
+    assert_eq!(repair.exit_code, 0, "{repair:?}");
     assert_eq!(repair.json()["users"], USERS, "{repair:?}");
     if world.shared.is_none() {
         world.restart_node(0).await;
@@ -127,7 +130,7 @@ async fn differing(world: &World) -> Result<(), String> {
             check(place, *count);
         }
     }
-    wrong.extend(lists(world).await);
+    wrong.extend(wrong_recent_lists(world).await);
     match wrong.len() {
         0 => Ok(()),
         count => Err(format!("{count} wrong: {:?}", &wrong[..count.min(10)])),
@@ -135,20 +138,20 @@ async fn differing(world: &World) -> Result<(), String> {
 }
 
 /// Recent lists that do not show the newest messages. One that is missing is right.
-async fn lists(world: &World) -> Vec<String> {
+async fn wrong_recent_lists(world: &World) -> Vec<String> {
     let mut pipe = redis::pipe();
     for number in 0..CONVERSATIONS {
         let key = format!("messages:{}:recent", conversation(number));
         pipe.cmd("LRANGE").arg(key).arg(0).arg(-1);
     }
     let lists: Vec<Vec<String>> = world.store(&pipe).await;
-    let heads = world.rows(HEADS).await;
+    let heads = world.rows(CONVERSATION_ROWS).await;
     let mut wrong = Vec::new();
     for (head, list) in heads.iter().zip(lists) {
         let last: u64 = head.split('|').nth(1).unwrap().parse().unwrap();
         let seq = |entry: &String| serde_json::from_str::<Value>(entry).unwrap()["seq"].as_u64();
         let shown: Vec<u64> = list.iter().filter_map(seq).collect();
-        let newest = (1..=last).rev().take(LIST as usize);
+        let newest = (1..=last).rev().take(RECENT_LIST_LEN as usize);
         if !shown.is_empty() && !newest.eq(shown.iter().copied()) {
             wrong.push(format!("the list of {head}: {shown:?}"));
         }
@@ -169,7 +172,7 @@ async fn unread(world: &World) -> Unread {
 }
 
 /// What a node answers is what the rows say.
-async fn assert_answers(world: &World, node: usize, acknowledged: &[Acknowledged]) {
+async fn assert_answers(world: &World, node: usize, acknowledged: &[AcknowledgedMessage]) {
     let address = &world.addresses()[node..=node];
     let mut wire = super::wire::Wire::new(address, 0, &crate::http::callers::service());
     let unread = unread(world).await;
@@ -187,7 +190,7 @@ async fn assert_answers(world: &World, node: usize, acknowledged: &[Acknowledged
         }
         assert_eq!(&counts, expected, "{user}");
     }
-    let lasts = lasts(acknowledged);
+    let lasts = last_seqs(acknowledged);
     for (place, last) in lasts {
         let member = acknowledged.iter().find(|it| it.conversation == place);
         let path = format!("/v1/conversations/{place}/messages?limit=100");
@@ -197,7 +200,7 @@ async fn assert_answers(world: &World, node: usize, acknowledged: &[Acknowledged
         let page = page.unwrap().ok();
         let seqs = page["messages"].as_array().unwrap().iter();
         let seqs = seqs.map(|it| it["seq"].as_u64().unwrap());
-        let expected = last.saturating_sub(LIST) + 1..=last;
+        let expected = last.saturating_sub(RECENT_LIST_LEN) + 1..=last;
         assert!(seqs.eq(expected), "{place} up to {last}: {page}");
     }
 }

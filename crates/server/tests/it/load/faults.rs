@@ -9,11 +9,11 @@ use super::world::{Ground, USERS, World};
 /// Bounded by its steps, so that there is a middle on a slow machine, too.
 const SIZE: Size = Size {
     length: Duration::from_secs(600),
-    steps: 20,
-    pace: Duration::from_millis(150),
+    steps_per_client: 20,
+    step_interval: Duration::from_millis(150),
 };
 /// Messages after which it happens: half of all.
-const MIDDLE: usize = USERS * SIZE.steps / 4;
+const MIDDLE: usize = USERS * SIZE.steps_per_client / 4;
 
 /// Everybody writes and reads, in the middle of it something happens, and then nothing is missing.
 async fn disturbed(ground: Ground, disturb: impl AsyncFnOnce(&mut World, &Course)) {
@@ -51,7 +51,7 @@ async fn a_redis_that_comes_back_empty_is_filled_again() {
 }
 
 #[tokio::test]
-async fn a_redis_that_comes_back_with_older_data_is_set_right() {
+async fn a_redis_restored_from_an_older_snapshot_is_repaired() {
     disturbed(Ground::Shared(1), async |world, course| {
         course.reaches(MIDDLE / 2).await;
         let mut connection = world.redis().connection().await;
@@ -66,7 +66,7 @@ async fn a_redis_that_comes_back_with_older_data_is_set_right() {
 }
 
 #[tokio::test]
-async fn of_three_nodes_one_may_end() {
+async fn no_message_is_lost_when_one_of_three_nodes_is_killed() {
     disturbed(Ground::Shared(3), async |world, course| {
         course.reaches(MIDDLE).await;
         course.calm();

@@ -26,7 +26,7 @@ const PHASES: usize = 4;
 const MEMBER: usize = 1;
 const STRANGER: usize = 3;
 
-struct Room {
+struct MembershipScenario {
     id: String,
     owner: String,
     member: String,
@@ -37,7 +37,7 @@ struct Room {
     phase: AtomicUsize,
 }
 
-impl Room {
+impl MembershipScenario {
     /// The member's connection to a node.
     fn wire(&self, node: usize) -> Wire {
         Wire::new(&[self.nodes[node]], 0, &self.token)
@@ -137,7 +137,7 @@ impl Room {
         assert_ne!(known.as_deref(), Some("1"));
         let waits = redis.exists(format!("unread:{member}:{room}")).await;
         let waits: bool = waits.unwrap();
-        assert!(!waits, "a message waits for {member} in {room}");
+        assert!(!waits, "{member} still has an unread count in {room}");
         let set = format!("conversation:{room}:participants");
         let listed: bool = redis.sismember(set, member).await.unwrap();
         assert!(!listed, "{member} is still listed in {room}");
@@ -145,14 +145,14 @@ impl Room {
 }
 
 #[tokio::test]
-async fn after_a_removal_no_node_takes_the_removed_for_a_member() {
+async fn after_an_acknowledged_removal_every_node_rejects_the_member() {
     let mut world = World::start(Ground::Shared(NODES)).await;
     let nodes = world.addresses();
     let mut wire = world.wire(0);
     let redis = world.redis().connection().await;
     let (mut changers, mut askers) = (JoinSet::new(), JoinSet::new());
     for number in 0..ROOMS {
-        let room = Arc::new(Room {
+        let room = Arc::new(MembershipScenario {
             id: format!("room{number}"),
             owner: format!("owner{number}"),
             member: format!("member{number}"),
@@ -178,5 +178,5 @@ async fn after_a_removal_no_node_takes_the_removed_for_a_member() {
             else => break,
         }
     }
-    assert!(certain > 0, "nobody asked between two changes");
+    assert!(certain > 0, "no request ran between two changes");
 }

@@ -112,7 +112,7 @@ async fn a_block_and_a_logout_on_one_node_hold_on_the_other() {
     set(one, "alice", "blocked").await;
     refused(other, &alice, 403, "session_blocked").await;
     set(other, "alice", "login").await;
-    eventually("alice is let in again", async || {
+    eventually("alice is accepted again", async || {
         asked(one, &alice).await.0 == 200 && asked(other, &alice).await.0 == 200
     })
     .await;
@@ -124,7 +124,7 @@ async fn a_block_and_a_logout_on_one_node_hold_on_the_other() {
 }
 
 #[tokio::test]
-async fn a_node_whose_bus_is_cut_follows() {
+async fn a_node_with_a_broken_bus_connection_still_learns_session_changes() {
     let mut world = World::start(Ground::Shared(2)).await;
     let mut people = Vec::new();
     for number in 0..PEOPLE {

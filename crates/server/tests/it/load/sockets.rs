@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use parlor_testkit::{SocketClient, SocketError, eventually_within};
+use parlor_testkit::{SocketIoClientError, SocketIoTestClient, eventually_within};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Map, Value, json};
@@ -22,9 +22,9 @@ use crate::http::callers;
 /// Sockets; several may be devices of one person.
 const CLIENTS: usize = 500;
 /// What each of them does.
-const STEPS: usize = 12;
+const STEPS_PER_CLIENT: usize = 12;
 /// Messages after which a node ends.
-const MIDDLE: usize = 600;
+const SHUTDOWN_AFTER: usize = 600;
 /// How long anything may take before the test is given up.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -37,13 +37,13 @@ struct Course {
 /// A conversation as one client knows it.
 #[derive(Default)]
 struct Log {
-    messages: Vec<Known>,
+    messages: Vec<KnownMessage>,
     rev: u64,
     follows: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Known {
+struct KnownMessage {
     id: String,
     content: String,
     rev: u64,
@@ -54,14 +54,14 @@ impl Log {
     fn add(&mut self, who: &str, message: &Value) {
         let seq = message["seq"].as_u64().unwrap();
         assert_eq!(seq, self.messages.len() as u64 + 1, "{who}: {message}");
-        self.messages.push(Known::of(message));
+        self.messages.push(KnownMessage::of(message));
         self.rev = self.rev.max(message["rev"].as_u64().unwrap());
     }
 
     /// Another version of a message that this client has.
     fn change(&mut self, message: &Value) {
         let at = message["seq"].as_u64().unwrap() as usize - 1;
-        let new = Known::of(message);
+        let new = KnownMessage::of(message);
         self.rev = self.rev.max(new.rev);
         if self.messages[at].rev < new.rev {
             self.messages[at] = new;
@@ -76,7 +76,7 @@ impl Log {
     }
 }
 
-impl Known {
+impl KnownMessage {
     fn of(message: &Value) -> Self {
         let text = |name: &str| message[name].as_str().unwrap().to_owned();
         Self {
@@ -92,7 +92,7 @@ struct Client {
     auth: Value,
     course: Arc<Course>,
     random: StdRng,
-    socket: Option<SocketClient>,
+    socket: Option<SocketIoTestClient>,
     logs: BTreeMap<String, Log>,
 }
 
@@ -111,10 +111,10 @@ impl Client {
     }
 
     async fn run(mut self) -> Self {
-        for step in 0..STEPS {
-            let place = self.any_place();
+        for step in 0..STEPS_PER_CLIENT {
+            let place = self.random_conversation();
             match self.random.random_range(0..10) {
-                0 => self.vanish().await,
+                0 => self.drop_connection().await,
                 1 => self.leave(&place).await,
                 2..=4 => self.join(&place).await,
                 5 => self.edit(&place).await,
@@ -155,7 +155,7 @@ impl Client {
         }
     }
 
-    fn any_place(&mut self) -> String {
+    fn random_conversation(&mut self) -> String {
         let at = self.random.random_range(0..self.logs.len());
         self.logs.keys().nth(at).unwrap().clone()
     }
@@ -207,7 +207,7 @@ impl Client {
     }
 
     /// The connection is gone, with or without a goodbye.
-    async fn vanish(&mut self) {
+    async fn drop_connection(&mut self) {
         if let Some(socket) = self.socket.take()
             && self.random.random_bool(0.5)
         {
@@ -224,7 +224,7 @@ impl Client {
 
     /// Asks until it is answered.
     async fn ask(&mut self, event: &str, body: &Value) -> Value {
-        let what = format!("{} is answered to {event}", self.name);
+        let what = format!("{} gets an acknowledgement of {event}", self.name);
         eventually_within(PATIENCE, &what, async || self.ask_once(event, body).await).await
     }
 
@@ -242,15 +242,15 @@ impl Client {
             body["afterSeq"] = log.messages.len().into();
         }
         let answer = socket.call(event, &body).await;
-        self.hear(socket.take());
+        self.apply_events(socket.take());
         match answer {
             Ok(ack) => {
                 self.socket = Some(socket);
                 let again = ack["error"]["code"].as_str().is_some_and(temporary);
                 (!again).then_some(ack)
             }
-            Err(SocketError::Closed(_)) => None,
-            Err(SocketError::Refused(why)) => panic!("{}: {why}", self.name),
+            Err(SocketIoClientError::Closed(_)) => None,
+            Err(SocketIoClientError::Refused(why)) => panic!("{}: {why}", self.name),
         }
     }
 
@@ -259,23 +259,23 @@ impl Client {
         let mut socket = self.connected().await;
         let closed = timeout(length, async {
             while let Ok(event) = socket.next().await {
-                self.hear(vec![event]);
+                self.apply_events(vec![event]);
             }
         })
         .await;
-        self.hear(socket.take());
+        self.apply_events(socket.take());
         if closed.is_err() {
             self.socket = Some(socket);
         }
     }
 
-    fn hear(&mut self, events: Vec<(String, Value)>) {
+    fn apply_events(&mut self, events: Vec<(String, Value)>) {
         for (event, body) in events {
             let place = body["conversationId"].as_str().unwrap_or_default();
             let log = self.logs.get_mut(place);
             match (event.as_str(), log) {
                 ("message:new", Some(log)) => {
-                    assert!(log.follows, "{} does not follow: {body}", self.name);
+                    assert!(log.follows, "{} has not joined: {body}", self.name);
                     log.add(&self.name, &body);
                 }
                 ("message:edited", Some(log)) => log.change(&body),
@@ -285,7 +285,7 @@ impl Client {
     }
 
     /// A connection to a node that answers; a new one goes on with what is followed.
-    async fn connected(&mut self) -> SocketClient {
+    async fn connected(&mut self) -> SocketIoTestClient {
         if let Some(socket) = self.socket.take() {
             return socket;
         }
@@ -295,13 +295,13 @@ impl Client {
             (place.clone(), known)
         });
         self.auth["resume"] = Value::Object(resume.collect::<Map<_, _>>());
-        let what = format!("a node lets {} in", self.name);
+        let what = format!("a node accepts {}", self.name);
         eventually_within(PATIENCE, &what, async || {
             let node = self.random.random_range(0..self.course.nodes.len());
-            match SocketClient::connect(self.course.nodes[node], &self.auth).await {
+            match SocketIoTestClient::connect(self.course.nodes[node], &self.auth).await {
                 Ok(socket) => Some(socket),
-                Err(SocketError::Closed(_)) => None,
-                Err(SocketError::Refused(why)) => {
+                Err(SocketIoClientError::Closed(_)) => None,
+                Err(SocketIoClientError::Refused(why)) => {
                     let code = why["code"].as_str();
                     assert!(code.is_some_and(temporary), "{}: {why}", self.name);
                     None
@@ -352,7 +352,7 @@ async fn five_hundred_sockets_miss_nothing_while_one_of_two_nodes_ends() {
     let clients = (0..CLIENTS).map(|number| Client::new(number, &course).run());
     let middle = async {
         let mut sent = course.sent.subscribe();
-        let enough = timeout(PATIENCE, sent.wait_for(|sent| *sent >= MIDDLE));
+        let enough = timeout(PATIENCE, sent.wait_for(|sent| *sent >= SHUTDOWN_AFTER));
         enough.await.unwrap().unwrap();
         world.nodes[1].kill9();
     };

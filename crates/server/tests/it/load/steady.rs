@@ -9,8 +9,8 @@ use super::world::{Ground, World};
 /// Long enough to be many at once, and not more than a machine with other work can do.
 const SIZE: Size = Size {
     length: Duration::from_secs(20),
-    steps: 60,
-    pace: Duration::from_millis(300),
+    steps_per_client: 60,
+    step_interval: Duration::from_millis(300),
 };
 
 async fn everybody_writes_and_reads(ground: Ground) {

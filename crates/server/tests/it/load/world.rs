@@ -2,13 +2,13 @@
 
 use std::net::SocketAddr;
 
-use parlor_testkit::{Node, NodeOptions, Postgres, Redis, eventually};
+use parlor_testkit::{Node, Postgres, Redis, ServerProcessOptions, eventually};
 use serde_json::json;
 use sqlx::{Connection, SqliteConnection};
 
 use super::wire::{Request, Wire};
 use crate::http::callers::{SECRET, service};
-use crate::support::{PARLOR, Ran, embedded, get, run_in};
+use crate::support::{CommandOutput, PARLOR, embedded, get, run_in};
 
 /// People, each of whom is a client of their own.
 pub const USERS: usize = 200;
@@ -117,7 +117,7 @@ impl World {
             let found = shared.postgres.query_in(&shared.database, sql).await;
             return found.lines().map(str::to_owned).collect();
         }
-        let path = self.nodes[0].data().join("parlor.db");
+        let path = self.nodes[0].data_folder().join("parlor.db");
         let url = format!("sqlite:{}", path.display());
         let mut connection = SqliteConnection::connect(&url).await.unwrap();
         let found = sqlx::query_scalar(sql).fetch_all(&mut connection);
@@ -134,7 +134,7 @@ impl World {
                 pipe.query_async(&mut connection).await.unwrap()
             }
             None => {
-                let store = embedded(&self.nodes[0].data()).await;
+                let store = embedded(&self.nodes[0].data_folder()).await;
                 let answer = pipe.query_async(&mut store.clone()).await.unwrap();
                 store.close().await;
                 answer
@@ -143,8 +143,8 @@ impl World {
     }
 
     /// `parlor repair unread --dry-run`; the embedded store must be free.
-    pub async fn repair(&self) -> Ran {
-        let data = self.nodes[0].data().display().to_string();
+    pub async fn repair(&self) -> CommandOutput {
+        let data = self.nodes[0].data_folder().display().to_string();
         let mut call = vec!["repair", "unread", "--dry-run", "--json", "--data", &data];
         let (url, database);
         if let Some(shared) = &self.shared {
@@ -156,8 +156,8 @@ impl World {
     }
 }
 
-fn options(shared: Option<&Shared>) -> NodeOptions {
-    let node = Node::serve(PARLOR)
+fn options(shared: Option<&Shared>) -> ServerProcessOptions {
+    let node = Node::parlor_serve(PARLOR)
         .env("PARLOR_AUTH__SECRET", SECRET)
         .env("PARLOR_LIMITS__MESSAGES", "10000")
         .env("PARLOR_LIMITS__HTTP", "10000")

@@ -10,48 +10,48 @@ use std::time::Duration;
 use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
 
 use super::topology::Topology;
-use super::{Core, Map};
+use super::{ClusterInner, ClusterPools};
 use crate::clock::monotonic;
-use crate::redis::connect::timed_out;
-use crate::telemetry::Event;
-use crate::url::Address;
+use crate::redis::connect::timeout_error;
+use crate::telemetry::StoreTelemetryEvent;
+use crate::url::ServerAddress;
 
 /// How often the topology is asked for without a reason.
-const TICK: Duration = Duration::from_secs(2);
+const REFRESH_INTERVAL: Duration = Duration::from_secs(2);
 /// The shortest time between two looks at the topology.
-const GAP: Duration = Duration::from_millis(100);
+const MIN_REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long a link is kept that no redirection names.
-const UNUSED: Duration = Duration::from_secs(10);
+const UNUSED_POOL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a node gets to tell the topology before the next one is asked.
-const ANSWER: Duration = Duration::from_secs(1);
+const TOPOLOGY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Follows the topology.
-pub(super) async fn keep(core: Arc<Core>) {
+pub(super) async fn refresh_topology_loop(core: Arc<ClusterInner>) {
     loop {
-        let _ = tokio::time::timeout(TICK, core.doubt.notified()).await;
+        let _ = tokio::time::timeout(REFRESH_INTERVAL, core.doubt.notified()).await;
         // Failures show in the links' own state; here they only mean to ask again.
-        let _ = core.refresh().await;
-        let _ = core.settle(None).await;
-        core.drop_unused();
-        tokio::time::sleep(GAP).await;
+        let _ = core.refresh_topology().await;
+        let _ = core.reconcile_epoch(None).await;
+        core.drop_unused_pools();
+        tokio::time::sleep(MIN_REFRESH_INTERVAL).await;
     }
 }
 
-fn slots_cmd() -> Cmd {
+fn cluster_slots_cmd() -> Cmd {
     let mut cmd = redis::cmd("CLUSTER");
     cmd.arg("SLOTS");
     cmd
 }
 
-impl Core {
+impl ClusterInner {
     /// Learns the topology and follows it.
-    async fn refresh(&self) -> RedisResult<()> {
-        let topology = match self.ask_links().await {
+    async fn refresh_topology(&self) -> RedisResult<()> {
+        let topology = match self.query_primaries().await {
             Some(topology) => topology,
             None => {
-                let mut nodes = self.map.load().topology.nodes.clone();
+                let mut nodes = self.pools.load().topology.known_nodes.clone();
                 nodes.extend(
                     self.seeds
                         .iter()
@@ -59,14 +59,18 @@ impl Core {
                         .cloned()
                         .collect::<Vec<_>>(),
                 );
-                self.ask_anybody(&nodes).await?
+                self.query_nodes(&nodes).await?
             }
         };
-        let before = self.map.load_full();
+        let before = self.pools.load_full();
         if before.topology == topology || topology.primaries.is_empty() {
             return Ok(());
         }
-        let mut extra = self.extra.lock().drain().collect::<HashMap<_, _>>();
+        let mut extra = self
+            .redirect_pools
+            .lock()
+            .drain()
+            .collect::<HashMap<_, _>>();
         let links = topology.primaries.iter().map(|primary| {
             let known = before
                 .topology
@@ -76,44 +80,44 @@ impl Core {
             known
                 .map(|index| Arc::clone(&before.links[index]))
                 .or_else(|| extra.remove(primary).map(|(link, _)| link))
-                .unwrap_or_else(|| self.link(primary))
+                .unwrap_or_else(|| self.open_pool(primary))
         });
         let links = links.collect();
-        Event::TopologyChanged {
+        StoreTelemetryEvent::TopologyChanged {
             primaries: topology.primaries.len(),
         }
         .emit();
         // A server that comes back is asked anew who it is.
-        let is_primary = |address: &Address| topology.primaries.contains(address);
+        let is_primary = |address: &ServerAddress| topology.primaries.contains(address);
         self.host
-            .origins
+            .incarnations
             .lock()
             .retain(|address, _| is_primary(address));
-        self.map.store(Arc::new(Map { topology, links }));
-        self.version.send_modify(|version| *version += 1);
+        self.pools.store(Arc::new(ClusterPools { topology, links }));
+        self.watch_topology.send_modify(|version| *version += 1);
         Ok(())
     }
 
     /// Ends links that no redirection has named for a while: a node that is gone must not be a trouble for ever.
-    fn drop_unused(&self) {
+    fn drop_unused_pools(&self) {
         let now = monotonic();
-        self.extra
+        self.redirect_pools
             .lock()
-            .retain(|_, (_, used)| now.saturating_duration_since(*used) < UNUSED);
+            .retain(|_, (_, used)| now.saturating_duration_since(*used) < UNUSED_POOL_TIMEOUT);
     }
 
-    async fn ask_links(&self) -> Option<Topology> {
-        let map = self.map.load_full();
+    async fn query_primaries(&self) -> Option<Topology> {
+        let map = self.pools.load_full();
         // Another one first each time: one that hangs and is not yet known to must not be asked first again and again.
-        let first = self.turn.fetch_add(1, Ordering::Relaxed);
+        let first = self.round_robin.fetch_add(1, Ordering::Relaxed);
         for step in 0..map.links.len() {
             let index = (first + step) % map.links.len();
             let (link, primary) = (&map.links[index], &map.topology.primaries[index]);
             if !link.is_ready() {
                 continue;
             }
-            let deadline = monotonic() + self.shared.timeout.min(ANSWER);
-            if let Ok(reply) = link.command(&slots_cmd(), deadline).await
+            let deadline = monotonic() + self.shared.timeout.min(TOPOLOGY_TIMEOUT);
+            if let Ok(reply) = link.command(&cluster_slots_cmd(), deadline).await
                 && let Ok(topology) = reply
                     .extract_error()
                     .and_then(|reply| Topology::parse(reply, primary))
@@ -125,18 +129,18 @@ impl Core {
     }
 
     /// The topology as the first of these nodes that answers tells it.
-    pub(super) async fn ask_anybody(&self, nodes: &[Address]) -> RedisResult<Topology> {
+    pub(super) async fn query_nodes(&self, nodes: &[ServerAddress]) -> RedisResult<Topology> {
         let mut last = RedisError::from((ErrorKind::ClusterConnectionNotFound, "no node to ask"));
         for node in nodes {
             let ask = async {
-                let mut con = self.dialer.dial(node).await?;
-                let reply = slots_cmd().query_async::<Value>(&mut con).await?;
+                let mut con = self.dialer.connect(node).await?;
+                let reply = cluster_slots_cmd().query_async::<Value>(&mut con).await?;
                 Topology::parse(reply, node)
             };
-            match tokio::time::timeout(self.dialer.patience(), ask).await {
+            match tokio::time::timeout(self.dialer.connect_timeout(), ask).await {
                 Ok(Ok(topology)) => return Ok(topology),
                 Ok(Err(error)) => last = error,
-                Err(_) => last = timed_out("no node answered in time"),
+                Err(_) => last = timeout_error("no node answered in time"),
             }
         }
         Err(last)

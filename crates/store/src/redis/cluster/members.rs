@@ -12,50 +12,50 @@ use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::{RedisResult, Value};
 
-use super::Core;
+use super::ClusterInner;
 use crate::clock::monotonic;
-use crate::redis::connect::Identity;
-use crate::redis::link::Host;
-use crate::redis::unknown_origin;
-use crate::url::Address;
+use crate::redis::connect::ServerInfo;
+use crate::redis::link::PrimaryPoolOwner;
+use crate::redis::random_incarnation;
+use crate::url::ServerAddress;
 
 /// The servers behind the links, for the epoch.
-pub(super) struct Members {
-    core: Weak<Core>,
-    pub(super) origins: Mutex<BTreeMap<Address, String>>,
+pub(super) struct ClusterPoolOwner {
+    core: Weak<ClusterInner>,
+    pub(super) incarnations: Mutex<BTreeMap<ServerAddress, String>>,
 }
 
-impl Members {
-    pub(super) fn new(core: Weak<Core>) -> Self {
+impl ClusterPoolOwner {
+    pub(super) fn new(core: Weak<ClusterInner>) -> Self {
         Self {
             core,
-            origins: Mutex::default(),
+            incarnations: Mutex::default(),
         }
     }
 }
 
-impl Core {
+impl ClusterInner {
     /// Settles the epoch for the servers as they are now; on `here` if the epoch lives there.
-    pub(super) async fn settle(
+    pub(super) async fn reconcile_epoch(
         &self,
-        here: Option<(&Address, &mut MultiplexedConnection)>,
+        here: Option<(&ServerAddress, &mut MultiplexedConnection)>,
     ) -> RedisResult<()> {
         if self.shared.epoch.is_read_only() {
             return Ok(());
         }
-        let mut settled = self.settled.lock().await;
+        let mut settled = self.reconciled_origin.lock().await;
         let (Some(origin), Some(leader)) = (
-            self.origin(),
-            self.owner(self.shared.epoch.key().as_bytes()),
+            self.current_origin(),
+            self.slot_owner(self.shared.epoch.key().as_bytes()),
         ) else {
             return Ok(());
         };
         let epoch = &self.shared.epoch;
         match here {
-            Some((server, con)) if *server == leader => epoch.settle(con, &origin).await?,
+            Some((server, con)) if *server == leader => epoch.reconcile(con, &origin).await?,
             _ if *settled == origin => return Ok(()),
             _ => {
-                let map = self.map.load_full();
+                let map = self.pools.load_full();
                 let Some(index) = map
                     .topology
                     .primaries
@@ -66,12 +66,12 @@ impl Core {
                 };
                 let deadline = monotonic() + self.shared.timeout;
                 let reply = map.links[index]
-                    .command(&epoch.settle_cmd(&origin), deadline)
+                    .command(&epoch.reconcile_cmd(&origin), deadline)
                     .await;
                 let reply = reply
                     .map_err(|failed| failed.error)
                     .and_then(Value::extract_error);
-                epoch.settled(
+                epoch.apply_reconcile_reply(
                     reply.and_then(|reply| Ok(redis::from_redis_value(reply)?)),
                     &origin,
                 )?;
@@ -83,15 +83,15 @@ impl Core {
 
     /// Whether the epoch was settled with this process among the primaries. While the cluster is being opened nobody
     /// can have used what it holds.
-    async fn is_settled_for(&self, origin: &str) -> bool {
-        let settled = self.settled.lock().await;
+    async fn is_reconciled_for(&self, origin: &str) -> bool {
+        let settled = self.reconciled_origin.lock().await;
         settled.is_empty() || settled.split(',').any(|settled| settled == origin)
     }
 
     /// The processes of all primaries; none as long as one is not known.
-    fn origin(&self) -> Option<String> {
-        let map = self.map.load();
-        let origins = self.host.origins.lock();
+    fn current_origin(&self) -> Option<String> {
+        let map = self.pools.load();
+        let origins = self.host.incarnations.lock();
         let all = map
             .topology
             .primaries
@@ -103,42 +103,47 @@ impl Core {
     }
 }
 
-impl Host for Members {
-    fn admit<'a>(
+impl PrimaryPoolOwner for ClusterPoolOwner {
+    fn prepare_connection<'a>(
         &'a self,
-        server: &'a Address,
-        identity: &'a Identity,
+        server: &'a ServerAddress,
+        identity: &'a ServerInfo,
         con: &'a mut MultiplexedConnection,
     ) -> BoxFuture<'a, RedisResult<()>> {
         Box::pin(async move {
-            let origin = identity.origin.clone().unwrap_or_else(unknown_origin);
-            self.origins.lock().insert(server.clone(), origin.clone());
+            let origin = identity
+                .incarnation
+                .clone()
+                .unwrap_or_else(random_incarnation);
+            self.incarnations
+                .lock()
+                .insert(server.clone(), origin.clone());
             let Some(core) = self.core.upgrade() else {
                 return Ok(());
             };
-            let settled = core.settle(Some((server, con))).await;
+            let settled = core.reconcile_epoch(Some((server, con))).await;
             let reason = match settled {
-                Err(error) if self.leads(server) => return Err(error),
+                Err(error) if self.is_epoch_server(server) => return Err(error),
                 Err(error) => error.to_string(),
-                Ok(()) if core.is_settled_for(&origin).await => return Ok(()),
+                Ok(()) if core.is_reconciled_for(&origin).await => return Ok(()),
                 Ok(()) => "not all primaries are known yet".to_owned(),
             };
             // The others' trouble is no reason to keep this server out; the keeper settles again.
-            core.shared.epoch.raise_here(&origin, &reason);
+            core.shared.epoch.raise_locally(&origin, &reason);
             Ok(())
         })
     }
 
-    fn lost(&self, _server: &Address) {
+    fn on_connection_lost(&self, _server: &ServerAddress) {
         if let Some(core) = self.core.upgrade() {
             core.doubt.notify_one();
         }
     }
 
-    fn leads(&self, server: &Address) -> bool {
+    fn is_epoch_server(&self, server: &ServerAddress) -> bool {
         let core = self.core.upgrade();
         core.is_some_and(|core| {
-            core.owner(core.shared.epoch.key().as_bytes()).as_ref() == Some(server)
+            core.slot_owner(core.shared.epoch.key().as_bytes()).as_ref() == Some(server)
         })
     }
 }

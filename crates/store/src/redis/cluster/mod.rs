@@ -24,76 +24,76 @@ use parking_lot::Mutex;
 use redis::{ErrorKind, RedisResult};
 use tokio::sync::{Notify, watch};
 
-use self::members::Members;
-use self::slots::{Place, slot};
+use self::members::ClusterPoolOwner;
+use self::slots::{CommandRoute, slot};
 use self::topology::Topology;
-use super::connect::Dialer;
-use super::link::{Host, Link, Target};
-use super::retry::Failed;
+use super::connect::ServerConnector;
+use super::link::{PrimaryPool, PrimaryPoolOwner, PrimaryPoolTarget};
+use super::retry::AttemptError;
 use crate::clock::monotonic;
-use crate::shared::Shared;
-use crate::tasks::Tasks;
-use crate::url::Address;
+use crate::shared::StoreShared;
+use crate::tasks::BackgroundTasks;
+use crate::url::ServerAddress;
 
 /// A cluster, with the task that keeps its topology.
-pub(crate) struct Cluster {
-    core: Arc<Core>,
-    tasks: Tasks,
+pub(crate) struct ClusterBackend {
+    core: Arc<ClusterInner>,
+    tasks: BackgroundTasks,
 }
 
-pub(crate) struct Core {
-    dialer: Dialer,
-    shared: Arc<Shared>,
-    seeds: Vec<Address>,
-    map: ArcSwap<Map>,
+pub(crate) struct ClusterInner {
+    dialer: ServerConnector,
+    shared: Arc<StoreShared>,
+    seeds: Vec<ServerAddress>,
+    pools: ArcSwap<ClusterPools>,
     /// Links to nodes that a redirection named before the topology did, and when they were last used.
-    extra: Mutex<HashMap<Address, (Arc<Link>, Instant)>>,
-    host: Arc<Members>,
+    redirect_pools: Mutex<HashMap<ServerAddress, (Arc<PrimaryPool>, Instant)>>,
+    host: Arc<ClusterPoolOwner>,
     doubt: Notify,
-    version: watch::Sender<u64>,
+    watch_topology: watch::Sender<u64>,
     /// Counts up, for everything that takes turns.
-    turn: AtomicUsize,
+    round_robin: AtomicUsize,
     /// The origin that the epoch was settled for; held while settling, so that an older view never follows a newer one.
-    settled: tokio::sync::Mutex<String>,
+    reconciled_origin: tokio::sync::Mutex<String>,
 }
 
 #[derive(Default)]
-struct Map {
+struct ClusterPools {
     topology: Topology,
     /// The links of `topology.primaries`, in its order.
-    links: Vec<Arc<Link>>,
+    links: Vec<Arc<PrimaryPool>>,
 }
 
-impl Cluster {
+impl ClusterBackend {
     pub(crate) async fn open(
-        dialer: Dialer,
-        shared: Arc<Shared>,
-        seeds: Vec<Address>,
+        dialer: ServerConnector,
+        shared: Arc<StoreShared>,
+        seeds: Vec<ServerAddress>,
     ) -> RedisResult<Self> {
-        let core = Arc::new_cyclic(|core: &Weak<Core>| Core {
+        let core = Arc::new_cyclic(|core: &Weak<ClusterInner>| ClusterInner {
             dialer,
             shared,
             seeds,
-            map: ArcSwap::default(),
-            extra: Mutex::default(),
-            host: Arc::new(Members::new(core.clone())),
+            pools: ArcSwap::default(),
+            redirect_pools: Mutex::default(),
+            host: Arc::new(ClusterPoolOwner::new(core.clone())),
             doubt: Notify::new(),
-            version: watch::Sender::new(0),
-            turn: AtomicUsize::new(0),
-            settled: tokio::sync::Mutex::default(),
+            watch_topology: watch::Sender::new(0),
+            round_robin: AtomicUsize::new(0),
+            reconciled_origin: tokio::sync::Mutex::default(),
         });
-        let topology = core.ask_anybody(&core.seeds).await?;
+        let topology = core.query_nodes(&core.seeds).await?;
         if topology.primaries.is_empty() {
             let detail = "no slots are assigned: create the cluster first".to_owned();
             return Err((ErrorKind::Client, "empty cluster", detail).into());
         }
         let opening = topology.primaries.iter().map(|primary| {
-            let target = Target::Server(primary.clone());
-            Link::open(
+            let target = PrimaryPoolTarget::Address(primary.clone());
+            PrimaryPool::open(
                 target,
                 core.dialer.clone(),
                 Arc::clone(&core.shared),
-                core.host(),
+                core.pool_owner(),
             )
         });
         let links = join_all(opening)
@@ -101,23 +101,23 @@ impl Cluster {
             .into_iter()
             .map(|link| link.map(Arc::new));
         let links = links.collect::<RedisResult<Vec<_>>>()?;
-        core.map.store(Arc::new(Map { topology, links }));
-        core.settle(None).await?;
-        let tasks = Tasks::default();
-        tasks.spawn(keeper::keep(Arc::clone(&core)));
+        core.pools.store(Arc::new(ClusterPools { topology, links }));
+        core.reconcile_epoch(None).await?;
+        let tasks = BackgroundTasks::default();
+        tasks.spawn(keeper::refresh_topology_loop(Arc::clone(&core)));
         Ok(Self { core, tasks })
     }
 
-    pub(crate) fn core(&self) -> &Arc<Core> {
+    pub(crate) fn core(&self) -> &Arc<ClusterInner> {
         &self.core
     }
 
     /// The link that leads to the owner of a slot.
-    pub(crate) fn by_slot(&self, slot: u16) -> Result<Arc<Link>, Failed> {
-        let map = self.core.map.load();
+    pub(crate) fn pool_for_slot(&self, slot: u16) -> Result<Arc<PrimaryPool>, AttemptError> {
+        let map = self.core.pools.load();
         let owner = map
             .topology
-            .owners
+            .slot_owners
             .get(usize::from(slot))
             .copied()
             .flatten();
@@ -126,32 +126,37 @@ impl Cluster {
             .cloned()
             .ok_or_else(|| {
                 self.core.doubt.notify_one();
-                let detail = format!("nobody serves slot {slot}");
-                Failed::unsent((ErrorKind::Io, "store unavailable", detail).into())
+                let detail = format!("no primary serves slot {slot}");
+                AttemptError::before_send((ErrorKind::Io, "store unavailable", detail).into())
             })
     }
 
     /// The link of a command with a place of its own.
-    pub(crate) fn by_place(&self, place: Place) -> Result<Arc<Link>, Failed> {
+    pub(crate) fn pool_for_route(
+        &self,
+        place: CommandRoute,
+    ) -> Result<Arc<PrimaryPool>, AttemptError> {
         match place {
-            Place::Slot(slot) => self.by_slot(slot),
-            Place::Any | Place::All(_) => {
-                let links = self.links();
-                let first = self.core.turn.fetch_add(1, Ordering::Relaxed);
+            CommandRoute::Slot(slot) => self.pool_for_slot(slot),
+            CommandRoute::AnyPrimary | CommandRoute::AllPrimaries(_) => {
+                let links = self.all_pools();
+                let first = self.core.round_robin.fetch_add(1, Ordering::Relaxed);
                 let in_turn = (0..links.len()).map(|step| &links[(first + step) % links.len()]);
                 let ready = in_turn
                     .clone()
                     .find(|link| link.is_ready())
                     .or(links.first())
                     .cloned();
-                ready.ok_or_else(|| Failed::unsent((ErrorKind::Io, "store unavailable").into()))
+                ready.ok_or_else(|| {
+                    AttemptError::before_send((ErrorKind::Io, "store unavailable").into())
+                })
             }
         }
     }
 
     /// The link to a node that a redirection named.
-    pub(crate) fn by_address(&self, node: &Address) -> Arc<Link> {
-        let map = self.core.map.load();
+    pub(crate) fn pool_for_address(&self, node: &ServerAddress) -> Arc<PrimaryPool> {
+        let map = self.core.pools.load();
         if let Some(index) = map
             .topology
             .primaries
@@ -161,17 +166,17 @@ impl Cluster {
             return Arc::clone(&map.links[index]);
         }
         let now = monotonic();
-        let mut extra = self.core.extra.lock();
+        let mut extra = self.core.redirect_pools.lock();
         let (link, used) = extra
             .entry(node.clone())
-            .or_insert_with(|| (self.core.link(node), now));
+            .or_insert_with(|| (self.core.open_pool(node), now));
         *used = now;
         Arc::clone(link)
     }
 
     /// The links to all primaries.
-    pub(crate) fn links(&self) -> Vec<Arc<Link>> {
-        self.core.map.load().links.clone()
+    pub(crate) fn all_pools(&self) -> Vec<Arc<PrimaryPool>> {
+        self.core.pools.load().links.clone()
     }
 
     /// The topology may have changed: look soon.
@@ -181,18 +186,18 @@ impl Cluster {
 
     /// Ends following the topology, and where redirections led.
     pub(crate) fn close(&self) {
-        self.tasks.end();
-        self.core.extra.lock().clear();
+        self.tasks.abort_all();
+        self.core.redirect_pools.lock().clear();
     }
 }
 
-impl Core {
+impl ClusterInner {
     /// Rises with each change of the topology.
-    pub(crate) fn version(&self) -> watch::Receiver<u64> {
-        self.version.subscribe()
+    pub(crate) fn topology_version(&self) -> watch::Receiver<u64> {
+        self.watch_topology.subscribe()
     }
 
-    pub(crate) fn dialer(&self) -> &Dialer {
+    pub(crate) fn dialer(&self) -> &ServerConnector {
         &self.dialer
     }
 
@@ -201,24 +206,24 @@ impl Core {
     }
 
     /// The owner of a channel's slot.
-    pub(crate) fn owner(&self, channel: &[u8]) -> Option<Address> {
-        let map = self.map.load();
+    pub(crate) fn slot_owner(&self, channel: &[u8]) -> Option<ServerAddress> {
+        let map = self.pools.load();
         let owner = map
             .topology
-            .owners
+            .slot_owners
             .get(usize::from(slot(channel)))
             .copied()
             .flatten()?;
         map.topology.primaries.get(usize::from(owner)).cloned()
     }
 
-    pub(crate) fn is_primary(&self, server: &Address) -> bool {
-        self.map.load().topology.primaries.contains(server)
+    pub(crate) fn is_primary(&self, server: &ServerAddress) -> bool {
+        self.pools.load().topology.primaries.contains(server)
     }
 
     /// Any primary that answers.
-    pub(crate) fn any_primary(&self) -> Option<Address> {
-        let map = self.map.load();
+    pub(crate) fn any_primary(&self) -> Option<ServerAddress> {
+        let map = self.pools.load();
         let ready = map
             .links
             .iter()
@@ -228,26 +233,26 @@ impl Core {
     }
 
     /// Whether all primaries have sharded pub/sub.
-    pub(crate) fn is_sharded(&self) -> bool {
-        self.map.load().links.iter().all(|link| {
+    pub(crate) fn supports_sharded_pubsub(&self) -> bool {
+        self.pools.load().links.iter().all(|link| {
             link.primary()
                 .borrow()
                 .as_ref()
-                .is_none_or(|conn| conn.identity.sharded)
+                .is_none_or(|conn| conn.info.supports_sharded_pubsub)
         })
     }
 
-    fn host(&self) -> Arc<dyn Host> {
-        Arc::clone(&self.host) as Arc<dyn Host>
+    fn pool_owner(&self) -> Arc<dyn PrimaryPoolOwner> {
+        Arc::clone(&self.host) as Arc<dyn PrimaryPoolOwner>
     }
 
-    fn link(&self, node: &Address) -> Arc<Link> {
-        let target = Target::Server(node.clone());
-        Arc::new(Link::open_later(
+    fn open_pool(&self, node: &ServerAddress) -> Arc<PrimaryPool> {
+        let target = PrimaryPoolTarget::Address(node.clone());
+        Arc::new(PrimaryPool::open_in_background(
             target,
             self.dialer.clone(),
             Arc::clone(&self.shared),
-            self.host(),
+            self.pool_owner(),
         ))
     }
 }

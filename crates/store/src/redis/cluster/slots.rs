@@ -6,74 +6,80 @@ pub(crate) use parlor_embedded::slot;
 use redis::{Arg, Cmd, Value};
 
 /// Slots of a cluster.
-pub(crate) const SLOTS: usize = 16_384;
+pub(crate) const SLOT_COUNT: usize = 16_384;
 
 /// Where a command has to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum CommandRoute {
     /// On the primary that holds this slot.
     Slot(u16),
     /// On any primary.
-    Any,
+    AnyPrimary,
     /// On all primaries, and this makes one reply of theirs.
-    All(Reduce),
+    AllPrimaries(ReplyMerge),
 }
 
-impl Place {
-    pub(crate) fn is_all(self) -> bool {
-        matches!(self, Self::All(_))
+impl CommandRoute {
+    pub(crate) fn is_all_primaries(self) -> bool {
+        matches!(self, Self::AllPrimaries(_))
     }
 }
 
 /// How the replies of all primaries become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reduce {
+pub(crate) enum ReplyMerge {
     /// They are alike: the last one, unless one is an error.
-    Same,
+    Last,
     /// Numbers are added.
     Sum,
     /// Lists are joined.
     Concat,
     /// Lists of 0 and 1: 1 where all have 1.
-    And,
+    LogicalAnd,
 }
 
 /// Where a command has to run.
-pub(crate) fn place(cmd: &Cmd) -> Place {
+pub(crate) fn route_command(cmd: &Cmd) -> CommandRoute {
     let arg = |index: usize| match cmd.args_iter().nth(index) {
         Some(Arg::Simple(arg)) => Some(arg),
         _ => None,
     };
-    let key = |index: usize| arg(index).map_or(Place::Any, |key| Place::Slot(slot(key)));
+    let key = |index: usize| {
+        arg(index).map_or(CommandRoute::AnyPrimary, |key| {
+            CommandRoute::Slot(slot(key))
+        })
+    };
     let Some(name) = arg(0) else {
-        return Place::Any;
+        return CommandRoute::AnyPrimary;
     };
     match String::from_utf8_lossy(name).to_ascii_uppercase().as_str() {
         "EVAL" | "EVALSHA" | "EVAL_RO" | "EVALSHA_RO" | "FCALL" | "FCALL_RO" => match arg(2) {
-            Some(b"0") | None => Place::Any,
+            Some(b"0") | None => CommandRoute::AnyPrimary,
             Some(_) => key(3),
         },
         "ZUNION" | "ZINTER" | "ZDIFF" | "ZINTERCARD" | "SINTERCARD" | "LMPOP" | "ZMPOP" => key(2),
         "OBJECT" | "MEMORY" | "BITOP" | "XINFO" | "XGROUP" | "DEBUG" => key(2),
         "SCRIPT" => match arg(1) {
-            Some(word) if word.eq_ignore_ascii_case(b"EXISTS") => Place::All(Reduce::And),
-            _ => Place::All(Reduce::Same),
+            Some(word) if word.eq_ignore_ascii_case(b"EXISTS") => {
+                CommandRoute::AllPrimaries(ReplyMerge::LogicalAnd)
+            }
+            _ => CommandRoute::AllPrimaries(ReplyMerge::Last),
         },
-        "FLUSHALL" | "FLUSHDB" => Place::All(Reduce::Same),
-        "DBSIZE" => Place::All(Reduce::Sum),
-        "KEYS" => Place::All(Reduce::Concat),
+        "FLUSHALL" | "FLUSHDB" => CommandRoute::AllPrimaries(ReplyMerge::Last),
+        "DBSIZE" => CommandRoute::AllPrimaries(ReplyMerge::Sum),
+        "KEYS" => CommandRoute::AllPrimaries(ReplyMerge::Concat),
         // Keyless ones. `SCAN` is one step on one server here: `Store::scan` walks them all.
         "PING" | "ECHO" | "TIME" | "INFO" | "ROLE" | "CONFIG" | "CLIENT" | "COMMAND"
         | "CLUSTER" | "ACL" | "PUBSUB" | "RANDOMKEY" | "SCAN" | "LASTSAVE" | "WAIT" | "LATENCY"
-        | "SLOWLOG" => Place::Any,
+        | "SLOWLOG" => CommandRoute::AnyPrimary,
         // `PUBLISH` too: one node per channel keeps the order of its messages.
         _ => key(1),
     }
 }
 
-impl Reduce {
+impl ReplyMerge {
     /// One reply of many.
-    pub(crate) fn apply(self, replies: Vec<Value>) -> Value {
+    pub(crate) fn merge(self, replies: Vec<Value>) -> Value {
         if let Some(error) = replies
             .iter()
             .find(|reply| matches!(reply, Value::ServerError(_)))
@@ -90,7 +96,7 @@ impl Reduce {
             })
         };
         match self {
-            Self::Same => replies.into_iter().next_back().unwrap_or(Value::Nil),
+            Self::Last => replies.into_iter().next_back().unwrap_or(Value::Nil),
             Self::Sum => Value::Int(
                 replies
                     .iter()
@@ -104,7 +110,7 @@ impl Reduce {
                     .sum(),
             ),
             Self::Concat => Value::Array(lists().flatten().cloned().collect()),
-            Self::And => {
+            Self::LogicalAnd => {
                 let width = lists().map(Vec::len).min().unwrap_or(0);
                 let all =
                     |index| lists().all(|list| matches!(list.get(index), Some(Value::Int(1))));
@@ -122,14 +128,14 @@ impl Reduce {
 mod tests {
     use super::*;
 
-    fn placed(text: &str) -> Place {
+    fn placed(text: &str) -> CommandRoute {
         let words = text.split(' ').collect::<Vec<_>>();
-        place(redis::cmd(words[0]).arg(&words[1..]))
+        route_command(redis::cmd(words[0]).arg(&words[1..]))
     }
 
     #[test]
     fn commands_are_placed_by_their_first_key() {
-        let foo = Place::Slot(12_182);
+        let foo = CommandRoute::Slot(12_182);
         for text in [
             "GET foo",
             "set foo 1",
@@ -142,29 +148,35 @@ mod tests {
             assert_eq!(placed(text), foo, "{text}");
         }
         for text in ["PING", "EVAL x 0 foo", "TIME"] {
-            assert_eq!(placed(text), Place::Any, "{text}");
+            assert_eq!(placed(text), CommandRoute::AnyPrimary, "{text}");
         }
-        assert_eq!(placed("SCRIPT LOAD x"), Place::All(Reduce::Same));
-        assert_eq!(placed("DBSIZE"), Place::All(Reduce::Sum));
+        assert_eq!(
+            placed("SCRIPT LOAD x"),
+            CommandRoute::AllPrimaries(ReplyMerge::Last)
+        );
+        assert_eq!(
+            placed("DBSIZE"),
+            CommandRoute::AllPrimaries(ReplyMerge::Sum)
+        );
     }
 
     #[test]
     fn replies_of_all_primaries_become_one() {
         let ints = |list: &[i64]| Value::Array(list.iter().copied().map(Value::Int).collect());
         assert_eq!(
-            Reduce::Sum.apply(vec![Value::Int(2), Value::Int(3)]),
+            ReplyMerge::Sum.merge(vec![Value::Int(2), Value::Int(3)]),
             Value::Int(5)
         );
         assert_eq!(
-            Reduce::Concat.apply(vec![ints(&[1]), ints(&[2, 3])]),
+            ReplyMerge::Concat.merge(vec![ints(&[1]), ints(&[2, 3])]),
             ints(&[1, 2, 3])
         );
         assert_eq!(
-            Reduce::And.apply(vec![ints(&[1, 0, 1]), ints(&[1, 1, 0])]),
+            ReplyMerge::LogicalAnd.merge(vec![ints(&[1, 0, 1]), ints(&[1, 1, 0])]),
             ints(&[1, 0, 0])
         );
         assert_eq!(
-            Reduce::Same.apply(vec![Value::Okay, Value::Okay]),
+            ReplyMerge::Last.merge(vec![Value::Okay, Value::Okay]),
             Value::Okay
         );
     }

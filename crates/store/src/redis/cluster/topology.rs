@@ -2,24 +2,24 @@
 
 use redis::{RedisResult, Value};
 
-use super::slots::SLOTS;
-use crate::url::Address;
+use super::slots::SLOT_COUNT;
+use crate::url::ServerAddress;
 
 /// The primaries with their slots, and every node that was named. Two nodes that see the same tell the same, whatever
 /// order they tell it in.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Topology {
-    pub(crate) primaries: Vec<Address>,
+    pub(crate) primaries: Vec<ServerAddress>,
     /// For each slot the index of its primary.
-    pub(crate) owners: Vec<Option<u16>>,
-    pub(crate) nodes: Vec<Address>,
+    pub(crate) slot_owners: Vec<Option<u16>>,
+    pub(crate) known_nodes: Vec<ServerAddress>,
 }
 
 impl Topology {
     /// Reads the reply of `CLUSTER SLOTS`. A node that does not name its own host is where we `asked`.
-    pub(crate) fn parse(reply: Value, asked: &Address) -> RedisResult<Self> {
+    pub(crate) fn parse(reply: Value, asked: &ServerAddress) -> RedisResult<Self> {
         let mut topology = Self {
-            owners: vec![None; SLOTS],
+            slot_owners: vec![None; SLOT_COUNT],
             ..Self::default()
         };
         let ranges: Vec<Vec<Value>> = redis::from_redis_value(reply)?;
@@ -36,24 +36,24 @@ impl Topology {
         for (from, to, nodes) in ordered {
             let mut owner = None;
             for node in nodes {
-                let Some(address) = address(node, asked) else {
+                let Some(address) = parse_node_address(node, asked) else {
                     continue;
                 };
-                let index = owner.is_none().then(|| topology.primary(&address));
+                let index = owner.is_none().then(|| topology.primary_index(&address));
                 owner = owner.or(index);
-                if !topology.nodes.contains(&address) {
-                    topology.nodes.push(address);
+                if !topology.known_nodes.contains(&address) {
+                    topology.known_nodes.push(address);
                 }
             }
-            if let Some(slots) = topology.owners.get_mut(from..=to.min(SLOTS - 1)) {
+            if let Some(slots) = topology.slot_owners.get_mut(from..=to.min(SLOT_COUNT - 1)) {
                 slots.fill(owner);
             }
         }
-        topology.nodes.sort_unstable();
+        topology.known_nodes.sort_unstable();
         Ok(topology)
     }
 
-    fn primary(&mut self, address: &Address) -> u16 {
+    fn primary_index(&mut self, address: &ServerAddress) -> u16 {
         let known = self.primaries.iter().position(|primary| primary == address);
         let index = known.unwrap_or_else(|| {
             self.primaries.push(address.clone());
@@ -63,7 +63,7 @@ impl Topology {
     }
 }
 
-fn address(node: Value, asked: &Address) -> Option<Address> {
+fn parse_node_address(node: Value, asked: &ServerAddress) -> Option<ServerAddress> {
     let mut fields = redis::from_redis_value::<Vec<Value>>(node)
         .ok()?
         .into_iter();
@@ -72,11 +72,11 @@ fn address(node: Value, asked: &Address) -> Option<Address> {
     let host = host
         .filter(|host| !host.is_empty() && host != "?")
         .unwrap_or_else(|| asked.host.clone());
-    (port > 0).then_some(Address { host, port })
+    (port > 0).then_some(ServerAddress { host, port })
 }
 
 /// Where a reply sends a request: the node, and whether it has to be asked for (`ASK`).
-pub(crate) fn redirection(reply: &Value) -> Option<(Address, bool)> {
+pub(crate) fn parse_redirection(reply: &Value) -> Option<(ServerAddress, bool)> {
     let Value::ServerError(error) = reply else {
         return None;
     };
@@ -86,15 +86,15 @@ pub(crate) fn redirection(reply: &Value) -> Option<(Address, bool)> {
         _ => return None,
     };
     let node = error.details()?.split(' ').nth(1)?;
-    Some((Address::parse(node, 0).ok()??, asking))
+    Some((ServerAddress::parse(node, 0).ok()??, asking))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn at(host: &str, port: u16) -> Address {
-        Address {
+    fn at(host: &str, port: u16) -> ServerAddress {
+        ServerAddress {
             host: host.to_owned(),
             port,
         }
@@ -124,8 +124,11 @@ mod tests {
         ranges.reverse();
         assert_eq!(parse(ranges), topology, "in another order");
         assert_eq!(topology.primaries, [at("a", 1), at("asked", 3)]);
-        assert_eq!(topology.nodes, [at("a", 1), at("asked", 3), at("b", 2)]);
-        let owner = |slot: usize| topology.owners[slot];
+        assert_eq!(
+            topology.known_nodes,
+            [at("a", 1), at("asked", 3), at("b", 2)]
+        );
+        let owner = |slot: usize| topology.slot_owners[slot];
         assert_eq!(
             [owner(0), owner(149), owner(150), owner(200), owner(16_383)],
             [Some(0), Some(0), None, Some(1), Some(1)]

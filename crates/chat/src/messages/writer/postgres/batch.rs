@@ -3,17 +3,17 @@
 use sqlx::postgres::PgRow;
 use sqlx::{Connection, FromRow, PgConnection, Row as _};
 
-use super::plan::{Found, Head, Moved, Plan};
+use super::plan::{BatchPlan, ExistingState, LockedConversation, UpdatedSender};
 use crate::messages::row::{MessageRow, message_columns};
-use crate::messages::writer::Draft;
-use crate::messages::writer::job::Outcome;
+use crate::messages::writer::MessageDraft;
+use crate::messages::writer::job::DraftOutcome;
 
 /// In the same order by everybody. What follows sees what was committed while this waited.
-const LOCK: &str = "
+const LOCK_CONVERSATIONS: &str = "
     SELECT id, last_seq, last_at, rev, members_version, member_count
     FROM conversations WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE";
 /// One row for each draft: its sender's membership, and the message that was written by the same name.
-const LOOK: &str = "
+const SELECT_SENDERS_AND_DUPLICATES: &str = "
     SELECT b.joined_version, b.position_version, m.*
     FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS w (conversation, sender, name, n)
     LEFT JOIN members b ON b.conversation_id = w.conversation AND b.user_id = w.sender
@@ -21,12 +21,12 @@ const LOOK: &str = "
                          AND m.client_id = w.name AND m.client_id IS NOT NULL
     ORDER BY w.n";
 /// What an earlier attempt has written.
-const BY_ID: &str = concat!(
+const SELECT_BY_IDS: &str = concat!(
     "SELECT ",
     message_columns!(),
     " FROM messages WHERE id = ANY($1)"
 );
-const WRITE: &str = "
+const WRITE_BATCH: &str = "
     WITH inserted AS (
         INSERT INTO messages (conversation_id, seq, id, sender_id, sender_role, content, metadata, client_id, created_at, rev)
         SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
@@ -50,60 +50,73 @@ const WRITE: &str = "
 /// Writes these messages, all or none. `in_doubt`: an earlier attempt may have written them.
 pub(super) async fn commit(
     link: &mut PgConnection,
-    drafts: &[&Draft],
+    drafts: &[&MessageDraft],
     in_doubt: bool,
-) -> sqlx::Result<Vec<Outcome>> {
+) -> sqlx::Result<Vec<DraftOutcome>> {
     let mut transaction = link.begin().await?;
-    let heads = lock(&mut transaction, drafts).await?;
-    let mut found = look(&mut transaction, drafts).await?;
+    let heads = lock_conversations(&mut transaction, drafts).await?;
+    let mut found = find_existing(&mut transaction, drafts).await?;
     if in_doubt {
-        recover(&mut transaction, drafts, &mut found).await?;
+        find_committed(&mut transaction, drafts, &mut found).await?;
     }
-    let plan = Plan::new(drafts, heads, found);
+    let plan = BatchPlan::new(drafts, heads, found);
     let moved = match plan.is_empty() {
         true => Vec::new(),
         false => write(&mut transaction, &plan).await?,
     };
     transaction.commit().await?;
-    Ok(plan.outcomes(&moved))
+    Ok(plan.into_outcomes(&moved))
 }
 
-async fn lock(link: &mut PgConnection, drafts: &[&Draft]) -> sqlx::Result<Vec<Head>> {
+async fn lock_conversations(
+    link: &mut PgConnection,
+    drafts: &[&MessageDraft],
+) -> sqlx::Result<Vec<LockedConversation>> {
     let mut ids: Vec<_> = drafts.iter().map(|it| it.conversation.as_str()).collect();
     ids.sort_unstable();
     ids.dedup();
-    sqlx::query_as(LOCK).bind(ids).fetch_all(link).await
+    sqlx::query_as(LOCK_CONVERSATIONS)
+        .bind(ids)
+        .fetch_all(link)
+        .await
 }
 
-async fn look(link: &mut PgConnection, drafts: &[&Draft]) -> sqlx::Result<Vec<Found>> {
-    let column = |part: fn(&Draft) -> &str| drafts.iter().map(|it| part(it)).collect::<Vec<_>>();
+async fn find_existing(
+    link: &mut PgConnection,
+    drafts: &[&MessageDraft],
+) -> sqlx::Result<Vec<ExistingState>> {
+    let column =
+        |part: fn(&MessageDraft) -> &str| drafts.iter().map(|it| part(it)).collect::<Vec<_>>();
     let names: Vec<_> = drafts.iter().map(|it| it.client_id.as_deref()).collect();
-    let rows = sqlx::query(LOOK)
+    let rows = sqlx::query(SELECT_SENDERS_AND_DUPLICATES)
         .bind(column(|it| it.conversation.as_str()))
         .bind(column(|it| it.sender.as_str()))
         .bind(names)
         .fetch_all(link)
         .await?;
-    rows.iter().map(found).collect()
+    rows.iter().map(parse_existing).collect()
 }
 
-fn found(row: &PgRow) -> sqlx::Result<Found> {
+fn parse_existing(row: &PgRow) -> sqlx::Result<ExistingState> {
     let joined: Option<i64> = row.try_get(0)?;
     let position: Option<i64> = row.try_get(1)?;
     let there = row.try_get::<Option<i64>, _>("seq")?.is_some();
-    Ok(Found {
+    Ok(ExistingState {
         member: joined.zip(position),
         message: there.then(|| MessageRow::from_row(row)).transpose()?,
     })
 }
 
-async fn recover(
+async fn find_committed(
     link: &mut PgConnection,
-    drafts: &[&Draft],
-    found: &mut [Found],
+    drafts: &[&MessageDraft],
+    found: &mut [ExistingState],
 ) -> sqlx::Result<()> {
     let ids: Vec<_> = drafts.iter().map(|it| it.id.to_string()).collect();
-    let rows: Vec<MessageRow> = sqlx::query_as(BY_ID).bind(&ids).fetch_all(link).await?;
+    let rows: Vec<MessageRow> = sqlx::query_as(SELECT_BY_IDS)
+        .bind(&ids)
+        .fetch_all(link)
+        .await?;
     for row in rows {
         if let Some(at) = ids.iter().position(|id| *id == row.id) {
             found[at].message = Some(row);
@@ -112,17 +125,19 @@ async fn recover(
     Ok(())
 }
 
-async fn write(link: &mut PgConnection, plan: &Plan<'_>) -> sqlx::Result<Vec<Moved>> {
+async fn write(link: &mut PgConnection, plan: &BatchPlan<'_>) -> sqlx::Result<Vec<UpdatedSender>> {
     let new = &plan.new;
     let ids: Vec<_> = new.iter().map(|it| it.draft.id.to_string()).collect();
-    let texts = |part: fn(&Draft) -> &str| new.iter().map(|it| part(it.draft)).collect::<Vec<_>>();
-    let options =
-        |part: fn(&Draft) -> Option<&str>| new.iter().map(|it| part(it.draft)).collect::<Vec<_>>();
+    let texts =
+        |part: fn(&MessageDraft) -> &str| new.iter().map(|it| part(it.draft)).collect::<Vec<_>>();
+    let options = |part: fn(&MessageDraft) -> Option<&str>| {
+        new.iter().map(|it| part(it.draft)).collect::<Vec<_>>()
+    };
     let conversations = texts(|it| it.conversation.as_str());
-    let heads = plan.changed_heads();
+    let heads = plan.changed_conversations();
     let mentions = plan.mentions();
     let moves = plan.moves();
-    sqlx::query_as(WRITE)
+    sqlx::query_as(WRITE_BATCH)
         .bind(conversations)
         .bind(column(new, |it| it.seq))
         .bind(ids)

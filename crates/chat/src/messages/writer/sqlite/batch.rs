@@ -6,54 +6,54 @@ use rusqlite::{
 
 use crate::ids::ConversationId;
 use crate::messages::row::{MessageRow, message_columns};
-use crate::messages::writer::Draft;
-use crate::messages::writer::failure::Failure;
-use crate::messages::writer::job::{Job, Outcome, Place, Row};
+use crate::messages::writer::MessageDraft;
+use crate::messages::writer::failure::CommitError;
+use crate::messages::writer::job::{DraftOutcome, SenderSnapshot, StoredRow, WriteJob};
 
-const FIND: &str = concat!(
+const SELECT_BY_CLIENT_ID: &str = concat!(
     "SELECT ",
     message_columns!(),
     " FROM messages WHERE conversation_id = ?1 AND sender_id = ?2 AND client_id = ?3"
 );
-const CONVERSATION: &str = "
+const SELECT_CONVERSATION: &str = "
     SELECT rowid, members_version, member_count, last_seq, rev, last_at FROM conversations WHERE id = ?1";
-const MEMBER: &str = "
+const SELECT_SENDER: &str = "
     SELECT joined_version, position_version FROM members WHERE conversation_id = ?1 AND user_id = ?2";
-const NUMBER: &str =
+const UPDATE_CONVERSATION: &str =
     "UPDATE conversations SET last_seq = ?2, rev = ?3, last_at = ?4 WHERE rowid = ?1";
-const INSERT: &str = "
+const INSERT_MESSAGE: &str = "
     INSERT INTO messages (conversation_id, seq, id, sender_id, sender_role, content, metadata, client_id, created_at, rev)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
-const MOVE: &str = "
+const UPDATE_SENDER_POSITION: &str = "
     UPDATE members SET delivered_seq = ?3, read_seq = ?3, badge_seq = ?3, own_after = 0, position_version = ?4
     WHERE conversation_id = ?1 AND user_id = ?2";
-const MENTION: &str = "
+const INSERT_MENTION: &str = "
     INSERT INTO mentions (user_id, conversation_id, seq)
     SELECT user_id, conversation_id, ?3 FROM members WHERE conversation_id = ?1 AND user_id = ?2";
 
 /// The statements of a commit. What they read stands still until its end, so rows are written by what was read;
 /// `RETURNING` would cost SQLite a table each time.
-struct Statements<'c> {
+struct BatchStatements<'c> {
     find: CachedStatement<'c>,
     conversation: CachedStatement<'c>,
     member: CachedStatement<'c>,
-    number: CachedStatement<'c>,
+    update_conversation: CachedStatement<'c>,
     insert: CachedStatement<'c>,
-    place: CachedStatement<'c>,
+    update_sender: CachedStatement<'c>,
     mention: CachedStatement<'c>,
 }
 
 /// A commit under way. A conversation is read before the first of its messages that follow each other and written after the
 /// last of them.
-struct Commit<'c, 'j> {
-    statements: Statements<'c>,
+struct SqliteBatch<'c, 'j> {
+    statements: BatchStatements<'c>,
     /// The conversation of the last message; none that does not exist.
-    current: Option<(&'j ConversationId, Option<Conversation>)>,
+    current: Option<(&'j ConversationId, Option<ConversationCounters>)>,
 }
 
 /// A conversation with the messages of this commit so far.
-struct Conversation {
-    row: i64,
+struct ConversationCounters {
+    rowid: i64,
     members_version: u64,
     member_count: u64,
     last_seq: i64,
@@ -63,83 +63,91 @@ struct Conversation {
 }
 
 /// Writes these messages, all or none. Those of one conversation should follow each other.
-pub(super) fn commit(connection: &mut Connection, jobs: &[Job]) -> Result<Vec<Outcome>, Failure> {
+pub(super) fn commit(
+    connection: &mut Connection,
+    jobs: &[WriteJob],
+) -> Result<Vec<DraftOutcome>, CommitError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let statements = Statements {
-        find: transaction.prepare_cached(FIND)?,
-        conversation: transaction.prepare_cached(CONVERSATION)?,
-        member: transaction.prepare_cached(MEMBER)?,
-        number: transaction.prepare_cached(NUMBER)?,
-        insert: transaction.prepare_cached(INSERT)?,
-        place: transaction.prepare_cached(MOVE)?,
-        mention: transaction.prepare_cached(MENTION)?,
+    let statements = BatchStatements {
+        find: transaction.prepare_cached(SELECT_BY_CLIENT_ID)?,
+        conversation: transaction.prepare_cached(SELECT_CONVERSATION)?,
+        member: transaction.prepare_cached(SELECT_SENDER)?,
+        update_conversation: transaction.prepare_cached(UPDATE_CONVERSATION)?,
+        insert: transaction.prepare_cached(INSERT_MESSAGE)?,
+        update_sender: transaction.prepare_cached(UPDATE_SENDER_POSITION)?,
+        mention: transaction.prepare_cached(INSERT_MENTION)?,
     };
-    let mut commit = Commit {
+    let mut commit = SqliteBatch {
         statements,
         current: None,
     };
-    let written: rusqlite::Result<Vec<Outcome>> =
-        jobs.iter().map(|job| commit.write(&job.draft)).collect();
+    let written: rusqlite::Result<Vec<DraftOutcome>> = jobs
+        .iter()
+        .map(|job| commit.duplicate(&job.draft))
+        .collect();
     let written = written?;
-    commit.leave()?;
+    commit.flush_conversation()?;
     drop(commit);
     transaction.commit()?;
     Ok(written)
 }
 
-impl<'j> Commit<'_, 'j> {
-    fn write(&mut self, draft: &'j Draft) -> rusqlite::Result<Outcome> {
-        let old = find(&mut self.statements.find, draft)?;
+impl<'j> SqliteBatch<'_, 'j> {
+    fn duplicate(&mut self, draft: &'j MessageDraft) -> rusqlite::Result<DraftOutcome> {
+        let old = find_duplicate(&mut self.statements.find, draft)?;
         let id = &draft.conversation;
         if self
             .current
             .as_ref()
             .is_none_or(|(current, _)| *current != id)
         {
-            self.leave()?;
-            let read = read(&mut self.statements.conversation, id)?;
+            self.flush_conversation()?;
+            let read = read_conversation(&mut self.statements.conversation, id)?;
             self.current = Some((id, read));
         }
         let current = self.current.as_mut().and_then(|(_, it)| it.as_mut());
-        write(&mut self.statements, current, draft, old)
+        write_message(&mut self.statements, current, draft, old)
     }
 
     /// Writes the numbers of the conversation that was the current one.
-    fn leave(&mut self) -> rusqlite::Result<()> {
+    fn flush_conversation(&mut self) -> rusqlite::Result<()> {
         if let Some((_, Some(it))) = self.current.take()
             && it.changed
         {
-            let numbers = params![it.row, it.last_seq, it.rev, it.last_at];
-            self.statements.number.execute(numbers)?;
+            let numbers = params![it.rowid, it.last_seq, it.rev, it.last_at];
+            self.statements.update_conversation.execute(numbers)?;
         }
         Ok(())
     }
 }
 
-fn write(
-    statements: &mut Statements<'_>,
-    conversation: Option<&mut Conversation>,
-    draft: &Draft,
+fn write_message(
+    statements: &mut BatchStatements<'_>,
+    conversation: Option<&mut ConversationCounters>,
+    draft: &MessageDraft,
     old: Option<MessageRow>,
-) -> rusqlite::Result<Outcome> {
+) -> rusqlite::Result<DraftOutcome> {
     let Some(conversation) = conversation else {
         return match old {
             Some(_) => Err(rusqlite::Error::QueryReturnedNoRows),
-            None => Ok(Outcome::NotAMember),
+            None => Ok(DraftOutcome::NotAMember),
         };
     };
-    let member = member(&mut statements.member, draft)?;
+    let member = read_sender(&mut statements.member, draft)?;
     if let Some(row) = old {
-        let place = conversation.place(&member.unwrap_or_default());
-        return Ok(Outcome::There(Row::Old(Box::new(row)), place));
+        let place = conversation.sender_snapshot(&member.unwrap_or_default());
+        return Ok(DraftOutcome::Stored(
+            StoredRow::Existing(Box::new(row)),
+            place,
+        ));
     }
     let Some(mut member) = member else {
-        return Ok(Outcome::NotAMember);
+        return Ok(DraftOutcome::NotAMember);
     };
     conversation.changed = true;
     conversation.last_seq += 1;
     conversation.rev += 1;
-    conversation.last_at = conversation.last_at.max(draft.at.ms().cast_signed());
+    conversation.last_at = conversation.last_at.max(draft.at.as_millis().cast_signed());
     member.position_version += 1;
     let (seq, rev, created_at) = (
         conversation.last_seq,
@@ -162,23 +170,29 @@ fn write(
     ])?;
     let version = member.position_version.cast_signed();
     statements
-        .place
+        .update_sender
         .execute(params![id, sender, seq, version])?;
-    for user in draft.mentioned() {
+    for user in draft.stored_mentions() {
         statements
             .mention
             .execute(params![id, user.as_str(), seq])?;
     }
-    let row = Row::New {
+    let row = StoredRow::New {
         seq: seq.cast_unsigned(),
         rev: rev.cast_unsigned(),
         created_at: created_at.cast_unsigned(),
     };
-    Ok(Outcome::There(row, conversation.place(&member)))
+    Ok(DraftOutcome::Stored(
+        row,
+        conversation.sender_snapshot(&member),
+    ))
 }
 
 /// The message that was written by the same name before, perhaps in this commit.
-fn find(find: &mut CachedStatement<'_>, draft: &Draft) -> rusqlite::Result<Option<MessageRow>> {
+fn find_duplicate(
+    find: &mut CachedStatement<'_>,
+    draft: &MessageDraft,
+) -> rusqlite::Result<Option<MessageRow>> {
     let Some(client_id) = &draft.client_id else {
         return Ok(None);
     };
@@ -190,32 +204,32 @@ fn find(find: &mut CachedStatement<'_>, draft: &Draft) -> rusqlite::Result<Optio
     let message = |row: &SqlRow<'_>| {
         Ok(MessageRow {
             conversation_id: draft.conversation.clone(),
-            seq: unsigned(row, 1)?,
+            seq: get_u64(row, 1)?,
             id: row.get(2)?,
             sender_id: draft.sender.clone(),
             sender_role: row.get(4)?,
             content: row.get(5)?,
             metadata: row.get(6)?,
             client_id: row.get(7)?,
-            created_at: unsigned(row, 8)?,
+            created_at: get_u64(row, 8)?,
             edited_at: row.get(9)?,
             deleted_at: row.get(10)?,
-            rev: unsigned(row, 11)?,
+            rev: get_u64(row, 11)?,
         })
     };
     find.query_row(key, message).optional()
 }
 
 /// None if there is no such conversation.
-fn read(
+fn read_conversation(
     conversation: &mut CachedStatement<'_>,
     id: &ConversationId,
-) -> rusqlite::Result<Option<Conversation>> {
+) -> rusqlite::Result<Option<ConversationCounters>> {
     let found = conversation.query_row([id.as_str()], |row| {
-        Ok(Conversation {
-            row: row.get(0)?,
-            members_version: unsigned(row, 1)?,
-            member_count: unsigned(row, 2)?,
+        Ok(ConversationCounters {
+            rowid: row.get(0)?,
+            members_version: get_u64(row, 1)?,
+            member_count: get_u64(row, 2)?,
             last_seq: row.get(3)?,
             rev: row.get(4)?,
             last_at: row.get(5)?,
@@ -227,26 +241,29 @@ fn read(
 
 /// The sender in a conversation; zeros for a repetition by somebody who has left.
 #[derive(Default)]
-struct Member {
+struct SenderVersions {
     joined_version: u64,
     position_version: u64,
 }
 
 /// None if the sender is no member.
-fn member(member: &mut CachedStatement<'_>, draft: &Draft) -> rusqlite::Result<Option<Member>> {
+fn read_sender(
+    member: &mut CachedStatement<'_>,
+    draft: &MessageDraft,
+) -> rusqlite::Result<Option<SenderVersions>> {
     let key = params![draft.conversation.as_str(), draft.sender.as_str()];
     let found = member.query_row(key, |row| {
-        Ok(Member {
-            joined_version: unsigned(row, 0)?,
-            position_version: unsigned(row, 1)?,
+        Ok(SenderVersions {
+            joined_version: get_u64(row, 0)?,
+            position_version: get_u64(row, 1)?,
         })
     });
     found.optional()
 }
 
-impl Conversation {
-    fn place(&self, member: &Member) -> Place {
-        Place {
+impl ConversationCounters {
+    fn sender_snapshot(&self, member: &SenderVersions) -> SenderSnapshot {
+        SenderSnapshot {
             members_version: self.members_version,
             member_count: self.member_count,
             joined_version: member.joined_version,
@@ -255,6 +272,6 @@ impl Conversation {
     }
 }
 
-fn unsigned(row: &SqlRow<'_>, at: usize) -> rusqlite::Result<u64> {
+fn get_u64(row: &SqlRow<'_>, at: usize) -> rusqlite::Result<u64> {
     row.get::<_, i64>(at).map(i64::cast_unsigned)
 }

@@ -1,6 +1,6 @@
 //! What should be answered, by the rules alone.
 
-use parlor_chat::limits::{Algorithm, Limit, Verdict};
+use parlor_chat::limits::{RateLimit, RateLimitAlgorithm, RateLimitDecision};
 
 use crate::limits::world::{allowed, refused};
 
@@ -15,15 +15,23 @@ pub enum Model {
 }
 
 impl Model {
-    pub fn new(limit: &Limit, now: u64) -> Self {
+    pub fn new(limit: &RateLimit, now: u64) -> Self {
         match limit.algorithm() {
-            Algorithm::Fixed => Self::Fixed(0, 0),
-            Algorithm::Sliding => Self::Sliding(Vec::new()),
-            Algorithm::Gcra => Self::Gcra(u64::from(limit.requests()) * limit.window_ms(), now),
+            RateLimitAlgorithm::Fixed => Self::Fixed(0, 0),
+            RateLimitAlgorithm::Sliding => Self::Sliding(Vec::new()),
+            RateLimitAlgorithm::Gcra => {
+                Self::Gcra(u64::from(limit.requests()) * limit.window_ms(), now)
+            }
         }
     }
 
-    pub fn check(&mut self, limit: &Limit, cost: u32, peek: bool, now: u64) -> Verdict {
+    pub fn check(
+        &mut self,
+        limit: &RateLimit,
+        cost: u32,
+        peek: bool,
+        now: u64,
+    ) -> RateLimitDecision {
         let fits = self.wait(limit, cost, now) == 0;
         if fits && !peek {
             self.take(cost, limit, now);
@@ -41,7 +49,7 @@ impl Model {
     }
 
     /// How long until so many places are free.
-    fn wait(&self, limit: &Limit, places: u32, now: u64) -> u64 {
+    fn wait(&self, limit: &RateLimit, places: u32, now: u64) -> u64 {
         let (requests, window) = (u64::from(limit.requests()), limit.window_ms());
         let places = u64::from(places);
         match self {
@@ -67,7 +75,7 @@ impl Model {
         }
     }
 
-    fn take(&mut self, cost: u32, limit: &Limit, now: u64) {
+    fn take(&mut self, cost: u32, limit: &RateLimit, now: u64) {
         let (requests, window) = (u64::from(limit.requests()), limit.window_ms());
         match self {
             Self::Fixed(began, used) => {

@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parlor_chat::error::Error;
 
-use parlor_chat::messages::writer::Writer;
+use parlor_chat::messages::writer::MessageWriter;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::world::{World, draft, named};
+use super::world::{World, draft, draft_with_client_id};
 
 #[tokio::test]
 async fn what_was_acknowledged_outlives_kill_9_of_the_server() {
-    let mut world = World::durable().await;
+    let mut world = World::durable_postgres().await;
     for at in 0..5 {
         world
             .conversation(&format!("c{at}"), &["alice", "bob"])
@@ -30,7 +30,7 @@ async fn what_was_acknowledged_outlives_kill_9_of_the_server() {
             let mut acknowledged = Vec::new();
             while !over.load(Ordering::Relaxed) {
                 let name = format!("{task} {}", acknowledged.len());
-                let draft = named(&format!("c{}", task % 5), "alice", &name);
+                let draft = draft_with_client_id(&format!("c{}", task % 5), "alice", &name);
                 let message = loop {
                     match writer.send(draft.clone()).await {
                         Ok(written) => break written.message,
@@ -81,7 +81,10 @@ async fn connections_that_were_cut_are_no_error() {
     let cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'parlor'";
     assert_ne!(server.query(cut).await, "0");
     let gone = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'parlor'";
-    parlor_testkit::eventually("they are gone", async || server.query(gone).await == "0").await;
+    parlor_testkit::eventually("the connections are closed", async || {
+        server.query(gone).await == "0"
+    })
+    .await;
     assert_eq!(world.send(draft("c", "alice", "two")).await.message.seq, 2);
     world.check().await;
 }
@@ -91,8 +94,9 @@ async fn a_message_whose_commit_was_not_confirmed_is_there_once() {
     let world = World::postgres().await;
     world.conversation("c", &["alice", "bob"]).await;
     let armed = Arc::new(AtomicBool::new(false));
-    let port = deaf_proxy(world.server.as_ref().unwrap().port(), armed.clone()).await;
-    let writer = Writer::start(world.through(port).await);
+    let port =
+        proxy_dropping_commit_reply(world.server.as_ref().unwrap().port(), armed.clone()).await;
+    let writer = MessageWriter::start(world.database_via_port(port).await);
     for seq in 1..=3 {
         armed.store(true, Ordering::Relaxed);
         // It has no name by which it could be found.
@@ -107,7 +111,7 @@ async fn a_message_whose_commit_was_not_confirmed_is_there_once() {
 }
 
 /// Passes everything on to a server. When it is armed, it cuts the next connection that commits, after the commit.
-async fn deaf_proxy(server: u16, armed: Arc<AtomicBool>) -> u16 {
+async fn proxy_dropping_commit_reply(server: u16, armed: Arc<AtomicBool>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {

@@ -3,7 +3,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
-    reason = "a test says what failed by failing"
+    reason = "a failing test reports the cause by its panic"
 )]
 
 mod crash;

@@ -1,19 +1,19 @@
 //! A message has one name: whoever repeats it gets the first one.
 
-use parlor_chat::messages::writer::Written;
+use parlor_chat::messages::writer::WrittenMessage;
 
 use super::on_both;
-use super::world::{World, draft, named};
+use super::world::{World, draft, draft_with_client_id};
 
 on_both! {
     a_repeated_name_gives_the_first_message;
     repetitions_in_one_commit_give_one_message;
     repetitions_on_many_tasks_give_one_message;
-    a_name_belongs_to_its_sender_and_conversation;
+    a_client_id_is_scoped_to_sender_and_conversation;
     a_repetition_of_somebody_who_left_is_still_answered;
 }
 
-fn of_one_message(answers: &[Written]) {
+fn assert_same_message(answers: &[WrittenMessage]) {
     let first = answers.iter().filter(|it| !it.repeated).count();
     assert_eq!(first, 1);
     for answer in answers {
@@ -24,9 +24,9 @@ fn of_one_message(answers: &[Written]) {
 
 async fn a_repeated_name_gives_the_first_message(world: World) {
     world.conversation("c", &["alice"]).await;
-    let first = world.send(named("c", "alice", "x")).await;
+    let first = world.send(draft_with_client_id("c", "alice", "x")).await;
     world.send(draft("c", "alice", "another")).await;
-    let mut other = named("c", "alice", "x");
+    let mut other = draft_with_client_id("c", "alice", "x");
     other.content = "changed".into();
     let again = world.send(other).await;
     assert!(again.repeated && !first.repeated);
@@ -43,7 +43,10 @@ async fn a_repeated_name_gives_the_first_message(world: World) {
     world
         .execute("UPDATE messages SET deleted_at = 5000, metadata = '{}' WHERE seq = 1")
         .await;
-    let deleted = world.send(named("c", "alice", "x")).await.message;
+    let deleted = world
+        .send(draft_with_client_id("c", "alice", "x"))
+        .await
+        .message;
     assert_eq!((deleted.content.as_str(), deleted.metadata), ("", None));
     assert_eq!(deleted.deleted_at.unwrap(), "1970-01-01T00:00:05.000Z");
 }
@@ -52,17 +55,17 @@ async fn repetitions_in_one_commit_give_one_message(world: World) {
     world.conversation("c", &["alice", "bob"]).await;
     let mut drafts = vec![draft("c", "bob", "before")];
     for n in 0..10 {
-        drafts.push(named("c", "alice", "x"));
+        drafts.push(draft_with_client_id("c", "alice", "x"));
         drafts.push(draft("c", "bob", &n.to_string()));
     }
     let answers: Vec<_> = world
-        .at_once(drafts)
+        .write_in_one_commit(drafts)
         .await
         .into_iter()
         .map(Result::unwrap)
         .collect();
-    let alice = |it: &Written| it.message.sender_id.as_str() == "alice";
-    of_one_message(&answers.into_iter().filter(alice).collect::<Vec<_>>());
+    let alice = |it: &WrittenMessage| it.message.sender_id.as_str() == "alice";
+    assert_same_message(&answers.into_iter().filter(alice).collect::<Vec<_>>());
     world.check().await;
     let count: (i64,) = world.one("SELECT count(*) FROM messages").await;
     assert_eq!(count.0, 12);
@@ -71,21 +74,22 @@ async fn repetitions_in_one_commit_give_one_message(world: World) {
 async fn repetitions_on_many_tasks_give_one_message(world: World) {
     world.conversation("c", &["alice"]).await;
     let sends: Vec<_> = (0..50)
-        .map(|_| world.spawn(named("c", "alice", "x")))
+        .map(|_| world.spawn(draft_with_client_id("c", "alice", "x")))
         .collect();
     let answers = super::world::answers(sends).await;
-    of_one_message(&answers.into_iter().map(Result::unwrap).collect::<Vec<_>>());
+    assert_same_message(&answers.into_iter().map(Result::unwrap).collect::<Vec<_>>());
     world.check().await;
 }
 
-async fn a_name_belongs_to_its_sender_and_conversation(world: World) {
+async fn a_client_id_is_scoped_to_sender_and_conversation(world: World) {
     world.conversation("c", &["alice", "bob"]).await;
     world.conversation("d", &["alice", "bob"]).await;
     let mut drafts = Vec::new();
     for conversation in ["c", "d"] {
-        drafts.extend(["alice", "bob"].map(|sender| named(conversation, sender, "x")));
+        drafts
+            .extend(["alice", "bob"].map(|sender| draft_with_client_id(conversation, sender, "x")));
     }
-    for answer in world.at_once(drafts).await {
+    for answer in world.write_in_one_commit(drafts).await {
         assert!(!answer.unwrap().repeated);
     }
     world.check().await;
@@ -93,11 +97,11 @@ async fn a_name_belongs_to_its_sender_and_conversation(world: World) {
 
 async fn a_repetition_of_somebody_who_left_is_still_answered(world: World) {
     world.conversation("c", &["alice", "bob"]).await;
-    let first = world.send(named("c", "alice", "x")).await;
+    let first = world.send(draft_with_client_id("c", "alice", "x")).await;
     world
         .execute("DELETE FROM members WHERE user_id = 'alice'")
         .await;
-    let again = world.send(named("c", "alice", "x")).await;
+    let again = world.send(draft_with_client_id("c", "alice", "x")).await;
     assert_eq!(again.message, first.message);
     assert_eq!((again.joined_version, again.position_version), (0, 0));
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use parlor_chat::database::Either;
-use parlor_chat::messages::writer::Writer;
+use parlor_chat::messages::writer::MessageWriter;
 
-use super::world::{World, answers, draft, named, run};
+use super::world::{World, answers, draft, draft_with_client_id, run};
 
 const CONVERSATIONS: usize = 20;
 
@@ -23,7 +23,7 @@ async fn two_nodes_write_to_the_same_conversations() {
     rooms(&world).await;
     let nodes = [
         world.writer.clone(),
-        Arc::new(Writer::start(world.other_node().await)),
+        Arc::new(MessageWriter::start(world.open_second_database().await)),
     ];
     let send = |task: usize| {
         let writer = nodes[task % 2].clone();
@@ -33,7 +33,7 @@ async fn two_nodes_write_to_the_same_conversations() {
                 let sender = ["alice", "bob"][task / 2 % 2];
                 // Each name is used on both nodes.
                 let name = format!("{}", (task / 4) * 10 + nth);
-                let draft = named(&format!("c{at:02}"), sender, &name);
+                let draft = draft_with_client_id(&format!("c{at:02}"), sender, &name);
                 writer.send(draft).await.unwrap();
             }
         })
@@ -73,14 +73,14 @@ async fn a_batch_that_is_in_a_deadlock_is_repeated() {
     // The first of each queue waits for a lock, the others wait for it.
     let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
     let server = world.server.as_ref().unwrap();
-    parlor_testkit::eventually("all queues wait", async || {
+    parlor_testkit::eventually("all queues wait for a lock", async || {
         server.query(waiting).await == "4"
     })
     .await;
     drop(hold);
     // Now one waits for `z` and has others.
     let Either::Postgres(connection) = other.connection() else {
-        panic!("this is PostgreSQL");
+        panic!("the database is PostgreSQL");
     };
     let mine: (i32,) = sqlx::query_as("SELECT pg_backend_pid()")
         .fetch_one(&mut *connection)
@@ -90,7 +90,10 @@ async fn a_batch_that_is_in_a_deadlock_is_repeated() {
         "SELECT count(*) FROM pg_stat_activity WHERE pg_blocking_pids(pid) && ARRAY[{}]",
         mine.0
     );
-    parlor_testkit::eventually("one waits", async || server.query(&behind).await == "1").await;
+    parlor_testkit::eventually("one batch waits for this transaction", async || {
+        server.query(&behind).await == "1"
+    })
+    .await;
     let all = sqlx::query("SELECT 1 FROM conversations WHERE id LIKE 'c%' FOR UPDATE");
     // One of both has to give way.
     let _ = all.execute(connection).await;
@@ -101,7 +104,7 @@ async fn a_batch_that_is_in_a_deadlock_is_repeated() {
     }
     world.check().await;
     let deadlocks = "SELECT deadlocks > 0 FROM pg_stat_database WHERE datname = 'test_0'";
-    parlor_testkit::eventually("there was one", async || {
+    parlor_testkit::eventually("a deadlock was detected", async || {
         server.query(deadlocks).await == "t"
     })
     .await;

@@ -1,6 +1,6 @@
 //! What a message moves: its sender's position, the conversation's time, who is mentioned.
 
-use parlor_chat::context::Moment;
+use parlor_chat::context::Timestamp;
 use parlor_chat::ids::UserId;
 
 use super::on_both;
@@ -41,7 +41,7 @@ async fn each_message_of_a_commit_has_a_version_of_its_own(world: World) {
     let senders = (0..20).map(|n| if n % 3 == 0 { "bob" } else { "alice" });
     let drafts = senders.map(|sender| draft("c", sender, "hello")).collect();
     let mut versions = [0, 0];
-    for answer in world.at_once(drafts).await {
+    for answer in world.write_in_one_commit(drafts).await {
         let sent = answer.unwrap();
         let who = usize::from(sent.message.sender_id.as_str() == "bob");
         versions[who] += 1;
@@ -56,14 +56,20 @@ async fn times_never_go_back(world: World) {
     let times = [5_000, 4_000, 6_000, 1, 6_001];
     let drafts = times.map(|at| {
         let mut draft = draft("c", "alice", "hello");
-        draft.at = Moment(at);
+        draft.at = Timestamp(at);
         draft
     });
     let mut answers = vec![world.send(drafts[0].clone()).await];
     let rest = drafts[1..].to_vec();
-    answers.extend(world.at_once(rest).await.into_iter().map(Result::unwrap));
+    answers.extend(
+        world
+            .write_in_one_commit(rest)
+            .await
+            .into_iter()
+            .map(Result::unwrap),
+    );
     for (answer, at) in answers.iter().zip([5_000, 5_000, 6_000, 6_000, 6_001]) {
-        assert_eq!(answer.message.created_at, Moment(at).iso());
+        assert_eq!(answer.message.created_at, Timestamp(at).to_iso8601());
     }
     world.check().await;
 }
@@ -84,7 +90,7 @@ async fn mentions_are_of_members_and_not_of_the_sender(world: World) {
         draft
     });
     world
-        .at_once(drafts.to_vec())
+        .write_in_one_commit(drafts.to_vec())
         .await
         .into_iter()
         .for_each(|it| drop(it.unwrap()));

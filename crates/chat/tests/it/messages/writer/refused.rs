@@ -3,25 +3,30 @@
 use parlor_chat::error::Error;
 
 use super::on_both;
-use super::world::{World, draft, named};
+use super::world::{World, draft, draft_with_client_id};
 
 on_both! {
-    who_is_no_member_is_refused_alone;
+    a_non_member_in_a_batch_is_rejected_alone;
     a_message_that_the_database_refuses_is_refused_alone;
     a_nul_character_is_refused_on_every_database;
 }
 
-async fn who_is_no_member_is_refused_alone(world: World) {
+async fn a_non_member_in_a_batch_is_rejected_alone(world: World) {
     world.conversation("c", &["alice", "bob"]).await;
     world.conversation("d", &["carol"]).await;
     let mut drafts = Vec::new();
     for n in 0..10 {
         drafts.push(draft("c", "alice", &n.to_string()));
         drafts.push(draft("c", "carol", "not here"));
-        drafts.push(named("nowhere", "alice", "nor there"));
+        drafts.push(draft_with_client_id("nowhere", "alice", "nor there"));
         drafts.push(draft("d", "carol", &n.to_string()));
     }
-    for (at, answer) in world.at_once(drafts).await.into_iter().enumerate() {
+    for (at, answer) in world
+        .write_in_one_commit(drafts)
+        .await
+        .into_iter()
+        .enumerate()
+    {
         match at % 4 {
             0 | 3 => assert_eq!(answer.unwrap().message.seq, at as u64 / 4 + 1),
             _ => assert!(matches!(answer, Err(Error::NotAMember(_))), "{answer:?}"),
@@ -50,9 +55,17 @@ async fn a_message_that_the_database_refuses_is_refused_alone(world: World) {
     drafts[33].content = "bad".into();
     drafts[34].content = "bad".into();
     drafts[99].content = "bad".into();
-    for (at, answer) in world.at_once(drafts).await.into_iter().enumerate() {
+    for (at, answer) in world
+        .write_in_one_commit(drafts)
+        .await
+        .into_iter()
+        .enumerate()
+    {
         match at {
-            33 | 34 | 99 => assert!(matches!(answer, Err(Error::Statement(_))), "{answer:?}"),
+            33 | 34 | 99 => assert!(
+                matches!(answer, Err(Error::DatabaseRejected(_))),
+                "{answer:?}"
+            ),
             _ => drop(answer.unwrap()),
         }
     }
@@ -63,7 +76,10 @@ async fn a_message_that_the_database_refuses_is_refused_alone(world: World) {
 
 async fn a_nul_character_is_refused_on_every_database(world: World) {
     world.conversation("c", &["alice"]).await;
-    let mut drafts = vec![draft("c", "alice", "a\0b"), named("c", "alice", "a\0b")];
+    let mut drafts = vec![
+        draft("c", "alice", "a\0b"),
+        draft_with_client_id("c", "alice", "a\0b"),
+    ];
     drafts[1].content = "fine".into();
     for draft in drafts {
         let refused = world.writer.send(draft).await.unwrap_err();

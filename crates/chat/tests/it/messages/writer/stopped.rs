@@ -1,19 +1,19 @@
 //! Senders that give up, and the end of a writer.
 
 use parlor_chat::error::Error;
-use parlor_chat::messages::writer::Writer;
+use parlor_chat::messages::writer::MessageWriter;
 
 use super::on_both;
 use super::world::{World, answers, draft};
 
 on_both! {
-    who_gives_up_leaves_everything_whole;
+    cancelled_sends_leave_sequence_numbers_without_gaps;
     stopping_writes_what_was_taken_and_nothing_more;
     a_dropped_writer_ends;
     closing_the_database_does_not_wait_for_an_idle_writer;
 }
 
-async fn who_gives_up_leaves_everything_whole(world: World) {
+async fn cancelled_sends_leave_sequence_numbers_without_gaps(world: World) {
     world.conversation("c", &["alice"]).await;
     for round in 0..10 {
         let sends: Vec<_> = (0..10)
@@ -35,7 +35,7 @@ async fn stopping_writes_what_was_taken_and_nothing_more(world: World) {
     world.conversation("c", &["alice"]).await;
     world.conversation("d", &["alice"]).await;
     let drafts = (0..600).map(|n| draft(["c", "d"][n % 2], "alice", "hello"));
-    let sends = world.queued(drafts.collect()).await;
+    let sends = world.queue_while_locked(drafts.collect()).await;
     world.writer.stop().await;
     for answer in answers(sends).await {
         answer.unwrap();
@@ -55,7 +55,7 @@ async fn stopping_writes_what_was_taken_and_nothing_more(world: World) {
 
 async fn a_dropped_writer_ends(world: World) {
     world.conversation("c", &["alice"]).await;
-    let writer = Writer::start(world.database.clone());
+    let writer = MessageWriter::start(world.database.clone());
     writer.send(draft("c", "alice", "hello")).await.unwrap();
     drop(writer);
     world.writer.stop().await;

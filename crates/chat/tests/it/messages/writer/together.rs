@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::on_both;
-use super::world::{World, answers, draft, named};
+use super::world::{World, answers, draft, draft_with_client_id};
 
 const SENDERS: usize = 200;
 const CONVERSATIONS: usize = 50;
@@ -64,7 +64,7 @@ async fn many_senders_leave_no_gap_and_each_message_is_there_once(world: World) 
 
 async fn a_message_is_stored_as_it_is_answered(world: World) {
     world.conversation("c", &["alice", "bob"]).await;
-    let mut draft = named("c", "alice", "mine");
+    let mut draft = draft_with_client_id("c", "alice", "mine");
     draft.metadata = Some(r#"{"b":1,"a":[null,"\u0000"]}"#.into());
     draft.sender_role = parlor_chat::access::Role::Admin;
     let first = world.send(draft.clone()).await;

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use parlor_chat::access::Role;
-use parlor_chat::context::Moment;
-use parlor_chat::database::{Database, DatabaseUrl, Either, Options, Transaction};
+use parlor_chat::context::Timestamp;
+use parlor_chat::database::{Database, DatabaseOptions, DatabaseUrl, Either, WriteTransaction};
 use parlor_chat::error::Result;
 use parlor_chat::ids::{ConversationId, UserId};
-use parlor_chat::messages::writer::{Draft, Writer, Written};
+use parlor_chat::messages::writer::{MessageDraft, MessageWriter, WrittenMessage};
 use parlor_testkit::Postgres;
 use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
@@ -26,9 +26,9 @@ macro_rules! on {
 
 pub struct World {
     pub database: Database,
-    pub writer: std::sync::Arc<Writer>,
+    pub writer: std::sync::Arc<MessageWriter>,
     pub server: Option<Postgres>,
-    options: Options,
+    options: DatabaseOptions,
     _folder: TempDir,
 }
 
@@ -42,7 +42,7 @@ impl World {
     }
 
     /// PostgreSQL that keeps what was committed, and whose absence is noticed.
-    pub async fn durable() -> Self {
+    pub async fn durable_postgres() -> Self {
         Self::open(
             Some(Postgres::start_durable().await),
             Duration::from_secs(5),
@@ -56,13 +56,13 @@ impl World {
             Some(server) => server.create_database().await,
             None => String::new(),
         };
-        let options = Options {
+        let options = DatabaseOptions {
             timeout,
-            ..Options::new(DatabaseUrl::parse(&text, folder.path()).unwrap())
+            ..DatabaseOptions::new(DatabaseUrl::parse(&text, folder.path()).unwrap())
         };
         let database = Database::open(options.clone()).await.unwrap();
         Self {
-            writer: Writer::start(database.clone()).into(),
+            writer: MessageWriter::start(database.clone()).into(),
             database,
             server,
             options,
@@ -71,17 +71,17 @@ impl World {
     }
 
     /// The database as another node sees it.
-    pub async fn other_node(&self) -> Database {
+    pub async fn open_second_database(&self) -> Database {
         Database::open(self.options.clone()).await.unwrap()
     }
 
     /// The database by another port.
-    pub async fn through(&self, port: u16) -> Database {
+    pub async fn database_via_port(&self, port: u16) -> Database {
         let DatabaseUrl::Postgres(address) = &self.options.url else {
-            panic!("a file has no port");
+            panic!("a SQLite file has no port");
         };
         let url = DatabaseUrl::Postgres(Box::new((**address).clone().port(port)));
-        let options = Options {
+        let options = DatabaseOptions {
             url,
             ..self.options.clone()
         };
@@ -133,13 +133,19 @@ impl World {
     }
 
     /// Lets these wait for their commit together: nothing is written while they are queued.
-    pub async fn at_once(&self, drafts: Vec<Draft>) -> Vec<Result<Written>> {
-        let sends = self.queued(drafts).await;
+    pub async fn write_in_one_commit(
+        &self,
+        drafts: Vec<MessageDraft>,
+    ) -> Vec<Result<WrittenMessage>> {
+        let sends = self.queue_while_locked(drafts).await;
         answers(sends).await
     }
 
     /// Queues these; all but the first of each queue are in one commit.
-    pub async fn queued(&self, drafts: Vec<Draft>) -> Vec<JoinHandle<Result<Written>>> {
+    pub async fn queue_while_locked(
+        &self,
+        drafts: Vec<MessageDraft>,
+    ) -> Vec<JoinHandle<Result<WrittenMessage>>> {
         let mut hold = self.database.begin().await.unwrap();
         run(&mut hold, "UPDATE conversations SET last_at = last_at").await;
         let sends: Vec<_> = drafts.into_iter().map(|draft| self.spawn(draft)).collect();
@@ -151,12 +157,12 @@ impl World {
         sends
     }
 
-    pub fn spawn(&self, draft: Draft) -> JoinHandle<Result<Written>> {
+    pub fn spawn(&self, draft: MessageDraft) -> JoinHandle<Result<WrittenMessage>> {
         let writer = self.writer.clone();
         tokio::spawn(async move { writer.send(draft).await })
     }
 
-    pub async fn send(&self, draft: Draft) -> Written {
+    pub async fn send(&self, draft: MessageDraft) -> WrittenMessage {
         self.writer.send(draft).await.unwrap()
     }
 
@@ -181,7 +187,9 @@ impl World {
     }
 }
 
-pub async fn answers(sends: Vec<JoinHandle<Result<Written>>>) -> Vec<Result<Written>> {
+pub async fn answers(
+    sends: Vec<JoinHandle<Result<WrittenMessage>>>,
+) -> Vec<Result<WrittenMessage>> {
     let mut answers = Vec::new();
     for send in sends {
         answers.push(send.await.unwrap());
@@ -189,15 +197,15 @@ pub async fn answers(sends: Vec<JoinHandle<Result<Written>>>) -> Vec<Result<Writ
     answers
 }
 
-pub async fn run(tx: &mut Transaction, statement: &str) {
+pub async fn run(tx: &mut WriteTransaction, statement: &str) {
     let statement = AssertSqlSafe(statement.to_owned());
     on!(tx.connection(), c => drop(sqlx::query(statement).execute(c).await.unwrap()));
 }
 
-pub fn draft(conversation: &str, sender: &str, content: &str) -> Draft {
-    let at = Moment(1_000);
-    Draft {
-        id: at.uuid(),
+pub fn draft(conversation: &str, sender: &str, content: &str) -> MessageDraft {
+    let at = Timestamp(1_000);
+    MessageDraft {
+        id: at.new_uuid_v7(),
         conversation: ConversationId::new(conversation).unwrap(),
         sender: UserId::new(sender).unwrap(),
         sender_role: Role::User,
@@ -210,8 +218,8 @@ pub fn draft(conversation: &str, sender: &str, content: &str) -> Draft {
 }
 
 /// A draft that has a name.
-pub fn named(conversation: &str, sender: &str, name: &str) -> Draft {
-    Draft {
+pub fn draft_with_client_id(conversation: &str, sender: &str, name: &str) -> MessageDraft {
+    MessageDraft {
         client_id: Some(name.to_owned()),
         ..draft(conversation, sender, name)
     }

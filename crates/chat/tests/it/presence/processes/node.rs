@@ -5,22 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use parlor_chat::context::Context;
+use parlor_chat::context::ChatContext;
 use parlor_chat::ids::NodeId;
-use parlor_chat::keys::{Keyspace, Preset, Settings, TtlName};
-use parlor_chat::nodes::Nodes;
+use parlor_chat::keys::{KeySettings, Keyspace, Preset, TtlName};
+use parlor_chat::nodes::LocalNode;
 use parlor_chat::presence::Presence;
-use parlor_store::{Options, Store};
+use parlor_store::{Store, StoreOptions};
 use parlor_testkit::{Node, Redis, eventually_within};
 use redis::AsyncTypedCommands;
 use redis::aio::MultiplexedConnection;
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
-use crate::presence::world::socket;
+use crate::presence::world::socket_device;
 
 /// The variable that tells the process what it is.
-const PLACE: &str = "PARLOR_TEST_NODE";
+const NODE_CONFIG_VAR: &str = "PARLOR_TEST_NODE";
 /// How often clients beat.
 const BEAT: Duration = Duration::from_secs(5);
 /// Connects at the same time.
@@ -29,7 +29,7 @@ const AT_ONCE: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(90);
 
 #[derive(Serialize, Deserialize)]
-pub struct Place {
+pub struct NodeConfig {
     pub url: String,
     pub id: String,
     pub lease: Duration,
@@ -37,40 +37,40 @@ pub struct Place {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub enum Order {
+pub enum NodeCommand {
     /// These clients connect: user and socket.
     Connect(Vec<(String, String)>),
     /// Everything a node does once a second, from its beginning to its end.
-    Look,
+    RunBackground,
     /// The node ends as it should.
     Drain,
 }
 
 pub fn settings(lease: Duration) -> Keyspace {
-    let mut settings = Settings::from_preset(Preset::Parlor);
+    let mut settings = KeySettings::from_preset(Preset::Parlor);
     settings.ttls.set(TtlName::NodeLease, lease);
     Keyspace::new(settings, false).unwrap()
 }
 
-fn list(direction: &str, id: &str) -> String {
+fn queue_key(direction: &str, id: &str) -> String {
     format!("test:{direction}:{id}")
 }
 
 /// The process from outside.
-pub struct Remote {
+pub struct NodeProcess {
     process: Node,
     id: String,
     store: MultiplexedConnection,
 }
 
-impl Remote {
-    pub async fn start(server: &Redis, place: &Place) -> Self {
+impl NodeProcess {
+    pub async fn start(server: &Redis, place: &NodeConfig) -> Self {
         let program = std::env::current_exe().unwrap();
         let process = Node::options(program)
             .arg("--exact")
             .arg("presence::processes::node::in_a_child_a_node_runs")
             .arg("--nocapture")
-            .env(PLACE, serde_json::to_string(place).unwrap())
+            .env(NODE_CONFIG_VAR, serde_json::to_string(place).unwrap())
             .spawn();
         let mut remote = Self {
             process,
@@ -82,25 +82,28 @@ impl Remote {
     }
 
     /// Gives an order and does not wait.
-    pub async fn order(&mut self, order: &Order) {
+    pub async fn send(&mut self, order: &NodeCommand) {
         let order = serde_json::to_string(order).unwrap();
-        self.store.rpush(list("to", &self.id), order).await.unwrap();
+        self.store
+            .rpush(queue_key("to", &self.id), order)
+            .await
+            .unwrap();
     }
 
     /// Waits until an order is done, or the start.
     pub async fn answer(&mut self) {
-        let what = format!("{} answers", self.id);
+        let what = format!("{} replies", self.id);
         eventually_within(PATIENCE, &what, async || {
             assert!(self.process.is_running(), "{}", self.process.output());
-            let from = list("from", &self.id);
+            let from = queue_key("from", &self.id);
             let answer: Option<String> = self.store.lpop(from, None).await.unwrap();
             answer
         })
         .await;
     }
 
-    pub async fn does(&mut self, order: &Order) {
-        self.order(order).await;
+    pub async fn run(&mut self, order: &NodeCommand) {
+        self.send(order).await;
         self.answer().await;
     }
 
@@ -125,20 +128,20 @@ impl Remote {
 
 /// The process itself: a part of other tests, which run it with its place.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[expect(clippy::disallowed_methods, reason = "it is started with its place")]
+#[expect(clippy::disallowed_methods, reason = "set by the parent")]
 async fn in_a_child_a_node_runs() {
-    let Ok(place) = std::env::var(PLACE) else {
+    let Ok(place) = std::env::var(NODE_CONFIG_VAR) else {
         return;
     };
-    let place: Place = serde_json::from_str(&place).unwrap();
-    let options = Options {
+    let place: NodeConfig = serde_json::from_str(&place).unwrap();
+    let options = StoreOptions {
         timeout: Duration::from_secs(30),
-        ..Options::new(place.url.parse().unwrap())
+        ..StoreOptions::new(place.url.parse().unwrap())
     };
     let store = Store::open(options).await.unwrap();
-    let ctx = Context::new(store, settings(place.lease));
+    let ctx = ChatContext::new(store, settings(place.lease));
     let id = NodeId::new(&place.id).unwrap();
-    let nodes = Nodes::new(ctx.clone(), id, place.grace);
+    let nodes = LocalNode::new(ctx.clone(), id, place.grace);
     let presence = Arc::new(Presence::new(ctx, Arc::new(nodes)));
     presence.start().await.unwrap();
     let mut ticking = Some(presence.tick());
@@ -147,31 +150,37 @@ async fn in_a_child_a_node_runs() {
 
     let client = redis::Client::open(place.url.as_str()).unwrap();
     let mut orders = parlor_testkit::connect(&client).await.unwrap();
-    orders.rpush(list("from", &place.id), "up").await.unwrap();
+    orders
+        .rpush(queue_key("from", &place.id), "up")
+        .await
+        .unwrap();
     loop {
-        let to = list("to", &place.id);
+        let to = queue_key("to", &place.id);
         let order: Option<[String; 2]> = orders.blpop(to, 1.0).await.unwrap();
         let Some([_, order]) = order else {
             continue;
         };
         match serde_json::from_str(&order).unwrap() {
-            Order::Connect(sockets) => {
+            NodeCommand::Connect(sockets) => {
                 clients.lock().extend(sockets.iter().cloned());
                 connect(&presence, sockets).await;
             }
-            Order::Look => {
+            NodeCommand::RunBackground => {
                 presence.renew().await.unwrap();
-                presence.flush_beats().await.unwrap();
+                presence.flush_heartbeats().await.unwrap();
                 presence.sweep().await.unwrap();
-                presence.reap().await.unwrap();
+                presence.reap_dead_nodes().await.unwrap();
             }
-            Order::Drain => {
+            NodeCommand::Drain => {
                 ticking.take();
                 clients.lock().clear();
                 presence.drain().await.unwrap();
             }
         }
-        orders.rpush(list("from", &place.id), "done").await.unwrap();
+        orders
+            .rpush(queue_key("from", &place.id), "done")
+            .await
+            .unwrap();
     }
 }
 
@@ -179,7 +188,7 @@ async fn connect(presence: &Arc<Presence>, sockets: Vec<(String, String)>) {
     let mut connects = JoinSet::new();
     for (who, id) in sockets {
         let presence = Arc::clone(presence);
-        connects.spawn(async move { presence.connect(socket(&who, &id)).await.unwrap() });
+        connects.spawn(async move { presence.connect(socket_device(&who, &id)).await.unwrap() });
         if connects.len() >= AT_ONCE {
             connects.join_next().await.unwrap().unwrap();
         }
@@ -192,7 +201,7 @@ async fn beat(presence: Arc<Presence>, clients: Arc<Mutex<HashSet<(String, Strin
     loop {
         beats.tick().await;
         for (who, id) in clients.lock().iter() {
-            presence.beat(&socket(who, id)).unwrap();
+            presence.beat(&socket_device(who, id)).unwrap();
         }
     }
 }

@@ -34,18 +34,18 @@ struct User {
     /// The latest deadline when the state last changed.
     until: u64,
     /// The last goodbye.
-    left: Option<u64>,
+    last_disconnect: Option<u64>,
     /// When devices were removed.
-    graves: BTreeMap<DeviceId, u64>,
+    tombstones: BTreeMap<DeviceId, u64>,
     /// When somebody looks.
-    look: Option<u64>,
+    check_at: Option<u64>,
 }
 
 struct Node {
     id: String,
     started: u64,
     renewed: u64,
-    past_ended: bool,
+    previous_run_reaped: bool,
     sockets: HashMap<(UserId, DeviceId), u64>,
     users: BTreeSet<UserId>,
 }
@@ -63,12 +63,12 @@ pub struct Model {
 impl Model {
     /// Two nodes that run for long enough to judge.
     pub fn new(world: &World) -> Self {
-        let now = world.now().ms();
+        let now = world.now().as_millis();
         let node = |id: &str| Node {
             id: id.to_owned(),
             started: 0,
             renewed: now,
-            past_ended: true,
+            previous_run_reaped: true,
             sockets: HashMap::new(),
             users: BTreeSet::new(),
         };
@@ -142,7 +142,7 @@ impl Model {
     pub fn connect(&mut self, node: usize, user: &UserId, id: &DeviceId) {
         let place = (user.clone(), id.clone());
         self.nodes[node].sockets.insert(place, self.now);
-        self.user(user).graves.remove(id);
+        self.user(user).tombstones.remove(id);
         self.register(node, user, id, self.now, false);
     }
 
@@ -165,7 +165,7 @@ impl Model {
         let (now, deadline) = (self.now, self.now + self.ttl);
         let node = self.nodes[node].id.clone();
         let user = self.user(name);
-        user.look = Some(deadline);
+        user.check_at = Some(deadline);
         user.devices.retain(|_, it| it.deadline > now);
         if user.devices.is_empty() {
             user.explicit = None;
@@ -195,8 +195,8 @@ impl Model {
         let ours = |it: &Device| !it.api && it.node == here;
         match self.beaten(name, id, ours) {
             true => {}
-            false if self.users[name].graves.get(id) >= Some(&connected) => {
-                self.close(node, &place);
+            false if self.users[name].tombstones.get(id) >= Some(&connected) => {
+                self.drop_socket(node, &place);
             }
             false => self.register(node, name, id, connected, false),
         }
@@ -207,11 +207,11 @@ impl Model {
         let deadline = self.now + self.ttl;
         let now = self.now;
         let user = self.user(name);
-        let left = user.left >= Some(now);
+        let left = user.last_disconnect >= Some(now);
         if !self.beaten(name, id, |it| it.api) && !left {
             self.register(node, name, id, now, true);
         }
-        self.user(name).look.get_or_insert(deadline);
+        self.user(name).check_at.get_or_insert(deadline);
     }
 
     /// The beat of a device lengthens its life if it is still the sender's. False if it is not known, or lost.
@@ -233,16 +233,16 @@ impl Model {
         let now = self.now;
         if let Some(user) = self.held(node, name, id) {
             user.devices.remove(id);
-            user.left = Some(now);
+            user.last_disconnect = Some(now);
         }
-        self.went(node, name);
+        self.clean_up(node, name);
     }
 
     /// The goodbye of a device that comes by requests.
     pub fn request_leave(&mut self, name: &UserId, id: &DeviceId) {
         let now = self.now;
         let user = self.user(name);
-        user.left = Some(now);
+        user.last_disconnect = Some(now);
         if user.devices.get(id).is_some_and(|it| it.api) {
             user.devices.remove(id);
         }
@@ -254,19 +254,19 @@ impl Model {
     pub fn remove(&mut self, node: usize, name: &UserId, id: &DeviceId) {
         let now = self.now;
         let user = self.user(name);
-        user.left = Some(now);
-        user.graves.insert(id.clone(), now);
+        user.last_disconnect = Some(now);
+        user.tombstones.insert(id.clone(), now);
         user.devices.remove(id);
         self.settle(name);
         self.look_sooner(name);
         let place = (name.clone(), id.clone());
         if self.nodes[node].sockets.contains_key(&place) {
-            self.close(node, &place);
+            self.drop_socket(node, &place);
         }
     }
 
     /// A socket whose device was removed is forgotten, and its user looked at.
-    fn close(&mut self, node: usize, place: &(UserId, DeviceId)) {
+    fn drop_socket(&mut self, node: usize, place: &(UserId, DeviceId)) {
         let now = self.now;
         self.nodes[node].sockets.remove(place);
         self.look_at(&place.0, now);
@@ -285,7 +285,7 @@ impl Model {
             device.lost = true;
             device.deadline = device.deadline.min(soon);
         }
-        self.went(node, name);
+        self.clean_up(node, name);
     }
 
     /// Takes the socket away; the user, if the device is still that socket's.
@@ -299,7 +299,7 @@ impl Model {
         same.then_some(user)
     }
 
-    fn went(&mut self, node: usize, name: &UserId) {
+    fn clean_up(&mut self, node: usize, name: &UserId) {
         self.settle(name);
         self.look_sooner(name);
         self.forget_user(node, name);
@@ -333,19 +333,19 @@ impl Model {
         let due = self
             .users
             .iter()
-            .filter(|(_, it)| it.look.is_some_and(|at| at <= now));
+            .filter(|(_, it)| it.check_at.is_some_and(|at| at <= now));
         let due: Vec<UserId> = due.map(|(name, _)| name.clone()).collect();
         for name in due {
             self.lapse(&name, None);
             let user = self.users.get_mut(&name).unwrap();
-            user.look = user.devices.values().map(|it| it.deadline).max();
+            user.check_at = user.devices.values().map(|it| it.deadline).max();
         }
     }
 
     pub fn reap(&mut self, node: usize) {
         let own = &mut self.nodes[node];
-        if !own.past_ended && own.started + ms(GRACE) <= self.now {
-            own.past_ended = true;
+        if !own.previous_run_reaped && own.started + ms(GRACE) <= self.now {
+            own.previous_run_reaped = true;
             for name in own.users.clone() {
                 self.lapse(&name, None);
                 self.look_sooner(&name);
@@ -375,7 +375,7 @@ impl Model {
             id: format!("n{}", self.count),
             started: self.now,
             renewed: self.now,
-            past_ended: false,
+            previous_run_reaped: false,
             sockets: HashMap::new(),
             users: BTreeSet::new(),
         };
@@ -402,7 +402,7 @@ impl Model {
     }
 
     fn look_at(&mut self, name: &UserId, deadline: u64) {
-        let look = &mut self.user(name).look;
+        let look = &mut self.user(name).check_at;
         *look = Some(match *look {
             Some(look) => look.min(deadline),
             None => deadline,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use parlor_chat::context::Moment;
+use parlor_chat::context::Timestamp;
 
 const WINDOW: Duration = Duration::from_secs(2);
 
@@ -16,16 +16,16 @@ pub type Told = (usize, Place, bool);
 pub struct Model {
     ttl: Duration,
     /// Until when somebody types.
-    stored: BTreeMap<Place, Moment>,
+    stored: BTreeMap<Place, Timestamp>,
     /// Until when a node does not write.
-    held_back: BTreeMap<(usize, Place), Moment>,
+    held_back: BTreeMap<(usize, Place), Timestamp>,
     rooms: BTreeMap<(usize, String), Room>,
     told: Vec<Told>,
 }
 
 struct Room {
     seats: usize,
-    typers: BTreeMap<String, Moment>,
+    typers: BTreeMap<String, Timestamp>,
 }
 
 impl Model {
@@ -39,13 +39,13 @@ impl Model {
         }
     }
 
-    pub fn start(&mut self, node: usize, place: &Place, now: Moment) {
+    pub fn start(&mut self, node: usize, place: &Place, now: Timestamp) {
         let held_back = (node, place.clone());
         if self.held_back.get(&held_back).is_some_and(|it| now < *it) {
             return;
         }
-        self.held_back.insert(held_back, now.plus(WINDOW));
-        let until = now.plus(self.ttl);
+        self.held_back.insert(held_back, now.saturating_add(WINDOW));
+        let until = now.saturating_add(self.ttl);
         self.stored.insert(place.clone(), until);
         for ((at, _), room) in self.rooms.iter_mut().filter(|it| it.0.1 == place.0) {
             // Another node may have said the same at the same moment.
@@ -55,7 +55,7 @@ impl Model {
         }
     }
 
-    pub fn stop(&mut self, node: usize, place: &Place, now: Moment) {
+    pub fn stop(&mut self, node: usize, place: &Place, now: Timestamp) {
         self.message_sent(node, place);
         if self.stored.remove(place).is_none_or(|until| until <= now) {
             return;
@@ -71,7 +71,7 @@ impl Model {
         self.held_back.remove(&(node, place.clone()));
     }
 
-    pub fn expire(&mut self, node: usize, now: Moment) {
+    pub fn expire(&mut self, node: usize, now: Timestamp) {
         let rooms: Vec<_> = self
             .rooms
             .keys()
@@ -83,14 +83,14 @@ impl Model {
         }
     }
 
-    fn end(&mut self, key: &(usize, String), now: Moment) {
+    fn end(&mut self, key: &(usize, String), now: Timestamp) {
         let room = self.rooms.get_mut(key).expect("it is open");
         let over = room.typers.extract_if(.., |_, until| *until <= now);
         let told = over.map(|(who, _)| (key.0, (key.1.clone(), who), false));
         self.told.extend(told);
     }
 
-    pub fn sit(&mut self, node: usize, conv: &str, now: Moment) -> BTreeSet<String> {
+    pub fn sit(&mut self, node: usize, conv: &str, now: Timestamp) -> BTreeSet<String> {
         let key = (node, conv.to_owned());
         if self.rooms.contains_key(&key) {
             self.end(&key, now);
@@ -123,7 +123,7 @@ impl Model {
         room.typers.keys().cloned().collect()
     }
 
-    pub fn typers(&self, conv: &str, now: Moment) -> Vec<String> {
+    pub fn typers(&self, conv: &str, now: Timestamp) -> Vec<String> {
         let here = self.stored.iter().filter(|it| it.0.0 == conv);
         let here = here.filter(|it| *it.1 > now);
         here.map(|it| it.0.1.clone()).collect()
