@@ -1,29 +1,29 @@
-//! Reading a command's arguments.
+//! Parses the arguments of a command.
 
 use crate::error::{CommandError, SYNTAX_ERROR};
 use crate::number::parse_int_arg;
 
-/// A command's arguments, its name included, as Redis counts them.
+/// Arguments of a command, its name included, as Redis counts them.
 pub type Args<'a> = &'a [&'a [u8]];
 
-/// Whether an argument is this option, in any case.
+/// Whether an argument is this option name, in any case.
 pub fn is_option(arg: &[u8], option: &str) -> bool {
     arg.eq_ignore_ascii_case(option.as_bytes())
 }
 
-/// An argument as text for an error message: as C prints it, up to the first zero byte.
+/// An argument as text for an error message. As in C, the text ends at the first zero byte.
 pub fn to_error_text(arg: &[u8]) -> String {
     let text = arg.split(|&byte| byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(text).into_owned()
 }
 
-/// Walks over the optional arguments at a command's end.
+/// Iterator over the optional arguments at the end of a command.
 pub struct OptionArgs<'a> {
     rest: std::slice::Iter<'a, &'a [u8]>,
 }
 
 impl<'a> OptionArgs<'a> {
-    /// The options from position `start` on.
+    /// Starts at the position `start`.
     pub fn starting_at(args: Args<'a>, start: usize) -> Self {
         Self {
             rest: args.get(start..).unwrap_or_default().iter(),
@@ -40,7 +40,7 @@ impl<'a> OptionArgs<'a> {
         parse_int_arg(self.next_value()?)
     }
 
-    /// How many arguments are left.
+    /// Number of arguments that are left.
     pub fn left(&self) -> usize {
         self.rest.len()
     }
@@ -54,7 +54,8 @@ impl<'a> Iterator for OptionArgs<'a> {
     }
 }
 
-/// Turns the start and stop of `LRANGE` and its like, which may count from the end, into `from..to` inside `len`.
+/// Resolves the start and stop of `LRANGE` and similar commands, which count from the end if they are negative, to a
+/// range inside `0..len`.
 pub fn window(start: i64, stop: i64, len: usize) -> std::ops::Range<usize> {
     let len = i64::try_from(len).unwrap_or(i64::MAX);
     let from = if start < 0 {

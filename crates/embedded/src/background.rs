@@ -1,10 +1,11 @@
-//! What runs beside the commands: dropping expired keys and writing changes to disk, on one thread per engine.
+//! The background thread of an engine: deletes expired keys and flushes changes to disk.
 //!
-//! Always true:
-//! 1. The engine's lock is held for a few hundred expired keys at a time, and for the swap of two pointers per flush.
-//! 2. A batch that could not be written is tried again at every tick; until then writes are refused and nothing that was
-//!    accepted is lost to the running process.
-//! 3. After a failed fsync the process ends: nobody can say any more what is on the disk.
+//! Invariants:
+//! 1. The thread holds the engine's mutex for at most `MAX_KEYS_PER_EXPIRE_STEP` keys at a time, and for one move of a
+//!    vector per flush.
+//! 2. A batch that could not be written is retried with every flush. Until a flush succeeds, writes are rejected, and
+//!    the running process loses no accepted change.
+//! 3. After a failed fsync the process exits, because the state on disk is unknown.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -17,18 +18,18 @@ use crate::engine::EngineShared;
 use crate::error::CommandError;
 use crate::persist::{FlushBatch, StoreWriter, is_failed_fsync};
 
-/// How the process ends after a failed fsync (`EX_IOERR` of sysexits).
+/// Exit code of the process after a failed fsync (`EX_IOERR` of sysexits).
 const FSYNC_FAILURE_EXIT_CODE: i32 = 74;
 const MIN_FLUSH_INTERVAL: Duration = Duration::from_millis(1);
-/// Far enough away to mean never, near enough for the arithmetic of time.
+/// Long enough to mean "never", short enough for arithmetic with `Instant`.
 const MAX_FLUSH_INTERVAL: Duration = Duration::from_secs(365 * 86_400);
 const EXPIRE_CYCLE_INTERVAL: Duration = Duration::from_millis(100);
-/// How long one round of sweeping may go on before a flush gets its turn.
+/// Longest duration of an expire cycle. A flush that is due waits at most this long.
 const MAX_EXPIRE_CYCLE_DURATION: Duration = Duration::from_millis(25);
-/// How many expired keys are dropped under one hold of the lock.
+/// Keys checked per hold of the mutex.
 const MAX_KEYS_PER_EXPIRE_STEP: usize = 200;
 
-/// Figures about flushing.
+/// Counters about flushing.
 #[derive(Debug, Default)]
 pub(crate) struct FlushMetrics {
     last_flush_us: AtomicU64,
@@ -36,18 +37,18 @@ pub(crate) struct FlushMetrics {
 }
 
 impl FlushMetrics {
-    /// How long the last flush took.
+    /// Duration of the last flush.
     pub fn last_flush(&self) -> Duration {
         Duration::from_micros(self.last_flush_us.load(Ordering::Relaxed))
     }
 
-    /// About how many bytes were taken from the journal and are not written yet.
+    /// Approximate bytes that were taken from the journal and are not on disk yet.
     pub fn bytes_in_flight(&self) -> usize {
         self.in_flight.load(Ordering::Relaxed)
     }
 }
 
-/// Ends the thread when the last engine handle goes.
+/// Stops and joins the background thread when the last engine handle is dropped.
 pub(crate) struct BackgroundThread {
     shared: Arc<EngineShared>,
     thread: Option<JoinHandle<()>>,
@@ -77,7 +78,7 @@ impl Drop for BackgroundThread {
     fn drop(&mut self) {
         self.shared.begin_shutdown();
         if let Some(thread) = self.thread.take() {
-            // A panic there was reported there, and a drop has nobody to tell.
+            // The panic hook has already reported a panic of the thread.
             let _ = thread.join();
         }
     }
@@ -128,7 +129,7 @@ impl BackgroundWorker {
 }
 
 impl Drop for BackgroundWorker {
-    /// Also runs should the thread panic: callers must not wait for what never comes.
+    /// Also runs if the thread panics, because callers wait for the results that it reports.
     fn drop(&mut self) {
         self.shared.begin_shutdown();
         let failure = self
@@ -140,13 +141,13 @@ impl Drop for BackgroundWorker {
     }
 }
 
-/// Drops keys that are over, for about as long as `round`. Whether there are more.
+/// Deletes expired keys until none is left or the time limit is reached. Returns whether there may be more.
 pub(crate) fn run_expire_cycle(shared: &EngineShared, round: Option<Duration>) -> bool {
     let started = Instant::now();
     loop {
         let mut core = shared.lock();
         let more = core.db.sweep(MAX_KEYS_PER_EXPIRE_STEP);
-        // Commands that wait for the lock come before the next step.
+        // Commands that wait for the mutex run before the next step.
         MutexGuard::unlock_fair(core);
         if !more || round.is_some_and(|round| started.elapsed() >= round) {
             return more;
@@ -157,7 +158,7 @@ pub(crate) fn run_expire_cycle(shared: &EngineShared, round: Option<Duration>) -
 struct JournalFlusher {
     writer: StoreWriter,
     batch: FlushBatch,
-    /// Whether the log could not be moved into the file last time; told once.
+    /// Whether the last WAL checkpoint failed. Only the first failure in a row is logged.
     checkpoint_failed: bool,
 }
 
@@ -173,7 +174,7 @@ impl JournalFlusher {
         }
     }
 
-    /// Makes everything durable that was executed before. Gives the reason when that failed.
+    /// Writes every change that was executed before the call to disk. Returns the reason if that failed.
     fn flush(&mut self, shared: &EngineShared) -> Option<Arc<str>> {
         let (bytes, effects) = {
             let journal = &mut shared.state.lock().db.journal;
@@ -215,7 +216,8 @@ impl JournalFlusher {
             Ok(()) => self.checkpoint_failed = false,
             Err(error) => {
                 exit_on_fsync_failure(&error);
-                // What was flushed is safe in the log; should the log find no room either, the next flush will tell.
+                // The flushed changes are safe in the WAL. If the disk has no space for the WAL either, the next flush
+                // fails and reports it.
                 if !std::mem::replace(&mut self.checkpoint_failed, true) {
                     tracing::warn!(%error, "WAL checkpoint failed, the WAL file grows until a checkpoint succeeds");
                 }

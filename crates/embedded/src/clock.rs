@@ -1,7 +1,6 @@
-//! Where the engine gets its time from.
+//! Sources of the engine's time.
 //!
-//! The engine never asks the system by itself: expiry is judged by the clock it was opened with, so a test
-//! moves an hour in no time.
+//! Expiry uses only the clock that the engine was opened with, so a test can let an hour pass at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,11 +8,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A source of wall-clock time in milliseconds since the Unix epoch.
 pub trait Clock: Send + Sync {
-    /// The time now.
+    /// The current time.
     fn now_ms(&self) -> u64;
 }
 
-/// The machine's clock.
+/// The system clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
@@ -28,17 +27,17 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is moved by hand. Clones share the time.
+/// A clock that stands still until a test moves it. Clones share the time.
 #[derive(Debug, Clone)]
 pub struct ManualClock(Arc<AtomicU64>);
 
 impl ManualClock {
-    /// A clock that shows `now_ms`.
+    /// Creates a clock that shows `now_ms`.
     pub fn new(now_ms: u64) -> Self {
         Self(Arc::new(AtomicU64::new(now_ms)))
     }
 
-    /// Shows another time, earlier or later.
+    /// Sets the time, which may be earlier or later.
     pub fn set(&self, now_ms: u64) {
         self.0.store(now_ms, Ordering::SeqCst);
     }

@@ -11,11 +11,11 @@ use crate::error::CommandError;
 use crate::native::NativeScript;
 use crate::table::{self, CommandHandler};
 
-/// How many commands of a pipeline run between two looks at whether there is room to write.
+/// Commands of a pipeline that run between two checks for backpressure.
 const COMMANDS_PER_CAPACITY_CHECK: usize = 64;
 
-/// A handle to the engine that takes the redis crate's commands, pipelines and scripts. Cheap to clone; any number may
-/// be in use at once.
+/// Handle to the engine that accepts the redis crate's commands, pipelines and scripts. Cloning is cheap, and any
+/// number of clones may be used at the same time.
 #[derive(Clone)]
 pub struct EmbeddedConnection {
     engine: Engine,
@@ -30,10 +30,14 @@ impl EmbeddedConnection {
         }
     }
 
-    /// The same engine, for commands that renew what need not be kept: a field, member or string that is there gets
-    /// another value, a key another deadline, and neither is written to disk. After a restart they have some earlier
-    /// value and deadline; a key whose earlier deadline is over is gone, with all that others added to it, unless they gave
-    /// it a new one. What such commands add or remove is kept as always.
+    /// Returns a connection whose updates are volatile.
+    ///
+    /// If a command on this connection overwrites an existing string, hash field or score, or changes a deadline, the
+    /// change stays in memory and is not written to disk. After a restart the key has an older value and an older
+    /// deadline. If that older deadline has passed, the whole key is gone, including items that other connections
+    /// added, unless one of them set a new deadline.
+    ///
+    /// Keys and items that a command creates or deletes are written to disk as usual, and so are changes of lists.
     #[must_use]
     pub fn fleeting(&self) -> Self {
         Self {
@@ -42,8 +46,8 @@ impl EmbeddedConnection {
         }
     }
 
-    /// `SCRIPT LOAD`, with a step that stands in for the script wherever it is called by its SHA-1: the step has to do
-    /// exactly what the script does.
+    /// Loads a script (`SCRIPT LOAD`) and attaches a native script, which runs whenever `EVALSHA` calls the script. The
+    /// native script must do exactly what the Lua script does.
     pub fn load_native_script(&self, source: &str, native: NativeScript) -> RedisResult<()> {
         let loaded = self.lock().scripts.load_native(source.as_bytes(), native);
         loaded.map_err(RedisError::from)
@@ -55,8 +59,8 @@ impl EmbeddedConnection {
         core
     }
 
-    /// A command for a caller who need not wait: a future would cost more than what many commands do. None, and nothing has
-    /// happened, where it has to wait until there is room for what it may write.
+    /// Runs a command without a future, which would cost more than many commands do. Returns `None`, and has not run
+    /// the command, if the command may write and there is backpressure.
     pub fn try_execute(&self, command: &Cmd) -> Option<RedisResult<Value>> {
         let args = match collect_args(command) {
             Ok(args) => args,
@@ -75,7 +79,7 @@ impl EmbeddedConnection {
         self.lock().execute(&args).map_err(RedisError::from)
     }
 
-    /// Waits until there is room for what these commands may write. Reads never wait.
+    /// Waits while there is backpressure, if one of these commands may write. Reads never wait.
     async fn wait_for_write_capacity(&self, commands: &[ArgVec<'_>]) {
         if self.engine.has_backpressure() && commands.iter().any(|args| may_write(args)) {
             self.engine.wait_for_write_capacity().await;
@@ -87,7 +91,7 @@ impl EmbeddedConnection {
         for turn in commands.chunks(COMMANDS_PER_CAPACITY_CHECK) {
             self.wait_for_write_capacity(turn).await;
             for args in turn {
-                // Each command has its own moment, as it would over the wire.
+                // The mutex is taken for each command, so each command has its own time, as over the network.
                 let reply = self.lock().execute(args);
                 replies.push(reply.unwrap_or_else(CommandError::into_value));
             }
@@ -105,7 +109,8 @@ fn may_write(args: &[&[u8]]) -> bool {
     })
 }
 
-/// So large may a command be. With a string's own limit of 512 MiB, every row then fits into the store's file.
+/// Maximum size of one command. Together with the limit of 512 MiB for a string, it ensures that every row fits into
+/// the SQLite file.
 const MAX_COMMAND_BYTES: usize = 256 * 1024 * 1024;
 
 fn collect_args(command: &Cmd) -> RedisResult<ArgVec<'_>> {
@@ -120,7 +125,7 @@ fn collect_args(command: &Cmd) -> RedisResult<ArgVec<'_>> {
         ))),
     };
     let given = command.args_iter();
-    // Once, not by and by: some calls of scripts have a hundred.
+    // Allocates once: some script calls have a hundred arguments.
     let mut args = ArgVec::with_capacity(given.len());
     for arg in given {
         args.push(argument(arg)?);

@@ -1,8 +1,8 @@
-//! How callers and the background thread talk to each other.
+//! Signals between callers and the background thread.
 //!
-//! Always true:
-//! 1. A flush that was asked for is answered by an attempt that began after the question.
-//! 2. `ended` is told after the folder's lock was given up.
+//! Invariants:
+//! 1. A flush request is answered by an attempt that began after the request.
+//! 2. The thread reports that it has stopped only after it has released the folder lock.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,27 +10,27 @@ use std::time::Instant;
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::watch;
 
-/// What the thread was asked for since it last looked.
+/// Requests to the background thread.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct BackgroundRequests {
-    /// The number of the last flush that was asked for.
+    /// Number of the last requested flush.
     pub flush_number: u64,
-    /// A flush is due at once.
+    /// A flush is due now.
     pub flush_now: bool,
-    /// The end.
+    /// The thread has to end.
     pub stop: bool,
 }
 
 #[derive(Debug, Clone, Default)]
 struct BackgroundProgress {
-    /// The last asked flush that was tried.
+    /// Number of the last requested flush that was attempted.
     completed_flush_number: u64,
     /// Why the last attempt failed.
     last_error: Option<Arc<str>>,
     is_stopped: bool,
 }
 
-/// The two-way signal.
+/// Requests to the background thread, and its progress.
 pub(crate) struct BackgroundControl {
     requests: Mutex<BackgroundRequests>,
     request_arrived: Condvar,
@@ -57,17 +57,17 @@ impl BackgroundControl {
         wishes.flush_number
     }
 
-    /// Asks for a flush without waiting for it.
+    /// Requests a flush without waiting for it.
     pub fn request_flush(&self) {
         self.request(|wishes| wishes.flush_now = true);
     }
 
-    /// Asks the thread to end.
+    /// Requests that the thread ends.
     pub fn stop(&self) {
         self.request(|wishes| wishes.stop = true);
     }
 
-    /// Asks for a flush and waits until it was tried.
+    /// Requests a flush and waits for the result of the attempt.
     pub async fn flush(&self) -> Result<(), Arc<str>> {
         let mut progress = self.progress.subscribe();
         let number = self.request(|wishes| {
@@ -84,7 +84,7 @@ impl BackgroundControl {
 
     /// Waits until the thread has ended.
     pub async fn wait_until_stopped(&self) {
-        // The sender lives as long as `self`, so this ends in no other way.
+        // `self` owns the sender, so `wait_for` ends only when the condition holds.
         let _ = self
             .progress
             .subscribe()
@@ -92,12 +92,12 @@ impl BackgroundControl {
             .await;
     }
 
-    /// Counts the batches that were made durable.
+    /// Watch of the number of completed flushes.
     pub fn flush_count(&self) -> watch::Receiver<u64> {
         self.flushes.subscribe()
     }
 
-    /// Sleeps until something is wished for or it is time.
+    /// Sleeps until a request arrives or `time` is reached.
     pub fn wait_for_request(&self, time: Instant) -> BackgroundRequests {
         let mut wishes = self.requests.lock();
         while !wishes.flush_now && !wishes.stop {
@@ -114,7 +114,7 @@ impl BackgroundControl {
         seen
     }
 
-    /// Tells how the attempt for the flush `number` went.
+    /// Reports the result of the attempt for the flush `number`.
     pub fn answer(&self, number: u64, failure: Option<Arc<str>>) {
         self.progress.send_modify(|progress| {
             progress.completed_flush_number = number;
@@ -122,12 +122,12 @@ impl BackgroundControl {
         });
     }
 
-    /// Tells that a batch is durable.
+    /// Counts a completed flush.
     pub fn count_flush(&self) {
         self.flushes.send_modify(|count| *count += 1);
     }
 
-    /// Tells that the thread is about to end.
+    /// Reports that the thread ends.
     pub fn end(&self) {
         self.progress
             .send_modify(|progress| progress.is_stopped = true);

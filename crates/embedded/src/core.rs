@@ -1,9 +1,10 @@
-//! Running commands: everything that happens under the engine's lock.
+//! Runs commands. Everything in this module runs under the engine's mutex.
 //!
-//! Always true:
-//! 1. A command, a script and a transaction see one moment, and either all of a transaction's commands are queued or
-//!    none of them runs.
-//! 2. Whether writes are allowed is decided once at the start, so nothing is refused half-way.
+//! Invariants:
+//! 1. No other command runs during a command, a script or a transaction, and its time stands still.
+//! 2. A transaction runs only if each of its commands exists and has an accepted argument count. Otherwise none of them
+//!    runs.
+//! 3. The write permission is set once, when the command, script or transaction starts, so it cannot change half-way.
 
 use redis::Value;
 
@@ -13,7 +14,7 @@ use crate::error::{CommandError, CommandResult};
 use crate::script::ScriptEngine;
 use crate::table::{self, CommandHandler, CommandSpec};
 
-/// The database and the script host beside it.
+/// The database and the script engine.
 pub(crate) struct EngineState {
     pub db: Db,
     pub scripts: ScriptEngine,
@@ -37,7 +38,7 @@ impl EngineState {
         }
     }
 
-    /// Runs commands as one transaction. As in Redis, a command that fails while running does not stop the others.
+    /// Runs commands as one transaction. As in Redis, an error of one command does not stop the commands after it.
     pub fn execute_transaction<'a>(
         &mut self,
         commands: &[impl AsRef<[&'a [u8]]>],
@@ -58,7 +59,7 @@ impl EngineState {
     }
 }
 
-/// The command that is asked for, if it exists and has the right number of arguments.
+/// Looks the command up and checks its argument count.
 pub(crate) fn lookup_command(args: Args<'_>) -> Result<&'static CommandSpec, CommandError> {
     let name = args.first().copied().unwrap_or_default();
     let command = table::find(name).ok_or_else(|| unknown_command_error(args))?;
@@ -68,7 +69,7 @@ pub(crate) fn lookup_command(args: Args<'_>) -> Result<&'static CommandSpec, Com
     Ok(command)
 }
 
-/// Runs a command of the database, from a client or from a script.
+/// Runs a database command for a client or for a script.
 pub(crate) fn call_command(db: &mut Db, command: &CommandSpec, args: Args<'_>) -> CommandResult {
     db.require_redis_version(command.since, command.name)?;
     if command.is_write {

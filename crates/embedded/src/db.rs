@@ -1,10 +1,10 @@
-//! The database that commands work on: visible keys at one moment, changed only through here.
+//! The database as commands see it: keys that have not expired, at one moment in time.
 //!
-//! Always true:
-//! 1. `now` stands still during a command, a script and a transaction.
-//! 2. A key whose deadline is over is not there for any reader, and is dropped by the first one to notice.
-//! 3. Every change is in the journal, unless the caller said that it is fleeting or that the list is kept in memory only;
-//!    a command cannot forget it, since values are only lent for change through [`Edit`], which notes it.
+//! Invariants:
+//! 1. `now` does not change during a command, a script or a transaction.
+//! 2. A lookup never returns a key whose deadline has passed. The first lookup of such a key deletes it.
+//! 3. Every change is in the journal, except volatile updates and changes of memory-only lists. Commands change
+//!    collections only through [`JournaledCollection`], which records each change.
 //! 4. No collection is empty between two commands.
 
 use crate::edit::JournaledCollection;
@@ -15,37 +15,37 @@ use crate::keyspace::{KeyEntry, KeyPosition, ShardedDict};
 use crate::pubsub::PubSubRegistry;
 use crate::value::{Collection, SharedBytes, StringValue, Value, ValueType};
 
-/// What happens to a key's deadline when its value is replaced.
+/// Effect of a new value on the deadline of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExpireUpdate {
-    /// It stays (`KEEPTTL`, `INCR`).
+    /// The deadline stays (`KEEPTTL`, `INCR`).
     Keep,
-    /// It goes.
+    /// The deadline is removed.
     Clear,
-    /// It becomes this, in ms.
+    /// The deadline becomes this time, in ms since the Unix epoch.
     At(u64),
 }
 
-/// Keys, their changes, and who listens.
+/// The keys, the journal of their changes, and the subscriptions.
 #[derive(Default)]
 pub struct Db {
     keys: ShardedDict,
     pub(crate) journal: Journal,
     pub(crate) pubsub: PubSubRegistry,
-    /// What `INFO` tells apart from an earlier life of the same data.
+    /// Run id for `INFO`: it differs after each start of the engine.
     pub(crate) run_id: String,
     now: u64,
-    /// Why writes are refused, if they are.
+    /// Error that the writes of the running command get, if any.
     write_error: Option<CommandError>,
-    /// Refuse what Redis 6.2 does not know.
+    /// Whether commands and options newer than Redis 6.2 are rejected.
     strict: bool,
     next_random: u64,
-    /// The key that was found last: a step often reads and then changes the same one.
+    /// Position of the key that was found last, because a command often reads and then changes the same key.
     last_found: KeyPosition,
 }
 
 impl Db {
-    /// An empty database.
+    /// Creates an empty database.
     pub fn new(strict: bool, seed: u64, pubsub: PubSubRegistry) -> Self {
         Self {
             strict,
@@ -55,24 +55,24 @@ impl Db {
         }
     }
 
-    /// The time of the running command.
+    /// Time of the running command, in ms since the Unix epoch.
     pub fn now(&self) -> u64 {
         self.now
     }
 
-    /// Begins a command, script or transaction: its time, and why it may not write, if so.
+    /// Starts a command, script or transaction: sets its time and the error that its writes get, if any.
     pub fn begin_command(&mut self, now: u64, refusal: Option<CommandError>) {
         self.now = now;
         self.write_error = refusal;
         self.journal.set_volatile_updates(false);
     }
 
-    /// Whether the running command, script or transaction may change anything.
+    /// Returns an error if the running command, script or transaction may not write.
     pub fn check_writable(&self) -> Result<(), CommandError> {
         self.write_error.clone().map_or(Ok(()), Err)
     }
 
-    /// Says that an option came with Redis `since`; refused in strict mode when that is after 6.2.
+    /// Returns an error if strict mode is on and `option` came with a Redis version (`since`) after 6.2.
     pub fn require_redis_version(&self, since: &str, option: &str) -> Result<(), CommandError> {
         if self.strict && crate::table::is_newer_than_6_2(since) {
             return Err(CommandError::new(format!(
@@ -87,7 +87,7 @@ impl Db {
         self.strict
     }
 
-    /// A random number for picks; nothing secret depends on it.
+    /// Next pseudo-random number for random picks. Not suitable for secrets.
     pub fn rng_state(&mut self) -> u64 {
         self.next_random ^= self.next_random << 13;
         self.next_random ^= self.next_random >> 7;
@@ -95,7 +95,7 @@ impl Db {
         self.next_random.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 1
     }
 
-    /// Where a visible key is; an expired one is dropped on the way.
+    /// Position of a key that has not expired. Deletes the key if it has expired.
     fn find(&mut self, key: &[u8]) -> Option<KeyPosition> {
         let place = match self.keys.is_key_at(key, self.last_found) {
             true => self.last_found,
@@ -109,17 +109,17 @@ impl Db {
         Some(place)
     }
 
-    /// The entry of a visible key.
+    /// Entry of a key that has not expired.
     pub fn entry(&mut self, key: &[u8]) -> Option<&KeyEntry> {
         self.find(key).map(|place| self.keys.at(place))
     }
 
-    /// Whether a key is visible.
+    /// Whether a key exists and has not expired.
     pub fn contains(&mut self, key: &[u8]) -> bool {
         self.find(key).is_some()
     }
 
-    /// The string a key holds.
+    /// String value of a key.
     pub fn text(&mut self, key: &[u8]) -> Result<Option<&StringValue>, CommandError> {
         match self.entry(key).map(|entry| &entry.value) {
             None => Ok(None),
@@ -128,7 +128,7 @@ impl Db {
         }
     }
 
-    /// Makes a key hold a string.
+    /// Stores a string value, whatever the key held before.
     pub fn set_string(&mut self, key: &[u8], text: StringValue, expiry: ExpireUpdate) {
         let value = Value::String(text);
         let mut renewed = false;
@@ -166,7 +166,7 @@ impl Db {
         }
     }
 
-    /// The collection a key holds.
+    /// Collection of a key, to read.
     pub fn read<C: Collection>(&mut self, key: &[u8]) -> Result<Option<&C>, CommandError> {
         match self.entry(key).map(|entry| &entry.value) {
             None => Ok(None),
@@ -174,7 +174,7 @@ impl Db {
         }
     }
 
-    /// Lends the collection a key holds for change; nothing happens when there is none. A key left without items goes.
+    /// Changes the collection of a key, if the key exists. Deletes the key if the collection is empty afterwards.
     pub fn update_existing<C: Collection, R>(
         &mut self,
         key: &[u8],
@@ -184,7 +184,7 @@ impl Db {
         place.map(|place| self.update_at(place, change)).transpose()
     }
 
-    /// Lends the collection a key holds for change, making an empty one where there is none.
+    /// Changes the collection of a key. Creates the collection if the key does not exist.
     pub fn edit<C: Collection, R>(
         &mut self,
         key: &[u8],
@@ -237,12 +237,12 @@ impl Db {
         result
     }
 
-    /// Makes a key hold a whole value, whatever it held; an empty collection removes it.
+    /// Replaces the whole value of a key, whatever it held before. An empty collection deletes the key.
     pub fn put(&mut self, key: &[u8], mut value: Value, deadline: Option<u64>) {
         if let Some(place) = self.find(key) {
             free::free_value(self.remove_at(place).value);
         }
-        // It may be the copy of one.
+        // The value may come from a memory-only list (`COPY`, `RENAME`). The list of the new key is written to disk.
         if let Value::List(list) = &mut value {
             list.set_memory_only(false);
         }
@@ -254,7 +254,7 @@ impl Db {
         self.insert_unjournaled(key, value, deadline);
     }
 
-    /// Takes a visible key out whole, with its deadline.
+    /// Removes a key and returns its value and deadline.
     pub fn take(&mut self, key: &[u8]) -> Option<(Value, Option<u64>)> {
         let place = self.find(key)?;
         let entry = self.remove_at(place);
@@ -262,7 +262,7 @@ impl Db {
         Some((entry.value, deadline))
     }
 
-    /// Drops a key. Whether it was visible.
+    /// Deletes a key. Returns whether it existed.
     pub fn delete(&mut self, key: &[u8]) -> bool {
         match self.find(key) {
             Some(place) => {
@@ -279,8 +279,8 @@ impl Db {
         entry
     }
 
-    /// Gives a visible key a deadline, or none; one that is over already removes it, as Redis does. Whether the key
-    /// was there.
+    /// Sets or removes the deadline of a key. As in Redis, a deadline that has passed already deletes the key. Returns
+    /// whether the key existed.
     pub fn set_deadline(&mut self, key: &[u8], deadline: Option<u64>) -> bool {
         let Some(place) = self.find(key) else {
             return false;
@@ -300,7 +300,8 @@ impl Db {
         true
     }
 
-    /// Keeps the list of a key in memory only: the file has none of it from here on, and it ends with the engine.
+    /// Makes the list of a key memory-only: its rows are deleted from the file, and its later changes are not written.
+    /// The list is lost when the engine ends.
     pub fn set_memory_only(&mut self, key: &[u8]) {
         let Some(place) = self.find(key) else {
             return;
@@ -314,15 +315,15 @@ impl Db {
         }
     }
 
-    /// Drops everything.
+    /// Deletes all keys.
     pub fn clear(&mut self) {
         let keys = std::mem::take(&mut self.keys);
         self.journal.push(|| JournalEntry::RemoveAllKeys);
-        // Few keys can hold very many items.
+        // A few keys can hold very many items, so the dict is always freed in the background.
         free::free_in_background(keys);
     }
 
-    /// Adds a key that is not there, as it was read from disk: no journal.
+    /// Inserts a key that is known to be absent, without a journal entry.
     pub(crate) fn insert_unjournaled(
         &mut self,
         key: SharedBytes,
@@ -335,7 +336,7 @@ impl Db {
         }
     }
 
-    /// Drops expired keys, looking at no more than `budget` of them. Whether there may be more.
+    /// Deletes expired keys, checking at most `budget` index entries. Returns whether there may be more.
     pub fn sweep(&mut self, budget: usize) -> bool {
         let mut left = budget;
         while let Some(place) = self.keys.next_expired(self.now, &mut left) {
@@ -344,14 +345,17 @@ impl Db {
         left == 0
     }
 
-    /// All keys, to read only.
+    /// All keys, including expired keys that are not deleted yet.
     pub fn keys(&self) -> &ShardedDict {
         &self.keys
     }
 }
 
-/// A new key that is in the journal and not yet in the keyspace. Unless it stays the journal forgets it, also when the
-/// change panics: a key without items in the file would be taken for damage at the next start.
+/// Cancels the journal entry of a new key if the key does not come to exist.
+///
+/// `update_or_create` records the row of a new collection before it runs the change, because the rows of its items must
+/// follow. If the change panics or leaves the collection empty, this guard records `RemoveKey` on drop. Otherwise the
+/// file would contain a key without items, which the loader reports as corruption.
 struct NewKeyGuard<'a> {
     key: &'a SharedBytes,
     journal: &'a mut Journal,

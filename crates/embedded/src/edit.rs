@@ -1,5 +1,5 @@
-//! A collection lent for change. Each change is noted in the journal where it is made, but for lists that are kept in memory
-//! only.
+//! Write access to a collection. Every change is recorded in the journal where it is made, except changes of
+//! memory-only lists.
 
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -7,7 +7,7 @@ use std::ops::Deref;
 use crate::journal::{Journal, JournalEntry, encode_item_number, encode_score};
 use crate::value::{Hash, List, ListEnd, Set, SharedBytes, ZSet};
 
-/// A collection under change; reads go through to it.
+/// Collection that a command changes. Reads go to the collection through `Deref`.
 pub struct JournaledCollection<'a, C> {
     key: &'a SharedBytes,
     collection: &'a mut C,
@@ -35,7 +35,7 @@ impl<'a, C> JournaledCollection<'a, C> {
         }
     }
 
-    /// Notes an item. Its row is only made when there is a journal to take it.
+    /// Records that an item was set. `row` is called only if the journal is enabled.
     fn record_item(&mut self, row: impl FnOnce() -> (SharedBytes, SharedBytes)) {
         self.journal.push(|| {
             let (item, value) = row();
@@ -56,7 +56,7 @@ impl<'a, C> JournaledCollection<'a, C> {
 }
 
 impl JournaledCollection<'_, List> {
-    /// Notes an item, unless the list is kept in memory only.
+    /// Records a list item, unless the list is memory-only.
     fn record_list_item(&mut self, number: i64, item: SharedBytes) {
         if !self.is_memory_only() {
             self.record_item(|| (encode_item_number(number), item));
@@ -71,9 +71,9 @@ impl JournaledCollection<'_, List> {
 }
 
 impl JournaledCollection<'_, Hash> {
-    /// Sets a field. Whether it is new.
+    /// Sets a field. Returns whether the field is new.
     pub fn insert(&mut self, field: &[u8], value: &[u8]) -> bool {
-        // The usual case, a field that changes, needs no copy of its name.
+        // A field that exists, the usual case, needs no copy of its name.
         if let Some((field, place)) = self.collection.get_mut(field) {
             *place = value.into();
             self.journal.renew(|| JournalEntry::PutItem {
@@ -88,7 +88,7 @@ impl JournaledCollection<'_, Hash> {
         self.collection.insert(field, value).is_none()
     }
 
-    /// Removes a field, giving its value.
+    /// Removes a field and returns its value.
     pub fn remove(&mut self, field: &[u8]) -> Option<SharedBytes> {
         let (field, value) = self.collection.remove(field)?;
         self.record_item_removed(|| field);
@@ -97,7 +97,7 @@ impl JournaledCollection<'_, Hash> {
 }
 
 impl JournaledCollection<'_, Set> {
-    /// Adds a member. Whether it is new.
+    /// Adds a member. Returns whether the member is new.
     pub fn insert(&mut self, member: &[u8]) -> bool {
         if self.contains(member) {
             return false;
@@ -108,7 +108,7 @@ impl JournaledCollection<'_, Set> {
         true
     }
 
-    /// Removes a member. Whether it was there.
+    /// Removes a member. Returns whether it existed.
     pub fn remove(&mut self, member: &[u8]) -> bool {
         match self.collection.remove(member) {
             Some((member, ())) => {
@@ -128,7 +128,7 @@ impl JournaledCollection<'_, ZSet> {
         self.collection.insert_new(member, score);
     }
 
-    /// Notes the score that a member keeps: the file may have an earlier one.
+    /// Records an unchanged score, because the file may contain an older one after a volatile update.
     pub fn keep(&mut self, member: &[u8], score: f64) {
         self.journal.renew(|| JournalEntry::PutItem {
             key: self.key.clone(),
@@ -137,7 +137,7 @@ impl JournaledCollection<'_, ZSet> {
         });
     }
 
-    /// Gives a member with the score `old` another one.
+    /// Changes the score of a member from `old` to `new`.
     pub fn change(&mut self, member: &[u8], old: f64, new: f64) {
         if let Some(member) = self.collection.change(member, old, new) {
             self.journal.renew(|| JournalEntry::PutItem {
@@ -148,7 +148,7 @@ impl JournaledCollection<'_, ZSet> {
         }
     }
 
-    /// Removes a member, giving its score.
+    /// Removes a member and returns its score.
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
         let score = self.collection.remove(member)?;
         self.record_item_removed(|| member.into());
@@ -157,35 +157,35 @@ impl JournaledCollection<'_, ZSet> {
 }
 
 impl JournaledCollection<'_, List> {
-    /// Adds at the head.
+    /// Adds an item at the head.
     pub fn push_front(&mut self, item: &[u8]) {
         let item: SharedBytes = item.into();
         let number = self.collection.push_front(item.clone());
         self.record_list_item(number, item);
     }
 
-    /// Adds at the tail.
+    /// Adds an item at the tail.
     pub fn push_back(&mut self, item: &[u8]) {
         let item: SharedBytes = item.into();
         let number = self.collection.push_back(item.clone());
         self.record_list_item(number, item);
     }
 
-    /// Takes from the head.
+    /// Removes and returns the item at the head.
     pub fn pop_front(&mut self) -> Option<SharedBytes> {
         let (number, item) = self.collection.pop_front()?;
         self.record_list_item_removed(number);
         Some(item)
     }
 
-    /// Takes from the tail.
+    /// Removes and returns the item at the tail.
     pub fn pop_back(&mut self) -> Option<SharedBytes> {
         let (number, item) = self.collection.pop_back()?;
         self.record_list_item_removed(number);
         Some(item)
     }
 
-    /// Replaces the item at `index`. Whether there is one.
+    /// Replaces the item at `index`. Returns whether there is one.
     pub fn set(&mut self, index: usize, item: &[u8]) -> bool {
         let item: SharedBytes = item.into();
         let number = self.number(index);
@@ -196,7 +196,7 @@ impl JournaledCollection<'_, List> {
         found
     }
 
-    /// Replaces all items, for changes in the middle.
+    /// Replaces all items. A change in the middle needs this, because item numbers are consecutive.
     pub fn replace_all(&mut self, items: VecDeque<SharedBytes>) {
         for index in 0..self.len() {
             let number = self.number(index);
@@ -209,7 +209,7 @@ impl JournaledCollection<'_, List> {
         }
     }
 
-    /// Adds at an end.
+    /// Adds an item at one end.
     pub fn push(&mut self, end: ListEnd, item: &[u8]) {
         match end {
             ListEnd::Head => self.push_front(item),
@@ -217,7 +217,7 @@ impl JournaledCollection<'_, List> {
         }
     }
 
-    /// Takes from an end.
+    /// Removes and returns the item at one end.
     pub fn pop(&mut self, end: ListEnd) -> Option<SharedBytes> {
         match end {
             ListEnd::Head => self.pop_front(),
@@ -225,7 +225,7 @@ impl JournaledCollection<'_, List> {
         }
     }
 
-    /// Puts an item before the one at `index`, or behind all when there is none.
+    /// Inserts an item before the item at `index`, or at the tail if there is none.
     pub fn insert(&mut self, index: usize, item: &[u8]) {
         if index == 0 {
             return self.push_front(item);
@@ -238,7 +238,8 @@ impl JournaledCollection<'_, List> {
         self.replace_all(items);
     }
 
-    /// Removes the items at these positions, given in order. Those at the ends are popped; only others cost a rewrite.
+    /// Removes the items at these positions, which must be sorted. Items at the ends are popped; only other items cost
+    /// a rewrite of the list.
     pub fn remove(&mut self, mut positions: &[usize]) {
         let mut head = 0;
         while let [first, rest @ ..] = positions
@@ -274,7 +275,7 @@ mod tests {
     use crate::journal::decode_item_number;
     use std::collections::BTreeMap;
 
-    /// The items after a change, and the items that the journal's rows stand for.
+    /// Returns the list after a change, and the list that the journal's rows describe.
     fn changed(change: impl FnOnce(&mut JournaledCollection<'_, List>)) -> (String, String) {
         let blob = |n: u8| SharedBytes::from([b'a' + n]);
         let mut list = List::with_head_number(0, (0..6).map(blob).collect());

@@ -1,9 +1,10 @@
-//! The engine: a core behind a lock, and what runs beside it.
+//! `EmbeddedEngine`: the database and the script engine behind one mutex, and the background thread.
 //!
-//! Always true:
-//! 1. Whoever gets the lock sees the state between two commands, and the time and the permission to write of the
-//!    command that begins.
-//! 2. Once `close` has begun no write is accepted, so what is written last is everything.
+//! Invariants:
+//! 1. `EngineShared::lock` returns the state between two commands. Before it returns, it sets the time and the write
+//!    permission of the command that is about to run.
+//! 2. `begin_shutdown` closes the write gate while it holds the mutex. Every write was therefore either accepted
+//!    before, and is part of the last flush, or is rejected.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -31,20 +32,23 @@ const STORE_CLOSED: CommandError =
 const STORE_READ_ONLY: CommandError =
     CommandError::from_static("READONLY the store was opened read-only");
 
-/// How an engine is opened. The default keeps everything in memory.
+/// How an engine is opened. The default keeps all data in memory.
 #[derive(Clone)]
 pub struct EngineOptions {
-    /// The folder to keep the data in; nothing is kept without one.
+    /// Folder of the SQLite file. Default: none, and the data is lost when the engine ends.
     pub path: Option<PathBuf>,
-    /// The source of time.
+    /// Source of the time that expiry uses. Default: [`SystemClock`].
     pub clock: Arc<dyn Clock>,
-    /// Refuse scripts that touch undeclared keys or keys of two hash slots, and everything newer than Redis 6.2.
+    /// Strict mode rejects scripts that use undeclared keys or keys of two hash slots, and all commands and options
+    /// newer than Redis 6.2. Default: off.
     pub strict: bool,
-    /// How often changes are written to disk: at most this much is lost by a kill.
+    /// Time between two flushes to disk. A killed process loses at most about this much. Default: 1 second.
     pub flush_interval: Duration,
-    /// How many messages wait for a subscriber before it is told that it lags.
+    /// Messages that may wait for one subscriber. If the queue is full, the engine drops messages and the subscriber
+    /// receives `Lagged`. Default: 1,024.
     pub max_queued_messages: usize,
-    /// When about this many bytes of changes wait to be written, they are written at once and callers wait meanwhile.
+    /// Approximate bytes of unflushed changes above which the engine flushes at once and writers wait until that flush
+    /// begins. Default: 64 MiB.
     pub max_unflushed_bytes: usize,
 }
 
@@ -61,14 +65,14 @@ impl Default for EngineOptions {
     }
 }
 
-/// An in-process Redis. Clones share it; the last one to go ends it, writing what is unwritten.
+/// An in-process Redis. Clones share the database. Dropping the last clone flushes all changes and closes the engine.
 #[derive(Clone)]
 pub struct Engine {
     shared: Arc<EngineShared>,
     _background: Arc<BackgroundThread>,
 }
 
-/// What commands and the background thread share.
+/// State that commands and the background thread share.
 pub(crate) struct EngineShared {
     pub state: Mutex<EngineState>,
     pub write_gate: WriteGate,
@@ -80,18 +84,18 @@ pub(crate) struct EngineShared {
     clean_start: bool,
 }
 
-/// Some accepted changes could not be written to disk. They are kept and tried again.
+/// Accepted changes could not be written to disk. They stay in memory, and the next flush retries them.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error(
     "the data folder is full or not writable ({reason}); changes stay in memory and the next flush retries them"
 )]
 pub struct FlushError {
-    /// What stopped it.
+    /// Why the flush failed.
     pub reason: Arc<str>,
 }
 
 impl Engine {
-    /// Opens an engine. With a folder, that is locked and everything in it is loaded.
+    /// Opens an engine. With a data folder, the engine locks the folder and loads all data in it.
     pub fn open(options: EngineOptions) -> Result<Self, EngineOpenError> {
         let run_id = random_run_id();
         let mut db = new_db(&options);
@@ -108,7 +112,8 @@ impl Engine {
         )
     }
 
-    /// Loads what was last written to a folder, whether or not a process is writing to it, and refuses writes.
+    /// Loads the last flushed state of a folder and rejects writes. Another process may have the folder open and write
+    /// to it.
     pub fn open_read_only(folder: impl AsRef<Path>) -> Result<Self, EngineOpenError> {
         let options = EngineOptions {
             path: Some(folder.as_ref().to_owned()),
@@ -132,29 +137,30 @@ impl Engine {
         })
     }
 
-    /// A connection for the redis crate's commands.
+    /// Creates a connection for the redis crate's commands.
     pub fn connection(&self) -> EmbeddedConnection {
         EmbeddedConnection::new(self.clone())
     }
 
-    /// A subscriber without subscriptions.
+    /// Creates a subscriber without subscriptions.
     pub fn subscriber(&self) -> EmbeddedSubscriber {
         self.shared
             .pubsub
             .new_subscriber(self.shared.options.max_queued_messages)
     }
 
-    /// Whether the run before this one wrote everything it had accepted. False after a kill.
+    /// Whether the previous run flushed all changes that it had accepted. False after a kill.
     pub fn previous_run_was_clean(&self) -> bool {
         self.shared.clean_start
     }
 
-    /// What this run is called: 40 hexadecimal digits, other ones after each opening.
+    /// Id of this run: 40 hexadecimal digits, different after each start.
     pub fn run_id(&self) -> &str {
         &self.shared.run_id
     }
 
-    /// Makes everything durable that was executed before the call.
+    /// Flushes now: every change that was executed before the call is on disk when the call returns `Ok`. Does nothing
+    /// without a data folder.
     pub async fn flush(&self) -> Result<(), FlushError> {
         if !self.is_persistent() {
             return Ok(());
@@ -166,54 +172,54 @@ impl Engine {
             .map_err(|reason| FlushError { reason })
     }
 
-    /// The number of batches that were made durable, to be told of each.
+    /// Watch of the number of completed flushes.
     pub fn flush_count(&self) -> watch::Receiver<u64> {
         self.shared.background.flush_count()
     }
 
-    /// Refuses further writes, makes everything durable, notes that nothing is missing, and gives up the folder.
-    /// Reads go on. Closing again is harmless.
+    /// Rejects further writes, flushes all changes, marks the file as cleanly closed and releases the folder. Reads
+    /// still work. Closing a second time has no effect.
     pub async fn close(&self) {
         self.shared.begin_shutdown();
         self.shared.background.wait_until_stopped().await;
     }
 
-    /// Drops all keys that are over, as the engine does by itself ten times a second.
+    /// Deletes all expired keys now. The background thread does the same ten times per second.
     pub fn sweep(&self) {
         background::run_expire_cycle(&self.shared, None);
     }
 
-    /// Whether what is written to this engine is kept on disk.
+    /// Whether the engine has a data folder.
     pub fn is_persistent(&self) -> bool {
         self.shared.options.path.is_some()
     }
 
-    /// The number of keys.
+    /// Number of keys, including expired keys that are not deleted yet.
     pub fn keys(&self) -> usize {
         self.lock().db.keys().len()
     }
 
-    /// How long it took to write the last batch.
+    /// Duration of the last flush.
     pub fn last_flush(&self) -> Duration {
         self.shared.flush_metrics.last_flush()
     }
 
-    /// About how many bytes of changes are not durable yet.
+    /// Approximate bytes of changes that are not on disk yet.
     pub fn unflushed_bytes(&self) -> usize {
         self.lock().db.journal.bytes() + self.shared.flush_metrics.bytes_in_flight()
     }
 
-    /// The core, at the moment the lock was got.
+    /// Locks the state for a command that starts now.
     pub(crate) fn lock(&self) -> MutexGuard<'_, EngineState> {
         self.shared.lock()
     }
 
-    /// Whether so much is unwritten that writers have to wait.
+    /// Whether writers have to wait for a flush.
     pub(crate) fn has_backpressure(&self) -> bool {
         self.shared.write_gate.has_backpressure()
     }
 
-    /// Waits while so much is unwritten that memory would grow without bound.
+    /// Waits while there is backpressure, so that unflushed changes cannot fill the memory.
     pub(crate) async fn wait_for_write_capacity(&self) {
         self.shared.write_gate.capacity_available().await;
     }
@@ -238,7 +244,8 @@ impl EngineShared {
         }
     }
 
-    /// The core, ready for a command that begins now.
+    /// Locks the state and sets the time and the write permission of the command that starts now. Starts backpressure
+    /// if the journal has grown too large.
     pub fn lock(&self) -> MutexGuard<'_, EngineState> {
         let mut core = self.state.lock();
         if core.db.journal.bytes() > self.options.max_unflushed_bytes && self.write_gate.crowd() {
@@ -249,9 +256,9 @@ impl EngineShared {
         core
     }
 
-    /// Begins the end: from now on no write is accepted, and the background thread finishes.
+    /// Rejects writes from now on and asks the background thread to flush and end.
     pub fn begin_shutdown(&self) {
-        // Under the lock, so that every write was either accepted before and is flushed, or is refused.
+        // The gate closes under the mutex: every write was either accepted before, and is flushed, or is rejected.
         let core = self.state.lock();
         self.write_gate.close(STORE_CLOSED);
         drop(core);
@@ -266,7 +273,7 @@ fn new_db(options: &EngineOptions) -> Db {
     db
 }
 
-/// 40 random hexadecimal digits. The standard library seeds each of these hashers from the system's randomness.
+/// 40 random hexadecimal digits. The standard library seeds `RandomState` from the system's randomness.
 fn random_run_id() -> String {
     let id: String = (0..3u8)
         .map(|part| format!("{:016x}", RandomState::new().hash_one(part)))

@@ -1,9 +1,17 @@
-//! Whether writes are let through.
+//! Decides whether a command may write now, must wait, or is rejected.
 //!
-//! Always true:
-//! 1. Asking costs one atomic load while all is well.
-//! 2. Only `crowded` makes callers wait; in every other state they get their answer at once, so reads always go on.
-//! 3. A gate that was shut stays shut.
+//! ```text
+//! OPEN               -- start_backpressure --> BACKPRESSURE
+//! BACKPRESSURE       -- end_backpressure   --> OPEN
+//! OPEN, BACKPRESSURE -- reject_writes      --> DISK_FAILING
+//! DISK_FAILING       -- accept_writes      --> OPEN
+//! any state          -- close              --> CLOSED, which is final
+//! ```
+//!
+//! Invariants:
+//! 1. In OPEN and BACKPRESSURE the check of a command costs one atomic load.
+//! 2. Only BACKPRESSURE makes a caller wait, and only a caller that may write. In DISK_FAILING and CLOSED a write gets
+//!    an error at once. Reads never wait.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -17,7 +25,7 @@ const BACKPRESSURE: u8 = 1;
 const DISK_FAILING: u8 = 2;
 const CLOSED: u8 = 3;
 
-/// The gate that every command passes.
+/// Gate that every command passes before it runs.
 #[derive(Default)]
 pub(crate) struct WriteGate {
     state: AtomicU8,
@@ -26,7 +34,7 @@ pub(crate) struct WriteGate {
 }
 
 impl WriteGate {
-    /// Why a command that begins now may not write.
+    /// Error that the writes of a command get that starts now, if any.
     pub fn refusal(&self) -> Option<CommandError> {
         match self.state.load(Ordering::Acquire) {
             OPEN | BACKPRESSURE => None,
@@ -40,19 +48,19 @@ impl WriteGate {
             .is_ok()
     }
 
-    /// Makes callers wait. Whether they did not before.
+    /// Starts backpressure. Returns whether the gate was open before.
     pub fn crowd(&self) -> bool {
         self.transition(OPEN, BACKPRESSURE)
     }
 
-    /// Lets waiting callers go on.
+    /// Ends backpressure and wakes the waiting writers.
     pub fn end_backpressure(&self) {
         if self.transition(BACKPRESSURE, OPEN) {
             self.wait_for_capacity.notify_waiters();
         }
     }
 
-    /// Refuses writes for now. Whether they were let through before.
+    /// Rejects writes with `reason` until the disk works again. Returns whether writes were accepted before.
     pub fn reject_writes(&self, reason: CommandError) -> bool {
         let mut refusal = self.refusal.lock();
         if self.state.load(Ordering::Acquire) == CLOSED {
@@ -65,12 +73,12 @@ impl WriteGate {
         changed
     }
 
-    /// Lets writes through again. Whether they were refused before.
+    /// Accepts writes again. Returns whether the disk was failing before.
     pub fn accept_writes(&self) -> bool {
         self.transition(DISK_FAILING, OPEN)
     }
 
-    /// Refuses writes for good.
+    /// Rejects writes for good. The first call determines the error.
     pub fn close(&self, reason: CommandError) {
         let mut refusal = self.refusal.lock();
         if self.state.swap(CLOSED, Ordering::AcqRel) != CLOSED {
@@ -84,11 +92,12 @@ impl WriteGate {
         self.state.load(Ordering::Acquire) == BACKPRESSURE
     }
 
-    /// Waits while the gate is crowded.
+    /// Waits while there is backpressure.
     pub async fn capacity_available(&self) {
         while self.has_backpressure() {
             let room = self.wait_for_capacity.notified();
-            // What happens after this line wakes it, what happened before is seen here.
+            // `Notified` receives every `notify_waiters` from its creation on. A change before the second check is seen
+            // by that check, a change after it wakes this future.
             if !self.has_backpressure() {
                 return;
             }

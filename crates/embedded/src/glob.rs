@@ -1,9 +1,9 @@
-//! Redis's glob patterns: `*`, `?`, `[a-c]`, `[^x]`, `\` to escape. Works on bytes.
+//! Redis's glob patterns on bytes: `*`, `?`, `[a-c]`, `[^x]`, and `\` to escape.
 
 /// Whether `text` matches `pattern`.
 ///
-/// Runs in O(pattern × text) at worst: on a mismatch only the last `*` is tried again, so no pattern can make it
-/// exponential.
+/// Takes O(pattern × text) at worst: after a mismatch only the last `*` is retried, so no pattern takes exponential
+/// time.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;
@@ -25,7 +25,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     pattern[p..].iter().all(|&c| c == b'*')
 }
 
-/// Where the pattern goes on if its element at `p` takes `byte`.
+/// Position after the pattern element at `p`, if that element matches `byte`.
 fn match_element(pattern: &[u8], p: usize, byte: u8) -> Option<usize> {
     match *pattern.get(p)? {
         b'?' => Some(p + 1),

@@ -1,62 +1,63 @@
-//! What changed since the last flush, item by item and in order.
+//! Changes since the last flush, one entry per changed row, in the order in which they were made.
 //!
-//! Always true:
-//! 1. Applying the effects of a batch in order to the state at its start gives the state at its end, but for values and
-//!    deadlines that fleeting commands renewed, of which it has some earlier one, and for lists that are kept in memory only,
-//!    of which it has nothing. Which other keys and items there are is exact.
-//! 2. A batch is taken under the engine's lock between two commands, so it never holds half a script or transaction.
-//! 3. Taking it is a swap of two pointers: the engine's pause does not grow with what changed.
+//! Invariants:
+//! 1. Replaying the entries of a batch on the state at its start gives the state at its end, with two exceptions:
+//!    volatile updates are missing, so a value or a deadline may be older; memory-only lists are missing. All other
+//!    keys and items are exact.
+//! 2. The background thread takes the entries while it holds the engine's mutex, between two commands. A batch never
+//!    contains a part of a script or of a transaction.
+//! 3. Taking the entries moves a vector. The time the mutex is held does not depend on the number of entries.
 
 use crate::value::{Score, SharedBytes, StringValue, Value, ValueType};
 
-/// One change, as rows see it: a key has a header row, a collection has a row for each item.
+/// One changed row. A key has one key row, and a collection has one row per item.
 #[derive(Debug, Clone)]
 pub enum JournalEntry {
-    /// The key exists with this type and deadline; strings carry their value.
+    /// The key exists with this type and deadline. A string also carries its value.
     PutKey {
         /// The key.
         key: SharedBytes,
-        /// Its type.
+        /// Type of the value.
         kind: ValueType,
-        /// Its deadline.
+        /// Deadline in ms since the Unix epoch, if any.
         deadline: Option<u64>,
-        /// The value of a string, nothing for a collection.
+        /// Value of a string, `None` for a collection.
         text: Option<StringValue>,
     },
     /// The deadline of an existing key changed.
     SetDeadline {
         /// The key.
         key: SharedBytes,
-        /// Its deadline.
+        /// New deadline in ms since the Unix epoch, if any.
         deadline: Option<u64>,
     },
-    /// A collection has this item.
+    /// An item of a collection was set.
     PutItem {
         /// The key.
         key: SharedBytes,
-        /// Field, member, or list number.
+        /// Field, member, or encoded number of a list item.
         item: SharedBytes,
-        /// Value or score.
+        /// Value, or encoded score.
         value: SharedBytes,
     },
-    /// A collection lost this item.
+    /// An item of a collection was removed.
     RemoveItem {
         /// The key.
         key: SharedBytes,
-        /// Field, member, or list number.
+        /// Field, member, or encoded number of a list item.
         item: SharedBytes,
     },
-    /// The key is gone with all its items.
+    /// The key was removed with all its items.
     RemoveKey {
         /// The key.
         key: SharedBytes,
     },
-    /// All keys are gone.
+    /// All keys were removed.
     RemoveAllKeys,
 }
 
 impl JournalEntry {
-    /// The key that changes; none where all go.
+    /// The changed key, `None` if all keys were removed.
     pub fn key(&self) -> Option<&SharedBytes> {
         match self {
             Self::PutKey { key, .. }
@@ -86,13 +87,13 @@ impl JournalEntry {
     }
 }
 
-/// The effects since the last flush. Collects nothing for an engine that is not persisted.
+/// Entries since the last flush. The journal of an engine without a data folder is disabled and collects nothing.
 #[derive(Debug, Default)]
 pub struct Journal {
     enabled: bool,
-    /// Whether the running command is fleeting.
+    /// Whether updates of the running command are volatile.
     volatile_updates: bool,
-    /// In chunks: one growing vector would be copied whole under the lock now and then.
+    /// Entries in chunks. One growing vector would now and then be copied as a whole under the mutex.
     chunks: Vec<Vec<JournalEntry>>,
     bytes: usize,
 }
@@ -100,12 +101,12 @@ pub struct Journal {
 const CHUNK_LEN: usize = 1_024;
 
 impl Journal {
-    /// Starts to collect.
+    /// Enables the journal.
     pub fn enable(&mut self) {
         self.enabled = true;
     }
 
-    /// Notes an effect.
+    /// Records an entry.
     pub fn push(&mut self, effect: impl FnOnce() -> JournalEntry) {
         if self.enabled {
             let effect = effect();
@@ -117,24 +118,25 @@ impl Journal {
         }
     }
 
-    /// Says whether what the commands from here on renew need not be kept.
+    /// Sets whether updates of the following commands are volatile.
     pub fn set_volatile_updates(&mut self, fleeting: bool) {
         self.volatile_updates = fleeting;
     }
 
-    /// Notes that an item or a string that is there has another value, or a key another deadline.
+    /// Records that an existing item or string got another value, or a key another deadline, unless updates are
+    /// volatile.
     pub fn renew(&mut self, effect: impl FnOnce() -> JournalEntry) {
         if !self.volatile_updates {
             self.push(effect);
         }
     }
 
-    /// About how much memory the effects hold.
+    /// Approximate memory of the entries, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Hands over what was collected.
+    /// Takes all entries out of the journal.
     pub fn take(&mut self) -> Vec<Vec<JournalEntry>> {
         self.bytes = 0;
         std::mem::take(&mut self.chunks)
@@ -147,28 +149,28 @@ fn new_chunk(first: JournalEntry) -> Vec<JournalEntry> {
     chunk
 }
 
-/// The row of a list item: numbers in order, as bytes that sort the same way.
+/// Encodes the number of a list item as bytes that sort in the order of the numbers.
 pub fn encode_item_number(number: i64) -> SharedBytes {
     SharedBytes::from((number.cast_unsigned() ^ 1 << 63).to_be_bytes())
 }
 
-/// The list number that [`list_item`] made a row of.
+/// Decodes the number that [`encode_item_number`] encoded.
 pub fn decode_item_number(item: &[u8]) -> Option<i64> {
     let bytes: [u8; 8] = item.try_into().ok()?;
     Some((u64::from_be_bytes(bytes) ^ 1 << 63).cast_signed())
 }
 
-/// The row value of a score.
+/// Encodes a score as the value of a row.
 pub fn encode_score(score: f64) -> SharedBytes {
     SharedBytes::from(Score(score).0.to_bits().to_be_bytes())
 }
 
-/// The score that [`score_value`] made a row value of.
+/// Decodes the score that [`encode_score`] encoded.
 pub fn decode_score(value: &[u8]) -> Option<f64> {
     Some(f64::from_bits(u64::from_be_bytes(value.try_into().ok()?)))
 }
 
-/// All rows of a value, for when it replaces another one whole.
+/// Records all rows of a value that replaces the whole value of a key.
 pub fn push_whole_value(
     key: &SharedBytes,
     value: &Value,

@@ -1,10 +1,12 @@
 //! All keys with their values and deadlines.
 //!
-//! Always true:
-//! 1. A key is in exactly one shard. A table that grows is rebuilt in one go, so many small tables keep that pause short.
-//! 2. Every key with a deadline has exactly one entry in the index, at its deadline or earlier (`indexed`). Renewing a
-//!    TTL therefore touches no index; the sweeper moves an entry that it finds too early.
-//! 3. The keyspace gives out expired keys too: the database above decides what is still visible.
+//! Invariants:
+//! 1. A key is in exactly one of `SHARD_COUNT` hash tables. A growing table is rebuilt in one step, so many small
+//!    tables keep that pause short.
+//! 2. Every key with a deadline has exactly one entry in the `expires` index, at its deadline or earlier
+//!    (`indexed_deadline`). Extending a TTL therefore does not touch the index; `next_expired` moves an entry that is
+//!    too early.
+//! 3. The dict returns expired keys too. `Db` decides which keys a command may see.
 
 use std::collections::BTreeSet;
 use std::hash::BuildHasher;
@@ -17,27 +19,27 @@ use crate::value::{SharedBytes, Value};
 
 const SHARD_BITS: u32 = 10;
 const SHARD_COUNT: usize = 1 << SHARD_BITS;
-/// Stands for "from the end of the shard, wherever that is" in a cursor.
+/// Position in a cursor that means the end of the table.
 const CURSOR_TABLE_END: u64 = (1 << 40) - 1;
 
-/// A value and when it goes.
+/// Value and deadline of a key.
 #[derive(Debug)]
 pub struct KeyEntry {
-    /// What the key holds.
+    /// Value of the key.
     pub value: Value,
-    /// The deadline in ms, 0 for none.
+    /// Deadline in ms since the Unix epoch, 0 for none.
     deadline: u64,
-    /// Where the index has it, 0 for nowhere.
+    /// Deadline under which the index has the key, 0 if the index does not have it.
     indexed_deadline: u64,
 }
 
 impl KeyEntry {
-    /// When the key goes, if ever.
+    /// Deadline of the key, if it has one.
     pub fn deadline(&self) -> Option<u64> {
         (self.deadline != 0).then_some(self.deadline)
     }
 
-    /// Whether the key is gone for a reader at `now`.
+    /// Whether the deadline has passed at `now`.
     pub fn is_expired(&self, now: u64) -> bool {
         self.deadline != 0 && now > self.deadline
     }
@@ -45,7 +47,7 @@ impl KeyEntry {
 
 type DictShard = IndexMap<SharedBytes, KeyEntry, RandomState>;
 
-/// Keys, values, deadlines.
+/// All keys in `SHARD_COUNT` hash tables, and an index of their deadlines.
 pub struct ShardedDict {
     shards: Box<[DictShard]>,
     hasher: RandomState,
@@ -68,7 +70,7 @@ impl Default for ShardedDict {
     }
 }
 
-/// Where a key is. Good until a key is added or removed.
+/// Position of a key. Valid until a key is added or removed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct KeyPosition {
     shard: usize,
@@ -77,21 +79,21 @@ pub struct KeyPosition {
 
 impl ShardedDict {
     fn shard_of(hash: u64) -> usize {
-        // The tables use the low and the top bits; the shard is chosen by bits between.
+        // The hash tables use the lowest and the highest bits of the hash, so bits in between choose the table.
         (hash >> 32) as usize & (SHARD_COUNT - 1)
     }
 
-    /// The number of keys, expired ones that were not swept yet included.
+    /// Number of keys, including expired keys that are not deleted yet.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// How many keys have a deadline.
+    /// Number of keys with a deadline.
     pub fn expires_len(&self) -> usize {
         self.expires.len()
     }
 
-    /// Where a key is. All else works on places, so that a command hashes its key once.
+    /// Position of a key. The other methods take positions, so a command hashes its key once.
     pub fn find(&self, key: &[u8]) -> Option<KeyPosition> {
         let hash = self.hasher.hash_one(key);
         let shard = Self::shard_of(hash);
@@ -100,23 +102,23 @@ impl ShardedDict {
         Some(KeyPosition { shard, index })
     }
 
-    /// Whether a key is at a place, which may be no longer good.
+    /// Whether a key is at a position that may be outdated.
     pub fn is_key_at(&self, key: &[u8], place: KeyPosition) -> bool {
         let found = self.shards[place.shard].get_index(place.index);
         found.is_some_and(|(other, _)| **other == *key)
     }
 
-    /// The entry of a key.
+    /// Entry of a key.
     pub fn get(&self, key: &[u8]) -> Option<&KeyEntry> {
         self.find(key).map(|place| self.at(place))
     }
 
-    /// The entry at a place.
+    /// Entry at a position.
     pub fn at(&self, place: KeyPosition) -> &KeyEntry {
         &self.shards[place.shard][place.index]
     }
 
-    /// The key and the value at a place, to change the value.
+    /// Key and value at a position, to change the value.
     pub fn value_at_mut(&mut self, place: KeyPosition) -> (&SharedBytes, &mut Value) {
         let (key, entry) = self.entry_mut(place);
         (key, &mut entry.value)
@@ -128,7 +130,7 @@ impl ShardedDict {
         entry.expect("a position is used before a key is added or removed")
     }
 
-    /// Adds a key that is not there, without a deadline.
+    /// Inserts a key that is known to be absent, without a deadline.
     pub fn insert_new(&mut self, key: SharedBytes, value: Value) -> KeyPosition {
         let shard = Self::shard_of(self.hasher.hash_one(&*key));
         let entry = KeyEntry {
@@ -141,7 +143,7 @@ impl ShardedDict {
         KeyPosition { shard, index }
     }
 
-    /// Takes a key out.
+    /// Removes the key at a position.
     pub fn remove(&mut self, place: KeyPosition) -> (SharedBytes, KeyEntry) {
         let gone = self.shards[place.shard].swap_remove_index(place.index);
         let (key, entry) = gone.expect("a position is used before a key is added or removed");
@@ -152,9 +154,9 @@ impl ShardedDict {
         (key, entry)
     }
 
-    /// Gives a key a deadline, or none.
+    /// Sets or removes the deadline of a key.
     pub fn set_deadline(&mut self, place: KeyPosition, deadline: Option<u64>) {
-        // 0 means none inside an entry, and 1970 is over either way.
+        // 0 means "no deadline" in an entry. A deadline of 0 becomes 1, which has passed as well.
         let deadline = deadline.map_or(0, |deadline| deadline.max(1));
         let (key, entry) = self.entry_mut(place);
         entry.deadline = deadline;
@@ -173,7 +175,8 @@ impl ShardedDict {
         }
     }
 
-    /// The next key whose deadline is over at `now`, looking at no more than `budget` index entries.
+    /// Position of the next key whose deadline has passed at `now`. Takes one from `budget` for each index entry it
+    /// checks, and stops at 0.
     pub fn next_expired(&mut self, now: u64, budget: &mut usize) -> Option<KeyPosition> {
         while *budget > 0 {
             let (indexed, key) = self.expires.first()?;
@@ -194,12 +197,12 @@ impl ShardedDict {
         None
     }
 
-    /// All keys in no order.
+    /// All keys in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (&SharedBytes, &KeyEntry)> {
         self.shards.iter().flat_map(|shard| shard.iter())
     }
 
-    /// A key picked by a random number.
+    /// Entry that a random number selects.
     pub fn random_entry(&self, random: u64) -> Option<(&SharedBytes, &KeyEntry)> {
         let mut position = usize::try_from(random).unwrap_or(0) % self.len.max(1);
         for shard in &self.shards {
@@ -211,8 +214,9 @@ impl ShardedDict {
         None
     }
 
-    /// One step of a scan. A cursor is a shard and a position in it; inside a shard the walk goes down, since removing
-    /// a key never moves another one up: whatever stays is met.
+    /// One step of `SCAN`. A cursor consists of a table and a position in it. Within a table the scan goes from the end
+    /// to the start: removing a key never moves another key to a higher position, so the scan returns every key that
+    /// exists throughout.
     pub fn scan(
         &self,
         cursor: u64,
@@ -279,7 +283,7 @@ mod tests {
                 seen.extend(step);
                 break;
             }
-            // Another key takes the place of one that was just met and goes.
+            // Removing a key that was just returned moves another key to its position.
             for met in step.iter().filter(|key| key.ends_with(b"0")) {
                 if let Some(place) = keys.find(met) {
                     keys.remove(place);

@@ -1,12 +1,19 @@
 //! An in-process Redis for Rust.
 //!
-//! [`Engine`] keeps strings, hashes, lists, sets and sorted sets with expiry, publishes and subscribes, runs
-//! transactions and Lua scripts, and writes what changed to disk once per tick. [`Connection`] implements the redis
-//! crate's [`ConnectionLike`](redis::aio::ConnectionLike), so that code written against Redis runs on it unchanged:
-//! Redis 7 is the definition of every reply, and tests compare the two.
+//! [`EmbeddedEngine`] stores strings, hashes, lists, sets and sorted sets with expiry, publishes and subscribes, runs
+//! transactions and Lua scripts, and flushes changes to one SQLite file once per flush interval. [`EmbeddedConnection`]
+//! implements the redis crate's [`ConnectionLike`](redis::aio::ConnectionLike), so code written for Redis runs on it
+//! unchanged. Redis 7 defines every reply, and tests compare the engine with a real Redis server.
 //!
-//! Calls run inline on the caller's thread under one short lock. There is no thread hop and no copy that Redis's own
-//! types do not ask for.
+//! Commands run inline on the caller's thread under one mutex. The engine needs no thread hop, and it copies data only
+//! where the redis crate's types require a copy.
+//!
+//! ```text
+//! EmbeddedConnection --> EngineState (one mutex) --> commands, scripting --> Db --> values
+//!                                                                            |
+//!                                                                            +--> journal
+//! background thread: expire cycle, flush of the journal --> persistence --> store.db
+//! ```
 
 mod args;
 mod background;

@@ -1,11 +1,11 @@
-//! Steps in Rust that stand in for scripts.
+//! Native scripts: Rust functions that the engine runs in place of a Lua script.
 //!
-//! Always true:
-//! 1. A step runs where its script would: at one moment, under the engine's lock, and for `EVALSHA` only. `EVAL` runs the
-//!    script, so the two can be compared.
-//! 2. A step touches the keys that its call declares; strict mode refuses any other.
-//! 3. What a step reads and writes goes through the database as a command's does: expiry, types and, but for lists that it
-//!    says to keep in memory only, the journal are the same.
+//! Invariants:
+//! 1. Only `EVALSHA` runs a native script. `EVAL`, `EVAL_RO` and `EVALSHA_RO` run the Lua source, so that tests can
+//!    compare both. Either runs under the engine's mutex, and no other command runs in between.
+//! 2. A native script uses only the keys in its `KEYS`. Strict mode rejects other keys.
+//! 3. A native script reads and writes through `Db`, so expiry, type checks and journal work as for a command. Lists
+//!    that it makes memory-only are not in the journal.
 
 use redis::Value;
 
@@ -18,13 +18,13 @@ use crate::number::Digits;
 pub use crate::value::StringBytes;
 use crate::value::{Hash, SharedBytes, StringValue};
 
-/// A step that does what a script does; none where it leaves that to the script, and then it has written nothing.
+/// A native script. It returns `None` if the Lua script has to run instead; it must not have written anything then.
 pub type NativeScript = fn(&mut NativeScriptCall<'_>) -> NativeScriptResult;
 
-/// What a step answers.
+/// Result of a native script.
 pub type NativeScriptResult = Result<Option<Value>, CommandError>;
 
-/// A call of a step: what it was given, and the database.
+/// One call of a native script: its keys, its arguments and the database.
 pub struct NativeScriptCall<'a> {
     db: &'a mut Db,
     keys: Args<'a>,
@@ -36,23 +36,23 @@ impl<'a> NativeScriptCall<'a> {
         Self { db, keys, args }
     }
 
-    /// The keys, `KEYS` of the script.
+    /// Keys of the call (`KEYS` in Lua).
     pub fn keys(&self) -> &'a [&'a [u8]] {
         self.keys
     }
 
-    /// The arguments, `ARGV` of the script.
+    /// Arguments of the call (`ARGV` in Lua).
     pub fn args(&self) -> &'a [&'a [u8]] {
         self.args
     }
 
-    /// These arguments from position `at` on (from 0); an error if there are fewer.
+    /// The next `N` arguments from position `at` (0-based). Returns an error if there are fewer.
     pub fn take<const N: usize>(&self, at: usize) -> Result<[&'a [u8]; N], CommandError> {
         let taken = self.args.get(at..).and_then(|rest| rest.first_chunk());
         taken.copied().ok_or(TOO_FEW_ARGUMENTS)
     }
 
-    /// These keys from position `at` on (from 0); an error if there are fewer.
+    /// The next `N` keys from position `at` (0-based). Returns an error if there are fewer.
     pub fn keys_at<const N: usize>(&self, at: usize) -> Result<[&'a [u8]; N], CommandError> {
         let taken = self.keys.get(at..).and_then(|rest| rest.first_chunk());
         taken.copied().ok_or(TOO_FEW_ARGUMENTS)
@@ -64,7 +64,7 @@ impl<'a> NativeScriptCall<'a> {
         Ok(self.db.text(key)?.map(StringValue::bytes))
     }
 
-    /// `SET`, with a time to live in ms or without one.
+    /// `SET`, with a TTL in ms or without one.
     pub fn set(&mut self, key: &[u8], value: &[u8], ttl: Option<u64>) -> Result<(), CommandError> {
         self.check_write(key)?;
         let expiry = ttl.map_or(ExpireUpdate::Clear, |ttl| {
@@ -106,14 +106,14 @@ impl<'a> NativeScriptCall<'a> {
         })
     }
 
-    /// `DEL`; whether the key was there.
+    /// `DEL`. Returns whether the key existed.
     pub fn delete(&mut self, key: &[u8]) -> Result<bool, CommandError> {
         self.check_write(key)?;
         Ok(self.db.delete(key))
     }
 
-    /// Keeps a list in memory only, which spares two rows for each item that comes and goes. For lists that can be made
-    /// again: it ends with the engine. Nothing happens where there is none.
+    /// Makes a list memory-only, which saves two row writes for each item that is added and removed. Use it only for
+    /// lists that can be rebuilt: the list is lost when the engine ends. Has no effect if the key holds no list.
     pub fn set_memory_only(&mut self, list: &[u8]) -> Result<(), CommandError> {
         self.check_write(list)?;
         self.db.set_memory_only(list);
@@ -126,14 +126,14 @@ impl<'a> NativeScriptCall<'a> {
         Ok(self.db.contains(key))
     }
 
-    /// `PEXPIRE` with a time in ms; whether the key was there.
+    /// `PEXPIRE` with a TTL in ms. Returns whether the key existed.
     pub fn pexpire(&mut self, key: &[u8], ttl: u64) -> Result<bool, CommandError> {
         self.check_write(key)?;
         let deadline = self.db.now() + ttl;
         Ok(self.db.set_deadline(key, Some(deadline)))
     }
 
-    /// `PTTL`: -2 without a key, -1 without a deadline.
+    /// `PTTL` in ms: -2 if the key does not exist, -1 if it has no deadline.
     pub fn ttl(&mut self, key: &[u8]) -> Result<i64, CommandError> {
         self.check_declared(key)?;
         let now = self.db.now();
@@ -144,7 +144,7 @@ impl<'a> NativeScriptCall<'a> {
         })
     }
 
-    /// `PUBLISH`, or `SPUBLISH` where the command says so.
+    /// `PUBLISH`, or `SPUBLISH` if that is the `command`.
     pub fn publish(&mut self, command: &[u8], channel: &[u8], payload: &[u8]) {
         if command.eq_ignore_ascii_case(b"SPUBLISH") {
             self.db.pubsub.publish_sharded(channel, payload);
@@ -153,7 +153,7 @@ impl<'a> NativeScriptCall<'a> {
         }
     }
 
-    /// Any other command, as `redis.call` takes it; an error is what `redis.pcall` would give.
+    /// Any other command, with the arguments of `redis.call`. Returns the error that `redis.pcall` would return.
     pub fn call(&mut self, args: &[&[u8]]) -> CommandResult {
         let command = core::lookup_command(args)?;
         if self.db.is_strict() {
@@ -183,7 +183,7 @@ impl<'a> NativeScriptCall<'a> {
 const TOO_FEW_ARGUMENTS: CommandError =
     CommandError::from_static("ERR a native script was called with too few keys or arguments");
 
-/// Text as a number, as Lua's `tonumber` reads decimal ones.
+/// Parses text as a decimal number as Lua's `tonumber` does.
 pub fn number(text: &[u8]) -> Option<f64> {
     if let Some(small) = parse_short_int(text) {
         return Some(small);
@@ -194,14 +194,14 @@ pub fn number(text: &[u8]) -> Option<f64> {
     text.bytes().all(plain).then(|| text.parse().ok()).flatten()
 }
 
-/// An argument that has to be a number.
+/// Parses an argument that must be a number.
 pub fn said(arg: &[u8]) -> Result<f64, CommandError> {
     number(arg).ok_or(CommandError::from_static(
         "ERR an argument of a native script is not a number",
     ))
 }
 
-/// Digits alone as a number, as the pattern `%d+` finds them.
+/// Parses text that consists of decimal digits only, as the Lua pattern `%d+` matches it.
 pub fn parse_digits(text: &[u8]) -> Option<f64> {
     if let Some(small) = parse_short_int(text) {
         return Some(small);
@@ -211,7 +211,7 @@ pub fn parse_digits(text: &[u8]) -> Option<f64> {
     text.and_then(|text| text.parse().ok())
 }
 
-/// Digits that a float holds exactly.
+/// Parses at most 15 digits, which a float represents exactly.
 fn parse_short_int(text: &[u8]) -> Option<f64> {
     const MAX_FAST_DIGITS: usize = 15;
     if text.is_empty() || text.len() > MAX_FAST_DIGITS {
@@ -225,7 +225,7 @@ fn parse_short_int(text: &[u8]) -> Option<f64> {
     Some(sum as f64)
 }
 
-/// A number at the end of a text, as `string.format('%.0f', …)` writes it.
+/// Appends a number as Lua's `string.format('%.0f', …)` prints it.
 pub fn push_integer(text: &mut Vec<u8>, number: f64) {
     const MAX_EXACT_INT: f64 = (1_u64 << 53) as f64;
     if number.is_sign_negative() || number >= MAX_EXACT_INT || number.fract() != 0.0 {
@@ -235,7 +235,7 @@ pub fn push_integer(text: &mut Vec<u8>, number: f64) {
     text.extend_from_slice(&Digits::of(number as i64));
 }
 
-/// An array of replies.
+/// Array reply.
 pub fn array(items: impl IntoIterator<Item = Value>) -> Value {
     Value::Array(items.into_iter().collect())
 }

@@ -1,16 +1,16 @@
-//! Numbers as Redis reads and prints them.
+//! Numbers as Redis parses and prints them.
 
 use std::ops::Deref;
 
 use crate::error::{CommandError, NOT_A_FLOAT, NOT_AN_INTEGER};
 pub use crate::value::parse_int;
 
-/// An integer argument.
+/// Parses an integer argument.
 pub fn parse_int_arg(arg: &[u8]) -> Result<i64, CommandError> {
     parse_int(arg).ok_or(NOT_AN_INTEGER)
 }
 
-/// A decimal float as `strtod` reads it. NaN is refused, and so is what is too large or too small for a float.
+/// Parses a decimal float as `strtod` does. Rejects NaN and numbers that are too large or too small for a float.
 pub fn parse_float(arg: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(arg).ok()?;
     let number: f64 = text.parse().ok()?;
@@ -20,12 +20,12 @@ pub fn parse_float(arg: &[u8]) -> Option<f64> {
     (!number.is_nan() && !overflowed && !underflowed).then_some(number)
 }
 
-/// A float argument.
+/// Parses a float argument.
 pub fn parse_float_arg(arg: &[u8]) -> Result<f64, CommandError> {
     parse_float(arg).ok_or(NOT_A_FLOAT)
 }
 
-/// A float as C prints it with `%.{digits}g`.
+/// Formats a float as C does with `%.{digits}g`.
 pub fn format_g(number: f64, digits: usize) -> String {
     if number.is_infinite() {
         return if number > 0.0 { "inf" } else { "-inf" }.to_owned();
@@ -48,17 +48,17 @@ pub fn format_g(number: f64, digits: usize) -> String {
     trim(&format!("{number:.decimals$}"))
 }
 
-/// A score as `ZSCORE` and its like print it.
+/// Formats a score as `ZSCORE` and similar commands do.
 pub fn format_score(score: f64) -> String {
-    // Integers are nearly all scores there are, and the cheap form is the same for them.
+    // Nearly all scores are integers, for which the cheap format gives the same text.
     if score.fract() == 0.0 && score.abs() < 1e15 && !(score == 0.0 && score.is_sign_negative()) {
         return (score as i64).to_string();
     }
     format_g(score, 17)
 }
 
-/// The sum that `INCRBYFLOAT` prints. Redis adds in 80-bit floats and prints 17 decimals, so that 10.5 + 0.1 is 10.6;
-/// adding decimals exactly gives the same wherever both numbers have a short decimal form.
+/// Adds as `INCRBYFLOAT` does. Redis adds in 80-bit floats and prints 17 decimals, so 10.5 + 0.1 is 10.6. Exact decimal
+/// addition gives the same result if both numbers have a short decimal form.
 pub fn add_floats(a: &[u8], b: &[u8]) -> Result<String, CommandError> {
     const NOT_FINITE: CommandError =
         CommandError::from_static("ERR increment would produce NaN or Infinity");
@@ -79,7 +79,8 @@ pub fn add_floats(a: &[u8], b: &[u8]) -> Result<String, CommandError> {
 const DECIMAL_DIGITS: usize = 17;
 const DECIMAL_SCALE: i128 = 10i128.pow(DECIMAL_DIGITS as u32);
 
-/// A decimal number as an integer of 10^-17, if that is exact and an 80-bit float would hold it exactly enough.
+/// Parses text as a multiple of 10^-17 and rounds it as an 80-bit float would. Returns `None` if the number has more
+/// decimals or is too large.
 fn parse_decimal(text: &[u8]) -> Option<i128> {
     let text = std::str::from_utf8(text).ok()?;
     let (sign, text) = match text.strip_prefix('-') {
@@ -96,7 +97,7 @@ fn parse_decimal(text: &[u8]) -> Option<i128> {
     fits.then(|| round_to_f80(sign * number))
 }
 
-/// What an 80-bit float makes of a number, as it is printed with 17 decimals: 64 bits, ties to even.
+/// Rounds a number to the 64 bits of an 80-bit float's mantissa, ties to even.
 fn round_to_f80(number: i128) -> i128 {
     let round = |number: i128, unit: i128| {
         let (down, rest) = (number / unit, number % unit);
@@ -106,7 +107,7 @@ fn round_to_f80(number: i128) -> i128 {
         .checked_ilog2()
         .map_or(0, |log| log + 1);
     let rounded = match bits {
-        // So many bits are left for the fraction.
+        // The fraction has the remaining bits.
         ..=64 => round(
             round(number.abs() << (64 - bits), DECIMAL_SCALE) * DECIMAL_SCALE,
             1 << (64 - bits),
@@ -129,7 +130,7 @@ fn format_decimal(number: i128) -> String {
     format!("{sign}{whole}{point}{fraction}")
 }
 
-/// The decimal form of a whole number, without an allocation.
+/// Decimal form of an integer, without an allocation.
 #[derive(Debug, Clone)]
 pub struct Digits {
     text: [u8; Self::MOST],
@@ -137,10 +138,10 @@ pub struct Digits {
 }
 
 impl Digits {
-    /// Those of the lowest number and its sign.
+    /// Length of the decimal form of `i64::MIN`, its sign included.
     const MOST: usize = 20;
 
-    /// The digits of a number.
+    /// Formats a number.
     pub fn of(number: i64) -> Self {
         let (mut text, mut first) = ([0; Self::MOST], Self::MOST);
         let mut rest = number.unsigned_abs();

@@ -1,10 +1,11 @@
-//! Publish and subscribe: who listens to what.
+//! Publish and subscribe.
 //!
-//! Always true:
-//! 1. A subscriber has one bounded queue. Publishing never waits: what does not fit is dropped, and from then on
-//!    everything for that subscriber, until it has read `Lagged` in the place of what is missing.
+//! Invariants:
+//! 1. A subscriber has one bounded queue, and publishing never waits. If a message does not fit, it is dropped, and so
+//!    is every later message for that subscriber until the subscriber has read `Lagged` at the place of the gap.
 //! 2. Messages of one channel arrive in the order in which they were published.
-//! 3. An [`Ear`] is asked for each message under the lock of the routes, so it must not publish or subscribe.
+//! 3. The engine asks every [`ChannelLookup`] for each message while it holds the lock of the subscription tables. A
+//!    lookup must therefore not publish or subscribe.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,37 +19,37 @@ use tokio::sync::{Notify, mpsc};
 use crate::glob;
 use crate::value::SharedBytes;
 
-/// What a subscriber receives.
+/// Event that a subscriber receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PubSubEvent {
-    /// From `PUBLISH` on a channel.
+    /// Message that `PUBLISH` sent to a channel.
     Message {
         /// The channel.
         channel: SharedBytes,
-        /// What was published.
+        /// The payload.
         payload: SharedBytes,
     },
-    /// From `PUBLISH` on a channel that matches a pattern.
+    /// Message that `PUBLISH` sent to a channel that matches a pattern.
     PMessage {
         /// The pattern.
         pattern: SharedBytes,
         /// The channel.
         channel: SharedBytes,
-        /// What was published.
+        /// The payload.
         payload: SharedBytes,
     },
-    /// From `SPUBLISH` on a shard channel.
+    /// Message that `SPUBLISH` sent to a shard channel.
     SMessage {
         /// The channel.
         channel: SharedBytes,
-        /// What was published.
+        /// The payload.
         payload: SharedBytes,
     },
-    /// The queue was full: messages are missing here.
+    /// The queue was full: one or more messages are missing here.
     Lagged,
 }
 
-/// The three namespaces of subscriptions.
+/// Namespace of a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SubscriptionKind {
     Channel,
@@ -59,7 +60,7 @@ enum SubscriptionKind {
 struct SubscriberQueue {
     sender: mpsc::Sender<PubSubEvent>,
     lagged: AtomicBool,
-    /// Wakes a reader that emptied the queue between the message that did not fit and the note of it.
+    /// Wakes a reader that emptied the queue after a message was dropped and before `lagged` was set.
     lag_signal: Notify,
 }
 
@@ -72,16 +73,20 @@ impl SubscriberQueue {
     }
 }
 
-/// Who listens to a topic, by number: most have one, and there are many topics.
+/// Subscribers of a topic with their ids. There are many topics, and most have one subscriber.
 type SubscriberList = SmallVec<[(u64, Arc<SubscriberQueue>); 1]>;
 type SubscriptionMap = IndexMap<SharedBytes, SubscriberList, RandomState>;
 
-/// Knows by itself which channels it listens to, so that they are not written down twice: there may be very many.
+/// The caller's own table of subscribed channels.
+///
+/// The listener registry of the store already holds every channel name of the node. With this trait the engine asks the
+/// registry instead of keeping a second copy of possibly hundreds of thousands of names. The engine calls both methods
+/// while it holds its subscription lock: an implementation must not publish, subscribe or unsubscribe.
 pub trait ChannelLookup: Send + Sync + 'static {
-    /// The channel, if it listens to it.
+    /// The stored name of a channel, if the table contains the channel.
     fn find_channel(&self, channel: &[u8]) -> Option<SharedBytes>;
 
-    /// All channels that it listens to.
+    /// All channels in the table.
     fn channels(&self) -> Vec<SharedBytes>;
 }
 
@@ -111,7 +116,7 @@ pub struct PubSubRegistry {
 }
 
 impl PubSubRegistry {
-    /// Sends to the subscribers of a channel and of the patterns it matches. How many there were.
+    /// Sends a message to the subscribers of a channel and of matching patterns. Returns their number.
     pub fn publish(&self, channel: &[u8], payload: &[u8]) -> usize {
         let routes = self.tables.lock();
         let listeners = routes.channels.get_key_value(channel);
@@ -153,7 +158,7 @@ impl PubSubRegistry {
         receivers
     }
 
-    /// Sends to the subscribers of a shard channel. How many there were.
+    /// Sends a message to the subscribers of a shard channel. Returns their number.
     pub fn publish_sharded(&self, channel: &[u8], payload: &[u8]) -> usize {
         let routes = self.tables.lock();
         let Some((channel, listeners)) = routes.shards.get_key_value(channel) else {
@@ -169,7 +174,7 @@ impl PubSubRegistry {
         listeners.len()
     }
 
-    /// Channels with subscribers that match a pattern; shard channels when `sharded`.
+    /// Channels with subscribers that match a pattern; shard channels if `sharded` is set.
     pub fn channels(&self, pattern: Option<&[u8]>, sharded: bool) -> Vec<SharedBytes> {
         let routes = self.tables.lock();
         let topics = if sharded {
@@ -188,7 +193,7 @@ impl PubSubRegistry {
         channels
     }
 
-    /// How many subscribers a channel has.
+    /// Number of subscribers of a channel, without pattern subscribers.
     pub fn count_subscribers(&self, channel: &[u8], sharded: bool) -> usize {
         let routes = self.tables.lock();
         let topics = if sharded {
@@ -207,12 +212,12 @@ impl PubSubRegistry {
         ears + topics.get(channel).map_or(0, SmallVec::len)
     }
 
-    /// How many patterns are subscribed to.
+    /// Number of patterns with subscribers.
     pub fn count_patterns(&self) -> usize {
         self.tables.lock().patterns.len()
     }
 
-    /// A new subscriber whose queue holds `capacity` messages.
+    /// Creates a subscriber whose queue holds `capacity` messages.
     pub fn new_subscriber(&self, capacity: usize) -> EmbeddedSubscriber {
         let (queue, messages) = mpsc::channel(capacity.max(1));
         let mailbox = Arc::new(SubscriberQueue {
@@ -230,7 +235,7 @@ impl PubSubRegistry {
     }
 }
 
-/// One reader of any number of channels. Dropping it ends its subscriptions.
+/// Receives the messages of any number of channels. Dropping it removes its subscriptions.
 pub struct EmbeddedSubscriber {
     hub: PubSubRegistry,
     id: u64,
@@ -258,43 +263,44 @@ impl EmbeddedSubscriber {
         }
     }
 
-    /// Listens to the channels that `ear` hears, beside those subscribed to: a channel is for one of the two.
+    /// Subscribes to all channels that a lookup finds. A channel that is also subscribed to by name would deliver every
+    /// message twice.
     pub fn subscribe_by_lookup(&self, ear: Arc<dyn ChannelLookup>) {
         let mut routes = self.hub.tables.lock();
         routes.lookups.push((self.id, self.queue.clone(), ear));
     }
 
-    /// Listens to a channel. Whatever is published after this returns is received.
+    /// Subscribes to a channel. The subscriber receives every message that is published after this call returns.
     pub fn subscribe(&self, channel: &[u8]) {
         self.add_subscription(SubscriptionKind::Channel, channel);
     }
 
-    /// Stops listening to a channel.
+    /// Unsubscribes from a channel.
     pub fn unsubscribe(&self, channel: &[u8]) {
         self.remove_subscription(SubscriptionKind::Channel, channel);
     }
 
-    /// Listens to all channels that match a pattern.
+    /// Subscribes to all channels that match a pattern.
     pub fn psubscribe(&self, pattern: &[u8]) {
         self.add_subscription(SubscriptionKind::Pattern, pattern);
     }
 
-    /// Stops listening to a pattern.
+    /// Unsubscribes from a pattern.
     pub fn punsubscribe(&self, pattern: &[u8]) {
         self.remove_subscription(SubscriptionKind::Pattern, pattern);
     }
 
-    /// Listens to a shard channel.
+    /// Subscribes to a shard channel.
     pub fn ssubscribe(&self, channel: &[u8]) {
         self.add_subscription(SubscriptionKind::Shard, channel);
     }
 
-    /// Stops listening to a shard channel.
+    /// Unsubscribes from a shard channel.
     pub fn sunsubscribe(&self, channel: &[u8]) {
         self.remove_subscription(SubscriptionKind::Shard, channel);
     }
 
-    /// The next message; never ends while the subscriber lives, as it holds its own sending half.
+    /// The next event. Never `None`, because the subscriber holds a sender of its own queue.
     pub async fn recv(&mut self) -> Option<PubSubEvent> {
         loop {
             if let Ok(push) = self.receiver.try_recv() {

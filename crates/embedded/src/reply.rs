@@ -1,4 +1,4 @@
-//! Short names for the replies commands give.
+//! Constructors for replies of commands.
 
 use redis::Value;
 
@@ -19,17 +19,17 @@ pub fn bulk_or_nil(bytes: Option<impl AsRef<[u8]>>) -> Value {
     bytes.map_or(NIL, |bytes| bulk(bytes.as_ref()))
 }
 
-/// An integer from a count.
+/// Integer reply from a count.
 pub fn count(n: usize) -> Value {
     Value::Int(i64::try_from(n).unwrap_or(i64::MAX))
 }
 
-/// 1 or 0.
+/// Integer reply 1 or 0.
 pub fn flag(yes: bool) -> Value {
     Value::Int(i64::from(yes))
 }
 
-/// A score, as the bulk string of protocol 2.
+/// A score as a bulk string, as in RESP2.
 pub fn score_bulk(score: f64) -> Value {
     bulk(format_score(score))
 }
@@ -44,7 +44,7 @@ pub fn bulk_array(items: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Value {
     array(items.into_iter().map(|item| bulk(item.as_ref())))
 }
 
-/// The reply of a scan step.
+/// Reply of one step of a scan command.
 pub fn scan_page(cursor: u64, items: Vec<Value>) -> Value {
     array([bulk(cursor.to_string()), array(items)])
 }

@@ -1,11 +1,11 @@
-//! The hash slot of a key in Redis Cluster, also for the strict mode that refuses scripts over two slots.
+//! Hash slots of Redis Cluster. Strict mode uses them to reject scripts with keys of two slots.
 
-/// The slot of a key: CRC16 of its hash tag, or of the whole key where there is none, modulo 16384.
+/// Hash slot of a key: CRC16 modulo 16384 of its hash tag, or of the whole key if it has no hash tag.
 pub fn slot(key: &[u8]) -> u16 {
     crc16(hash_tag(key)) % 16_384
 }
 
-/// The part between the first `{` and the next `}`, if it is not empty.
+/// Hash tag of a key: the part between the first `{` and the next `}` if that is not empty, otherwise the whole key.
 fn hash_tag(key: &[u8]) -> &[u8] {
     let Some(open) = key.iter().position(|&c| c == b'{') else {
         return key;

@@ -1,4 +1,4 @@
-//! Every command the engine knows: one line each. To add one, write its function and add its line.
+//! The command table: one line per command. To add a command, write its function and add its line.
 
 #[cfg(test)]
 mod tests;
@@ -14,48 +14,48 @@ use crate::db::Db;
 use crate::error::CommandResult;
 use crate::number::parse_int_arg;
 
-/// Where a command's keys stand among its arguments.
+/// Positions of the keys among the arguments of a command.
 #[derive(Debug, Clone, Copy)]
 pub enum CommandKeySpec {
-    /// Nowhere.
+    /// The command has no keys.
     None,
-    /// From `first` to `last` (negative: from the end), every `step`th.
+    /// Every `step`th argument from `first` to `last`. A negative `last` counts from the end.
     Range(usize, isize, usize),
-    /// As many as the number at this position says, behind it.
+    /// The argument at this position is the number of keys, and the keys follow it.
     NumKeys(usize),
-    /// One at 1 and as many as the number at 2 says, behind it.
+    /// Argument 1 is a key. Argument 2 is the number of further keys, which follow it.
     DestinationAndNumKeys,
 }
 
-/// Who runs a command.
+/// Handler of a command.
 #[derive(Clone, Copy)]
 pub enum CommandHandler {
-    /// The database alone.
+    /// A function on the database.
     Db(fn(&mut Db, Args<'_>) -> CommandResult),
-    /// The script host.
+    /// The script engine.
     Script,
-    /// The connection: what depends on who asks (`MULTI`, `SUBSCRIBE`).
+    /// The client's connection, because the command depends on its state (`MULTI`, `SUBSCRIBE`). The engine rejects it.
     Connection,
 }
 
-/// A command.
+/// Description of one command.
 pub struct CommandSpec {
-    /// Its name in capitals.
+    /// Name in capitals.
     pub name: &'static str,
-    /// The number of arguments with the name; at least that many when negative.
+    /// Number of arguments, the name included. A negative number is a minimum.
     pub arity: isize,
-    /// Whether it may change keys: refused while nothing can be made durable.
+    /// Whether the command may change keys. Such a command is rejected while the disk cannot be written.
     pub is_write: bool,
-    /// The Redis version that brought it.
+    /// Redis version that introduced the command.
     pub since: &'static str,
-    /// Its keys.
+    /// Positions of its keys.
     pub keys: CommandKeySpec,
-    /// What it does.
+    /// Handler of the command.
     pub handler: CommandHandler,
 }
 
 impl CommandSpec {
-    /// Whether it takes that many arguments, its name included.
+    /// Whether the command accepts this many arguments, its name included.
     pub fn accepts_arg_count(&self, count: usize) -> bool {
         let wanted = self.arity.unsigned_abs();
         if self.arity < 0 {
@@ -65,7 +65,7 @@ impl CommandSpec {
         }
     }
 
-    /// The keys among its arguments. A broken count yields none; the command itself will refuse it.
+    /// Keys among the arguments. An invalid key count yields no keys; the command itself rejects it.
     pub fn extract_keys<'a>(&self, args: Args<'a>) -> Vec<&'a [u8]> {
         let counted = |at: usize, first: usize| {
             let count = args
@@ -101,7 +101,7 @@ impl CommandSpec {
     }
 }
 
-/// The command of this name, in any case.
+/// Finds a command by its name, in any case.
 pub fn find(name: &[u8]) -> Option<&'static CommandSpec> {
     const MAX_NAME_LEN: usize = 24;
     static BY_NAME: LazyLock<HashMap<&'static [u8], &'static CommandSpec, RandomState>> =
@@ -435,7 +435,7 @@ pub static COMMAND_TABLE: &[CommandSpec] = &[
         CommandKeySpec::DestinationAndNumKeys,
         zsets::zdiffstore,
     ),
-    // Publishing.
+    // Publish and subscribe.
     read("PUBLISH", 3, "2.0.0", CommandKeySpec::None, pubsub::publish),
     read(
         "SPUBLISH",
@@ -457,7 +457,7 @@ pub static COMMAND_TABLE: &[CommandSpec] = &[
     script("EVAL_RO", -3, "7.0.0", CommandKeySpec::NumKeys(2)),
     script("EVALSHA_RO", -3, "7.0.0", CommandKeySpec::NumKeys(2)),
     script("SCRIPT", -2, "2.6.0", CommandKeySpec::None),
-    // Belong to a connection.
+    // State of a connection.
     connection("MULTI", 1, "1.2.0"),
     connection("EXEC", 1, "1.2.0"),
     connection("DISCARD", 1, "2.0.0"),

@@ -1,9 +1,9 @@
-//! The store's time: this machine's monotonic clock plus the offset that the store's `TIME` gave.
+//! The store's time: the monotonic clock of this machine plus the offset that the server's `TIME` gave.
 //!
-//! Always true:
-//! 1. Between two looks at the store's clock time only runs forward, whatever happens to this machine's clock.
-//! 2. Nodes need no common clock: all of them follow the store.
-//! 3. This file is the only one of the crate that asks the system what time it is.
+//! Invariants:
+//! 1. Between two adjustments the time only moves forward, whatever happens to this machine's wall clock.
+//! 2. Nodes need no common clock, because all of them follow the server.
+//! 3. This file is the only one of the crate that reads the wall clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use parlor_embedded::{Clock as EngineClock, ManualClock};
 
 use crate::telemetry::StoreTelemetryEvent;
 
-/// A step of the store's clock that is worth a line in the log.
+/// Smallest change of the offset that is logged.
 const MIN_LOGGED_JUMP_MS: u64 = 1_000;
 
 /// The store's time. Clones share it.
@@ -30,14 +30,15 @@ enum StoreClockSource {
 
 struct ServerClock {
     started_at: Instant,
-    /// Store time at `start`, in milliseconds since the Unix epoch.
+    /// Server time at `started_at`, in ms since the Unix epoch.
     offset_ms: AtomicI64,
-    /// How far the time was moved by hand.
+    /// Total shift by `advance`, in ms.
     test_shift_ms: AtomicU64,
 }
 
 impl StoreClock {
-    /// A clock that starts with this machine's time and waits for the store's.
+    /// Creates a clock. Without a manual clock it starts with this machine's time, until it is adjusted to the server's
+    /// time.
     pub(crate) fn new(manual: Option<ManualClock>) -> Self {
         let source = manual.map_or_else(
             || {
@@ -52,7 +53,7 @@ impl StoreClock {
         Self { source }
     }
 
-    /// The store's time in milliseconds since the Unix epoch.
+    /// The store's time in ms since the Unix epoch.
     pub fn now_ms(&self) -> u64 {
         match &self.source {
             StoreClockSource::Manual(clock) => clock.now_ms(),
@@ -66,7 +67,7 @@ impl StoreClock {
         }
     }
 
-    /// Moves the time forward by hand, for tests. It stays moved when the store's clock is read again.
+    /// Moves the time forward, for tests. Later adjustments to the server's time keep the shift.
     pub fn advance(&self, by: Duration) {
         match &self.source {
             StoreClockSource::Manual(clock) => clock.advance(by),
@@ -77,16 +78,16 @@ impl StoreClock {
         }
     }
 
-    /// Follows the reply of `TIME`; any other is ignored.
+    /// Adjusts the clock to the reply of `TIME`. Any other reply is ignored.
     pub(crate) fn adjust_to_time_reply(&self, reply: redis::Value, round_trip: Duration) {
         if let Ok((seconds, micros)) = redis::from_redis_value::<(u64, u64)>(reply) {
             self.adjust_to(seconds * 1_000 + micros / 1_000, round_trip);
         }
     }
 
-    /// Follows the store's clock, which showed `store_ms` at some moment of the last `round_trip`.
+    /// Adjusts the clock to the server's clock, which showed `store_ms` at some moment of the last `round_trip`.
     ///
-    /// Differences that the round trip explains are left alone, so that the time does not jitter.
+    /// A difference that the round trip can explain is ignored, so that the time does not jitter.
     pub(crate) fn adjust_to(&self, store_ms: u64, round_trip: Duration) {
         let StoreClockSource::Server(time) = &self.source else {
             return;
@@ -128,12 +129,12 @@ fn to_i64(ms: u64) -> i64 {
     i64::try_from(ms).unwrap_or(i64::MAX)
 }
 
-/// The machine's monotonic clock.
+/// The monotonic clock of this machine.
 pub(crate) fn monotonic() -> Instant {
     Instant::now()
 }
 
-/// The machine's wall clock, in milliseconds since the Unix epoch.
+/// The wall clock of this machine, in ms since the Unix epoch.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place that reads the wall clock"

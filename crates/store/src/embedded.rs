@@ -1,6 +1,7 @@
-//! The embedded engine behind the store's handle.
+//! The embedded engine as the backend of a store.
 //!
-//! Always true: a call runs inline on the caller's task, without a time-out; there is nobody to wait for.
+//! Invariants:
+//! 1. A call runs inline on the caller's task without a timeout. It waits only while the engine has backpressure.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +16,13 @@ use crate::script;
 use crate::shared::StoreShared;
 use crate::tasks::BackgroundTasks;
 
-/// How often the clock is compared with the machine's.
+/// Interval in which the clock is compared with the system clock.
 const CLOCK_SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Messages that wait for the one subscriber that carries all subscriptions.
+/// Messages that may wait for the one subscriber that serves all subscriptions.
 const MAX_QUEUED_MESSAGES: usize = 65_536;
 
-/// An open embedded store.
+/// An open embedded engine.
 pub(crate) struct EmbeddedBackend {
     engine: Engine,
     connection: EmbeddedConnection,
@@ -78,7 +79,7 @@ impl EmbeddedBackend {
     }
 }
 
-/// The data is what it was when the engine was closed cleanly; otherwise it has a new origin.
+/// Reconciles the epoch. After a clean close the data keeps its origin, otherwise it gets a new one.
 async fn reconcile_epoch(
     options: &StoreOptions,
     engine: &Engine,
@@ -100,7 +101,7 @@ async fn reconcile_epoch(
     shared.epoch.reconcile(connection, &origin).await
 }
 
-/// A command for a caller who need not wait; none where it cannot be run as it is.
+/// Runs a command without a future. Returns `None` if the command has to wait or if its script is not loaded.
 pub(crate) fn try_execute(
     connection: &EmbeddedConnection,
     cmd: &Cmd,
@@ -111,7 +112,7 @@ pub(crate) fn try_execute(
     }
 }
 
-/// A command; a script of ours that the engine does not know is loaded and called again.
+/// Runs a command. A registered script that the engine does not know is loaded, and the call is repeated.
 pub(crate) fn execute<'a>(
     connection: &'a mut EmbeddedConnection,
     cmd: &'a Cmd,
@@ -130,7 +131,7 @@ pub(crate) fn execute<'a>(
     })
 }
 
-/// A pipeline; scripts of ours that the engine does not know are loaded, and just their calls repeated.
+/// Runs a pipeline. Registered scripts that the engine does not know are loaded, and only their calls are repeated.
 pub(crate) fn execute_pipeline<'a>(
     connection: &'a mut EmbeddedConnection,
     pipe: &'a Pipeline,

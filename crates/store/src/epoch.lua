@@ -1,9 +1,9 @@
--- Settles the epoch: raises it once for each origin, however many nodes notice the change.
--- KEYS[1]  hash: epoch, origin
--- ARGV[1]  origin of the data now (which server processes hold it)
--- ARGV[2]  now, in milliseconds
--- ARGV[3]  the highest epoch the caller has seen
--- Reply    {epoch, 1 if raised here else 0}
+-- Reconciles the epoch: raises it once for each origin, however many nodes notice the change.
+-- KEYS[1]  hash with the fields `epoch` and `origin`
+-- ARGV[1]  current origin of the data (the server processes that hold it)
+-- ARGV[2]  current time in ms since the Unix epoch
+-- ARGV[3]  highest epoch that the caller knows
+-- Reply    {epoch, 1 if this call raised it, else 0}
 local key, origin, now, seen = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local held = redis.call('HMGET', key, 'epoch', 'origin')
 local epoch = tonumber(held[1] or '0')

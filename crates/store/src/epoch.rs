@@ -1,10 +1,10 @@
-//! The epoch: a number that rises whenever the store's data may be older than what was written to it.
+//! The epoch: a number that rises whenever the store's data may be older than the last write.
 //!
-//! Always true:
-//! 1. It rises when the server process behind the data changed (restart, failover, promotion), when the embedded
-//!    engine was not closed cleanly, when it is missing, and when somebody asks for it. It never falls.
-//! 2. Many nodes that notice one change raise it once: the store remembers for which origin it was raised.
-//! 3. It has risen before the first command runs on a connection to the changed server.
+//! Invariants:
+//! 1. The epoch rises when the server process behind the data changed (restart, failover, promotion), when the embedded
+//!    engine was not closed cleanly, when the stored epoch is missing, and when a caller raises it. It never falls.
+//! 2. If many nodes notice the same change, the epoch rises once: the store keeps the origin for which it was raised.
+//! 3. The epoch has risen before the first command runs on a connection to the changed server.
 
 use parking_lot::Mutex;
 use redis::aio::ConnectionLike;
@@ -22,10 +22,10 @@ static RAISE_EPOCH: LuaScript = crate::script!("raise.lua");
 pub(crate) struct Epoch {
     key: String,
     clock: StoreClock,
-    /// Whoever only looks leaves the epoch alone.
+    /// Whether the store was opened read-only. A read-only store does not change the stored epoch.
     read_only: bool,
     current: watch::Sender<u64>,
-    /// The origin for which it was raised here and not yet in the store.
+    /// Origin for which this node raised the epoch without the store.
     locally_raised_origin: Mutex<Option<String>>,
 }
 
@@ -56,7 +56,7 @@ impl Epoch {
         &self.key
     }
 
-    /// The command that settles the epoch for an origin. It brings its script along.
+    /// Command that reconciles the stored epoch with an origin. It contains the source of its script.
     pub(crate) fn reconcile_cmd(&self, origin: &str) -> Cmd {
         let mut cmd = redis::cmd("EVAL");
         cmd.arg(RECONCILE_EPOCH.source())
@@ -67,7 +67,7 @@ impl Epoch {
         cmd
     }
 
-    /// Settles the epoch on this connection.
+    /// Reconciles the epoch on this connection.
     pub(crate) async fn reconcile(
         &self,
         con: &mut impl ConnectionLike,
@@ -80,9 +80,10 @@ impl Epoch {
         self.apply_reconcile_reply(cmd.query_async(con).await, origin)
     }
 
-    /// Takes the reply of [`settle_cmd`](Self::settle_cmd).
+    /// Applies the reply of [`reconcile_cmd`](Self::reconcile_cmd).
     ///
-    /// A store that cannot be written to (full, say) must not keep its old epoch in use: it rises here at least.
+    /// If the store cannot be written, for example because it is full, the old epoch must not stay in use. The epoch
+    /// then rises on this node only.
     pub(crate) fn apply_reconcile_reply(
         &self,
         reply: RedisResult<(u64, bool)>,
@@ -105,7 +106,8 @@ impl Epoch {
         }
     }
 
-    /// Raises the epoch for this node alone, once for each origin; whoever settles it next raises it above that.
+    /// Raises the epoch on this node only, once per origin. The next reconcile of this node raises the stored epoch
+    /// above it.
     pub(crate) fn raise_locally(&self, origin: &str, reason: &str) {
         let mut unsaved = self.locally_raised_origin.lock();
         if unsaved.as_deref() == Some(origin) {
@@ -117,20 +119,21 @@ impl Epoch {
         self.adopt(epoch);
     }
 
-    /// A call that raises the epoch, whoever holds the data; its reply is to be [seen](Self::saw).
+    /// Call that raises the stored epoch, whatever the origin. Pass its reply to [`adopt`](Self::adopt).
     pub(crate) fn raise_call(&self) -> ScriptCall {
         let call = RAISE_EPOCH.keys(self.key()).arg(self.clock.now_ms());
         call.arg(*self.current.borrow())
     }
 
-    /// The command that reads the epoch, for the heartbeat.
+    /// Command that reads the stored epoch, for the heartbeat.
     pub(crate) fn read_cmd(&self) -> Cmd {
         let mut cmd = redis::cmd("HGET");
         cmd.arg(&self.key).arg("epoch");
         cmd
     }
 
-    /// Takes what another node may have raised. False if the epoch in the store is gone or behind: settle again.
+    /// Adopts the stored epoch, which another node may have raised. Returns false if it is missing or too low, and must
+    /// be reconciled.
     pub(crate) fn adopt_stored(&self, found: Option<u64>) -> bool {
         match found {
             Some(epoch) if epoch >= *self.current.borrow() => {
@@ -141,7 +144,7 @@ impl Epoch {
         }
     }
 
-    /// Takes an epoch of the store.
+    /// Adopts an epoch of the store if it is higher than the current one.
     pub(crate) fn adopt(&self, epoch: u64) {
         self.current.send_if_modified(|value| {
             let higher = epoch > *value;

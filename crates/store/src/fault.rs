@@ -1,21 +1,22 @@
-//! What a store error means to the one who called: away, full, or refused.
+//! Classes of store errors: unavailable, full, or rejected.
 
 use redis::{ErrorKind, RedisError, ServerError, ServerErrorKind};
 
-/// The three kinds of store errors that callers tell apart.
+/// Class of a store error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The store is not there, or not ready: try again later (`503 store_unavailable`).
+    /// The store is unreachable or not ready. Retry later (`503 store_unavailable`).
     Unavailable,
-    /// The store is there and has no room: memory or disk (`507 store_full`).
+    /// The store has no memory or disk space left (`507 store_full`).
     Full,
-    /// The store is there and said no: wrong type, bad arguments, a script's error. Repeating does not help.
+    /// The store rejected the request: wrong type, invalid arguments, an error of a script. A retry does not help.
     Rejected,
 }
 
 /// Classifies an error of the store.
 ///
-/// `MISCONF` is [`Fault::Full`]: the server refuses writes because it cannot persist, which in practice is a full disk.
+/// `MISCONF` is [`StoreErrorClass::Full`]: the server rejects writes because it cannot persist them, which in practice
+/// means a full disk.
 pub fn fault(error: &RedisError) -> Fault {
     match error.kind() {
         ErrorKind::Io
@@ -31,8 +32,8 @@ pub fn fault(error: &RedisError) -> Fault {
     }
 }
 
-/// A transaction that was refused while it was queued is what its first refused command is, one that was refused when it
-/// was to run is what its reason is.
+/// A transaction that was rejected while its commands were queued has the class of its first rejected command. A
+/// transaction that was rejected at `EXEC` has the class of the reason in its text.
 fn classify_exec_abort(error: &RedisError) -> Fault {
     let errors = error.clone().into_server_errors().unwrap_or_default();
     let first = errors
@@ -41,13 +42,13 @@ fn classify_exec_abort(error: &RedisError) -> Fault {
     first.unwrap_or_else(|| classify_code(wrapped_code("EXECABORT", error.detail())))
 }
 
-/// The code of an error reply; that of its cause where the server wraps one.
+/// Code of an error reply. If the server wraps another error, the code of that error.
 pub(crate) fn error_code(error: &ServerError) -> &str {
     wrapped_code(error.code(), error.details())
 }
 
-/// What is behind `ERR Error running script (…): @user_script: 1: -OOM …`, as Redis before 7.0 says it, and behind
-/// `EXECABORT Transaction discarded because of: OOM …`.
+/// The wrapped code in `ERR Error running script (…): @user_script: 1: -OOM …` (Redis before 7.0) and in `EXECABORT
+/// Transaction discarded because of: OOM …`.
 fn wrapped_code<'a>(code: &'a str, detail: Option<&'a str>) -> &'a str {
     let mark = match (code, detail) {
         ("ERR", Some(detail)) if detail.starts_with("Error running script") => ": -",

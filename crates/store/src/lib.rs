@@ -1,16 +1,16 @@
-//! The store: what the rest of Parlor sees of Redis, Valkey or the embedded engine.
+//! The store: the interface to Redis, Valkey or the embedded engine that the rest of Parlor uses.
 //!
-//! [`Store`] takes the redis crate's commands, pipelines and scripts (it implements
-//! [`ConnectionLike`](::redis::aio::ConnectionLike)) and adds what a server needs around them: time-outs, safe repeats,
-//! a circuit breaker, reconnects for ever, Sentinel and Cluster failovers, scripts that are loaded on demand. [`Bus`]
-//! publishes and subscribes. [`Clock`] is the store's time, and [`Store::epoch`] tells when its data may be stale.
+//! [`Store`] accepts the redis crate's commands, pipelines and scripts (it implements
+//! [`ConnectionLike`](::redis::aio::ConnectionLike)). It adds timeouts, safe retries, a circuit breaker, endless
+//! reconnects, Sentinel and Cluster failovers, and scripts that are loaded on demand. [`Bus`] publishes and subscribes.
+//! [`StoreClock`] shows the server's time, and [`Store::epoch`] rises when the store's data may be stale.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! use redis::AsyncTypedCommands;
 //!
 //! let url = "redis://localhost:6379/0".parse()?;
-//! let mut store = parlor_store::Store::open(parlor_store::Options::new(url)).await?;
+//! let mut store = parlor_store::Store::open(parlor_store::StoreOptions::new(url)).await?;
 //! store.set("greeting", "hello").await?;
 //! # Ok(())
 //! # }

@@ -1,4 +1,4 @@
-//! How to open a store, and why it could not be opened.
+//! Options to open a store, and the errors of opening one.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,33 +8,36 @@ use parlor_embedded::ManualClock;
 use crate::script::LuaScript;
 use crate::url::StoreUrl;
 
-/// How to open a [`Store`](crate::Store). The default is the embedded engine in memory.
+/// Options to open a [`Store`](crate::Store). The default is the embedded engine without a data folder.
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
-    /// Which store.
+    /// URL of the store. Default: `embedded:`.
     pub url: StoreUrl,
-    /// The folder of the embedded store; none keeps everything in memory.
+    /// Data folder of the embedded engine. Default: none, and the data is lost when the process ends.
     pub data_folder: Option<PathBuf>,
-    /// How long a request may take, all its tries together.
+    /// Time limit of one request, all its attempts included. Default: 1 second.
     pub timeout: Duration,
-    /// Multiplexed connections to each server.
+    /// Multiplexed connections to each server. Default: 1.
     pub connections_per_server: usize,
-    /// The prefix of this crate's own key, `parlor:epoch`.
+    /// Prefix of this crate's own key, `parlor:epoch`. Default: empty.
     pub key_prefix: String,
-    /// Scripts loaded on each new connection; any other is loaded when it is first called.
+    /// Scripts that are loaded on each new connection. Any other script is loaded when it is first called. Default:
+    /// none.
     pub scripts: Vec<&'static LuaScript>,
-    /// The certificate authority to trust (PEM) instead of the system's.
+    /// PEM file of the certificate authority to trust instead of the system's.
     pub ca_cert: Option<PathBuf>,
-    /// The client's certificate (PEM), with `client_key`.
+    /// PEM file of the client certificate. Requires `client_key`.
     pub client_cert: Option<PathBuf>,
-    /// The client's key (PEM), with `client_cert`.
+    /// PEM file of the client's private key. Requires `client_cert`.
     pub client_key: Option<PathBuf>,
-    /// Embedded only: refuse scripts that touch undeclared keys or keys of two slots, and commands newer than Redis 6.2.
+    /// Embedded engine only: rejects scripts that use undeclared keys or keys of two slots, and commands newer than
+    /// Redis 6.2. Default: off.
     pub strict: bool,
-    /// Only look: nothing of our own is written, `parlor:epoch` included. The embedded engine then shows what was last
-    /// written to `data`, beside the process that has it open, and refuses writes.
+    /// Opens the store read-only: this crate writes nothing of its own, not even `parlor:epoch`. The embedded engine
+    /// then loads the last flushed state of `data_folder`, which another process may have open, and rejects writes.
+    /// Default: off.
     pub read_only: bool,
-    /// For tests: the time, moved by hand.
+    /// For tests: a clock that the test moves. Default: the server's time.
     pub clock: Option<ManualClock>,
 }
 
@@ -58,7 +61,7 @@ impl Default for StoreOptions {
 }
 
 impl StoreOptions {
-    /// Options for one URL, the rest as by default.
+    /// Options with this URL and otherwise the defaults.
     pub fn new(url: StoreUrl) -> Self {
         Self {
             url,
@@ -70,39 +73,39 @@ impl StoreOptions {
 /// Why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreOpenError {
-    /// Nobody answers there, or not in time. Trying again later may help.
+    /// The server is unreachable or does not answer in time. A later attempt may succeed.
     #[error("store {url} cannot be reached: {source}")]
     Unreachable {
-        /// The store, without its password.
+        /// URL of the store, without its password.
         url: String,
-        /// What went wrong.
+        /// The error.
         source: redis::RedisError,
     },
-    /// User or password are wrong.
+    /// The server rejects the user or the password.
     #[error("store {url} rejected the login, check user and password: {source}")]
     AuthenticationFailed {
-        /// The store, without its password.
+        /// URL of the store, without its password.
         url: String,
-        /// What the server said.
+        /// Error reply of the server.
         source: redis::RedisError,
     },
-    /// The server is there and is not what the URL says.
+    /// The server answers, but it is not what the URL says, or the options do not fit together.
     #[error("store {url} cannot be used: {reason}")]
     Misconfigured {
-        /// The store, without its password.
+        /// URL of the store, without its password.
         url: String,
-        /// What is wrong and what to do.
+        /// The problem, and what to do.
         reason: String,
     },
-    /// A certificate or key cannot be read.
+    /// A certificate or key file cannot be read.
     #[error("cannot read {path}: {source}", path = path.display())]
     UnreadableFile {
         /// The file.
         path: PathBuf,
-        /// What went wrong.
+        /// The error.
         source: std::io::Error,
     },
-    /// The embedded engine refuses.
+    /// The embedded engine cannot be opened.
     #[error(transparent)]
     Embedded(#[from] parlor_embedded::EngineOpenError),
 }

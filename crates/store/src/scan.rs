@@ -1,4 +1,4 @@
-//! Walking over keys in bounded steps.
+//! Iterates over keys in bounded steps.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use crate::clock::monotonic;
 use crate::redis::link::PrimaryPool;
 use crate::store::{StoreBackend, StoreInner};
 
-/// A walk over the keys that match a pattern, with the guarantees of `SCAN`: a key that is there all the time is found,
-/// at least once. On a Cluster all primaries are walked, as they were when the walk began.
+/// Iterates over the keys that match a pattern, with the guarantees of `SCAN`: a key that exists throughout is returned
+/// at least once. On a Cluster the iteration covers the primaries that existed when it began.
 pub struct KeyScan {
     inner: Arc<StoreInner>,
     pattern: String,
     count: usize,
     cursor: u64,
-    /// The primaries of a Cluster that are left to walk.
+    /// Pools of the primaries that are left to scan. Empty if the store is not a Cluster.
     remaining_pools: VecDeque<Arc<PrimaryPool>>,
     done: bool,
 }
@@ -38,8 +38,8 @@ impl KeyScan {
         }
     }
 
-    /// The next keys, about `count` of them and sometimes none; `None` at the end. After an error the same step can be
-    /// tried again.
+    /// Returns the next keys: about `count` of them, sometimes none, and `None` at the end. After an error the step can
+    /// be repeated.
     pub async fn next(&mut self) -> RedisResult<Option<Vec<Bytes>>> {
         if self.done {
             return Ok(None);

@@ -1,11 +1,11 @@
-//! Lua scripts: written once, known by their SHA-1, sent by `EVALSHA`.
+//! Lua scripts: known by their SHA-1 and called by `EVALSHA`.
 //!
-//! Always true:
-//! 1. Whoever holds a command that calls one of our scripts can find the script's source by the command alone
-//!    (computing the SHA registers the source), so a server that lost its scripts is given them again on demand.
-//! 2. A step that stands in for a script runs on the embedded engine alone, and does what the script does.
-//! 3. Inside a transaction a script is sent by `EVAL`: a `NOSCRIPT` there would leave the other commands of the
-//!    transaction executed, and sending those again is not harmless.
+//! Invariants:
+//! 1. A command that calls a registered script leads to the script's source, because `sha()` registers the source. A
+//!    server that has lost its scripts therefore gets them again on demand.
+//! 2. A native script runs on the embedded engine only, and does what its Lua script does.
+//! 3. A transaction sends its scripts by `EVAL`. A `NOSCRIPT` inside a transaction would leave its other commands
+//!    executed, and repeating those is not safe.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Once, OnceLock};
@@ -20,7 +20,7 @@ use crate::Store;
 static REGISTERED_SCRIPTS: LazyLock<RwLock<HashMap<&'static [u8], &'static LuaScript>>> =
     LazyLock::new(Default::default);
 
-/// A script in the Lua dialect of Redis, meant to be a `static`.
+/// A script in Redis's dialect of Lua, meant to be a `static`.
 #[derive(Debug)]
 pub struct LuaScript {
     name: &'static str,
@@ -30,7 +30,7 @@ pub struct LuaScript {
     native: Option<NativeScript>,
 }
 
-/// A [`Script`] from a file beside the source file that names it.
+/// Creates a [`LuaScript`] from a file beside the source file.
 #[macro_export]
 macro_rules! script {
     ($file:literal) => {
@@ -39,7 +39,7 @@ macro_rules! script {
 }
 
 impl LuaScript {
-    /// A script with the name it has in logs.
+    /// Creates a script from its name and its Lua source.
     pub const fn new(name: &'static str, source: &'static str) -> Self {
         Self {
             name,
@@ -50,58 +50,58 @@ impl LuaScript {
         }
     }
 
-    /// With a step in Rust that does the same, for the embedded engine.
+    /// Attaches a native script that does the same on the embedded engine.
     #[must_use]
     pub const fn with_native(mut self, native: NativeScript) -> Self {
         self.native = Some(native);
         self
     }
 
-    /// The name it has in logs.
+    /// Name of the script.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The Lua text.
+    /// Lua source of the script.
     pub fn source(&self) -> &'static str {
         self.source
     }
 
-    /// The SHA-1 by which servers know it.
+    /// SHA-1 of the source, by which servers know the script.
     pub fn sha(&'static self) -> &'static str {
         let sha = self
             .sha
             .get_or_init(|| redis::Script::new(self.source).get_hash().to_owned());
-        // After it was stored, for the map borrows the stored text.
+        // Registered after `sha` is stored, because the map borrows the stored text.
         self.registered.call_once(|| {
             REGISTERED_SCRIPTS.write().insert(sha.as_bytes(), self);
         });
         sha
     }
 
-    /// A call with its keys.
+    /// Creates a call with these keys.
     pub fn keys(&'static self, keys: impl ToRedisArgs) -> ScriptCall {
         let count = keys.num_of_args();
-        // Most keys have three arguments or less.
+        // Most calls have at most three arguments per key.
         let mut cmd = Cmd::with_capacity(16 + 4 * count, 512 + 128 * count);
         cmd.arg("EVALSHA").arg(self.sha()).arg(count).arg(keys);
         ScriptCall(cmd)
     }
 }
 
-/// One call of a script, to be run or put into a pipeline.
+/// One call of a script, to run or to put into a pipeline.
 #[derive(Debug, Clone)]
 #[must_use = "a call does nothing until it is run or put into a pipeline"]
 pub struct ScriptCall(Cmd);
 
 impl ScriptCall {
-    /// One more argument, or several if the value is a list.
+    /// Adds one argument, or several if the value is a list.
     pub fn arg(mut self, arg: impl ToRedisArgs) -> Self {
         self.0.arg(arg);
         self
     }
 
-    /// Runs it.
+    /// Runs the call.
     pub async fn run<T: FromRedisValue>(self, store: &Store) -> RedisResult<T> {
         match store.try_execute(&self.0) {
             Some(reply) => Ok(redis::from_redis_value(reply?.extract_error()?)?),
@@ -121,7 +121,7 @@ impl From<ScriptCall> for Cmd {
     }
 }
 
-/// The script to load when `reply` says that the script of `cmd` is not known; none if it says anything else.
+/// Script to load if `reply` is a `NOSCRIPT` error of `cmd`. `None` for any other reply and for unregistered scripts.
 pub(crate) fn script_to_load(cmd: &Cmd, reply: &Value) -> Option<&'static LuaScript> {
     match reply {
         Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript) => {
@@ -131,7 +131,7 @@ pub(crate) fn script_to_load(cmd: &Cmd, reply: &Value) -> Option<&'static LuaScr
     }
 }
 
-/// The command that brings its script along, for transactions; none if `cmd` does not call one of ours.
+/// `cmd` with the script's source instead of its SHA-1, for transactions. `None` if `cmd` calls no registered script.
 pub(crate) fn with_source(cmd: &Cmd) -> Option<Cmd> {
     let source = called_script(cmd)?.source;
     let mut inlined = Cmd::with_capacity(cmd.args_iter().len(), source.len() + 128);
@@ -144,7 +144,7 @@ pub(crate) fn with_source(cmd: &Cmd) -> Option<Cmd> {
     Some(inlined)
 }
 
-/// The pipeline with every script brought along.
+/// The pipeline with the source of every registered script that it calls. `None` if it calls none.
 pub(crate) fn with_sources(pipe: &redis::Pipeline) -> Option<redis::Pipeline> {
     let calls = pipe
         .cmd_iter()
@@ -161,12 +161,12 @@ pub(crate) fn with_sources(pipe: &redis::Pipeline) -> Option<redis::Pipeline> {
     Some(inlined_pipe)
 }
 
-/// Whether `cmd` calls a script by its SHA.
+/// Whether `cmd` is `EVALSHA`.
 pub(crate) fn is_evalsha(cmd: &Cmd) -> bool {
     matches!(cmd.args_iter().next(), Some(Arg::Simple(name)) if name.eq_ignore_ascii_case(b"EVALSHA"))
 }
 
-/// The script that `cmd` calls, if it is one of ours.
+/// The registered script that `cmd` calls, if any.
 pub(crate) fn called_script(cmd: &Cmd) -> Option<&'static LuaScript> {
     if !is_evalsha(cmd) {
         return None;
@@ -177,14 +177,14 @@ pub(crate) fn called_script(cmd: &Cmd) -> Option<&'static LuaScript> {
     }
 }
 
-/// `SCRIPT LOAD` of a source.
+/// The command `SCRIPT LOAD` with a source.
 pub(crate) fn script_load_cmd(source: &str) -> Cmd {
     let mut cmd = redis::cmd("SCRIPT");
     cmd.arg("LOAD").arg(source);
     cmd
 }
 
-/// Loads a script into the embedded engine, with what stands in for it.
+/// Loads a script into the embedded engine, with its native script if it has one.
 pub(crate) async fn load_into_embedded(
     connection: &mut EmbeddedConnection,
     script: &LuaScript,

@@ -1,6 +1,8 @@
-//! What all parts of one store share: time, epoch, and whether it is up.
+//! Shared state of a store: time, epoch, and the servers that are down.
 //!
-//! Always true: the state is `Up` exactly while no server of the store is in trouble, and each change of it is told once.
+//! Invariants:
+//! 1. The state is `Up` exactly while no server of the store is marked as down. Each change of the state is reported
+//!    once.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,13 +20,13 @@ use crate::telemetry::StoreTelemetryEvent;
 /// Whether the store answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreState {
-    /// It does.
+    /// All servers answer.
     Up,
-    /// It does not, or a part of it does not.
+    /// At least one server does not answer.
     Down {
-        /// Since when, by the store's clock.
+        /// Time of the failure by the store's clock, in ms since the Unix epoch.
         since_ms: u64,
-        /// Which server, and why.
+        /// The server, and why it is down.
         reason: String,
     },
 }
@@ -57,10 +59,11 @@ impl StoreShared {
         self.state.subscribe()
     }
 
-    /// A server is in trouble, unless it is not one of ours any more.
+    /// Marks a server as down, unless its pool was closed.
     pub(crate) fn mark_server_down(&self, server: &str, reason: &str, retired: &AtomicBool) {
         let mut troubles = self.down_servers.lock();
-        // Looked at under the lock that `well` takes after a server was retired: nobody stays in trouble for ever.
+        // Dropping a pool sets `retired` and then calls `mark_server_up`, which takes this lock. Because `retired` is
+        // read under the lock, a retired server is never added after it was removed.
         if retired.load(Ordering::Acquire) {
             return;
         }
@@ -76,7 +79,7 @@ impl StoreShared {
         }
     }
 
-    /// A server is well, or not one of ours any more.
+    /// Marks a server as up, or removes a server whose pool was closed.
     pub(crate) fn mark_server_up(&self, server: &str) {
         let mut troubles = self.down_servers.lock();
         if troubles.remove(server).is_some() && troubles.is_empty() {

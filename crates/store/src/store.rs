@@ -1,6 +1,7 @@
-//! The handle that everything else holds.
+//! The handle to a store.
 //!
-//! Always true: a `Store` is cheap to clone, and every clone sees the same store, time and epoch.
+//! Invariants:
+//! 1. A `Store` is cheap to clone, and every clone has the same backend, time and epoch.
 
 use std::sync::Arc;
 
@@ -19,11 +20,11 @@ use crate::shared::{StoreShared, StoreState};
 use crate::telemetry::StoreTelemetryEvent;
 use crate::url::StoreUrl;
 
-/// A store: Redis or Valkey, or the embedded engine. Takes the redis crate's commands, pipelines and scripts.
+/// Handle to a store: Redis, Valkey, or the embedded engine. Accepts the redis crate's commands, pipelines and scripts.
 #[derive(Clone)]
 pub struct Store {
     inner: Arc<StoreInner>,
-    /// The way to the embedded engine, without a detour.
+    /// Connection to the embedded engine, `None` for a server.
     embedded: Option<EmbeddedConnection>,
     repeatable: bool,
 }
@@ -36,27 +37,27 @@ pub(crate) struct StoreInner {
     database: i64,
 }
 
-/// What executes the commands.
+/// Executes the commands.
 pub(crate) enum StoreBackend {
     Embedded(EmbeddedBackend),
     Redis(Redis),
 }
 
-/// The kinds of stores.
+/// Kind of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreKind {
-    /// The engine in this process.
+    /// The embedded engine in this process.
     Embedded,
-    /// One server.
+    /// One Redis or Valkey server.
     Standalone,
-    /// A primary that sentinels watch over.
+    /// A primary that sentinels monitor.
     Sentinel,
-    /// A Cluster.
+    /// A Redis or Valkey Cluster.
     Cluster,
 }
 
 impl Store {
-    /// Opens a store. A server that is away is an error here; once open, a store reconnects by itself for ever.
+    /// Opens a store. Fails if the server is unreachable. An open store reconnects without a limit.
     pub async fn open(options: StoreOptions) -> Result<Self, StoreOpenError> {
         let shared = Arc::new(StoreShared::new(&options));
         let (kind, database) = match &options.url {
@@ -94,23 +95,23 @@ impl Store {
         })
     }
 
-    /// What kind of store it is.
+    /// Kind of the store.
     pub fn kind(&self) -> StoreKind {
         self.inner.kind
     }
 
-    /// Publish and subscribe.
+    /// The bus, which publishes and subscribes.
     pub fn bus(&self) -> &Bus {
         &self.inner.bus
     }
 
-    /// The store's time.
+    /// The clock, which shows the store's time.
     pub fn clock(&self) -> &StoreClock {
         &self.inner.shared.clock
     }
 
-    /// The same store, for calls that do no harm when they are executed twice: they are tried again when their reply
-    /// was lost, which happens otherwise to reads only.
+    /// Returns the same store for idempotent calls. If the reply of such a call is lost, the store retries the call.
+    /// Otherwise it retries only read-only commands.
     pub fn idempotent(&self) -> Self {
         Self {
             repeatable: true,
@@ -118,9 +119,9 @@ impl Store {
         }
     }
 
-    /// The same store, for calls that renew values and deadlines which need not outlive the process: the embedded engine
-    /// does not write those to disk, and has some earlier ones after a restart. What such calls add or remove is kept.
-    /// A server keeps everything as it is configured to.
+    /// Returns the same store with volatile updates: the embedded engine does not write updated values and deadlines to
+    /// disk, so after a restart they may be older. Keys and items that such calls create or delete are written as
+    /// usual. On a Redis or Valkey server this has no effect.
     pub fn with_volatile_updates(&self) -> Self {
         Self {
             embedded: self.embedded.as_ref().map(EmbeddedConnection::fleeting),
@@ -128,32 +129,32 @@ impl Store {
         }
     }
 
-    /// Whether the store answers, now and from now on.
+    /// Watch of whether the store answers.
     pub fn state(&self) -> watch::Receiver<StoreState> {
         self.inner.shared.state()
     }
 
-    /// The epoch, now and from now on. It rises when the store's data may be older than what was written to it: what
-    /// was checked in another epoch has to be checked again.
+    /// Watch of the epoch. The epoch rises when the store's data may be older than the last write. State that was
+    /// checked in an earlier epoch must be checked again.
     pub fn epoch(&self) -> watch::Receiver<u64> {
         self.inner.shared.epoch.subscribe()
     }
 
-    /// The epoch now.
+    /// The current epoch.
     pub fn current_epoch(&self) -> u64 {
         self.inner.shared.epoch.current()
     }
 
-    /// Raises the epoch: what was checked before has to be checked again, by every node. For whoever has changed the data
-    /// from outside.
+    /// Raises the epoch, so that every node checks its state again. For tools that have changed the data from outside.
+    /// Returns the new epoch.
     pub async fn raise_epoch(&self) -> RedisResult<u64> {
         let epoch = self.inner.shared.epoch.raise_call().run(self).await?;
         self.inner.shared.epoch.adopt(epoch);
         Ok(epoch)
     }
 
-    /// One command on each primary, for questions about the servers themselves (`INFO`, `CONFIG GET`): the address of
-    /// each and what it answered. One server, or the embedded engine, is one entry.
+    /// Runs a command on each primary, for questions about the servers themselves (`INFO`, `CONFIG GET`). Returns the
+    /// address and the reply of each server. A store that is not a Cluster gives one entry.
     pub async fn query_each_primary(&self, cmd: &Cmd) -> Vec<(String, RedisResult<Value>)> {
         match &*self.inner.backend {
             StoreBackend::Embedded(engine) => {
@@ -164,12 +165,13 @@ impl Store {
         }
     }
 
-    /// Walks over the keys that match a pattern, about `count` at a time.
+    /// Iterates over the keys that match a pattern, about `count` keys per step.
     pub fn scan(&self, pattern: &str, count: usize) -> KeyScan {
         KeyScan::new(Arc::clone(&self.inner), pattern, count)
     }
 
-    /// Writes what is not yet written (embedded), ends subscriptions and background work. Later calls fail.
+    /// Flushes all changes (embedded engine) and ends all subscriptions and background tasks. Later calls fail, except
+    /// reads of the embedded engine.
     pub async fn close(&self) {
         self.inner.bus.close();
         match &*self.inner.backend {
@@ -178,15 +180,15 @@ impl Store {
         }
     }
 
-    /// The reply to a command that need not be waited for. None on a server, and where the embedded engine has no room for what
-    /// is written or does not know the script.
+    /// Runs a command without a future. Returns `None` on a server, and on the embedded engine if the command has to
+    /// wait for a flush or if its script is not loaded.
     pub(crate) fn try_execute(&self, cmd: &Cmd) -> Option<RedisResult<Value>> {
         embedded::try_execute(self.embedded.as_ref()?, cmd)
     }
 }
 
 impl StoreBackend {
-    /// One command.
+    /// Runs one command.
     pub(crate) async fn execute(&self, cmd: &Cmd, repeatable: bool) -> RedisResult<Value> {
         match self {
             Self::Embedded(engine) => {

@@ -1,6 +1,7 @@
-//! Background work that ends with its owner.
+//! Background tasks that end with their owner.
 //!
-//! Always true: a task of this crate is owned by a [`Tasks`], and is gone soon after that was dropped or ended.
+//! Invariants:
+//! 1. A [`BackgroundTasks`] owns every task of this crate and aborts its tasks on drop and in `abort_all`.
 
 use std::future::Future;
 
@@ -19,7 +20,7 @@ impl BackgroundTasks {
         tasks.push(tokio::spawn(work));
     }
 
-    /// Ends all tasks.
+    /// Aborts all tasks.
     pub(crate) fn abort_all(&self) {
         for task in self.0.lock().drain(..) {
             task.abort();

@@ -1,9 +1,9 @@
-//! What happened to the store, told once: each event is one log line and one count.
+//! Telemetry of the store: each event is one log line and one change of a metric.
 
 use metrics::{counter, gauge};
 use tracing::{debug, info, warn};
 
-/// A state change of the store or its bus.
+/// Something that is worth a log line and a metric.
 #[derive(Debug)]
 pub(crate) enum StoreTelemetryEvent<'a> {
     Opened { url: &'a str },
@@ -27,7 +27,7 @@ pub(crate) enum StoreTelemetryEvent<'a> {
 }
 
 impl StoreTelemetryEvent<'_> {
-    /// Writes the log line and counts.
+    /// Writes the log line and changes the metric.
     pub(crate) fn emit(&self) {
         self.log();
         self.count();
@@ -134,7 +134,7 @@ mod tests {
     use crate::options::StoreOptions;
     use crate::shared::StoreShared;
 
-    /// Counts by name.
+    /// Values of counters and gauges by name.
     #[derive(Default)]
     struct MetricCounts(Mutex<BTreeMap<String, Arc<AtomicU64>>>);
 

@@ -1,22 +1,22 @@
-//! Counts among arguments: how many keys follow, how many items are wanted.
+//! Parses counts: the number of keys that follow, and the number of items to return.
 
 use crate::args::{Args, is_option};
 use crate::error::{CommandError, SYNTAX_ERROR};
 use crate::number::parse_int;
 
-/// `SINTERCARD`, `LMPOP` and `ZMPOP` without keys.
+/// Error of `SINTERCARD`, `LMPOP` and `ZMPOP` without keys.
 pub const NO_KEYS: CommandError = CommandError::from_static("ERR numkeys should be greater than 0");
-/// `SINTERCARD` and `ZINTERCARD` with a negative limit.
+/// Error of `SINTERCARD` and `ZINTERCARD` for a negative limit.
 pub const NEGATIVE_LIMIT: CommandError = CommandError::from_static("ERR LIMIT can't be negative");
 const NO_COUNT: CommandError = CommandError::from_static("ERR count should be greater than 0");
 
-/// A number of at least `min`; whatever else there is, is this error.
+/// Parses a count of at least `min`. Returns `error` for any other argument.
 pub fn parse_count(min: usize, arg: &[u8], error: CommandError) -> Result<usize, CommandError> {
     let count = parse_int(arg).and_then(|n| usize::try_from(n).ok());
     count.filter(|count| *count >= min).ok_or(error)
 }
 
-/// `numkeys key … first|last [COUNT count]` of `LMPOP` and `ZMPOP`.
+/// Arguments `numkeys key … first|last [COUNT count]` of `LMPOP` and `ZMPOP`.
 pub struct MpopArgs<'a> {
     pub keys: Args<'a>,
     pub from_start: bool,
@@ -24,7 +24,7 @@ pub struct MpopArgs<'a> {
 }
 
 impl<'a> MpopArgs<'a> {
-    /// Reads them from behind the command's name.
+    /// Parses the arguments after the command's name.
     pub fn parse(args: Args<'a>, first: &str, last: &str) -> Result<Self, CommandError> {
         let keys = parse_count(1, args[1], NO_KEYS)?;
         let (keys, rest) = args[2..].split_at_checked(keys).ok_or(SYNTAX_ERROR)?;

@@ -1,4 +1,4 @@
-//! Hashes.
+//! Hash commands.
 
 use redis::Value;
 
@@ -11,7 +11,7 @@ use crate::number::{add_floats, parse_float, parse_float_arg, parse_int, parse_i
 use crate::reply::{NIL, OK, array, bulk, bulk_array, bulk_or_nil, count, flag, scan_page};
 use crate::value::{CompactMap, Hash, SharedBytes};
 
-/// Sets pairs of field and value behind the key. How many fields are new.
+/// Sets the field-value pairs after the key. Returns the number of new fields.
 fn set_fields(db: &mut Db, args: Args<'_>) -> Result<usize, CommandError> {
     if !args.len().is_multiple_of(2) {
         return Err(CommandError::wrong_arity(&to_error_text(args[0])));

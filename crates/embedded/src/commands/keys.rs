@@ -1,4 +1,4 @@
-//! Commands that work on keys of any type.
+//! Commands for keys of any type.
 
 use redis::Value;
 
@@ -28,7 +28,7 @@ pub fn type_of_key(db: &mut Db, args: Args<'_>) -> CommandResult {
     Ok(Value::SimpleString(name.to_owned()))
 }
 
-/// When a new deadline is taken.
+/// Conditions of the `EXPIRE` commands: `NX`, `XX`, `GT`, `LT`.
 #[derive(Default)]
 struct ExpireCondition {
     none: bool,
@@ -68,7 +68,7 @@ impl ExpireCondition {
         Ok(condition)
     }
 
-    /// Whether a key with the deadline `current` may get `new`. No deadline counts as infinitely late.
+    /// Whether the deadline of a key may change from `current` to `new`. No deadline counts as infinitely late.
     fn allows(&self, current: Option<u64>, new: i64) -> bool {
         let later = |current: u64| new > current.cast_signed();
         let earlier = |current: u64| new < current.cast_signed();
@@ -96,7 +96,7 @@ fn expire_generic(
         return Err(invalid());
     }
     let deadline = deadline + base;
-    // The everyday form without options finds its key once.
+    // Without options, the usual case, the key is looked up once.
     if args.len() > 3 {
         let current = db.entry(args[1]).map(KeyEntry::deadline);
         if !current.is_some_and(|current| condition.allows(current, deadline)) {
@@ -125,7 +125,8 @@ pub fn pexpireat(db: &mut Db, args: Args<'_>) -> CommandResult {
     expire_generic(db, args, "pexpireat", 1, false)
 }
 
-/// Answers with what `time` makes of a key's deadline: -2 without key, -1 without deadline.
+/// Shared by the `TTL` commands: -2 if the key does not exist, -1 if it has no deadline, otherwise the result of `time`
+/// for the deadline and the current time.
 fn ttl_generic(db: &mut Db, key: &[u8], time: impl FnOnce(u64, u64) -> u64) -> CommandResult {
     let now = db.now();
     Ok(Value::Int(match db.entry(key).map(KeyEntry::deadline) {
@@ -191,7 +192,7 @@ pub fn scan(db: &mut Db, args: Args<'_>) -> CommandResult {
 }
 
 pub fn randomkey(db: &mut Db, _: Args<'_>) -> CommandResult {
-    // An expired key is dropped when met, so this ends.
+    // `contains` deletes an expired key, so the loop ends.
     loop {
         let random = db.rng_state();
         let Some((key, _)) = db.keys().random_entry(random) else {
@@ -205,7 +206,7 @@ pub fn randomkey(db: &mut Db, _: Args<'_>) -> CommandResult {
 }
 
 pub fn dbsize(db: &mut Db, _: Args<'_>) -> CommandResult {
-    // So that the count is exact unless very many keys have just expired.
+    // Deletes expired keys first, so that the count is exact unless very many keys have just expired.
     db.sweep(1_000);
     Ok(count(db.keys().len()))
 }

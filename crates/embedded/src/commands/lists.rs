@@ -1,4 +1,4 @@
-//! Lists. A change at an end costs one row on disk; one in the middle costs the whole list.
+//! List commands. A change at an end writes one row to disk, a change in the middle the whole list.
 
 use redis::Value;
 
@@ -111,7 +111,7 @@ pub fn lrange(db: &mut Db, args: Args<'_>) -> CommandResult {
     ))))
 }
 
-/// The place an index means, which counts from the tail when negative.
+/// Resolves an index, which counts from the tail if it is negative.
 fn resolve_index(index: i64, len: usize) -> Option<usize> {
     match index {
         0.. => usize::try_from(index).ok().filter(|index| *index < len),
@@ -120,7 +120,7 @@ fn resolve_index(index: i64, len: usize) -> Option<usize> {
 }
 
 pub fn lindex(db: &mut Db, args: Args<'_>) -> CommandResult {
-    // Without the key, Redis does not look at the index.
+    // If the key does not exist, Redis does not parse the index.
     let Some(list) = db.read::<List>(args[1])? else {
         return Ok(NIL);
     };
@@ -196,11 +196,11 @@ pub fn ltrim(db: &mut Db, args: Args<'_>) -> CommandResult {
     Ok(OK)
 }
 
-/// `RANK`, `COUNT` and `MAXLEN` of `LPOS`.
+/// Options `RANK`, `COUNT` and `MAXLEN` of `LPOS`.
 struct LposOptions {
     rank: i64,
     count: Option<usize>,
-    /// How many items are looked at, 0 for all.
+    /// Number of items to compare, 0 for all.
     max_len: usize,
 }
 
@@ -245,7 +245,7 @@ pub fn lpos(db: &mut Db, args: Args<'_>) -> CommandResult {
     } else {
         search.max_len
     };
-    // The lowest number has no positive counterpart; it stands for the first match, as in Redis.
+    // `i64::MIN` has no positive counterpart. As in Redis, it selects the first match.
     let skip = usize::try_from(search.rank.wrapping_abs()).map_or(0, |rank| rank - 1);
     let hit = |(at, item): (usize, &SharedBytes)| (**item == *args[2]).then(|| count(at));
     let wanted = match search.count {
@@ -293,7 +293,8 @@ fn move_item(db: &mut Db, args: Args<'_>, from: ListEnd, to: ListEnd) -> Command
     db.read::<List>(target)?;
     let item = db.update_existing::<List, _>(source, |list| {
         let item = list.pop(from);
-        // A list of one item must not be gone in between, since its deadline would go with it.
+        // The item is pushed before the change ends: a list of one item would otherwise be deleted and lose its
+        // deadline.
         if let Some(item) = &item
             && source == target
         {

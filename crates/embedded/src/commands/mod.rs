@@ -1,5 +1,5 @@
-//! What each command does, one file per data type. Arguments arrive with the name first and the right in number;
-//! everything else a function checks itself, before it changes anything.
+//! The commands, one file per data type. A command function receives its arguments with the name first and a checked
+//! argument count. It validates everything else before it changes anything.
 
 pub mod counts;
 pub mod hashes;

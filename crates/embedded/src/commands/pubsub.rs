@@ -1,4 +1,4 @@
-//! Publishing. Subscribing belongs to a connection; see [`crate::Subscriber`].
+//! `PUBLISH`, `SPUBLISH` and `PUBSUB`. Callers in the process subscribe with [`crate::EmbeddedSubscriber`].
 
 use crate::args::{Args, is_option, to_error_text};
 use crate::db::Db;

@@ -1,4 +1,4 @@
-//! Random picks, as `HRANDFIELD`, `SRANDMEMBER` and `ZRANDMEMBER` share them.
+//! Random picks of `HRANDFIELD`, `SRANDMEMBER` and `ZRANDMEMBER`.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,11 @@ use foldhash::fast::RandomState;
 use crate::error::CommandError;
 use crate::number::parse_int_arg;
 
-/// So many repetitions may be asked for: without a bound one short command would take all memory.
+/// Maximum number of picks with repetition. Without a limit, one short command would take all memory.
 const MAX_REPEATED_PICKS: i64 = 10_000_000;
 
-/// The count argument. A negative one allows repetition; what the reply would hold must stay countable.
+/// Parses the count argument. A negative count allows repetition. The number of items in the reply must fit into an
+/// `i64`.
 pub fn parse_random_count(arg: &[u8], in_pairs: bool) -> Result<i64, CommandError> {
     const OUT_OF_RANGE: CommandError = CommandError::from_static("ERR value is out of range");
     const NOT_NEGATABLE: CommandError = CommandError::from_static(
@@ -27,12 +28,13 @@ pub fn parse_random_count(arg: &[u8], in_pairs: bool) -> Result<i64, CommandErro
     Ok(count)
 }
 
-/// A position below `len`.
+/// A random position below `len`.
 pub fn one(seed: u64, len: usize) -> usize {
     usize::try_from(seed).unwrap_or(0) % len.max(1)
 }
 
-/// Positions below `len`: `wanted` different ones, or as many as there are; with repetition for a negative number.
+/// Random positions below `len`: `wanted` distinct positions, or all if there are fewer. If `wanted` is negative,
+/// positions may repeat.
 pub fn random_indexes(mut seed: u64, len: usize, wanted: i64) -> Vec<usize> {
     let count = usize::try_from(wanted.unsigned_abs()).unwrap_or(usize::MAX);
     let mut next = || {
@@ -47,7 +49,7 @@ pub fn random_indexes(mut seed: u64, len: usize, wanted: i64) -> Vec<usize> {
     if count >= len {
         return (0..len).collect();
     }
-    // A shuffle that keeps only what it moved, so that a few of a million cost a few.
+    // A shuffle that stores only the positions it has moved, so that a few picks of a million cost a few steps.
     let mut moved: HashMap<usize, usize, RandomState> = HashMap::default();
     let mut draw = |at: usize| {
         let other = at + one(next(), len - at);

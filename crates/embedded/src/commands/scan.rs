@@ -1,4 +1,4 @@
-//! The arguments that `SCAN`, `HSCAN`, `SSCAN` and `ZSCAN` share.
+//! Arguments of `SCAN`, `HSCAN`, `SSCAN` and `ZSCAN`.
 
 use crate::args::{Args, OptionArgs, is_option};
 use crate::db::Db;
@@ -6,7 +6,7 @@ use crate::error::{CommandError, SYNTAX_ERROR};
 use crate::glob;
 use crate::value::Collection;
 
-/// `cursor [MATCH pattern] [COUNT count] [TYPE type]`.
+/// Arguments `cursor [MATCH pattern] [COUNT count] [TYPE type]`.
 pub struct ScanArgs<'a> {
     pub cursor: u64,
     pub count: usize,
@@ -15,7 +15,7 @@ pub struct ScanArgs<'a> {
 }
 
 impl<'a> ScanArgs<'a> {
-    /// Reads them with the cursor at position `at`; `TYPE` belongs to `SCAN` alone.
+    /// Parses the arguments with the cursor at position `at`. Only `SCAN` accepts `TYPE`.
     pub fn parse(db: &Db, args: Args<'a>, at: usize) -> Result<Self, CommandError> {
         let mut scan = Self {
             cursor: parse_cursor(args[at])?,
@@ -40,7 +40,8 @@ impl<'a> ScanArgs<'a> {
         Ok(scan)
     }
 
-    /// Reads them for the collection at `args[1]`. None where there is none: then the options do not matter.
+    /// Parses the arguments for the collection at `args[1]`. If the key does not exist, returns `None` and does not
+    /// check the options.
     pub fn parse_for_collection<C: Collection>(
         db: &mut Db,
         args: Args<'a>,
@@ -52,7 +53,7 @@ impl<'a> ScanArgs<'a> {
         }
     }
 
-    /// Whether a key, field or member is asked for.
+    /// Whether a key, field or member matches the pattern.
     pub fn matches_pattern(&self, item: &[u8]) -> bool {
         self.pattern
             .is_none_or(|pattern| glob::matches(pattern, item))
@@ -61,7 +62,7 @@ impl<'a> ScanArgs<'a> {
 
 fn parse_cursor(arg: &[u8]) -> Result<u64, CommandError> {
     let text = std::str::from_utf8(arg).unwrap_or_default();
-    // As `strtoul` reads it: nothing is 0, and a negative number wraps around.
+    // As `strtoul` does: an empty text is 0, and a negative number wraps around.
     if arg.is_empty() {
         return Ok(0);
     }

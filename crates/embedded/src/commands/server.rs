@@ -1,4 +1,4 @@
-//! The server itself: is it there, what time is it, how is it.
+//! Commands about the server: `PING`, `ECHO`, `SELECT`, `TIME` and `INFO`.
 
 use redis::Value;
 
@@ -64,7 +64,7 @@ type InfoSection = (&'static str, Vec<(&'static str, String)>);
 fn info_sections(db: &Db) -> Vec<InfoSection> {
     let keys = db.keys();
     let server = vec![
-        // The Redis version whose behaviour this is: clients choose their commands by it.
+        // The Redis version whose behaviour the engine has. Clients choose their commands by it.
         ("redis_version", "7.0.15".to_owned()),
         ("redis_mode", "standalone".to_owned()),
         ("server_name", "parlor-embedded".to_owned()),

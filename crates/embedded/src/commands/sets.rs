@@ -1,4 +1,4 @@
-//! Sets. What works on several of them checks the type of every key before it looks at any member.
+//! Set commands. A command on several sets checks the type of every key before it reads a member.
 
 use redis::Value as Answer;
 
@@ -65,7 +65,7 @@ pub fn smove(db: &mut Db, args: Args<'_>) -> CommandResult {
     Ok(flag(is_member))
 }
 
-/// The members at random positions: different ones, or any for a negative number.
+/// Members at random positions: distinct members, or with repetition if `wanted` is negative.
 fn random_members(set: &Set, seed: u64, wanted: i64) -> Vec<SharedBytes> {
     let positions = random::random_indexes(seed, set.len(), wanted);
     positions
@@ -124,7 +124,7 @@ pub fn srandmember(db: &mut Db, args: Args<'_>) -> CommandResult {
     }
 }
 
-/// The sets of all keys at once, absent ones as none.
+/// The sets of several keys. `None` stands for an absent key.
 fn sets_of_keys<'a>(db: &'a mut Db, keys: Args<'_>) -> Result<Vec<Option<&'a Set>>, CommandError> {
     for key in keys {
         db.read::<Set>(key)?;
@@ -136,7 +136,7 @@ fn sets_of_keys<'a>(db: &'a mut Db, keys: Args<'_>) -> Result<Vec<Option<&'a Set
         .collect())
 }
 
-/// The members that are in all sets, at most `limit`.
+/// Visits at most `limit` members that are in all sets.
 fn visit_intersection(sets: &[Option<&Set>], limit: usize, mut visit: impl FnMut(&SharedBytes)) {
     let Some(mut sets) = sets.iter().copied().collect::<Option<Vec<&Set>>>() else {
         return;

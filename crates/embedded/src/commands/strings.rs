@@ -1,4 +1,4 @@
-//! Strings and counters.
+//! String and counter commands.
 
 use redis::Value;
 
@@ -9,7 +9,7 @@ use crate::number::{add_floats, parse_int_arg};
 use crate::reply::{NIL, OK, array, bulk, bulk_or_nil, count, flag};
 use crate::value::StringValue;
 
-/// A string may be this long, as in Redis.
+/// Maximum length of a string, as in Redis.
 const MAX_STRING_BYTES: usize = 512 * 1024 * 1024;
 const STRING_TOO_LONG: CommandError =
     CommandError::from_static("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
@@ -18,7 +18,7 @@ pub fn get(db: &mut Db, args: Args<'_>) -> CommandResult {
     Ok(bulk_or_nil(db.text(args[1])?.map(StringValue::bytes)))
 }
 
-/// What `SET` was asked to do besides setting.
+/// Options of `SET`.
 struct SetOptions {
     must_exist: Option<bool>,
     expiry: ExpireUpdate,
@@ -62,7 +62,7 @@ fn parse_set_options(db: &Db, args: Args<'_>) -> Result<SetOptions, CommandError
     })
 }
 
-/// The deadline that `EX`, `PX`, `EXAT` or `PXAT` with a value means.
+/// Deadline for the value of `EX`, `PX`, `EXAT` or `PXAT`.
 fn parse_deadline(db: &Db, command: &str, unit: &[u8], value: &[u8]) -> Result<u64, CommandError> {
     let invalid = || CommandError::invalid_expire(command);
     let mut time = parse_int_arg(value)?;
@@ -80,7 +80,7 @@ fn parse_deadline(db: &Db, command: &str, unit: &[u8], value: &[u8]) -> Result<u
     Ok(time.cast_unsigned())
 }
 
-/// Sets a string; a deadline that is over already removes the key instead.
+/// Sets a string, or deletes the key if the deadline has already passed.
 fn set_or_delete(db: &mut Db, key: &[u8], text: StringValue, expiry: ExpireUpdate) {
     match expiry {
         ExpireUpdate::At(deadline) if deadline <= db.now() => {
@@ -150,7 +150,7 @@ pub fn getex(db: &mut Db, args: Args<'_>) -> CommandResult {
         Some(_) => return Err(SYNTAX_ERROR),
     };
     let value = get(db, &args[..2])?;
-    // The time is looked at only where there is a value, as in Redis.
+    // As in Redis, the time is validated only if the key has a value.
     if let (Some(change), Value::BulkString(_)) = (change, &value) {
         let deadline = change
             .map(|(unit, value)| parse_deadline(db, "getex", unit, value))
@@ -161,7 +161,7 @@ pub fn getex(db: &mut Db, args: Args<'_>) -> CommandResult {
 }
 
 pub fn mget(db: &mut Db, args: Args<'_>) -> CommandResult {
-    // A key of another type reads as absent here, not as an error.
+    // A key of another type gives nil here, not an error.
     let one = |key: &&[u8]| bulk_or_nil(db.text(key).ok().flatten().map(StringValue::bytes));
     Ok(array(args[1..].iter().map(one)))
 }
@@ -256,7 +256,7 @@ pub fn getrange(db: &mut Db, args: Args<'_>) -> CommandResult {
     if start < 0 && end < 0 && start > end {
         return Ok(bulk(""));
     }
-    // Unlike for lists, an end before the start of the string stands for its first byte.
+    // Unlike for lists, an end before the start of the string selects its first byte.
     let end = if end < 0 {
         end.saturating_add(bytes.len() as i64).max(0)
     } else {

@@ -1,9 +1,9 @@
-//! Many changes as few rows: what a batch leaves behind of each key.
+//! Folds the journal entries of a flush into one change per row.
 //!
-//! Always true:
-//! 1. Writing a batch gives the state that its effects give one by one, in their order.
+//! Invariants:
+//! 1. Writing a batch gives the same state as applying its entries one by one in their order.
 //! 2. Each row is written at most once, however often it changed.
-//! 3. A batch that could not be written takes in the following effects and stays one batch.
+//! 3. A batch that could not be written takes in the later entries and stays one batch.
 
 use std::collections::HashMap;
 
@@ -12,27 +12,27 @@ use foldhash::fast::RandomState;
 use crate::journal::JournalEntry;
 use crate::value::{SharedBytes, StringValue, ValueType};
 
-/// A key's row.
+/// Row of a key.
 #[derive(Debug)]
 pub struct KeyRow {
-    /// Its type.
+    /// Type of the value.
     pub kind: ValueType,
-    /// Its deadline.
+    /// Deadline in ms since the Unix epoch, if any.
     pub deadline: Option<u64>,
-    /// The value of a string.
+    /// Value of a string, `None` for a collection.
     pub text: Option<StringValue>,
 }
 
-/// What happens to the rows of one key.
+/// Changes of the rows of one key.
 #[derive(Debug, Default)]
 pub struct KeyChange {
-    /// All rows from before the batch go.
+    /// Whether all rows from before the batch are deleted first.
     pub deletes_old_rows: bool,
-    /// Then the key has this row.
+    /// New row of the key, if it changes.
     pub header: Option<KeyRow>,
-    /// Or its row stays and has this deadline.
+    /// New deadline, if the key keeps its row.
     pub deadline: Option<Option<u64>>,
-    /// Then it has these items, or has not: of each what was said last.
+    /// Items that are set, or removed (`None`). The last entry of an item counts.
     items: Vec<(SharedBytes, Option<SharedBytes>)>,
 }
 
@@ -64,15 +64,15 @@ impl KeyChange {
                     ..Self::default()
                 }
             }
-            // It is of no key.
+            // This entry has no key.
             JournalEntry::RemoveAllKeys => {}
         }
     }
 
-    /// The items in the order in which the file has them, each once.
+    /// Changed items in the order of the file, each once, with its new value or `None` if it is removed.
     pub fn items(&self) -> impl Iterator<Item = (&SharedBytes, Option<&SharedBytes>)> {
         let mut items: Vec<_> = self.items.iter().collect();
-        // Stable: the last of an item stays the last.
+        // The sort is stable: the last entry of an item stays the last.
         items.sort_by(|one, other| one.0.cmp(&other.0));
         let mut items = items.into_iter().peekable();
         std::iter::from_fn(move || {
@@ -85,17 +85,17 @@ impl KeyChange {
     }
 }
 
-/// What changes in the file.
+/// All changes of one flush.
 #[derive(Debug, Default)]
 pub struct FlushBatch {
-    /// All keys from before the batch go.
+    /// Whether all keys from before the batch are deleted first.
     pub deletes_all_keys: bool,
     changes: HashMap<SharedBytes, KeyChange, RandomState>,
     bytes: usize,
 }
 
 impl FlushBatch {
-    /// Adds what happened after all that it has.
+    /// Adds entries that are later than all entries of the batch.
     pub fn append(&mut self, effects: impl IntoIterator<Item = JournalEntry>, bytes: usize) {
         self.bytes += bytes;
         let mut effects = effects.into_iter().peekable();
@@ -107,24 +107,24 @@ impl FlushBatch {
             };
             let change = self.changes.entry(key.clone()).or_default();
             change.add(effect);
-            // Most commands change several rows of a key, which is looked for once.
+            // Most commands change several rows of a key, which is looked up once.
             while let Some(effect) = effects.next_if(|next| next.key() == Some(&key)) {
                 change.add(effect);
             }
         }
     }
 
-    /// Whether nothing changes.
+    /// Whether the batch contains no change.
     pub fn is_empty(&self) -> bool {
         !self.deletes_all_keys && self.changes.is_empty()
     }
 
-    /// About how much memory the effects held that it was made of.
+    /// Approximate memory that the entries of the batch took in the journal, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The changes in the order in which the file has the keys, so that neighbours share their page.
+    /// Changes sorted by key, as in the file, so that neighbours share a page.
     pub fn sorted_by_key(&self) -> Vec<(&SharedBytes, &KeyChange)> {
         let mut changes: Vec<_> = self.changes.iter().collect();
         changes.sort_unstable_by_key(|(key, _)| *key);
@@ -157,7 +157,7 @@ mod tests {
         }
     }
 
-    /// What a change says of an item; none if it says nothing.
+    /// The change of an item: its new value, or `None` if it is removed. The outer `None` means no change.
     fn said(change: &KeyChange, item: &str) -> Option<Option<SharedBytes>> {
         let mut items = change.items();
         let found = items.find(|(it, _)| **it == blob(item))?;

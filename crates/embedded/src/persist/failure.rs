@@ -1,13 +1,13 @@
-//! What the failures of SQLite mean for the store.
+//! Classes of SQLite errors.
 
 use rusqlite::{Error, ErrorCode, ffi};
 
 /// Why a file could not be loaded.
 #[derive(Debug)]
 pub enum Fault {
-    /// Its content cannot be trusted.
+    /// The content is corrupt. The text says where.
     Corrupt(String),
-    /// Its format is newer than this program.
+    /// The file has this format version, which is newer than this version of Parlor supports.
     NewerFormat(i64),
     /// SQLite failed for a reason outside of the file.
     Sqlite(Error),
@@ -20,7 +20,7 @@ impl From<Error> for Fault {
                 Self::Corrupt(error.to_string())
             }
             Error::SqliteFailure(..) => Self::Sqlite(error),
-            // The queries are fixed and fit the tables, so a misfit is one of the content.
+            // The queries are fixed and fit the tables, so any other error is caused by the content.
             _ => Self::Corrupt(error.to_string()),
         }
     }
@@ -34,7 +34,7 @@ impl From<rusqlite::types::FromSqlError> for Fault {
 
 fn is_corruption(error: ffi::Error) -> bool {
     let short = error.extended_code == ffi::SQLITE_IOERR_SHORT_READ;
-    // `Unknown` is what a table or column that is not there comes as.
+    // A missing table or column is reported as `Unknown`.
     let codes = [
         ErrorCode::DatabaseCorrupt,
         ErrorCode::NotADatabase,
@@ -48,8 +48,8 @@ fn extended_code(error: &Error) -> Option<i32> {
     error.sqlite_error().map(|error| error.extended_code)
 }
 
-/// Whether the system could not say that written data is on the disk. It may have dropped the data meanwhile and would
-/// report success for a second attempt, so nothing that was written since the last success can be relied on.
+/// Whether an fsync failed. The kernel may have dropped the data and may report success for a second fsync, so nothing
+/// that was written since the last successful fsync can be relied on.
 pub(crate) fn is_failed_fsync(error: &Error) -> bool {
     matches!(
         extended_code(error),
@@ -57,7 +57,8 @@ pub(crate) fn is_failed_fsync(error: &Error) -> bool {
     )
 }
 
-/// Whether a write may succeed later without anybody touching the file: no room, or the disk failed for a moment.
+/// Whether a write may succeed later without a repair of the file: the disk is full, it failed for a moment, or the
+/// file is busy.
 pub(crate) fn is_transient(error: &Error) -> bool {
     let codes = [
         ErrorCode::DiskFull,

@@ -1,8 +1,9 @@
-//! The store's file and its folder: who may have it, how it is made, what is refused before SQLite sees it.
+//! The store file and its folder: locking, creation, and the checks that run before SQLite opens the file.
 //!
-//! Always true:
-//! 1. `store.db` appears whole, by a rename: a file of no bytes is a damaged one, not a young one.
-//! 2. A file is recognised by its first bytes, read without SQLite, which would replay a log into whatever lies there.
+//! Invariants:
+//! 1. `store.db` appears complete, by a rename. An empty file is therefore corrupt, not new.
+//! 2. A store file is recognised by its header, which is read without SQLite. SQLite would replay a WAL into whatever
+//!    file has that name.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read};
@@ -16,38 +17,38 @@ use super::failure::Fault;
 use super::row;
 use crate::error::EngineOpenError;
 
-/// "Prlr" in the header of the file.
+/// `application_id` of a store file: "Prlr".
 pub const APPLICATION_ID: i32 = 0x5072_6C72;
-/// The format this version writes, and the newest one it reads.
+/// Format version that this version of Parlor writes, and the newest version that it reads.
 pub const FORMAT_VERSION: i64 = 1;
 
 const SQLITE_MAGIC: &[u8; 16] = b"SQLite format 3\0";
 const SQLITE_HEADER_LEN: usize = 100;
 const APPLICATION_ID_OFFSET: usize = 68;
-/// How long to wait for another reader or writer of the file, such as an operator's tool.
+/// Time to wait for another reader or writer of the file, such as an operator's tool.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a connection to the file is for.
+/// Purpose of a connection to the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileAccess {
-    /// Reading beside whoever writes.
+    /// Reading, while another process may write.
     Read,
-    /// Writing, under the folder's lock.
+    /// Writing, under the folder lock.
     Write,
 }
 
-/// The right to write to a folder, until it is dropped or the process ends in any way.
+/// Exclusive lock on a data folder. Released when it is dropped or when the process ends in any way.
 pub struct DataFolderLock(#[expect(dead_code, reason = "held for its lock")] File);
 
 impl DataFolderLock {
-    /// Takes the folder, making it if it is missing.
+    /// Locks a data folder. Creates the folder if it is missing.
     pub fn acquire(folder: &Path) -> Result<Self, EngineOpenError> {
         let path = folder.join("store.lock");
         let io = |source| EngineOpenError::Io {
             path: path.clone(),
             source,
         };
-        // What is said in a chat is not for the others on the machine.
+        // Other users of the machine must not be able to read chat data.
         let mut private = fs::DirBuilder::new();
         private.recursive(true).mode(0o700);
         private.create(folder).map_err(io)?;
@@ -67,14 +68,14 @@ impl DataFolderLock {
     }
 }
 
-/// The file that holds the data.
+/// The SQLite file that holds the data.
 pub struct StoreFile {
     folder: PathBuf,
     path: PathBuf,
 }
 
 impl StoreFile {
-    /// The file of a folder, whether it exists or not.
+    /// Store file of a folder. The file need not exist.
     pub fn in_folder(folder: &Path) -> Self {
         Self {
             folder: folder.to_owned(),
@@ -102,7 +103,7 @@ impl StoreFile {
         }
     }
 
-    /// The error of a start that SQLite stopped.
+    /// Error for an SQLite failure.
     pub fn refused(&self, source: rusqlite::Error) -> EngineOpenError {
         EngineOpenError::Sqlite {
             path: self.path.clone(),
@@ -110,7 +111,7 @@ impl StoreFile {
         }
     }
 
-    /// The error of a start that stopped for this.
+    /// Error for a file that could not be loaded.
     pub fn fault(&self, fault: Fault) -> EngineOpenError {
         match fault {
             Fault::Corrupt(problem) => self.corrupt_error(problem),
@@ -123,12 +124,12 @@ impl StoreFile {
         }
     }
 
-    /// Makes an empty store where there is none. The caller holds the lock.
+    /// Creates an empty store if the file is missing. The caller holds the folder lock.
     pub fn create_if_missing(&self) -> Result<(), EngineOpenError> {
         if self.path.try_exists().map_err(|e| self.io_error(e))? {
             return Ok(());
         }
-        // SQLite would replay the log of the file that was here into the new one.
+        // SQLite would replay the WAL of the missing file into the new file.
         if self
             .sibling_path("-wal")
             .try_exists()
@@ -152,7 +153,7 @@ impl StoreFile {
             .map_err(|e| self.io_error(e))
     }
 
-    /// Refuses a file that is too short for a store.
+    /// Rejects a file that is too short for a store.
     pub fn reject_truncated_file(&self) -> Result<(), EngineOpenError> {
         match fs::metadata(&self.path)
             .map_err(|e| self.io_error(e))?
@@ -165,8 +166,8 @@ impl StoreFile {
         }
     }
 
-    /// Refuses a file that is not a store, without changing anything about it. Not to be called while this process has
-    /// the file open in SQLite: closing any handle of a file gives up all of the process's POSIX locks on it.
+    /// Rejects a file that is not a store, and does not change it. Must not be called while this process has the file
+    /// open in SQLite: closing any handle of a file releases all POSIX locks that the process holds on it.
     pub fn check_header(&self) -> Result<(), EngineOpenError> {
         self.reject_truncated_file()?;
         let mut header = [0; SQLITE_HEADER_LEN];
@@ -182,7 +183,7 @@ impl StoreFile {
         Ok(())
     }
 
-    /// Opens the file.
+    /// Opens an SQLite connection to the file.
     pub fn connect(&self, access: FileAccess) -> Result<Connection, EngineOpenError> {
         match access {
             FileAccess::Write => self
@@ -202,10 +203,10 @@ impl StoreFile {
             |name, value: &dyn rusqlite::ToSql| connection.pragma_update(None, name, value);
         pragma("journal_mode", &"wal")?;
         pragma("synchronous", &"full")?;
-        // A checkpoint that runs by itself hides its failures, a failed fsync among them.
+        // An automatic checkpoint hides its failures, a failed fsync among them.
         pragma("wal_autocheckpoint", &0)?;
         pragma("journal_size_limit", &(64 * 1024 * 1024))?;
-        // In KiB when negative: a big batch spills to the log above this.
+        // A negative size is in KiB. A batch that needs more spills to the WAL.
         pragma("cache_size", &-32_768)?;
         Ok(connection)
     }

@@ -1,9 +1,9 @@
-//! Reading a whole store into a database, trusting nothing.
+//! Loads a whole store file into a database. The loader trusts nothing in the file.
 //!
-//! Always true:
-//! 1. Keys and items are read side by side in key order, each table once.
-//! 2. Every row is checked against its checksum, and that rows fit together: no item without its key, no collection
-//!    without items, no hole in a list.
+//! Invariants:
+//! 1. Key rows and item rows are read side by side in key order, each table once.
+//! 2. Every row is checked against its checksum, and the rows must fit together: no item without its key, no collection
+//!    without items, no gap in a list.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ use crate::db::Db;
 use crate::journal::{JournalEntry, decode_item_number, decode_score};
 use crate::value::{Hash, List, Set, SharedBytes, StringValue, Value, ValueType, ZSet};
 
-/// Asks SQLite whether its pages hold together. A row that got lost with its place in a page has no checksum to fail.
+/// Lets SQLite check the structure of its pages. A row that a corrupt page has lost has no checksum that could fail.
 pub fn check_pages(connection: &Connection) -> Result<(), Fault> {
     let found: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     if found == "ok" {
@@ -27,7 +27,7 @@ pub fn check_pages(connection: &Connection) -> Result<(), Fault> {
     }
 }
 
-/// Loads everything that is not over at the database's time. What is over goes from the file with the next batch.
+/// Loads every key that has not expired at the database's time. The next flush deletes the expired keys from the file.
 pub fn load(connection: &Connection, db: &mut Db) -> Result<StoreMetaRow, Fault> {
     let transaction = connection.unchecked_transaction()?;
     check_format(connection)?;
@@ -97,7 +97,7 @@ fn corrupt_key_error(key: &[u8], what: &str) -> Fault {
     Fault::Corrupt(format!("key '{shown}{cut}': {what}"))
 }
 
-/// A key's row.
+/// Row of a key that is being loaded.
 struct LoadedKey<'a> {
     key: &'a [u8],
     kind: ValueType,
@@ -192,7 +192,7 @@ impl<'a> LoadedKey<'a> {
     }
 }
 
-/// Why a value cannot be put together.
+/// Why the value of a key could not be loaded.
 enum ValueLoadError {
     Row(&'static str),
     Fault(Fault),
@@ -204,7 +204,7 @@ impl From<rusqlite::Error> for ValueLoadError {
     }
 }
 
-/// The item rows, with the next one in view.
+/// Cursor over the item rows, positioned on the next row.
 struct ItemCursor<'a>(Rows<'a>);
 
 impl<'a> ItemCursor<'a> {
@@ -247,7 +247,7 @@ impl<'a> ItemCursor<'a> {
         Ok(())
     }
 
-    /// Refuses items of keys before this one: those have been visited, so theirs are left over.
+    /// Rejects an item of a key before `key`: the items of all earlier keys were visited, so this item has no key row.
     fn reject_orphans_before(&self, key: &[u8]) -> Result<(), Fault> {
         match self.key()? {
             Some(found) if found < key => Err(corrupt_key_error(

@@ -1,11 +1,13 @@
-//! Keeping the data on disk: one SQLite file in a folder that one process has to itself.
+//! Persistence: one SQLite file in a folder that one process locks.
 //!
-//! Always true:
-//! 1. The file shows the state between two commands: a batch is one transaction, and no command is in two batches.
-//! 2. Every row has a checksum over its content, and the pages are checked at every start: what is loaded is what was
-//!    written, or nothing is loaded.
-//! 3. A file that is not ours, or that cannot be trusted, is never written to.
-//! 4. `clean` is 0 in the file before the first write of a run is accepted, and 1 only after its last one is durable.
+//! Invariants:
+//! 1. The file shows the state between two commands: a batch is one transaction, and no command is split over two
+//!    batches.
+//! 2. Every row has a checksum over its content, and SQLite checks its pages at every start. Either exactly the written
+//!    state is loaded, or the start fails.
+//! 3. A file that is not a Parlor store, or that is corrupt, is never written to.
+//! 4. The column `clean` is 0 in the file before the first write of a run is accepted. It becomes 1 only after the last
+//!    write of the run is durable.
 
 mod batch;
 mod failure;
@@ -25,15 +27,15 @@ use crate::error::EngineOpenError;
 pub use file::DataFolderLock;
 use file::{FileAccess, StoreFile};
 
-/// A store that was opened for writing.
+/// Store that was opened for writing.
 pub(crate) struct OpenedStore {
-    /// Writes what changes from now on.
+    /// Writes the changes of this run.
     pub writer: StoreWriter,
-    /// Whether the last run ended with everything written.
+    /// Whether the previous run flushed everything before it ended.
     pub previous_run_was_clean: bool,
 }
 
-/// Takes the folder, makes the file if there is none, loads everything into `db` and begins its journal.
+/// Locks the folder, creates the file if it is missing, loads all data into `db` and enables its journal.
 pub(crate) fn open(
     folder: &Path,
     run_id: &str,
@@ -46,7 +48,8 @@ pub(crate) fn open(
     db.journal.enable();
     let (connection, meta) = check_and_load(&file, FileAccess::Write, db)?;
     let mut writer = StoreWriter::new(connection, lock, run_id);
-    // A full disk is met as in the middle of a run: reads go on, writes are refused until there is room.
+    // A disk that is full at start is treated like a disk that fills up later: reads work, and writes are rejected
+    // until the file can be written.
     match writer.mark_run_started() {
         Err(error) if !failure::is_transient(&error) => Err(file.refused(error)),
         _ => Ok(OpenedStore {
@@ -56,7 +59,7 @@ pub(crate) fn open(
     }
 }
 
-/// Loads what was flushed last into `db`, whether or not another process is writing to the folder.
+/// Loads the last flushed state into `db`. Another process may have the folder open and write to it.
 pub(crate) fn load_read_only(folder: &Path, db: &mut Db) -> Result<(), EngineOpenError> {
     check_and_load(&StoreFile::in_folder(folder), FileAccess::Read, db).map(drop)
 }
@@ -75,7 +78,7 @@ fn check_and_load(
         let checked = check
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        // A damaged page explains more than the row that was read from it.
+        // A corrupt page explains more than the row that was read from it.
         checked.and(loaded)
     });
     result

@@ -1,15 +1,15 @@
-//! The tables and the checksums of their rows.
+//! The tables of the store file, and the checksums of their rows.
 //!
-//! Always true:
-//! 1. A checksum covers every column it stands for with its length, and the table, so that no row passes for another.
-//! 2. The deadline has a checksum of its own: renewing it does not need the value.
+//! Invariants:
+//! 1. A checksum covers the table, and every column of the row with its length, so that no row passes for another row.
+//! 2. The deadline has its own checksum, so an update of the deadline does not need the value.
 
 use rusqlite::{Connection, params};
 
 use super::failure::Fault;
 use crate::value::ValueType;
 
-/// How the tables are made, in the order of their names. A file with any other text in its place is damaged.
+/// The `CREATE TABLE` texts in the order of the table names. A file with any other schema is corrupt.
 pub const CREATE_TABLES: [&str; 3] = [
     "CREATE TABLE item (k BLOB NOT NULL, i BLOB NOT NULL, v BLOB NOT NULL, crc INTEGER NOT NULL, \
      PRIMARY KEY (k, i)) WITHOUT ROWID",
@@ -45,7 +45,7 @@ impl RowChecksum {
     }
 }
 
-/// The checksum of a key's type and value.
+/// Checksum of the type and value of a key.
 pub fn key_checksum(key: &[u8], kind: ValueType, value: Option<&[u8]>) -> u32 {
     RowChecksum::for_table(b'k')
         .add(key)
@@ -54,7 +54,7 @@ pub fn key_checksum(key: &[u8], kind: ValueType, value: Option<&[u8]>) -> u32 {
         .finish()
 }
 
-/// The checksum of a key's deadline.
+/// Checksum of the deadline of a key.
 pub fn deadline_checksum(key: &[u8], deadline: Option<u64>) -> u32 {
     let bytes = deadline.map(u64::to_le_bytes);
     RowChecksum::for_table(b'd')
@@ -63,7 +63,7 @@ pub fn deadline_checksum(key: &[u8], deadline: Option<u64>) -> u32 {
         .finish()
 }
 
-/// The checksum of an item.
+/// Checksum of an item.
 pub fn item_checksum(key: &[u8], item: &[u8], value: &[u8]) -> u32 {
     RowChecksum::for_table(b'i')
         .add(key)
@@ -72,12 +72,12 @@ pub fn item_checksum(key: &[u8], item: &[u8], value: &[u8]) -> u32 {
         .finish()
 }
 
-/// The one row about the store itself.
+/// The single row about the store itself.
 #[derive(Debug, Clone)]
 pub struct StoreMetaRow {
-    /// Whether the run that wrote it ended with everything written.
+    /// Whether the run that wrote this row flushed everything before it ended.
     pub closed_cleanly: bool,
-    /// That run.
+    /// Id of that run.
     pub run_id: String,
 }
 
@@ -89,7 +89,7 @@ impl StoreMetaRow {
             .finish()
     }
 
-    /// Puts it into the file.
+    /// Writes the row to the file.
     pub fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
         let clean = i64::from(self.closed_cleanly);
         let sum = Self::sum(clean, &self.run_id);
@@ -100,7 +100,7 @@ impl StoreMetaRow {
             .map(drop)
     }
 
-    /// Reads it from the file.
+    /// Reads the row from the file and checks it.
     pub fn read(connection: &Connection) -> Result<Self, Fault> {
         let mut statement = connection.prepare("SELECT id, clean, run_id, crc FROM meta")?;
         let rows = statement.query_map([], |row| {

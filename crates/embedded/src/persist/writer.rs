@@ -1,8 +1,8 @@
-//! Writing batches.
+//! Writes batches to the store file.
 //!
-//! Always true:
-//! 1. A batch is on the disk, all of it, when `write` says so, and not at all otherwise.
-//! 2. The log is moved into the file by hand and every failure of that is seen.
+//! Invariants:
+//! 1. When `write` returns `Ok`, the whole batch is on disk. The file never contains a part of a batch.
+//! 2. SQLite runs a WAL checkpoint only when the writer asks for one, so every failure of a checkpoint is seen.
 
 use rusqlite::{CachedStatement, Connection, TransactionBehavior, params};
 
@@ -11,18 +11,18 @@ use super::file::DataFolderLock;
 use super::row::{StoreMetaRow, deadline_checksum, item_checksum, key_checksum};
 use crate::value::SharedBytes;
 
-/// The log is moved into the file when about this many pages wait in it.
+/// A checkpoint is due when the WAL has about this many pages.
 const CHECKPOINT_PAGES: usize = 4_000;
 const PAGE_BYTES: usize = 4_096;
 
-/// The one writer of a store.
+/// The only writer of a store.
 pub struct StoreWriter {
-    // Closed before the lock is given up.
+    // Dropped before the lock is released.
     connection: Connection,
     run_id: String,
-    /// Whether the file says that a run is under way.
+    /// Whether the file says that a run is in progress.
     run_marked: bool,
-    /// About how many pages are in the log.
+    /// Approximate number of pages in the WAL.
     wal_pages: usize,
     _lock: DataFolderLock,
 }
@@ -38,17 +38,17 @@ impl StoreWriter {
         }
     }
 
-    /// Says in the file that a run is under way.
+    /// Writes to the file that a run is in progress.
     pub fn mark_run_started(&mut self) -> rusqlite::Result<()> {
         self.write(&FlushBatch::default())
     }
 
-    /// Whether the file says that a run is under way. Until then no write may be accepted.
+    /// Whether the file says that a run is in progress. No write may be accepted before that.
     pub fn is_run_marked(&self) -> bool {
         self.run_marked
     }
 
-    /// Makes a batch durable.
+    /// Writes a batch to disk in one transaction.
     pub fn write(&mut self, batch: &FlushBatch) -> rusqlite::Result<()> {
         let transaction = self
             .connection
@@ -81,7 +81,7 @@ impl StoreWriter {
         Ok(())
     }
 
-    /// Moves the log into the file if it has become long.
+    /// Runs a checkpoint if the WAL has become long.
     pub fn checkpoint_if_due(&mut self) -> rusqlite::Result<()> {
         if self.wal_pages >= CHECKPOINT_PAGES {
             self.checkpoint("PASSIVE")?;
@@ -90,7 +90,7 @@ impl StoreWriter {
         Ok(())
     }
 
-    /// Says in the file that everything is written, and leaves no log behind.
+    /// Marks the file as cleanly closed and empties the WAL.
     pub fn close(self) -> rusqlite::Result<()> {
         StoreMetaRow {
             closed_cleanly: true,
@@ -108,9 +108,9 @@ impl StoreWriter {
     }
 }
 
-/// What is done to rows, prepared once for all of a batch.
+/// SQL statements for the rows of a batch, prepared once per batch.
 struct RowStatements<'a> {
-    /// How many were written, each about a page of the log.
+    /// Number of written rows. Each takes about one page of the WAL.
     rows_written: usize,
     upsert_key: CachedStatement<'a>,
     update_deadline: CachedStatement<'a>,

@@ -1,4 +1,4 @@
-//! The table `redis`: what a script can ask of its host.
+//! The table `redis` that scripts see.
 
 use mlua::{Lua, Table, Value};
 use smallvec::SmallVec;
@@ -9,11 +9,11 @@ use super::fault::{ScriptError, error_table};
 use super::host::{SharedRunState, UNKNOWN_COMMAND, WRONG_ARG_COUNT, create_host_function};
 use crate::table;
 
-/// The version scripts are told: the one whose behaviour this engine has.
+/// Version that scripts see: the Redis version whose behaviour this engine has.
 const VERSION: &str = "7.0.15";
 const VERSION_NUMBER: u32 = 7 << 16 | 15;
 
-/// The table `redis`.
+/// Creates the table `redis`.
 pub(super) fn create_redis_table(
     lua: &Lua,
     host: &SharedRunState,
@@ -85,8 +85,8 @@ fn call(host: &SharedRunState, args: &[Value]) -> Result<redis::Value, ScriptErr
     host.lock().call(command, &args)
 }
 
-/// A command's reply for Lua. Without a limit mlua need not guard every step, which is most of the cost; a script that
-/// collects replies meets the limit with its next own allocation.
+/// Converts a command's reply for Lua. The memory limit is off meanwhile, because with a limit mlua guards every step,
+/// which is most of the cost. A script that collects replies hits the limit at its next own allocation.
 fn reply_to_lua(lua: &Lua, reply: redis::Value, limits: ScriptLimits) -> mlua::Result<Value> {
     use mlua::IntoLua;
     match reply {

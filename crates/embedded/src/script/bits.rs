@@ -1,11 +1,11 @@
-//! The library `bit`: operations on 32-bit integers, signed in the result.
+//! The Lua library `bit`: operations on 32-bit integers with signed results.
 
 use mlua::{Lua, Table, Value};
 
 use super::fault::ScriptError;
 use super::host::{create_host_function, number_arg};
 
-/// A number's lowest 32 bits; fractions round to even.
+/// The lowest 32 bits of a number. Fractions round to even.
 fn bits_arg(args: &[Value], position: usize, name: &str) -> Result<u32, ScriptError> {
     let number = number_arg(args, position, name)?.round_ties_even();
     Ok(number.rem_euclid(4_294_967_296.0) as u32)
@@ -18,7 +18,7 @@ fn to_signed(bits: u32) -> f64 {
 type BinaryOp = fn(u32, u32) -> u32;
 type UnaryOp = fn(u32) -> u32;
 
-/// The library as a table.
+/// Creates the library table.
 pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
     let library = lua.create_table()?;
     let folds: [(&'static str, BinaryOp); 3] = [
@@ -70,7 +70,7 @@ pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
     Ok(library)
 }
 
-/// As many hexadecimal digits as the second argument says, capitals when it is negative.
+/// Formats a number with as many hexadecimal digits as the second argument says, in capitals if that is negative.
 fn tohex(args: &[Value]) -> Result<String, ScriptError> {
     let number = bits_arg(args, 1, "tohex")?;
     let wanted = if args.len() < 2 {

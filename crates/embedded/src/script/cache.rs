@@ -1,10 +1,10 @@
-//! Compiled scripts by the SHA-1 of their text.
+//! Compiled scripts by the SHA-1 of their source.
 //!
-//! Always true:
-//! 1. A script that was loaded stays until the cache is flushed; of those that came with `EVAL` only the newest stay,
-//!    so that a client that pastes values into its scripts does not fill the memory.
-//! 2. There are never more scripts than leave Lua enough of the slots it lends to its host: it has 8,000, and every
-//!    argument of a call needs one.
+//! Invariants:
+//! 1. A loaded script stays until the cache is flushed. Of the scripts that came with `EVAL` only the newest stay, so a
+//!    client that builds values into its scripts does not fill the memory.
+//! 2. The number of scripts leaves enough of Lua's 8,000 C stack slots free, because every argument of a call needs a
+//!    slot.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -14,10 +14,10 @@ use mlua::Function;
 use super::shebang::Shebang;
 use crate::native::NativeScript;
 
-/// How many scripts there may be.
+/// Number of scripts at which `SCRIPT LOAD` is rejected.
 const MAX_SCRIPTS: usize = 2_000;
 
-/// The SHA-1 of a script's text.
+/// SHA-1 of a script's source.
 pub(super) type Sha = [u8; 20];
 
 /// A compiled script.
@@ -25,7 +25,7 @@ pub(super) type Sha = [u8; 20];
 pub(super) struct CompiledScript {
     pub function: Function,
     pub shebang: Option<Shebang>,
-    /// What stands in for it.
+    /// Native script that runs in place of this script, if one is attached.
     pub native: Option<NativeScript>,
 }
 
@@ -37,13 +37,13 @@ struct CachedScript {
 /// All compiled scripts.
 pub(super) struct ScriptCache {
     scripts: HashMap<Sha, CachedScript, RandomState>,
-    /// Those that came with `EVAL`, oldest first; one may have been loaded since.
+    /// Scripts that came with `EVAL`, oldest first. Some may have been loaded since.
     eval_scripts: VecDeque<Sha>,
     max_eval_scripts: usize,
 }
 
 impl ScriptCache {
-    /// A cache that keeps `room` scripts that were not loaded.
+    /// Creates a cache that keeps at most this many scripts that were not loaded.
     pub fn new(max_eval_scripts: usize) -> Self {
         Self {
             scripts: HashMap::default(),
@@ -60,7 +60,7 @@ impl ScriptCache {
         self.scripts.contains_key(sha)
     }
 
-    /// Makes a script stay. Whether it is there.
+    /// Marks a script as loaded, so that it stays. Returns whether the cache contains it.
     pub fn keep(&mut self, sha: &Sha) -> bool {
         self.scripts
             .get_mut(sha)
@@ -68,14 +68,14 @@ impl ScriptCache {
             .is_some()
     }
 
-    /// Lets a step stand in for a script that is there.
+    /// Attaches a native script to a script that the cache contains.
     pub fn attach_native(&mut self, sha: &Sha, native: NativeScript) {
         if let Some(entry) = self.scripts.get_mut(sha) {
             entry.script.native = Some(native);
         }
     }
 
-    /// Whether another script can be loaded.
+    /// Whether one more script can be loaded.
     pub fn can_load(&self) -> bool {
         self.scripts.len() < MAX_SCRIPTS
     }
@@ -102,7 +102,7 @@ impl ScriptCache {
     }
 }
 
-/// A SHA-1 written as 40 hexadecimal digits of any case.
+/// Parses a SHA-1 of 40 hexadecimal digits in any case.
 pub(super) fn parse(text: &[u8]) -> Option<Sha> {
     if text.len() != 40 {
         return None;
@@ -119,12 +119,12 @@ pub(super) fn parse(text: &[u8]) -> Option<Sha> {
     Some(sha)
 }
 
-/// The SHA-1 of a script's text.
+/// SHA-1 of a script's source.
 pub(super) fn sha_of(script: &[u8]) -> Sha {
     sha1_smol::Sha1::from(script).digest().bytes()
 }
 
-/// A SHA-1 in hexadecimal.
+/// Formats a SHA-1 as hexadecimal digits.
 pub(super) fn hex(sha: &Sha) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digit = |half: u8| char::from(DIGITS[usize::from(half)]);

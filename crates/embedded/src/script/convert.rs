@@ -1,4 +1,4 @@
-//! Values on their way into a script and out of it, as protocol 2 of Redis has them.
+//! Converts arguments and replies of scripts, in the shapes of RESP2.
 
 use mlua::{BorrowedBytes, IntoLua, Lua, Table, Value};
 use redis::Value as Resp;
@@ -9,12 +9,12 @@ use crate::error::{CommandError, CommandResult};
 use crate::number::{Digits, format_g};
 use crate::reply;
 
-/// How deep a script's answer may nest. Redis allows some thousands, but clients read about a hundred.
+/// Maximum nesting of a script's reply. Redis allows some thousands, but clients parse about a hundred.
 const MAX_REPLY_DEPTH: usize = 128;
-/// How large a script's answer may be: one string may stand in it many times.
+/// Maximum size of a script's reply, in which one string may occur many times.
 const MAX_REPLY_BYTES: usize = 512 << 20;
 
-/// An argument of `redis.call`: Lua's own bytes, or a number's text.
+/// Argument of `redis.call`: the bytes of a Lua string, or the text of a number.
 pub(super) enum LuaCallArg {
     Text(BorrowedBytes),
     Number(SmallVec<[u8; 24]>),
@@ -44,7 +44,7 @@ impl LuaCallArg {
     }
 }
 
-/// A whole number as `%.17g` prints it.
+/// Formats an integer as `%.17g` does.
 fn format_integer(number: i64) -> SmallVec<[u8; 24]> {
     const MIN_EXPONENT_INT: u64 = 100_000_000_000_000_000;
     match number.unsigned_abs() {
@@ -60,7 +60,7 @@ fn format_float(number: f64, digits: usize) -> String {
     }
 }
 
-/// A number as `tostring` prints it; nothing for other values.
+/// Formats a number as `tostring` does. Empty for other values.
 pub(super) fn printed(number: &Value) -> String {
     match number {
         Value::Integer(number) => format_float(*number as f64, 14),
@@ -69,7 +69,7 @@ pub(super) fn printed(number: &Value) -> String {
     }
 }
 
-/// A command's reply, for Lua.
+/// Reply of a command on its way into Lua.
 pub(super) struct LuaReply(pub Resp);
 
 impl IntoLua for LuaReply {
@@ -103,7 +103,7 @@ fn status(lua: &Lua, text: &str) -> mlua::Result<Value> {
     Ok(Value::Table(table))
 }
 
-/// A script's answer as a reply.
+/// Converts the result of a script into a reply.
 pub(super) fn lua_to_reply(value: Value) -> CommandResult {
     (LuaReplyReader {
         bytes_left: MAX_REPLY_BYTES,
@@ -115,7 +115,7 @@ struct LuaReplyReader {
     bytes_left: usize,
 }
 
-/// The outer error ends the script's answer, the inner one is an answer or a part of it.
+/// The outer error ends the whole reply, the inner error is a reply or a part of it.
 type ReplyPart = Result<Result<Resp, CommandError>, CommandError>;
 
 impl LuaReplyReader {
@@ -155,7 +155,7 @@ impl LuaReplyReader {
         if let Some(special) = self.resp3_table(table, depth)? {
             return Ok(Ok(special));
         }
-        // A table with holes can claim a length of hundreds of millions.
+        // A table with holes can report a length of hundreds of millions.
         let mut items = Vec::with_capacity(table.raw_len().min(1_024));
         for at in 1.. {
             match raw_field(table, at)? {
@@ -166,7 +166,7 @@ impl LuaReplyReader {
         Ok(Ok(Resp::Array(items)))
     }
 
-    /// Tables that stand for a type of protocol 3, in the form protocol 2 has for them.
+    /// Converts tables that stand for a RESP3 type to the RESP2 form of that type.
     fn resp3_table(&mut self, table: &Table, depth: usize) -> Result<Option<Resp>, CommandError> {
         if !table_has_more_than_items(table) {
             return Ok(None);
@@ -222,7 +222,7 @@ impl LuaReplyReader {
     }
 }
 
-/// Lists are the common answer, and they need not be searched for the names of rare types.
+/// Lists are the common reply, and they need not be searched for the field names of RESP3 types.
 fn table_has_more_than_items(table: &Table) -> bool {
     table.raw_len() == 0 && !table.is_empty()
 }
@@ -243,7 +243,7 @@ fn string_field(table: &Table, key: &str) -> Option<String> {
     }
 }
 
-/// A number without its fraction, as the processors Redis runs on convert it: what does not fit is the smallest.
+/// Truncates a number as an x86-64 processor does: a number out of range becomes `i64::MIN`.
 fn truncate_to_i64(number: f64) -> i64 {
     let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&number);
     if fits { number as i64 } else { i64::MIN }

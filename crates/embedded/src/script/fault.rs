@@ -1,9 +1,9 @@
-//! What goes wrong inside a script, and how it is told.
+//! Errors inside a script and how the script sees them.
 //!
-//! Always true:
-//! 1. A script sees what it would see in Redis: a string with the place for a library's complaint, a table with `err`
-//!    for a command's.
-//! 2. A script that was stopped cannot catch that.
+//! Invariants:
+//! 1. A script sees what it would see in Redis: a string with the source location for an error of a library, a table
+//!    with `err` for an error of a command.
+//! 2. A script cannot catch the error that stops it.
 
 use std::borrow::Cow;
 
@@ -11,19 +11,19 @@ use mlua::{Lua, Value};
 
 use crate::number::format_g;
 
-/// Why a function of the host did not return.
+/// Why a host function failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum ScriptError {
-    /// A command failed: a table with `err` and the mark Redis sets on such.
+    /// A command failed. The script gets a table with `err` and the flag that Redis sets for command errors.
     #[error("{0}")]
     Command(String),
-    /// A function of `redis` was called wrongly: a table with `err`.
+    /// A function of `redis` was called wrongly. The script gets a table with `err`.
     #[error("{0}")]
     ApiMisuse(String),
-    /// A library function was called wrongly: a string that begins with the place of the call.
+    /// A library function was called wrongly. The script gets a string that begins with the location of the call.
     #[error("{0}")]
     Library(String),
-    /// As [`Text`](Self::Text), with the place already there, or without one.
+    /// As [`Library`](Self::Library), but the text already has its location, or needs none.
     #[error("{0}")]
     LibraryAt(String),
     /// The script is stopped.
@@ -39,14 +39,14 @@ impl ScriptError {
         Self::Library(text.into())
     }
 
-    /// The complaint of Lua's own library about an argument.
+    /// Error of Lua's own library about an argument.
     pub fn bad_argument(position: usize, function: &str, complaint: &str) -> Self {
         Self::Library(format!(
             "bad argument #{position} to '{function}' ({complaint})"
         ))
     }
 
-    /// The complaint about an argument's type; `None` stands for an argument that is not there.
+    /// Error about the type of an argument. `None` stands for a missing argument.
     pub fn wrong_type(
         position: usize,
         function: &str,
@@ -61,7 +61,8 @@ impl ScriptError {
         )
     }
 
-    /// The error to leave a host function with. Must be called inside of it, since the place is its caller's.
+    /// The mlua error that a host function returns. Must be called inside that function, because it adds the location
+    /// of the function's caller.
     pub fn into_lua_error(self, lua: &Lua) -> mlua::Error {
         match self {
             Self::Lua(error) => error,
@@ -85,7 +86,7 @@ impl ScriptError {
     }
 }
 
-/// The place of the function that called the running one, as `luaL_where` writes it.
+/// Location of the function that called the running one, as `luaL_where` formats it.
 fn caller_location(lua: &Lua) -> String {
     let place = lua.inspect_stack(1, |frame| {
         let source = frame.source().short_src.map(Cow::into_owned);
@@ -96,7 +97,7 @@ fn caller_location(lua: &Lua) -> String {
     place.flatten().unwrap_or_default()
 }
 
-/// What a script that catches an error sees of it; nil when it may not catch it.
+/// The value that a script gets when it catches an error; nil if it may not catch the error.
 pub(super) fn error_for_pcall(lua: &Lua, error: Value) -> mlua::Result<Value> {
     let Value::Error(error) = error else {
         return Ok(error);
@@ -112,7 +113,7 @@ pub(super) fn error_for_pcall(lua: &Lua, error: Value) -> mlua::Result<Value> {
     }
 }
 
-/// An error as a value: a table with `err`.
+/// An error as a Lua value: a table with `err`.
 pub(super) fn error_table(lua: &Lua, text: &str, of_a_command: bool) -> mlua::Result<Value> {
     let table = lua.create_table()?;
     table.raw_set("err", text)?;
@@ -122,8 +123,8 @@ pub(super) fn error_table(lua: &Lua, text: &str, of_a_command: bool) -> mlua::Re
     Ok(Value::Table(table))
 }
 
-/// The error reply for an error that nobody caught. Must be called as the handler of `xpcall`, since it names the
-/// place where that happened.
+/// Text of the error reply for an uncaught error. Must be called in the handler of `xpcall`, because it adds the
+/// location of the error.
 pub(super) fn uncaught_error_text(lua: &Lua, error: &Value, sha: &str) -> String {
     let text = match error {
         Value::Error(error) => match ScriptError::from_lua_error(error) {
@@ -146,7 +147,7 @@ pub(super) fn uncaught_error_text(lua: &Lua, error: &Value, sha: &str) -> String
     }
 }
 
-/// Source and line of the function that raised the error, or of its caller when it was none of Lua's own.
+/// Source and line of the function that raised the error, or of its caller if the function is not a Lua function.
 fn error_location(lua: &Lua) -> Option<(String, i64)> {
     let frame = |level| {
         lua.inspect_stack(level, |frame| {
@@ -177,7 +178,7 @@ fn tostring(value: &Value) -> String {
     }
 }
 
-/// The name Lua has for a value's type.
+/// Lua's name for the type of a value.
 pub(super) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Nil => "nil",

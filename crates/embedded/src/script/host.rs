@@ -1,4 +1,4 @@
-//! What the functions of the host share: the database while a script runs, and how such a function is made.
+//! State that the host functions share while a script runs, and helpers to create host functions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -14,25 +14,25 @@ use crate::db::Db;
 use crate::error::CommandError;
 use crate::table::{CommandHandler, CommandSpec};
 
-/// How many instructions a command counts for.
+/// Instructions that one command counts as.
 const COMMAND_COST: i64 = 20;
 
-/// What touches keys without naming them.
+/// Commands that touch keys without naming them.
 const WHOLE_KEYSPACE_COMMANDS: [&str; 6] =
     ["KEYS", "SCAN", "RANDOMKEY", "DBSIZE", "FLUSHALL", "FLUSHDB"];
 
-/// The host as its functions hold it.
+/// Run state as the host functions hold it.
 pub(super) type SharedRunState = Arc<Mutex<ScriptRunState>>;
 
-/// What a running script works with.
+/// State of the running script.
 pub(super) struct ScriptRunState {
-    /// The database while a script runs; an empty one stands here otherwise.
+    /// The database while a script runs, an empty one otherwise.
     pub db: Db,
-    /// The running script's SHA-1.
+    /// SHA-1 of the running script.
     pub sha: Sha,
     /// Whether the script may not write.
     pub read_only: bool,
-    /// The keys the script declared, if it is held to them.
+    /// Keys that the script declared. Set only in strict mode, which allows no other keys.
     pub declared_keys: Option<Vec<Vec<u8>>>,
     pub random: Lrand48,
     pub fuel: Arc<InstructionBudget>,
@@ -62,7 +62,7 @@ impl ScriptRunState {
                 "ERR This Redis command is not allowed from script".to_owned(),
             ));
         }
-        // Redis counts a message as a write, since replicas get it too.
+        // As in Redis, publishing counts as a write, because replicas receive the message too.
         let writes = command.is_write || matches!(command.name, "PUBLISH" | "SPUBLISH");
         if self.read_only && writes {
             return Err(ScriptError::Command(
@@ -94,7 +94,8 @@ impl ScriptRunState {
     }
 }
 
-/// The text of a command's error as a script gets it: Redis looks subcommands up before it runs them.
+/// Text of a command's error as a script gets it. Redis looks a subcommand up before it runs the command, so a script
+/// gets another text than a client.
 fn script_error_text(error: &CommandError) -> String {
     let text = error.text();
     if text.starts_with("ERR unknown subcommand") {
@@ -110,7 +111,7 @@ pub(super) const UNKNOWN_COMMAND: &str = "ERR Unknown Redis command called from 
 pub(super) const WRONG_ARG_COUNT: &str =
     "ERR Wrong number of args calling Redis command from script";
 
-/// How much a script may still do.
+/// Instructions that the running script may still use.
 pub(super) struct InstructionBudget {
     remaining: AtomicI64,
     limit: i64,
@@ -129,7 +130,7 @@ impl InstructionBudget {
         self.remaining.store(self.limit, Ordering::Relaxed);
     }
 
-    /// Counts instructions that were run.
+    /// Counts instructions. Returns an error if none are left.
     pub fn consume(&self, instructions: i64) -> Result<(), ScriptError> {
         if self.remaining.fetch_sub(instructions, Ordering::Relaxed) > instructions {
             return Ok(());
@@ -141,7 +142,7 @@ impl InstructionBudget {
     }
 }
 
-/// A function for scripts.
+/// Creates a function that scripts can call.
 pub(super) fn create_host_function<R: IntoLuaMulti>(
     lua: &Lua,
     run: impl Fn(&Lua, &[Value]) -> Result<R, ScriptError> + Send + 'static,
@@ -151,7 +152,7 @@ pub(super) fn create_host_function<R: IntoLuaMulti>(
     })
 }
 
-/// A number argument, as Lua's library takes one: text that reads as a number is one.
+/// A number argument. As in Lua's library, a string that contains a number is accepted.
 pub(super) fn number_arg(
     args: &[Value],
     position: usize,
@@ -170,7 +171,7 @@ pub(super) fn number_arg(
     number.ok_or_else(|| ScriptError::wrong_type(position, function, "number", arg))
 }
 
-/// A number in Lua's spelling.
+/// Parses a number literal of Lua.
 fn parse_number_literal(text: &str) -> Option<f64> {
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => u64::from_str_radix(digits, 16)
@@ -180,7 +181,7 @@ fn parse_number_literal(text: &str) -> Option<f64> {
     }
 }
 
-/// A string argument, as Lua's library takes one: a number becomes its text.
+/// A string argument. As in Lua's library, a number becomes its text.
 pub(super) fn string_arg(
     lua: &Lua,
     args: &[Value],

@@ -1,18 +1,18 @@
-//! What a script is given.
+//! Keys and arguments of a script call.
 
 use crate::args::{Args, to_error_text};
 use crate::error::CommandError;
 use crate::number::parse_int_arg;
 use crate::slot;
 
-/// The keys and other arguments of a script.
+/// `KEYS` and `ARGV` of a script call.
 pub(super) struct ScriptArgs<'a> {
     pub keys: Args<'a>,
     pub argv: Args<'a>,
 }
 
 impl<'a> ScriptArgs<'a> {
-    /// Reads `numkeys key… arg…` behind the script.
+    /// Parses `numkeys key… arg…`, which follow the script or its SHA-1.
     pub fn parse(args: Args<'a>) -> Result<Self, CommandError> {
         let count = parse_int_arg(args[2])?;
         let rest = &args[3..];
@@ -30,7 +30,7 @@ impl<'a> ScriptArgs<'a> {
         Ok(Self { keys, argv })
     }
 
-    /// Refuses keys that a cluster would keep on two nodes.
+    /// Rejects keys of two hash slots, which a cluster could store on two nodes.
     pub fn check_slots(&self) -> Result<(), CommandError> {
         let Some((first, others)) = self.keys.split_first() else {
             return Ok(());

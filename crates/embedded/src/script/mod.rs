@@ -1,16 +1,17 @@
-//! Lua scripts: `EVAL` and its kin, and `SCRIPT`.
+//! Lua scripts: `EVAL`, `EVALSHA`, their read-only forms, and `SCRIPT`.
 //!
-//! Always true:
-//! 1. A script sees and changes the database at one moment; nothing runs between its commands.
-//! 2. A script that fails, or is stopped because it runs too long or takes too much memory, ends with an error. What it
-//!    wrote until then stays, as in Redis: nothing is rolled back.
-//! 3. The database is back in its place when a script ends, however it ends.
-//! 4. A script can make no global and replace no function for the next. As in Redis, the settings of `cjson` and the
-//!    sequence of `math.random` go on from script to script.
+//! Invariants:
+//! 1. No other command runs between the commands of a script, and its time stands still.
+//! 2. A script ends with an error if it fails or exceeds the instruction or memory limit. As in Redis, writes that it
+//!    made before are kept; nothing is rolled back.
+//! 3. The database is swapped back when a script ends, however it ends.
+//! 4. A script cannot create a global variable or replace a function for later scripts. As in Redis, the settings of
+//!    `cjson` and the sequence of `math.random` continue from script to script.
 //!
-//! Not there: the libraries `struct` and `cmsgpack`, `redis.acl_check_cmd`, replies of protocol 3, `SCRIPT HELP` and
-//! `SCRIPT DEBUG`. Libraries stand behind read-only fronts, which are empty to `pairs`, `next` and `cjson.encode`.
-//! Time inside one call of Lua's own library, such as a search for a malicious pattern, is not counted.
+//! Not supported: the libraries `struct` and `cmsgpack`, `redis.acl_check_cmd`, RESP3 replies, `SCRIPT HELP` and
+//! `SCRIPT DEBUG`. Libraries are read-only proxies, which are empty for `pairs`, `next` and `cjson.encode`. Time inside
+//! one call of Lua's own library, such as a search for a malicious pattern, does not count against the instruction
+//! limit.
 
 mod api;
 mod bits;
@@ -42,15 +43,15 @@ use host::{InstructionBudget, SharedRunState};
 use input::ScriptArgs;
 use sandbox::LuaState;
 
-/// How many scripts that came with `EVAL` are kept compiled.
+/// Scripts from `EVAL` that stay compiled.
 const MAX_EVAL_SCRIPTS: usize = 500;
 
-/// Where a script is stopped.
+/// Limits of a script.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ScriptLimits {
-    /// How many instructions of Lua's machine it may run; a command counts for 20.
+    /// Instructions of the Lua VM that a script may run. A command counts as 20.
     pub max_instructions: u64,
-    /// How many bytes all Lua values may take together.
+    /// Bytes that all Lua values together may take.
     pub memory: usize,
 }
 
@@ -63,7 +64,7 @@ impl Default for ScriptLimits {
     }
 }
 
-/// The script host: one Lua 5.1 state and the scripts loaded into it.
+/// The script engine: one Lua 5.1 state and the scripts loaded into it.
 pub(crate) struct ScriptEngine {
     sandbox: LuaState,
     cache: ScriptCache,
@@ -73,12 +74,12 @@ pub(crate) struct ScriptEngine {
 }
 
 impl ScriptEngine {
-    /// A host without scripts, with the default limits.
+    /// Creates a script engine with the default limits.
     pub fn new() -> Self {
         Self::with_limits(ScriptLimits::default())
     }
 
-    /// A host without scripts.
+    /// Creates a script engine with these limits.
     pub fn with_limits(limits: ScriptLimits) -> Self {
         let budget = Arc::new(InstructionBudget::new(limits.max_instructions));
         let run_state = sandbox::new_run_state(&budget);
@@ -93,7 +94,7 @@ impl ScriptEngine {
         }
     }
 
-    /// `EVAL`, `EVALSHA`, their read-only forms, and `SCRIPT`.
+    /// Runs `EVAL`, `EVALSHA`, one of their read-only forms, or `SCRIPT`.
     pub fn run(&mut self, db: &mut Db, command: &CommandSpec, args: Args<'_>) -> CommandResult {
         db.require_redis_version(command.since, command.name)?;
         match command.name {
@@ -134,7 +135,7 @@ impl ScriptEngine {
         self.run_script(db, &sha, &script, &input, read_only)
     }
 
-    /// Loads a script, and lets a step stand in for it where it is called by its SHA-1.
+    /// Loads a script and attaches a native script, which runs whenever `EVALSHA` calls the script.
     pub fn load_native(&mut self, body: &[u8], native: NativeScript) -> Result<(), CommandError> {
         self.load(body)?;
         self.cache.attach_native(&cache::sha_of(body), native);
@@ -163,7 +164,7 @@ impl ScriptEngine {
         Ok(script)
     }
 
-    /// Checks what a script was given, and runs it.
+    /// Checks flags and keys, then runs the script.
     fn run_script(
         &self,
         db: &mut Db,
@@ -216,7 +217,7 @@ impl ScriptEngine {
         let _ = lua.set_memory_limit(self.limits.memory);
         let outcome = protected.call::<(bool, Value)>((&script.function, handler));
         let _ = lua.set_memory_limit(0);
-        // Lua 5.1 does not collect when an allocation fails, so rubbish would count against the next script.
+        // Lua 5.1 does not collect garbage when an allocation fails, so garbage would count against the next script.
         if lua.used_memory() > self.limits.memory / 2 {
             let _ = lua.gc_collect();
         }
@@ -227,7 +228,7 @@ impl ScriptEngine {
         }
     }
 
-    /// The reply for what the handler made of an error, or for one that came without it.
+    /// Error reply for the text that the error handler returned, or for an error value that came without it.
     fn lua_error_reply(&self, error: &Value) -> CommandError {
         match error {
             Value::String(text) if *text == "not enough memory" => self.out_of_memory(),
@@ -283,7 +284,7 @@ impl ScriptEngine {
             Ok(reply::OK)
         } else if is_option(name, "KILL") {
             exactly(2, "kill")?;
-            // A script holds the engine's lock, so nobody can ask while one runs.
+            // A running script holds the engine's mutex, so no caller can get here while one runs.
             Err(CommandError::from_static(
                 "NOTBUSY No scripts in execution right now.",
             ))
@@ -309,7 +310,7 @@ impl ScriptEngine {
     }
 }
 
-/// Lends the database to the host's functions, and takes it back on drop.
+/// Swaps the database into the run state, and back on drop.
 struct DbSwapGuard<'a> {
     host: &'a SharedRunState,
     db: &'a mut Db,

@@ -1,5 +1,5 @@
--- Turns Lua's globals into what Redis 7.0 gives its scripts. Runs once per state.
--- Takes: the host's functions, and the table of globals. Returns: what scripts have as their globals.
+-- Turns Lua's globals into the globals of a Redis 7.0 script. Runs once per Lua state. Parameters: the host functions,
+-- and the table of globals. Returns the globals that scripts see.
 local host, globals = ...
 local error, next, pcall, setmetatable, type, xpcall = error, next, pcall, setmetatable, type, xpcall
 local concat, resume = table.concat, coroutine.resume
@@ -15,8 +15,8 @@ for name in next, globals do
   if not allowed[name] then globals[name] = nil end
 end
 
--- An error of a host function is an object of the host; scripts see what Redis would have raised. One that says that
--- the script is stopped is raised again, so that no script can catch it.
+-- An error of a host function is a userdata value of the host. A script gets the error that Redis would raise instead.
+-- The error that stops a script is raised again, so that no script can catch it.
 local function settle(ok, fault, ...)
   if ok then return true, fault, ... end
   if type(fault) == "userdata" then
@@ -68,7 +68,7 @@ globals.setmetatable = host.setmetatable
 
 globals.collectgarbage = host.collectgarbage
 
--- Lua 5.1 cannot make a table read-only, so scripts get an empty one in front of it.
+-- Lua 5.1 has no read-only tables, so scripts get an empty proxy in front of each table.
 local function freeze(library)
   local front = setmetatable({}, { __index = library, __newindex = host.refuse, __metatable = false })
   host.protect(front, library)

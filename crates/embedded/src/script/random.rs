@@ -1,11 +1,11 @@
-//! `math.random` as Redis has it: one sequence, the same after every start, that goes on from script to script.
+//! `math.random` as in Redis: one sequence, the same after every start, that continues from script to script.
 
 use mlua::{Lua, Table, Value};
 
 use super::fault::ScriptError;
 use super::host::{SharedRunState, create_host_function, number_arg};
 
-/// The largest number a step yields.
+/// Largest number that the generator yields.
 const LRAND48_MAX: u64 = i32::MAX as u64;
 
 /// The 48-bit generator of POSIX `lrand48`.
@@ -22,7 +22,7 @@ impl Lrand48 {
         Self(u64::from(seed.cast_unsigned()) << 16 | 0x330E)
     }
 
-    /// A number in `0..1`.
+    /// The next number in `0..1`.
     fn next(&mut self) -> f64 {
         self.0 = self.0.wrapping_mul(0x5_DEEC_E66D).wrapping_add(0xB) & 0xFFFF_FFFF_FFFF;
         let step = self.0 >> 17;

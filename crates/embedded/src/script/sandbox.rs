@@ -1,8 +1,8 @@
-//! The Lua state scripts run in: what is in it, what is kept from them, and where it ends.
+//! The Lua state that scripts run in.
 //!
-//! Always true:
-//! 1. A script can make no global and replace no function of a library.
-//! 2. Compiled code is never loaded, since Lua does not check it.
+//! Invariants:
+//! 1. A script cannot create a global variable or replace a function of a library.
+//! 2. Bytecode is never loaded, because Lua does not verify it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,20 +18,20 @@ use super::host::{
 };
 use super::{ScriptLimits, api, bits, json, random};
 
-/// After how many instructions the fuel is looked at.
+/// Instructions between two checks of the instruction budget.
 const BUDGET_CHECK_INTERVAL: u32 = 1_000;
 
-/// The tables that scripts may not change, by the address of what stands in front of them.
+/// Tables that scripts may not change, by the address of the proxy in front of them.
 type ReadOnlyProxies = Arc<Mutex<HashMap<usize, Table>>>;
 
-/// A state and what is needed of it to run scripts.
+/// The Lua state and the values that are needed to run scripts in it.
 pub(super) struct LuaState {
     pub lua: Lua,
     /// Lua's own `xpcall`.
     pub xpcall: Function,
-    /// Turns an error that nobody caught into an error reply.
+    /// Turns an uncaught error into an error reply.
     pub error_handler: Function,
-    /// The globals behind the read-only front.
+    /// The globals behind the read-only proxy.
     pub globals: Table,
 }
 
@@ -83,7 +83,7 @@ impl LuaState {
     }
 }
 
-/// A host without a script.
+/// Creates a run state without a script.
 pub(super) fn new_run_state(fuel: &Arc<InstructionBudget>) -> SharedRunState {
     Arc::new(Mutex::new(ScriptRunState::new(fuel.clone())))
 }
@@ -92,7 +92,7 @@ fn source_chunk<'a>(lua: &Lua, code: &'a [u8], name: &str) -> Chunk<'a> {
     lua.load(code).set_name(name).set_mode(ChunkMode::Text)
 }
 
-/// The functions of the host that the prelude builds with.
+/// Host functions for the prelude.
 fn prelude_functions(lua: &Lua) -> mlua::Result<Table> {
     let fronts = ReadOnlyProxies::default();
     let table = lua.create_table()?;
@@ -153,7 +153,7 @@ fn undefined_global_error(args: &[Value]) -> ScriptError {
     ))
 }
 
-/// `loadstring(code, name)`: a function, or nil and why not.
+/// `loadstring(code, name)`: returns a function, or nil and the error text.
 fn load_string(
     lua: &Lua,
     args: &[Value],
@@ -164,7 +164,7 @@ fn load_string(
         Some(Value::String(name)) => name.to_string_lossy(),
         _ => code.to_string_lossy(),
     };
-    // A name for C ends at its first zero.
+    // In C a name ends at its first zero byte.
     let name = name.split('\0').next().unwrap_or_default();
     match source_chunk(lua, &code.as_bytes(), name).into_function() {
         Ok(function) => Ok((Value::Function(function), None)),
@@ -172,7 +172,7 @@ fn load_string(
     }
 }
 
-/// What the compiler said.
+/// Text of a compile error.
 pub(super) fn compile_error_text(error: &mlua::Error) -> String {
     match error {
         mlua::Error::SyntaxError { message, .. } => message.clone(),
@@ -180,7 +180,7 @@ pub(super) fn compile_error_text(error: &mlua::Error) -> String {
     }
 }
 
-/// Scripts can ask how much memory is in use; when it is collected is not theirs to say.
+/// A script may ask how much memory is in use, but it cannot control the garbage collector.
 fn collectgarbage(lua: &Lua, args: &[Value]) -> Result<Value, ScriptError> {
     let option = match args.first() {
         None | Some(Value::Nil) => "collect".to_owned(),

@@ -3,15 +3,14 @@
 use crate::args::to_error_text;
 use crate::error::CommandError;
 
-/// What a first line says.
+/// Content of a `#!` line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shebang {
-    /// Whether the script promises not to write.
+    /// Whether the script declares that it does not write.
     pub no_writes: bool,
 }
 
-/// The first line of a script, if it is one of these, and the code without it. The line end stays, so that lines keep
-/// their numbers.
+/// Splits the `#!` line from a script. The code keeps the line end, so line numbers in errors stay correct.
 pub(super) fn split_shebang(script: &[u8]) -> Result<(Option<Shebang>, &[u8]), CommandError> {
     if !script.starts_with(b"#!") {
         return Ok((None, script));

@@ -1,4 +1,4 @@
-//! What strict mode makes of the table, and that the table can be relied on.
+//! Strict mode, and consistency of the command table.
 
 use super::*;
 use crate::core::EngineState;

@@ -1,31 +1,31 @@
-//! Lists. Each item has a number that it keeps while others come and go at the ends, which is how a push or a pop
-//! becomes one row on disk and not the whole list; and it knows whether it is to be on disk at all.
+//! Lists. An item keeps its number while other items are added or removed at the ends, so a push or a pop changes one
+//! row on disk and not the whole list. A memory-only list is not written to disk.
 
 use std::collections::VecDeque;
 
 use super::SharedBytes;
 
-/// One of the two ends of a list.
+/// Head or tail of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListEnd {
-    /// Where index 0 is; Redis calls it left.
+    /// The end with index 0 (Redis: left).
     Head,
-    /// Where index -1 is; Redis calls it right.
+    /// The end with index -1 (Redis: right).
     Tail,
 }
 
 /// A list of byte strings.
 #[derive(Debug, Clone, Default)]
 pub struct List {
-    /// The number of the item at the head.
+    /// Number of the item at the head.
     head_number: i64,
     items: VecDeque<SharedBytes>,
-    /// Its changes are not written to disk.
+    /// Whether changes of this list are not written to disk.
     memory_only: bool,
 }
 
 impl List {
-    /// A list whose head has the number `first`.
+    /// Creates a list whose head has the given number.
     pub fn with_head_number(head_number: i64, items: VecDeque<SharedBytes>) -> Self {
         Self {
             head_number,
@@ -34,55 +34,55 @@ impl List {
         }
     }
 
-    /// Whether its changes are not written to disk.
+    /// Whether changes of this list are not written to disk.
     pub fn is_memory_only(&self) -> bool {
         self.memory_only
     }
 
-    /// Says whether its changes are written to disk.
+    /// Sets whether changes of this list are not written to disk.
     pub fn set_memory_only(&mut self, in_memory: bool) {
         self.memory_only = in_memory;
     }
 
-    /// Replaces all items; they are numbered from 0.
+    /// Replaces all items. The new items are numbered from 0.
     pub fn replace_all(&mut self, items: VecDeque<SharedBytes>) {
         (self.head_number, self.items) = (0, items);
     }
 
-    /// The items from head to tail.
+    /// Items from head to tail.
     pub fn items(&self) -> &VecDeque<SharedBytes> {
         &self.items
     }
 
-    /// The number of items.
+    /// Length of the list.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether there are no items.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// The number of the item at `index`.
+    /// Number of the item at `index`.
     pub fn number(&self, index: usize) -> i64 {
         self.head_number.wrapping_add_unsigned(index as u64)
     }
 
-    /// Adds at the head, giving the item's number.
+    /// Adds an item at the head and returns its number.
     pub fn push_front(&mut self, item: SharedBytes) -> i64 {
         self.head_number = self.head_number.wrapping_sub(1);
         self.items.push_front(item);
         self.head_number
     }
 
-    /// Adds at the tail, giving the item's number.
+    /// Adds an item at the tail and returns its number.
     pub fn push_back(&mut self, item: SharedBytes) -> i64 {
         self.items.push_back(item);
         self.number(self.items.len() - 1)
     }
 
-    /// Takes from the head, with the number the item had.
+    /// Removes the item at the head and returns it with its number.
     pub fn pop_front(&mut self) -> Option<(i64, SharedBytes)> {
         let item = self.items.pop_front()?;
         let number = self.head_number;
@@ -90,13 +90,13 @@ impl List {
         Some((number, item))
     }
 
-    /// Takes from the tail, with the number the item had.
+    /// Removes the item at the tail and returns it with its number.
     pub fn pop_back(&mut self) -> Option<(i64, SharedBytes)> {
         let item = self.items.pop_back()?;
         Some((self.number(self.items.len()), item))
     }
 
-    /// Replaces the item at `index`, if there is one.
+    /// Replaces the item at `index`. Returns whether there is one.
     pub fn set(&mut self, index: usize, item: SharedBytes) -> bool {
         match self.items.get_mut(index) {
             Some(place) => {

@@ -1,18 +1,19 @@
-//! The map behind hashes and sets: a plain vector while small, a hash table above.
+//! The map behind hashes and sets: a vector while small, a hash table above.
 //!
-//! Always true:
-//! 1. Items have positions `0..len`. Removing one never moves another to a higher position.
-//! 2. So a scan that walks from the end to the start meets every item that stays, however the map changes meanwhile.
+//! Invariants:
+//! 1. Items have positions `0..len`. Removing an item never moves another item to a higher position.
+//! 2. A scan from the end to the start therefore returns every item that exists throughout, however the map changes
+//!    meanwhile.
 
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
 use super::SharedBytes;
 
-/// Up to this size a linear search beats hashing, and the map costs one allocation.
+/// Up to this size a linear search is faster than hashing, and the map needs one allocation.
 const FEW: usize = 32;
 
-/// Keys with values; positions give random picks and scans in O(1).
+/// Keys with values. Positions make random picks and scan steps O(1) per item.
 #[derive(Debug, Clone)]
 pub struct CompactMap<V>(Repr<V>);
 
@@ -29,7 +30,7 @@ impl<V> Default for CompactMap<V> {
 }
 
 impl<V> CompactMap<V> {
-    /// The number of items.
+    /// Number of items.
     pub fn len(&self) -> usize {
         match &self.0 {
             Repr::Few(items) => items.len(),
@@ -37,12 +38,12 @@ impl<V> CompactMap<V> {
         }
     }
 
-    /// Whether there are no items.
+    /// Whether the map is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The value of `key`.
+    /// Value of `key`.
     pub fn get(&self, key: &[u8]) -> Option<&V> {
         match &self.0 {
             Repr::Few(items) => items.iter().find(|(k, _)| **k == *key).map(|(_, v)| v),
@@ -50,7 +51,7 @@ impl<V> CompactMap<V> {
         }
     }
 
-    /// The item of `key`, to change its value.
+    /// Item of `key`, to change its value.
     pub fn get_mut(&mut self, key: &[u8]) -> Option<(&SharedBytes, &mut V)> {
         match &mut self.0 {
             Repr::Few(items) => {
@@ -61,12 +62,12 @@ impl<V> CompactMap<V> {
         }
     }
 
-    /// Whether `key` is there.
+    /// Whether the map contains `key`.
     pub fn contains(&self, key: &[u8]) -> bool {
         self.get(key).is_some()
     }
 
-    /// The item at a position.
+    /// Item at a position.
     pub fn at(&self, position: usize) -> Option<(&SharedBytes, &V)> {
         match &self.0 {
             Repr::Few(items) => items.get(position).map(|(k, v)| (k, v)),
@@ -79,7 +80,7 @@ impl<V> CompactMap<V> {
         (0..self.len()).filter_map(|position| self.at(position))
     }
 
-    /// Puts an item, giving back the value it had.
+    /// Inserts an item and returns the value that the key had before.
     pub fn insert(&mut self, key: SharedBytes, value: V) -> Option<V> {
         match &mut self.0 {
             Repr::Few(items) => {
@@ -99,7 +100,7 @@ impl<V> CompactMap<V> {
         }
     }
 
-    /// Takes an item out.
+    /// Removes an item.
     pub fn remove(&mut self, key: &[u8]) -> Option<(SharedBytes, V)> {
         match &mut self.0 {
             Repr::Few(items) => {
@@ -110,7 +111,8 @@ impl<V> CompactMap<V> {
         }
     }
 
-    /// One step of a scan: visits up to about `count` items and gives the next cursor, 0 at the end.
+    /// One step of a scan: visits about `count` items and returns the next cursor, 0 at the end. A small map is visited
+    /// in one step.
     pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(&SharedBytes, &V)) -> u64 {
         let len = self.len();
         let top = match (&self.0, cursor) {
@@ -155,7 +157,7 @@ mod tests {
                 if cursor == 0 {
                     break;
                 }
-                // Odd numbers below the size stay; even ones go, new ones come.
+                // Odd numbers below the size stay; even numbers are removed, and new numbers are added.
                 for n in (round..size).step_by(10).map(|n| n & !1) {
                     map.remove(&blob(n));
                 }

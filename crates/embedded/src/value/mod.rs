@@ -1,4 +1,5 @@
-//! What a key can hold. Values know nothing of keys and expiry, and of persistence only lists do.
+//! The five Redis types as plain data structures. Values know nothing of keys and expiry, and only lists know of
+//! persistence.
 
 mod list;
 mod map;
@@ -12,14 +13,14 @@ pub use map::CompactMap;
 pub use text::{StringBytes, StringValue, parse_int};
 pub use zset::{Score, ZSet};
 
-/// Immutable bytes, shared between the keyspace, the journal and subscribers without copying.
+/// Immutable bytes. The dict, the journal and subscribers share them without copying.
 pub type SharedBytes = Arc<[u8]>;
-/// Field → value, in order of insertion while nothing was removed.
+/// Values by field, in insertion order while no field was removed.
 pub type Hash = CompactMap<SharedBytes>;
-/// Members without order.
+/// Members in no particular order.
 pub type Set = CompactMap<()>;
 
-/// The five types of Redis that the engine keeps.
+/// Value of a key: one of the five Redis types.
 #[derive(Debug, Clone)]
 pub enum Value {
     /// A string or counter.
@@ -34,7 +35,7 @@ pub enum Value {
     ZSet(ZSet),
 }
 
-/// The type of a value, numbered as it is stored on disk.
+/// Type of a value. The discriminant is the number on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueType {
     String = 0,
@@ -45,7 +46,7 @@ pub enum ValueType {
 }
 
 impl ValueType {
-    /// The name that `TYPE` answers.
+    /// Name that the command `TYPE` returns.
     pub fn name(self) -> &'static str {
         match self {
             Self::String => "string",
@@ -56,7 +57,7 @@ impl ValueType {
         }
     }
 
-    /// The kind stored as `number`.
+    /// Type with this number on disk.
     pub fn from_disk_number(number: i64) -> Option<Self> {
         [Self::String, Self::List, Self::Hash, Self::Set, Self::ZSet]
             .into_iter()
@@ -65,7 +66,7 @@ impl ValueType {
 }
 
 impl Value {
-    /// The type of this value.
+    /// Type of this value.
     pub fn value_type(&self) -> ValueType {
         match self {
             Self::String(_) => ValueType::String,
@@ -76,7 +77,7 @@ impl Value {
         }
     }
 
-    /// The string, if it is one.
+    /// The string, if this value is one.
     pub fn text(&self) -> Option<&StringValue> {
         match self {
             Self::String(text) => Some(text),
@@ -84,7 +85,7 @@ impl Value {
         }
     }
 
-    /// The number of items of a collection, 1 for a string.
+    /// Number of items of a collection, 1 for a string.
     pub fn item_count(&self) -> usize {
         match self {
             Self::String(_) => 1,
@@ -95,28 +96,28 @@ impl Value {
         }
     }
 
-    /// Whether this is a list whose changes are not written to disk.
+    /// Whether this is a memory-only list, whose changes are not written to disk.
     pub fn is_memory_only(&self) -> bool {
         matches!(self, Self::List(list) if list.is_memory_only())
     }
 
-    /// Whether this is a collection whose key should go.
+    /// Whether this is an empty collection, whose key must be deleted.
     pub fn has_no_items(&self) -> bool {
         self.item_count() == 0
     }
 }
 
-/// A type made of items: empty ones do not exist, so a key goes with its last item.
+/// Type that consists of items. Empty collections do not exist: a key is deleted with its last item.
 pub trait Collection: Default {
-    /// Its type.
+    /// Type of the collection.
     const TYPE: ValueType;
-    /// This type inside a value.
+    /// This collection inside a value.
     fn of(value: &Value) -> Option<&Self>;
-    /// This type inside a value, to change it.
+    /// This collection inside a value, to change it.
     fn from_value_mut(value: &mut Value) -> Option<&mut Self>;
-    /// Wraps it up.
+    /// Wraps the collection as a value.
     fn into_value(self) -> Value;
-    /// Whether the key should go.
+    /// Whether the collection is empty, so that its key must be deleted.
     fn has_no_items(&self) -> bool;
 }
 

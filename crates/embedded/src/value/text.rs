@@ -1,4 +1,4 @@
-//! Strings. What looks like a 64-bit integer is kept as one, so that a counter costs no allocation.
+//! String values. A 64-bit integer in canonical form is stored as a number, so a counter needs no allocation.
 
 use std::ops::Deref;
 
@@ -8,14 +8,14 @@ use crate::number::Digits;
 /// A string value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StringValue {
-    /// Exactly the decimal form of this number.
+    /// A number. The string is its decimal form.
     Int(i64),
-    /// Anything else.
+    /// Any other bytes.
     Raw(SharedBytes),
 }
 
 impl StringValue {
-    /// Its bytes.
+    /// Bytes of the string.
     pub fn bytes(&self) -> StringBytes<'_> {
         match self {
             Self::Int(n) => StringBytes::Int(Digits::of(*n)),
@@ -23,12 +23,12 @@ impl StringValue {
         }
     }
 
-    /// Its length in bytes.
+    /// Length in bytes.
     pub fn len(&self) -> usize {
         self.bytes().len()
     }
 
-    /// The number it stands for.
+    /// The number, if the string is stored as one.
     pub fn as_int(&self) -> Option<i64> {
         match self {
             Self::Int(n) => Some(*n),
@@ -37,12 +37,12 @@ impl StringValue {
     }
 }
 
-/// The bytes of a string value, which a number has nowhere else.
+/// Bytes of a string value. The digits of a number are printed for this, because the value does not store them.
 #[derive(Debug, Clone)]
 pub enum StringBytes<'a> {
-    /// Of a number.
+    /// Printed digits of a number.
     Int(Digits),
-    /// Of anything else.
+    /// Borrowed bytes of any other string.
     Raw(&'a [u8]),
 }
 
@@ -75,7 +75,7 @@ impl From<Vec<u8>> for StringValue {
     }
 }
 
-/// A number in the one form that turns back into the same bytes: no `+`, no leading zero, no blank.
+/// Parses an integer in canonical form, which prints as the same bytes: no `+`, no leading zero, no blank.
 pub fn parse_int(bytes: &[u8]) -> Option<i64> {
     let digits = bytes.strip_prefix(b"-").unwrap_or(bytes);
     match digits {

@@ -1,4 +1,5 @@
-//! Sorted sets: members ordered by score, then by bytes. Rank, select and range in O(log n).
+//! Sorted sets: members ordered by score, then by bytes. The rank of a member, the member at a rank and the start of a
+//! range are found in O(log n).
 
 use std::cmp::Ordering;
 
@@ -8,15 +9,15 @@ use indexset::BTreeSet;
 
 use super::SharedBytes;
 
-/// Up to this size a sorted vector is smaller and faster than a tree beside a table.
+/// Up to this size a sorted vector is smaller and faster than a tree and a hash table.
 const FEW: usize = 64;
 
-/// A score: any float but NaN, with `-0` equal to `0`.
+/// A score: any float except NaN. `-0` equals `0`.
 #[derive(Debug, Clone, Copy)]
 pub struct Score(pub f64);
 
 impl Score {
-    /// The score as it is kept: `-0` is `0`.
+    /// The score with `-0` turned into `0`, as it is stored.
     fn normalized(score: f64) -> Self {
         Self(score + 0.0)
     }
@@ -65,7 +66,7 @@ impl Default for ZSet {
 }
 
 impl ZSet {
-    /// The number of members.
+    /// Number of members.
     pub fn len(&self) -> usize {
         match &self.0 {
             Repr::Few(items) => items.len(),
@@ -73,12 +74,12 @@ impl ZSet {
         }
     }
 
-    /// Whether there are no members.
+    /// Whether the sorted set is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The score of a member.
+    /// Score of a member.
     pub fn score(&self, member: &[u8]) -> Option<f64> {
         match &self.0 {
             Repr::Few(items) => items.iter().find(|(_, m)| **m == *member).map(|(s, _)| s.0),
@@ -86,7 +87,8 @@ impl ZSet {
         }
     }
 
-    /// Puts a member, giving back the score it had. `-0` is kept as `0`, as Redis's small sorted sets do.
+    /// Sets the score of a member and returns the score it had before. `-0` is stored as `0`, as in Redis's small
+    /// sorted sets.
     pub fn insert(&mut self, member: SharedBytes, score: f64) -> Option<f64> {
         let old = self.score(&member);
         match old {
@@ -96,7 +98,7 @@ impl ZSet {
         old
     }
 
-    /// Puts a member that is known to be absent.
+    /// Inserts a member that is known to be absent.
     pub fn insert_new(&mut self, member: SharedBytes, score: f64) {
         let item = (Score::normalized(score), member);
         match &mut self.0 {
@@ -119,7 +121,7 @@ impl ZSet {
         }
     }
 
-    /// Moves a member with the score `old` to another one, giving the member as it is stored.
+    /// Changes the score of a member from `old` to `new`. Returns the member as it is stored.
     pub fn change(&mut self, member: &[u8], old: f64, new: f64) -> Option<SharedBytes> {
         let (old, new) = (Score(old), Score::normalized(new));
         match &mut self.0 {
@@ -129,7 +131,7 @@ impl ZSet {
                     .ok()?;
                 let to = items.partition_point(|(s, m)| (*s, &**m) < (new, member));
                 items[from].0 = new;
-                // Those in between move one place, nothing else does.
+                // Only the members between the two positions move, by one position each.
                 if from < to {
                     items[from..to].rotate_left(1);
                     return Some(items[to - 1].1.clone());
@@ -147,7 +149,7 @@ impl ZSet {
         }
     }
 
-    /// Takes a member out, giving its score.
+    /// Removes a member and returns its score.
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
         match &mut self.0 {
             Repr::Few(items) => {
@@ -162,7 +164,7 @@ impl ZSet {
         }
     }
 
-    /// How many members come before `(score, member)`, which need not be there itself.
+    /// Number of members before `(score, member)`, which need not be in the set.
     pub fn count_before(&self, score: f64, member: &[u8]) -> usize {
         match &self.0 {
             Repr::Few(items) => items.partition_point(|(s, m)| (*s, &**m) < (Score(score), member)),
@@ -172,13 +174,13 @@ impl ZSet {
         }
     }
 
-    /// The rank of a member, lowest score first.
+    /// Rank of a member, lowest score first.
     pub fn rank(&self, member: &[u8]) -> Option<usize> {
         self.score(member)
             .map(|score| self.count_before(score, member))
     }
 
-    /// The member at a rank.
+    /// Member at a rank.
     pub fn at(&self, rank: usize) -> Option<(&SharedBytes, f64)> {
         match &self.0 {
             Repr::Few(items) => items.get(rank).map(|(s, m)| (m, s.0)),
@@ -186,7 +188,7 @@ impl ZSet {
         }
     }
 
-    /// Members by rank, `from` included, `to` not.
+    /// Members by rank, from `from` (included) to `to` (excluded).
     pub fn range(
         &self,
         from: usize,
@@ -200,7 +202,7 @@ impl ZSet {
         self.range(0, self.len())
     }
 
-    /// One step of a scan, as in [`super::Map::scan`].
+    /// One step of a scan, as in [`super::CompactMap::scan`].
     pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(&SharedBytes, f64)) -> u64 {
         let Repr::Many(many) = &self.0 else {
             self.iter().for_each(|(member, score)| visit(member, score));

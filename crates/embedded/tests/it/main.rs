@@ -1,4 +1,4 @@
-//! The engine from outside: against a real Redis, across restarts, under faults.
+//! Integration tests of the engine: comparison with a real Redis server, restarts and disk faults.
 
 #![expect(
     clippy::panic,

@@ -1,7 +1,9 @@
-//! The bus on a Cluster: one lane for plain channels and patterns, one to each primary that owns shard channels here.
+//! Pub/sub on a Cluster: one task for plain channels and patterns, and one for each primary that owns sharded channels
+//! of this node.
 //!
-//! Always true: a shard channel is carried by the lane to the owner of its slot; when the owner changes, the channel
-//! moves and its readers are told that they may have missed something.
+//! Invariants:
+//! 1. The task of the primary that owns its slot serves a sharded channel. When the owner changes, the channel moves to
+//!    the task of the new owner, and its listeners get `MaybeMissed`.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -30,7 +32,7 @@ struct ShardedSubscriptions {
 #[derive(Default)]
 struct ShardedRoutes {
     lanes: HashMap<ServerAddress, PubSubTask>,
-    /// The lane of each shard channel.
+    /// Owner of each sharded channel, whose task serves the channel.
     owner_by_channel: HashMap<ChannelName, ServerAddress>,
 }
 
@@ -85,7 +87,7 @@ impl ShardedSubscriptions {
         match &command {
             PubSubCommand::Subscribe { topic, .. } => {
                 let home = state.owner_by_channel.get(&topic.name).cloned();
-                // Without an owner the asker is not answered, and asks again.
+                // Without an owner the request is dropped, and the caller repeats it.
                 let Some(home) = home.or_else(|| self.core.slot_owner(&topic.name)) else {
                     return;
                 };
@@ -118,7 +120,7 @@ impl ShardedSubscriptions {
         })
     }
 
-    /// Moves the channels whose slots have another owner now.
+    /// Moves channels whose slots have another owner now.
     fn move_channels_to_owners(&self) {
         let mut state = self.state.lock();
         let moves = state.owner_by_channel.iter().filter_map(|(name, home)| {

@@ -1,6 +1,7 @@
-//! The bus on the embedded engine: one subscriber of the engine for all subscriptions.
+//! Pub/sub on the embedded engine: one subscriber of the engine serves all subscriptions.
 //!
-//! Always true: the engine asks the registry what is listened to, so that a listener is written down once.
+//! Invariants:
+//! 1. The engine looks plain channels up in the listener registry, so each channel name is stored once.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use super::lane::{PubSubCommand, PubSubTask};
 use super::queue::ChannelName;
 use super::registry::{BusTopic, ListenerRegistry, TopicKind};
 
-/// Starts the task that carries the subscriptions.
+/// Starts the task that serves the subscriptions.
 pub(crate) fn start(subscriber: EmbeddedSubscriber, registry: Arc<ListenerRegistry>) -> PubSubTask {
     subscriber.subscribe_by_lookup(Arc::clone(&registry) as Arc<dyn ChannelLookup>);
     PubSubTask::start_with(|commands| run_embedded_task(subscriber, registry, commands))
@@ -35,7 +36,8 @@ async fn run_embedded_task(
 ) {
     loop {
         tokio::select! {
-            // Commands first: a confirmation that waits behind a stream of messages would look like a dead store.
+            // Commands come first: a confirmation that waits behind a stream of messages would make the store look
+            // dead.
             biased;
             command = commands.recv() => match command {
                 Some(command) => apply_command(&subscriber, command),
@@ -63,7 +65,7 @@ fn apply_command(subscriber: &EmbeddedSubscriber, command: PubSubCommand) {
                 TopicKind::Sharded => subscriber.ssubscribe(&name),
             }
             if let Some(done) = done {
-                // Nobody waits any more if this fails.
+                // An error means that the caller no longer waits.
                 let _ = done.send(Ok(()));
             }
         }

@@ -1,11 +1,12 @@
-//! One pub/sub connection and the subscriptions it carries.
+//! The task that owns one pub/sub connection and keeps its subscriptions.
 //!
-//! Always true:
-//! 1. After each reconnect everything that is wanted is subscribed to again, and its readers are told
-//!    [`MaybeMissed`](super::Event::MaybeMissed) after that, so that whoever then looks for what is missing finds it.
-//! 2. A connection on which the server unsubscribed us by itself (a slot moved away), or which gives no sign of life,
-//!    is replaced.
-//! 3. Commands are taken while there is no connection too, so that an outage does not pile them up.
+//! Invariants:
+//! 1. After a reconnect a topic is subscribed to first, and its listeners get
+//!    [`MaybeMissed`](super::BusEvent::MaybeMissed) only after the server has confirmed. A listener that then reads the
+//!    missed data has no gap between that read and the stream.
+//! 2. The task replaces the connection if the server unsubscribes it unasked (a slot moved away) or if a heartbeat gets
+//!    no reply in time.
+//! 3. The task takes commands while it is disconnected, so the command channel does not grow during an outage.
 
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
@@ -27,15 +28,16 @@ use crate::tasks::BackgroundTasks;
 use crate::telemetry::StoreTelemetryEvent;
 use crate::url::ServerAddress;
 
-/// Commands taken together, and subscriptions sent in one pipeline.
+/// Commands that are taken together, and subscriptions that are sent in one pipeline.
 const MAX_BATCH: usize = 512;
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
-/// Before a subscription that a node could not take now is tried again.
+/// Pause before a subscription is retried that a node could not accept yet.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What a lane is asked to do.
+/// Request to a pub/sub task.
 pub(crate) enum PubSubCommand {
-    /// Subscribe, and say when it is confirmed; `owed` if readers have to be told then that they may have missed something.
+    /// Subscribe, and send the result to `confirmation`. If `notify_gap` is set, the listeners get `MaybeMissed` as
+    /// soon as the topic is active.
     Subscribe {
         topic: BusTopic,
         owed: bool,
@@ -45,17 +47,17 @@ pub(crate) enum PubSubCommand {
     Unsubscribe { topic: BusTopic },
 }
 
-/// Where a lane connects to.
+/// Server that a pub/sub task connects to.
 pub(crate) enum PubSubEndpoint {
     /// The primary that the commands go to.
     Primary(watch::Receiver<Option<Arc<ServerConnection>>>),
     /// This node of a cluster.
     ClusterNode(ServerAddress, Arc<cluster::ClusterInner>),
-    /// Any primary of a cluster: plain messages reach all nodes.
+    /// Any primary of a cluster, because plain messages reach all nodes.
     AnyClusterPrimary(Arc<cluster::ClusterInner>),
 }
 
-/// A running lane. Ends when dropped.
+/// Handle to a pub/sub task. Dropping it stops the task.
 pub(crate) struct PubSubTask {
     commands: mpsc::UnboundedSender<PubSubCommand>,
     tasks: BackgroundTasks,
@@ -84,7 +86,7 @@ impl PubSubTask {
         })
     }
 
-    /// A lane with another worker.
+    /// Starts a task with another worker.
     pub(crate) fn start_with<F>(
         work: impl FnOnce(mpsc::UnboundedReceiver<PubSubCommand>) -> F,
     ) -> Self
@@ -98,7 +100,7 @@ impl PubSubTask {
     }
 
     pub(crate) fn send(&self, command: PubSubCommand) {
-        // A lane that has ended answers nobody, and its askers notice that their answer was dropped.
+        // A task that has ended drops the request, and the caller notices that its confirmation was dropped.
         let _ = self.commands.send(command);
     }
 
@@ -112,15 +114,17 @@ struct PubSubWorker {
     dialer: ServerConnector,
     registry: Arc<ListenerRegistry>,
     commands: mpsc::UnboundedReceiver<PubSubCommand>,
-    /// What should be subscribed to, and what is.
+    /// Topics that have a listener.
     desired: HashSet<BusTopic>,
+    /// Topics that the server has confirmed on this connection.
     active: HashSet<BusTopic>,
-    /// Topics that may be in one and not in the other.
+    /// Topics that may differ between `desired` and `active`.
     dirty: Vec<BusTopic>,
-    /// Topics whose readers have to be told when they are live again.
+    /// Topics whose listeners get `MaybeMissed` as soon as the topic is active again.
     owed: HashSet<BusTopic>,
-    /// Topics with readers from before that the server refuses now: tried again with each heartbeat.
+    /// Topics that were active before the reconnect and that the server now rejects. Retried with every heartbeat.
     rejected: HashSet<BusTopic>,
+    /// Callers that wait for the confirmation of a topic.
     waiters: HashMap<BusTopic, Vec<oneshot::Sender<RedisResult<()>>>>,
 }
 
@@ -138,7 +142,7 @@ impl PubSubWorker {
             self.apply_queued_commands();
             self.dirty = self.desired.iter().cloned().collect();
             if self.sync_subscriptions(&mut wire).await.is_err() {
-                // What this connection confirmed is gone with it.
+                // The subscriptions of this connection are lost with it.
                 self.active.clear();
                 continue;
             }
@@ -156,7 +160,7 @@ impl PubSubWorker {
         }
     }
 
-    /// Takes commands until it is time for the next connection; false when the lane was dropped.
+    /// Applies commands until it is time for the next connection. Returns false if the handle was dropped.
     async fn wait_before_reconnect(&mut self, pause: Duration) -> bool {
         let until = Instant::now() + pause;
         loop {
@@ -167,7 +171,7 @@ impl PubSubWorker {
                     None => return false,
                 },
             }
-            // Everything that is wanted is asked for on the next connection.
+            // The next connection subscribes to all desired topics anyway.
             self.dirty.clear();
         }
     }
@@ -190,7 +194,7 @@ impl PubSubWorker {
         Ok(PubSubConnection { con, server, signs })
     }
 
-    /// Works until the connection is lost; none when the lane was dropped.
+    /// Works on a connection until it must be replaced, and returns the reason. `None` if the handle was dropped.
     async fn serve_connection(&mut self, wire: &mut PubSubConnection) -> Option<String> {
         let mut next_beat = Instant::now() + HEARTBEAT_INTERVAL;
         loop {
@@ -219,7 +223,7 @@ impl PubSubWorker {
         }
     }
 
-    /// A sign of life, and another try of what was refused.
+    /// Sends a heartbeat, and retries rejected topics.
     async fn send_heartbeat(&mut self, wire: &mut PubSubConnection) -> RedisResult<()> {
         let ping = redis::cmd("PING");
         let ping = timeout(
@@ -269,7 +273,7 @@ impl PubSubWorker {
         }
     }
 
-    /// Makes the server's subscriptions those that are wanted, and answers who waits for that.
+    /// Makes the server's subscriptions match `desired`, and answers the callers that wait for that.
     async fn sync_subscriptions(&mut self, wire: &mut PubSubConnection) -> RedisResult<()> {
         let changed = std::mem::take(&mut self.dirty)
             .into_iter()
@@ -356,24 +360,24 @@ fn answer_waiters(
     answer: &RedisResult<()>,
 ) {
     for done in waiting.into_iter().flatten() {
-        // Nobody waits any more if this fails.
+        // An error means that the caller no longer waits.
         let _ = done.send(answer.clone());
     }
 }
 
-/// Returns when ours is not a server to listen to any more: another one is the primary.
+/// Returns when the task should connect to another server, because this one is not the right primary any more.
 async fn wait_until_wrong_server(source: &mut PubSubEndpoint, ours: &ServerAddress) {
     let other = match source {
         PubSubEndpoint::Primary(primary) => primary
             .wait_for(|conn| conn.as_ref().is_some_and(|conn| conn.server != *ours))
             .await
             .is_ok(),
-        // One that left the cluster, or was cut off from it, hears nothing of the others' messages.
+        // A node that left the cluster, or was cut off from it, does not receive the messages of the other nodes.
         PubSubEndpoint::AnyClusterPrimary(core) => {
             let mut version = core.topology_version();
             version.wait_for(|_| !core.is_primary(ours)).await.is_ok()
         }
-        // Its channels are moved away one by one.
+        // The channels of a node are moved one by one.
         PubSubEndpoint::ClusterNode(..) => false,
     };
     if !other {

@@ -1,10 +1,12 @@
-//! The bus: publish and subscribe, the same on every engine.
+//! The bus: publish and subscribe, the same on every backend.
 //!
-//! Always true:
-//! 1. What is published after `subscribe` returned reaches the subscription, or the subscription is told
-//!    [`Event::MaybeMissed`].
-//! 2. A channel is subscribed to once on the server while anybody here listens, and not a moment longer than needed.
-//! 3. A slow reader costs nobody but itself: its queue is bounded. A [`Sink`] has none, and must not be slow.
+//! Invariants:
+//! 1. A message that is published after `subscribe` has returned reaches the subscription, or the subscription gets
+//!    [`BusEvent::MaybeMissed`].
+//! 2. A node subscribes to a channel once, however many listeners it has, and unsubscribes after the last one is
+//!    removed.
+//! 3. A slow subscription delays no other one, because its queue is bounded. A [`BusListener`] has no queue and must
+//!    not be slow.
 //! 4. Messages of one channel arrive in the order in which they were published.
 
 mod cluster;
@@ -33,10 +35,10 @@ use crate::clock::monotonic;
 use crate::redis::connect::timeout_error;
 use crate::store::StoreBackend;
 
-/// Before a subscription is asked for again that nobody could take.
+/// Pause before a lost subscription request is repeated.
 const RESUBSCRIBE_DELAY: Duration = Duration::from_millis(20);
 
-/// Publishes and subscribes. Clones share everything.
+/// Publishes and subscribes. Clones share all subscriptions.
 #[derive(Clone)]
 pub struct Bus {
     inner: Arc<BusInner>,
@@ -50,9 +52,9 @@ struct BusInner {
     timeout: Duration,
 }
 
-/// The connections that carry the subscriptions.
+/// The tasks that own the pub/sub connections.
 enum PubSubTasks {
-    /// Needed for patterns only: to channels the engine listens as the registry says.
+    /// Serves patterns only. Plain channels are looked up in the listener registry by the engine.
     Embedded(PubSubTask),
     Single(PubSubTask),
     Cluster(ClusterPubSub),
@@ -101,7 +103,8 @@ impl Bus {
         }
     }
 
-    /// Publishes on a channel; how many subscribers the server sent it to (on a Cluster: those of one node).
+    /// Publishes to a channel. Returns the number of subscribers that got the message from the server (on a Cluster:
+    /// from one node).
     pub async fn publish(
         &self,
         channel: impl AsRef<[u8]>,
@@ -111,7 +114,8 @@ impl Bus {
             .await
     }
 
-    /// Publishes on a channel that lives on one shard of a Cluster; elsewhere the same as [`publish`](Self::publish).
+    /// Publishes to a channel of one shard of a Cluster. On other stores it does the same as
+    /// [`publish`](Self::publish).
     pub async fn publish_sharded(
         &self,
         channel: impl AsRef<[u8]>,
@@ -121,8 +125,8 @@ impl Bus {
             .await
     }
 
-    /// The command by which scripts publish on sharded channels: `SPUBLISH` where it has a use (on a Cluster since
-    /// Redis 7), else `PUBLISH`. Scripts take it as an argument.
+    /// Command with which scripts publish to sharded channels: `SPUBLISH` on a Cluster since Redis 7, otherwise
+    /// `PUBLISH`. Scripts get it as an argument.
     pub fn publish_command(&self) -> &'static str {
         if self.inner.has_sharded_pubsub {
             "SPUBLISH"
@@ -131,7 +135,7 @@ impl Bus {
         }
     }
 
-    /// Calls a sink with what is published on a channel, from when this returns.
+    /// Adds a listener to a channel. It gets every message that is published after this call returns.
     pub async fn add_listener(
         &self,
         channel: impl AsRef<[u8]>,
@@ -141,7 +145,7 @@ impl Bus {
             .await
     }
 
-    /// Calls a sink with what is published by [`publish_sharded`](Self::publish_sharded) or a script with
+    /// Adds a listener for messages of [`publish_sharded`](Self::publish_sharded), and of scripts that use
     /// [`publish_command`](Self::publish_command).
     pub async fn add_sharded_listener(
         &self,
@@ -152,12 +156,12 @@ impl Bus {
             .await
     }
 
-    /// Listens to a channel.
+    /// Subscribes to a channel.
     pub async fn subscribe(&self, channel: impl AsRef<[u8]>) -> RedisResult<BusSubscription> {
         self.queue(TopicKind::Plain, channel.as_ref()).await
     }
 
-    /// Listens to a channel that is published to by [`publish_sharded`](Self::publish_sharded) or a script with
+    /// Subscribes to messages of [`publish_sharded`](Self::publish_sharded), and of scripts that use
     /// [`publish_command`](Self::publish_command).
     pub async fn subscribe_sharded(
         &self,
@@ -167,7 +171,8 @@ impl Bus {
             .await
     }
 
-    /// Listens to all channels whose name matches a pattern, in Redis's glob style. Sharded channels match none.
+    /// Subscribes to all channels that match a pattern in Redis's glob style. On a Cluster, sharded channels match no
+    /// pattern.
     pub async fn psubscribe(&self, pattern: impl AsRef<[u8]>) -> RedisResult<BusSubscription> {
         self.queue(TopicKind::Pattern, pattern.as_ref()).await
     }
@@ -233,7 +238,8 @@ impl Bus {
         loop {
             match timeout_at(deadline.into(), confirmed).await {
                 Ok(Ok(answer)) => return answer.map(|()| listening),
-                // The connection that was asked is gone: ask whoever is in charge now.
+                // The task that had the request is gone or could not serve it. The request is repeated for the task in
+                // charge now.
                 Ok(Err(_)) if monotonic() < deadline => {
                     sleep(RESUBSCRIBE_DELAY).await;
                     let (done, next) = oneshot::channel();
@@ -263,7 +269,7 @@ impl Bus {
 }
 
 impl PubSubTasks {
-    /// Whether they have to be told what is listened to.
+    /// Whether the task needs a request for each subscription of this kind.
     fn needs_subscribe(&self, kind: TopicKind) -> bool {
         !matches!(self, Self::Embedded(_)) || kind != TopicKind::Plain
     }
@@ -276,7 +282,7 @@ impl PubSubTasks {
     }
 }
 
-/// One reader of a channel or pattern: a bounded queue. Dropping it ends the subscription.
+/// Subscription to a channel or pattern, with a bounded queue. Dropping it unsubscribes.
 #[must_use = "a subscription ends when it is dropped"]
 pub struct BusSubscription {
     queue: Arc<SubscriptionQueue>,
@@ -284,12 +290,12 @@ pub struct BusSubscription {
 }
 
 impl BusSubscription {
-    /// The next event; none when the store was closed. Safe to cancel.
+    /// Returns the next event, or `None` after the store was closed. Cancel safe.
     pub async fn next(&mut self) -> Option<BusEvent> {
         self.queue.next().await
     }
 
-    /// The next event, if one is there already.
+    /// Returns the next event if there is one already.
     pub fn try_next(&mut self) -> Option<BusEvent> {
         self.queue.pop()
     }

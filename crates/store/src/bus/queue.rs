@@ -1,8 +1,8 @@
-//! The mailbox of one subscription.
+//! Queue of one subscription.
 //!
-//! Always true:
-//! 1. It holds at most [`ROOM`] messages; putting one in never waits.
-//! 2. Where messages had to be dropped stands one [`Event::MaybeMissed`], after all that came before them.
+//! Invariants:
+//! 1. It holds at most [`MAX_QUEUED_EVENTS`] messages. Adding one never waits.
+//! 2. At each place where messages were dropped there is one [`BusEvent::MaybeMissed`], after all earlier messages.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,25 +14,25 @@ use tokio::sync::Notify;
 use super::sink::BusListener;
 use crate::telemetry;
 
-/// Messages that wait for a slow reader.
+/// Messages that may wait for a slow reader.
 pub(crate) const MAX_QUEUED_EVENTS: usize = 1_024;
 
-/// The name of a channel or pattern; cloning one copies a pointer.
+/// Name of a channel or pattern. A clone copies a pointer.
 pub type ChannelName = Arc<[u8]>;
 
-/// What a [`Subscription`](super::Subscription) yields.
+/// Event that a [`BusSubscription`](super::BusSubscription) yields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BusEvent {
-    /// Something was published.
+    /// A message was published.
     Message {
         /// The channel.
         channel: ChannelName,
-        /// The pattern, if the subscription is one to a pattern.
+        /// The pattern, if the subscription has one.
         pattern: Option<ChannelName>,
-        /// What was published.
+        /// The payload.
         payload: Bytes,
     },
-    /// Messages may be missing here: the connection was replaced, or this reader was too slow.
+    /// Messages may be missing here: the connection was replaced, or this subscription was too slow.
     MaybeMissed,
 }
 
@@ -49,7 +49,7 @@ struct QueueState {
 }
 
 impl SubscriptionQueue {
-    /// Puts an event in. False if it was the first that had to be dropped.
+    /// Adds an event. Returns false if it is the first event that had to be dropped.
     pub(crate) fn push(&self, event: BusEvent) -> bool {
         let mut state = self.state.lock();
         let told = state.events.back() == Some(&BusEvent::MaybeMissed);
@@ -69,12 +69,12 @@ impl SubscriptionQueue {
         true
     }
 
-    /// The next event, if one is there.
+    /// The next event, if there is one.
     pub(crate) fn pop(&self) -> Option<BusEvent> {
         self.state.lock().events.pop_front()
     }
 
-    /// The next event; none when the bus was closed and everything is read.
+    /// The next event, or `None` after the bus was closed and all events were read.
     pub(crate) async fn next(&self) -> Option<BusEvent> {
         loop {
             {

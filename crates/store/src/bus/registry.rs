@@ -1,8 +1,9 @@
-//! Who listens to what on this node.
+//! The listeners of this node by topic.
 //!
-//! Always true:
-//! 1. A topic is in the registry exactly while it has a sink, and a sink that comes after the registry was closed is told so.
-//! 2. No lock is held while a sink is called or dropped.
+//! Invariants:
+//! 1. A topic is in the registry exactly while it has a listener. A listener that is added after the registry was
+//!    closed gets `on_close`.
+//! 2. No lock is held while a listener is called or dropped.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -15,7 +16,7 @@ use parking_lot::RwLock;
 use super::queue::{BusEvent, ChannelName};
 use super::sink::BusListener;
 
-/// The three namespaces of the bus.
+/// Namespace of a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum TopicKind {
     Plain,
@@ -23,7 +24,7 @@ pub(crate) enum TopicKind {
     Sharded,
 }
 
-/// Something to subscribe to.
+/// A channel or pattern to subscribe to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct BusTopic {
     pub(crate) kind: TopicKind,
@@ -31,12 +32,12 @@ pub(crate) struct BusTopic {
 }
 
 impl BusTopic {
-    /// The command that subscribes.
+    /// Command that subscribes to the topic.
     pub(crate) fn subscribe(&self) -> redis::Cmd {
         self.cmd(["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"])
     }
 
-    /// The command that unsubscribes.
+    /// Command that unsubscribes from the topic.
     pub(crate) fn unsubscribe(&self) -> redis::Cmd {
         self.cmd(["UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE"])
     }
@@ -48,7 +49,7 @@ impl BusTopic {
     }
 }
 
-/// The sinks of a topic; most have one.
+/// Listeners of a topic. Most topics have one.
 #[derive(Clone)]
 enum TopicListeners {
     One(Arc<dyn BusListener>),
@@ -68,7 +69,7 @@ impl TopicListeners {
         Self::Many(sinks.cloned().collect())
     }
 
-    /// Without one; none if it was the only one.
+    /// A copy without this listener, `None` if it was the only one.
     fn with_removed(&self, sink: &Arc<dyn BusListener>) -> Option<Self> {
         let others = self
             .all()
@@ -83,7 +84,7 @@ impl TopicListeners {
     }
 }
 
-/// By address: the tables of a type's functions may be many.
+/// Compares the addresses only, because a type can have several vtables.
 fn is_same_listener(one: &Arc<dyn BusListener>, other: &Arc<dyn BusListener>) -> bool {
     std::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(other))
 }
@@ -95,7 +96,7 @@ pub(crate) struct ListenerRegistry {
 }
 
 impl ListenerRegistry {
-    /// Adds a sink and runs `then` before any other change to this kind of topics.
+    /// Adds a listener and runs `while_locked` before any other change to topics of this kind.
     pub(crate) fn add(&self, topic: &BusTopic, sink: &Arc<dyn BusListener>, then: impl FnOnce()) {
         let mut topics = self.topics[topic.kind as usize].write();
         let before = match topics.entry(topic.name.clone()) {
@@ -111,13 +112,13 @@ impl ListenerRegistry {
         then();
         drop(topics);
         drop(before);
-        // Whoever closes says so first and looks for sinks then.
+        // `close` sets the flag before it visits the listeners, so one of the two calls `on_close`.
         if self.closed.load(Ordering::Acquire) {
             sink.on_close();
         }
     }
 
-    /// Removes a sink, and runs `last` if it was the topic's last.
+    /// Removes a listener, and runs `if_last` if it was the last one of its topic.
     pub(crate) fn remove(
         &self,
         topic: &BusTopic,
@@ -140,7 +141,7 @@ impl ListenerRegistry {
         drop(removed);
     }
 
-    /// Hands a message to the sinks of a topic.
+    /// Passes a message to the listeners of a topic.
     pub(crate) fn deliver(
         &self,
         kind: TopicKind,
@@ -164,18 +165,18 @@ impl ListenerRegistry {
         sinks.all().iter().for_each(|sink| sink.on_event(&event));
     }
 
-    /// The name of a topic, if somebody listens to it.
+    /// The stored name of a topic, if it has a listener.
     pub(crate) fn find(&self, kind: TopicKind, name: &[u8]) -> Option<ChannelName> {
         let topics = self.topics[kind as usize].read();
         topics.get_key_value(name).map(|(name, _)| name.clone())
     }
 
-    /// The names of all topics of a kind.
+    /// Names of all topics of a kind.
     pub(crate) fn list_names(&self, kind: TopicKind) -> Vec<ChannelName> {
         self.topics[kind as usize].read().keys().cloned().collect()
     }
 
-    /// Tells the sinks of a topic that messages may be missing.
+    /// Sends `MaybeMissed` to the listeners of a topic.
     pub(crate) fn notify_gap(&self, topic: &BusTopic) {
         let found = self.topics[topic.kind as usize]
             .read()
@@ -186,14 +187,15 @@ impl ListenerRegistry {
         }
     }
 
-    /// Tells all sinks that messages may be missing.
+    /// Sends `MaybeMissed` to all listeners.
     pub(crate) fn notify_gap_all(&self) {
         self.for_each_listener(|sink| sink.on_event(&BusEvent::MaybeMissed));
     }
 
-    /// Ends all subscriptions.
+    /// Closes the registry and notifies all listeners.
     pub(crate) fn close(&self) {
-        // Before the locks are taken: who adds later sees it, who added before is found.
+        // Set before the locks are taken: a listener that is added later sees the flag, a listener that was added
+        // before is visited.
         self.closed.store(true, Ordering::Release);
         self.for_each_listener(BusListener::on_close);
     }

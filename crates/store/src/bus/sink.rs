@@ -1,8 +1,9 @@
-//! Who is told what is published, without a queue and a task in between.
+//! Callbacks for published messages, without a queue or a task in between.
 //!
-//! Always true:
-//! 1. A sink is called where the message was read, in the order of its channel; no lock of the bus is held meanwhile.
-//! 2. A sink that was taken away is kept until calls that had begun are over, and none begins later.
+//! Invariants:
+//! 1. A listener is called on the task that read the message, in the order of its channel. The bus holds no lock
+//!    meanwhile.
+//! 2. A removed listener is kept alive until deliveries that had begun are over. It gets no message that is read later.
 
 use std::sync::Arc;
 
@@ -11,20 +12,22 @@ use super::lane::PubSubCommand;
 use super::queue::BusEvent;
 use super::registry::BusTopic;
 
-/// Something that is told what is published.
+/// Callback for published messages.
 ///
-/// It is called on the task that reads the connection of all channels: whatever takes long there delays everybody, so a
-/// sink notes and returns. [`Event::MaybeMissed`] may come from another task at the same time, so a sink that cares for
-/// the order takes a lock of its own. It may listen, and drop its own listening or another one.
+/// The bus calls a listener on the task that reads the connection of all channels. Slow work there delays every
+/// channel, so a listener stores the event and returns. [`BusEvent::MaybeMissed`] may come from another task at the
+/// same time, so a listener that depends on the order needs its own lock. A listener may add listeners, and may drop
+/// its own guard or another one.
 pub trait BusListener: Send + Sync + 'static {
-    /// Something was published, or may have been missed.
+    /// A message was published, or messages may be missing.
     fn on_event(&self, event: &BusEvent);
 
-    /// The store was closed: nothing follows. May be said twice.
+    /// The store was closed, and no event follows. May be called twice.
     fn on_close(&self) {}
 }
 
-/// A sink that is called. Dropping it ends that; a call that has begun on another thread may end after it.
+/// Guard of a listener. Dropping it removes the listener. A call that has begun on another thread may end after the
+/// drop.
 #[must_use = "the listener is removed when this guard is dropped"]
 pub struct BusListenerGuard {
     pub(super) topic: BusTopic,

@@ -1,6 +1,7 @@
-//! A pub/sub connection, and what its own task does with each message.
+//! A pub/sub connection and the handler of its push messages.
 //!
-//! Always true: a message is handed out in the task that read it, so one connection's messages keep their order.
+//! Invariants:
+//! 1. A message is delivered on the task that read it, so the messages of one connection keep their order.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,22 +15,22 @@ use super::queue::ChannelName;
 use super::registry::{ListenerRegistry, TopicKind};
 use crate::url::ServerAddress;
 
-/// What the connection's own task tells the worker.
+/// Signals from the connection's own task to the worker.
 #[derive(Default)]
 pub(super) struct PubSubSignals {
     pub(super) connection_lost: Notify,
-    /// Unsubscriptions from shard channels that we asked for and the server has not confirmed.
+    /// `SUNSUBSCRIBE`s that the worker sent and the server has not confirmed.
     pub(super) pending_sunsubscribes: AtomicUsize,
 }
 
-/// An open connection.
+/// An open pub/sub connection.
 pub(super) struct PubSubConnection {
     pub(super) con: MultiplexedConnection,
     pub(super) server: ServerAddress,
     pub(super) signs: Arc<PubSubSignals>,
 }
 
-/// What is called with each message of a connection, in its own task.
+/// Handler of the push messages of a connection. It runs on the connection's own task.
 pub(super) fn push_handler(
     registry: &Arc<ListenerRegistry>,
     signs: &Arc<PubSubSignals>,

@@ -1,11 +1,20 @@
 //! The circuit breaker of one server.
 //!
-//! Always true:
-//! 1. Closed: every call goes. After `LIMIT` transport failures in a row it opens.
-//! 2. Open: calls are refused at once, until `PAUSE` is over; then exactly one call goes as a probe.
-//! 3. A probe that succeeds, or a fresh connection, closes it; a probe that fails opens it for another pause.
+//! ```text
+//! closed    -- MAX_CONSECUTIVE_FAILURES failures in a row --> open
+//! open      -- first call after PROBE_INTERVAL            --> probing
+//! probing   -- probe succeeds                             --> closed
+//! probing   -- probe fails                                --> open for another PROBE_INTERVAL
+//! probing   -- probe is dropped without a result          --> open, and the next call may probe
+//! any state -- new connection (`close`)                   --> closed
+//! ```
 //!
-//! Time comes from the caller, so that tests move it.
+//! Invariants:
+//! 1. Only transport failures count. A success resets the count.
+//! 2. While the breaker is open, calls are rejected at once.
+//! 3. At most one probe is in flight. All other calls are rejected meanwhile.
+//!
+//! The caller passes the time, so that tests control it.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -14,12 +23,12 @@ use parking_lot::Mutex;
 
 /// Failures in a row that open the breaker.
 pub(crate) const MAX_CONSECUTIVE_FAILURES: u32 = 5;
-/// How long it stays open before a probe.
+/// Time for which the breaker stays open before it allows a probe.
 pub(crate) const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
 pub(crate) struct CircuitBreaker {
-    /// Mirrors `open` being there, so that the usual call takes no lock.
+    /// Whether `open` is set. With this flag a call on a closed breaker takes no lock.
     is_open: AtomicBool,
     failures: AtomicU32,
     open: Mutex<Option<OpenBreaker>>,
@@ -32,13 +41,14 @@ struct OpenBreaker {
     probe_in_flight: bool,
 }
 
-/// Permission for one call. Dropped without a verdict, it changes nothing but the right to probe.
+/// Permission for one call. If it is dropped without a result, nothing changes, except that a probe becomes possible
+/// again.
 pub(crate) struct BreakerPermit<'a> {
     breaker: &'a CircuitBreaker,
     is_probe: bool,
 }
 
-/// What a verdict did to the breaker.
+/// Effect of a result on the breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BreakerTransition {
     None,
@@ -47,7 +57,7 @@ pub(crate) enum BreakerTransition {
 }
 
 impl CircuitBreaker {
-    /// Lets a call go, or says since when the server has not answered.
+    /// Returns a permit, or the time since the breaker opened.
     pub(crate) fn try_acquire(&self, now: Instant) -> Result<BreakerPermit<'_>, Duration> {
         if !self.is_open.load(Ordering::Acquire) {
             return Ok(BreakerPermit {
@@ -72,7 +82,7 @@ impl CircuitBreaker {
         })
     }
 
-    /// Closes it because a fresh connection stands.
+    /// Closes the breaker, because a new connection works.
     pub(crate) fn close(&self) -> BreakerTransition {
         let mut open = self.open.lock();
         self.failures.store(0, Ordering::Relaxed);
@@ -90,7 +100,7 @@ impl CircuitBreaker {
 }
 
 impl BreakerPermit<'_> {
-    /// The server answered, whatever it said.
+    /// Records that the server replied, with whatever reply.
     pub(crate) fn record_success(mut self) -> BreakerTransition {
         if self.is_probe {
             self.is_probe = false;
@@ -102,7 +112,7 @@ impl BreakerPermit<'_> {
         BreakerTransition::None
     }
 
-    /// The server did not answer.
+    /// Records that the server did not reply.
     pub(crate) fn record_failure(mut self, now: Instant) -> BreakerTransition {
         let breaker = self.breaker;
         let mut guard = breaker.open.lock();
@@ -129,7 +139,7 @@ impl BreakerPermit<'_> {
 
 impl Drop for BreakerPermit<'_> {
     fn drop(&mut self) {
-        // A probe whose caller went away proved nothing: the next call may probe.
+        // A probe that was dropped proves nothing, so the next call may probe.
         if self.is_probe
             && let Some(open) = self.breaker.open.lock().as_mut()
         {

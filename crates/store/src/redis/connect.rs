@@ -1,7 +1,8 @@
-//! Connections to single servers: TLS, login, and the first questions on each new connection.
+//! Connections to single servers: TLS, authentication, and the first requests on each new connection.
 //!
-//! Always true: a connection that leaves this file has TCP_NODELAY, no time-out of the redis crate's own, and was
-//! made within the given time.
+//! Invariants:
+//! 1. A connection has TCP_NODELAY, has no request timeout of the redis crate's own, and was established within
+//!    `connect_timeout`.
 
 use std::time::Duration;
 
@@ -15,12 +16,12 @@ use redis::{
 use crate::options::{StoreOpenError, StoreOptions};
 use crate::url::{ServerAddress, StoreCredentials, StoreTls};
 
-/// How long making a connection may take at least, however short requests have to be.
+/// Minimum of the connect timeout, however short the request timeout is.
 const MIN_CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Requests that may wait for the connection's own task.
+/// Requests that may wait for the task of a connection.
 const MAX_PIPELINED_REQUESTS: usize = 1_024;
 
-/// How to reach and enter a server.
+/// Opens connections with TLS and credentials.
 #[derive(Clone)]
 pub(crate) struct ServerConnector {
     tls: StoreTls,
@@ -59,7 +60,7 @@ impl ServerConnector {
             }
         };
         if tls != StoreTls::Off {
-            // An error means that the process has a provider already, which is as good.
+            // An error means that the process already has a crypto provider, which is fine.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
         Ok(Self {
@@ -74,7 +75,7 @@ impl ServerConnector {
         })
     }
 
-    /// The same way in, without a login.
+    /// The same connector without credentials, for database 0.
     pub(crate) fn without_credentials(&self) -> Self {
         Self {
             login: StoreCredentials::default(),
@@ -83,7 +84,7 @@ impl ServerConnector {
         }
     }
 
-    /// The same way in, to database 0.
+    /// The same connector for database 0.
     pub(crate) fn without_database(&self) -> Self {
         Self {
             database: 0,
@@ -91,7 +92,7 @@ impl ServerConnector {
         }
     }
 
-    /// How long making a connection, or a sign of life, may take.
+    /// Time limit for connecting and for a heartbeat.
     pub(crate) fn connect_timeout(&self) -> Duration {
         self.patience
     }
@@ -100,7 +101,8 @@ impl ServerConnector {
         self.login.password.is_some()
     }
 
-    /// A connection for commands. RESP2, so that replies look the same on every server and on the embedded engine.
+    /// Opens a connection for commands. It uses RESP2, so that replies have the same shape on every server and on the
+    /// embedded engine.
     pub(crate) async fn connect(
         &self,
         server: &ServerAddress,
@@ -109,7 +111,7 @@ impl ServerConnector {
             .await
     }
 
-    /// A connection for subscriptions, which hands what was published to `push`.
+    /// Opens a connection for pub/sub, which passes published messages to `push`.
     pub(crate) async fn connect_pubsub(
         &self,
         server: &ServerAddress,
@@ -171,27 +173,27 @@ impl ServerConnector {
     }
 }
 
-/// An error for something that took too long.
+/// Builds a timeout error.
 pub(crate) fn timeout_error(what: &'static str) -> RedisError {
     std::io::Error::new(std::io::ErrorKind::TimedOut, what).into()
 }
 
-/// What a server says about itself.
+/// Properties of a server as `INFO` reports them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ServerInfo {
-    /// Changes with every start of the server, and with every promotion to primary without a start.
-    /// None where the user may not ask.
+    /// Changes with every start of the server, and with every promotion to primary without a restart. `None` if the
+    /// user may not run `INFO`.
     pub(crate) incarnation: Option<String>,
     pub(crate) is_replica: bool,
     pub(crate) is_cluster_node: bool,
-    /// `redis 7.0.15` or `valkey 9.1.2`.
+    /// Version, such as `redis 7.0.15` or `valkey 9.1.2`.
     pub(crate) version: String,
-    /// Whether it has sharded pub/sub (Redis 7.0 and every Valkey).
+    /// Whether the server supports sharded pub/sub (Redis 7.0 and every Valkey).
     pub(crate) supports_sharded_pubsub: bool,
 }
 
 impl ServerInfo {
-    /// Asks the server.
+    /// Runs `INFO`. If the server rejects it, returns default values and the error text.
     pub(crate) async fn fetch(
         con: &mut MultiplexedConnection,
     ) -> RedisResult<(Self, Option<String>)> {
@@ -224,7 +226,7 @@ impl ServerInfo {
             Some(valkey) => format!("valkey {valkey}"),
             None => format!("redis {redis}"),
         };
-        // Rises with each promotion, and only then: tells a primary that was a replica in between from one that was not.
+        // Rises with each promotion and only then, so it shows whether a primary was a replica in the meantime.
         let promotion = field("second_repl_offset").unwrap_or("-1");
         let major = redis
             .split('.')

@@ -1,7 +1,8 @@
-//! The connections of a link: made, put into use, taken out of use.
+//! The connections of a pool: establish, install and discard them.
 //!
-//! Always true: a connection is put into use only after its server was recognised as a primary, has our scripts, and the
-//! epoch is settled for it.
+//! Invariants:
+//! 1. A connection is installed only after its server was recognised as a primary, the configured scripts are loaded on
+//!    it, and the epoch is reconciled for it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,11 +18,11 @@ use crate::script;
 use crate::telemetry::StoreTelemetryEvent;
 use crate::url::ServerAddress;
 
-/// The place of one connection.
+/// Holder of one connection.
 #[derive(Default)]
 pub(crate) struct ConnectionHolder {
     pub(super) connection_at: ArcSwapOption<ServerConnection>,
-    /// Wakes the supervisor: the connection was given up, or somebody doubts it.
+    /// Wakes the supervisor: the connection was discarded, or a request on it timed out.
     pub(crate) wake_supervisor: Notify,
 }
 
@@ -32,9 +33,9 @@ pub(crate) struct ServerConnection {
 }
 
 impl PrimaryPoolInner {
-    /// A connection to the primary, ready for use.
+    /// Establishes a connection to the primary, ready to be installed.
     pub(crate) async fn connect(&self) -> RedisResult<ServerConnection> {
-        // Finding the primary, the TCP and TLS handshake and our own questions get one patience each.
+        // Finding the primary, the TCP and TLS handshake, and the first requests each get one connect timeout.
         let patience = self.dialer.connect_timeout() * 3;
         let connect = tokio::time::timeout(patience, self.connect_without_timeout()).await;
         let connect = connect.unwrap_or_else(|_| Err(timeout_error("could not connect in time")));
@@ -83,14 +84,14 @@ impl PrimaryPoolInner {
         }
         let mut pipe = Pipeline::with_capacity(self.shared.scripts.len());
         for script in &self.shared.scripts {
-            // Asking for the SHA makes the source known to whoever meets `NOSCRIPT`.
+            // `sha()` registers the source, which is needed after a `NOSCRIPT`.
             script.sha();
             pipe.add_command(script::script_load_cmd(script.source()));
         }
         pipe.exec_async(con).await
     }
 
-    /// Puts a fresh connection into use.
+    /// Installs a new connection.
     pub(crate) fn install_connection(&self, line: usize, conn: ServerConnection) {
         let conn = Arc::new(conn);
         StoreTelemetryEvent::Connected {
@@ -113,12 +114,12 @@ impl PrimaryPoolInner {
         self.shared.mark_server_up(&self.label);
     }
 
-    /// The connection of a line, if it has one.
+    /// Connection of a holder, if it has one.
     pub(crate) fn connection(&self, line: usize) -> Option<Arc<ServerConnection>> {
         self.holders[line].connection_at.load_full()
     }
 
-    /// Takes a connection out of use and wakes its supervisor.
+    /// Discards a connection and wakes its supervisor.
     pub(crate) fn discard_connection(
         &self,
         line: usize,
@@ -146,12 +147,12 @@ impl PrimaryPoolInner {
         place.wake_supervisor.notify_one();
     }
 
-    /// Whether the line's connection was given up.
+    /// Whether the holder has no connection.
     pub(crate) fn is_disconnected(&self, line: usize) -> bool {
         self.holders[line].connection_at.load().is_none()
     }
 
-    /// Any connection, in turn.
+    /// A connection, chosen round robin.
     pub(super) fn pick_connection(&self) -> Option<(Arc<ServerConnection>, usize)> {
         let count = self.holders.len();
         let first = if count == 1 {

@@ -1,8 +1,8 @@
-//! The way to one primary: its multiplexed connections, its breaker, and one try of a request.
+//! The pool of connections to one primary: its circuit breaker, and one attempt of a request.
 //!
-//! Always true:
-//! 1. A try ends by its deadline.
-//! 2. A connection that failed, or whose server says that it is a replica now, is not used again.
+//! Invariants:
+//! 1. An attempt ends by its deadline.
+//! 2. A connection that failed, or whose server has become a replica, is not used again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,17 +26,17 @@ use crate::tasks::BackgroundTasks;
 use crate::telemetry::StoreTelemetryEvent;
 use crate::url::ServerAddress;
 
-/// Where a link leads.
+/// Server that a pool connects to.
 pub(crate) enum PrimaryPoolTarget {
-    /// To this server.
+    /// The server at this address.
     Address(ServerAddress),
-    /// To whichever server is the primary now.
+    /// The primary that the sentinels name.
     Sentinel(Arc<SentinelResolver>),
 }
 
-/// What the owner of a link does with its servers.
+/// Callbacks of the owner of a pool.
 pub(crate) trait PrimaryPoolOwner: Send + Sync {
-    /// A new connection, not yet in use: settles the epoch.
+    /// Prepares a new connection before it is used: reconciles the epoch.
     fn prepare_connection<'a>(
         &'a self,
         server: &'a ServerAddress,
@@ -44,7 +44,7 @@ pub(crate) trait PrimaryPoolOwner: Send + Sync {
         con: &'a mut MultiplexedConnection,
     ) -> BoxFuture<'a, RedisResult<()>>;
 
-    /// A connection stopped working.
+    /// Called after a connection has failed.
     fn on_connection_lost(&self, _server: &ServerAddress) {}
 
     /// Whether time and epoch are read from this server.
@@ -53,7 +53,7 @@ pub(crate) trait PrimaryPoolOwner: Send + Sync {
     }
 }
 
-/// A link, with the tasks that keep it up.
+/// Connections to one primary, with the tasks that keep them open.
 pub(crate) struct PrimaryPool {
     core: Arc<PrimaryPoolInner>,
     tasks: BackgroundTasks,
@@ -69,12 +69,12 @@ pub(crate) struct PrimaryPoolInner {
     pub(super) next_holder: AtomicUsize,
     pub(super) breaker: CircuitBreaker,
     pub(super) primary: watch::Sender<Option<Arc<ServerConnection>>>,
-    /// Set when nobody uses the link any more: its troubles do not count then.
+    /// Set when the pool is closed or dropped. Its server then no longer counts as down.
     retired: AtomicBool,
 }
 
 impl PrimaryPool {
-    /// A link whose first connection stands.
+    /// Opens a pool and waits for its first connection.
     pub(crate) async fn open(
         target: PrimaryPoolTarget,
         dialer: ServerConnector,
@@ -86,7 +86,7 @@ impl PrimaryPool {
         Ok(Self::start(core, Some(first)))
     }
 
-    /// A link that connects in the background.
+    /// Opens a pool that connects in the background.
     pub(crate) fn open_in_background(
         target: PrimaryPoolTarget,
         dialer: ServerConnector,
@@ -113,24 +113,24 @@ impl PrimaryPool {
         Self { core, tasks }
     }
 
-    /// The current primary, as seen by the newest connection.
+    /// Watch of the current primary, as the newest connection sees it.
     pub(crate) fn primary(&self) -> watch::Receiver<Option<Arc<ServerConnection>>> {
         self.core.primary.subscribe()
     }
 
-    /// The address of the server that it leads to now, or its name while there is none.
+    /// Address of the current server, or the pool's label while there is none.
     pub(crate) fn server(&self) -> String {
         let primary = self.core.primary.borrow();
         let server = primary.as_ref().map(|conn| conn.server.to_string());
         server.unwrap_or_else(|| self.core.label.clone())
     }
 
-    /// Whether a request has a chance right now.
+    /// Whether a request can be sent now.
     pub(crate) fn is_ready(&self) -> bool {
         !self.core.breaker.is_open() && self.core.pick_connection().is_some()
     }
 
-    /// One try of a command.
+    /// One attempt of a command.
     pub(crate) async fn command(
         &self,
         cmd: &Cmd,
@@ -147,7 +147,7 @@ impl PrimaryPool {
         Ok(reply)
     }
 
-    /// One try of a pipeline.
+    /// One attempt of a pipeline.
     pub(crate) async fn pipeline(
         &self,
         pipe: &Pipeline,
@@ -171,7 +171,7 @@ impl PrimaryPool {
         replies
     }
 
-    /// Ends the connections for good.
+    /// Closes all connections for good.
     pub(crate) fn close(&self) {
         self.core.retired.store(true, Ordering::Release);
         self.tasks.abort_all();
@@ -180,7 +180,7 @@ impl PrimaryPool {
         }
     }
 
-    /// Gives the server a script it does not know (any more).
+    /// Loads a script that the server does not know.
     pub(crate) async fn load_script(
         &self,
         source: &str,
@@ -202,7 +202,7 @@ impl PrimaryPool {
 
 impl Drop for PrimaryPool {
     fn drop(&mut self) {
-        // A server that is not ours any more is no trouble of ours.
+        // A server that the store no longer uses must not count as down.
         self.core.retired.store(true, Ordering::Release);
         self.core
             .apply_breaker_transition(self.core.breaker.close(), "");
@@ -299,7 +299,7 @@ impl PrimaryPoolInner {
                     ticket.record_failure(monotonic()),
                     "no answer in time",
                 );
-                // Slow or dead? The supervisor asks.
+                // The server may be slow or dead. The supervisor sends a heartbeat to find out.
                 self.holders[line].wake_supervisor.notify_one();
                 Err(AttemptError::after_send(timeout_error(
                     "the store did not answer in time",
@@ -308,10 +308,10 @@ impl PrimaryPoolInner {
         }
     }
 
-    /// Tells that this server answers. Without it a breaker that opened would stay open while nobody calls, and a node
-    /// that is not called because its store is down would stay down.
+    /// Reports that this server answers. Otherwise an open breaker would stay open while there are no requests, and a
+    /// node that gets no requests because its store is down would stay down.
     pub(crate) fn report_alive(&self) {
-        // A closed one is not told: requests that fail while the heart beats still open it.
+        // A closed breaker is not reset: requests that fail while heartbeats succeed still open it.
         if self.breaker.is_open() {
             let Ok(ticket) = self.breaker.try_acquire(monotonic()) else {
                 return;
@@ -321,7 +321,7 @@ impl PrimaryPoolInner {
         self.shared.mark_server_up(&self.label);
     }
 
-    /// Tells that this server does not answer.
+    /// Reports that this server does not answer.
     pub(crate) fn report_down(&self, reason: &str) {
         self.shared
             .mark_server_down(&self.label, reason, &self.retired);

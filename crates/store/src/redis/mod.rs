@@ -1,8 +1,9 @@
-//! The Redis engine: standalone, Sentinel and Cluster behind one way to send a request.
+//! The Redis backend: standalone, Sentinel and Cluster behind one way to send a request.
 //!
-//! Always true:
-//! 1. A request ends within [`Options::timeout`](crate::Options::timeout), all its tries together.
-//! 2. It is executed at most once, unless it only reads or the caller declared it repeatable.
+//! Invariants:
+//! 1. A request ends within [`StoreOptions::request_timeout`](crate::StoreOptions::request_timeout), all attempts
+//!    included.
+//! 2. A request is executed at most once, unless it is read-only or the caller declared it idempotent.
 
 pub(crate) mod breaker;
 pub(crate) mod cluster;
@@ -31,7 +32,7 @@ use crate::script;
 use crate::shared::StoreShared;
 use crate::url::ServerAddress;
 
-/// An open Redis store.
+/// A store on Redis or Valkey.
 pub(crate) struct Redis {
     shared: Arc<StoreShared>,
     dialer: ServerConnector,
@@ -43,16 +44,16 @@ enum RedisDeployment {
     Cluster(ClusterBackend),
 }
 
-/// Where one try goes.
+/// Target of one attempt.
 enum AttemptTarget {
     Primary(Arc<PrimaryPool>),
-    /// To a node that takes over the slot, key by key.
+    /// A node that imports the slot. It accepts the command only after `ASKING`.
     PrimaryWithAsking(Arc<PrimaryPool>),
     AllPrimaries(Vec<Arc<PrimaryPool>>, cluster::slots::ReplyMerge),
 }
 
 impl Redis {
-    /// One command, tried as often as it may be.
+    /// Runs a command, with retries as far as they are safe.
     pub(crate) async fn execute(&self, cmd: &Cmd, repeatable: bool) -> RedisResult<Value> {
         let deadline = monotonic() + self.shared.timeout;
         let place = route_of(&self.deployment, cmd);
@@ -63,7 +64,7 @@ impl Redis {
             let reply = self.attempt_command(cmd, place, redirect.take(), deadline);
             let reply = reply.await;
             let again = match &reply {
-                // What one server refused, the others may have executed.
+                // If one primary rejected the command, the other primaries may have executed it.
                 Ok(reply) => {
                     proves_not_executed(reply) && (!place.is_all_primaries() || harmless())
                 }
@@ -140,7 +141,7 @@ impl Redis {
         }
     }
 
-    /// One command on each primary, tried once: its address and its reply.
+    /// Runs a command on each primary, with one attempt. Returns the address and the reply of each primary.
     pub(crate) async fn each_primary(&self, cmd: &Cmd) -> Vec<(String, RedisResult<Value>)> {
         let deadline = monotonic() + self.shared.timeout;
         let asked = self.primary_pools().into_iter().map(|link| async move {
@@ -151,7 +152,7 @@ impl Redis {
         join_all(asked).await
     }
 
-    /// The links to all primaries.
+    /// Pools of all primaries.
     pub(crate) fn primary_pools(&self) -> Vec<Arc<PrimaryPool>> {
         match &self.deployment {
             RedisDeployment::Single(link) => vec![Arc::clone(link)],
@@ -170,7 +171,7 @@ impl Redis {
         &self.dialer
     }
 
-    /// Ends all connections.
+    /// Closes all connections.
     pub(crate) fn close(&self) {
         if let RedisDeployment::Cluster(cluster) = &self.deployment {
             cluster.close();
@@ -179,7 +180,7 @@ impl Redis {
     }
 }
 
-/// A command on one server, which may have to be asked for a slot that it does not own yet.
+/// Sends a command to one server, after `ASKING` if the server does not own the slot yet.
 async fn send_command(
     link: &PrimaryPool,
     asking: bool,
@@ -202,13 +203,13 @@ fn route_of(routes: &RedisDeployment, cmd: &Cmd) -> CommandRoute {
     }
 }
 
-/// Waits before the next try, not beyond the deadline.
+/// Waits before the next attempt, but not beyond the deadline.
 async fn wait_before_retry(attempt: u32, deadline: Instant) {
     let until = (monotonic() + backoff(attempt)).min(deadline);
     tokio::time::sleep_until(until.into()).await;
 }
 
-/// An origin for a server that does not tell: every connection to it could lead to another process.
+/// A random incarnation for a server that does not report one: every connection to it could lead to another process.
 pub(crate) fn random_incarnation() -> String {
     format!("unknown:{:016x}", rand::random::<u64>())
 }

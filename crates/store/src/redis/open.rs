@@ -1,4 +1,4 @@
-//! Opening a Redis store, and saying why it cannot be opened.
+//! Opens a Redis store, and explains why one cannot be opened.
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ impl Redis {
         Ok(RedisDeployment::Single(Arc::new(link)))
     }
 
-    /// Sets the clock; from then on the supervisor of the leading server follows it.
+    /// Sets the clock. From then on the heartbeat to the epoch server adjusts it.
     async fn sync_clock(&self) -> RedisResult<()> {
         let link = match &self.deployment {
             RedisDeployment::Single(link) => Arc::clone(link),
@@ -122,7 +122,7 @@ impl Redis {
     }
 }
 
-/// The host of a single link.
+/// Pool owner of a single primary.
 struct StandalonePoolOwner {
     shared: Arc<StoreShared>,
 }
@@ -144,7 +144,7 @@ impl PrimaryPoolOwner for StandalonePoolOwner {
     }
 }
 
-/// Why the store was not opened, for people.
+/// Builds the error that the user reads.
 fn open_error(options: &StoreOptions, error: RedisError) -> StoreOpenError {
     let url = options.url.to_string();
     let text = error.to_string();

@@ -1,11 +1,11 @@
-//! Pipelines: split by server, sent side by side, put together in order.
+//! Pipelines: split by server, sent in parallel, replies put together in order.
 //!
-//! Always true:
-//! 1. Commands for one server keep their order, but for those that are sent again. A pipeline without `atomic()` may
-//!    span slots on a Cluster.
-//! 2. Only commands that were not executed are sent again (see `retry`), each by itself: one that met `NOSCRIPT`, a
+//! Invariants:
+//! 1. Commands for one server keep their order, except commands that are retried. On a Cluster, a pipeline without
+//!    `atomic()` may span slots.
+//! 2. Only commands that were not executed are retried (see `retry`), each on its own: a command that got `NOSCRIPT`, a
 //!    redirection or an unready server does not make the others run twice.
-//! 3. A transaction is sent again only as a whole, and only when none of it was executed.
+//! 3. A transaction is retried only as a whole, and only if none of it was executed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::clock::monotonic;
 use crate::script::{self, LuaScript};
 use crate::url::ServerAddress;
 
-/// Commands that go to one server together.
+/// Commands that are sent to one server together.
 struct PipelineGroup {
     link: Arc<PrimaryPool>,
     asking: bool,
@@ -31,19 +31,19 @@ struct PipelineGroup {
     indices: Vec<usize>,
 }
 
-/// A pipeline on its way.
+/// A pipeline in progress.
 struct PipelineRun<'a> {
     commands: Vec<&'a Cmd>,
     replies: Vec<Option<Value>>,
-    /// Positions that have to be sent (again), and where a redirection sent them.
+    /// Positions that must be sent or retried. `redirects` contains the targets of redirected ones.
     pending: Vec<usize>,
     redirects: HashMap<usize, (ServerAddress, bool)>,
-    /// Scripts that were loaded on the way, each once per server.
+    /// Scripts that were loaded on the way, once per server.
     loaded_scripts: Vec<(Arc<PrimaryPool>, &'static str)>,
 }
 
 impl Redis {
-    /// A pipeline, tried as often as it may be.
+    /// Runs a pipeline, with retries as far as they are safe.
     pub(crate) async fn pipeline(
         &self,
         pipe: &Pipeline,
@@ -198,7 +198,7 @@ impl Redis {
             if !again || attempt >= MAX_ATTEMPTS || monotonic() >= deadline {
                 return result.map_err(|failed| failed.error);
             }
-            // A transaction cannot follow `ASK`: that covers one command. It waits until the slot has moved.
+            // A transaction cannot follow `ASK`, which covers one command only. It waits until the slot has moved.
             redirect = moved_target(&result);
             if redirect.is_none() {
                 wait_before_retry(attempt, deadline).await;
@@ -207,7 +207,7 @@ impl Redis {
         }
     }
 
-    /// The one place of all commands.
+    /// The one route of all commands.
     fn common_route(&self, pipe: &Pipeline) -> RedisResult<CommandRoute> {
         let mut common = CommandRoute::AnyPrimary;
         for cmd in pipe.cmd_iter() {
@@ -231,7 +231,8 @@ impl Redis {
 }
 
 impl PipelineRun<'_> {
-    /// Sorts the replies into done and to do again; returns the scripts that have to be loaded first.
+    /// Sorts the replies into finished and pending commands. Returns the scripts that must be loaded before the next
+    /// attempt.
     fn collect_replies(
         &mut self,
         results: Vec<(PipelineGroup, Result<Vec<Value>, AttemptError>)>,

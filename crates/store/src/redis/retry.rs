@@ -1,8 +1,9 @@
-//! When a request may be sent again.
+//! Decides whether a request may be sent again.
 //!
-//! Always true:
-//! 1. A request is tried at most [`TRIES`] times, all tries within one time-out.
-//! 2. It is sent again only if that cannot do harm: nothing was executed, it only reads, or the caller said so.
+//! Invariants:
+//! 1. A request has at most [`MAX_ATTEMPTS`] attempts, all within one timeout.
+//! 2. A request is retried only if that is safe: nothing was executed, it is read-only, or the caller declared it
+//!    idempotent.
 
 use std::time::Duration;
 
@@ -10,23 +11,23 @@ use redis::{Arg, Cmd, RedisError, RedisResult, ServerError, Value};
 
 use crate::fault::error_code;
 
-/// Tries of one request.
+/// Maximum number of attempts of one request.
 pub(crate) const MAX_ATTEMPTS: u32 = 3;
 const BACKOFF_STEP: Duration = Duration::from_millis(50);
 const MAX_BACKOFF: Duration = Duration::from_secs(2);
 
-/// The pause before the next attempt.
+/// Pause before the next attempt.
 pub(crate) fn backoff(attempt: u32) -> Duration {
     (BACKOFF_STEP * attempt).min(MAX_BACKOFF)
 }
 
-/// An error of one try.
+/// Error of one attempt.
 #[derive(Debug)]
 pub(crate) struct AttemptError {
     pub(crate) error: RedisError,
     /// Whether the request may have reached the server.
     pub(crate) may_have_been_sent: bool,
-    /// Whether trying again is pointless for now (the breaker is open).
+    /// Whether a retry is pointless, for example because the breaker is open.
     pub(crate) no_retry: bool,
 }
 
@@ -55,7 +56,7 @@ impl AttemptError {
         }
     }
 
-    /// Whether the request can be tried again.
+    /// Whether the request may be retried.
     pub(crate) fn may_retry(&self, harmless: impl FnOnce() -> bool) -> bool {
         if self.no_retry {
             return false;
@@ -67,13 +68,13 @@ impl AttemptError {
     }
 }
 
-/// Whether this reply proves that its command was not executed, and may be executed soon or elsewhere.
+/// Whether this reply proves that the command was not executed, but may succeed soon or on another server.
 pub(crate) fn proves_not_executed(reply: &Value) -> bool {
     matches!(reply, Value::ServerError(error) if is_transient(error))
 }
 
 fn error_proves_not_executed(error: &RedisError) -> bool {
-    // A transaction refused while it was queued: as a whole, and every refusal must be a passing one.
+    // A transaction that was rejected while its commands were queued has several errors. All of them must be transient.
     let errors = error.clone().into_server_errors().unwrap_or_default();
     !errors.is_empty() && errors.iter().all(|(_, error)| is_transient(error))
 }
@@ -85,7 +86,7 @@ fn is_transient(error: &ServerError) -> bool {
     )
 }
 
-/// The code of the error that a reply or a transaction ended with.
+/// Whether a reply, or the error of a transaction, has this error code.
 pub(crate) fn has_error_code(result: &RedisResult<&[Value]>, wanted: &str) -> bool {
     match result {
         Ok(values) => values
@@ -98,7 +99,7 @@ pub(crate) fn has_error_code(result: &RedisResult<&[Value]>, wanted: &str) -> bo
     }
 }
 
-/// Whether a command changes nothing, so that repeating it is harmless.
+/// Whether a command is read-only, so that repeating it has no effect.
 pub(crate) fn is_read_only(cmd: &Cmd) -> bool {
     let mut args = cmd.args_iter();
     let Some(Arg::Simple(name)) = args.next() else {
@@ -121,7 +122,7 @@ pub(crate) fn is_read_only(cmd: &Cmd) -> bool {
     }
 }
 
-/// Commands that only read. Sorted.
+/// Read-only commands, sorted.
 const READ_ONLY_COMMANDS: [&str; 71] = [
     "BITCOUNT",
     "BITPOS",

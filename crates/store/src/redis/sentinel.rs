@@ -1,6 +1,7 @@
-//! Asking sentinels for the primary, and listening to them.
+//! Finds the primary through sentinels, and follows their announcements.
 //!
-//! Always true: a sentinel that does not answer costs at most its share of the patience, then the next one is asked.
+//! Invariants:
+//! 1. A sentinel that does not answer costs at most its share of the connect timeout. Then the next sentinel is asked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,7 +16,7 @@ use super::connect::{ServerConnector, timeout_error};
 use crate::url::ServerAddress;
 
 const SWITCH_MASTER_CHANNEL: &str = "+switch-master";
-/// How often a silent sentinel is asked whether it is still there.
+/// A sentinel that sends nothing for this long gets a ping.
 const PING_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The sentinels of one primary.
@@ -23,13 +24,13 @@ pub(crate) struct SentinelResolver {
     dialer: ServerConnector,
     sentinels: Vec<ServerAddress>,
     primary: String,
-    /// Where asking starts: at the sentinel that answered last.
+    /// Index of the sentinel that is asked first: the one that answered last.
     first_sentinel: AtomicUsize,
-    /// Whether the sentinels want the login too.
+    /// Whether the sentinels require the credentials too.
     sends_credentials: AtomicBool,
 }
 
-/// What one sentinel announces.
+/// Announcements of one sentinel.
 pub(crate) struct SwitchMasterStream {
     con: MultiplexedConnection,
     pushes: mpsc::UnboundedReceiver<PushInfo>,
@@ -52,22 +53,22 @@ impl SentinelResolver {
         })
     }
 
-    /// The name of the primary.
+    /// Name of the primary.
     pub(crate) fn primary_name(&self) -> &str {
         &self.primary
     }
 
-    /// The address of the primary, by the first sentinel that knows it.
+    /// Address of the primary, from the first sentinel that knows it.
     pub(crate) async fn resolve_primary(&self) -> RedisResult<ServerAddress> {
         self.connect_any(None).await.map(|(_, primary)| primary)
     }
 
-    /// What was said last led nowhere: begins with another sentinel next time.
+    /// Starts with another sentinel next time, because the last address did not lead to a working primary.
     pub(crate) fn rotate_sentinels(&self) {
         self.first_sentinel.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Listens to the first sentinel that knows the primary; that comes along.
+    /// Subscribes to the announcements of the first sentinel that knows the primary. Also returns the current primary.
     pub(crate) async fn subscribe_failovers(
         &self,
     ) -> RedisResult<(SwitchMasterStream, ServerAddress)> {
@@ -76,7 +77,8 @@ impl SentinelResolver {
         let patience = self.dialer.connect_timeout();
         let mut subscribe = redis::cmd("SUBSCRIBE");
         subscribe.arg(SWITCH_MASTER_CHANNEL);
-        // What is announced between subscribing and asking is in the answer, what comes later is announced.
+        // The subscription comes first: the reply of the query covers every failover before it, an announcement every
+        // later one.
         let listen = async {
             con.send_packed_command(&subscribe).await?.extract_error()?;
             self.query_primary(&mut con).await
@@ -121,7 +123,7 @@ impl SentinelResolver {
         Ok(ServerAddress { host, port })
     }
 
-    /// A connection to the first sentinel that knows the primary.
+    /// Connects to the first sentinel that knows the primary.
     async fn connect_any(
         &self,
         push: Option<mpsc::UnboundedSender<PushInfo>>,
@@ -171,7 +173,7 @@ impl SentinelResolver {
 }
 
 impl SwitchMasterStream {
-    /// The address of the next new primary; none when the sentinel is gone.
+    /// Address of the next new primary. `None` if the connection to the sentinel is lost.
     pub(crate) async fn next(&mut self) -> Option<ServerAddress> {
         loop {
             match timeout(PING_INTERVAL, self.pushes.recv()).await {
@@ -191,7 +193,7 @@ impl SwitchMasterStream {
         }
     }
 
-    /// `name old-host old-port new-host new-port`, if it is about our primary.
+    /// Parses `name old-host old-port new-host new-port`. `None` if the message is about another primary.
     fn parse_switch_master(&self, push: PushInfo) -> Option<ServerAddress> {
         if push.kind != PushKind::Message {
             return None;

@@ -1,7 +1,9 @@
-//! Keeps the connections of a link: replaces lost ones for ever, notices dead ones, follows failovers.
+//! Supervises the connections of a pool: replaces discarded connections without a limit, detects dead ones, follows
+//! failovers.
 //!
-//! Always true: while a link lives, each of its lines either has a connection that answered within the last heartbeat,
-//! or somebody is making one.
+//! Invariants:
+//! 1. While a pool exists, each of its holders either has a connection that answered the last heartbeat, or a task is
+//!    establishing a connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +17,10 @@ use super::retry::backoff;
 use super::sentinel::SentinelResolver;
 use crate::clock::monotonic;
 
-/// How often a connection is asked for a sign of life, and the store for its time and epoch.
+/// Interval of heartbeats, which also read the server's time and epoch.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Keeps one line connected.
+/// Keeps one holder connected.
 pub(crate) async fn maintain_connection(core: Arc<PrimaryPoolInner>, line: usize) {
     let mut attempt = 0;
     loop {
@@ -41,7 +43,7 @@ fn has_connection(core: &PrimaryPoolInner) -> bool {
     (0..core.holders.len()).any(|line| core.connection(line).is_some())
 }
 
-/// Returns when the connection is not to be used any more, with the reason.
+/// Monitors a connection. Returns the reason when the connection must be discarded.
 async fn monitor_connection(
     core: &PrimaryPoolInner,
     line: usize,
@@ -67,14 +69,14 @@ async fn monitor_connection(
     }
 }
 
-/// Returns when the connection was given up by somebody else: it may hang, and nobody has to wait for that.
+/// Returns when another task has discarded the connection. A heartbeat that hangs is then not awaited.
 async fn wait_until_discarded(core: &PrimaryPoolInner, line: usize) {
     while !core.is_disconnected(line) {
         core.holders[line].wake_supervisor.notified().await;
     }
 }
 
-/// A sign of life and the role; from the leading server also the time and the epoch.
+/// Sends a heartbeat and checks the role. On the epoch server it also reads the time and the epoch.
 async fn send_heartbeat(
     core: &PrimaryPoolInner,
     line: usize,
@@ -90,7 +92,7 @@ async fn send_heartbeat(
     let replies = con.send_packed_commands(&pipe, 0, pipe.len()).await?;
     let round_trip = monotonic().duration_since(asked);
     let mut replies = replies.into_iter();
-    // Who may not ask for the role learns it by the first write that is refused.
+    // A user that may not run `ROLE` learns of a demotion from the first rejected write.
     if let Some(Value::Array(role)) = replies.next()
         && role.first() == Some(&Value::BulkString(b"slave".to_vec()))
     {
@@ -99,7 +101,8 @@ async fn send_heartbeat(
     if let Some(time) = replies.next() {
         core.shared.clock.adjust_to_time_reply(time, round_trip);
     }
-    // A server that is loading or was given a foreign key says so to callers; here only a missing epoch matters.
+    // A server that is loading, or whose epoch key has a foreign type, returns an error to callers. Only a missing
+    // epoch matters here.
     let epoch = match replies.next() {
         None | Some(Value::ServerError(_)) => return Ok(()),
         Some(epoch) => redis::from_redis_value::<Option<u64>>(epoch)?,
@@ -112,7 +115,7 @@ async fn send_heartbeat(
     Ok(())
 }
 
-/// Follows what a sentinel announces, so that a failover is noticed even when the old primary just hangs.
+/// Follows the announcements of a sentinel, so that a failover is noticed even if the old primary only hangs.
 pub(crate) async fn follow_sentinel(core: Arc<PrimaryPoolInner>, sentinel: Arc<SentinelResolver>) {
     let mut attempt = 0;
     loop {

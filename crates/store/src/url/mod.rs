@@ -1,12 +1,14 @@
-//! Where the store is: the value of `store.url`, parsed and checked.
+//! The value of `store.url`, parsed and checked.
 //!
-//! Always true: a parsed URL names at least one server with a port, and nothing that prints one shows a password.
+//! Invariants:
+//! 1. A parsed URL of a server store names at least one server with a port.
+//! 2. No output of a URL or of an error about a URL contains a password.
 
 mod parse;
 
 use std::fmt;
 
-/// Which store to open.
+/// URL of a store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum StoreUrl {
     /// `embedded:`: the engine inside this process.
@@ -14,46 +16,46 @@ pub enum StoreUrl {
     Embedded,
     /// `redis://[user:password@]host[:port][/database]`: one Redis or Valkey server.
     Redis {
-        /// Whether and how the connection is encrypted.
+        /// TLS mode of the connection.
         tls: StoreTls,
-        /// The account to use.
+        /// User and password.
         login: StoreCredentials,
         /// The server.
         server: ServerAddress,
-        /// The database number.
+        /// Database number.
         database: u32,
     },
     /// `redis+sentinel://[user:password@]host[:port],…/primary[/database]`: the primary that the sentinels name.
     Sentinel {
-        /// Whether and how the connections are encrypted, to the sentinels too.
+        /// TLS mode of all connections, including connections to the sentinels.
         tls: StoreTls,
-        /// The account on the data servers; sentinels get it only if they ask for one.
+        /// User and password of the data servers. Sentinels get them only if they require authentication.
         login: StoreCredentials,
         /// The sentinels.
         sentinels: Vec<ServerAddress>,
-        /// The name under which the sentinels know the primary.
+        /// Name of the primary at the sentinels.
         primary_name: String,
-        /// The database number.
+        /// Database number.
         database: u32,
     },
     /// `redis+cluster://[user:password@]host[:port],…`: a Redis or Valkey Cluster.
     Cluster {
-        /// Whether and how the connections are encrypted.
+        /// TLS mode of the connections.
         tls: StoreTls,
-        /// The account to use.
+        /// User and password.
         login: StoreCredentials,
-        /// Nodes to learn the others from.
+        /// Nodes from which the topology is learned.
         seeds: Vec<ServerAddress>,
     },
 }
 
-/// Encryption of the connections.
+/// TLS mode of the connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StoreTls {
     /// Plain TCP.
     #[default]
     Off,
-    /// TLS with a checked certificate.
+    /// TLS with a verified certificate.
     On,
     /// TLS that accepts any certificate (`#insecure` at the end of the URL).
     Insecure,
@@ -62,7 +64,7 @@ pub enum StoreTls {
 /// User and password.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct StoreCredentials {
-    /// The ACL user; none means `default`.
+    /// ACL user. `None` means `default`.
     pub user: Option<String>,
     /// The password.
     pub password: Option<String>,
@@ -71,73 +73,73 @@ pub struct StoreCredentials {
 /// Host and port of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServerAddress {
-    /// A name or an address, IPv6 without its brackets.
+    /// Host name or IP address. IPv6 addresses have no brackets here.
     pub host: String,
     /// The port.
     pub port: u16,
 }
 
-/// Why a store URL cannot be used.
+/// Why a store URL is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreUrlError {
-    /// Nothing before the `:`.
+    /// The URL has no scheme.
     #[error(
         "store url `{0}` has no scheme: write `embedded:`, `redis://host:6379/0`, `redis+sentinel://host:26379/primary` or `redis+cluster://host:6379`"
     )]
     NoScheme(String),
-    /// A scheme we do not know.
+    /// The scheme is unknown.
     #[error("store url has the unknown scheme `{found}`: did you mean `{suggestion}`?")]
     UnknownScheme {
-        /// What was written.
+        /// The scheme in the URL.
         found: String,
-        /// The known scheme that is nearest.
+        /// The most similar known scheme.
         suggestion: &'static str,
     },
-    /// Something after `embedded:`.
+    /// `embedded:` is followed by other text.
     #[error(
         "store url `embedded:` must have nothing after the colon, found `{0}`: the folder is set by `server.data`"
     )]
     EmbeddedWithPath(String),
-    /// No host where one belongs.
+    /// The URL has no host.
     #[error("store url has no host: write `{scheme}://host:{port}`")]
     MissingHost {
-        /// The scheme of the URL.
+        /// Scheme of the URL.
         scheme: String,
-        /// The usual port.
+        /// Default port of the scheme.
         port: u16,
     },
-    /// A port that is no number between 1 and 65535.
+    /// A port is not a number between 1 and 65535.
     #[error("store url has {0}: a port is a number between 1 and 65535")]
     InvalidPort(String),
-    /// A database that is no number.
+    /// The database is not a number.
     #[error("store url has the database `{0}`: a database is a number such as 0")]
     InvalidDatabase(String),
-    /// A Sentinel URL that does not name its primary.
+    /// A Sentinel URL does not name its primary.
     #[error(
         "store url does not name the primary: write `{0}://host:26379/primary`, with the name that the sentinels use"
     )]
     MissingPrimaryName(String),
-    /// Several hosts where one belongs.
+    /// The URL has several hosts, but its scheme allows one.
     #[error(
         "store url names several hosts: write `{0}+cluster://` for a Cluster or `{0}+sentinel://` for sentinels"
     )]
     SeveralHosts(String),
-    /// Something that no URL of this scheme has.
+    /// The URL has a part that its scheme does not allow.
     #[error("store url ends in `{found}`, which `{scheme}` does not allow: {hint}")]
     UnexpectedPart {
-        /// The part in question.
+        /// The unexpected part.
         found: String,
-        /// The scheme of the URL.
+        /// Scheme of the URL.
         scheme: String,
-        /// What to do.
+        /// How to fix the URL.
         hint: &'static str,
     },
-    /// One word before the `@`: a user or a password?
+    /// The text before the `@` has no `:`, so it is not clear whether it is a user or a password.
     #[error(
         "store url has credentials without `:`: write `{0}://user:password@host`, or `{0}://:password@host` without a user"
     )]
     InvalidCredentials(String),
-    /// A broken `%` sequence in user or password.
+    /// The user or the password has an invalid `%` sequence.
     #[error(
         "store url has an invalid `%` sequence in its user or password: write `%25` for a percent sign"
     )]

@@ -1,4 +1,4 @@
-//! Reading store URLs.
+//! Parses store URLs.
 
 use std::str::FromStr;
 
@@ -45,7 +45,7 @@ impl FromStr for StoreUrl {
     }
 }
 
-/// A URL of servers, cut at its marks.
+/// Parts of a URL that names servers.
 struct StoreUrlParts<'a> {
     scheme: &'a str,
     tls: StoreTls,
@@ -58,8 +58,8 @@ impl<'a> StoreUrlParts<'a> {
     fn split(scheme: &'a str, rest: &'a str) -> Result<Self, StoreUrlError> {
         let secure = scheme.starts_with("rediss");
         let rest = rest.strip_prefix("//").unwrap_or(rest);
-        // First of all, so that no part of a password is taken for another part and shown: it may hold any mark, and
-        // nothing after it an `@`.
+        // The credentials are split off first, so that no part of a password is taken for another part and printed. A
+        // password may contain any delimiter, and nothing after it contains an `@`.
         let (login, rest) = match rest.rsplit_once('@') {
             None => (StoreCredentials::default(), rest),
             Some((login, rest)) => (StoreCredentials::parse(login, scheme)?, rest),
@@ -171,7 +171,7 @@ fn nearest_scheme(scheme: &str) -> &'static str {
     SCHEMES.iter().max_by_key(rank).copied().unwrap_or("redis")
 }
 
-/// What was written, without anything that could be a password.
+/// The text without anything that could be a password.
 fn redact_password(text: &str) -> String {
     text.rsplit_once('@')
         .map_or_else(|| text.to_owned(), |(_, rest)| format!("…@{rest}"))
@@ -209,7 +209,7 @@ fn percent_decode(text: &str) -> Result<String, StoreUrlError> {
 }
 
 impl ServerAddress {
-    /// `host`, `host:port` or `[v6]:port`; none if there is no host.
+    /// Parses `host`, `host:port` or `[v6]:port`. Returns `None` if there is no host.
     pub(crate) fn parse(text: &str, default_port: u16) -> Result<Option<Self>, StoreUrlError> {
         let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, rest)) => (host, rest.strip_prefix(':')),
@@ -224,7 +224,7 @@ impl ServerAddress {
             None => default_port,
             Some(port) => match port.parse() {
                 Ok(number) if number > 0 => number,
-                // Anything else could be a password that was given without a host.
+                // Any other text could be a password that was given without a host, so it is not printed.
                 _ if port.len() < 6 && port.bytes().all(|byte| byte.is_ascii_digit()) => {
                     return Err(StoreUrlError::InvalidPort(format!("the port `{port}`")));
                 }

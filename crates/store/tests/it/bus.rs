@@ -1,4 +1,4 @@
-//! The bus, on every engine alike.
+//! The bus, on every backend.
 
 use std::sync::{Arc, Mutex};
 
@@ -26,7 +26,7 @@ cluster_contract! { the_bus_is_the_same_on_a_cluster:
     many_channels_are_subscribed_at_once;
 }
 
-/// Notes what it is told, and ends its listening when it is told so.
+/// Records payloads, and removes itself after the payload `end`.
 #[derive(Default)]
 struct RecordingListener {
     payloads: Mutex<Vec<Bytes>>,
@@ -75,7 +75,7 @@ async fn a_sink_is_called_in_order_and_may_end_itself(f: &Fixture) {
     );
 }
 
-/// The payload of the next message.
+/// Payload of the next message.
 pub async fn payload(subscription: &mut BusSubscription) -> String {
     match next(subscription).await {
         BusEvent::Message { payload, .. } => String::from_utf8(payload.to_vec()).unwrap(),
@@ -83,7 +83,7 @@ pub async fn payload(subscription: &mut BusSubscription) -> String {
     }
 }
 
-/// The next event, which must come.
+/// The next event, which must arrive in time.
 pub async fn next(subscription: &mut BusSubscription) -> BusEvent {
     tokio::time::timeout(TEST_TIMEOUT, subscription.next())
         .await

@@ -1,4 +1,4 @@
-//! What a store answers, on every engine alike.
+//! Contract of a store, the same on every backend.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;

@@ -42,7 +42,7 @@ async fn a_killed_store_comes_back_with_a_new_epoch() {
     let store = Store::open(folder_options(folder.path())).await.unwrap();
     let epoch = *store.epoch().borrow();
     store.clone().set("k", "v").await.unwrap();
-    // What is on disk while the process runs is what a kill would leave.
+    // A copy of the files of a running process is the state that a kill would leave.
     let killed = eventually("the write is on disk", async || {
         for file in std::fs::read_dir(folder.path()).unwrap() {
             let file = file.unwrap();

@@ -1,4 +1,4 @@
-//! A primary dies or hangs in the middle of a stream of commands, and the stream goes on by itself.
+//! A primary dies or hangs under load, and the load continues without help.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,7 +18,7 @@ static ADD: LuaScript = LuaScript::new("add", "return redis.call('INCRBY', KEYS[
 /// Writers that never stop: plain commands, scripts and pipelines, each on its own key.
 struct WriteLoad {
     done: Arc<[AtomicU64; 12]>,
-    /// The longest call in milliseconds: worth a look, not an assertion.
+    /// Duration of the longest call in ms, which is printed and not asserted.
     slowest_call_ms: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     tasks: Vec<JoinHandle<()>>,
@@ -52,7 +52,7 @@ impl WriteLoad {
                     longest.fetch_max(took, Ordering::Relaxed);
                     match reply {
                         Ok(()) => drop(done[writer].fetch_add(1, Ordering::Relaxed)),
-                        // What a caller of a failed request does: not hammer.
+                        // Like a real caller, waits a moment after a failed request.
                         Err(_) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
                     }
                 }
@@ -93,7 +93,7 @@ impl WriteLoad {
     }
 }
 
-/// Publishes until the reader has been told of the gap and then hears again.
+/// Waits until the subscriber has got `MaybeMissed`, then publishes until it receives messages again.
 async fn wait_for_messages_after_gap(
     store: &Store,
     channel: &str,
@@ -107,7 +107,7 @@ async fn wait_for_messages_after_gap(
     .await;
 }
 
-/// A store with the usual time-out, which may be too short for servers that have just begun.
+/// Opens a store with the default timeout, which may be too short for servers that have just started.
 async fn open(url: &str) -> Store {
     eventually("the store is opened", async || {
         Store::open(default_timeout_options(url)).await.map(Some)
@@ -206,7 +206,7 @@ async fn survives_a_cluster_failover(hang: bool) {
     stream.stop().await;
 }
 
-/// The ports of the primaries as one node sees them.
+/// Ports of the primaries as one node sees them.
 async fn primary_ports(node: &parlor_testkit::Redis) -> Option<Vec<u16>> {
     let mut con = parlor_testkit::connect(&node.client()).await.ok()?;
     let slots: Vec<Vec<redis::Value>> = redis::cmd("CLUSTER")
@@ -221,7 +221,7 @@ async fn primary_ports(node: &parlor_testkit::Redis) -> Option<Vec<u16>> {
     slots.iter().map(port).collect()
 }
 
-/// Whether a channel's slot is in the middle third, which the dead primary had.
+/// Whether the slot of a channel is in the middle third, which the dead primary owned.
 async fn was_on_dead_primary(cluster: &mut Cluster, dead: u16, channel: &str) -> bool {
     let alive = cluster
         .ports()
@@ -248,7 +248,7 @@ async fn a_hanging_cluster_primary_is_left_under_a_stream_of_commands() {
     survives_a_cluster_failover(true).await;
 }
 
-/// Moves one slot with all its keys from one primary to another, as an operator does.
+/// Moves one slot with all its keys from one primary to another, as an operator would.
 async fn move_slot(cluster: &mut Cluster, slot: u16, from: u16, to: u16) {
     let mut ids = Vec::new();
     for port in [from, to] {

@@ -1,4 +1,4 @@
-//! A store of each kind, and the macro that runs one body on several of them.
+//! A store of each kind, and the macros that run a test body on several of them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -7,10 +7,10 @@ use parlor_store::{Store, StoreOptions};
 use parlor_testkit::{Cluster, Redis, Valkey};
 use tokio::sync::OnceCell;
 
-/// A test that says when something hangs; far more than any call may take.
+/// Time after which a step of a test counts as hanging, far longer than any call may take.
 pub const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// An open store with a corner of its own.
+/// An open store with its own key prefix.
 pub struct Fixture {
     pub store: Store,
     tag: String,
@@ -18,12 +18,12 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    /// A key; all of them share a slot.
+    /// A key. All keys of a fixture share a slot.
     pub fn key(&self, name: &str) -> String {
         format!("{{{}}}:{name}", self.tag)
     }
 
-    /// A key in a slot of its own.
+    /// A key in its own slot.
     pub fn key_in_own_slot(&self, name: impl std::fmt::Display) -> String {
         format!("{}:far:{{{name}}}", self.tag)
     }
@@ -46,7 +46,8 @@ impl Fixture {
     }
 }
 
-/// Options for a URL of testkit, patient: a busy machine must not turn a test about answers into one about time.
+/// Options for a URL of the testkit, with a long timeout: a busy machine must not make tests fail that check only
+/// replies.
 pub fn options(url: &str) -> StoreOptions {
     StoreOptions {
         timeout: TEST_TIMEOUT,
@@ -54,7 +55,7 @@ pub fn options(url: &str) -> StoreOptions {
     }
 }
 
-/// Options with the usual time-out, for tests of what happens when nobody answers.
+/// Options with the default timeout, for tests with servers that do not answer.
 pub fn default_timeout_options(url: &str) -> StoreOptions {
     StoreOptions::new(url.parse().unwrap())
 }
@@ -84,13 +85,13 @@ pub async fn cluster() -> Fixture {
     Fixture::open(options(&shared_cluster().await.url()), None).await
 }
 
-/// One cluster for all tests that leave it as it is.
+/// One cluster for all tests that do not change it.
 pub async fn shared_cluster() -> &'static Cluster {
     static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
     CLUSTER.get_or_init(Cluster::start).await
 }
 
-/// Runs each body as one test per engine.
+/// Runs each body as one test per backend.
 macro_rules! contract {
     ($($body:ident on $($engine:ident)+;)+) => { $(
         mod $body {
@@ -106,7 +107,7 @@ macro_rules! contract {
 }
 pub(crate) use contract;
 
-/// Runs bodies one after the other on one cluster, which takes longer to start than all of them to run.
+/// Runs the bodies one after the other on one cluster, which takes longer to start than all bodies together.
 macro_rules! cluster_contract {
     ($test:ident: $($body:ident;)+) => {
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! The store against real servers: one contract on every engine, and what happens when servers fail.
+//! Integration tests of the store with real servers: one contract on every backend, and failures of servers.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! One server that stops, restarts, forgets, fills up or becomes a replica.
+//! One server that stops, restarts, loses its data, is full or becomes a replica.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::fixture::{TEST_TIMEOUT, options};
 
 static ADD: LuaScript = LuaScript::new("add", "return redis.call('INCRBY', KEYS[1], ARGV[1])");
 
-/// A call that has to end, whatever happens.
+/// Fails if a call does not end.
 pub async fn within_test_timeout<T>(call: impl Future<Output = T>) -> T {
     tokio::time::timeout(TEST_TIMEOUT, call)
         .await
@@ -180,7 +180,7 @@ async fn a_primary_that_becomes_a_replica_is_left_and_its_return_raises_the_epoc
     assert!(*store.epoch().borrow() > before);
 }
 
-/// How a write is sent.
+/// The way to send a write.
 #[derive(Debug, Clone, Copy)]
 enum WriteMode {
     Command,
@@ -201,7 +201,7 @@ impl WriteMode {
     }
 }
 
-/// Writes without a pause while the connections are cut again and again.
+/// Writes without a pause while the connections are cut repeatedly.
 async fn writes_under_cuts(server: &Redis, store: &Store, way: WriteMode) {
     let key = format!("{way:?}");
     let mut admin = server.connection().await;
@@ -306,7 +306,7 @@ async fn a_full_store_that_comes_back_raises_the_epoch_once() {
     );
 }
 
-/// Counts the heartbeats that a server has got.
+/// Counts the heartbeats that a server has received.
 struct HeartbeatCounter {
     con: redis::aio::MultiplexedConnection,
 }
@@ -332,7 +332,7 @@ impl HeartbeatCounter {
             .map_or(0, |calls| calls.parse().unwrap())
     }
 
-    /// Waits for some more heartbeats.
+    /// Waits for this many more heartbeats.
     async fn wait_for_heartbeats(&mut self, more: u64) {
         let before = self.count().await;
         eventually("heartbeats arrive", async || {
@@ -376,7 +376,7 @@ async fn a_bus_cut_off_while_it_subscribes_again_misses_no_channel() {
         cmd.arg("KILL").arg("TYPE").arg("pubsub");
         cmd.query_async::<i64>(admin).await.unwrap()
     };
-    // Asked without a pause, so that most of these cut a connection that has as yet only a part of the channels.
+    // Repeated without a pause, so that most kills hit a connection that has only a part of the channels.
     for _ in 0..8 {
         within_test_timeout(async { while kill(&mut admin).await == 0 {} }).await;
     }
@@ -386,7 +386,7 @@ async fn a_bus_cut_off_while_it_subscribes_again_misses_no_channel() {
             heard.is_ok_and(|heard| heard == 1)
         })
         .await;
-        // What the server sends between its confirmation and ours may come first.
+        // Messages that the server sends between its confirmation and `MaybeMissed` may come first.
         while next(subscription).await != BusEvent::MaybeMissed {}
     }
 }
@@ -407,7 +407,7 @@ async fn a_subscription_refused_after_a_reconnect_is_taken_up_when_it_is_allowed
         cmd.arg("SETUSER").arg("parlor").arg("resetchannels");
         cmd.arg(rule).exec_async(admin).await.unwrap();
     };
-    // Redis itself cuts who listens to what is not allowed any more.
+    // Redis itself disconnects a client that is subscribed to a channel it may no longer use.
     allow("&other", &mut admin).await;
     eventually("new subscriptions are rejected", async || {
         within_test_timeout(store.bus().subscribe("d"))

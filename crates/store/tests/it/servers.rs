@@ -1,4 +1,4 @@
-//! Opening stores of every kind, and being told why one cannot be opened.
+//! Opening stores of every kind, and the errors of stores that cannot be opened.
 
 use parlor_store::{Store, StoreKind, StoreOpenError, StoreOptions};
 use parlor_testkit::{Redis, SentinelSet};
@@ -89,7 +89,7 @@ async fn a_user_without_info_can_work_and_gets_a_new_epoch_each_time() {
         .await
         .unwrap();
     first.clone().set("k", "v").await.unwrap();
-    // It may see the epoch of the second one later.
+    // The first store may see the epoch of the second one later.
     let before = *first.epoch().borrow();
     let second = Store::open(options(&server.url_as("small", "pw")))
         .await

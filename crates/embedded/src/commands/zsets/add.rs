@@ -10,7 +10,7 @@ use crate::number::parse_float_arg;
 use crate::reply::{NIL, count, score_bulk};
 use crate::value::ZSet;
 
-/// What `ZADD` was asked to do besides adding.
+/// Options of `ZADD`.
 #[derive(Default)]
 struct ZaddOptions {
     only_new: bool,
@@ -22,7 +22,7 @@ struct ZaddOptions {
 }
 
 impl ZaddOptions {
-    /// Takes an option; whether it is one.
+    /// Sets the option of this name. Returns whether there is one.
     fn parse_flag(&mut self, option: &[u8]) -> bool {
         let rule = match option {
             _ if is_option(option, "NX") => &mut self.only_new,
@@ -57,7 +57,7 @@ impl ZaddOptions {
         Ok(())
     }
 
-    /// Adds or changes a member as the rules allow.
+    /// Adds or updates a member as far as the options allow.
     fn apply_to_member(
         &self,
         zset: &mut JournaledCollection<'_, ZSet>,

@@ -1,4 +1,4 @@
-//! The bounds of ranges by score and by member, and which ranks they mean in a sorted set.
+//! Bounds of ranges by score and by member, and the ranks that they select in a sorted set.
 
 use std::ops::Range;
 
@@ -20,7 +20,8 @@ impl ScoreBound {
             Some(number) => (true, number),
             None => (false, arg),
         };
-        // Redis reads these with C's `strtod` alone, unlike scores: blanks may lead, a zero byte ends, nothing is 0.
+        // Redis parses score bounds with C's `strtod` alone, unlike scores: leading blanks are allowed, a zero byte
+        // ends the number, and an empty text is 0.
         let number = number.split(|&byte| byte == 0).next().unwrap_or_default();
         if number.is_empty() {
             return Some(Self { score: 0.0, open });
@@ -39,7 +40,7 @@ pub struct ScoreRange {
 }
 
 impl ScoreRange {
-    /// Reads both bounds.
+    /// Parses both bounds.
     pub fn parse(min: &[u8], max: &[u8]) -> Result<Self, CommandError> {
         let bounds = ScoreBound::parse(min).zip(ScoreBound::parse(max));
         let (min, max) =
@@ -47,7 +48,7 @@ impl ScoreRange {
         Ok(Self { min, max })
     }
 
-    /// The ranks in this range.
+    /// Ranks in this range.
     pub fn ranks(&self, zset: &ZSet) -> Range<usize> {
         let below = |score: f64| zset.count_before(score, b"");
         let up_to = |score: f64| match score == f64::INFINITY {
@@ -83,8 +84,8 @@ impl<'a> LexBound<'a> {
     }
 }
 
-/// A range by member. It means something only where all scores are the same; elsewhere the reply is what Redis's
-/// compact form happens to give.
+/// A range by member. It has a defined meaning only if all scores are equal. Otherwise the reply is what Redis's
+/// listpack encoding happens to return.
 #[derive(Debug)]
 pub struct LexRange<'a> {
     min: LexBound<'a>,
@@ -92,7 +93,7 @@ pub struct LexRange<'a> {
 }
 
 impl<'a> LexRange<'a> {
-    /// Reads both bounds.
+    /// Parses both bounds.
     pub fn parse(min: &'a [u8], max: &'a [u8]) -> Result<Self, CommandError> {
         let bounds = LexBound::parse(min).zip(LexBound::parse(max));
         let (min, max) = bounds.ok_or(CommandError::from_static(
@@ -119,8 +120,8 @@ impl<'a> LexRange<'a> {
         }
     }
 
-    /// The ranks in this range but for the first `skip`, looked for from the lower end or, when `reverse`, from the
-    /// upper one.
+    /// Ranks in this range without the first `skip`, counted from the lower end, or from the upper end if `reverse` is
+    /// set.
     pub fn ranks(&self, zset: &ZSet, reverse: bool, skip: usize) -> Range<usize> {
         let len = zset.len();
         let at = |rank: usize, holds: &dyn Fn(&[u8]) -> bool| {
@@ -136,7 +137,7 @@ impl<'a> LexRange<'a> {
         if len == 0 || !reaches_min(&(len - 1)) || !keeps_max(&0) {
             return 0..0;
         }
-        // What is skipped is not compared with the other bound.
+        // Skipped members are not compared with the other bound.
         if reverse {
             let last = (0..len).rev().find(keeps_max).filter(reaches_min);
             let to = last.map_or(0, |last| (last + 1).saturating_sub(skip));
@@ -148,7 +149,7 @@ impl<'a> LexRange<'a> {
     }
 }
 
-/// Ranks without the first or, when walked in `reverse`, the last `skip`.
+/// Ranks without the first `skip`, or without the last `skip` if `reverse` is set.
 pub fn skip_ranks(ranks: Range<usize>, reverse: bool, skip: usize) -> Range<usize> {
     let skip = skip.min(ranks.len());
     if reverse {
@@ -158,7 +159,7 @@ pub fn skip_ranks(ranks: Range<usize>, reverse: bool, skip: usize) -> Range<usiz
     }
 }
 
-/// The first rank below `len` that passes, where all behind it pass too.
+/// Binary search: the first rank below `len` that passes. All ranks after it must pass too.
 fn partition_rank(len: usize, passes: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, len);
     while low < high {

@@ -1,6 +1,6 @@
-//! Unions, intersections and differences. Sets take part with a score of 1 for each member.
+//! Unions, intersections and differences of sorted sets. A set can be an input too, with a score of 1 for each member.
 //!
-//! Scores are combined from the smallest source to the largest, as in Redis: sums of floats depend on the order.
+//! As in Redis, scores are combined from the smallest input to the largest, because sums of floats depend on the order.
 
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
@@ -49,7 +49,7 @@ impl<'a> ZsetInput<'a> {
     }
 }
 
-/// The inputs of all keys at once.
+/// Inputs of several keys.
 fn inputs_of_keys<'a>(db: &'a mut Db, keys: Args<'_>) -> Result<Vec<ZsetInput<'a>>, CommandError> {
     for key in keys {
         match db.entry(key).map(|entry| &entry.value) {
@@ -66,7 +66,7 @@ fn inputs_of_keys<'a>(db: &'a mut Db, keys: Args<'_>) -> Result<Vec<ZsetInput<'a
     Ok(keys.iter().map(source).collect())
 }
 
-/// How the scores of one member become one.
+/// How several scores of one member become one score.
 #[derive(Clone, Copy)]
 enum Aggregate {
     Sum,
@@ -105,7 +105,7 @@ impl Aggregate {
     }
 }
 
-/// Opposite infinities cancel out, and an infinity weighted with 0 is nothing.
+/// NaN becomes 0: opposite infinities cancel out, and an infinity times 0 is 0.
 fn nan_to_zero(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
 }
@@ -117,7 +117,7 @@ enum ZsetOperation {
     Diff,
 }
 
-/// What happens with the result.
+/// Use of the result.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ZsetResultTarget {
     Reply,
@@ -125,7 +125,7 @@ enum ZsetResultTarget {
     Count,
 }
 
-/// `numkeys key … [options]`.
+/// Arguments `numkeys key … [options]`.
 struct ZsetOperationArgs<'a> {
     keys: Args<'a>,
     weights: Vec<f64>,
@@ -135,8 +135,8 @@ struct ZsetOperationArgs<'a> {
 }
 
 impl<'a> ZsetOperationArgs<'a> {
-    /// Reads the number of keys at position `at` and what follows. The keys' types are checked before the options, as
-    /// in Redis.
+    /// Parses the number of keys at position `at` and all that follows. As in Redis, the types of the keys are checked
+    /// before the options.
     fn parse(
         db: &mut Db,
         args: Args<'a>,
@@ -198,7 +198,7 @@ impl<'a> ZsetOperationArgs<'a> {
         Ok(())
     }
 
-    /// The inputs with their weights, smallest first.
+    /// Inputs with their weights, smallest input first.
     fn weighted_inputs<'d>(
         &self,
         db: &'d mut Db,

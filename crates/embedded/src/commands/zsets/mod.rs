@@ -1,6 +1,8 @@
-//! Sorted sets: single members here, ranges and combinations of several keys in files of their own.
+//! Sorted set commands. This file contains the commands on single members; ranges and operations on several keys have
+//! their own files.
 //!
-//! Always true: a stored score is a number; what would make it NaN is refused or, where Redis does so, becomes 0.
+//! Invariants:
+//! 1. A stored score is never NaN. An operation that would give NaN is rejected or, where Redis does so, gives 0.
 
 mod add;
 mod bounds;
@@ -27,10 +29,11 @@ pub use range::{
     zremrangebyrank, zremrangebyscore, zrevrange, zrevrangebylex, zrevrangebyscore,
 };
 
-/// Up to this many members Redis keeps a sorted set in its compact form, which shows in a few replies.
+/// Maximum size of Redis's listpack encoding of a sorted set (`zset-max-listpack-entries`). The encoding is visible in
+/// a few replies.
 const MAX_LISTPACK_ENTRIES: usize = 128;
 
-/// Members, with their scores in between if asked for.
+/// Members, each followed by its score if `with_scores` is set.
 fn members_reply<'a>(
     items: impl Iterator<Item = (&'a SharedBytes, f64)>,
     with_scores: bool,
@@ -95,7 +98,7 @@ pub fn zrandmember(db: &mut Db, args: Args<'_>) -> CommandResult {
         let picked = zset.and_then(|zset| zset.at(random::one(seed, zset.len())));
         return Ok(picked.map_or(NIL, |(member, _)| bulk(&**member)));
     };
-    // As in Redis, a count that is no number is noticed before a wrong option, and one that is too big after it.
+    // As in Redis, a count that is not a number is reported before a wrong option, a count that is too large after it.
     random::parse_random_count(wanted, false)?;
     let with_scores = match args.get(3..) {
         Some([]) | None => false,
@@ -127,7 +130,7 @@ pub fn zscan(db: &mut Db, args: Args<'_>) -> CommandResult {
     Ok(scan_page(next, found))
 }
 
-/// A score as `ZSCAN` prints it: whole numbers of the compact form have all their digits.
+/// Formats a score as `ZSCAN` does: integers in a listpack are printed with all their digits.
 fn format_zscan_score(score: f64, compact: bool) -> String {
     const MOST: f64 = (i64::MAX / 2) as f64;
     match compact && score.fract() == 0.0 && score.abs() <= MOST {

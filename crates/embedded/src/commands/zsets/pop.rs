@@ -12,7 +12,7 @@ use crate::value::{SharedBytes, ZSet};
 
 use super::members_reply;
 
-/// Takes members from the lower or upper end.
+/// Removes and returns the members with the lowest or highest scores.
 fn pop_members(
     zset: &mut JournaledCollection<'_, ZSet>,
     lowest: bool,

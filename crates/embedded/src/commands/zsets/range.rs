@@ -1,4 +1,4 @@
-//! Ranges by rank, score or member: read, counted, stored, removed.
+//! Ranges by rank, score or member: read, count, store and remove.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use crate::value::{SharedBytes, Value, ZSet};
 use super::bounds::{LexRange, ScoreRange, skip_ranks};
 use super::members_reply;
 
-/// What a range counts by.
+/// Meaning of the bounds of a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ZrangeBy {
     Rank,
@@ -37,7 +37,7 @@ impl<'a> ZrangeBounds<'a> {
         })
     }
 
-    /// The ranks from the lower end, whichever way they will be walked, but for the first `skip` on that way.
+    /// Ranks from the lower end, whatever the direction, without the first `skip` in that direction.
     fn ranks(&self, zset: &ZSet, reverse: bool, skip: usize) -> Range<usize> {
         let ranks = match self {
             Self::Rank(start, stop) => {
@@ -56,14 +56,14 @@ impl<'a> ZrangeBounds<'a> {
     }
 }
 
-/// What the options of a command may still say; each older command has decided some of it by its name.
+/// Parts of a range that the options of a command may determine. The name of an older command determines the rest.
 struct ZrangeSyntax {
     by: Option<ZrangeBy>,
     reverse: Option<bool>,
     stores: bool,
 }
 
-/// A range as it was asked for.
+/// A parsed range request.
 struct ZrangeQuery<'a> {
     bounds: ZrangeBounds<'a>,
     reverse: bool,
@@ -73,7 +73,7 @@ struct ZrangeQuery<'a> {
 }
 
 impl<'a> ZrangeQuery<'a> {
-    /// Reads `min max [options]` from position `start` on.
+    /// Parses `min max [options]` from position `start` on.
     fn parse(args: Args<'a>, start: usize, form: &ZrangeSyntax) -> Result<Self, CommandError> {
         let (mut by, mut reverse) = (form.by, form.reverse);
         let (mut offset, mut limit, mut with_scores) = (0, -1, false);
@@ -120,13 +120,13 @@ impl<'a> ZrangeQuery<'a> {
         })
     }
 
-    /// The members asked for, in order.
+    /// Passes the members of the range to `take`, in order.
     fn with_members<'z, R>(
         &self,
         zset: &'z ZSet,
         take: impl FnOnce(&mut dyn Iterator<Item = (&'z SharedBytes, f64)>) -> R,
     ) -> R {
-        // A negative offset skips everything, a negative limit is none.
+        // A negative offset skips all members. A negative limit means no limit.
         let skip = usize::try_from(self.offset).unwrap_or(usize::MAX);
         let Range { start, end } = self.bounds.ranks(zset, self.reverse, skip);
         let limit = usize::try_from(self.limit)

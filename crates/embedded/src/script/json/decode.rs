@@ -1,4 +1,4 @@
-//! JSON as Lua values.
+//! Decodes JSON to Lua values.
 
 use mlua::{Lua, Table, Value};
 
@@ -6,7 +6,7 @@ use super::lexer::{JsonLexer, JsonToken, JsonTokenKind};
 use super::{CjsonConfig, MAX_TABLE_DEPTH};
 use crate::script::fault::ScriptError;
 
-/// The value a text holds.
+/// Decodes a JSON text.
 pub(super) fn decode_text(
     lua: &Lua,
     config: CjsonConfig,
@@ -32,13 +32,13 @@ pub(super) fn decode_text(
     }
 }
 
-/// A table of which a part is read.
+/// A table that is read in part.
 struct OpenTable {
     table: Table,
     place: InsertPosition,
 }
 
-/// Where the next value goes.
+/// Position of the next value in a table.
 enum InsertPosition {
     Index(u64),
     Key(Vec<u8>),
@@ -51,7 +51,8 @@ struct JsonDecoder<'a> {
 }
 
 impl JsonDecoder<'_> {
-    /// Reads a whole value. Tables nest deeper than the thread's stack may reach, so the open ones are kept here.
+    /// Reads a whole value. Tables may nest deeper than the thread's stack allows, so open tables are on a list
+    /// instead.
     fn value(&mut self) -> Result<Value, ScriptError> {
         let mut open: Vec<OpenTable> = Vec::new();
         let mut token = self.lexer.next();
@@ -95,8 +96,8 @@ impl JsonDecoder<'_> {
         }
     }
 
-    /// Puts a value into the table it belongs to, and closes the tables that end behind it. The value that is left
-    /// when none is open; nothing when another value follows.
+    /// Inserts a value into the innermost open table and closes every table that ends after it. Returns the outermost
+    /// value when no table is open, `None` if another value follows.
     fn insert_and_close(
         &mut self,
         open: &mut Vec<OpenTable>,
@@ -148,7 +149,7 @@ impl JsonDecoder<'_> {
         Ok(self.lua.create_table()?)
     }
 
-    /// The key that a token is, with the colon behind it read.
+    /// Reads an object key, which starts at `token`, and the colon after it.
     fn key(&mut self, token: JsonToken) -> Result<InsertPosition, ScriptError> {
         let JsonTokenKind::String(key) = token.kind else {
             return Err(token.expected_error("object key string"));

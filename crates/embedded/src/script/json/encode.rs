@@ -1,4 +1,4 @@
-//! Lua values as JSON.
+//! Encodes Lua values as JSON.
 
 use mlua::{Function, Table, Value};
 
@@ -6,7 +6,7 @@ use super::{CjsonConfig, InvalidNumberMode, MAX_TABLE_DEPTH};
 use crate::number::format_g;
 use crate::script::fault::{ScriptError, type_name};
 
-/// A value's text. `next` is Lua's own.
+/// Encodes a value. `next` is Lua's own function of that name.
 pub(super) fn encode_value(
     config: CjsonConfig,
     next: &Function,
@@ -16,7 +16,7 @@ pub(super) fn encode_value(
         config,
         out: Vec::with_capacity(64),
     };
-    // Tables nest deeper than the thread's stack may reach, so the open ones are kept here.
+    // Tables may nest deeper than the thread's stack allows, so open tables are on a list instead.
     let mut open = Vec::new();
     open.extend(writer.begin_value(value, 1)?);
     while let Some(top) = open.last_mut() {
@@ -36,7 +36,7 @@ struct JsonEncoder {
     out: Vec<u8>,
 }
 
-/// A table of which a part is written.
+/// A table that is written in part.
 struct OpenTable {
     table: Table,
     place: TablePosition,
@@ -46,7 +46,7 @@ struct OpenTable {
 enum TablePosition {
     /// In an array: the next index, and the length.
     Index(u64, u64),
-    /// In an object: the key before the next.
+    /// In an object: the key that was written last.
     Key(Value),
 }
 
@@ -111,7 +111,7 @@ impl JsonEncoder {
         })
     }
 
-    /// The next value of a table, with what stands before it written; nothing at the end.
+    /// Writes the separator and the key, and returns the next value of a table, `None` at the end.
     fn next_item(
         &mut self,
         open: &mut OpenTable,
@@ -164,7 +164,7 @@ impl JsonEncoder {
         Ok(())
     }
 
-    /// The length of a table that is an array; nothing for one that is not.
+    /// Length of a table that is an array, `None` for other tables.
     fn array_length(&self, table: &Table, value: &Value) -> Result<Option<u64>, ScriptError> {
         let (mut longest, mut items) = (0, 0_u64);
         for pair in table.pairs::<Value, Value>() {
@@ -199,7 +199,7 @@ impl JsonEncoder {
             }
             return Ok(());
         }
-        // Whole numbers that need no exponent are the common case.
+        // Integers that need no exponent are the common case.
         if self.config.precision == 14
             && number.fract() == 0.0
             && number.abs() < 1e14

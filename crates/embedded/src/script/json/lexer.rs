@@ -1,8 +1,8 @@
-//! The tokens of a JSON text, as lua-cjson sees them.
+//! Splits a JSON text into tokens as lua-cjson does.
 
 use crate::script::fault::ScriptError;
 
-/// What a token is.
+/// Kind of a token.
 pub(super) enum JsonTokenKind {
     ObjectBegin,
     ObjectEnd,
@@ -18,14 +18,14 @@ pub(super) enum JsonTokenKind {
     Bad(&'static str),
 }
 
-/// A token and where it begins.
+/// A token and its position.
 pub(super) struct JsonToken {
     pub kind: JsonTokenKind,
     pub at: usize,
 }
 
 impl JsonToken {
-    /// The complaint that this token stands where another was expected.
+    /// Error that this token was found where another was expected.
     pub fn expected_error(&self, wanted: &str) -> ScriptError {
         let found = match self.kind {
             JsonTokenKind::ObjectBegin => "T_OBJ_BEGIN",
@@ -48,11 +48,11 @@ impl JsonToken {
     }
 }
 
-/// Cuts a text into tokens.
+/// Splits a text into tokens.
 pub(super) struct JsonLexer<'a> {
     text: &'a [u8],
     at: usize,
-    /// Whether to read NaN, infinities and hexadecimal numbers.
+    /// Whether to accept NaN, infinities and hexadecimal numbers.
     invalid_numbers: bool,
 }
 
@@ -65,7 +65,7 @@ impl<'a> JsonLexer<'a> {
         }
     }
 
-    /// How much was read.
+    /// Number of bytes that were read.
     pub fn at(&self) -> usize {
         self.at
     }
@@ -89,7 +89,7 @@ impl<'a> JsonLexer<'a> {
             b']' => (JsonTokenKind::ArrayEnd, 1),
             b':' => (JsonTokenKind::Colon, 1),
             b',' => (JsonTokenKind::Comma, 1),
-            // Text that lua-cjson sees ends at a zero.
+            // lua-cjson sees a C string, which ends at a zero byte.
             0 => (JsonTokenKind::End, 0),
             b'"' => return self.string(),
             _ => self.literal_or_number(byte),
@@ -98,7 +98,7 @@ impl<'a> JsonLexer<'a> {
         JsonToken { kind, at }
     }
 
-    /// A number or one of JSON's three words.
+    /// A number, or one of the literals `true`, `false` and `null`.
     fn literal_or_number(&self, byte: u8) -> (JsonTokenKind, usize) {
         let rest = &self.text[self.at..];
         if matches!(byte, b'-' | b'+') || byte.is_ascii_digit() {
@@ -184,7 +184,7 @@ impl<'a> JsonLexer<'a> {
     }
 }
 
-/// The letter that `\u` with four digits stands for, or a pair of these, and how long that is.
+/// Character that `\u` with four digits, or a surrogate pair of them, stands for, and the length of the escape.
 fn parse_unicode_escape(text: &[u8]) -> Option<(char, usize)> {
     let unit = |text: &[u8]| {
         let digits = text.strip_prefix(b"\\u")?.get(..4)?;
@@ -204,7 +204,7 @@ fn parse_unicode_escape(text: &[u8]) -> Option<(char, usize)> {
     Some((char::from_u32(code)?, 12))
 }
 
-/// Whether a text begins with a number that JSON does not have: hexadecimal, with zeros in front, NaN or infinite.
+/// Whether a text begins with a number that JSON does not allow: hexadecimal, with leading zeros, NaN or infinite.
 fn is_invalid_number(text: &[u8]) -> bool {
     let text = match text {
         [b'-' | b'+', rest @ ..] => rest,
@@ -221,7 +221,7 @@ fn is_invalid_number(text: &[u8]) -> bool {
     }
 }
 
-/// A number as C's `strtod` reads it.
+/// Parses a number as C's `strtod` does.
 fn parse_number(text: &[u8]) -> (JsonTokenKind, usize) {
     let (negative, sign) = match text.first() {
         Some(b'-') => (true, 1),

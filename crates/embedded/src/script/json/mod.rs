@@ -1,4 +1,4 @@
-//! The library `cjson`: JSON as lua-cjson 2.1 reads and writes it, with its error texts.
+//! The Lua library `cjson`: JSON as lua-cjson 2.1 reads and writes it, with its error texts.
 
 mod decode;
 mod encode;
@@ -14,26 +14,26 @@ use super::convert::printed;
 use super::fault::ScriptError;
 use super::host::{create_host_function, number_arg, string_arg};
 
-/// What scripts can set. As in Redis it stays set for later scripts.
+/// Settings that scripts can change. As in Redis, a change stays for later scripts.
 #[derive(Debug, Clone, Copy)]
 struct CjsonConfig {
-    /// Write an array with too many holes as an object instead of refusing it.
+    /// Write an excessively sparse array as an object instead of rejecting it.
     sparse_convert: bool,
-    /// How many places per item make an array too sparse; 0 for never.
+    /// Positions per item that make an array excessively sparse, 0 for never.
     sparse_ratio: u32,
-    /// Up to which length an array is never too sparse.
+    /// Length up to which an array is never excessively sparse.
     sparse_safe: u32,
     encode_depth: u32,
     decode_depth: u32,
-    /// What to do with NaN and infinities.
+    /// How to encode NaN and infinities.
     encode_invalid: InvalidNumberMode,
-    /// Whether to read NaN, infinities and hexadecimal numbers.
+    /// Whether to decode NaN, infinities and hexadecimal numbers.
     decode_invalid: bool,
-    /// How many digits of a number are written.
+    /// Number of digits of an encoded number.
     precision: u32,
-    /// Accepted and without effect.
+    /// Accepted for compatibility, without effect.
     keep_buffer: bool,
-    /// How large a text may get.
+    /// Maximum size of an encoded text, in bytes.
     max_output_bytes: usize,
 }
 
@@ -44,12 +44,12 @@ enum InvalidNumberMode {
     WriteNull,
 }
 
-/// How deep tables may nest, whatever is set: each holds one of the slots Lua lends to its host.
+/// Maximum depth of tables, whatever is set: each open table holds one of Lua's C stack slots.
 const MAX_TABLE_DEPTH: usize = 2_000;
 
 type SharedCjsonConfig = Arc<Mutex<CjsonConfig>>;
 
-/// The library as a table.
+/// Creates the library table.
 pub(super) fn library(lua: &Lua, limits: ScriptLimits) -> mlua::Result<Table> {
     let config = CjsonConfig {
         sparse_convert: false,
@@ -67,7 +67,7 @@ pub(super) fn library(lua: &Lua, limits: ScriptLimits) -> mlua::Result<Table> {
     create_instance(lua, config, next)
 }
 
-/// A library with settings of its own.
+/// Creates a library table with its own settings.
 fn create_instance(lua: &Lua, config: CjsonConfig, next: Function) -> mlua::Result<Table> {
     let settings = SharedCjsonConfig::new(Mutex::new(config));
     let library = lua.create_table()?;
@@ -110,7 +110,7 @@ fn create_instance(lua: &Lua, config: CjsonConfig, next: Function) -> mlua::Resu
     Ok(library)
 }
 
-/// Settings that are a number.
+/// Adds the functions of settings that are numbers.
 fn add_number_settings(
     lua: &Lua,
     library: &Table,
@@ -150,7 +150,7 @@ fn add_number_settings(
     library.raw_set("encode_sparse_array", sparse)
 }
 
-/// Settings that are on or off.
+/// Adds the functions of settings that are on or off.
 fn add_flag_settings(lua: &Lua, library: &Table, settings: &SharedCjsonConfig) -> mlua::Result<()> {
     let shared = settings.clone();
     let keep = create_host_function(lua, move |_, args: &[Value]| {
@@ -210,7 +210,7 @@ fn check_max_args(args: &[Value], most: usize, name: &str) -> Result<(), ScriptE
     }
 }
 
-/// Reads a number setting, and sets it first when it is given.
+/// Returns a number setting. Sets it first if the argument is present.
 fn number_setting(
     args: &[Value],
     at: usize,
@@ -229,7 +229,7 @@ fn number_setting(
     Ok(*place)
 }
 
-/// Reads a switch, and sets it first when it is given.
+/// Returns a flag setting. Sets it first if the argument is present.
 fn flag_setting(args: &[Value], name: &str, place: &mut bool) -> Result<bool, ScriptError> {
     match args.first() {
         None | Some(Value::Nil) => {}

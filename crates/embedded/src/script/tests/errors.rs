@@ -1,4 +1,4 @@
-//! How scripts fail, and what they cannot reach.
+//! Errors of scripts, and the limits of the sandbox.
 
 use redis::Value as Resp;
 

@@ -1,4 +1,4 @@
-//! The libraries beside Lua's own.
+//! Libraries that are not part of Lua.
 
 use redis::Value as Resp;
 

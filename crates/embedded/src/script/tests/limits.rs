@@ -1,4 +1,4 @@
-//! What scripts may do, for how long, and which are kept.
+//! Permissions and limits of scripts, and the script cache.
 
 use redis::Value as Resp;
 
@@ -213,7 +213,7 @@ fn loading_without_end_is_refused() {
 
 #[test]
 fn a_lua_table_with_holes_is_returned_up_to_the_first_hole() {
-    // The places where Lua looks for the end of a table are taken, up to 335 million.
+    // Lua looks for the end of a table at these indexes, up to 335 million, and finds them occupied.
     let holes = "local t = {1, 2, 3, 4} for k = 26, 0, -1 do t[5 * 2^k] = 5 end return t";
     let Ok(Resp::Array(items)) = plain().eval(holes) else {
         panic!("no array");

@@ -1,4 +1,4 @@
-//! What scripts see and answer. Texts are those Redis 7.0.15 gives to the same scripts.
+//! Values that scripts see and return. The expected texts are those of Redis 7.0.15 for the same scripts.
 
 use redis::Value as Resp;
 
@@ -50,7 +50,7 @@ fn strict() -> Fixture {
     Fixture::new(true, ScriptLimits::default())
 }
 
-/// The error of a script without the part that names script and place.
+/// Error of a script, without the part that names script and line.
 fn error(script: &str) -> String {
     let error = plain().eval(script).expect_err("the script fails");
     error

@@ -1,4 +1,4 @@
-//! What goes into a script and comes out of it.
+//! Conversion of arguments and replies.
 
 use redis::Value as Resp;
 

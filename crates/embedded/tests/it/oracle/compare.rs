@@ -1,13 +1,14 @@
-//! When two replies count as equal.
+//! Rules for comparing two replies.
 
 use redis::Value;
 
 use super::generate::{CommandWord, name};
 
-/// How far two TTLs may be apart in ms, beside the time that has really passed: one clock runs on, the other stands still.
+/// Allowed difference of two TTLs in ms, in addition to the real time that has passed: one clock runs, the other stands
+/// still.
 pub const TTL_SLACK: i64 = 5_000;
 
-/// Brings replies without a defined order into one, so that they can be compared.
+/// Sorts replies that have no defined order, so that they can be compared.
 pub fn normalise(words: &[CommandWord], reply: Value) -> Value {
     let words = inner_command(words);
     let Value::Array(items) = reply else {
@@ -49,14 +50,14 @@ pub fn inner_command(words: &[CommandWord]) -> &[CommandWord] {
     }
 }
 
-/// Sorts items that come in groups of `width`.
+/// Sorts items in groups of `width`.
 fn sorted(items: &[Value], width: usize) -> Value {
     let mut groups: Vec<_> = items.chunks(width).collect();
     groups.sort_by_key(|group| format!("{group:?}"));
     Value::Array(groups.concat())
 }
 
-/// Whether two replies to a command are the same; times may differ by `slack` milliseconds.
+/// Whether two replies to a command are equal. Times may differ by `slack` milliseconds.
 pub fn replies_match(words: &[CommandWord], ours: &Value, theirs: &Value, slack: i64) -> bool {
     match (name(inner_command(words)).as_str(), ours, theirs) {
         ("TTL" | "EXPIRETIME", Value::Int(a), Value::Int(b)) if *a >= 0 && *b >= 0 => {
@@ -65,7 +66,7 @@ pub fn replies_match(words: &[CommandWord], ours: &Value, theirs: &Value, slack:
         ("PTTL" | "PEXPIRETIME", Value::Int(a), Value::Int(b)) if *a >= 0 && *b >= 0 => {
             (a - b).abs() <= slack
         }
-        // Cursors are each engine's own: only scans that end in one step can be compared.
+        // Each engine has its own cursors, so only scans that end in one step are compared.
         ("SCAN" | "SSCAN" | "HSCAN" | "ZSCAN", Value::Array(a), Value::Array(b)) => {
             let ended = |scan: &[Value]| scan.first() == Some(&Value::BulkString(b"0".to_vec()));
             !ended(a) || !ended(b) || a == b

@@ -1,10 +1,10 @@
-//! Random steps, from the forms in `templates.txt` and `scripts.txt`.
+//! Generates random steps from the templates in `templates.txt` and `scripts.txt`.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::LazyLock;
 
-/// A word of a command. Moments are told apart, since the two clocks show different times.
+/// Argument of a command. Absolute times are separate variants, because the two clocks show different times.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CommandWord {
     Plain(Vec<u8>),
@@ -15,13 +15,13 @@ pub enum CommandWord {
 }
 
 impl CommandWord {
-    /// Whether this is the word `text`, in any case.
+    /// Whether this is the argument `text`, in any case.
     pub fn is(&self, text: &str) -> bool {
         matches!(self, Self::Plain(word) if word.eq_ignore_ascii_case(text.as_bytes()))
     }
 }
 
-/// The name of a command in capitals.
+/// Name of a command in capitals.
 pub fn name(words: &[CommandWord]) -> String {
     match words.first() {
         Some(CommandWord::Plain(name)) => String::from_utf8_lossy(name).to_ascii_uppercase(),
@@ -29,12 +29,12 @@ pub fn name(words: &[CommandWord]) -> String {
     }
 }
 
-/// Something to do on both sides.
+/// Step that runs on both sides.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OracleStep {
     Command(Vec<CommandWord>),
     Transaction(Vec<Vec<CommandWord>>),
-    /// Move both clocks by this many seconds.
+    /// Moves both clocks by this many seconds.
     Advance(u64),
 }
 
@@ -48,7 +48,7 @@ impl OracleStep {
     }
 }
 
-/// A step is written as one line of words; odd bytes as `\xNN`, blanks as `\x20`, an empty word as `""`.
+/// Prints a step as one line of words: special bytes as `\xNN`, blanks as `\x20`, an empty word as `""`.
 impl fmt::Display for OracleStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -133,10 +133,10 @@ fn parse_word(text: &str) -> Result<CommandWord, String> {
     Ok(CommandWord::Plain(bytes))
 }
 
-/// Where steps come from: the same seed gives the same steps.
+/// Generator of steps. The same seed gives the same steps.
 pub struct Generator {
     state: u64,
-    /// How far into the sequence we are: makes every TTL different, so that none is compared with its equal.
+    /// Position in the sequence. It makes every TTL different, see `ttl`.
     at: u64,
 }
 
@@ -188,7 +188,7 @@ impl Generator {
                 _ => OracleStep::Command(self.command()),
             };
             steps.push(step);
-            // Few and by odd amounts: see `ttl`.
+            // Few moves, and by odd amounts: see `ttl`.
             if at % 30 == 29 && self.chance(70) {
                 steps.push(OracleStep::Advance(1 + 5_000 * (1 + self.below(3) as u64)));
             }
@@ -204,8 +204,8 @@ impl Generator {
         {
             name.make_ascii_lowercase();
         }
-        // Where a scan goes on from a made-up cursor is each engine's own affair, and so are random picks. A short TTL
-        // would end on the real clock while the other one stands still.
+        // The result of a scan from an invented cursor and of a random pick differs between the engines. A short TTL
+        // would end on the real clock while the manual clock stands still.
         let left_alone = ["SCAN", "RAND", "SPOP", "EX"];
         let fixed = left_alone.iter().any(|part| template.contains(part));
         let odds = if fixed { 100 } else { self.below(100) };
@@ -221,7 +221,8 @@ impl Generator {
         words
     }
 
-    /// Scripts show their arguments in errors, so that both sides must get the same ones.
+    /// A command without absolute times. Scripts show their arguments in errors, so both sides must get the same
+    /// arguments.
     fn command_without_timestamps(&mut self) -> Vec<CommandWord> {
         loop {
             let words = self.command();
@@ -349,9 +350,9 @@ impl Generator {
         CommandWord::Plain(text.to_vec())
     }
 
-    /// A TTL that is never within seconds of another one or of the end of an advance: multiples of 5,000 s plus ten
-    /// for each position, while advances are multiples of 5,000 s plus one. So a run that takes a moment on the real
-    /// clock cannot make a difference.
+    /// A TTL that is never within seconds of another TTL or of the end of a move: a multiple of 5,000 s plus 10 s per
+    /// position, while moves are multiples of 5,000 s plus 1 s. Real time that passes during a run therefore changes no
+    /// reply.
     fn ttl(&mut self) -> u64 {
         5_000 * (1 + self.below(4) as u64) + 10 * self.at
     }

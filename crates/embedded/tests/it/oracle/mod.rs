@@ -1,8 +1,8 @@
-//! Redis as the oracle: the same random commands go to the embedded engine and to a real Redis, and every reply and
-//! what is left at the end must be equal.
+//! Redis as the oracle: the same random commands go to the embedded engine and to a real Redis server. Every reply and
+//! the final state must be equal.
 //!
-//! A difference is cut down to the fewest commands that still show it and printed in the form of `regressions.txt`,
-//! where it belongs from then on.
+//! A difference is reduced to the fewest commands that still show it, and printed in the format of `regressions.txt`.
+//! Add it there.
 
 mod compare;
 mod generate;
@@ -11,11 +11,11 @@ mod peers;
 use generate::{Generator, OracleStep};
 use peers::OraclePair;
 
-/// How many sequences a run sends, and how long each is: some 120,000 commands.
+/// Number of sequences of a run and their length, about 120,000 commands in total.
 const SEQUENCE_COUNT: u64 = 1_000;
 const SEQUENCE_LENGTH: usize = 120;
 
-/// A longer run with other seeds, for whoever has the time.
+/// A number from the environment, for longer runs with other seeds.
 #[expect(clippy::disallowed_methods, reason = "a setting of this test alone")]
 fn env_number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
@@ -58,7 +58,7 @@ async fn recorded_oracle_regressions_pass() {
     }
 }
 
-/// Leaves out whatever can be left out with the difference still there: halves first, then smaller pieces.
+/// Leaves out every step that the difference does not need: halves first, then smaller pieces.
 async fn minimize(peers: &mut OraclePair, mut steps: Vec<OracleStep>) -> Vec<OracleStep> {
     let mut piece = steps.len() / 2;
     while piece > 0 {

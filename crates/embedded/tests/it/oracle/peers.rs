@@ -1,4 +1,4 @@
-//! The two sides: an embedded engine with a clock of ours, and a real Redis.
+//! The two sides of the comparison: an embedded engine with a manual clock, and a real Redis server.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use super::generate::{CommandWord, OracleStep, name};
 pub struct OraclePair {
     client: redis::Client,
     redis: MultiplexedConnection,
-    /// Since when our clock stands still but for the moves of the steps.
+    /// When the manual clock was started. Since then only `Advance` steps move it.
     since: Instant,
 }
 
@@ -39,7 +39,7 @@ impl OraclePair {
         }
     }
 
-    /// How far two TTLs may be apart by now, in ms.
+    /// Allowed difference of two TTLs at this moment, in ms.
     fn slack(&self) -> i64 {
         TTL_SLACK + self.since.elapsed().as_millis() as i64
     }
@@ -52,7 +52,7 @@ impl OraclePair {
         seconds * 1_000 + micros / 1_000
     }
 
-    /// Runs steps on both sides from scratch. The first difference is told.
+    /// Runs steps on both sides, starting with empty databases. Returns the first difference as an error.
     pub async fn run(&mut self, steps: &[OracleStep]) -> Result<(), String> {
         let () = redis::cmd("FLUSHALL")
             .query_async(&mut self.redis)
@@ -77,7 +77,7 @@ impl OraclePair {
         self.compare_final_state(&mut ours).await
     }
 
-    /// Runs the steps between two moves of the clock, all in one go.
+    /// Runs the steps between two moves of the clocks.
     async fn run_part(
         &mut self,
         ours: &mut EmbeddedConnection,
@@ -131,7 +131,7 @@ impl OraclePair {
     }
 }
 
-/// All commands of steps in order, those of transactions too.
+/// All commands of the steps in order, commands of transactions included.
 fn commands(steps: &[OracleStep]) -> impl Iterator<Item = &[CommandWord]> {
     steps.iter().flat_map(|step| match step {
         OracleStep::Command(words) => vec![&words[..]],
@@ -153,7 +153,7 @@ impl<C: ConnectionLike> OracleSide<'_, C> {
         command
     }
 
-    /// The replies to all commands; a transaction that was refused gives its error for each of them.
+    /// Replies to all commands. A rejected transaction gives its error for each of its commands.
     async fn replies(mut self, steps: &[OracleStep]) -> Vec<Value> {
         let mut replies = Vec::new();
         let mut batch: Vec<&[CommandWord]> = Vec::new();
@@ -217,7 +217,7 @@ impl<C: ConnectionLike> OracleSide<'_, C> {
                 .zip(replies)
                 .map(|(words, reply)| self.make_times_relative(words, reply))
                 .collect(),
-            // Clients tell a refused transaction in different ways; that it was refused is what counts.
+            // The two clients report a rejected transaction in different ways, so only the rejection is compared.
             _ => commands
                 .iter()
                 .map(|_| Value::SimpleString("refused".to_owned()))
@@ -233,7 +233,7 @@ struct KeyDump {
     ttl: i64,
 }
 
-/// Everything a side holds, in order.
+/// All keys of a side with their content, sorted by key.
 async fn dump(connection: &mut impl ConnectionLike) -> Vec<KeyDump> {
     let mut keys: Vec<Vec<u8>> = redis::cmd("KEYS")
         .arg("*")

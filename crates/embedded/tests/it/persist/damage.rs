@@ -1,4 +1,4 @@
-//! Damage to the file is noticed, wherever it is.
+//! Corruption is detected, wherever it is in the file.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::{Dump, dump, open, options, run_commands};
 
-/// A closed store with every type, some of it in pages of its own, and what it holds.
+/// Creates a closed store with every type, some values on pages of their own. Returns its content.
 async fn store(folder: &Path) -> Dump {
     let engine = open(folder);
     run_commands(
@@ -36,7 +36,7 @@ async fn store(folder: &Path) -> Dump {
     expected
 }
 
-/// Reads the store. A clock that goes on makes a TTL smaller, so only whether there is one is compared.
+/// Reads the store. The clock goes on and a TTL becomes smaller, so only the existence of a TTL is compared.
 async fn read(folder: &Path) -> Result<Dump, EngineOpenError> {
     let mut found = dump(&Engine::open_read_only(folder)?).await;
     found.values_mut().for_each(|(.., ttl)| *ttl = ttl.signum());
@@ -61,7 +61,7 @@ async fn a_flipped_byte_is_noticed_or_changes_nothing() {
     assert_eq!(read(folder.path()).await.unwrap(), expected);
     let mut noticed = 0;
     let mut tried = 0;
-    // All of the file's header and each page's, and places all over the rest.
+    // All bytes of the file header and of each page header, and some bytes all over the rest.
     for at in (0..sound.len()).filter(|at| at % 4_096 < 24 || *at < 100 || at % 67 == 0) {
         let mut bytes = sound.clone();
         bytes[at] ^= 1 << (at % 8);
@@ -121,7 +121,7 @@ async fn a_truncated_file_is_noticed_unless_nothing_was_there() {
     {
         fs::write(&path, &sound[..length]).unwrap();
         match read(folder.path()).await {
-            // The end of a file may be a page that holds nothing.
+            // The last page of a file may be empty.
             Ok(found) => assert!(
                 found == expected && length + 4_096 >= sound.len(),
                 "{length} bytes"

@@ -1,4 +1,4 @@
-//! A disk that is full, and one that fails. The faults are made by a library between the process and the system.
+//! A full disk and a failing disk. A preloaded library between the process and the system injects the faults.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -14,7 +14,7 @@ use super::{child, child_folder, get_text, open, run_commands, try_command};
 
 const FAILED_FSYNC_EXIT: i32 = 74;
 
-/// Runs one of the tests below in a process that the faults can reach.
+/// Runs one of the tests below in a child process with fault injection.
 fn run_with_faults(test: &str, folder: &Path) -> Output {
     let built = TempDir::new().unwrap();
     let (source, library) = (built.path().join("shim.c"), built.path().join("shim.so"));
@@ -42,11 +42,11 @@ fn assert_passed(output: &Output) {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    // A name that matches no test would pass as well.
+    // A name that matches no test would succeed as well.
     assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
 }
 
-/// A fault that is there until it is mended.
+/// An injected fault that lasts until it is repaired.
 struct InjectedFault(PathBuf);
 
 impl InjectedFault {
@@ -71,7 +71,7 @@ fn open_with_short_interval(folder: &Path) -> Engine {
     .unwrap()
 }
 
-/// Ends the fault and waits for the engine to notice by itself.
+/// Repairs the fault and waits until the engine flushes again without a request.
 async fn repair(fault: InjectedFault, engine: &Engine) {
     let flushed = engine.flush_count();
     let before = *flushed.borrow();
@@ -89,7 +89,7 @@ async fn in_a_child_the_disk_fills_up() {
     engine.flush().await.unwrap();
 
     let full = InjectedFault::inject(&folder, "full");
-    // In one step: a tick between two would refuse the second.
+    // One transaction, because a flush between two commands would make the second one fail.
     let mut both = redis::pipe();
     both.atomic()
         .set("meanwhile", 1)

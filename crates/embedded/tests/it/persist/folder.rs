@@ -1,4 +1,4 @@
-//! Whose a data folder is, and what is refused as a store.
+//! Locking of the data folder, and files that are rejected as a store.
 
 use std::fs;
 

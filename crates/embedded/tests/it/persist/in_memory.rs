@@ -1,4 +1,4 @@
-//! Lists that are kept in memory only.
+//! Memory-only lists.
 
 use parlor_embedded::Engine;
 use parlor_embedded::native::{NativeScriptCall, NativeScriptResult};
@@ -28,7 +28,7 @@ pub(super) async fn keep_in_memory(engine: &Engine, list: &str) {
     kept.unwrap();
 }
 
-/// What a process finds that starts after this one was killed.
+/// The state that a process would load if this one were killed now.
 async fn dump_flushed(engine: &Engine, folder: &TempDir) -> Dump {
     engine.flush().await.unwrap();
     dump(&Engine::open_read_only(folder.path()).unwrap()).await
@@ -41,7 +41,7 @@ async fn a_list_in_memory_is_not_there_after_a_kill_and_all_else_is() {
     run_commands(&engine, "RPUSH list a b c\nRPUSH other a\nSET text a").await;
     assert_eq!(dump_flushed(&engine, &folder).await.len(), 3);
     keep_in_memory(&engine, "list").await;
-    // Also one that is neither a list nor there.
+    // A key of another type and a missing key are ignored.
     keep_in_memory(&engine, "text").await;
     keep_in_memory(&engine, "nothing").await;
     for change in [

@@ -1,4 +1,4 @@
-//! A process that is killed loses no more than its last tick, and nothing in halves.
+//! A killed process loses at most its last flush interval, and the file never contains a part of a batch.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -17,7 +17,8 @@ use super::{child, child_folder, open, open_error};
 const KILL_ROUNDS: u64 = 50;
 const WRITER: &str = "persist::kill::the_writer_runs_until_it_is_killed";
 
-/// Where the writer notes a number before it writes it. A file's bytes outlive the process without any flush.
+/// File in which the writer process records a number before it writes the number to the store. The content of a file
+/// outlives a killed process without a flush.
 fn attempt_file(folder: &Path) -> std::path::PathBuf {
     folder.join("attempt")
 }
@@ -50,7 +51,7 @@ async fn read_snapshot(engine: &Engine) -> StoreSnapshot {
     }
 }
 
-/// In a process of its own: counts up as fast as it can, and says after each flush which number was accepted before.
+/// Runs in a child process: counts up as fast as it can, and prints after each flush which number was accepted before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_writer_runs_until_it_is_killed() {
     let Some(folder) = child_folder() else { return };
@@ -68,7 +69,7 @@ async fn the_writer_runs_until_it_is_killed() {
     let told = accepted.clone();
     tokio::spawn(async move {
         while flushed.changed().await.is_ok() {
-            // In this order: the number was accepted when no more than these flushes were complete.
+            // The order of the two reads matters: the number was accepted when at most this many flushes were complete.
             let accepted = told.load(Ordering::SeqCst);
             println!("flush {} {accepted}", *flushed.borrow_and_update());
         }
@@ -135,7 +136,7 @@ impl WriterProcess {
     fn line(&mut self, word: &str) -> Vec<String> {
         for line in self.lines.by_ref() {
             let words: Vec<_> = line.split(' ').map(str::to_owned).collect();
-            // The test runner's own words may stand before the first line.
+            // The test runner's own words may precede the first line.
             if let Some(at) = words.iter().position(|found| found == word) {
                 return words[at + 1..].to_vec();
             }
@@ -155,7 +156,7 @@ impl WriterProcess {
 
 impl Drop for WriterProcess {
     fn drop(&mut self) {
-        // SIGKILL.
+        // `kill` sends SIGKILL.
         self.process.kill().unwrap();
         self.process.wait().unwrap();
     }
@@ -169,8 +170,8 @@ fn check(seen: &StoreSnapshot, flushes: &[(u64, u64)], attempted: u64) {
     let log: Vec<u64> = (a.saturating_sub(19).max(1)..=a).collect();
     assert_eq!(seen.log, log, "a state that never existed");
     assert!(a <= attempted, "{a} of {attempted}");
-    // A number accepted when `count` flushes were complete is in the next flush but one at the latest: the next one may
-    // have begun before.
+    // A number that was accepted when `count` flushes were complete is on disk after two more flushes: the first of
+    // them may have begun before the number was accepted.
     let complete = flushes.last().map_or(0, |(count, _)| *count);
     let durable = flushes
         .iter()
@@ -196,7 +197,8 @@ async fn fifty_kills_lose_one_tick_at_most_and_nothing_in_halves() {
         drop(writer);
         let attempt = fs::read(attempt_file(folder.path())).unwrap();
         let attempted = u64::from_le_bytes(attempt.try_into().unwrap());
-        // Every third time nobody closes the store, and the next writer finds what the killed one left.
+        // In every third round the store is not closed, so the next writer process finds the state that the killed one
+        // left.
         was_closed = round % 3 != 0;
         let seen = if was_closed {
             let engine = open(folder.path());

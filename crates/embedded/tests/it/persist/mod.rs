@@ -1,4 +1,4 @@
-//! What is kept on disk: across restarts, kills, full disks and damage.
+//! Persistence tests: restarts, kills, full disks and corruption.
 
 #![expect(
     clippy::unwrap_used,
@@ -24,9 +24,9 @@ use std::time::Duration;
 use parlor_embedded::{Engine, EngineOpenError, EngineOptions, ManualClock};
 use redis::{RedisError, Value};
 
-/// Tells a test that it runs in a process of its own, and on which folder.
+/// Set for a test that runs in a child process: the folder of its store.
 const CHILD_FOLDER_VAR: &str = "PARLOR_TEST_FOLDER";
-/// A tick that never comes by itself.
+/// A flush interval that never ends during a test.
 const NO_FLUSH_INTERVAL: Duration = Duration::from_secs(3_600);
 
 fn options(folder: &Path) -> EngineOptions {
@@ -78,7 +78,7 @@ async fn get_text(engine: &Engine, line: &str) -> Option<String> {
 
 type Dump = BTreeMap<Vec<u8>, (String, Vec<Vec<u8>>, i64)>;
 
-/// Everything that a client can see: type, content and time to live of each key.
+/// Everything that a client can see: type, content and TTL of each key.
 async fn dump(engine: &Engine) -> Dump {
     let mut connection = engine.connection();
     let keys: Vec<Vec<u8>> = redis::cmd("KEYS")
@@ -126,12 +126,12 @@ async fn dump(engine: &Engine) -> Dump {
     dump
 }
 
-/// The folder this process was started for, if it is a child.
+/// Folder that this process was started for, if it is a child process.
 fn child_folder() -> Option<PathBuf> {
     std::env::var_os(CHILD_FOLDER_VAR).map(PathBuf::from)
 }
 
-/// This binary again, to run one test as a process of its own.
+/// Command that runs one test of this binary in a child process.
 fn child(test: &str, folder: &Path, settings: &[(&str, OsString)]) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this binary"));
     command.args(["--exact", test, "--nocapture", "--test-threads", "1"]);

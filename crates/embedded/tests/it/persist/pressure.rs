@@ -1,4 +1,4 @@
-//! Writing faster than the disk.
+//! Writers that are faster than the disk.
 
 use parlor_embedded::{Engine, EngineOptions};
 use tempfile::TempDir;
@@ -28,13 +28,14 @@ async fn writers_wait_for_the_disk_instead_of_filling_the_memory() {
                     .query_async(&mut connection)
                     .await
                     .unwrap();
-                // What was taken for writing, and as much again, with a little for those already under way.
+                // One bound for the batch that is being written, one for the journal, and some for writers that passed
+                // the check before.
                 assert!(engine.unflushed_bytes() < 3 * MAX_UNFLUSHED_BYTES);
             }
         });
     }
     writers.join_all().await;
-    // The tick never comes: all flushes were made by the bound.
+    // The flush interval never ends, so backpressure caused every flush.
     assert!(*engine.flush_count().borrow() >= 10);
     let before = dump(&engine).await;
     assert_eq!(before.len(), 2_000);

@@ -1,4 +1,4 @@
-//! Random commands, then a restart: what comes back is what was there.
+//! Random commands, then a restart: the loaded state must equal the state before.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,7 +52,7 @@ const TEMPLATES: &[&str] = &[
     "FLUSHALL",
 ];
 
-/// What is done to lists, some of which are kept in memory only.
+/// Commands on lists, some of which are memory-only.
 const LIST_TEMPLATES: &[&str] = &[
     "RPUSH k v",
     "LPUSH k v v",
@@ -138,7 +138,7 @@ async fn random_commands_survive_a_restart() {
         })
         .unwrap();
         let after = dump(&engine).await;
-        // A list that was kept in memory is gone, and all of it.
+        // A memory-only list is lost as a whole.
         before
             .retain(|key, (kind, ..)| !some_in_memory || kind != "list" || after.contains_key(key));
         assert_eq!(after, before, "after round {round}");

@@ -1,4 +1,4 @@
-//! What comes back after a restart.
+//! Data that a restart keeps.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -276,7 +276,7 @@ async fn expired_keys_go_by_themselves_from_memory_and_disk() {
     assert_eq!(engine.keys(), 1);
     engine.close().await;
 
-    // What is over at a start leaves the disk as well: it does not come back with an earlier clock.
+    // A key that has expired at a start is deleted from disk too: it does not reappear with an earlier clock.
     clock.set(0);
     let engine = Engine::open(options()).unwrap();
     assert_eq!(engine.keys(), 1);
@@ -351,7 +351,7 @@ async fn an_ordinary_write_after_a_volatile_write_is_persisted() {
     assert_eq!(get_text(&engine, "GET text").await.unwrap(), "last");
 }
 
-/// What the command says is what there is already, but not on disk.
+/// The second `ZADD` changes nothing in memory, but the file has the older score.
 #[tokio::test]
 async fn a_score_that_is_set_again_is_kept() {
     let folder = TempDir::new().unwrap();

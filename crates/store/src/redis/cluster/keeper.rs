@@ -1,6 +1,7 @@
-//! Learning the topology of a cluster, for as long as it is open.
+//! Refreshes the topology of a cluster while the store is open.
 //!
-//! Always true: what one node does not tell in time, the next one is asked.
+//! Invariants:
+//! 1. If a node does not answer in time, the next node is asked.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,22 +17,22 @@ use crate::redis::connect::timeout_error;
 use crate::telemetry::StoreTelemetryEvent;
 use crate::url::ServerAddress;
 
-/// How often the topology is asked for without a reason.
+/// Interval of refreshes without a request.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(2);
-/// The shortest time between two looks at the topology.
+/// Shortest time between two refreshes.
 const MIN_REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long a link is kept that no redirection names.
+/// Time after which the pool of a node is closed if no redirection has named the node.
 const UNUSED_POOL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a node gets to tell the topology before the next one is asked.
+/// Time limit for a node's reply before the next node is asked.
 const TOPOLOGY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Follows the topology.
+/// Refreshes the topology until the task is aborted.
 pub(super) async fn refresh_topology_loop(core: Arc<ClusterInner>) {
     loop {
         let _ = tokio::time::timeout(REFRESH_INTERVAL, core.doubt.notified()).await;
-        // Failures show in the links' own state; here they only mean to ask again.
+        // The pools report failures themselves. Here a failure only means that the next round tries again.
         let _ = core.refresh_topology().await;
         let _ = core.reconcile_epoch(None).await;
         core.drop_unused_pools();
@@ -46,7 +47,7 @@ fn cluster_slots_cmd() -> Cmd {
 }
 
 impl ClusterInner {
-    /// Learns the topology and follows it.
+    /// Refreshes the topology and the pools.
     async fn refresh_topology(&self) -> RedisResult<()> {
         let topology = match self.query_primaries().await {
             Some(topology) => topology,
@@ -87,7 +88,7 @@ impl ClusterInner {
             primaries: topology.primaries.len(),
         }
         .emit();
-        // A server that comes back is asked anew who it is.
+        // If a removed server returns, its incarnation is fetched again.
         let is_primary = |address: &ServerAddress| topology.primaries.contains(address);
         self.host
             .incarnations
@@ -98,7 +99,8 @@ impl ClusterInner {
         Ok(())
     }
 
-    /// Ends links that no redirection has named for a while: a node that is gone must not be a trouble for ever.
+    /// Closes pools that no redirection has named for a while. Otherwise a node that left the cluster would count as
+    /// down for ever.
     fn drop_unused_pools(&self) {
         let now = monotonic();
         self.redirect_pools
@@ -108,7 +110,8 @@ impl ClusterInner {
 
     async fn query_primaries(&self) -> Option<Topology> {
         let map = self.pools.load_full();
-        // Another one first each time: one that hangs and is not yet known to must not be asked first again and again.
+        // Each refresh starts with another primary, so that a primary that hangs unnoticed is not asked first every
+        // time.
         let first = self.round_robin.fetch_add(1, Ordering::Relaxed);
         for step in 0..map.links.len() {
             let index = (first + step) % map.links.len();
@@ -128,7 +131,7 @@ impl ClusterInner {
         None
     }
 
-    /// The topology as the first of these nodes that answers tells it.
+    /// Topology from the first of these nodes that answers.
     pub(super) async fn query_nodes(&self, nodes: &[ServerAddress]) -> RedisResult<Topology> {
         let mut last = RedisError::from((ErrorKind::ClusterConnectionNotFound, "no node to ask"));
         for node in nodes {

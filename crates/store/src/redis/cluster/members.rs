@@ -1,8 +1,8 @@
-//! The servers behind a cluster's links, and the epoch they share.
+//! The epoch of a cluster.
 //!
-//! One epoch for the whole cluster: its origin is the set of all primaries' processes, so a change of any one of them
-//! makes the state of all cold. That is more re-checking than needed after the failover of one primary, and one number
-//! for everybody to compare.
+//! A cluster has one epoch. Its origin is the sorted list of the incarnations of all primaries, so the epoch rises when
+//! any primary restarts or is replaced. This invalidates cached state of all slots, not only of the failed primary. In
+//! exchange every caller compares one number.
 
 use std::collections::BTreeMap;
 use std::sync::Weak;
@@ -19,7 +19,7 @@ use crate::redis::link::PrimaryPoolOwner;
 use crate::redis::random_incarnation;
 use crate::url::ServerAddress;
 
-/// The servers behind the links, for the epoch.
+/// Pool owner of a cluster.
 pub(super) struct ClusterPoolOwner {
     core: Weak<ClusterInner>,
     pub(super) incarnations: Mutex<BTreeMap<ServerAddress, String>>,
@@ -35,7 +35,7 @@ impl ClusterPoolOwner {
 }
 
 impl ClusterInner {
-    /// Settles the epoch for the servers as they are now; on `here` if the epoch lives there.
+    /// Reconciles the epoch with the current incarnations. Uses `connection` if its server holds the epoch key.
     pub(super) async fn reconcile_epoch(
         &self,
         here: Option<(&ServerAddress, &mut MultiplexedConnection)>,
@@ -81,14 +81,14 @@ impl ClusterInner {
         Ok(())
     }
 
-    /// Whether the epoch was settled with this process among the primaries. While the cluster is being opened nobody
-    /// can have used what it holds.
+    /// Whether the epoch was reconciled with this incarnation among the primaries. True while the cluster is being
+    /// opened, because no caller can have used its data yet.
     async fn is_reconciled_for(&self, origin: &str) -> bool {
         let settled = self.reconciled_origin.lock().await;
         settled.is_empty() || settled.split(',').any(|settled| settled == origin)
     }
 
-    /// The processes of all primaries; none as long as one is not known.
+    /// Origin: the incarnations of all primaries. `None` if one of them is not known.
     fn current_origin(&self) -> Option<String> {
         let map = self.pools.load();
         let origins = self.host.incarnations.lock();
@@ -128,7 +128,9 @@ impl PrimaryPoolOwner for ClusterPoolOwner {
                 Ok(()) if core.is_reconciled_for(&origin).await => return Ok(()),
                 Ok(()) => "not all primaries are known yet".to_owned(),
             };
-            // The others' trouble is no reason to keep this server out; the keeper settles again.
+            // The server that holds the epoch cannot be reached, or not all primaries are known. The new connection is
+            // used all the same: the epoch rises on this node only, and the topology task reconciles it with the store
+            // later.
             core.shared.epoch.raise_locally(&origin, &reason);
             Ok(())
         })

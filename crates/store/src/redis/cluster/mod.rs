@@ -1,12 +1,12 @@
-//! A Cluster: one link to each primary, found by slot.
+//! The Cluster backend: one pool per primary, found by slot.
 //!
-//! The redis crate's own cluster connection is not used: it repeats requests whatever they do, refuses pipelines that
+//! The redis crate's own cluster connection is not used: it retries requests whatever they do, rejects pipelines that
 //! span slots, and never leaves a primary that hangs.
 //!
-//! Always true:
-//! 1. Each primary has its own link and breaker: a dead one takes nothing but its own slots away.
-//! 2. The topology is asked for anew every two seconds, and at once when a node redirects, fails or does not answer,
-//!    from a node that does answer.
+//! Invariants:
+//! 1. Each primary has its own pool and breaker, so a dead primary affects only its own slots.
+//! 2. The topology is refreshed every two seconds, and at once when a node redirects, fails or does not answer. The
+//!    refresh uses a node that answers.
 
 mod keeper;
 mod members;
@@ -35,7 +35,7 @@ use crate::shared::StoreShared;
 use crate::tasks::BackgroundTasks;
 use crate::url::ServerAddress;
 
-/// A cluster, with the task that keeps its topology.
+/// A cluster, with the task that refreshes its topology.
 pub(crate) struct ClusterBackend {
     core: Arc<ClusterInner>,
     tasks: BackgroundTasks,
@@ -46,21 +46,22 @@ pub(crate) struct ClusterInner {
     shared: Arc<StoreShared>,
     seeds: Vec<ServerAddress>,
     pools: ArcSwap<ClusterPools>,
-    /// Links to nodes that a redirection named before the topology did, and when they were last used.
+    /// Pools of nodes that a redirection named before the topology did, with the time of their last use.
     redirect_pools: Mutex<HashMap<ServerAddress, (Arc<PrimaryPool>, Instant)>>,
     host: Arc<ClusterPoolOwner>,
     doubt: Notify,
     watch_topology: watch::Sender<u64>,
-    /// Counts up, for everything that takes turns.
+    /// Counter for all round-robin choices.
     round_robin: AtomicUsize,
-    /// The origin that the epoch was settled for; held while settling, so that an older view never follows a newer one.
+    /// Origin that the epoch was reconciled for. Locked during a reconcile, so that an older view never follows a newer
+    /// one.
     reconciled_origin: tokio::sync::Mutex<String>,
 }
 
 #[derive(Default)]
 struct ClusterPools {
     topology: Topology,
-    /// The links of `topology.primaries`, in its order.
+    /// Pools of `topology.primaries`, in the same order.
     links: Vec<Arc<PrimaryPool>>,
 }
 
@@ -112,7 +113,7 @@ impl ClusterBackend {
         &self.core
     }
 
-    /// The link that leads to the owner of a slot.
+    /// Pool of the primary that owns a slot.
     pub(crate) fn pool_for_slot(&self, slot: u16) -> Result<Arc<PrimaryPool>, AttemptError> {
         let map = self.core.pools.load();
         let owner = map
@@ -131,7 +132,7 @@ impl ClusterBackend {
             })
     }
 
-    /// The link of a command with a place of its own.
+    /// Pool for a route. A route without a slot gets a primary that is ready, round robin.
     pub(crate) fn pool_for_route(
         &self,
         place: CommandRoute,
@@ -154,7 +155,7 @@ impl ClusterBackend {
         }
     }
 
-    /// The link to a node that a redirection named.
+    /// Pool of a node that a redirection named.
     pub(crate) fn pool_for_address(&self, node: &ServerAddress) -> Arc<PrimaryPool> {
         let map = self.core.pools.load();
         if let Some(index) = map
@@ -174,17 +175,17 @@ impl ClusterBackend {
         Arc::clone(link)
     }
 
-    /// The links to all primaries.
+    /// Pools of all primaries.
     pub(crate) fn all_pools(&self) -> Vec<Arc<PrimaryPool>> {
         self.core.pools.load().links.clone()
     }
 
-    /// The topology may have changed: look soon.
+    /// Requests a refresh, because the topology may have changed.
     pub(crate) fn doubt(&self) {
         self.core.doubt.notify_one();
     }
 
-    /// Ends following the topology, and where redirections led.
+    /// Stops the topology task and closes the pools that only redirections named.
     pub(crate) fn close(&self) {
         self.tasks.abort_all();
         self.core.redirect_pools.lock().clear();
@@ -192,7 +193,7 @@ impl ClusterBackend {
 }
 
 impl ClusterInner {
-    /// Rises with each change of the topology.
+    /// Watch of the topology version, which rises with each change.
     pub(crate) fn topology_version(&self) -> watch::Receiver<u64> {
         self.watch_topology.subscribe()
     }
@@ -205,7 +206,7 @@ impl ClusterInner {
         self.doubt.notify_one();
     }
 
-    /// The owner of a channel's slot.
+    /// Primary that owns the slot of a channel or key.
     pub(crate) fn slot_owner(&self, channel: &[u8]) -> Option<ServerAddress> {
         let map = self.pools.load();
         let owner = map
@@ -221,7 +222,7 @@ impl ClusterInner {
         self.pools.load().topology.primaries.contains(server)
     }
 
-    /// Any primary that answers.
+    /// Any primary, if possible one that is ready.
     pub(crate) fn any_primary(&self) -> Option<ServerAddress> {
         let map = self.pools.load();
         let ready = map
@@ -232,7 +233,7 @@ impl ClusterInner {
         map.topology.primaries.get(ready).cloned()
     }
 
-    /// Whether all primaries have sharded pub/sub.
+    /// Whether all connected primaries support sharded pub/sub.
     pub(crate) fn supports_sharded_pubsub(&self) -> bool {
         self.pools.load().links.iter().all(|link| {
             link.primary()

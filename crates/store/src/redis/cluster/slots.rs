@@ -1,21 +1,22 @@
-//! Which slot a command belongs to.
+//! Routes commands to primaries.
 //!
-//! Always true: a command with keys is placed by its first key; the server itself refuses keys of other slots.
+//! Invariants:
+//! 1. A command with keys is routed by its first key. The server itself rejects keys of other slots.
 
 pub(crate) use parlor_embedded::slot;
 use redis::{Arg, Cmd, Value};
 
-/// Slots of a cluster.
+/// Number of slots of a cluster.
 pub(crate) const SLOT_COUNT: usize = 16_384;
 
-/// Where a command has to run.
+/// Primaries that have to run a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CommandRoute {
-    /// On the primary that holds this slot.
+    /// The primary that owns this slot.
     Slot(u16),
-    /// On any primary.
+    /// Any primary.
     AnyPrimary,
-    /// On all primaries, and this makes one reply of theirs.
+    /// All primaries. Their replies are merged.
     AllPrimaries(ReplyMerge),
 }
 
@@ -25,20 +26,20 @@ impl CommandRoute {
     }
 }
 
-/// How the replies of all primaries become one.
+/// Merges the replies of all primaries into one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReplyMerge {
-    /// They are alike: the last one, unless one is an error.
+    /// The replies are alike: returns the last one.
     Last,
-    /// Numbers are added.
+    /// Adds the numbers.
     Sum,
-    /// Lists are joined.
+    /// Joins the lists.
     Concat,
-    /// Lists of 0 and 1: 1 where all have 1.
+    /// Lists of 0 and 1: 1 if all lists have 1.
     LogicalAnd,
 }
 
-/// Where a command has to run.
+/// Route of a command.
 pub(crate) fn route_command(cmd: &Cmd) -> CommandRoute {
     let arg = |index: usize| match cmd.args_iter().nth(index) {
         Some(Arg::Simple(arg)) => Some(arg),
@@ -68,17 +69,17 @@ pub(crate) fn route_command(cmd: &Cmd) -> CommandRoute {
         "FLUSHALL" | "FLUSHDB" => CommandRoute::AllPrimaries(ReplyMerge::Last),
         "DBSIZE" => CommandRoute::AllPrimaries(ReplyMerge::Sum),
         "KEYS" => CommandRoute::AllPrimaries(ReplyMerge::Concat),
-        // Keyless ones. `SCAN` is one step on one server here: `Store::scan` walks them all.
+        // Commands without keys. `SCAN` is one step on one server here; `Store::scan` scans all primaries.
         "PING" | "ECHO" | "TIME" | "INFO" | "ROLE" | "CONFIG" | "CLIENT" | "COMMAND"
         | "CLUSTER" | "ACL" | "PUBSUB" | "RANDOMKEY" | "SCAN" | "LASTSAVE" | "WAIT" | "LATENCY"
         | "SLOWLOG" => CommandRoute::AnyPrimary,
-        // `PUBLISH` too: one node per channel keeps the order of its messages.
+        // This includes `PUBLISH`: one node per channel keeps the messages of the channel in order.
         _ => key(1),
     }
 }
 
 impl ReplyMerge {
-    /// One reply of many.
+    /// Merges the replies. If one of them is an error, returns that error.
     pub(crate) fn merge(self, replies: Vec<Value>) -> Value {
         if let Some(error) = replies
             .iter()

@@ -1,22 +1,22 @@
-//! Who holds which slots, as a node of the cluster tells it.
+//! Primaries of a cluster and their slots, as one node reports them.
 
 use redis::{RedisResult, Value};
 
 use super::slots::SLOT_COUNT;
 use crate::url::ServerAddress;
 
-/// The primaries with their slots, and every node that was named. Two nodes that see the same tell the same, whatever
-/// order they tell it in.
+/// The primaries with their slots, and all known nodes. Two nodes with the same view give equal values, whatever the
+/// order in their replies.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Topology {
     pub(crate) primaries: Vec<ServerAddress>,
-    /// For each slot the index of its primary.
+    /// Index of the primary of each slot.
     pub(crate) slot_owners: Vec<Option<u16>>,
     pub(crate) known_nodes: Vec<ServerAddress>,
 }
 
 impl Topology {
-    /// Reads the reply of `CLUSTER SLOTS`. A node that does not name its own host is where we `asked`.
+    /// Parses the reply of `CLUSTER SLOTS`. A node without a host name in the reply has the host of `queried_node`.
     pub(crate) fn parse(reply: Value, asked: &ServerAddress) -> RedisResult<Self> {
         let mut topology = Self {
             slot_owners: vec![None; SLOT_COUNT],
@@ -75,7 +75,7 @@ fn parse_node_address(node: Value, asked: &ServerAddress) -> Option<ServerAddres
     (port > 0).then_some(ServerAddress { host, port })
 }
 
-/// Where a reply sends a request: the node, and whether it has to be asked for (`ASK`).
+/// Target of a redirection: the node, and whether it needs `ASKING`.
 pub(crate) fn parse_redirection(reply: &Value) -> Option<(ServerAddress, bool)> {
     let Value::ServerError(error) = reply else {
         return None;
