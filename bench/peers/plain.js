@@ -1,5 +1,5 @@
-// A plain socket.io server, the least that can be called a chat: a signed token, rooms, a heartbeat that is answered, a
-// message that is told to everybody in the room and acknowledged. It keeps nothing, counts nothing and checks no membership.
+// Stateless socket.io server, the minimum of a chat: a signed token, rooms, acknowledged heartbeats, and messages that are
+// sent to the room and acknowledged. It stores nothing, counts nothing and does not check membership.
 
 const { serve, message } = require("./shared.js");
 

@@ -1,9 +1,9 @@
-// A socket.io server that does per event what the documented Redis layers do (presence, sessions, membership cache, rate
-// limit, recent messages, unread counters, events for other services), over ioredis, in pipelines: one round trip where the
-// answer decides nothing, two for a message, whose session, limit and members must be known first.
+// socket.io server that does the work of the documented Redis layers per event (presence, sessions, membership cache, rate
+// limit, recent messages, unread counters, events for other services) with ioredis, in pipelines: one round trip per event,
+// but two for a message, because the session, the rate limit and the members must be read first.
 //
-// It makes nothing durable beyond Redis, which saves nothing itself here, and has no database behind its caches: who asks
-// to join is taken for a member. It tells nobody their new unread count. Parlor does both.
+// Nothing is durable: Redis does not save here, and there is no database behind the caches, so every client that joins a
+// conversation counts as a member. New unread counts are not sent to clients. Parlor does both.
 //
 //   connect     HGETALL user:{u} · HSET + EXPIRE user:{u} · HSET + EXPIRE presence:user:{u} · SET socket:{s}:user
 //               · SET lastseen:{u} · PUBLISH events:user.online when it is the first socket
@@ -22,7 +22,7 @@ const { serve, message } = require("./shared.js");
 const RATE = 1_000_000;
 const redis = new Redis(process.env.PEER_REDIS, { enableReadyCheck: false });
 
-// The replies of a pipeline; its first error is thrown.
+// Runs a pipeline and returns its replies; throws its first error.
 async function run(pipeline) {
   const replies = await pipeline.exec();
   return replies.map(([error, reply]) => {
@@ -122,7 +122,7 @@ async function left(socket) {
 }
 
 serve(entered, (io, socket) => {
-  // A failed call is told to its caller, whatever the call.
+  // Returns the error of a failed event to the client.
   const answer = (work) => async (body, ack) => {
     try {
       ack(await work(body));

@@ -1,5 +1,5 @@
-// What both peers do alike: the server, and who may come in. As lean as socket.io lets it be: no HTTP framework, no client
-// files, no compression, no recovery, and the HTTP request of a socket is let go, as its documentation advises.
+// Common part of both peers: the server and the token check. As lean as socket.io allows: no HTTP framework, no client
+// files, no compression, no recovery, and the HTTP request of each socket is released, as its documentation advises.
 
 const { createHmac, timingSafeEqual } = require("node:crypto");
 const { createServer } = require("node:http");
@@ -8,7 +8,7 @@ const { Server } = require("socket.io");
 const SECRET = process.env.PEER_SECRET;
 const read = (part) => JSON.parse(Buffer.from(part, "base64url"));
 
-// The user that a token signed with HS256 is for; throws when it is not valid.
+// Returns the user of a token signed with HS256; throws if the token is not valid.
 function bearer(token) {
   const [header, payload, signature] = token.split(".");
   const made = createHmac("sha256", SECRET).update(`${header}.${payload}`).digest();
@@ -20,7 +20,7 @@ function bearer(token) {
   return claims.sub;
 }
 
-// A server that lets in who has a token; `entered` may still refuse, or take its time.
+// Starts a server that accepts clients with a valid token; `onConnect` may delay or reject a client.
 function serve(entered, connected) {
   const http = createServer();
   const io = new Server(http, { serveClient: false, pingInterval: 25000, pingTimeout: 20000 });
@@ -37,13 +37,13 @@ function serve(entered, connected) {
   });
   io.on("connection", (socket) => connected(io, socket));
   const [host, port] = process.env.PEER_LISTEN.split(":");
-  // More connections may be under way than Node lets wait by default.
+  // More connections may be pending than Node.js allows by default.
   http.listen({ host, port: Number(port), backlog: 4096 });
-  // The bench asks for it before it looks at the memory.
+  // The benchmark requests a garbage collection before it reads the memory.
   process.on("SIGUSR2", () => globalThis.gc?.());
 }
 
-// A message as it is told to the room.
+// Creates the message that is sent to the room.
 let messages = 0;
 function message(socket, { conversationId, content }) {
   messages += 1;

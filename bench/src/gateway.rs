@@ -1,12 +1,13 @@
-//! The gateway under load, beside a plain Node socket.io server and one that does the documented Redis work per event.
+//! The gateway under load, compared with a stateless Node.js socket.io server and with one that does the documented
+//! Redis work per event.
 //!
-//! Always true:
-//! 1. A server has the first core for itself and its Redis; the load comes from this process on the second.
-//! 2. The load is the same for all: what differs is the address. The servers take turns, so that what else the machine does
-//!    meets all of them.
+//! Invariants:
+//! 1. A server and its Redis have the first core; the load comes from this process on the second.
+//! 2. The load is the same for all servers, only the address differs. The servers alternate, so that other load on the
+//!    machine affects all of them.
 //!
 //! `make bench ONLY="gateway idle"` measures one part, `ONLY="gateway rooms parlor"` one server, and a number
-//! (`ONLY="gateway idle 500"`) at most so many connections.
+//! (`ONLY="gateway idle 500"`) limits the connections.
 
 mod book;
 mod frames;
@@ -31,14 +32,14 @@ use self::measures::{
 use self::servers::{BenchServer, BenchServerKind};
 
 const RUNS: usize = 3;
-/// Idle ones, and those that connect.
+/// Connections that are idle or that connect.
 const CONNECTIONS: usize = 10_000;
-/// Those that beat and talk.
+/// Connections that send heartbeats and messages.
 const CLIENTS: usize = 1_000;
 const PARTS: [&str; 6] = ["idle", "connects", "storm", "heartbeats", "rooms", "pace"];
 const PLOT: &str = "docs/performance/gateway.svg";
 
-/// What is asked for.
+/// Arguments of the command line.
 struct GatewayArgs {
     parts: Vec<&'static str>,
     servers: Vec<BenchServerKind>,
@@ -84,7 +85,7 @@ impl GatewayArgs {
         self.max_connections.map_or(number, |most| most.min(number))
     }
 
-    /// Everything, so that the plot has all it shows.
+    /// True if everything is measured, as the plot requires.
     fn is_complete(&self) -> bool {
         self.parts.len() == PARTS.len()
             && self.servers.len() == BenchServerKind::ALL.len()
@@ -92,7 +93,7 @@ impl GatewayArgs {
     }
 }
 
-/// Prints the tables, and draws the plot when all was measured.
+/// Prints the tables, and draws the plot if everything was measured.
 pub fn run() -> anyhow::Result<()> {
     let wish = GatewayArgs::parse(std::env::args().skip(2))?;
     let connections = wish.at_most(CONNECTIONS);
@@ -169,13 +170,13 @@ async fn measure_all(wish: &GatewayArgs, book: &mut Results) -> anyhow::Result<(
     Ok(())
 }
 
-/// Memory of connections that do nothing, on a server that was just started.
+/// Memory of idle connections, on a server that was just started.
 async fn measure_idle_memory(wish: &GatewayArgs, book: &mut Results) -> anyhow::Result<()> {
     let count = wish.at_most(CONNECTIONS);
     for run in 0..RUNS {
         for &kind in &wish.servers {
             let server = BenchServer::start(kind).await?;
-            // What is made once, for the first ones.
+            // The first connections also allocate memory that later ones share.
             let (swarm, _) = loads::connect(&server, count..count + count / 50)?;
             swarm.disconnect_all()?;
             server.wait_until_users_offline().await?;
@@ -204,7 +205,7 @@ async fn measure_idle_memory(wish: &GatewayArgs, book: &mut Results) -> anyhow::
     Ok(())
 }
 
-/// Everybody who was connected comes back at once to a server that was started again. The others have no drain to begin it.
+/// Reconnect storm: all clients reconnect at once to a restarted server. The peers have no drain that could start it.
 async fn storm(wish: &GatewayArgs, book: &mut Results) -> anyhow::Result<()> {
     let mut server = BenchServer::start_with(BenchServerKind::Parlor, &[]).await?;
     let (count, kind) = (wish.at_most(CONNECTIONS), server.kind);
@@ -218,7 +219,7 @@ async fn storm(wish: &GatewayArgs, book: &mut Results) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Users that the server has never seen, then the same ones again.
+/// Connects users that are new to the server, then the same users again.
 async fn measure_connects(
     server: &BenchServer,
     run: usize,
@@ -226,7 +227,7 @@ async fn measure_connects(
     book: &mut Results,
 ) -> anyhow::Result<()> {
     let count = wish.at_most(CONNECTIONS);
-    // The first thousand talk in rooms.
+    // The first thousand users are members of the rooms.
     let first = CLIENTS + run * count;
     for (rate, cpu) in [(FIRST_RATE, FIRST_CPU), (KNOWN_RATE, KNOWN_CPU)] {
         let (swarm, run) = loads::connect(server, first..first + count)?;
@@ -275,7 +276,7 @@ async fn measure_heartbeats(
     server.wait_until_users_offline().await
 }
 
-/// Messages in rooms of one size, as fast as it goes and at a fixed rate.
+/// Messages in rooms of one size, at the maximum rate and at a fixed rate.
 async fn measure_rooms(
     server: &BenchServer,
     rooms: &RoomMetrics,

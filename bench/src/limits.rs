@@ -1,4 +1,4 @@
-//! Checks of a limit per second, by algorithm: the embedded engine beside a real Redis on the same machine.
+//! Limit checks per second, by algorithm: the embedded store compared with Redis on the same machine.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,13 +16,13 @@ use crate::presence::ground::{Engine, StoreFixture};
 const RUN: Duration = Duration::from_millis(500);
 const RUNS: usize = 3;
 const CALLERS: [usize; 2] = [1, 64];
-/// Things that are limited, each by itself.
+/// Number of limited ids, each with its own state.
 const KEYS: usize = 1_000;
-/// So many that most are admitted, as most requests are.
+/// High enough that most checks are admitted, as in production.
 const REQUESTS: u32 = 10_000;
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// What is checked.
+/// Kind of limit that is checked.
 #[derive(Debug, Clone, Copy)]
 enum LimitCheck {
     Window(RateLimit),
@@ -42,7 +42,7 @@ impl LimitCheck {
     }
 }
 
-/// Limits and what is limited.
+/// Limits and the ids and users that are checked.
 struct LimitsFixture {
     limits: RateLimiter,
     ids: Vec<LimiterId>,
@@ -127,7 +127,7 @@ fn open_fixture(ground: &StoreFixture) -> anyhow::Result<Arc<LimitsFixture>> {
     }))
 }
 
-/// The run in the middle by rate, and the checks of all runs.
+/// Returns the run with the median rate, and the number of checks of all runs.
 async fn median_run(
     checks: &Arc<LimitsFixture>,
     work: LimitCheck,
@@ -141,7 +141,7 @@ async fn median_run(
     Ok((median_by_rate(runs), all))
 }
 
-/// Keeps all callers asking until the time is over.
+/// Runs all callers until the time is over. Returns the number of checks.
 async fn run_callers(
     checks: &Arc<LimitsFixture>,
     work: LimitCheck,
@@ -155,7 +155,7 @@ async fn run_callers(
             while Instant::now() < end {
                 checks.check_once(work, caller * 7_919 + done).await?;
                 done += 1;
-                // A caller of the embedded engine never waits; the others are to have their turn.
+                // A call to the embedded store never waits, so the task has to yield to the other callers.
                 tokio::task::coop::consume_budget().await;
             }
             anyhow::Ok(done as u64)

@@ -1,7 +1,8 @@
-//! `make bench`: Parlor and its peers side by side on this machine, with ratios. `make bench ONLY=store` runs one part.
+//! `make bench`: measures Parlor and its peers on this machine and prints tables with ratios. `make bench ONLY=store`
+//! runs one benchmark.
 //!
-//! Timing is printed, never asserted. CPU per operation is what a noisy machine leaves comparable, so it stands beside
-//! every rate.
+//! Timing is printed, never asserted. CPU time per operation stays comparable on a busy machine, so it is printed
+//! beside every rate.
 
 mod gateway;
 mod limits;

@@ -1,4 +1,4 @@
-//! Rates, CPU time, memory and what goes to the disk.
+//! Measures rates, CPU time, memory and disk writes.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use rustix::time::{ClockId, clock_gettime};
 
-/// What a stretch of work took.
+/// Cost of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct RunCost {
-    /// Operations done.
+    /// Completed operations.
     pub operations: u64,
     /// Wall-clock time.
     pub wall: Duration,
@@ -29,7 +29,7 @@ impl RunCost {
     }
 }
 
-/// CPU time this process has used so far.
+/// CPU time that this process has used so far.
 pub fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(
@@ -54,7 +54,7 @@ pub fn thread_cpu_time(name: &str) -> anyhow::Result<Duration> {
     Ok(Duration::from_nanos(nanos))
 }
 
-/// Bytes of memory that a process has; `self` is this one.
+/// Resident memory of a process in bytes; `self` is this process.
 pub fn resident(process: &str) -> anyhow::Result<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -65,7 +65,7 @@ pub fn resident(process: &str) -> anyhow::Result<u64> {
         * 1_024)
 }
 
-/// Bytes that a process has sent to the disk so far; `self` is this one.
+/// Bytes that a process has written to disk so far; `self` is this process.
 pub fn disk_bytes_written(process: &str) -> anyhow::Result<u64> {
     let figures = fs::read_to_string(format!("/proc/{process}/io"))?;
     let line = figures
@@ -76,7 +76,7 @@ pub fn disk_bytes_written(process: &str) -> anyhow::Result<u64> {
         .parse()?)
 }
 
-/// Measures work that says how many operations it did.
+/// Measures work that returns the number of its operations.
 pub async fn measure_cost(
     work: impl Future<Output = anyhow::Result<u64>>,
 ) -> anyhow::Result<RunCost> {
@@ -89,13 +89,13 @@ pub async fn measure_cost(
     })
 }
 
-/// The run in the middle by rate.
+/// Returns the run with the median rate.
 pub fn median_by_rate(mut runs: Vec<RunCost>) -> RunCost {
     runs.sort_by(|a, b| a.ops_per_second().total_cmp(&b.ops_per_second()));
     runs[runs.len() / 2]
 }
 
-/// A number with thousands apart.
+/// Formats a number with a space between thousands.
 pub fn format_thousands(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut text = String::new();

@@ -1,9 +1,9 @@
-//! Acknowledged durable messages per second: the writer beside one transaction per message, on SQLite and PostgreSQL. Then
-//! what a message costs the whole way, by the size of its room, and a page of history.
+//! Acknowledged durable messages per second: group commit compared with one transaction per message, on SQLite and
+//! PostgreSQL. Then the cost of a message end to end, by room size, and of a page of history.
 //!
-//! Both ways of writing do the same for a message: look for its name, ask for the membership, number it, insert it, move its
-//! sender. `make bench ONLY="messages 64"` measures 64 senders alone, `ONLY="messages 0"` the whole way alone, `ONLY="messages many"`
-//! many senders of it.
+//! Both strategies do the same work per message: look up the client id, read the membership, assign the sequence
+//! number, insert the row, move the sender's read position. `make bench ONLY="messages 64"` measures the strategies
+//! with 64 senders only, `ONLY="messages 0"` end to end only, `ONLY="messages many"` many senders end to end.
 
 mod ground;
 mod many;
@@ -30,12 +30,12 @@ const RUN: Duration = Duration::from_millis(700);
 const RUNS: usize = 3;
 const SENDERS: [usize; 4] = [1, 10, 64, 100];
 
-/// How a message is written.
+/// Strategy to write messages.
 #[derive(Clone)]
 enum WriteStrategy {
-    /// One transaction each.
+    /// One transaction per message.
     OneTransactionEach(Database),
-    /// What has queued up in one commit.
+    /// One commit for all queued messages.
     GroupCommit(Arc<MessageWriter>),
 }
 
@@ -51,16 +51,16 @@ impl WriteStrategy {
     }
 }
 
-/// What a run took.
+/// Cost of a run.
 #[derive(Clone, Copy)]
 struct WriteCost {
     rate: f64,
-    /// CPU microseconds per message, of this process and of the server.
+    /// CPU time per message of this process, in microseconds; `server` is that of the database server.
     cpu: f64,
     server: f64,
 }
 
-/// Prints the table.
+/// Prints the tables.
 pub fn run() -> anyhow::Result<()> {
     let only = std::env::args().nth(2);
     let many = only.as_deref() == Some("many");
@@ -133,11 +133,11 @@ async fn compare_at_concurrency(
             WriteStrategy::GroupCommit(Arc::clone(&writer)),
         ),
     ];
-    // The log grows at first, which takes longer than to write over it.
+    // The first runs extend the write-ahead log, which takes longer than overwriting it.
     for (_, way) in &ways {
         run_senders(way, 64).await?;
     }
-    // In turns: what else the machine does meets both.
+    // The strategies alternate, so that other load on the machine affects both.
     let mut runs = [Vec::new(), Vec::new()];
     for _ in 0..RUNS {
         for ((_, way), runs) in ways.iter().zip(&mut runs) {
@@ -163,7 +163,7 @@ async fn compare_at_concurrency(
     Ok(())
 }
 
-/// The run in the middle by rate.
+/// Returns the run with the median rate.
 fn median_by_rate(mut runs: Vec<WriteCost>) -> WriteCost {
     runs.sort_by(|a, b| a.rate.total_cmp(&b.rate));
     runs[runs.len() / 2]
@@ -184,7 +184,7 @@ async fn measure_once(
     })
 }
 
-/// Keeps all senders sending until the time is over.
+/// Runs all senders until the time is over. Returns the number of messages.
 async fn run_senders(way: &WriteStrategy, senders: usize) -> anyhow::Result<u64> {
     let end = Instant::now() + RUN;
     let sender = |number: usize| {

@@ -1,4 +1,4 @@
-//! How long a call waits while the embedded store writes to disk.
+//! Latency of reads while the embedded store writes to disk.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,8 +12,8 @@ use crate::measure::format_thousands;
 const KEYS_WRITTEN_PER_SECOND: u64 = 200_000;
 const DURATION_SECS: u64 = 6;
 
-/// One thread reads and notes how long each call took; another dirties 200,000 keys a second, so that each tick has
-/// that many to write.
+/// One task reads and records the latency of each call. Another one writes 200,000 keys per second, so that each flush
+/// has that many keys to write.
 pub fn run() -> anyhow::Result<()> {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(async {
         println!("## Read latency (GET) during flushes, {} keys written per second\n", format_thousands(KEYS_WRITTEN_PER_SECOND as f64));

@@ -1,7 +1,7 @@
-//! What presence costs: beats, reads and memory from a thousand to a million users online, and the end of a node.
+//! Cost of presence: heartbeats, reads and memory with a thousand to a million users online, and the crash of a node.
 //!
-//! `make bench ONLY=presence` measures all of it in some minutes, `ONLY="presence 10000"` crowds of up to 10,000.
-//! Each crowd has a process of its own, so that memory and CPU time are its own.
+//! `make bench ONLY=presence` measures everything in some minutes, `ONLY="presence 10000"` only up to 10,000 users.
+//! Each number of users has its own process, so that memory and CPU time are measured separately.
 
 mod crash;
 mod crowd;
@@ -19,13 +19,13 @@ use figures::PresenceCosts;
 use ground::{Engine, ResourceUsage};
 
 const MAX_USERS: usize = 1_000_000;
-/// Redis gets no more: its figures do not change any more, and connecting through it takes long.
+/// Larger numbers would take long to connect and do not change the costs on Redis.
 const MAX_USERS_ON_REDIS: usize = 100_000;
-/// What the child process is asked: `presence crowd <engine> <users>`.
+/// Argument of the child process: `presence crowd <store> <users>`.
 const CHILD_ARG: &str = "crowd";
 const REFERENCE_USERS: f64 = 100_000.0;
 
-/// Prints the tables, or is the process of one crowd.
+/// Prints the tables, or measures one number of users as the child process.
 pub fn run() -> anyhow::Result<()> {
     let args: Vec<String> = std::env::args().skip(2).collect();
     match &args[..] {
@@ -44,7 +44,7 @@ pub fn run() -> anyhow::Result<()> {
 fn crowd(engine: &str, users: usize) -> anyhow::Result<()> {
     let engine = Engine::ALL.into_iter().find(|it| it.name() == engine);
     let figures = PresenceCosts::of(engine.context("unknown store")?, users);
-    // One thread: what a node and its embedded store do for presence is on one core, the flush apart.
+    // One thread, because a node and its embedded store do the work of presence on one core, except for the flush.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -128,7 +128,7 @@ Redis writes nothing to disk, except in the row with AOF (flushed every second, 
 Ratios are embedded : Redis. The embedded store is better if a rate is above 1 or a cost is below 1. \
 Counting is the same work for every number of users: if it took longer in a row, the machine was busier.";
 
-/// CPU of a beat, in all.
+/// CPU time of a heartbeat: node, server and flush.
 fn beat(figures: &PresenceCosts) -> f64 {
     figures.beat.node_cpu_secs + figures.beat.server + figures.paced.flush_cpu_secs
 }

@@ -1,4 +1,4 @@
-//! How long a start takes with a million keys on disk.
+//! Duration of a start with a million keys on disk.
 
 use std::time::Instant;
 

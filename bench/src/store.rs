@@ -1,4 +1,4 @@
-//! Calls per second through the contract: the embedded engine beside a real Redis on the same machine.
+//! Calls per second through the store: the embedded store compared with Redis on the same machine.
 
 use std::time::{Duration, Instant};
 
@@ -74,7 +74,7 @@ impl ToKey for (&str, u64) {
     }
 }
 
-/// Keeps `tasks` calls under way until the time is over.
+/// Keeps `tasks` calls in flight until the time is over. Returns the number of calls.
 async fn run_concurrent_calls(
     store: &Store,
     work: StoreWorkload,
@@ -85,7 +85,7 @@ async fn run_concurrent_calls(
         let mut store = store.clone();
         async move {
             let mut done = 0u64;
-            // Looking at the clock costs as much as a fast call: every 64th will do.
+            // Reading the clock costs as much as a fast call, so only every 64th call does it.
             while !done.is_multiple_of(64) || Instant::now() < end {
                 work.call_once(&mut store, task * 7_919 + done).await?;
                 done += 1;
@@ -118,7 +118,7 @@ async fn preload_keys(store: &Store) -> anyhow::Result<()> {
 
 /// Prints the table.
 pub fn run() -> anyhow::Result<()> {
-    // One thread: what the embedded engine does is on one core, caller included.
+    // One thread, so that the embedded store and its caller share one core.
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
         let folder = tempfile::tempdir()?;
         let redis = Redis::start().await;

@@ -1,37 +1,38 @@
-//! What was measured, run by run, and the tables made of it.
+//! Results of all runs, and the tables made from them.
 //!
-//! Always true: a figure is the median of the runs that count; a run in which the generator was busier than [`BUSY`] does not.
+//! Invariant: a result is the median of the valid runs. A run is void if the load of the generator exceeded
+//! [`MAX_GENERATOR_LOAD`].
 
 use comfy_table::{Table, presets};
 
 use super::servers::BenchServerKind;
 use crate::measure::format_thousands;
 
-/// The generator, of its core.
+/// Part of its core that the generator may use.
 pub const MAX_GENERATOR_LOAD: f64 = 0.9;
 
-/// One thing that is measured.
+/// One metric.
 #[derive(Debug, Clone, Copy)]
 pub struct Metric {
     pub name: &'static str,
-    /// What Parlor aims at.
+    /// Target of Parlor.
     pub aim: Target,
     pub better: Direction,
-    /// Digits after the point.
+    /// Digits after the decimal point.
     pub digits: usize,
 }
 
-/// What Parlor aims at.
+/// Target of Parlor for a metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Target {
     None,
-    /// So much, or better.
+    /// This value or better.
     Value(f64),
-    /// So many times as good as Node with Redis in the same run.
+    /// This factor better than Node with Redis in the same measurement.
     TimesNodeRedis(f64),
 }
 
-/// Which way is good.
+/// Direction in which a value is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     HigherIsBetter,
@@ -39,7 +40,7 @@ pub enum Direction {
 }
 
 impl Metric {
-    /// The aim in words.
+    /// Target as text.
     fn format_target(&self) -> String {
         let sign = match self.better {
             Direction::HigherIsBetter => "≥",
@@ -55,7 +56,7 @@ impl Metric {
     }
 }
 
-/// One run of one measure.
+/// Result of one run for one metric.
 #[derive(Debug, Clone, Copy)]
 struct RunResult {
     measure: &'static str,
@@ -64,14 +65,14 @@ struct RunResult {
     generator_load: f64,
 }
 
-/// All runs.
+/// Results of all runs.
 #[derive(Debug, Default)]
 pub struct Results {
     entries: Vec<RunResult>,
 }
 
 impl Results {
-    /// Writes a run down; `busy` is the generator's part of its core.
+    /// Records a run; `generator_load` is the part of its core that the generator used.
     pub fn record(
         &mut self,
         measure: &'static str,
@@ -92,7 +93,7 @@ impl Results {
         self.entries.iter().filter(of)
     }
 
-    /// The median of what counts.
+    /// Median of the valid runs.
     pub fn median(&self, measure: &str, server: BenchServerKind) -> Option<f64> {
         let runs = self
             .runs(measure, server)
@@ -102,7 +103,7 @@ impl Results {
         values.get(values.len() / 2).copied()
     }
 
-    /// The figure that Parlor aims at.
+    /// Target as a number.
     pub fn target_value(&self, measure: &Metric) -> Option<f64> {
         match (measure.aim, measure.better) {
             (Target::None, _) => None,
@@ -117,7 +118,7 @@ impl Results {
         }
     }
 
-    /// How many times as good as a peer Parlor is.
+    /// Factor by which Parlor is better than a peer.
     pub fn ratio(&self, measure: &Metric, peer: BenchServerKind) -> Option<f64> {
         let ours = self.median(measure.name, BenchServerKind::Parlor)?;
         let theirs = self.median(measure.name, peer)?;
@@ -127,7 +128,7 @@ impl Results {
         })
     }
 
-    /// The figures side by side.
+    /// Table of the medians of all servers.
     pub fn results_table(&self, measures: &[Metric]) -> Table {
         let mut table = Table::new();
         table.load_style(presets::ASCII_MARKDOWN);
@@ -170,7 +171,7 @@ impl Results {
         }
     }
 
-    /// Every run, and how busy the generator was.
+    /// Table of all runs, with the load of the generator.
     pub fn runs_table(&self, measures: &[Metric]) -> Table {
         let mut table = Table::new();
         table.load_style(presets::ASCII_MARKDOWN);
@@ -202,7 +203,7 @@ impl Results {
     }
 }
 
-/// A figure with thousands apart or digits after the point.
+/// Formats a value with spaces between thousands, or with digits after the decimal point.
 pub fn format_value(value: f64, digits: usize) -> String {
     match digits {
         0 => format_thousands(value),

@@ -1,62 +1,63 @@
-//! WebSocket frames, as far as a load generator needs them: ours are made once and sent many times, the server's are counted
-//! by their first bytes.
+//! WebSocket frames for a load generator: client frames are encoded once and sent many times, server frames are
+//! classified by their first bytes.
 //!
-//! Always true: nothing of a payload is looked at but what tells its kind, and the stamp of a message where one is asked for.
+//! Invariant: only the bytes of a payload that tell its kind are read, and the stamp of a message if stamps are
+//! requested.
 
-/// RFC 6455 wants a random one against proxies; there is none here, and the server cannot know.
+/// Fixed mask. RFC 6455 requires a random one to protect proxies; there is no proxy here, and the server cannot notice.
 const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
-/// Opcode and final bit of a whole text frame, and of the end of a connection.
+/// First byte of an unfragmented text frame, and of a close frame.
 const TEXT: u8 = 0x81;
 const CLOSE: u8 = 0x88;
-/// How an acknowledgement goes on after its number, which is one digit: nobody has two under way.
+/// Acknowledgement after its one-digit id: no client has two events in flight.
 const ACK_OK_PREFIX: &[u8] = b"[{\"ok\":true";
 const MESSAGE_NEW_PREFIX: &[u8] = b"[\"message:new\"";
-/// What stands before the number of a message.
+/// Prefix of the number in the text of a message.
 const STAMP_PREFIX: &str = "stamp=";
 /// Digits of that number.
 const STAMP_DIGITS: usize = 8;
 
-/// What a frame is.
+/// Kind of a server frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReceivedKind {
-    /// Engine.IO: the session is open.
+    /// Engine.IO: open packet.
     Open,
-    /// Engine.IO: is somebody there?
+    /// Engine.IO: ping.
     Ping,
-    /// Socket.IO: let in.
+    /// Socket.IO: CONNECT.
     Connected,
-    /// Socket.IO: `ok`.
+    /// Acknowledgement with `ok: true`.
     Ack,
-    /// `message:new`, with its stamp where it has one.
+    /// `message:new`, with its stamp if it has one.
     Message(Option<u32>),
     /// Any other event.
     Event,
-    /// Refused, at the door or by an acknowledgement.
+    /// CONNECT_ERROR, or an acknowledgement with an error.
     Rejected,
-    /// The server ends the connection.
+    /// Close frame.
     Close,
-    /// Anything else.
+    /// Any other frame.
     Other,
 }
 
-/// A text frame as a client sends it.
+/// Encodes a text frame of a client.
 pub fn text_frame(payload: &str) -> Vec<u8> {
     frame(TEXT, payload.as_bytes())
 }
 
-/// An event that wants an acknowledgement.
+/// Encodes an event that requests an acknowledgement.
 pub fn event_with_ack(name: &str, body: &str) -> Vec<u8> {
     text_frame(&format!("420[\"{name}\",{body}]"))
 }
 
-/// A clean goodbye: out of the namespace, then the end of the connection.
+/// Encodes a DISCONNECT packet and a close frame.
 pub fn disconnect_frames() -> Vec<u8> {
     let mut bytes = text_frame("41");
     bytes.extend(frame(CLOSE, &1000u16.to_be_bytes()));
     bytes
 }
 
-/// A message's text of this length that carries a number.
+/// Creates the text of a message with this length that contains a number.
 pub fn stamped_content(number: u32, length: usize) -> String {
     format!(
         "{:m<length$}",
@@ -86,7 +87,7 @@ fn frame(head: u8, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The payload of the first frame and how many bytes it takes, if it is whole.
+/// Splits the first frame off if it is complete. Returns its first byte, its payload and its length.
 pub fn split_first_frame(bytes: &[u8]) -> Option<(u8, &[u8], usize)> {
     let (&head, &length) = (bytes.first()?, bytes.get(1)?);
     let (start, length) = match length & 0x7f {
@@ -98,7 +99,7 @@ pub fn split_first_frame(bytes: &[u8]) -> Option<(u8, &[u8], usize)> {
     Some((head, bytes.get(start..end)?, end))
 }
 
-/// What it is, by its first bytes; `stamps`: the stamp of a message is looked for.
+/// Classifies a frame by its first bytes; with `stamps`, also parses the stamp of a message.
 pub fn classify(head: u8, payload: &[u8], stamps: bool) -> ReceivedKind {
     if head != TEXT {
         return if head == CLOSE {

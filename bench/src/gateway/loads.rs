@@ -1,7 +1,7 @@
-//! What is asked of a server: connections, heartbeats, messages as fast as it can, messages at a fixed rate.
+//! Workloads: connects, heartbeats, messages at the maximum rate, messages at a fixed rate.
 //!
-//! Always true: what is measured lies between two looks at the clock while the load goes on; how it begins and ends is not
-//! in it. A connection that is lost under way is an error.
+//! Invariant: a measurement lies between two snapshots while the load is running, without its start and its end. A lost
+//! connection is an error.
 
 use std::time::{Duration, Instant};
 
@@ -13,44 +13,44 @@ use super::servers::BenchServer;
 use super::swarm::{ClientPool, ReceivedFrame};
 use crate::measure::cpu_time;
 
-/// Connections, and joins, under way at a time.
+/// Connects or joins in flight.
 const MAX_IN_FLIGHT: usize = 64;
-/// Messages under way in a room at a time.
+/// Messages in flight per room.
 const IN_FLIGHT_PER_ROOM: usize = 10;
 const WARM_UP: Duration = Duration::from_millis(500);
 const MEASURE_DURATION: Duration = Duration::from_secs(2);
-/// Of the fixed rate, which has fewer messages.
+/// Longer, because a fixed rate sends fewer messages.
 const FIXED_RATE_DURATION: Duration = Duration::from_secs(4);
-/// How long a server may take for an answer before the run is given up.
+/// Time without a response after which the run fails.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(15);
-/// The longest wait for something to come, so that the clock is looked at.
+/// Maximum wait for an event, so that the clock is checked often enough.
 const MAX_POLL_WAIT: Duration = Duration::from_millis(50);
-/// Bytes of a message's text.
+/// Bytes of the text of a message.
 const CONTENT_BYTES: usize = 100;
 
-/// What a stretch of load took.
+/// Result of a workload.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LoadResult {
-    /// Acknowledgements, or connections.
+    /// Acknowledgements, or connects.
     pub completed: u64,
-    /// Messages that arrived at a client.
+    /// Messages delivered to clients.
     pub delivered: u64,
-    /// Other events that did.
+    /// Other events delivered to clients.
     pub other_events: u64,
     pub wall_secs: f64,
-    /// CPU seconds of the server and of this process.
+    /// CPU seconds of the server; `generator_cpu_secs` are those of this process.
     pub server: f64,
     pub generator_cpu_secs: f64,
 }
 
 impl LoadResult {
-    /// How busy the generator was, of one core.
+    /// Part of its core that the generator used.
     pub fn generator_load(&self) -> f64 {
         self.generator_cpu_secs / self.wall_secs
     }
 }
 
-/// A moment of a load.
+/// Clocks and counters at one moment of a load.
 pub(super) struct LoadSnapshot {
     at: Instant,
     server: Duration,
@@ -66,7 +66,7 @@ pub(super) struct ReceivedCounts {
 }
 
 impl ReceivedCounts {
-    /// So many are connected.
+    /// Counters after this many connects.
     pub(super) fn connected(count: usize) -> Self {
         Self {
             acks: count as u64,
@@ -108,7 +108,7 @@ impl LoadSnapshot {
     }
 }
 
-/// Connects these users, some at a time.
+/// Connects these users, with a limited number in flight.
 pub fn connect(
     server: &BenchServer,
     users: std::ops::Range<usize>,
@@ -131,7 +131,7 @@ pub fn connect(
     Ok((swarm, run))
 }
 
-/// Everybody joins their room.
+/// Every client joins its room.
 pub fn join(swarm: &mut ClientPool, shape: RoomLayout) -> anyhow::Result<()> {
     run_with_concurrency(
         swarm,
@@ -144,7 +144,7 @@ pub fn join(swarm: &mut ClientPool, shape: RoomLayout) -> anyhow::Result<()> {
     )
 }
 
-/// Begins `total` things, at most some of them under way, until each has had its answer.
+/// Starts `total` operations, with a limited number in flight, and waits until each is answered.
 fn run_with_concurrency(
     swarm: &mut ClientPool,
     total: usize,
@@ -178,7 +178,7 @@ fn run_with_concurrency(
     Ok(())
 }
 
-/// Everybody beats again as soon as the last beat is answered.
+/// Every client sends a heartbeat as soon as its previous one is acknowledged.
 pub fn heartbeats(
     server: &BenchServer,
     swarm: &mut ClientPool,
@@ -189,7 +189,7 @@ pub fn heartbeats(
     run_closed_loop(server, swarm, &first, |_| &frame, |who| who)
 }
 
-/// In each room some talk at a time: who had an answer lets the next one speak.
+/// Some members of each room send at a time; an acknowledgement lets the next member send.
 pub fn messages(
     server: &BenchServer,
     swarm: &mut ClientPool,
@@ -208,7 +208,7 @@ pub fn messages(
     let first: Vec<_> = clients
         .filter(|who| who % shape.members_per_room < IN_FLIGHT_PER_ROOM)
         .collect();
-    // Each of the first has successors of its own, so that nobody has two under way.
+    // Each first sender has its own successors, so that no client has two messages in flight.
     let next = |who: usize| match who % shape.members_per_room + IN_FLIGHT_PER_ROOM {
         place if place < shape.members_per_room => who + IN_FLIGHT_PER_ROOM,
         place => who - who % shape.members_per_room + place % IN_FLIGHT_PER_ROOM,
@@ -228,7 +228,7 @@ fn message(shape: RoomLayout, who: usize, content: &str) -> Vec<u8> {
     frames::event_with_ack("message:send", &body)
 }
 
-/// Lets the first ones send, and then `next` of whoever had an answer.
+/// Lets the first clients send, then `next` of each client that received an acknowledgement.
 fn run_closed_loop<'a>(
     server: &BenchServer,
     swarm: &mut ClientPool,
@@ -273,7 +273,7 @@ fn run_closed_loop<'a>(
     Ok(run)
 }
 
-/// Takes what is still under way.
+/// Waits for the responses that are still in flight.
 fn drain_in_flight(
     swarm: &mut ClientPool,
     expected: u64,
@@ -292,7 +292,8 @@ fn drain_in_flight(
     Ok(())
 }
 
-/// Messages at a fixed rate, in turns in all rooms; and the milliseconds that each delivery took, in order.
+/// Sends messages at a fixed rate, to all rooms in turn. Also returns the sorted latencies of all deliveries, in
+/// milliseconds.
 pub fn paced(
     server: &BenchServer,
     swarm: &mut ClientPool,
@@ -351,7 +352,7 @@ pub fn paced(
     Ok((run, took))
 }
 
-/// Who sends a message of the fixed rate: each time another room, and there another member.
+/// Sender of a message at the fixed rate: each message goes to another room, and there from another member.
 fn sender_of_message(shape: RoomLayout, number: usize) -> usize {
     number % shape.room_count * shape.members_per_room
         + number / shape.room_count % shape.members_per_room

@@ -1,4 +1,4 @@
-//! What is measured, in the order of the tables.
+//! Metrics, in the order of the tables.
 
 use super::book::{Direction, Metric, Target};
 use super::people::RoomLayout;
@@ -17,14 +17,14 @@ pub const STORM_LOST: &str = "reconnect storm: failed clients";
 pub const BEAT_RATE: &str = "heartbeat acks/s";
 pub const BEAT_CPU: &str = "CPU µs/heartbeat";
 
-/// What is measured of rooms of one size.
+/// Names of the metrics of one room size.
 pub struct RoomMetrics {
     pub shape: RoomLayout,
     pub messages: &'static str,
     pub message_cpu: &'static str,
     pub deliveries: &'static str,
     pub delivery_cpu: &'static str,
-    /// Beside `message:new`.
+    /// Events other than `message:new`.
     pub events: &'static str,
     pub p50: &'static str,
     pub p99: &'static str,
@@ -56,7 +56,7 @@ pub const ROOMS: [RoomMetrics; 2] = [
     },
 ];
 
-/// All of them.
+/// All metrics.
 pub fn all() -> Vec<Metric> {
     let mut all = vec![
         lower_is_better(MEMORY, 2),
@@ -93,7 +93,7 @@ pub fn all() -> Vec<Metric> {
     all
 }
 
-/// Those that the plot shows.
+/// Metrics in the plot.
 pub const PLOTTED: [&str; 8] = [
     MEMORY,
     KNOWN_RATE,

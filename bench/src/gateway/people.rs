@@ -1,4 +1,4 @@
-//! Who connects, where they talk, and how Parlor comes to know it: by its HTTP interface, before anything is measured.
+//! Users, devices and rooms of a benchmark, and their setup over Parlor's HTTP API before a measurement.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -14,9 +14,9 @@ use tokio::net::TcpStream;
 
 use super::servers::SECRET;
 
-/// Requests under way at a time.
+/// Concurrent requests of the setup.
 const SETUP_CONNECTIONS: usize = 8;
-/// How long Parlor may take to open its store and database.
+/// Time that Parlor has to open its store and database.
 const READY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Rooms of one size.
@@ -24,12 +24,12 @@ const READY_TIMEOUT: Duration = Duration::from_secs(20);
 pub struct RoomLayout {
     pub room_count: usize,
     pub members_per_room: usize,
-    /// Messages per second where the rate is fixed.
+    /// Messages per second at the fixed rate.
     pub messages_per_second: u32,
 }
 
 impl RoomLayout {
-    /// Many small ones and a few large ones: a thousand clients each.
+    /// Many small rooms; like `LARGE`, they have a thousand clients.
     pub const SMALL: Self = Self {
         room_count: 100,
         members_per_room: 10,
@@ -41,7 +41,7 @@ impl RoomLayout {
         messages_per_second: 50,
     };
 
-    /// The room of a client.
+    /// Room of a client.
     pub fn room(&self, who: usize) -> String {
         format!(
             "room-{}-{}",
@@ -50,7 +50,7 @@ impl RoomLayout {
         )
     }
 
-    /// Fewer rooms, for fewer clients.
+    /// Reduces the number of rooms for fewer clients.
     pub fn limited_to(self, clients: usize) -> Self {
         Self {
             room_count: (clients / self.members_per_room).clamp(1, self.room_count),
@@ -58,23 +58,23 @@ impl RoomLayout {
         }
     }
 
-    /// Everybody in a room.
+    /// Number of clients in all rooms.
     pub fn client_count(&self) -> usize {
         self.room_count * self.members_per_room
     }
 }
 
-/// A user's id.
+/// Id of a user.
 pub fn user(number: usize) -> String {
     format!("user-{number}")
 }
 
-/// The device that a user comes with.
+/// Id of the device of a user.
 pub fn device(number: usize) -> String {
     format!("device-{number}")
 }
 
-/// A token of an hour.
+/// Creates a token that is valid for an hour.
 pub fn token(user: Option<&str>, role: &str) -> anyhow::Result<String> {
     let now = clock_gettime(ClockId::Realtime).tv_sec;
     let mut claims = json!({"name": "Bench", "role": role, "iat": now, "exp": now + 3_600});
@@ -85,12 +85,12 @@ pub fn token(user: Option<&str>, role: &str) -> anyhow::Result<String> {
     Ok(encode(&Header::default(), &claims, &key)?)
 }
 
-/// The tokens of these users.
+/// Tokens of these users.
 pub fn tokens(users: Range<usize>) -> anyhow::Result<Vec<String>> {
     users.map(|it| token(Some(&user(it)), "user")).collect()
 }
 
-/// Waits until Parlor can do everything: it listens before its store and database are open.
+/// Waits until Parlor is ready: it listens before its store and database are open.
 pub async fn wait_until_ready(address: SocketAddr) -> anyhow::Result<()> {
     let begun = Instant::now();
     while begun.elapsed() < READY_TIMEOUT {
@@ -107,14 +107,14 @@ pub async fn wait_until_ready(address: SocketAddr) -> anyhow::Result<()> {
     anyhow::bail!("Parlor is not ready after {READY_TIMEOUT:?}")
 }
 
-/// One call in the name of a user.
+/// Setup request in the name of a user.
 struct SetupRequest {
     path: String,
     user: String,
     body: Value,
 }
 
-/// Makes the rooms with their members.
+/// Creates the rooms with their members.
 pub async fn make_rooms(address: SocketAddr, shape: RoomLayout) -> anyhow::Result<()> {
     let calls = (0..shape.room_count).map(|room| {
         let first = room * shape.members_per_room;
@@ -128,7 +128,7 @@ pub async fn make_rooms(address: SocketAddr, shape: RoomLayout) -> anyhow::Resul
     send_all(address, calls.collect()).await
 }
 
-/// Lets the store know users as it does those who are connected: a session and a present device each.
+/// Creates a session and an online device per user, as connected users have them.
 pub async fn create_sessions(address: SocketAddr, users: usize) -> anyhow::Result<()> {
     let sessions = (0..users).map(|number| SetupRequest {
         path: "/v1/sessions".to_owned(),
@@ -144,7 +144,7 @@ pub async fn create_sessions(address: SocketAddr, users: usize) -> anyhow::Resul
     send_all(address, beats.collect()).await
 }
 
-/// Does all calls over some connections.
+/// Sends all requests over a few connections.
 async fn send_all(address: SocketAddr, calls: Vec<SetupRequest>) -> anyhow::Result<()> {
     let share = calls.len().div_ceil(SETUP_CONNECTIONS).max(1);
     let token = &token(None, "service")?;

@@ -1,4 +1,4 @@
-//! The figures as bars: one panel a measure, one bar a server, the aim as a line.
+//! Bar chart of the results: one panel per metric, one bar per server, the target as a line.
 
 use std::fmt::Write as _;
 
@@ -10,12 +10,12 @@ const PANEL_WIDTH: f64 = 460.0;
 const PANEL_HEIGHT: f64 = 132.0;
 const COLUMNS: usize = 2;
 const TITLE_HEIGHT: f64 = 44.0;
-/// Where bars begin, and how long the longest is.
+/// Start of the bars, and length of the longest bar.
 const BAR_LEFT: f64 = 104.0;
 const MAX_BAR_LENGTH: f64 = 270.0;
 const BAR_THICKNESS: f64 = 20.0;
 const BAR_SPACING: f64 = 27.0;
-/// From the top of a bar to the line its words stand on.
+/// Distance from the top of a bar to the baseline of its text.
 const TEXT_BASELINE: f64 = 14.0;
 const TARGET_COLOUR: &str = "#b42318";
 
@@ -27,7 +27,7 @@ fn colour(server: BenchServerKind) -> &'static str {
     }
 }
 
-/// The plot as SVG.
+/// Draws the plot as SVG.
 pub fn draw(book: &Results, measures: &[Metric]) -> String {
     let panels: Vec<_> = PLOTTED
         .iter()
@@ -63,7 +63,7 @@ fn panel(svg: &mut String, book: &Results, measure: &Metric, x: f64, y: f64) {
         Direction::LowerIsBetter => "lower is better",
     };
     let mut add = |line: String| {
-        // A string takes any text.
+        // Writing to a string does not fail.
         let _ = writeln!(svg, "{line}");
     };
     add(format!(
@@ -96,7 +96,7 @@ fn panel(svg: &mut String, book: &Results, measure: &Metric, x: f64, y: f64) {
             format_value(aim, measure.digits)
         ));
     }
-    // Last, and with a rim, so that the line of the aim does not run through them.
+    // Drawn last and with an outline, so that the line of the target does not cross the text.
     for (at, value) in values.into_iter().enumerate() {
         let text = value.map_or("void".to_owned(), |it| format_value(it, measure.digits));
         add(format!(

@@ -1,4 +1,4 @@
-//! The servers that are compared, each alone with its helpers on the first core; this process has the second.
+//! The compared servers. Each runs with its Redis on the first core; this process runs on the second.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -16,28 +16,28 @@ use crate::measure::resident;
 
 const SERVER_CORE: usize = 0;
 pub const GENERATOR_CORE: usize = 1;
-/// What signs the tokens, here and there.
+/// Secret that signs the tokens, for the generator and the servers.
 pub const SECRET: &str = "a secret for the length of a benchmark";
-/// A little longer than `presence.grace`.
+/// Slightly longer than `presence.grace`.
 const PRESENCE_GRACE: Duration = Duration::from_secs(6);
 const PEER_LISTEN_ENV: &str = "PEER_LISTEN";
 
-/// Which server.
+/// Kind of server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BenchServerKind {
-    /// Parlor on its embedded store and SQLite.
+    /// Parlor with its embedded store and SQLite.
     Parlor,
-    /// Node with socket.io, and no state.
+    /// Node.js with socket.io, without state.
     NodeStateless,
-    /// Node with socket.io, and Redis through ioredis.
+    /// Node.js with socket.io, and Redis through ioredis.
     NodeRedis,
 }
 
 impl BenchServerKind {
-    /// All of them, in the order of the tables.
+    /// All servers, in the order of the tables.
     pub const ALL: [Self; 3] = [Self::Parlor, Self::NodeStateless, Self::NodeRedis];
 
-    /// As it is asked for.
+    /// Name on the command line.
     pub fn cli_name(self) -> &'static str {
         match self {
             Self::Parlor => "parlor",
@@ -46,7 +46,7 @@ impl BenchServerKind {
         }
     }
 
-    /// As it is shown.
+    /// Name in the tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Parlor => "Parlor",
@@ -56,7 +56,7 @@ impl BenchServerKind {
     }
 }
 
-/// A running one.
+/// A running server.
 pub struct BenchServer {
     pub kind: BenchServerKind,
     pub address: SocketAddr,
@@ -65,7 +65,7 @@ pub struct BenchServer {
 }
 
 impl BenchServer {
-    /// Starts it on its core, with limits that the load does not reach.
+    /// Starts the server on its core, with limits that the load does not reach.
     pub async fn start(kind: BenchServerKind) -> anyhow::Result<Self> {
         let raised = [
             ("LIMITS__MESSAGES", "10000"),
@@ -80,24 +80,25 @@ impl BenchServer {
         Self::start_with(kind, &raised).await
     }
 
-    /// Starts it on its core; Parlor with these settings beside those that it is shipped with.
+    /// Starts the server on its core, Parlor with these settings in addition to its defaults.
     pub async fn start_with(
         kind: BenchServerKind,
         settings: &[(&str, &str)],
     ) -> anyhow::Result<Self> {
-        // What is started inherits where it may run.
+        // A child process inherits the core of its parent.
         pin_to_core(SERVER_CORE)?;
         let started = Self::start_on_current_core(kind, settings).await;
         pin_to_core(GENERATOR_CORE)?;
         started
     }
 
-    /// Tells it to end, and does not wait.
+    /// Sends `SIGTERM` without waiting.
     pub fn send_sigterm(&mut self) {
         self.node.send_sigterm();
     }
 
-    /// Waits for its end and starts it again, on its core and its address. It listens; it may not be ready.
+    /// Waits for the exit and starts the server again, on its core and address. The server then listens, but may not be
+    /// ready.
     pub async fn restart(&mut self) -> anyhow::Result<()> {
         let ended = self.node.wait().await;
         ensure!(ended.success(), "the server failed: {}", self.node.output());
@@ -144,12 +145,12 @@ impl BenchServer {
         std::iter::once(self.node.pid()).chain(redis)
     }
 
-    /// CPU time it has used so far, its Redis included.
+    /// CPU time that the server and its Redis have used so far.
     pub fn cpu(&self) -> anyhow::Result<Duration> {
         self.processes().map(process_cpu_time).sum()
     }
 
-    /// Bytes of memory it has, and how many of them its Redis.
+    /// Resident memory of the server and its Redis in bytes, and the part of Redis.
     pub fn resident(&self) -> anyhow::Result<(u64, u64)> {
         let of = |pid: u32| resident(&pid.to_string());
         let redis = self.redis.as_ref().map(|it| of(it.pid()));
@@ -157,8 +158,8 @@ impl BenchServer {
         Ok((of(self.node.pid())? + redis, redis))
     }
 
-    /// [`settle`](Self::settle) when everybody has left: Parlor has those go offline only who do not come back for a while,
-    /// and that is no work of whatever is measured next.
+    /// Waits until all users are offline, then [`wait_until_idle`](Self::wait_until_idle): Parlor sets users offline
+    /// only after the grace period, and that work must not be part of the next measurement.
     pub async fn wait_until_users_offline(&self) -> anyhow::Result<()> {
         if self.kind == BenchServerKind::Parlor {
             tokio::time::sleep(PRESENCE_GRACE).await;
@@ -166,7 +167,7 @@ impl BenchServer {
         self.settle().await
     }
 
-    /// Waits until it has done what is left to do, and given back what it can. What it puts off, it puts off for a second.
+    /// Waits until the server has finished its deferred work, which it delays by up to a second, and returned memory.
     pub async fn settle(&self) -> anyhow::Result<()> {
         if self.kind != BenchServerKind::Parlor {
             let pid = i32::try_from(self.node.pid())?;
@@ -179,7 +180,7 @@ impl BenchServer {
         for _ in 0..40 {
             let before = self.cpu()?;
             tokio::time::sleep(Duration::from_millis(300)).await;
-            // A hundredth of the core is its heartbeat.
+            // An idle server uses up to one hundredth of its core.
             let rests = self.cpu()?.saturating_sub(before) <= Duration::from_millis(10);
             quiet = if rests { quiet + 1 } else { 0 };
             if quiet == 5 {
@@ -191,7 +192,7 @@ impl BenchServer {
     }
 }
 
-/// Keeps this thread, and what it starts, on a core.
+/// Pins this thread and its later child processes to a core.
 pub fn pin_to_core(core: usize) -> anyhow::Result<()> {
     let mut set = CpuSet::new();
     set.set(core);
@@ -200,7 +201,7 @@ pub fn pin_to_core(core: usize) -> anyhow::Result<()> {
     )
 }
 
-/// The binary beside this one.
+/// The binary `parlor` beside this one.
 fn parlor(settings: &[(&str, &str)]) -> anyhow::Result<ServerProcessOptions> {
     let program = std::env::current_exe()?.with_file_name("parlor");
     ensure!(
@@ -235,10 +236,10 @@ fn peer(file: &str) -> anyhow::Result<ServerProcessOptions> {
         .listen(PEER_LISTEN_ENV))
 }
 
-/// CPU time of a process, its ended threads included.
+/// CPU time of a process, including threads that have ended.
 fn process_cpu_time(process: u32) -> anyhow::Result<Duration> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // The name may hold anything but ends with the last bracket.
+    // The name can contain any character and ends at the last bracket.
     let (_, fields) = stat
         .rsplit_once(')')
         .context("/proc/<pid>/stat has no process name")?;

@@ -1,8 +1,8 @@
-//! Everybody comes back at once: a server that had many connections was told to end, is there again, and nobody keeps to
-//! the pause that they were told.
+//! Reconnect storm: all clients of a restarted server reconnect at once, without the delay that the server has
+//! requested.
 //!
-//! Always true: a client that is refused for a while, or whose connection breaks, comes again as clients do, until it is in
-//! or is refused for good.
+//! Invariant: a client with a temporary rejection or a broken connection retries as clients do, until it is connected
+//! or permanently rejected.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -16,16 +16,16 @@ use super::people;
 use super::servers::BenchServer;
 use super::swarm::{ClientPool, ReceivedFrame};
 
-/// How long a client waits for one try, as socket.io-client does.
+/// Timeout of one attempt, as in socket.io-client.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
-/// Between two tries without another hint: from this, …
+/// Minimum pause between two attempts without a hint of the server, in milliseconds.
 const MIN_BACKOFF_MS: u64 = 500;
-/// … spread over so much, in milliseconds.
+/// Maximum jitter added to the pause, in milliseconds.
 const BACKOFF_JITTER_MS: u64 = 1_000;
-/// Until everybody has to be in.
+/// Time until all clients must be connected.
 const PATIENCE: Duration = Duration::from_secs(120);
 const TURN: Duration = Duration::from_millis(50);
-/// Codes with which the same again may help.
+/// Error codes after which a retry may succeed.
 const RETRYABLE_CODES: [&str; 4] = [
     "rate_limited",
     "store_unavailable",
@@ -33,22 +33,22 @@ const RETRYABLE_CODES: [&str; 4] = [
     "shutting_down",
 ];
 
-/// What became of them.
+/// Result of a reconnect storm.
 #[derive(Debug)]
 pub struct StormResult {
-    /// Those who were in at the first try.
+    /// Clients that connected at the first attempt.
     pub connected_first_try: usize,
-    /// Tries that were refused for a while, or broke.
+    /// Attempts after the first one of each client.
     pub retries: usize,
-    /// Those who were refused for good, or not in at the end.
+    /// Clients that were permanently rejected, or not connected at the end.
     pub failed: usize,
     pub run: LoadResult,
 }
 
-/// Where a client stands.
+/// State of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClientState {
-    /// Since when it tries.
+    /// Connecting since this time.
     Connecting(Instant),
     BackingOff,
     Connected,
@@ -61,11 +61,11 @@ struct ReconnectingClients<'a> {
     states: Vec<ClientState>,
     tries: Vec<u32>,
     due: BinaryHeap<Reverse<(Instant, usize)>>,
-    /// How often each thing was said.
+    /// Number of failures by text.
     failure_counts: BTreeMap<String, usize>,
 }
 
-/// Fills the server, has it end and start again, and lets everybody connect at once.
+/// Connects all clients, restarts the server, and lets all clients reconnect at once.
 pub async fn run_reconnect_storm(
     server: &mut BenchServer,
     count: usize,
@@ -118,7 +118,7 @@ pub async fn run_reconnect_storm(
 }
 
 impl<'a> ReconnectingClients<'a> {
-    /// All begin to connect.
+    /// Starts to connect all clients.
     fn arrive(server: &BenchServer, tokens: &'a [String]) -> anyhow::Result<Self> {
         let mut swarm = ClientPool::new(server.address)?;
         swarm.rejections = Some(Vec::new());
@@ -179,7 +179,7 @@ impl<'a> ReconnectingClients<'a> {
         Ok(())
     }
 
-    /// A try failed, or a connection ended.
+    /// An attempt failed, or a connection ended.
     fn on_attempt_failed(&mut self, who: usize, said: &str) {
         if matches!(
             self.states[who],
@@ -207,7 +207,7 @@ impl<'a> ReconnectingClients<'a> {
     }
 }
 
-/// How long the server says to wait, in milliseconds.
+/// Delay that the server requests, in milliseconds.
 fn retry_after_ms(said: &str) -> Option<u64> {
     let (_, rest) = said.split_once("\"retryAfterMs\":")?;
     let digits = rest.split(|it: char| !it.is_ascii_digit()).next()?;

@@ -1,10 +1,11 @@
 //! Many Socket.IO clients in one thread: raw WebSockets over one epoll.
 //!
-//! Always true:
-//! 1. A frame is read once and told as its kind, in the order of its connection; pings are answered here.
-//! 2. What the socket does not take is kept and goes out when it does, before anything later.
-//! 3. A refusal is an error that carries what the server said, unless refusals are asked for: then it is told as
-//!    [`Kind::Refused`], and what was said is kept. A lost connection is told as [`Kind::Close`], once.
+//! Invariants:
+//! 1. Each frame is read once and reported by its kind, in the order of its connection; pings are answered here.
+//! 2. Bytes that a socket does not accept are queued and sent before later ones.
+//! 3. A rejection is an error with the text of the server. If `rejections` is set, it is reported as
+//!    [`ReceivedKind::Rejected`] instead, and the text is kept. A lost connection is reported as
+//!    [`ReceivedKind::Close`], once.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -18,32 +19,32 @@ use rustix::net::sockopt::set_socket_linger;
 
 use super::frames::{self, ReceivedKind};
 
-/// More than a socket's buffer gives at once, as a rule.
+/// Usually more than a socket buffer returns at once.
 const BUFFER: usize = 256 * 1024;
 const EVENTS: usize = 1_024;
-/// Between two looks at sockets with nothing new.
+/// Pause between two polls without events.
 const POLL_SLEEP: Duration = Duration::from_micros(200);
-/// How long the other side may take to close what was taken leave of.
+/// Time that the server has to close connections after a DISCONNECT.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What somebody was told.
+/// Frame that a client received.
 #[derive(Debug, Clone, Copy)]
 pub struct ReceivedFrame {
-    /// The number of the client, in the order of [`Swarm::connect`].
+    /// Number of the client, in the order of [`ClientPool::connect`].
     pub client: usize,
-    /// What it was.
+    /// Kind of the frame.
     pub kind: ReceivedKind,
-    /// When: exact where stamps are asked for, otherwise when the turn began.
+    /// Time of the frame if stamps are read, otherwise of the poll.
     pub received_at: Instant,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClientStage {
-    /// The TCP connection is being made.
+    /// Waits for the TCP connection.
     Connecting,
-    /// The request is out.
+    /// The upgrade request was sent.
     Upgrading,
-    /// Frames go both ways.
+    /// Frames are sent and received.
     Open,
     Closed,
 }
@@ -51,29 +52,29 @@ enum ClientStage {
 struct PooledClient {
     stream: TcpStream,
     stage: ClientStage,
-    /// The CONNECT packet with the token.
+    /// CONNECT packet with the token.
     auth: Vec<u8>,
-    /// What came of an unfinished frame.
+    /// Bytes of an incomplete frame.
     read_buffer: Vec<u8>,
-    /// What the socket did not take.
+    /// Bytes that the socket has not accepted yet.
     write_buffer: Vec<u8>,
 }
 
-/// The clients.
+/// Clients over one epoll.
 pub struct ClientPool {
     address: SocketAddr,
     poll: Poll,
     events: Events,
     buffer: Vec<u8>,
     clients: Vec<PooledClient>,
-    /// Whether messages are told with their stamp.
+    /// The stamps of messages are read.
     pub reads_stamps: bool,
-    /// Who was refused and by what words, in the order of the last turn; none where a refusal is an error.
+    /// Rejected clients of the last poll with the text of the server; `None` if a rejection is an error.
     pub rejections: Option<Vec<(usize, String)>>,
 }
 
 impl ClientPool {
-    /// Nobody yet.
+    /// Creates a pool without clients.
     pub fn new(address: SocketAddr) -> anyhow::Result<Self> {
         Ok(Self {
             address,
@@ -86,7 +87,7 @@ impl ClientPool {
         })
     }
 
-    /// Begins to connect one more, who will be told [`Kind::Connected`].
+    /// Starts to connect one more client, which reports [`ReceivedKind::Connected`].
     pub fn connect(&mut self, token: &str, device: &str) -> anyhow::Result<usize> {
         let who = self.clients.len();
         let client = self.start_connecting(who, token, device)?;
@@ -94,9 +95,9 @@ impl ClientPool {
         Ok(who)
     }
 
-    /// Begins to connect somebody again, whose last connection is given up.
+    /// Starts to connect a client again and drops its previous connection.
     pub fn connect_again(&mut self, who: usize, token: &str, device: &str) -> anyhow::Result<()> {
-        // No port waits for late packets.
+        // Without a linger time, the port is free at once.
         let _ = set_socket_linger(&self.clients[who].stream, Some(Duration::ZERO));
         self.clients[who] = self.start_connecting(who, token, device)?;
         Ok(())
@@ -123,12 +124,12 @@ impl ClientPool {
         })
     }
 
-    /// Sends a frame, or as much of it as the socket takes now.
+    /// Sends a frame; bytes that the socket does not accept are queued.
     pub fn send(&mut self, who: usize, frame: &[u8]) -> anyhow::Result<()> {
         self.clients[who].write(frame)
     }
 
-    /// Waits for something at most this long; what was told is put into `told`, which is emptied first.
+    /// Waits for events for at most this time. Replaces the given frames with the received ones.
     pub fn poll_once(
         &mut self,
         wait: Duration,
@@ -176,8 +177,8 @@ impl ClientPool {
         Ok(())
     }
 
-    /// Where no moments are taken it does not sleep on its sockets: a server would pay for waking it with every write, which
-    /// no server does for clients on other machines.
+    /// Polls without sleeping in epoll unless stamps are read: otherwise every write of a server would also pay for
+    /// waking this process, which does not happen with clients on other machines.
     fn await_events(&mut self, wait: Duration) -> std::io::Result<()> {
         if self.reads_stamps {
             return self.poll.poll(&mut self.events, Some(wait));
@@ -192,11 +193,11 @@ impl ClientPool {
         }
     }
 
-    /// Everybody says goodbye and goes.
+    /// Disconnects all clients.
     pub fn disconnect_all(mut self) -> anyhow::Result<()> {
         let goodbye = frames::disconnect_frames();
         for client in &mut self.clients {
-            // One that is gone is gone.
+            // The connection may be closed already.
             let _ = client.write(&goodbye);
         }
         let (deadline, mut told) = (Instant::now() + CLOSE_TIMEOUT, Vec::new());
@@ -209,7 +210,7 @@ impl ClientPool {
             self.poll_once(Duration::from_millis(20), &mut told)?;
         }
         for client in &self.clients {
-            // No port waits for late packets: there are as many connections as there are ports.
+            // Without a linger time, the port is free at once: there are as many connections as ports.
             let _ = set_socket_linger(&client.stream, Some(Duration::ZERO));
         }
         Ok(())
@@ -259,7 +260,7 @@ impl PooledClient {
                 Ok(taken) => rest = &rest[taken..],
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                // Its end is told by the next read.
+                // The next read reports the end of the connection.
                 Err(_) => return Ok(()),
             }
         }
@@ -279,7 +280,7 @@ impl PooledClient {
                 Ok(0) => self.on_closed(tell),
                 Ok(length) => {
                     self.handle_bytes(&buffer[..length], stamps, tell)?;
-                    // Less than there was room for: there is no more, unless it has ended.
+                    // A partly filled buffer means that there is no more input, unless the connection has ended.
                     if length < buffer.len() && !to_the_end {
                         return Ok(());
                     }
@@ -328,7 +329,7 @@ impl PooledClient {
                 }
                 ReceivedKind::Ping => self.write(&frames::text_frame("3"))?,
                 ReceivedKind::Rejected => bail!("rejected: {}", String::from_utf8_lossy(payload)),
-                // The end of the stream follows.
+                // The end of the stream follows and is reported then.
                 ReceivedKind::Close => {}
                 kind => tell(kind),
             }
@@ -339,7 +340,7 @@ impl PooledClient {
     }
 }
 
-/// The most clients that this process may have open, with some left for itself.
+/// Number of connections that this process may open, with a reserve for other files.
 pub fn max_clients() -> anyhow::Result<usize> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let files = limit.current.unwrap_or(u64::MAX);

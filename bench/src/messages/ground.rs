@@ -1,4 +1,4 @@
-//! A durable database with conversations and members.
+//! Durable database with conversations and members.
 
 use std::fs;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use super::naive::on_connection;
 const CONVERSATIONS: usize = 50;
 pub const USERS: usize = 100;
 
-/// Which database.
+/// Kind of database.
 #[derive(Debug, Clone, Copy)]
 pub enum DatabaseKind {
-    /// A file, `synchronous=FULL`.
+    /// SQLite file with `synchronous=FULL`.
     Sqlite,
-    /// A server that forces commits to disk.
+    /// PostgreSQL server that writes every commit to disk.
     Postgres,
 }
 
@@ -30,7 +30,7 @@ impl DatabaseKind {
     }
 }
 
-/// The database.
+/// Durable database of a benchmark.
 pub struct DatabaseFixture {
     pub kind: DatabaseKind,
     pub database: Database,
@@ -38,7 +38,7 @@ pub struct DatabaseFixture {
     _folder: TempDir,
 }
 
-/// Where a user sends.
+/// Conversation that a user sends to.
 pub fn conversation(user: usize) -> String {
     format!("c{}", user % CONVERSATIONS)
 }
@@ -59,7 +59,7 @@ impl DatabaseFixture {
             None => String::new(),
         };
         let options = DatabaseOptions {
-            // One for each sender of the naive way.
+            // One connection per sender for the strategy with one transaction per message.
             max_connections: 100,
             timeout: Duration::from_secs(30),
             ..DatabaseOptions::new(DatabaseUrl::parse(&text, folder.path())?)
@@ -74,7 +74,7 @@ impl DatabaseFixture {
         })
     }
 
-    /// CPU time that the processes of the server have used so far, those that live.
+    /// CPU time that the running processes of the server have used so far.
     pub fn server_cpu(&self) -> anyhow::Result<Duration> {
         let Some(server) = &self.server else {
             return Ok(Duration::ZERO);
@@ -82,7 +82,7 @@ impl DatabaseFixture {
         let parent = server.pid().to_string();
         let mut nanos = 0;
         for process in fs::read_dir("/proc")?.flatten() {
-            // A process may end while it is looked at.
+            // A process may end before its file is read.
             let stat = fs::read_to_string(process.path().join("stat")).unwrap_or_default();
             let rest = stat.rsplit(')').next().unwrap_or_default();
             if rest.split_whitespace().nth(1) == Some(&parent) {

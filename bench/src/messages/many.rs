@@ -1,5 +1,5 @@
-//! Many senders in rooms of ten, as a gateway drives a node: each checks its session, sends, and waits for the
-//! acknowledgement. Embedded store on disk, SQLite, `synchronous=FULL`.
+//! Many senders in rooms of ten, as a gateway calls a node: each sender checks its session, sends, and waits for the
+//! acknowledgement. Embedded store on disk, SQLite with `synchronous=FULL`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,22 +25,22 @@ const ROOMS: usize = 100;
 const MEMBERS: usize = 10;
 const SENDERS: [usize; 3] = [1, 64, 256];
 const RUNS: usize = 3;
-/// Messages of a run.
+/// Messages per run, for each number of senders.
 const MESSAGES: [u64; 3] = [1_000, 8_000, 16_000];
-/// More than anybody sends here.
+/// Limit that no sender reaches.
 const UNLIMITED_RATE: u32 = 1_000_000_000;
 
-/// Threads whose share is told beside the whole.
+/// Threads whose CPU time is also reported separately.
 const REPORTED_THREADS: [&str; 2] = ["parlor-writer", "parlor-store"];
 
-/// A node with its rooms.
+/// Chat with its rooms.
 struct ChatFixture {
     chat: Chat,
     store: StoreGround,
     _rows: ground::DatabaseFixture,
 }
 
-/// Prints both tables.
+/// Prints the costs of connecting and the table of senders.
 pub async fn run() -> anyhow::Result<()> {
     let node = Arc::new(ChatFixture::open().await?);
     let ticking = node.chat.start_background_tasks();
@@ -115,7 +115,8 @@ impl ChatFixture {
         })
     }
 
-    /// Begins a session for everybody, then checks it and connects a device; CPU time of each, in microseconds.
+    /// Begins a session for each user, then checks it and connects a device. Returns the CPU time of both per user, in
+    /// microseconds.
     async fn connect_all(&self) -> anyhow::Result<(f64, f64)> {
         let begun = measure_cost(async {
             for user in 0..ROOMS * MEMBERS {
@@ -137,7 +138,7 @@ impl ChatFixture {
         ))
     }
 
-    /// A beat of everybody a few times; CPU time of one in the node, in microseconds.
+    /// Sends several heartbeats for every user. Returns the CPU time of one in this process, in microseconds.
     fn heartbeat_all(&self) -> anyhow::Result<f64> {
         const ROUNDS: usize = 100;
         let devices: Vec<_> = (0..ROOMS * MEMBERS).map(device).collect::<Result<_, _>>()?;
@@ -164,7 +165,7 @@ impl ChatFixture {
         Ok((cost, [share(0), share(1)]))
     }
 
-    /// So many messages by so many senders at a time.
+    /// Sends this many messages with this many senders.
     async fn send_all(self: &Arc<Self>, senders: usize, messages: u64) -> anyhow::Result<u64> {
         let left = Arc::new(AtomicU64::new(0));
         let sender = |number: usize| {
@@ -195,7 +196,7 @@ fn room(number: usize) -> anyhow::Result<ConversationId> {
     Ok(ConversationId::new(format!("room-of-ten-{number}"))?)
 }
 
-/// Who is this member of all rooms' members; there are ten in a row in each room.
+/// Name of a user, numbered across all rooms; each room has ten consecutive users.
 fn user(number: usize) -> String {
     format!("user-{}", number % (ROOMS * MEMBERS))
 }

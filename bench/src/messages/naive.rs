@@ -1,9 +1,9 @@
-//! The obvious way to write a message: a transaction.
+//! Writes each message in its own transaction, for comparison with group commit.
 
 use parlor_chat::database::Database;
 use parlor_chat::messages::writer::MessageDraft;
 
-/// A statement for each kind of database.
+/// Runs an expression on either kind of database connection.
 macro_rules! on_connection {
     ($either:expr, $it:ident => $body:expr) => {
         match $either {

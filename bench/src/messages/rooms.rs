@@ -1,4 +1,4 @@
-//! A node with rooms of many sizes: a store, a database, and the chat on both.
+//! Chat with rooms of several sizes, on a store and a database.
 
 use std::sync::Arc;
 
@@ -16,33 +16,34 @@ use super::ground::{self, DatabaseKind};
 use super::naive::on_connection;
 use crate::presence::ground::{Engine, StoreFixture as StoreGround};
 
-/// More than anybody sends here.
+/// Limit that no sender reaches.
 const RATE: u32 = 1_000_000_000;
 
-/// The node.
+/// Chat with its store and database.
 pub struct RoomsFixture {
     pub chat: Chat,
     pub store: StoreGround,
     pub rows: ground::DatabaseFixture,
 }
 
-/// What the servers have done so far.
+/// Work that Redis and PostgreSQL have done so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Served {
-    /// CPU time of Redis and PostgreSQL.
+    /// CPU time of Redis and PostgreSQL, in seconds.
     pub cpu: f64,
-    /// Scripts that Redis was asked for.
+    /// Scripts that Redis has run for clients.
     pub scripts: f64,
-    /// How often Redis read from a connection: a round trip is one, a long one some, and two at once may be one.
+    /// Reads of Redis from its connections: one per round trip, several for a long request; concurrent requests may
+    /// share one.
     pub reads: f64,
-    /// Commands, those in scripts included.
+    /// Commands, including those in scripts.
     pub commands: f64,
-    /// Bytes that Redis was sent.
+    /// Bytes that Redis has received.
     pub bytes: f64,
 }
 
 impl RoomsFixture {
-    /// A node on this database and the store that goes with it, and a room of each size.
+    /// Opens a chat on this database and the store that goes with it, with one room per size.
     pub async fn open(kind: DatabaseKind, sizes: &[usize]) -> anyhow::Result<Self> {
         let rows = ground::DatabaseFixture::open(kind).await?;
         for &size in sizes {
@@ -77,7 +78,7 @@ impl RoomsFixture {
         self.chat.messages()
     }
 
-    /// Somebody in a room of this size says something; its number.
+    /// Sends a message to the room of this size. Returns its sequence number.
     pub async fn send(&self, size: usize) -> anyhow::Result<u64> {
         let new = NewMessage {
             content: "m".repeat(200),
@@ -87,7 +88,7 @@ impl RoomsFixture {
         Ok(sent.message.seq)
     }
 
-    /// What the servers have done so far.
+    /// Work that the servers have done so far.
     pub async fn backend_usage(&self) -> anyhow::Result<Served> {
         if self.store.engine == Engine::Embedded {
             return Ok(Served::default());
@@ -114,7 +115,7 @@ impl RoomsFixture {
     }
 }
 
-/// Who sends, a member of every room.
+/// The sender; a member of every room.
 pub fn sender() -> anyhow::Result<UserId> {
     Ok(UserId::new(member(0))?)
 }

@@ -1,6 +1,6 @@
-//! The whole way of a message: rate, row, recent list, frame, event, counts; and a page of history.
+//! A message end to end: limit, row, recent list, frame, event, unread counters; and a page of history.
 //!
-//! What a message costs must not grow with its room, but for the names of members that its event carries.
+//! The cost of a message must not grow with its room, except for the member names in its event.
 
 use std::time::{Duration, Instant};
 
@@ -12,12 +12,13 @@ use super::ground::DatabaseKind;
 use super::rooms::{RoomsFixture, Served, room, sender};
 use crate::measure::{RunCost, format_thousands, measure_cost};
 
-/// The third is the fan-out limit, up to which each member's counter is written.
+/// Members per room. The third size is the fan-out limit, up to which every member's unread counter is written.
 const SIZES: [usize; 6] = [2, 10, 32, 100, 1_000, 10_000];
 const RUN: Duration = Duration::from_millis(400);
 const RUNS: usize = 3;
-/// Messages in the room whose history is read, and the number before which the recent list has nothing.
+/// Messages in the room whose history is read.
 const HISTORY_MESSAGES: u64 = 400;
+/// Pages before this sequence number are read from the database rows.
 const OLD_PAGE_BEFORE_SEQ: u64 = 200;
 const PAGE_SIZE: u64 = 50;
 
@@ -76,13 +77,13 @@ A message of 200 bytes, acknowledged after its row is on disk and the limit, rec
 written. Every member's counter is written in rooms of up to 32 members (`unread.fanout_limit`). The event names all members in \
 rooms of up to 1,000. Redis reads once per round trip, more often for long requests, less often for concurrent ones.";
 
-/// What one run took.
+/// Cost of one run.
 struct MeasuredRun {
     cost: RunCost,
     served: Served,
 }
 
-/// Does it in some runs, and gives the one in the middle by rate.
+/// Repeats the work in several runs. Returns the run with the median rate.
 async fn median_run(
     rooms: &RoomsFixture,
     work: impl AsyncFn() -> anyhow::Result<()>,
@@ -99,7 +100,7 @@ async fn median_run(
     Ok(runs.swap_remove(RUNS / 2))
 }
 
-/// What only servers have.
+/// Returns the text, or "-" if there are no servers.
 fn or_dash_without_servers(rooms: &RoomsFixture, text: String) -> String {
     match rooms.rows.kind {
         DatabaseKind::Sqlite => "-".to_owned(),
@@ -113,7 +114,7 @@ async fn measure_send(
     base: &mut Option<f64>,
     table: &mut Table,
 ) -> anyhow::Result<()> {
-    // The first ones fill what is kept of the room.
+    // The first messages fill the caches of the room.
     for _ in 0..20 {
         rooms.send(size).await?;
     }
@@ -174,7 +175,7 @@ async fn measure_history(rooms: &RoomsFixture, table: &mut Table) -> anyhow::Res
     Ok(())
 }
 
-/// Does it again and again until the time is over; how often.
+/// Repeats the work until the time is over. Returns the number of repetitions.
 async fn repeat_for_run(work: impl AsyncFn() -> anyhow::Result<()>) -> anyhow::Result<u64> {
     let end = Instant::now() + RUN;
     let mut done = 0;

@@ -1,4 +1,4 @@
-//! How long it takes until the users of a dead node are offline.
+//! Time until the users of a crashed node are offline.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,11 +14,11 @@ use super::ground::{Engine, StoreFixture};
 use crate::measure::format_thousands;
 
 const USERS: usize = 20_000;
-/// Long after lease, grace time and the slowest reaper.
+/// Longer than lease, grace period and the slowest reaper.
 const OFFLINE_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Two nodes with the times of production; one stops without a word.
+/// Runs two nodes with the timeouts of production; one stops without closing.
 pub async fn run(engine: Engine) -> anyhow::Result<()> {
     let ground = StoreFixture::open(engine, None).await?;
     let (dying, keys) = ground.node("dying", KeySettings::default()).await?;
@@ -27,7 +27,7 @@ pub async fn run(engine: Engine) -> anyhow::Result<()> {
     let (last_ticks, _ticks) = (dying.tick(), other.tick());
     let devices = (0..USERS).map(device).collect::<anyhow::Result<Vec<_>>>()?;
     connect_all(&dying, &devices, engine).await?;
-    // Users leave the node's set page by page, right after they were announced to be offline.
+    // A user is removed from the set of the node directly after the user was announced as offline.
     let mut left = cmd("SCARD");
     left.arg(keys.node_presence_users(&NodeId::new("dying")?));
     let mut store = ground.store.clone();

@@ -10,13 +10,13 @@ use parlor_store::ManualClock;
 
 use super::ground::{Engine, GRACE, StoreFixture};
 
-/// Each user beats once in this many seconds.
+/// Seconds between two heartbeats of a user.
 pub const HEARTBEAT_INTERVAL_SECS: usize = 20;
-/// So long that a server's own clock does not end it while many connect.
+/// Long enough that Redis, which uses its own clock, does not expire the lease while many users connect.
 const LEASE: Duration = Duration::from_secs(3_600);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A node with its users. Its time moves by hand: nobody lapses while a million connect.
+/// Node with its users. Its clock is advanced manually, so that no user expires while a million connect.
 pub struct Crowd {
     pub ground: StoreFixture,
     pub presence: Presence,
@@ -25,7 +25,7 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    /// A node whose users have not come yet, and that may judge.
+    /// Creates a node that is allowed to reap others, and users that are not connected yet.
     pub async fn new(engine: Engine, users: usize) -> anyhow::Result<Self> {
         let ground = StoreFixture::open(engine, Some(ManualClock::default())).await?;
         let mut settings = KeySettings::default();
@@ -38,7 +38,8 @@ impl Crowd {
         }
         presence.renew().await?;
         let mut devices = (0..users).map(device).collect::<anyhow::Result<Vec<_>>>()?;
-        // In the order of the embedded store's file; in any other, a million connections write tens of gigabytes to it.
+        // In the order of keys in the embedded store's file; in any other order, a million connects write tens of
+        // gigabytes.
         devices.sort_unstable_by(|a, b| a.user.cmp(&b.user));
         Ok(Self {
             ground,
@@ -52,7 +53,7 @@ impl Crowd {
         connect_all(&self.presence, &self.devices, self.ground.engine).await
     }
 
-    /// A second of the node's life, in which one of 20 users beats. How many those were.
+    /// Simulates one second of the node, in which one of 20 users sends a heartbeat. Returns the number of heartbeats.
     pub async fn second(&self, number: usize) -> anyhow::Result<u64> {
         let mut beats = 0;
         for device in self
@@ -70,7 +71,7 @@ impl Crowd {
         Ok(beats)
     }
 
-    /// Users far apart, another lot for each number.
+    /// Picks users that are far apart, different ones for each number.
     pub fn some(&self, count: usize, number: usize) -> Vec<UserId> {
         let at = |n: usize| (n * 7_919 + number * 104_729) % self.devices.len();
         (0..count)
@@ -78,7 +79,7 @@ impl Crowd {
             .collect()
     }
 
-    /// Makes the sweeper look at users who are well, as it does when they have been online for a lifetime.
+    /// Makes the sweep visit users whose devices are alive, as it does once per TTL of a device.
     pub async fn make_deadlines_due(&self, users: &[UserId]) -> anyhow::Result<()> {
         let mut pipe = redis::pipe();
         for user in users {
@@ -90,7 +91,7 @@ impl Crowd {
     }
 }
 
-/// A user with a socket. Their names are in no order, as names are.
+/// Device of a user with a socket. The names are not sorted, as in production.
 pub fn device(number: usize) -> anyhow::Result<Device> {
     let mixed = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let user = UserId::new(format!("{mixed:016x}"))?;
@@ -98,7 +99,7 @@ pub fn device(number: usize) -> anyhow::Result<Device> {
     Ok(Device::with_socket(user, socket))
 }
 
-/// Connects many sockets, some at a time.
+/// Connects the devices, with the concurrency that fits the store.
 pub async fn connect_all(
     presence: &Presence,
     devices: &[Device],

@@ -1,4 +1,4 @@
-//! What a crowd costs.
+//! Costs of presence with a given number of online users.
 
 use std::time::{Duration, Instant};
 
@@ -8,41 +8,41 @@ use super::crowd::Crowd;
 use super::ground::{Engine, ResourceUsage};
 use crate::measure::resident;
 
-/// Seconds at the pace of production: long enough for the flush of each to be among them.
+/// Seconds at the heartbeat rate of production: long enough to include the flush of each second.
 const PACED_SECONDS: usize = 4;
 const IDLE_DURATION: Duration = Duration::from_secs(1);
-/// How long beats are written back to back, and reads repeated.
+/// Time in which heartbeats are written back to back.
 const BURST_DURATION: Duration = Duration::from_millis(2_400);
 const READ_DURATION: Duration = Duration::from_millis(600);
-/// Other processes slow this one down: many short rounds find the quiet moments between them.
+/// Other processes slow this one down; with many short rounds, some of them are undisturbed.
 const ROUNDS: u32 = 12;
 const MIN_ROUNDS: usize = 3;
-/// Users in one question.
+/// Users per read of statuses.
 const ASKED: usize = 1_000;
-/// Users whose deadline comes at once.
+/// Users whose deadlines are due at once.
 const DUE_USERS: usize = 1_000;
 
-/// The costs of one crowd. Times are in seconds.
+/// Costs with one number of users. Times are in seconds.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PresenceCosts {
     pub users: usize,
     pub engine: Engine,
-    /// For each user who connects.
+    /// Per user that connects.
     pub connect: ResourceUsage,
-    /// For each beat, written back to back.
+    /// Per heartbeat, written back to back.
     pub beat: ResourceUsage,
-    /// For each beat at one per user and 20 s, less what is spent without beats.
+    /// Per heartbeat at one per user every 20 s, without the costs of an idle node.
     pub paced: ResourceUsage,
-    /// In a second at one beat per user and 20 s.
+    /// Per second at one heartbeat per user every 20 s.
     pub second: ResourceUsage,
-    /// For the status of 1,000 users.
+    /// Per read of 1,000 statuses.
     pub statuses: ResourceUsage,
     pub count: ResourceUsage,
-    /// For a sweep that finds nothing due.
+    /// Per sweep without due users.
     pub sweep: ResourceUsage,
-    /// For each user that a sweep finds due and well.
+    /// Per due user that a sweep finds alive.
     pub look: ResourceUsage,
-    /// Bytes for each user, in this process and in the server.
+    /// Bytes per user, in this process and in the server.
     pub memory: f64,
 }
 
@@ -86,7 +86,7 @@ impl PresenceCosts {
     }
 }
 
-/// A second of production, and each beat in it, written to disk included.
+/// Cost of a second in production, and of each heartbeat in it, disk writes included.
 async fn paced(crowd: &Crowd) -> anyhow::Result<(ResourceUsage, ResourceUsage)> {
     let before = crowd.ground.spent().await?;
     tokio::time::sleep(IDLE_DURATION).await;
@@ -107,7 +107,7 @@ async fn paced(crowd: &Crowd) -> anyhow::Result<(ResourceUsage, ResourceUsage)> 
     ))
 }
 
-/// Each beat when they are written back to back.
+/// Cost of each heartbeat, written back to back.
 async fn burst(crowd: &Crowd) -> anyhow::Result<ResourceUsage> {
     let mut second = PACED_SECONDS;
     let (quietest, all) = measure_rounds(crowd, BURST_DURATION, async || {
@@ -121,7 +121,7 @@ async fn burst(crowd: &Crowd) -> anyhow::Result<ResourceUsage> {
     })
 }
 
-/// Each of many calls.
+/// Cost of each call.
 async fn calls(
     crowd: &Crowd,
     work: impl AsyncFn(usize) -> parlor_chat::error::Result<()>,
@@ -137,8 +137,8 @@ async fn calls(
     Ok(quietest)
 }
 
-/// Work that says how many operations it did, again and again. What each cost in the quietest round, and in all rounds
-/// together.
+/// Repeats work that returns the number of its operations. Returns the cost per operation in the cheapest round, and in
+/// all rounds together.
 async fn measure_rounds(
     crowd: &Crowd,
     time: Duration,
@@ -165,7 +165,7 @@ async fn measure_rounds(
     Ok((quietest, all.each(operations as f64)))
 }
 
-/// Each user that a sweep finds due and well.
+/// Cost of each due user that a sweep finds alive.
 async fn looks(crowd: &Crowd) -> anyhow::Result<ResourceUsage> {
     let mut quietest: Option<ResourceUsage> = None;
     for number in 0..ROUNDS as usize {

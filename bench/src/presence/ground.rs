@@ -1,4 +1,4 @@
-//! A store for presence, and what the node and the store spend.
+//! Store of a benchmark, and the resources that the node and the store use.
 
 use std::ops::{Add, Sub};
 use std::sync::Arc;
@@ -19,20 +19,20 @@ use tempfile::TempDir;
 use crate::measure::{cpu_time, disk_bytes_written, thread_cpu_time};
 
 pub const GRACE: Duration = Duration::from_secs(5);
-/// The embedded store's thread: it writes to disk and drops keys that are over.
+/// Thread of the embedded store that writes to disk and deletes expired keys.
 const FLUSH_THREAD: &str = "parlor-store";
 
-/// Where the state of presence is.
+/// Store that holds the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Engine {
-    /// In this process, written to a folder each second.
+    /// Embedded store, flushed to a folder every second.
     Embedded,
-    /// In this process only.
+    /// Embedded store without a folder.
     Memory,
-    /// In a Redis that writes nothing to disk.
+    /// Redis that writes nothing to disk.
     Redis,
-    /// In a Redis that writes to its log each second.
+    /// Redis that writes to its append-only file every second.
     RedisAof,
 }
 
@@ -48,7 +48,7 @@ impl Engine {
         }
     }
 
-    /// Calls kept under way at a time: waiting for a server one by one would measure the wait.
+    /// Number of concurrent calls: single calls to a server would measure the round trip.
     pub fn tasks(self) -> usize {
         match self {
             Self::Embedded | Self::Memory => 1,
@@ -57,17 +57,17 @@ impl Engine {
     }
 }
 
-/// Seconds that passed, seconds of CPU by who spent them, and what went to the disk.
+/// Wall time and CPU time in seconds, by process or thread, and bytes written to disk.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct ResourceUsage {
     pub wall_secs: f64,
     /// This process without the thread of the embedded store.
     pub node_cpu_secs: f64,
-    /// The thread of the embedded store.
+    /// Thread of the embedded store.
     pub flush_cpu_secs: f64,
-    /// The Redis server.
+    /// Redis server.
     pub server: f64,
-    /// Bytes written to the disk, by this process and the server.
+    /// Bytes written to disk by this process and the server.
     pub disk_bytes: f64,
 }
 
@@ -76,7 +76,7 @@ impl ResourceUsage {
         self.node_cpu_secs + self.flush_cpu_secs + self.server
     }
 
-    /// A share of it.
+    /// Divides all values by `count`.
     pub fn each(self, count: f64) -> Self {
         self.combine(self, |seconds, _| seconds / count)
     }
@@ -108,7 +108,7 @@ impl Sub for ResourceUsage {
     }
 }
 
-/// A store as a node finds it.
+/// Open store of a benchmark.
 pub struct StoreFixture {
     pub engine: Engine,
     pub store: Store,
@@ -136,7 +136,7 @@ impl StoreFixture {
         let store = Store::open(StoreOptions {
             data_folder: data,
             clock,
-            // Beats of a large node are one long pipeline; on a busy machine that is no outage.
+            // The heartbeats of a large node are one long pipeline, which may take long on a busy machine.
             timeout: Duration::from_secs(30),
             ..options
         });
@@ -149,7 +149,7 @@ impl StoreFixture {
         })
     }
 
-    /// A node on it.
+    /// Starts presence on this store.
     pub async fn node(
         &self,
         id: &str,
@@ -163,7 +163,7 @@ impl StoreFixture {
         Ok((presence, keys))
     }
 
-    /// What has been spent so far.
+    /// Resources used so far.
     pub async fn spent(&self) -> anyhow::Result<ResourceUsage> {
         let flush = thread_cpu_time(FLUSH_THREAD)?;
         let mut disk = disk_bytes_written("self")?;
@@ -182,7 +182,7 @@ impl StoreFixture {
         })
     }
 
-    /// Bytes that the Redis server has for its data.
+    /// Bytes that the Redis server uses for its data.
     pub async fn server_memory(&self) -> anyhow::Result<f64> {
         match self.redis {
             Some(_) => self.info("memory", "used_memory").await,
@@ -190,12 +190,12 @@ impl StoreFixture {
         }
     }
 
-    /// A figure of the Redis server.
+    /// Number in the INFO of the Redis server.
     pub async fn info(&self, section: &str, field: &str) -> anyhow::Result<f64> {
         Ok(self.info_text(section, field).await?.parse()?)
     }
 
-    /// What the Redis server says about itself.
+    /// Text in the INFO of the Redis server.
     pub async fn info_text(&self, section: &str, field: &str) -> anyhow::Result<String> {
         let mut store = self.store.clone();
         let info: String = cmd("INFO").arg(section).query_async(&mut store).await?;
@@ -205,7 +205,7 @@ impl StoreFixture {
         Ok(value.context("INFO has no such field")?.trim().to_owned())
     }
 
-    /// Waits until nothing is left to be written, as far as CPU time tells.
+    /// Waits until CPU time shows that no writes are pending.
     pub async fn settle(&self) -> anyhow::Result<()> {
         const IDLE_WINDOW: Duration = Duration::from_millis(1_500);
         loop {

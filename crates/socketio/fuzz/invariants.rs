@@ -1,4 +1,5 @@
-//! What holds for any bytes whatsoever. The fuzz targets and the bounded run of the ordinary tests both call these.
+//! Invariants that hold for any input bytes. The fuzz targets and a limited run in the ordinary tests call these
+//! functions.
 
 use parlor_socketio::frame::{self, FrameParser, Opcode, WebSocketMessage, write};
 use parlor_socketio::packet::engine::{self, EngineIoPacket as EnginePacket};
@@ -6,9 +7,9 @@ use parlor_socketio::packet::socket::SocketIoPacket;
 use parlor_socketio::packet::{placeholder, write as packets};
 use serde::de::IgnoredAny;
 
-/// A stream of frames gives the same messages and the same end however it is cut, in bounded memory,
-/// and every message that was read comes back the same when it is written and read again.
-/// The first two bytes say how large a message may be and where the stream is cut.
+/// A stream of frames gives the same messages and the same error however it is split, in limited memory, and every
+/// parsed message is the same after it is encoded and parsed again. The first two bytes select the message limit and
+/// the split points.
 pub fn frames(data: &[u8]) {
     let [size, cuts, stream @ ..] = data else {
         return;
@@ -84,7 +85,7 @@ fn to_parts(message: WebSocketMessage<'_>) -> (Opcode, Vec<u8>) {
     }
 }
 
-/// The frame of a server as a client would have sent it.
+/// Turns the frame of a server into the frame of a client.
 fn mask_as_client(frame: &[u8], payload: usize) -> Vec<u8> {
     let key = [0x11, 0x80, 0xff, 0x2a];
     let (head, payload) = frame.split_at(frame.len() - payload);
@@ -97,7 +98,7 @@ fn mask_as_client(frame: &[u8], payload: usize) -> Vec<u8> {
     all
 }
 
-/// A polling body that could be read comes back the same when it is written and read again, and is no larger than it was.
+/// A valid polling body is the same after it is encoded and decoded again, and its packets are no larger than the body.
 pub fn payload(data: &[u8]) {
     let Ok(packets) = engine::decode_polling_body(data) else {
         return;
@@ -122,8 +123,8 @@ pub fn payload(data: &[u8]) {
     assert!(packets.iter().map(size).sum::<usize>() <= data.len());
 }
 
-/// A packet of Socket.IO that could be read comes back the same when it is written and read again, and what it says of its
-/// JSON is what a JSON library says.
+/// A valid Socket.IO packet is the same after it is encoded and decoded again, and agrees with serde_json about its
+/// JSON.
 pub fn packet(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;

@@ -1,11 +1,11 @@
-//! The memory of one node that is kept for clients that come back.
+//! Counts the memory of all replay buffers of one server.
 //!
-//! Always true: what was added by a [`Share`] is taken off when the share is gone.
+//! Invariant: the bytes of a [`MemoryCharge`] are subtracted from the budget when the charge is dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes in all.
+/// Bytes that all owners use together.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MemoryBudget(Arc<AtomicUsize>);
 
@@ -31,12 +31,12 @@ pub(crate) struct MemoryCharge {
 }
 
 impl MemoryCharge {
-    /// A share of the same account.
+    /// A further charge on the same budget.
     pub(crate) fn charge_same_budget(&self, bytes: usize) -> Self {
         self.account.charge(bytes)
     }
 
-    /// The owner has so many bytes now.
+    /// Changes the number of bytes of this owner.
     pub(crate) fn resize(&mut self, bytes: usize) {
         if bytes == self.bytes {
             return;
@@ -46,7 +46,7 @@ impl MemoryCharge {
         self.bytes = bytes;
     }
 
-    /// Bytes of all owners.
+    /// Bytes in use by all owners.
     pub(crate) fn of_all(&self) -> usize {
         self.account.used_bytes()
     }

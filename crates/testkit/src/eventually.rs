@@ -1,14 +1,14 @@
-//! Waiting for a condition: the one place in tests that sleeps.
+//! Waits for a condition: the only place in tests that sleeps.
 
 use std::{
     fmt::Debug,
     time::{Duration, Instant},
 };
 
-/// How long anything may take before the test is given up. Generous, because machines are busy.
+/// Maximum time of any step in a test. Generous, because machines can be busy.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Short waits first, longer ones later.
+/// Pause between two checks; it grows from 2 ms to 50 ms.
 pub(crate) struct PollBackoff(Duration);
 
 impl Default for PollBackoff {
@@ -24,12 +24,12 @@ impl PollBackoff {
     }
 }
 
-/// What a polled condition answers: `bool`, `Option`, or a `Result` of one of these or of `()`.
+/// Result of a polled condition: `bool`, `Option`, or a `Result` of one of these or of `()`.
 pub trait ConditionResult {
-    /// What [`eventually`] returns.
+    /// Value that [`eventually`] returns.
     type Value;
 
-    /// The value, or why there is none yet.
+    /// The value, or the reason why there is none yet.
     ///
     /// # Errors
     /// The condition does not hold yet.
@@ -71,15 +71,15 @@ impl<O: ConditionResult, E: Debug> ConditionResult for Result<O, E> {
 /// Polls `check` until it is true or some, for at most 30 s.
 ///
 /// # Panics
-/// With `what` and the last answer when the time is up.
+/// With `what` and the last result, when the time has passed.
 pub async fn eventually<O: ConditionResult>(what: &str, check: impl AsyncFnMut() -> O) -> O::Value {
     eventually_within(TEST_TIMEOUT, what, check).await
 }
 
-/// [`eventually`] with another limit.
+/// Same as [`eventually`], with another time limit.
 ///
 /// # Panics
-/// With `what` and the last answer when the time is up.
+/// With `what` and the last result, when the time has passed.
 pub async fn eventually_within<O: ConditionResult>(
     limit: Duration,
     what: &str,

@@ -1,13 +1,14 @@
-//! Real servers for tests, each on free ports of 127.0.0.1 and in a temporary folder of its own.
+//! Real servers for tests, each on free ports of 127.0.0.1 and in its own temporary folder. Also a Socket.IO test
+//! client, waiting for a condition, and moving time.
 //!
-//! Always true:
-//! 1. A server ends when its handle is dropped, so also when the test panics; and when the test process
-//!    ends in any other way (`kill -9`, a runner's time-out, a handle in a `static`) the watchdog ends it.
-//! 2. A started server answers: `start` returns only after the server itself said that it is ready.
-//! 3. A port that somebody else took in the meantime leads to another try, not to a failed test.
-//! 4. A server that is not installed, or does not come up, is a panic that says why and shows the log.
+//! Invariants:
+//! 1. A server ends when its handle is dropped, also if the test panics. If the test process ends in another way (`kill
+//!    -9`, a timeout of the test runner, a handle in a `static`), the watchdog ends the server.
+//! 2. `start` returns only after the server has reported that it is ready.
+//! 3. If another process takes a chosen port first, the start is retried with another port.
+//! 4. If a server is not installed or does not start, the panic message contains the reason and the log.
 //!
-//! Handles hold no connection and no task, so one may be kept in a `static` and used from many runtimes.
+//! Handles hold no connection and no task, so a handle may be kept in a `static` and used from several runtimes.
 
 #![expect(
     clippy::panic,

@@ -1,10 +1,10 @@
-//! Whether a process listens on a port, rather than whether somebody does.
+//! Checks that a given process listens on a port, not any process.
 
 use std::{fs, net::TcpStream};
 
 /// True if `process` itself accepts connections on `port` of 127.0.0.1 (or of all addresses).
 ///
-/// Where the system does not tell the owner of a socket, true if anybody accepts them.
+/// If the system has no `/proc`, true if any process accepts connections there.
 pub(crate) fn process_listens_on(process: u32, port: u16) -> bool {
     let folder = format!("/proc/{process}");
     let tables = ["net/tcp", "net/tcp6"];
@@ -35,7 +35,7 @@ pub(crate) fn process_listens_on(process: u32, port: u16) -> bool {
         })
 }
 
-/// `sl local_address rem_address st queues timer retransmits uid timeout inode`, where state `0A` is listening.
+/// Parses `sl local_address rem_address st queues timer retransmits uid timeout inode`; state `0A` is listening.
 fn listening_socket_inode(line: &str, port: u16) -> Option<String> {
     let fields: Vec<_> = line.split_whitespace().collect();
     let (_, local) = fields.get(1)?.rsplit_once(':')?;

@@ -1,5 +1,5 @@
-//! Servers for use by hand: starts what is asked for, prints its process ids and its address, and keeps it
-//! until this program ends, in whatever way.
+//! Servers for manual use: starts one kind of server, prints its process ids and its URL, and keeps it running until
+//! this program ends in any way.
 //!
 //! `cargo run -p parlor-testkit -- redis|valkey|sentinel|cluster|postgres`
 

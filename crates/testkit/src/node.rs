@@ -1,9 +1,9 @@
 //! One Parlor process, as users run it.
 //!
-//! Always true:
-//! 1. It sees only the environment that the test gives it and a few harmless variables, and runs in a
-//!    folder of its own, so neither the developer's settings nor a configuration file reach it.
-//! 2. `start` returns after the process itself listens on every port that was asked for.
+//! Invariants:
+//! 1. The process inherits only a few harmless environment variables, and runs in its own folder, so neither the
+//!    developer's settings nor a configuration file affect it.
+//! 2. `start` returns after the process itself listens on every requested port.
 
 use std::{
     collections::BTreeMap,
@@ -22,13 +22,13 @@ use crate::{
     watchdog::StopSignal,
 };
 
-/// The setting with the address for HTTP.
+/// Environment variable with the HTTP address.
 const HTTP_ENV: &str = "PARLOR_SERVER__HTTP";
-/// The setting with the address for gRPC.
+/// Environment variable with the gRPC address.
 const GRPC_ENV: &str = "PARLOR_SERVER__GRPC";
-/// The setting with the data folder.
+/// Environment variable with the data folder.
 const DATA_ENV: &str = "PARLOR_SERVER__DATA";
-/// What a node may inherit.
+/// Environment variables that the process inherits.
 const INHERITED_ENV: [&str; 8] = [
     "PATH",
     "HOME",
@@ -40,7 +40,7 @@ const INHERITED_ENV: [&str; 8] = [
     "RUST_LIB_BACKTRACE",
 ];
 
-/// How a node is started.
+/// Options of a server process.
 #[derive(Clone, Debug)]
 pub struct ServerProcessOptions {
     program: PathBuf,
@@ -50,31 +50,32 @@ pub struct ServerProcessOptions {
 }
 
 impl ServerProcessOptions {
-    /// Adds an argument.
+    /// Adds a command line argument.
     #[must_use]
     pub fn arg(mut self, argument: impl Into<OsString>) -> Self {
         self.arguments.push(argument.into());
         self
     }
 
-    /// Sets a variable, for example `PARLOR_STORE__URL`.
+    /// Sets an environment variable, for example `PARLOR_STORE__URL`.
     #[must_use]
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.environment.insert(name.into(), value.into());
         self
     }
 
-    /// Sets a variable to a free address, on which the node then must listen, see [`Node::address`].
+    /// Sets an environment variable to a free address. `start` waits until the process listens there, see
+    /// [`ServerProcess::address`].
     #[must_use]
     pub fn listen(mut self, name: impl Into<String>) -> Self {
         self.listen.push(name.into());
         self
     }
 
-    /// Starts the node and waits until it listens.
+    /// Starts the process and waits until it listens.
     ///
     /// # Panics
-    /// If it ends before that, with its output.
+    /// If the process ends before that; the message contains its output.
     pub async fn start(self) -> Node {
         let folder = Folder::new("node");
         let mut addresses = BTreeMap::new();
@@ -108,7 +109,7 @@ impl ServerProcessOptions {
         }
     }
 
-    /// Starts the node without waiting, for one that is expected to end, see [`Node::wait`].
+    /// Starts the process without waiting, for a process that is expected to end, see [`ServerProcess::wait_for_exit`].
     #[must_use]
     pub fn spawn(self) -> Node {
         let folder = Folder::new("node");
@@ -138,7 +139,7 @@ impl ServerProcessOptions {
         for name in &self.listen {
             let address = loop {
                 let address = SocketAddr::from(([127, 0, 0, 1], ports::find_free_port()));
-                // Nobody listens there yet, so it may be drawn again.
+                // The address is not in use yet, so the same one may be chosen again.
                 if !chosen.values().any(|it| *it == address) {
                     break address;
                 }
@@ -174,9 +175,9 @@ impl ServerProcessOptions {
     }
 }
 
-/// A running node. Ends on drop.
+/// A running process. Ends on drop.
 pub struct Node {
-    // Before the folder: it must be gone when its folder goes.
+    // Declared before the folder, so that the process ends before its folder is removed.
     process: WatchedProcess,
     folder: Folder,
     addresses: BTreeMap<String, SocketAddr>,
@@ -184,7 +185,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node run from `program` without arguments; its data folder is [`Node::data`].
+    /// Options to run `program` without arguments; its data folder is [`ServerProcess::data_folder`].
     #[must_use]
     pub fn options(program: impl AsRef<OsStr>) -> ServerProcessOptions {
         ServerProcessOptions {
@@ -195,7 +196,8 @@ impl Node {
         }
     }
 
-    /// `program serve` with HTTP and gRPC on free ports, see [`Node::http`] and [`Node::grpc`].
+    /// Options to run `program serve` with HTTP and gRPC on free ports, see [`ServerProcess::http_url`] and
+    /// [`ServerProcess::grpc_address`].
     #[must_use]
     pub fn parlor_serve(program: impl AsRef<OsStr>) -> ServerProcessOptions {
         Self::options(program)
@@ -204,16 +206,16 @@ impl Node {
             .listen(GRPC_ENV)
     }
 
-    /// The process id; another one after a restart.
+    /// Process id; it changes with a restart.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.process.id()
     }
 
-    /// The address that was put into a variable by [`NodeOptions::listen`].
+    /// Address that [`ServerProcessOptions::listen`] has chosen for this environment variable.
     ///
     /// # Panics
-    /// If there was none under this name.
+    /// If `listen` was not called with this name.
     #[must_use]
     pub fn address(&self, name: &str) -> SocketAddr {
         *self
@@ -222,37 +224,37 @@ impl Node {
             .unwrap_or_else(|| panic!("no address was requested with listen({name:?})"))
     }
 
-    /// Where it serves HTTP: `http://127.0.0.1:port`.
+    /// Base URL of HTTP: `http://127.0.0.1:port`.
     ///
     /// # Panics
-    /// If it was not started by [`Node::serve`].
+    /// If the process was not started by [`ServerProcess::parlor_serve`].
     #[must_use]
     pub fn http(&self) -> String {
         format!("http://{}", self.address(HTTP_ENV))
     }
 
-    /// Where it serves gRPC.
+    /// Address of gRPC.
     ///
     /// # Panics
-    /// If it was not started by [`Node::serve`].
+    /// If the process was not started by [`ServerProcess::parlor_serve`].
     #[must_use]
     pub fn grpc(&self) -> SocketAddr {
         self.address(GRPC_ENV)
     }
 
-    /// The folder it runs in; kept by a restart.
+    /// Working folder; a restart keeps it.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The data folder it was told, unless the test set another.
+    /// Default data folder. The test may have set another one.
     #[must_use]
     pub fn data_folder(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 
-    /// What it wrote to standard output and standard error since it was last started.
+    /// Standard output and standard error since the last start.
     #[must_use]
     pub fn output(&self) -> String {
         self.process.log()
@@ -261,57 +263,57 @@ impl Node {
     /// Waits for a line of output that contains `text` and returns the line.
     ///
     /// # Panics
-    /// If none comes in time or before the node ends, with the output.
+    /// If there is no such line in time or before the process ends; the message contains the output.
     pub async fn wait_for_line(&self, text: &str) -> String {
         self.process.wait_for_line(text).await
     }
 
-    /// Asks it to stop (`SIGTERM`) and waits for the end.
+    /// Sends `SIGTERM` and waits for the exit.
     ///
     /// # Panics
-    /// If it does not end in time, with its output.
+    /// If the process does not end in time; the message contains its output.
     pub async fn terminate_and_wait(&mut self) -> ExitStatus {
         self.send_sigterm();
         self.wait().await
     }
 
-    /// Asks it to stop (`SIGTERM`) and does not wait.
+    /// Sends `SIGTERM` without waiting.
     pub fn send_sigterm(&mut self) {
         self.process.signal(Signal::TERM);
     }
 
-    /// Waits for its end.
+    /// Waits for the exit.
     ///
     /// # Panics
-    /// If it does not end in time, with its output.
+    /// If the process does not end in time; the message contains its output.
     pub async fn wait(&mut self) -> ExitStatus {
         self.process.wait().await
     }
 
-    /// False once it has ended.
+    /// False after the process has ended.
     pub fn is_running(&mut self) -> bool {
         self.process.status().is_none()
     }
 
-    /// Ends it without warning.
+    /// Sends `SIGKILL`.
     pub fn kill9(&mut self) {
         self.process.kill9();
     }
 
-    /// Stops it where it is: it keeps its connections and does nothing.
+    /// Sends `SIGSTOP`: the process keeps its connections and does nothing.
     pub fn pause(&mut self) {
         self.process.signal(Signal::STOP);
     }
 
-    /// Lets a paused node go on.
+    /// Continues a paused process.
     pub fn resume(&mut self) {
         self.process.signal(Signal::CONT);
     }
 
-    /// Starts it again in its folder and on its addresses; one that still runs is killed first.
+    /// Starts the process again in its folder and on its addresses. Kills it first if it runs.
     ///
     /// # Panics
-    /// If it ends before it listens, with its output.
+    /// If the process ends before it listens; the message contains its output.
     pub async fn restart(&mut self) {
         self.kill9();
         let command = || self.options.command(self.folder.path(), &self.addresses);

@@ -1,8 +1,9 @@
-//! Ports that nobody listens on right now.
+//! Free ports.
 //!
-//! Always true: they lie below the range from which systems take ports for outgoing connections, so only
-//! another server can take one between here and its use; and the port 10,000 above, which Redis Cluster
-//! takes for its bus, is free and below that range too.
+//! Invariants:
+//! 1. The ports lie below the range that systems use for outgoing connections, so only another server can take one
+//!    before it is used.
+//! 2. The port 10,000 above, which Redis Cluster uses for its bus, is free too and below that range.
 
 use std::net::TcpListener;
 
@@ -10,10 +11,10 @@ use rand::RngExt;
 
 const MIN_PORT: u16 = 10_000;
 const MAX_PORT: u16 = 21_999;
-/// Distance from the port of a Redis Cluster node to its bus.
+/// Distance between the port of a Redis Cluster node and its bus port.
 const CLUSTER_BUS_OFFSET: u16 = 10_000;
 
-/// A free port whose cluster bus port is free as well.
+/// Finds a free port whose cluster bus port is free too.
 pub(crate) fn find_free_port() -> u16 {
     loop {
         let port = rand::rng().random_range(MIN_PORT..=MAX_PORT);

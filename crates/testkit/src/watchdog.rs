@@ -1,12 +1,12 @@
-//! Ends the servers of a test process that can no longer do it itself.
+//! Ends the servers of a test process that cannot do so any more.
 //!
-//! Always true:
-//! 1. There is one watchdog per test process, a shell that reads from a pipe whose only lasting writer is
-//!    the test process. However that process ends, the pipe closes; then the watchdog ends every process
-//!    still registered and removes the temporary folder.
-//! 2. A process is registered before its program runs: it starts as a shell that writes its own id into
-//!    the pipe and then becomes the program, which no longer holds the pipe.
-//! 3. The watchdog has a process group of its own, so a signal to the group of the test does not reach it.
+//! Invariants:
+//! 1. There is one watchdog per test process: a shell that reads from a pipe whose only lasting writer is the test
+//!    process. When that process ends in any way, the pipe closes. The watchdog then ends every process that is still
+//!    registered and removes the temporary folder.
+//! 2. A process is registered before its program runs: a shell writes its own id to the pipe and then executes the
+//!    program, which no longer holds the pipe.
+//! 3. The watchdog has its own process group, so a signal to the group of the test does not reach it.
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ use std::{
     },
 };
 
-/// `$1` is the temporary folder. An entry is `signal/pid`.
+/// Shell script of the watchdog. `$1` is the temporary folder. An entry is `signal/pid`.
 const WATCHDOG_SCRIPT: &str = r#"
 trap '' HUP INT QUIT TERM
 live=' '
@@ -42,7 +42,8 @@ for try in 1 2 3 4 5; do
 done
 "#;
 
-/// `$1` is the signal that ends the program, `$2` its log, the rest the program and its arguments.
+/// Shell script that starts a program. `$1` is the signal that ends the program, `$2` its log, the rest the program and
+/// its arguments.
 const REGISTER_AND_EXEC_SCRIPT: &str = r#"
 signal=$1 log=$2
 shift 2
@@ -50,12 +51,12 @@ echo "+ $signal/$$" || exit
 exec "$@" </dev/null >>"$log" 2>&1
 "#;
 
-/// The signal that ends a program at once and lets it clean up what outlives it.
+/// Signal that ends a program at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StopSignal {
     /// `SIGKILL`.
     Kill,
-    /// `SIGQUIT`: PostgreSQL's immediate shutdown, which gives its shared memory back.
+    /// `SIGQUIT`: immediate shutdown of PostgreSQL, which frees its shared memory.
     Quit,
 }
 
@@ -83,7 +84,7 @@ fn watchdog() -> &'static Watchdog {
             .tempdir()
             .expect("a temporary folder can be created")
             .keep();
-        // PostgreSQL runs as another user when the tests run as root.
+        // If the tests run as root, PostgreSQL runs as another user and must enter the folder.
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
         let (reader, pipe) = pipe().expect("a pipe can be created");
         let shell = Command::new("sh")
@@ -105,7 +106,7 @@ fn watchdog() -> &'static Watchdog {
     })
 }
 
-/// A new empty folder, removed with the test process if not before.
+/// Creates an empty folder, which is removed with the test process at the latest.
 pub(crate) fn create_temp_folder(name: &str) -> PathBuf {
     let watchdog = watchdog();
     let number = watchdog.folders.fetch_add(1, Ordering::Relaxed);
@@ -114,7 +115,7 @@ pub(crate) fn create_temp_folder(name: &str) -> PathBuf {
     folder
 }
 
-/// A child that the watchdog knows. Its output is appended to `log`.
+/// Child process that is registered at the watchdog. Its output is appended to `log`.
 pub(crate) struct WatchedChild {
     child: Child,
     end: StopSignal,
@@ -122,7 +123,7 @@ pub(crate) struct WatchedChild {
 }
 
 impl WatchedChild {
-    /// Starts `command`; its own settings for input and output are not used.
+    /// Starts `command`. The input and output settings of `command` are ignored.
     pub(crate) fn spawn(command: &Command, log: &Path, end: StopSignal) -> Self {
         let pipe = watchdog().pipe.try_clone().unwrap();
         let mut shell = Command::new("sh");
@@ -160,7 +161,7 @@ impl WatchedChild {
         self.child.id()
     }
 
-    /// How it ended, if it did.
+    /// Exit status, if the process has ended.
     pub(crate) fn status(&mut self) -> Option<ExitStatus> {
         if self.status.is_none() {
             let status = self.child.try_wait().unwrap();
@@ -169,7 +170,7 @@ impl WatchedChild {
         self.status
     }
 
-    /// Waits for the end of a process that is about to end.
+    /// Waits for a process that is about to end.
     pub(crate) fn reap(&mut self) -> ExitStatus {
         if self.status.is_none() {
             let status = self.child.wait().ok();
@@ -178,12 +179,12 @@ impl WatchedChild {
         self.status.unwrap_or_else(|| ExitStatus::from_raw(9))
     }
 
-    /// From here on its id may belong to another process.
+    /// Unregisters a process that has ended, because its id may be given to another process from now on.
     fn unregister(&mut self, status: Option<ExitStatus>) {
         if status.is_some() {
             self.status = status;
             let line = format!("- {}/{}\n", self.end.name(), self.id());
-            // A watchdog that is gone has nothing to forget.
+            // An error means that the watchdog has ended, so there is nothing to unregister.
             let _ = (&watchdog().pipe).write_all(line.as_bytes());
         }
     }

@@ -1,4 +1,5 @@
-//! What the public suites expect of a server: Engine.IO that sends each message back, and Socket.IO with two namespaces.
+//! Servers that the public protocol suites expect: Engine.IO that echoes each message, and Socket.IO with two
+//! namespaces.
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -19,15 +20,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 
-/// What the suites are told of a server, and what it keeps to.
+/// Settings of both servers, as the suites expect them.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     pub ping_interval: Duration,
     pub ping_timeout: Duration,
     pub max_payload: usize,
     pub connect_timeout: Duration,
-    /// Between the connect and `auth`. A suite that listens for one message at a time loses the second of two that arrive in
-    /// one piece, as these would.
+    /// Delay between CONNECT and the `auth` event. A suite that waits for one message at a time loses the second of two
+    /// messages that arrive together.
     pub auth_delay: Duration,
 }
 
@@ -40,16 +41,16 @@ impl Settings {
             ping_timeout: self.ping_timeout,
             max_payload: self.max_payload,
             connect_timeout: self.connect_timeout,
-            // A client that sends much moves slowly.
+            // A client that sends much needs long for the upgrade.
             upgrade_timeout: defaults.upgrade_timeout.max(self.connect_timeout),
-            // What is read in one go is sent back in one go.
+            // Everything that is read at once is echoed at once, so the send queue must hold it.
             max_send_queue_bytes: 4 * self.max_payload.max(1 << 20),
             ..defaults
         }
     }
 }
 
-/// Both servers behind one port.
+/// Both servers on one port.
 pub struct EchoServers {
     engine: Arc<EngineIoServer<EngineIoEcho>>,
     socket: Arc<SocketIoServer<SocketIoEcho>>,
@@ -66,7 +67,7 @@ impl EchoServers {
         })
     }
 
-    /// Answers connections until there is nothing to accept any more.
+    /// Serves connections until the listener fails.
     pub async fn serve(self: Arc<Self>, listener: TcpListener) -> io::Result<()> {
         tokio::spawn(Arc::clone(&self.engine).run_timers());
         tokio::spawn(Arc::clone(&self.socket).run_timers());
@@ -91,7 +92,7 @@ impl EchoServers {
     }
 }
 
-/// HTTP for as long as there are connections to accept.
+/// Accepts connections and serves HTTP on them, until the listener fails.
 pub async fn accept<F>(
     listener: TcpListener,
     answer: impl Fn(Request<Incoming>, Client) -> F + Clone + Send + 'static,
@@ -121,7 +122,7 @@ where
     }
 }
 
-/// The TCP stream out of what hyper upgraded.
+/// Gets the TCP stream out of a connection that hyper has upgraded.
 pub fn take_back(upgraded: Upgraded) -> Result<UpgradedTcpStream, Upgraded> {
     let parts = upgraded.downcast::<TokioIo<TcpStream>>()?;
     Ok(UpgradedTcpStream {
@@ -131,7 +132,7 @@ pub fn take_back(upgraded: Upgraded) -> Result<UpgradedTcpStream, Upgraded> {
     })
 }
 
-/// Engine.IO: each message comes back.
+/// Engine.IO handler that echoes each message.
 #[derive(Debug)]
 struct EngineIoEcho;
 
@@ -149,14 +150,14 @@ impl SessionHandler for EngineIoEcho {
     }
 }
 
-/// Socket.IO: `auth` on connect, then `message` and `message-with-ack`.
+/// Socket.IO handler: sends `auth` after a CONNECT, answers `message` and `message-with-ack`.
 #[derive(Debug)]
 struct SocketIoEcho {
     apart: Duration,
 }
 
 impl SocketHandler for SocketIoEcho {
-    /// What the client gave when it connected.
+    /// `auth` of the client.
     type State = Box<str>;
 
     async fn on_connect(

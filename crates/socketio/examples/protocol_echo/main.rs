@@ -1,4 +1,5 @@
-//! A server for the public protocol suites of Engine.IO v4 and Socket.IO v5: `cargo run -p parlor-socketio --example protocol_echo`.
+//! Server for the public protocol suites of Engine.IO v4 and Socket.IO v5: `cargo run -p parlor-socketio --example
+//! protocol_echo`.
 
 mod echo;
 
@@ -8,27 +9,27 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::TcpListener;
 
-/// Echoes on /engine.io/ and on /socket.io/.
+/// Echo server for protocol tests: Engine.IO on /engine.io/, Socket.IO on /socket.io/.
 #[derive(Debug, Parser)]
 struct Flags {
-    /// Where to listen.
+    /// Address to listen on.
     #[arg(long, default_value = "127.0.0.1:3000")]
     listen: SocketAddr,
-    /// Milliseconds between two pings.
+    /// Time between two pings, in milliseconds.
     #[arg(long, default_value_t = 300)]
     ping_interval: u64,
-    /// Milliseconds that a client has to answer one.
+    /// Time that a client has to answer a ping, in milliseconds.
     #[arg(long, default_value_t = 200)]
     ping_timeout: u64,
-    /// Bytes of a message or of a polling body.
+    /// Maximum size of a message or of a polling body, in bytes.
     #[arg(long, default_value_t = 1_000_000)]
     max_payload: usize,
-    /// Milliseconds that a client has to connect to a namespace.
+    /// Time that a client has to connect to a namespace, in milliseconds.
     #[arg(long, default_value_t = 1000)]
     connect_timeout: u64,
 }
 
-// One thread, so that requests of several connections are answered in the order in which they came: the suites count on it.
+// One thread, because the suites rely on requests of several connections being answered in the order of their arrival.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::io::Result<()> {
     let flags = Flags::parse();

@@ -1,4 +1,4 @@
-//! The answers to requests.
+//! Responses to HTTP requests.
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -7,7 +7,7 @@ use hyper::header::{
 };
 use hyper::{Response, StatusCode};
 
-/// Why a request is not taken, in the words of the protocol.
+/// Error response to a request, with the error codes of Engine.IO.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestError {
     UnknownTransport,
@@ -73,7 +73,7 @@ impl RequestError {
     }
 }
 
-/// Packets.
+/// Response with packets.
 pub(super) fn packets_response(body: Bytes) -> Response<Full<Bytes>> {
     response_with_body(body, "text/plain; charset=UTF-8")
 }

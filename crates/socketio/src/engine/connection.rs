@@ -1,9 +1,13 @@
-//! The task of one WebSocket, from hyper's hand-over to its last byte: a future written by hand, as it exists once per client.
+//! Task of one WebSocket, from hyper's upgrade to the last byte. It is a hand-written future, because there is one per
+//! client and it must be small.
 //!
-//! Always true:
-//! 1. It owns no buffer: bytes are read into one of the thread's, and only what is unfinished is kept.
-//! 2. One turn reads what is there, within a budget, and then writes all that waits in as few calls as it takes.
-//! 3. Gone, by whatever way, its session has been told of its end, unless it only tried to take the session over.
+//! Invariants:
+//! 1. The task owns no read buffer: bytes are read into a thread-local buffer, and only incomplete or unhandled input
+//!    is kept.
+//! 2. Each poll reads the available input, within a budget, and then writes the send queue with as few calls as
+//!    possible.
+//! 3. When the task ends in any way, the close of its session is reported, unless the connection was only an upgrade
+//!    probe.
 
 use std::io::IoSlice;
 use std::pin::Pin;
@@ -26,16 +30,16 @@ use super::session::EngineIoSession;
 use crate::frame::FrameParser;
 use crate::{DisconnectReason, DowncastUpgraded, UpgradedTcpStream};
 
-/// What the kernel may hold for one client, which it doubles.
+/// Size of the kernel's send buffer (`SO_SNDBUF`) per client; the kernel doubles it.
 const KERNEL_SEND_BUFFER_BYTES: usize = 128 * 1024;
 
 pub(super) struct WebSocketConnection<U: SessionHandler> {
     pub(super) session: Arc<EngineIoSession<U>>,
     pub(super) stage: Stage,
     pub(super) parser: FrameParser,
-    /// Read, but not handled yet.
+    /// Bytes that were read but not handled yet.
     pub(super) unhandled_input: Option<Box<[u8]>>,
-    /// What the close frame will say.
+    /// Status code for the close frame.
     pub(super) close_code: Option<u16>,
 }
 
@@ -93,7 +97,7 @@ impl<U: SessionHandler> WebSocketConnection<U> {
             self.finish_connection();
             return Poll::Ready(());
         };
-        // Where it cannot be had it takes more memory, and is not wrong.
+        // Only the memory use depends on this size, so an error is ignored.
         let _ = SockRef::from(&stream).set_send_buffer_size(KERNEL_SEND_BUFFER_BYTES);
         if !ahead.is_empty() {
             self.unhandled_input = Some(ahead.as_ref().into());
@@ -111,10 +115,10 @@ impl<U: SessionHandler> WebSocketConnection<U> {
         Poll::Ready(())
     }
 
-    /// Sees to it that the answer to the request is the first that the client gets. False if the connection is broken.
+    /// Sends the 101 response before everything else. Returns false if the connection is broken.
     fn send_upgrade_response(&self, stream: &TcpStream, owed: Bytes, is_probe: bool) -> bool {
         if is_probe {
-            // What waits goes by polling still.
+            // The send queue still leaves by polling.
             return try_write_all(stream, &owed);
         }
         let mut out = self.session.transport_state().lock();
@@ -122,11 +126,11 @@ impl<U: SessionHandler> WebSocketConnection<U> {
         true
     }
 
-    /// One turn of an open connection.
+    /// Polls an open connection.
     fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let end = {
             let mut out = self.session.transport_state().lock();
-            // Nobody needs to wake who writes all that waits at the end of this turn.
+            // This poll drains the send queue at its end, so that senders need not wake the task.
             out.writer_is_awake = true;
             if !out
                 .writer_waker
@@ -173,7 +177,7 @@ impl<U: SessionHandler> WebSocketConnection<U> {
         }
     }
 
-    /// Writes what waits. Ready when there is nothing any more.
+    /// Writes the send queue. Ready when the queue is empty.
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
         let (Stage::Open(stream) | Stage::Parting(stream, ..)) = &mut self.stage else {
             return Poll::Ready(Ok(()));
@@ -221,7 +225,7 @@ impl<U: SessionHandler> Drop for WebSocketConnection<U> {
                 is_upgrade_probe: true,
                 ..
             } => self.finish_connection(),
-            // The task broke off, or the runtime ends: the rest is done elsewhere, if there is an elsewhere.
+            // The task has panicked, or the runtime stops: a new task does the cleanup, if the runtime still runs.
             _ => {
                 self.session.abort(DisconnectReason::TransportClosed);
                 self.session.spawn_cleanup();

@@ -1,4 +1,4 @@
-//! Requests: who asks for what, and may they.
+//! HTTP requests: parses the query, finds the session and routes the request.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use super::session::EngineIoSession;
 use super::{EngineIoServer, SessionHandler, polling, upgrade};
 use crate::{Client, DowncastUpgraded};
 
-/// What a query says; what else is in it is for caches and proxies.
+/// Query parameters of Engine.IO; others are ignored.
 #[derive(Debug, Default)]
 struct EngineIoQuery {
     version: Option<String>,
     transport: Option<String>,
     sid: Option<String>,
-    /// `EIO` comes before `transport`.
+    /// `EIO` stands before `transport`, as the JavaScript client writes them.
     eio_precedes_transport: bool,
 }
 
@@ -43,7 +43,8 @@ impl EngineIoQuery {
 }
 
 impl<U: SessionHandler> EngineIoServer<U> {
-    /// Answers a request. Dropped while it waits, the session that it polls for ends, as the client is gone.
+    /// Handles a request. If its future is dropped while a poll or a post waits, the client has disconnected and the
+    /// session is closed.
     pub async fn handle_request(
         self: &Arc<Self>,
         request: Request<Incoming>,
@@ -74,7 +75,7 @@ impl<U: SessionHandler> EngineIoServer<U> {
         };
         match (transport, session) {
             (TransportKind::Polling, Some(session)) => match *request.method() {
-                // Boxed: a WebSocket, which waits for nothing here, has no room for them.
+                // Boxed to keep the future of a WebSocket request small, which awaits nothing here.
                 Method::GET => Box::pin(polling::handle_poll(&session)).await,
                 Method::POST => Box::pin(polling::handle_post(&session, request)).await,
                 _ => Err(RequestError::MethodNotAllowed),
@@ -115,11 +116,11 @@ impl<U: SessionHandler> EngineIoServer<U> {
     }
 }
 
-/// How clients in JavaScript call themselves, in browsers and elsewhere.
+/// Prefixes of the `User-Agent` of JavaScript clients in browsers, Node.js, Bun and Deno.
 const RECOVERY_USER_AGENTS: [&str; 4] = ["Mozilla/", "node", "Bun/", "Deno/"];
 
-/// Whether the stock client asks. Where it says nothing of itself, as over a WebSocket of Node, it is known by the order of what
-/// it asks for.
+/// True for the JavaScript client. If the request has no `User-Agent`, as for a WebSocket of Node.js, the order of the
+/// query parameters decides.
 fn client_supports_recovery(query: &EngineIoQuery, agent: Option<&str>) -> bool {
     match agent {
         Some(agent) => RECOVERY_USER_AGENTS

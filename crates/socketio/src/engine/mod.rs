@@ -1,8 +1,28 @@
-//! Engine.IO v4: sessions over polling and WebSocket, and a layer above them that takes their messages.
+//! Engine.IO v4 server: sessions over polling and WebSocket. A [`SessionHandler`] receives their messages.
 //!
-//! Always true:
-//! 1. An idle session owns no buffer and no timer: pings come from one task for all.
-//! 2. A session is in the table from its first request until its end was told and its last bytes are gone or given up.
+//! ```text
+//!  GET transport=polling                                     GET transport=websocket, no sid
+//!       │ open packet in the response                              │ 101, open packet is the first frame
+//!       ▼          GET transport=websocket&sid                     ▼
+//!    Polling ────────────▶ Polling + probe ── 2probe, 3probe, 5 ─▶ WebSocket
+//!       │ ◀─ probe failed or upgrade_timeout ──┘                   │
+//!       ├───────────────────────────────────────┬──────────────────┘
+//!       │ close(reason)                         │ abort(reason), or the send queue exceeds its limit
+//!       ▼                                       ▼
+//!    Closing, Graceful ───── abort() ───────▶ Closing, Abort: the send queue is dropped
+//!       │ sends the queue, then a close packet  │
+//!       │ for at most CLOSE_TIMEOUT             │       on_close(reason) once, when closing begins
+//!       └───────────────────────────────────────┴─────▶ Closed: removed from the SessionTable
+//! ```
+//!
+//! A session is aborted if its TCP connection ends without a close frame. A pending poll returns the rest of the send
+//! queue. After a disconnect by the server or a shutdown, further polls are answered until the queue is empty; after
+//! other reasons with 400.
+//!
+//! Invariants:
+//! 1. An idle session owns no buffer and no timer: one task pings all sessions.
+//! 2. A session is in the table from its first request until its close is reported and its last bytes are sent or
+//!    dropped.
 
 mod answer;
 mod connection;
@@ -38,23 +58,24 @@ pub(crate) use parcel::EncodedFrame;
 pub use session::EngineIoSession;
 use table::SessionTable;
 
-/// The layer that takes the messages of sessions. Its calls must not block.
+/// Receives the messages of sessions. Its methods must not block.
 pub trait SessionHandler: Send + Sync + Sized + 'static {
-    /// What it keeps of a session.
+    /// State that the handler keeps for a session.
     type State: Default + Send + Sync + 'static;
 
-    /// A session has begun.
+    /// A session was opened.
     fn opened(self: &Arc<Self>, session: &Arc<EngineIoSession<Self>>) {
         let _ = session;
     }
 
-    /// A text message. False if the next is to wait until [`Above::poll_room`] is ready.
+    /// A text message arrived. Returns false if the next message must wait until [`SessionHandler::poll_inbox_ready`]
+    /// is ready.
     fn text(self: &Arc<Self>, session: &Arc<EngineIoSession<Self>>, text: &str) -> bool;
 
-    /// A binary message; the same.
+    /// A binary message arrived. Returns the same as [`SessionHandler::on_text`].
     fn on_binary(self: &Arc<Self>, session: &Arc<EngineIoSession<Self>>, bytes: Bytes) -> bool;
 
-    /// Ready when a message may come.
+    /// Ready when the inbox has room for a message.
     fn poll_inbox_ready(
         self: &Arc<Self>,
         session: &Arc<EngineIoSession<Self>>,
@@ -64,26 +85,27 @@ pub trait SessionHandler: Send + Sync + Sized + 'static {
         Poll::Ready(())
     }
 
-    /// Whether messages wait for room: then the client cannot be heard, and is not asked for signs of life.
+    /// True if the inbox is full. Then the client is not read, so an unanswered ping does not count.
     fn is_inbox_full(&self, session: &EngineIoSession<Self>) -> bool {
         let _ = session;
         false
     }
 
-    /// The client has answered a ping.
+    /// The client answered a ping.
     fn on_pong(self: &Arc<Self>, session: &Arc<EngineIoSession<Self>>) {
         let _ = session;
     }
 
-    /// The connect timeout has passed since the session was opened or [`Engine::watch`] was called.
+    /// The connect timeout has passed since the session was opened or
+    /// [`start_connect_deadline`](crate::engine_io::EngineIoServer::start_connect_deadline) was called.
     fn on_connect_deadline(self: &Arc<Self>, session: &Arc<EngineIoSession<Self>>) {
         let _ = session;
     }
 
-    /// A tick of the timers.
+    /// Called at each tick of the timers.
     fn on_tick(self: &Arc<Self>) {}
 
-    /// The session has ended; exactly once.
+    /// The session has closed. Called exactly once per session.
     fn on_close(self: &Arc<Self>, session: &Arc<EngineIoSession<Self>>, reason: DisconnectReason) {
         let _ = (session, reason);
     }
@@ -105,7 +127,7 @@ pub struct EngineIoServer<U: SessionHandler> {
 }
 
 impl<U: SessionHandler> EngineIoServer<U> {
-    /// An engine without sessions.
+    /// Creates a server without sessions.
     pub fn new(above: Arc<U>, options: SocketIoOptions) -> Arc<Self> {
         let phases = options.ping_interval.as_secs().clamp(25, 10_000);
         Arc::new(Self {
@@ -116,30 +138,30 @@ impl<U: SessionHandler> EngineIoServer<U> {
             connect_deadlines: Mutex::default(),
             runtime: OnceLock::new(),
             ping_frame: EncodedFrame::from_text("2"),
-            // No tick is 0, which says that nothing was pinged.
+            // Ticks start at 1: an `unanswered_ping_tick` of 0 means that no ping is unanswered.
             current_tick: AtomicU32::new(1),
             stopped_accepting: AtomicBool::new(false),
             send_queue_overflows: AtomicU64::new(0),
         })
     }
 
-    /// The layer above.
+    /// The handler.
     pub fn handler(&self) -> &Arc<U> {
         &self.above
     }
 
-    /// The settings.
+    /// Settings of the server.
     pub fn options(&self) -> &SocketIoOptions {
         &self.options
     }
 
-    /// Whether a request with this path is for it.
+    /// True if a request with this path belongs to the server.
     pub fn matches_path(&self, path: &str) -> bool {
         path.strip_prefix(self.options.path.as_str())
             .is_some_and(|rest| matches!(rest, "" | "/"))
     }
 
-    /// A new session, if there is room for one.
+    /// Opens a session, unless a limit is reached or the server stops.
     fn open_session(
         self: &Arc<Self>,
         client: Client,
@@ -201,7 +223,7 @@ impl<U: SessionHandler> EngineIoServer<U> {
         }
     }
 
-    /// The first packet of a session.
+    /// Encodes the first packet of a session.
     fn encode_open_packet(&self, session: &EngineIoSession<U>, upgrades: &str) -> Vec<u8> {
         let json = format!(
             r#"{{"sid":"{}","upgrades":[{upgrades}],"pingInterval":{},"pingTimeout":{},"maxPayload":{}}}"#,
@@ -229,12 +251,12 @@ impl<U: SessionHandler> EngineIoServer<U> {
         self.stopped_accepting.load(Ordering::Relaxed)
     }
 
-    /// From now on new sessions are refused with 503; open ones go on.
+    /// Rejects new sessions with 503 from now on; open sessions continue.
     pub fn stop_accepting(&self) {
         self.stopped_accepting.store(true, Ordering::Relaxed);
     }
 
-    /// Ends all sessions. Returns when all are gone, at the latest shortly after `patience`: who is left then is cut.
+    /// Closes all sessions and returns when they are removed. Sessions that are left after `timeout` are aborted.
     pub async fn close_all_sessions(&self, patience: Duration) {
         self.stop_accepting();
         for_each_session_unlocked(&self.table, |session| {
@@ -259,7 +281,7 @@ impl<U: SessionHandler> EngineIoServer<U> {
         true
     }
 
-    /// What it counts now.
+    /// Counters and gauges at this moment.
     pub fn stats(&self) -> SocketIoStats {
         let mut figures = SocketIoStats {
             open_sessions: self.table.open_count(),
@@ -275,10 +297,10 @@ impl<U: SessionHandler> EngineIoServer<U> {
     }
 }
 
-/// How long those take to go that are cut.
+/// Time that aborted sessions have to be removed.
 const ABORT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Calls `each` outside of the table's locks.
+/// Calls `each` outside of the bucket locks.
 fn for_each_session_unlocked<U: SessionHandler>(
     table: &SessionTable<U>,
     each: impl Fn(&Arc<EngineIoSession<U>>),

@@ -1,9 +1,10 @@
-//! The way out of a session: what waits for the client, who carries it, and how it ends.
+//! Transport state of one session: the send queue, the active transport, a pending upgrade, and the close mode.
 //!
-//! Always true:
-//! 1. Packets leave in the order in which they were pushed, over whichever transport is there when they leave.
-//! 2. With nothing waiting there is no queue. With more waiting than may, the session is at its end.
-//! 3. An end is set once.
+//! Invariants:
+//! 1. Packets leave in the order in which they were queued, also across an upgrade to WebSocket.
+//! 2. An empty send queue owns no memory. A packet that finds a non-empty queue and would exceed `max_send_queue_bytes`
+//!    aborts the session.
+//! 3. The close mode is set once; it can only change from `Graceful` to `Abort`, and then the reason stays.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -13,7 +14,7 @@ use std::task::Waker;
 use super::parcel::EncodedFrame;
 use crate::DisconnectReason;
 
-/// Frames of one write.
+/// Maximum frames per vectored write.
 pub(super) const MAX_FRAMES_PER_WRITE: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,12 +23,12 @@ pub(super) enum TransportKind {
     WebSocket,
 }
 
-/// How a session ends.
+/// How a session closes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// What waits is sent first, then the client is told.
+    /// The send queue is sent first, then a close packet.
     Flush(DisconnectReason),
-    /// At once.
+    /// The send queue is dropped.
     Cut(DisconnectReason),
 }
 
@@ -42,27 +43,28 @@ impl End {
 #[derive(Debug)]
 pub(super) struct TransportState {
     send_queue: Option<Box<SendQueue>>,
-    /// Of the WebSocket's task, or of the polling request that waits.
+    /// Waker of the connection task, or of the pending poll.
     pub(super) writer_waker: Option<Waker>,
     pub(super) active: TransportKind,
     pub(super) close_mode: Option<End>,
-    /// Whoever carries will look again without being woken.
+    /// The writer (the connection task or the pending poll) is awake and drains the queue before it parks, so no
+    /// wake-up is needed.
     pub(super) writer_is_awake: bool,
-    /// A polling request waits.
+    /// A GET is in progress.
     pub(super) poll_in_progress: bool,
-    /// A polling body is being read.
+    /// A POST is in progress.
     pub(super) post_in_progress: bool,
-    /// A WebSocket wants to take over, …
+    /// A WebSocket has requested an upgrade.
     pub(super) probing: bool,
-    /// … and has shown that it works: polling requests are no longer kept waiting.
+    /// The probe of the upgrade was answered: polls return at once.
     pub(super) probed: bool,
-    /// The layer above has been told of the end, …
+    /// The `SessionHandler` has been notified of the close.
     pub(super) close_reported: bool,
-    /// … and the polling client.
+    /// A poll has returned the last packets after the close began.
     pub(super) close_packet_sent: bool,
-    /// The session is in the queue of those that are watched, …
+    /// A connect deadline of the session is queued.
     connect_deadline_queued: bool,
-    /// … and has to go there again.
+    /// The connect deadline was requested again: it is queued once more when it fires.
     connect_deadline_renewed: bool,
 }
 
@@ -70,7 +72,7 @@ pub(super) struct TransportState {
 struct SendQueue {
     frames: VecDeque<Arc<EncodedFrame>>,
     bytes: usize,
-    /// Bytes of the first parcel that are gone already.
+    /// Bytes of the first frame that are already written.
     front_bytes_written: usize,
 }
 
@@ -93,7 +95,8 @@ impl TransportState {
         }
     }
 
-    /// Queues a parcel. False if too much waits: then nothing does any more.
+    /// Queues a frame. Returns false if the queue would exceed `bound`; the queue is then dropped and the session
+    /// aborts.
     pub(super) fn enqueue(&mut self, parcel: &Arc<EncodedFrame>, bound: usize) -> bool {
         if self.close_mode.is_some() {
             return true;
@@ -110,19 +113,19 @@ impl TransportState {
         true
     }
 
-    /// Sets the end and has whoever carries look at it.
+    /// Sets the close mode and wakes the writer.
     pub(super) fn set_close_mode(&mut self, end: End) {
         self.close_mode = Some(end);
         if matches!(end, End::Cut(_)) {
             self.send_queue = None;
         }
-        // Even one who waits to be able to write again.
+        // The writer may be awake but wait until the connection is writable, so it is woken in any case.
         if let Some(waker) = &self.writer_waker {
             waker.wake_by_ref();
         }
     }
 
-    /// Whether a polling request may still come for what waits and for the goodbye.
+    /// True if polls are still answered, to deliver the rest of the queue and the close packet.
     pub(super) fn accepts_polls(&self) -> bool {
         match self.close_mode {
             None => true,
@@ -133,19 +136,19 @@ impl TransportState {
         }
     }
 
-    /// Whether the session has to be put among the watched: it is not there yet.
+    /// Requests a connect deadline. Returns true if the caller has to queue it; otherwise the queued one is renewed.
     pub(super) fn mark_connect_deadline(&mut self) -> bool {
         self.connect_deadline_renewed = std::mem::replace(&mut self.connect_deadline_queued, true);
         !self.connect_deadline_renewed
     }
 
-    /// The session was watched long enough. True if it is to be watched once more.
+    /// The queued connect deadline has fired. Returns true if it was renewed and has to be queued again.
     pub(super) fn clear_connect_deadline(&mut self) -> bool {
         self.connect_deadline_queued = false;
         std::mem::take(&mut self.connect_deadline_renewed)
     }
 
-    /// Queues what goes before everything else, unless nothing goes any more.
+    /// Queues a frame before all others, unless the session aborts.
     pub(super) fn enqueue_front(&mut self, parcel: Arc<EncodedFrame>) {
         if matches!(self.close_mode, Some(End::Cut(_))) {
             return;
@@ -155,7 +158,7 @@ impl TransportState {
         queue.frames.push_front(parcel);
     }
 
-    /// Queues the very last parcel, after the end was set.
+    /// Queues the last frame, after the close mode was set.
     pub(super) fn enqueue_after_close(&mut self, parcel: Arc<EncodedFrame>) {
         let queue = self.send_queue.get_or_insert_default();
         queue.bytes += parcel.wire().len();
@@ -179,7 +182,7 @@ impl TransportState {
         self.send_queue.as_ref().map_or(0, |queue| queue.bytes)
     }
 
-    /// What to write next, as far as it fits; how many slices are filled.
+    /// Fills slices for the next write. Returns the number of filled slices.
     pub(super) fn fill_io_slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
         let Some(queue) = &self.send_queue else {
             return 0;
@@ -194,7 +197,7 @@ impl TransportState {
         count
     }
 
-    /// So many bytes of it are written.
+    /// Removes bytes that were written.
     pub(super) fn consume_written(&mut self, mut bytes: usize) {
         let Some(queue) = &mut self.send_queue else {
             return;
@@ -213,7 +216,7 @@ impl TransportState {
         self.send_queue = None;
     }
 
-    /// Takes what fits into a polling body of `limit` bytes, at least one packet if there is one.
+    /// Moves packets into a polling body of at most `limit` bytes, but at least one packet if there is one.
     pub(super) fn drain_into_polling_body(&mut self, limit: usize, body: &mut Vec<u8>) {
         let Some(queue) = &mut self.send_queue else {
             return;

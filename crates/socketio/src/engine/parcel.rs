@@ -1,4 +1,4 @@
-//! What waits for a client: whole WebSocket frames, made once and shared by all who get them.
+//! Encoded packets: complete WebSocket frames, shared by all clients that receive them.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,22 +8,23 @@ use crate::account::{MemoryBudget, MemoryCharge};
 use crate::frame::{Opcode, write};
 use crate::packet::engine::{append_binary_packet, append_text_packet, polling_binary_len};
 
-/// A packet with its attachments, as a WebSocket client gets it. Polling takes the payloads out of the frames again.
+/// A packet with its attachments, encoded as WebSocket frames. Polling extracts the payloads from the frames.
 #[derive(Debug)]
 pub(crate) struct EncodedFrame {
     wire: Bytes,
-    /// By which a client names the last that it got; 0: not kept for recovery.
+    /// Offset by which a client names the last event that it received; 0 if the frame is not recoverable.
     pub(crate) recovery_offset: u64,
-    /// When it was made, in seconds since the server's start.
+    /// Time of the encoding, in seconds since the start of the server.
     pub(crate) created_at_secs: u32,
-    /// Its memory, if it is kept.
+    /// Charge of a recoverable frame.
     charge: Option<MemoryCharge>,
-    /// The same for clients that keep no offset, once one of them was sent it.
+    /// Copy without the offset, for clients without recovery support; created on first use.
     without_offset: OnceLock<Arc<EncodedFrame>>,
 }
 
 impl EncodedFrame {
-    /// A packet whose text is written by `fill`, about `size` bytes, with its attachments.
+    /// Encodes a packet whose text `fill` appends, and its attachments. `size` is an estimate of the length of the
+    /// text.
     pub(crate) fn encode_packet(
         size: usize,
         attachments: &[Bytes],
@@ -40,7 +41,7 @@ impl EncodedFrame {
         Self::from_bytes(all.into())
     }
 
-    /// A frame of the engine itself.
+    /// Wraps frames that are already encoded.
     pub(crate) fn from_bytes(wire: Bytes) -> Self {
         Self {
             wire,
@@ -51,7 +52,7 @@ impl EncodedFrame {
         }
     }
 
-    /// The same, kept for clients that come back.
+    /// Makes the frame recoverable and charges its bytes to the memory budget.
     pub(crate) fn into_recoverable(
         mut self,
         offset: u64,
@@ -66,7 +67,7 @@ impl EncodedFrame {
         }
     }
 
-    /// A text of the engine itself.
+    /// Encodes a text message.
     pub(crate) fn from_text(text: &str) -> Arc<Self> {
         Arc::new(Self::from_bytes(write::text(text.as_bytes())))
     }
@@ -75,13 +76,13 @@ impl EncodedFrame {
         &self.wire
     }
 
-    /// The same packet of another namespace than the root, for which it was made.
+    /// Copies a packet of the main namespace for another namespace. Each socket there gets a copy of its own.
     pub(crate) fn for_namespace(&self, namespace: &str) -> Self {
         let mut frames = ServerFrames(&self.wire);
         let Some((_, text)) = frames.next() else {
             return Self::from_bytes(self.wire.clone());
         };
-        // The namespace comes after the type, `42`, or after the number of attachments, `451-`.
+        // The namespace follows the packet type, `42`, or the number of attachments, `451-`.
         let at = match text.get(1) {
             Some(b'5' | b'6') => text
                 .iter()
@@ -116,7 +117,7 @@ impl EncodedFrame {
         }
     }
 
-    /// The same for a client that keeps no offset.
+    /// Copy without the offset, for a client without recovery support.
     pub(crate) fn without_offset(self: &Arc<Self>) -> Arc<Self> {
         if self.recovery_offset == 0 {
             return Arc::clone(self);
@@ -125,7 +126,7 @@ impl EncodedFrame {
             let text = ServerFrames(&self.wire)
                 .next()
                 .map_or(&[][..], |(_, text)| text);
-            // The offset is the last argument, and has no comma in it.
+            // The offset is the last argument and contains no comma.
             let end = text.iter().rposition(|byte| *byte == b',');
             let event = &text[..end.unwrap_or(text.len())];
             Arc::new(Self::encode_packet(event.len() + 1, &[], |out| {
@@ -136,7 +137,7 @@ impl EncodedFrame {
         Arc::clone(self.without_offset.get_or_init(plain))
     }
 
-    /// How many bytes it adds to a polling body.
+    /// Number of bytes that the packet adds to a polling body.
     pub(crate) fn polling_len(&self) -> usize {
         ServerFrames(&self.wire)
             .map(|(opcode, payload)| match opcode {
@@ -147,7 +148,7 @@ impl EncodedFrame {
             .sum()
     }
 
-    /// Appends it to a polling body.
+    /// Appends the packet to a polling body.
     pub(crate) fn append_to_polling_body(&self, body: &mut Vec<u8>) {
         for (opcode, payload) in ServerFrames(&self.wire) {
             match opcode {
@@ -159,7 +160,7 @@ impl EncodedFrame {
     }
 }
 
-/// The frames in what we wrote ourselves.
+/// Iterator over frames that this server has encoded.
 struct ServerFrames<'a>(&'a [u8]);
 
 impl<'a> Iterator for ServerFrames<'a> {

@@ -1,4 +1,4 @@
-//! The end of a WebSocket: with a goodbye, or without.
+//! End of a WebSocket: graceful close and abort.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::DisconnectReason;
 use crate::frame::write;
 
 impl<U: SessionHandler> WebSocketConnection<U> {
-    /// Begins the goodbye.
+    /// Starts a graceful close.
     pub(super) fn begin_closing(&mut self, reason: DisconnectReason) {
         let Stage::Open(stream) = std::mem::replace(&mut self.stage, Stage::Gone) else {
             return;
@@ -38,7 +38,8 @@ impl<U: SessionHandler> WebSocketConnection<U> {
         self.session.report_close();
     }
 
-    /// Sends the rest, then waits for the client to close, so that no reset destroys what it has not read yet.
+    /// Sends the queue, then waits until the client closes: a reset could destroy bytes that the client has not read
+    /// yet.
     pub(super) fn poll_closing(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let is_cut = matches!(
             self.session.transport_state().lock().close_mode,
@@ -57,7 +58,7 @@ impl<U: SessionHandler> WebSocketConnection<U> {
                 self.abort();
                 return Poll::Ready(());
             }
-            // What the client sends is not read, but a lost connection shows when writing.
+            // Input is not read here; a write fails if the connection is lost.
             Poll::Pending => return Poll::Pending,
         }
         let Stage::Parting(stream, _, is_shut) = &mut self.stage else {
@@ -80,7 +81,7 @@ impl<U: SessionHandler> WebSocketConnection<U> {
         }
     }
 
-    /// Ends at once: what the kernel still holds is thrown away.
+    /// Closes at once: a linger time of zero discards the kernel's send buffer.
     pub(super) fn abort(&mut self) {
         if let Stage::Open(stream) | Stage::Parting(stream, ..) = &self.stage {
             let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
@@ -88,7 +89,7 @@ impl<U: SessionHandler> WebSocketConnection<U> {
         self.finish_connection();
     }
 
-    /// Ends: the client is gone.
+    /// The connection is over: resets the upgrade of a probe, or closes and removes the session.
     pub(super) fn finish_connection(&mut self) {
         let stage = std::mem::replace(&mut self.stage, Stage::Gone);
         if matches!(

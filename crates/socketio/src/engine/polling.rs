@@ -1,6 +1,6 @@
-//! Polling: a request that waits for packets, and one that brings some.
+//! Polling: a GET waits for packets, a POST brings packets.
 //!
-//! Always true: at most one of each is under way for a session; a second one ends it.
+//! Invariant: at most one GET and one POST of a session are in progress; a second one closes the session.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::session::EngineIoSession;
 use crate::packet::engine::decode_polling_body;
 use crate::{DisconnectReason, packet};
 
-/// Waits for packets and takes them away.
+/// Handles a GET: waits for packets and returns them.
 pub(super) async fn handle_poll<U: SessionHandler>(
     session: &Arc<EngineIoSession<U>>,
 ) -> Result<Response<Full<Bytes>>, RequestError> {
@@ -28,7 +28,7 @@ pub(super) async fn handle_poll<U: SessionHandler>(
     Ok(answer::packets_response(body.into()))
 }
 
-/// Takes the packets that a client brings.
+/// Handles a POST: passes its packets to the session.
 pub(super) async fn handle_post<U: SessionHandler>(
     session: &Arc<EngineIoSession<U>>,
     request: Request<Incoming>,
@@ -57,7 +57,7 @@ async fn read_post_body<U: SessionHandler>(
         return Err(DisconnectReason::PayloadTooLarge);
     }
     let body = Limited::new(request.into_body(), options.max_payload);
-    // As long as a client may be silent.
+    // A body may take as long as a client may be silent.
     let body = timeout(options.ping_interval + options.ping_timeout, body.collect())
         .await
         .map_err(|_| DisconnectReason::TransportClosed)?
@@ -89,7 +89,7 @@ async fn handle_packets<U: SessionHandler>(
     Ok(())
 }
 
-/// The right to poll, or to post. Dropped before it is done, the client has gone.
+/// Guard of a GET or POST in progress. If it is dropped before the request is completed, the client has disconnected.
 struct PollingRequestGuard<'a, U: SessionHandler> {
     session: &'a Arc<EngineIoSession<U>>,
     flag: fn(&mut TransportState) -> &mut bool,

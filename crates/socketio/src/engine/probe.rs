@@ -1,7 +1,7 @@
-//! A WebSocket that takes a session over from polling.
+//! Upgrade of a session from polling to WebSocket.
 //!
-//! Always true: until the client says `5` the session's packets go by polling, afterwards by the WebSocket; the queue is the same,
-//! so none is lost, doubled or moved.
+//! Invariant: packets leave by polling until the client sends `5`, and by the WebSocket afterwards. Both use the same
+//! send queue, so no packet is lost, duplicated or reordered.
 
 use std::task::{Context, Poll};
 
@@ -15,7 +15,7 @@ use crate::frame::{WebSocketMessage, write};
 use crate::packet::engine::{EngineIoPacket, UPGRADE_PROBE, decode};
 
 impl<U: SessionHandler> WebSocketConnection<U> {
-    /// One turn of a WebSocket that is not the session's yet.
+    /// Polls a WebSocket that has not taken over the session yet.
     pub(super) fn poll_probing(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Stage::Probing(_, patience) = &mut self.stage else {
             return Poll::Ready(());
@@ -38,7 +38,7 @@ impl<U: SessionHandler> WebSocketConnection<U> {
         }
     }
 
-    /// Takes one message of it.
+    /// Handles a message of the probe. Returns false if the probe has failed.
     pub(super) fn handle_probe_message(&mut self, message: &WebSocketMessage<'_>) -> bool {
         let is_fine = match message {
             WebSocketMessage::Text(text) => match decode(text) {
@@ -62,7 +62,7 @@ impl<U: SessionHandler> WebSocketConnection<U> {
         if !self.try_write_to_probe(&write::text(b"3probe")) {
             return false;
         }
-        // The request that waits is answered, so that the client can stop polling.
+        // Completes the pending poll, so that the client can stop polling.
         let mut out = self.session.transport_state().lock();
         out.probed = true;
         out.wake_writer();
@@ -91,7 +91,7 @@ impl<U: SessionHandler> WebSocketConnection<U> {
         }
     }
 
-    /// A few bytes on a connection that has written nothing yet: there is room for them, or something is wrong with it.
+    /// Writes a few bytes at once. The send buffer of a new connection has room for them; otherwise the probe fails.
     fn try_write_to_probe(&self, bytes: &[u8]) -> bool {
         let Stage::Probing(stream, _) = &self.stage else {
             return false;

@@ -1,6 +1,6 @@
-//! What a WebSocket client sends: read into the thread's buffer, and handled within a budget.
+//! Reads the messages of a WebSocket client into a thread-local buffer and handles them within a budget.
 //!
-//! Always true: what is read but not handled yet is kept, in order, and handled before more is read.
+//! Invariant: input that was read but not handled is kept in order and handled before more is read.
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use crate::DisconnectReason;
 use crate::frame::{FrameError, WebSocketMessage, write};
 use crate::packet::engine::{EngineIoPacket, decode};
 
-/// Messages of one turn; then others have theirs.
+/// Messages per poll; after them, other tasks run.
 const MAX_MESSAGES_PER_POLL: usize = 256;
 const READ_BUFFER_BYTES: usize = 64 * 1024;
 
@@ -24,25 +24,25 @@ thread_local! {
     static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// What reading came to.
+/// Result of reading.
 pub(super) enum ReadOutcome {
-    /// More will come, or there is no room for it now.
+    /// No more input is available, or the inbox is full.
     Pending,
-    /// There is more, for another turn.
+    /// More input is available, for the next poll.
     BudgetExhausted,
-    /// The client is to read its answers first.
+    /// The client has to read its packets before the server reads more.
     SendQueueCongested,
-    /// The session has an end, or this was the hand-over.
+    /// The session is closing, or the upgrade was completed.
     StageChanged,
     ConnectionLost,
 }
 
 impl<U: SessionHandler> WebSocketConnection<U> {
-    /// Reads and handles what is there.
+    /// Reads and handles the available input.
     pub(super) fn poll_read(&mut self, cx: &mut Context<'_>) -> ReadOutcome {
         let mut budget = MAX_MESSAGES_PER_POLL;
         loop {
-            // A probe says nothing to the layer above, and is not to wait behind what polling has brought.
+            // A probe passes nothing to the handler, so it does not wait for an inbox that polling has filled.
             let is_probe = matches!(self.stage, Stage::Probing(..));
             let above = self.session.engine().handler();
             if !is_probe && above.poll_inbox_ready(&self.session, cx).is_pending() {
@@ -86,7 +86,7 @@ impl<U: SessionHandler> WebSocketConnection<U> {
         }
     }
 
-    /// Handles what was read, as far as budget and room allow. True if there is another stage to look at now.
+    /// Handles input as far as the budget and the inbox allow. Returns true if the stage has changed.
     fn handle_input(&mut self, mut input: &mut [u8], budget: &mut usize) -> bool {
         loop {
             let message = match self.parser.next(&mut input) {
@@ -116,7 +116,7 @@ impl<U: SessionHandler> WebSocketConnection<U> {
         }
     }
 
-    /// Takes one message. False if the next must wait.
+    /// Handles one message. Returns false if the next one must wait.
     fn handle_message(&mut self, message: WebSocketMessage<'_>) -> bool {
         match message {
             WebSocketMessage::Text(text) => match decode(&text) {

@@ -1,6 +1,6 @@
-//! One client of Engine.IO, whatever carries its packets.
+//! One client of Engine.IO, over polling or WebSocket.
 //!
-//! Always true: the layer above is told of the end exactly once, and never from within a call that sends or closes.
+//! Invariant: [`SessionHandler::on_close`] is called exactly once, and never from within a call that sends or closes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,18 +21,18 @@ use super::{EngineIoServer, SessionHandler};
 use crate::packet::engine::EngineIoPacket;
 use crate::{Client, DisconnectReason};
 
-/// How long a client that is sent away may take to read what waits for it.
+/// Time that a closing session has to send its last bytes and to complete the close handshake.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 const SID_SECRET_LEN: usize = 12;
 
-/// A session: from the first request of a client to its goodbye.
+/// One client, from its first request until it is closed.
 pub struct EngineIoSession<U: SessionHandler> {
     engine: Arc<EngineIoServer<U>>,
     client: Arc<Client>,
     state: U::State,
     out: Mutex<TransportState>,
     place: SessionLocation,
-    /// The tick of the first ping that was not answered yet, 0 if all were.
+    /// Tick of the oldest unanswered ping, 0 if there is none.
     pinged: AtomicU32,
     sid_secret: [u8; SID_SECRET_LEN],
 }
@@ -55,22 +55,22 @@ impl<U: SessionHandler> EngineIoSession<U> {
         }
     }
 
-    /// Who it is.
+    /// The client, as described by its first request.
     pub fn client_info(&self) -> &Arc<Client> {
         &self.client
     }
 
-    /// What the layer above keeps of it.
+    /// State that the handler keeps for the session.
     pub fn state(&self) -> &U::State {
         &self.state
     }
 
-    /// The engine it belongs to.
+    /// Server of the session.
     pub fn engine(&self) -> &Arc<EngineIoServer<U>> {
         &self.engine
     }
 
-    /// Its secret id: who knows it may speak for the client.
+    /// The `sid`. It is secret: whichever client sends it controls the session.
     #[must_use]
     pub fn sid(&self) -> String {
         let mut raw = [0; 6 + SID_SECRET_LEN];
@@ -82,7 +82,7 @@ impl<U: SessionHandler> EngineIoSession<U> {
         id
     }
 
-    /// The place that an id names, and the secret that goes with it.
+    /// Parses a `sid`, without the prefix of the node, into the location and the secret.
     pub(super) fn parse_sid(id: &str) -> Option<(SessionLocation, [u8; SID_SECRET_LEN])> {
         let mut raw = [0; 6 + SID_SECRET_LEN];
         let length = URL_SAFE_NO_PAD.decode_slice(id, &mut raw).ok()?;
@@ -122,7 +122,7 @@ impl<U: SessionHandler> EngineIoSession<U> {
         )));
     }
 
-    /// Queues a parcel. A client that lets too much wait is cut.
+    /// Queues an encoded frame. If the send queue exceeds its limit, the session is aborted.
     pub(crate) fn send_frame(self: &Arc<Self>, parcel: &Arc<EncodedFrame>) {
         let mut out = self.out.lock();
         if !out.enqueue(parcel, self.engine.options().max_send_queue_bytes) {
@@ -131,32 +131,33 @@ impl<U: SessionHandler> EngineIoSession<U> {
         }
     }
 
-    /// Sends what waits, tells the client, and ends the session. Does nothing to one that ends already.
+    /// Sends the queue and a close packet, then closes the session. No effect if the session is closing already.
     pub fn close(self: &Arc<Self>, reason: DisconnectReason) {
         self.begin_close(End::Flush(reason));
     }
 
-    /// Ends the session at once.
+    /// Closes the session without sending the queue.
     pub fn abort(self: &Arc<Self>, reason: DisconnectReason) {
         self.begin_close(End::Cut(reason));
     }
 
-    /// Whether packets for it still go out.
+    /// True until a close begins. Later packets are dropped.
     pub fn is_open(&self) -> bool {
         self.out.lock().close_mode.is_none()
     }
 
-    /// Why it ends, if it does.
+    /// Reason of the close, if it has begun.
     pub(crate) fn close_reason(&self) -> Option<DisconnectReason> {
         self.out.lock().close_mode.map(End::reason)
     }
 
-    /// Bytes that wait for the client.
+    /// Bytes in the send queue.
     pub(crate) fn send_queue_bytes(&self) -> usize {
         self.out.lock().send_queue_bytes()
     }
 
-    /// Whether so much waits for the client that it should read before it asks for more.
+    /// True if more than half of the send queue limit is in use on a WebSocket. The server then stops reading the
+    /// client.
     pub(super) fn is_send_queue_congested(&self) -> bool {
         let out = self.out.lock();
         out.active == TransportKind::WebSocket
@@ -167,7 +168,8 @@ impl<U: SessionHandler> EngineIoSession<U> {
         let mut out = self.out.lock();
         match (out.close_mode, end) {
             (None, _) => {}
-            // Who was given time to read can still be cut; the task that waits for it sees to that.
+            // A graceful close can be turned into an abort; the connection task, or the cleanup task of a polling
+            // session, sees the new mode.
             (Some(End::Flush(reason)), End::Cut(_)) => return out.set_close_mode(End::Cut(reason)),
             _ => return,
         }
@@ -175,7 +177,7 @@ impl<U: SessionHandler> EngineIoSession<U> {
         self.start_cleanup_if_polling(&out);
     }
 
-    /// A WebSocket's own task sees to its end; polling has none.
+    /// The connection task finishes a WebSocket session. A polling session has no task, so one is spawned.
     fn start_cleanup_if_polling(self: &Arc<Self>, out: &TransportState) {
         if out.active == TransportKind::WebSocket {
             return;
@@ -183,7 +185,8 @@ impl<U: SessionHandler> EngineIoSession<U> {
         self.spawn_cleanup();
     }
 
-    /// Tells and removes it from a task of its own, after a polling client had the time to fetch what waits.
+    /// Spawns a task that reports the close, gives a polling client `CLOSE_TIMEOUT` to fetch its packets and removes
+    /// the session.
     pub(super) fn spawn_cleanup(self: &Arc<Self>) {
         let session = Arc::clone(self);
         self.engine.spawn(async move {
@@ -196,13 +199,13 @@ impl<U: SessionHandler> EngineIoSession<U> {
         });
     }
 
-    /// Whether a polling client has still to fetch something.
+    /// True if a polling client has not fetched all packets yet.
     fn has_unfetched_packets(&self) -> bool {
         let out = self.out.lock();
         out.poll_in_progress || (out.accepts_polls() && !out.is_send_queue_empty())
     }
 
-    /// Tells the layer above of the end, once.
+    /// Reports the close to the handler, once.
     pub(super) fn report_close(self: &Arc<Self>) {
         let reason = {
             let mut out = self.out.lock();
@@ -216,7 +219,7 @@ impl<U: SessionHandler> EngineIoSession<U> {
         self.engine.handler().on_close(self, reason);
     }
 
-    /// The time for a ping.
+    /// Sends a ping. The ping timeout starts with the oldest unanswered ping.
     pub(super) fn send_ping(self: &Arc<Self>, tick: u32, ping: &Arc<EncodedFrame>) {
         let _ = self
             .pinged
@@ -224,12 +227,13 @@ impl<U: SessionHandler> EngineIoSession<U> {
         self.send_frame(ping);
     }
 
-    /// The tick of the ping that waits for an answer; 0 if none does.
+    /// Tick of the oldest unanswered ping; 0 if there is none.
     pub(super) fn unanswered_ping_tick(&self) -> u32 {
         self.pinged.load(Ordering::Relaxed)
     }
 
-    /// Whether a ping was not answered for so many ticks. One whose packets are not read now is not asked.
+    /// True if a ping is unanswered for `timeout_ticks`. False while the inbox is full, because then the pong is not
+    /// read.
     pub(super) fn is_ping_overdue(&self, tick: u32, patience: u32) -> bool {
         let pinged = self.pinged.load(Ordering::Relaxed);
         pinged != 0
@@ -237,9 +241,10 @@ impl<U: SessionHandler> EngineIoSession<U> {
             && !self.engine.handler().is_inbox_full(self)
     }
 
-    /// Takes a packet of the client. False if the next must wait for [`Above::poll_room`].
+    /// Handles a packet of the client. Returns false if the next one must wait for
+    /// [`SessionHandler::poll_inbox_ready`].
     pub(super) fn handle_packet(self: &Arc<Self>, packet: EngineIoPacket<'_>) -> bool {
-        // Whatever comes shows that the client is there.
+        // Every packet shows that the client is alive.
         self.pinged.store(0, Ordering::Relaxed);
         let above = self.engine.handler();
         match packet {
@@ -257,7 +262,7 @@ impl<U: SessionHandler> EngineIoSession<U> {
         true
     }
 
-    /// What a waiting polling request is answered with.
+    /// Body of the response to a poll.
     pub(super) fn poll_polling_body(&self, cx: &mut Context<'_>) -> Poll<Vec<u8>> {
         const NOOP: &[u8] = b"6";
         let mut out = self.out.lock();
@@ -289,7 +294,7 @@ impl<U: SessionHandler> EngineIoSession<U> {
 
 impl<U: SessionHandler> fmt::Debug for EngineIoSession<U> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the id, which is a secret.
+        // Without the `sid`, which is secret.
         f.debug_struct("EngineIoSession")
             .field("location", &self.place)
             .finish_non_exhaustive()

@@ -1,6 +1,7 @@
-//! The open sessions, by the moment at which they are pinged.
+//! Open sessions, grouped into buckets by the tick at which they are pinged.
 //!
-//! Always true: a session stays in its place until it is removed, and its id names the place, so that no map is needed to find it.
+//! Invariant: a session stays at its location until it is removed, and its `sid` contains the location, so no map is
+//! needed to find it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +12,7 @@ use super::SessionHandler;
 use super::session::EngineIoSession;
 use crate::slab::Slab;
 
-/// Where a session is.
+/// Position of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SessionLocation {
     pub(super) bucket: u16,
@@ -36,7 +37,7 @@ impl<U: SessionHandler> SessionTable<U> {
         }
     }
 
-    /// Takes one of `most` places, to be given back by [`Table::release`].
+    /// Reserves one of `max_sessions`; [`SessionTable::release_reservation`] returns it.
     pub(super) fn try_reserve(&self, most: usize) -> bool {
         let more = |open| (open < most).then_some(open + 1);
         self.open
@@ -52,8 +53,9 @@ impl<U: SessionHandler> SessionTable<U> {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Puts a session where its first ping is due in six to eight tenths of the interval: many that come at once are spread,
-    /// and none waits longer than the interval, also where a tick is late.
+    /// Inserts a session into a bucket whose next ping is due after 60 to 80 % of the ping interval. The offset
+    /// rotates, so that clients that connect together are not pinged together. The remaining 20 to 40 % is a reserve
+    /// for late ticks, so that no client waits longer than the interval.
     pub(super) fn insert(
         &self,
         tick: u32,
@@ -76,7 +78,7 @@ impl<U: SessionHandler> SessionTable<U> {
         phase.lock().get(place.index).cloned()
     }
 
-    /// Takes a session out, if it is still in.
+    /// Removes a session. Returns false if it was removed before.
     pub(super) fn remove(&self, session: &Arc<EngineIoSession<U>>) -> bool {
         let place = session.location();
         let Some(phase) = self.bucket_count.get(usize::from(place.bucket)) else {
@@ -88,7 +90,7 @@ impl<U: SessionHandler> SessionTable<U> {
         taken.is_some()
     }
 
-    /// Calls `each` with the sessions of one phase, which stay in while it does.
+    /// Calls `each` with the sessions of one bucket, under the lock of the bucket.
     pub(super) fn for_each_in_bucket(
         &self,
         phase: usize,

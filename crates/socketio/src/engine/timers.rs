@@ -1,10 +1,11 @@
-//! Pings and deadlines, by one task for all sessions.
+//! Pings, ping timeouts and connect deadlines: one task for all sessions.
 //!
-//! Always true:
-//! 1. Each tick looks at the sessions of one phase for pings and of one for answers, never at all of them.
-//! 2. Ticks keep to the clock: one that comes late delays none after it, and pings that it should have sent go out with it.
-//! 3. A client has its full time to answer, from when its ping went out. After a tick that was missed nobody is given up
-//!    before what came meanwhile was read.
+//! Invariants:
+//! 1. Each tick visits one bucket of sessions for pings and one for ping timeouts, never all sessions.
+//! 2. Ticks follow the clock: a late tick does not delay later ones, and does the work of the ticks that were missed.
+//! 3. The ping timeout of a session starts when its ping was queued, not when it was due. If ticks were missed, an
+//!    overdue session gets one more tick before it is closed, so that a pong that has arrived but was not read yet
+//!    still counts.
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
@@ -17,16 +18,16 @@ use super::session::EngineIoSession;
 use super::{EngineIoServer, SessionHandler};
 use crate::DisconnectReason;
 
-/// Who is to be looked at again.
+/// Check of one session at a later tick.
 struct PendingTimeoutCheck<U: SessionHandler> {
     at_tick: u32,
-    /// What came while ticks were missed has been read by then.
+    /// The session was overdue after missed ticks. Pongs that arrived meanwhile are read until this check.
     is_recheck: bool,
     session: Arc<EngineIoSession<U>>,
 }
 
 impl<U: SessionHandler> EngineIoServer<U> {
-    /// The timers. Never ends.
+    /// Runs the timers. Never returns.
     pub async fn run_timers(self: Arc<Self>) {
         let phases = u32::try_from(self.table.buckets()).unwrap_or(u32::MAX);
         let period = (self.options.ping_interval / phases).max(Duration::from_millis(1));
@@ -94,7 +95,7 @@ impl<U: SessionHandler> EngineIoServer<U> {
         self.above.on_tick();
     }
 
-    /// Tells of the sessions whose connect timeout is over.
+    /// Reports the sessions whose connect timeout has passed.
     fn fire_connect_deadlines(&self) {
         let now = Instant::now();
         while let Some(session) = self.pop_due_connect_deadline(now) {
@@ -120,8 +121,8 @@ impl<U: SessionHandler> EngineIoServer<U> {
         Some(session)
     }
 
-    /// Calls [`Above::settled`] for this session after the connect timeout. Called again before, it is called once, later by as
-    /// much again at most: a session is watched once, however often it is asked for.
+    /// Calls [`SessionHandler::on_connect_deadline`] after the connect timeout. If a deadline of the session is queued
+    /// already, it starts again when it fires, so the call comes once, at most two timeouts after the first request.
     pub fn start_connect_deadline(&self, session: &Arc<EngineIoSession<U>>) {
         if !session.transport_state().lock().mark_connect_deadline() {
             return;
@@ -132,15 +133,15 @@ impl<U: SessionHandler> EngineIoServer<U> {
     }
 }
 
-/// The ticks after `before` up to `tick`; where there are more than phases, the last ones, so that none comes twice.
+/// Ticks after `before` up to `tick`. If there are more of them than buckets, the last ones, so that each bucket is
+/// visited once.
 fn due_ticks(before: u32, tick: u32, phases: usize) -> RangeInclusive<u32> {
     let most = u32::try_from(phases).unwrap_or(u32::MAX);
     let passed = tick.saturating_sub(before).clamp(1, most);
     tick - (passed - 1)..=tick
 }
 
-/// In how many ticks the time of a client is over that was pinged so late that the next look at its phase would come too
-/// late for it.
+/// Ticks left to a session that was pinged late, if its timeout ends before the next check of its bucket.
 fn late_ping_ticks_left(
     pinged: u32,
     tick: u32,
@@ -153,7 +154,7 @@ fn late_ping_ticks_left(
     (late && left > 0 && (left as usize) < phases).then_some(left)
 }
 
-/// How many ticks a client may take to answer, never less than its time.
+/// Ping timeout in ticks, rounded up.
 fn timeout_ticks(timeout: Duration, period: Duration) -> u32 {
     let ticks = timeout.as_nanos().div_ceil(period.as_nanos().max(1));
     u32::try_from(ticks).unwrap_or(u32::MAX).max(1)
@@ -180,7 +181,8 @@ mod tests {
 
     #[test]
     fn a_session_pinged_late_is_checked_when_its_own_timeout_ends() {
-        // Of phase 5, pinged two ticks late, at 7, and looked at as if it had been on time.
+        // A session of bucket 5 was pinged two ticks late, at tick 7. Its bucket is checked as if the ping had been on
+        // time.
         assert_eq!(late_ping_ticks_left(7, 22, 17, 5, 25), Some(2));
         assert_eq!(
             late_ping_ticks_left(5, 22, 17, 5, 25),
@@ -192,7 +194,7 @@ mod tests {
             None,
             "the client has answered"
         );
-        // With more time than an interval the phase comes round again before.
+        // With a timeout longer than the interval, the bucket is checked again before the timeout ends.
         assert_eq!(late_ping_ticks_left(7, 15, 60, 5, 25), None);
     }
 }

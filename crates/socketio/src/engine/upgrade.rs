@@ -22,10 +22,10 @@ use super::session::EngineIoSession;
 use crate::DowncastUpgraded;
 use crate::frame::write;
 
-/// By which a server shows that it has understood the key.
+/// GUID of RFC 6455, from which the server computes `Sec-WebSocket-Accept`.
 const WEBSOCKET_GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Is this a request for a WebSocket?
+/// Checks that the request is a WebSocket handshake.
 pub(super) fn check_websocket_request(request: &Request<Incoming>) -> Result<(), RequestError> {
     let headers = request.headers();
     let key = headers.get(SEC_WEBSOCKET_KEY).map(HeaderValue::as_bytes);
@@ -53,7 +53,7 @@ fn header_contains_token(headers: &HeaderMap, header: &HeaderName, token: &str) 
     })
 }
 
-/// A session that begins with its WebSocket. The request was checked.
+/// Starts the WebSocket of a new session. The caller has checked the request.
 pub(super) fn open_over_websocket<U: SessionHandler>(
     request: Request<Incoming>,
     session: &Arc<EngineIoSession<U>>,
@@ -64,7 +64,7 @@ pub(super) fn open_over_websocket<U: SessionHandler>(
     Ok(switch_protocols(request, session, take_back, false))
 }
 
-/// A WebSocket that wants to take over a session from polling.
+/// Starts the upgrade of a polling session: the WebSocket has to pass the probe before it takes over.
 pub(super) fn start_upgrade<U: SessionHandler>(
     request: Request<Incoming>,
     session: &Arc<EngineIoSession<U>>,

@@ -1,10 +1,10 @@
-//! The head of a client's frame: two to fourteen bytes, checked as soon as the byte that is wrong is there.
+//! Header of a client frame: 2 to 14 bytes. An invalid byte is rejected as soon as it arrives.
 
 use super::{FrameError, Opcode};
 
-/// The longest head: two bytes, a length of eight, a mask of four.
+/// Longest header of a client frame: 2 bytes, 8 bytes of payload length, 4 bytes of masking key.
 pub(super) const MAX_CLIENT_HEADER_LEN: usize = 14;
-/// What a control frame may carry.
+/// Maximum payload of a control frame.
 pub(super) const MAX_CONTROL_PAYLOAD: usize = 125;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(super) struct FrameHeader {
     pub(super) parse_payload_len: u64,
 }
 
-/// The head at the front of `bytes` and how long it is, or `None` if it is not all there yet.
+/// Parses the header at the front of `bytes`. Returns it with its length, or `None` if it is incomplete.
 pub(super) fn parse_client_header(
     bytes: &[u8],
 ) -> Result<Option<(FrameHeader, usize)>, FrameError> {
@@ -57,7 +57,7 @@ pub(super) fn parse_client_header(
     Ok(Some((header, at + key.len())))
 }
 
-/// The length of the payload and where the mask begins.
+/// Returns the payload length and the offset of the masking key.
 fn payload_len(short: u8, rest: &[u8]) -> Result<Option<(u64, usize)>, FrameError> {
     const NON_MINIMAL_LENGTH: FrameError = FrameError::Protocol("length not in its shortest form");
     match short {

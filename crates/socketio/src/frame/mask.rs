@@ -1,6 +1,6 @@
-//! The mask of a client's frames: each byte is combined with one of the four of the key.
+//! Masking of client frames: each byte is XORed with one of the four bytes of the masking key.
 
-/// Masks or unmasks `bytes` in place. `at` is how far into the payload they begin.
+/// Masks or unmasks `bytes` in place. `offset` is the position of `bytes` in the payload.
 pub fn apply_mask(bytes: &mut [u8], key: [u8; 4], at: usize) {
     let key: [u8; 4] = std::array::from_fn(|i| key[(at + i) % 4]);
     let wide = u64::from_ne_bytes([

@@ -1,10 +1,11 @@
-//! WebSocket frames (RFC 6455), the server's side of them: [`Parser`] reads what a client sends, [`mod@write`] makes what it is sent.
+//! WebSocket frames (RFC 6455), server side: [`FrameParser`] parses what a client sends, [`mod@encode`] encodes what
+//! the server sends.
 //!
-//! Always true:
-//! 1. No extension is spoken: a frame with a reserved bit is refused.
-//! 2. A text message handed out is valid UTF-8, and a broken one is refused at the first byte that makes it so.
-//! 3. A parser with nothing unfinished holds no memory, and with something unfinished at most
-//!    twice what has arrived of it: a length that is only announced costs nothing.
+//! Invariants:
+//! 1. No extension is supported: a frame with a reserved bit is rejected.
+//! 2. A text message from the parser is valid UTF-8. Invalid text is rejected at the first invalid byte.
+//! 3. A parser without an incomplete frame or message holds no memory. Otherwise it holds at most twice the bytes that
+//!    have arrived: an announced length allocates nothing.
 
 mod header;
 mod mask;
@@ -16,20 +17,20 @@ pub mod write;
 pub use mask::apply_mask;
 pub use parser::{FrameParser, WebSocketMessage};
 
-/// What a frame is, by its four bits.
+/// Type of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opcode {
-    /// More of the message before.
+    /// Next fragment of a message.
     Continuation,
-    /// The begin of a text message.
+    /// Start of a text message.
     Text,
-    /// The begin of a binary message.
+    /// Start of a binary message.
     Binary,
-    /// The end of the connection.
+    /// Close frame.
     Close,
-    /// To be answered by a pong with the same bytes.
+    /// Ping; the receiver answers with a pong that has the same payload.
     Ping,
-    /// The answer to a ping.
+    /// Answer to a ping.
     Pong,
 }
 
@@ -57,28 +58,28 @@ impl Opcode {
         }
     }
 
-    /// Whether it may stand between the fragments of a message.
+    /// True for frames that may stand between the fragments of a message.
     fn is_control(self) -> bool {
         matches!(self, Self::Close | Self::Ping | Self::Pong)
     }
 }
 
-/// Why a connection is at its end: the peer broke the protocol or a bound. [`Violation::code`] goes into the close frame.
+/// The client broke the protocol or a limit, so the connection must be closed with [`FrameError::close_code`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// Bytes that are no frame, or a frame where it may not be.
+    /// Bytes that are no valid frame, or a frame that is not allowed at this point.
     #[error("bad WebSocket frame: {0}")]
     Protocol(&'static str),
     /// A text message or a close reason that is not UTF-8.
     #[error("text that is not UTF-8")]
     InvalidUtf8,
-    /// A message above the bound.
+    /// A message above the limit.
     #[error("message of more than {0} bytes; send it in parts or raise the limit")]
     MessageTooLarge(usize),
 }
 
 impl FrameError {
-    /// The status code of the close frame to answer with.
+    /// Status code of the close frame.
     #[must_use]
     pub fn close_code(self) -> u16 {
         match self {

@@ -1,26 +1,26 @@
-//! Messages out of bytes that arrive cut anywhere.
+//! Incremental parser of client frames; the input may be split at any byte.
 
 use super::header::{self, FrameHeader};
 use super::unfinished::{MessageBody, PartialMessage};
 use super::{FrameError, Opcode, mask::apply_mask};
 use std::borrow::Cow;
 
-/// What a client sent. Borrowed from the bytes read when it lay in them in one frame, else put together.
+/// Message or control frame of a client. Borrows from the input if the input contains it as one complete frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WebSocketMessage<'a> {
-    /// Text.
+    /// Text message.
     Text(Cow<'a, str>),
-    /// Bytes.
+    /// Binary message.
     Binary(Cow<'a, [u8]>),
-    /// To be answered by a pong with the same bytes, at most 125.
+    /// Ping with at most 125 bytes; the receiver answers with a pong that has the same payload.
     Ping(Cow<'a, [u8]>),
-    /// The answer to a ping, or none to any.
+    /// Pong, with or without a preceding ping.
     Pong(Cow<'a, [u8]>),
-    /// The last message: status code and reason, `None` where it had no code. What follows it is not to be read.
+    /// Close frame: status code and reason, `None` without a code. Input after it must not be parsed.
     Close(Option<(u16, Cow<'a, str>)>),
 }
 
-/// Reads the frames of one client. After a [`Violation`] or a [`Message::Close`] it is not to be asked again.
+/// Parses the frames of one client. It must not be used after a [`FrameError`] or a [`WebSocketMessage::Close`].
 #[derive(Debug)]
 pub struct FrameParser {
     max_message_bytes: usize,
@@ -28,7 +28,7 @@ pub struct FrameParser {
 }
 
 impl FrameParser {
-    /// A parser that refuses messages of more than `limit` bytes.
+    /// Creates a parser that rejects messages of more than `max_message_bytes`.
     #[must_use]
     pub fn new(max_message_bytes: usize) -> Self {
         Self {
@@ -37,11 +37,11 @@ impl FrameParser {
         }
     }
 
-    /// The next message at the front of `input`, which is unmasked in place and cut off by what was read.
-    /// `None`: all of it was read, more is needed.
+    /// Returns the next message. Unmasks `input` in place and advances it. `None`: all of `input` is consumed and no
+    /// message is complete.
     ///
     /// # Errors
-    /// The client broke the protocol or the bound.
+    /// The client broke the protocol or exceeded the limit.
     pub fn next<'a>(
         &mut self,
         input: &mut &'a mut [u8],
@@ -68,7 +68,7 @@ impl FrameParser {
         Ok(None)
     }
 
-    /// The bytes held for what is unfinished.
+    /// Bytes held for an incomplete frame or message.
     #[must_use]
     pub fn buffered_bytes(&self) -> usize {
         self.partial
@@ -76,7 +76,7 @@ impl FrameParser {
             .map_or(0, |it| size_of::<PartialMessage>() + it.buffered_bytes())
     }
 
-    /// A frame that is a message by itself and lies in the input to its end: nothing of it is copied.
+    /// Parses an unfragmented frame that `input` contains completely, without copying its payload.
     fn parse_unfragmented<'a>(&self, input: &mut &'a mut [u8]) -> Result<Whole<'a>, FrameError> {
         let Some((header, at)) = header::parse_client_header(input)? else {
             return Ok(Whole::No);
@@ -114,7 +114,7 @@ enum Whole<'a> {
     No,
 }
 
-/// May this frame come now, and is there room for it? Gives the length of its payload.
+/// Checks that the frame is allowed now and within the limit. Returns its payload length.
 pub(super) fn check_frame_allowed(
     header: &FrameHeader,
     body: Option<&MessageBody>,
@@ -133,7 +133,7 @@ pub(super) fn check_frame_allowed(
     }
     let before = match header.opcode {
         Opcode::Continuation => body.map_or(0, MessageBody::len),
-        // The bound is for messages; a control frame has its own.
+        // The message limit does not apply to control frames: `parse_client_header` has checked theirs.
         opcode if opcode.is_control() => {
             return Ok(header
                 .parse_payload_len
@@ -148,7 +148,7 @@ pub(super) fn check_frame_allowed(
     }
 }
 
-/// The code and the reason in a close frame.
+/// Parses status code and reason of a close frame.
 pub(super) fn parse_close_payload(
     payload: &[u8],
 ) -> Result<Option<(u16, Cow<'_, str>)>, FrameError> {
@@ -170,7 +170,7 @@ pub(super) fn parse_close_payload(
     Ok(Some((code, reason.into())))
 }
 
-/// Codes that the RFC or its registry gives a meaning on the wire, and those for libraries and applications.
+/// True for codes that RFC 6455 or its registry allows on the wire, and for codes of libraries and applications.
 fn is_valid_close_code(code: u16) -> bool {
     matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999)
 }

@@ -1,6 +1,6 @@
-//! Text that arrives in pieces cut anywhere, also inside a code point. It is checked as it arrives, not at its end.
+//! UTF-8 text that arrives in pieces, split at any byte. It is validated as it arrives, not at its end.
 
-/// The text so far and the begin of a code point whose rest has not arrived.
+/// Valid text so far, and the bytes of a code point that has not arrived completely.
 #[derive(Debug, Default)]
 pub(super) struct IncrementalUtf8 {
     valid: String,
@@ -8,7 +8,7 @@ pub(super) struct IncrementalUtf8 {
     partial_len: usize,
 }
 
-/// The bytes are not UTF-8, whatever follows.
+/// The bytes are not UTF-8, regardless of the bytes that follow.
 #[derive(Debug)]
 pub(super) struct InvalidUtf8;
 
@@ -19,7 +19,7 @@ impl IncrementalUtf8 {
                 return Ok(());
             };
             bytes = rest;
-            // A begin that could still become a code point has at most three bytes.
+            // An incomplete code point has at most three bytes, so there is space for one more.
             self.partial[self.partial_len] = byte;
             self.partial_len += 1;
             match std::str::from_utf8(&self.partial[..self.partial_len]) {

@@ -1,4 +1,4 @@
-//! What has arrived of a frame or of a message whose end has not.
+//! State of a frame or a message that has not arrived completely.
 
 use super::header::{self, FrameHeader};
 use super::parser::{self, WebSocketMessage};
@@ -7,12 +7,12 @@ use super::{FrameError, Opcode, mask::apply_mask};
 
 #[derive(Debug, Default)]
 pub(super) struct PartialMessage {
-    /// The begin of a head.
+    /// Bytes of an incomplete header.
     header_bytes: [u8; header::MAX_CLIENT_HEADER_LEN],
     header_len: usize,
-    /// The frame being read.
+    /// Frame whose payload is incomplete.
     frame: Option<PartialFrame>,
-    /// The message whose fragments are being read. Control frames may come between.
+    /// Message whose fragments are arriving. Control frames may stand between them.
     body: Option<MessageBody>,
 }
 
@@ -59,7 +59,7 @@ impl MessageBody {
 }
 
 impl PartialMessage {
-    /// Whether the next byte begins a frame.
+    /// True if the next byte begins a frame.
     pub(super) fn is_at_frame_boundary(&self) -> bool {
         self.header_len == 0 && self.frame.is_none()
     }
@@ -85,7 +85,7 @@ impl PartialMessage {
             }
     }
 
-    /// Reads on until a message is complete or `input` at its end.
+    /// Consumes `input` until a message is complete or `input` is empty.
     pub(super) fn payload_read<'a>(
         &mut self,
         input: &mut &'a mut [u8],
@@ -113,7 +113,7 @@ impl PartialMessage {
         self.finish_frame()
     }
 
-    /// Takes the bytes of a head. Whether it is complete.
+    /// Consumes the bytes of a header. Returns true if the header is complete.
     fn feed_header(&mut self, input: &mut &mut [u8], limit: usize) -> Result<bool, FrameError> {
         loop {
             if let Some((header, _)) =
@@ -138,7 +138,7 @@ impl PartialMessage {
                 return Ok(false);
             };
             *input = rest;
-            // Heads of the longest length are complete, so there is room for one more byte.
+            // A header of maximum length is complete, so there is space for one more byte.
             self.header_bytes[self.header_len] = *byte;
             self.header_len += 1;
         }

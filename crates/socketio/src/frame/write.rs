@@ -1,49 +1,49 @@
-//! What a client is sent: whole frames without a mask, head and payload in one piece of memory.
+//! Encodes complete server frames, without a mask; header and payload share one allocation.
 
 use super::Opcode;
 use bytes::Bytes;
 
-/// The longest head of a frame without a mask.
+/// Longest header of a server frame.
 pub const MAX_SERVER_HEADER_LEN: usize = 10;
-/// What a close frame may say beside its code.
+/// Longest reason of a close frame: 125 bytes less the status code.
 const MAX_CLOSE_REASON_LEN: usize = 123;
 
-/// A frame and where its payload begins, so that the payload can be had without its head.
+/// Encoded frame and the length of its header, so that the payload can be read without the header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Built {
-    /// Head and payload.
+    /// Header and payload.
     pub bytes: Bytes,
-    /// How long the head is.
+    /// Length of the header.
     pub head: usize,
 }
 
 impl Built {
-    /// The payload alone, in the same memory.
+    /// The payload; shares the memory of the frame.
     #[must_use]
     pub fn payload(&self) -> Bytes {
         self.bytes.slice(self.head..)
     }
 }
 
-/// A text message. The caller vouches that it is UTF-8.
+/// Encodes a text message. The caller guarantees that `payload` is UTF-8.
 #[must_use]
 pub fn text(payload: &[u8]) -> Bytes {
     encode_frame(Opcode::Text, payload)
 }
 
-/// A binary message.
+/// Encodes a binary message.
 #[must_use]
 pub fn encode_binary(payload: &[u8]) -> Bytes {
     encode_frame(Opcode::Binary, payload)
 }
 
-/// The answer to a ping.
+/// Encodes the answer to a ping.
 #[must_use]
 pub fn encode_pong(payload: &[u8]) -> Bytes {
     encode_frame(Opcode::Pong, payload)
 }
 
-/// The end, with its code and a reason, which is cut to what fits.
+/// Encodes a close frame. A reason that is too long is truncated.
 #[must_use]
 pub fn encode_close(code: u16, reason: &str) -> Bytes {
     let reason = &reason[..reason.floor_char_boundary(MAX_CLOSE_REASON_LEN)];
@@ -53,7 +53,7 @@ pub fn encode_close(code: u16, reason: &str) -> Bytes {
     encode_frame(Opcode::Close, &payload)
 }
 
-/// A whole frame of any kind.
+/// Encodes a complete frame.
 #[must_use]
 pub fn encode_frame(opcode: Opcode, payload: &[u8]) -> Bytes {
     let (head, len) = encode_header(opcode, payload.len());
@@ -63,7 +63,7 @@ pub fn encode_frame(opcode: Opcode, payload: &[u8]) -> Bytes {
     all.into()
 }
 
-/// A frame whose payload is written by `fill`, about `capacity` bytes.
+/// Encodes a frame whose payload `write_payload` appends; `capacity` is an estimate of its length.
 pub fn encode_frame_with(
     opcode: Opcode,
     capacity: usize,
@@ -73,7 +73,7 @@ pub fn encode_frame_with(
     all.extend_from_slice(&[0; MAX_SERVER_HEADER_LEN]);
     fill(&mut all);
     let (bytes, len) = encode_header(opcode, all.len() - MAX_SERVER_HEADER_LEN);
-    // The head ends where the payload begins; what is unused lies before it.
+    // The header is written directly before the payload; unused bytes before the header are cut off.
     let begin = MAX_SERVER_HEADER_LEN - len;
     all[begin..MAX_SERVER_HEADER_LEN].copy_from_slice(&bytes[..len]);
     Built {
@@ -82,7 +82,7 @@ pub fn encode_frame_with(
     }
 }
 
-/// The head of a whole frame and how many bytes of it count.
+/// Encodes the header of an unfragmented frame. Returns it with its length.
 #[must_use]
 pub fn encode_header(opcode: Opcode, payload: usize) -> ([u8; MAX_SERVER_HEADER_LEN], usize) {
     let mut head = [0; MAX_SERVER_HEADER_LEN];

@@ -1,29 +1,31 @@
-//! A packet that waits for its attachments. Bounded in number by the packet and in bytes by the caller.
+//! A binary packet that waits for its attachments. The packet limits their number, the caller their bytes. Parlor's
+//! gateway rejects attachments; they are here for conformance with the protocol.
 
 use super::socket::{SocketIoPacket, SocketIoPacketError};
 use bytes::Bytes;
 
-/// The text of a binary packet and what has arrived of its attachments.
+/// Text of a binary packet, and the attachments that have arrived.
 #[derive(Debug)]
 pub struct PartialBinaryPacket {
     text: Box<str>,
     expected: usize,
     attachments: Vec<Bytes>,
-    /// How many bytes may still come.
+    /// Bytes that may still arrive.
     remaining_bytes: usize,
 }
 
-/// What a binary message did.
+/// Result of [`PartialBinaryPacket::add_attachment`].
 #[derive(Debug)]
 pub enum AttachmentProgress {
-    /// More attachments belong to the packet.
+    /// More attachments are expected.
     Incomplete(PartialBinaryPacket),
-    /// The text to decode again, and all its attachments.
+    /// Text of the packet, to be decoded again, and all its attachments.
     Complete(Box<str>, Vec<Bytes>),
 }
 
 impl PartialBinaryPacket {
-    /// Begins to wait for the attachments of `packet`, whose text is `text`; all of it may be `limit` bytes long.
+    /// Starts to collect the attachments of `packet`, whose text is `text`. Text and attachments may have `limit` bytes
+    /// together.
     #[must_use]
     pub fn new(packet: &SocketIoPacket<'_>, text: &str, limit: usize) -> Self {
         Self {
@@ -34,10 +36,10 @@ impl PartialBinaryPacket {
         }
     }
 
-    /// Takes the next attachment.
+    /// Adds the next attachment.
     ///
     /// # Errors
-    /// Together they are too large.
+    /// Text and attachments exceed the limit.
     pub fn with(mut self, part: Bytes) -> Result<AttachmentProgress, SocketIoPacketError> {
         self.remaining_bytes = self
             .remaining_bytes

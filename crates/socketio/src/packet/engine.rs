@@ -1,69 +1,69 @@
-//! Engine.IO v4: packets of one character and a payload, and several of them in the body of a polling request.
+//! Engine.IO v4 packets: one character and a payload. The body of a polling request holds several of them.
 //!
-//! Over WebSocket a text message is one packet and a binary message is the bytes of one [`Packet::Binary`].
-//! Over polling a body holds packets with [`SEPARATOR`] between; bytes are `b` and their base64.
+//! Over WebSocket, a text message is one packet and a binary message is the payload of one [`EngineIoPacket::Binary`].
+//! In a polling body, packets are separated by [`RECORD_SEPARATOR`], and a binary packet is `b` followed by base64.
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use std::borrow::Cow;
 
-/// Stands between the packets of a polling body. JSON never holds it unescaped.
+/// Separates the packets of a polling body. JSON never contains it unescaped.
 pub const RECORD_SEPARATOR: u8 = 0x1e;
-/// What a client writes into the ping that tries an upgrade, and the server into the pong.
+/// Payload of the ping by which a client tests an upgrade, and of the pong of the server.
 pub const UPGRADE_PROBE: &str = "probe";
 
-/// Clients pad, but not all libraries insist on it.
+/// Accepts base64 with and without padding, because not all client libraries pad.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// A packet of either side.
+/// Packet of either side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EngineIoPacket<'a> {
-    /// The server's first: JSON with the session's id and times.
+    /// First packet of the server: JSON with the `sid` and the timeouts.
     Open(&'a str),
-    /// The sender leaves.
+    /// The sender closes the session.
     Close,
-    /// To be answered by a pong with the same text.
+    /// Ping; the receiver answers with a pong that has the same text.
     Ping(&'a str),
-    /// The answer to a ping.
+    /// Answer to a ping.
     Pong(&'a str),
-    /// Text of the layer above.
+    /// Text message for the [`SessionHandler`](crate::engine_io::SessionHandler).
     Message(&'a str),
-    /// The client has moved to this transport.
+    /// The client has switched to this transport.
     Upgrade,
-    /// Nothing; ends a waiting polling request.
+    /// Has no effect; completes a pending poll.
     Noop,
-    /// Bytes of the layer above.
+    /// Binary message for the `SessionHandler`.
     Binary(Cow<'a, [u8]>),
 }
 
-/// Not a packet of Engine.IO.
+/// The input is not an Engine.IO packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EngineIoPacketError {
-    /// No first character.
+    /// The packet has no type character.
     #[error("empty packet")]
     Empty,
-    /// A first character that no packet has.
+    /// The type character is unknown.
     #[error("unknown packet type")]
     UnknownType,
-    /// A packet without content that has some.
+    /// The packet has a payload, but its type allows none.
     #[error("payload in a packet type that allows none")]
     UnexpectedPayload,
-    /// Bytes that are not base64.
+    /// The payload of a binary packet is not base64.
     #[error("binary packet that is not base64")]
     InvalidBase64,
-    /// A polling body that is not text.
+    /// The polling body is not UTF-8.
     #[error("polling body that is not UTF-8")]
     InvalidUtf8,
 }
 
-/// Reads a text message of a WebSocket.
+/// Decodes the text message of a WebSocket.
 ///
 /// # Errors
-/// It is no packet.
+/// The text is not a packet.
 pub fn decode(text: &str) -> Result<EngineIoPacket<'_>, EngineIoPacketError> {
     let bare = |packet, rest: &str| {
         if rest.is_empty() {
@@ -87,8 +87,8 @@ pub fn decode(text: &str) -> Result<EngineIoPacket<'_>, EngineIoPacketError> {
     }
 }
 
-/// Reads the packets of a polling body one after the other; after an error there is nothing more.
-/// The body's size is the caller's bound: no packet is larger than its part of the body.
+/// Decodes the packets of a polling body one after the other; an error is the last item. The caller limits the size of
+/// the body, and thereby of each packet.
 ///
 /// # Errors
 /// The body is not UTF-8.
@@ -97,7 +97,7 @@ pub fn decode_polling_body(body: &[u8]) -> Result<PollingBodyPackets<'_>, Engine
     Ok(PollingBodyPackets { rest: Some(body) })
 }
 
-/// The packets of a polling body, see [`split`].
+/// Iterator over the packets of a polling body, see [`decode_polling_body`].
 #[derive(Debug)]
 pub struct PollingBodyPackets<'a> {
     rest: Option<&'a str>,
@@ -130,8 +130,8 @@ impl<'a> Iterator for PollingBodyPackets<'a> {
 }
 
 impl EngineIoPacket<'_> {
-    /// Appends the packet to a polling body, with the separator if it is not the first.
-    /// A text packet is written as it is in a WebSocket message.
+    /// Appends the packet to a polling body, with the separator if the body is not empty. A text packet has the same
+    /// form as in a WebSocket message.
     pub fn join(&self, body: &mut Vec<u8>) {
         match self {
             EngineIoPacket::Binary(bytes) => append_binary_packet(bytes, body),
@@ -142,7 +142,7 @@ impl EngineIoPacket<'_> {
         }
     }
 
-    /// Appends the packet as the text of a WebSocket message. Bytes go as they are: they are a binary message.
+    /// Appends the packet in the form of a WebSocket message; a binary packet appends its bytes only.
     pub fn write(&self, out: &mut Vec<u8>) {
         let (kind, rest) = match self {
             EngineIoPacket::Open(json) => (b'0', *json),
@@ -159,7 +159,7 @@ impl EngineIoPacket<'_> {
     }
 }
 
-/// Appends the text of a packet that is already encoded, its type first, to a polling body.
+/// Appends an encoded text packet, which starts with its type, to a polling body.
 pub fn append_text_packet(packet: &[u8], body: &mut Vec<u8>) {
     push_separator(body);
     body.extend_from_slice(packet);
@@ -171,12 +171,12 @@ pub fn append_binary_packet(bytes: &[u8], body: &mut Vec<u8>) {
     body.push(b'b');
     let begin = body.len();
     body.resize(begin + base64_len(bytes.len()), 0);
-    // The slice has just been made long enough.
+    // `encode_slice` cannot fail: the slice was just resized to the encoded length.
     let written = BASE64.encode_slice(bytes, &mut body[begin..]).unwrap_or(0);
     body.truncate(begin + written);
 }
 
-/// How long a packet of `bytes` is in a polling body, separator not counted: what a client's payload bound is about.
+/// Length of a binary packet of `bytes` in a polling body, without the separator; `maxPayload` applies to this length.
 #[must_use]
 pub fn polling_binary_len(bytes: usize) -> usize {
     1 + base64_len(bytes)

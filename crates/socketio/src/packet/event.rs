@@ -1,4 +1,4 @@
-//! The array of an event or of an ack: checked in one pass, kept as slices, nothing built.
+//! JSON array of an event or an ack: validated in one pass, returned as slices, no values are built.
 
 use super::socket::SocketIoPacketError;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
@@ -6,9 +6,9 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
-/// Elements whose places are kept, the name among them; those after them are looked for when asked for.
+/// Number of elements whose slices are stored, including the name. Later elements are searched when they are requested.
 const AT_HAND: usize = 4;
-/// Names of what the library itself tells, which no peer may send.
+/// Event names that Socket.IO reserves for itself; no peer may send them.
 const RESERVED_EVENT_NAMES: [&str; 6] = [
     "connect",
     "connect_error",
@@ -18,7 +18,7 @@ const RESERVED_EVENT_NAMES: [&str; 6] = [
     "removeListener",
 ];
 
-/// An event as it arrived.
+/// Name and arguments of an EVENT packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventPayload<'a> {
     name: Cow<'a, str>,
@@ -26,13 +26,13 @@ pub struct EventPayload<'a> {
 }
 
 impl<'a> EventPayload<'a> {
-    /// Its name. A number stands for itself.
+    /// Name of the event. A number is returned as its text.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The JSON of an argument, counted from 0 after the name.
+    /// JSON text of an argument; 0 is the first one after the name.
     #[must_use]
     pub fn arg(&self, n: usize) -> Option<&'a str> {
         let n = n + 1;
@@ -43,13 +43,13 @@ impl<'a> EventPayload<'a> {
         }
     }
 
-    /// How many arguments it has.
+    /// Number of arguments.
     #[must_use]
     pub fn count(&self) -> usize {
         self.array.count - 1
     }
 
-    /// The JSON of all arguments with the commas between, without brackets.
+    /// JSON text of all arguments, separated by commas, without brackets.
     #[must_use]
     pub fn args(&self) -> &'a str {
         let name = self.array.leading_elements[0].map_or(0, str::len);
@@ -58,17 +58,17 @@ impl<'a> EventPayload<'a> {
     }
 }
 
-/// An array of at least the elements in `first`.
+/// Validated array; `first` holds its first elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct JsonArray<'a> {
     text: &'a str,
-    /// Between the brackets, without blanks around.
+    /// Text between the brackets, trimmed.
     inner: &'a str,
     count: usize,
     leading_elements: [Option<&'a str>; AT_HAND],
 }
 
-/// Reads the payload of an event.
+/// Parses the payload of an EVENT packet.
 pub(super) fn parse_event_payload(data: &str) -> Result<EventPayload<'_>, SocketIoPacketError> {
     let array = parse_array(data)?;
     let raw = array.leading_elements[0].ok_or(SocketIoPacketError::Payload)?;
@@ -83,13 +83,13 @@ pub(super) fn parse_event_payload(data: &str) -> Result<EventPayload<'_>, Socket
     Ok(EventPayload { name, array })
 }
 
-/// Reads the payload of an ack: what is between the brackets.
+/// Parses the payload of an ACK packet. Returns the text between the brackets.
 pub(super) fn parse_ack_payload(data: &str) -> Result<&str, SocketIoPacketError> {
     parse_array(data).map(|array| array.inner)
 }
 
 fn parse_event_name(raw: &str) -> Result<Cow<'_, str>, SocketIoPacketError> {
-    // The quotes are there, and most names need no more than to lose them.
+    // `raw` is a validated JSON string, so it has quotes. Most names contain no escape and are used without a copy.
     let inner = &raw[1..raw.len() - 1];
     if inner.contains('\\') {
         serde_json::from_str(raw)
@@ -100,7 +100,7 @@ fn parse_event_name(raw: &str) -> Result<Cow<'_, str>, SocketIoPacketError> {
     }
 }
 
-/// The one check of a packet's JSON.
+/// Validates the JSON of a packet; no other function validates it again.
 fn parse_array(data: &str) -> Result<JsonArray<'_>, SocketIoPacketError> {
     let mut reader = serde_json::Deserializer::from_str(data);
     let (count, first) = reader
@@ -119,7 +119,7 @@ fn parse_array(data: &str) -> Result<JsonArray<'_>, SocketIoPacketError> {
     })
 }
 
-/// An element of an array that was checked.
+/// Finds an element of a validated array.
 fn nth(data: &str, n: usize) -> Option<&str> {
     serde_json::Deserializer::from_str(data)
         .deserialize_seq(Nth(n))

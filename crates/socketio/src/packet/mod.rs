@@ -1,4 +1,5 @@
-//! The packets that messages carry: Engine.IO's around Socket.IO's. Pure functions from text to borrowed parts and back.
+//! Packets of Engine.IO and, inside their messages, of Socket.IO: pure functions that decode text into slices and
+//! encode it.
 
 pub mod attachments;
 pub mod engine;

@@ -1,21 +1,21 @@
-//! The places in a packet's JSON where its attachments belong: `{"_placeholder":true,"num":0}`.
-//! Values are walked, not built; nesting is bounded by serde_json's limit of 128.
+//! Placeholders mark where the attachments belong in the JSON of a packet: `{"_placeholder":true,"num":0}`. JSON values
+//! are visited, not built; serde_json limits the nesting to 128.
 
 use super::socket::SocketIoPacketError;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
-/// Checks that every placeholder in a binary packet's JSON stands for one of its attachments.
+/// Checks that every placeholder in the JSON of a binary packet refers to one of its attachments.
 ///
 /// # Errors
-/// One does not, or the JSON is none.
+/// A placeholder refers to an unknown attachment, or the text is not JSON.
 pub fn check(data: &str, attachments: usize) -> Result<(), SocketIoPacketError> {
     visit_value(data, attachments)
         .map(|_| ())
         .map_err(|_| SocketIoPacketError::Placeholder)
 }
 
-/// The number of the attachment that this value stands for, if it is a placeholder.
+/// Number of the attachment, if this value is a placeholder.
 #[must_use]
 pub fn number(value: &str) -> Option<usize> {
     match visit_value(value, usize::MAX) {
@@ -31,7 +31,7 @@ fn visit_value(data: &str, attachments: usize) -> serde_json::Result<VisitedValu
     Ok(seen)
 }
 
-/// What a value was, as far as a placeholder has need of it.
+/// Kind of a visited value, as far as it matters for a placeholder.
 #[derive(Clone, Copy)]
 enum VisitedValue {
     True,

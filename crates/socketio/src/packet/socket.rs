@@ -1,76 +1,78 @@
-//! Socket.IO v5: one packet is `type[attachments-][namespace,][ack id][JSON]`, followed by its attachments as binary messages.
+//! Socket.IO v5 packets. A packet is `type[attachments-][namespace,][ack id][JSON]`; its attachments follow as binary
+//! messages.
 //!
-//! Always true:
-//! 1. JSON is checked once and never built: what is read are slices of the packet's text.
-//! 2. A packet that was read has the JSON its type asks for. How deep it is nested is not bounded here; reading it on is
-//!    bounded by serde_json's limit of 128.
-//! 3. Names that Socket.IO keeps for itself are no events.
+//! Invariants:
+//! 1. JSON is validated once and never built: decoded parts are slices of the packet's text.
+//! 2. The payload of a decoded packet starts with the character that its type requires. `parse_event`, `parse_ack_args`
+//!    and `parse_connect_payload` validate the JSON itself, with any nesting. Building values from it is limited to 128
+//!    levels by serde_json.
+//! 3. An event never has a name that Socket.IO reserves.
 
 use super::event::{self, EventPayload};
 use serde_json::value::RawValue;
 
-/// Attachments of one packet. More are refused.
+/// Maximum attachments of one packet.
 pub const MAX_ATTACHMENTS: usize = 64;
-/// A longer namespace is refused.
+/// Maximum bytes of a namespace.
 pub const MAX_NAMESPACE_LEN: usize = 256;
-/// The namespace of a packet that names none.
+/// Namespace of a packet that names none.
 pub const MAIN_NAMESPACE: &str = "/";
-/// What a packet is.
+/// Type of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SocketIoPacketType {
-    /// To a namespace, with an object or nothing.
+    /// Connects to a namespace; the payload is an object or empty.
     Connect,
-    /// Off a namespace.
+    /// Disconnects from a namespace.
     Disconnect,
-    /// A name and arguments.
+    /// Event with a name and arguments.
     Event,
-    /// Arguments in answer to an event.
+    /// Answer to an event, with arguments.
     Ack,
-    /// The server's refusal of a connect.
+    /// The server rejects a CONNECT.
     ConnectError,
-    /// An event with attachments.
+    /// Event with attachments.
     BinaryEvent,
-    /// An ack with attachments.
+    /// Ack with attachments.
     BinaryAck,
 }
 
-/// A packet whose JSON is still one slice, not looked at.
+/// Packet whose JSON is not parsed yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SocketIoPacket<'a> {
-    /// What it is.
+    /// Type of the packet.
     pub packet_type: SocketIoPacketType,
-    /// How many binary messages belong to it and follow it.
+    /// Number of binary messages that follow the packet and belong to it.
     pub attachments: usize,
-    /// Where it belongs, with its slash.
+    /// Namespace, with its leading slash.
     pub namespace: &'a str,
-    /// An event's wish for an ack, or the event an ack answers.
+    /// Id by which an event requests an ack, or of the event that an ack answers.
     pub ack_id: Option<u64>,
-    /// Its JSON, or an empty text.
+    /// JSON text, or empty.
     pub json: &'a str,
 }
 
-/// Not a packet of Socket.IO.
+/// The input is not a Socket.IO packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SocketIoPacketError {
-    /// A first character that no packet has.
+    /// The type character is unknown, or the packet is not allowed in this state.
     #[error("packet type is unknown or not allowed in this state")]
     Type,
-    /// A binary packet whose number of attachments is missing or too large.
+    /// The number of attachments is missing or too large, or the attachments have too many bytes.
     #[error("bad number or size of attachments, at most {MAX_ATTACHMENTS}")]
     Attachments,
-    /// A namespace that is too long.
+    /// The namespace is too long.
     #[error("namespace of more than {MAX_NAMESPACE_LEN} bytes")]
     Namespace,
-    /// An id that is no number, or in a packet that has none, or missing in one that has one.
+    /// The ack id is too large, missing, or not allowed for this type.
     #[error("bad ack id")]
     Id,
-    /// JSON that is none, or of the wrong kind for the packet.
+    /// The payload is not JSON, or not the JSON that the type requires.
     #[error("bad payload")]
     Payload,
-    /// An event that only the library itself may tell.
+    /// The name of the event is reserved by Socket.IO.
     #[error("reserved event name")]
     Reserved,
-    /// A placeholder for an attachment that the packet does not have.
+    /// A placeholder refers to an attachment that the packet does not have.
     #[error("placeholder of an unknown attachment")]
     Placeholder,
 }
@@ -101,7 +103,7 @@ impl SocketIoPacketType {
         }
     }
 
-    /// Whether attachments follow it.
+    /// True if attachments may follow the packet.
     #[must_use]
     pub fn is_binary(self) -> bool {
         matches!(self, Self::BinaryEvent | Self::BinaryAck)
@@ -109,10 +111,11 @@ impl SocketIoPacketType {
 }
 
 impl<'a> SocketIoPacket<'a> {
-    /// Reads all but the JSON, for which [`Packet::event`], [`Packet::args`] and [`Packet::object`] are.
+    /// Decodes everything but the JSON; see [`SocketIoPacket::parse_event`], [`SocketIoPacket::parse_ack_args`] and
+    /// [`SocketIoPacket::parse_connect_payload`].
     ///
     /// # Errors
-    /// It is no packet.
+    /// The text is not a packet.
     pub fn decode(text: &'a str) -> Result<Self, SocketIoPacketError> {
         let kind = text
             .bytes()
@@ -141,7 +144,7 @@ impl<'a> SocketIoPacket<'a> {
         let mut id = None;
         if rest.starts_with(|first: char| first.is_ascii_digit()) {
             (id, rest) = split_leading_number(rest);
-            // A number above 64 bits.
+            // The number does not fit into 64 bits.
             id.ok_or(SocketIoPacketError::Id)?;
         }
         let packet = Self {
@@ -155,7 +158,7 @@ impl<'a> SocketIoPacket<'a> {
         Ok(packet)
     }
 
-    /// Which types have an id, and what the payload of each begins with, if it has one.
+    /// Checks which types have an ack id, and the first character of the payload.
     fn check_id_and_payload(&self) -> Result<(), SocketIoPacketError> {
         match self.packet_type {
             SocketIoPacketType::Connect | SocketIoPacketType::ConnectError
@@ -190,26 +193,26 @@ impl<'a> SocketIoPacket<'a> {
         }
     }
 
-    /// The name and the arguments of an event.
+    /// Name and arguments of an event.
     ///
     /// # Errors
-    /// The payload is no array that begins with a name, or the name is reserved.
+    /// The payload is not an array that begins with a name, or the name is reserved.
     pub fn parse_event(&self) -> Result<EventPayload<'a>, SocketIoPacketError> {
         event::parse_event_payload(self.json)
     }
 
-    /// The arguments of an ack: the text between the brackets.
+    /// Arguments of an ack: the text between the brackets.
     ///
     /// # Errors
-    /// The payload is no array.
+    /// The payload is not an array.
     pub fn args(&self) -> Result<&'a str, SocketIoPacketError> {
         event::parse_ack_payload(self.json)
     }
 
-    /// The object of a connect, or `None` where there is no payload.
+    /// Object of a CONNECT packet, or `None` without a payload.
     ///
     /// # Errors
-    /// The payload is no object.
+    /// The payload is not an object.
     pub fn parse_connect_payload(&self) -> Result<Option<&'a RawValue>, SocketIoPacketError> {
         if self.json.is_empty() {
             return Ok(None);
@@ -223,7 +226,7 @@ impl<'a> SocketIoPacket<'a> {
         }
     }
 
-    /// Appends the packet's text. `data` goes as it is: the caller vouches for it.
+    /// Appends the text of the packet. `json` is written unchecked.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.push(self.packet_type.to_digit());
         if self.packet_type.is_binary() {
@@ -241,7 +244,7 @@ impl<'a> SocketIoPacket<'a> {
     }
 }
 
-/// The number at the front and what is behind it. `None` where there is none, or one above 64 bits.
+/// Splits a number off the front. `None` if there is none, or if it does not fit into 64 bits.
 fn split_leading_number(text: &str) -> (Option<u64>, &str) {
     let end = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, rest) = text.split_at(end);
@@ -250,6 +253,6 @@ fn split_leading_number(text: &str) -> (Option<u64>, &str) {
 
 fn push_number(out: &mut Vec<u8>, number: u64) {
     use std::io::Write as _;
-    // Writing into memory does not fail.
+    // Writing to memory does not fail.
     let _ = write!(out, "{number}");
 }

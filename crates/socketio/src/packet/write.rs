@@ -1,8 +1,9 @@
-//! The packets a server sends, appended to a buffer. JSON goes in as text that the caller vouches for.
+//! Encodes the packets that a server sends by appending them to a buffer. The caller guarantees that JSON arguments are
+//! valid.
 
 use super::socket::{MAIN_NAMESPACE, SocketIoPacket, SocketIoPacketType};
 
-/// `CONNECT`: the client is in, by this id; `pid` lets it come back for what it missed.
+/// `CONNECT` with the id of the socket. The client can recover the socket with `pid`.
 pub fn encode_connect(out: &mut Vec<u8>, namespace: &str, sid: &str, pid: Option<&str>) {
     write_packet_header(out, SocketIoPacketType::Connect, 0, namespace, None);
     out.extend_from_slice(b"{\"sid\":");
@@ -20,12 +21,12 @@ pub fn encode_connect_error(out: &mut Vec<u8>, namespace: &str, object: &[u8]) {
     out.extend_from_slice(object);
 }
 
-/// `DISCONNECT` off a namespace.
+/// `DISCONNECT` from a namespace.
 pub fn encode_disconnect(out: &mut Vec<u8>, namespace: &str) {
     write_packet_header(out, SocketIoPacketType::Disconnect, 0, namespace, None);
 }
 
-/// `EVENT`, or `BINARY_EVENT` where there are attachments. `args` is JSON with commas between and may be empty.
+/// `EVENT`, or `BINARY_EVENT` if there are attachments. `args` is JSON text separated by commas and may be empty.
 pub fn encode_event(
     out: &mut Vec<u8>,
     namespace: &str,
@@ -49,7 +50,7 @@ pub fn encode_event(
     out.push(b']');
 }
 
-/// `ACK`, or `BINARY_ACK` where there are attachments. `args` as in [`event`].
+/// `ACK`, or `BINARY_ACK` if there are attachments. `args` as in [`encode_event`].
 pub fn encode_ack(out: &mut Vec<u8>, namespace: &str, id: u64, args: &[u8], attachments: usize) {
     let kind = if attachments == 0 {
         SocketIoPacketType::Ack
@@ -85,6 +86,6 @@ fn write_packet_header(
 }
 
 fn write_json_string(out: &mut Vec<u8>, text: &str) {
-    // Text always has a JSON form, and writing into memory does not fail.
+    // Every string has a JSON form, and writing to memory does not fail.
     let _ = serde_json::to_writer(out, text);
 }

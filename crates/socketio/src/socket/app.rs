@@ -1,4 +1,4 @@
-//! What an application gives and is given.
+//! Interface that the application implements.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,51 +8,55 @@ use serde_json::value::RawValue;
 use super::{IncomingEvent, Socket};
 use crate::{Client, DisconnectReason};
 
-/// Something that takes its time.
+/// Future of a handler. The next packet of the session waits for it.
 pub type HandlerFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The application above the sockets.
+/// Callbacks of the application.
 ///
-/// Its calls for one connection never overlap, but for [`App::alive`], [`App::detached`] and [`App::disconnected`], which tell what
-/// happens meanwhile. None of the calls that return no future may block.
+/// The calls for one session never overlap, except [`SocketHandler::on_pong`], [`SocketHandler::on_detached`] and
+/// [`SocketHandler::on_disconnected`], which report what happens meanwhile. Methods that return no future must not
+/// block.
 pub trait SocketHandler: Send + Sync + Sized + 'static {
-    /// What the application keeps of a socket.
+    /// State that the application keeps for a socket.
     type State: Send + Sync + 'static;
 
-    /// A client wants to be connected to a namespace. Given up (dropped) after the connect timeout. Who returns a state is told
-    /// [`App::connected`] and later [`App::disconnected`] of it, even if the client has gone meanwhile.
+    /// Decides about a CONNECT. The future is dropped after the connect timeout. If it returns a state,
+    /// [`SocketHandler::on_connected`] and later [`SocketHandler::on_disconnected`] are called, even if the client has
+    /// disconnected meanwhile.
     fn on_connect(
         self: &Arc<Self>,
         asking: ConnectRequest,
     ) -> impl Future<Output = Result<Self::State, ConnectError>> + Send;
 
-    /// The client has been told. What is returned runs before the socket's first event.
+    /// The CONNECT reply is queued. The returned future is completed before the first event of the socket.
     fn on_connected(self: &Arc<Self>, socket: &Arc<Socket<Self::State>>) -> Option<HandlerFuture> {
         let _ = socket;
         None
     }
 
-    /// An event. Answer at once, or return work: the next packets of this connection wait for its end. Those that wait when the
-    /// client leaves, or is lost, come before [`App::detached`] and [`App::disconnected`], unless that takes longer than ten seconds, the
-    /// server stops, or the client comes back for its socket before.
+    /// Called for each event, one after the other per session. Return `None` if the event is handled, or a future; the
+    /// next packet of this session waits for it. Events that are still queued when the client disconnects are handled
+    /// before [`SocketHandler::on_detached`] and [`SocketHandler::on_disconnected`], for at most ten seconds, unless
+    /// the server shuts down, the handler disconnects the socket, or the client recovers the socket first.
     fn on_event(
         self: &Arc<Self>,
         socket: &Arc<Socket<Self::State>>,
         event: &IncomingEvent<'_>,
     ) -> Option<HandlerFuture>;
 
-    /// The client has answered a ping.
+    /// The client answered a ping.
     fn on_pong(self: &Arc<Self>, socket: &Arc<Socket<Self::State>>) {
         let _ = socket;
     }
 
-    /// The connection was lost; the socket is held for recovery: frames sent to it are kept. Told once more of one whose client
-    /// was gone again before it had the socket back.
+    /// The connection was lost, and the socket is held for recovery: events sent to it are buffered. Called again if
+    /// the connection of a recovering client is lost before its socket is recovered.
     fn on_detached(self: &Arc<Self>, socket: &Arc<Socket<Self::State>>, reason: DisconnectReason) {
         let _ = (socket, reason);
     }
 
-    /// A client comes back for a held socket. `Ok(true)`: it gets the socket with what it has missed. `Ok(false)`: it is connected anew.
+    /// A client wants to recover its socket. `Ok(true)`: it gets the socket and the missed events. `Ok(false)`: it gets
+    /// a new socket. An error rejects the CONNECT, and the socket stays detached.
     fn on_recover(
         self: &Arc<Self>,
         socket: &Arc<Socket<Self::State>>,
@@ -62,7 +66,7 @@ pub trait SocketHandler: Send + Sync + Sized + 'static {
         async { Ok(true) }
     }
 
-    /// Over for good, exactly once for every socket that was connected.
+    /// The socket has ended. Called exactly once for every socket that was connected.
     fn on_disconnected(
         self: &Arc<Self>,
         socket: &Arc<Socket<Self::State>>,
@@ -70,22 +74,22 @@ pub trait SocketHandler: Send + Sync + Sized + 'static {
     );
 }
 
-/// A client that wants to be connected.
+/// CONNECT packet of a client.
 #[derive(Debug, Clone)]
 pub struct ConnectRequest {
-    /// The id its socket will have.
+    /// Id that the socket will have.
     pub id: String,
-    /// The namespace, with its slash.
+    /// Namespace, with its leading slash.
     pub namespace: String,
-    /// What the client gave as `auth`: a JSON object.
+    /// `auth` of the client: a JSON object.
     pub auth: Option<Box<RawValue>>,
-    /// Who it is.
+    /// The client, as described by its first request.
     pub client: Arc<Client>,
 }
 
-/// A client is not let in.
+/// Body of a CONNECT_ERROR packet: the client is rejected.
 #[derive(Debug, Clone)]
 pub struct ConnectError {
-    /// The object that the client gets: `{"message": …, "data"?: …}`.
+    /// Object for the client: `{"message": …, "data"?: …}`.
     pub payload: Box<RawValue>,
 }

@@ -1,6 +1,7 @@
-//! A client that comes back for its socket.
+//! Recovery of a socket by a client that reconnects.
 //!
-//! Always true: a claimed socket is in one pair of hands; dropped without a word it is back on the shelf with the time it had left.
+//! Invariant: a socket has at most one claim. A claim that is dropped without a decision returns the socket to the
+//! detached sockets, with its old deadline.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use super::{Socket, SocketHandler};
 use crate::DisconnectReason;
 use crate::engine::{EncodedFrame, EngineIoSession};
 
-/// What the stock client adds to `auth`.
+/// Fields that the JavaScript client adds to `auth` when it reconnects.
 #[derive(Deserialize)]
 struct RecoveryCredentials<'a> {
     #[serde(borrow)]
@@ -28,7 +29,7 @@ struct RecoveryCredentials<'a> {
 pub(super) struct RecoveryClaim<A: SocketHandler> {
     hub: Arc<SocketIoLayer<A>>,
     pub(super) socket: Arc<Socket<A::State>>,
-    /// The offset of what the client has seen last; none if it has seen nothing.
+    /// Offset of the last event that the client received; `None` if it received none.
     offset: Option<u64>,
     deadline: u64,
     reason: DisconnectReason,
@@ -36,7 +37,7 @@ pub(super) struct RecoveryClaim<A: SocketHandler> {
 }
 
 impl<A: SocketHandler> SocketIoLayer<A> {
-    /// The socket that a client comes back for, if it is still there and all that the client has missed is.
+    /// Claims the socket that a client wants to recover, if it exists and all missed events are in its replay buffer.
     pub(super) fn claim_for_recovery(
         self: &Arc<Self>,
         namespace: &str,
@@ -44,7 +45,7 @@ impl<A: SocketHandler> SocketIoLayer<A> {
     ) -> Option<RecoveryClaim<A>> {
         self.detached_sockets.recovery?;
         let auth = auth?.get();
-        // Most do not come back, and need not be read.
+        // Most clients recover nothing; their `auth` is not parsed.
         if !auth.contains("\"pid\"") {
             return None;
         }
@@ -69,7 +70,7 @@ impl<A: SocketHandler> SocketIoLayer<A> {
                     link.status = Status::Claimed;
                     (deadline, reason, None)
                 }
-                // The client has noticed sooner than we that the connection is lost.
+                // The client has noticed the lost connection before the server.
                 Status::Live => {
                     link.status = Status::Claimed;
                     (
@@ -110,15 +111,16 @@ impl<A: SocketHandler> RecoveryClaim<A> {
         }
     }
 
-    /// The client gets another socket: this one is over.
+    /// Ends the socket, because the client gets a new one.
     pub(super) fn discard(mut self) {
         self.is_resolved = true;
         self.hub
             .end_socket(&self.socket, DisconnectReason::ReplacedByReconnect);
     }
 
-    /// The client gets its socket with what it has missed. False, and the socket is over, if that is not there any more.
-    /// A session that has ended meanwhile leaves the socket on the shelf.
+    /// Connects the socket to the session and queues the missed events. If they are not complete any more, or too large
+    /// for the send queue, or the handler has disconnected the socket, ends the socket and returns false. If the
+    /// session has closed meanwhile, the socket stays detached.
     pub(super) fn resume_on(mut self, session: &Arc<EngineIoSession<SocketIoLayer<A>>>) -> bool {
         let bound = session.engine().options().max_send_queue_bytes;
         let hello = super::connecting::encode_connect_packet(&self.socket);
@@ -126,7 +128,7 @@ impl<A: SocketHandler> RecoveryClaim<A> {
             let mut links = session.state().lock();
             if links.close_reason.is_some() {
                 drop(links);
-                // The application has taken it for one that is back.
+                // The handler has accepted the recovery, so the loss is reported again.
                 self.hub.app.on_detached(&self.socket, self.reason);
                 return true;
             }
@@ -137,7 +139,7 @@ impl<A: SocketHandler> RecoveryClaim<A> {
                     .map(|missed| missed.cloned().collect()),
                 None => self.offset.is_none().then(Vec::new),
             };
-            // More than may wait for the client would cut it, again and again.
+            // A replay above the limit of the send queue would abort every session that recovers this socket.
             let fits = |missed: &Vec<Arc<EncodedFrame>>| {
                 let size: usize = missed.iter().map(|frame| frame.wire().len()).sum();
                 session.send_queue_bytes() + hello.wire().len() + size <= bound

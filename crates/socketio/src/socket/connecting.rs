@@ -1,4 +1,4 @@
-//! A client asks for a namespace.
+//! CONNECT packets.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::DisconnectReason;
 use crate::engine::{EncodedFrame, EngineIoSession};
 use crate::packet::write;
 
-/// Lets a client in, gives it back its socket, or refuses it.
+/// Handles a CONNECT: recovers a socket, creates one, or rejects the client.
 pub(super) async fn handle_connect<A: SocketHandler>(
     hub: Arc<SocketIoLayer<A>>,
     session: Arc<EngineIoSession<SocketIoLayer<A>>>,
@@ -41,15 +41,16 @@ pub(super) async fn handle_connect<A: SocketHandler>(
                     write::encode_connect_error(out, &namespace, payload);
                 },
             ));
-            // It may ask again, but not take its time.
+            // The client may send another CONNECT, within the connect timeout.
             session.engine().start_connect_deadline(&session);
         }
-        // Whoever is told to go comes back by itself, other than whoever is refused.
+        // The connection is closed instead of sending CONNECT_ERROR: Socket.IO clients reconnect by themselves after a
+        // lost connection, but not after a CONNECT_ERROR.
         Err(_) => session.close(DisconnectReason::PingTimeout),
     }
 }
 
-/// Asks the application. `None`: the client has its former socket again.
+/// Recovers the former socket of the client (`None`), or asks the handler for the state of a new one.
 async fn recover_or_authorize<A: SocketHandler>(
     hub: &Arc<SocketIoLayer<A>>,
     session: &Arc<EngineIoSession<SocketIoLayer<A>>>,
@@ -57,7 +58,7 @@ async fn recover_or_authorize<A: SocketHandler>(
 ) -> Result<Option<(SocketSid, A::State)>, ConnectError> {
     if let Some(claim) = hub.claim_for_recovery(&asking.namespace, asking.auth.as_deref()) {
         asking.id = claim.socket.id().to_owned();
-        // Boxed, as most have nothing to come back to.
+        // Boxed to keep this future small: most clients recover nothing.
         if !Box::pin(hub.app.on_recover(&claim.socket, asking.clone())).await? {
             claim.discard();
         } else if claim.resume_on(session) {
@@ -70,7 +71,7 @@ async fn recover_or_authorize<A: SocketHandler>(
     Ok(Some((id, state)))
 }
 
-/// The packet by which a client learns that it is in.
+/// Encodes the CONNECT packet of the server.
 pub(super) fn encode_connect_packet<S>(socket: &Socket<S>) -> Arc<EncodedFrame> {
     let pid = socket.pid();
     frame::encode_packet(socket.namespace().len() + 64, |out| {
@@ -78,7 +79,7 @@ pub(super) fn encode_connect_packet<S>(socket: &Socket<S>) -> Arc<EncodedFrame> 
     })
 }
 
-/// Makes the socket. The client hears of it before anything else by it.
+/// Creates the socket. Its CONNECT reply is queued before any other packet of the socket.
 fn create_socket<A: SocketHandler>(
     hub: &Arc<SocketIoLayer<A>>,
     session: &Arc<EngineIoSession<SocketIoLayer<A>>>,

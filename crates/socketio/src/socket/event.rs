@@ -1,10 +1,10 @@
-//! One event of a client, read in place.
+//! Event of a client.
 
 use bytes::Bytes;
 
 use crate::packet;
 
-/// An event as a client sent it: its name and arguments are parts of the packet's text.
+/// Event of a client. Name and arguments are slices of the packet's text.
 #[derive(Debug)]
 pub struct IncomingEvent<'a> {
     inner: packet::EventPayload<'a>,
@@ -25,32 +25,32 @@ impl<'a> IncomingEvent<'a> {
         }
     }
 
-    /// The event's name.
+    /// Name of the event.
     #[must_use]
     pub fn name(&self) -> &str {
         self.inner.name()
     }
 
-    /// The argument with this number, the first being 0, as JSON text.
+    /// JSON text of an argument; 0 is the first one.
     #[must_use]
     pub fn arg(&self, number: usize) -> Option<&'a str> {
         self.inner.arg(number)
     }
 
-    /// All arguments as JSON texts with commas between, as [`Frame::event`](crate::Frame::event) and
-    /// [`Socket::ack`](crate::Socket::ack) take them.
+    /// JSON text of all arguments, separated by commas, in the form that
+    /// [`EncodedEvent::new`](crate::EncodedEvent::new) and [`Socket::ack`](crate::Socket::ack) take.
     #[must_use]
     pub fn args(&self) -> &'a str {
         self.inner.args()
     }
 
-    /// The number to acknowledge it by, if the client wants to know.
+    /// Id for [`Socket::ack`](crate::Socket::ack), if the client requests an acknowledgement.
     #[must_use]
     pub fn ack_id(&self) -> Option<u64> {
         self.ack
     }
 
-    /// The binary attachments that placeholders in the arguments stand for.
+    /// Binary attachments that placeholders in the arguments refer to.
     #[must_use]
     pub fn attachments(&self) -> &'a [Bytes] {
         self.attachments

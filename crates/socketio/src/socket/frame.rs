@@ -1,4 +1,4 @@
-//! A packet for clients, encoded once for any number of them.
+//! Encodes packets for clients, once for any number of receivers.
 
 use std::sync::Arc;
 
@@ -9,23 +9,23 @@ use crate::engine::EncodedFrame;
 use crate::packet::socket::MAIN_NAMESPACE;
 use crate::packet::write;
 
-/// Engine.IO's sign for a message.
+/// Packet type of a message in Engine.IO.
 const ENGINE_IO_MESSAGE: u8 = b'4';
-/// About what a packet has beside names and arguments.
+/// Estimated bytes of a packet besides names and arguments.
 const PACKET_OVERHEAD_ESTIMATE: usize = 48;
 
-/// An event encoded once for any number of sockets.
+/// Event that is encoded once for all sockets of the main namespace.
 #[derive(Debug, Clone)]
 pub struct EncodedEvent(pub(super) Arc<EncodedFrame>);
 
 impl EncodedEvent {
-    /// An event with its arguments as JSON texts, commas between them. It is not kept for recovery.
+    /// Encodes an event that is not recoverable. `args` is JSON text separated by commas.
     #[must_use]
     pub fn new(name: &str, args: &[u8]) -> Self {
         Self::with_attachments(name, args, &[])
     }
 
-    /// The same, with attachments that placeholders in the arguments stand for.
+    /// Same as [`EncodedEvent::new`], with attachments that placeholders in the arguments refer to.
     #[must_use]
     pub fn with_attachments(name: &str, args: &[u8], attachments: &[Bytes]) -> Self {
         let size = PACKET_OVERHEAD_ESTIMATE + name.len() + args.len();
@@ -39,7 +39,7 @@ impl EncodedEvent {
         )))
     }
 
-    /// An event that is kept: its last argument is its offset.
+    /// Encodes a recoverable event: its last argument is its offset.
     pub(super) fn recoverable(
         name: &str,
         args: &[u8],
@@ -51,7 +51,7 @@ impl EncodedEvent {
         let parcel = EncodedFrame::encode_packet(size, &[], |out| {
             out.push(ENGINE_IO_MESSAGE);
             write::encode_event(out, MAIN_NAMESPACE, None, name, args, 0);
-            // The bracket that closes the arguments comes after one more.
+            // Removes the closing bracket: the offset follows as one more argument.
             out.pop();
             out.extend_from_slice(b",\"");
             write_offset(out, offset);
@@ -60,14 +60,14 @@ impl EncodedEvent {
         Self(Arc::new(parcel.into_recoverable(offset, made, account)))
     }
 
-    /// Bytes on the wire.
+    /// Length of the encoded frames in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         self.0.wire().len()
     }
 }
 
-/// A packet of the protocol itself.
+/// Encodes a packet of the protocol.
 pub(super) fn encode_packet(size: usize, fill: impl FnOnce(&mut Vec<u8>)) -> Arc<EncodedFrame> {
     Arc::new(EncodedFrame::encode_packet(
         PACKET_OVERHEAD_ESTIMATE + size,
@@ -79,7 +79,7 @@ pub(super) fn encode_packet(size: usize, fill: impl FnOnce(&mut Vec<u8>)) -> Arc
     ))
 }
 
-/// An acknowledgement.
+/// Encodes an acknowledgement.
 pub(super) fn encode_ack(
     namespace: &str,
     id: u64,
@@ -108,7 +108,7 @@ fn write_offset(out: &mut Vec<u8>, mut offset: u64) {
     out.extend_from_slice(&text[at..]);
 }
 
-/// Reads what [`write_offset`] wrote.
+/// Parses what [`write_offset`] wrote.
 pub(super) fn parse_offset(text: &str) -> Option<u64> {
     u64::from_str_radix(text, 36)
         .ok()

@@ -1,4 +1,4 @@
-//! Socket.IO above the engine: what sessions bring, and what becomes of their sockets when they end.
+//! Socket.IO on top of Engine.IO: handles the messages of sessions, and detaches or ends their sockets when they close.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ use crate::packet::attachments::{AttachmentProgress, PartialBinaryPacket};
 use crate::packet::socket::SocketIoPacket;
 use crate::{DisconnectReason, SocketIoOptions};
 
-/// How long a client that is gone is heard to the end.
+/// Maximum time for the queued events of a client that has disconnected.
 const INBOX_DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub struct SocketIoLayer<A: SocketHandler> {
@@ -45,7 +45,7 @@ impl<A: SocketHandler> SocketIoLayer<A> {
         }
     }
 
-    /// An event that is kept, if anything is.
+    /// Encodes an event, recoverable if recovery is enabled.
     pub(super) fn frame(&self, name: &str, args: &[u8]) -> EncodedEvent {
         if self.detached_sockets.recovery.is_none() {
             return EncodedEvent::new(name, args);
@@ -61,8 +61,8 @@ impl<A: SocketHandler> SocketIoLayer<A> {
         )
     }
 
-    /// Whether what a client has said still counts when its session ends for this reason: nobody has sent it away, and the
-    /// server goes on.
+    /// True if queued packets are still handled after the session closed for this reason: the client left, its
+    /// connection was lost, or its ping timed out, and the server is not shutting down.
     pub(super) fn drains_inbox_after(
         session: &EngineIoSession<Self>,
         reason: DisconnectReason,
@@ -76,7 +76,7 @@ impl<A: SocketHandler> SocketIoLayer<A> {
         is_gone && !session.engine().has_stopped_accepting()
     }
 
-    /// The connection of a socket is lost.
+    /// Detaches a socket from its closed session, and holds or ends it.
     fn detach_socket(
         &self,
         socket: &Arc<Socket<A::State>>,
@@ -89,12 +89,12 @@ impl<A: SocketHandler> SocketIoLayer<A> {
                 .session
                 .as_ref()
                 .is_some_and(|it| std::ptr::addr_eq(Arc::as_ptr(it), Arc::as_ptr(lane)));
-            // It may have found another one already.
+            // The socket may belong to another session already.
             if !is_its {
                 return;
             }
             link.session = None;
-            // Whoever lets it in goes on from here.
+            // `finish_connect` continues when `on_connected` has returned.
             if std::mem::replace(&mut link.status, Status::Claimed) == Status::Entering {
                 return;
             }
@@ -112,13 +112,13 @@ impl<A: SocketHandler> SocketIoLayer<A> {
         }
     }
 
-    /// The sockets of a session are lost if it has ended.
+    /// Detaches the sockets of a session if it is closed.
     pub(super) fn detach_sockets_of_closed_session(&self, session: &Arc<EngineIoSession<Self>>) {
         let ends = session.state().lock().take_closed_sockets();
         self.detach_sockets(session, &ends);
     }
 
-    /// A claimed socket without a connection is held, or over.
+    /// Holds a socket in transition for recovery, or ends it.
     fn hold_or_end(&self, socket: &Arc<Socket<A::State>>, reason: DisconnectReason) {
         let reason = socket.lock_state().requested_disconnect.unwrap_or(reason);
         if socket.recovery_options().is_none() || !reason.is_recoverable() {
@@ -128,7 +128,8 @@ impl<A: SocketHandler> SocketIoLayer<A> {
         self.hold_for_recovery(socket, self.detached_sockets.new_deadline(), reason);
     }
 
-    /// The application knows of a socket now, and hears of its loss if it was lost meanwhile.
+    /// `on_connected` has returned: the socket is connected, or its loss is reported if the session has closed
+    /// meanwhile.
     pub(super) fn finish_connect(
         &self,
         socket: &Arc<Socket<A::State>>,
@@ -145,7 +146,7 @@ impl<A: SocketHandler> SocketIoLayer<A> {
         self.hold_or_end(socket, over.unwrap_or(DisconnectReason::TransportClosed));
     }
 
-    /// Puts a claimed socket on the shelf, if there is room and nobody has ended it.
+    /// Detaches a socket in transition. Ends it if the maximum is reached or the handler has disconnected it.
     pub(super) fn hold_for_recovery(
         &self,
         socket: &Arc<Socket<A::State>>,
@@ -173,7 +174,7 @@ impl<A: SocketHandler> SocketIoLayer<A> {
         }
     }
 
-    /// Over for good. The application is told by whoever comes first.
+    /// Ends a socket. Only the first call notifies the handler.
     pub(super) fn end_socket(&self, socket: &Arc<Socket<A::State>>, reason: DisconnectReason) {
         {
             let mut link = socket.lock_state();
@@ -188,7 +189,8 @@ impl<A: SocketHandler> SocketIoLayer<A> {
         self.app.on_disconnected(socket, reason);
     }
 
-    /// Gives up all that have no connection: those that are held, and those whose clients are gone and still heard.
+    /// Ends all sockets without an open session: detached ones, and those of closed sessions that still drain their
+    /// inbox.
     pub(super) fn end_sockets_without_session(&self) {
         for socket in self.detached_sockets.close() {
             self.end_socket(&socket, DisconnectReason::ServerShutdown);
@@ -206,7 +208,7 @@ impl<A: SocketHandler> SocketIoLayer<A> {
         }
     }
 
-    /// Hands a packet on, or lets it wait for its turn. False if the next must wait outside.
+    /// Dispatches a packet, or queues it behind others. Returns false if the inbox is full: the next packet must wait.
     fn dispatch_or_queue(
         self: &Arc<Self>,
         session: &Arc<EngineIoSession<Self>>,
@@ -324,7 +326,7 @@ impl<A: SocketHandler> SessionHandler for SocketIoLayer<A> {
         if let Some(ends) = ends {
             return self.detach_sockets(session, &ends);
         }
-        // Its sockets hold it for as long as they have not been told.
+        // A weak reference is enough: every socket that is not detached yet holds an `Arc` of the session.
         let (hub, heard) = (Arc::clone(self), Arc::downgrade(session));
         session.engine().spawn(async move {
             sleep(INBOX_DRAIN_TIMEOUT).await;
@@ -354,7 +356,7 @@ impl<A: SocketHandler> Lane<A::State> for EngineIoSession<SocketIoLayer<A>> {
     }
 
     fn waiting(&self) -> usize {
-        // Nobody fetches the rest of one that has ended.
+        // The client does not fetch the rest of a send queue after the close.
         if self.is_open() {
             self.send_queue_bytes()
         } else {

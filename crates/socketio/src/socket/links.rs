@@ -1,4 +1,4 @@
-//! What Socket.IO keeps of a session: its sockets, and the packets that wait for their turn.
+//! Socket.IO state of one session: its sockets, and the inbox of packets that wait for the handler.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,28 +13,28 @@ use crate::DisconnectReason;
 use crate::packet::attachments::PartialBinaryPacket;
 use crate::packet::socket::{SocketIoPacket, SocketIoPacketType};
 
-/// Namespaces of one connection.
+/// Maximum namespaces per session.
 pub(super) const MAX_NAMESPACES_PER_SESSION: usize = 16;
 
-/// Sockets whose session has ended, each with the reason of its own end.
+/// Sockets of a closed session, each with the reason of its end.
 pub(super) type ClosedSockets<S> = SmallVec<[(Arc<Socket<S>>, DisconnectReason); 1]>;
 
 pub(super) struct SocketIoSessionState<S> {
     pub(super) sockets: SmallVec<[Arc<Socket<S>>; 1]>,
-    /// A packet whose attachments are still to come.
+    /// Binary packet whose attachments have not all arrived.
     pub(super) partial_packet: Option<Box<PartialBinaryPacket>>,
     inbox: Option<Box<Inbox>>,
-    /// A packet is being handled: the next wait.
+    /// A packet is being handled, so further packets are queued.
     pub(super) is_dispatching: bool,
-    /// A task sees to those that wait, …
+    /// A drain task handles the queued packets.
     pub(super) has_drain_task: bool,
-    /// … and has taken one whose socket it has still to find.
+    /// The drain task has taken a packet, but not looked up its socket yet.
     has_unresolved_packet: bool,
-    /// The session has ended.
+    /// Reason of the close, if the session is closed.
     pub(super) close_reason: Option<DisconnectReason>,
 }
 
-/// A packet that waits, with its attachments.
+/// Queued packet with its attachments.
 pub(super) struct Waiting {
     pub(super) text: Box<str>,
     pub(super) parts: Vec<Bytes>,
@@ -44,18 +44,18 @@ pub(super) struct Waiting {
 struct Inbox {
     packets: VecDeque<Waiting>,
     bytes: usize,
-    /// Who waits for room: the WebSocket, the polling request, or both while one follows the other.
+    /// Wakers of the readers that wait for room: the WebSocket, a POST, or both during an upgrade.
     readers: SmallVec<[Waker; 1]>,
 }
 
-/// How much may wait.
+/// Limits of the inbox.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
     pub(super) packets: usize,
     pub(super) bytes: usize,
 }
 
-/// [`Links`] behind their lock; public only as the state of a session.
+/// [`SocketIoSessionState`] behind its mutex; public only as the state of a session.
 pub struct SocketIoSessionLock<S>(Mutex<SocketIoSessionState<S>>);
 
 impl<S> Default for SocketIoSessionLock<S> {
@@ -83,7 +83,7 @@ impl<S> SocketIoSessionState<S> {
         self.sockets.iter().find(|it| it.namespace() == namespace)
     }
 
-    /// Whether a packet waits that is like this.
+    /// True if a queued packet matches.
     fn has_queued_packet(&self, is_like: impl Fn(&SocketIoPacket<'_>) -> bool) -> bool {
         let is_like =
             |waiting: &Waiting| SocketIoPacket::decode(&waiting.text).is_ok_and(|it| is_like(&it));
@@ -91,15 +91,17 @@ impl<S> SocketIoSessionState<S> {
         inbox.is_some_and(|inbox| inbox.packets.iter().any(is_like))
     }
 
-    /// Whether the client has left a namespace by a packet that still waits.
+    /// True if a DISCONNECT packet of this namespace is queued.
     fn has_queued_disconnect(&self, namespace: &str) -> bool {
         self.has_queued_packet(|it| {
             it.packet_type == SocketIoPacketType::Disconnect && it.namespace == namespace
         })
     }
 
-    /// The session has ended, and its sockets with it. None where its client is to be heard to the end first and events of it
-    /// wait: then the sockets stay until [`Links::next`] finds nothing more, or somebody takes them out.
+    /// Marks the session as closed. Returns its sockets, which the caller must detach. Returns `None` if `drains_inbox`
+    /// is set and a drain task still has events to handle: then [`SocketIoSessionState::dequeue`] returns the sockets
+    /// when the inbox is empty, or `detach_sockets_of_closed_session` takes them, at the latest after
+    /// `INBOX_DRAIN_TIMEOUT`.
     pub(super) fn close(
         &mut self,
         reason: DisconnectReason,
@@ -119,7 +121,7 @@ impl<S> SocketIoSessionState<S> {
         (!is_heard).then(|| self.take_closed_sockets())
     }
 
-    /// Takes the sockets out of a session that has ended; none of one that goes on. What waits is thrown away.
+    /// Takes the sockets of a closed session and drops its inbox. Takes none of an open session.
     pub(super) fn take_closed_sockets(&mut self) -> ClosedSockets<S> {
         let Some(reason) = self.close_reason else {
             return ClosedSockets::new();
@@ -160,7 +162,7 @@ impl<S> SocketIoSessionState<S> {
         inbox.packets.len() >= room.packets.max(1) || inbox.bytes >= room.bytes
     }
 
-    /// Who is to be woken when there is room again.
+    /// Registers a reader that waits for room in the inbox.
     pub(super) fn register_blocked_reader(&mut self, waker: &Waker) {
         if let Some(inbox) = &mut self.inbox
             && !inbox.readers.iter().any(|it| it.will_wake(waker))
@@ -169,7 +171,8 @@ impl<S> SocketIoSessionState<S> {
         }
     }
 
-    /// The next packet that waits. If there is none nobody is busy any more, and the sockets are over whose session is.
+    /// Takes the next queued packet. If there is none, dispatching ends, and the sockets of a closed session are
+    /// returned.
     pub(super) fn dequeue(&mut self, room: Room) -> Result<Waiting, ClosedSockets<S>> {
         let next = self.inbox.as_mut().and_then(|inbox| {
             let waiting = inbox.packets.pop_front()?;
@@ -187,7 +190,7 @@ impl<S> SocketIoSessionState<S> {
         })
     }
 
-    /// The socket that a packet is for, and how many there are.
+    /// Finds the socket of a packet. Also returns the number of sockets of the session.
     pub(super) fn resolve_socket(&mut self, namespace: &str) -> (Option<Arc<Socket<S>>>, usize) {
         self.has_unresolved_packet = false;
         (self.socket_in(namespace).cloned(), self.sockets.len())
@@ -212,7 +215,7 @@ mod tests {
         bytes: 1_000,
     };
 
-    /// A session of a socket whose task is busy, with these packets waiting.
+    /// State of a session with one socket, a running drain task and these queued packets.
     fn busy(waiting: &[&str]) -> SocketIoSessionState<()> {
         let mut links = SocketIoSessionLock::default().0.into_inner();
         let shelf = Arc::new(DetachedSockets::new(&SocketIoOptions::default()));

@@ -1,9 +1,32 @@
-//! Socket.IO v5: namespaces and their sockets, events, acknowledgements, recovery.
+//! Socket.IO v5 server: namespaces and their sockets, events, acknowledgements, connection state recovery.
 //!
-//! Always true:
-//! 1. Packets of one connection are handled one after the other, in the order in which they came.
-//! 2. A socket is in exactly one [`one::Status`]; it becomes `Over` once, and whoever makes it so tells the application.
-//! 3. Locks are taken in this order: a session's links, a socket's link, a session's way out or the shelf.
+//! ```text
+//!             session already closed
+//!  Created ────────────────────────────────────────────────────────────────▶ Disconnected: removed from the registry,
+//!    │ CONNECT reply queued                                                     ▲ on_disconnected exactly once
+//!    ▼          on_connected returned            DISCONNECT packet              │
+//!  Connecting ────────────────────────▶ Connected ──────────────────────────────┤
+//!    │ session closed                     │   ▲ on_recover Ok(true): CONNECT    │
+//!    │          ┌─────────────────────────┘   │ reply and missed events queued  │
+//!    │          │ session closed, or          │                                 │
+//!    ▼          ▼ CONNECT with its pid        │                                 │
+//!  InTransition ──────────────────────────────┘                                 │
+//!    │    ▲ └── reason not recoverable, events missing, or on_recover Ok(false) ┤
+//!    │    │ CONNECT with its pid                                                │
+//!    ▼    │                                                                     │
+//!  Detached ──────── recovery window over, disconnect() or shutdown ────────────┘
+//! ```
+//!
+//! A socket is stored as `Detached` after [`SocketHandler::on_detached`], and again, with its old deadline, after a
+//! recovery that was rejected or dropped. Events sent to a socket are dropped in `Created` and `Disconnected`, queued
+//! and buffered in `Connecting` and `Connected`, and only buffered in `Detached` and `InTransition`.
+//!
+//! Invariants:
+//! 1. Packets of one session are handled one after the other, in the order in which they arrived.
+//! 2. A socket has exactly one [`socket::SocketStatus`]. It becomes `Disconnected` once, and the code that sets it
+//!    notifies the handler.
+//! 3. Lock order: `SocketIoSessionState` of a session, `SocketState` of a socket, then `TransportState` of a session or
+//!    `DetachedSockets`.
 
 mod app;
 mod claim;

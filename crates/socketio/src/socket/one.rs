@@ -1,4 +1,4 @@
-//! One socket: a client in one namespace.
+//! A socket: one client in one namespace.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,23 +19,23 @@ use crate::{Client, DisconnectReason, RecoveryOptions};
 
 const PID_SECRET_LEN: usize = 14;
 
-/// The session that a socket sends by.
+/// Session that a socket sends through.
 pub(super) trait Lane<S>: Send + Sync {
     fn carry(self: Arc<Self>, parcel: &Arc<EncodedFrame>);
     fn dismiss(self: Arc<Self>, reason: DisconnectReason);
-    /// Forgets a socket that has found another session, and ends.
+    /// Releases a socket that moved to another session, and closes this session.
     fn replace(self: Arc<Self>, socket: &Arc<Socket<S>>);
     fn is_there(&self) -> bool;
-    /// Bytes that wait.
+    /// Bytes in the send queue.
     fn waiting(&self) -> usize;
 }
 
-/// A client that is connected to a namespace, or held until it comes back.
+/// A client that is connected to a namespace, or detached and recoverable.
 pub struct Socket<S> {
     state: S,
     client: Arc<Client>,
     detached_sockets: Arc<DetachedSockets<S>>,
-    /// Absent for the root.
+    /// `None` for the main namespace.
     namespace: Option<Box<str>>,
     link: Mutex<SocketState<S>>,
     number: u32,
@@ -43,33 +43,33 @@ pub struct Socket<S> {
     pid_secret: [u8; PID_SECRET_LEN],
 }
 
-/// What changes of a socket.
+/// Mutable state of a socket.
 pub(super) struct SocketState<S> {
     pub(super) session: Option<Arc<dyn Lane<S>>>,
     pub(super) replay_buffer: Option<Box<ReplayBuffer>>,
     pub(super) status: Status,
-    /// Ended by the application.
+    /// Reason with which the handler disconnected the socket.
     pub(super) requested_disconnect: Option<DisconnectReason>,
 }
 
-/// What becomes of frames for a socket.
+/// Status of a socket; it decides what happens to events sent to the socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
-    /// Not told yet that it is connected: dropped.
+    /// The CONNECT reply is not queued yet. Events are dropped.
     New,
-    /// Sent, and kept. The application is being told of it, and of nothing else until it has been.
+    /// `on_connected` is running, and no other callback is called until it returns. Events are queued and buffered.
     Entering,
-    /// Sent, and kept.
+    /// The client is connected. Events are queued and buffered.
     Live,
-    /// Kept; on the shelf under this key, for this reason.
+    /// Stored in `DetachedSockets` under this key, for this reason. Events are buffered.
     Held(u64, DisconnectReason),
-    /// Kept; off the shelf, in somebody's hands.
+    /// Owned by one task, which recovers, detaches or ends the socket. Events are buffered.
     Claimed,
-    /// Dropped.
+    /// The socket has ended. Events are dropped.
     Over,
 }
 
-/// A public id: 15 random bytes in base64.
+/// Public id: 15 random bytes in base64.
 #[derive(Clone, Copy)]
 pub(super) struct SocketSid([u8; 20]);
 
@@ -77,7 +77,7 @@ impl SocketSid {
     pub(super) fn random() -> Self {
         let mut id = [0; 20];
         let raw: [u8; 15] = rand::rng().random();
-        // 15 bytes are exactly 20 characters.
+        // 15 bytes are exactly 20 base64 characters.
         let _ = URL_SAFE_NO_PAD.encode_slice(raw, &mut id);
         Self(id)
     }
@@ -113,22 +113,22 @@ impl<S> Socket<S> {
         }
     }
 
-    /// Its public id.
+    /// Public id of the socket.
     pub fn id(&self) -> &str {
         self.id.as_str()
     }
 
-    /// What the application keeps of it.
+    /// State that the application keeps for the socket.
     pub fn state(&self) -> &S {
         &self.state
     }
 
-    /// Who it is, by the request that connected it first.
+    /// The client, as described by the first request of the session that created the socket.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Its namespace, with the slash.
+    /// Namespace, with its leading slash.
     pub fn namespace(&self) -> &str {
         self.namespace.as_deref().unwrap_or(MAIN_NAMESPACE)
     }
@@ -141,13 +141,13 @@ impl<S> Socket<S> {
         self.link.lock()
     }
 
-    /// How it may come back, if it can.
+    /// Recovery options, if the socket is recoverable.
     pub(super) fn recovery_options(&self) -> Option<&RecoveryOptions> {
         let recovery = self.detached_sockets.recovery.as_ref();
         recovery.filter(|_| self.client.supports_recovery)
     }
 
-    /// The secret by which a client comes back, if it may.
+    /// Secret by which the client recovers the socket, if it is recoverable.
     pub(super) fn pid(&self) -> Option<String> {
         self.recovery_options()?;
         let mut raw = [0; 4 + PID_SECRET_LEN];
@@ -156,7 +156,7 @@ impl<S> Socket<S> {
         Some(URL_SAFE_NO_PAD.encode(raw))
     }
 
-    /// The number in a pid.
+    /// Registry index that a pid contains.
     pub(super) fn registry_index_of_pid(pid: &str) -> Option<u32> {
         let mut raw = [0; 4 + PID_SECRET_LEN];
         let length = URL_SAFE_NO_PAD.decode_slice(pid, &mut raw).ok()?;
@@ -165,7 +165,7 @@ impl<S> Socket<S> {
             .map(|number| u32::from_be_bytes(*number))
     }
 
-    /// Queues a frame. Never waits: a client that lets too much wait is cut.
+    /// Queues an event. Never waits: if the send queue exceeds its limit, the session is aborted.
     pub fn send(&self, frame: &EncodedEvent) {
         let mut link = self.link.lock();
         if matches!(link.status, Status::New | Status::Over) {
@@ -194,12 +194,12 @@ impl<S> Socket<S> {
         }
     }
 
-    /// Answers an event, with the arguments as JSON texts and commas between them.
+    /// Acknowledges an event. `args` is JSON text separated by commas.
     pub fn ack(&self, id: u64, args: &[u8]) {
         self.ack_with_attachments(id, args, &[]);
     }
 
-    /// The same, with attachments.
+    /// Same as [`Socket::ack`], with attachments.
     pub fn ack_with_attachments(&self, id: u64, args: &[u8], attachments: &[Bytes]) {
         let parcel = frame::encode_ack(self.namespace(), id, args, attachments);
         if let Some(lane) = &self.link.lock().session {
@@ -207,8 +207,9 @@ impl<S> Socket<S> {
         }
     }
 
-    /// Sends what is queued, then tells the client that the server disconnects it (but for [`Reason::Shutdown`], after which it may
-    /// come back by itself) and closes the connection. One that is held is given up.
+    /// Sends the send queue and a DISCONNECT packet, then closes the session. With [`DisconnectReason::ServerShutdown`]
+    /// there is no DISCONNECT packet, so that the client reconnects by itself. A detached socket ends at the next tick
+    /// of the timers.
     pub fn disconnect(&self, reason: DisconnectReason) {
         let mut link = self.link.lock();
         match link.status {
@@ -222,7 +223,8 @@ impl<S> Socket<S> {
                     Arc::clone(lane).carry(&goodbye);
                 }
                 Arc::clone(lane).dismiss(reason);
-                // The connection may have ended already, and its client may be back before it has.
+                // The session may have been closed for another reason, and the client may recover the socket before it
+                // is detached.
                 if !reason.is_recoverable() {
                     link.requested_disconnect.get_or_insert(reason);
                 }
@@ -236,13 +238,13 @@ impl<S> Socket<S> {
         }
     }
 
-    /// Bytes that wait for its client now, on the connection that it may share with others.
+    /// Bytes in the send queue of its session, which may have several sockets.
     pub fn send_queue_bytes(&self) -> usize {
         let link = self.link.lock();
         link.session.as_ref().map_or(0, |lane| lane.waiting())
     }
 
-    /// Whether it has a connection now.
+    /// True if the socket has an open session.
     pub fn is_connected(&self) -> bool {
         let link = self.link.lock();
         link.session.as_ref().is_some_and(|lane| lane.is_there())

@@ -1,4 +1,4 @@
-//! Packets, one after the other.
+//! Dispatches packets, one after the other.
 
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -14,11 +14,11 @@ use crate::engine::EngineIoSession;
 use crate::packet::placeholder;
 use crate::packet::socket::{SocketIoPacket, SocketIoPacketError, SocketIoPacketType};
 
-/// Packets handled by a task of its own before others have their turn.
+/// Packets that the drain task handles before it yields to other tasks.
 const MAX_PACKETS_PER_YIELD: usize = 32;
 
 impl<A: SocketHandler> SocketIoLayer<A> {
-    /// Handles a packet. What it may not say ends the session.
+    /// Decodes and handles a packet. A packet that is malformed or not allowed closes the session.
     pub(super) fn decode_and_dispatch(
         self: &Arc<Self>,
         session: &Arc<EngineIoSession<Self>>,
@@ -49,7 +49,7 @@ impl<A: SocketHandler> SocketIoLayer<A> {
     ) -> Result<Option<HandlerFuture>, SocketIoPacketError> {
         let (socket, count) = session.state().lock().resolve_socket(packet.namespace);
         match (packet.packet_type, socket) {
-            // It has not come in, or has found another session.
+            // The socket was never created, or belongs to another session now.
             (_, None) if is_gone => Ok(None),
             (SocketIoPacketType::Connect, None) if count < MAX_NAMESPACES_PER_SESSION => {
                 let auth = packet.parse_connect_payload()?.map(ToOwned::to_owned);
@@ -70,14 +70,14 @@ impl<A: SocketHandler> SocketIoLayer<A> {
                 self.end_socket(&socket, DisconnectReason::ClientDisconnect);
                 Ok(None)
             }
-            // It may have left before it heard that it was let in, or refused.
+            // The client may send DISCONNECT before it receives the reply to its CONNECT.
             (SocketIoPacketType::Disconnect, None) => Ok(None),
             (SocketIoPacketType::Event | SocketIoPacketType::BinaryEvent, Some(socket)) => {
                 let event = packet.parse_event()?;
                 if packet.packet_type == SocketIoPacketType::BinaryEvent {
                     placeholder::check(packet.json, parts.len())?;
                 }
-                // Whom the application has sent away meanwhile is not heard any more.
+                // Queued events are dropped if the handler has disconnected the socket meanwhile.
                 if is_gone && socket.lock_state().requested_disconnect.is_some() {
                     return Ok(None);
                 }
@@ -91,7 +91,8 @@ impl<A: SocketHandler> SocketIoLayer<A> {
         }
     }
 
-    /// Does the work of a packet, then handles those that have waited. Work that takes longer goes on in a task of its own.
+    /// Polls the future of a packet, then dispatches the queued packets. A future that is pending continues in a drain
+    /// task.
     pub(super) fn run_until_pending(
         self: &Arc<Self>,
         session: &Arc<EngineIoSession<Self>>,
@@ -99,7 +100,9 @@ impl<A: SocketHandler> SocketIoLayer<A> {
     ) {
         loop {
             if let Some(mut work) = work {
-                // Much of it never waits. The task below asks again, so that nobody needs to be woken by this one.
+                // Most handler futures complete on the first poll, so they are polled here without a task. If the
+                // future is pending, the spawned task polls it again with its own waker; the no-op waker of this poll
+                // is therefore enough.
                 let mut nobody = Context::from_waker(Waker::noop());
                 if work.as_mut().poll(&mut nobody).is_pending() {
                     session.state().lock().has_drain_task = true;
@@ -114,7 +117,7 @@ impl<A: SocketHandler> SocketIoLayer<A> {
         }
     }
 
-    /// Handles the next packet that waits. If there is none, the sockets end that only waited for it.
+    /// Dispatches the next queued packet. If there is none, detaches the sockets of a closed session.
     fn dispatch_next_queued(
         self: &Arc<Self>,
         session: &Arc<EngineIoSession<Self>>,
@@ -155,7 +158,7 @@ async fn drain_inbox<A: SocketHandler>(
     std::mem::forget(guard);
 }
 
-/// A session whose work broke off would wait for ever.
+/// Aborts the session if its drain task panics: otherwise the packets behind it would wait forever.
 struct DrainPanicGuard<'a, A: SocketHandler>(&'a Arc<EngineIoSession<SocketIoLayer<A>>>);
 
 impl<A: SocketHandler> Drop for DrainPanicGuard<'_, A> {
@@ -163,7 +166,7 @@ impl<A: SocketHandler> Drop for DrainPanicGuard<'_, A> {
         let session = Arc::clone(self.0);
         session.abort(DisconnectReason::ServerDisconnect);
         session.state().lock().has_drain_task = false;
-        // Not from here: it may be unwinding, and the application is told.
+        // In a new task, because the handler is called and this thread may be unwinding.
         let engine = Arc::clone(session.engine());
         engine.spawn(async move {
             session

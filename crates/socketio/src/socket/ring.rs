@@ -1,9 +1,9 @@
-//! The last frames that a socket was sent, for a client that comes back.
+//! Replay buffer: the last frames that were sent to a socket, for a client that reconnects.
 //!
-//! Always true:
-//! 1. What is kept is the end of what was sent, without a hole.
-//! 2. It is bounded in number, bytes and age, and a frame that the client certainly has is dropped, but for the last such one,
-//!    by whose offset the client may name its place.
+//! Invariants:
+//! 1. The buffer holds the newest frames, without a gap.
+//! 2. Their number, bytes and age are limited. Frames that the client has certainly received are dropped, except the
+//!    newest of them, because the client may send its offset when it reconnects.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use crate::engine::EncodedFrame;
 pub(super) struct ReplayBuffer {
     frames: VecDeque<Arc<EncodedFrame>>,
     bytes: usize,
-    /// Something before the first was sent and is gone.
+    /// Older frames were dropped.
     has_dropped_frames: bool,
-    /// So many of the first were sent before the last sign of life but one came.
+    /// Number of frames at the front that were in the buffer at the last pong.
     len_at_last_pong: usize,
-    /// The memory of its places.
+    /// Charge for the capacity of `frames`.
     capacity_charge: MemoryCharge,
 }
 
@@ -35,7 +35,7 @@ impl ReplayBuffer {
         }
     }
 
-    /// Keeps a frame, or nothing at all if all rings together have more than `kept` bytes.
+    /// Appends a frame. Clears the buffer instead if the memory budget of all replay buffers is exceeded.
     pub(super) fn push(
         &mut self,
         frame: &Arc<EncodedFrame>,
@@ -84,7 +84,8 @@ impl ReplayBuffer {
         }
     }
 
-    /// The client has answered a ping, which was sent after all that was in the ring at the answer before.
+    /// A pong arrived. Its ping was sent after the previous pong, so the client has received every frame that was in
+    /// the buffer at the previous pong. Drops those frames except the newest.
     pub(super) fn on_pong(&mut self) {
         for _ in 1..self.len_at_last_pong {
             self.drop_oldest();
@@ -94,7 +95,8 @@ impl ReplayBuffer {
         self.update_charge();
     }
 
-    /// What came after the frame with this offset, or all if the client has seen none. `None` if that is not kept any more.
+    /// Frames after this offset, or all if the client received none. `None` if frames that the client needs were
+    /// dropped.
     pub(super) fn after(
         &self,
         offset: Option<u64>,

@@ -1,4 +1,4 @@
-//! All sockets, by number. In parts, so that those who connect on several threads do not wait for each other.
+//! Registry of all sockets, by index. It is sharded, so that threads that create sockets rarely wait for each other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -41,7 +41,7 @@ impl<S> SocketRegistry<S> {
         let mut part = self.shards[(number % SHARDS) as usize].lock();
         let taken = part.remove(number / SHARDS, |entry| Arc::ptr_eq(entry, socket));
         drop(part);
-        // The application's state may be dropped by this; not under the lock.
+        // Outside of the lock, because this may drop the state of the application.
         drop(taken);
     }
 

@@ -1,4 +1,4 @@
-//! The server.
+//! Public interface of the Socket.IO server.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,13 +15,14 @@ use super::{EncodedEvent, Socket, SocketHandler};
 use crate::engine::EngineIoServer;
 use crate::{Client, DowncastUpgraded, SocketIoOptions, SocketIoStats};
 
-/// A Socket.IO server: gets requests from whoever accepts connections, and has one task of its own, [`Server::run`].
+/// Socket.IO server. Its owner accepts connections, passes requests to it, and spawns one task,
+/// [`SocketIoServer::run_timers`].
 pub struct SocketIoServer<A: SocketHandler> {
     engine: Arc<EngineIoServer<SocketIoLayer<A>>>,
 }
 
 impl<A: SocketHandler> SocketIoServer<A> {
-    /// A server without clients.
+    /// Creates a server without clients.
     pub fn new(app: Arc<A>, options: SocketIoOptions) -> Arc<Self> {
         let hub = Arc::new(SocketIoLayer::new(app, &options));
         Arc::new(Self {
@@ -33,17 +34,18 @@ impl<A: SocketHandler> SocketIoServer<A> {
         self.engine.handler()
     }
 
-    /// The application.
+    /// The handler.
     pub fn handler(&self) -> &Arc<A> {
         &self.hub().app
     }
 
-    /// Whether a request with this path is for it.
+    /// True if a request with this path belongs to the server.
     pub fn matches_path(&self, path: &str) -> bool {
         self.engine.matches_path(path)
     }
 
-    /// Answers a request. Dropped while it waits, the session that it polls for is over, as the client is gone.
+    /// Handles a request. If its future is dropped while a poll or a post waits, the client has disconnected and the
+    /// session is closed.
     pub async fn handle_request(
         self: &Arc<Self>,
         request: Request<Incoming>,
@@ -53,39 +55,40 @@ impl<A: SocketHandler> SocketIoServer<A> {
         self.engine.handle_request(request, client, take_back).await
     }
 
-    /// An event that is kept for clients that lose their connection: with recovery on, its last argument is its offset.
+    /// Encodes an event that is replayed after a lost connection. If recovery is enabled, its last argument is its
+    /// offset.
     pub fn encode_recoverable_event(&self, name: &str, args: &[u8]) -> EncodedEvent {
         self.hub().frame(name, args)
     }
 
-    /// The timers. Without it nothing is pinged and nobody times out. Never ends.
+    /// Runs the timers: without them, no client is pinged and no timeout passes. Never returns.
     pub async fn run_timers(self: Arc<Self>) {
         Arc::clone(&self.engine).run_timers().await;
     }
 
-    /// Calls `each` with every socket, those held for recovery included. Sockets that come meanwhile may be left out.
+    /// Calls `each` with every socket, including detached ones. A socket that connects meanwhile may be skipped.
     pub fn for_each_socket(&self, each: impl FnMut(&Arc<Socket<A::State>>)) {
         self.hub().registry.for_each(each);
     }
 
-    /// How many sockets there are, those held for recovery included.
+    /// Number of sockets, including detached ones.
     pub fn count(&self) -> usize {
         self.hub().registry.len()
     }
 
-    /// From now on new sessions are refused with 503; open ones go on.
+    /// Rejects new sessions with 503 from now on; open sessions continue.
     pub fn stop_accepting(&self) {
         self.engine.stop_accepting();
     }
 
-    /// Sends what is queued, closes all connections and gives up what is held. Returns when all is closed, at the latest shortly
-    /// after `patience`: who is left then is cut.
+    /// Sends all send queues, closes all sessions and ends all detached sockets. Sessions that are open after `timeout`
+    /// are aborted.
     pub async fn shutdown(&self, patience: Duration) {
         self.engine.close_all_sessions(patience).await;
         self.hub().end_sockets_without_session();
     }
 
-    /// What it counts now.
+    /// Counters and gauges at this moment.
     pub fn stats(&self) -> SocketIoStats {
         SocketIoStats {
             detached_sockets: self.hub().detached_sockets.len(),

@@ -1,6 +1,6 @@
-//! Sockets that wait for their client to come back, in the order in which their time ends.
+//! Detached sockets, in the order of their deadlines.
 //!
-//! Always true: who takes a socket off the shelf owns what becomes of it.
+//! Invariant: the code that removes a socket decides alone whether it is recovered, detached again or ended.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use super::Socket;
 use crate::account::MemoryBudget;
 use crate::{DisconnectReason, RecoveryOptions, SocketIoOptions};
 
-/// Keys of one millisecond.
+/// Number of keys per millisecond.
 const KEYS_PER_MS: u64 = 1 << 20;
 
 #[derive(Debug)]
 pub(super) struct DetachedSockets<S> {
     pub(super) recovery: Option<RecoveryOptions>,
-    /// What frames and rings take, …
+    /// Bytes of recoverable frames and of replay buffers.
     pub(super) replay_budget: MemoryBudget,
-    /// … and may take.
+    /// Maximum of these bytes.
     pub(super) kept: usize,
     max_sockets: usize,
     started_at: Instant,
@@ -30,7 +30,7 @@ pub(super) struct DetachedSockets<S> {
 #[derive(Debug)]
 struct Inner<S> {
     by_deadline: BTreeMap<u64, Arc<Socket<S>>>,
-    /// Those that the application has ended meanwhile.
+    /// Sockets that the handler has disconnected since the last tick.
     ended_by_handler: Vec<(Arc<Socket<S>>, DisconnectReason)>,
     next_key: u64,
     is_closed: bool,
@@ -57,12 +57,12 @@ impl<S> DetachedSockets<S> {
         u64::try_from(self.started_at.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Seconds since the start.
+    /// Seconds since the start of the server.
     pub(super) fn elapsed_secs(&self) -> u32 {
         u32::try_from(self.started_at.elapsed().as_secs()).unwrap_or(u32::MAX)
     }
 
-    /// When the time of one that is lost now will end.
+    /// Deadline of a socket that is detached now, in milliseconds since the start of the server.
     pub(super) fn new_deadline(&self) -> u64 {
         let window = self
             .recovery
@@ -70,7 +70,7 @@ impl<S> DetachedSockets<S> {
         self.elapsed_ms() + u64::try_from(window).unwrap_or(u64::MAX / KEYS_PER_MS / 2)
     }
 
-    /// Puts a socket on, with the key to get it back. `None` if the shelf is full.
+    /// Inserts a socket and returns its key. `None` if the maximum is reached, or after [`DetachedSockets::close`].
     pub(super) fn insert(&self, socket: &Arc<Socket<S>>, deadline: u64) -> Option<u64> {
         let mut inner = self.inner.lock();
         if inner.is_closed || inner.by_deadline.len() >= self.max_sockets {
@@ -82,13 +82,13 @@ impl<S> DetachedSockets<S> {
         Some(key)
     }
 
-    /// Takes a socket off, if nobody has; with the deadline it had.
+    /// Removes a socket, if it is still there. Returns its deadline.
     pub(super) fn remove(&self, key: u64) -> Option<u64> {
         let taken = self.inner.lock().by_deadline.remove(&key);
         taken.map(|_| key / KEYS_PER_MS)
     }
 
-    /// Takes a socket off to be ended by the next call of [`Shelf::ended`].
+    /// Removes a socket, which the next [`DetachedSockets::take_expired`] returns.
     pub(super) fn end_on_next_tick(&self, key: u64, reason: DisconnectReason) {
         let mut inner = self.inner.lock();
         if let Some(socket) = inner.by_deadline.remove(&key) {
@@ -96,7 +96,8 @@ impl<S> DetachedSockets<S> {
         }
     }
 
-    /// Takes off those whose time is over and those that are doomed, with the reason where there is one.
+    /// Removes the sockets whose deadline has passed and those that the handler disconnected, the latter with their
+    /// reason.
     pub(super) fn take_expired(&self) -> Vec<(Arc<Socket<S>>, Option<DisconnectReason>)> {
         let mut inner = self.inner.lock();
         let later = inner
@@ -112,7 +113,7 @@ impl<S> DetachedSockets<S> {
         over.chain(doomed).collect()
     }
 
-    /// Takes off all, and takes no more on.
+    /// Removes all sockets and rejects further ones.
     pub(super) fn close(&self) -> Vec<Arc<Socket<S>>> {
         let mut inner = self.inner.lock();
         inner.is_closed = true;

@@ -1,4 +1,4 @@
-//! No client can take more than its share.
+//! Limits that protect the server and other clients from a single client.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -125,7 +125,7 @@ async fn a_client_that_stops_answering_pings_is_disconnected() {
     assert_eq!(after_pings(&mut ws).await, Got::Close(1000));
 }
 
-/// What comes next that is no ping: a server that stood still for a while may send one more.
+/// Returns the next message that is no ping: after a delay, the server may send one more ping.
 async fn after_pings(ws: &mut Ws) -> Got {
     loop {
         match ws.next_message().await {
@@ -188,7 +188,7 @@ async fn shutdown_aborts_clients_that_do_not_read() {
     let (slow, _) = Ws::connect(host.address, "").await;
     let filling = format!("\"{}\"", "x".repeat(16 * 1024));
     let frame = EncodedEvent::new("big", filling.as_bytes());
-    // Until the kernel takes no more.
+    // Until the kernel's send buffer is full.
     while host.server.stats().send_queue_bytes < 900_000 {
         host.server.for_each_socket(|socket| socket.send(&frame));
         tokio::task::yield_now().await;

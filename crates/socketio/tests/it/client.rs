@@ -1,4 +1,4 @@
-//! A client that speaks HTTP and WebSocket byte by byte, so that it can also do what no library does.
+//! HTTP and WebSocket client that writes raw bytes, so that it can also break the protocols.
 
 use super::echo::{EchoServers, Settings};
 use parlor_socketio::frame;
@@ -9,12 +9,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// Longer than anything takes; only a test that fails waits for it.
+/// Longer than any step takes; only a failing test waits for it.
 const PATIENCE: Duration = Duration::from_secs(30);
 pub const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 const MASK: [u8; 4] = [0x9a, 0x01, 0xff, 0x42];
 
-/// The echo server, ended with the test.
+/// Echo server of a test; stops when it is dropped.
 pub struct EchoServer {
     pub address: SocketAddr,
     task: JoinHandle<std::io::Result<()>>,
@@ -26,7 +26,7 @@ impl Drop for EchoServer {
     }
 }
 
-/// No ping and no timeout disturbs: within the time of a test a connection ends only for a reason.
+/// Settings whose pings and timeouts do not occur within the time of a test.
 pub fn calm() -> Settings {
     Settings {
         ping_interval: Duration::from_secs(300),
@@ -60,7 +60,7 @@ impl HttpResponse {
     }
 }
 
-/// One connection.
+/// TCP connection with a read buffer.
 pub struct Wire {
     stream: TcpStream,
     read: Vec<u8>,
@@ -77,11 +77,11 @@ impl Wire {
     }
 
     pub async fn write(&mut self, bytes: &[u8]) {
-        // Who was sent away may find the connection closed while it still writes.
+        // The server may have closed the connection already.
         let _ = self.stream.write_all(bytes).await;
     }
 
-    /// Reads more. False at the end.
+    /// Reads more bytes. Returns false at the end of the stream.
     async fn read_more(&mut self) -> bool {
         let mut piece = [0; 16 * 1024];
         let count = timeout(PATIENCE, self.stream.read(&mut piece))
@@ -130,7 +130,7 @@ impl Wire {
     }
 }
 
-/// A polling session.
+/// Client of a polling session.
 pub struct PollingClient {
     pub address: SocketAddr,
     pub target: String,
@@ -164,7 +164,7 @@ impl PollingClient {
         self.get.request("GET", &self.target, b"").await
     }
 
-    /// Sends the request but does not wait for its answer, which [`Polling::parked`] does.
+    /// Sends a poll without waiting for its response; [`PollingClient::finish_poll`] waits for it.
     pub async fn start_poll(&mut self) {
         self.get.send_request("GET", &self.target, "", b"").await;
     }
@@ -182,7 +182,7 @@ impl PollingClient {
         assert_eq!((answer.status, &*answer.body), (200, "ok"));
     }
 
-    /// Fetches until the session is gone; what was fetched.
+    /// Polls until the session is closed. Returns the bodies.
     pub async fn poll_until_closed(&mut self) -> Vec<String> {
         let mut fetched = Vec::new();
         loop {
@@ -196,14 +196,14 @@ impl PollingClient {
     }
 }
 
-/// What a server sent over a WebSocket.
+/// Message of the server.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ReceivedMessage {
     Text(String),
     Binary(Vec<u8>),
     Pong(Vec<u8>),
     Close(Option<u16>),
-    /// The connection ended.
+    /// The connection has ended.
     End,
 }
 
@@ -219,7 +219,7 @@ pub fn handshake(target: &str, headers: &str) -> Vec<u8> {
     format!("GET {target} HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {KEY}\r\n{headers}\r\n").into_bytes()
 }
 
-/// A client's frame.
+/// Encodes a client frame.
 pub fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let mut all = vec![first];
     match payload.len() {
@@ -238,7 +238,7 @@ pub fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 impl RawWebSocket {
-    /// A WebSocket, or the answer that refuses it.
+    /// Opens a WebSocket. Returns the response if the server rejects it.
     pub async fn try_open(address: SocketAddr, target: &str) -> Result<Self, HttpResponse> {
         let mut wire = Wire::open(address).await;
         wire.write(&handshake(target, "")).await;
@@ -250,7 +250,7 @@ impl RawWebSocket {
         }
     }
 
-    /// A session that begins with its WebSocket; the open packet is read.
+    /// Opens a session over WebSocket and reads its open packet.
     pub async fn open(address: SocketAddr, path: &str) -> Self {
         let target = format!("{path}?EIO=4&transport=websocket");
         let mut ws = Self::try_open(address, &target).await.unwrap();
@@ -258,7 +258,7 @@ impl RawWebSocket {
         ws
     }
 
-    /// After a handshake that was written by hand.
+    /// Uses a connection whose handshake is done.
     pub fn from_connection(wire: Wire) -> Self {
         Self { wire }
     }
@@ -287,7 +287,7 @@ impl RawWebSocket {
         }
     }
 
-    /// The next text, which there must be.
+    /// Returns the next message, which must be text.
     pub async fn text(&mut self) -> String {
         match self.next().await {
             ReceivedMessage::Text(text) => text,
@@ -295,7 +295,7 @@ impl RawWebSocket {
         }
     }
 
-    /// Reads to the end of the connection; the code of the close frame.
+    /// Reads until the connection ends. Returns the code of the close frame.
     pub async fn wait_for_close(&mut self) -> Option<u16> {
         let mut code = None;
         loop {

@@ -1,14 +1,16 @@
-//! Engine.IO v4 as its protocol document says it: handshake, messages, heartbeat and goodbye over both transports.
+//! Engine.IO v4 as in its protocol document: handshake, messages, heartbeat and close over both transports.
 //!
-//! What a client may rely on, and so what is tested here and in [`upgrade`](super::upgrade):
-//! - The handshake tells `sid`, `upgrades`, `pingInterval`, `pingTimeout` and `maxPayload`, by polling and by WebSocket. A missing
-//!   or unknown `EIO` or `transport`, and a method that is none, are refused with 400; over WebSocket no connection is made.
-//! - A polling body holds one packet or several, text and bytes; a post is answered with `ok`. A body that is no packet, or a
-//!   second poll at the same time, ends the session: the next request is answered with 400.
-//! - A ping comes within `pingInterval`, also after the first one, and who does not answer within `pingTimeout` is gone by the end
-//!   of both: a poll is then answered with 400, a WebSocket is closed.
-//! - A goodbye lets a waiting poll go with a noop, and closes a WebSocket.
-//! - A session moves by `2probe`, `3probe`, `5`. After that its id is of no use for a poll or for another WebSocket.
+//! Guarantees to clients, tested here and in [`upgrade`](super::upgrade):
+//! - The handshake returns `sid`, `upgrades`, `pingInterval`, `pingTimeout` and `maxPayload`, over polling and over
+//!   WebSocket. A missing or unknown `EIO` or `transport`, or a wrong method, is answered with 400, and no WebSocket is
+//!   opened.
+//! - A polling body contains one or more packets, text or binary. A POST is answered with `ok`. A malformed body or a
+//!   second poll at the same time closes the session: the next request is answered with 400.
+//! - A ping is sent every `pingInterval`. If the client does not answer within `pingTimeout`, the session is closed: a
+//!   poll is answered with 400, a WebSocket is closed.
+//! - A close packet completes the pending poll with a noop, and closes a WebSocket.
+//! - A session is upgraded with `2probe`, `3probe`, `5`. After that its `sid` is rejected for polls and for other
+//!   WebSockets.
 
 use super::client::{
     HttpResponse, PollingClient, RawWebSocket, ReceivedMessage, Wire, calm, serve, sid_of, text,
@@ -18,7 +20,7 @@ use std::time::Duration;
 
 const PATH: &str = "/engine.io/";
 
-/// Often pinged, and with all the time to answer.
+/// Settings with frequent pings and a long ping timeout.
 fn frequent_pings() -> Settings {
     Settings {
         ping_interval: Duration::from_millis(60),
@@ -26,7 +28,7 @@ fn frequent_pings() -> Settings {
     }
 }
 
-/// Often pinged and soon given up.
+/// Settings with frequent pings and a short ping timeout.
 fn short_ping_timeout() -> Settings {
     Settings {
         ping_timeout: Duration::from_millis(60),
@@ -262,7 +264,7 @@ async fn a_second_poll_at_the_same_time_ends_the_session() {
     polling.start_poll().await;
     let mut other = Wire::open(server.address).await;
     other.send_request("GET", &polling.target, "", b"").await;
-    // Which of the two came first is not known; one of them is refused and the other let go.
+    // The order of the two polls is not defined: one is rejected, the other is answered because the session closes.
     let statuses = [
         polling.finish_poll().await.status,
         other.answer().await.status,
@@ -275,7 +277,7 @@ async fn a_second_poll_at_the_same_time_ends_the_session() {
 async fn a_poll_that_is_dropped_ends_the_session() {
     let server = serve(calm()).await;
     let mut polling = PollingClient::open(server.address, PATH).await;
-    // A request whose connection ends before it is looked at never was one, so it may take more than one.
+    // The server may not have read the request when its connection ends, so several attempts can be necessary.
     for _ in 0..1000 {
         let mut other = Wire::open(server.address).await;
         other.send_request("GET", &polling.target, "", b"").await;
@@ -321,7 +323,7 @@ async fn a_client_that_answers_pings_survives_a_stalled_server() {
     let server = serve(short_ping_timeout()).await;
     let mut ws = RawWebSocket::open(server.address, PATH).await;
     for _ in 0..8 {
-        // Server and client share this thread: neither reads nor writes meanwhile.
+        // Server and client share this thread, so neither reads or writes meanwhile.
         std::thread::sleep(Duration::from_millis(150));
         assert_eq!(ws.next().await, text("2"));
         ws.say("3").await;
@@ -335,7 +337,7 @@ async fn a_close_packet_over_polling_ends_the_session() {
     polling.start_poll().await;
     polling.say("1").await;
     let answer = polling.finish_poll().await;
-    // Where the poll came after the goodbye there is no session any more.
+    // If the poll arrives after the close packet, the session is already removed.
     assert!(
         matches!((answer.status, &*answer.body), (200, "6") | (400, _)),
         "{answer:?}"

@@ -1,4 +1,4 @@
-//! A bounded run of the fuzz targets' checks: inputs made by a generator that always makes the same, then damaged.
+//! Limited run of the checks of the fuzz targets, with inputs from a seeded generator that are then mutated.
 
 #[path = "../../fuzz/invariants.rs"]
 mod invariants;
@@ -7,7 +7,7 @@ use parlor_socketio::frame;
 
 const INPUTS: usize = 12_000;
 
-/// Numbers that look random and are the same in every run.
+/// Pseudo-random numbers, the same in every run.
 struct SeededRandom(u64);
 
 impl SeededRandom {
@@ -27,7 +27,7 @@ impl SeededRandom {
     }
 }
 
-/// Changes, removes, doubles or adds bytes, in half of the cases none.
+/// Changes, removes, truncates or inserts bytes; in half of the cases none.
 fn mutate(numbers: &mut SeededRandom, bytes: &mut Vec<u8>, likely: &[u8]) {
     for _ in 0..numbers.next(6).saturating_sub(2) {
         let at = numbers.next(bytes.len() + 1);

@@ -1,6 +1,6 @@
-// The move from polling to WebSocket under load, with the real client. Every connection emits numbered events without pause
-// before, while and after it moves: each must come back once and in order, and so must each acknowledgement.
-// node handover.mjs <url> <connections> <events>, with the packages beside the package.json that NODE_PACKAGES names.
+// Upgrade from polling to WebSocket under load, with the JavaScript client. Every connection emits numbered events before,
+// during and after the upgrade. Each echo and each acknowledgement must arrive once and in order.
+// Usage: node upgrade_under_load.mjs <url> <connections> <events>. NODE_PACKAGES is the package.json of the packages.
 import { createRequire } from "node:module";
 
 const { io } = createRequire(process.env.NODE_PACKAGES)("socket.io-client");
@@ -13,7 +13,7 @@ function run(number) {
     const transport = () => socket.io.engine?.transport?.name;
     const fail = (why) => reject(new Error(`connection ${number}: ${why}, ${JSON.stringify(state)}, ${transport()}`));
     const timer = setTimeout(() => fail("timeout"), 120_000);
-    // However long the move takes, half of them are sent after it.
+    // At least half of the events are sent after the upgrade, however long the upgrade takes.
     const last = () => (state.moved < 0 ? Infinity : Math.max(events, state.moved + events / 2));
     const bytes = (n) => Buffer.from([n & 255, 1, 2]);
     const done = () => {
@@ -40,7 +40,7 @@ function run(number) {
       state.back++;
       done();
     });
-    // From the start: the answer to CONNECT may itself come by the WebSocket, after the move.
+    // Registered before CONNECT, because the reply to CONNECT may arrive after the upgrade.
     socket.io.engine.once("upgrade", () => {
       state.moved = state.sent;
       done();

@@ -1,4 +1,4 @@
-//! From polling to WebSocket under load, with the real client.
+//! Upgrade from polling to WebSocket under load, with the JavaScript client.
 
 use super::client::{calm, serve};
 use std::path::Path;
@@ -28,7 +28,7 @@ async fn socket_io_client_loses_no_event_during_an_upgrade_under_load() {
             panic!("{error}: {said} (`make web` installs the JavaScript client)")
         });
     assert_eq!(result["failed"], 0, "{said}");
-    // Else it was not the move that was tested.
+    // Otherwise the test has not covered upgrades between two events.
     let amid = result["amid"].as_u64().unwrap_or(0);
     assert!(
         amid > CONNECTIONS as u64 / 2,

@@ -1,4 +1,4 @@
-//! The wire, from outside: frames and packets by themselves, then a server over TCP.
+//! Tests of the wire protocols: frames and packets alone, then a server over TCP.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Packets of Engine.IO and Socket.IO, by themselves.
+//! Packets of Engine.IO and Socket.IO, without a server.
 
 use bytes::Bytes;
 use parlor_socketio::packet::attachments::{AttachmentProgress, PartialBinaryPacket};
@@ -182,7 +182,7 @@ fn socket_packets_are_read_and_written_the_same() {
         packet.write(&mut out);
         assert_eq!(String::from_utf8(out).unwrap(), text);
     }
-    // A namespace at the end needs no comma.
+    // A namespace at the end of a packet needs no comma.
     assert_eq!(
         SocketIoPacket::decode("0/custom"),
         Ok(packet(SocketIoPacketType::Connect, 0, "/custom", None, ""))

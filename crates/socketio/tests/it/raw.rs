@@ -1,4 +1,4 @@
-//! A server whose application writes down all it is told, and a WebSocket client that does what it is told byte by byte.
+//! Server whose handler records its calls, and a WebSocket client that sends raw frames.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -25,16 +25,16 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
-/// Longer than anything takes; only a test that fails waits for it.
+/// Longer than any step takes; only a failing test waits for it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An application that can be held up.
+/// Handler that records its calls and can be blocked.
 pub struct RecordingHandler {
     pub wait_for_call: Mutex<Vec<String>>,
     pub slow_event_permits: Semaphore,
     pub refuse_connects: AtomicBool,
     pub hold_connects: AtomicBool,
-    /// Keeps a thread from going on in `connected`.
+    /// Blocks a thread in `on_connected`.
     pub block_on_connected: AtomicBool,
 }
 
@@ -142,7 +142,7 @@ impl SocketHandler for RecordingHandler {
     }
 }
 
-/// A server, ended with the test.
+/// Server of a test; stops when it is dropped.
 pub struct TestServer {
     pub address: SocketAddr,
     pub server: Arc<SocketIoServer<RecordingHandler>>,
@@ -227,24 +227,24 @@ impl TestServer {
         self.server.handler()
     }
 
-    /// Sends an event that is kept to all sockets.
+    /// Sends a recoverable event to all sockets.
     pub fn broadcast(&self, name: &str) {
         let frame = self.server.encode_recoverable_event(name, b"1");
         self.server.for_each_socket(|socket| socket.send(&frame));
     }
 
-    /// Waits until the application was told this.
+    /// Waits until the handler has recorded this call.
     pub async fn calls(&self, line: &str) {
         eventually(line, || self.app().calls().iter().any(|it| it == line)).await;
     }
 }
 
-/// Waits until it is so.
+/// Waits until the condition holds.
 pub async fn eventually(what: &str, is_so: impl Fn() -> bool) {
     parlor_testkit::eventually(what, async || is_so()).await;
 }
 
-/// What a server sent.
+/// Message of the server.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Got {
     Text(String),
@@ -259,12 +259,12 @@ pub struct Ws {
 }
 
 impl Ws {
-    /// A session without a socket.
+    /// Opens a session without a socket.
     pub async fn open(address: SocketAddr) -> Self {
         Self::open_with_query(address, "EIO=4&transport=websocket").await
     }
 
-    /// The same, with another query.
+    /// Opens a session with this query.
     pub async fn open_with_query(address: SocketAddr, query: &str) -> Self {
         let mut ws = Self {
             stream: TcpStream::connect(address).await.unwrap(),
@@ -288,14 +288,14 @@ impl Ws {
         ws
     }
 
-    /// A session with a socket; with the payload of its CONNECT packet.
+    /// Opens a session with a socket. Also returns the payload of the server's CONNECT packet.
     pub async fn connect(address: SocketAddr, auth: &str) -> (Self, serde_json::Value) {
         let mut ws = Self::open(address).await;
         let hello = ws.connect_namespace(auth).await;
         (ws, hello)
     }
 
-    /// Asks to be connected; what the server says to it.
+    /// Sends a CONNECT packet. Returns the payload of the server's CONNECT packet.
     pub async fn connect_namespace(&mut self, auth: &str) -> serde_json::Value {
         self.say(&format!("40{auth}")).await;
         let answer = self.text().await;
@@ -320,7 +320,7 @@ impl Ws {
                 frame.extend(u16::try_from(text.len()).unwrap().to_be_bytes());
             }
         }
-        // A mask of zeros changes nothing.
+        // A mask of zeros leaves the payload unchanged.
         frame.extend([0; 4]);
         frame.extend(text.as_bytes());
         let _ = self.stream.write_all(&frame).await;
@@ -338,7 +338,7 @@ impl Ws {
         }
     }
 
-    /// The next text, pings answered and left out.
+    /// Returns the next text message; answers and skips pings.
     pub async fn text(&mut self) -> String {
         loop {
             match self.next_message().await {
@@ -376,7 +376,7 @@ impl Ws {
     }
 }
 
-/// One request on a connection of its own: status and body.
+/// Sends one request on its own connection. Returns status and body.
 pub async fn request(address: SocketAddr, method: &str, query: &str, body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!(
@@ -392,7 +392,7 @@ pub async fn request(address: SocketAddr, method: &str, query: &str, body: &str)
     (status, body)
 }
 
-/// The query that names a new polling session.
+/// Opens a polling session. Returns its query.
 pub async fn open_polling_session(address: SocketAddr) -> String {
     let (status, body) = request(address, "GET", "", "").await;
     assert_eq!(status, 200, "{body}");

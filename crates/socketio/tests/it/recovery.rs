@@ -1,4 +1,4 @@
-//! A client that lost its connection and comes back.
+//! Connection state recovery: a client reconnects after a lost connection.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::raw::{Got, TestServer, Ws, eventually, recovery_enabled, start_test_server};
 
-/// The offset at the end of an event.
+/// Returns the offset at the end of an event.
 fn offset(event: &str) -> String {
     let event: Value = serde_json::from_str(event.strip_prefix("42").unwrap()).unwrap();
     event
@@ -276,7 +276,7 @@ async fn without_recovery_nothing_is_held_and_no_offset_is_sent() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn every_connected_socket_is_disconnected_exactly_once() {
-    // More than is told while anybody is away.
+    // More than is sent while a client is disconnected.
     let recovery = RecoveryOptions {
         window: Duration::from_secs(60),
         max_frames: 100_000,
@@ -311,7 +311,7 @@ async fn every_connected_socket_is_disconnected_exactly_once() {
     assert_eq!((figures.open_sessions, figures.detached_sockets), (0, 0));
 }
 
-/// Comes, leaves in one of several ways, and comes back for what it missed.
+/// Connects, disconnects in one of several ways, and recovers the socket, repeatedly.
 async fn run_random_client(address: std::net::SocketAddr, number: usize) {
     let mut auth = String::new();
     for round in 0..15 {
@@ -321,7 +321,7 @@ async fn run_random_client(address: std::net::SocketAddr, number: usize) {
             0 => ws.say("41").await,
             1 => ws.say("1").await,
             2 => ws.say("nonsense").await,
-            // Its next connection may come before this one is seen to be gone.
+            // The next connection may arrive before the server notices the end of this one.
             _ => {}
         }
         auth = recovery_auth(&hello, Some(&offset(&last)));

@@ -1,4 +1,4 @@
-//! RFC 6455 over TCP: the opening handshake, frames as they may be cut and mixed, and the closing handshake.
+//! RFC 6455 over TCP: opening handshake, split and interleaved frames, closing handshake.
 
 use super::client::{
     KEY, RawWebSocket, ReceivedMessage, Wire, calm, frame, handshake, serve, text,

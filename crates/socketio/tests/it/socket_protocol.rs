@@ -1,12 +1,14 @@
-//! Socket.IO v5 as its protocol document says it: namespaces, events, acknowledgements, attachments, and what closes a connection.
+//! Socket.IO v5 as in its protocol document: namespaces, events, acknowledgements, attachments, and errors that close a
+//! connection.
 //!
-//! What a client may rely on, and so what is tested here:
-//! - A CONNECT is answered with a `sid` of its own, by `/` and by another namespace, with and without a payload; for a namespace
-//!   that is not there with a CONNECT_ERROR that says `Invalid namespace`, and the connection stays.
-//! - A connection that begins with something else, or with nothing within the connect timeout, is closed.
-//! - A DISCONNECT ends one namespace and neither the connection nor the others: the next ping comes.
-//! - Events and acknowledgements carry their arguments in both directions, bytes as attachments, over both transports.
-//! - An unknown packet type, a payload that is no array with a name, and an id that is no number close the connection.
+//! Guarantees to clients, tested here:
+//! - A CONNECT to `/` or to another namespace, with or without a payload, is answered with a new `sid`. A CONNECT to an
+//!   unknown namespace is answered with a CONNECT_ERROR `Invalid namespace`, and the connection stays open.
+//! - A connection is closed if its first packet is not a CONNECT, or if no CONNECT arrives within the connect timeout.
+//! - A DISCONNECT ends one namespace. The connection and the other namespaces stay, and pings continue.
+//! - Events and acknowledgements carry arguments in both directions, and bytes as attachments, over both transports.
+//! - An unknown packet type, an event payload that is not an array with a name, and a malformed ack id close the
+//!   connection.
 
 use super::client::{PollingClient, RawWebSocket, ReceivedMessage, calm, serve, text};
 use super::echo::Settings;
@@ -15,7 +17,7 @@ use std::time::Duration;
 
 const PATH: &str = "/socket.io/";
 
-/// A WebSocket in the main namespace.
+/// Opens a WebSocket that is connected to the main namespace.
 async fn connected(address: SocketAddr) -> RawWebSocket {
     let mut ws = RawWebSocket::open(address, PATH).await;
     ws.say("40").await;
@@ -117,7 +119,7 @@ async fn sessions_without_a_namespace_are_closed_on_both_transports() {
         .await
         .poll_until_closed()
         .await;
-    // Who was refused has asked for none either.
+    // A rejected CONNECT does not count as a connected namespace.
     let mut refused = RawWebSocket::open(server.address, PATH).await;
     refused.say("40/random").await;
     refused.wait_for_close().await;
@@ -150,7 +152,7 @@ async fn leaving_one_namespace_keeps_the_other() {
     ws.say("41/custom").await;
     ws.say("42[\"message\",\"to main\"]").await;
     assert_eq!(ws.text().await, "42[\"message-back\",\"to main\"]");
-    // And it can be asked for again.
+    // The client can connect to the namespace again.
     ws.say("40/custom,").await;
     assert!(ws.text().await.starts_with("40/custom,{"));
     assert_eq!(ws.text().await, "42/custom,[\"auth\",{}]");
@@ -276,13 +278,13 @@ async fn unexpected_or_missing_attachments_close_the_connection() {
     let mut ws = connected(server.address).await;
     ws.send_binary(&[1]).await;
     ws.wait_for_close().await;
-    // A text where an attachment belongs.
+    // A text message in place of an attachment.
     let mut ws = connected(server.address).await;
     ws.say("451-[\"message\",{\"_placeholder\":true,\"num\":0}]")
         .await;
     ws.say("42[\"message\",1]").await;
     ws.wait_for_close().await;
-    // A placeholder of none.
+    // A placeholder of an attachment that the packet does not have.
     let mut ws = connected(server.address).await;
     ws.say("451-[\"message\",{\"_placeholder\":true,\"num\":1}]")
         .await;
@@ -343,7 +345,7 @@ async fn fetch(polling: &mut PollingClient, fetched: &mut Vec<String>, count: us
 async fn events_sent_before_the_connect_reply_are_handled_after_it() {
     let server = serve(calm()).await;
     let mut ws = RawWebSocket::open(server.address, PATH).await;
-    // One write: the events wait until the application has let the client in.
+    // All frames in one write: the events have to wait until the handler has answered the CONNECT.
     let frames = ["40", "42[\"message\",1]", "42[\"message\",2]"]
         .map(|packet| super::client::frame(0x81, packet.as_bytes()));
     ws.send_bytes(&frames.concat()).await;

@@ -1,4 +1,4 @@
-//! What the engine's timers do for a session.
+//! Connect deadlines of sessions.
 
 use super::client::PollingClient;
 use super::echo::{accept, take_back};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 
-/// Writes down who came and who has settled.
+/// Records opened sessions, and sessions whose connect deadline fired.
 #[derive(Default)]
 struct DeadlineRecorder {
     opened: Mutex<Vec<Arc<EngineIoSession<DeadlineRecorder>>>>,

@@ -1,4 +1,4 @@
-//! What an application may rely on: order, back-pressure, one goodbye for every welcome.
+//! Guarantees to a handler: order, back-pressure, one `on_disconnected` per `on_connected`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -59,7 +59,7 @@ async fn a_full_inbox_stops_reading_without_losing_packets() {
         writing
     });
     host.calls("slow").await;
-    // All tasks share this thread: more turns than the writer needs for all it has.
+    // All tasks share this thread; the writer could finish within this number of polls.
     for _ in 0..20_000 {
         tokio::task::yield_now().await;
     }
@@ -276,7 +276,7 @@ async fn a_post_and_a_websocket_blocked_on_a_full_inbox_both_resume() {
     for _ in 0..10 {
         answers.push(ws.text().await);
     }
-    // Which of the two goes on first is not said.
+    // The order in which POST and WebSocket resume is not defined.
     answers.sort_unstable();
     let expected: Vec<_> = (0..10).map(|id| format!("43{id}[]")).collect();
     assert_eq!(answers, expected);
@@ -319,7 +319,7 @@ async fn queued_events_are_handled_before_on_disconnected() {
     }
 }
 
-/// A client that says these events, of which the first waits, and goes.
+/// Connects, sends these events, of which the first one blocks, and closes the connection.
 async fn send_events_and_disconnect(host: &TestServer, said: &[&str]) -> serde_json::Value {
     let (mut ws, hello) = Ws::connect(host.address, "").await;
     for said in said {

@@ -1,4 +1,4 @@
-//! From polling to WebSocket: the probe, what is refused around it, and that no packet is lost, doubled or moved by it.
+//! Upgrade from polling to WebSocket: the probe, rejected probes, and no lost, duplicated or reordered packets.
 
 use super::client::{PollingClient, RawWebSocket, ReceivedMessage, calm, serve, text};
 use super::echo::{accept, take_back};
@@ -19,7 +19,7 @@ fn websocket_target(polling: &PollingClient) -> String {
         .replace("transport=polling", "transport=websocket")
 }
 
-/// A WebSocket that has been probed but not taken.
+/// Opens a WebSocket and probes it without completing the upgrade.
 async fn open_and_probe(polling: &PollingClient) -> RawWebSocket {
     let mut ws = RawWebSocket::try_open(polling.address, &websocket_target(polling))
         .await
@@ -63,7 +63,7 @@ async fn polling_goes_on_until_the_websocket_is_taken() {
         fetched = polling.get().await.body;
     }
     assert_eq!(fetched, "4before");
-    // What was not fetched comes by the WebSocket.
+    // Packets that were not fetched arrive over the WebSocket.
     polling.say("4waiting").await;
     ws.say("5").await;
     ws.say("4after").await;
@@ -122,7 +122,7 @@ async fn a_probe_that_fails_leaves_polling_as_it_was() {
         polling.say("4still").await;
         assert_eq!(polling.get().await.body, "4still", "after {wrong}");
     }
-    // One that is dropped after it was probed, too.
+    // A WebSocket that is dropped after its probe also leaves polling as it was.
     drop(open_and_probe(&polling).await);
     loop {
         polling.say("4here").await;
@@ -150,7 +150,7 @@ async fn numbered_packets_arrive_once_and_in_order_through_the_move() {
     }
 }
 
-/// Posts numbers by polling while fetching them, moves to a WebSocket at some moment, and goes on there.
+/// Posts and fetches numbers by polling, upgrades at a moment that depends on `turn`, and continues over the WebSocket.
 async fn upgrade_while_posting(address: std::net::SocketAddr, turn: usize) {
     let mut polling = PollingClient::open(address, PATH).await;
     let mut seen = Vec::new();
@@ -165,7 +165,7 @@ async fn upgrade_while_posting(address: std::net::SocketAddr, turn: usize) {
     polling.start_poll().await;
     ws.say("2probe").await;
     assert_eq!(ws.next().await, text("3probe"));
-    // As the client does it: its poll is let end, then it takes the WebSocket.
+    // As the JavaScript client does: the pending poll ends, then the upgrade is completed.
     collect_numbers(&polling.finish_poll().await.body, &mut seen);
     if turn.is_multiple_of(2) {
         polling.say(&next_batch(&mut sent)).await;
@@ -195,12 +195,12 @@ fn collect_numbers(body: &str, seen: &mut Vec<usize>) {
     seen.extend(numbers.map(|number| number.parse::<usize>().unwrap()));
 }
 
-/// Sends numbers by itself from the begin of a session, whatever carries them: four of them for each permit.
+/// Handler that sends numbers from the start of a session, four per permit.
 #[derive(Default)]
 struct NumberSender(Mutex<HashMap<String, Arc<Semaphore>>>);
 
 impl NumberSender {
-    /// The permits of a session.
+    /// Permits of a session.
     fn permits(&self, sid: &str) -> Arc<Semaphore> {
         let new = || Arc::new(Semaphore::new(0));
         Arc::clone(self.0.lock().entry(sid.to_owned()).or_insert_with(new))
@@ -262,7 +262,8 @@ async fn server_messages_arrive_once_and_in_order_during_an_upgrade() {
     server.abort();
 }
 
-/// Fetches by polling, moves at some moment, and reads on. More is sent with every step, the move included.
+/// Fetches by polling, upgrades at a moment that depends on `turn`, and continues reading. The server sends at every
+/// step.
 async fn upgrade_while_receiving(
     counting: Arc<NumberSender>,
     address: std::net::SocketAddr,

@@ -1,8 +1,8 @@
-//! Who runs PostgreSQL.
+//! Unix user of PostgreSQL.
 
 use std::{fs, path::Path, process::Command};
 
-/// Who the server runs as when the tests run as root.
+/// User that PostgreSQL runs as when the tests run as root.
 pub(super) struct SystemUser {
     pub user: u32,
     pub group: u32,
@@ -20,7 +20,7 @@ impl SystemUser {
         Some(found.expect("PostgreSQL does not run as root; create a user postgres or nobody"))
     }
 
-    /// `name:password:user:group:...`
+    /// Parses `name:password:user:group:...`
     fn parse(line: &str, name: &str) -> Option<Self> {
         let mut fields = line.split(':');
         if fields.next()? != name {

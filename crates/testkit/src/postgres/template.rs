@@ -1,6 +1,8 @@
-//! The folder of a new server, made once and copied for each: `initdb` takes a second or more.
+//! Data folder of a new server. `initdb` takes a second or more, so its result is created once and copied for each
+//! server.
 //!
-//! Always true: a template is whole, because it gets its name when it is; which of several makers was first does not matter.
+//! Invariant: a template is complete, because it is renamed to its name when it is complete. If several processes
+//! create it at once, any of the results is used.
 
 use std::{
     fs,
@@ -14,7 +16,7 @@ use tokio::sync::OnceCell;
 use super::{SystemUser, run_command};
 use crate::process::Folder;
 
-/// Puts the data of a new server to `data`.
+/// Copies the template to `data`.
 pub(super) async fn copy_template(programs: &Path, account: Option<&SystemUser>, data: &Path) {
     static TEMPLATE: OnceCell<PathBuf> = OnceCell::const_new();
     let template = TEMPLATE
@@ -23,11 +25,11 @@ pub(super) async fn copy_template(programs: &Path, account: Option<&SystemUser>,
     copy_folder(template, data).await;
 }
 
-/// The template beside the program that runs, so that a clean build has a new one; made if it is not there.
+/// Finds the template beside the running program, so that a clean build has a new one. Creates it if it is missing.
 async fn find_or_create_template(programs: &Path, account: Option<&SystemUser>) -> PathBuf {
     let program = std::env::current_exe().expect("the path of the running program is known");
     let beside = program.parent().expect("a program has a parent folder");
-    // Other programs or another user need another one.
+    // Other PostgreSQL programs or another user need another template.
     let made = fs::metadata(programs.join("initdb")).map_or(0, |initdb| initdb.mtime());
     let user = account.map_or(rustix::process::geteuid().as_raw(), |account| account.user);
     let template = beside.join(format!("postgres-template-{user}-{made}"));
@@ -47,7 +49,7 @@ async fn create_template(programs: &Path, account: Option<&SystemUser>, template
     initdb.current_dir(folder.path()).arg("-D").arg(&data);
     initdb.args(["--no-sync", "--no-instructions", "--auth=trust"]);
     initdb.args(["--username=postgres", "--encoding=UTF8", "--locale=C"]);
-    // Little to copy.
+    // Small WAL segments, so that there is little to copy.
     initdb.arg("--wal-segsize=1");
     run_command(initdb).await;
 

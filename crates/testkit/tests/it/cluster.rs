@@ -1,11 +1,11 @@
-//! A cluster.
+//! Tests of `RedisCluster`.
 
 use std::time::Duration;
 
 use parlor_testkit::{Cluster, is_running};
 use redis::{AsyncTypedCommands, cluster::ClusterClient};
 
-/// A client with time-outs that suit a busy machine.
+/// Client with timeouts that are long enough for a busy machine.
 pub fn client(cluster: &Cluster) -> ClusterClient {
     let patience = Duration::from_secs(30);
     ClusterClient::builder(cluster.node_urls())

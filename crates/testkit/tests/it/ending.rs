@@ -23,7 +23,7 @@ fn a_panic_ends_the_server() {
     assert!(!is_running(pid));
 }
 
-/// The tool of this crate holds servers as a test process does.
+/// Starts the program of this crate, which holds servers as a test process does.
 fn start_holder(kind: &str) -> (Child, Vec<u32>) {
     let mut holder = Command::new(env!("CARGO_BIN_EXE_parlor-testkit"))
         .arg(kind)
@@ -33,7 +33,7 @@ fn start_holder(kind: &str) -> (Child, Vec<u32>) {
     let mut output = BufReader::new(holder.stdout.take().unwrap());
     let mut line = String::new();
     output.read_line(&mut line).unwrap();
-    // The address follows. Who cannot print it ends by itself.
+    // The URL follows. The program ends if it cannot print the URL, so the line is read.
     output.read_line(&mut String::new()).unwrap();
     let pids: Vec<u32> = line
         .trim()

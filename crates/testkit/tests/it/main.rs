@@ -1,4 +1,4 @@
-//! Each kind of server starts, answers, does what its handle promises, and is gone afterwards.
+//! Tests that each kind of server starts, answers, does what its handle promises, and ends.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 

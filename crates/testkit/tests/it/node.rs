@@ -1,10 +1,10 @@
-//! The handle of a node, proved with small programs in its place.
+//! Tests of `ServerProcess`, with small programs in place of Parlor.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
 use parlor_testkit::{Node, Redis, ServerProcessOptions, is_running};
 
-/// A shell script that takes the place of the binary.
+/// Shell script in place of the program.
 struct Program {
     path: PathBuf,
     _folder: tempfile::TempDir,
@@ -21,7 +21,7 @@ fn program(script: &str) -> Program {
     }
 }
 
-/// A real server in place of the node: it listens where the variable says.
+/// A Redis server in place of Parlor; it listens on the HTTP address.
 fn listening_program() -> Program {
     program(
         r#"echo "run in $PWD with $1"
@@ -29,7 +29,7 @@ exec redis-server --bind 127.0.0.1 --port "${PARLOR_SERVER__HTTP##*:}" --save ''
     )
 }
 
-/// As `Node::serve`, but for gRPC: the server in its place has one port.
+/// Same as `ServerProcess::parlor_serve` without gRPC, because the Redis server has one port.
 fn serve(program: &Program) -> ServerProcessOptions {
     let options = Node::options(&program.path).arg("serve");
     options.listen("PARLOR_SERVER__HTTP")
@@ -80,7 +80,7 @@ async fn a_node_sees_its_own_variables_only() {
 #[tokio::test]
 async fn a_taken_port_leads_to_another_try() {
     let taken = Redis::start().await;
-    // The first run asks for a port that is taken, the second for its own.
+    // The first start uses a port that is taken, the second its own.
     let program = program(&format!(
         r#"if [ ! -e tried ]; then
     touch tried

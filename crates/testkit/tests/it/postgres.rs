@@ -1,4 +1,4 @@
-//! PostgreSQL.
+//! Tests of `Postgres`.
 
 use parlor_testkit::{Postgres, is_running};
 

@@ -1,4 +1,4 @@
-//! A set of sentinels.
+//! Tests of `SentinelSet`.
 
 use parlor_testkit::{SentinelSet, connect, eventually, is_running};
 use redis::AsyncTypedCommands;
@@ -31,7 +31,7 @@ async fn a_failover_changes_the_primary_and_the_old_one_comes_back_as_replica() 
     eventually(
         "the old primary follows the new one",
         async || -> redis::RedisResult<bool> {
-            // A change of role cuts the connections.
+            // A change of role closes the connections.
             let mut returned = connect(&returned).await?;
             let mut ask = redis::cmd("INFO");
             let info: String = ask.arg("replication").query_async(&mut returned).await?;

@@ -1,4 +1,4 @@
-//! Time moves on real servers.
+//! Tests of `advance_time` on real servers.
 
 use std::{cell::Cell, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Waiting for conditions.
+//! Tests of `eventually`.
 
 use std::time::Duration;
 

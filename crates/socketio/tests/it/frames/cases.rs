@@ -1,4 +1,4 @@
-//! The cases of RFC 6455: what a client sends, and what is seen of it.
+//! Cases of RFC 6455: what a client sends, and the expected parse results.
 
 use super::{
     BINARY, CLOSE, CONTINUATION, Case, FIN, KEY, LIMIT, PING, PONG, ParsedFrame, TEXT, case,
@@ -14,7 +14,7 @@ pub(super) fn data() -> Vec<Case> {
             &[client_frame(FIN | TEXT, b"Hello")],
             &[text("Hello")],
         ),
-        // Section 5.7 of the RFC, byte for byte.
+        // Section 5.7 of RFC 6455, byte for byte.
         case(
             "the masked Hello of RFC 6455",
             &[vec![
@@ -279,7 +279,7 @@ pub(super) fn utf8() -> Vec<Case> {
         &[client_frame(FIN | TEXT, whole.as_bytes())],
         &[text(whole)],
     )];
-    // Cut at every place, also with a ping where a code point is cut.
+    // Split at every byte, also with a ping between the bytes of a code point.
     for at in 0..=whole.len() {
         let (a, b) = whole.as_bytes().split_at(at);
         cases.push(case(
@@ -319,7 +319,7 @@ pub(super) fn utf8() -> Vec<Case> {
             &[client_frame(FIN | TEXT, bytes)],
             &[ParsedFrame::Refused(1007)],
         ));
-        // Found in the first fragment, without waiting for the last.
+        // Rejected at the first fragment, without waiting for the last one.
         cases.push(case(
             "invalid fragment",
             &[client_frame(TEXT, bytes)],

@@ -1,16 +1,17 @@
-//! The cases of RFC 6455 as a table. Each is read in one piece, byte by byte, and in pieces of other sizes, with one result.
+//! Cases of RFC 6455 as a table. Each is parsed in one piece, byte by byte, and in pieces of other sizes, with one
+//! result.
 
 mod cases;
 
 use parlor_socketio::frame::{self, FrameError, FrameParser, Opcode, WebSocketMessage, write};
 
-/// Messages of at most this many bytes.
 use self::cases::{closes, data, refused, utf8};
 
+/// Message limit of the parser.
 const LIMIT: usize = 70_000;
 const KEY: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
-/// What a case ends with.
+/// Result of parsing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ParsedFrame {
     Text(String),
@@ -18,7 +19,7 @@ enum ParsedFrame {
     Ping(Vec<u8>),
     Pong(Vec<u8>),
     Close(Option<(u16, String)>),
-    /// Refused with this code; nothing after it is read.
+    /// Rejected with this close code; input after it is not parsed.
     Refused(u16),
 }
 
@@ -34,7 +35,7 @@ fn to_parsed(message: WebSocketMessage<'_>) -> ParsedFrame {
     }
 }
 
-/// Reads `bytes` in pieces of `size`. Also tells what the parser holds in the end.
+/// Parses `bytes` in pieces of `size`. Also returns the bytes that the parser holds at the end.
 fn read(bytes: &[u8], size: usize) -> (Vec<ParsedFrame>, usize) {
     let mut parser = FrameParser::new(LIMIT);
     let mut saw = Vec::new();
@@ -60,7 +61,7 @@ fn read(bytes: &[u8], size: usize) -> (Vec<ParsedFrame>, usize) {
     (saw, parser.buffered_bytes())
 }
 
-/// A client's frame: first byte, payload. The length in its shortest form.
+/// Encodes a client frame with the shortest form of its length, from the first byte and the payload.
 fn client_frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let mut all = vec![first];
     match payload.len() {
@@ -113,7 +114,7 @@ fn close(code: u16, reason: &[u8]) -> Vec<u8> {
 
 fn check_cases(cases: Vec<Case>) {
     for case in cases {
-        // Long ones are not read byte by byte from end to end: their heads and their ends are.
+        // A long case is not parsed in pieces of every size, to save time.
         let sizes: &[usize] = if case.bytes.len() > 1000 {
             &[usize::MAX, 1, 4096, 65_535]
         } else {
@@ -138,7 +139,7 @@ fn check_cases(cases: Vec<Case>) {
     }
 }
 
-/// What was seen, without the bulk.
+/// Shortened parse results for the assertion message.
 struct Short<'a>(&'a [ParsedFrame]);
 
 impl std::fmt::Debug for Short<'_> {
