@@ -1,29 +1,31 @@
-//! Who calls, and for whom they may act.
+//! [`Caller`]: who makes a request, and what the caller is authorized to do.
 //!
-//! Always true: a person acts for themselves; a service acts for one user at a time, whom it names; administering is for
-//! admins and services.
+//! Invariants:
+//! 1. A person acts only for themselves.
+//! 2. A service acts for one user at a time, which the request names.
+//! 3. Only admins and services administer other users.
 
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
 use crate::membership::Members;
 
-/// What a caller may do.
+/// Role of a caller, which decides what the caller may do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
-    /// Act for themselves.
+    /// A person without further rights.
     #[default]
     User,
-    /// Act for themselves, and administer.
+    /// A person who may administer other users.
     Admin,
-    /// Act for any user.
+    /// Another service, which may act for any user.
     Service,
 }
 
 impl Role {
-    /// Every role.
+    /// All roles.
     pub const ALL: &'static [Self] = &[Self::User, Self::Admin, Self::Service];
 
-    /// How a token spells it.
+    /// The name of the role in a token.
     pub const fn name(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -32,33 +34,33 @@ impl Role {
         }
     }
 
-    /// The role of this name.
+    /// Parses the name of a role.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|role| role.name() == name)
     }
 }
 
-/// Who is calling, by a token that was accepted.
+/// The caller of a request, taken from an accepted token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// The person, or the one for whom a service acts.
+    /// User that the request is about: the person, or the user for whom a service acts.
     pub user: Option<UserId>,
-    /// What they are called. A service without a name is called by its `sub`.
+    /// Display name from the token. For a service without a name it is the `sub` of the token.
     pub name: Option<String>,
-    /// What they may do.
+    /// Role of the caller.
     pub role: Role,
-    /// A visitor without an account.
+    /// True for a visitor without an account, who has read-only access.
     pub anonymous: bool,
-    /// When the token was issued, in milliseconds since the Unix epoch. Always there for a person.
+    /// Time at which the token was issued, in milliseconds since the Unix epoch. Always set for a person.
     pub issued_at: Option<u64>,
-    /// When the token ends, in milliseconds since the Unix epoch, without leeway.
+    /// Time at which the token expires, in milliseconds since the Unix epoch, without leeway.
     pub expires_at: u64,
-    /// Where the caller calls from, as far as it is known.
+    /// IP address of the caller, if known.
     pub ip_address: Option<std::net::IpAddr>,
 }
 
 impl Caller {
-    /// Somebody who shows no token, and so may do nothing but come in.
+    /// A caller without a token, who may only create a visitor session.
     pub fn stranger(ip_address: Option<std::net::IpAddr>) -> Self {
         Self {
             user: None,
@@ -71,11 +73,12 @@ impl Caller {
         }
     }
 
-    /// The caller when a request names a user to act for: whom a service says, themselves for a person.
+    /// Returns the caller for a request that names a user. A service acts for any user; a person may only name
+    /// themselves.
     pub fn on_behalf_of(mut self, user: &str) -> Result<Self> {
         let named = UserId::new(user)?;
         if self.role == Role::Service {
-            // What the service is called is not what the user is called.
+            // The display name of the service is not the display name of the user.
             self.name = None;
             self.user = Some(named);
             return Ok(self);
@@ -84,12 +87,13 @@ impl Caller {
         Ok(self)
     }
 
-    /// The one who acts.
+    /// The user that the request is about. Fails if a service has not named one.
     pub fn user(&self) -> Result<&UserId> {
         self.user.as_ref().ok_or(Error::UserRequired)
     }
 
-    /// The user of this id, or the one who acts if it is empty, for whom the caller must be allowed to act.
+    /// Parses a user id, or takes the user of the caller if `user` is empty, and checks that the caller may act for
+    /// this user.
     pub fn authorize_acting_for(&self, user: &str) -> Result<UserId> {
         if user.is_empty() {
             return self.user().cloned();
@@ -99,7 +103,7 @@ impl Caller {
         Ok(user)
     }
 
-    /// The user of this id, whom the caller must be or be allowed to administer.
+    /// Parses a user id and checks that the caller is this user, an admin or a service that acts for no other user.
     pub fn authorize_self_or_admin(&self, user: &str) -> Result<UserId> {
         let user = UserId::new(user)?;
         if self.role != Role::Admin {
@@ -108,7 +112,8 @@ impl Caller {
         Ok(user)
     }
 
-    /// The conversation of this id, of which the caller must be a member. A service is as good as one.
+    /// Parses a conversation id and checks that the caller is a member of the conversation. A service needs no
+    /// membership.
     pub async fn authorize_member(
         &self,
         conversation: &str,
@@ -121,7 +126,7 @@ impl Caller {
         Ok(conversation)
     }
 
-    /// Refuses those who may only read.
+    /// Fails for visitors, who have read-only access.
     pub fn require_write_access(&self) -> Result<()> {
         if self.anonymous {
             return Err(Error::ReadOnlySession);

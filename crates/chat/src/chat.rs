@@ -1,6 +1,7 @@
-//! The capabilities of one node, put together.
+//! [`Chat`]: builds the capabilities of one node and connects them.
 //!
-//! Always true: what a capability needs of another is given to it here, and nowhere else.
+//! Invariant: a capability receives the other capabilities that it needs as constructor arguments in [`Chat::new`], and
+//! in no other way.
 
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ use crate::unread::Unread;
 
 pub use crate::ticking::BackgroundTasks;
 
-/// A chat as one node serves it.
+/// The capabilities of one node.
 pub struct Chat {
     ctx: ChatContext,
     database: Database,
@@ -40,7 +41,7 @@ pub struct Chat {
 }
 
 impl Chat {
-    /// The chat of a node that has not started.
+    /// Creates the capabilities of a node. The node is not part of the cluster before [`start`](Self::start).
     pub fn new(ctx: ChatContext, database: Database, node: NodeId, options: &ChatOptions) -> Self {
         let nodes = Arc::new(LocalNode::new(ctx.clone(), node, options.grace_period));
         let unread = Unread::new(ctx.clone(), database.clone(), options.fanout_limit);
@@ -93,14 +94,15 @@ impl Chat {
         }
     }
 
-    /// Joins the other nodes. Nothing may be asked before.
+    /// Checks that the store belongs to the database and registers this node. No operation may run before this has
+    /// succeeded.
     pub async fn start(&self) -> Result<()> {
         self.ownership.bind_or_verify().await?;
         self.presence.extend_deadlines_after_restart().await?;
         self.presence.start().await
     }
 
-    /// Starts the background work.
+    /// Starts the background tasks.
     pub fn start_background_tasks(&self) -> BackgroundTasks {
         let ticking = self.presence.tick().merge(self.typing.tick());
         let ticking = ticking.merge(self.sessions.tick());
@@ -111,65 +113,66 @@ impl Chat {
         ticking.merge(self.ownership.tick()).merge(self.live.tick())
     }
 
-    /// Writes what was collected and leaves the other nodes; presence stays through the grace time. The ticking has to end
-    /// before.
+    /// Flushes the messages and leaves the cluster. Devices stay present for the grace period. Drop the
+    /// [`BackgroundTasks`] before this call.
     pub async fn shut_down(&self) -> Result<()> {
-        // At once: a database that is away must not keep the others from being told.
+        // Concurrently, because an unavailable database must not delay the presence shutdown: the other nodes have to
+        // learn that the connections of this node are lost.
         let ((), drained) = tokio::join!(self.messages.stop(), self.presence.drain());
         drained
     }
 
-    /// Who is here.
+    /// Presence: online status and devices of each user.
     pub fn presence(&self) -> &Arc<Presence> {
         &self.presence
     }
 
-    /// Who is in.
+    /// Sessions: login state and blocks of each user.
     pub fn sessions(&self) -> &Arc<Sessions> {
         &self.sessions
     }
 
-    /// Who types.
+    /// Typing indicators.
     pub fn typing(&self) -> &Arc<Typing> {
         &self.typing
     }
 
-    /// What waits for whom.
+    /// Unread counts and read receipts.
     pub fn unread(&self) -> &Arc<Unread> {
         &self.unread
     }
 
-    /// Who talks to whom.
+    /// Conversations, their members and the members' roles.
     pub fn conversations(&self) -> &Arc<Conversations> {
         &self.conversations
     }
 
-    /// What was said.
+    /// Messages: sending, editing, deleting, history.
     pub fn messages(&self) -> &Arc<Messages> {
         &self.messages
     }
 
-    /// What happens, told as it does.
+    /// Live events: pushes messages and other changes to the sockets of this node.
     pub fn live(&self) -> &Arc<LiveUpdates> {
         &self.live
     }
 
-    /// How often something may be done.
+    /// Rate limits, shared by all nodes.
     pub fn limits(&self) -> &RateLimiter {
         &self.limits
     }
 
-    /// Who belongs to which conversation.
+    /// Membership checks.
     pub fn members(&self) -> &dyn Members {
         &*self.conversations
     }
 
-    /// The rows.
+    /// The SQL database.
     pub fn database(&self) -> &Database {
         &self.database
     }
 
-    /// Layouts and times.
+    /// Key layouts and TTLs.
     pub fn settings(&self) -> &KeySettings {
         self.ctx.keys().settings()
     }

@@ -1,29 +1,30 @@
-//! The codes of errors: a closed set, part of the product. Programs go by them; texts are for people.
+//! [`ErrorCode`]: the closed set of error codes. Clients compare the codes; the texts are for people.
 //!
-//! Always true: a code that was published keeps its name and its meaning. Each gateway maps the set to its wire in one table.
+//! Invariant: a published code keeps its name and its meaning. Each gateway maps the codes to its protocol in one
+//! table.
 
 use std::fmt;
 
 macro_rules! error_codes {
     ($($(#[doc = $meaning:literal])+ $variant:ident = $name:literal,)+) => {
-        /// Why something was refused.
+        /// Stable code of a failed request.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Code {
             $($(#[doc = $meaning])+ $variant,)+
         }
 
         impl Code {
-            /// Every code, in the order of the reference.
+            /// All codes, in the order of the reference.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
-            /// The word that programs see.
+            /// The code as clients see it.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)+
                 }
             }
 
-            /// What it means, for the reference.
+            /// Description of the code for the reference.
             pub fn meaning(self) -> &'static str {
                 match self {
                     $(Self::$variant => concat!($($meaning),+).trim_start(),)+
@@ -36,68 +37,68 @@ macro_rules! error_codes {
 error_codes! {
     /// No token was sent.
     TokenMissing = "token_missing",
-    /// The token cannot be read, is signed by nobody known here, or has a claim that is missing or wrong.
+    /// The token cannot be parsed, its signature is not trusted, or a claim is missing or wrong.
     TokenInvalid = "token_invalid",
-    /// The token's time is over.
+    /// The token has expired.
     TokenExpired = "token_expired",
-    /// The token's time has not come.
+    /// The token is not valid yet.
     TokenNotYetValid = "token_not_yet_valid",
-    /// The issuer's keys cannot be fetched at the moment.
+    /// The signing keys of the issuer cannot be fetched at the moment.
     KeysUnavailable = "keys_unavailable",
-    /// A service has to name the user it acts for.
+    /// A service must name the user it acts for.
     UserRequired = "user_required",
-    /// The caller may not do this.
+    /// The caller is not authorized to do this.
     Forbidden = "forbidden",
-    /// The user has no session, or it is over: begin one with `POST /v1/sessions`.
+    /// The user has no session, or it has ended; create one with `POST /v1/sessions`.
     SessionExpired = "session_expired",
     /// The user is blocked.
     SessionBlocked = "session_blocked",
-    /// A visitor without an account may read only.
+    /// A visitor without an account has read-only access.
     ReadOnlySession = "read_only_session",
     /// The user is not a member of the conversation.
     NotAMember = "not_a_member",
-    /// Pages of this origin may not call; `server.allowed_origins` names those that may.
+    /// The origin of the page is not listed in `server.allowed_origins`.
     OriginNotAllowed = "origin_not_allowed",
-    /// An identifier is empty, too long, reserved, or has a character that cannot stand in a key.
+    /// An identifier is empty, too long, reserved, or contains a forbidden character.
     InvalidId = "invalid_id",
-    /// The request cannot be read: a field is missing or wrong.
+    /// The request cannot be parsed: a field is missing or invalid.
     InvalidRequest = "invalid_request",
-    /// There is a conversation with this id already.
+    /// A conversation with this id already exists.
     ConversationExists = "conversation_exists",
-    /// The text or the metadata of a message is larger than allowed.
+    /// The content or the metadata of a message exceeds its maximum size.
     ContentTooLarge = "content_too_large",
-    /// The time in which a sender may change a message is over.
+    /// The time in which the sender may change the message is over.
     EditWindowOver = "edit_window_over",
     /// The message was deleted.
     MessageDeleted = "message_deleted",
-    /// More was asked for in a time than is allowed; the answer says when to try again.
+    /// A rate limit is exceeded; the reply says when to retry.
     RateLimited = "rate_limited",
-    /// More was asked for than one call may.
+    /// A list or a number in the request exceeds its maximum.
     TooMany = "too_many",
-    /// The body is larger than this route takes.
+    /// The request body is larger than this route accepts.
     BodyTooLarge = "body_too_large",
-    /// The body did not come in time.
+    /// The request body did not arrive in time.
     RequestTimeout = "request_timeout",
-    /// There is nothing at this address, or no message of this number.
+    /// The address or the message does not exist.
     NotFound = "not_found",
-    /// The address does not take this method.
+    /// The address does not support this method.
     MethodNotAllowed = "method_not_allowed",
-    /// The store does not answer at the moment.
+    /// The store is unavailable at the moment.
     StoreUnavailable = "store_unavailable",
-    /// The store has no room.
+    /// The store is out of memory or disk.
     StoreFull = "store_full",
-    /// The database does not answer at the moment.
+    /// The database is unavailable at the moment.
     DatabaseUnavailable = "database_unavailable",
-    /// The database has no room.
+    /// The disk of the database is full.
     DatabaseFull = "database_full",
-    /// The server is about to end; connect again.
+    /// The server is shutting down; reconnect.
     ShuttingDown = "shutting_down",
-    /// A fault of the server; its log has the details under the id in the text.
+    /// Internal error; the server log has the details under the id in the message.
     Internal = "internal",
 }
 
 impl Code {
-    /// Whether the same request may succeed later.
+    /// True if the same request can succeed later.
     pub const fn is_retryable(self) -> bool {
         matches!(
             self,

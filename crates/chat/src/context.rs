@@ -1,6 +1,6 @@
-//! What every capability is given: the store, how keys are spelled, and the time.
+//! [`ChatContext`]: the store, the keyspace and the clock that every capability receives.
 //!
-//! Always true: a capability knows the time from here only, and it is the store's.
+//! Invariant: capabilities read the time only from [`ChatContext::now`], which is the store's clock.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use uuid::{Builder, Uuid};
 
 use crate::keys::Keyspace;
 
-/// The surroundings of a capability. Cloning copies pointers.
+/// Store, keyspace and clock of a capability. Cloning copies pointers.
 #[derive(Debug, Clone)]
 pub struct ChatContext {
     store: Store,
@@ -17,7 +17,7 @@ pub struct ChatContext {
 }
 
 impl ChatContext {
-    /// Puts a store and its keys together.
+    /// Combines a store and a keyspace.
     pub fn new(store: Store, keys: Keyspace) -> Self {
         Self { store, keys }
     }
@@ -27,18 +27,18 @@ impl ChatContext {
         &self.store
     }
 
-    /// How keys are spelled.
+    /// Builds the names of keys and channels.
     pub fn keys(&self) -> &Keyspace {
         &self.keys
     }
 
-    /// The store's time.
+    /// The current time by the store's clock.
     pub fn now(&self) -> Timestamp {
         Timestamp(self.store.clock().now_ms())
     }
 }
 
-/// A moment of the store's time, in milliseconds since the Unix epoch.
+/// A point in time by the store's clock, in milliseconds since the Unix epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub u64);
 
@@ -48,18 +48,19 @@ impl Timestamp {
         self.0
     }
 
-    /// The moment `time` later.
+    /// Adds a duration, saturating at `u64::MAX`.
     #[must_use]
     pub fn saturating_add(self, time: Duration) -> Self {
         Self(self.0.saturating_add(duration_millis(time)))
     }
 
-    /// A new UUIDv7 of this moment. Its chance is the thread's: the system's would be a call into the kernel each time.
+    /// Returns a new UUIDv7 with this timestamp. The random bits come from the thread-local generator, because the
+    /// generator of the operating system costs one system call per id.
     pub fn new_uuid_v7(self) -> Uuid {
         Builder::from_unix_timestamp_millis(self.0, &rand::random()).into_uuid()
     }
 
-    /// ISO 8601 in UTC with milliseconds, as JavaScript writes it: `2025-01-01T00:00:00.000Z`.
+    /// ISO 8601 in UTC with milliseconds, as JavaScript formats it: `2025-01-01T00:00:00.000Z`.
     pub fn to_iso8601(self) -> String {
         let (days, ms) = (self.0 / 86_400_000, self.0 % 86_400_000);
         let (year, month, day) = date_from_days(days);
@@ -84,8 +85,8 @@ impl Timestamp {
 }
 
 impl Timestamp {
-    /// Reads ISO 8601 with a zone: `2025-01-01T00:00:00Z`, `2025-01-01T01:00:00.5+01:00`. None for anything else, and for
-    /// times before 1970.
+    /// Parses ISO 8601 with a zone: `2025-01-01T00:00:00Z`, `2025-01-01T01:00:00.5+01:00`. Returns `None` for any other
+    /// text and for times before 1970.
     pub fn parse_iso8601(text: &str) -> Option<Self> {
         let (date, time) = text.split_at_checked(10)?;
         let (year, month, day) = parse_three_numbers(date, '-', [4, 2, 2])?;
@@ -113,7 +114,7 @@ impl Timestamp {
     }
 }
 
-/// How far a zone is ahead, in ms.
+/// Parses the zone of a timestamp: its offset from UTC in milliseconds, positive east of Greenwich.
 fn parse_utc_offset_ms(zone: &str) -> Option<i64> {
     if matches!(zone, "Z" | "z") {
         return Some(0);
@@ -127,7 +128,7 @@ fn parse_utc_offset_ms(zone: &str) -> Option<i64> {
     Some(ahead * minutes * 60_000)
 }
 
-/// Three numbers of so many digits, with a sign between them.
+/// Parses three numbers with exactly these numbers of digits, divided by a separator.
 fn parse_three_numbers(text: &str, between: char, digits: [usize; 3]) -> Option<(u64, u64, u64)> {
     let mut parts = text.split(between);
     let mut number = |digits| {
@@ -139,7 +140,7 @@ fn parse_three_numbers(text: &str, between: char, digits: [usize; 3]) -> Option<
     parts.next().is_none().then_some(numbers)
 }
 
-/// Days from 1970-01-01 to a date. Years begin in March here, as in [`civil`].
+/// Days from 1970-01-01 to a date. Years begin in March, as in [`date_from_days`].
 fn days_from_date(year: u64, month: u64, day: u64) -> u64 {
     let (year, month) = if month > 2 {
         (year, month - 3)
@@ -151,12 +152,12 @@ fn days_from_date(year: u64, month: u64, day: u64) -> u64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-/// A time in whole milliseconds.
+/// A duration in whole milliseconds, saturating at `u64::MAX`.
 pub fn duration_millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A number at the end of a text, in so many digits.
+/// Appends a number with leading zeros.
 fn push_zero_padded<const DIGITS: usize>(text: &mut String, mut number: u64) {
     let mut digits = ['0'; DIGITS];
     for digit in digits.iter_mut().rev() {
@@ -166,7 +167,8 @@ fn push_zero_padded<const DIGITS: usize>(text: &mut String, mut number: u64) {
     text.extend(digits);
 }
 
-/// Year, month and day of a number of days since 1970-01-01. Years begin in March here, so that the leap day is their last.
+/// Year, month and day of a number of days since 1970-01-01. Years begin in March, so that a leap day is the last day
+/// of its year.
 fn date_from_days(days: u64) -> (u64, u64, u64) {
     const DAYS_IN_400_YEARS: u64 = 146_097;
     let from_year_zero = days + 719_468;

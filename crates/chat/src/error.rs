@@ -1,4 +1,5 @@
-//! Why an operation failed. Each error has one [`Code`], which each gateway maps to its wire once.
+//! [`Error`]: the failures of operations. Each error has one [`ErrorCode`], which each gateway maps to its protocol in
+//! one table.
 
 use parlor_store::{Fault, fault};
 use redis::RedisError;
@@ -8,31 +9,31 @@ use crate::database;
 use crate::ids::{ConversationId, InvalidId};
 use crate::keys::Key;
 
-/// Why an operation of a capability failed.
+/// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The store is away or not ready; trying again later helps.
+    /// The store is unavailable or not ready. The request can be retried later.
     #[error("the store is unavailable; retry later")]
     StoreUnavailable(#[source] RedisError),
     /// The store has not been opened yet.
     #[error("the store is not connected yet; retry later")]
     StoreNotOpen,
-    /// The store has no room.
+    /// The store is out of memory or disk.
     #[error("the store is out of memory or disk; add capacity")]
     StoreFull(#[source] RedisError),
-    /// The store refused a command, which is a fault of this program or of a key that somebody else wrote.
+    /// The store rejected a command: a bug of this program, or a key that another service wrote with a wrong type.
     #[error("the store rejected a command")]
     StoreRejected(#[source] RedisError),
-    /// The database does not answer; trying again later helps.
+    /// The database is unavailable. The request can be retried later.
     #[error("the database is unavailable; retry later")]
     DatabaseUnavailable(#[source] sqlx::Error),
-    /// The database has no room.
+    /// The disk of the database is full.
     #[error("the disk of the database is full; add capacity")]
     DatabaseFull(#[source] sqlx::Error),
-    /// The database refused a statement, which is a fault of this program.
+    /// The database rejected a statement, which is a bug of this program.
     #[error("the database rejected a statement")]
     DatabaseRejected(#[source] sqlx::Error),
-    /// A change is committed, but the store did not take it in.
+    /// The change is committed, but the store was not updated. The code is that of the failed store update.
     #[error(
         "the change is saved, but the store is unavailable, so other clients may see it late; repeat the request to make sure"
     )]
@@ -42,72 +43,72 @@ pub enum Error {
         "the store belongs to another database ({key} is {found}); use that database or an empty store"
     )]
     StoreOfOtherDatabase {
-        /// The key that says so.
+        /// Key that contains the database id.
         key: Key,
-        /// The database it names.
+        /// Id of the other database.
         found: String,
     },
-    /// The store is half of one that is being moved here.
+    /// The store contains an incomplete copy made by `parlor migrate-store`.
     #[error(
         "the store contains an incomplete copy ({key} is {found}); run `parlor migrate-store` again to resume it"
     )]
     StoreCopyIncomplete {
-        /// The key that says so.
+        /// Key that contains the database id.
         key: Key,
-        /// What it says.
+        /// Value of the key.
         found: String,
     },
-    /// More was asked for in a time than is allowed.
+    /// A rate limit is exceeded.
     #[error("rate limit exceeded; retry in {retry_after_ms} ms")]
     RateLimited {
-        /// When the same call would be taken, in milliseconds from now.
+        /// Milliseconds until the same request is allowed.
         retry_after_ms: u64,
     },
-    /// More was asked for than one call may.
+    /// A list or a number in the request exceeds its maximum.
     #[error("{given} {items} exceed the maximum of {max}")]
     TooMany {
-        /// What there is too much of.
+        /// Name of the items, in the plural.
         items: &'static str,
-        /// How many were given.
+        /// Number of items in the request.
         given: usize,
-        /// How many are allowed.
+        /// Maximum number of items.
         max: usize,
     },
-    /// An identifier that cannot be one.
+    /// The text is not a valid identifier.
     #[error(transparent)]
     InvalidId(#[from] InvalidId),
-    /// A request that cannot be read or makes no sense.
+    /// The request cannot be parsed, or its fields contradict each other.
     #[error("{0}")]
     InvalidRequest(String),
-    /// A service did not say for whom it acts.
+    /// A service did not name the user it acts for.
     #[error("a service must name the user it acts for: header `Parlor-User`, or `user_id` in gRPC")]
     UserRequired,
-    /// The caller may not do this.
+    /// The caller is not authorized to do this.
     #[error("{0}")]
     Forbidden(String),
-    /// The caller is not a member.
+    /// The caller is not a member of the conversation.
     #[error("the caller is not a member of conversation {0}")]
     NotAMember(ConversationId),
-    /// There is no such thing.
+    /// The requested object does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// There is a conversation with this id.
+    /// A conversation with this id already exists.
     #[error("conversation {0} already exists")]
     ConversationExists(ConversationId),
-    /// A part of a message is too large.
+    /// A part of a message exceeds its maximum size.
     #[error("{part} has {given} bytes; the maximum is {max}")]
     ContentTooLarge {
-        /// Which part.
+        /// Part of the message.
         part: &'static str,
-        /// How large it is.
+        /// Its size in bytes.
         given: usize,
-        /// How large it may be.
+        /// Maximum size in bytes.
         max: usize,
     },
-    /// A message can no longer be changed by its sender.
+    /// The time in which the sender may change the message is over.
     #[error("the sender can change a message for {0} s only")]
     EditWindowOver(u64),
-    /// A message was deleted.
+    /// The message was deleted.
     #[error("message {0} was deleted")]
     MessageDeleted(u64),
     /// The user has no session.
@@ -116,16 +117,16 @@ pub enum Error {
     /// The user is blocked.
     #[error("the user is blocked")]
     SessionBlocked,
-    /// A visitor may read only.
+    /// A visitor has read-only access.
     #[error("visitors have read-only access; sign in to write")]
     ReadOnlySession,
 }
 
-/// The result of an operation.
+/// Result of an operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// The code that clients see.
+    /// The stable code that clients see.
     pub const fn code(&self) -> Code {
         match self {
             Self::StoreUnavailable(_) | Self::StoreNotOpen => Code::StoreUnavailable,
@@ -155,7 +156,7 @@ impl Error {
         }
     }
 
-    /// Whether the store is away.
+    /// True if the store is unavailable or not connected yet.
     pub const fn is_store_unavailable(&self) -> bool {
         matches!(self, Self::StoreUnavailable(_) | Self::StoreNotOpen)
     }
@@ -174,7 +175,7 @@ impl From<RedisError> for Error {
 impl From<sqlx::Error> for Error {
     fn from(error: sqlx::Error) -> Self {
         match database::classify_error(&error) {
-            // Whoever can repeat has done so before.
+            // Code that can retry a conflict has done so already, so the client has to retry later.
             database::DatabaseErrorKind::Unavailable | database::DatabaseErrorKind::Conflict => {
                 Self::DatabaseUnavailable(error)
             }

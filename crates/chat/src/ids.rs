@@ -1,7 +1,7 @@
-//! Identifiers that stand in keys.
+//! Identifiers that can be part of a key.
 //!
-//! Always true: a value of one of these types has passed the rules of its kind, wherever it came from, also from JSON or from Redis.
-//! Cloning one copies a pointer.
+//! Invariant: a value of one of these types has passed the rules of its kind, also if it was read from JSON or from the
+//! store. Cloning an identifier copies a pointer.
 
 mod endpoint;
 mod limiter;
@@ -23,12 +23,12 @@ pub use endpoint::{Endpoint, EndpointSeparator};
 pub use rules::{IdKind, InvalidId, MAX_ENDPOINT_BYTES, MAX_ID_BYTES, MAX_LIMITER_ID_BYTES};
 pub use shard::{DeadlineShard, WatchShard};
 
-/// An identifier that can stand in a key.
+/// An identifier that can be part of a key.
 pub trait KeyIdentifier {
-    /// Which kind it is.
+    /// Kind of the identifier.
     const KIND: IdKind;
 
-    /// How it is spelled in a key.
+    /// The text of the identifier in a key.
     fn as_str(&self) -> &str;
 }
 
@@ -39,7 +39,7 @@ macro_rules! id {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Checks `text` and takes it as an identifier.
+            /// Validates `text` and creates an identifier.
             pub fn new(text: impl AsRef<str>) -> Result<Self, InvalidId> {
                 let prepare: fn(&str) -> Result<Arc<str>, InvalidId> = $prepare;
                 prepare(text.as_ref()).map(Self)
@@ -146,64 +146,64 @@ macro_rules! plain_id_type {
 }
 
 plain_id_type!(
-    /// A person, agent or visitor.
+    /// Id of a user: a person, a support agent or a visitor.
     UserId,
     User
 );
 plain_id_type!(
-    /// A conversation.
+    /// Id of a conversation.
     ConversationId,
     Conversation
 );
 plain_id_type!(
-    /// A socket of a client.
+    /// Id of a client's socket.
     SocketId,
     Socket
 );
 plain_id_type!(
-    /// A device of a user: what the client calls itself, else its socket.
+    /// Id of a user's device: the id that the client chooses, or else the id of its socket.
     DeviceId,
     Device
 );
 plain_id_type!(
-    /// A support agent. Agents are users, so the rules are those of [`UserId`].
+    /// Id of a support agent. Agents are users, so the rules are those of [`UserId`].
     AdminId,
     Admin
 );
 plain_id_type!(
-    /// A running Parlor.
+    /// Id of a Parlor node.
     NodeId,
     Node
 );
 plain_id_type!(
-    /// A periodic job.
+    /// Name of a periodic job.
     JobName,
     Job
 );
 plain_id_type!(
-    /// The digest of a user and their query.
+    /// Digest of a user and a search query.
     SearchHash,
     SearchHash
 );
 id!(
-    /// What a rate limit counts by: an address, `user:123`, whatever another service chooses.
+    /// Name of a rate limit, chosen by the caller: an IP address, `user:123`, …
     ///
-    /// An IPv6 address becomes its /64 network in canonical form, because one customer owns all of it;
-    /// an IPv4 address written as IPv6 becomes the IPv4 address.
+    /// An IPv6 address is replaced by its /64 network in canonical form, because one customer owns all of it. An IPv4
+    /// address in IPv6 notation is replaced by the IPv4 address.
     LimiterId,
     Limiter,
     limiter::prepare
 );
 
 impl LimiterId {
-    /// The limiter id of a client's address.
+    /// The limiter id of a client address.
     pub fn from_ip(address: std::net::IpAddr) -> Self {
         Self(limiter::client_network(address).into())
     }
 }
 
 impl SearchHash {
-    /// Spells a digest in hexadecimal.
+    /// Formats a digest in hexadecimal.
     pub fn from_digest(digest: [u8; 16]) -> Self {
         const HEX: &[u8; 16] = b"0123456789abcdef";
         let text: String = digest
@@ -233,7 +233,7 @@ impl From<SocketId> for DeviceId {
     }
 }
 
-/// Checks a string while it is read, so that the one allocation is that of the identifier.
+/// Validates a string while it is deserialized, so that only the identifier itself is allocated.
 struct IdVisitor<T>(PhantomData<T>);
 
 impl<T: KeyIdentifier + FromStr<Err = InvalidId>> Visitor<'_> for IdVisitor<T> {

@@ -1,7 +1,12 @@
-//! The capabilities of Parlor: the realtime state of a chat over a Redis-like store and a database.
+//! The chat capabilities of Parlor: the realtime state of a chat in a Redis-compatible store and an SQL database.
 //!
-//! Each capability is a folder. Its `keys.rs` is the only place that spells its keys and channels; [`registry`] lists them all,
-//! [`schema`] shows them to people and programs, [`keys::Keyspace`] builds and recognises them.
+//! - `api`: how the capabilities are called (operations, callers, errors).
+//! - `capabilities`: what Parlor does, one folder per capability.
+//! - `foundation`: what the capabilities stand on (database, keys, bus, nodes, clock).
+//!
+//! The `keys.rs` of a capability is the only place that contains the names of its keys and channels. `keys::registry`
+//! lists all declarations, `keys::reference` generates their documentation, and [`keys::Keyspace`] builds and
+//! recognises names.
 
 pub mod access;
 pub mod chat;

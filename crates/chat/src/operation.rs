@@ -1,10 +1,11 @@
-//! Operations: what a caller can ask for, each defined once for all gateways.
+//! Operations: the requests that a caller can make, each defined once for all gateways.
 //!
-//! Always true:
-//! 1. An operation is a request type, a reply type and one function. A gateway decodes, runs and encodes; it decides nothing.
-//! 2. Identifiers arrive as text and are checked by the operation, so that every gateway refuses the same ones alike.
-//! 3. Whether the caller may is asked before anything is done.
-//! 4. [`ALL`] lists every operation; a gateway that does not offer one says why.
+//! Invariants:
+//! 1. An operation is a request type, a reply type and one function. A gateway only decodes the request, runs the
+//!    operation and encodes the reply.
+//! 2. Identifiers arrive as text and are validated by the operation, so that every gateway rejects the same ones.
+//! 3. An operation checks the authorization of the caller before it changes or returns anything.
+//! 4. [`ALL_OPERATIONS`] lists every operation. A gateway that does not offer one documents why.
 
 use std::future::Future;
 
@@ -14,73 +15,75 @@ use crate::code::Code;
 use crate::error::{Error, Result};
 use crate::{conversations, limits, messages, presence, sessions, typing, unread};
 
-/// Something a caller can ask for.
+/// A request that a caller can make.
 pub trait Operation: Sized + Send {
-    /// What it is, for the references and the tables of the gateways.
+    /// Name, summary and error codes, for the references and the tables of the gateways.
     const INFO: OperationInfo;
 
-    /// What has to be shown before it runs.
+    /// Credentials that the caller must present.
     const AUTH: AuthRequirement = AuthRequirement::Session;
 
-    /// Whether what it answers is new.
+    /// Whether a successful call creates a resource.
     const CREATES: CreatesResource = CreatesResource::Never;
 
-    /// Whether it changes rows: it is not begun while the database is known to be away.
+    /// True if the operation writes to the database. Such an operation is not started while the database is known to be
+    /// unavailable.
     const WRITES_DATABASE: bool = false;
 
-    /// What is answered.
+    /// The reply of a successful call.
     type Reply: Send;
 
-    /// Does it, if the caller may.
+    /// Checks the authorization of the caller and runs the operation.
     fn run(self, chat: &Chat, caller: &Caller) -> impl Future<Output = Result<Self::Reply>> + Send;
 
-    /// What is answered before the store was ever there; most have to refuse.
+    /// The reply before the store was opened for the first time. Most operations fail.
     fn run_without_store(self) -> Result<Self::Reply> {
         Err(Error::StoreNotOpen)
     }
 
-    /// Whether what is answered here is new. To be said by those that create [sometimes](Creates::Sometimes).
+    /// True if this reply describes a newly created resource. Operations that create [if
+    /// absent](CreatesResource::IfAbsent) override this.
     fn created(_: &Self::Reply) -> bool {
         matches!(Self::CREATES, CreatesResource::Always)
     }
 }
 
-/// What a caller has to show before an operation runs.
+/// Credentials that a caller must present before an operation runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AuthRequirement {
-    /// A token, and a session if it is a person's.
+    /// A token, and for a person also a session.
     #[default]
     Session,
-    /// A token: the session begins here, or is asked for.
+    /// A token. The operation itself begins or checks the session.
     Token,
-    /// Nothing.
+    /// No credentials.
     None,
 }
 
-/// Whether an operation makes something that was not there before.
+/// Whether a successful call creates a resource. HTTP then answers 201 instead of 200.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CreatesResource {
-    /// It does not, or nothing that has an address of its own.
+    /// Never, or a resource without an address of its own.
     #[default]
     Never,
-    /// Each time it succeeds.
+    /// Each successful call.
     Always,
-    /// Unless it is there already; [`Operation::created`] tells.
+    /// Only if the resource does not exist; [`Operation::is_new`] decides for each reply.
     IfAbsent,
 }
 
-/// What an operation is.
+/// Name, summary and error codes of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OperationInfo {
-    /// `capability.verb`.
+    /// Name in the form `capability.verb`.
     pub name: &'static str,
-    /// One line for the references.
+    /// Summary for the references, one line without a full stop.
     pub summary: &'static str,
-    /// The codes it refuses with, beyond those of [`EVERYWHERE`].
+    /// Error codes that the operation can return in addition to [`COMMON_ERROR_CODES`].
     pub codes: &'static [Code],
 }
 
-/// The codes any operation may refuse with.
+/// Error codes that any operation can return.
 pub const COMMON_ERROR_CODES: &[Code] = &[
     Code::TokenMissing,
     Code::TokenInvalid,
@@ -98,7 +101,7 @@ pub const COMMON_ERROR_CODES: &[Code] = &[
     Code::Internal,
 ];
 
-/// Every operation, in the order of the reference.
+/// All operations, in the order of the reference.
 pub const ALL_OPERATIONS: &[OperationInfo] = &[
     sessions::BeginSession::INFO,
     sessions::BeginVisitorSession::INFO,

@@ -1,45 +1,46 @@
-//! What can be set about the capabilities, beyond keys and times.
+//! Options of the capabilities, except key names and TTLs.
 
 use std::time::Duration;
 
 use crate::sessions::VisitorTokenIssuer;
 
-/// The settings of a chat. The defaults are those of the documents.
+/// Options of a chat. The defaults are the documented defaults of the configuration.
 #[derive(Debug, Clone)]
 pub struct ChatOptions {
-    /// What lost connections have to come back (`presence.grace`).
+    /// Time that a lost connection has to reconnect (`presence.grace`).
     pub grace_period: Duration,
-    /// Messages.
+    /// Options of messages.
     pub messages: MessageOptions,
-    /// Up to how many members each member's unread counter is written with a message (`unread.fanout_limit`).
+    /// Maximum number of members for which a message also updates the stored unread counts (`unread.fanout_limit`).
     pub fanout_limit: u64,
-    /// Sessions.
+    /// Options of sessions.
     pub sessions: SessionOptions,
 }
 
-/// What can be set about messages.
+/// Options of messages.
 #[derive(Debug, Clone)]
 pub struct MessageOptions {
-    /// Most bytes of a text (`messages.max_content`).
+    /// Maximum size of the content in bytes (`messages.max_content`).
     pub max_content_bytes: usize,
-    /// Most bytes of metadata (`messages.max_metadata`).
+    /// Maximum size of the metadata in bytes (`messages.max_metadata`).
     pub max_metadata_bytes: usize,
-    /// How long a sender may edit or delete (`messages.edit_window`).
+    /// Time in which the sender may edit or delete a message (`messages.edit_window`).
     pub edit_window: Duration,
-    /// Messages a user may send within the window (`limits.messages`).
+    /// Maximum number of messages per user and window (`limits.messages`).
     pub rate: u32,
-    /// Whether messages are taken while the store cannot count them (`limits.messages_without_store`).
+    /// Accepts messages although the store is unavailable and the rate limit cannot be checked
+    /// (`limits.messages_without_store`).
     pub accept_without_store: bool,
 }
 
-/// What can be set about sessions.
+/// Options of sessions.
 #[derive(Debug, Clone)]
 pub struct SessionOptions {
-    /// A new session of a user ends the former one (`sessions.single_device`).
+    /// A new session of a user ends the connections of the earlier one (`sessions.single_device`).
     pub single_device: bool,
-    /// Visitors without an account may come in (`sessions.anonymous`).
+    /// Visitors without an account may begin a session (`sessions.anonymous`).
     pub allow_visitors: bool,
-    /// Who signs their tokens; nobody where that happens elsewhere.
+    /// Signs the tokens of visitors; `None` if another service signs tokens.
     pub visitor_token_issuer: Option<VisitorTokenIssuer>,
 }
 

@@ -1,19 +1,25 @@
-//! What is owed: steps that failed or were given up between a row and the store, kept until somebody does them.
+//! Queue of store updates that a background task has to repeat.
 //!
-//! Always true: there are at most [`MOST`]; each capability says what becomes of those beyond.
+//! A capability commits a row first and updates the store second. If the store update fails, or if the caller drops the
+//! future between the two steps, the update goes into this queue.
+//!
+//! Invariants:
+//! 1. The queue is in memory: a process that ends loses it.
+//! 2. The queue holds at most [`MAX_PENDING`] distinct items and drops further ones. Each capability documents the
+//!    effect.
 
 use std::collections::HashSet;
 use std::hash::Hash;
 
 use parking_lot::Mutex;
 
-/// Most that is owed at one time.
+/// Maximum number of queued items.
 const MAX_PENDING: usize = 10_000;
 
-/// All that one capability owes.
+/// Store updates of one capability that have to be repeated.
 pub(crate) struct RetryQueue<T>(Mutex<HashSet<T>>);
 
-/// What somebody is about to do: it is owed if this is dropped before it is [paid](Debt::paid).
+/// Store updates that are about to run. If the guard is dropped before [`complete`](Self::complete), they are queued.
 #[must_use = "the items are queued when the guard is dropped"]
 pub(crate) struct RetryGuard<'o, T: Eq + Hash> {
     queue: &'o RetryQueue<T>,
@@ -27,7 +33,7 @@ impl<T> Default for RetryQueue<T> {
 }
 
 impl<T: Eq + Hash + Clone> RetryQueue<T> {
-    /// These are about to be done.
+    /// Creates the guard of these updates. Call it before the work starts.
     pub(crate) fn guard(&self, steps: impl IntoIterator<Item = T>) -> RetryGuard<'_, T> {
         let steps = steps.into_iter().collect();
         RetryGuard {
@@ -36,7 +42,7 @@ impl<T: Eq + Hash + Clone> RetryQueue<T> {
         }
     }
 
-    /// This could not be done.
+    /// Queues an update that failed.
     pub(crate) fn push(&self, step: T) {
         let mut owed = self.0.lock();
         if owed.len() < MAX_PENDING {
@@ -44,17 +50,17 @@ impl<T: Eq + Hash + Clone> RetryQueue<T> {
         }
     }
 
-    /// All of it.
+    /// Copies all queued items.
     pub(crate) fn all(&self) -> Vec<T> {
         self.0.lock().iter().cloned().collect()
     }
 
-    /// Takes this one over. False if it was owed no longer.
+    /// Removes an item. Returns false if it is not queued.
     pub(crate) fn remove(&self, step: &T) -> bool {
         self.0.lock().remove(step)
     }
 
-    /// Takes up to so many over.
+    /// Removes up to `max` items.
     pub(crate) fn take_up_to(&self, most: usize) -> Vec<T> {
         let mut owed = self.0.lock();
         let taken: Vec<T> = owed.iter().take(most).cloned().collect();
@@ -66,7 +72,7 @@ impl<T: Eq + Hash + Clone> RetryQueue<T> {
 }
 
 impl<T: Eq + Hash> RetryGuard<'_, T> {
-    /// Done.
+    /// The updates have succeeded: nothing is queued.
     pub(crate) fn complete(mut self) {
         self.items.clear();
     }

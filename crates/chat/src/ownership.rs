@@ -1,6 +1,7 @@
-//! Which database the store was filled from: its counts and caches are about those rows and no others.
+//! Checks that store and database belong together, because counts and caches in the store describe the rows of one
+//! database.
 //!
-//! Always true: a store says whose it is as long as somebody uses it. One that came back without its data is claimed again.
+//! Invariant: a store that is in use contains the id of its database. A store that has lost its data gets the id again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,14 +12,14 @@ use crate::database::{Database, copy};
 use crate::error::{Error, Result};
 use crate::ticking::{BackgroundTask, BackgroundTasks};
 
-/// How often is looked whether the store may have lost its data.
+/// Interval of the check whether the store epoch has changed.
 const EPOCH_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a node does to keep its store and its database together.
+/// Keeps the store bound to the database.
 pub(crate) struct StoreBinding {
     ctx: ChatContext,
     database: Database,
-    /// The epoch in which the store was last asked whose it is.
+    /// Store epoch of the last check.
     verified_epoch: AtomicU64,
 }
 
@@ -31,7 +32,7 @@ impl StoreBinding {
         }
     }
 
-    /// Starts the background work.
+    /// Starts the background task.
     pub(crate) fn tick(self: &Arc<Self>) -> BackgroundTasks {
         let work = |it: Arc<Self>| async move { it.verify_after_epoch_change().await };
         BackgroundTasks::new(vec![BackgroundTask::spawn_periodic(
@@ -42,7 +43,7 @@ impl StoreBinding {
         )])
     }
 
-    /// Claims the store again if its data may be other than before.
+    /// Repeats the check if the store epoch has changed, because the store may then contain other data.
     async fn verify_after_epoch_change(&self) -> Result<()> {
         match self.verified_epoch.load(Ordering::Relaxed) == self.epoch() {
             true => Ok(()),
@@ -50,7 +51,7 @@ impl StoreBinding {
         }
     }
 
-    /// Claims a store that belongs to nobody. One that belongs to another database is refused.
+    /// Writes the database id into the store if there is none. Fails if the store contains another id.
     pub(crate) async fn bind_or_verify(&self) -> Result<()> {
         let epoch = self.epoch();
         let key = self.ctx.keys().database();
@@ -60,7 +61,7 @@ impl StoreBinding {
         claim.arg(&key).arg(own).arg("NX");
         claim.exec_async(&mut store).await?;
         let found: Option<String> = redis::cmd("GET").arg(&key).query_async(&mut store).await?;
-        // Whatever the answer is, it is told once.
+        // Also after a mismatch, so that the background task logs it only once per epoch.
         self.verified_epoch.store(epoch, Ordering::Relaxed);
         match found {
             Some(found) if copy::is_incomplete_copy_id(&found) => {

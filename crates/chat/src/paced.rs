@@ -1,7 +1,10 @@
-//! What may be said of a conversation once in a time only.
+//! [`ConversationThrottle`]: publishes at most one value per conversation and interval.
 //!
-//! Always true: the first is said at once, and of what comes before the time is over the newest is said then. Where more
-//! conversations are busy than are remembered, some are said sooner.
+//! Invariants:
+//! 1. The first value is passed at once. Of the values that follow within the interval, the greatest one is passed when
+//!    the interval is over.
+//! 2. The throttle remembers at most [`MAX_CONVERSATIONS`] conversations. Values of further conversations are passed at
+//!    once.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,7 +14,7 @@ use parking_lot::Mutex;
 use crate::context::Timestamp;
 use crate::ids::ConversationId;
 
-/// Conversations that are remembered.
+/// Maximum number of conversations that the throttle remembers.
 const MAX_CONVERSATIONS: usize = 10_000;
 
 pub(crate) struct ConversationThrottle<T> {
@@ -32,7 +35,7 @@ impl<T: Copy + Ord> ConversationThrottle<T> {
         }
     }
 
-    /// Takes something to say. Given back if it may be said now.
+    /// Returns the value if it may be passed now, else keeps it.
     pub(crate) fn submit(&self, conversation: &ConversationId, it: T, now: Timestamp) -> Option<T> {
         let mut places = self.entries.lock();
         if let Some(place) = places.get_mut(conversation) {
@@ -52,7 +55,7 @@ impl<T: Copy + Ord> ConversationThrottle<T> {
         Some(it)
     }
 
-    /// What waited and may be said now.
+    /// Takes the kept values whose interval is over.
     pub(crate) fn take_due(&self, now: Timestamp) -> Vec<(ConversationId, T)> {
         let mut due = Vec::new();
         self.entries.lock().retain(|conversation, place| {
@@ -70,7 +73,7 @@ impl<T: Copy + Ord> ConversationThrottle<T> {
     }
 
     fn interval_elapsed(&self, place: &ThrottleEntry<T>, now: Timestamp) -> bool {
-        // A clock that was set back does not make it longer.
+        // A clock that jumps back must not extend the interval.
         now < place.last_sent || place.last_sent.saturating_add(self.interval) <= now
     }
 }

@@ -1,6 +1,6 @@
-//! Every declared key and channel.
+//! All declared keys and channels.
 //!
-//! Always true: what is not listed here is not Parlor's, and a running system holds nothing else under its prefix.
+//! Invariant: Parlor uses no key or channel that is not listed here.
 
 use crate::keys::{KeyGroup, KeyLayouts, KeySpec};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
     search, sessions, stats, typing, unread, uploads,
 };
 
-/// Every capability that owns keys, in the order of the reference.
+/// All key groups, in the order of the reference.
 pub static KEY_GROUPS: &[KeyGroup] = &[
     presence::keys::CAPABILITY,
     typing::keys::CAPABILITY,
@@ -29,14 +29,14 @@ pub static KEY_GROUPS: &[KeyGroup] = &[
     nodes::keys::CAPABILITY,
 ];
 
-/// Every declaration of every layout.
+/// All declarations of all layouts.
 pub fn all() -> impl Iterator<Item = (&'static KeyGroup, &'static KeySpec)> {
     KEY_GROUPS
         .iter()
         .flat_map(|capability| capability.keys.iter().map(move |spec| (capability, spec)))
 }
 
-/// The declarations of the chosen layouts.
+/// The declarations of the configured layouts.
 pub fn active_specs(
     layouts: &KeyLayouts,
 ) -> impl Iterator<Item = (&'static KeyGroup, &'static KeySpec)> {

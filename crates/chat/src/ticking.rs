@@ -1,6 +1,8 @@
-//! Work in the background.
+//! Background tasks.
 //!
-//! Always true: it ends when nobody holds it any more, and what fails is told and tried again.
+//! Invariants:
+//! 1. A task stops when its [`BackgroundTask`] is dropped.
+//! 2. A failure of periodic work is logged, and the work runs again after the next interval.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +12,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::error::Result;
 
-/// A task that ends when it is dropped.
+/// A tokio task that is aborted when the value is dropped.
 #[derive(Debug)]
 pub(crate) struct BackgroundTask(JoinHandle<()>);
 
@@ -19,7 +21,7 @@ impl BackgroundTask {
         Self(tokio::spawn(work))
     }
 
-    /// Does something again and again; `what` says what it is.
+    /// Runs `work` once per interval and logs failures. `action` completes the log line "cannot …".
     pub(crate) fn spawn_periodic<T, F>(
         on: &Arc<T>,
         every: Duration,
@@ -48,7 +50,7 @@ impl Drop for BackgroundTask {
     }
 }
 
-/// Background work. Dropping it ends the work.
+/// Running background tasks. Dropping the value stops them.
 #[derive(Debug)]
 #[must_use = "the tasks stop when the value is dropped"]
 pub struct BackgroundTasks(Vec<BackgroundTask>);
@@ -58,17 +60,17 @@ impl BackgroundTasks {
         Self(tasks)
     }
 
-    /// This work and other work.
+    /// Joins two lists of tasks.
     pub(crate) fn merge(mut self, other: Self) -> Self {
         self.0.extend(other.0);
         self
     }
 }
 
-/// Logs what could not be done.
+/// Logs a failure: as debug if the store is unavailable, else as an error.
 pub(crate) fn log_failure<T>(what: &str, done: &Result<T>) {
     match done {
-        // The store itself says that it is away.
+        // The store itself logs that it is unavailable.
         Err(error) if error.is_store_unavailable() => tracing::debug!(%error, "cannot {what}"),
         Err(error) => tracing::error!(?error, "cannot {what}"),
         Ok(_) => {}

@@ -1,12 +1,12 @@
-//! Holds a script against the step that stands in for it on the embedded engine.
+//! Test support: compares a Lua script with its native version on the embedded store.
 //!
-//! Always true: both get the same keys, the same call and the same time; replies, all keys with what is left of their lives,
-//! and everything published are compared after each call.
+//! Invariant: both versions get the same keys, arguments and time. After each call the replies, all keys with their
+//! remaining TTLs and all published messages must be equal.
 
 use parlor_store::{BusEvent, BusSubscription, LuaScript, ManualClock, Store, StoreOptions};
 use redis::{Arg, Cmd, RedisResult, Value, cmd};
 
-/// Two engines: one runs scripts, the other what stands in for them.
+/// Two embedded stores: one runs the Lua script, the other one its native version.
 pub(crate) struct ScriptParity {
     script: ParityStore,
     native: ParityStore,
@@ -37,7 +37,7 @@ impl ParityStore {
         cmd.query_async(&mut self.store.clone()).await
     }
 
-    /// What was published since the last time.
+    /// The messages that were published since the last call.
     async fn drain_published(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let published = self.store.bus().publish(MARKER, MARKER).await;
         published.expect("published");
@@ -54,12 +54,12 @@ impl ParityStore {
         heard
     }
 
-    /// Everything there is.
+    /// All keys with their value and remaining TTL.
     async fn dump(&self) -> Vec<(Vec<u8>, Value, Value)> {
         let mut store = self.store.clone();
         let keys = cmd("KEYS").arg("*").take();
         let mut keys: Vec<Vec<u8>> = keys.query_async(&mut store).await.expect("keys");
-        // Each engine has its own origin.
+        // Each store has its own epoch.
         keys.retain(|key| !key.starts_with(b"parlor:epoch"));
         keys.sort();
         let mut all = Vec::new();
@@ -87,7 +87,7 @@ impl ParityStore {
 }
 
 impl ScriptParity {
-    /// Both at this time.
+    /// Opens both stores with the same clock.
     pub(crate) async fn open(clock: &ManualClock) -> Self {
         Self {
             script: ParityStore::open(clock).await,
@@ -95,25 +95,25 @@ impl ScriptParity {
         }
     }
 
-    /// The store by which calls are spelled.
+    /// The store that runs native scripts.
     pub(crate) fn store(&self) -> &Store {
         &self.native.store
     }
 
-    /// Runs a command on both.
+    /// Runs a command on both stores; it must succeed.
     pub(crate) async fn run_on_both(&self, cmd: &Cmd) {
         for side in [&self.script, &self.native] {
             side.run(cmd).await.expect("a command");
         }
     }
 
-    /// Runs a command on both, which may refuse it.
+    /// Runs a command on both stores; either both succeed or both fail.
     pub(crate) async fn try_on_both(&self, cmd: &Cmd) {
         let taken = self.script.run(cmd).await.is_ok();
         assert_eq!(self.native.run(cmd).await.is_ok(), taken);
     }
 
-    /// Calls a script on one and what stands in for it on the other; both have to do the same.
+    /// Calls the script on one store and its native version on the other one, and compares the effects.
     pub(crate) async fn assert_same(
         &mut self,
         script: &'static LuaScript,

@@ -1,34 +1,35 @@
-//! What every frame of these channels starts with: a version byte and a kind byte. The rest is the business of the capability
-//! whose kind it is.
+//! Frames of the bus: a version byte, a kind byte and a body, whose format belongs to the capability of the kind.
 //!
-//! Always true: a node of another version, older or newer, can tell that a frame is not for it; it fails on none.
+//! Invariant: a node of another version, older or newer, can tell that it does not understand a frame. No frame is an
+//! error.
 
-/// The version of the frames that this program writes and understands.
+/// The version of the frames that this program writes and reads.
 pub const FRAME_VERSION: u8 = 1;
 
-/// Whose frame it is. A number is never used for another kind.
+/// Kind of a frame. The number of a kind is never used again for another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum BusFrameKind {
-    /// Somebody types, or no longer.
+    /// A user started or stopped typing.
     Typing = 1,
-    /// A device was removed, and the socket that held it has to go.
+    /// A device was removed, and the gateway that has its socket must close it.
     DeviceRemoved = 2,
-    /// A message was created. On the conversation's channel, in `seq` order.
+    /// A message was created. Published on the conversation's channel, in `seq` order.
     MessageCreated = 3,
-    /// A message was edited or deleted. On the conversation's channel.
+    /// A message was edited or deleted. Published on the conversation's channel.
     MessageChanged = 4,
-    /// A member has got or read messages. On the conversation's channel.
+    /// A member received or read messages. Published on the conversation's channel.
     Receipt = 5,
-    /// Members came or went. On the conversation's channel, so that it is in order with the messages.
+    /// Members were added, removed or changed. Published on the conversation's channel, so that it is in order with the
+    /// messages.
     MembersChanged = 6,
-    /// A user's unread counts changed. On the user's channel.
+    /// Unread counts of a user changed. Published on the user's channel.
     UnreadChanged = 7,
-    /// A user came into a conversation or left it. On the user's channel.
+    /// A user joined or left a conversation. Published on the user's channel.
     MembershipChanged = 8,
-    /// Sessions of a user ended. On the channel for every node.
+    /// Sessions of a user ended. Published on the channel of all nodes.
     SessionClosed = 9,
-    /// There is a message in a conversation above the fan-out limit. On a channel of its own for every node.
+    /// A new message in a conversation above the fan-out limit. Published on a separate channel of all nodes.
     LargeConversationMessage = 10,
 }
 
@@ -47,18 +48,18 @@ impl BusFrameKind {
     ];
 }
 
-/// A frame that arrived.
+/// A received frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BusFrame<'a> {
-    /// One of a known kind, and what follows its head.
+    /// A frame of a known kind, and its body.
     Known(BusFrameKind, &'a [u8]),
-    /// One of a kind that this program has no use for. Whoever waits for another kind misses nothing.
+    /// A frame of an unknown kind. A receiver of other kinds can ignore it.
     UnknownKind,
-    /// One of another version, or no frame at all: whoever keeps a state by frames has to fetch it.
+    /// A frame of another version, or no frame. A receiver that derives state from frames has to read the state again.
     UnknownVersion,
 }
 
-/// The head of a frame of this kind, with room for a body.
+/// Starts a frame of this kind, with room for a body of `body_len` bytes.
 pub fn head(kind: BusFrameKind, body: usize) -> Vec<u8> {
     let mut frame = Vec::with_capacity(2 + body);
     frame.extend([FRAME_VERSION, kind as u8]);

@@ -1,11 +1,12 @@
 //! The channels between nodes.
 //!
-//! Always true: a frame starts with a version byte, and a node that does not know the version ignores the frame and fetches.
+//! Invariant: a frame starts with a version byte. A node that does not know the version ignores the body and reads the
+//! state again.
 
 use crate::ids::{ConversationId, UserId};
 use crate::keys::{Channel, KeyGroup, KeyKind, KeySpec, KeyTtl, Keyspace};
 
-/// What the bus owns.
+/// The channels of the bus.
 pub const CAPABILITY: KeyGroup = KeyGroup {
     name: "bus",
     title: "Bus",
@@ -37,22 +38,22 @@ const LARGE: KeySpec = KeySpec::internal("parlor:large", KeyKind::Channel, KeyTt
     .meaning("new messages in conversations above `unread.fanout_limit`; each node notifies the members that are connected to it");
 
 impl Keyspace {
-    /// The frames of a conversation.
+    /// Channel of the events of a conversation.
     pub fn conversation_channel(&self, conversation: &ConversationId) -> Channel {
         self.channel1(&CONVERSATION, conversation)
     }
 
-    /// The frames of a user.
+    /// Channel of the events of a user.
     pub fn user_channel(&self, user: &UserId) -> Channel {
         self.channel1(&USER, user)
     }
 
-    /// The frames for every node.
+    /// Channel of the commands for all nodes.
     pub fn control_channel(&self) -> Channel {
         self.channel0(&CONTROL)
     }
 
-    /// The frames about large conversations, for every node.
+    /// Channel of new messages in large conversations, for all nodes.
     pub fn large_conversations_channel(&self) -> Channel {
         self.channel0(&LARGE)
     }

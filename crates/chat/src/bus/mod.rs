@@ -1,4 +1,4 @@
-//! The bus: frames between nodes.
+//! The bus: frames that nodes publish to each other.
 
 pub mod frame;
 pub mod keys;

@@ -1,4 +1,4 @@
-//! What can be wrong with a database.
+//! Database errors and their categories.
 
 use std::path::PathBuf;
 
@@ -10,88 +10,88 @@ use super::migrations::LATEST;
 /// Why a database could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseOpenError {
-    /// It does not answer; trying again later may help.
+    /// The database is unavailable. Opening it later may succeed.
     #[error("the database {url} is unavailable: {source}")]
     Unavailable {
-        /// Which.
+        /// Address of the database.
         url: String,
-        /// Why.
+        /// Error of the database driver.
         #[source]
         source: sqlx::Error,
     },
-    /// It refused.
+    /// The database rejected the connection or a statement.
     #[error("the database {url} cannot be opened: {source}")]
     Rejected {
-        /// Which.
+        /// Address of the database.
         url: String,
-        /// Why.
+        /// Error of the database driver.
         #[source]
         source: sqlx::Error,
     },
-    /// A newer program has changed it.
+    /// A newer version of Parlor has migrated the database.
     #[error(
         "the database {url} has migration {found}, but this program knows migrations up to {} only; run the newer version of Parlor that migrated it",
         LATEST
     )]
     MigratedByNewerVersion {
-        /// Which.
+        /// Address of the database.
         url: String,
-        /// What it has.
+        /// Last migration of the database.
         found: i64,
     },
-    /// Somebody began to copy another database into it.
+    /// The database is an incomplete copy of another one.
     #[error(
         "the database {url} is an incomplete copy; run `parlor migrate-store` again to resume it"
     )]
     CopyIncomplete {
-        /// Which.
+        /// Address of the database.
         url: String,
     },
-    /// A migration failed or was tampered with.
+    /// A migration failed, or the text of an applied migration has changed.
     #[error("the database {url} cannot be migrated: {source}")]
     Migration {
-        /// Which.
+        /// Address of the database.
         url: String,
-        /// Why.
+        /// Error of the migration.
         #[source]
         source: MigrateError,
     },
-    /// The file that keeps others away cannot be locked.
+    /// The lock file of a SQLite database cannot be locked.
     #[error("the lock file {} cannot be locked: {source}", path.display())]
     LockFile {
-        /// Which.
+        /// Path of the lock file.
         path: PathBuf,
-        /// Why.
+        /// Error of the operating system.
         #[source]
         source: std::io::Error,
     },
-    /// The folder of the file cannot be made.
+    /// The folder of a SQLite database cannot be created.
     #[error("the folder {} cannot be created: {source}", folder.display())]
     CreateFolder {
-        /// Which.
+        /// Path of the folder.
         folder: PathBuf,
-        /// Why.
+        /// Error of the operating system.
         #[source]
         source: std::io::Error,
     },
 }
 
-/// What is to be thought of a failed statement.
+/// Category of a database error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DatabaseErrorKind {
-    /// It does not answer; trying again later helps.
+    /// The database is unavailable; a later attempt may succeed.
     Unavailable,
-    /// It has no room.
+    /// The disk of the database is full.
     Full,
-    /// Two transactions were in each other's way; trying again at once helps.
+    /// Two transactions conflict; an immediate retry may succeed.
     Conflict,
-    /// A row of this kind is there already.
+    /// A unique constraint is violated.
     UniqueViolation,
-    /// It refused the statement, which is a fault of this program.
+    /// The database rejected the statement, which is a bug of this program.
     Rejected,
 }
 
-/// What is to be thought of this error.
+/// Category of an error.
 pub fn classify_error(error: &sqlx::Error) -> DatabaseErrorKind {
     match error {
         sqlx::Error::Io(_)
@@ -105,9 +105,9 @@ pub fn classify_error(error: &sqlx::Error) -> DatabaseErrorKind {
     }
 }
 
-/// What is to be thought of an extended result code of SQLite.
+/// Category of an extended SQLite result code.
 pub(crate) fn classify_sqlite_code(code: i32) -> DatabaseErrorKind {
-    // The lower byte is the kind, the rest says more.
+    // The lower byte is the primary result code.
     match code & 0xff {
         5 | 6 => DatabaseErrorKind::Conflict,
         13 => DatabaseErrorKind::Full,
@@ -130,8 +130,8 @@ fn classify_reported_error(error: &dyn DatabaseError) -> DatabaseErrorKind {
     match &*code {
         "40001" | "40P01" => DatabaseErrorKind::Conflict,
         "53100" | "53200" => DatabaseErrorKind::Full,
-        // Shutdown, crash, not yet ready, too many connections, read-only after a failover, a statement that took too long,
-        // a transaction in which nothing happened for too long.
+        // Shutdown, crash, startup, too many connections, read-only after a failover, statement timeout, timeout of an
+        // idle transaction.
         "57P01" | "57P02" | "57P03" | "57P05" | "53300" | "25006" | "57014" | "25P03" => {
             DatabaseErrorKind::Unavailable
         }

@@ -1,4 +1,4 @@
-//! Looking at a database without changing it: what it is, and how far its migrations have come.
+//! Reads version, migration and id of a database without changing it.
 
 use std::time::Duration;
 
@@ -12,22 +12,22 @@ use super::migrations::LATEST;
 use super::options::{DatabaseOptions, DatabaseUrl};
 use super::{Either, on};
 
-/// The least PostgreSQL.
+/// Oldest supported major version of PostgreSQL.
 pub const MIN_POSTGRES_VERSION: u32 = 13;
 
 const SELECT_LAST_MIGRATION: &str = "SELECT MAX(version) FROM _sqlx_migrations WHERE success";
 const SELECT_DATABASE_ID: &str = "SELECT value FROM parlor WHERE name = 'database'";
 
-/// What was seen of a database.
+/// State of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DatabaseInspection {
-    /// The name and version of the program that keeps it: `PostgreSQL 15.3`.
+    /// Name and version of the database software: `PostgreSQL 15.3`.
     pub server_version: String,
-    /// The first part of the version.
+    /// Major version of the database software.
     pub major_version: u32,
-    /// The last migration; none if it was never used.
+    /// Number of the last applied migration; `None` if Parlor has never used the database.
     pub last_migration: Option<i64>,
-    /// Its random name; none if it was never used.
+    /// Id of the database; `None` if Parlor has never used the database.
     pub id: Option<String>,
 }
 
@@ -36,7 +36,7 @@ impl DatabaseInspection {
     pub const LATEST: i64 = LATEST;
 }
 
-/// Looks at a database. Nothing is written, and no file is made: a file that is not there is `None`.
+/// Inspects a database. Nothing is written and no file is created; `None` if a SQLite file does not exist.
 pub async fn inspect(
     options: &DatabaseOptions,
 ) -> Result<Option<DatabaseInspection>, DatabaseOpenError> {
@@ -76,7 +76,7 @@ async fn postgres(
     run_inspection(Either::Postgres(connection), &questions).await
 }
 
-/// What the two are asked in words of their own.
+/// Statements that differ between the backends.
 struct InspectionQueries {
     software: &'static str,
     version: &'static str,
@@ -106,7 +106,7 @@ async fn run_inspection(
     })
 }
 
-/// One connection, or the reason why there is none; a pool would try again in silence until its time is over.
+/// Opens one connection and returns the reason if that fails. A connection pool would retry silently until its timeout.
 pub(super) async fn connect_once(
     address: &PgConnectOptions,
     patience: Duration,

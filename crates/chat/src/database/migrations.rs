@@ -1,6 +1,7 @@
-//! Migrations: how a database becomes what this program knows. They are part of the program.
+//! The migrations, which are compiled into the program.
 //!
-//! Always true: a migration that was released is never changed; a change is a new one, in both folders, under one number.
+//! Invariant: a released migration never changes. A change of the schema is a new migration, with the same number in
+//! both folders.
 
 use sqlx::SqlStr;
 use sqlx::migrate::{Migration, MigrationType, Migrator};
@@ -23,7 +24,7 @@ const MIGRATIONS: &[MigrationTexts] = &[
     ),
 ];
 
-/// The number of the last one.
+/// Number of the last migration.
 pub(super) const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
 
 pub(super) fn sqlite() -> Migrator {

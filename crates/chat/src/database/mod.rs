@@ -1,11 +1,11 @@
-//! The database: what is true for good. SQLite in the data folder, or PostgreSQL for several nodes.
+//! The SQL database, which is the source of truth: a SQLite file in the data folder, or PostgreSQL for several nodes.
 //!
-//! Always true:
-//! 1. Statements are the same text for both, with `$1` placeholders; only the migrations differ, and what is written or read for
-//!    many at once. Numbers are BIGINT, booleans 0 or 1, times milliseconds since 1970, everything else is text.
-//! 2. A database that a newer program has changed is refused; an older one is brought up to date when it is opened.
-//! 3. On SQLite whoever writes holds the [`Pen`], in the order they asked: a writer never waits in SQLite itself, where the
-//!    order is chance.
+//! Invariants:
+//! 1. Both backends run the same statements, with `$1` placeholders. Only migrations and batch statements differ.
+//!    Numbers are BIGINT, booleans 0 or 1, timestamps milliseconds since 1970, everything else is text.
+//! 2. [`Database::open`] applies missing migrations. It rejects a database that a newer version has migrated.
+//! 3. Every write to SQLite holds the write lock ([`SqliteWriteGuard`]), which is first come, first served. Writers
+//!    therefore never wait for SQLite's own lock, which has no order.
 
 pub mod copy;
 mod error;
@@ -28,8 +28,8 @@ pub(crate) use self::open::MESSAGE_WRITER_CONNECTIONS;
 pub use self::options::{DatabaseOptions, DatabaseUrl, DatabaseUrlError, Synchronous};
 pub use self::transaction::WriteTransaction;
 
-/// A statement or block that is written once and compiled for each kind of database:
-/// `on!(database.reader(), pool => sqlx::query(SQL).bind(id).fetch_one(pool).await)`.
+/// Compiles an expression or block for each backend:
+/// `for_backend!(database.read_pool(), pool => sqlx::query(SQL).bind(id).fetch_one(pool).await)`.
 macro_rules! on {
     ($either:expr, $it:pat => $body:expr) => {
         match $either {
@@ -40,12 +40,13 @@ macro_rules! on {
 }
 pub(crate) use on;
 
-/// A statement that changes rows all by itself, in one round trip where the database is a server:
-/// `change!(database, c => sqlx::query(SQL).bind(id).execute(c).await?.rows_affected())`.
+/// Runs a single writing statement. On PostgreSQL this is one round trip; on SQLite the statement runs in a transaction
+/// that holds the write lock:
+/// `write_statement!(database, c => sqlx::query(SQL).bind(id).execute(c).await?.rows_affected())`.
 macro_rules! write_statement {
     ($database:expr, $it:ident => $body:expr) => {
         match $database.pools() {
-            // One statement is a transaction.
+            // A single statement is a transaction by itself.
             $crate::database::Either::Postgres($it) => $body,
             $crate::database::Either::Sqlite(_) => {
                 let mut tx = $database.begin().await?;
@@ -61,26 +62,26 @@ macro_rules! write_statement {
 }
 pub(crate) use write_statement;
 
-/// A number for a row; what is beyond every message and moment is as good as the largest.
+/// Converts a number to a database integer, saturating: no `seq` and no timestamp is that large.
 pub(crate) fn to_db_integer(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// A number of a row, which is never negative.
+/// Converts a database integer to a number; negative values, which do not occur, become 0.
 pub(crate) fn from_db_integer(value: i64) -> u64 {
     u64::try_from(value).unwrap_or_default()
 }
 
-/// One thing for SQLite and another one for PostgreSQL.
+/// One value for SQLite and another one for PostgreSQL.
 #[derive(Debug, Clone, Copy)]
 pub enum Either<S, P> {
-    /// For SQLite.
+    /// The value for SQLite.
     Sqlite(S),
-    /// For PostgreSQL.
+    /// The value for PostgreSQL.
     Postgres(P),
 }
 
-/// The right to write to SQLite.
+/// Guard of the SQLite write lock.
 pub type SqliteWriteGuard = OwnedMutexGuard<()>;
 
 /// An open database. Cloning copies a pointer.
@@ -95,39 +96,39 @@ struct DatabaseInner {
     options: DatabaseOptions,
 }
 
-/// The connections to a SQLite file.
+/// The connection pools of a SQLite file.
 pub(crate) struct Sqlite {
     pub(crate) readers: SqlitePool,
-    /// One connection.
+    /// Pool with one connection.
     pub(crate) write_pool: SqlitePool,
     pub(crate) path: PathBuf,
     pen: Arc<Mutex<()>>,
 }
 
 impl Sqlite {
-    /// Waits for the right to write.
+    /// Waits for the write lock.
     pub(crate) async fn lock_writes(&self) -> SqliteWriteGuard {
         Arc::clone(&self.pen).lock_owned().await
     }
 
-    /// As [`pen`](Self::pen), for a thread that may block.
+    /// As [`lock_writes`](Self::lock_writes), for a thread that may block.
     pub(crate) fn lock_writes_blocking(&self) -> SqliteWriteGuard {
         Arc::clone(&self.pen).blocking_lock_owned()
     }
 }
 
 impl Database {
-    /// The random name that was given to it when it was made; the store remembers it.
+    /// The random id that the database got when it was created. The store contains the id of its database.
     pub fn id(&self) -> &str {
         &self.inner.id
     }
 
-    /// What it was opened with.
+    /// The options that the database was opened with.
     pub fn options(&self) -> &DatabaseOptions {
         &self.inner.options
     }
 
-    /// Where single reads go.
+    /// The pool for single reads.
     pub fn reader(&self) -> Either<&SqlitePool, &PgPool> {
         match &self.inner.pools {
             Either::Sqlite(sqlite) => Either::Sqlite(&sqlite.readers),
@@ -135,7 +136,7 @@ impl Database {
         }
     }
 
-    /// The pools themselves, for the writers of messages.
+    /// The pools of the backend, for the message writer.
     pub(crate) fn pools(&self) -> Either<&Sqlite, &PgPool> {
         match &self.inner.pools {
             Either::Sqlite(sqlite) => Either::Sqlite(sqlite),
@@ -143,17 +144,17 @@ impl Database {
         }
     }
 
-    /// A transaction that may write. Nothing of it is there unless it is committed.
+    /// Begins a write transaction. It is rolled back unless it is committed.
     pub async fn begin(&self) -> Result<WriteTransaction, sqlx::Error> {
         WriteTransaction::begin(self).await
     }
 
-    /// Whether it answers.
+    /// Checks that the database responds.
     pub async fn ping(&self) -> Result<(), sqlx::Error> {
         on!(self.reader(), pool => sqlx::query("SELECT 1").execute(pool).await.map(drop))
     }
 
-    /// Closes all connections, after what is under way.
+    /// Closes all connections after the running statements have finished.
     pub async fn close(&self) {
         match &self.inner.pools {
             Either::Sqlite(sqlite) => {

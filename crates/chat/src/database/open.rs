@@ -1,4 +1,4 @@
-//! Opening a database: connect, bring up to date, learn its id.
+//! Opens a database: connects, applies missing migrations, reads the database id.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use super::examine::{connect_once, to_open_error};
 use super::options::{DatabaseOptions, DatabaseUrl, Synchronous};
 use super::{Database, DatabaseInner, Either, Sqlite, copy, migrations, on};
 
-/// Connections that write messages to PostgreSQL, beyond those of the options.
+/// PostgreSQL connections of the message writer, in addition to [`DatabaseOptions::max_connections`].
 pub(crate) const MESSAGE_WRITER_CONNECTIONS: u32 = 4;
 
 const INSERT_DATABASE_ID: &str = "
@@ -23,7 +23,7 @@ const INSERT_DATABASE_ID: &str = "
 const SELECT_DATABASE_ID: &str = "SELECT value FROM parlor WHERE name = 'database'";
 
 impl Database {
-    /// Opens a database and brings it up to date.
+    /// Opens a database and applies missing migrations.
     pub async fn open(options: DatabaseOptions) -> Result<Self, DatabaseOpenError> {
         let pools = match &options.url {
             DatabaseUrl::Sqlite(path) => Either::Sqlite(sqlite(path.clone(), &options).await?),
@@ -73,7 +73,7 @@ async fn sqlite(path: PathBuf, options: &DatabaseOptions) -> Result<Sqlite, Data
     let writer = pool.clone().max_connections(1);
     let unopened = |error| to_open_error(&options.url.to_string(), error);
     Ok(Sqlite {
-        // First: it makes the file.
+        // The write pool is opened first because it creates the file.
         write_pool: writer
             .connect_with(connect.clone())
             .await
@@ -88,7 +88,8 @@ async fn sqlite(path: PathBuf, options: &DatabaseOptions) -> Result<Sqlite, Data
     })
 }
 
-/// Keeps other processes from bringing the same file up to date, until it is dropped. PostgreSQL has locks for that.
+/// Locks a file until it is dropped, so that only one process migrates a SQLite database. PostgreSQL has its own
+/// migration lock.
 async fn lock_for_migration(path: &Path) -> Result<File, DatabaseOpenError> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
@@ -113,7 +114,7 @@ async fn postgres(
     let address = address
         .clone()
         .application_name("parlor")
-        // A node that is cut off in a transaction must not keep its locks.
+        // PostgreSQL ends the transaction of a node that has lost its connection, so that its locks are released.
         .options(
             ["statement_timeout", "idle_in_transaction_session_timeout"]
                 .map(|name| (name, &patience)),
@@ -155,7 +156,7 @@ where
     })
 }
 
-/// The id of the database; a new one is given its own.
+/// Reads the id of the database. A new database gets a random id.
 async fn load_or_create_id(pool: Either<&SqlitePool, &PgPool>) -> Result<String, sqlx::Error> {
     let new = format!("{:032x}", rand::random::<u128>());
     on!(pool, pool => {

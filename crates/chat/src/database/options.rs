@@ -1,4 +1,4 @@
-//! Where a database is, and how it is used.
+//! Address and options of a database.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,36 +7,36 @@ use std::time::Duration;
 
 use sqlx::postgres::PgConnectOptions;
 
-/// The file in the data folder where no other is named.
+/// Name of the SQLite file in the data folder if the address names none.
 const DEFAULT_FILE_NAME: &str = "parlor.db";
 
-/// Where a database is.
+/// Address of a database.
 #[derive(Clone)]
 pub enum DatabaseUrl {
-    /// A SQLite file.
+    /// Path of a SQLite file.
     Sqlite(PathBuf),
-    /// A PostgreSQL server.
+    /// Address of a PostgreSQL server.
     Postgres(Box<PgConnectOptions>),
 }
 
-/// An address that cannot be one. Does not repeat a password.
+/// Invalid database address. The error does not contain the password.
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseUrlError {
-    /// Neither kind.
+    /// The address is neither that of a SQLite file nor that of a PostgreSQL server.
     #[error("the address starts neither with `sqlite:` nor with `postgres://`")]
     Scheme,
-    /// SQLite in memory.
+    /// The address is that of a SQLite database in memory.
     #[error(
         "a database in memory is lost when the process ends; name a file, or leave the address empty to use the data folder"
     )]
     Memory,
-    /// PostgreSQL, but not an address.
+    /// The address of a PostgreSQL server is invalid.
     #[error("the PostgreSQL address is invalid; write postgres://user:password@host:5432/database")]
     Postgres,
 }
 
 impl DatabaseUrl {
-    /// Reads an address. An empty one, or `sqlite:` alone, is the file in the data folder.
+    /// Parses an address. An empty address, or `sqlite:` alone, is the file in the data folder.
     pub fn parse(text: &str, data: &Path) -> Result<Self, DatabaseUrlError> {
         if text.is_empty() {
             return Ok(Self::Sqlite(data.join(DEFAULT_FILE_NAME)));
@@ -59,7 +59,7 @@ impl DatabaseUrl {
     }
 }
 
-/// Without the password.
+/// The address without the password.
 impl fmt::Display for DatabaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -79,31 +79,32 @@ impl fmt::Debug for DatabaseUrl {
     }
 }
 
-/// When a commit of SQLite counts as done.
+/// When SQLite acknowledges a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Synchronous {
-    /// When it is on disk, also for a power cut.
+    /// When the commit is on disk. A power failure loses no commit.
     #[default]
     Full,
-    /// When the operating system has it: a power cut may lose the last commits, a crash of the process none.
+    /// When the operating system has the data. A power failure may lose the last commits, a crash of the process loses
+    /// none.
     Normal,
 }
 
-/// How a database is opened and used.
+/// Options of a database.
 #[derive(Debug, Clone)]
 pub struct DatabaseOptions {
-    /// Where it is.
+    /// Address of the database.
     pub url: DatabaseUrl,
-    /// Connections for reading (SQLite), or for everything but messages (PostgreSQL).
+    /// Size of the read pool (SQLite), or of the pool for everything but messages (PostgreSQL).
     pub max_connections: u32,
-    /// How long a statement, or the wait for a connection, may take.
+    /// Timeout of a statement, and of the wait for a connection.
     pub timeout: Duration,
-    /// What a commit of SQLite waits for.
+    /// When SQLite acknowledges a commit.
     pub synchronous: Synchronous,
 }
 
 impl DatabaseOptions {
-    /// The usual way to use the database at `url`.
+    /// The default options for the database at `url`.
     pub fn new(url: DatabaseUrl) -> Self {
         Self {
             url,

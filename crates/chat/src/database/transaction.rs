@@ -1,14 +1,14 @@
-//! Transactions that may write.
+//! Write transactions.
 
 use sqlx::{Postgres, Sqlite};
 
 use super::{Database, Either, SqliteWriteGuard};
 
-/// A transaction; it is undone unless it is committed. Run statements in it with
-/// `on!(tx.connection(), c => sqlx::query(SQL).execute(c).await)`.
+/// A write transaction. It is rolled back unless it is committed. Run statements with
+/// `for_backend!(tx.connection(), c => sqlx::query(SQL).execute(c).await)`.
 pub struct WriteTransaction {
     inner: Either<sqlx::Transaction<'static, Sqlite>, sqlx::Transaction<'static, Postgres>>,
-    /// Given back after the transaction has ended.
+    /// Released after the transaction has ended.
     _write_guard: Option<SqliteWriteGuard>,
 }
 
@@ -17,7 +17,7 @@ impl WriteTransaction {
         match database.pools() {
             Either::Sqlite(sqlite) => {
                 let pen = sqlite.lock_writes().await;
-                // A transaction that starts by reading could not write when somebody else did meanwhile.
+                // A transaction that begins with a read cannot write if another one has written meanwhile.
                 let begun = sqlite.write_pool.begin_with("BEGIN IMMEDIATE").await?;
                 Ok(Self {
                     inner: Either::Sqlite(begun),
@@ -31,7 +31,7 @@ impl WriteTransaction {
         }
     }
 
-    /// What statements run on.
+    /// The connection to run statements on.
     pub fn connection(&mut self) -> Either<&mut sqlx::SqliteConnection, &mut sqlx::PgConnection> {
         match &mut self.inner {
             Either::Sqlite(transaction) => Either::Sqlite(&mut *transaction),
@@ -39,7 +39,7 @@ impl WriteTransaction {
         }
     }
 
-    /// Makes it so: when this has returned, all of it is on disk.
+    /// Commits the transaction. On SQLite, `Synchronous` decides whether it is on disk when this returns.
     pub async fn commit(self) -> Result<(), sqlx::Error> {
         match self.inner {
             Either::Sqlite(transaction) => transaction.commit().await,

@@ -1,6 +1,7 @@
 //! HTTP endpoints as identifiers.
 //!
-//! Always true: an endpoint is named by its route template, never by the path of a request, so their number is bounded.
+//! Invariant: an endpoint is named by its route template and not by the path of a request, so the number of endpoints
+//! is bounded.
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use super::{IdKind, InvalidId, KeyIdentifier};
 use crate::keys::setting_enum;
 
 setting_enum! {
-    /// What stands between method and route in the counters' keys.
+    /// Character between method and route in the keys of counters.
     pub enum EndpointSeparator for "stats.endpoint_separator" {
         /// `GET /v1/users`
         Space = " ",
@@ -17,7 +18,7 @@ setting_enum! {
     }
 }
 
-/// An HTTP method and a route template.
+/// HTTP method and route template.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Endpoint {
     spaced: Arc<str>,
@@ -25,7 +26,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Takes a method and a route template, with parameters as `:id` or `{id}`. What no route matched is `*`.
+    /// Takes a method and a route template with parameters as `:id` or `{id}`. The route of unmatched requests is `*`.
     pub fn new(method: &str, route: &str) -> Result<Self, InvalidId> {
         let route = colon_form(route);
         let spaced = format!("{method} {route}");
@@ -36,7 +37,7 @@ impl Endpoint {
         })
     }
 
-    /// How the endpoint is spelled with this separator.
+    /// The endpoint with this separator.
     pub fn with_separator(&self, separator: EndpointSeparator) -> &str {
         match separator {
             EndpointSeparator::Space => &self.spaced,
@@ -53,7 +54,7 @@ impl KeyIdentifier for Endpoint {
     }
 }
 
-/// `/users/{id}/files/{*rest}` as `/users/:id/files/*rest`: a brace in a key would be a hash tag.
+/// Converts `/users/{id}/files/{*rest}` to `/users/:id/files/*rest`, because braces in a key would be a hash tag.
 fn colon_form(route: &str) -> String {
     let mut segments = Vec::new();
     for segment in route.split('/') {

@@ -1,16 +1,16 @@
-//! Addresses as limiter ids.
+//! IP addresses as limiter ids.
 //!
-//! Always true: two spellings of one address are one limiter id, and so are two addresses of one IPv6 /64.
+//! Invariant: all notations of an address, and all addresses of one IPv6 /64 network, give the same limiter id.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use super::{IdKind, InvalidId};
 
-/// Checks a limiter id and brings an IPv6 address into its one form.
+/// Validates a limiter id and normalizes an IPv6 address to its /64 network.
 pub(super) fn prepare(text: &str) -> Result<Arc<str>, InvalidId> {
     IdKind::Limiter.check(text)?;
-    // A short look keeps the address parser away from the usual `user:123`.
+    // This check is cheaper than the address parser, and most limiter ids (`user:123`) are no addresses.
     let may_be_ipv6 = text.contains(':')
         && text
             .bytes()
@@ -21,7 +21,7 @@ pub(super) fn prepare(text: &str) -> Result<Arc<str>, InvalidId> {
     }
 }
 
-/// The network that counts as one client: the address itself in IPv4, the /64 in IPv6.
+/// The network that counts as one client: the address itself for IPv4, the /64 network for IPv6.
 pub(super) fn client_network(address: IpAddr) -> String {
     match address.to_canonical() {
         IpAddr::V4(v4) => v4.to_string(),

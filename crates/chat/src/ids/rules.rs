@@ -1,54 +1,54 @@
-//! What each kind of identifier may look like.
+//! The rules for each kind of identifier.
 //!
-//! Always true: an identifier that passed these rules has no brace and no blank, and no `:` unless it can only stand at the end of a key.
-//! So a key can be taken apart again in exactly one way, and a hash tag cannot be forged.
+//! Invariant: a valid identifier contains no braces and no spaces, and it contains `:` only if its kind is allowed at
+//! the end of a key alone. A key can therefore be parsed in exactly one way, and no identifier can forge a hash tag.
 
 use std::fmt;
 
-/// Most bytes of an ordinary identifier.
+/// Maximum length of an ordinary identifier in bytes.
 pub const MAX_ID_BYTES: usize = 128;
-/// Most bytes of a limiter id.
+/// Maximum length of a limiter id in bytes.
 pub const MAX_LIMITER_ID_BYTES: usize = 256;
-/// Most bytes of a `METHOD route` name.
+/// Maximum length of an endpoint (`METHOD route`) in bytes.
 pub const MAX_ENDPOINT_BYTES: usize = 256;
 
 const ID_ALPHABET: &str = "A-Z a-z 0-9 . _ - @ + = ~ |";
-/// Words that stand where a user id stands in another documented key.
+/// Words that another documented key has in the place of the user id.
 const RESERVED_USERS: &[&str] = &["status", "online", "sockets"];
-/// Words that stand where a conversation id stands in another documented key.
+/// Words that another documented key has in the place of the conversation id.
 const RESERVED_CONVERSATIONS: &[&str] = &["total"];
 
-/// A kind of identifier that stands in a key.
+/// Kind of an identifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum IdKind {
-    /// A person, agent or visitor: `{user}`.
+    /// User (person, support agent or visitor): `{user}`.
     User,
-    /// A conversation: `{conv}`.
+    /// Conversation: `{conv}`.
     Conversation,
-    /// A socket: `{socket}`.
+    /// Socket: `{socket}`.
     Socket,
-    /// A device of a user; a hash field, never part of a key.
+    /// Device of a user. Part of hash fields, never of a key.
     Device,
-    /// A support agent, who is a user: `{admin}`.
+    /// Support agent, who is a user: `{admin}`.
     Admin,
-    /// A running Parlor: `{node}`.
+    /// Parlor node: `{node}`.
     Node,
-    /// A periodic job: `{job}`.
+    /// Periodic job: `{job}`.
     Job,
-    /// What a rate limit counts by: `{id}`.
+    /// Rate limit: `{id}`.
     Limiter,
-    /// An HTTP method and a route template: `{METHOD route}`.
+    /// HTTP method and route template: `{METHOD route}`.
     Endpoint,
-    /// The digest of a search: `{hash of user and query}`.
+    /// Digest of a user and a search query: `{hash of user and query}`.
     SearchHash,
-    /// A part of the deadlines index: `{0..63}`.
+    /// Shard of the deadline index: `{0..63}`.
     DeadlineShard,
-    /// A channel of presence changes: `{0..255}`.
+    /// Shard of the presence changes: `{0..255}`.
     WatchShard,
 }
 
 impl IdKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Self; 12] = [
         Self::User,
         Self::Conversation,
@@ -82,7 +82,7 @@ impl IdKind {
         }
     }
 
-    /// What the kind is called in an error.
+    /// Name of the kind in error messages.
     pub const fn label(self) -> &'static str {
         match self {
             Self::User => "user id",
@@ -118,12 +118,12 @@ impl IdKind {
         }
     }
 
-    /// Whether the identifier may hold a `:` and so can only end a key.
+    /// True if the identifier may contain `:` and therefore must be the last part of a key.
     pub const fn may_contain_colon(self) -> bool {
         matches!(self, Self::Limiter | Self::Endpoint)
     }
 
-    /// Words that this kind refuses because they would make two keys look alike.
+    /// Words that this kind rejects, because one key could then belong to two declarations.
     pub const fn reserved_words(self) -> &'static [&'static str] {
         match self {
             Self::User | Self::Admin => RESERVED_USERS,
@@ -132,7 +132,7 @@ impl IdKind {
         }
     }
 
-    /// Checks `text` by the rules of this kind.
+    /// Validates a text.
     pub fn check(self, text: &str) -> Result<(), InvalidId> {
         match self.find_problem(text) {
             None => Ok(()),
@@ -199,7 +199,7 @@ const fn is_endpoint_char(c: char) -> bool {
     is_limiter_char(c) || c == ' '
 }
 
-/// `GET /path` or `GET_/path`; the route of what no route matched is `*`.
+/// Checks for `GET /path` or `GET_/path`. The route of unmatched requests is `*`.
 fn is_method_and_route(text: &str) -> bool {
     let method = text.bytes().take_while(u8::is_ascii_uppercase).count();
     let Some(route) = text[method..].strip_prefix([' ', '_']) else {
@@ -218,7 +218,7 @@ fn check_length_and_chars(text: &str, max: usize, fits: fn(char) -> bool) -> Opt
     (text.len() > max).then_some(IdProblem::Length(text.len()))
 }
 
-/// One spelling per number: no sign, no leading zero.
+/// Each number has one valid text: no sign, no leading zero.
 fn check_number(text: &str, max: u16) -> Option<IdProblem> {
     if text.is_empty() {
         return Some(IdProblem::Empty);
@@ -252,7 +252,7 @@ impl fmt::Display for IdProblem {
     }
 }
 
-/// An identifier was refused.
+/// A text is not a valid identifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{} {value:?} is not allowed: {problem}; use {}", .kind.label(), .kind.describe_rules())]
 pub struct InvalidId {
@@ -262,7 +262,7 @@ pub struct InvalidId {
 }
 
 impl InvalidId {
-    /// The code that every gateway answers with.
+    /// The error code of every gateway.
     pub const CODE: &'static str = "invalid_id";
 
     fn new(kind: IdKind, value: &str, problem: IdProblem) -> Self {
@@ -278,12 +278,12 @@ impl InvalidId {
         }
     }
 
-    /// The stable code, [`InvalidId::CODE`].
+    /// The stable error code, [`InvalidId::CODE`].
     pub const fn code(&self) -> &'static str {
         Self::CODE
     }
 
-    /// Which kind of identifier was meant.
+    /// Kind of the identifier.
     pub const fn kind(&self) -> IdKind {
         self.kind
     }

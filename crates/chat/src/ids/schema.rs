@@ -1,4 +1,4 @@
-//! Identifiers in the HTTP reference.
+//! OpenAPI schemas of the identifiers.
 
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 
@@ -6,7 +6,7 @@ use super::rules::{MAX_ID_BYTES, MAX_LIMITER_ID_BYTES};
 use super::{ConversationId, DeviceId, KeyIdentifier, LimiterId, NodeId, UserId};
 
 const ID_REGEX: &str = "^[A-Za-z0-9._@+=~|-]+$";
-/// What is printed in ASCII, without blanks and braces.
+/// Printable ASCII characters except spaces and braces.
 const LIMITER_ID_REGEX: &str = "^[!-z|~]+$";
 
 macro_rules! schemas {

@@ -1,10 +1,11 @@
-//! Numbered parts of what would otherwise be one large key or too many channels.
+//! Shards divide users among a fixed number of keys or channels.
 //!
-//! Always true: every node and every version sends one user to the same shard.
+//! Invariant: every node and every version maps a user to the same shard.
 
 use super::{IdKind, KeyIdentifier, UserId};
 
-/// FNV-1a with a final mix. Fixed for ever: another hash would look for users in the wrong place.
+/// FNV-1a with a final mix. The function must never change: during an upgrade, nodes would look for users in the wrong
+/// shard.
 fn stable_hash(text: &str) -> u32 {
     let mut hash: u32 = 0x811c_9dc5;
     for byte in text.bytes() {
@@ -15,7 +16,7 @@ fn stable_hash(text: &str) -> u32 {
     hash ^ (hash >> 15)
 }
 
-/// A number with its decimal spelling at hand.
+/// A number together with its decimal text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct DecimalU8 {
     value: u8,
@@ -50,7 +51,7 @@ macro_rules! shard {
         pub struct $name(DecimalU8);
 
         impl $name {
-            /// How many there are.
+            /// Number of shards.
             pub const COUNT: u16 = $count;
 
             /// The shard of a user.
@@ -59,14 +60,14 @@ macro_rules! shard {
                 Self(DecimalU8::new(u8::try_from(value).expect("there are at most 256 shards")))
             }
 
-            /// Every shard.
+            /// All shards.
             pub fn all() -> impl Iterator<Item = Self> {
                 (0..=u8::MAX)
                     .take(usize::from(Self::COUNT))
                     .map(|value| Self(DecimalU8::new(value)))
             }
 
-            /// Its number.
+            /// Number of the shard.
             pub const fn number(self) -> u8 {
                 self.0.value
             }
@@ -83,12 +84,12 @@ macro_rules! shard {
 }
 
 shard!(
-    /// A part of the index of presence deadlines.
+    /// Shard of the index of presence deadlines.
     DeadlineShard,
     64
 );
 shard!(
-    /// A channel of presence changes.
+    /// Shard of the channels of presence changes.
     WatchShard,
     256
 );

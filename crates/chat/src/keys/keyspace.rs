@@ -1,7 +1,7 @@
-//! Spelling keys and channels.
+//! Builds the names of keys and channels.
 //!
-//! Always true: building a key allocates once, with the exact size, and looks nothing up.
-//! The capabilities add the functions that take identifiers, in their `keys.rs`.
+//! Invariant: building a name allocates once, with the exact size, and needs no lookup. Each capability adds the
+//! functions for its own keys in its `keys.rs`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,12 +24,12 @@ macro_rules! name_type {
         pub struct $name(String);
 
         impl $name {
-            /// The name as the store knows it.
+            /// The name as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
 
-            /// The name as the store knows it, owned.
+            /// The name as an owned text.
             pub fn into_string(self) -> String {
                 self.0
             }
@@ -64,15 +64,15 @@ macro_rules! name_type {
 }
 
 name_type!(
-    /// The name of a stored key.
+    /// Name of a stored key.
     Key
 );
 name_type!(
-    /// The name of a pub/sub channel.
+    /// Name of a pub/sub channel.
     Channel
 );
 
-/// How keys are spelled in this installation. Cloning copies a pointer.
+/// Builds the names of keys and channels of this installation. Cloning copies a pointer.
 #[derive(Debug, Clone)]
 pub struct Keyspace {
     inner: Arc<KeyspaceInner>,
@@ -85,7 +85,7 @@ struct KeyspaceInner {
 }
 
 impl Keyspace {
-    /// Checks the settings. `cluster` makes the first identifier of each key its hash tag.
+    /// Validates the settings. In cluster mode the first identifier of each key is its hash tag.
     pub fn new(settings: KeySettings, cluster: bool) -> Result<Self, KeySettingsError> {
         settings.check()?;
         Ok(Self {
@@ -93,17 +93,17 @@ impl Keyspace {
         })
     }
 
-    /// The settings.
+    /// The settings of key names and TTLs.
     pub fn settings(&self) -> &KeySettings {
         &self.inner.settings
     }
 
-    /// Whether keys carry hash tags.
+    /// True if names carry hash tags.
     pub fn cluster(&self) -> bool {
         self.inner.cluster
     }
 
-    /// One of the times.
+    /// Value of a TTL setting.
     pub fn ttl(&self, name: TtlName) -> Duration {
         self.inner.settings.ttls.get(name)
     }
@@ -126,13 +126,13 @@ impl Keyspace {
         }
     }
 
-    /// The name that a key recognised by another keyspace has in this one.
+    /// The name in this keyspace of a key that another keyspace has recognised.
     pub fn key_from_match(&self, found: &KeyMatch<'_>) -> Key {
         let ids: Vec<&str> = found.ids.iter().map(|(_, id)| *id).collect();
         Key(self.format_name(found.spec, &ids))
     }
 
-    /// The name that the configuration puts in the place of the declared one.
+    /// Channel name from the configuration that replaces the declared one.
     pub(crate) fn channel_override(&self, spec: &KeySpec) -> Option<&str> {
         let name = self.inner.settings.message_channel_override.as_deref()?;
         (spec.pattern == messages::keys::MESSAGE_CREATED_EVENTS.pattern).then_some(name)
@@ -149,7 +149,7 @@ impl Keyspace {
         Key(self.format_name(spec, &[a.as_str()]))
     }
 
-    /// For an identifier whose spelling depends on the settings.
+    /// For an identifier whose text depends on the settings.
     pub(crate) fn key1_spelled(&self, spec: &KeySpec, id: &str) -> Key {
         debug_assert!(!spec.kind.is_channel());
         Key(self.format_name(spec, &[id]))
@@ -180,7 +180,7 @@ impl Keyspace {
         Channel(self.format_name(spec, &[a.as_str()]))
     }
 
-    /// Puts identifiers into their places; there must be as many as the pattern has.
+    /// Puts identifiers into a pattern. There must be as many identifiers as the pattern has.
     pub(crate) fn format_name(&self, spec: &KeySpec, ids: &[&str]) -> String {
         let pattern = &spec.pattern;
         let prefix = self.inner.settings.prefix.as_str();

@@ -1,7 +1,7 @@
-//! Recognising keys and channels.
+//! Recognises keys and channels.
 //!
-//! Always true: a name that [`Keyspace`] can spell is recognised as what it was spelled from, and as nothing else.
-//! Reserved words and the refusal of `:` in identifiers see to it.
+//! Invariant: a name that [`Keyspace`] builds is recognised as exactly the declaration and identifiers that it was built from.
+//! This holds because no identifier is a reserved word, and only the last identifier of a key can contain `:`.
 
 use super::keyspace::Keyspace;
 use super::pattern::PatternPart;
@@ -9,31 +9,31 @@ use super::spec::{KeyGroup, KeySpec};
 use crate::ids::IdKind;
 use crate::registry;
 
-/// What a name was recognised as.
+/// A recognised name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyMatch<'a> {
-    /// Who owns it.
+    /// Group of the declaration.
     pub capability: &'static KeyGroup,
-    /// Its declaration.
+    /// Declaration of the key or channel.
     pub spec: &'static KeySpec,
-    /// The identifiers in it, in order.
+    /// Identifiers in the name, in order.
     pub ids: Vec<(IdKind, &'a str)>,
 }
 
 impl Keyspace {
-    /// The declaration a stored key belongs to; absent when no active layout declares it.
+    /// The declaration of a stored key; `None` if no declaration of the configured layouts fits.
     pub fn match_key<'a>(&self, name: &'a [u8]) -> Option<KeyMatch<'a>> {
         self.matching_specs(name)
             .find(|found| !found.spec.kind.is_channel())
     }
 
-    /// The declaration a channel belongs to.
+    /// The declaration of a channel; `None` if no declaration of the configured layouts fits.
     pub fn match_channel<'a>(&self, name: &'a [u8]) -> Option<KeyMatch<'a>> {
         self.matching_specs(name)
             .find(|found| found.spec.kind.is_channel())
     }
 
-    /// Every declaration of the active layouts that fits the name. There is one at most; tests hold it to that.
+    /// All declarations of the configured layouts that fit the name. Tests check that there is at most one.
     pub fn matching_specs<'a>(&self, name: &'a [u8]) -> impl Iterator<Item = KeyMatch<'a>> {
         let text = std::str::from_utf8(name).ok();
         let layouts = &self.settings().layouts;
@@ -85,7 +85,7 @@ impl Keyspace {
     }
 }
 
-/// How far an identifier goes: no identifier holds a brace, and only the last one may hold a `:`.
+/// Length of an identifier in bytes. No identifier contains a brace, and only the last one of a key may contain `:`.
 fn id_len(kind: IdKind, tagged: bool, rest: &str) -> usize {
     let end = if tagged {
         rest.find('}')

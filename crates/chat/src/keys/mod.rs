@@ -1,9 +1,9 @@
-//! Keys and channels: how they are declared, built and recognised.
+//! Keys and channels: declares, builds and recognises their names.
 //!
-//! Always true:
-//! 1. A key is spelled in the `keys.rs` of its capability and nowhere else.
-//! 2. A key can be built only from checked identifiers, each in its place.
-//! 3. Every key that can be built belongs to exactly one declaration of the active layouts.
+//! Invariants:
+//! 1. The name of a key is declared in the `keys.rs` of its capability and nowhere else.
+//! 2. A key can be built only from validated identifiers of the declared kinds.
+//! 3. Every key that can be built belongs to exactly one declaration of the configured layouts.
 
 mod keyspace;
 mod matcher;

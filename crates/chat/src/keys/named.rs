@@ -1,6 +1,6 @@
 //! Settings whose value is one of a few names.
 //!
-//! Always true: the name in the configuration, in JSON and in messages is the same one.
+//! Invariant: a value has the same name in the configuration, in JSON and in messages.
 
 use std::fmt;
 
@@ -8,11 +8,11 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{setting} is {value:?}; use one of {}", QuotedNames(.allowed))]
 pub struct UnknownSettingValue {
-    /// The setting's name in the configuration.
+    /// Name of the setting in the configuration.
     pub setting: &'static str,
-    /// What was given.
+    /// The invalid value.
     pub value: String,
-    /// What can be given.
+    /// The valid values.
     pub allowed: &'static [&'static str],
 }
 
@@ -28,7 +28,7 @@ impl fmt::Display for QuotedNames<'_> {
     }
 }
 
-/// An enum whose variants have names in the configuration.
+/// Declares an enum whose variants have names in the configuration.
 macro_rules! setting_enum {
     (
         $(#[$meta:meta])*
@@ -43,14 +43,14 @@ macro_rules! setting_enum {
         }
 
         impl $type {
-            /// The setting that chooses one.
+            /// The setting that selects the value.
             pub const SETTING: &'static str = $setting;
-            /// Every choice.
+            /// All values.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
-            /// The names of all choices.
+            /// The names of all values.
             pub const NAMES: &'static [&'static str] = &[$($name,)+];
 
-            /// The name in the configuration.
+            /// The name of the value in the configuration.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)+

@@ -1,39 +1,40 @@
-//! Patterns, taken apart when the program is compiled.
+//! Key patterns, parsed at compile time.
 //!
-//! Always true: a pattern that names an unknown identifier, or one that may hold a `:` anywhere but at the end, does not compile.
+//! Invariant: a pattern does not compile if it names an unknown identifier, or if an identifier that may contain `:` is
+//! not its last part.
 
 use crate::ids::IdKind;
 
-/// Most parts of a pattern.
+/// Maximum number of parts of a pattern.
 const MAX_PARTS: usize = 5;
 
-/// Words in braces that are no identifier but a hash tag shared by keys that one step touches.
+/// Words in braces that are not identifiers but fixed hash tags, shared by the keys of one script.
 const FIXED_TAGS: &[&str] = &["stats"];
 
-/// A piece of a pattern.
+/// Part of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PatternPart {
-    /// Text that stands as it is.
+    /// Literal text.
     Literal(&'static str),
-    /// An identifier.
+    /// Identifier.
     Id(IdKind),
-    /// A fixed hash tag.
+    /// Fixed hash tag.
     FixedHashTag(&'static str),
 }
 
-/// A pattern such as `unread:{user}:{conv}`.
+/// Pattern of a key, for example `unread:{user}:{conv}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyPattern {
     text: &'static str,
     parts: [PatternPart; MAX_PARTS],
     count: usize,
-    /// The part that is the hash tag in cluster mode: the first one in braces.
+    /// Index of the part that is the hash tag in cluster mode: the first one in braces.
     tag: Option<usize>,
     fixed_len: usize,
 }
 
 impl KeyPattern {
-    /// Takes a pattern apart.
+    /// Parses a pattern.
     pub(crate) const fn parse(text: &'static str) -> Self {
         let mut pattern = Self {
             text,
@@ -73,17 +74,17 @@ impl KeyPattern {
         pattern
     }
 
-    /// The pattern as it is written in the documents.
+    /// The pattern as it is declared.
     pub const fn text(&self) -> &'static str {
         self.text
     }
 
-    /// Its pieces in order.
+    /// The parts in order.
     pub fn parts(&self) -> &[PatternPart] {
         &self.parts[..self.count]
     }
 
-    /// The identifiers in order.
+    /// The kinds of the identifiers in order.
     pub fn ids(&self) -> impl Iterator<Item = IdKind> {
         self.parts().iter().filter_map(|part| match part {
             PatternPart::Id(kind) => Some(*kind),
@@ -91,7 +92,7 @@ impl KeyPattern {
         })
     }
 
-    /// What the hash tag is in cluster mode: an identifier's placeholder or a fixed word.
+    /// The hash tag in cluster mode: the placeholder of an identifier or a fixed word.
     pub fn tag(&self) -> Option<&'static str> {
         match self.parts[self.tag?] {
             PatternPart::Id(kind) => Some(kind.placeholder()),
@@ -104,12 +105,13 @@ impl KeyPattern {
         self.tag
     }
 
-    /// Bytes of everything but identifiers and braces.
+    /// Length of the literal parts in bytes, without braces.
     pub(crate) const fn literal_len(&self) -> usize {
         self.fixed_len
     }
 
-    /// The pattern as it is shown: `unread:{user}:{conv}`, in cluster mode `unread:{<user>}:<conv>`, where the braces are literal.
+    /// The pattern as text for people: `unread:{user}:{conv}`, in cluster mode `unread:{<user>}:<conv>` with literal
+    /// braces.
     pub fn shown(&self, cluster: bool) -> String {
         let mut out = String::with_capacity(self.text.len() + 8);
         for (index, part) in self.parts().iter().enumerate() {
@@ -150,7 +152,7 @@ const fn parse_placeholder(word: &'static str) -> PatternPart {
     PatternPart::FixedHashTag(word)
 }
 
-/// Where `byte` is, or the end.
+/// Index of the first `byte`, or the length of the text.
 const fn index_of(text: &str, byte: u8) -> usize {
     let bytes = text.as_bytes();
     let mut i = 0;

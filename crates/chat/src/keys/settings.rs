@@ -1,7 +1,7 @@
-//! Layouts, presets and the settings that decide how keys look.
+//! Layouts, presets and settings of key names.
 //!
-//! Always true: a preset is nothing but a prefix and a choice of layouts. Times belong to layouts,
-//! so replacing one layout of a preset brings that layout's times with it unless they are set too.
+//! Invariant: a preset consists of a prefix and a choice of layouts. TTL defaults belong to the layouts, so replacing
+//! one layout of a preset also replaces the TTLs of this layout, unless they are configured.
 
 use std::time::Duration;
 
@@ -10,31 +10,31 @@ use super::ttl::{TtlName, TtlValues};
 use crate::ids::EndpointSeparator;
 
 setting_enum! {
-    /// How presence is written.
+    /// How presence is written to documented keys.
     pub enum PresenceLayout for "keys.presence" {
-        /// A hash of devices per user.
+        /// One hash of devices per user.
         Devices = "devices",
-        /// A JSON document per user.
+        /// One JSON document per user.
         Document = "document",
         /// A flag and a set of sockets per user.
         Sockets = "sockets",
-        /// One word per user.
+        /// One status word per user.
         Status = "status",
     }
 }
 
 setting_enum! {
-    /// How typing is written.
+    /// How typing is written to documented keys.
     pub enum TypingLayout for "keys.typing" {
-        /// A JSON document per typer.
+        /// A JSON document per typing user.
         Document = "document",
-        /// The value `1` per typer.
+        /// The value `1` per typing user.
         Flag = "flag",
     }
 }
 
 setting_enum! {
-    /// How recent messages are written.
+    /// How recent messages are written to documented keys.
     pub enum RecentLayout for "keys.recent" {
         /// `messages:{conv}:recent`
         Messages = "messages",
@@ -44,17 +44,17 @@ setting_enum! {
 }
 
 setting_enum! {
-    /// A named starting point.
+    /// A named set of prefix, layouts and TTLs.
     pub enum Preset for "keys.preset" {
-        /// Parlor's own choice.
+        /// Parlor's own layouts.
         Parlor = "parlor",
-        /// A chat application that keeps one presence document per user.
+        /// A chat application with one presence document per user.
         ChatApp = "chat-app",
-        /// A rooms service that keeps a hash of sockets per user.
+        /// A rooms service with a hash of sockets per user.
         Rooms = "rooms",
-        /// A chat service that keeps a flag and a set of sockets per user.
+        /// A chat service with a flag and a set of sockets per user.
         ChatService = "chat-service",
-        /// A status service that keeps one word per user.
+        /// A status service with one word per user.
         UserStatus = "user-status",
         /// A support desk whose keys start with `ha:`.
         HomeAssistant = "home-assistant",
@@ -62,7 +62,7 @@ setting_enum! {
 }
 
 impl Preset {
-    /// What goes before every key and channel.
+    /// Prefix of every key and channel.
     pub const fn prefix(self) -> &'static str {
         match self {
             Self::HomeAssistant => "ha:",
@@ -70,7 +70,7 @@ impl Preset {
         }
     }
 
-    /// The layouts it chooses.
+    /// The layouts of the preset.
     pub const fn layouts(self) -> KeyLayouts {
         let mut layouts = KeyLayouts {
             presence: PresenceLayout::Devices,
@@ -94,16 +94,16 @@ impl Preset {
 /// One layout for each capability that has several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KeyLayouts {
-    /// How presence is written.
+    /// Layout of presence.
     pub presence: PresenceLayout,
-    /// How typing is written.
+    /// Layout of typing.
     pub typing: TypingLayout,
-    /// How recent messages are written.
+    /// Layout of recent messages.
     pub recent: RecentLayout,
 }
 
 impl KeyLayouts {
-    /// How often a client beats by default.
+    /// Default interval between two heartbeats of a client.
     pub const fn heartbeat(&self) -> Duration {
         Duration::from_secs(match self.presence {
             PresenceLayout::Devices | PresenceLayout::Sockets => 20,
@@ -113,22 +113,22 @@ impl KeyLayouts {
     }
 }
 
-/// Everything that decides how keys are spelled and how long they live.
+/// Settings of key names and TTLs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeySettings {
-    /// Where the settings started from (`keys.preset`).
+    /// The preset (`keys.preset`).
     pub preset: Preset,
-    /// What goes before every key and channel (`keys.prefix`).
+    /// Prefix of every key and channel (`keys.prefix`).
     pub prefix: String,
     /// The layouts (`keys.presence`, `keys.typing`, `keys.recent`).
     pub layouts: KeyLayouts,
-    /// The times (`ttl.*` and the few of other sections that a key lives by).
+    /// The TTLs (`ttl.*`, and the settings of other sections that are TTLs of keys).
     pub ttls: TtlValues,
-    /// How often a client beats (`presence.heartbeat`).
+    /// Interval between two heartbeats of a client (`presence.heartbeat`).
     pub heartbeat: Duration,
-    /// What stands between method and route (`stats.endpoint_separator`).
+    /// Character between method and route (`stats.endpoint_separator`).
     pub endpoint_separator: EndpointSeparator,
-    /// Another channel for created messages; used as it is, without prefix.
+    /// Channel name that replaces `events:message.created`. It is used without the prefix.
     pub message_channel_override: Option<String>,
 }
 
@@ -144,7 +144,7 @@ impl KeySettings {
         Self::from_layouts(preset, preset.layouts())
     }
 
-    /// The settings of a preset with other layouts and the times that belong to those.
+    /// The settings of a preset with other layouts and the TTLs of those layouts.
     pub fn from_layouts(preset: Preset, layouts: KeyLayouts) -> Self {
         Self {
             preset,
@@ -157,7 +157,7 @@ impl KeySettings {
         }
     }
 
-    /// Refuses what would make keys ambiguous or let live users lapse.
+    /// Rejects settings that make keys ambiguous or expire devices between two heartbeats.
     pub fn check(&self) -> Result<(), KeySettingsError> {
         let fits = |c: char| c.is_ascii_alphanumeric() || "._-@+=~|:/".contains(c);
         if let Some(bad) = self.prefix.chars().find(|c| !fits(*c)) {
@@ -185,24 +185,24 @@ impl KeySettings {
     }
 }
 
-/// Settings that cannot work.
+/// Invalid settings.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeySettingsError {
-    /// The prefix has a character that could be a hash tag, a glob or a blank.
+    /// The prefix contains a character that could be part of a hash tag or a glob, or a space.
     #[error("keys.prefix {0:?} has {1:?}; use A-Z a-z 0-9 . _ - @ + = ~ | : /")]
     PrefixCharacter(String, char),
     /// The prefix is too long.
     #[error("keys.prefix has {0} characters; use at most 64")]
     PrefixLength(usize),
-    /// A key would expire at once.
+    /// A TTL is zero, so the key would expire at once.
     #[error("{0} is zero; use at least one millisecond")]
     ZeroTtl(&'static str),
-    /// Live users would lapse between two beats.
+    /// The heartbeat interval is not shorter than `ttl.presence`, so devices would expire between two heartbeats.
     #[error(
         "presence.heartbeat is {0:?} and ttl.presence {1:?}; a device expires without a heartbeat within ttl.presence, so set the heartbeat to a third of it"
     )]
     HeartbeatTooLong(Duration, Duration),
-    /// The channel's name cannot be one.
+    /// The channel name is empty or contains a control character.
     #[error(
         "notifications.channel {0:?} is empty or has a control character; use a name such as events:message.created"
     )]
@@ -210,7 +210,7 @@ pub enum KeySettingsError {
 }
 
 impl KeySettingsError {
-    /// The settings that do not fit, the likeliest first.
+    /// The settings that contradict each other, the most likely cause first.
     pub fn settings(&self) -> &[&'static str] {
         match self {
             Self::PrefixCharacter(..) | Self::PrefixLength(_) => &["keys.prefix"],

@@ -1,6 +1,6 @@
-//! The declaration of a key or channel.
+//! [`KeySpec`]: the declaration of a key or channel.
 //!
-//! Always true: a declaration is complete when the program is compiled; there is nothing to register at run time.
+//! Invariant: declarations are constants. Nothing is registered at run time.
 
 use std::time::Duration;
 
@@ -8,28 +8,28 @@ use super::pattern::KeyPattern;
 use super::settings::{KeyLayouts, KeySettings, PresenceLayout, RecentLayout, TypingLayout};
 use super::ttl::KeyTtl;
 
-/// What a key holds, or that it is a channel.
+/// Redis type of a key, or that it is a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KeyKind {
-    /// A string.
+    /// String.
     String,
-    /// A string that counts.
+    /// String that contains a counter.
     Counter,
-    /// A string that is a number, not only counted up.
+    /// String that contains an integer which is not only counted up.
     Integer,
-    /// A hash.
+    /// Hash.
     Hash,
-    /// A list.
+    /// List.
     List,
-    /// A set.
+    /// Set.
     Set,
-    /// A sorted set.
+    /// Sorted set.
     SortedSet,
-    /// A sorted set of places.
+    /// Sorted set of geographical positions.
     Geo,
-    /// A pub/sub channel, the same on every server of a cluster.
+    /// Pub/sub channel that reaches every server of a cluster.
     Channel,
-    /// A pub/sub channel that is sharded in cluster mode, where the server can.
+    /// Pub/sub channel that is sharded in cluster mode if the server supports it.
     ShardChannel,
 }
 
@@ -50,7 +50,7 @@ impl KeyKind {
         }
     }
 
-    /// What `TYPE` answers; absent for channels, which are not stored.
+    /// Reply of the command `TYPE`; `None` for channels, which are not stored.
     pub const fn redis_type(self) -> Option<&'static str> {
         match self {
             Self::String | Self::Counter | Self::Integer => Some("string"),
@@ -62,13 +62,13 @@ impl KeyKind {
         }
     }
 
-    /// Whether it is published and subscribed, not stored.
+    /// True for channels, which are not stored.
     pub const fn is_channel(self) -> bool {
         matches!(self, Self::Channel | Self::ShardChannel)
     }
 }
 
-/// Whose idea a key is. The documents are named in the reference.
+/// The documented schema that a key comes from. The reference describes the schemas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KeySource {
     /// Key design of a chat application.
@@ -77,7 +77,7 @@ pub enum KeySource {
     S1,
     /// Schema of a chat service.
     S2,
-    /// The same schema's list of future work.
+    /// Planned keys of the chat service's schema.
     S2Future,
     /// Data model of a user status service.
     S3,
@@ -102,21 +102,21 @@ impl KeySource {
     }
 }
 
-/// The layout a declaration belongs to.
+/// The layout that a declaration belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KeyLayout {
-    /// Every one.
+    /// All layouts.
     Any,
-    /// One of presence.
+    /// A layout of presence.
     Presence(PresenceLayout),
-    /// One of typing.
+    /// A layout of typing.
     Typing(TypingLayout),
-    /// One of recent messages.
+    /// A layout of recent messages.
     Recent(RecentLayout),
 }
 
 impl KeyLayout {
-    /// Whether it is among the chosen ones.
+    /// True if the layout is configured.
     pub fn is_active(self, layouts: &KeyLayouts) -> bool {
         match self {
             Self::Any => true,
@@ -126,7 +126,7 @@ impl KeyLayout {
         }
     }
 
-    /// The setting and value that choose it, such as `keys.presence = devices`.
+    /// Setting and value that select the layout, for example `keys.presence = devices`.
     pub const fn selecting_setting(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Any => None,
@@ -137,42 +137,42 @@ impl KeyLayout {
     }
 }
 
-/// A part of the product that owns keys.
+/// Key declarations of a capability, of the bus or of the nodes.
 #[derive(Debug, PartialEq, Eq)]
 pub struct KeyGroup {
-    /// The folder's name.
+    /// Name of the folder.
     pub name: &'static str,
-    /// The heading in the reference.
+    /// Heading in the reference.
     pub title: &'static str,
-    /// Its declarations.
+    /// The declarations.
     pub keys: &'static [KeySpec],
 }
 
-/// A declared key or channel.
+/// Declaration of a key or channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeySpec {
-    /// How it is spelled.
+    /// Pattern of the name.
     pub pattern: KeyPattern,
-    /// What it holds.
+    /// Redis type, or that it is a channel.
     pub kind: KeyKind,
-    /// When it goes by itself.
+    /// When the key expires.
     pub ttl: KeyTtl,
-    /// Whether a key that could go by itself must always have its time.
+    /// True if a stored key must always have a TTL.
     pub ttl_required: bool,
-    /// What the value looks like.
+    /// Format of the value.
     pub value: &'static str,
-    /// What it is for.
+    /// Description for the reference.
     pub meaning: &'static str,
-    /// Whose idea it is.
+    /// Documented schemas that the key comes from.
     pub sources: &'static [KeySource],
-    /// Whether only Parlor may read it.
+    /// True if only Parlor may read the key.
     pub internal: bool,
-    /// The layout it belongs to.
+    /// Layout that the key belongs to.
     pub layout: KeyLayout,
 }
 
 impl KeySpec {
-    /// A documented key, that others may read.
+    /// A documented key, which other services may read.
     pub(crate) const fn documented(pattern: &'static str, kind: KeyKind, ttl: KeyTtl) -> Self {
         Self {
             pattern: KeyPattern::parse(pattern),
@@ -187,7 +187,7 @@ impl KeySpec {
         }
     }
 
-    /// A key of Parlor alone.
+    /// An internal key, which only Parlor reads.
     pub(crate) const fn internal(pattern: &'static str, kind: KeyKind, ttl: KeyTtl) -> Self {
         let mut spec = Self::documented(pattern, kind, ttl).sources(&[KeySource::Ours]);
         spec.internal = true;
@@ -199,31 +199,31 @@ impl KeySpec {
         Self::documented(name, KeyKind::Channel, KeyTtl::Never)
     }
 
-    /// Says what the value looks like.
+    /// Sets the format of the value.
     pub(crate) const fn value(mut self, value: &'static str) -> Self {
         self.value = value;
         self
     }
 
-    /// Says what it is for.
+    /// Sets the description.
     pub(crate) const fn meaning(mut self, meaning: &'static str) -> Self {
         self.meaning = meaning;
         self
     }
 
-    /// Says whose idea it is.
+    /// Sets the schemas that the key comes from.
     pub(crate) const fn sources(mut self, sources: &'static [KeySource]) -> Self {
         self.sources = sources;
         self
     }
 
-    /// Says which layout it belongs to.
+    /// Sets the layout.
     pub(crate) const fn layout(mut self, layout: KeyLayout) -> Self {
         self.layout = layout;
         self
     }
 
-    /// Whether a stored key may have this much time left; `None` is a key that never goes.
+    /// True if a stored key may have this remaining TTL; `None` means that the key does not expire.
     pub fn allows_ttl(&self, settings: &KeySettings, left: Option<Duration>) -> bool {
         match left {
             None => !self.ttl_required,

@@ -1,6 +1,6 @@
-//! How long keys live.
+//! TTLs of keys.
 //!
-//! Always true: every time that a key lives by has one name in the configuration or is fixed in its declaration.
+//! Invariant: every TTL is either a named setting of the configuration or fixed in the declaration of its key.
 
 use std::time::Duration;
 
@@ -8,39 +8,39 @@ use super::settings::{KeyLayouts, PresenceLayout, TypingLayout};
 use super::{KeySettings, setting_enum};
 
 setting_enum! {
-    /// A time that can be set.
+    /// A TTL that can be configured.
     pub enum TtlName for "ttl" {
-        /// How long a device is present after its last beat.
+        /// Time after the last heartbeat at which a device expires.
         Presence = "ttl.presence",
-        /// How long an explicit `offline` is kept in the layout `status`.
+        /// TTL of an explicit `offline` in the layout `status`.
         StatusOffline = "ttl.status_offline",
-        /// How long somebody types after the last sign of it.
+        /// Time after the last typing event at which a user no longer counts as typing.
         Typing = "ttl.typing",
-        /// How long an answer about membership is kept.
+        /// TTL of a cached membership.
         Membership = "ttl.membership",
-        /// How long the set of participants is kept.
+        /// TTL of the cached set of participants.
         Participants = "ttl.participants",
-        /// How long the list of recent messages is kept after the last one.
+        /// TTL of the list of recent messages after the last message.
         Recent = "ttl.recent",
-        /// How long a session lasts after the last request.
+        /// Time after the last request at which a session expires.
         Session = "ttl.session",
-        /// How long an agent is present after the last sign of them.
+        /// Time after the last activity at which the presence of a support agent expires.
         AgentPresence = "ttl.agent_presence",
-        /// How long an agent's assignments are kept.
+        /// TTL of the assignments of a support agent.
         Assignments = "ttl.assignments",
-        /// How long the desk's queues are kept.
+        /// TTL of the queues of the support desk.
         Queues = "ttl.queues",
-        /// How long an agent's figures are kept.
+        /// TTL of the dashboard figures of a support agent.
         Dashboard = "ttl.dashboard",
-        /// How long the set of blocked users is kept.
+        /// TTL of the set of users that a user has blocked.
         Blocked = "ttl.blocked",
-        /// How long a delivery position is kept.
+        /// TTL of a delivery position.
         Delivery = "ttl.delivery",
-        /// How long a page of search results is kept.
+        /// TTL of a page of search results.
         Search = "ttl.search",
-        /// The window in which messages are counted.
+        /// Length of the window in which messages are counted.
         MessageWindow = "limits.message_window",
-        /// How long a node is believed alive without a sign.
+        /// Duration of a node's lease: without a renewal the node counts as dead.
         NodeLease = "presence.node_lease",
     }
 }
@@ -74,7 +74,7 @@ impl TtlName {
         }
     }
 
-    /// What the time is, for the reference.
+    /// Description for the reference.
     pub const fn description(self) -> &'static str {
         match self {
             Self::Presence => "a device expires this long after its last heartbeat",
@@ -98,13 +98,13 @@ impl TtlName {
         }
     }
 
-    /// Whether the time is one of the section `ttl` and not lent from another one.
+    /// True if the setting is in the section `ttl`.
     pub fn is_in_ttl_section(self) -> bool {
         self.name().starts_with("ttl.")
     }
 }
 
-/// The value of every time that can be set.
+/// The values of all TTL settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TtlValues([Duration; TtlName::ALL.len()]);
 
@@ -118,36 +118,36 @@ impl TtlValues {
         ttls
     }
 
-    /// One time.
+    /// Value of one setting.
     pub fn get(&self, name: TtlName) -> Duration {
         self.0[name as usize]
     }
 
-    /// Sets one time.
+    /// Sets the value of one setting.
     pub fn set(&mut self, name: TtlName, time: Duration) {
         self.0[name as usize] = time;
     }
 }
 
-/// When a key goes by itself.
+/// Rule for the TTL of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyTtl {
-    /// Never.
+    /// The key does not expire.
     Never,
-    /// After a time that can be set.
+    /// A configured TTL.
     Configured(TtlName),
-    /// Some seconds after a time that can be set.
+    /// A configured TTL plus a number of seconds.
     ConfiguredPlus(TtlName, u64),
-    /// After one time or another, and which of them when.
+    /// One of two configured TTLs, each with the condition under which it applies.
     Either(TtlName, &'static str, TtlName, &'static str),
-    /// After seconds that cannot be set.
+    /// A fixed number of seconds.
     Fixed(u64),
-    /// At a moment that the call decides.
+    /// The caller decides; only a description is known.
     PerCall(&'static str),
 }
 
 impl KeyTtl {
-    /// The longest time the key may have left; absent when it never goes or the call decides.
+    /// The maximum remaining TTL; `None` if the key does not expire or the caller decides.
     pub fn longest(&self, settings: &KeySettings) -> Option<Duration> {
         match self {
             Self::Never | Self::PerCall(_) => None,
@@ -162,7 +162,7 @@ impl KeyTtl {
         }
     }
 
-    /// The settings that decide it.
+    /// The settings that decide the TTL.
     pub fn configured_by(&self) -> Vec<TtlName> {
         match self {
             Self::Configured(name) | Self::ConfiguredPlus(name, _) => vec![*name],
@@ -171,7 +171,7 @@ impl KeyTtl {
         }
     }
 
-    /// The time in words: `60 s`, `1 h + 60 s`, `30 s online, 24 h offline`, `none`.
+    /// The TTL as text: `60 s`, `1 h + 60 s`, `30 s online, 24 h offline`, `none`.
     pub fn text(&self, settings: &KeySettings) -> String {
         match self {
             Self::Never => "none".to_owned(),
@@ -192,7 +192,7 @@ impl KeyTtl {
     }
 }
 
-/// A time as people write it: `3 s`, `5 min`, `24 h`, `7 d`.
+/// Formats a duration: `3 s`, `5 min`, `24 h`, `7 d`.
 pub fn format_duration(time: Duration) -> String {
     let millis = time.as_millis();
     let seconds = time.as_secs();

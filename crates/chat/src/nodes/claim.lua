@@ -1,9 +1,10 @@
--- Moves a node's entry from the score that was seen to another one: of many claimers one succeeds.
+-- Changes the score of a node in the index if the node still has the expected score. Of several concurrent callers one
+-- succeeds.
 -- KEYS[1] parlor:nodes
--- ARGV[1] node
--- ARGV[2] the score seen
--- ARGV[3] the new score, or '' to remove the entry
--- Reply: 1 if it was moved
+-- ARGV[1] node id
+-- ARGV[2] expected score
+-- ARGV[3] new score, or '' to remove the entry
+-- Reply: 1 if the score was changed
 local index, node, seen, score = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
 local found = redis.call('ZSCORE', index, node)

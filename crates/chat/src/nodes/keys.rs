@@ -1,11 +1,12 @@
-//! The keys of nodes and of the store itself.
+//! The keys of the nodes and of the store itself.
 //!
-//! Always true: a node that cannot renew its lease judges nobody, and a store whose epoch changed is not believed unchecked.
+//! Invariant: a node that cannot renew its lease expires no device and declares no node dead. After a change of the
+//! store epoch, data in the store is compared with the database before it is used.
 
 use crate::ids::NodeId;
 use crate::keys::{Key, KeyGroup, KeyKind, KeySpec, KeyTtl, Keyspace, TtlName};
 
-/// What nodes own.
+/// The keys of the nodes and of the store.
 pub const CAPABILITY: KeyGroup = KeyGroup {
     name: "nodes",
     title: "Nodes and store",
@@ -41,27 +42,27 @@ const SCHEMA: KeySpec = KeySpec::internal("parlor:schema", KeyKind::Integer, Key
     .meaning("reserved; this version neither reads nor writes it");
 
 impl Keyspace {
-    /// The lease of a node.
+    /// Lease of a node.
     pub fn node(&self, node: &NodeId) -> Key {
         self.key1(&NODE, node)
     }
 
-    /// The index of nodes.
+    /// Index of the nodes by the end of their lease.
     pub fn nodes(&self) -> Key {
         self.key0(&NODES)
     }
 
-    /// The epoch of the store.
+    /// Epoch of the store.
     pub fn epoch(&self) -> Key {
         self.key0(&EPOCH)
     }
 
-    /// The database the store belongs to.
+    /// Id of the database that the store belongs to.
     pub fn database(&self) -> Key {
         self.key0(&DATABASE)
     }
 
-    /// The version of the internal values.
+    /// Version of the internal values; not used yet.
     pub fn schema_version(&self) -> Key {
         self.key0(&SCHEMA)
     }

@@ -1,11 +1,12 @@
-//! Nodes: which Parlors run, and what the store knows about itself.
+//! Nodes: the lease of this process, and its claims on nodes that died.
 //!
-//! Always true:
-//! 1. A node is alive while its lease is in the store. The epoch in it is random per start, so a restarted node with the
-//!    same id is another one.
-//! 2. A node judges others only after it renewed its own lease without a break for lease and grace time: a store that was
-//!    away for a while makes nobody look dead.
-//! 3. Of the nodes that find one dead, one ends its devices; if that one dies too, another follows.
+//! Invariants:
+//! 1. A node is alive while its lease key exists. The key holds a boot id that is random per process start, so a
+//!    restarted process with the same node id does not continue the old lease.
+//! 2. A node declares others dead only after it has renewed its own lease without a break for lease + grace period.
+//!    After a store outage all leases may have ended; this wait gives every node time to take its lease again.
+//! 3. Of the nodes that find the same dead node, one claims it and removes its devices. If that node dies too, its
+//!    claim ends and another node claims it.
 
 pub mod keys;
 
@@ -25,10 +26,10 @@ static RENEW_LEASE: LuaScript = script!("renew.lua");
 static COMPARE_AND_SET_SCORE: LuaScript = script!("claim.lua");
 static RELEASE_LEASE: LuaScript = script!("resign.lua");
 
-/// How long a claimed node is left to its claimer.
+/// Duration of a claim without an extension.
 const NODE_CLAIM_DURATION: Duration = Duration::from_secs(10);
 
-/// This node among the others.
+/// This process as a node.
 #[derive(Debug)]
 pub struct LocalNode {
     ctx: ChatContext,
@@ -36,44 +37,44 @@ pub struct LocalNode {
     epoch: String,
     grace: Duration,
     held: Mutex<LeaseState>,
-    /// How many dead nodes were taken.
+    /// Number of dead nodes that this node has claimed.
     claimed: watch::Sender<u64>,
 }
 
-/// What is known of the own lease.
+/// State of the own lease.
 #[derive(Debug, Default)]
 struct LeaseState {
-    /// Since when it was renewed without a break.
+    /// Start of the unbroken period. `None` before the first lease, and while another process uses the same node id.
     held_since: Option<Timestamp>,
-    /// When it was last renewed.
+    /// Last successful renewal.
     last_renewed: Option<Timestamp>,
-    /// The epoch of the store all the while: a part of the store that came back without the others' leases makes nobody
-    /// look dead either.
+    /// Store epoch of that period. If a part of a Redis Cluster comes back without the leases of other nodes, the epoch
+    /// changes and the period starts again.
     store_epoch: u64,
-    /// The epoch of another process with this id.
+    /// Boot id of another process with the same node id.
     rival_boot_id: Option<String>,
 }
 
-/// What became of the lease.
+/// Result of a renewal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseRenewal {
-    /// It was ours all the time.
+    /// The lease was held without a break, or the conflict with another process has been reported already.
     Kept,
-    /// It was gone, or another process took it: others may have ended our devices.
+    /// The lease had expired, or another process has taken it: other nodes may have removed the devices of this node.
     Lost,
 }
 
-/// A node whose lease and grace time are over, taken by us.
+/// A dead node that this node has claimed.
 #[derive(Debug, Clone)]
 pub struct ClaimedNode {
-    /// Which node.
+    /// Id of the dead node.
     pub id: NodeId,
-    /// The score in the index that makes it ours.
+    /// Score in the node index that marks the claim.
     claim_score: u64,
 }
 
 impl LocalNode {
-    /// A node that has not told anybody yet.
+    /// Creates a node that holds no lease yet.
     pub fn new(ctx: ChatContext, id: NodeId, grace: Duration) -> Self {
         Self {
             ctx,
@@ -85,17 +86,17 @@ impl LocalNode {
         }
     }
 
-    /// The id of this node.
+    /// Id of the node.
     pub fn id(&self) -> &NodeId {
         &self.id
     }
 
-    /// The epoch of this start.
+    /// Random id of this process start.
     pub fn epoch(&self) -> &str {
         &self.epoch
     }
 
-    /// The time that lost connections have to come back.
+    /// Time that a lost connection has to reconnect.
     pub fn grace_period(&self) -> Duration {
         self.grace
     }
@@ -104,7 +105,7 @@ impl LocalNode {
         self.ctx.keys().ttl(TtlName::NodeLease)
     }
 
-    /// Takes the lease, also from an earlier start with the same id.
+    /// Takes the lease, also from an earlier process with the same node id.
     pub async fn register(&self) -> Result<()> {
         let now = self.ctx.now();
         let keys = self.ctx.keys();
@@ -139,7 +140,7 @@ impl LocalNode {
         *self.ctx.store().epoch().borrow()
     }
 
-    /// Renews the lease; to be called several times within one.
+    /// Renews the lease. Must be called several times per lease duration.
     pub async fn renew(&self) -> Result<LeaseRenewal> {
         let now = self.ctx.now();
         let keys = self.ctx.keys();
@@ -171,7 +172,7 @@ impl LocalNode {
                 let since = held.held_since.filter(|_| !broken);
                 *held = self.starting_at(now);
                 held.held_since = since.or(held.held_since);
-                // Gone meanwhile, and taken by a try of ours whose reply was lost.
+                // If broken, the lease had expired, and an earlier call has taken it again although its reply was lost.
                 if broken {
                     LeaseRenewal::Lost
                 } else {
@@ -194,17 +195,18 @@ impl LocalNode {
         }
     }
 
-    /// Whether this node knows enough to call others dead and devices lapsed.
+    /// True if this node may expire devices and declare nodes dead: it has held its lease without a break for lease +
+    /// grace period.
     pub fn may_judge(&self) -> bool {
         self.lease_held_for(self.lease_duration() + self.grace)
     }
 
-    /// Whether the lease is held for so long that the other nodes had time to come back, too.
+    /// True if the lease was held for the grace period, so that other nodes had time to return as well.
     pub fn is_lease_stable(&self) -> bool {
         self.lease_held_for(self.grace)
     }
 
-    /// Whether the lease is held, as far as this node can know.
+    /// True if the lease is held, as far as this node knows.
     pub fn holds_lease(&self) -> bool {
         self.lease_held_for(Duration::ZERO)
     }
@@ -223,7 +225,7 @@ impl LocalNode {
                 .is_some_and(|last| now < last.saturating_add(lease))
     }
 
-    /// Takes a node whose lease and grace time are over, if there is one that nobody else has taken.
+    /// Claims a node whose lease and grace period are over, if there is one that no other node has claimed.
     pub async fn claim_dead_node(&self) -> Result<Option<ClaimedNode>> {
         if !self.may_judge() {
             return Ok(None);
@@ -242,7 +244,7 @@ impl LocalNode {
                 id,
                 claim_score: seen,
             };
-            // The lease decides; the index is only where to look.
+            // The lease key decides; the index may be outdated.
             if node.id != self.id && !self.is_alive(&node.id).await? && self.keep(&mut node).await?
             {
                 self.claimed.send_modify(|count| *count += 1);
@@ -252,12 +254,12 @@ impl LocalNode {
         Ok(None)
     }
 
-    /// How many dead nodes this one has taken, now and from now on.
+    /// Number of dead nodes that this node has claimed; changes with each further claim.
     pub fn claimed_count(&self) -> watch::Receiver<u64> {
         self.claimed.subscribe()
     }
 
-    /// Whether a node has its lease.
+    /// True if the lease of a node exists.
     pub async fn is_alive(&self, node: &NodeId) -> Result<bool> {
         let found: bool = redis::cmd("EXISTS")
             .arg(self.ctx.keys().node(node))
@@ -266,7 +268,7 @@ impl LocalNode {
         Ok(found)
     }
 
-    /// Keeps a dead node for some more time. False if it is no longer ours, or has come back.
+    /// Extends a claim. Returns false if the claim was lost or the node has returned.
     pub async fn keep(&self, node: &mut ClaimedNode) -> Result<bool> {
         let until = self
             .ctx
@@ -278,7 +280,7 @@ impl LocalNode {
         Ok(moved)
     }
 
-    /// Forgets a dead node whose devices are ended.
+    /// Removes a dead node from the index after its devices have been removed.
     pub async fn remove_claimed(&self, node: &ClaimedNode) -> Result<()> {
         self.compare_and_set_score(node, "").await.map(drop)
     }
@@ -292,8 +294,8 @@ impl LocalNode {
         Ok(call.run(self.ctx.store()).await?)
     }
 
-    /// Gives the lease back and leaves the index, so that nobody has to end this node. What another process with this id
-    /// has taken stays its own.
+    /// Gives the lease back and leaves the index, so that no other node has to remove this one. A lease that another
+    /// process with the same node id holds stays.
     pub async fn release_lease(&self) -> Result<()> {
         *self.held.lock() = LeaseState::default();
         let keys = self.ctx.keys();

@@ -1,7 +1,7 @@
--- Gives a node's lease back if it is its own.
+-- Releases the lease of a node if the node holds it.
 -- KEYS[1] parlor:node:{node}
--- ARGV[1] epoch of the node
--- Reply: 1 if nobody has it now
+-- ARGV[1] boot id of the node
+-- Reply: 1 if the lease is free now
 local lease_key, epoch = KEYS[1], ARGV[1]
 
 local holder = redis.call('GET', lease_key)

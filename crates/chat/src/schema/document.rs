@@ -1,4 +1,4 @@
-//! `docs/schema.md`: the default preset in full, and what the others do differently.
+//! The text of `docs/schema.md`: the default preset in full, and the differences of the other presets.
 
 use super::markdown::{code_span, push_fmt, push_table, reference_markdown};
 use super::{KeyReferenceRow, rows};
@@ -35,7 +35,7 @@ shows literal braces, and identifiers in angle brackets.
 |---|---|---|
 ";
 
-/// The patterns whose cluster form the document shows: one of each shape.
+/// The patterns for which the document shows the cluster form: one of each shape.
 const CLUSTER_EXAMPLES: &[&str] = &[
     "presence:user:{user}",
     "unread:{user}:{conv}",
@@ -116,7 +116,7 @@ fn push_presets_chapter(out: &mut String) -> Result<(), KeySettingsError> {
     Ok(())
 }
 
-/// The rows of a preset that the default does not have, compared without prefix.
+/// The rows of a preset that differ from the default preset, compared without the prefix.
 fn push_preset_difference(
     out: &mut String,
     preset: Preset,

@@ -1,6 +1,7 @@
-//! The reference as Markdown.
+//! The key reference as Markdown.
 //!
-//! Always true: documented keys come first, by capability; internal ones stand apart so that nobody takes them for a contract.
+//! Invariant: documented keys come first, by key group. Internal keys have a section of their own, because they are not
+//! part of the contract.
 
 use std::fmt::Write;
 
@@ -8,7 +9,7 @@ use super::{KeyReferenceRow, rows};
 use crate::keys::{KeySettings, KeySettingsError};
 use crate::registry;
 
-/// Every key and channel of the active layouts, in sections by capability.
+/// All keys and channels of the configured layouts, in sections by key group.
 pub fn reference_markdown(
     settings: &KeySettings,
     cluster: bool,
@@ -40,7 +41,7 @@ fn push_section<'a>(
     }
 }
 
-/// A table of rows.
+/// Appends a table of rows.
 pub(super) fn push_table<'a>(out: &mut String, rows: impl Iterator<Item = &'a KeyReferenceRow>) {
     out.push_str("| key | type | TTL | value | meaning | source |\n|---|---|---|---|---|---|\n");
     for row in rows {
@@ -68,12 +69,12 @@ pub(super) fn push_table<'a>(out: &mut String, rows: impl Iterator<Item = &'a Ke
     }
 }
 
-/// Text as code.
+/// Formats a text as code.
 pub(super) fn code_span(text: &str) -> String {
     format!("`{text}`")
 }
 
-/// Appends to text, which cannot fail.
+/// Appends formatted text.
 pub(super) fn push_fmt(out: &mut String, text: std::fmt::Arguments<'_>) {
     out.write_fmt(text)
         .expect("writing to a string does not fail");

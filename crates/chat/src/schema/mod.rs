@@ -1,6 +1,6 @@
-//! The reference of keys and channels, for people and programs.
+//! The reference of all keys and channels, as text, Markdown and JSON.
 //!
-//! Always true: everything here comes from the declarations and the settings; nothing is written twice.
+//! Invariant: everything in the reference comes from the declarations and the settings.
 
 mod document;
 mod markdown;
@@ -13,42 +13,43 @@ use crate::registry;
 pub use document::schema_document;
 pub use markdown::reference_markdown;
 
-/// A line of the reference.
+/// One line of the key reference.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KeyReferenceRow {
-    /// Who owns it.
+    /// Name of the key group.
     pub capability: &'static str,
-    /// The pattern with prefix; identifiers in braces, in cluster mode in angle brackets and the braces are literal.
+    /// Pattern with prefix. Identifiers are in braces; in cluster mode they are in angle brackets, and braces are
+    /// literal.
     pub key: String,
-    /// A name with example identifiers, as the store would hold it.
+    /// The name with example identifiers, as it is in the store.
     pub example: String,
-    /// What it holds.
+    /// Type of the key.
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// What the store answers to `TYPE`; absent for channels.
+    /// Reply of the command `TYPE`; `None` for channels.
     pub stored_type: Option<&'static str>,
-    /// When it goes by itself, in words; empty for channels.
+    /// TTL as text; empty for channels.
     pub ttl: String,
-    /// The longest time it may have, in milliseconds.
+    /// Maximum TTL in milliseconds.
     pub ttl_ms: Option<u64>,
-    /// The settings that decide the time.
+    /// The settings that decide the TTL.
     pub ttl_settings: Vec<&'static str>,
-    /// What the hash tag is in cluster mode.
+    /// The hash tag in cluster mode.
     pub hash_tag: Option<&'static str>,
-    /// What the value looks like.
+    /// Format of the value.
     pub value: &'static str,
-    /// What it is for.
+    /// Description of the key.
     pub meaning: &'static str,
-    /// Whose idea it is.
+    /// Documented schemas that the key comes from.
     pub source: String,
-    /// Whether only Parlor may read it.
+    /// True if only Parlor may read the key.
     pub internal: bool,
-    /// The setting and value that choose it, where there are other layouts.
+    /// Setting and value that select the key's layout; `None` if the key belongs to all layouts.
     pub layout: Option<String>,
 }
 
-/// Every key and channel of the active layouts, in the order of the reference.
+/// All keys and channels of the configured layouts, in the order of the reference.
 pub fn rows(
     settings: &KeySettings,
     cluster: bool,

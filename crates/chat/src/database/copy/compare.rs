@@ -1,4 +1,4 @@
-//! Comparing a table of two databases, row by row.
+//! Compares a table in two databases row by row.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -6,19 +6,19 @@ use std::collections::VecDeque;
 use super::rows::{self, CellRow, CopyPool};
 use super::tables::CopyTable;
 
-/// What comparing a table has shown.
+/// Result of comparing a table.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct TableComparison {
-    /// Rows that are the same in both.
+    /// Number of rows that are equal in both databases.
     pub equal_rows: u64,
-    /// Rows that are not.
+    /// Number of rows that differ, or that only one of the databases has.
     pub different_rows: u64,
-    /// The first of those, and what is wrong with them.
+    /// Descriptions of the first differences.
     pub named: Vec<String>,
 }
 
 impl TableComparison {
-    /// How many differences are named.
+    /// Maximum number of described differences.
     const MAX_EXAMPLES: usize = 10;
 
     fn record_difference(&mut self, table: &CopyTable, row: &CellRow, what: &str) {
@@ -31,7 +31,7 @@ impl TableComparison {
     }
 }
 
-/// A walk over the rows of a table in the order of their key.
+/// Cursor over the rows of a table in the order of the primary key.
 struct TableCursor<'a> {
     pool: &'a CopyPool,
     table: &'a CopyTable,
@@ -53,7 +53,7 @@ impl<'a> TableCursor<'a> {
         }
     }
 
-    /// Reads on when all that was read is used.
+    /// Reads the next page if all buffered rows are consumed.
     async fn fetch_next_page(&mut self) -> Result<(), sqlx::Error> {
         if self.is_exhausted || !self.buffered_rows.is_empty() {
             return Ok(());
@@ -67,7 +67,7 @@ impl<'a> TableCursor<'a> {
     }
 }
 
-/// Compares all rows; `told` hears how many more were looked at.
+/// Compares all rows. `on_progress` is called with the number of further rows compared.
 pub(super) async fn compare(
     source: &CopyPool,
     target: &CopyPool,

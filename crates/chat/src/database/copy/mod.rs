@@ -1,10 +1,11 @@
-//! Copying a database into another one, of either kind.
+//! Copies a database into another one, of the same or the other backend.
 //!
-//! Always true:
-//! 1. The copy has the id of the source, marked as not completed until everything was compared: no server starts on half.
-//! 2. Rows are copied in the order of their primary key, a page in one transaction: the highest key in the target says how far
-//!    the copy has come, and going on from there leaves nothing out and doubles nothing.
-//! 3. The source is not changed. A database that is complete, or another's, is never written to.
+//! Invariants:
+//! 1. The id of the copy is the id of the source with the prefix `copying:` until all rows have been compared. No
+//!    server starts on an incomplete copy.
+//! 2. Rows are copied in the order of their primary key, one page per transaction. The highest key in the target
+//!    therefore shows how far the copy has come, and a resumed copy neither omits nor duplicates rows.
+//! 3. The source is not changed. A complete copy, or a database of another installation, is never written to.
 
 mod compare;
 mod open;
@@ -16,90 +17,90 @@ use self::rows::CopyPool;
 pub use self::tables::{CopyTable, TABLES};
 use super::{DatabaseOpenError, DatabaseOptions, on};
 
-/// How the id of a copy begins that is not complete.
+/// Prefix of the id of an incomplete copy.
 const INCOMPLETE_PREFIX: &str = "copying:";
 
 const UPDATE_DATABASE_ID: &str = "UPDATE parlor SET value = $1 WHERE name = 'database'";
 
-/// Whether an id is that of a copy which is not complete.
+/// True if this is the id of an incomplete copy.
 pub fn is_incomplete_copy_id(id: &str) -> bool {
     id.starts_with(INCOMPLETE_PREFIX)
 }
 
-/// What the copy of something with this id is called until it is complete.
+/// Id of an incomplete copy of the database with this id.
 pub fn incomplete_copy_id(id: &str) -> String {
     format!("{INCOMPLETE_PREFIX}{id}")
 }
 
-/// What is to be done with two databases.
+/// What [`DatabaseCopy::open`] prepares for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopyMode {
-    /// Look at both, and change nothing.
+    /// Inspects both databases and changes nothing.
     DryRun,
-    /// Copy, or go on with a copy. One that is complete is left alone.
+    /// Copies, or resumes an earlier copy. A complete copy is not changed.
     Copy,
-    /// Copy; a copy that was begun is emptied first.
+    /// Copies from the beginning: the rows of an incomplete copy are deleted first.
     Restart,
-    /// Compare with a copy.
+    /// Compares the source with an earlier copy.
     Verify,
 }
 
-/// How far an earlier copy has come.
+/// Progress of an earlier copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopyProgress {
-    /// There is none.
+    /// There is no earlier copy.
     NotStarted,
-    /// It was begun.
+    /// The earlier copy is incomplete.
     InProgress,
-    /// It is complete.
+    /// The earlier copy is complete.
     Complete,
 }
 
-/// Why a database is not copied.
+/// Why a database cannot be copied.
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseCopyError {
-    /// One of them cannot be opened.
+    /// The source or the target cannot be opened.
     #[error(transparent)]
     Open(#[from] DatabaseOpenError),
-    /// There is nothing to copy.
+    /// There is no source database.
     #[error(
         "there is no database of Parlor at {0}; correct the address, or set the data folder with --data"
     )]
     SourceMissing(String),
-    /// The source is itself half a copy.
+    /// The source is itself an incomplete copy.
     #[error("the database {0} is an incomplete copy; copy from the original database")]
     SourceIncomplete(String),
-    /// The tables are others than those this program knows.
+    /// The database has not the migration of this program, so its tables may differ.
     #[error(
         "the database {url} has migration {found}, but this program copies databases with migration {known}; start this version of the server on it once, or use the version that migrated it"
     )]
     MigrationMismatch {
-        /// Which.
+        /// Address of the database.
         url: String,
-        /// What it has.
+        /// Last migration of the database.
         found: i64,
-        /// What it must have.
+        /// Last migration of this program.
         known: i64,
     },
-    /// Somebody uses it.
+    /// Servers use the source.
     #[error(
         "the database {0} is in use; stop every server that uses it, or copy it anyway with --force"
     )]
     SourceInUse(String),
-    /// The target is another's.
+    /// The target belongs to another installation.
     #[error(
         "the database {url} belongs to another installation (its id is {found}); name an empty database"
     )]
     TargetOfOtherInstallation {
-        /// Which.
+        /// Address of the database.
         url: String,
-        /// Its id.
+        /// Id of the database.
         found: String,
     },
-    /// Both are one.
+    /// Source and target are the same database.
     #[error("source and target are the same database {0}; there is nothing to copy")]
     Same(String),
-    /// The target is complete.
+    /// The target is a complete copy.
     #[error(
         "the database {0} is already a complete copy and is not overwritten; compare it with --verify, or name an empty database"
     )]
@@ -110,28 +111,28 @@ pub enum DatabaseCopyError {
     /// A statement failed.
     #[error("a statement on the database {url} failed: {source}")]
     Statement {
-        /// Which.
+        /// Address of the database.
         url: String,
-        /// Why.
+        /// Error of the database driver.
         #[source]
         source: sqlx::Error,
     },
 }
 
-/// Two databases, of which one becomes a copy of the other.
+/// A running copy from one database into another one.
 pub struct DatabaseCopy {
     id: String,
     state: CopyProgress,
     source: CopyPool,
     source_url: String,
-    /// Not open where nothing is to be done with it.
+    /// `None` in a dry run if there is no earlier copy.
     target: Option<CopyPool>,
     target_url: String,
 }
 
 impl DatabaseCopy {
-    /// Opens both, with what `intent` needs: on `Copy` the target has its tables and its mark afterwards. `used` takes a
-    /// source that servers still use.
+    /// Opens both databases. Unless this is a dry run, an empty target gets its tables and the id of an incomplete
+    /// copy. With `allow_in_use`, servers may use the source during the copy.
     pub async fn open(
         from: &DatabaseOptions,
         to: &DatabaseOptions,
@@ -141,17 +142,17 @@ impl DatabaseCopy {
         open::open(from, to, intent, used).await
     }
 
-    /// The id of the source, and of the copy once it is complete.
+    /// Id of the source, and of the copy when it is complete.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// How far the copy had come before.
+    /// Progress of the earlier copy.
     pub fn earlier_progress(&self) -> CopyProgress {
         self.state
     }
 
-    /// How many rows the source and the target have.
+    /// Number of rows in the source and in the target.
     pub async fn count(&self, table: &CopyTable) -> Result<(u64, u64), DatabaseCopyError> {
         let source = rows::count_rows(&self.source, table).await;
         let source = source.map_err(|error| self.source_error(error))?;
@@ -162,7 +163,7 @@ impl DatabaseCopy {
         Ok((source, target.map_err(|error| self.target_error(error))?))
     }
 
-    /// Copies the next rows of a table, `page` at most. Answers how many; none at the end.
+    /// Copies the next rows of a table, at most `page`. Returns their number; 0 at the end of the table.
     pub async fn copy(&self, table: &CopyTable, page: u32) -> Result<usize, DatabaseCopyError> {
         let target = self.target()?;
         let last = rows::fetch_last_key(target, table).await;
@@ -176,7 +177,8 @@ impl DatabaseCopy {
         Ok(rows.len())
     }
 
-    /// Compares a table in both, `page` rows at a time; `told` hears how many more were looked at.
+    /// Compares a table in both databases, `page` rows at a time. `on_progress` is called with the number of further
+    /// rows compared.
     pub async fn compare(
         &self,
         table: &CopyTable,
@@ -188,14 +190,14 @@ impl DatabaseCopy {
         compared.map_err(|error| self.target_error(error))
     }
 
-    /// Says that the copy is complete: servers may start on it.
+    /// Marks the copy as complete, so that servers may start on it.
     pub async fn complete(&self) -> Result<(), DatabaseCopyError> {
         let target = self.target()?;
         let done = on!(target, pool => sqlx::query(UPDATE_DATABASE_ID).bind(&self.id).execute(pool).await.map(drop));
         done.map_err(|error| self.target_error(error))
     }
 
-    /// Closes both.
+    /// Closes both databases.
     pub async fn close(self) {
         for pool in std::iter::once(self.source).chain(self.target) {
             on!(pool, pool => pool.close().await);

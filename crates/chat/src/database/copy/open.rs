@@ -1,4 +1,4 @@
-//! Opening both sides of a copy, and refusing what would do harm.
+//! Opens both sides of a copy, and rejects copies that would destroy data.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::super::{
 use super::rows::{self, CopyPool};
 use super::{CopyMode, CopyProgress, DatabaseCopy, DatabaseCopyError, TABLES, incomplete_copy_id};
 
-/// How long to wait for a lock of SQLite: whoever holds it is a server and keeps it.
+/// Timeout for a lock of SQLite. It is short because a server that holds the lock does not release it.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(300);
 
 const INSERT_DATABASE_ID: &str = "INSERT INTO parlor (name, value) VALUES ('database', $1)";
@@ -79,7 +79,7 @@ pub(super) async fn open(
     })
 }
 
-/// The id of what is to be copied.
+/// Id of the source database.
 async fn source_id(from: &DatabaseOptions) -> Result<String, DatabaseCopyError> {
     let url = from.url.to_string();
     let seen = inspect(from).await?;
@@ -93,7 +93,7 @@ async fn source_id(from: &DatabaseOptions) -> Result<String, DatabaseCopyError> 
     Ok(id)
 }
 
-/// Whether the tables are those of this program.
+/// Checks that the database has the last migration of this program, and therefore the same tables.
 fn check_migration(seen: Option<&DatabaseInspection>, url: &str) -> Result<(), DatabaseCopyError> {
     let found = seen
         .and_then(|seen| seen.last_migration)
@@ -117,7 +117,7 @@ async fn open_source(
             let options = options.pragma("query_only", "1").busy_timeout(BUSY_TIMEOUT);
             let options = match used {
                 true => options,
-                // Nobody else has the file open, and nobody opens it meanwhile.
+                // Fails if another process has the file open, and keeps other processes from opening it.
                 false => options.locking_mode(SqliteLockingMode::Exclusive),
             };
             let pool = sqlite(options)
@@ -151,7 +151,7 @@ fn to_source_error(url: &str, error: sqlx::Error) -> DatabaseCopyError {
     }
 }
 
-/// The target, with its tables and its mark.
+/// Opens the target. An empty one gets its tables and the id of an incomplete copy.
 async fn open_target(
     to: &DatabaseOptions,
     url: &str,
@@ -184,17 +184,17 @@ async fn open_target(
     Ok(pool)
 }
 
-/// One connection: what it locks stays locked, and pages come in order.
+/// One connection: its lock stays held, and pages arrive in order.
 async fn sqlite(options: SqliteConnectOptions) -> Result<SqlitePool, sqlx::Error> {
     let pool = SqlitePoolOptions::new().max_connections(1);
     let pool = pool.idle_timeout(None).max_lifetime(None);
     pool.connect_with(options).await
 }
 
-/// One connection, for statements that take as long as they take.
+/// One connection, without a statement timeout.
 async fn postgres(address: PgConnectOptions, patience: Duration) -> Result<PgPool, sqlx::Error> {
     let address = address.application_name("parlor-migrate");
-    // A pool alone would try again in silence until its time is over.
+    // A connection pool would retry silently until its timeout.
     drop(connect_once(&address, patience).await?);
     let pool = PgPoolOptions::new().max_connections(1);
     pool.acquire_timeout(patience).connect_with(address).await

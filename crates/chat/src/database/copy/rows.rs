@@ -1,23 +1,23 @@
-//! Rows of any table, read and written page by page.
+//! Reads and writes the rows of any table, page by page.
 
 use sqlx::{AssertSqlSafe, PgPool, Row as _, SqlitePool};
 
 use super::super::{Either, on};
 use super::tables::{Column, ColumnType, CopyTable};
 
-/// Rows of one statement: the parameters of all of them must stay below what SQLite takes.
+/// Rows per insert statement. Their parameters together must not exceed the limit of SQLite.
 const ROWS_PER_INSERT: usize = 50;
 
 pub(super) type CopyPool = Either<SqlitePool, PgPool>;
 
-/// A value of a row.
+/// Value of one column.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum CellValue {
     Number(Option<i64>),
     Text(Option<String>),
 }
 
-/// As people read a key.
+/// The value as text, for the description of a key.
 impl std::fmt::Display for CellValue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -30,7 +30,7 @@ impl std::fmt::Display for CellValue {
 
 pub(super) type CellRow = Vec<CellValue>;
 
-/// Puts values in the places of a statement.
+/// Binds values to the placeholders of a query.
 macro_rules! bind_cells {
     ($query:expr, $cells:expr) => {{
         let mut query = $query;
@@ -44,7 +44,7 @@ macro_rules! bind_cells {
     }};
 }
 
-/// Takes the values of these columns out of a row.
+/// Reads the values of these columns from a row.
 macro_rules! read_cells {
     ($row:expr, $columns:expr) => {
         $columns
@@ -66,7 +66,7 @@ pub(super) async fn count_rows(pool: &CopyPool, table: &CopyTable) -> Result<u64
     Ok(count.unsigned_abs())
 }
 
-/// Up to `limit` rows after a key.
+/// Reads up to `limit` rows after a key.
 pub(super) async fn fetch_page(
     pool: &CopyPool,
     table: &CopyTable,
@@ -81,7 +81,7 @@ pub(super) async fn fetch_page(
     })
 }
 
-/// The highest key, if there is a row.
+/// Reads the highest key; `None` if the table is empty.
 pub(super) async fn fetch_last_key(
     pool: &CopyPool,
     table: &CopyTable,
@@ -93,7 +93,7 @@ pub(super) async fn fetch_last_key(
     })
 }
 
-/// Adds rows, all or none.
+/// Inserts all rows in one transaction.
 pub(super) async fn insert_rows(
     pool: &CopyPool,
     table: &CopyTable,
@@ -110,7 +110,7 @@ pub(super) async fn insert_rows(
     })
 }
 
-/// Takes all rows out of all these tables, all or none.
+/// Deletes all rows of these tables in one transaction.
 pub(super) async fn delete_rows<'a>(
     pool: &CopyPool,
     tables: impl Iterator<Item = &'a CopyTable>,

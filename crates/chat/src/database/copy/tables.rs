@@ -1,16 +1,16 @@
-//! The tables, column by column, in the order in which they can be filled.
+//! The tables with their columns, in the order in which they can be filled.
 //!
-//! Always true: the primary key is the first columns of its table; a test compares this with the migrations.
+//! Invariant: the first columns of a table are its primary key. A test compares the tables with the migrations.
 
-/// A table.
+/// A table to copy.
 #[derive(Debug)]
 pub struct CopyTable {
-    /// What it is called.
+    /// Name of the table.
     pub name: &'static str,
-    /// How many of the columns are its primary key.
+    /// Number of columns of the primary key.
     pub(super) key: usize,
     pub(super) columns: &'static [Column],
-    /// Which rows are copied, where not all are.
+    /// Condition for the rows to copy; `None` copies all rows.
     row_filter: Option<&'static str>,
 }
 
@@ -49,10 +49,10 @@ const fn full_table(name: &'static str, key: usize, columns: &'static [Column]) 
     }
 }
 
-/// Every table; one that refers to another comes after it.
+/// All tables. A table comes after the tables that it references.
 pub static TABLES: &[CopyTable] = &[
     CopyTable {
-        // That one is the mark of the copy itself.
+        // This row is the database id, which also marks an incomplete copy.
         row_filter: Some("name <> 'database'"),
         ..full_table("parlor", 1, &[text_column("name"), text_column("value")])
     },
@@ -152,7 +152,7 @@ pub static TABLES: &[CopyTable] = &[
 ];
 
 impl CopyTable {
-    /// How many rows there are.
+    /// Counts the rows.
     pub(super) fn count_sql(&self) -> String {
         format!(
             "SELECT COUNT(*) FROM {}{}",
@@ -161,8 +161,8 @@ impl CopyTable {
         )
     }
 
-    /// The rows in the order of their key, at most as many as the last parameter says; after the key of the other
-    /// parameters, or from the beginning.
+    /// Selects rows in the order of their key. The last parameter is the maximum number of rows. With `after`, the
+    /// other parameters are the key after which the page begins.
     pub(super) fn page_sql(&self, after: bool) -> String {
         let (columns, key) = (column_list(self.columns), column_list(self.primary_key()));
         let places = placeholder_list(1, self.key);
@@ -173,7 +173,7 @@ impl CopyTable {
         format!("SELECT {columns} FROM {table}{filter} ORDER BY {key} LIMIT ${limit}")
     }
 
-    /// The highest key.
+    /// Selects the highest key.
     pub(super) fn last_key_sql(&self) -> String {
         let order: Vec<String> = self
             .primary_key()
@@ -185,7 +185,7 @@ impl CopyTable {
         format!("SELECT {key} FROM {table}{filter} ORDER BY {order} LIMIT 1")
     }
 
-    /// Adds this many rows.
+    /// Inserts this number of rows.
     pub(super) fn insert_sql(&self, rows: usize) -> String {
         let width = self.columns.len();
         let rows: Vec<String> = (0..rows)
@@ -195,7 +195,7 @@ impl CopyTable {
         format!("INSERT INTO {table} ({columns}) VALUES {}", rows.join(", "))
     }
 
-    /// Takes all rows out.
+    /// Deletes all rows.
     pub(super) fn delete_sql(&self) -> String {
         format!("DELETE FROM {}{}", self.name, self.where_clause(None))
     }
