@@ -1,8 +1,8 @@
-//! Limits in the memory of one node, for the time in which the store does not answer.
+//! Rate limiter in the memory of one node, for the time in which the store is unavailable.
 //!
-//! Always true:
-//! 1. There are never more than [`MOST_REMEMBERED`] entries, and half as many of those that came last are among them.
-//! 2. An answer costs a look into two maps, however many entries there are.
+//! Invariants:
+//! 1. There are at most [`MAX_LIMITERS`] entries, and the most recent half of that number is among them.
+//! 2. A check looks into two maps, however many entries there are.
 
 use std::collections::HashMap;
 
@@ -13,10 +13,10 @@ use super::ops::{RateLimit, RateLimitDecision};
 use crate::context::Timestamp;
 use crate::ids::LimiterId;
 
-/// Most limiters that a node remembers.
+/// Maximum number of limiters that a node remembers.
 pub const MAX_LIMITERS: usize = 100_000;
 
-/// Steady rates of one node, bounded. Every limit counts as a steady rate here, whatever its algorithm.
+/// Bounded rate limiter of one node. Every limit is counted with GCRA here, whatever its algorithm.
 #[derive(Default)]
 pub struct LocalRateLimiter {
     inner: Mutex<LimiterGenerations>,
@@ -25,35 +25,35 @@ pub struct LocalRateLimiter {
 #[derive(Default)]
 struct LimiterGenerations {
     current: HashMap<LimiterId, TheoreticalArrival>,
-    /// Those that did not come since the young ones began; forgotten together when there are enough young ones.
+    /// Entries that were not used since `current` was started. They are dropped together when `current` is full.
     previous: HashMap<LimiterId, TheoreticalArrival>,
 }
 
 impl LocalRateLimiter {
-    /// Remembers nothing yet.
+    /// Creates a rate limiter without entries.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One request, counted if it is allowed.
+    /// Checks one request and counts it if it is allowed.
     pub fn check(&self, id: &LimiterId, limit: &RateLimit, now: Timestamp) -> RateLimitDecision {
         let mut inner = self.inner.lock();
         let known = inner.find(id);
         let (verdict, kept) = gcra::apply_request(known, limit, now);
         let forgotten = kept.or(known).and_then(|it| inner.store(id, it));
         drop(inner);
-        // Fifty thousand entries take a while to drop, in which others can be answered.
+        // Dropped without the lock, because dropping fifty thousand entries takes a while.
         drop(forgotten);
         verdict
     }
 
-    /// How many are remembered.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         let inner = self.inner.lock();
         inner.current.len() + inner.previous.len()
     }
 
-    /// Whether nothing is remembered.
+    /// True if there is no entry.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -65,7 +65,7 @@ impl LimiterGenerations {
         young.or_else(|| self.previous.remove(id))
     }
 
-    /// Keeps one that is not old; what has to be forgotten for it.
+    /// Stores an entry in `current`. Returns the map that was displaced, if any.
     fn store(
         &mut self,
         id: &LimiterId,

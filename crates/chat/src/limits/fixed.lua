@@ -1,12 +1,12 @@
--- So many requests from the first one on, until the window is over.
+-- Fixed window: counts requests from the first one until the window is over.
 -- KEYS[1] rate_limit:{id}
 -- ARGV[1] now, ms
 -- ARGV[2] requests per window
 -- ARGV[3] window, ms
--- ARGV[4] requests that this one counts as
--- ARGV[5] '1' to look only
--- ARGV[6] what no other request is marked with; the same request again takes no further place
--- Reply: { allowed 1 or 0, limit, remaining, ms until all is free, ms until it fits or -1 }
+-- ARGV[4] cost: as how many requests this one counts
+-- ARGV[5] '1' to check without counting
+-- ARGV[6] random text, unique per request: a repeated call is counted once
+-- Reply: { allowed 1 or 0, limit, remaining, ms until the limit is completely free, ms until the cost fits or -1 }
 local key, now, limit, window = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local cost, peek, member = tonumber(ARGV[4]), ARGV[5] == '1', ARGV[1] .. '-' .. ARGV[6]
 
@@ -15,7 +15,7 @@ local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
 if first[2] then
   local began = tonumber(first[2])
   if began + window > now then
-    -- A node whose clock is a little behind does not move the window.
+    -- A node whose clock is a little behind must not move the window.
     start = math.max(began, now)
     left = math.ceil(math.min(window, began + window - now))
     used = redis.call('ZCARD', key)

@@ -1,22 +1,22 @@
--- Requests at a steady rate, and so many at once after a pause.
+-- GCRA: admits requests at a steady rate, and after a pause up to `limit` requests at once.
 -- KEYS[1] gcra:{id}
 -- ARGV[1] now, ms
--- ARGV[2] requests per window, and at once
+-- ARGV[2] requests per window, and maximum burst
 -- ARGV[3] window, ms
--- ARGV[4] requests that this one counts as
--- ARGV[5] '1' to look only
--- Reply: { allowed 1 or 0, limit, remaining, ms until all is free, ms until it fits or -1 }
+-- ARGV[4] cost: as how many requests this one counts
+-- ARGV[5] '1' to check without counting
+-- Reply: { allowed 1 or 0, limit, remaining, ms until the limit is completely free, ms until the cost fits or -1 }
 local key, now, limit, window = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local taken, peek = tonumber(ARGV[4]) * window, ARGV[5] == '1'
 
--- Counted in parts of a millisecond, of which it has `limit`: a request takes `window` of them, so all numbers are whole.
+-- The unit is 1/`limit` of a millisecond. A request costs `window` units, so all numbers are whole.
 local most, ahead = limit * window, 0
 local whole, part = string.match(redis.call('GET', key) or '', '^(%d+)%.?(%d*)$')
 if whole then
   part = tonumber(string.sub(part .. '00000', 1, 5))
   ahead = math.max(0, (tonumber(whole) - now) * limit + math.floor(part * limit / 100000 + 0.5))
 end
--- Further ahead than this limit goes: of another limit, of another clock, or of somebody else.
+-- More than the capacity: written with another limit, with another clock, or by another service.
 local far = ahead > most
 if far then ahead = most end
 

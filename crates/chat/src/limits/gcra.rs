@@ -1,22 +1,22 @@
-//! The arithmetic of `gcra.lua`, for a node that has no store to ask.
+//! The arithmetic of `check_gcra.lua`, for a node whose store is unavailable.
 //!
-//! Always true: it answers what the script answers, and keeps what the script keeps.
+//! Invariant: it returns and stores the same numbers as the script.
 
 use super::ops::{RateLimit, RateLimitDecision};
 use crate::context::Timestamp;
 
-/// What the script writes behind the point.
+/// Fractions of a millisecond in a stored arrival time: the script writes five decimals.
 const FRACTIONS_PER_MS: u64 = 100_000;
 
-/// When the next request would come if all came evenly.
+/// Theoretical arrival time of GCRA: the time of the next request if all requests arrived evenly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TheoreticalArrival {
     ms: u64,
-    /// Of a millisecond that has [`PARTS`].
+    /// Fractions of a millisecond, of which [`FRACTIONS_PER_MS`] make one.
     part: u64,
 }
 
-/// One request, and the arrival to be kept; none if it stays what it was.
+/// Applies one request. Returns the decision and the arrival time to store; `None` if it is unchanged.
 pub(super) fn apply_request(
     arrival: Option<TheoreticalArrival>,
     limit: &RateLimit,
@@ -46,7 +46,7 @@ pub(super) fn apply_request(
     (verdict, kept)
 }
 
-/// How far ahead of now, in parts of a millisecond of which it has as many as the limit has requests.
+/// Distance of the arrival time from now, in units of 1/`requests` of a millisecond.
 fn distance_from_now(arrival: TheoreticalArrival, requests: u64, now: Timestamp) -> u64 {
     let part = div_round(arrival.part * requests, FRACTIONS_PER_MS);
     match arrival.ms.checked_sub(now.as_millis()) {
@@ -55,7 +55,7 @@ fn distance_from_now(arrival: TheoreticalArrival, requests: u64, now: Timestamp)
     }
 }
 
-/// A quotient to the next whole number, a half up.
+/// Divides and rounds to the nearest whole number, a half up.
 const fn div_round(number: u64, by: u64) -> u64 {
     (2 * number + by) / (2 * by)
 }

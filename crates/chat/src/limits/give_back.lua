@@ -1,4 +1,4 @@
--- A place in the window of a user's messages is free again. The window ends when it would have.
+-- Takes a counted message of a user back. The end of the window stays the same.
 -- KEYS[1] rate:message:{user}
 -- Reply: nothing
 local key = KEYS[1]

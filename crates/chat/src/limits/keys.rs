@@ -1,11 +1,11 @@
-//! The keys of limits.
+//! Keys of rate limits.
 //!
-//! Always true: a limiter's key goes by itself when it has nothing left to say.
+//! Invariant: the key of a limiter expires when no request counts any more.
 
 use crate::ids::{LimiterId, UserId};
 use crate::keys::{Key, KeyGroup, KeyKind, KeySource, KeySpec, KeyTtl, Keyspace, TtlName};
 
-/// What limits own.
+/// The keys of rate limits.
 pub const CAPABILITY: KeyGroup = KeyGroup {
     name: "limits",
     title: "Rate limits",
@@ -49,22 +49,22 @@ const GCRA: KeySpec = KeySpec::documented(
 .sources(&[KeySource::Ours]);
 
 impl Keyspace {
-    /// Messages of a user in this window.
+    /// Counter of the messages of a user in this window.
     pub fn message_counter(&self, user: &UserId) -> Key {
         self.key1(&MESSAGES, user)
     }
 
-    /// A fixed window.
+    /// Accepted requests in the fixed window of a limiter.
     pub fn fixed_window(&self, id: &LimiterId) -> Key {
         self.key1(&FIXED, id)
     }
 
-    /// A sliding window.
+    /// Accepted requests in the sliding window of a limiter.
     pub fn sliding_window(&self, id: &LimiterId) -> Key {
         self.key1(&SLIDING, id)
     }
 
-    /// A steady rate.
+    /// Theoretical arrival time of a limiter (GCRA).
     pub fn gcra_state(&self, id: &LimiterId) -> Key {
         self.key1(&GCRA, id)
     }

@@ -1,8 +1,8 @@
--- One message more of a user, if their window has room.
+-- Counts one message of a user if the window has room.
 -- KEYS[1] rate:message:{user}
 -- ARGV[1] messages per window
 -- ARGV[2] window, ms
--- Reply: { allowed 1 or 0, limit, remaining, ms until all is free, ms until one fits or -1 }
+-- Reply: { allowed 1 or 0, limit, remaining, ms until the limit is completely free, ms until a message fits or -1 }
 local key, limit, window = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 
 local text = redis.call('GET', key) or '0'
@@ -10,7 +10,7 @@ if not string.find(text, '^%-?%d+$') then
   return redis.error_reply('ERR ' .. key .. ' is not a counter; delete it')
 end
 local used, left = tonumber(text), redis.call('PTTL', key)
--- In its last millisecond a key is still there, and the window is not.
+-- In its last millisecond a key still exists, but its window is over.
 if used <= 0 or left == 0 then used, left = 0, 0 end
 
 local allowed = used < limit

@@ -1,14 +1,14 @@
-//! Limits: how often something may be done.
+//! Rate limits that all nodes share.
 //!
-//! Always true:
-//! 1. A check is one step of the store: whatever nodes ask at once, no more is admitted than the limit says.
-//! 2. What is refused takes no place. A cost fits as a whole, or nothing of it is taken.
-//! 3. The store's time decides when a place is free. A key's time to live collects rubbish, and decides for the counter of
-//!    messages alone, which holds no time.
-//! 4. A request in a window has a name of its own, so that one whose reply was lost can be repeated and counts once. A
-//!    steady rate and the counter of messages have no room for names: they are never repeated.
-//! 5. What it means that the store does not answer is the caller's business; [`Fallback`] is for those who still want to
-//!    count.
+//! Invariants:
+//! 1. A check is one script call: however many nodes check at once, at most `limit` requests are admitted.
+//! 2. A rejected request is not counted. A cost is counted as a whole or not at all.
+//! 3. The store's clock decides when a request no longer counts. Redis TTLs remove leftovers; only the message counter
+//!    depends on its TTL, because it stores no time.
+//! 4. A request in a fixed or sliding window has a unique member, so a call whose reply was lost can be repeated and
+//!    counts once. GCRA and the message counter store no members, so their calls are never repeated.
+//! 5. The caller decides what happens while the store is unavailable. [`LocalRateLimiter`] is for callers that still
+//!    want to count.
 
 pub mod keys;
 
@@ -39,19 +39,20 @@ static CHECK_GCRA: LuaScript = script!("gcra.lua");
 static COUNT_MESSAGE: LuaScript = script!("message.lua").with_native(native::count_message);
 static REFUND_MESSAGE: LuaScript = script!("give_back.lua");
 
-/// Limits that all nodes of a store share. Cloning copies pointers.
+/// Rate limiter shared by all nodes of a store. Cloning copies pointers.
 #[derive(Debug, Clone)]
 pub struct RateLimiter {
     ctx: ChatContext,
 }
 
 impl RateLimiter {
-    /// The limits of a store.
+    /// Creates the rate limiter of a store.
     pub fn new(ctx: ChatContext) -> Self {
         Self { ctx }
     }
 
-    /// Takes `cost` places (1 to [`MOST_COST`], at most the limit) if all of them are free. With `peek` nothing is taken.
+    /// Checks a limit and counts `cost` requests (1 to [`MAX_COST`], at most the limit) if all of them fit. With `peek`
+    /// nothing is counted.
     pub async fn check(
         &self,
         id: &LimiterId,
@@ -69,7 +70,8 @@ impl RateLimiter {
         answer.map_err(|error| counting_error(&self.limiter_key(id, limit), &error))
     }
 
-    /// [`check`](Self::check) for a pipeline. Its reply is a [`Verdict`]. Only in a window it may be repeated.
+    /// [`check`](Self::check) for a pipeline. The reply is a [`RateLimitDecision`]. Only a call for a fixed or sliding
+    /// window may be repeated.
     pub fn check_call(
         &self,
         id: &LimiterId,
@@ -98,13 +100,14 @@ impl RateLimiter {
         })
     }
 
-    /// One message more of a user, of whom so many are allowed in the window of `limits.message_window`.
+    /// Counts one message of a user; `limit` messages are allowed per `limits.message_window`.
     pub async fn count_message(&self, user: &UserId, limit: u32) -> Result<RateLimitDecision> {
         let call = self.count_message_call(user, limit);
         self.run_message_script(call, user).await
     }
 
-    /// [`message`](Self::message) for a pipeline. Its reply is a [`Verdict`]. Repeated it counts twice.
+    /// [`count_message`](Self::count_message) for a pipeline. The reply is a [`RateLimitDecision`]. A repeated call
+    /// counts twice.
     pub fn count_message_call(&self, user: &UserId, limit: u32) -> ScriptCall {
         let window = self.ctx.keys().ttl(TtlName::MessageWindow);
         COUNT_MESSAGE
@@ -113,14 +116,14 @@ impl RateLimiter {
             .arg(duration_millis(window))
     }
 
-    /// The place of a message that was not sent after all is free again. Without one nothing happens; one of a window that
-    /// is over is given back to the window that is.
+    /// Takes a counted message back, because it was not sent. Does nothing without a counter. If the window of the
+    /// message is over, the counter of the current window is reduced.
     pub async fn refund_message(&self, user: &UserId) -> Result<()> {
         let call = self.give_back_call(user);
         self.run_message_script(call, user).await
     }
 
-    /// [`give_back`](Self::give_back) for a pipeline. Repeated it gives back twice.
+    /// [`refund_message`](Self::refund_message) for a pipeline. A repeated call refunds twice.
     pub fn give_back_call(&self, user: &UserId) -> ScriptCall {
         REFUND_MESSAGE.keys(self.ctx.keys().message_counter(user))
     }
@@ -144,7 +147,7 @@ impl RateLimiter {
     }
 }
 
-/// Names the key that the store refused to count in, for it holds what somebody else wrote.
+/// Adds the key to the error if the store rejected the command, usually because the key has a foreign type.
 fn counting_error(key: &Key, error: &RedisError) -> Error {
     if fault(error) != Fault::Rejected {
         return error.clone().into();

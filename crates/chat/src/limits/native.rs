@@ -1,6 +1,6 @@
-//! `message.lua` in Rust, for the embedded engine.
+//! Native version of `count_message.lua`, for the embedded engine.
 //!
-//! Always true: it does what the script does, in the same order; a test compares them.
+//! Invariant: it does what the script does, in the same order; a test compares both.
 
 use parlor_store::native::{
     CommandError, NativeScriptCall, NativeScriptResult, array, number, said,
@@ -22,7 +22,7 @@ pub(super) fn count_message(step: &mut NativeScriptCall<'_>) -> NativeScriptResu
         )));
     };
     let mut left = step.ttl(key)? as f64;
-    // In its last millisecond a key is still there, and the window is not.
+    // In its last millisecond a key still exists, but its window is over.
     if used <= 0.0 || left == 0.0 {
         (used, left) = (0.0, 0.0);
     }
@@ -51,7 +51,7 @@ pub(super) fn count_message(step: &mut NativeScriptCall<'_>) -> NativeScriptResu
     Ok(Some(array(reply.map(|number| Value::Int(number as i64)))))
 }
 
-/// A whole number, as the pattern `^%-?%d+$` finds it.
+/// Parses a whole number, as the pattern `^%-?%d+$` matches it.
 fn parse_integer(text: &[u8]) -> Option<f64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     let all = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);

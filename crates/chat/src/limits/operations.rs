@@ -1,4 +1,4 @@
-//! What callers can ask of limits.
+//! Operations of rate limits.
 
 use std::time::Duration;
 
@@ -13,30 +13,31 @@ use crate::error::{Error, Result};
 use crate::ids::LimiterId;
 use crate::operation::{Operation, OperationInfo};
 
-/// Whether something may be done once more, and counts it if so. For services and admins.
+/// Checks a rate limit and counts the request if it is allowed. For services and admins.
 ///
-/// Use a key with one limit and window; each algorithm has keys of its own. Keys that begin with `http:` are those by which
-/// Parlor limits its own API: look at them with `peek`, and take nothing.
+/// Use a key with one limit and window only; each algorithm has its own keys. Keys that begin with `http:` belong to
+/// the rate limits of Parlor's own API: use `peek` with them, so that nothing is counted.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckLimit {
-    /// What is limited: `login:alice`, `export:203.0.113.7`. A key that is an IPv6 address
-    /// stands for its /64.
+    /// Name of the limit, for example `login:alice` or `export:203.0.113.7`. A key that is an IPv6 address counts as
+    /// its /64 network.
     #[schema(value_type = LimiterId)]
     pub key: String,
     /// How requests are counted.
     pub algorithm: RateLimitAlgorithm,
-    /// How many there may be in a window.
+    /// Requests per window, 1 to 10,000.
     #[schema(minimum = 1, maximum = 10_000, examples(5))]
     pub limit: u32,
-    /// The window in milliseconds; at most 31 days.
+    /// Window in milliseconds, at most 31 days.
     #[schema(minimum = 1, maximum = 2_678_400_000_u64, examples(60_000))]
     pub window_ms: u64,
-    /// As how many requests this one counts: all of them fit, or none is taken. At most `limit`.
+    /// As how many requests this one counts, default 1; all of it is counted or nothing.
+    /// At most 100 and at most `limit`.
     #[serde(default = "default_cost")]
     #[schema(minimum = 1, maximum = 100, default = 1)]
     pub cost: u32,
-    /// Takes nothing, and answers what a check would be told.
+    /// If true, nothing is counted. Default: false.
     #[serde(default)]
     #[schema(default = false)]
     pub peek: bool,

@@ -1,6 +1,6 @@
-//! What a limit is, and what a check answers.
+//! Types of rate limits.
 //!
-//! Always true: a [`Limit`] has passed its rules, so that no number in a step gets too large to be exact.
+//! Invariant: a [`RateLimit`] is validated, so no number in a script becomes too large to be exact.
 
 use std::time::Duration;
 
@@ -11,33 +11,33 @@ use utoipa::ToSchema;
 use crate::context::duration_millis;
 use crate::error::{Error, Result};
 
-/// Most requests in a window.
+/// Maximum number of requests per window.
 pub const MAX_REQUESTS: u32 = 10_000;
-/// Most requests that one counts as.
+/// Maximum cost of one request.
 pub const MAX_COST: u32 = 100;
-/// The shortest window.
+/// Minimum window.
 pub const MIN_WINDOW: Duration = Duration::from_millis(1);
-/// The longest window: 31 days.
+/// Maximum window: 31 days.
 pub const MAX_WINDOW: Duration = Duration::from_secs(31 * 24 * 60 * 60);
 
 /// How requests are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RateLimitAlgorithm {
-    /// From the first request on, until the window is over.
+    /// Fixed window that starts with the first request.
     Fixed,
-    /// Within any window.
+    /// Sliding window.
     Sliding,
-    /// At a steady rate, as many as the limit at once after a pause.
+    /// Steady rate; after a pause up to `limit` requests at once.
     Gcra,
 }
 
 impl RateLimitAlgorithm {
-    /// Every algorithm.
+    /// All algorithms.
     pub const ALL: &'static [Self] = &[Self::Fixed, Self::Sliding, Self::Gcra];
 }
 
-/// How many requests there may be in how long.
+/// A rate limit: algorithm, requests and window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RateLimit {
     algorithm: RateLimitAlgorithm,
@@ -46,7 +46,7 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
-    /// So many requests, 1 to [`MOST_REQUESTS`], in a window of [`SHORTEST_WINDOW`] to [`LONGEST_WINDOW`].
+    /// Creates a limit of 1 to [`MAX_REQUESTS`] requests in a window of [`MIN_WINDOW`] to [`MAX_WINDOW`].
     pub fn new(algorithm: RateLimitAlgorithm, requests: u32, window: Duration) -> Result<Self> {
         if !(1..=MAX_REQUESTS).contains(&requests) {
             let text = format!("`limit` is {requests}, which is not from 1 to {MAX_REQUESTS}");
@@ -71,17 +71,17 @@ impl RateLimit {
         self.algorithm
     }
 
-    /// How many there may be.
+    /// Requests per window.
     pub const fn requests(&self) -> u32 {
         self.requests
     }
 
-    /// In how long, in milliseconds.
+    /// Window in milliseconds.
     pub const fn window_ms(&self) -> u64 {
         self.window_ms
     }
 
-    /// Refuses a cost that never fits.
+    /// Rejects a cost that can never fit.
     pub(super) fn validate_cost(&self, cost: u32) -> Result<()> {
         let most = MAX_COST.min(self.requests);
         if (1..=most).contains(&cost) {
@@ -94,25 +94,26 @@ impl RateLimit {
     }
 }
 
-/// What a check answers. A check that was allowed is counted in it; one that was refused, or only looked, took nothing.
+/// Result of a check. An allowed request is included in the numbers, unless the check was a `peek`. A rejected request
+/// is not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RateLimitDecision {
-    /// Whether the whole cost fits.
+    /// True if the whole cost fits.
     pub allowed: bool,
     /// Requests per window.
     pub limit: u32,
-    /// Requests that would still fit at this moment.
+    /// Requests that still fit now.
     pub remaining: u32,
-    /// Milliseconds until everything is free again if nothing more comes; 0 if it is.
+    /// Milliseconds until the limit is completely free again; 0 if it is.
     pub reset_ms: u64,
-    /// Milliseconds until the cost would fit if nothing else comes. Only there if it does not fit now.
+    /// Milliseconds until the cost fits; absent if it fits now.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub retry_after_ms: Option<u64>,
 }
 
-/// The reply of every step of this capability.
+/// The reply of every script of this capability.
 impl FromRedisValue for RateLimitDecision {
     fn from_redis_value(value: Value) -> std::result::Result<Self, ParsingError> {
         let (allowed, limit, remaining, reset_ms, retry_after): (bool, u32, u32, u64, i64) =

@@ -1,19 +1,19 @@
--- So many requests within any window.
+-- Sliding window: counts the requests of the last `window` milliseconds.
 -- KEYS[1] sliding_limit:{id}
 -- ARGV[1] now, ms
 -- ARGV[2] requests per window
 -- ARGV[3] window, ms
--- ARGV[4] requests that this one counts as
--- ARGV[5] '1' to look only
--- ARGV[6] what no other request is marked with; the same request again takes no further place
--- Reply: { allowed 1 or 0, limit, remaining, ms until all is free, ms until it fits or -1 }
+-- ARGV[4] cost: as how many requests this one counts
+-- ARGV[5] '1' to check without counting
+-- ARGV[6] random text, unique per request: a repeated call is counted once
+-- Reply: { allowed 1 or 0, limit, remaining, ms until the limit is completely free, ms until the cost fits or -1 }
 local key, now, limit, window = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local cost, peek, member = tonumber(ARGV[4]), ARGV[5] == '1', ARGV[1] .. '-' .. ARGV[6]
 
 redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('%.0f', now - window))
 local used = redis.call('ZCARD', key)
 
--- When the entry at this place, counted from the oldest, is free. No key outlives the window.
+-- Milliseconds until the entry at this index leaves the window; 0 is the oldest. At most the key's TTL.
 local function free(place)
   local entry = redis.call('ZRANGE', key, place, place, 'WITHSCORES')
   return entry[2] and math.ceil(math.min(window, tonumber(entry[2]) + window - now)) or 0

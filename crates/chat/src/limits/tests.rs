@@ -1,4 +1,4 @@
-//! The step in Rust against the script.
+//! Compares the native script with the Lua script.
 
 use std::time::Duration;
 

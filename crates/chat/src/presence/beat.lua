@@ -1,9 +1,9 @@
--- A device is still there. One that lapsed and that nobody has looked at yet lives on.
+-- Extends the deadline of a device after a heartbeat. An expired device that no sweep has removed yet is kept.
 -- ARGV[9]  device
--- ARGV[10] node that beats
--- ARGV[11] epoch of the node, or `api`
--- ARGV[12] since when the device is there, ms: of a socket its connect, of others the beat
--- Reply: 1 done, 0 the device is not known or its connection was lost, 2 somebody else holds it, 3 it was ended
+-- ARGV[10] node that sends the heartbeat
+-- ARGV[11] boot id of the node, or `api`
+-- ARGV[12] since when the device is known to be connected, ms: connect of a socket; of another device, this heartbeat
+-- Reply: 1 written, 0 device unknown or connection lost, 2 held by another node or socket, 3 device removed
 local id, node, epoch, since = ARGV[9], ARGV[10], ARGV[11], tonumber(ARGV[12])
 
 local device = devices[id]

@@ -1,6 +1,6 @@
-//! Writing what was collected: beats, sockets to be registered again, goodbyes that the store missed.
+//! Flushes what this node has buffered: queued registrations, deferred departures, heartbeats.
 //!
-//! Always true: a device that left while its beat was on the way is not registered anew.
+//! Invariant: a device that disconnects while its heartbeat is in flight is not registered again.
 
 use redis::pipe;
 
@@ -14,20 +14,21 @@ use crate::ids::DeadlineShard;
 use crate::keys::TtlName;
 use crate::ticking::log_failure;
 
-/// Beats in one pipeline: what they are written with is held in memory, and nobody else is served meanwhile.
+/// Maximum number of heartbeats in one pipeline. It limits the memory of the pipeline, and the time in which the store
+/// serves no other client.
 const MAX_HEARTBEATS_PER_PIPELINE: usize = 500;
-/// Registrations in one pipeline.
+/// Maximum number of registrations in one pipeline.
 const MAX_REGISTRATIONS_PER_PIPELINE: usize = 500;
-/// Registrations in one flush: a node that comes back does not block the store for the others.
+/// Maximum number of registrations in one flush: a node that returns must not block the store for the others.
 const MAX_REGISTRATIONS_PER_FLUSH: usize = 20_000;
 
-/// The reply of `beat.lua` for a device that has to be registered.
+/// Reply of `beat_device.lua`: the device is unknown or its connection was lost, so it has to be registered.
 const REPLY_UNKNOWN_DEVICE: u8 = 0;
-/// The reply of `beat.lua` for a device that somebody has ended.
+/// Reply of `beat_device.lua`: the device was removed.
 const REPLY_DEVICE_REMOVED: u8 = 3;
 
 impl Presence {
-    /// Writes the collected beats. To be called once a second. What cannot be written is kept.
+    /// Writes the buffered heartbeats. Unwritten ones stay in the buffer. The background task calls this every second.
     pub async fn flush_heartbeats(&self) -> Result<()> {
         let _flushing = self.flush_lock.lock().await;
         self.register_queued().await?;
@@ -95,7 +96,8 @@ impl Presence {
                     .arg(&device.user)
                     .arg("PX")
                     .arg(duration_millis(ttl)),
-                // No node registers it again when a part of a Cluster has lost the index.
+                // If a server of the Cluster has lost the index, no node registers this device again, so the heartbeat
+                // restores the entry.
                 None => pipe
                     .cmd("ZADD")
                     .arg(keys.presence_deadlines(DeadlineShard::of(&device.user)))
@@ -105,7 +107,7 @@ impl Presence {
             };
             pipe.ignore();
         }
-        // After a restart everybody has a lifetime to show up: see `revive`.
+        // Volatile: after a restart every device gets a new deadline, see `restart.rs`.
         query_each(
             self.ctx.store().idempotent().with_volatile_updates(),
             &mut pipe,
@@ -113,7 +115,7 @@ impl Presence {
         .await
     }
 
-    /// Registers sockets again after others may have ended them, or when they could not be registered at first.
+    /// Registers the queued sockets.
     async fn register_queued(&self) -> Result<()> {
         let owed = self
             .devices
@@ -135,7 +137,7 @@ impl Presence {
     }
 }
 
-/// Beats that are being written. Those that are not when this is dropped are kept for the next flush.
+/// Heartbeats that are being written. If the guard is dropped, the unwritten ones return to the buffer.
 struct UnwrittenHeartbeats<'a> {
     presence: &'a Presence,
     beats: Vec<LocalDevice>,

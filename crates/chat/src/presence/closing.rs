@@ -1,7 +1,7 @@
-//! Sockets whose device was ended by somebody else: by a request, on any node.
+//! Removes a device on behalf of a request, and closes its socket on any node.
 //!
-//! Always true: the state remembers that a device was removed, and the node that holds its socket learns it at the latest
-//! from the answer to its next beat. The channel between nodes only makes it prompt.
+//! Invariant: the state records the removal, and the node that holds the socket learns of it at the latest from the
+//! reply to the next heartbeat. The frame on the control channel only makes it faster.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,11 +17,12 @@ use crate::context::Timestamp;
 use crate::error::Result;
 use crate::ids::{DeviceId, UserId};
 
-/// Before the channel is asked for again while the store is away.
+/// Wait before the node subscribes again while the store is unavailable.
 const RESUBSCRIBE_DELAY: Duration = Duration::from_secs(1);
 
 impl Presence {
-    /// Ends a device of a user, whoever holds it. Its socket is closed: see [`closed`](Self::closed).
+    /// Removes a device of a user, no matter which node holds it. Its socket is closed, see
+    /// [`next_socket_to_close`](Self::next_socket_to_close).
     pub async fn remove(&self, user: &UserId, id: &DeviceId) -> Result<UserStatus> {
         let held = {
             let mut local = self.devices.lock();
@@ -34,22 +35,22 @@ impl Presence {
         let mut frame = frame::head(BusFrameKind::DeviceRemoved, body.len());
         frame.extend(body.as_bytes());
         let channel = self.ctx.keys().control_channel();
-        // If it is not heard, the next beat tells.
+        // If the frame is lost, the reply to the next heartbeat reports the removal.
         let _ = self
             .ctx
             .store()
             .bus()
             .publish(channel.as_str(), frame)
             .await;
-        // The one that was held here, whatever the clock says. One that came since stays.
+        // A local socket from before the removal is closed regardless of the clock. A newer socket stays.
         if let Some(held) = held {
             self.drop_socket(&held, true).await?;
         }
         Ok(settled.into_user_status(user))
     }
 
-    /// The next socket of this node that has to be closed, because its device was removed or its user has too many. Safe
-    /// to cancel.
+    /// Waits for the next socket of this node that the gateway has to close, because its device was removed or its user
+    /// has too many devices. Cancellation safe.
     pub async fn next_socket_to_close(&self) -> Device {
         loop {
             if let Some(device) = self.devices.lock().pop_socket_to_close() {
@@ -59,7 +60,7 @@ impl Presence {
         }
     }
 
-    /// A device was removed at a moment: a socket that held it before is closed.
+    /// Closes the socket of a removed device if the socket connected before the removal.
     async fn handle_removed_device(
         &self,
         user: &UserId,
@@ -73,7 +74,7 @@ impl Presence {
         }
     }
 
-    /// A socket that has no place here any more is forgotten, and closed if nobody else does it.
+    /// Drops a socket from this node's list. With `close`, the gateway has to close it.
     pub(super) async fn drop_socket(&self, held: &LocalDevice, close: bool) -> Result<()> {
         {
             let mut local = self.devices.lock();
@@ -93,7 +94,7 @@ impl Presence {
             .await
     }
 
-    /// Hears of devices that were removed on other nodes, for as long as it is polled.
+    /// Listens for devices that other nodes removed. Never returns.
     pub(super) async fn listen_for_removed_devices(self: Arc<Self>) {
         let channel = self.ctx.keys().control_channel();
         loop {
@@ -114,7 +115,7 @@ impl Presence {
     }
 }
 
-/// `ms user device` after the head of the frame.
+/// Decodes `ms user device` after the head of the frame.
 fn decode_device_removed(payload: &[u8]) -> Option<(Timestamp, UserId, DeviceId)> {
     let BusFrame::Known(BusFrameKind::DeviceRemoved, body) = BusFrame::from(payload) else {
         return None;

@@ -1,14 +1,14 @@
--- A device appears, or takes its place anew.
+-- Registers a device, or restores one that the store lost.
 -- ARGV[9]  device
--- ARGV[10] node that holds it
--- ARGV[11] epoch of the node, or `api`
--- ARGV[12] connected at, ISO 8601
--- ARGV[13] what the client says about the device, as JSON, or ''
--- ARGV[14] `restore` when the node had it before: a state that the store lost comes back without an announcement
--- ARGV[15] `visible` when the user wants to be seen with it: an explicit status ends
--- ARGV[16] since when it is there, ms, as in beat.lua; '' when it comes just now
--- ARGV[17] how many devices a user may have
--- Reply: that of `settle`, then 0 done, 1 it was ended meanwhile, 2 the user has too many
+-- ARGV[10] node that registers it
+-- ARGV[11] boot id of the node, or `api` for a device without a socket
+-- ARGV[12] time of the connection, ISO 8601
+-- ARGV[13] client description as JSON, or ''
+-- ARGV[14] `restore` if the store has known the device: a state that was lost is restored without `events:user.online`
+-- ARGV[15] `visible` to clear the explicit status
+-- ARGV[16] time since which the device is connected, ms, as in beat_device.lua; '' for a new connection
+-- ARGV[17] maximum number of devices of a user
+-- Reply: that of `commit_state`, then 0 registered, 1 the device was removed meanwhile, 2 the user has too many devices
 local id, node, epoch, connected, info = ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13]
 local mode, wish, since, most = ARGV[14], ARGV[15], tonumber(ARGV[16]), tonumber(ARGV[17])
 local lost = not known
@@ -24,17 +24,17 @@ local function refusal()
 end
 
 local refused = refusal()
--- An explicit status ends with the last device, also when nobody has looked yet.
+-- An explicit status ends with the last device, even if no sweep has removed that device yet.
 if refused == 0 and (wish == 'visible' or not next(devices)) then explicit(nil) end
 if refused > 0 then
-  -- Nothing of it.
+  -- Rejected: the device is not written.
 elseif epoch == 'api' and holder and holder.epoch ~= 'api' and holder.epoch ~= '' then
-  -- A request of a device whose socket a node holds: the socket keeps it.
+  -- A request names a device that is held by a socket: the socket keeps it.
   holder.deadline = now + ttl
   put(id, holder)
   beaten[id] = true
 else
-  -- Its own lapsed entry may be among the removals: those are done before the writes.
+  -- The removals may contain the expired entry of this device: they are executed before the writes.
   if info ~= '' then
     write('i:' .. id, info)
   elseif holder and holder.info then

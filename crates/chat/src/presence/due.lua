@@ -1,9 +1,9 @@
--- Takes users whose deadline has come, and keeps other nodes from looking at them for a moment.
+-- Claims users whose deadline has passed, so that other nodes leave them alone for a few seconds.
 -- KEYS[1] parlor:deadlines:{shard}
 -- ARGV[1] now, ms
--- ARGV[2] until when they are taken, ms and a half: a score that nobody else writes
--- ARGV[3] how many at most
--- Reply: users
+-- ARGV[2] score of the claim: end of the claim in ms plus 0.5, which no other writer uses
+-- ARGV[3] maximum number of users
+-- Reply: the claimed users
 local index, now, taken, most = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 
 local users = redis.call('ZRANGEBYSCORE', index, '-inf', now, 'LIMIT', 0, most)

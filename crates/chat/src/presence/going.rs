@@ -1,9 +1,10 @@
-//! Devices go, with a goodbye or without one.
+//! Writes departures of sockets: clean disconnects and lost connections.
 //!
-//! Always true:
-//! 1. What went while the store was away is written when it is back. It is announced even if the store came back empty, but
-//!    not before the nodes had time to fill it again: the user may be there through another one.
-//! 2. A goodbye that nobody waits for any more is said all the same.
+//! Invariants:
+//! 1. A departure that happened while the store was unavailable is written when the store is back. It is published even
+//!    if the store lost the state, but not before the other nodes had time to register their devices again: the user
+//!    may be connected to another node.
+//! 2. A departure is written even if its caller drops the future.
 
 use redis::pipe;
 
@@ -15,10 +16,10 @@ use crate::context::duration_millis;
 use crate::error::Result;
 use crate::ticking::log_failure;
 
-/// Goodbyes in one pipeline.
+/// Maximum number of departures in one pipeline.
 const MAX_DEPARTURES_PER_PIPELINE: usize = 500;
 
-/// What the scripts are told of a goodbye that the store missed.
+/// Mode of the scripts for a departure that happened while the store was unavailable.
 const MODE_DEFERRED: &str = "missed";
 
 impl Presence {
@@ -29,7 +30,7 @@ impl Presence {
             (None, Some(socket)) => {
                 let mut forget = redis::cmd("DEL");
                 forget.arg(self.ctx.keys().socket_user(socket));
-                // Nobody renews it: if the store is away, its time ends it.
+                // If the store is unavailable, the key expires, because its TTL is not renewed any more.
                 let _ = forget.exec_async(&mut self.ctx.store().idempotent()).await;
                 Ok(())
             }
@@ -37,7 +38,7 @@ impl Presence {
         }
     }
 
-    /// Writes what went while the store was away.
+    /// Writes the departures that happened while the store was unavailable.
     pub(super) async fn write_deferred_departures(&self) -> Result<()> {
         if !self.local_node.is_lease_stable() {
             return Ok(());
@@ -46,7 +47,7 @@ impl Presence {
         self.write_departures(missed, MODE_DEFERRED).await
     }
 
-    /// All sockets of this node are lost, so that they can come back elsewhere within the grace time.
+    /// Marks all connections of this node as lost, so that the clients can reconnect elsewhere within the grace period.
     pub(super) async fn all_connections_lost(&self) -> Result<()> {
         let (sockets, mut goings) = {
             let mut local = self.devices.lock();
@@ -60,7 +61,7 @@ impl Presence {
         self.write_departures(goings, "").await
     }
 
-    /// Writes goodbyes. What is not written when this ends, for whatever reason, is kept for the next flush.
+    /// Writes departures. If the future fails or is dropped, the unwritten ones are kept for the next flush.
     pub(super) async fn write_departures(
         &self,
         goings: Vec<(LocalDevice, Departure)>,
@@ -90,7 +91,7 @@ impl Presence {
         let steps = PresenceScriptArgs::new(&self.ctx);
         let mut pipe = pipe();
         for (held, how) in goings {
-            // One that the store never knew is not missed.
+            // The departure of a device that the store never knew must not be published.
             let mode = if held.known_to_store { mode } else { "" };
             pipe.add_command(self.departure_cmd(&steps, held, *how, mode));
         }
@@ -128,8 +129,8 @@ impl Presence {
         }
     }
 
-    /// What follows when sockets went, each with the latest deadline of its user: the index is told, the sockets are
-    /// forgotten, and the users whose last socket here it was.
+    /// Cleans up after departures, each with the latest deadline of its user: lowers the entry in the deadline index,
+    /// deletes the key of the socket, and removes users without a socket here from the node's user set.
     pub(super) async fn clean_up_after_departures(
         &self,
         gone: impl Iterator<Item = (&LocalDevice, u64)>,
@@ -154,7 +155,7 @@ impl Presence {
         }
         let mut store = self.ctx.store().idempotent();
         pipe.exec_async(&mut store).await?;
-        // One that connects after this look adds the user itself, after the removal.
+        // A socket that connects after this check adds the user itself, and its `SADD` runs after the `SREM`.
         for user in last {
             if self.devices.lock().has_user(user) {
                 let mut again = redis::cmd("SADD");
@@ -165,7 +166,7 @@ impl Presence {
     }
 }
 
-/// Goodbyes that are being said.
+/// Departures that are being written. If the guard is dropped, the unwritten ones are deferred.
 struct UnwrittenDepartures<'a> {
     presence: &'a Presence,
     departures: Vec<(LocalDevice, Departure)>,

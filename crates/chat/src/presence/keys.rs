@@ -1,6 +1,6 @@
-//! The keys of presence.
+//! Keys of presence.
 //!
-//! Always true: the state is one internal hash; the documented keys are its projection, and exactly one layout of them is written.
+//! Invariant: the state is one internal hash. The documented keys are derived from it, in exactly one layout.
 
 use crate::ids::{DeadlineShard, NodeId, SocketId, UserId, WatchShard};
 use crate::keys::{
@@ -8,7 +8,7 @@ use crate::keys::{
     PresenceLayout, TtlName,
 };
 
-/// What presence owns.
+/// The keys of presence.
 pub const CAPABILITY: KeyGroup = KeyGroup {
     name: "presence",
     title: "Presence",
@@ -130,7 +130,7 @@ impl Keyspace {
         self.key1(&DOCUMENT, user)
     }
 
-    /// Whether a user is online, in the layout `sockets`.
+    /// The flag whether a user is online, in the layout `sockets`.
     pub fn presence_online(&self, user: &UserId) -> Key {
         self.key1(&ONLINE, user)
     }
@@ -145,42 +145,42 @@ impl Keyspace {
         self.key1(&STATUS, user)
     }
 
-    /// When a user was last online.
+    /// Time at which a user last became offline.
     pub fn last_seen(&self, user: &UserId) -> Key {
         self.key1(&LAST_SEEN, user)
     }
 
-    /// Whose a socket is.
+    /// Owner of a socket.
     pub fn socket_user(&self, socket: &SocketId) -> Key {
         self.key1(&SOCKET_USER, socket)
     }
 
-    /// Tells other services that a user came.
+    /// Channel that tells other services that a user became online.
     pub fn user_online_channel(&self) -> Channel {
         self.channel0(&USER_ONLINE)
     }
 
-    /// Tells other services that a user went.
+    /// Channel that tells other services that a user became offline.
     pub fn user_offline_channel(&self) -> Channel {
         self.channel0(&USER_OFFLINE)
     }
 
-    /// The state of a user's presence.
+    /// The presence state of a user.
     pub fn presence_state(&self, user: &UserId) -> Key {
         self.key1(&STATE, user)
     }
 
-    /// A part of the index of deadlines.
+    /// A shard of the index of presence deadlines.
     pub fn presence_deadlines(&self, shard: DeadlineShard) -> Key {
         self.key1(&DEADLINES, &shard)
     }
 
-    /// The users whose devices a node holds.
+    /// The users that have sockets on a node.
     pub fn node_presence_users(&self, node: &NodeId) -> Key {
         self.key1(&NODE_USERS, node)
     }
 
-    /// The channel of presence changes of a shard of users.
+    /// Channel of the presence changes of a shard of users.
     pub fn presence_changes_channel(&self, shard: WatchShard) -> Channel {
         self.channel1(&WATCH, &shard)
     }

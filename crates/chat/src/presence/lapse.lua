@@ -1,11 +1,12 @@
--- Time has passed, or a node has died: what is over is removed.
--- ARGV[9]  node whose devices are over, or ''
--- ARGV[10] epoch of that node that lives, or ''
--- ARGV[11] the latest deadline, ms, that a device can have from before the node died: with a later one it has come back
--- Reply: that of `settle`
+-- Removes expired devices, and the devices of a dead node.
+-- ARGV[9]  dead node, or ''
+-- ARGV[10] boot id of that node that is alive, or ''
+-- ARGV[11] latest deadline, ms, that a device from before the node's death can have; a later one means that the node
+--          has returned
+-- Reply: that of `commit_state`
 local dead, alive, latest = ARGV[9], ARGV[10], tonumber(ARGV[11])
 
--- The state is over, since no node ran for so long, and the layout `sockets` still shows a socket: nothing of it ends by itself.
+-- The state expired because no node was running, but the layout `sockets` still has a socket: its keys have no TTL.
 if not known and KEYS[4] and redis.call('EXISTS', KEYS[4]) == 1 then assume_online() end
 drop_lapsed()
 for id, device in pairs(devices) do

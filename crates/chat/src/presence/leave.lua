@@ -1,9 +1,9 @@
--- A clean goodbye: the device is gone at once.
+-- Removes a device at once: a clean disconnect, or a removal by request.
 -- ARGV[9]  device
--- ARGV[10] epoch that must hold it, or '' for any: then it is removed, and whoever holds it may not bring it back
--- ARGV[11] connected at, which must be that of the device, or '' for any
--- ARGV[12] `missed` when the store was away as it happened: if it came back empty, the goodbye is announced all the same
--- Reply: that of `settle`
+-- ARGV[10] boot id that must hold the device; '' matches any, and a tombstone keeps the holder from restoring it
+-- ARGV[11] time of the connection, which must match, or '' for any
+-- ARGV[12] `deferred` if the store was unavailable at the time; the departure is published even if the state was lost
+-- Reply: that of `commit_state`
 local id, epoch, connected, mode = ARGV[9], ARGV[10], ARGV[11], ARGV[12]
 local MOST_GRAVES = 16
 
@@ -26,7 +26,7 @@ elseif not known and mode == 'missed' then
 end
 if epoch == '' then bury() end
 if ours or epoch == '' or epoch == 'api' then
-  -- Beats of devices that no node holds may still be on their way, also of a user nobody knows.
+  -- Heartbeats of devices without a socket may still be in flight, even for a user without a state.
   known = true
   write('left', int(now))
 end

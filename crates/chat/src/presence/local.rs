@@ -1,9 +1,9 @@
-//! What this node remembers: its sockets, the beats to be written, and what could not be written yet.
+//! Devices of this node and everything about them that is not yet written to the store.
 //!
-//! Always true:
-//! 1. Nothing here is locked across a wait.
-//! 2. A device that left is in none of the maps, so no late beat brings it back.
-//! 3. Nothing grows without a bound: what is not bounded by the number of sockets has its own limit.
+//! Invariants:
+//! 1. The lock around [`LocalDevices`] is never held across an await.
+//! 2. A device that disconnected is in none of the maps. A late heartbeat therefore cannot register it again.
+//! 3. Every collection is bounded, by the number of sockets or by a limit of its own.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
@@ -16,55 +16,56 @@ use super::ops::Device;
 use crate::context::Timestamp;
 use crate::ids::{DeviceId, SocketId, UserId};
 
-/// Remembered beats of devices without a socket: those of a node in an outage of minutes.
+/// Maximum number of buffered heartbeats of devices without a socket: enough for a store outage of minutes.
 const MAX_BUFFERED_HEARTBEATS: usize = if cfg!(test) { 10 } else { 1_000_000 };
-/// Remembered goings. One that is forgotten is a lapse: the device stays until its deadline.
+/// Maximum number of deferred departures. The device of a dropped departure stays until its deadline.
 const MAX_DEFERRED_DEPARTURES: usize = if cfg!(test) { 10 } else { 1_000_000 };
-/// Sockets to be closed that nobody has asked for. One that is forgotten has no presence, and nothing else happens to it.
+/// Maximum number of sockets to close that the gateway has not taken yet. A dropped socket stays open without presence.
 const MAX_SOCKETS_TO_CLOSE: usize = if cfg!(test) { 10 } else { 100_000 };
 
-/// A device among those of all users.
+/// Identifies a device among those of all users.
 pub(super) type DeviceKey = (UserId, DeviceId);
 
-/// A device that is registered, most often a socket of this node.
+/// A registered device.
 #[derive(Debug, Clone)]
 pub(super) struct LocalDevice {
-    /// Shared with whoever serves the socket.
+    /// Shared with the gateway that serves the socket.
     pub(super) device: Arc<Device>,
-    /// Since when it is there; with the node's epoch it tells this connection from later ones of the device.
+    /// Start of the connection. The boot id and this time distinguish the connection from later ones of the device.
     pub(super) connected_at: Timestamp,
-    /// Whether the store has known it: then it may be restored, else it is new.
+    /// True if the store has known the device: after a data loss it is restored instead of published as new.
     pub(super) known_to_store: bool,
 }
 
-/// How a device went.
+/// How a device departed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Departure {
-    /// With a goodbye.
+    /// Clean disconnect.
     Disconnected,
-    /// Without one.
+    /// The connection was lost.
     ConnectionLost,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct LocalDevices {
-    /// Of most users one device, so that a table for each would be mostly room.
+    /// Sockets of this node by user. `SmallVec`, because most users have one device.
     users: HashMap<UserId, SmallVec<[LocalDevice; 1]>>,
-    /// With the time of each beat.
+    /// Heartbeats for the next flush, with their time.
     heartbeats: HashMap<DeviceKey, (Arc<Device>, Timestamp)>,
-    /// Beats that are being written.
+    /// Heartbeats that the running flush writes. Removing a device here prevents that the reply registers it again.
     heartbeats_in_flight: HashSet<DeviceKey>,
-    /// Sockets that have to be registered again before they beat, in an order of this node alone: nodes that come back
-    /// together do not come user by user.
+    /// Sockets to register before their heartbeats are written. The order is random per node: nodes that return at the
+    /// same time then do not all register the same users first.
     registration_queue: BTreeSet<(u64, DeviceKey)>,
     registration_hasher: RandomState,
-    /// Sockets that are being registered, and how they went if they did meanwhile: their goodbye may come too early.
+    /// Running registrations, and how the socket departed meanwhile, if it did. Its departure may have reached the
+    /// store before the registration, so it is written again afterwards.
     start_registration: HashMap<SocketId, Option<Departure>>,
-    /// Those whose goodbye could not be written.
+    /// Departures that could not be written to the store.
     deferred_departures: Vec<(LocalDevice, Departure)>,
-    /// Sockets whose device was ended by somebody else.
+    /// Sockets that the gateway has to close, because their device was removed or the user has too many devices.
     sockets_to_close: VecDeque<Arc<Device>>,
-    /// The epoch of the store that was last seen.
+    /// Store epoch at the last lease renewal.
     store_epoch: u64,
 }
 
@@ -72,13 +73,13 @@ pub(super) fn device_key(device: &Device) -> DeviceKey {
     (device.user.clone(), device.id.clone())
 }
 
-/// The one of a user's devices that is called so.
+/// Finds a device of a user by its id.
 fn find_device<'a>(devices: &'a mut [LocalDevice], id: &DeviceId) -> Option<&'a mut LocalDevice> {
     devices.iter_mut().find(|it| it.device.id == *id)
 }
 
 impl LocalDevices {
-    /// A socket has come; one of the same device before it is forgotten.
+    /// Inserts a socket. It replaces an earlier socket of the same device.
     pub(super) fn insert(&mut self, held: LocalDevice) {
         self.heartbeats.remove(&device_key(&held.device));
         let devices = self.users.entry(held.device.user.clone()).or_default();
@@ -88,7 +89,7 @@ impl LocalDevices {
         }
     }
 
-    /// A socket has gone. None if another one has taken its device over, or it never was here.
+    /// Removes a socket. `None` if another socket holds the device, or if the socket is not registered here.
     pub(super) fn remove(&mut self, device: &Device, how: Departure) -> Option<LocalDevice> {
         self.find(&device.user, &device.id, device.socket.as_ref())?;
         self.discard_heartbeat(&device.user, &device.id);
@@ -107,7 +108,7 @@ impl LocalDevices {
         Some(held)
     }
 
-    /// The socket that holds a device; with `socket` only if it is that one.
+    /// Finds the socket that holds a device; with `socket` only if it is this socket.
     pub(super) fn find(
         &self,
         user: &UserId,
@@ -122,15 +123,15 @@ impl LocalDevices {
         (socket.is_none() || held.device.socket.as_ref() == socket).then_some(held)
     }
 
-    /// Whether a user has a socket here.
+    /// True if the user has a socket here.
     pub(super) fn has_user(&self, user: &UserId) -> bool {
         self.users.contains_key(user)
     }
 
-    /// Keeps a beat to be written; that of a socket only if it is one of ours. False if there is no room for it.
+    /// Buffers a heartbeat; that of a socket only if the socket is registered here. False if the buffer is full.
     pub(super) fn try_buffer_heartbeat(&mut self, device: &Device, at: Timestamp) -> bool {
         let waiting = self.heartbeats.len() + self.heartbeats_in_flight.len();
-        // Of sockets there are as many as the gateway lets in.
+        // The gateway limits the number of sockets.
         let room = device.socket.is_some()
             || waiting < MAX_BUFFERED_HEARTBEATS
             || self.heartbeats.contains_key(&device_key(device));
@@ -140,7 +141,7 @@ impl LocalDevices {
         room
     }
 
-    /// [`beat`](Self::beat) of one that had its room before.
+    /// Buffers a heartbeat without a limit, for a heartbeat that was in the buffer before.
     pub(super) fn buffer_heartbeat(&mut self, device: &Device, at: Timestamp) {
         let socket = device.socket.as_ref();
         let beating = match socket {
@@ -155,14 +156,14 @@ impl LocalDevices {
         }
     }
 
-    /// The beat of a device that does not want one any more.
+    /// Discards the heartbeat of a device that was removed.
     pub(super) fn discard_heartbeat(&mut self, user: &UserId, id: &DeviceId) {
         let key = (user.clone(), id.clone());
         self.heartbeats.remove(&key);
         self.heartbeats_in_flight.remove(&key);
     }
 
-    /// The beats to be written now; of sockets only those that are ours.
+    /// Starts a flush: returns the heartbeats to write, those of sockets only if the socket is registered here.
     pub(super) fn start_flush(&mut self) -> Vec<LocalDevice> {
         let beats = std::mem::take(&mut self.heartbeats);
         self.heartbeats_in_flight = beats.keys().cloned().collect();
@@ -180,7 +181,7 @@ impl LocalDevices {
         held.collect()
     }
 
-    /// Beats that could not be written; a newer one of the same device stays.
+    /// Returns unwritten heartbeats to the buffer. A newer heartbeat of the same device stays.
     pub(super) fn return_unwritten(&mut self, beats: &[LocalDevice]) {
         for held in beats {
             let key = device_key(&held.device);
@@ -190,8 +191,8 @@ impl LocalDevices {
         }
     }
 
-    /// The beats are written. Of the devices that the store did not know, those to be registered: sockets that are still
-    /// here, and others that nobody removed meanwhile.
+    /// Ends the flush. Of the devices that the store did not know, returns those to register: sockets that are still
+    /// registered here, and other devices that were not removed meanwhile.
     pub(super) fn finish_flush(&mut self, unknown: Vec<LocalDevice>) -> Vec<LocalDevice> {
         let flying = std::mem::take(&mut self.heartbeats_in_flight);
         let anew = unknown.into_iter().filter(|held| {
@@ -204,15 +205,16 @@ impl LocalDevices {
         anew.collect()
     }
 
-    /// These are about to be registered.
+    /// Starts the registration of these devices.
     pub(super) fn registrations_in_flight(&mut self, devices: &[LocalDevice]) {
         let sockets = devices.iter().filter_map(|it| it.device.socket.clone());
         self.start_registration
             .extend(sockets.map(|socket| (socket, None)));
     }
 
-    /// The registration of these is over. Those of them that went meanwhile, whose goodbye may have come too early; where
-    /// another socket took the device over, that one is owed instead. `done`: the store knows them.
+    /// Ends the registration of these devices; `done` means that the store knows them. Returns the devices that
+    /// departed meanwhile, because their departure may have reached the store first. If another socket took the device
+    /// over, that socket is queued for registration instead.
     pub(super) fn finish_registration(
         &mut self,
         devices: &[LocalDevice],
@@ -239,19 +241,19 @@ impl LocalDevices {
         gone
     }
 
-    /// Whether the store's epoch is another one than when last asked.
+    /// Stores the epoch, and returns true if it differs from the last one.
     pub(super) fn update_store_epoch(&mut self, epoch: u64) -> bool {
         std::mem::replace(&mut self.store_epoch, epoch) != epoch
     }
 
-    /// Every socket has to be registered again.
+    /// Queues all sockets for registration.
     pub(super) fn queue_all_registrations(&mut self) {
         let devices = self.users.values().flatten();
         let devices: Vec<_> = devices.map(|held| device_key(&held.device)).collect();
         self.queue_registrations(devices);
     }
 
-    /// These sockets have to be registered again, as far as they are here.
+    /// Queues these devices for registration if a socket holds them here.
     pub(super) fn queue_registrations(&mut self, devices: impl IntoIterator<Item = DeviceKey>) {
         for key in devices {
             if self.find(&key.0, &key.1, None).is_some() {
@@ -265,7 +267,7 @@ impl LocalDevices {
         (self.registration_hasher.hash_one(&key), key)
     }
 
-    /// Some of the sockets to be registered again.
+    /// Takes up to so many sockets from the registration queue.
     pub(super) fn take_registrations(&mut self, most: usize) -> Vec<LocalDevice> {
         let mut taken = Vec::new();
         while taken.len() < most
@@ -294,7 +296,7 @@ impl LocalDevices {
         std::mem::take(&mut self.deferred_departures)
     }
 
-    /// A socket has to be closed by whoever serves it.
+    /// Queues a socket for the gateway to close.
     pub(super) fn queue_socket_close(&mut self, device: Arc<Device>) {
         if self.sockets_to_close.len() >= MAX_SOCKETS_TO_CLOSE {
             self.sockets_to_close.pop_front();
@@ -306,7 +308,7 @@ impl LocalDevices {
         self.sockets_to_close.pop_front()
     }
 
-    /// Every socket of this node, which has none afterwards.
+    /// Removes and returns all sockets of this node.
     pub(super) fn drain(&mut self) -> Vec<LocalDevice> {
         self.heartbeats.clear();
         self.registration_queue.clear();

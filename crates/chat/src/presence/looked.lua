@@ -1,8 +1,9 @@
--- After a look at users: when to look again, or never. An entry that somebody changed meanwhile is left to them.
+-- Ends the claim of checked users: sets the time of the next check or removes the entry. An entry that was changed
+-- meanwhile is left alone.
 -- KEYS[1] parlor:deadlines:{shard}
--- ARGV[1] the score they were taken with
--- ARGV[2…] user and deadline in turn; 0 is no deadline
--- Reply: how many entries were left alone
+-- ARGV[1] score of the claim
+-- ARGV[2…] user and deadline alternately; 0 means no deadline
+-- Reply: number of entries that were left alone
 local index, taken = KEYS[1], tonumber(ARGV[1])
 
 local left = 0

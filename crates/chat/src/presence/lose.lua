@@ -1,10 +1,10 @@
--- A connection is lost: the device has the grace time to come back. Later beats of the lost connection count no more.
+-- Starts the grace period of a device whose connection is lost. Later heartbeats of that connection are ignored.
 -- ARGV[9]  device
--- ARGV[10] epoch that must hold it
--- ARGV[11] connected at, which must be that of the device
--- ARGV[12] `missed` as in leave.lua
--- ARGV[13] grace time, ms
--- Reply: that of `settle`
+-- ARGV[10] boot id that must hold the device
+-- ARGV[11] time of the connection, which must match
+-- ARGV[12] `deferred` as in remove_device.lua
+-- ARGV[13] grace period, ms
+-- Reply: that of `commit_state`
 local id, epoch, connected, mode, grace = ARGV[9], ARGV[10], ARGV[11], ARGV[12], tonumber(ARGV[13])
 
 local device = devices[id]

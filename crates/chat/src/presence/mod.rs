@@ -1,13 +1,27 @@
-//! Presence: who is here now, counted per person and not per open tab.
+//! Presence: the devices of each user, and one visible status derived from them.
 //!
-//! Always true:
-//! 1. A user is online while one of their devices has a deadline after now. Each device has its own.
-//! 2. There is one state per user, in one hash. The layouts show it in the documents' keys and decide nothing.
-//! 3. The script that changes how a user is seen announces it, with a higher version: once, whoever dies when.
-//! 4. The index of deadlines is a hint of when to look. An entry may be early or superfluous; for a connected user there
-//!    is always one that is due no later than one lifetime after the last device.
-//! 5. Nobody is called gone by a node that has not itself been well connected to the store for lease and grace time.
-//! 6. A key's time to live collects rubbish and serves other readers; it decides nothing here.
+//! ```text
+//!                            heartbeat (deadline = now + ttl.presence)
+//!                            ┌─────┐
+//!               connect      ▼     │     connection lost
+//! (no device) ───────────▶ CONNECTED ───────────────────▶ GRACE PERIOD
+//!      ▲                    │     ▲                        │      │
+//!      │                    │     └─────── connect ────────┘      │
+//!      │  disconnect, removal, deadline passed, node died         │ deadline passed, removal
+//!      └────────────────────┴─────────────────────────────────────┘
+//! ```
+//!
+//! Invariants:
+//! 1. A user is present while at least one device has a deadline after now. Each device has its own deadline.
+//! 2. The state of a user is one hash. The documented keys are derived from it. One exception: `expire_devices.lua`
+//!    uses the layout `sockets` to find users whose state expired while no node was running.
+//! 3. The script that changes the visible status also publishes the event, with a higher version. A node that crashes
+//!    can therefore neither lose nor repeat an event.
+//! 4. The deadline index only says when to check a user; the state decides. An entry may be too early or superfluous. A
+//!    user with a device always has an entry, due at most `ttl.presence` after the last registration or check.
+//! 5. A node publishes a user as offline because deadlines have passed, and declares other nodes dead, only after it
+//!    has held its own lease without a break for lease + grace period.
+//! 6. Redis TTLs remove leftovers. No decision depends on a TTL.
 
 pub mod keys;
 
@@ -55,24 +69,24 @@ pub use self::watch::{MAX_WATCHED_USERS, PresenceWatcher};
 
 static LOWER_DEADLINE: LuaScript = script!("sooner.lua");
 
-/// Presence as one node sees and serves it.
+/// Presence of all users, as one node tracks and serves it.
 pub struct Presence {
     ctx: ChatContext,
     local_node: Arc<LocalNode>,
     devices: Mutex<LocalDevices>,
-    /// Held while beats are written: which of them are on the way is known of one flush only.
+    /// Allows one heartbeat flush at a time: `LocalDevices` tracks the in-flight heartbeats of one flush only.
     flush_lock: tokio::sync::Mutex<()>,
     watchers: Arc<WatcherRegistry>,
-    /// Tells that a socket has to be closed.
+    /// Wakes [`next_socket_to_close`](Self::next_socket_to_close).
     socket_close_requested: Notify,
-    /// Whether the devices of an earlier start of this node are ended.
+    /// True if the devices of this node's previous run are removed.
     previous_run_reaped: AtomicBool,
-    /// When the node started.
+    /// Start of this run. `None` before [`start`](Self::start).
     started_at: Mutex<Option<Timestamp>>,
 }
 
 impl Presence {
-    /// The presence of a node that has not started.
+    /// Creates the presence of a node that has not started.
     pub fn new(ctx: ChatContext, local_node: Arc<LocalNode>) -> Self {
         Self {
             watchers: WatcherRegistry::new(ctx.clone()),
@@ -86,23 +100,24 @@ impl Presence {
         }
     }
 
-    /// A device appears. Announces `online` if it is the first that can be seen. While the store is away a socket is
-    /// remembered and registered when the store is back. If nobody waits for the answer, the socket is lost.
+    /// Registers a device. Publishes `user.online` if the visible status leaves offline. If the store is unavailable, a
+    /// socket is queued and registered when the store is back. If the returned future is dropped, the device is treated
+    /// as a lost connection.
     pub async fn connect(&self, device: impl Into<Arc<Device>>) -> Result<UserStatus> {
         self.register_connection(device.into(), RegistrationReason::Connect)
             .await
     }
 
-    /// A device appears and its user wants to be seen: [`connect`](Self::connect), and an explicit status ends, in one
-    /// step. What cannot be written at once is remembered as a connect only.
+    /// Registers a device as [`connect`](Self::connect) does, and clears the explicit status in the same script call.
+    /// If the store is unavailable, the queued registration is a plain connect.
     pub async fn connect_visible(&self, device: Device) -> Result<UserStatus> {
         self.register_connection(device.into(), RegistrationReason::ConnectVisible)
             .await
     }
 
-    /// A device is still there. Written with the next [`flush_beats`](Self::flush_beats). The beat of a socket that this
-    /// node does not hold is nothing; that of a device without a socket registers it. An error says that the store is
-    /// away for so long that no more of the latter can be remembered.
+    /// Buffers a heartbeat; [`flush_heartbeats`](Self::flush_heartbeats) writes it. A heartbeat of a socket that this
+    /// node does not hold is ignored. A heartbeat of an unknown device without a socket registers the device. Fails if
+    /// the store has been unavailable for so long that the buffer for devices without a socket is full.
     pub fn beat(&self, device: &Device) -> Result<()> {
         if self
             .devices
@@ -115,14 +130,14 @@ impl Presence {
         Err(Error::StoreUnavailable(reason.into()))
     }
 
-    /// Whether a device is here by this socket, as far as this node knows; another socket of it may have come since.
+    /// True if this socket holds the device on this node. Another node may hold a newer socket of the device.
     pub fn holds_socket(&self, device: &Device) -> bool {
         let (local, socket) = (self.devices.lock(), device.socket.as_ref());
         socket.is_some() && local.find(&device.user, &device.id, socket).is_some()
     }
 
-    /// A user says how they want to be seen: `Offline` hides them, `Online` ends what they said before. Holds while a
-    /// device lives.
+    /// Sets the explicit status of a user: `Offline` makes the user invisible, `Online` clears the explicit status. The
+    /// explicit status ends with the last device; without a live device the call changes nothing.
     pub async fn set(&self, user: &UserId, status: PresenceStatus) -> Result<UserStatus> {
         let steps = PresenceScriptArgs::new(&self.ctx);
         let call = steps.call(|it| &it.set_status, user).arg(status.name());
@@ -130,8 +145,8 @@ impl Presence {
         Ok(settled.into_user_status(user))
     }
 
-    /// A device says goodbye: it is gone at once. Does nothing if another socket has taken the device over. While the
-    /// store is away the goodbye of a socket is remembered, and the error says that it is not yet done.
+    /// Removes a device at once (clean disconnect). Does nothing if another socket holds the device now. If the store
+    /// is unavailable, the departure of a socket is queued and an error is returned.
     pub async fn leave(&self, device: &Device) -> Result<()> {
         if device.socket.is_some() {
             return self.depart(device, Departure::Disconnected).await;
@@ -144,8 +159,8 @@ impl Presence {
             .map(drop)
     }
 
-    /// A socket is lost: the device has the grace time to come back. Else as [`leave`](Self::leave). A device without a
-    /// socket cannot be lost.
+    /// Starts the grace period of a device whose connection is lost; otherwise like [`disconnect`](Self::disconnect).
+    /// Does nothing for a device without a socket.
     pub async fn connection_lost(&self, device: &Device) -> Result<()> {
         if device.socket.is_none() {
             return Ok(());
@@ -153,7 +168,7 @@ impl Presence {
         self.depart(device, Departure::ConnectionLost).await
     }
 
-    /// Ends a device that this epoch holds; with none it is removed, whoever holds it.
+    /// Removes a device from the store if it has this boot id. An empty one matches any holder and leaves a tombstone.
     async fn remove_from_store(
         &self,
         user: &UserId,
@@ -169,7 +184,8 @@ impl Presence {
         Ok(settled)
     }
 
-    /// The command that tells the index of a shortened deadline; 0 is none, and wants a look at once.
+    /// Command that lowers a user's entry in the deadline index. A deadline of 0 means that the user has no device: the
+    /// entry becomes due at once, and the next sweep removes it.
     fn lower_deadline_cmd(&self, user: &UserId, until: u64) -> redis::Cmd {
         let shard = self.ctx.keys().presence_deadlines(DeadlineShard::of(user));
         if until > 0 {

@@ -1,7 +1,7 @@
-//! The usual connect and the usual beat in Rust, for the embedded engine.
+//! Native scripts for the embedded engine: the most frequent connect and the most frequent heartbeat.
 //!
-//! Always true: where the case is not the usual one nothing is written and the script decides. In the usual one the same is
-//! written, answered and published as by the script; a test compares them.
+//! Invariant: outside of these cases the native script writes nothing and the Lua script runs. Within them it writes,
+//! replies and publishes what the Lua script does; a test compares both.
 
 use parlor_store::native::{
     CommandError, NativeScriptCall, NativeScriptResult, array, number, parse_digits, push_integer,
@@ -13,21 +13,21 @@ const STATE_TTL: i64 = 48 * HOUR;
 const HOUR: i64 = 3_600 * 1_000;
 const FIRST_LAYOUT_KEY: usize = 2;
 
-/// A device as the layouts show it.
+/// Data of a device that a layout writes.
 struct LayoutDevice<'a> {
     id: &'a [u8],
     node: &'a [u8],
     connected: &'a [u8],
     info: &'a [u8],
     status: &'a [u8],
-    /// How long it lives, ms.
+    /// Remaining time until the device expires, in ms.
     left: u64,
 }
 
-/// A layout: `project` and `renew` of its script for a device that has come or has beaten.
+/// Native version of a layout: `write_layout` and `refresh_layout` for one device that connected or sent a heartbeat.
 struct NativePresenceLayout {
     write: fn(&mut NativeScriptCall<'_>, &LayoutDevice<'_>) -> Result<(), CommandError>,
-    /// Its key is a hash, which somebody else may have put something else in the place of. A string is just written.
+    /// True if the layout's key is a hash, which fails if the key has a foreign type. A string key is overwritten.
     key_is_hash: bool,
 }
 
@@ -57,8 +57,8 @@ layout!(devices, true, super::write_devices_layout);
 layout!(document, false, super::write_document_layout);
 layout!(status, false, super::write_status_layout);
 
-/// `connect.lua` for the first device of somebody who is offline: one of whom nothing is known, or who has no device, no
-/// grave and no explicit status, and whose layout shows nothing.
+/// `connect_device.lua` for the first device of an offline user: no state, or a state without device, tombstone and
+/// explicit status, and no key of the layout.
 fn connect_first_device(
     step: &mut NativeScriptCall<'_>,
     layout: &NativePresenceLayout,
@@ -98,7 +98,7 @@ fn connect_first_device(
         (b"until", &latest_text),
         (b"n", b"1"),
     ];
-    // Taken out first: what a beat overwrites is not kept on disk, and a version that was told has to be.
+    // Deleted first: a volatile write does not write an overwritten field to disk, but a published version must be.
     if held.is_some() {
         step.call(&[b"HDEL", state_key, b"v"])?;
     }
@@ -137,7 +137,7 @@ fn connect_first_device(
     ])))
 }
 
-/// `usual.lua`: the beat of the only device of a user, known and live.
+/// `beat_single_device.lua`: the heartbeat of the only device of a user, known and live.
 fn beat_single_device(
     step: &mut NativeScriptCall<'_>,
     layout: &NativePresenceLayout,
@@ -158,7 +158,7 @@ fn beat_single_device(
     let (now, ttl) = (said(now)?, said(ttl)?);
     let held = epoch == asking_epoch && (epoch == b"api" || node == asking);
     let live = number(deadline).is_some_and(|deadline| deadline > now);
-    // A key that somebody else has put in the layout's place is mended by the script.
+    // A layout key of a foreign type is replaced by the Lua script.
     let [layout_key] = step.keys_at(FIRST_LAYOUT_KEY)?;
     let fits = !layout.key_is_hash || step.hmget(layout_key, []).is_ok();
     if count.as_deref() != Some(b"1") || !held || !live || !fits {
@@ -182,7 +182,7 @@ fn beat_single_device(
     Ok(Some(Value::Int(1)))
 }
 
-/// `node#epoch|deadline|connected`.
+/// Splits `node#boot_id|deadline|connected_at`.
 fn split_device_entry(value: &[u8]) -> Option<[&[u8]; 4]> {
     let find = |text: &[u8], sign| text.iter().position(|byte| *byte == sign);
     let (node, rest) = value.split_at(find(value, b'#')?);
@@ -194,7 +194,7 @@ fn split_device_entry(value: &[u8]) -> Option<[&[u8]; 4]> {
     Some([node, epoch, deadline, &connected[1..]])
 }
 
-/// `entry` of the layout `devices`, in its hash.
+/// Writes `device_json` of the layout `devices` into its hash.
 fn write_devices_layout(
     step: &mut NativeScriptCall<'_>,
     it: &LayoutDevice<'_>,
@@ -226,7 +226,7 @@ fn write_devices_layout(
     Ok(())
 }
 
-/// `document` of the layout of this name.
+/// Writes `document_json` of the layout `document`.
 fn write_document_layout(
     step: &mut NativeScriptCall<'_>,
     it: &LayoutDevice<'_>,
@@ -243,7 +243,7 @@ fn write_document_layout(
     step.set(key, &document.concat(), Some(it.left))
 }
 
-/// The word of the layout `status`.
+/// Writes the status of the layout `status`.
 fn write_status_layout(
     step: &mut NativeScriptCall<'_>,
     it: &LayoutDevice<'_>,

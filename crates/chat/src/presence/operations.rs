@@ -1,4 +1,4 @@
-//! What callers can ask of presence.
+//! Operations of presence.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -13,14 +13,14 @@ use crate::error::{Error, Result};
 use crate::ids::{DeviceId, UserId};
 use crate::operation::{Operation, OperationInfo};
 
-/// The device of those who come by requests and give it no name.
+/// Device id of a request that names no device.
 const DEFAULT_DEVICE_ID: &str = "api";
 
-/// How a user is seen. Anybody with a token may ask.
+/// Returns the status of a user. Every caller with a token may call it.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GetPresence {
-    /// Who.
+    /// Id of the user.
     #[schema(value_type = UserId)]
     pub user_id: String,
 }
@@ -42,17 +42,17 @@ impl Operation for GetPresence {
     }
 }
 
-/// How a user wants to be seen. `online` registers the device; `offline` hides a connected user.
+/// Sets the status of a user. `online` also registers the device; `offline` makes a connected user invisible.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SetPresence {
-    /// Who; the caller unless a service acts for somebody.
+    /// Id of the user; defaults to the caller. A service must name a user.
     #[serde(default)]
     #[schema(value_type = UserId)]
     pub user_id: String,
-    /// How.
+    /// New status.
     pub status: PresenceStatus,
-    /// The device that `online` registers; `api` if none is named.
+    /// Device that `online` registers; default `api`.
     #[serde(default)]
     #[schema(value_type = Option<DeviceId>)]
     pub device_id: Option<String>,
@@ -81,25 +81,25 @@ impl Operation for SetPresence {
     }
 }
 
-/// A device is still there; it is registered if it is not. Written within a second.
+/// Keeps a device present, and registers it if it is unknown. Written within one second.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Heartbeat {
-    /// Whose device; the caller's unless a service acts for somebody.
+    /// Owner of the device; defaults to the caller. A service must name a user.
     #[serde(default)]
     #[schema(value_type = UserId)]
     pub user_id: String,
-    /// Which; `api` if none is named.
+    /// Device that sends the heartbeat; default `api`.
     #[serde(default)]
     #[schema(value_type = Option<DeviceId>)]
     pub device_id: Option<String>,
 }
 
-/// When to beat again.
+/// When the next heartbeat is expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HeartbeatReply {
-    /// Milliseconds until the next beat is expected.
+    /// Milliseconds until the next heartbeat is expected.
     pub next_in_ms: u64,
 }
 
@@ -120,19 +120,19 @@ impl Operation for Heartbeat {
     }
 }
 
-/// The live devices of a user: for the user, admins and services.
+/// Lists the live devices of a user, ordered by id. For the user, admins and services.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListDevices {
-    /// Whose.
+    /// Owner of the devices.
     #[schema(value_type = UserId)]
     pub user_id: String,
 }
 
-/// The live devices of a user, by name.
+/// Live devices of a user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Devices {
-    /// The devices.
+    /// The live devices, ordered by id.
     pub devices: Vec<LiveDevice>,
 }
 
@@ -151,14 +151,15 @@ impl Operation for ListDevices {
     }
 }
 
-/// Ends a device of a user at once: for the user, admins and services. One that is not there is gone already.
+/// Removes a device at once and closes its socket. Removing an unknown device succeeds.
+/// For the user, admins and services.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RemoveDevice {
-    /// Whose.
+    /// Owner of the device.
     #[schema(value_type = UserId)]
     pub user_id: String,
-    /// Which.
+    /// Id of the device.
     #[schema(value_type = DeviceId)]
     pub device_id: String,
 }
@@ -178,19 +179,19 @@ impl Operation for RemoveDevice {
     }
 }
 
-/// How up to 1,000 users are seen.
+/// Returns the statuses of up to 1,000 users.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QueryPresence {
-    /// Who.
+    /// Ids of the users.
     #[schema(value_type = Vec<UserId>, max_items = 1000)]
     pub user_ids: Vec<String>,
 }
 
-/// How users are seen, in the order asked.
+/// Statuses of several users.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct UserStatusList {
-    /// The users.
+    /// The statuses, in the order of the request.
     pub users: Vec<UserStatus>,
 }
 
@@ -217,14 +218,14 @@ impl Operation for QueryPresence {
     }
 }
 
-/// How many users are connected, the invisible ones included.
+/// Counts the connected users, including invisible ones.
 #[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
 pub struct CountPresence {}
 
-/// How many users are connected.
+/// Number of connected users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Count {
-    /// How many; one who just left or lapsed may count for another second.
+    /// Number of connected users, including invisible ones. A user who just left may be counted for one more second.
     pub count: u64,
 }
 
@@ -242,20 +243,20 @@ impl Operation for CountPresence {
     }
 }
 
-/// Tells how chosen users are seen, now and with every change.
+/// Returns the statuses of users and then every change.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WatchPresence {
-    /// Who.
+    /// Ids of the users.
     #[schema(value_type = Vec<UserId>, max_items = 1000)]
     pub user_ids: Vec<String>,
 }
 
-/// How the watched users are seen now, and the changes from here on.
+/// Current statuses of the watched users, and a watcher for the changes.
 pub struct PresenceWatch {
-    /// The users, in the order asked.
+    /// The statuses, in the order of the request.
     pub users: Vec<UserStatus>,
-    /// The changes: the latest of each user, at most ten times a second.
+    /// Receives the changes: the latest of each user, at most ten times per second.
     pub changes: PresenceWatcher,
 }
 

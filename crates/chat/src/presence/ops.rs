@@ -1,4 +1,4 @@
-//! What presence is asked and what it answers.
+//! Types of presence.
 
 use redis::{FromRedisValue, ParsingError, Value};
 use serde::{Deserialize, Serialize};
@@ -6,22 +6,22 @@ use utoipa::ToSchema;
 
 use crate::ids::{DeviceId, NodeId, SocketId, UserId};
 
-/// How a user is seen, or wants to be seen.
+/// Status of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PresenceStatus {
-    /// Here.
+    /// The user is connected.
     Online,
-    /// Connected, and not looking.
+    /// Connected, but away.
     Away,
-    /// Connected, and not to be disturbed.
+    /// Connected, do not disturb.
     Busy,
-    /// Not connected; as a wish: invisible.
+    /// Not connected; as a wanted status: connected, but invisible.
     Offline,
 }
 
 impl PresenceStatus {
-    /// The word in keys and on the wire.
+    /// The value in keys and on the wire.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Online => "online",
@@ -31,7 +31,7 @@ impl PresenceStatus {
         }
     }
 
-    /// The status of a word.
+    /// Parses the value in keys and on the wire.
     pub fn named(word: &str) -> Option<Self> {
         [Self::Online, Self::Away, Self::Busy, Self::Offline]
             .into_iter()
@@ -46,21 +46,22 @@ impl FromRedisValue for PresenceStatus {
     }
 }
 
-/// A device of a user that is there.
+/// A device of a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
-    /// Whose it is.
+    /// Owner of the device.
     pub user: UserId,
-    /// What it is called; the socket's id unless the client gave it a name.
+    /// Id of the device: the socket id, unless the client chose an id.
     pub id: DeviceId,
-    /// The socket by which this node holds it; none for one that comes by requests and lives by its beats alone.
+    /// Socket that holds the device on this node. `None` for a device that sends requests only; its heartbeats alone
+    /// keep it present.
     pub socket: Option<SocketId>,
-    /// What the client says about it; the first 256 bytes are kept.
+    /// Client description, for example the user agent; the first 256 bytes are kept.
     pub info: Option<String>,
 }
 
 impl Device {
-    /// A device that is a socket of this node.
+    /// Creates the device of a socket of this node.
     pub fn with_socket(user: UserId, socket: SocketId) -> Self {
         Self {
             user,
@@ -70,7 +71,7 @@ impl Device {
         }
     }
 
-    /// A device that comes by requests.
+    /// Creates a device without a socket.
     pub fn without_socket(user: UserId, id: DeviceId) -> Self {
         Self {
             user,
@@ -81,25 +82,25 @@ impl Device {
     }
 }
 
-/// How a user is seen.
+/// Visible status of a user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UserStatus {
-    /// Who.
+    /// Id of the user.
     pub user_id: UserId,
-    /// How.
+    /// Visible status.
     pub status: PresenceStatus,
-    /// When they were last seen to leave, in ISO 8601; null if never.
+    /// Time at which the user last became offline, ISO 8601; null if never.
     pub last_seen: Option<String>,
-    /// Rises with each change; 0 if nothing is known.
+    /// Rises with each change; 0 if the user is unknown.
     pub version: u64,
-    /// The store did not answer, and `offline` is a guess.
+    /// True if the store is unavailable; `status` is then not known.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub degraded: bool,
 }
 
 impl UserStatus {
-    /// What is said of a user while the store is away.
+    /// Status of a user while the store is unavailable.
     pub(super) fn unknown(user_id: UserId) -> Self {
         Self {
             user_id,
@@ -115,15 +116,15 @@ impl UserStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LiveDevice {
-    /// What it is called.
+    /// Id of the device.
     pub device_id: DeviceId,
-    /// The node that registered it.
+    /// Node that registered the device.
     pub server_id: NodeId,
-    /// When it connected, in ISO 8601.
+    /// Time of the connection, ISO 8601.
     pub connected_at: String,
-    /// When it lapses without a beat, in ISO 8601.
+    /// Time at which the device expires without a heartbeat, ISO 8601.
     pub expires_at: String,
-    /// What the client says about it.
+    /// Client description, for example the user agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
 }

@@ -1,6 +1,6 @@
-//! Reading presence.
+//! Reads presence.
 //!
-//! Always true: a device whose time is over counts no more, whether or not anybody has looked at it; reads change nothing.
+//! Invariant: reads change nothing. A device whose deadline has passed does not count, even before a sweep removes it.
 
 use redis::pipe;
 
@@ -10,10 +10,10 @@ use crate::context::{ChatContext, Timestamp};
 use crate::error::{Error, Result};
 use crate::ids::{DeadlineShard, DeviceId, NodeId, UserId};
 
-/// Users in one question.
+/// Maximum number of users per query.
 pub const MAX_USERS_PER_QUERY: usize = 1_000;
 
-/// `s`, `v`, `seen` and `until` of a state, then `lastseen`, which outlives it.
+/// `s`, `v`, `seen` and `until` of a state, then the key `lastseen`, which outlives the state.
 type StoredStatus = (
     (
         Option<PresenceStatus>,
@@ -25,14 +25,14 @@ type StoredStatus = (
 );
 
 impl Presence {
-    /// How a user is seen. While the store is away: offline, and `degraded`.
+    /// Returns the status of a user. If the store is unavailable, the status is offline and `degraded`.
     pub async fn status(&self, user: &UserId) -> Result<UserStatus> {
         let mut statuses = self.statuses(std::slice::from_ref(user)).await?;
         Ok(statuses.pop().expect("one answer for one user"))
     }
 
-    /// How up to 1,000 users are seen, in the order asked, in one round trip. While the store is away: offline, and
-    /// `degraded`.
+    /// Returns the statuses of up to 1,000 users in their order, in one round trip. If the store is unavailable, the
+    /// statuses are offline and `degraded`.
     pub async fn statuses(&self, users: &[UserId]) -> Result<Vec<UserStatus>> {
         match read_statuses(&self.ctx, users).await {
             Err(error) if error.is_store_unavailable() => {
@@ -42,7 +42,7 @@ impl Presence {
         }
     }
 
-    /// The live devices of a user, by name.
+    /// Lists the live devices of a user, ordered by id.
     pub async fn devices(&self, user: &UserId) -> Result<Vec<LiveDevice>> {
         let mut cmd = redis::cmd("HGETALL");
         cmd.arg(self.ctx.keys().presence_state(user));
@@ -61,8 +61,8 @@ impl Presence {
         Ok(devices)
     }
 
-    /// How many users are connected, those who are invisible included. One who left or lapsed counts until the next look
-    /// at the index, about a second.
+    /// Counts the connected users, including invisible ones. A user whose last device left or expired counts until the
+    /// next sweep, about one second.
     pub async fn count(&self) -> Result<u64> {
         let mut pipe = pipe();
         for shard in DeadlineShard::all() {
@@ -74,7 +74,7 @@ impl Presence {
     }
 }
 
-/// How users are seen, in one pipeline.
+/// Reads the statuses of users in one pipeline.
 pub(super) async fn read_statuses(ctx: &ChatContext, users: &[UserId]) -> Result<Vec<UserStatus>> {
     if users.len() > MAX_USERS_PER_QUERY {
         return Err(Error::TooMany {
@@ -118,7 +118,7 @@ fn to_user_status(now: Timestamp, user: &UserId, read: StoredStatus) -> UserStat
     }
 }
 
-/// A device of the state, `node#bootId|deadline|connectedAt`, if its deadline has not passed.
+/// Parses a device of the state, `node#boot_id|deadline|connectedAt`. None if its deadline has passed.
 fn parse_live_device(
     id: &str,
     value: &str,

@@ -1,6 +1,6 @@
-//! Ending the devices of nodes that died, and of earlier starts of this one.
+//! Removes the devices of dead nodes, and of previous runs of this node.
 //!
-//! Always true: a node that comes back while its devices are ended keeps the rest of them.
+//! Invariant: a node that returns while its devices are being removed keeps the remaining ones.
 
 use std::sync::atomic::Ordering;
 
@@ -13,12 +13,12 @@ use crate::error::Result;
 use crate::ids::{NodeId, UserId};
 use crate::keys::TtlName;
 
-/// Users of a dead node in one pipeline.
+/// Users per page and pipeline.
 const USERS_PER_PAGE: usize = 500;
 
 impl Presence {
-    /// Ends the devices of dead nodes that nobody else has taken, and once those of earlier starts of this node. To be
-    /// called once a second. How many users were looked at.
+    /// Removes the devices of dead nodes that no other node has claimed, and once those of previous runs of this node.
+    /// Returns the number of checked users. The background task calls this every second.
     pub async fn reap_dead_nodes(&self) -> Result<usize> {
         let mut looked = self.reap_previous_run().await?;
         while let Some(mut dead) = self.local_node.claim_dead_node().await? {
@@ -43,7 +43,7 @@ impl Presence {
         Ok(looked)
     }
 
-    /// The devices of earlier starts have the grace time to come back, as those of any dead node.
+    /// Removes the devices of previous runs. Their clients have the grace period to reconnect, as for any dead node.
     async fn reap_previous_run(&self) -> Result<usize> {
         let started = *self.started_at.lock();
         let over = started.is_some_and(|started| {
@@ -81,8 +81,8 @@ impl Presence {
         Ok(scan.query_async(&mut self.ctx.store().clone()).await?)
     }
 
-    /// Ends the devices of a node that was dead at the moment `judged`: whatever it has registered or beaten for less than
-    /// the grace time before that is there again.
+    /// Removes the devices of a node that was dead at the time `found_dead_at`. Devices that it registered or refreshed
+    /// later than a grace period before that time are kept, because the node has returned.
     async fn reap_users(
         &self,
         node: &NodeId,
@@ -121,7 +121,7 @@ impl Presence {
         }
         let mut store = self.ctx.store().idempotent();
         after.exec_async(&mut store).await?;
-        // Who has come there meanwhile is added again: a node takes its lease before it brings its users back.
+        // A user who connected there meanwhile is added again: a node takes its lease before it registers its users.
         if ours {
             removed.retain(|user| self.devices.lock().has_user(user));
         } else if !self.local_node.is_alive(node).await? {

@@ -1,9 +1,9 @@
-//! Putting devices into the store.
+//! Registers devices in the store.
 //!
-//! Always true:
-//! 1. The node's set of users and the index of deadlines know a device before its state does, so that whoever dies in
-//!    between leaves at most an entry too many.
-//! 2. Whoever gives up waiting leaves nothing behind: a connect that nobody waits for is a lost connection.
+//! Invariants:
+//! 1. The node's user set and the deadline index are written before the user's state. A crash in between leaves at
+//!    most a superfluous index entry, never a device without one.
+//! 2. If the future of `connect` is dropped, the device is treated as a lost connection.
 
 use std::sync::Arc;
 
@@ -19,27 +19,27 @@ use crate::ids::DeadlineShard;
 use crate::keys::{Key, TtlName};
 use crate::ticking::log_failure;
 
-/// Devices of one user.
+/// Maximum number of devices of a user.
 pub const MAX_DEVICES_PER_USER: usize = 100;
 
-/// Bytes that are kept of what a client says about its device.
+/// Maximum length of a client description in bytes; a longer one is truncated.
 pub const MOST_INFO: usize = 256;
 
-/// The epoch of devices that no node holds.
+/// Value in place of the boot id for a device without a socket.
 pub(super) const NO_SOCKET: &str = "api";
 
 /// Why devices are registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RegistrationReason {
-    /// They come just now.
+    /// The devices connect now.
     Connect,
-    /// The same, and their user wants to be seen as online from now on.
+    /// The devices connect now, and their user becomes visible.
     ConnectVisible,
-    /// They have been there, and the store does not know them: unless they were ended meanwhile.
+    /// The store does not know devices that connected earlier. A device that was removed meanwhile stays removed.
     Restore,
 }
 
-/// What became of a registration.
+/// Reply of the connect script.
 #[derive(Debug)]
 pub(super) struct RegistrationReply {
     pub(super) snapshot: PresenceSnapshot,
@@ -49,9 +49,9 @@ pub(super) struct RegistrationReply {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RegistrationOutcome {
     Registered,
-    /// Somebody has ended the device since.
+    /// The device was removed after it had connected.
     DeviceRemoved,
-    /// The user has too many devices.
+    /// The user has the maximum number of devices.
     TooManyDevices,
 }
 
@@ -106,7 +106,7 @@ impl Presence {
         }
     }
 
-    /// Registers devices; the replies are in their order. Sockets that are refused are forgotten.
+    /// Registers devices in one pipeline; the replies are in their order. This node drops rejected sockets.
     pub(super) async fn register_devices(
         &self,
         devices: &[LocalDevice],
@@ -120,7 +120,7 @@ impl Presence {
         }
         let mut prepared = pipe.len();
         if self.ctx.keys().cluster() {
-            // A pipeline keeps its order on one server only.
+            // A Cluster pipeline keeps its order within one server only.
             let mut store = self.ctx.store().idempotent();
             Box::pin(pipe.exec_async(&mut store)).await?;
             pipe.clear();
@@ -131,7 +131,7 @@ impl Presence {
         }
         let replies: Vec<Result<Value>> =
             query_each(self.ctx.store().idempotent(), &mut pipe).await?;
-        // Left out here: a pipeline that is told what to ignore keeps a set of it.
+        // Skipped here instead of with `ignore`: a pipeline keeps a set of the ignored commands.
         let registered: Vec<Result<RegistrationReply>> = replies
             .into_iter()
             .skip(prepared)
@@ -139,7 +139,7 @@ impl Presence {
             .collect();
         let gone = under_way.finish();
         if !gone.is_empty() {
-            // Seldom, so that the others need no room for it; the same below.
+            // The rare paths are boxed, so that the future stays small.
             Box::pin(self.write_departures(gone, "")).await?;
         }
         let fresh = coming != RegistrationReason::Restore;
@@ -147,7 +147,7 @@ impl Presence {
             log_failure("register a device", registered);
             match registered.as_ref().map(|it| it.outcome) {
                 Ok(RegistrationOutcome::Registered) => {}
-                // Who comes just now learns it from the answer.
+                // A caller that connects now receives the rejection as its reply.
                 Ok(_) => Box::pin(self.drop_socket(held, !fresh)).await?,
                 Err(_) if fresh => Box::pin(self.drop_socket(held, false)).await?,
                 Err(_) => {}
@@ -166,7 +166,7 @@ impl Presence {
         let user = &held.device.user;
         let ttl = keys.ttl(TtlName::Presence);
         let add = |name: &str, key: Key| {
-            // Made at once in the size that most have.
+            // The initial capacity fits most commands.
             let mut cmd = Cmd::with_capacity(5, 128);
             cmd.arg(name).arg(key);
             cmd
@@ -224,7 +224,7 @@ impl Presence {
     }
 }
 
-/// A connect that somebody waits for. If they no longer do, the socket is lost.
+/// Guard of one `connect` call. If the call is cancelled, the socket is removed and its departure is queued.
 struct ConnectGuard<'a> {
     presence: &'a Presence,
     held: Option<LocalDevice>,
@@ -240,7 +240,8 @@ impl Drop for ConnectGuard<'_> {
     }
 }
 
-/// Registrations on their way. If their end is not seen, goodbyes that came meanwhile are said again.
+/// Guard of a running registration. A departure that was written meanwhile may have reached the store first, so it is
+/// written again; if the registration is cancelled, the departure is queued.
 struct RegistrationGuard<'a> {
     presence: &'a Presence,
     devices: &'a [LocalDevice],
@@ -257,7 +258,7 @@ impl<'a> RegistrationGuard<'a> {
         }
     }
 
-    /// The store knows the devices; those that went meanwhile.
+    /// Ends a successful registration. Returns the devices that departed meanwhile.
     fn finish(mut self) -> Vec<(LocalDevice, Departure)> {
         self.over = true;
         self.presence

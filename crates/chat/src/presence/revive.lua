@@ -1,15 +1,15 @@
--- The store was restarted and has the deadlines of some earlier moment: whoever was there gets one more lifetime. Those whose
--- connection was lost have had their time.
--- Reply: 1 if somebody was there
+-- Extends the deadlines of connected devices after a restart of the store, which has the deadlines of some earlier
+-- time. Devices in their grace period keep their deadline.
+-- Reply: 1 if a deadline was extended
 for id, device in pairs(devices) do
   if device.epoch ~= '' and device.deadline < now + ttl then
     device.deadline = now + ttl
     put(id, device)
-    -- The keys of the layout may be gone.
+    -- The keys of the layout may have expired.
     added[id] = true
   end
 end
--- Who has nobody there any more is left to the next look, which is kept on disk.
+-- Without such a device nothing is written: the next sweep expires the devices with a write that reaches the disk.
 if not next(added) then return 0 end
 settle(false, true)
 return 1

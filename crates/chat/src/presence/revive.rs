@@ -1,8 +1,8 @@
-//! After a restart of the embedded store.
+//! Extends the deadlines after a restart of the embedded store.
 //!
-//! Always true: the embedded store does not keep beats on disk, so after a restart its deadlines are those of some earlier
-//! moment. Nobody is called gone for that: whoever was there has one lifetime to show up again, or, held by the process
-//! that ended, the time until its devices are reaped.
+//! Invariant: a restart of the embedded store makes no user offline. The embedded store does not write heartbeats to
+//! disk, so after a restart its deadlines are too early. Each device gets another `ttl.presence`; a device of the ended
+//! process is reaped unless it reconnects.
 
 use parlor_store::StoreKind;
 use redis::pipe;
@@ -13,12 +13,12 @@ use crate::error::Result;
 use crate::ids::{DeadlineShard, UserId};
 use crate::ticking::log_failure;
 
-/// Users in one pipeline.
+/// Users per page and pipeline.
 const USERS_PER_PAGE: usize = 1_000;
 
 impl Presence {
-    /// Gives the devices of the last run their time. To be called once, before [`start`](Self::start) and before anything
-    /// is asked. Does nothing on a server, which keeps what it is told. How many users there are.
+    /// Extends the deadlines of the devices of the last run. Returns the number of users. Must run once, before
+    /// [`start`](Self::start) and before any read. Does nothing on a Redis server, which keeps its writes.
     pub async fn extend_deadlines_after_restart(&self) -> Result<usize> {
         let mut revived = 0;
         if self.ctx.store().kind() != StoreKind::Embedded {
@@ -45,7 +45,7 @@ impl Presence {
         for user in users {
             pipe.add_command(steps.call(|it| &it.extend_deadlines, user).cmd());
         }
-        // Not kept: after another restart they are given as much again.
+        // Volatile: another restart extends the deadlines again.
         let store = self.ctx.store().idempotent().with_volatile_updates();
         for reply in query_each::<u8>(store, &mut pipe).await? {
             log_failure("extend the deadlines of a user", &reply);

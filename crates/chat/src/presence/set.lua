@@ -1,6 +1,6 @@
--- The user says how they want to be seen. Without a live device there is nothing to see.
+-- Sets the explicit status of a user. Without a live device nothing changes.
 -- ARGV[9] online, away, busy or offline
--- Reply: that of `settle`
+-- Reply: that of `commit_state`
 local status = ARGV[9]
 
 local live = false

@@ -1,5 +1,6 @@
--- The head of every presence script: the state of one user, and the one way in which a change of it becomes visible.
--- The layout's `renew` stands before, its `project` follows, then the step itself. All keys are in the user's slot.
+-- Head of every presence script: the state of one user, and `commit_state`, the only function that changes it.
+-- The layout's `refresh_layout` precedes, its `write_layout` follows, then the script itself. All keys are in the
+-- user's slot.
 --
 -- KEYS[1]  parlor:presence:{user}
 -- KEYS[2]  lastseen:{user}
@@ -7,12 +8,12 @@
 -- ARGV[1]  user
 -- ARGV[2]  now, ms
 -- ARGV[3]  now, ISO 8601
--- ARGV[4]  how long a device lives after a beat, ms
--- ARGV[5]  how long the layout `status` keeps an explicit `offline`, ms
+-- ARGV[4]  lifetime of a device after a heartbeat (ttl.presence), ms
+-- ARGV[5]  TTL of an explicit `offline` in the layout `status`, ms
 -- ARGV[6]  channel events:user.online
 -- ARGV[7]  channel events:user.offline
 -- ARGV[8]  channel parlor:watch:{shard}
--- ARGV[9…] the arguments of the step
+-- ARGV[9…] arguments of the script itself
 local state_key, seen_key = KEYS[1], KEYS[2]
 local user, now, now_iso = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local ttl, offline_ttl = tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -24,13 +25,13 @@ local function int(number)
   return string.format('%.0f', number)
 end
 
--- devices[id] = { node, epoch, deadline, connected, info }. The epoch `api` is a device that no node holds, an empty one a
--- device whose connection is lost.
+-- devices[id] = { node, boot_id, deadline, connected, info }. The boot id `api` is a device without a socket; an empty
+-- one is a device whose connection is lost.
 local devices, fields, known = {}, {}, false
--- graves[id] = when a device was removed, ms.
+-- tombstones[id] = time at which a device was removed, ms.
 local graves = {}
 local writes, removals = {}, {}
--- What this step did to devices, for the layout.
+-- Devices that this script added, refreshed and removed, for the layout.
 local added, beaten, gone = {}, {}, {}
 
 local function write(field, value)
@@ -48,7 +49,7 @@ local function load()
       if node then
         devices[id] = { node = node, epoch = epoch, deadline = tonumber(deadline), connected = connected }
       else
-        -- Of another version: its node registers it again.
+        -- Written by another version: its node registers the device again.
         removals[#removals + 1] = raw[at]
       end
     elseif kind == 'i:' then
@@ -82,8 +83,8 @@ local function drop_lapsed()
   end
 end
 
--- Whether a device was ended after a sign of it, which was given at `since`, ms: a socket by its removal, one that no
--- node holds by any goodbye of the user.
+-- True if a device was removed at or after `since`, ms. For a device with a socket its tombstone decides, for a device
+-- without a socket the user's last clean disconnect or removal.
 local function ended(id, epoch, since)
   local at = graves[id]
   if epoch == 'api' then at = tonumber(fields.left) end
@@ -99,14 +100,14 @@ local function explicit(status)
   fields.x = status
 end
 
--- The store lost the state of a user who was online when somebody last knew.
+-- The store lost the state of a user who was online when a node last knew.
 local function assume_online()
   known, fields.s = true, 'online'
 end
 
 local project
 
--- The layout, also where somebody else has put keys of other types into its place.
+-- Calls `write_layout`; if a key of the layout has a foreign type, deletes the keys and writes them again.
 local function show(view)
   if pcall(project, view) then return end
   for at = 3, #KEYS do redis.call('DEL', KEYS[at]) end
@@ -115,8 +116,9 @@ local function show(view)
   project(view)
 end
 
--- Writes the state, and what follows from it. `silent` keeps `events:user.online` back. `fleeting`: what is renewed is not
--- kept on disk; such a step leaves the time to live to the others, or that on disk would end unseen.
+-- Writes the state and the layout, and publishes the events. `suppress_online_event` suppresses `events:user.online`.
+-- `is_volatile`: overwritten values are not written to disk; such a script does not extend the TTL, because the TTL on
+-- disk would end unnoticed.
 -- Reply: { visible status, version, latest deadline or 0, last seen or '' }
 local function settle(silent, fleeting)
   local latest, count = 0, 0
@@ -134,7 +136,8 @@ local function settle(silent, fleeting)
   if not known and latest == 0 then
     return { visible, version, 0, '' }
   end
-  -- One who was seen as gone, because nobody had looked yet, is back: who watches must hear it.
+  -- A user whose devices have expired reads as offline before a sweep has removed them. If the user is online again,
+  -- watchers must receive a change.
   local seen_gone = before ~= 'offline' and (tonumber(fields['until']) or 0) <= now
   local back = seen_gone and visible ~= 'offline' and latest > now
   local changed = visible ~= before or back
@@ -142,7 +145,7 @@ local function settle(silent, fleeting)
   if changed then
     version = math.max(version + 1, now)
     write('s', visible)
-    -- Taken out first: what a beat overwrites is not kept on disk, and a version that was told has to be.
+    -- Deleted first: a volatile write does not write an overwritten field to disk, but a published version must be.
     removals[#removals + 1] = 'v'
     write('v', int(version))
     if visible == 'offline' then
@@ -158,13 +161,13 @@ local function settle(silent, fleeting)
     if not fleeting and redis.call('PTTL', state_key) < least then redis.call('PEXPIRE', state_key, STATE_TTL) end
   end
   if #removals + #writes == 0 then
-    -- Most often a look at somebody who is there. Their beats do not renew the state, so it must not end under them.
+    -- Usually the check of a connected user. Heartbeats do not extend the TTL of the state, so it is extended here.
     renew_below(STATE_TTL / 2)
     return reply
   end
   if #removals > 0 then redis.call('HDEL', state_key, unpack(removals)) end
   if #writes > 0 then redis.call('HSET', state_key, unpack(writes)) end
-  -- Not each time: it is one more thing to write.
+  -- Not extended by each script, because that would be one more write.
   renew_below(STATE_TTL - HOUR)
   show({ visible = visible, before = before, latest = latest, changed = changed, crossed = crossed, left = math.max(latest - now, 1) })
   if crossed and not (silent and visible ~= 'offline') then

@@ -1,4 +1,4 @@
-//! Calling the scripts: the keys and arguments that all steps share, and their reply.
+//! Calls of the presence scripts: the keys and arguments that all scripts share, and their reply.
 
 use parlor_store::{LuaScript, ScriptCall, Store};
 use redis::{FromRedisValue, ParsingError, Pipeline, RedisResult, Value};
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::ids::{UserId, WatchShard};
 use crate::keys::{Channel, TtlName};
 
-/// What the calls of one moment have in common.
+/// Keys and arguments that all script calls of one moment share.
 pub(super) struct PresenceScriptArgs<'a> {
     ctx: &'a ChatContext,
     layout: &'static dyn Layout,
@@ -34,7 +34,7 @@ impl<'a> PresenceScriptArgs<'a> {
         }
     }
 
-    /// A call of a step with the shared keys and arguments; its own arguments follow.
+    /// Creates a script call with the shared keys and arguments. The script's own arguments follow.
     pub(super) fn call(
         &self,
         step: fn(&'static PresenceScripts) -> &'static LuaScript,
@@ -56,12 +56,12 @@ impl<'a> PresenceScriptArgs<'a> {
     }
 }
 
-/// The reply of `settle`.
+/// Reply of `commit_state`: a user's presence after the script.
 #[derive(Debug, Clone)]
 pub(super) struct PresenceSnapshot {
     pub(super) status: PresenceStatus,
     pub(super) version: u64,
-    /// The latest deadline; 0 without a device.
+    /// The latest deadline in ms; 0 without a device.
     pub(super) latest_deadline: u64,
     pub(super) last_seen: Option<String>,
 }
@@ -78,8 +78,8 @@ impl PresenceSnapshot {
     }
 }
 
-/// The replies of a pipeline, one for each command that is not ignored. A command that was refused, say for a key that
-/// somebody else wrote, is the error of that one; any other error is one of all.
+/// Runs a pipeline and returns one result per command that is not ignored. A rejected command, for example on a key of
+/// a foreign type, fails alone; any other error fails the whole call.
 pub(super) async fn query_each<T: FromRedisValue>(
     mut store: Store,
     pipe: &mut Pipeline,

@@ -1,6 +1,6 @@
-//! Ending devices whose time is over.
+//! Expires devices whose deadline has passed.
 //!
-//! Always true: an entry of the index that somebody changed while we looked is theirs; it is neither moved nor removed.
+//! Invariant: a sweep neither moves nor removes an index entry that was changed after the sweep had claimed it.
 
 use std::time::Duration;
 
@@ -17,25 +17,25 @@ use crate::ticking::log_failure;
 static CLAIM_DUE_USERS: LuaScript = script!("due.lua");
 static MARK_CHECKED: LuaScript = script!("looked.lua");
 
-/// Users taken from one shard at a time.
+/// Maximum number of users that one round claims per shard.
 const MAX_CLAIMED_PER_SHARD: usize = 100;
-/// How long a taken user is left to the one who took them.
+/// Time for which a claimed user is left to the claiming node.
 const DUE_CLAIM_DURATION: Duration = Duration::from_secs(5);
-/// Rounds of one sweep; what is left is due in the next.
+/// Maximum number of rounds per sweep; the remaining users are due in the next sweep.
 const MAX_ROUNDS: usize = 50;
 
-/// A node whose devices are over.
+/// Selects the devices of a dead node that are removed.
 pub(super) struct DeadNodeFilter<'a> {
     pub(super) node: &'a NodeId,
-    /// The epoch of it that lives, or ''.
+    /// Boot id of the node that is alive, or `''`.
     pub(super) live_boot_id: &'a str,
-    /// The latest deadline that a device can have from before it died.
+    /// Latest deadline that a device from before the node's death can have.
     pub(super) latest_deadline: u64,
 }
 
 impl Presence {
-    /// Looks at the users whose deadline has come, and ends what lapsed. To be called once a second. Does nothing until
-    /// this node may judge. How many users were looked at.
+    /// Checks the users whose deadline has passed and removes their expired devices. Returns the number of checked
+    /// users. Does nothing until this node may expire others. The background task calls this every second.
     pub async fn sweep(&self) -> Result<usize> {
         let mut looked = 0;
         for _ in 0..MAX_ROUNDS {
@@ -51,7 +51,7 @@ impl Presence {
         Ok(looked)
     }
 
-    /// The parts of the index that have somebody to be looked at; most often few.
+    /// Shards of the deadline index that have a due entry; usually few.
     async fn due_shards(&self) -> Result<Vec<DeadlineShard>> {
         let now = self.ctx.now();
         let mut first = pipe();
@@ -71,7 +71,7 @@ impl Presence {
     async fn sweep_round(&self, shards: &[DeadlineShard]) -> Result<usize> {
         let now = self.ctx.now();
         let taken_until = claim_score(now);
-        // Of the index it matters who is in it: an entry that is early costs a look.
+        // Volatile: only the members of the index matter after a restart. An entry that is too early costs one check.
         let mut store = self.ctx.store().with_volatile_updates();
         let mut due = pipe();
         for shard in shards {
@@ -107,7 +107,8 @@ impl Presence {
         Ok(users.len())
     }
 
-    /// Ends the lapsed devices of users, and those of a dead node, in one pipeline. None for a user where that was refused.
+    /// Removes the expired devices of users, and the devices of a dead node, in one pipeline. `None` for a user whose
+    /// script call failed.
     pub(super) async fn expire_devices(
         &self,
         users: &[UserId],
@@ -136,7 +137,7 @@ impl Presence {
     }
 }
 
-/// The score of entries that are taken now: between two milliseconds, so that nobody else writes the same one.
+/// Score of entries that are claimed now: between two milliseconds, so that no other writer uses the same score.
 fn claim_score(now: Timestamp) -> String {
     format!("{}.5", now.saturating_add(DUE_CLAIM_DURATION).as_millis())
 }

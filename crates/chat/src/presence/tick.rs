@@ -1,4 +1,4 @@
-//! The life of a node's presence: started, ticking, drained.
+//! Lifecycle of a node's presence: start, lease renewal, background tasks, drain.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use crate::error::Result;
 use crate::nodes::LeaseRenewal;
 use crate::ticking::{BackgroundTask, BackgroundTasks, log_failure};
 
-/// How often beats are written, the lease is renewed and deadlines are looked at.
+/// Interval of the background tasks.
 const BACKGROUND_INTERVAL: Duration = Duration::from_secs(1);
-/// How often watchers are told at most.
+/// Minimum time between two notifications of a watcher.
 const WATCH_FLUSH_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Presence {
-    /// Takes the node's lease. Nothing may connect before.
+    /// Takes the node's lease. No device may connect before.
     pub async fn start(&self) -> Result<()> {
         self.local_node.register().await?;
         let epoch = *self.ctx.store().epoch().borrow();
@@ -23,8 +23,9 @@ impl Presence {
         Ok(())
     }
 
-    /// Renews the node's lease. If it was lost, others may have ended the devices here, and if the store's epoch changed,
-    /// it may have forgotten them: all sockets are registered again, in random order, before they beat.
+    /// Renews the node's lease. If the lease was lost, other nodes may have removed the devices of this node; if the
+    /// store epoch changed, the store may have lost them. In both cases all sockets are queued for registration, in
+    /// random order, and their heartbeats wait for it.
     pub async fn renew(&self) -> Result<()> {
         let renewal = self.local_node.renew().await?;
         let epoch = *self.ctx.store().epoch().borrow();
@@ -35,8 +36,8 @@ impl Presence {
         Ok(())
     }
 
-    /// Starts the background work. None of it waits for another: neither a long list of sockets to be registered nor a large
-    /// node to be ended may cost this one its lease, or others their announcement.
+    /// Starts the background tasks. The tasks run independently: neither a long registration queue nor a large dead
+    /// node may delay the lease renewal of this node or the expiry of other devices.
     pub fn tick(self: &Arc<Self>) -> BackgroundTasks {
         BackgroundTasks::new(vec![
             BackgroundTask::spawn_periodic(
@@ -50,7 +51,7 @@ impl Presence {
                 BACKGROUND_INTERVAL,
                 "flush heartbeats",
                 |it| async move {
-                    // After a pause the lease comes first.
+                    // After a pause of the process, the lease must be renewed first.
                     match it.local_node.holds_lease() {
                         true => it.flush_heartbeats().await,
                         false => Ok(()),
@@ -79,8 +80,9 @@ impl Presence {
         ])
     }
 
-    /// The node is about to end: what waits is written, all its sockets are lost, so that they can come back elsewhere
-    /// within the grace time, and the lease is given back. The ticking has to end before, or takes it again.
+    /// Prepares the end of the process: writes the buffers, marks all connections of this node as lost, so that the
+    /// clients can reconnect elsewhere within the grace period, and releases the lease. The background tasks must have
+    /// ended before; otherwise they take the lease again.
     pub async fn drain(&self) -> Result<()> {
         log_failure("flush heartbeats", &self.flush_heartbeats().await);
         self.all_connections_lost().await?;

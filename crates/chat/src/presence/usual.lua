@@ -1,6 +1,6 @@
--- The head of the beat: the usual one, of the only device of a user, known and live. Nothing is decided by it, so the whole
--- state need not be read. Whatever is not usual falls through to the step itself.
--- The layout's `renew` stands before; KEYS and ARGV are those of state.lua and beat.lua.
+-- Fast path in front of beat_device.lua: the heartbeat of the only device of a user, known and live. The visible status
+-- cannot change, so the whole state need not be read. Every other case continues with beat_device.lua.
+-- The layout's `refresh_layout` precedes; KEYS and ARGV are those of user_state.lua and beat_device.lua.
 do
   local id, now, ttl = ARGV[9], tonumber(ARGV[2]), tonumber(ARGV[4])
   local value, count, status, info = unpack(redis.call('HMGET', KEYS[1], 'd:' .. id, 'n', 's', 'i:' .. id))
@@ -10,7 +10,7 @@ do
     if held and tonumber(deadline) > now then
       local ends = string.format('%.0f', now + ttl)
       redis.call('HSET', KEYS[1], 'd:' .. id, node .. '#' .. epoch .. '|' .. ends .. '|' .. connected, 'until', ends)
-      -- A key that somebody else has put in the layout's place is mended by the step.
+      -- A layout key of a foreign type is replaced by beat_device.lua.
       if pcall(renew, id, { node = node, connected = connected, info = info }, status, ttl) then return 1 end
     end
   end

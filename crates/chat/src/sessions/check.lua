@@ -1,11 +1,13 @@
--- Whether a session is there, as far as the store can know.
--- KEYS[1]  the session's hash
--- KEYS[2]  `revoked|epoch`: up to when tokens are revoked (unix seconds), and the epoch the hash was checked in
--- ARGV[1]  the epoch of the store
--- ARGV[2]  when the caller's token was issued (unix seconds), empty if it does not matter
--- ARGV[3]  now in ms to renew the session, empty to leave it
--- ARGV[4]  how long a session lasts, ms
--- Reply    {'cold'}: ask the rows; {'revoked'}; {'gone'}; {'here', status, active, device, login, seen, address}
+-- Reads a session and renews it.
+-- KEYS[1]  session hash
+-- KEYS[2]  check key, `revoked_before|epoch`: time up to which tokens are revoked (unix seconds), and the store epoch in
+--          which the hash was compared with the rows
+-- ARGV[1]  store epoch
+-- ARGV[2]  time at which the token was issued (unix seconds); empty if the token is not checked
+-- ARGV[3]  current time in ms to renew the session; empty to leave it unchanged
+-- ARGV[4]  session TTL, ms
+-- Reply    {'unverified'}: the rows decide; {'revoked'}; {'missing'};
+--          {'present', status, active, device, login time, last seen, address}
 local session, companion = KEYS[1], KEYS[2]
 local epoch, issued, now, ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
@@ -17,7 +19,7 @@ if issued ~= '' and tonumber(issued) <= tonumber(revoked) then
   return {'revoked'}
 end
 local held = redis.pcall('HMGET', session, 'status', 'active', 'device_id', 'login_time', 'last_seen', 'ip_address')
--- What is no hash is no session.
+-- A key of another type is treated as a missing session.
 if held.err or not (held[1] or held[2] or held[3]) then
   return {'gone'}
 end

@@ -1,6 +1,7 @@
-//! Whether a caller has a session: asked before every operation.
+//! Checks the session of a caller before every operation.
 //!
-//! Always true: who was refused stays refused until something changes; who was let in is asked for again after a second.
+//! Invariant: a result is used for at most [`CACHE_DURATION`], then the session is read again. The absence of a session
+//! is never cached.
 
 use super::rows::{self, UserSessionRow};
 use super::session::{SessionStatus, UserSession};
@@ -12,42 +13,43 @@ use crate::error::{Error, Result};
 use crate::ids::{DeviceId, UserId};
 use crate::ticking::log_failure;
 
-/// How often a session that somebody else changes at the same time is looked at again.
+/// Maximum number of attempts while other writers change the same session.
 const MAX_ATTEMPTS: usize = 5;
 
-/// What a node knows of a user's session.
+/// Cached result of a session check.
 #[derive(Debug, Clone)]
 pub(super) struct CachedSession {
     status: SessionStatus,
-    /// The device that began it.
+    /// Device that began the session.
     pub(super) device: DeviceId,
-    /// When it was seen.
+    /// Time of the check.
     checked_at: Timestamp,
-    /// When this node last renewed it, …
+    /// Time at which this node last renewed the session hash.
     renewed_at: Timestamp,
-    /// … and noted it in the row.
+    /// Time at which `last_seen` was last saved in the row.
     last_seen_saved_at: Timestamp,
-    /// Of which epoch of the store it is.
+    /// Store epoch of the check.
     store_epoch: u64,
-    /// When the token was issued that was seen to be good.
+    /// Time at which the checked token was issued. Tokens that are older need a check of their own.
     token_issued_at: Timestamp,
 }
 
 impl CachedSession {
-    /// A clock that was set back does not make it good for longer.
+    /// A clock that jumps back must not extend the period.
     fn is_fresh(&self, now: Timestamp) -> bool {
         self.checked_at <= now && now < self.checked_at.saturating_add(CACHE_DURATION)
     }
 }
 
 impl Sessions {
-    /// The caller as the session allows, or why not. A service needs no session, neither for itself nor for those it
-    /// acts for.
+    /// Checks the session of the caller and applies it to the caller. A service needs no session, neither for itself
+    /// nor for the users it acts for.
     pub async fn check(&self, caller: Caller) -> Result<Caller> {
         self.check_caller_on_device(caller, None).await
     }
 
-    /// The same for somebody on a device, whose name is not kept twice.
+    /// As [`check_caller`](Self::check_caller), for a known device. The cache then shares the device id instead of a
+    /// copy.
     pub(super) async fn check_caller_on_device(
         &self,
         mut caller: Caller,
@@ -98,18 +100,19 @@ impl Sessions {
         let renew = renewed.is_none_or(|last| last.saturating_add(RENEW_INTERVAL) <= now);
         let session = match self.find(user, Some(issued), renew.then_some(now)).await {
             Ok(session) => session,
-            // The rows know as much.
+            // The rows contain the same session.
             Err(error) if error.is_store_unavailable() => {
                 self.find_session_in_rows(user, issued).await?
             }
             Err(error) => return Err(error),
         };
-        // Who is not known here was noted when they were last seen, if they come often.
+        // For a session that is not cached, the `last_seen` before this check stands for the last save: nodes save it
+        // regularly while the session is in use.
         let mut noted = known.map_or(session.last_seen, |known| known.last_seen_saved_at);
         if noted.saturating_add(LAST_SEEN_INTERVAL) <= now {
             let seen = rows::update_last_seen(&self.database, user, now).await;
             log_failure("update last_seen of a session", &seen);
-            // Who has a session is let in all the same, and noted the next time.
+            // A failed save does not reject the caller; the next check tries again.
             noted = seen.map_or(noted, |()| now);
         }
         Ok(CachedSession {
@@ -123,7 +126,7 @@ impl Sessions {
         })
     }
 
-    /// The session of a user. With `issued`, for a token of that time.
+    /// Finds the session of a user. With `issued`, only tokens that are not revoked find it.
     pub(super) async fn find(
         &self,
         user: &UserId,
@@ -144,18 +147,18 @@ impl Sessions {
                     let wrote =
                         self.write_session_key(user, &row, session.as_ref(), SessionWrite::Rebuild);
                     let wrote = wrote.await?;
-                    // Nobody has come in between, and there is no row to be forgotten.
+                    // No other writer was faster, and there is no expired row to delete.
                     if matches!(wrote, SessionWriteResult::Written(_))
                         && session.is_none()
                         && !row.has_session()
                     {
                         return Err(Error::SessionExpired);
                     }
-                    // Read once more: a block that only the hash knows may stand.
+                    // Read again, because the rebuild keeps a block that only the hash contains.
                 }
             }
         }
-        // Epochs or writers follow each other faster than it can be read.
+        // The epoch or the session changes faster than it can be read: the rows decide.
         let row = self.row(user).await?;
         self.session_for_token(user, &row, issued)
     }
@@ -180,13 +183,14 @@ impl Sessions {
         }
     }
 
-    /// Somebody deleted the hash, or its time was over: the row must not bring it back after a loss of the store.
+    /// The hash was deleted or has expired. Its row is deleted as well, so that a loss of store data does not bring the
+    /// session back.
     async fn delete_row_after_external_logout(&self, user: &UserId) -> Result<()> {
         let row = self.row(user).await?;
         let Some(session) = row.session(user, Timestamp(0)) else {
             return Ok(());
         };
-        // One that is being begun has its row before its hash.
+        // A session that begins now has a row before it has a hash.
         let begun = session.login_time.saturating_add(RENEW_INTERVAL) > self.ctx.now();
         if begun || session.status == SessionStatus::Blocked {
             return Ok(());
@@ -194,12 +198,12 @@ impl Sessions {
         rows::delete_session_begun_at(&self.database, user, session.login_time).await
     }
 
-    /// What is remembered of a user is no longer so.
+    /// Removes a user from the cache.
     pub(super) fn invalidate_cache(&self, user: &UserId) {
         self.known.remove(user);
     }
 
-    /// Writes the session of a user as the rows say; what they say.
+    /// Writes the session hash again from the rows. Returns the session of the rows.
     pub(super) async fn sync_from_rows(&self, user: &UserId) -> Result<Option<UserSession>> {
         let mut row = self.row(user).await?;
         for _ in 0..MAX_ATTEMPTS {
@@ -209,8 +213,8 @@ impl Sessions {
                 .await;
             self.invalidate_cache(user);
             wrote?;
-            // Somebody else may have changed the rows since they were read and written before this: of those who do so at
-            // once the last to write looks after all.
+            // Another writer may have changed the rows after they were read here, and this write may have overwritten
+            // its hash. Every writer reads the rows again after its write, so the last one writes the current rows.
             let now = self.row(user).await?;
             if now == row {
                 return Ok(session);

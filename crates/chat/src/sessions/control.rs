@@ -1,7 +1,7 @@
-//! Telling every node that a session has ended, and hearing of it.
+//! Publishes the end of sessions to all nodes, and handles what other nodes publish.
 //!
-//! Always true: what the channel did not carry is found by asking the store for everybody who is attached: when something
-//! may have been missed, and twice a minute in any case, because other services tell nobody.
+//! Invariant: a node that misses a frame finds ended sessions by reading the sessions of all its connected users: when
+//! frames may have been lost, and every 20 seconds, because other services publish nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,14 +19,14 @@ use crate::context::Timestamp;
 use crate::error::{Error, Result};
 use crate::ids::{DeviceId, UserId};
 
-/// Before the channel is asked for again while the store is away.
+/// Wait before subscribing again while the store is unavailable.
 const RESUBSCRIBE_DELAY: Duration = Duration::from_secs(1);
-/// Users who are asked for at a time.
+/// Number of users whose sessions are read concurrently.
 const RECHECK_BATCH_SIZE: usize = 1_000;
 
 impl Sessions {
-    /// A connection of the caller that must not outlive the session: `ended` is called with the reason when it has to go,
-    /// perhaps before this returns. Attached first and asked then, so that no block in between is missed.
+    /// Registers a connection of the caller. `ended` is called with the reason when the session ends, perhaps before
+    /// this returns. The connection is registered before the session is checked, so that no block in between is missed.
     pub async fn attach_with(
         &self,
         caller: &Caller,
@@ -40,7 +40,7 @@ impl Sessions {
         Ok(attachment)
     }
 
-    /// The same for somebody who waits for the end.
+    /// As above, for a connection that waits for the end of the session.
     pub async fn wait_for_session_end(
         &self,
         caller: &Caller,
@@ -53,7 +53,7 @@ impl Sessions {
         Ok(attached)
     }
 
-    /// Now, and of when a token is.
+    /// The current time, and the time at which the caller's token was issued.
     pub(super) fn connection_times(&self, caller: &Caller) -> (Timestamp, Option<Timestamp>) {
         (self.ctx.now(), caller.issued_at.map(Timestamp))
     }
@@ -63,7 +63,7 @@ impl Sessions {
         self.check(caller.clone()).await.map(drop)
     }
 
-    /// Tells every node. If it is not heard, they find out by asking.
+    /// Notifies the connections of all nodes. Nodes that miss the frame find the end with the periodic re-check.
     pub(super) async fn publish_session_end(
         &self,
         user: &UserId,
@@ -75,7 +75,7 @@ impl Sessions {
             ended_at: self.ctx.now(),
             device: device.cloned(),
         };
-        // Who came just now is asked for when this node hears itself.
+        // Connections that were made later are re-checked when this node receives its own frame.
         let _ = self.hub.notify_session_end(user, &end);
         let device = device.map_or("", DeviceId::as_str);
         let body = format!(
@@ -94,7 +94,7 @@ impl Sessions {
             .await;
     }
 
-    /// Hears of sessions that ended, for as long as it is polled.
+    /// Handles the frames of ended sessions. Runs until the future is dropped.
     pub(super) async fn listen_for_session_ends(self: Arc<Self>) {
         let channel = self.ctx.keys().control_channel();
         loop {
@@ -128,7 +128,7 @@ impl Sessions {
         if late.is_empty() {
             return;
         }
-        // Aside: others must not wait for it to hear of their end.
+        // In a task of its own, so that the following frames do not wait.
         let this = Arc::clone(self);
         tokio::spawn(async move {
             for issued in late {
@@ -138,7 +138,7 @@ impl Sessions {
         });
     }
 
-    /// Asks for everybody who is attached, and ends the connections of those whose session is over.
+    /// Reads the sessions of all connected users, and ends the connections of users whose session has ended.
     pub async fn recheck_all(&self) -> Result<()> {
         let (users, mark) = self.hub.users();
         for batch in users.chunks(RECHECK_BATCH_SIZE) {
@@ -147,14 +147,14 @@ impl Sessions {
                 if looked.as_ref().is_err_and(Error::is_store_unavailable) {
                     return looked;
                 }
-                // The others are not to wait for one that fails for a reason of its own.
+                // An error of one user must not delay the others.
                 crate::ticking::log_failure("re-check a session", &looked);
             }
         }
         Ok(())
     }
 
-    /// Asks for the session of a user, or for that of a token of some moment.
+    /// Reads the session of a user, or whether the session allows a token that was issued at this time.
     async fn recheck_user(
         &self,
         user: &UserId,
@@ -182,7 +182,8 @@ impl Sessions {
     }
 }
 
-/// `reason moment user device` after the head of the frame; no device for all of them.
+/// Decodes `reason time user device` after the head of the frame. Without a device, the sessions of all devices have
+/// ended.
 fn decode_session_closed(payload: &[u8]) -> Option<(UserId, SessionEnd)> {
     let BusFrame::Known(BusFrameKind::SessionClosed, body) = BusFrame::from(payload) else {
         return None;

@@ -1,4 +1,4 @@
-//! Somebody comes to stay: a socket.
+//! Admission of long-lived connections (sockets).
 
 use super::Sessions;
 use super::hub::{ConnectionRegistration, Ended};
@@ -8,10 +8,10 @@ use crate::error::{Error, Result};
 use crate::ids::DeviceId;
 
 impl Sessions {
-    /// A connection of the caller that lasts: the session goes on, or one begins, as with [`begin`](Self::begin). Nothing is
-    /// written where the session is of this device already. `ended` is called with the reason when the connection has to
-    /// go, perhaps before this returns; it is attached first and the session asked for then, so that no block in between is
-    /// missed. A service needs no session, and is not told.
+    /// Admits a long-lived connection of the caller: continues the session, or begins one as with
+    /// [`begin`](Self::begin). Nothing is written if the session already belongs to this device. `ended` is called with
+    /// the reason when the connection must close, perhaps before this returns. The connection is registered before the
+    /// session is checked, so that no block in between is missed. A service needs no session and is not notified.
     pub async fn admit_connection(
         &self,
         caller: Caller,
@@ -28,12 +28,12 @@ impl Sessions {
                 .register(&user, Some(&device), self.connection_times(&caller), ended);
         self.invalidate_cache(&user);
         let caller = self.continue_or_begin_session(caller, &device).await?;
-        // What was asked about the session before may have been before it began.
+        // An earlier read of the session may have been before the session began.
         attachment.mark_admitted();
         Ok((caller, Some(attachment)))
     }
 
-    /// The caller as their session allows, which goes on or begins.
+    /// Continues the caller's session or begins one, and applies it to the caller.
     async fn continue_or_begin_session(&self, caller: Caller, device: &DeviceId) -> Result<Caller> {
         let user = caller.user()?;
         let begun = match self
@@ -46,7 +46,7 @@ impl Sessions {
                     return Ok(caller);
                 }
                 match Box::pin(self.begin(&caller, Some(device.as_str()))).await {
-                    // There is a session all the same.
+                    // The caller has a session, only the store is unavailable.
                     Err(error) if error.is_store_unavailable() => return Ok(caller),
                     begun => begun?,
                 }

@@ -1,10 +1,12 @@
-//! Who is connected to this node by something that lasts: a stream, a socket.
+//! Long-lived connections of this node (sockets, gRPC streams). Each one is notified when the session of its user ends.
 //!
-//! Always true:
-//! 1. Whoever is attached is told when the session ends, also when this node did not hear of it at once. Nobody is told under
-//!    a lock.
-//! 2. Who is still on their way in may have no session yet: an answer of the store from before they were in is not theirs.
-//! 3. News of an end may be late: whoever came after the end is not told of it, but asked for.
+//! Invariants:
+//! 1. Every registered connection is notified, even if this node missed the control message; `recheck_all` finds such
+//!    sessions. Handlers are never called while the lock is held.
+//! 2. A connection that is not admitted yet may not have a session yet. What the store says about a session applies
+//!    only to connections that were admitted before the store was asked.
+//! 3. A control message may arrive late. A connection that was made after the session ended is not notified by it; its
+//!    session is read from the store instead.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,10 +18,10 @@ use super::session::SessionEndReason;
 use crate::context::Timestamp;
 use crate::ids::{DeviceId, UserId};
 
-/// What is told when a session ends. May be told more than once; must not block.
+/// Handler of the end of a session. It may be called more than once and must not block.
 pub type Ended = Arc<dyn Ending>;
 
-/// Something that ends with a session.
+/// A connection that must close when its session ends.
 pub trait Ending: Send + Sync {
     /// The session has ended.
     fn ended(&self, reason: SessionEndReason);
@@ -31,12 +33,12 @@ impl<F: Fn(SessionEndReason) + Send + Sync> Ending for F {
     }
 }
 
-/// The end of a session.
+/// End of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SessionEnd {
     pub(super) reason: SessionEndReason,
     pub(super) ended_at: Timestamp,
-    /// Of one device only.
+    /// Only the connections of this device; `None` for all devices.
     pub(super) device: Option<DeviceId>,
 }
 
@@ -44,15 +46,15 @@ pub(super) struct SessionEnd {
 struct SessionConnection {
     id: u64,
     device: Option<DeviceId>,
-    /// When it came, and of when its token is.
+    /// Time of the connection, and time at which its token was issued.
     connected_at: Timestamp,
     token_issued_at: Option<Timestamp>,
-    /// When it was let in, by the count of the hub; 0 before.
+    /// Sequence number of the admission; 0 before it.
     admitted_at: u64,
     handler: Ended,
 }
 
-/// The connections of this node.
+/// The long-lived connections of this node.
 #[derive(Default)]
 pub(super) struct SessionConnections {
     table: Mutex<ConnectionTable>,
@@ -64,7 +66,7 @@ struct ConnectionTable {
     next_sequence: u64,
 }
 
-/// A connection that is told when its user's session ends. Dropping it ends that.
+/// Registration of a connection, which is notified when the session ends. Dropping it removes the connection.
 #[must_use = "the connection is not notified after this is dropped"]
 pub struct ConnectionRegistration {
     hub: Arc<SessionConnections>,
@@ -72,7 +74,7 @@ pub struct ConnectionRegistration {
     id: u64,
 }
 
-/// A connection that lasts no longer than its user's session, and waits for its end.
+/// A registered connection that waits for the end of the session.
 pub struct SessionEndWaiter {
     _attachment: ConnectionRegistration,
     ended: watch::Receiver<Option<SessionEndReason>>,
@@ -90,7 +92,7 @@ impl SessionConnections {
         held.next_sequence += 1;
         let id = held.next_sequence;
         let lines = held.users.entry(user.clone());
-        // Most have one.
+        // Most users have one connection.
         let lines = lines.or_insert_with(|| Vec::with_capacity(1));
         lines.push(SessionConnection {
             id,
@@ -107,8 +109,9 @@ impl SessionConnections {
         }
     }
 
-    /// Tells a user's connections, or those of one device, that the session has ended at a moment. Who came later may have
-    /// another session: of when their tokens are, and the mark of now.
+    /// Notifies the connections of a user, or of one device, that were made before the session ended. Connections that
+    /// were made later may have another session: returns the times at which their tokens were issued, and the current
+    /// sequence number.
     pub(super) fn notify_session_end(
         &self,
         user: &UserId,
@@ -119,7 +122,7 @@ impl SessionConnections {
             let lines = held.users.get(user).into_iter().flatten();
             let of_device =
                 |it: &&SessionConnection| end.device.is_none() || end.device == it.device;
-            // Who is replaced is not found by asking: there is a session, that of another device.
+            // The session of another device has replaced this one, so a check of the session would not find the end.
             let is_replaced = end.reason == SessionEndReason::Replaced;
             let (before, after): (Vec<_>, Vec<_>) = lines
                 .filter(of_device)
@@ -132,8 +135,8 @@ impl SessionConnections {
         (late, mark)
     }
 
-    /// Tells those of a user's connections that were in at `mark`, or those of them whose token is of a moment, that the
-    /// session has ended, as the store said later.
+    /// Notifies the connections of a user that were admitted up to `sequence`, because a later read of the store has
+    /// shown that the session ended. With `issued`, only the connections whose token was issued at this time.
     pub(super) fn notify_admitted(
         &self,
         user: &UserId,
@@ -152,7 +155,7 @@ impl SessionConnections {
         concerned.iter().for_each(|it| it.ended(reason));
     }
 
-    /// Whoever is in, and the mark of now.
+    /// Users with an admitted connection, and the current sequence number.
     pub(super) fn users(&self) -> (Vec<UserId>, u64) {
         let held = self.table.lock();
         let is_in = |lines: &Vec<SessionConnection>| lines.iter().any(|it| it.admitted_at > 0);
@@ -165,7 +168,7 @@ impl SessionConnections {
 }
 
 impl ConnectionRegistration {
-    /// It is let in: from now on what the store says of the session counts for it.
+    /// Admits the connection: later reads of the session apply to it.
     pub(super) fn mark_admitted(&self) {
         let mut held = self.hub.table.lock();
         held.next_sequence += 1;
@@ -178,7 +181,7 @@ impl ConnectionRegistration {
 }
 
 impl SessionEndWaiter {
-    /// What to attach by, and what waits for it.
+    /// Registers a connection with a handler that wakes the waiter.
     pub(super) fn register(attach: impl FnOnce(Ended) -> ConnectionRegistration) -> Self {
         let (sender, ended) = watch::channel(None);
         let tell = move |reason| {
@@ -192,7 +195,7 @@ impl SessionEndWaiter {
         }
     }
 
-    /// Waits until the session has ended. Safe to cancel.
+    /// Waits until the session has ended. Cancel safe.
     pub async fn ended(&mut self) -> SessionEndReason {
         match self.ended.wait_for(Option::is_some).await {
             Ok(reason) => reason.unwrap_or(SessionEndReason::Logout),
@@ -212,7 +215,7 @@ impl Drop for ConnectionRegistration {
         if lines.is_empty() {
             held.users.remove(&self.user);
         }
-        // Not under the lock: what it calls may hold another attachment.
+        // After the lock is released, because the handler may own another registration.
         drop(held);
         drop(line);
     }

@@ -1,11 +1,12 @@
 //! The keys of sessions.
 //!
-//! Always true: the hash is what other services read and may change; blocks and revocations outlive it as rows.
+//! Invariant: other services may read and change the hash. Blocks and revocations are also rows, which remain if the
+//! hash is lost.
 
 use crate::ids::UserId;
 use crate::keys::{Key, KeyGroup, KeyKind, KeySource, KeySpec, KeyTtl, Keyspace, TtlName};
 
-/// What sessions own.
+/// The keys of sessions.
 pub const CAPABILITY: KeyGroup = KeyGroup {
     name: "sessions",
     title: "Sessions",
@@ -26,12 +27,13 @@ const REVOKED: KeySpec = KeySpec::internal(
 .meaning("tokens issued up to this time are revoked; the epoch distinguishes a deleted session from one that the store has lost");
 
 impl Keyspace {
-    /// The session of a user.
+    /// Session of a user.
     pub fn session(&self, user: &UserId) -> Key {
         self.key1(&SESSION, user)
     }
 
-    /// Up to when a user's tokens are revoked, and when the session was checked.
+    /// Time up to which tokens of a user are revoked, and the store epoch in which the session was compared with the
+    /// rows.
     pub fn session_check(&self, user: &UserId) -> Key {
         self.key1(&REVOKED, user)
     }

@@ -1,12 +1,12 @@
-//! Sessions: who is in, on which device, and who is kept out.
+//! Sessions: the login state, blocks and revoked tokens of each user.
 //!
-//! Always true:
-//! 1. Blocks, revocations and sessions are rows. The hash `user:{user}` shows them to other services and is what a request
-//!    asks; in another epoch of the store it is checked against the rows first.
-//! 2. A hash that is missing in the epoch it was checked in was deleted: the session is over. One that is missing in
-//!    another epoch was lost, and is written again from the row.
-//! 3. A block or a logout changes the row first, then the hash, then tells every node. A node asks again after a second at
-//!    the latest, so one that hears nothing follows by itself.
+//! Invariants:
+//! 1. The rows decide about sessions, blocks and revocations. The hash `user:{user}` is a copy for requests and for
+//!    other services. After a change of the store epoch, the hash is compared with the rows before it is used.
+//! 2. A hash that is missing in the epoch in which it was compared has been deleted: the session is over. A hash that
+//!    is missing in another epoch was lost, and is written again from the row.
+//! 3. A block or a logout changes the row first, then the hash, and then notifies all nodes. A node reads a session
+//!    again after at most one second, so a node that misses the notification rejects the user as well.
 
 pub mod keys;
 
@@ -50,16 +50,16 @@ pub use self::operations::{
 pub use self::session::{SessionEndReason, SessionStatus, UserSession};
 pub use self::visit::VisitorTokenIssuer;
 
-/// How long a node answers from what it last saw.
+/// Time for which a node uses a cached check.
 const CACHE_DURATION: Duration = Duration::from_secs(1);
-/// How often one user's session is renewed by one node.
+/// Interval in which a node renews the session hash of a user.
 const RENEW_INTERVAL: Duration = Duration::from_secs(30);
-/// How often the row learns that a session is in use.
+/// Interval in which `last_seen` of the row is updated.
 const LAST_SEEN_INTERVAL: Duration = Duration::from_secs(3_600);
-/// Users whose sessions a node remembers.
+/// Maximum number of cached checks.
 const MAX_CACHED_SESSIONS: usize = 100_000;
 
-/// Sessions as one node sees them.
+/// Sessions, as one node uses them.
 pub struct Sessions {
     ctx: ChatContext,
     database: Database,
@@ -72,7 +72,7 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// The sessions of a node.
+    /// Creates the sessions of a node.
     pub fn new(ctx: ChatContext, database: Database, options: SessionOptions) -> Self {
         Self {
             ctx,

@@ -1,6 +1,6 @@
-//! `check.lua` and `write.lua` in Rust, for the embedded engine.
+//! Native versions of `read_session.lua` and `write_session.lua` for the embedded store.
 //!
-//! Always true: they do what the scripts do, in the same order; a test compares them.
+//! Invariant: the native versions have the same effects in the same order as the scripts. A test compares them.
 
 use parlor_store::native::{
     NativeScriptCall, NativeScriptResult, array, parse_digits, push_integer, said,
@@ -28,7 +28,7 @@ pub(super) fn read_session(step: &mut NativeScriptCall<'_>) -> NativeScriptResul
         b"last_seen",
         b"ip_address",
     ];
-    // What is no hash is no session.
+    // A key of another type is treated as a missing session.
     let held = step.hmget(session, fields).ok();
     let there = |held: &[Option<_>; 6]| held[..3].iter().any(Option::is_some);
     let Some(held) = held.filter(there) else {
@@ -58,7 +58,7 @@ pub(super) fn write_session(step: &mut NativeScriptCall<'_>) -> NativeScriptResu
         .as_deref()
         .and_then(|text| revoked_before_if_verified(text, epoch));
     let revoked = was.map_or(revoked, |was| revoked.max(was));
-    // What is no hash is no session.
+    // A key of another type is treated as a missing session.
     let held = step.hmget(session, [&b"status"[..], b"active", b"device_id"]);
     let [status, active, device] = held.unwrap_or_default();
     let blocked = status.as_deref() == Some(b"blocked") || active.as_deref() == Some(b"false");
@@ -89,7 +89,7 @@ pub(super) fn write_session(step: &mut NativeScriptCall<'_>) -> NativeScriptResu
     Ok(Some(string_array([&b"done"[..], device])))
 }
 
-/// Up to when tokens are revoked, if it was checked in this epoch.
+/// Parses the check value. Returns the time up to which tokens are revoked, if the hash was compared in this epoch.
 fn revoked_before_if_verified(text: &[u8], epoch: &[u8]) -> Option<f64> {
     let at = text.iter().position(|byte| *byte == b'|')?;
     let (revoked, checked) = (&text[..at], &text[at + 1..]);

@@ -1,4 +1,4 @@
-//! Sessions begin, end, and are kept from beginning.
+//! Begins and ends sessions, blocks and unblocks users.
 
 use super::Sessions;
 use super::rows;
@@ -9,11 +9,11 @@ use crate::error::{Error, Result};
 use crate::ids::{DeviceId, UserId};
 
 impl Sessions {
-    /// A session begins for the caller, in the place of an earlier one.
+    /// Begins a session of the caller, which replaces an earlier one.
     pub async fn begin(&self, caller: &Caller, device: Option<&str>) -> Result<UserSession> {
         let user = caller.user()?;
         let now = self.ctx.now();
-        // A service vouches for its users now.
+        // A service may begin a session for a user at any time, so its token counts as issued now.
         let issued = match caller.role {
             Role::Service => now,
             Role::User | Role::Admin => {
@@ -58,7 +58,7 @@ impl Sessions {
         Ok(session)
     }
 
-    /// The user's session ends, and tokens issued up to now open no other.
+    /// Ends the session of a user and revokes all tokens issued until now.
     pub async fn end(&self, user: &UserId) -> Result<()> {
         let debt = self.owed.guard([user.clone()]);
         rows::revoke_and_delete(&self.database, user, self.ctx.now()).await?;
@@ -69,7 +69,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// Nobody comes in as this user any more.
+    /// Blocks a user: every session ends, and no new one can begin.
     pub async fn block(&self, user: &UserId, reason: Option<&str>) -> Result<UserSession> {
         let debt = self.owed.guard([user.clone()]);
         rows::block(&self.database, user, self.ctx.now(), reason).await?;
@@ -80,7 +80,7 @@ impl Sessions {
         self.session(user).await
     }
 
-    /// The user may come in again; the session from before goes on, if there was one.
+    /// Unblocks a user. An earlier session continues, if there is one.
     pub async fn unblock(&self, user: &UserId) -> Result<UserSession> {
         let debt = self.owed.guard([user.clone()]);
         rows::unblock(&self.database, user).await?;
@@ -89,7 +89,7 @@ impl Sessions {
         self.session(user).await
     }
 
-    /// The session of a user, for those who may see it.
+    /// The session of a user. The caller must be authorized to see it.
     pub async fn session(&self, user: &UserId) -> Result<UserSession> {
         match self.find(user, None, None).await {
             Err(error) if error.is_store_unavailable() => {

@@ -1,8 +1,8 @@
-//! The rows of sessions, which on SQLite are read and written for all who come at the same time. PostgreSQL takes them side by
-//! side, and joins their commits by itself.
+//! Reads and inserts session rows. On SQLite, concurrent calls share one statement. PostgreSQL runs them in parallel
+//! and groups the commits itself.
 //!
-//! Always true: whoever is told that a session has begun has it on disk. Where it is not known what became of a common write or
-//! reading everybody goes alone, and so hears of their own error; so does who begins a second session at the same time.
+//! Invariant: a session that has begun is on disk. If a shared statement fails, every caller repeats its request alone,
+//! so each one gets its own error. The same applies to the second of two sessions that one user begins concurrently.
 
 use futures_util::future::BoxFuture;
 
@@ -14,15 +14,15 @@ use crate::database::Either;
 use crate::error::Result;
 use crate::ids::UserId;
 
-/// A session that is to begin.
+/// Row of a session that begins.
 pub(super) struct Opening {
     pub(super) session: UserSession,
-    /// When its token was issued.
+    /// Time at which the token was issued.
     pub(super) issued: Timestamp,
 }
 
 impl Sessions {
-    /// What the rows know of a user.
+    /// Loads the rows of a user.
     pub(super) fn row<'a>(&'a self, user: &'a UserId) -> BoxFuture<'a, Result<UserSessionRow>> {
         Box::pin(async move {
             if let Either::Sqlite(readers) = self.database.reader() {
@@ -38,8 +38,8 @@ impl Sessions {
         })
     }
 
-    /// Writes the row of a session that begins. False if the user is blocked, or the token was issued before they logged
-    /// out.
+    /// Inserts the row of a new session. Returns false if the user is blocked, or if the token was issued before the
+    /// last logout.
     pub(super) async fn open(&self, session: &UserSession, issued: Timestamp) -> Result<bool> {
         if let Either::Sqlite(_) = self.database.reader() {
             let opening = Opening {

@@ -1,4 +1,4 @@
-//! What callers can ask of sessions.
+//! Operations of sessions.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -11,34 +11,34 @@ use crate::error::{Error, Result};
 use crate::ids::{DeviceId, UserId};
 use crate::operation::{AuthRequirement, CreatesResource, Operation, OperationInfo};
 
-/// Most bytes of the reason for a block.
+/// Maximum length of the reason for a block in bytes.
 const MAX_BLOCK_REASON_BYTES: usize = 256;
 
-/// A session of the caller begins; an earlier one goes on as this one.
+/// Begins a session of the caller; it replaces the user's earlier session.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BeginSession {
-    /// The device; `api` if none is named.
+    /// Device that begins the session; default `api`.
     #[serde(default)]
     #[schema(value_type = Option<DeviceId>)]
     pub device_id: Option<String>,
 }
 
-/// A session.
+/// A session of a user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionInfo {
-    /// Whose.
+    /// Owner of the session.
     pub user_id: UserId,
-    /// The device that began it.
+    /// Device that began the session.
     pub device_id: DeviceId,
-    /// What it allows.
+    /// What the session allows.
     pub status: SessionStatus,
-    /// When it began, in ISO 8601.
+    /// Start of the session, ISO 8601.
     pub login_time: String,
-    /// When it was last used, give or take half a minute, in ISO 8601.
+    /// Last use, accurate to about 30 seconds, ISO 8601.
     pub last_seen: String,
-    /// Where it began; absent if that is not known.
+    /// Address from which the session began; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ip_address: Option<String>,
 }
@@ -73,23 +73,23 @@ impl Operation for BeginSession {
     }
 }
 
-/// A visitor without an account comes in, where that is allowed: a new user, their token, their session.
+/// Creates a visitor without an account: a new user id, a token and a session. Requires `sessions.anonymous`.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({ "deviceId": "kiosk-7" }))]
 pub struct BeginVisitorSession {
-    /// The device; `api` if none is named.
+    /// Device that begins the session; default `api`.
     #[serde(default)]
     #[schema(value_type = Option<DeviceId>)]
     pub device_id: Option<String>,
 }
 
-/// A visitor who came in.
+/// A visitor without an account: token and session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct VisitorSession {
-    /// What to show from now on, as a bearer token.
+    /// Bearer token of the visitor.
     pub token: String,
-    /// The session.
+    /// Session of the visitor.
     pub session: SessionInfo,
 }
 
@@ -116,7 +116,7 @@ impl Operation for BeginVisitorSession {
     }
 }
 
-/// The caller's session.
+/// Returns the caller's session.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 pub struct GetSession {}
 
@@ -133,15 +133,15 @@ impl Operation for GetSession {
     }
 }
 
-/// The caller's session ends: their devices go, and tokens issued up to now open no other.
+/// Ends the caller's session, removes the user's devices and revokes all tokens issued until now.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 pub struct EndSession {}
 
-/// A session that has ended.
+/// Reply of a logout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionEnded {
-    /// Whose.
+    /// User whose session ended.
     pub user_id: UserId,
 }
 
@@ -160,11 +160,11 @@ impl Operation for EndSession {
     }
 }
 
-/// A user's session: for admins and services.
+/// Returns the session of a user. For admins and services.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GetUserSession {
-    /// Whose.
+    /// Owner of the session.
     #[schema(value_type = UserId)]
     pub user_id: String,
 }
@@ -185,17 +185,17 @@ impl Operation for GetUserSession {
     }
 }
 
-/// Blocks a user or lets them in again: for admins and services.
+/// Blocks or unblocks a user. For admins and services.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdateUserSession {
-    /// Whose.
+    /// User to block or unblock.
     #[serde(default)]
     #[schema(value_type = UserId)]
     pub user_id: String,
-    /// `blocked`, or `login` for no longer.
+    /// `blocked` blocks the user; `login` unblocks the user.
     pub status: SessionStatus,
-    /// Why, for the record.
+    /// Reason for the block, at most 256 bytes.
     #[serde(default)]
     pub reason: Option<String>,
 }
@@ -232,11 +232,12 @@ impl Operation for UpdateUserSession {
     }
 }
 
-/// A user's session ends, and their tokens up to now: for admins and services.
+/// Ends the session of a user, removes the user's devices and revokes all tokens issued until now. For admins and
+/// services.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EndUserSession {
-    /// Whose.
+    /// Owner of the session.
     #[schema(value_type = UserId)]
     pub user_id: String,
 }
@@ -255,20 +256,20 @@ impl Operation for EndUserSession {
     }
 }
 
-/// Whether a user may come in: for other services.
+/// Checks whether a user has a session that is not blocked. For admins and services.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ValidateSession {
-    /// Who.
+    /// Id of the user.
     #[schema(value_type = UserId)]
     pub user_id: String,
 }
 
-/// Whether a user may come in.
+/// Whether a user has a session that is not blocked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionValidity {
-    /// Whether there is a session that is not blocked.
+    /// True if the user has a session that is not blocked.
     pub valid: bool,
     /// The session, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -299,7 +300,8 @@ impl Operation for ValidateSession {
     }
 }
 
-/// The user of this id, whose session the caller may administer: never their own as a mere user.
+/// Parses a user id and checks that the caller is an admin or a service. Users may not administer sessions, not even
+/// their own.
 fn require_admin(caller: &Caller, user: &str) -> Result<UserId> {
     let user = UserId::new(user)?;
     match caller.role {
@@ -310,7 +312,7 @@ fn require_admin(caller: &Caller, user: &str) -> Result<UserId> {
     }
 }
 
-/// No session of somebody else is not the caller's to renew.
+/// Not `session_expired`, because the caller cannot renew the session of another user.
 fn session_or_not_found(user: &UserId, session: Result<UserSession>) -> Result<SessionInfo> {
     match session {
         Err(Error::SessionExpired) => Err(Error::NotFound(format!("{user} has no session"))),
@@ -326,7 +328,7 @@ async fn end_session(chat: &Chat, user: &UserId) -> Result<SessionEnded> {
     })
 }
 
-/// Ends the presence of a user at once: this is a clean goodbye.
+/// Removes all devices of a user at once, as after a clean disconnect.
 async fn remove_all_devices(chat: &Chat, user: &UserId) -> Result<()> {
     for device in chat.presence().devices(user).await? {
         chat.presence().remove(user, &device.device_id).await?;

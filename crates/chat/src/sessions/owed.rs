@@ -1,14 +1,14 @@
-//! Sessions in the store that may not be what the rows say, because a step failed or was given up between them.
+//! Retries updates of the session hash that failed or were cancelled after the rows had changed.
 //!
-//! Always true: whoever changes the rows owes the step from before the change until it is done. Beyond what can be kept only
-//! the one who asked knows that it failed.
+//! Invariant: a retry guard exists from before a change of the rows until the hash is written. If the queue is full,
+//! the update is lost, and only the caller of the operation learns of the failure.
 
 use super::session::SessionEndReason;
 use super::{SessionStatus, Sessions};
 use crate::error::Result;
 
 impl Sessions {
-    /// Does what failed or was given up before. To be called once a second.
+    /// Retries the pending updates. The background task calls this every second.
     pub async fn retry_pending(&self) -> Result<()> {
         let mut failed = Ok(());
         for user in self.owed.all() {

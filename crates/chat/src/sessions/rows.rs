@@ -1,6 +1,7 @@
-//! Sessions, blocks and revocations as rows: what outlives the store.
+//! Rows of sessions, blocks and revocations.
 //!
-//! Always true: what a check of a session may need, but hardly ever does, is boxed, so that not every call has room for it.
+//! Invariant: statements that a session check needs rarely are boxed, so that they do not enlarge the future of every
+//! check.
 
 use std::collections::HashSet;
 
@@ -15,7 +16,7 @@ use crate::database::{Database, Either, from_db_integer, on, to_db_integer, writ
 use crate::error::Result;
 use crate::ids::{DeviceId, UserId};
 
-/// Everything the rows know of a user. One row, whether or not there are any.
+/// Block, revocation and session of a user. Always returns one row, also for an unknown user.
 const SELECT_USER: &str = "
     SELECT u.id AS user_row_id, u.blocked_at, COALESCE(u.revoked_before, 0) AS revoked_before,
            s.device_id, s.status, s.login_at, s.last_seen, s.ip_address
@@ -23,7 +24,7 @@ const SELECT_USER: &str = "
     LEFT JOIN users u ON u.id = asked.id
     LEFT JOIN sessions s ON s.user_id = asked.id";
 
-/// The same for some at once, on SQLite: a row for each of a JSON list of users, in its order.
+/// The same for several users, on SQLite: one row for each user of a JSON list, in its order.
 const SELECT_USERS: &str = "
     SELECT u.id AS user_row_id, u.blocked_at, COALESCE(u.revoked_before, 0) AS revoked_before,
            s.device_id, s.status, s.login_at, s.last_seen, s.ip_address
@@ -32,7 +33,7 @@ const SELECT_USERS: &str = "
     LEFT JOIN sessions s ON s.user_id = asked.value
     ORDER BY asked.key";
 
-/// A session begins, unless the user is blocked or the token was revoked.
+/// Inserts a session, unless the user is blocked or the token is revoked.
 const INSERT_SESSION: &str = "
     INSERT INTO sessions (user_id, device_id, status, login_at, last_seen, ip_address)
     SELECT asked.id, $2, $3, $4, $4, $5 FROM (SELECT $1 AS id) AS asked
@@ -43,7 +44,7 @@ const INSERT_SESSION: &str = "
         device_id = excluded.device_id, status = excluded.status, login_at = excluded.login_at,
         last_seen = excluded.last_seen, ip_address = excluded.ip_address";
 
-/// The same for some at once, on SQLite: a JSON list of what [`OPEN`] is given.
+/// The same for several sessions, on SQLite: a JSON list with the parameters of [`INSERT_SESSION`].
 const INSERT_SESSIONS: &str = "
     INSERT INTO sessions (user_id, device_id, status, login_at, last_seen, ip_address)
     SELECT asked.value ->> 0, asked.value ->> 1, asked.value ->> 2, asked.value ->> 3, asked.value ->> 3,
@@ -67,7 +68,7 @@ const UPSERT_REVOCATION: &str = "
 
 const DELETE_SESSION: &str = "DELETE FROM sessions WHERE user_id = $1";
 
-/// One that ended by itself; one that began meanwhile stays.
+/// Deletes a session that was ended in the store. A session that began later has another login time and stays.
 const DELETE_SESSION_BEGUN_AT: &str = "DELETE FROM sessions WHERE user_id = $1 AND login_at = $2";
 
 const UPSERT_BLOCK: &str = "
@@ -78,7 +79,7 @@ const UPSERT_BLOCK: &str = "
 
 const CLEAR_BLOCK: &str = "UPDATE users SET blocked_at = NULL, blocked_reason = NULL WHERE id = $1";
 
-/// What the rows know of a user.
+/// Block, revocation and session of a user.
 #[derive(Debug, Clone, PartialEq, Eq, FromRow)]
 pub(super) struct UserSessionRow {
     user_row_id: Option<String>,
@@ -96,28 +97,28 @@ impl UserSessionRow {
         self.blocked_at.is_some()
     }
 
-    /// Whether the user was ever blocked or logged out.
+    /// True if the user has a row in `users`: the user was blocked or logged out at some time.
     pub(super) fn has_user_row(&self) -> bool {
         self.user_row_id.is_some()
     }
 
-    /// Whether there is a session, however old.
+    /// True if there is a session row, which may have expired.
     pub(super) fn has_session(&self) -> bool {
         self.device_id.is_some()
     }
 
-    /// Tokens issued up to then open no session, in unix seconds.
+    /// Tokens issued up to this time are revoked, in Unix seconds.
     pub(super) fn revoked_before_seconds(&self) -> u64 {
         to_unix_seconds(from_db_integer(self.revoked_before))
     }
 
-    /// The session, if there is one that is not older than `oldest`. A blocked user has one in any case.
+    /// The session, if there is one that was used since `oldest`. A blocked user always has one.
     pub(super) fn session(&self, user: &UserId, oldest: Timestamp) -> Option<UserSession> {
         let seen = self
             .last_seen
             .map(from_db_integer)
             .filter(|seen| *seen >= oldest.as_millis());
-        // One that began while the user logged out did not outlive it.
+        // A session whose login time is not after the last logout ended with that logout.
         let outlived = |login: &i64| *login > self.revoked_before || !self.has_user_row();
         let login = self.login_at.filter(outlived);
         let found = seen.and_then(|seen| {
@@ -154,7 +155,7 @@ pub(super) fn find<'a>(
     })
 }
 
-/// What is known of some users, in their order.
+/// Reads the rows of several users, in their order.
 pub(super) async fn find_all(
     readers: &SqlitePool,
     users: &[UserId],
@@ -165,7 +166,7 @@ pub(super) async fn find_all(
     Ok(found.await?)
 }
 
-/// False if the user is blocked, or the token was issued before they logged out.
+/// Inserts a session. Returns false if the user is blocked, or if the token was issued before the last logout.
 pub(super) fn open<'a>(
     database: &'a Database,
     session: &'a UserSession,
@@ -188,8 +189,8 @@ pub(super) fn open<'a>(
     })
 }
 
-/// The same for some at once, on SQLite: all of them are written, or none. Of one user only the first is, and of the others
-/// nothing is said.
+/// Inserts several sessions on SQLite in one transaction. Of several sessions of one user only the first is inserted;
+/// the result of the others is `None`.
 pub(super) async fn open_all(database: &Database, all: &[Opening]) -> Result<Vec<Option<bool>>> {
     let mut users = HashSet::new();
     let firsts: Vec<bool> = all
@@ -244,7 +245,7 @@ pub(super) fn update_last_seen<'a>(
     execute_for_user_at(database, UPDATE_LAST_SEEN, user, at)
 }
 
-/// Ends the session; tokens issued up to `revoked` open no other.
+/// Deletes the session, and revokes tokens that were issued up to `revoked`.
 pub(super) async fn revoke_and_delete(
     database: &Database,
     user: &UserId,
@@ -258,7 +259,7 @@ pub(super) async fn revoke_and_delete(
     Ok(tx.commit().await?)
 }
 
-/// Another service has ended this session in the store.
+/// Deletes a session that another service has ended in the store.
 pub(super) fn delete_session_begun_at<'a>(
     database: &'a Database,
     user: &'a UserId,
@@ -267,7 +268,7 @@ pub(super) fn delete_session_begun_at<'a>(
     execute_for_user_at(database, DELETE_SESSION_BEGUN_AT, user, login)
 }
 
-/// A change of one row by its user and a moment.
+/// Runs a statement whose parameters are a user and a time.
 fn execute_for_user_at<'a>(
     database: &'a Database,
     change: &'static str,
@@ -302,7 +303,7 @@ pub(super) async fn unblock(database: &Database, user: &UserId) -> Result<()> {
     Ok(())
 }
 
-/// Whole seconds of a time: what a token can say.
+/// Converts milliseconds to seconds, the unit of times in tokens.
 pub(super) fn to_unix_seconds(ms: u64) -> u64 {
     ms / 1_000
 }

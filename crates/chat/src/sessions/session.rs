@@ -1,4 +1,4 @@
-//! What a session is.
+//! Types of sessions.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use crate::context::Timestamp;
 use crate::ids::{DeviceId, UserId};
 
-/// The device of those who name none.
+/// Device id of callers that name no device.
 pub(super) const DEFAULT_DEVICE_ID: &str = "api";
 
 /// What a session allows.
@@ -14,16 +14,16 @@ pub(super) const DEFAULT_DEVICE_ID: &str = "api";
 #[serde(rename_all = "lowercase")]
 #[schema(as = SessionStatus)]
 pub enum SessionStatus {
-    /// Everything.
+    /// Full access.
     Login,
-    /// To read.
+    /// Read only.
     Anonymous,
-    /// Nothing.
+    /// No access.
     Blocked,
 }
 
 impl SessionStatus {
-    /// The word in keys and on the wire.
+    /// The status in keys and on the wire.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Login => "login",
@@ -32,7 +32,7 @@ impl SessionStatus {
         }
     }
 
-    /// The status of a word.
+    /// Parses a status.
     pub fn named(word: &str) -> Option<Self> {
         [Self::Login, Self::Anonymous, Self::Blocked]
             .into_iter()
@@ -40,25 +40,25 @@ impl SessionStatus {
     }
 }
 
-/// A session of a user.
+/// Session of a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserSession {
-    /// Whose.
+    /// Owner of the session.
     pub user_id: UserId,
-    /// The device that began it.
+    /// Device that began the session.
     pub device_id: DeviceId,
-    /// What it allows.
+    /// What the session allows.
     pub status: SessionStatus,
-    /// When it began.
+    /// Start of the session.
     pub login_time: Timestamp,
-    /// When it was last used, written every half minute.
+    /// Last use of the session, accurate to about 30 seconds.
     pub last_seen: Timestamp,
-    /// Where it began; empty if that is not known.
+    /// IP address from which the session began; empty if unknown.
     pub ip_address: String,
 }
 
 impl UserSession {
-    /// The session of somebody of whom nothing is known but that they are blocked.
+    /// Session of a blocked user without a session row.
     pub(super) fn blocked_without_session(user: &UserId, since: Timestamp) -> Self {
         Self {
             user_id: user.clone(),
@@ -83,8 +83,8 @@ impl UserSession {
         ]
     }
 
-    /// From `status`, `active`, `device_id`, `login_time`, `last_seen`, `ip_address` of the hash, which others may have
-    /// written: what makes no sense reads as if it were not there, and never as more than it allows.
+    /// Reads `status`, `active`, `device_id`, `login_time`, `last_seen` and `ip_address` of the hash. Other services
+    /// may have written them: an invalid field counts as missing, and an unknown status is read only.
     pub(super) fn from_hash_fields(user: &UserId, held: [&str; 6]) -> Self {
         let [status, active, device, login, seen, address] = held;
         let moment = |text: &str| Timestamp(text.parse().unwrap_or_default());
@@ -114,14 +114,14 @@ pub(super) fn default_device_id() -> DeviceId {
 pub enum SessionEndReason {
     /// The user was blocked.
     Blocked,
-    /// The user, an admin or another service ended it, or its time was over.
+    /// The user, an admin or another service ended the session, or it expired.
     Logout,
-    /// The user began another one, and may have only one.
+    /// The user began another session, and only one is allowed.
     Replaced,
 }
 
 impl SessionEndReason {
-    /// The word on the wire.
+    /// The reason on the wire.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Blocked => "blocked",

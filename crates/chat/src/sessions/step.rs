@@ -1,4 +1,4 @@
-//! The steps on a session in the store.
+//! Script calls that read and write the session hash.
 
 use parlor_store::{LuaScript, script};
 
@@ -14,40 +14,40 @@ use crate::keys::TtlName;
 static READ_SESSION: LuaScript = script!("check.lua").with_native(native::read_session);
 static WRITE_SESSION: LuaScript = script!("write.lua").with_native(native::write_session);
 
-/// What the store knows of a session.
+/// What the store knows about a session.
 #[derive(Debug)]
 pub(super) enum StoredSession {
-    /// Nothing that can be relied on.
+    /// The hash was not compared with the rows in this store epoch.
     Unverified,
-    /// The token was revoked.
+    /// The token is revoked.
     TokenRevoked,
-    /// There was one, and it was deleted; or there never was.
+    /// The session was deleted or never existed.
     Missing,
-    /// There is one.
+    /// The session exists.
     Present(UserSession),
 }
 
-/// Why a session is written.
+/// Why the hash is written.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum SessionWrite {
-    /// It begins, by a token issued then.
+    /// A session begins, with a token that was issued at this time.
     Begin(Timestamp),
-    /// The rows say what it was.
+    /// The hash is rebuilt from the rows.
     Rebuild,
-    /// The rows were changed.
+    /// The rows have changed.
     Overwrite,
 }
 
-/// What became of it.
+/// Result of the write.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SessionWriteResult {
-    /// It is there now, in the place of one of this device.
+    /// The hash was written. Contains the device of the session that was there before.
     Written(Option<DeviceId>),
     /// The user is blocked.
     Blocked,
-    /// The token was revoked.
+    /// The token is revoked.
     TokenRevoked,
-    /// Somebody else was first: look again.
+    /// Another writer was faster: read the session again.
     Conflict,
 }
 
@@ -56,7 +56,7 @@ impl Sessions {
         duration_millis(self.ctx.keys().ttl(TtlName::Session))
     }
 
-    /// Before when a session must have been used last to be over.
+    /// A session that was last used before this time has expired.
     pub(super) fn expiry_cutoff(&self) -> Timestamp {
         Timestamp(
             self.ctx
@@ -75,7 +75,7 @@ impl Sessions {
         [keys.session(user), keys.session_check(user)]
     }
 
-    /// Looks, and renews the session if `renew` says when it is used.
+    /// Reads the session hash. With `renew`, also sets its last use to this time and extends its TTL.
     pub(super) async fn read_session_key(
         &self,
         user: &UserId,
@@ -90,7 +90,7 @@ impl Sessions {
             }))
             .arg(renew.map_or(String::new(), |at| at.as_millis().to_string()))
             .arg(self.session_ttl_ms());
-        // A renewal need not outlive the process: the row learns of it, too.
+        // The renewal need not be durable, because the row contains `last_seen` as well.
         let store = self.ctx.store().idempotent().with_volatile_updates();
         let reply: Vec<String> = call.run(&store).await?;
         let words: Vec<&str> = reply.iter().map(String::as_str).collect();
@@ -105,7 +105,7 @@ impl Sessions {
         })
     }
 
-    /// Writes what the rows say, or no session.
+    /// Writes the session hash, or deletes it if `session` is `None`.
     pub(super) async fn write_session_key(
         &self,
         user: &UserId,

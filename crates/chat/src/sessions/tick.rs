@@ -1,4 +1,4 @@
-//! The background work of sessions.
+//! Background tasks of sessions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,13 +6,14 @@ use std::time::Duration;
 use super::Sessions;
 use crate::ticking::{BackgroundTask, BackgroundTasks};
 
-/// How often those who are attached are asked for, because other services tell nobody.
+/// Interval of the re-check of connected users. It finds sessions that other services have ended, because these publish
+/// nothing.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(20);
-/// How often owed steps are paid.
+/// Interval of the retries.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Sessions {
-    /// Starts the background work.
+    /// Starts the background tasks.
     pub fn tick(self: &Arc<Self>) -> BackgroundTasks {
         BackgroundTasks::new(vec![
             BackgroundTask::spawn(Arc::clone(self).listen_for_session_ends()),

@@ -1,17 +1,20 @@
-//! What many ask at the same time is answered together: the way to a database takes longer than what is done there.
+//! Combines concurrent requests into one database call, because the round trip costs more than the work.
 //!
-//! Always true:
-//! 1. A question is answered by what began after it was asked.
-//! 2. Nobody waits for more than the round that is under way and their own.
-//! 3. Whoever answers for others may fail or give up. Then those have no answer, and ask alone.
+//! Each caller queues its request. The caller that gets the leader lock takes the whole queue, runs one call for all of
+//! it and sends each caller its response.
+//!
+//! Invariants:
+//! 1. A response comes from a call that started after the request was queued.
+//! 2. A caller waits for at most the running batch and its own batch.
+//! 3. If the leader fails or is cancelled, the other callers of its batch get `None` and run their request alone.
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// The questions that wait; those of askers who gave up go with the next round.
+/// Queue of requests. A batch leaves out the requests of cancelled callers.
 pub(super) struct Together<Q, A> {
     queue: Mutex<Vec<(Q, oneshot::Sender<A>)>>,
-    /// Held by whoever answers all.
+    /// Held by the caller that runs a batch.
     leader_lock: tokio::sync::Mutex<()>,
 }
 
@@ -25,7 +28,8 @@ impl<Q, A> Default for Together<Q, A> {
 }
 
 impl<Q, A> Together<Q, A> {
-    /// The answer to a question. `answer` may be asked for those of others, too, and gives them in the order of the questions.
+    /// Submits a request and waits for the response. If this caller becomes the leader, `answer` is called with all
+    /// queued requests and returns the responses in their order.
     pub(super) async fn ask(
         &self,
         question: Q,
@@ -35,7 +39,7 @@ impl<Q, A> Together<Q, A> {
         self.queue.lock().push((question, asker));
         tokio::select! {
             biased;
-            // Whoever has their answer goes, and answers nobody else.
+            // A caller that has its response must not wait for the lock and run another batch.
             answer = &mut answered => return answer.ok(),
             _answering = self.leader_lock.lock() => {
                 let mut waiting = std::mem::take(&mut *self.queue.lock());
@@ -43,7 +47,7 @@ impl<Q, A> Together<Q, A> {
                 let (questions, askers): (Vec<_>, Vec<_>) = waiting.into_iter().unzip();
                 let answers = answer(&questions).await;
                 for (asker, answer) in askers.into_iter().zip(answers) {
-                    // Who gave up meanwhile needs none.
+                    // The receiver may have been cancelled meanwhile.
                     let _ = answer.map(|answer| asker.send(answer));
                 }
             }
@@ -63,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    /// Everybody's question with how many were answered together; those above 100 have no answer.
+    /// Returns each request with the size of its batch. Requests above 100 get no response.
     async fn with_count(questions: &[u32]) -> Vec<Option<(u32, usize)>> {
         let answer = |it: &u32| (*it <= 100).then_some((*it, questions.len()));
         questions.iter().map(answer).collect()
@@ -117,12 +121,12 @@ mod tests {
         yield_now().await;
         go.notify_one();
         assert_eq!(first.await.unwrap(), Some((1, 1)));
-        // These come while the second is answered, and the third with it.
+        // These requests arrive while the batch of the second and third request runs.
         let late = [4, 5].map(|question| ask(question, &stuck));
         yield_now().await;
         go.notify_one();
         assert_eq!(second.await.unwrap(), Some((2, 2)));
-        // Whoever waited for the late ones would wait for ever.
+        // Would time out if the third caller waited for the batch of the late requests.
         let third = timeout(Duration::from_secs(1), third).await;
         assert_eq!(
             third.expect("the third caller has its response").unwrap(),

@@ -1,4 +1,4 @@
-//! Visitors: people without an account, where they are let in. They read, and write nothing.
+//! Sessions of visitors, who have no account and read-only access.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,14 +13,15 @@ use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::keys::TtlName;
 
-/// Signs the tokens of visitors; whoever knows the secret provides it.
+/// Signs the tokens of visitors. The server provides the function, because it has the secret.
 #[derive(Clone)]
 pub struct VisitorTokenIssuer(Arc<SignVisitorToken>);
 
 type SignVisitorToken = dyn Fn(&UserId, Duration) -> Option<String> + Send + Sync;
 
 impl VisitorTokenIssuer {
-    /// What signs a token of a visitor that lasts for a time; none where tokens are signed elsewhere.
+    /// Creates an issuer from a function that signs a token for a visitor with this lifetime. It returns `None` if the
+    /// server does not sign tokens.
     pub fn new(sign: impl Fn(&UserId, Duration) -> Option<String> + Send + Sync + 'static) -> Self {
         Self(Arc::new(sign))
     }
@@ -33,7 +34,7 @@ impl fmt::Debug for VisitorTokenIssuer {
 }
 
 impl Sessions {
-    /// A new visitor: their token and their session, which lasts as long as the token at most.
+    /// Creates a visitor, a token and a session. The token is valid for one session TTL.
     pub async fn begin_visitor_session(
         &self,
         stranger: &Caller,

@@ -1,14 +1,15 @@
--- Writes a session as the rows say it is: a new one, or one that has to be checked against them.
--- KEYS[1]  the session's hash
--- KEYS[2]  `revoked|epoch`
--- ARGV[1]  the epoch of the store
--- ARGV[2]  up to when tokens are revoked (unix seconds), by the row
--- ARGV[3]  how long a session lasts, ms
--- ARGV[4]  'open', 'rebuild', or 'set' (the rows changed: whatever is there is wrong)
--- ARGV[5]  of 'open': when the token was issued (unix seconds)
--- ARGV[6]  of 'rebuild': 1 if a block that only the hash knows stands
+-- Writes a session hash from the rows: a new session, a rebuilt one, or the deletion of a session.
+-- KEYS[1]  session hash
+-- KEYS[2]  check key, `revoked_before|epoch`
+-- ARGV[1]  store epoch
+-- ARGV[2]  time up to which tokens are revoked (unix seconds), from the row
+-- ARGV[3]  session TTL, ms
+-- ARGV[4]  'begin', 'rebuild', or 'overwrite' (the rows changed, so the hash is outdated)
+-- ARGV[5]  for 'begin': time at which the token was issued (unix seconds)
+-- ARGV[6]  for 'rebuild': 1 to keep a block that only the hash contains
 -- ARGV[7…] fields and values of the hash; none if there is no session
--- Reply    {'done', the device before or ''}; {'blocked'}; {'revoked'}; {'again'}: somebody else was first, look again
+-- Reply    {'written', the device before or ''}; {'blocked'}; {'revoked'};
+--          {'conflict'}: another writer was faster, read again
 local session, companion = KEYS[1], KEYS[2]
 local epoch, revoked, ttl, mode = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 
@@ -18,7 +19,7 @@ if current then
   revoked = math.max(revoked, tonumber(was))
 end
 local held = redis.pcall('HMGET', session, 'status', 'active', 'device_id')
--- What is no hash is no session.
+-- A key of another type is treated as a missing session.
 if held.err then held = {} end
 local blocked = held[1] == 'blocked' or held[2] == 'false'
 

@@ -1,14 +1,14 @@
-//! The keys of typing.
+//! Keys of typing indicators.
 //!
-//! Always true: a typer has a documented key of their own and a member of the conversation's index, so that listing costs O(typers).
-//! All keys of a conversation lie in its slot.
+//! Invariant: a typing user has a documented key and a member in the conversation's index, so listing costs O(typing
+//! users). All keys of a conversation are in its slot.
 
 use crate::ids::{ConversationId, UserId};
 use crate::keys::{
     Key, KeyGroup, KeyKind, KeyLayout, KeySource, KeySpec, KeyTtl, Keyspace, TtlName, TypingLayout,
 };
 
-/// What typing owns.
+/// The keys of typing indicators.
 pub const CAPABILITY: KeyGroup = KeyGroup {
     name: "typing",
     title: "Typing",
@@ -49,17 +49,17 @@ const NAMES: KeySpec = KeySpec::internal(
 .meaning("display names of the users who are typing in the conversation");
 
 impl Keyspace {
-    /// That a user types in a conversation.
+    /// Documented key of a user who is typing in a conversation.
     pub fn typing_user(&self, conversation: &ConversationId, user: &UserId) -> Key {
         self.key2(&TYPING, conversation, user)
     }
 
-    /// Who types in a conversation.
+    /// Index of the users who are typing in a conversation.
     pub fn typers(&self, conversation: &ConversationId) -> Key {
         self.key1(&TYPERS, conversation)
     }
 
-    /// What those who type in a conversation are called.
+    /// Display names of the users who are typing in a conversation.
     pub fn typer_names(&self, conversation: &ConversationId) -> Key {
         self.key1(&NAMES, conversation)
     }

@@ -1,12 +1,12 @@
-//! Typing: who is writing in a conversation at this moment.
+//! Typing indicators: which users are typing in a conversation.
 //!
-//! Always true:
-//! 1. Somebody types while their member of the conversation's index ends after now. The documented keys show it to others
-//!    and decide nothing.
-//! 2. The step that changes it publishes it, with the moment at which it ends; no timer of the node where it began is needed.
-//! 3. Each node tells its own listeners that somebody stopped, once: by the frame of a stop, or when the end has come.
-//! 4. What a node may have missed it reads from the store; a frame that came after it asked is newer than the answer.
-//! 5. Any call may be given up at any moment. What it held is given back, what it did is whole.
+//! Invariants:
+//! 1. A user is typing while the user's member in the conversation's index ends after now. The documented keys are
+//!    derived from it and decide nothing.
+//! 2. The script that changes the typing state also publishes the end time. `live` counts it down on each node, so the
+//!    end does not depend on the node where the typing began.
+//! 3. Every future can be dropped at any time. An unused throttle permit is given back, and a script call happens
+//!    completely or not at all.
 
 pub mod keys;
 
@@ -43,12 +43,12 @@ pub use self::ops::{TypingChange, TypingUser};
 static START_TYPING: LuaScript = script!("start.lua");
 static STOP_TYPING: LuaScript = script!("stop.lua");
 
-/// How often a start is written for one user in one conversation.
+/// Minimum time between two written starts of a user in a conversation.
 const START_INTERVAL: Duration = Duration::from_secs(2);
-/// Starts that are remembered for that.
+/// Maximum number of throttle entries.
 const MAX_THROTTLE_ENTRIES: usize = 100_000;
 
-/// Typing as one node sees and serves it.
+/// Typing indicators of one node.
 pub struct Typing {
     ctx: ChatContext,
     throttle: StartThrottle,
@@ -65,9 +65,9 @@ struct TypingDocument<'a> {
 }
 
 impl Typing {
-    /// The typing of a node.
+    /// Creates the typing indicators of a node.
     pub fn new(ctx: ChatContext) -> Self {
-        // Somebody who goes on typing must be written again before it ends.
+        // The next start of a user who keeps typing must be written before the current one ends.
         let window = START_INTERVAL.min(ctx.keys().ttl(TtlName::Typing) * 2 / 3);
         Self {
             hub: TypingRegistry::new(ctx.clone()),
@@ -76,7 +76,8 @@ impl Typing {
         }
     }
 
-    /// Somebody types, or still does: to be repeated while it lasts. Does nothing if it was written here a moment ago.
+    /// Reports that a user is typing. Repeat it while the user types. Does nothing if this node has written a start of
+    /// the user within the throttle interval.
     pub async fn start(
         &self,
         conversation: &ConversationId,
@@ -107,7 +108,7 @@ impl Typing {
         Ok(())
     }
 
-    /// Somebody types no longer. Nobody is told if they did not.
+    /// Reports that a user stopped typing. Publishes nothing if the user was not typing.
     pub async fn stop(&self, conversation: &ConversationId, user: &UserId) -> Result<()> {
         let _clearing = self.throttle.reset_now_and_on_drop(conversation, user);
         let call = self
@@ -117,13 +118,15 @@ impl Typing {
         Ok(call.run(&self.ctx.store().idempotent()).await?)
     }
 
-    /// Somebody sent what they typed: the next start is written. The keys are cleared by the step that appends the message;
-    /// where there is none, the sender's node calls [`stop`](Self::stop) instead.
+    /// Resets the throttle after the user has sent a message, so that the next start is written. The script that
+    /// appends the message also clears the keys; where that script does not run, the sender's node calls
+    /// [`stop`](Self::stop) instead.
     pub fn reset_throttle_after_message(&self, conversation: &ConversationId, user: &UserId) {
         self.throttle.reset(conversation, user);
     }
 
-    /// Who types in a conversation, by user id. Costs as much as there are typers, and one round trip.
+    /// Lists the users who are typing in a conversation, ordered by id, in one round trip. The cost depends on the
+    /// number of typing users only.
     pub async fn typers(&self, conversation: &ConversationId) -> Result<Vec<TypingUser>> {
         let mut typers = reads::read_typing_users(&self.ctx, [conversation]).await?;
         Ok(typers.pop().expect("one reply for one conversation"))
@@ -141,7 +144,7 @@ impl Typing {
         self.hub.read_missed().await
     }
 
-    /// Forgets starts that no longer hold others back; how many are left. To be called now and then.
+    /// Removes expired throttle entries, and returns the number of remaining ones. The background task calls this.
     pub fn clean_throttle(&self) -> usize {
         self.throttle.clean(self.ctx.now());
         self.throttle.len()
@@ -192,7 +195,7 @@ impl Typing {
     }
 }
 
-/// The frame that says that somebody stopped, for the step that appends their message.
+/// Frame for a user who stopped typing, used by the script that appends the user's message.
 pub(crate) fn encode_stopped_frame(user: &UserId) -> Vec<u8> {
     ops::encode_typing_frame(user, "", Timestamp(0))
 }

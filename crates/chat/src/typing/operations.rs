@@ -1,4 +1,4 @@
-//! What callers can ask of typing.
+//! Operations of typing indicators.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -11,22 +11,22 @@ use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::operation::{Operation, OperationInfo};
 
-/// Most bytes of a name, as in a token.
+/// Maximum length of a display name in bytes, as in a token.
 const MAX_NAME_BYTES: usize = 256;
 
-/// Who types in a conversation. For its members.
+/// Lists the users who are typing in a conversation, ordered by id. For members.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListTyping {
-    /// Where.
+    /// Id of the conversation.
     #[schema(value_type = ConversationId)]
     pub conversation_id: String,
 }
 
-/// Who types.
+/// Users who are typing in a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct TypingUserList {
-    /// The users, by id.
+    /// The users, ordered by id.
     pub typing: Vec<TypingUser>,
 }
 
@@ -47,26 +47,26 @@ impl Operation for ListTyping {
     }
 }
 
-/// The caller types, or no longer. Repeated while they do: it ends by itself after a few seconds.
+/// Reports that the caller is typing, or stopped. Repeat it while the user types; it ends after `ttl.typing`.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SetTyping {
-    /// Where.
+    /// Id of the conversation.
     #[schema(value_type = ConversationId)]
     pub conversation_id: String,
-    /// Whether; true if it is not said.
+    /// True if the user is typing, false if the user stopped. Default: true.
     #[serde(default = "default_true")]
     #[schema(default = true)]
     pub typing: bool,
-    /// What the user is called, where a service acts for them; else the token says it.
+    /// Display name, if a service acts for the user; otherwise the name in the token is used.
     #[serde(default)]
     pub username: Option<String>,
 }
 
-/// What was taken in.
+/// Reply to a typing report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 pub struct TypingReply {
-    /// Whether the user types.
+    /// True if the user is typing, false if the user stopped.
     pub typing: bool,
 }
 
@@ -106,7 +106,7 @@ impl Operation for SetTyping {
 }
 
 impl SetTyping {
-    /// What the user is called: a person as their token says, and as a service says whom it acts for.
+    /// Display name of the user: from the request if the caller is a service, otherwise from the token.
     fn display_name<'a>(&'a self, caller: &'a Caller) -> Option<&'a str> {
         match caller.role {
             Role::Service => self.username.as_deref(),

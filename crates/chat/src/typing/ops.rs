@@ -1,4 +1,4 @@
-//! What typing tells: who types, and that it changed. And how nodes tell each other.
+//! Types of typing indicators, and the typing frame between nodes.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -7,34 +7,34 @@ use crate::bus::frame::{self, BusFrameKind};
 use crate::context::Timestamp;
 use crate::ids::{ConversationId, UserId};
 
-/// Somebody who types in a conversation.
+/// A user who is typing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TypingUser {
-    /// Who.
+    /// Id of the user.
     pub user_id: UserId,
-    /// What they are called, if they have a name.
+    /// Display name, if known.
     pub username: Option<String>,
-    /// When it ends unless they go on.
+    /// Time at which the typing ends without a renewal.
     #[serde(skip)]
     pub until: Timestamp,
 }
 
-/// Somebody types in a conversation, still does, or no longer.
+/// A user is typing in a conversation, or stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TypingChange {
-    /// Where.
+    /// Conversation in which the user types.
     pub conversation_id: ConversationId,
-    /// Who.
+    /// Id of the user.
     pub user_id: UserId,
-    /// What they are called, if they have a name.
+    /// Display name, if known.
     pub username: Option<String>,
-    /// Whether they type.
+    /// True if the user is typing, false if the user stopped.
     pub typing: bool,
 }
 
-/// The frame that says until when somebody types: 8 bytes of time (zero: no longer), one of the id's length, id, name.
+/// Encodes the typing frame: 8 bytes end time in ms (0: stopped), 1 byte length of the user id, user id, display name.
 pub(super) fn encode_typing_frame(user: &UserId, username: &str, until: Timestamp) -> Vec<u8> {
     let id = user.as_str().as_bytes();
     let length = u8::try_from(id.len()).expect("an identifier has at most 128 bytes");
@@ -46,7 +46,7 @@ pub(super) fn encode_typing_frame(user: &UserId, username: &str, until: Timestam
     frame
 }
 
-/// What the body of a frame says; none if it says nothing.
+/// Decodes the body of a typing frame. `None` if it is malformed.
 pub(crate) fn decode_typing_frame(body: &[u8]) -> Option<TypingUser> {
     let (until, body) = body.split_first_chunk()?;
     let (length, body) = body.split_first()?;

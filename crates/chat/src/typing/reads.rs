@@ -1,4 +1,4 @@
-//! Asking the store who types.
+//! Reads the typing users from the store.
 
 use parlor_store::{LuaScript, script};
 use redis::pipe;
@@ -10,7 +10,7 @@ use crate::ids::{ConversationId, UserId};
 
 static LIST_TYPING_USERS: LuaScript = script!("typers.lua");
 
-/// Who types in each of these conversations, by user id, in one round trip.
+/// Reads the typing users of each conversation, ordered by id, in one round trip.
 pub(super) async fn read_typing_users(
     ctx: &ChatContext,
     conversations: impl IntoIterator<Item = &ConversationId>,

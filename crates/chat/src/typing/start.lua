@@ -1,14 +1,14 @@
--- Somebody types, or still does.
+-- Records that a user is typing, or still is.
 -- KEYS[1] typing:{conv}:{user}
 -- KEYS[2] parlor:typing:{conv}
 -- KEYS[3] parlor:typing:{conv}:names
 -- ARGV[1] user
--- ARGV[2] what they are called, or ''
+-- ARGV[2] display name, or ''
 -- ARGV[3] now, ms
--- ARGV[4] when it ends, ms
--- ARGV[5] time to live, ms
+-- ARGV[4] end time, ms
+-- ARGV[5] TTL of the keys, ms
 -- ARGV[6] value of the documented key
--- ARGV[7] command that publishes
+-- ARGV[7] publish command
 -- ARGV[8] channel of the conversation
 -- ARGV[9] frame
 -- Reply: nothing
@@ -16,7 +16,7 @@ local typing_key, index, names = KEYS[1], KEYS[2], KEYS[3]
 local user, name, now, ends, ttl, value = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local publish, channel, frame = ARGV[7], ARGV[8], ARGV[9]
 
--- More than one start can add, so that the index shrinks to those who type.
+-- More than one start can add, so the index shrinks to the users who are typing.
 local MOST_PURGED = 100
 local over = redis.call('ZRANGEBYSCORE', index, '-inf', now, 'LIMIT', 0, MOST_PURGED)
 if #over > 0 then

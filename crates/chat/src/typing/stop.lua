@@ -1,10 +1,10 @@
--- Somebody types no longer. Told only if they did.
+-- Records that a user stopped typing. Publishes the frame only if the user was typing.
 -- KEYS[1] typing:{conv}:{user}
 -- KEYS[2] parlor:typing:{conv}
 -- KEYS[3] parlor:typing:{conv}:names
 -- ARGV[1] user
 -- ARGV[2] now, ms
--- ARGV[3] command that publishes
+-- ARGV[3] publish command
 -- ARGV[4] channel of the conversation
 -- ARGV[5] frame
 -- Reply: nothing

@@ -1,8 +1,8 @@
-//! Which starts are written: one in a while for each user and conversation.
+//! Throttle of typing starts: one start per user, conversation and interval is written.
 //!
-//! Always true:
-//! 1. There are never more than `most` entries. Who finds no room is let through and not remembered.
-//! 2. A start that was let through and not completed leaves no entry, whether it failed or was given up.
+//! Invariants:
+//! 1. There are at most `max_entries` entries. A start that finds no room is written and gets no entry.
+//! 2. A permit that is not committed leaves no entry, whether the start failed or its future was dropped.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use parking_lot::Mutex;
 use crate::context::Timestamp;
 use crate::ids::{ConversationId, UserId};
 
-/// Between two cleanings for want of room, so that a full throttle does not make each start look at all entries.
+/// Minimum time between two cleanups of a full throttle. Without it, each start would scan all entries.
 const MIN_CLEANUP_INTERVAL: Duration = Duration::from_millis(100);
 
 type ThrottleKey = (ConversationId, UserId);
 
-/// The last starts of this node.
+/// Recent starts of this node.
 pub(super) struct StartThrottle {
     window: Duration,
     max_entries: usize,
@@ -36,14 +36,14 @@ struct SuppressedStart {
     permit_id: u64,
 }
 
-/// A start that was let through.
+/// Permit to write a start.
 #[must_use = "a permit that is dropped is given back"]
 pub(super) struct StartPermit<'a> {
     throttle: &'a StartThrottle,
     entry: Option<(ThrottleKey, u64)>,
 }
 
-/// A stop on its way. A start that overtakes it may be undone by it, so the one after it has to go through.
+/// Guard of a running stop. The stop may undo a start that is written meanwhile, so the start after it must be written.
 #[must_use = "the entry is reset when the guard is dropped"]
 pub(super) struct ResetOnDrop<'a> {
     throttle: &'a StartThrottle,
@@ -66,7 +66,7 @@ impl StartThrottle {
         }
     }
 
-    /// Lets a start through; none if there was one a moment ago.
+    /// Returns a permit to write a start; `None` if a start was written within the interval.
     pub(super) fn try_acquire(
         &self,
         conversation: &ConversationId,
@@ -109,13 +109,13 @@ impl StartThrottle {
         })
     }
 
-    /// The next start goes through.
+    /// Resets an entry: the next start is written.
     pub(super) fn reset(&self, conversation: &ConversationId, user: &UserId) {
         let place = (conversation.clone(), user.clone());
         self.inner.lock().entries.remove(&place);
     }
 
-    /// The next start goes through, and so does the first after the returned value is dropped.
+    /// Resets an entry now, and again when the returned guard is dropped.
     pub(super) fn reset_now_and_on_drop<'a>(
         &'a self,
         conversation: &'a ConversationId,
@@ -129,12 +129,12 @@ impl StartThrottle {
         }
     }
 
-    /// Forgets what is over.
+    /// Removes expired entries.
     pub(super) fn clean(&self, now: Timestamp) {
         self.inner.lock().clean(now);
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     pub(super) fn len(&self) -> usize {
         self.inner.lock().entries.len()
     }
@@ -149,7 +149,7 @@ impl StartThrottleState {
 }
 
 impl StartPermit<'_> {
-    /// The start is done.
+    /// Keeps the entry, because the start was written.
     pub(super) fn commit(mut self) {
         self.entry = None;
     }
@@ -161,7 +161,7 @@ impl Drop for StartPermit<'_> {
             return;
         };
         let entries = &mut self.throttle.inner.lock().entries;
-        // A later claim is not ours to give back.
+        // A later permit has its own entry, which must stay.
         if entries
             .get(&place)
             .is_some_and(|entry| entry.permit_id == claim)

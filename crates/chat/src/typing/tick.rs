@@ -1,4 +1,4 @@
-//! The background work of typing.
+//! Background tasks of typing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use crate::ticking::{BackgroundTask, BackgroundTasks};
 
 /// How often listeners are told whose typing has ended.
 const TICK: Duration = Duration::from_millis(100);
-/// How often the throttle is cleaned.
+/// Interval of the throttle cleanup.
 const THROTTLE_CLEANUP_INTERVAL: Duration = Duration::from_secs(300);
 
 impl Typing {
-    /// Starts the background work.
+    /// Starts the background tasks.
     pub fn tick(self: &Arc<Self>) -> BackgroundTasks {
         BackgroundTasks::new(vec![
             BackgroundTask::spawn_periodic(

@@ -1,11 +1,11 @@
--- Who types in a conversation.
+-- Lists the users who are typing in a conversation.
 -- KEYS[1] parlor:typing:{conv}
 -- KEYS[2] parlor:typing:{conv}:names
 -- ARGV[1] now, ms
--- Reply: { user, when it ends, name or nil, user, ... }
+-- Reply: { user, end time in ms, name or nil, user, ... }
 local index, names, now = KEYS[1], KEYS[2], ARGV[1]
 
--- Fewer than Lua can take as arguments.
+-- Below the maximum number of arguments of a Lua call.
 local PAGE = 1000
 local typers = redis.call('ZRANGEBYSCORE', index, '(' .. now, '+inf', 'WITHSCORES')
 local reply = {}

@@ -1,4 +1,4 @@
--- Layout `devices`: what one device shows, and what a beat renews of it.
+-- Layout `devices`: the JSON of one device, and what a heartbeat refreshes.
 local function entry(device, status, refreshed)
   local text = '{"serverId":"' .. device.node .. '","connectedAt":"' .. device.connected .. '","refreshedAt":"' .. refreshed .. '"'
   if status ~= 'online' then text = text .. ',"status":"' .. status .. '"' end

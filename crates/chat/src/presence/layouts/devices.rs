@@ -1,4 +1,4 @@
-//! Layout `devices`: a hash with one field for each live device; no key while the user is offline or invisible.
+//! Layout `devices`: a hash with one field per live device; no key while the user is offline or invisible.
 
 use super::{Layout, PresenceScripts, layout_scripts};
 use crate::ids::UserId;

@@ -1,4 +1,4 @@
--- Layout `document`: a JSON document while the user is visible; `lastSeen` is the last connect or beat.
+-- Layout `document`: a JSON document while the user is visible; `lastSeen` is the last connect or heartbeat.
 -- KEYS[3] presence:{user}
 local document_key = KEYS[3]
 

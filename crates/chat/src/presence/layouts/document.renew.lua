@@ -1,4 +1,4 @@
--- Layout `document`: the document, and what a beat renews of it.
+-- Layout `document`: the document, and what a heartbeat refreshes.
 local function document()
   return '{"userId":"' .. ARGV[1] .. '","status":"online","lastSeen":' .. ARGV[2] .. '}'
 end

@@ -1,7 +1,7 @@
-//! Layouts: how the one state of presence is shown in the documents' keys.
+//! Layouts: how presence is written to the documented keys.
 //!
-//! Always true: a layout decides nothing. It is a few keys in the user's slot and two Lua functions: `renew`, which writes what
-//! a beat changes, and `project`, which writes whatever changed.
+//! Invariant: a layout decides nothing. It consists of a few keys in the user's slot and two Lua functions:
+//! `refresh_layout` writes what a heartbeat changes, `write_layout` writes every other change.
 
 mod devices;
 mod document;
@@ -13,12 +13,12 @@ use parlor_store::LuaScript;
 use crate::ids::UserId;
 use crate::keys::{Key, Keyspace, PresenceLayout};
 
-/// One way to show presence in keys.
+/// One way to write presence to documented keys.
 pub(super) trait Layout: Send + Sync {
-    /// The scripts with this layout's projection in them.
+    /// The scripts of this layout.
     fn scripts(&self) -> &'static PresenceScripts;
 
-    /// The keys of a user, in the order in which the projection names them.
+    /// The keys of a user, in the order of `KEYS` in `write_layout`.
     fn keys(&self, keys: &Keyspace, user: &UserId) -> Vec<Key>;
 }
 
@@ -32,7 +32,7 @@ pub(super) fn scripts_for(chosen: PresenceLayout) -> &'static dyn Layout {
     }
 }
 
-/// The steps of a user's state.
+/// The scripts of one layout.
 pub(super) struct PresenceScripts {
     pub(super) connect: LuaScript,
     pub(super) beat: LuaScript,
@@ -43,8 +43,9 @@ pub(super) struct PresenceScripts {
     pub(super) extend_deadlines: LuaScript,
 }
 
-/// The scripts of a layout: what a beat renews in it, the shared head, the layout's projection, the step. A beat tries the
-/// usual case first. With a layout of `native`, that stands in for the usual connect and beat on the embedded engine.
+/// Assembles the scripts of a layout: `refresh_layout`, the shared head `user_state.lua`, `write_layout`, the script
+/// itself. The heartbeat script starts with its fast path. With a layout name of `native`, connect and heartbeat have a
+/// native version for the embedded engine.
 macro_rules! layout_scripts {
     ($layout:literal $(, $native:ident)?) => {
         $crate::presence::layouts::PresenceScripts {

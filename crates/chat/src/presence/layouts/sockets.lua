@@ -1,4 +1,4 @@
--- Layout `sockets`: a flag and the set of live sockets, both without a time to live. The set is kept while the user is invisible.
+-- Layout `sockets`: a flag and the set of live sockets, both without TTL. The set is kept while the user is invisible.
 -- KEYS[3] user:{user}:online
 -- KEYS[4] user:{user}:sockets
 local flag_key, set_key = KEYS[3], KEYS[4]

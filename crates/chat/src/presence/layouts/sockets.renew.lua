@@ -1,2 +1,2 @@
--- Layout `sockets`: a beat renews nothing, for nothing of it has a time to live.
+-- Layout `sockets`: a heartbeat refreshes nothing, because no key of the layout has a TTL.
 local function renew() end

@@ -1,4 +1,4 @@
-//! Layout `sockets`: a flag and a set of sockets without a time to live; the sweeper ends what nobody beats for.
+//! Layout `sockets`: a flag and a set of sockets, both without TTL; the sweep removes expired sockets.
 
 use super::{Layout, PresenceScripts, layout_scripts};
 use crate::ids::UserId;

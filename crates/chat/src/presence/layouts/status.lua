@@ -1,4 +1,4 @@
--- Layout `status`: one word. `offline` only when the user is connected and said so; a beat does not renew it.
+-- Layout `status`: one string. `offline` only if a connected user set it; a heartbeat does not renew it.
 -- KEYS[3] user:status:{user}
 local status_key = KEYS[3]
 

@@ -1,4 +1,4 @@
-//! Layout `status`: one word with a time to live; `offline` only for a connected user who said so.
+//! Layout `status`: one string with a TTL; `offline` only if a connected user set it.
 
 use super::{Layout, PresenceScripts, layout_scripts};
 use crate::ids::UserId;

@@ -34,7 +34,7 @@ fn beats_without_a_socket_are_refused_when_too_many_wait() {
         "never rejected"
     );
 
-    // Those on their way may come back, and those that came back may stay.
+    // In-flight heartbeats keep their room: they may be returned to the buffer.
     let beats = local.start_flush();
     assert!(!local.try_buffer_heartbeat(&api(MAX_BUFFERED_HEARTBEATS), Timestamp(1)));
     local.return_unwritten(&beats);

@@ -1,4 +1,4 @@
-//! The usual steps in Rust against the scripts, in every layout.
+//! Compares the native scripts with the Lua scripts, in every layout.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::twins::ScriptParity;
 const KEYS: [&str; 4] = ["state", "lastseen", "layout", "layout2"];
 const TTL: u64 = 60;
 
-/// A call of a step of `user`, as `Steps` spells it.
+/// A script call for `user`, with the arguments of `PresenceScriptArgs`.
 fn call(script: &'static LuaScript, now: u64) -> parlor_store::ScriptCall {
     script
         .keys(&KEYS)
@@ -28,7 +28,7 @@ fn call(script: &'static LuaScript, now: u64) -> parlor_store::ScriptCall {
         .arg("watch")
 }
 
-/// What nobody expects in the keys.
+/// Puts unexpected values into the keys.
 async fn disturb(twins: &ScriptParity, rng: &mut StdRng) {
     let command = match rng.random_range(0..40) {
         0 => cmd("SET").arg("layout").arg("x").take(),
@@ -43,7 +43,7 @@ async fn disturb(twins: &ScriptParity, rng: &mut StdRng) {
     twins.try_on_both(&command).await;
 }
 
-/// One step at random.
+/// Runs one random script call.
 async fn step(
     twins: &mut ScriptParity,
     scripts: &'static PresenceScripts,
@@ -118,7 +118,7 @@ async fn native_presence_scripts_match_the_lua_scripts() {
                 disturb(&twins, rng).await;
                 let what = format!("{chosen:?}, seed {seed}, step {nth}");
                 step(&mut twins, scripts, rng, &what).await;
-                // Now and then long enough for the state's time to live to be renewed.
+                // Sometimes long enough for the state's TTL to be renewed.
                 let hours = u64::from(rng.random_bool(0.05));
                 clock.advance(Duration::from_secs(hours * 3_600));
                 clock.advance(Duration::from_millis(rng.random_range(0..40)));

@@ -1,12 +1,12 @@
-//! What the scripts publish to those who watch.
+//! Frames of status changes, which the scripts publish to watchers.
 
 use crate::ids::UserId;
 use crate::presence::ops::{PresenceStatus, UserStatus};
 
-/// The version byte of a frame.
+/// Version byte of a frame.
 const CHANGE_FRAME_VERSION: u8 = 1;
 
-/// `status version seen user` after the version byte.
+/// Decodes `status version last_seen user` after the version byte.
 pub(super) fn decode_status_change(payload: &[u8]) -> Option<UserStatus> {
     let (&CHANGE_FRAME_VERSION, text) = payload.split_first()? else {
         return None;

@@ -1,9 +1,9 @@
-//! All watchers of a node, and the channels they listen to.
+//! All watchers of a node, and the channels that the node subscribes to.
 //!
-//! Always true:
-//! 1. A node listens to the channel of a shard while it has a watcher for a user of that shard, once for all watchers.
-//! 2. What may have been missed is read from the store.
-//! 3. A watcher costs what it watches, however many others watch the same.
+//! Invariants:
+//! 1. A node subscribes to the channel of a shard once, while a watcher has a user of that shard.
+//! 2. After a possible message loss, the watched users of the shard are read from the store.
+//! 3. The cost of a watcher depends on the number of its users only, not on the number of other watchers.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,9 +25,9 @@ use crate::ticking::BackgroundTask;
 pub(in crate::presence) struct WatcherRegistry {
     ctx: ChatContext,
     inner: Mutex<WatcherTable>,
-    /// Held while shards are opened or closed, so that no shard closes under somebody who counts on it.
+    /// Lock for subscribing and unsubscribing: a shard must not be unsubscribed while a new watcher relies on it.
     subscription_lock: tokio::sync::Mutex<()>,
-    /// How many mailboxes there were.
+    /// Id of the next mailbox.
     next_mailbox_id: AtomicU64,
 }
 
@@ -35,13 +35,13 @@ pub(in crate::presence) struct WatcherRegistry {
 struct WatcherTable {
     watchers: HashMap<UserId, HashMap<u64, Arc<WatcherMailbox>>>,
     shards: HashMap<u8, ShardSubscription>,
-    /// Shards whose messages may be missing.
+    /// Shards with possibly lost messages.
     mark_missed: HashSet<u8>,
-    /// Mailboxes with something to flush.
+    /// Mailboxes with changes to flush.
     dirty_mailboxes: Vec<Arc<WatcherMailbox>>,
 }
 
-/// The open channel of a shard, and how many of its users are watched.
+/// Subscription of a shard, and the number of its watched users, counted once per watcher.
 struct ShardSubscription {
     watched_users: usize,
     _reader: BackgroundTask,
@@ -53,7 +53,7 @@ pub(super) struct WatcherMailbox {
     flushed: Notify,
 }
 
-/// The latest changes for one watcher.
+/// Latest changes for one watcher.
 #[derive(Default)]
 struct MailboxChanges {
     pending: HashMap<UserId, UserStatus>,
@@ -61,12 +61,12 @@ struct MailboxChanges {
 }
 
 impl WatcherMailbox {
-    /// The changes that are there already.
+    /// Takes the changes that are ready.
     pub(super) fn take(&self) -> HashMap<UserId, UserStatus> {
         std::mem::take(&mut self.changes.lock().ready)
     }
 
-    /// Ends after the next flush, or at once if there was one.
+    /// Waits for the next flush. Returns at once if there was a flush since the last call.
     pub(super) async fn wait_for_flush(&self) {
         self.flushed.notified().await;
     }
@@ -86,7 +86,7 @@ impl WatcherRegistry {
         &self.ctx
     }
 
-    /// The mailbox of a new watcher.
+    /// Creates the mailbox of a new watcher.
     pub(super) fn new_mailbox(&self) -> Arc<WatcherMailbox> {
         Arc::new(WatcherMailbox {
             id: self.next_mailbox_id.fetch_add(1, Ordering::Relaxed),
@@ -95,13 +95,13 @@ impl WatcherRegistry {
         })
     }
 
-    /// Changes of these users may be missing.
+    /// Marks the shards of these users for a re-read, because changes may be lost.
     pub(super) fn missed_shards(&self, users: &[UserId]) {
         let shards = users.iter().map(|user| WatchShard::of(user).number());
         self.inner.lock().mark_missed.extend(shards);
     }
 
-    /// Listens to the shards of these users.
+    /// Subscribes to the shards of these users.
     pub(super) async fn subscribe(self: &Arc<Self>, users: &[UserId]) -> Result<()> {
         let _doors = self.subscription_lock.lock().await;
         for shard in users.iter().map(WatchShard::of) {
@@ -118,7 +118,7 @@ impl WatcherRegistry {
             };
             self.inner.lock().shards.insert(number, shard);
         }
-        // Counted while the doors are held: an open shard without users may be closed.
+        // Counted under the lock: a shard without users may be unsubscribed.
         let mut inner = self.inner.lock();
         for user in users {
             if let Some(shard) = inner.shards.get_mut(&WatchShard::of(user).number()) {
@@ -153,7 +153,7 @@ impl WatcherRegistry {
     }
 
     pub(super) fn unsubscribe_unused(&self) {
-        // Somebody who opens shards just now is no reason to wait: the next flush closes.
+        // If a watcher subscribes at the moment, the next flush unsubscribes.
         if let Ok(_doors) = self.subscription_lock.try_lock() {
             self.inner
                 .lock()
@@ -221,7 +221,7 @@ fn keep_latest(changes: &mut HashMap<UserId, UserStatus>, status: UserStatus) {
     }
 }
 
-/// Reads the channel of a shard as long as somebody wants it.
+/// Reads the channel of a shard until the subscription or the registry is dropped.
 async fn read_shard_channel(
     hub: Weak<WatcherRegistry>,
     shard: u8,
@@ -233,7 +233,7 @@ async fn read_shard_channel(
             BusEvent::Message { payload, .. } => decode_status_change(payload),
             BusEvent::MaybeMissed => None,
         };
-        // A frame of another version is one we missed.
+        // A frame of an unknown version counts as lost.
         match change {
             Some(status) => hub.post_status(&status),
             None => drop(hub.inner.lock().mark_missed.insert(shard)),

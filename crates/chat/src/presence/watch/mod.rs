@@ -1,6 +1,7 @@
-//! Watching chosen users.
+//! Watches the status of chosen users.
 //!
-//! Always true: a watcher gets changes of its users only, the latest of each, in rising versions, and only after a flush.
+//! Invariant: a watcher receives changes of its own users only, the latest of each user, in rising versions, and only
+//! after a flush.
 
 mod frame;
 mod hub;
@@ -17,11 +18,11 @@ use crate::ids::UserId;
 
 pub(super) use self::hub::WatcherRegistry;
 
-/// Users of one watcher.
+/// Maximum number of users per watcher.
 pub const MAX_WATCHED_USERS: usize = 1_000;
 
 impl Presence {
-    /// Somebody who watches nobody yet.
+    /// Creates a watcher without users.
     pub fn new_watcher(&self) -> PresenceWatcher {
         PresenceWatcher {
             mailbox: self.watchers.new_mailbox(),
@@ -30,7 +31,7 @@ impl Presence {
         }
     }
 
-    /// Hands the collected changes to their watchers. To be called ten times a second.
+    /// Delivers the collected changes to the watchers. The background task calls this ten times per second.
     pub async fn flush_watchers(&self) -> Result<()> {
         self.watchers.unsubscribe_unused();
         let read = self.watchers.read_missed().await;
@@ -39,17 +40,17 @@ impl Presence {
     }
 }
 
-/// One who watches users. Dropping it ends the watching.
+/// Receives the status changes of chosen users. Dropping it ends the subscription.
 pub struct PresenceWatcher {
     hub: Arc<WatcherRegistry>,
     mailbox: Arc<WatcherMailbox>,
-    /// The version of each that was last told.
+    /// Version of each user that was last reported.
     users: HashMap<UserId, u64>,
 }
 
 impl PresenceWatcher {
-    /// Watches more users; how these are seen now. If the store cannot tell, or nobody waits for the answer, they are
-    /// watched all the same unless even that failed, and told as changes.
+    /// Adds users and returns their current statuses. If the read fails or the future is dropped, the users are watched
+    /// nevertheless, and their statuses are delivered as changes. If the subscription fails, no user is added.
     pub async fn watch(&mut self, users: &[UserId]) -> Result<Vec<UserStatus>> {
         let fresh = self.not_yet_watched(users)?;
         self.hub.subscribe(&fresh).await?;
@@ -68,7 +69,7 @@ impl PresenceWatcher {
         Ok(now)
     }
 
-    /// Those of the users that are not watched yet.
+    /// Returns the users that are not watched yet.
     fn not_yet_watched(&self, users: &[UserId]) -> Result<Vec<UserId>> {
         let mut seen = HashSet::new();
         let fresh = users.iter();
@@ -86,7 +87,7 @@ impl PresenceWatcher {
         Ok(fresh)
     }
 
-    /// Watches these users no more.
+    /// Removes users.
     pub fn unwatch(&mut self, users: &[UserId]) {
         for user in users {
             if self.users.remove(user).is_some() {
@@ -95,7 +96,7 @@ impl PresenceWatcher {
         }
     }
 
-    /// The next changes, the latest of each user. Safe to cancel.
+    /// Waits for the next changes, the latest of each user. Cancellation safe.
     pub async fn next(&mut self) -> Vec<UserStatus> {
         loop {
             let news = self.try_next();
@@ -106,7 +107,7 @@ impl PresenceWatcher {
         }
     }
 
-    /// The changes that are there already.
+    /// Returns the changes that are ready.
     pub fn try_next(&mut self) -> Vec<UserStatus> {
         let ready = self.mailbox.take().into_values();
         ready
@@ -133,7 +134,7 @@ impl Drop for PresenceWatcher {
     }
 }
 
-/// Watched users whose state was not told. If it is not, they are read again with the next flush.
+/// Users whose status is not returned yet. If the guard is dropped with users, the next flush reads them again.
 struct RereadOnDrop<'a> {
     hub: &'a WatcherRegistry,
     users: &'a [UserId],

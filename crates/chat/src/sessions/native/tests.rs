@@ -1,4 +1,4 @@
-//! The step in Rust against the script.
+//! Compares the native versions with the scripts.
 
 use parlor_store::{LuaScript, ManualClock, ScriptCall};
 use redis::cmd;
