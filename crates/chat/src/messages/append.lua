@@ -1,30 +1,32 @@
--- Applies messages of a conversation in the order of their seq, each once: list, typing, frame, event.
--- KEYS[1] parlor:top:{conv}
--- KEYS[2] the recent list
+-- Applies messages of a conversation in seq order, each once: recent list, typing keys, frame, event.
+-- KEYS[1] watermark parlor:top:{conv}
+-- KEYS[2] recent list
 -- KEYS[3] conversation:{conv}:participants
 -- KEYS[4] parlor:participants:{conv}:v
 -- KEYS[5] parlor:typing:{conv}
 -- KEYS[6] parlor:typing:{conv}:names
 -- KEYS[7...] typing:{conv}:{sender} of each message
--- ARGV[1] epoch
--- ARGV[2] now, ms
--- ARGV[3] the conversation's rev at which the messages were read
--- ARGV[4] where to start when the top is unknown: the seq up to which all was applied; '' if the caller does not know
--- ARGV[5] what the version of the participants has to be, or '' where they are too many for a set
--- ARGV[6] time to live of the list, ms
--- ARGV[7] time to live of the top, ms
+-- ARGV[1] store epoch
+-- ARGV[2] current time, ms
+-- ARGV[3] rev of the conversation when the messages were read
+-- ARGV[4] applied seq to assume if the watermark is cold; '' if the caller does not know it
+-- ARGV[5] version that the participant set must have; '' if the conversation is too large for a set
+-- ARGV[6] TTL of the list, ms
+-- ARGV[7] TTL of the watermark, ms
 -- ARGV[8] command that publishes frames
 -- ARGV[9] channel of the conversation
 -- ARGV[10] channel of the event
--- ARGV[11] end of the event: the participants
--- ARGV[12...] of each message: seq, sender, frame, end of the list's entry, frame of the end of typing or '', start of the event
--- Reply: { 'OK', 'GAP' or 'COLD', top, 1 if there is no list, 1 if there is no set of these participants }
+-- ARGV[11] end of the event JSON: the participants
+-- ARGV[12...] of each message: seq, sender, frame, end of the list entry, frame "stopped typing" or '', start of the
+-- event JSON
+-- Reply: { 'OK', 'GAP' or 'COLD', applied seq, 1 if the list is missing, 1 if the participant set is missing or has
+-- another version }
 local top_key, list, members, version, index, names = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local epoch, now, read_rev, start, expected = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local list_ttl, top_ttl, publish, channel = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 local event_channel, event_end = ARGV[10], ARGV[11]
 local FIRST_KEY, FIRST, WIDTH, MOST = 7, 12, 6, 100
--- A frame's version, kind, seq and rev; the message follows.
+-- Length of the frame header: version, kind, seq, rev. The JSON of the message follows.
 local FRAME_HEAD = 18
 
 local messages = (#ARGV - FIRST + 1) / WIDTH
@@ -35,7 +37,8 @@ top, rev = tonumber(top or 0), tonumber(rev or 0)
 local changed = false
 if held ~= epoch then
   if start == '' then return { 'COLD', '0', 0, 0 } end
-  -- What was applied in another epoch was published then, as far as there are such messages.
+  -- Messages up to a watermark of another epoch were published in that epoch. The last message limits this: the
+  -- watermark may be above it.
   start = tonumber(start)
   local last = messages > 0 and tonumber(ARGV[FIRST + (messages - 1) * WIDTH]) or start
   top, rev, changed = math.max(start, math.min(top, last)), read_rev, true
@@ -60,13 +63,13 @@ for nth = 0, messages - 1 do
     break
   elseif seq == top + 1 then
     if read_rev < rev then
-      -- It was read before a change that was applied, and the change may be its own.
+      -- The messages were read before a change that is already published, perhaps a change of this message.
       redis.call('DEL', list)
     else
-      -- The first message is a whole list.
+      -- Message 1 alone is a complete list, so the list may be created. Otherwise only an existing list is extended.
       local entry = string.sub(frame, FRAME_HEAD + 1, -2) .. entry_end
       local pushed = redis.pcall(top == 0 and 'LPUSH' or 'LPUSHX', list, entry)
-      -- Somebody else's.
+      -- The key has a foreign type: delete it.
       if type(pushed) == 'table' and pushed.err then redis.call('DEL', list) end
     end
     if stopped ~= '' then stop_typing(KEYS[FIRST_KEY + nth], sender, stopped) end

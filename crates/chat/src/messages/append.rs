@@ -1,11 +1,15 @@
-//! Applying messages after their commit: recent list, typing, frame, event.
+//! Applies committed messages to the store: recent list, typing keys, frame, event.
 //!
-//! Always true:
-//! 1. `seq` is taken under the conversation's lock, so everything below a committed `seq` is committed. Whoever finds a gap
-//!    below their message reads the rows between and applies them first; nobody waits for anybody.
-//! 2. A step that is repeated, late or doubled changes nothing.
-//! 3. Where it is not known up to where messages were applied (nothing for an hour, store emptied, another epoch), those of
-//!    the last minute are applied: they may not have been. They may be told twice then, and none is left out.
+//! The watermark `parlor:top:{conv}` (`seq|epoch|rev`) holds the highest applied `seq`.
+//!
+//! Invariants:
+//! 1. `seq` is assigned under a lock on the conversation row, so every message below a committed `seq` is committed. A
+//!    node that finds a gap below its message reads the missing rows and applies them first. Nodes never wait for each
+//!    other.
+//! 2. Applying a message late or twice has no effect.
+//! 3. If the watermark is missing or belongs to another epoch (no message within its TTL, store flushed, failover), the
+//!    messages of the last minute are applied again. Subscribers can then receive a message twice, but they never miss
+//!    one.
 
 mod native;
 
@@ -28,50 +32,50 @@ use crate::typing;
 
 static APPEND_MESSAGES: LuaScript = script!("append.lua").with_native(native::append);
 
-/// How old a message is that was applied for certain, or is given up: longer than any send takes.
+/// Age from which a message is assumed to be applied, or is too old to be published. It is longer than any send takes.
 pub(super) const ASSUMED_APPLIED_AFTER: Duration = Duration::from_secs(60);
-/// How much longer the top lives than the list.
+/// How much longer the watermark lives than the recent list.
 const WATERMARK_EXTRA_TTL: Duration = Duration::from_secs(60);
-/// How often catching up may fail to get further before it is given up.
+/// Attempts without progress after which gap filling stops.
 const MAX_STALLED_ATTEMPTS: u32 = 5;
 
-/// What the store knows of a conversation's messages.
+/// Status that the append and change scripts return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AppendStatus {
-    /// All that was given is applied.
+    /// All given messages are applied.
     Applied,
-    /// Messages after the top are missing.
+    /// Messages between the watermark and the given message are missing.
     Gap,
-    /// It is not known up to where messages were applied.
+    /// The store has no watermark of the current epoch.
     Cold,
 }
 
-/// What became of an append.
+/// Reply of the append script.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AppendReply {
     pub(super) status: AppendStatus,
-    /// Up to where messages are applied.
+    /// Highest applied `seq`.
     pub(super) applied_seq: u64,
-    /// There is no recent list.
+    /// The recent list does not exist.
     pub(super) list_missing: bool,
-    /// There is no set of these participants.
+    /// The participant set does not exist or has another version.
     pub(super) participants_missing: bool,
 }
 
-/// Messages of one conversation, one after the other, to be applied.
+/// Arguments of one append call: consecutive messages of one conversation.
 pub(super) struct AppendBatch<'a> {
     pub(super) conversation: &'a ConversationId,
     pub(super) messages: &'a [EncodedMessage],
-    /// The conversation's revision when they were read.
+    /// Revision of the conversation when the messages were read.
     pub(super) rev: u64,
     pub(super) members_version: u64,
     pub(super) participants: &'a EventParticipants,
-    /// Up to where all is applied if the store does not know.
+    /// Highest applied `seq` to assume if the watermark is unknown.
     pub(super) assumed_applied_seq: Option<u64>,
 }
 
 impl Messages {
-    /// The step that applies messages.
+    /// Builds the call of the append script.
     pub(super) fn append_command(&self, batch: &AppendBatch<'_>) -> ScriptCall {
         let keys = self.ctx.keys();
         let conversation = batch.conversation;
@@ -110,7 +114,7 @@ impl Messages {
             .arg(keys.message_created_events())
             .arg(batch.participants.event_suffix());
         for message in batch.messages {
-            // Who sent it a while ago may type the next one.
+            // The sender of an old message may be typing the next one, so the typing indicator stays.
             let typed_until = message.created_at + duration_millis(keys.ttl(TtlName::Typing));
             let stopped = match typed_until >= now.as_millis() {
                 true => typing::encode_stopped_frame(&message.sender),
@@ -127,22 +131,22 @@ impl Messages {
         call
     }
 
-    /// The epoch of the store, in which what is written is checked.
+    /// Current epoch of the store.
     pub(super) fn epoch(&self) -> u64 {
         self.ctx.store().current_epoch()
     }
 
-    /// What the version of the participants' set is when it shows this state of the rows.
+    /// Version text that the participant set must have to match this `members_version`.
     fn expected_participants_version(&self, version: u64) -> String {
         format!("{version}|{}", self.epoch())
     }
 
-    /// How long a top lives, in milliseconds.
+    /// TTL of the watermark in ms.
     pub(super) fn watermark_ttl_ms(&self) -> u64 {
         duration_millis(self.ctx.keys().ttl(TtlName::Recent) + WATERMARK_EXTRA_TTL)
     }
 
-    /// Applies everything of a conversation that is committed and not applied.
+    /// Applies all messages of a conversation that are committed and not applied.
     pub async fn apply_unapplied(&self, conversation: &ConversationId) -> Result<()> {
         let mut tops = self
             .applied_seqs(std::slice::from_ref(conversation))
@@ -159,7 +163,7 @@ impl Messages {
         }
     }
 
-    /// Up to where the messages of these conversations are applied, as far as it is known.
+    /// Returns the highest applied `seq` of each conversation, `None` if the conversation is cold.
     pub(super) async fn applied_seqs(
         &self,
         conversations: &[ConversationId],
@@ -183,7 +187,7 @@ impl Messages {
             .collect())
     }
 
-    /// As [`catch_up`](Self::catch_up), when it is known what the store knows.
+    /// As [`apply_unapplied`](Self::apply_unapplied), starting from a known status.
     pub(super) async fn apply_missing(
         &self,
         conversation: &ConversationId,
@@ -196,7 +200,7 @@ impl Messages {
                 AppendStatus::Cold => self.read_possibly_unapplied(conversation).await?,
                 _ => (self.read_rows_after(conversation, top).await?, None),
             };
-            // Deleted with all that belongs to it.
+            // The conversation was deleted with its messages.
             let Some(HeadAndRows { head, rows }) = read else {
                 return Ok(());
             };
@@ -242,7 +246,7 @@ impl Messages {
         };
         let call = self.append_command(&batch);
         let appended = call.run(&self.ctx.store().idempotent()).await?;
-        // Whose node ended before they were applied has not counted them either.
+        // A node that dies before it applies messages has not counted them either.
         if let Some(last) = messages.last() {
             let found = match &participants {
                 EventParticipants::Listed(users)
@@ -262,7 +266,7 @@ impl Messages {
         Ok(appended)
     }
 
-    /// Who is told to have got a message.
+    /// Returns the members that the event names.
     pub(super) async fn event_participants(
         &self,
         conversation: &ConversationId,
@@ -287,7 +291,7 @@ impl Messages {
         rows::find_between(&self.database, conversation, seq, seq + RECENT_LIST_LEN + 1).await
     }
 
-    /// The messages that may not have been applied, and the one before them.
+    /// Reads the messages that may not be applied. Also returns the `seq` before them.
     async fn read_possibly_unapplied(
         &self,
         conversation: &ConversationId,
@@ -332,7 +336,7 @@ impl FromRedisValue for AppendReply {
 }
 
 impl AppendStatus {
-    /// The state that a script answers with.
+    /// Parses the status that a script returns.
     pub(super) fn named(name: &str) -> std::result::Result<Self, ParsingError> {
         match name {
             "OK" => Ok(Self::Applied),

@@ -1,10 +1,22 @@
-//! What follows a commit: list, frame, event, counts.
+//! Applies committed messages to the store: recent list, frame, event, unread counters.
 //!
-//! Always true:
-//! 1. The messages of a conversation that were committed together are applied together, on a task of their own, in the
-//!    order of their `seq`: one step for the list and the frames, one for the members' counts, however many they are.
-//! 2. Whoever sent one is answered when the store has taken it, or after [`PATIENCE`]: whatever becomes of the rest, the row
-//!    is there. What the store did not take is owed.
+//! ```text
+//! committed ──▶ ApplyQueue ──▶ append_messages.lua ──OK──▶ applied
+//!              (in seq order)       │      ▲
+//!                       GAP or COLD │      │ missing messages, read from the database
+//!                                   ▼      │
+//!                                apply_missing
+//!
+//! applied, or APPLY_WAIT_TIMEOUT is over ──▶ reply to the senders; applying continues after a timeout
+//! applied, but a cache is missing        ──▶ refill_missing_caches
+//! error of the store or the database     ──▶ retry queue ──▶ apply_unapplied, every second
+//! ```
+//!
+//! Invariants:
+//! 1. The messages of one conversation in one commit are applied together, on their own task, in `seq` order. One
+//!    script call writes list, frames and events; one update of the unread counters covers all members.
+//! 2. A sender receives the reply when the store has applied the message, or after [`APPLY_WAIT_TIMEOUT`]. The message
+//!    is committed in both cases. A store update that fails is added to the retry queue.
 
 use std::pin::pin;
 use std::sync::{Arc, Weak};
@@ -27,34 +39,34 @@ use crate::ids::ConversationId;
 use crate::ticking::log_failure;
 use crate::unread::{self, SenderPosition};
 
-/// How long the acknowledgement waits for the store.
+/// How long a reply waits for the store after the commit.
 const APPLY_WAIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Has messages applied when they are on disk.
+/// Applies messages to the store after their commit.
 pub(super) struct PostCommitApplier {
     messages: Weak<Messages>,
     runtime: Handle,
     queue: Arc<ApplyQueue>,
 }
 
-/// Messages of one conversation and one commit.
+/// The messages of one conversation in one commit.
 struct ConversationCommit {
     conversation: ConversationId,
     turn: ApplyTurn,
     committed: Vec<CommittedMessage>,
 }
 
-/// Messages that are new, one after the other.
+/// New messages of one conversation and one commit, encoded for the store.
 struct EncodedCommit {
     encoded: Vec<EncodedMessage>,
     sender_positions: Vec<SenderPosition>,
-    /// The conversation after them.
+    /// State of the conversation after these messages.
     head: ConversationHead,
-    /// The store was in this epoch before they were written.
+    /// Lowest store epoch that was seen before the messages were queued.
     epoch_before_write: u64,
 }
 
-/// Who waits for a message, and what they are told.
+/// Senders that wait for a reply, and their replies.
 type PendingReplies = Vec<(PendingReply, WrittenMessage)>;
 
 impl PostCommitApplier {
@@ -72,7 +84,7 @@ impl CommitObserver for PostCommitApplier {
         let Some(messages) = self.messages.upgrade() else {
             return;
         };
-        // Those of one conversation stay in their order.
+        // The sort is stable: the messages of one conversation keep their order.
         batch.sort_by(|one, other| one.conversation().cmp(other.conversation()));
         let mut groups = Vec::<ConversationCommit>::new();
         for one in batch {
@@ -87,7 +99,7 @@ impl CommitObserver for PostCommitApplier {
                 }),
             }
         }
-        // From here the runtime is woken once, however many groups there are.
+        // One spawn from the writer thread wakes the runtime once, however many conversations the commit contains.
         self.runtime.spawn(async move {
             for group in groups {
                 let messages = Arc::clone(&messages);
@@ -179,7 +191,7 @@ impl Messages {
         (new, answers)
     }
 
-    /// The steps after the commit, in one round trip for most messages.
+    /// Appends the messages when their turn comes and updates the unread counters; usually one round trip.
     async fn append_and_count(
         &self,
         conversation: &ConversationId,
@@ -198,7 +210,8 @@ impl Messages {
             rev: new.head.rev,
             members_version: new.head.members_version,
             participants: &participants,
-            // Before the first one there is nothing, unless the store has forgotten it since.
+            // No message precedes the first one, so an unknown watermark may start at 0. If the epoch has changed, the
+            // store may have lost a watermark.
             assumed_applied_seq: (first && new.epoch_before_write == self.epoch()).then_some(0),
         });
         let store = self.ctx.store().idempotent();
@@ -240,7 +253,7 @@ impl Messages {
             .await
     }
 
-    /// Fills the caches that messages found missing, for other services and for the next who asks.
+    /// Refills the caches that the append script found missing, for other services and for the next reader.
     async fn refill_missing_caches(
         &self,
         conversation: &ConversationId,
@@ -258,7 +271,8 @@ impl Messages {
         Ok(())
     }
 
-    /// Their first sender may have ended before the steps after the commit.
+    /// Applies unapplied messages and replies to the senders of duplicates. The node that wrote the original message
+    /// may have died before it applied the message.
     async fn apply_duplicates(
         &self,
         conversation: &ConversationId,
@@ -282,8 +296,8 @@ impl Messages {
     }
 }
 
-/// Waits for the store, and answers everybody then or when it takes too long. Their places are theirs until what is returned
-/// is dropped.
+/// Waits for the store or the timeout, then replies to all senders. Their in-flight permits are released when the
+/// returned value is dropped.
 async fn reply_when_applied<T>(
     answers: PendingReplies,
     applying: impl Future<Output = Result<T>>,

@@ -1,13 +1,13 @@
-//! Catching up: applying messages, edits and deletes whose node ended between the commit and the step after it.
+//! Recovery: applies messages and publishes edits whose node died between the commit and the store update.
 //!
-//! Always true:
-//! 1. The next message of a conversation repairs what is missing before it. So only last messages are looked for: those of
-//!    conversations in which somebody wrote lately. A message that was applied may not have been counted; so their members'
-//!    counts are held against the rows in any case.
-//! 2. A change has no next one that repairs it: those of the last minutes are shown again. Of older ones nobody waits to be
-//!    told, and only a list that still shows the old text is set right.
-//! 3. A node looks when it starts, when it has claimed a node that ended, and when it has claimed a new epoch of the store.
-//!    Looking twice is harmless: messages are applied once, and a change is known by its revision.
+//! Invariants:
+//! 1. A newer message repairs the gap before it, so recovery only looks at the last message of recently active
+//!    conversations. A message can be applied but not counted, so recovery also reconciles the unread counters of the
+//!    members (up to the fan-out limit).
+//! 2. No later event repairs a lost edit or delete. Changes within `RECOVERY_WINDOW` are published again. Older changes
+//!    are published only if the recent list still contains the old version.
+//! 3. A node runs recovery at its start, after it claimed a dead node, and after it claimed a new store epoch. Running
+//!    recovery twice is harmless: messages are applied once, and a change is identified by its revision.
 
 use std::time::Duration;
 
@@ -19,31 +19,31 @@ use crate::error::{Error, Result};
 use crate::keys::TtlName;
 use crate::ticking::log_failure;
 
-/// How far back is looked after a node has ended, or the store came back with other data: longer than either takes to be
-/// noticed.
+/// How far back recovery looks after a dead node or a new store epoch. It is longer than the detection of either takes.
 const RECOVERY_WINDOW: Duration = Duration::from_secs(120);
-/// How long a claim of an epoch holds, in seconds, as in the declaration of the key.
+/// How long a claim on recovering an epoch lasts, in seconds.
 pub(super) const RECOVERY_CLAIM_SECS: u64 = 10;
-/// Conversations or users of one page.
+/// Conversations or users per statement.
 const RECOVERY_PAGE_SIZE: u64 = 500;
 
-/// What a node has caught up with.
+/// Progress of the recovery task of a node.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct RecoveryState {
     start_recovered: bool,
     epoch: u64,
-    /// Ended nodes that this one has claimed.
+    /// Number of dead nodes that this node has claimed.
     claimed_dead_nodes: u64,
 }
 
 impl Messages {
-    /// Looks for messages to catch up with, if there is a reason to: the start, an ended node, a new epoch. To be called
-    /// every second. How many conversations were behind.
+    /// Runs recovery if the node started, claimed a dead node or the store epoch changed. The background task calls
+    /// this every second. Returns the number of conversations with unapplied messages.
     pub async fn recover_if_needed(&self) -> Result<usize> {
         let seen = *self.recovery_state.lock();
         let (epoch, ended) = (self.epoch(), *self.nodes.claimed_count().borrow());
         let behind = if !seen.start_recovered {
-            // All that may still have a list: nobody may have been there to look before.
+            // All conversations that may still have a recent list, because this may be the first recovery since their
+            // last message.
             let back = self.ctx.keys().ttl(TtlName::Recent).max(RECOVERY_WINDOW);
             self.recover_period(back).await?
         } else if seen.claimed_dead_nodes != ended {
@@ -68,15 +68,15 @@ impl Messages {
     async fn recover_period(&self, back: Duration) -> Result<usize> {
         let now = self.ctx.now();
         let since = now.as_millis().saturating_sub(duration_millis(back));
-        // Another node's clock may be a little ahead.
+        // The clock of another node may be ahead.
         let mut to = now.saturating_add(RECOVERY_WINDOW);
         let mut from = Timestamp(
             now.as_millis()
                 .saturating_sub(duration_millis(RECOVERY_WINDOW)),
         );
-        // Of what is older no message waits to be told where the top is not known.
+        // In older slices, cold conversations are skipped: their messages are too old to be published.
         let (mut behind, mut cold) = (0, true);
-        // In slices, newest first: no statement is to take long.
+        // Each slice is a short statement. The newest slice is first.
         loop {
             behind += self.recover_conversations(from, to, cold).await?;
             if cold {
@@ -95,7 +95,7 @@ impl Messages {
         }
     }
 
-    /// Catches up with conversations in which messages were written in this time; those whose top is not known if `cold`.
+    /// Recovers conversations with messages in this period; cold conversations only if `include_cold`.
     async fn recover_conversations(
         &self,
         from: Timestamp,
@@ -131,7 +131,7 @@ impl Messages {
                     }
                     None => continue,
                 };
-                // The others are not to wait for one that fails for a reason of its own.
+                // A conversation that fails for its own reason does not stop the recovery of the others.
                 if done.as_ref().is_err_and(Error::is_store_unavailable) {
                     return done.map(|()| behind);
                 }
@@ -141,7 +141,8 @@ impl Messages {
         }
     }
 
-    /// Shows what was edited or deleted in this time; if not `recent`, only where a list shows it as it was.
+    /// Publishes the edits and deletes of this period again; if not `recent`, only those that are missing in the recent
+    /// list.
     async fn republish_changes(
         &self,
         mut from: Timestamp,
@@ -173,7 +174,7 @@ impl Messages {
         }
     }
 
-    /// Holds the counts of those against the rows to whom somebody wrote in this time.
+    /// Reconciles the unread counters of members of conversations with messages in this period.
     async fn reconcile_active_members(&self, from: Timestamp, to: Timestamp) -> Result<()> {
         let most = self.unread.fanout_limit();
         let mut after = String::new();
@@ -194,7 +195,7 @@ impl Messages {
         }
     }
 
-    /// Who catches up in this epoch.
+    /// Claims the recovery of an epoch for this node.
     async fn claim_recovery(&self, epoch: u64) -> Result<RecoveryClaim> {
         let key = self.ctx.keys().recovery_claim();
         let own = format!("{epoch}|{}", self.nodes.id());
@@ -211,16 +212,16 @@ impl Messages {
         Ok(match holder {
             Some(holder) if holder == own => RecoveryClaim::Ours,
             Some(holder) if holder.starts_with(&format!("{epoch}|")) => RecoveryClaim::OtherNode,
-            // That of another epoch, or one that ended just now.
+            // The claim belongs to another epoch, or it has expired between both commands.
             _ => RecoveryClaim::Undecided,
         })
     }
 }
 
-/// Who has to catch up.
+/// Node that recovers the epoch.
 enum RecoveryClaim {
     Ours,
     OtherNode,
-    /// It is not known yet.
+    /// Not known yet. The task asks again.
     Undecided,
 }

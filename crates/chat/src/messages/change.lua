@@ -1,16 +1,16 @@
--- Shows a message that was edited or deleted.
--- KEYS[1] parlor:top:{conv}
--- KEYS[2] the recent list
--- ARGV[1] epoch
+-- Writes an edited or deleted message to the recent list and publishes it.
+-- KEYS[1] watermark parlor:top:{conv}
+-- KEYS[2] recent list
+-- ARGV[1] store epoch
 -- ARGV[2] seq of the message
--- ARGV[3] its rev
+-- ARGV[3] rev of the message
 -- ARGV[4] frame
--- ARGV[5] end of the list's entry
--- ARGV[6] time to live of the top, ms
--- ARGV[7] command that publishes
+-- ARGV[5] end of the list entry
+-- ARGV[6] TTL of the watermark, ms
+-- ARGV[7] command that publishes frames
 -- ARGV[8] channel of the conversation
--- ARGV[9] '1' if it is told only where the list does not show it yet
--- Reply: 'OK', 'GAP' if the message itself was not applied yet, or 'COLD'
+-- ARGV[9] '1' to publish only if the list contains an older version of the message
+-- Reply: 'OK', 'GAP' if the message itself is not applied yet, or 'COLD'
 local top_key, list = KEYS[1], KEYS[2]
 local epoch, seq, rev, frame, entry_end = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local top_ttl, publish, channel, if_unseen = ARGV[6], ARGV[7], ARGV[8], ARGV[9] == '1'
@@ -24,7 +24,7 @@ if seq > top then return 'GAP' end
 local at, unseen = top - seq, false
 local entry = at < MOST and redis.pcall('LINDEX', list, at)
 if type(entry) == 'table' then
-  -- Somebody else's.
+  -- The key has a foreign type: delete it.
   redis.call('DEL', list)
 elseif entry then
   local read, message = pcall(cjson.decode, entry)
@@ -36,7 +36,7 @@ elseif entry then
   end
 end
 if if_unseen and not unseen then return 'OK' end
--- From now on the list is not refilled from older rows.
+-- The rev in the watermark prevents a refill of the list from rows that were read before this change.
 rev = math.max(rev, tonumber(seen))
 redis.call('SET', top_key, string.format('%.0f|%s|%.0f', top, epoch, rev), 'PX', top_ttl)
 redis.call(publish, channel, frame)

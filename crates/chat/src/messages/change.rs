@@ -1,11 +1,12 @@
 //! Editing and deleting messages.
 //!
-//! Always true:
-//! 1. A change is made under the conversation's lock and has a revision of its own; the list and the nodes are told by it.
-//! 2. A change is acknowledged when the list shows it or is gone. One that the store did not take in time is not
-//!    acknowledged, and made up for as soon as the store answers.
-//! 3. A message that was deleted stays: with its number, without its content. Who was mentioned when it was sent stays
-//!    mentioned, and counts until they have read that far: neither edits nor deletes move anybody's count.
+//! Invariants:
+//! 1. A change is made under a lock on the conversation row and gets its own revision. The recent list and the nodes
+//!    identify the change by this revision.
+//! 2. A change is acknowledged only after the recent list contains it or is deleted. If the store did not accept the
+//!    change, the call fails, and the background task retries the store update.
+//! 3. A deleted message keeps its row and its `seq`, without content. Edits and deletes do not change mentions: a user
+//!    who was mentioned when the message was sent stays mentioned until the user has read the message.
 
 use std::sync::Arc;
 
@@ -29,27 +30,27 @@ use crate::ids::ConversationId;
 
 static PUBLISH_CHANGE: LuaScript = script!("change.lua");
 
-/// How often a change is tried while messages before it are missing.
+/// Attempts to publish a change while earlier messages are missing.
 const MAX_PUBLISH_ATTEMPTS: usize = 4;
 
-/// What a message is to become; what is absent stays.
+/// New content of a message. Absent fields stay unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct MessageEdit {
-    /// Another text.
+    /// New text.
     pub content: Option<String>,
-    /// Other metadata.
+    /// New metadata.
     pub metadata: Option<serde_json::Value>,
 }
 
-/// What the row of a message is to become.
+/// Change of a message row.
 enum RowChange {
     Edit(MessageEdit),
     Delete,
 }
 
 impl Messages {
-    /// Gives a message another text or other metadata. For its sender within the edit window; for owners and admins of the
-    /// conversation, for admins and services any time.
+    /// Replaces the text or the metadata of a message. The sender may do this within the edit window; owners and admins
+    /// of the conversation, admins and services at any time.
     pub async fn edit(
         self: &Arc<Self>,
         caller: &Caller,
@@ -66,7 +67,7 @@ impl Messages {
             .await
     }
 
-    /// Takes the content of a message away, for the same people. Again it is harmless.
+    /// Deletes the content of a message, for the same callers. Repeating it has no effect.
     pub async fn delete(
         self: &Arc<Self>,
         caller: &Caller,
@@ -77,7 +78,8 @@ impl Messages {
             .await
     }
 
-    /// On a task of its own: whoever gives up waiting leaves no row behind that the list does not show.
+    /// Changes the row and publishes the change. Both run on their own task, so that a cancelled caller leaves no row
+    /// that the recent list does not contain.
     async fn change_message(
         self: &Arc<Self>,
         caller: &Caller,
@@ -89,7 +91,7 @@ impl Messages {
         self.run_detached(async move {
             let changed = this.change_row(&caller, &conversation, seq, change).await;
             if matches!(changed, Err(Error::DatabaseUnavailable(_))) {
-                // It may be made all the same, and nobody else knows of it.
+                // The commit may have succeeded and only its reply is lost. Then the change must still be published.
                 this.retry_queue.push(PendingStoreUpdate::UnpublishedChange(
                     conversation.clone(),
                     seq,
@@ -172,7 +174,7 @@ impl Messages {
         Ok(())
     }
 
-    /// Shows a message as its row is now, in the list and to the nodes.
+    /// Writes the current version of a message to the recent list and publishes it to the nodes.
     pub(super) async fn publish_change(
         &self,
         conversation: &ConversationId,
@@ -193,7 +195,7 @@ impl Messages {
         Ok(())
     }
 
-    /// The same where the list shows an older state of the message, and only there.
+    /// Does the same, but only if the recent list still contains an older version of the message.
     pub(super) async fn publish_change_if_list_is_stale(
         &self,
         conversation: &ConversationId,
@@ -231,7 +233,7 @@ impl Messages {
     }
 }
 
-/// Whether the caller may change the messages of others, at any time. Refuses who is no member.
+/// Whether the caller may change messages of other members, at any time. Fails if the caller is not a member.
 async fn may_change_any_message(
     tx: &mut WriteTransaction,
     caller: &Caller,

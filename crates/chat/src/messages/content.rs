@@ -1,6 +1,8 @@
-//! What a message may hold.
+//! Validation of the content of a message.
 //!
-//! Always true: what passed here fits into both databases, and is as large as the options allow at most.
+//! Invariants:
+//! 1. Validated content can be stored in both databases.
+//! 2. Validated content is not larger than [`MessageOptions`] allows.
 
 use serde_json::Value;
 
@@ -8,22 +10,22 @@ use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::options::MessageOptions;
 
-/// Most users that one message mentions.
+/// Maximum number of mentions in a message.
 pub const MAX_MENTIONS: usize = 50;
-/// Most bytes of what a client calls a message.
+/// Maximum length of a client id in bytes.
 const MAX_CLIENT_ID_BYTES: usize = 128;
 
-/// A text and what was added to it, checked.
+/// Validated text, metadata and mentions of a message.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ValidatedContent {
     pub(super) text: String,
-    /// JSON.
+    /// JSON text.
     pub(super) metadata: Option<String>,
     pub(super) mentions: Vec<UserId>,
 }
 
 impl ValidatedContent {
-    /// Checks a text and its metadata.
+    /// Validates text and metadata. Metadata that is `null` counts as absent.
     pub(super) fn new(
         text: String,
         metadata: Option<&Value>,
@@ -54,14 +56,14 @@ impl ValidatedContent {
     }
 }
 
-/// The metadata as text, and who is mentioned in it.
+/// Validates metadata. Returns it as JSON text, with the users that it mentions.
 fn validate_metadata(metadata: &Value, most: usize) -> Result<(String, Vec<UserId>)> {
     let Value::Object(fields) = metadata else {
         return Err(invalid("`metadata` must be a JSON object"));
     };
     let text = metadata.to_string();
     check_size("the metadata", text.len(), most)?;
-    // JSON text has no control character as it is, and PostgreSQL takes no zero byte in a text.
+    // JSON text contains a NUL only as the escape `\u0000`, which PostgreSQL cannot convert to a text value.
     if text.contains("\\u0000") && contains_nul(metadata) {
         return Err(invalid("`metadata` contains a NUL character; remove it"));
     }
@@ -103,7 +105,7 @@ fn contains_nul(value: &Value) -> bool {
     }
 }
 
-/// Checks what a client calls a message.
+/// Validates a client id.
 pub(super) fn validate_client_id(client_id: &str) -> Result<()> {
     let printable = !client_id.is_empty() && !client_id.chars().any(char::is_control);
     if !printable || client_id.len() > MAX_CLIENT_ID_BYTES {

@@ -1,7 +1,8 @@
-//! How a message is spelled where others read it: on the bus, in the recent list, in the event.
+//! Encoding of a message for its readers: bus frame, recent list entry, event.
 //!
-//! Always true: the message's JSON is made once. The frame carries it; the list's entry is the same text with its last
-//! brace replaced, which the scripts do.
+//! Invariants:
+//! 1. The JSON of a message is created once. The frame contains it. The scripts build the list entry from it by
+//!    replacing its last brace.
 
 use std::sync::Arc;
 
@@ -13,24 +14,24 @@ use crate::bus::frame::{self, BusFrameKind};
 use crate::ids::{ConversationId, UserId};
 use crate::keys::RecentLayout;
 
-/// Up to how many members an event names them.
+/// Largest conversation whose members the event lists.
 pub(super) const MAX_LISTED_PARTICIPANTS: u64 = 1_000;
 
-/// Bytes of a message's JSON beside its text, mostly.
+/// Typical JSON size of a message without its text, in bytes.
 const JSON_OVERHEAD_BYTES: usize = 320;
 
-/// A message as the scripts take it.
+/// A message encoded for the scripts.
 #[derive(Debug)]
 pub(super) struct EncodedMessage {
     pub(super) seq: u64,
     pub(super) rev: u64,
     pub(super) sender: UserId,
-    /// When it was created, in milliseconds.
+    /// Time of creation in ms.
     pub(super) created_at: u64,
     pub(super) frame: Vec<u8>,
-    /// What stands in the list's entry after the message, in the place of its last brace.
+    /// Text that replaces the closing brace of the JSON in a recent list entry.
     pub(super) list_entry_suffix: String,
-    /// The event up to the participants.
+    /// JSON of the event up to the participants.
     pub(super) event_prefix: Vec<u8>,
 }
 
@@ -43,7 +44,7 @@ struct MessageCreatedEvent<'a> {
 }
 
 impl EncodedMessage {
-    /// A message as it was stored, in a frame of this kind.
+    /// Encodes a row for the scripts, with a frame of this kind, and for clients.
     pub(super) fn new(
         kind: BusFrameKind,
         row: MessageRow,
@@ -78,14 +79,14 @@ impl EncodedMessage {
         }
     }
 
-    /// The list's entry.
+    /// Returns the complete recent list entry.
     pub(super) fn list_entry(&self) -> Vec<u8> {
         let json = &self.frame[MESSAGE_FRAME_HEADER_LEN..self.frame.len() - 1];
         [json, self.list_entry_suffix.as_bytes()].concat()
     }
 }
 
-/// What stands before the message in a frame: version, kind, `seq`, `rev`.
+/// Length of the header of a message frame: version, kind, `seq`, `rev`.
 const MESSAGE_FRAME_HEADER_LEN: usize = 18;
 
 fn entry_end(message: &Message, sender_role: &str, layout: RecentLayout) -> String {
@@ -111,17 +112,17 @@ fn event_start(message: &Message) -> Vec<u8> {
     text
 }
 
-/// The people of a conversation, as an event tells them.
+/// Members of a conversation as the event names them.
 #[derive(Debug, Clone)]
 pub(super) enum EventParticipants {
-    /// These.
+    /// Ids of all members.
     Listed(Arc<[UserId]>),
-    /// Too many to be named.
+    /// Number of members, if there are too many to list.
     CountOnly(u64),
 }
 
 impl EventParticipants {
-    /// The end of the event.
+    /// Returns the JSON of the event from the participants on.
     pub(super) fn event_suffix(&self) -> String {
         match self {
             Self::Listed(users) => {
@@ -135,7 +136,7 @@ impl EventParticipants {
     }
 }
 
-/// What a frame of a message says: `seq`, `rev`, and the message's JSON. None if it is none.
+/// Splits the body of a message frame into `seq`, `rev` and the JSON of the message. `None` if the body is too short.
 pub fn decode_message_frame(body: &[u8]) -> Option<(u64, u64, &[u8])> {
     let (seq, rest) = body.split_first_chunk()?;
     let (rev, json) = rest.split_first_chunk()?;

@@ -1,8 +1,8 @@
-//! Reading messages: pages in both directions, one message, what was changed.
+//! Reading messages: pages in both directions, single messages, changed messages.
 //!
-//! Always true:
-//! 1. A page has no hole, is in the order of `seq`, and says whether there is more in the direction it was asked for.
-//! 2. Whoever sees a conversation's history only since they joined sees nothing of what was before, by no way.
+//! Invariants:
+//! 1. A page has no gap, is in `seq` order, and says whether there are more messages in the requested direction.
+//! 2. A user who may see a conversation only since joining gets no earlier message from any function.
 
 use std::sync::atomic::Ordering;
 
@@ -17,35 +17,35 @@ use crate::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
 use crate::ticking::log_failure;
 
-/// Most messages of one page.
+/// Maximum number of messages of a page.
 pub const MAX_HISTORY_PAGE_SIZE: u64 = RECENT_LIST_LEN;
 
-/// More than any message has, and exact in a script.
+/// Upper bound for a `seq` in a request. No message reaches it, and a Lua number represents it exactly.
 const MAX_SEQ: u64 = 1 << 52;
 
-/// Which messages are asked for: those before a number, those after it, or the newest.
+/// Start of a page: the newest message, or a `seq` and a direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HistoryAnchor {
-    /// The newest.
+    /// The page contains the newest messages.
     Newest,
-    /// Those right before this one.
+    /// The page contains the messages right before this `seq`.
     Before(u64),
-    /// Those right after this one.
+    /// The page contains the messages right after this `seq`.
     After(u64),
 }
 
-/// Messages, oldest first.
+/// A page of messages, oldest first.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MessageList {
-    /// The messages.
+    /// Messages of the page.
     pub messages: Vec<Message>,
-    /// Whether there are more in this direction.
+    /// True if there are more messages in the requested direction.
     pub has_more: bool,
 }
 
 impl HistoryRange {
-    /// The messages of a page; `hidden` is the last one that is not shown.
+    /// Converts an anchor into a range. The user may not see messages up to `hidden_through_seq`.
     fn from_anchor(page: HistoryAnchor, limit: u64, hidden_through_seq: u64) -> Self {
         let (before, after) = match page {
             HistoryAnchor::Newest => (None, None),
@@ -60,7 +60,7 @@ impl HistoryRange {
         }
     }
 
-    /// After and before which messages those are that belong to the page, if `last` is the newest there is.
+    /// Returns the `seq` before the first and after the last message of the page, if `last` is the newest message.
     fn bounds(&self, last: u64) -> (u64, u64) {
         if let Some(after) = self.after {
             let after = after.max(self.hidden_through_seq).min(last);
@@ -73,7 +73,7 @@ impl HistoryRange {
         (after, before.max(after + 1))
     }
 
-    /// Whether there is more in the direction that was asked for.
+    /// Whether there are more messages in the requested direction.
     fn has_more(&self, last: u64) -> bool {
         let (after, before) = self.bounds(last);
         match self.after {
@@ -84,7 +84,7 @@ impl HistoryRange {
 }
 
 impl Messages {
-    /// A page of at most `limit` messages of what the member may see; everything without a user.
+    /// Returns a page of at most `limit` messages that the user may see. Without a user, all messages are visible.
     pub async fn history(
         &self,
         conversation: &ConversationId,
@@ -97,7 +97,7 @@ impl Messages {
         self.read_range(conversation, &range).await
     }
 
-    /// One message, if the user may see it.
+    /// Returns one message, if the user may see it.
     pub async fn one(
         &self,
         conversation: &ConversationId,
@@ -115,8 +115,8 @@ impl Messages {
         Err(message_not_found(seq))
     }
 
-    /// Messages that were edited or deleted after the revision `rev`, in the order of their revisions, of what the user may
-    /// see. What was sent after it and not changed is found by [`history`](Self::history).
+    /// Returns messages that were edited or deleted after the revision `rev`, by revision, if the user may see them.
+    /// Newer messages that were not changed are returned by [`history`](Self::history).
     pub async fn changes(
         &self,
         conversation: &ConversationId,
@@ -150,7 +150,7 @@ impl Messages {
                 messages: messages.clone(),
             });
         }
-        // What the list never holds is no reason to install it.
+        // A page that the recent list cannot contain is no reason to install the list.
         let old = |last: u64| last.saturating_sub(RECENT_LIST_LEN) > range.bounds(last).0;
         if found.as_ref().is_some_and(|found| old(found.applied_seq)) {
             return self.read_rows(conversation, range).await;
@@ -200,7 +200,7 @@ impl Messages {
         })
     }
 
-    /// The last message that a user does not see.
+    /// Returns the last `seq` that the user may not see, 0 if all messages are visible.
     pub(super) async fn hidden_through_seq(
         &self,
         conversation: &ConversationId,
@@ -211,7 +211,7 @@ impl Messages {
     }
 }
 
-/// There is no message of this number for the one who asks.
+/// Error: the message does not exist, or the caller may not see it.
 pub(super) fn message_not_found(seq: u64) -> Error {
     Error::NotFound(format!("message {seq} does not exist"))
 }

@@ -1,6 +1,7 @@
-//! The keys of messages.
+//! Redis keys of messages.
 //!
-//! Always true: the recent list has no hole below `parlor:top`, or it is not served.
+//! Invariants:
+//! 1. The recent list has no gap below the watermark `parlor:top`, or it is not served.
 
 use super::catch_up::RECOVERY_CLAIM_SECS;
 use crate::ids::ConversationId;
@@ -9,7 +10,7 @@ use crate::keys::{
     TtlName,
 };
 
-/// What messages own.
+/// Keys and channels of messages.
 pub const CAPABILITY: KeyGroup = KeyGroup {
     name: "messages",
     title: "Messages",
@@ -42,7 +43,7 @@ const RECENT_LIST_CONVERSATION_LAYOUT: KeySpec = KeySpec::documented(
 .sources(&[KeySource::S4])
 .layout(KeyLayout::Recent(RecentLayout::Conversation));
 
-/// A message was created. The configuration may give this channel another name.
+/// Event: a message was created. The configuration can give this channel another name.
 pub(crate) const MESSAGE_CREATED_EVENTS: KeySpec = KeySpec::channel("events:message.created")
     .value(r#"`{"conversationId","messageId","senderId","participantIds"}`; above 1,000 members `participantIds` is `[]` and `participantCount` is set"#)
     .meaning("a message was created; a name from `NOTIFICATION_REDIS_CHANNEL` replaces this name and gets no prefix")
@@ -65,7 +66,7 @@ const RECOVERY_CLAIM: KeySpec = KeySpec::internal(
 .meaning("the node that recovers messages after the store epoch rose");
 
 impl Keyspace {
-    /// The newest messages of a conversation, by the active layout.
+    /// Recent list of a conversation, in the configured layout.
     pub fn recent_list(&self, conversation: &ConversationId) -> Key {
         let spec = match self.settings().layouts.recent {
             RecentLayout::Messages => &RECENT_LIST,
@@ -74,17 +75,17 @@ impl Keyspace {
         self.key1(spec, conversation)
     }
 
-    /// Tells other services of a created message.
+    /// Channel of the event that a message was created.
     pub fn message_created_events(&self) -> Channel {
         self.channel0(&MESSAGE_CREATED_EVENTS)
     }
 
-    /// Up to where a conversation's messages were applied.
+    /// Watermark of a conversation: the highest applied `seq`.
     pub fn apply_watermark(&self, conversation: &ConversationId) -> Key {
         self.key1(&WATERMARK, conversation)
     }
 
-    /// Which node catches up with messages.
+    /// Claim on the recovery of an epoch.
     pub fn recovery_claim(&self) -> Key {
         self.key0(&RECOVERY_CLAIM)
     }

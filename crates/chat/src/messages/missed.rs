@@ -1,10 +1,11 @@
-//! What somebody missed who was away: the messages since, and older ones that were changed since.
+//! Missed messages: messages after a position, and older messages that were changed since.
 //!
-//! Always true:
-//! 1. The rows answer, not the recent list: the list may be behind them by what is just being applied, and whoever joins a
-//!    live stream must not fall between the two.
-//! 2. The head is read before the rest, so `rev` and `last_seq` promise no more than what was read. What was changed since is
-//!    left to the live stream, in its order: whoever has seen a revision is to know all changes before it.
+//! Invariants:
+//! 1. Missed messages are read from the database, not from the recent list. The list can lag behind by messages that
+//!    are being applied, and a caller that joins a live feed must not miss a message between both.
+//! 2. The conversation head is read before the rest, so `rev` and `last_seq` do not promise more than was read. Later
+//!    changes are left to the live feed, in order: a client that received a revision has received every change before
+//!    it.
 
 use super::row::MessageRow;
 use super::rows::{self, ConversationHead, HeadAndRows, RECENT_LIST_LEN};
@@ -12,28 +13,29 @@ use super::{Message, Messages};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
 
-/// Most messages, and most changes, that are told as missed.
+/// Maximum number of missed messages, and of missed changes, in one reply.
 pub const MAX_MISSED: u64 = 500;
-/// How often is read again what was changed meanwhile.
+/// Attempts to read the missed messages while they are being changed.
 const MAX_READ_ATTEMPTS: usize = 3;
-/// No message has a number near this one; whoever says more is believed so much.
+/// Upper bound for a `seq` in a request. No message reaches it.
 const MAX_SEQ: u64 = 1 << 53;
 
-/// What somebody missed.
+/// Messages and changes since a position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MissedMessages {
-    /// Messages that were sent or changed, by their `seq`.
+    /// Messages that were sent or changed, by `seq`.
     pub messages: Vec<Message>,
-    /// The newest message then.
+    /// `seq` of the newest message when they were read.
     pub last_seq: u64,
-    /// Up to which revision changes are among them.
+    /// Revision up to which all changes are included.
     pub rev: u64,
-    /// Whether there is more than could be told.
+    /// True if there is more than fits into one reply.
     pub has_more: bool,
 }
 
 impl Messages {
-    /// What the user missed after a message, and of the older ones after a revision. Nothing where neither is said.
+    /// Returns the messages after `after_seq`, and the older ones that were changed after `after_rev`. Without
+    /// `after_seq` it returns no messages.
     pub async fn read_missed(
         &self,
         conversation: &ConversationId,
@@ -66,7 +68,7 @@ impl Messages {
         after_rev: Option<u64>,
     ) -> Result<MissedMessages> {
         let after = after_seq.map(|seq| seq.max(hidden).min(MAX_SEQ));
-        // Without a number the head alone is read.
+        // Without `after_seq`, only the head is needed.
         let (from, to) = after.map_or((0, 1), |seq| (seq, seq + RECENT_LIST_LEN + 1));
         let Some(HeadAndRows { head, rows }) =
             rows::find_between(&self.database, conversation, from, to).await?
@@ -86,7 +88,8 @@ impl Messages {
             self.add_changed_messages(conversation, &mut missed, (hidden, after), rev)
                 .await?;
             if missed.has_more {
-                // Messages may have revisions above those of the changes that are left.
+                // The new messages may have higher revisions than the changes that are not included, so they must not
+                // come first.
                 return Ok(missed);
             }
         }
@@ -109,13 +112,13 @@ impl Messages {
         Ok(missed)
     }
 
-    /// A revision before which message `seq` was created, or at which: changes after it are all that were made since, and at
-    /// most a few that are older. 0 if there is no such message.
+    /// Returns a revision that is not newer than the creation of message `seq`. Every change since then has a higher
+    /// revision, and perhaps a few older changes have, too. 0 if no unchanged message is found.
     pub async fn rev_at_seq(&self, conversation: &ConversationId, seq: u64) -> Result<u64> {
         rows::last_unchanged_rev(&self.database, conversation, seq).await
     }
 
-    /// Up to where the messages of a conversation were published, if it is known.
+    /// Highest applied `seq` of a conversation, `None` if it is cold.
     pub(crate) async fn applied_seq(&self, conversation: &ConversationId) -> Result<Option<u64>> {
         let tops = self
             .applied_seqs(std::slice::from_ref(conversation))
@@ -123,7 +126,7 @@ impl Messages {
         Ok(tops.into_iter().next().flatten())
     }
 
-    /// How a conversation stands; none if there is no such one.
+    /// Head of a conversation, `None` if it does not exist.
     pub(crate) async fn head(
         &self,
         conversation: &ConversationId,
@@ -132,7 +135,7 @@ impl Messages {
         Ok(read.map(|it| it.head))
     }
 
-    /// A page of the messages after this one.
+    /// Returns a page of the messages after a `seq`.
     pub(crate) async fn messages_after(
         &self,
         conversation: &ConversationId,
@@ -144,7 +147,7 @@ impl Messages {
         Ok(rows.into_iter().map(MessageRow::into_message).collect())
     }
 
-    /// A page of the messages up to `last` that were changed after a revision, in the order of their revisions.
+    /// Returns a page of the messages up to `last` that were changed after a revision, by revision.
     pub(crate) async fn changed_messages_through(
         &self,
         conversation: &ConversationId,
@@ -162,7 +165,7 @@ impl Messages {
         Ok(rows.map(MessageRow::into_message).collect())
     }
 
-    /// Adds the messages up to the second of the bounds that were changed after a revision.
+    /// Adds the visible messages up to `last` that were changed after a revision.
     async fn add_changed_messages(
         &self,
         conversation: &ConversationId,
@@ -178,7 +181,7 @@ impl Messages {
         if changed.len() as u64 > MAX_MISSED {
             changed.truncate(MAX_MISSED as usize);
             missed.has_more = true;
-            // The rest is asked for with this one.
+            // The client requests the rest with this revision.
             missed.rev = changed.last().map_or(rev, |it| it.rev);
         }
         changed.sort_unstable_by_key(|it| it.seq);
@@ -188,7 +191,7 @@ impl Messages {
     }
 }
 
-/// The messages up to the last one that the head knows.
+/// Returns the messages up to the `last_seq` of the head.
 fn messages_through_head(
     rows: Vec<MessageRow>,
     head: &ConversationHead,

@@ -1,13 +1,16 @@
-//! Messages: written once, applied in order, read by everybody alike.
+//! Messages: sending, editing, deleting and reading the messages of a conversation.
 //!
-//! Always true:
-//! 1. A message that was acknowledged is a row on disk. Its `seq` has no gap in its conversation.
-//! 2. What follows the commit is applied in the order of `seq`, each message once, whichever node does it
-//!    ([`append`](self) says how): the recent list, the frame on the conversation's channel, the event for other services.
-//! 3. The recent list has no hole and shows every change that was acknowledged, or it is not served. The rows answer then.
-//! 4. Any call may be given up at any moment: what follows a commit has a task of its own.
-//! 5. A node that ends between a commit and what follows leaves a gap, which the next message of the conversation repairs,
-//!    or, after the last one, a node that catches up.
+//! Invariants:
+//! 1. An acknowledged message is a committed database row. The `seq` numbers of a conversation have no gaps.
+//! 2. Committed messages are applied to the store in `seq` order, by any node: recent list, frame on the conversation
+//!    channel, event for other services. Each message is applied once; `append.rs` describes the exception after data
+//!    loss.
+//! 3. The recent list is served only if it has no gap and contains every acknowledged change. Otherwise the database
+//!    answers.
+//! 4. Every call can be cancelled at any await point. Work that follows a commit runs on its own task and is not
+//!    cancelled.
+//! 5. If a node dies after a commit and before the apply step, the next message of the conversation applies the missing
+//!    ones first. If no message follows, another node finds them during recovery (`recover.rs`).
 
 pub mod keys;
 pub mod writer;
@@ -73,26 +76,26 @@ pub(crate) use self::row::MessageRow;
 pub(crate) use self::rows::ConversationHead;
 pub use self::send::{NewMessage, Sent};
 
-/// How often is looked for what is owed, and for a reason to catch up.
+/// Interval of the retry task and the recovery task.
 const BACKGROUND_INTERVAL: Duration = Duration::from_secs(1);
-/// Messages and changes on their way at one time.
+/// Maximum number of sends and edits in progress on this node. Further callers wait for a permit.
 const MAX_IN_FLIGHT: u32 = 4_096;
 
-/// What messages need of the other capabilities.
+/// Capabilities that [`Messages`] depends on.
 pub struct MessageDependencies {
-    /// Who is a member.
+    /// Checks membership and lists members.
     pub conversations: Arc<Conversations>,
-    /// What waits to be read.
+    /// Counts unread messages.
     pub unread: Arc<Unread>,
-    /// How many messages somebody may send.
+    /// Enforces the rate limit of messages.
     pub limits: RateLimiter,
-    /// Who types.
+    /// Ends the typing indicator of a sender.
     pub typing: Arc<Typing>,
-    /// Which nodes have ended.
+    /// Reports how many dead nodes this node has claimed.
     pub nodes: Arc<LocalNode>,
 }
 
-/// The messages as one node serves them.
+/// Message service of one node.
 pub struct Messages {
     ctx: ChatContext,
     database: Database,
@@ -112,7 +115,7 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// The messages of a node.
+    /// Creates the service and starts its writer.
     pub fn new(
         ctx: ChatContext,
         database: Database,
@@ -141,12 +144,12 @@ impl Messages {
         })
     }
 
-    /// How often rows were read for what the recent list could not answer.
+    /// Returns the number of database reads that were necessary because the recent list could not answer.
     pub fn row_reads(&self) -> u64 {
         self.recent_list_misses.load(Ordering::Relaxed)
     }
 
-    /// Starts the background work.
+    /// Starts the retry task and the recovery task.
     pub fn tick(self: &Arc<Self>) -> BackgroundTasks {
         BackgroundTasks::new(vec![
             BackgroundTask::spawn_periodic(
@@ -164,13 +167,14 @@ impl Messages {
         ])
     }
 
-    /// Waits for what is under way. Nothing may be sent after it.
+    /// Waits for all in-flight sends and edits, then stops the writer. No message may be sent afterwards.
     pub async fn stop(&self) {
         drop(self.in_flight_permits.acquire_many(MAX_IN_FLIGHT).await);
         self.writer.stop().await;
     }
 
-    /// Runs work on a task of its own as soon as there is a place: it is done whether somebody waits for it or not.
+    /// Waits for an in-flight permit and spawns work that holds it. Once spawned, the work is not cancelled with the
+    /// caller.
     async fn spawn<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -183,7 +187,7 @@ impl Messages {
         })
     }
 
-    /// Runs work on a task of its own and waits for it.
+    /// Runs work on its own task, so that a cancelled caller does not cancel it, and waits for the result.
     async fn run_detached<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
@@ -192,7 +196,7 @@ impl Messages {
             Ok(done) => done,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
-                // The runtime ends.
+                // The task is only cancelled when the runtime shuts down.
                 Err(_) => std::future::pending().await,
             },
         }

@@ -1,4 +1,4 @@
-//! What callers can ask of messages.
+//! Operations of messages.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -12,36 +12,37 @@ use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::operation::{CreatesResource, Operation, OperationInfo};
 
-/// Messages of a page if it is not said.
+/// Page size if the request has no `limit`.
 const DEFAULT_PAGE_SIZE: u64 = 50;
 
-/// Sends a message. Answered when it is on disk.
+/// Sends a message to a conversation. The reply means that the message is committed to the database.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SendMessage {
-    /// Where.
+    /// Id of the conversation.
     #[schema(value_type = ConversationId)]
     pub conversation_id: String,
-    /// The text; may be empty if there is metadata.
+    /// Text of the message, by default at most 8192 bytes. It may be empty if there is `metadata`.
     #[serde(default)]
     pub content: String,
-    /// What is added to it. `mentions` is a list of user ids.
+    /// Additional data, by default at most 4096 bytes of JSON. The field `mentions` is a list of up to 50 user ids.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     pub metadata: Option<Value>,
-    /// What the client calls it: the same again is answered with the first message.
+    /// Id that the client chooses for this message, 1 to 128 bytes. If the sender has already used it in this
+    /// conversation, nothing is sent and the reply is the first message.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 128)]
     pub client_id: Option<String>,
 }
 
-/// The message that was sent.
+/// A stored message.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct SentMessage {
     /// The message.
     #[serde(flatten)]
     pub message: Message,
-    /// It was sent before, by the same `clientId`.
+    /// True if the message existed already under the same `clientId`.
     #[serde(skip)]
     pub repeated: bool,
 }
@@ -64,7 +65,8 @@ impl Operation for SendMessage {
     type Reply = SentMessage;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<SentMessage> {
-        // Taken apart, so that it is not kept beside what it is moved into.
+        // Destructured, so that the future does not keep the request beside the `NewMessage` that takes over its
+        // fields.
         let Self {
             conversation_id,
             content,
@@ -89,20 +91,21 @@ impl Operation for SendMessage {
     }
 }
 
-/// Messages of a conversation: those before a number, those after it, or the newest. For its members.
+/// Lists messages of a conversation, oldest first: the newest ones, or those right before or right after a `seq`. For
+/// members of the conversation.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListMessages {
-    /// Where.
+    /// Id of the conversation.
     #[schema(value_type = ConversationId)]
     pub conversation_id: String,
-    /// The messages right before this one.
+    /// Returns the messages right before this `seq`. Cannot be combined with `after`.
     #[serde(default)]
     pub before: Option<u64>,
-    /// The messages right after this one.
+    /// Returns the messages right after this `seq`. Cannot be combined with `before`.
     #[serde(default)]
     pub after: Option<u64>,
-    /// How many at most; 50 if it is not said.
+    /// Maximum number of messages, from 1 to 100. Default: 50.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 100, default = 50)]
     pub limit: Option<u64>,
@@ -137,7 +140,7 @@ impl Operation for ListMessages {
             .await?;
         let (messages, user) = (chat.messages(), caller.user.as_ref());
         match messages.history(&conversation, user, page, limit).await {
-            // A service is as good as a member, for whomever it acts.
+            // A service may read every conversation, even on behalf of a user who is not a member.
             Err(Error::NotAMember(_)) if caller.role == Role::Service => {
                 messages.history(&conversation, None, page, limit).await
             }
@@ -146,14 +149,14 @@ impl Operation for ListMessages {
     }
 }
 
-/// One message. For the members of its conversation.
+/// Returns one message. For members of the conversation.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GetMessage {
-    /// Where.
+    /// Id of the conversation.
     #[schema(value_type = ConversationId)]
     pub conversation_id: String,
-    /// Its number.
+    /// `seq` of the message.
     pub seq: u64,
 }
 
@@ -176,7 +179,7 @@ impl Operation for GetMessage {
             .await?;
         let (messages, user) = (chat.messages(), caller.user.as_ref());
         match messages.one(&conversation, user, self.seq).await {
-            // A service is as good as a member, for whomever it acts.
+            // A service may read every conversation, even on behalf of a user who is not a member.
             Err(Error::NotAMember(_)) if caller.role == Role::Service => {
                 messages.one(&conversation, None, self.seq).await
             }
@@ -185,20 +188,21 @@ impl Operation for GetMessage {
     }
 }
 
-/// Gives a message another text or other metadata. For its sender within some minutes; for owners and admins of the
-/// conversation, for admins and services any time.
+/// Replaces the text or the metadata of a message. The sender may do this within the edit window (by default 5 minutes
+/// after sending). Owners and admins of the conversation, admins and services may do it at any time.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EditMessage {
-    /// Where.
+    /// Id of the conversation.
     #[schema(value_type = ConversationId)]
     pub conversation_id: String,
-    /// Its number.
+    /// `seq` of the message.
     pub seq: u64,
-    /// The text; as it was if it is not said.
+    /// New text. If it is absent, the text stays unchanged.
     #[serde(default)]
     pub content: Option<String>,
-    /// The metadata; as it was if it is not said. Who is mentioned in it is not told by an edit.
+    /// New metadata. If it is absent, the metadata stays unchanged. An edit does not change which users count as
+    /// mentioned.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     pub metadata: Option<Value>,
@@ -235,14 +239,15 @@ impl Operation for EditMessage {
     }
 }
 
-/// Takes the content of a message away; its number stays. For the same people as an edit. Again it is harmless.
+/// Deletes the text and the metadata of a message; the message keeps its `seq`. Callers who may edit a message may
+/// delete it. Repeating a delete has no effect.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteMessage {
-    /// Where.
+    /// Id of the conversation.
     #[schema(value_type = ConversationId)]
     pub conversation_id: String,
-    /// Its number.
+    /// `seq` of the message.
     pub seq: u64,
 }
 
@@ -271,7 +276,8 @@ impl Operation for DeleteMessage {
     }
 }
 
-/// The conversation of this id, if the caller may change anything at all; whose messages is decided by the rows.
+/// Checks that the caller may write and parses the conversation id. The database rows decide which messages the caller
+/// may change.
 fn require_writer(caller: &Caller, conversation: &str) -> Result<ConversationId> {
     if caller.role == Role::User {
         caller.user()?;

@@ -1,28 +1,30 @@
-//! What the store did not take, and is given when it answers again.
+//! Retry of store updates that failed.
 //!
-//! Always true: what finds no place, and what a node that ends still owes, is found by catching up.
+//! Invariants:
+//! 1. Recovery (`recover.rs`) finds the updates that did not fit into the queue, and those that were pending when a
+//!    node ended.
 
 use super::Messages;
 use super::rows;
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 
-/// Something the store has to be given.
+/// A store update that has to be repeated.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum PendingStoreUpdate {
-    /// The last messages of a conversation.
+    /// Committed messages of this conversation may not be applied.
     UnappliedMessages(ConversationId),
-    /// A message that was edited or deleted.
+    /// An edit or a delete of this message may not be published.
     UnpublishedChange(ConversationId, u64),
 }
 
 impl Messages {
-    /// Gives the store what it did not take. To be called every second. Ends when the store or the database is away; what
-    /// fails for a reason of its own keeps nothing else waiting.
+    /// Repeats all pending store updates. The background task calls this every second. It stops if the store or the
+    /// database is unavailable; an update that fails for another reason does not delay the others.
     pub async fn settle(&self) -> Result<()> {
         let mut failed = Ok(());
         for owed in self.retry_queue.all() {
-            // Taken before it is done: what comes to be owed meanwhile is owed again.
+            // The update is removed before it runs, so that an update that is added meanwhile stays in the queue.
             if !self.retry_queue.remove(&owed) {
                 continue;
             }

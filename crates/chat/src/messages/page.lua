@@ -1,13 +1,13 @@
--- A page of the newest messages.
--- KEYS[1] parlor:top:{conv}
--- KEYS[2] the recent list
--- ARGV[1] epoch
--- ARGV[2] messages before this seq, or ''
--- ARGV[3] messages after this seq, or ''
--- ARGV[4] how many at most
--- ARGV[5] the seq up to which nothing is shown
--- Reply: { } if the top is unknown, else { top, rev, seq of the newest that belongs to the page, seq of its oldest, the entries
--- that are there, newest first }
+-- Reads a page from the recent list.
+-- KEYS[1] watermark parlor:top:{conv}
+-- KEYS[2] recent list
+-- ARGV[1] store epoch
+-- ARGV[2] return messages before this seq; '' for no bound
+-- ARGV[3] return messages after this seq; '' for no bound
+-- ARGV[4] maximum number of messages
+-- ARGV[5] last seq that the user may not see
+-- Reply: { } if the watermark is cold, else { applied seq, rev of the last published change, seq of the newest message
+-- of the page, seq of its oldest message, the entries that exist, newest first }
 local top_key, list = KEYS[1], KEYS[2]
 local epoch, before, after, limit, hidden = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 
@@ -24,7 +24,7 @@ else
 end
 local entries = {}
 if oldest <= newest then entries = redis.pcall('LRANGE', list, top - newest, top - oldest) end
--- Somebody else's.
+-- The key has a foreign type: it contains no entries.
 if entries.err then entries = {} end
 local function text(number) return string.format('%.0f', number) end
 return { text(top), rev, text(newest), text(oldest), entries }

@@ -1,9 +1,9 @@
-//! One reading of rows for many who ask at once.
+//! Single-flight: concurrent callers share one read of the database.
 //!
-//! Always true:
-//! 1. Of those who ask for one conversation one reads, the others wait for what it found. Whoever knows of something newer
-//!    than that reads again.
-//! 2. A conversation is in the map only while somebody asks for it.
+//! Invariants:
+//! 1. Of the concurrent callers for a conversation, one reads and the others wait for its result. A caller that needs
+//!    something newer than this result reads again.
+//! 2. The map contains a conversation only while a call for it runs.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use parking_lot::Mutex;
 
 use crate::ids::ConversationId;
 
-/// What was read last, for those who wait.
+/// Result of the last read, for the waiting callers.
 type Place<T> = Arc<tokio::sync::Mutex<Option<Arc<T>>>>;
 
-/// The readings under way.
+/// Reads in progress.
 pub(super) struct Readings<T> {
     places: Mutex<HashMap<ConversationId, Place<T>>>,
 }
 
-/// A seat among those who ask for one conversation.
+/// One caller for a conversation. Dropping the last one removes the entry of the conversation.
 struct Seat<'a, T> {
     readings: &'a Readings<T>,
     conversation: &'a ConversationId,
@@ -34,7 +34,7 @@ impl<T> Readings<T> {
         }
     }
 
-    /// What somebody else has read meanwhile if it is good enough, else what `read` gives.
+    /// Returns the result of a concurrent caller if it is `good`, otherwise the result of `read`.
     pub(super) async fn ask<E>(
         &self,
         conversation: &ConversationId,

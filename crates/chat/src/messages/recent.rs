@@ -1,11 +1,11 @@
-//! The recent list: the newest messages, kept where all nodes and other services read them.
+//! Recent list: the newest messages of a conversation, kept in the store for all nodes and other services.
 //!
-//! Always true:
-//! 1. The entry at place `n` is the message `top - n`, or the list is not served. The top belongs to this epoch, or the list
-//!    is not served.
-//! 2. A list is installed only from rows that are as new as the top and as every change that was applied: the revision in
-//!    the top is that of the last change, and rows carry the conversation's revision at which they were read.
-//! 3. What cannot be answered here is answered from the rows, also while the store is away.
+//! Invariants:
+//! 1. The list is served only if the watermark belongs to the current epoch and the entry at index `n` is the message
+//!    whose `seq` is `applied_seq - n`.
+//! 2. The list is installed only from rows that contain everything that was applied. The watermark contains the
+//!    revision of the last published change, and rows are read together with the revision of their conversation.
+//! 3. What the list cannot answer is read from the database, also while the store is unavailable.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,31 +27,31 @@ use crate::ticking::log_failure;
 static READ_RECENT_PAGE: LuaScript = script!("page.lua");
 static INSTALL_RECENT_LIST: LuaScript = script!("refill.lua");
 
-/// How often rows are read again because something was applied meanwhile.
+/// Attempts to read the rows and install the list. An attempt fails if a newer message or change is applied meanwhile.
 const MAX_REFILL_ATTEMPTS: usize = 4;
 
-/// Which messages are asked for.
+/// Requested `seq` range of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HistoryRange {
     pub(super) before: Option<u64>,
     pub(super) after: Option<u64>,
     pub(super) limit: u64,
-    /// Nothing up to this one is shown.
+    /// Messages up to this `seq` are not visible.
     pub(super) hidden_through_seq: u64,
 }
 
-/// What the list says.
+/// Reply of the recent list.
 #[derive(Debug)]
 pub(super) struct RecentListReply {
-    /// Up to where messages are applied.
+    /// Highest applied `seq`.
     pub(super) applied_seq: u64,
-    /// The revision of the last change that was applied.
+    /// Revision of the last published change.
     rev: u64,
-    /// All that was asked for, oldest first; none if the list does not have all.
+    /// The complete page, oldest first. `None` if the list does not contain all of it.
     pub(super) messages: Option<Vec<Message>>,
 }
 
-/// The newest messages of a conversation, as they were at one moment.
+/// The newest messages of a conversation, read by one statement.
 #[derive(Debug)]
 pub(super) struct NewestMessages {
     pub(super) last_seq: u64,
@@ -61,19 +61,19 @@ pub(super) struct NewestMessages {
 }
 
 impl NewestMessages {
-    /// Whether it shows all that was applied when the list was asked.
+    /// Whether these rows include everything that was applied when the list was read.
     fn includes_all_applied(&self, found: Option<&RecentListReply>) -> bool {
         found.is_none_or(|found| self.last_seq >= found.applied_seq && self.rev >= found.rev)
     }
 }
 
 impl Messages {
-    /// How the list is written.
+    /// Configured layout of the recent list.
     pub(super) fn recent_list_layout(&self) -> RecentLayout {
         self.ctx.keys().settings().layouts.recent
     }
 
-    /// Asks the list, in one round trip. None if the store does not know up to where messages were applied.
+    /// Reads a page from the recent list in one round trip. `None` if the conversation is cold.
     pub(super) async fn read_recent_list(
         &self,
         conversation: &ConversationId,
@@ -95,8 +95,8 @@ impl Messages {
         Ok(listed.0)
     }
 
-    /// The newest messages from the rows, read once for all who ask now; the list is installed from them. None if there is
-    /// no such conversation.
+    /// Reads the newest messages from the database, once for all concurrent callers, and installs the list from them.
+    /// `None` if the conversation does not exist.
     pub(super) async fn load_newest(
         &self,
         conversation: &ConversationId,
@@ -118,7 +118,7 @@ impl Messages {
     ) -> Result<Option<NewestMessages>> {
         let mut newest = None;
         for _ in 0..MAX_REFILL_ATTEMPTS {
-            // Before the rows are read: what was read in another epoch is not installed.
+            // The epoch is read before the rows, so that rows of an earlier epoch are not installed.
             let epoch = self.epoch();
             self.recent_list_misses.fetch_add(1, Ordering::Relaxed);
             let Some(read) = rows::find_newest(&self.database, conversation).await? else {
@@ -141,7 +141,7 @@ impl Messages {
                         break;
                     }
                 }
-                // The rows answer all the same.
+                // The caller still gets the rows.
                 Err(error) => {
                     log_failure::<()>("install the recent list", &Err(error));
                     break;
@@ -151,7 +151,7 @@ impl Messages {
         Ok(newest)
     }
 
-    /// The messages, and the entries of the list, newest first.
+    /// Returns the messages, and the entries of the list, newest first.
     fn encode_list_entries(&self, read: HeadAndRows) -> (NewestMessages, Vec<Vec<u8>>) {
         let layout = self.recent_list_layout();
         let (mut messages, mut entries) = (Vec::new(), Vec::new());
@@ -192,13 +192,13 @@ impl Messages {
     }
 }
 
-/// What became of a refill.
+/// Reply of the install script.
 enum InstallStatus {
-    /// The list is there.
+    /// The list is installed.
     Done,
-    /// Something newer was applied after the rows were read.
+    /// A newer message or change was applied after the rows were read.
     Stale,
-    /// It is not known up to where messages were applied.
+    /// The store has no watermark of the current epoch.
     Cold,
 }
 
@@ -215,7 +215,7 @@ impl FromRedisValue for InstallStatus {
     }
 }
 
-/// The reply of the list.
+/// Reply of the page script. `None` if the conversation is cold.
 struct RecentPageResponse(Option<RecentListReply>);
 
 impl FromRedisValue for RecentPageResponse {
@@ -233,7 +233,7 @@ impl FromRedisValue for RecentPageResponse {
     }
 }
 
-/// The messages `oldest` to `newest`, if these entries are they.
+/// Decodes the entries, if they are exactly the messages from `oldest` to `newest`.
 fn decode_list_entries(newest: u64, oldest: u64, entries: &[Vec<u8>]) -> Option<Vec<Message>> {
     let wanted = (newest + 1).saturating_sub(oldest);
     if entries.len() as u64 != wanted {
@@ -241,7 +241,7 @@ fn decode_list_entries(newest: u64, oldest: u64, entries: &[Vec<u8>]) -> Option<
     }
     let mut messages = Vec::with_capacity(entries.len());
     for (entry, seq) in entries.iter().rev().zip(oldest..) {
-        // What somebody else wrote there is not passed on.
+        // An entry with a foreign value is not returned to clients.
         let message: Message = serde_json::from_slice(entry).ok()?;
         if message.seq != seq {
             return None;

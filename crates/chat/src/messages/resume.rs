@@ -1,4 +1,4 @@
-//! What a client asks that comes back to a conversation.
+//! Operation `messages.catch_up`: what a member missed in a conversation.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -12,38 +12,39 @@ use crate::ids::ConversationId;
 use crate::operation::{Operation, OperationInfo};
 use crate::typing::TypingUser;
 
-/// What the caller missed of a conversation. For its members, when they begin to be told what happens there: asked after
-/// that, so that nothing lies between.
+/// Returns what the caller missed in a conversation. For members of the conversation. Call this operation after
+/// subscribing to the conversation, so that no message is missed between both.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CatchUpConversation {
-    /// Where.
+    /// Id of the conversation.
     #[schema(value_type = ConversationId)]
     pub conversation_id: String,
-    /// The last message that the caller knows; without it nothing was missed.
+    /// `seq` of the last message that the caller has. If it is absent, no missed messages are returned.
     #[serde(default)]
     pub after_seq: Option<u64>,
-    /// The last revision that the caller knows; without it no changes of older messages are told.
+    /// Last `rev` that the caller has. If it is absent, no changes of older messages are returned.
     #[serde(default)]
     pub after_rev: Option<u64>,
 }
 
-/// What somebody missed of a conversation, and how it stands.
+/// Missed messages of a member, and the state of the conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct JoinReply {
-    /// Messages after `afterSeq`, at most 500, and older ones that were changed after `afterRev`, at most 500; by `seq`.
+    /// Messages after `afterSeq`, at most 500, and older messages that were changed after `afterRev`, at most 500;
+    /// ordered by `seq`.
     pub missed: Vec<Message>,
-    /// The number of the newest message; 0 if there is none.
+    /// `seq` of the newest message; 0 if there is none.
     pub last_seq: u64,
-    /// The revision up to which changes are told; to be given as `afterRev` the next time.
+    /// Revision up to which `missed` contains all changes. Send it as `afterRev` in the next request.
     pub rev: u64,
-    /// How many messages wait for the caller.
+    /// Number of unread messages of the caller in this conversation.
     pub unread: u64,
-    /// Who types.
+    /// Users who are typing.
     pub typing: Vec<TypingUser>,
-    /// Whether more was missed than is told: further messages are asked for with `history`, further changes with this `rev`
-    /// as `afterRev`.
+    /// True if the caller missed more than `missed` contains. Load further messages with `history`, and further changes
+    /// with this `rev` as `afterRev`.
     pub has_more: bool,
 }
 

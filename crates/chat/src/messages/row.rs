@@ -1,6 +1,7 @@
-//! Messages as rows.
+//! Messages as database rows.
 //!
-//! Always true: a deleted message leaves here without its content and metadata.
+//! Invariants:
+//! 1. A deleted message is returned without its content and metadata.
 
 use crate::context::Timestamp;
 use crate::database::from_db_integer;
@@ -28,7 +29,7 @@ pub(crate) struct MessageRow {
     pub sender_id: UserId,
     pub sender_role: String,
     pub content: String,
-    /// JSON.
+    /// JSON text.
     pub metadata: Option<String>,
     pub client_id: Option<String>,
     #[sqlx(try_from = "i64")]
@@ -40,14 +41,14 @@ pub(crate) struct MessageRow {
 }
 
 impl MessageRow {
-    /// When it was last edited or deleted; 0 if never.
+    /// Time of the last edit or of the deletion in ms, 0 if the message is unchanged.
     pub fn changed_at(&self) -> u64 {
         self.deleted_at
             .or(self.edited_at)
             .map_or(0, from_db_integer)
     }
 
-    /// The message as clients get it.
+    /// Converts the row into a message as clients receive it.
     pub fn into_message(self) -> Message {
         let deleted = self.deleted_at.is_some();
         let metadata = self.metadata.filter(|_| !deleted);
@@ -60,7 +61,7 @@ impl MessageRow {
                 true => String::new(),
                 false => self.content,
             },
-            // Only JSON is written; what somebody else wrote there is not passed on.
+            // Parlor writes only JSON. A value that another program wrote is not passed on if it is not JSON.
             metadata: metadata.and_then(|text| serde_json::from_str(&text).ok()),
             client_id: self.client_id,
             created_at: Timestamp(self.created_at).to_iso8601(),

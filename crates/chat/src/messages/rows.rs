@@ -1,6 +1,7 @@
-//! The statements of messages, but for those that write them.
+//! SQL statements of messages, except those of the writer.
 //!
-//! Always true: what is read together was true together: each function is one statement.
+//! Invariants:
+//! 1. Each function runs one statement, so the rows that it returns are consistent with each other.
 
 use sqlx::{FromRow, Row};
 
@@ -10,10 +11,10 @@ use crate::database::{Database, WriteTransaction, from_db_integer, on, to_db_int
 use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
 
-/// Most rows of one answer, and as many as the recent list holds.
+/// Maximum rows per statement, equal to the length of the recent list.
 pub(super) const RECENT_LIST_LEN: u64 = 100;
 
-/// A conversation when its messages were read.
+/// State of a conversation row when its messages were read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ConversationHead {
     pub(crate) last_seq: u64,
@@ -22,11 +23,11 @@ pub(crate) struct ConversationHead {
     pub(crate) member_count: u64,
 }
 
-/// Some of a conversation's messages and what it was at that moment.
+/// Message rows together with the head of their conversation, read at the same moment.
 #[derive(Debug, Clone)]
 pub(super) struct HeadAndRows {
     pub(super) head: ConversationHead,
-    /// In the order of their `seq`.
+    /// In `seq` order.
     pub(super) rows: Vec<MessageRow>,
 }
 
@@ -113,7 +114,7 @@ const DELETE: &str = concat!(
     message_columns!()
 );
 
-/// The rows of a statement made by `with_head!`; none if there is no such conversation.
+/// Parses the rows of a statement made by `select_with_head!`; `None` if the conversation does not exist.
 macro_rules! parse_head_and_rows {
     ($rows:expr) => {{
         let rows = $rows;
@@ -128,7 +129,7 @@ macro_rules! parse_head_and_rows {
         };
         let mut messages = Vec::with_capacity(rows.len());
         for row in &rows {
-            // A conversation without a message has one row without one.
+            // A conversation without a message in the range has one row, whose message columns are NULL.
             if row.try_get::<Option<i64>, _>("seq")?.is_some() {
                 messages.push(MessageRow::from_row(row)?);
             }
@@ -140,7 +141,7 @@ macro_rules! parse_head_and_rows {
     }};
 }
 
-/// The newest messages, as many as the recent list holds.
+/// Reads the newest messages, as many as the recent list holds.
 pub(super) async fn find_newest(
     database: &Database,
     conversation: &ConversationId,
@@ -148,7 +149,7 @@ pub(super) async fn find_newest(
     find_before(database, conversation, u64::MAX, RECENT_LIST_LEN).await
 }
 
-/// The newest messages before this one, [`PAGE`] at most.
+/// Reads the newest messages before a `seq`, at most [`RECENT_LIST_LEN`].
 pub(super) async fn find_before(
     database: &Database,
     conversation: &ConversationId,
@@ -162,7 +163,7 @@ pub(super) async fn find_before(
     })
 }
 
-/// The messages after `after` and before `before`, which may be [`PAGE`] at most.
+/// Reads the messages after `after` and before `before`; the range may contain at most [`RECENT_LIST_LEN`] messages.
 pub(super) async fn find_between(
     database: &Database,
     conversation: &ConversationId,
@@ -177,7 +178,7 @@ pub(super) async fn find_between(
     })
 }
 
-/// The newest message that was created before a moment; 0 if there is none.
+/// Reads the newest `seq` that was created before a time in ms; 0 if there is none.
 pub(super) async fn last_seq_before(
     database: &Database,
     conversation: &ConversationId,
@@ -190,7 +191,7 @@ pub(super) async fn last_seq_before(
     Ok(seq.map_or(0, from_db_integer))
 }
 
-/// The message that its sender calls so.
+/// Reads the message of a sender with a client id.
 pub(super) async fn find_by_client_id(
     database: &Database,
     conversation: &ConversationId,
@@ -204,7 +205,7 @@ pub(super) async fn find_by_client_id(
     Ok(row)
 }
 
-/// Edited and deleted messages after `hidden` whose revision is after `rev`, in the order of their revisions.
+/// Reads edited and deleted messages after `hidden` with a revision above `rev`, by revision.
 pub(super) async fn changed(
     database: &Database,
     conversation: &ConversationId,
@@ -219,8 +220,7 @@ pub(super) async fn changed(
     Ok(rows)
 }
 
-/// Of the messages after the first bound, up to the second, those that were edited or deleted after `rev`, in the order of
-/// their revisions.
+/// Reads messages after `after` and up to `last` that were edited or deleted after `rev`, by revision.
 pub(super) async fn find_changed_in_range(
     database: &Database,
     conversation: &ConversationId,
@@ -236,7 +236,7 @@ pub(super) async fn find_changed_in_range(
     Ok(rows)
 }
 
-/// The revision of the newest message up to `seq` that was never changed; 0 if there is none.
+/// Reads the revision of the newest message up to `seq` that was never changed; 0 if there is none.
 pub(super) async fn last_unchanged_rev(
     database: &Database,
     conversation: &ConversationId,
@@ -249,7 +249,8 @@ pub(super) async fn last_unchanged_rev(
     Ok(rev.map_or(0, from_db_integer))
 }
 
-/// What decides which messages a user sees: the conversation's `history`, and when the user came.
+/// Reads what decides which messages a user may see: the `history` setting of the conversation, and the `joined_seq` of
+/// the user.
 pub(super) async fn find_visibility(
     database: &Database,
     conversation: &ConversationId,
@@ -262,7 +263,7 @@ pub(super) async fn find_visibility(
     Ok(row.map(|(history, joined)| (history, joined.map(from_db_integer))))
 }
 
-/// Conversations after `after` in which a message was written in a span of time, by id, and their last messages.
+/// Reads a page of the conversations with messages in a period, by id, with their `last_seq`.
 pub(super) async fn find_active_conversations(
     database: &Database,
     from: Timestamp,
@@ -280,7 +281,7 @@ pub(super) async fn find_active_conversations(
         .collect()
 }
 
-/// Members of conversations of at most `most` members in which messages were written in this time, by id, after one.
+/// Reads a page of the members of conversations with at most `max_members` members and messages in a period, by id.
 pub(super) async fn find_active_members(
     database: &Database,
     most: u64,
@@ -297,7 +298,8 @@ pub(super) async fn find_active_members(
     Ok(users.collect::<std::result::Result<_, _>>()?)
 }
 
-/// Messages that were edited or deleted in a span of time, by when that was and their ids, after one; [`PAGE`] at most.
+/// Reads messages that were edited or deleted in a period, by time and id, at most [`RECENT_LIST_LEN`]. The first bound
+/// and `after` are the time and the id of the last message of the previous page.
 pub(super) async fn find_changed_in_period(
     database: &Database,
     (from, to): (Timestamp, Timestamp),
@@ -310,14 +312,14 @@ pub(super) async fn find_changed_in_period(
     Ok(rows)
 }
 
-/// The lowest id that a message of this moment can have.
+/// Smallest UUIDv7 text of a moment.
 fn min_message_id(moment: Timestamp) -> String {
     let ms = moment.as_millis() & 0xffff_ffff_ffff;
     format!("{:08x}-{:04x}-", ms >> 16, ms & 0xffff)
 }
 
-/// Raises the revision of a conversation and holds its row until the end of the transaction; none if there is no such
-/// conversation.
+/// Increments the revision of a conversation and locks its row until the end of the transaction; `None` if the
+/// conversation does not exist.
 pub(super) async fn lock_and_bump_rev(
     tx: &mut WriteTransaction,
     conversation: &ConversationId,
@@ -328,7 +330,7 @@ pub(super) async fn lock_and_bump_rev(
     Ok(rev.map(from_db_integer))
 }
 
-/// A message, in a transaction.
+/// Reads one message in a transaction.
 pub(super) async fn find_one(
     tx: &mut WriteTransaction,
     conversation: &ConversationId,
@@ -341,7 +343,7 @@ pub(super) async fn find_one(
     Ok(row)
 }
 
-/// The role of a member, in a transaction.
+/// Reads the role of a member in a transaction.
 pub(super) async fn role(
     tx: &mut WriteTransaction,
     conversation: &ConversationId,
@@ -354,7 +356,7 @@ pub(super) async fn role(
     Ok(role)
 }
 
-/// What a message becomes.
+/// New column values of an edited message.
 pub(super) struct EditedColumns<'a> {
     pub(super) content: &'a str,
     pub(super) metadata: Option<&'a str>,
@@ -362,7 +364,7 @@ pub(super) struct EditedColumns<'a> {
     pub(super) rev: u64,
 }
 
-/// Gives a message another content.
+/// Writes the new content of a message.
 pub(super) async fn edit(
     tx: &mut WriteTransaction,
     conversation: &ConversationId,
@@ -377,7 +379,7 @@ pub(super) async fn edit(
     Ok(row)
 }
 
-/// Takes the content of a message away.
+/// Deletes the content of a message.
 pub(super) async fn delete(
     tx: &mut WriteTransaction,
     conversation: &ConversationId,

@@ -1,12 +1,14 @@
 //! Sending a message.
 //!
-//! Always true:
-//! 1. The acknowledgement means: on disk. What follows the commit is waited for a short time only ([`apply`](super::apply)).
-//! 2. The row decides who may write, and whether it is a repetition. Neither takes a place of the rate.
-//! 3. Very many wait for their commit at a time, so what waits is small: what is done before, mostly at once, and what is
-//!    seldom done at all is boxed.
-//! 4. From the write on a message goes its way by itself: a caller who gives up leaves nothing half-done. So many are under
-//!    way at most; who comes then waits.
+//! Invariants:
+//! 1. A reply means that the message is committed. The reply waits at most `APPLY_WAIT_TIMEOUT` for the store
+//!    ([`apply`](super::apply)).
+//! 2. The database decides whether the sender is a member and whether the message is a duplicate (same `client_id`).
+//!    Refused messages and duplicates do not use up the sender's rate limit.
+//! 3. Thousands of senders can wait for a commit at once, so the waiting future must stay small. The code before the
+//!    wait and the rare paths are boxed.
+//! 4. A queued message is written and applied even if the caller is cancelled. At most `MAX_IN_FLIGHT` sends and edits
+//!    run at a time on a node; further callers wait for a permit.
 
 use std::sync::Arc;
 
@@ -23,28 +25,28 @@ use crate::ids::{ConversationId, UserId};
 use crate::limits::RateLimitDecision;
 use crate::ticking::log_failure;
 
-/// A message that somebody wants to send.
+/// A message to send.
 #[derive(Debug, Clone, Default)]
 pub struct NewMessage {
-    /// The text.
+    /// Text of the message.
     pub content: String,
-    /// What is added to it: a JSON object.
+    /// Additional data: a JSON object.
     pub metadata: Option<serde_json::Value>,
-    /// What the client calls it, so that a repetition is not a second message.
+    /// Id that the client chose. A repetition with the same id does not create a second message.
     pub client_id: Option<String>,
 }
 
-/// A message that is on disk.
+/// A committed message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sent {
     /// The message.
     pub message: Message,
-    /// It was sent before, with the same `client_id`.
+    /// True if the message existed already under the same `client_id`.
     pub is_duplicate: bool,
 }
 
 impl Messages {
-    /// Sends a message.
+    /// Sends a message and waits for its commit.
     pub async fn send(
         &self,
         caller: &Caller,
@@ -70,7 +72,7 @@ impl Messages {
         Err(error)
     }
 
-    /// Checks a message, takes a place of the rate and queues it.
+    /// Validates a message, counts it in the rate limit and queues it for the writer.
     async fn validate_and_queue(
         &self,
         caller: &Caller,
@@ -129,13 +131,13 @@ impl Messages {
         }
     }
 
-    /// Asks in one round trip whether the sender is known to be no member, and takes a place of their rate.
+    /// Looks up the sender in the membership cache and counts the message in the rate limit, in one round trip.
     async fn check_rate_limit(
         &self,
         conversation: &ConversationId,
         sender: &UserId,
     ) -> Result<RateLimitOutcome> {
-        // Not GET, which fails where somebody else wrote something else.
+        // GET fails if the key has a foreign type; MGET returns nil for it.
         let mut cached = Cmd::with_capacity(2, 128);
         cached
             .arg("MGET")
@@ -151,7 +153,7 @@ impl Messages {
             .map_err(Error::from)
         {
             Ok(answered) => answered,
-            // Neither one that is away nor one that is full can count.
+            // A store that is unavailable or full cannot count messages.
             Err(error) => {
                 let cannot = error.is_store_unavailable() || matches!(error, Error::StoreFull(_));
                 return match cannot && self.options.accept_without_store {
@@ -185,7 +187,7 @@ impl Messages {
         );
     }
 
-    /// The message that the sender has sent by this name.
+    /// Finds the sender's message with this client id.
     async fn find_duplicate(
         &self,
         conversation: &ConversationId,
@@ -202,7 +204,7 @@ impl Messages {
         }))
     }
 
-    /// Puts right what a message has done that could not be written.
+    /// Cleans up after a message that was not written: schedules a retry and refunds the rate limit.
     async fn clean_up_failed_send(
         &self,
         conversation: &ConversationId,
@@ -211,7 +213,7 @@ impl Messages {
         error: &Error,
     ) {
         if matches!(error, Error::DatabaseUnavailable(_)) {
-            // It may be there all the same: a commit that broke off has told nobody.
+            // The commit may have succeeded and only its reply is lost. Then the message is stored and not applied.
             self.retry_queue
                 .push(PendingStoreUpdate::UnappliedMessages(conversation.clone()));
         }
@@ -221,20 +223,20 @@ impl Messages {
     }
 }
 
-/// What became of a message before its commit.
+/// Result of `validate_and_queue`.
 enum SendProgress {
-    /// It waits for it. Whether it took a place of the rate.
+    /// The message waits for its commit. The flag is true if the rate limit counted it.
     Queued(QueuedMessage, bool),
-    /// It was sent before.
+    /// The message was sent before.
     Duplicate(Box<Sent>),
 }
 
-/// Whether a message may be sent.
+/// Result of the rate limit check.
 enum RateLimitOutcome {
-    /// Yes, and it took a place of the rate.
+    /// Allowed and counted.
     Counted,
-    /// Yes, and nobody could count it.
+    /// Allowed without counting, because the store is unavailable or full.
     NotCounted,
-    /// Not now.
+    /// Above the limit.
     Limited { retry_after_ms: u64 },
 }

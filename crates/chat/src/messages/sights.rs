@@ -1,7 +1,8 @@
-//! How much of a conversation's history a user sees.
+//! Visibility: the part of a conversation's history that a user may see.
 //!
-//! Always true: what a conversation shows to everybody is asked of the rows every half minute at most; where it shows what
-//! was sent since somebody joined, the member's row is asked each time.
+//! Invariants:
+//! 1. The cache keeps for `VISIBILITY_TTL` that a conversation shows its whole history to every member.
+//! 2. If a conversation shows its history only since a member joined, the member's row is read each time.
 
 use std::time::Duration;
 
@@ -13,16 +14,16 @@ use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
 
-/// How long a conversation that shows everything is believed to.
+/// How long a cache entry is used.
 const VISIBILITY_TTL: Duration = Duration::from_secs(30);
-/// Conversations that are remembered.
+/// Maximum number of cached conversations.
 const MAX_CACHED_CONVERSATIONS: usize = 10_000;
 
-/// What a node knows about it.
+/// Caches which conversations show their whole history to every member.
 pub(super) struct VisibilityCache {
     ctx: ChatContext,
     database: Database,
-    /// When each was seen to show everything.
+    /// Time at which a conversation was last seen to show its whole history.
     fully_visible: Cache<ConversationId, Timestamp>,
 }
 
@@ -35,15 +36,15 @@ impl VisibilityCache {
         }
     }
 
-    /// The last message that a member does not see; 0 if they see all. Where that depends on the member's row, somebody
-    /// who has none is refused, whatever a cache says.
+    /// Returns the last `seq` that a member may not see, 0 if all messages are visible. If this depends on the member's
+    /// row, a user without a row is rejected, even if a membership cache contains the user.
     pub(super) async fn hidden_through_seq(
         &self,
         conversation: &ConversationId,
         user: &UserId,
     ) -> Result<u64> {
         let now = self.ctx.now();
-        // A clock that was set back does not make it good for longer.
+        // A clock that jumps back must not extend the period.
         let fresh = |seen: Timestamp| seen <= now && now < seen.saturating_add(VISIBILITY_TTL);
         if self.fully_visible.get(conversation).is_some_and(fresh) {
             return Ok(0);

@@ -1,10 +1,10 @@
-//! The order in which this node applies the messages of a conversation.
+//! Order in which this node applies the commits of a conversation.
 //!
-//! Always true:
-//! 1. Turns are given in the order of commits, which is that of `seq`. A turn comes when the one before it is over, and that
-//!    is when it is dropped: nobody waits for somebody who has given up.
-//! 2. It saves work and decides nothing: without it the store would find a gap, and rows would be read to fill it.
-//! 3. A conversation is in the map only while somebody has a turn in it.
+//! Invariants:
+//! 1. Turns are granted in commit order, which is `seq` order. A turn is granted when the previous [`ApplyTurn`] is
+//!    dropped. A cancelled sender therefore never blocks the senders behind it.
+//! 2. The queue only saves work. Without it, the append script would find a gap, and rows would be read to fill it.
+//! 3. The map contains a conversation only while an [`ApplyTurn`] of it exists.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use tokio::sync::oneshot;
 
 use crate::ids::ConversationId;
 
-/// The turns of a node.
+/// Queues of all conversations of a node.
 #[derive(Default)]
 pub(super) struct ApplyQueue(Mutex<ApplyQueueState>);
 
 #[derive(Default)]
 struct ApplyQueueState {
-    /// The last turn of each conversation, and its end.
+    /// Number of the newest turn of each conversation, and a channel that closes when this turn is dropped.
     newest_turn: HashMap<ConversationId, (u64, oneshot::Receiver<()>)>,
     next_number: u64,
 }
 
-/// A place in the order.
+/// Position of one commit in the queue. Dropping it lets the next commit proceed.
 pub(super) struct ApplyTurn {
     queue: Arc<ApplyQueue>,
     conversation: ConversationId,
@@ -35,7 +35,7 @@ pub(super) struct ApplyTurn {
 }
 
 impl ApplyQueue {
-    /// The next turn in a conversation.
+    /// Appends a turn to the queue of a conversation.
     pub(super) fn enqueue(self: &Arc<Self>, conversation: &ConversationId) -> ApplyTurn {
         let (over, ended) = oneshot::channel();
         let mut given = self.0.lock();
@@ -55,10 +55,10 @@ impl ApplyQueue {
 }
 
 impl ApplyTurn {
-    /// Waits for it.
+    /// Waits until the previous turn is dropped.
     pub(super) async fn wait(&mut self) {
         if let Some(before) = &mut self.previous_done {
-            // It ends by being dropped.
+            // The channel carries no value: it closes when the previous turn is dropped.
             let _ = before.await;
             self.previous_done = None;
         }

@@ -1,6 +1,7 @@
-//! `append.lua` in Rust, for the embedded engine.
+//! Native version of `append_messages.lua`, for the embedded engine.
 //!
-//! Always true: it does what the script does, in the same order; a test compares them.
+//! Invariants:
+//! 1. It does the same as the Lua script, in the same order. A test compares both.
 
 use parlor_store::native::{
     CommandError, NativeScriptCall, NativeScriptResult, array, number, parse_digits, push_integer,
@@ -11,12 +12,12 @@ use redis::Value;
 const FIRST_TYPING_KEY: usize = 6;
 const FIRST_MESSAGE_ARG: usize = 11;
 const ARGS_PER_MESSAGE: usize = 6;
-/// The place of the hundredth entry.
+/// Index of the last list entry that is kept, the hundredth one.
 const LAST_LIST_INDEX: &[u8] = b"99";
-/// A frame's version, kind, seq and rev; the message follows.
+/// Length of the frame header: version, kind, `seq`, `rev`. The JSON of the message follows.
 const FRAME_HEAD: usize = 18;
 
-/// Up to where messages were applied, and whether that has changed.
+/// Watermark while the script runs.
 struct Watermark {
     seq: f64,
     rev: f64,
@@ -42,7 +43,8 @@ pub(super) fn append(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
         if start.is_empty() {
             return Ok(Some(encode_reply("COLD", 0.0, false, false)));
         }
-        // What was applied in another epoch was published then, as far as there are such messages.
+        // Messages up to a watermark of another epoch were published in that epoch. The last message limits this: the
+        // watermark may be above it.
         let start = said(start)?;
         let last = match messages {
             0 => start,
@@ -60,7 +62,7 @@ pub(super) fn append(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
         if step.call(&[b"LTRIM", list, b"0", LAST_LIST_INDEX]).is_err() {
             step.delete(list)?;
         }
-        // Its rows are in the database anyway.
+        // The list need not be on disk, because it can be refilled from the database.
         step.set_memory_only(list)?;
         step.pexpire(list, said(list_ttl)? as u64)?;
         let mut text = format_number(top.seq);
@@ -76,7 +78,7 @@ pub(super) fn append(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
     Ok(Some(encode_reply(state, top.seq, list_missing, differs)))
 }
 
-/// Applies the messages that follow the top.
+/// Applies the messages after the watermark.
 fn apply_messages(
     step: &mut NativeScriptCall<'_>,
     top: &mut Watermark,
@@ -97,15 +99,16 @@ fn apply_messages(
             continue;
         }
         if read_rev < top.rev {
-            // It was read before a change that was applied, and the change may be its own.
+            // The messages were read before a change that is already published, perhaps a change of this message.
             step.delete(list)?;
         } else {
             let message = frame.get(FRAME_HEAD..frame.len().saturating_sub(1));
             let entry = [message.unwrap_or_default(), entry_end].concat();
-            // The first message is a whole list.
+            // Message 1 alone is a complete list, so the list may be created. Otherwise only an existing list is
+            // extended.
             let push: &[u8] = if top.seq == 0.0 { b"LPUSH" } else { b"LPUSHX" };
             if step.call(&[push, list, &entry]).is_err() {
-                // Somebody else's.
+                // The key has a foreign type: delete it.
                 step.delete(list)?;
             }
         }
@@ -126,7 +129,8 @@ fn apply_messages(
     Ok("OK")
 }
 
-/// Whether anybody types there. Nobody begins to during a step, so it is looked up once for all messages.
+/// Whether the typing index and the names exist. No user starts typing while the script runs, so one lookup is enough
+/// for all messages.
 #[derive(Clone, Copy)]
 struct TypingKeysPresent {
     index_exists: bool,
@@ -143,7 +147,7 @@ impl TypingKeysPresent {
     }
 }
 
-/// Whether the sender was shown to type.
+/// Deletes the typing keys of the sender. Returns whether the sender was typing.
 fn stop_typing(
     step: &mut NativeScriptCall<'_>,
     typers: TypingKeysPresent,
@@ -170,7 +174,7 @@ fn stop_typing(
     Ok(ends > now || shown)
 }
 
-/// The top, the epoch of it and the revision, if it is one.
+/// Parses the watermark: applied `seq`, epoch, published `rev`. `None` if the value is malformed.
 fn parse_watermark(value: Option<&[u8]>) -> Option<(f64, &[u8], f64)> {
     let mut parts = value?.split(|byte| *byte == b'|');
     let (seq, epoch, rev) = (parts.next()?, parts.next()?, parts.next()?);

@@ -1,4 +1,4 @@
-//! The step in Rust against the script.
+//! Compares the native script with the Lua script.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::twins::ScriptParity;
 
 const KEYS: [&str; 6] = ["top", "list", "members", "version", "typers", "names"];
 
-/// Puts something into the keys, or nothing, or what is not theirs.
+/// Fills the keys at random with valid values, no values or values of a foreign type.
 async fn fill(twins: &ScriptParity, rng: &mut StdRng, now: u64) {
     let (epoch, rev) = (rng.random_range(1..3), rng.random_range(0..6));
     let top = match rng.random_range(0..6) {

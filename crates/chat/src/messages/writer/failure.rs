@@ -1,4 +1,4 @@
-//! Why a commit failed, told to everybody whose message was in it.
+//! Error of a commit, reported to every sender in the batch.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -7,19 +7,21 @@ use std::sync::Arc;
 use crate::database::{DatabaseErrorKind, classify_error, classify_sqlite_code};
 use crate::error::Error;
 
-/// A failed commit.
+/// Error of a commit with its classification.
 #[derive(Debug)]
 pub(super) struct CommitError {
     pub fault: DatabaseErrorKind,
     pub source: SharedError,
 }
 
-/// An error that many are told. It says what the database said and not to what: the details hold what people write.
+/// Cloneable error that shows only the message of the database. The details of a database error can contain message
+/// texts.
 #[derive(Clone)]
 pub(super) struct SharedError(Arc<dyn StdError + Send + Sync>);
 
 impl CommitError {
-    /// Whether the messages may be to blame: then some of them may be written.
+    /// Whether the database refused a statement. Then one message of the batch may be the cause, and the others can be
+    /// written.
     pub fn is_statement_refused(&self) -> bool {
         matches!(
             self.fault,
@@ -27,7 +29,7 @@ impl CommitError {
         )
     }
 
-    /// What one of the senders is told.
+    /// Returns the error for one sender.
     pub fn to_error(&self) -> Error {
         let source = sqlx::Error::AnyDriverError(Box::new(self.source.clone()));
         match self.fault {
@@ -78,12 +80,12 @@ impl From<rusqlite::Error> for CommitError {
     }
 }
 
-/// The message waited too long for its turn.
+/// Error: the message waited too long in the queue.
 pub(super) fn queue_timeout() -> Error {
     Error::DatabaseUnavailable(sqlx::Error::PoolTimedOut)
 }
 
-/// The commit came to no end.
+/// Error: the writer panicked during the commit.
 pub(super) fn writer_crashed() -> Error {
     Error::DatabaseUnavailable(sqlx::Error::WorkerCrashed)
 }

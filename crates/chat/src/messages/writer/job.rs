@@ -1,4 +1,4 @@
-//! A message in the queue, and what became of it.
+//! Messages in the queue of the writer, and the results of their commits.
 
 use std::time::{Duration, Instant};
 
@@ -11,26 +11,26 @@ use crate::ids::ConversationId;
 use crate::messages::Message;
 use crate::messages::row::MessageRow;
 
-/// A message that waits for its commit.
+/// A draft in the queue.
 pub(super) struct WriteJob {
     pub draft: MessageDraft,
     reply: PendingReply,
     queued_at: Instant,
 }
 
-/// Who waits for a message, and what was true when it was sent.
+/// Reply channel of a sender, with the state at the time of sending.
 pub(in crate::messages) struct PendingReply {
     reply: oneshot::Sender<Result<WrittenMessage>>,
-    /// The epoch of the store.
+    /// Store epoch before the message was queued.
     pub epoch_before_write: u64,
-    /// It took a place of the sender's rate.
+    /// True if the rate limit counted the message.
     pub counted_by_rate_limit: bool,
-    /// Its place among what is under way.
+    /// In-flight permit of the message.
     pub permit: Option<OwnedSemaphorePermit>,
 }
 
 impl PendingReply {
-    /// Of somebody who waits, and nothing more.
+    /// Creates a reply without further state.
     pub fn new(reply: oneshot::Sender<Result<WrittenMessage>>) -> Self {
         Self {
             reply,
@@ -40,24 +40,24 @@ impl PendingReply {
         }
     }
 
-    /// Tells what became of the message. The place is given back when what this returns is dropped.
+    /// Sends the result to the sender. Returns the in-flight permit, which is released on drop.
     pub fn answer(self, written: Result<WrittenMessage>) -> Option<OwnedSemaphorePermit> {
-        // Who has given up needs no answer.
+        // The receiver is gone if the sender was cancelled.
         let _ = self.reply.send(written);
         self.permit
     }
 }
 
-/// What a commit did with a message.
+/// Result of a commit for one draft.
 #[derive(Debug)]
 pub(super) enum DraftOutcome {
-    /// It is there.
+    /// The message is stored.
     Stored(StoredRow, SenderSnapshot),
-    /// Its sender is no member of the conversation.
+    /// The sender is not a member of the conversation.
     NotAMember,
 }
 
-/// What the conversation looked like, and the sender in it.
+/// Versions of the conversation and of the sender after the commit.
 #[derive(Debug, Clone)]
 pub(super) struct SenderSnapshot {
     pub members_version: u64,
@@ -66,16 +66,17 @@ pub(super) struct SenderSnapshot {
     pub position_version: u64,
 }
 
-/// The row of a message.
+/// Row of a stored message.
 #[derive(Debug, Clone)]
 pub(super) enum StoredRow {
-    /// It is the draft with these numbers.
+    /// The draft was inserted with these numbers.
     New { seq: u64, rev: u64, created_at: u64 },
-    /// It was there before.
+    /// The row existed before.
     Existing(Box<MessageRow>),
 }
 
-/// A message that is on disk. What clients get is made of it where they wait, not where all others wait for it.
+/// A committed message and its pending reply. The message for clients is built in the task of the conversation, not in
+/// the writer, which would delay all senders.
 pub(in crate::messages) struct CommittedMessage {
     row: MessageRow,
     repeated: bool,
@@ -92,7 +93,8 @@ impl WriteJob {
         }
     }
 
-    /// What the commit made of it; who is no member is told so.
+    /// Combines the job with the result of its commit. If the sender is not a member, replies with that error and
+    /// returns `None`.
     fn into_committed(self, outcome: DraftOutcome) -> Option<CommittedMessage> {
         let DraftOutcome::Stored(row, place) = outcome else {
             self.reply
@@ -118,7 +120,7 @@ impl WriteJob {
         })
     }
 
-    /// Tells that the commit failed.
+    /// Replies with the error of the commit.
     fn reply_error(self, failure: &CommitError, after: &dyn CommitObserver) {
         let error = failure.to_error();
         if matches!(error, Error::DatabaseUnavailable(_)) {
@@ -127,7 +129,7 @@ impl WriteJob {
         self.reply.answer(Err(error));
     }
 
-    /// Itself if it is still to be written: nobody waits for ever.
+    /// Returns the job, or rejects it if it has waited longer than the timeout.
     fn reject_if_expired(self, timeout: Duration) -> Option<Self> {
         if self.queued_at.elapsed() > timeout {
             self.reply.answer(Err(failure::queue_timeout()));
@@ -138,17 +140,17 @@ impl WriteJob {
 }
 
 impl CommittedMessage {
-    /// Where it was sent.
+    /// Conversation that the message was sent to.
     pub fn conversation(&self) -> &ConversationId {
         &self.row.conversation_id
     }
 
-    /// Whether it was there before.
+    /// Whether the message existed already under the same client id.
     pub fn is_duplicate(&self) -> bool {
         self.repeated
     }
 
-    /// Its row, what is known of it beside its message, and who waits for it.
+    /// Splits the message into its row, a function that builds the [`WrittenMessage`], and its pending reply.
     pub fn into_parts(
         self,
     ) -> (
@@ -169,7 +171,7 @@ impl CommittedMessage {
     }
 }
 
-/// This message and what else is queued now, as much as one commit takes.
+/// Takes this job and the queued jobs, at most one batch. Rejects expired jobs.
 pub(super) fn drain_batch(
     first: WriteJob,
     queue: &mut mpsc::Receiver<WriteJob>,
@@ -182,8 +184,8 @@ pub(super) fn drain_batch(
         .collect()
 }
 
-/// Hands over what a commit did, or tells everybody that it failed. Gives back, in order, the halves of a batch in which somebody else's
-/// message may be to blame.
+/// Passes the results of a commit to the observer, or replies with its error. If one message may have caused the error,
+/// returns the two halves of the batch in order, to be committed separately.
 pub(super) fn finish_batch(
     mut jobs: Vec<WriteJob>,
     done: std::result::Result<Vec<DraftOutcome>, CommitError>,
@@ -211,7 +213,7 @@ pub(super) fn finish_batch(
 }
 
 impl MessageDraft {
-    /// Its row with these numbers.
+    /// Builds the row of the draft with these numbers.
     pub(super) fn into_row(self, seq: u64, rev: u64, created_at: u64) -> MessageRow {
         MessageRow {
             conversation_id: self.conversation,

@@ -1,12 +1,14 @@
-//! Writing messages: many senders, one commit.
+//! Message writer: commits the messages of many senders in one transaction (group commit).
 //!
-//! Always true:
-//! 1. A message is acknowledged when its commit is, and then it is on disk.
-//! 2. `seq` is taken in the transaction that writes the message, under the lock of its conversation: it has no gap, and
-//!    everything below a committed one is committed.
-//! 3. No clock fills a batch: what queued up while the last commit ran, or while the machine was busy, is the next one.
-//! 4. A message that the database refuses does not take others with it: a refused batch is halved until that one is alone.
-//! 5. Whoever calls may give up at any moment. Their message is written or not, whole either way.
+//! Invariants:
+//! 1. A message is acknowledged only after its commit.
+//! 2. `seq` is assigned in the transaction that writes the message, under a lock on the conversation. It has no gaps,
+//!    and every message below a committed one is committed.
+//! 3. No timer fills a batch. The next batch contains what was queued while the previous commit ran, or while the CPU
+//!    was busy.
+//! 4. A message that the database refuses does not fail other messages: a refused batch is split in halves until that
+//!    message is alone.
+//! 5. A caller can be cancelled at any await point. Its message is written completely or not at all.
 
 mod failure;
 mod job;
@@ -31,63 +33,63 @@ use crate::database::{Database, Either, MESSAGE_WRITER_CONNECTIONS};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
 
-/// Messages in one commit.
+/// Maximum messages per commit.
 const MAX_BATCH_SIZE: usize = 1_024;
-/// Messages that wait for it, in each queue.
+/// Maximum messages that wait for a commit in each queue.
 const QUEUE_CAPACITY: usize = 1_024;
-/// Users whose mention in one message counts.
+/// Maximum number of users in one message whose mention is stored.
 const MOST_MENTIONS: usize = 50;
 
-/// A message that is to be written.
+/// A message before it has a `seq`.
 #[derive(Debug, Clone)]
 pub struct MessageDraft {
-    /// Its id, a UUIDv7.
+    /// Id of the message, a UUIDv7.
     pub id: Uuid,
-    /// Where it is sent.
+    /// Conversation that the message is sent to.
     pub conversation: ConversationId,
-    /// Who sends it.
+    /// Id of the sender.
     pub sender: UserId,
-    /// What the sender may do.
+    /// Role of the sender.
     pub sender_role: Role,
-    /// The text.
+    /// Text of the message.
     pub content: String,
-    /// What the sender adds, as JSON.
+    /// Metadata as JSON text.
     pub metadata: Option<String>,
-    /// What the sender calls it: there is one message of a sender in a conversation with this name.
+    /// Id that the client chose. A sender has at most one message with it in a conversation.
     pub client_id: Option<String>,
-    /// Who is mentioned. The sender, who is no member, and who comes after the fiftieth are left out.
+    /// Mentioned users. Mentions of the sender, of users who are not members, and after the fiftieth are not stored.
     pub mentions: Vec<UserId>,
-    /// When it is sent.
+    /// Time of sending.
     pub at: Timestamp,
 }
 
-/// A message that is written, and what its conversation looked like then.
+/// A committed message, with the versions of its conversation and its sender after the commit.
 #[derive(Debug, Clone)]
 pub struct WrittenMessage {
     /// The message.
     pub message: Message,
-    /// It was there before, by its `client_id`; nothing was changed.
+    /// True if the message existed already under the same `client_id`; nothing was changed.
     pub repeated: bool,
-    /// The version of the conversation's members.
+    /// `members_version` of the conversation.
     pub members_version: u64,
-    /// How many members it has.
+    /// Number of members of the conversation.
     pub member_count: u64,
-    /// The version of the members when the sender joined; 0 for a repetition by somebody who has left.
+    /// `members_version` at which the sender joined; 0 for a duplicate whose sender has left.
     pub joined_version: u64,
-    /// The version of the sender's position after this message; 0 for a repetition by somebody who has left.
+    /// `position_version` of the sender after this message; 0 for a duplicate whose sender has left.
     pub position_version: u64,
 }
 
-/// What follows a commit.
+/// Receives the results of commits.
 pub(super) trait CommitObserver: Send + Sync {
-    /// These messages are on disk; those of one conversation in this order.
+    /// These messages are committed. Messages of one conversation are in commit order.
     fn on_committed(&self, batch: Vec<CommittedMessage>);
 
-    /// Messages of this conversation may have been written or not.
+    /// The writer does not know whether messages of this conversation were committed.
     fn on_commit_unknown(&self, conversation: &ConversationId);
 }
 
-/// Nothing follows: whoever waits is answered.
+/// Observer that only replies to the senders.
 struct ReplyOnlyObserver;
 
 impl CommitObserver for ReplyOnlyObserver {
@@ -101,23 +103,23 @@ impl CommitObserver for ReplyOnlyObserver {
     fn on_commit_unknown(&self, _: &ConversationId) {}
 }
 
-/// Writes messages, those of all senders of this node.
+/// Writes the messages of all senders of this node.
 pub struct MessageWriter {
-    /// None after the end.
+    /// Empty after `stop`.
     queues: RwLock<Vec<mpsc::Sender<WriteJob>>>,
-    /// Closed when everything queued was answered after the end.
+    /// Closes when all queued messages are written after `stop`.
     drained: watch::Receiver<()>,
-    /// How long a message may wait to be queued.
+    /// How long a message may wait for room in its queue.
     timeout: Duration,
 }
 
 impl MessageWriter {
-    /// Starts to write to this database. What is queued when the writer is dropped is still written.
+    /// Starts a writer for this database. Messages that are queued when the writer is dropped are still written.
     pub fn start(database: Database) -> Self {
         Self::start_with_observer(database, Arc::new(ReplyOnlyObserver))
     }
 
-    /// [`start`](Self::start), and what follows a commit.
+    /// As [`start`](Self::start), with an observer that is called after each commit.
     pub(super) fn start_with_observer(database: Database, after: Arc<dyn CommitObserver>) -> Self {
         let timeout = database.options().timeout;
         let (end, drained) = watch::channel(());
@@ -137,12 +139,12 @@ impl MessageWriter {
         }
     }
 
-    /// Writes a message, or finds the one that was written before by the same `client_id`. When this returns, it is on disk.
+    /// Writes a message, or finds the earlier message with the same `client_id`, and waits for the commit.
     pub async fn send(&self, draft: MessageDraft) -> Result<WrittenMessage> {
         self.queue(draft, PendingReply::new).await?.wait().await
     }
 
-    /// The first half of [`send`](Self::send), with a ticket that says more than who waits.
+    /// First half of [`send`](Self::send). The caller builds the [`PendingReply`] and can add state to it.
     pub(super) async fn queue(
         &self,
         draft: MessageDraft,
@@ -165,15 +167,15 @@ impl MessageWriter {
         Ok(QueuedMessage(answered))
     }
 
-    /// Takes no more messages and writes those that were taken.
+    /// Rejects new messages and waits until all queued messages are written.
     pub async fn stop(&self) {
         self.queues.write().clear();
         let mut ended = self.drained.clone();
-        // Nothing is ever sent: it ends by being closed.
+        // The channel carries no values: it closes when all writer tasks have ended.
         while ended.changed().await.is_ok() {}
     }
 
-    /// All messages of a conversation go through one queue, so that no two commits of this node want the same lock.
+    /// All messages of a conversation go through one queue, so that no two commits of this node need the same lock.
     fn queue_for(&self, conversation: &ConversationId) -> Option<mpsc::Sender<WriteJob>> {
         let queues = self.queues.read();
         let mut hasher = DefaultHasher::new();
@@ -188,9 +190,9 @@ impl MessageWriter {
 pub(super) struct QueuedMessage(oneshot::Receiver<Result<WrittenMessage>>);
 
 impl QueuedMessage {
-    /// What became of it.
+    /// Waits for the result of the commit.
     pub async fn wait(self) -> Result<WrittenMessage> {
-        // Else the batch it was in came to no end.
+        // The channel closes without a value if the writer panicked.
         self.0.await.map_err(|_| failure::writer_crashed())?
     }
 }
@@ -202,7 +204,7 @@ impl std::fmt::Debug for MessageWriter {
 }
 
 impl MessageDraft {
-    /// PostgreSQL has no NUL in texts; what is valid does not depend on the database.
+    /// Rejects NUL characters. PostgreSQL cannot store them, and both databases must accept the same messages.
     fn check(&self) -> Result<()> {
         let texts = [
             ("content", Some(&self.content)),
@@ -218,7 +220,7 @@ impl MessageDraft {
         Ok(())
     }
 
-    /// The users whose mention may count, each once.
+    /// Users whose mention is stored, each once.
     fn stored_mentions(&self) -> Vec<&UserId> {
         let mut users: Vec<&UserId> = Vec::new();
         for user in &self.mentions {

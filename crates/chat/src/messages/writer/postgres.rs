@@ -1,9 +1,10 @@
-//! Writing to PostgreSQL: a few tasks, each with a connection of its own.
+//! Writer for PostgreSQL: a few tasks, each with its own connection.
 //!
-//! Always true:
+//! Invariants:
 //! 1. A batch takes the same number of round trips whatever its size.
-//! 2. After a commit whose reply was lost, it is repeated under the same locks, and what had been written is found by its id.
-//! 3. A panic is an error for the messages of that batch and for no others.
+//! 2. If the reply to a commit is lost, the batch is repeated under the same locks. Messages that were committed are
+//!    found by their ids.
+//! 3. A panic fails only the messages of the running batch.
 
 mod batch;
 mod plan;
@@ -20,14 +21,15 @@ use super::job::{DraftOutcome, WriteJob, drain_batch, finish_batch};
 use super::{CommitObserver, QUEUE_CAPACITY};
 use crate::database::DatabaseErrorKind;
 
-/// How often a batch is repeated that was in somebody's way.
+/// Retries of a batch after a deadlock or serialization failure.
 const MAX_CONFLICT_RETRIES: usize = 10;
-/// Batches look up some rows of large tables, whatever size those had when the plan was made: it is made once, with indexes.
+/// A batch looks up few rows of large tables. The plan is made once, perhaps while the tables are small, so it is
+/// forced to use indexes.
 const SESSION_SETTINGS: &str = "
     SET plan_cache_mode = force_generic_plan;
     SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off";
 
-/// Starts a task; it ends when nobody can queue anything any more, and drops `end` then.
+/// Starts a writer task. It ends when all senders of the queue are dropped, and then drops `drained_signal`.
 pub(super) fn start(
     pool: PgPool,
     timeout: Duration,
@@ -40,7 +42,7 @@ pub(super) fn start(
         let mut lane = new();
         while let Some(first) = lane.next_job(&mut queue).await {
             let jobs = drain_batch(first, &mut queue, timeout);
-            // In a task of its own, whose panic ends no other.
+            // Runs on its own task, so that a panic does not end this one.
             let work = tokio::spawn(async move {
                 lane.write_batch(jobs).await;
                 lane
@@ -56,12 +58,12 @@ pub(super) fn start(
     sender
 }
 
-/// One of the writers.
+/// One writer task.
 struct PostgresWriter {
     pool: PgPool,
     timeout: Duration,
     after: Arc<dyn CommitObserver>,
-    /// Kept between batches, which spares the question whether it is still there.
+    /// Kept between batches: the pool would check on each acquire whether the connection is alive.
     connection: Option<PoolConnection<Postgres>>,
 }
 
@@ -75,7 +77,7 @@ impl PostgresWriter {
         }
     }
 
-    /// The next message in the queue. A pool that closes meanwhile does not wait for the connection.
+    /// Returns the next job. If the pool closes meanwhile, the connection is released, because the pool waits for it.
     async fn next_job(&mut self, queue: &mut mpsc::Receiver<WriteJob>) -> Option<WriteJob> {
         if self.connection.is_some() {
             let mut closing = self.pool.close_event();
@@ -97,7 +99,7 @@ impl PostgresWriter {
         }
     }
 
-    /// Commits these messages, repeating what may be repeated.
+    /// Commits these messages. Retries after a conflict, and once after a lost connection.
     async fn commit(&mut self, jobs: &[WriteJob]) -> Result<Vec<DraftOutcome>, CommitError> {
         if jobs.is_empty() {
             return Ok(Vec::new());
@@ -123,7 +125,7 @@ impl PostgresWriter {
         }
     }
 
-    /// Waits for a connection if there is none, as long as the pool does.
+    /// Acquires a connection if there is none, within the timeout of the pool.
     async fn ensure_connected(&mut self) -> Result<(), CommitError> {
         if self.connection.is_none() {
             let mut link = self.pool.acquire().await?;
@@ -145,12 +147,13 @@ impl PostgresWriter {
         let batch = batch::commit(link, &drafts, in_doubt);
         match tokio::time::timeout(self.timeout, batch).await {
             Ok(done) => Ok(done?),
-            // The server is cut off or stopped: nothing else would end this.
+            // The server is unreachable or stopped: the connection itself may never report an error.
             Err(_) => Err(sqlx::Error::PoolTimedOut.into()),
         }
     }
 
-    /// Gives the connection up: it is broken, or is set up for this work only.
+    /// Closes the connection instead of returning it to the pool: it is broken, or has settings that other users of the
+    /// pool do not need.
     fn discard_connection(&mut self) {
         drop(self.connection.take().map(PoolConnection::detach));
     }

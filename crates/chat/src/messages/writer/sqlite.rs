@@ -1,7 +1,8 @@
-//! Writing to SQLite: one thread with a connection of its own.
+//! Writer for SQLite: one thread with its own connection.
 //!
-//! Always true: the thread holds the pen while it writes, and only then; a panic in it is an error for the messages of that
-//! commit and for no others.
+//! Invariants:
+//! 1. The thread holds the SQLite write lock while it writes, and only then.
+//! 2. A panic fails only the messages of the running commit.
 
 mod batch;
 
@@ -18,16 +19,19 @@ use super::job::{DraftOutcome, WriteJob, drain_batch, finish_batch};
 use super::{CommitObserver, MAX_BATCH_SIZE, QUEUE_CAPACITY};
 use crate::database::{Database, Either, Sqlite, SqliteWriteGuard, Synchronous};
 
-/// How often nothing may have come when others went first, before a commit begins; …
+/// The writer yields to other tasks to let them queue more messages. The commit starts after this many consecutive
+/// yields without a new message.
 const MAX_IDLE_YIELDS: u32 = 4;
-/// … and how long that takes at most: about as long as a core is busy with what a whole commit lets loose.
+/// Longest time the writer collects messages: about the CPU time that the follow-up work of one full batch takes.
 const MAX_GATHER_TIME: Duration = Duration::from_millis(60);
-/// Messages of a commit from which on the next one waits for more: where few come at a time there is nothing to wait for.
+/// The writer collects messages only if the previous batch or the queue has at least this many. With fewer senders,
+/// waiting would not make the batch larger.
 const MIN_BATCH_TO_GATHER: usize = 4;
-/// Pages in the log at which it is moved into the file: the same pages are written again and again.
+/// WAL size in pages that triggers a checkpoint. A large value avoids copying the same hot pages to the database file
+/// often.
 const WAL_CHECKPOINT_PAGES: u32 = 4_000;
 
-/// Starts the thread; it ends when nobody can queue anything any more, and drops `end` then.
+/// Starts the writer thread. It ends when all senders of the queue are dropped, and then drops `drained_signal`.
 pub(super) fn drained_signal(
     database: Database,
     after: Arc<dyn CommitObserver>,
@@ -48,13 +52,13 @@ pub(super) fn drained_signal(
         .name("parlor-writer".into())
         .spawn(work);
     if let Err(error) = started {
-        // The queue is closed: every message is refused.
+        // The queue is closed, so every message is rejected.
         tracing::error!(%error, "cannot start the message writer thread");
     }
     sender
 }
 
-/// Works while there is a first message.
+/// Loop of the thread, until the queue is closed.
 fn run_loop(
     mut queue: mpsc::Receiver<WriteJob>,
     mut work: impl FnMut(WriteJob, &mut mpsc::Receiver<WriteJob>),
@@ -69,8 +73,8 @@ fn run_loop(
     }
 }
 
-/// Lets those go first who are about to queue something. On a core with nothing else to do this is over at once; on one that
-/// is busy a commit begins when nothing more comes, and takes all of it.
+/// Yields so that other tasks can queue more messages. This ends at once on an idle core. On a busy core it ends when
+/// no more messages arrive, and the batch contains all of them.
 fn wait_for_more(queue: &mpsc::Receiver<WriteJob>) {
     let since = Instant::now();
     let (mut queued, mut quiet) = (queue.len(), 0);
@@ -86,7 +90,7 @@ struct SqliteWriter {
     database: Database,
     after: Arc<dyn CommitObserver>,
     connection: Option<Connection>,
-    /// Messages of the last commit.
+    /// Size of the previous batch.
     last_batch_size: usize,
 }
 
@@ -96,11 +100,11 @@ impl SqliteWriter {
         if self.last_batch_size.max(1 + queue.len()) >= MIN_BATCH_TO_GATHER {
             wait_for_more(queue);
         }
-        // What comes while somebody else writes is in the same commit.
+        // Messages that are queued while another writer holds the lock join this batch.
         let mut pen = self.write_lock();
         let mut jobs = drain_batch(first, queue, timeout);
         self.last_batch_size = jobs.len();
-        // So that rows that lie side by side are written one after the other. Those of one conversation stay in their order.
+        // Sorted so that neighbouring rows are written together. Messages of one conversation keep their order.
         jobs.sort_by_cached_key(|job| job.draft.conversation.clone());
         let mut parts = vec![jobs];
         while let Some(jobs) = parts.pop() {
@@ -128,7 +132,7 @@ impl SqliteWriter {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
-        // After a failure: another connection may find another file, or one that can be read again.
+        // Opens a new connection after a failure: it may find another file, or one that can be read again.
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.open()?,
@@ -155,7 +159,7 @@ impl SqliteWriter {
             Synchronous::Normal => "normal",
         };
         connection.pragma_update(None, "synchronous", synchronous)?;
-        // Whatever a message refers to was read in its transaction.
+        // The transaction has read the rows that a message refers to, so foreign keys need no check.
         connection.pragma_update(None, "foreign_keys", false)?;
         connection.pragma_update(None, "wal_autocheckpoint", WAL_CHECKPOINT_PAGES)?;
         Ok(connection)

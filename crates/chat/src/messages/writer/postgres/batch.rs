@@ -1,4 +1,4 @@
-//! One transaction of PostgreSQL: lock the conversations, look what is there, write the rest.
+//! One transaction on PostgreSQL: locks the conversations, reads what exists, writes the rest.
 
 use sqlx::postgres::PgRow;
 use sqlx::{Connection, FromRow, PgConnection, Row as _};
@@ -8,11 +8,12 @@ use crate::messages::row::{MessageRow, message_columns};
 use crate::messages::writer::MessageDraft;
 use crate::messages::writer::job::DraftOutcome;
 
-/// In the same order by everybody. What follows sees what was committed while this waited.
+/// Locks conversations in id order, so that batches do not deadlock. The statements after it see what was committed
+/// while it waited.
 const LOCK_CONVERSATIONS: &str = "
     SELECT id, last_seq, last_at, rev, members_version, member_count
     FROM conversations WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE";
-/// One row for each draft: its sender's membership, and the message that was written by the same name.
+/// Selects one row for each draft: the membership of its sender, and the sender's message with the same client id.
 const SELECT_SENDERS_AND_DUPLICATES: &str = "
     SELECT b.joined_version, b.position_version, m.*
     FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS w (conversation, sender, name, n)
@@ -20,7 +21,7 @@ const SELECT_SENDERS_AND_DUPLICATES: &str = "
     LEFT JOIN messages m ON m.conversation_id = w.conversation AND m.sender_id = w.sender
                          AND m.client_id = w.name AND m.client_id IS NOT NULL
     ORDER BY w.n";
-/// What an earlier attempt has written.
+/// Selects messages that an earlier attempt has written.
 const SELECT_BY_IDS: &str = concat!(
     "SELECT ",
     message_columns!(),
@@ -47,7 +48,7 @@ const WRITE_BATCH: &str = "
     WHERE b.conversation_id = w.conversation AND b.user_id = w.sender
     RETURNING b.conversation_id, b.user_id, b.joined_version, b.position_version";
 
-/// Writes these messages, all or none. `in_doubt`: an earlier attempt may have written them.
+/// Writes these messages, all or none. `may_be_committed`: an earlier attempt may have written them.
 pub(super) async fn commit(
     link: &mut PgConnection,
     drafts: &[&MessageDraft],

@@ -1,7 +1,9 @@
-//! What a batch changes, worked out from what is there.
+//! Computes the rows that a batch writes, from the rows that exist.
 //!
-//! Always true: of several drafts by one name only the first is new; messages of a conversation are numbered in the order of
-//! the drafts, and each moves its sender's position by one version.
+//! Invariants:
+//! 1. Of several drafts with the same client id, only the first is inserted.
+//! 2. Messages of a conversation are numbered in the order of the drafts. Each message increments the
+//!    `position_version` of its sender by one.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,7 +11,7 @@ use crate::messages::row::MessageRow;
 use crate::messages::writer::MessageDraft;
 use crate::messages::writer::job::{DraftOutcome, SenderSnapshot, StoredRow};
 
-/// A conversation that is locked.
+/// A locked conversation row.
 #[derive(Debug, sqlx::FromRow)]
 pub(super) struct LockedConversation {
     pub id: String,
@@ -20,26 +22,26 @@ pub(super) struct LockedConversation {
     member_count: i64,
 }
 
-/// What there is of a draft.
+/// Membership of the sender and existing message of one draft.
 #[derive(Debug)]
 pub(super) struct ExistingState {
-    /// `joined_version` and `position_version` of its sender.
+    /// `joined_version` and `position_version` of the sender, `None` if the sender is not a member.
     pub member: Option<(i64, i64)>,
     pub message: Option<MessageRow>,
 }
 
-/// A message that is to be inserted.
+/// A message to insert.
 #[derive(Debug)]
 pub(super) struct MessageInsert<'a> {
     pub draft: &'a MessageDraft,
     pub seq: i64,
     pub rev: i64,
     pub created_at: i64,
-    /// Which of its sender's messages in this conversation it is, from 1.
+    /// Number of this message among its sender's messages in this conversation and batch, from 1.
     nth_of_sender: i64,
 }
 
-/// Where a sender's position goes, after how many messages.
+/// New position of a sender, and the number of messages that moved it.
 #[derive(Debug)]
 pub(super) struct PositionUpdate<'a> {
     pub conversation: &'a str,
@@ -48,7 +50,7 @@ pub(super) struct PositionUpdate<'a> {
     pub count: i64,
 }
 
-/// A sender after the move.
+/// The sender's row after the update.
 #[derive(Debug, sqlx::FromRow)]
 pub(super) struct UpdatedSender {
     conversation_id: String,
@@ -57,14 +59,14 @@ pub(super) struct UpdatedSender {
     position_version: i64,
 }
 
-/// What becomes of a draft.
+/// Decision for one draft.
 #[derive(Debug)]
 enum DraftDecision {
     NotAMember,
     Existing(Box<MessageRow>, (i64, i64)),
-    /// The new message at this place.
+    /// Inserted as the new message at this index.
     Insert(usize),
-    /// The new message at this place is another draft by the same name.
+    /// Duplicate of the new message at this index, which has the same client id.
     DuplicateOf(usize),
 }
 
@@ -142,7 +144,7 @@ impl<'a> BatchPlan<'a> {
         self.new.is_empty()
     }
 
-    /// The conversations that have new messages.
+    /// Conversations with new messages.
     pub fn changed_conversations(&self) -> Vec<&LockedConversation> {
         let mut ids: Vec<_> = self
             .position_updates
@@ -155,7 +157,7 @@ impl<'a> BatchPlan<'a> {
             .collect()
     }
 
-    /// Who is mentioned, where, in which message.
+    /// Mentioned user, conversation and `seq` of each mention.
     pub fn mentions(&self) -> Vec<(&str, &str, i64)> {
         let of = |new: &MessageInsert<'a>| {
             let (conversation, seq) = (new.draft.conversation.as_str(), new.seq);
@@ -165,7 +167,7 @@ impl<'a> BatchPlan<'a> {
         self.new.iter().flat_map(of).collect()
     }
 
-    /// Where the senders' positions go.
+    /// Position updates to write.
     pub fn moves(&self) -> Vec<PositionUpdate<'a>> {
         let of = |(&(conversation, sender), &(seq, count)): (&(&'a str, &'a str), &(i64, i64))| {
             PositionUpdate {
@@ -178,7 +180,7 @@ impl<'a> BatchPlan<'a> {
         self.position_updates.iter().map(of).collect()
     }
 
-    /// What the commit did, by where the senders are now.
+    /// Results of the drafts, from the updated rows of the senders.
     pub fn into_outcomes(self, moved: &[UpdatedSender]) -> Vec<DraftOutcome> {
         let moved: HashMap<_, _> = moved
             .iter()
@@ -229,7 +231,7 @@ impl MessageInsert<'_> {
         }
     }
 
-    /// The row for another draft by the same name.
+    /// Row for a later draft with the same client id.
     fn duplicate_row(&self) -> StoredRow {
         let [seq, rev, at] = [self.seq, self.rev, self.created_at].map(i64::cast_unsigned);
         StoredRow::Existing(Box::new(self.draft.clone().into_row(seq, rev, at)))

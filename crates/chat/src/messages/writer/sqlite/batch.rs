@@ -1,4 +1,4 @@
-//! One commit to SQLite.
+//! One transaction on SQLite.
 
 use rusqlite::{
     CachedStatement, Connection, OptionalExtension, Row as SqlRow, TransactionBehavior, params,
@@ -31,8 +31,8 @@ const INSERT_MENTION: &str = "
     INSERT INTO mentions (user_id, conversation_id, seq)
     SELECT user_id, conversation_id, ?3 FROM members WHERE conversation_id = ?1 AND user_id = ?2";
 
-/// The statements of a commit. What they read stands still until its end, so rows are written by what was read;
-/// `RETURNING` would cost SQLite a table each time.
+/// Prepared statements of a batch. No other writer changes rows during the transaction, so updates write values that
+/// were computed from rows read before. With `RETURNING`, SQLite would create a temporary table for each execution.
 struct BatchStatements<'c> {
     find: CachedStatement<'c>,
     conversation: CachedStatement<'c>,
@@ -43,15 +43,15 @@ struct BatchStatements<'c> {
     mention: CachedStatement<'c>,
 }
 
-/// A commit under way. A conversation is read before the first of its messages that follow each other and written after the
-/// last of them.
+/// A batch in progress. The counters of a conversation are read before the first message of a run of its messages and
+/// written after the last.
 struct SqliteBatch<'c, 'j> {
     statements: BatchStatements<'c>,
-    /// The conversation of the last message; none that does not exist.
+    /// Conversation of the previous message; its counters are `None` if it does not exist.
     current: Option<(&'j ConversationId, Option<ConversationCounters>)>,
 }
 
-/// A conversation with the messages of this commit so far.
+/// Counters of a conversation, including the messages of this batch so far.
 struct ConversationCounters {
     rowid: i64,
     members_version: u64,
@@ -62,7 +62,7 @@ struct ConversationCounters {
     changed: bool,
 }
 
-/// Writes these messages, all or none. Those of one conversation should follow each other.
+/// Writes these messages, all or none. Messages of one conversation should be adjacent.
 pub(super) fn commit(
     connection: &mut Connection,
     jobs: &[WriteJob],
@@ -109,7 +109,7 @@ impl<'j> SqliteBatch<'_, 'j> {
         write_message(&mut self.statements, current, draft, old)
     }
 
-    /// Writes the numbers of the conversation that was the current one.
+    /// Writes the counters of the current conversation, if they changed.
     fn flush_conversation(&mut self) -> rusqlite::Result<()> {
         if let Some((_, Some(it))) = self.current.take()
             && it.changed
@@ -188,7 +188,7 @@ fn write_message(
     ))
 }
 
-/// The message that was written by the same name before, perhaps in this commit.
+/// Reads the sender's message with the same client id, perhaps one of this batch.
 fn find_duplicate(
     find: &mut CachedStatement<'_>,
     draft: &MessageDraft,
@@ -220,7 +220,7 @@ fn find_duplicate(
     find.query_row(key, message).optional()
 }
 
-/// None if there is no such conversation.
+/// Reads the counters of a conversation. `None` if it does not exist.
 fn read_conversation(
     conversation: &mut CachedStatement<'_>,
     id: &ConversationId,
@@ -239,14 +239,14 @@ fn read_conversation(
     found.optional()
 }
 
-/// The sender in a conversation; zeros for a repetition by somebody who has left.
+/// Versions of the sender's row; zeros for a duplicate whose sender has left.
 #[derive(Default)]
 struct SenderVersions {
     joined_version: u64,
     position_version: u64,
 }
 
-/// None if the sender is no member.
+/// Reads the versions of the sender's row. `None` if the sender is not a member.
 fn read_sender(
     member: &mut CachedStatement<'_>,
     draft: &MessageDraft,
