@@ -1,4 +1,4 @@
-//! Changing members: one transaction under the lock of the conversation's row, then the caches forget.
+//! Changes of members: one transaction under the lock of the conversation's row; then the caches are invalidated.
 
 use super::member_rows::{self, MemberRow};
 use super::rights::{
@@ -14,10 +14,10 @@ use crate::database::WriteTransaction;
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
 
-/// What becomes of the members.
+/// Effect of a change on the members.
 struct MembersDelta {
     users: Vec<(UserId, MemberTransition)>,
-    /// How many more there are; none if nothing changed.
+    /// Change of the member count; `None` if no row changed.
     count_delta: Option<i64>,
 }
 
@@ -38,7 +38,8 @@ impl MembersDelta {
 }
 
 impl Conversations {
-    /// The caller joins: an open group, or as an agent a support conversation.
+    /// Adds the caller: to an open group, as a service to any group, or as an admin or service to a support
+    /// conversation.
     pub(super) async fn join_conversation(
         &self,
         caller: &Caller,
@@ -77,7 +78,7 @@ impl Conversations {
         self.commit_and_publish(tx, head, joined).await
     }
 
-    /// The caller leaves. Leaving twice is harmless.
+    /// Removes the caller. Repeating the call has no effect.
     pub(super) async fn leave(
         &self,
         caller: &Caller,
@@ -87,7 +88,7 @@ impl Conversations {
         retry_on_conflict!(self.remove_once(caller, id, user))
     }
 
-    /// A member is removed: by themself, or by whoever may. Removing twice is harmless.
+    /// Removes a member. Repeating the call has no effect.
     pub(super) async fn remove_member(
         &self,
         caller: &Caller,
@@ -119,7 +120,7 @@ impl Conversations {
         require_not_direct(&head)?;
         member_rows::delete(&mut tx, id, user).await?;
         let mut left = MembersDelta::single(user, MemberTransition::Left, -1);
-        // Everybody is looked at for it, so only where an owner goes.
+        // This query reads all members, so it runs only if an owner leaves.
         if member.role == MemberRole::Owner
             && let Some(heir) = member_rows::find_next_owner(&mut tx, id).await?
         {
@@ -130,7 +131,7 @@ impl Conversations {
         self.commit_and_publish(tx, head, left).await
     }
 
-    /// Adds a member, gives one another role, or mutes the conversation for one until a moment in ms.
+    /// Adds a member, changes a member's role, or mutes the conversation for a member until a time in ms.
     pub(super) async fn put_member(
         &self,
         caller: &Caller,
@@ -143,7 +144,7 @@ impl Conversations {
             let text = "only the member or a service can mute a conversation for a member";
             return Err(Error::Forbidden(text.to_owned()));
         }
-        // Who only mutes is in nobody's way.
+        // Muting does not change membership, so it does not take the conversation lock.
         let is_member = role.is_none() && self.find_member(id, user).await?.is_some();
         if !(is_member && muted.is_some()) {
             retry_on_conflict!(self.put_once(caller, id, user, role))?;
@@ -153,7 +154,7 @@ impl Conversations {
             self.unread.mute(user, id, until).await?;
         }
         let member = self.find_member(id, user).await?;
-        // Somebody may have removed them since.
+        // The member may have been removed meanwhile.
         member.ok_or_else(|| Error::NotFound(format!("{user} is not a member of {id}")))
     }
 
@@ -176,7 +177,7 @@ impl Conversations {
             require_manager(own)?;
             require_owner_for_owner_change(own, &[now, Some(wanted)])?;
         } else if !is_same_user(caller, user) {
-            // That they are members is for members to know.
+            // Only members may learn whether this user is a member.
             self.caller_role(&mut tx, caller, id).await?;
         }
         let altered = match now {
@@ -200,7 +201,7 @@ impl Conversations {
         self.commit_and_publish(tx, head, altered).await
     }
 
-    /// Deletes a conversation with its messages. Its members are told.
+    /// Deletes a conversation with its messages, and notifies its members.
     pub(super) async fn delete(&self, caller: &Caller, id: &ConversationId) -> Result<()> {
         retry_on_conflict!(self.delete_once(caller, id))
     }
@@ -227,7 +228,7 @@ impl Conversations {
         self.publish_committed(debt, change).await
     }
 
-    /// What the caller may do, by their row in the transaction.
+    /// Returns the caller's effective role, by the caller's row in the transaction.
     pub(super) async fn caller_role(
         &self,
         tx: &mut WriteTransaction,
@@ -243,7 +244,7 @@ impl Conversations {
         rights::effective_role(caller, id, own.as_ref())
     }
 
-    /// Commits if there is something to commit, and tells of it in any case.
+    /// Commits the transaction if a row changed, and publishes the change in either case.
     async fn commit_and_publish(
         &self,
         mut tx: WriteTransaction,
@@ -252,7 +253,7 @@ impl Conversations {
     ) -> Result<ConversationRow> {
         match altered.count_delta {
             Some(more) => head = rows::adjust_member_count(&mut tx, &head.id, more).await?,
-            // What the lock raised is undone.
+            // The rollback undoes the increment of the lock.
             None => head.members_version -= 1,
         }
         let change = MembershipChange {
@@ -272,7 +273,7 @@ impl Conversations {
     }
 }
 
-/// Whoever comes into an empty conversation owns it.
+/// A new member of an empty conversation becomes its owner.
 const fn role_of_new_member(head: &ConversationRow, role: MemberRole) -> MemberRole {
     match head.member_count {
         0 => MemberRole::Owner,

@@ -1,4 +1,4 @@
-//! Creating conversations, and what may be said about one.
+//! Creating and updating conversations, and the validation of their fields.
 
 use super::ops::{ConversationDraft, ConversationPatch};
 use super::rows::{self, ConversationRow};
@@ -11,14 +11,14 @@ use crate::context::Timestamp;
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
 
-/// Members that can be named when a conversation is created.
+/// Maximum number of members in a create request.
 pub const MAX_INITIAL_MEMBERS: usize = 1_000;
-/// Most bytes of a title.
+/// Maximum length of a title in bytes.
 pub const MAX_TITLE_BYTES: usize = 256;
-/// Most bytes of an idempotency key.
+/// Maximum length of an idempotency key in bytes.
 const MAX_IDEMPOTENCY_KEY_BYTES: usize = 256;
 
-/// What was asked for.
+/// A create request with parsed ids.
 #[derive(Debug)]
 pub(super) struct Wish {
     pub(super) id: Option<ConversationId>,
@@ -32,8 +32,8 @@ pub(super) struct Wish {
 }
 
 impl Conversations {
-    /// Creates a conversation, or finds the one that was: the direct conversation of the pair, or what the same caller
-    /// created under the same key. Says whether it is new.
+    /// Creates a conversation, or returns the existing one: the direct conversation of the pair, or the conversation
+    /// that the caller created with the same idempotency key. The second value is true if the conversation is new.
     pub(super) async fn create(
         &self,
         caller: &Caller,
@@ -44,7 +44,8 @@ impl Conversations {
             if let Some(done) = retry_on_conflict!(self.create_once(&new))? {
                 return Ok(done);
             }
-            // What is in the way is found by its pair or key, or it has this id.
+            // The next attempt finds the conflicting conversation by its pair or key. Without both, the id itself is
+            // taken.
             if new.id.is_some() && new.idempotency_key.is_none() && new.direct_pair.is_none() {
                 break;
             }
@@ -55,7 +56,7 @@ impl Conversations {
         Err(Error::ConversationExists(id))
     }
 
-    /// None if something is in the way.
+    /// Runs one attempt; `None` if the insert conflicts with another conversation.
     async fn create_once(
         &self,
         new: &ConversationDraft,
@@ -84,7 +85,7 @@ impl Conversations {
         let Some(row) = rows::insert(&mut tx, &id, new, new.members.len(), now).await? else {
             return Ok(None);
         };
-        // After the row, which waits for whoever deletes it now.
+        // Checked after the insert, because the insert waits for a concurrent deletion of this id.
         if rows::is_deleted_id(&mut tx, &id).await? {
             return Err(Error::ConversationExists(id));
         }
@@ -96,7 +97,7 @@ impl Conversations {
         Ok(Some((row, true)))
     }
 
-    /// Changes a conversation itself.
+    /// Changes fields of a conversation.
     pub(super) async fn update(
         &self,
         caller: &Caller,
@@ -121,8 +122,8 @@ impl Conversations {
         patch: &ConversationPatch,
     ) -> Result<ConversationRow> {
         let mut tx = self.database.begin().await?;
-        // First, by which the row is locked: nobody is removed or given another role any more, and who is refused now
-        // has changed nothing.
+        // The update comes first because it locks the row: from now on no member is removed or gets another role. If
+        // the caller is rejected below, the transaction is rolled back.
         let row = rows::update_fields(&mut tx, id, patch).await?;
         let row = row.ok_or_else(|| rights::conversation_not_found(caller, id))?;
         rights::require_manager(self.caller_role(&mut tx, caller, id).await?)?;
@@ -148,7 +149,7 @@ fn membership_change_of(
     }
 }
 
-/// A new id, in order of time.
+/// Generates a conversation id; later ids sort after earlier ones.
 fn generate_conversation_id(now: Timestamp) -> ConversationId {
     ConversationId::new(now.new_uuid_v7().to_string()).expect("a UUID is an id")
 }
@@ -180,7 +181,7 @@ fn validate_create(caller: &Caller, wish: Wish) -> Result<ConversationDraft> {
         );
         return invalid_request(text);
     }
-    // Whoever creates it owns it; where a service acts for nobody, the first member does.
+    // The first user becomes the owner: the caller, or the first member if a service does not act for a user.
     let mut users: Vec<UserId> = Vec::with_capacity(wish.members.len() + 1);
     let mut known = std::collections::HashSet::new();
     for user in caller.user.clone().into_iter().chain(wish.members) {
@@ -225,7 +226,7 @@ fn validate_create(caller: &Caller, wish: Wish) -> Result<ConversationDraft> {
     })
 }
 
-/// Refuses what does not fit the kind of conversation.
+/// Rejects fields that this kind of conversation does not have.
 fn validate_patch(kind: ConversationKind, patch: &ConversationPatch) -> Result<()> {
     if let Some(title) = &patch.title {
         if title.len() > MAX_TITLE_BYTES {

@@ -1,6 +1,6 @@
-//! The conversations of somebody: a chat's main screen.
+//! The list of a user's conversations: the main screen of a chat application.
 //!
-//! Always true: a page is one statement and one question to the store, however many conversations it has.
+//! Invariant: a page costs one database statement and one request to the store, however many conversations it has.
 
 use sqlx::FromRow;
 
@@ -48,7 +48,7 @@ struct ConversationListRow {
     last_message: LastMessageColumns,
 }
 
-/// The newest message, if there is one to be seen.
+/// Columns of the newest message; all `None` if the user may not see it or there is none.
 #[derive(FromRow)]
 struct LastMessageColumns {
     message_id: Option<String>,
@@ -65,7 +65,7 @@ struct LastMessageColumns {
 }
 
 impl Conversations {
-    /// The conversations of a user, the one where something happened last first, and the cursor of the next page.
+    /// Lists the conversations of a user by their last activity, newest first, with the cursor of the next page.
     pub(super) async fn list_conversations(
         &self,
         user: &UserId,
@@ -76,7 +76,7 @@ impl Conversations {
             Some(cursor) => parse_list_cursor(&page::decode_cursor(cursor)?)?,
             None => (i64::MAX, String::new()),
         };
-        // One more tells whether there is more.
+        // One more row shows whether there is a next page.
         let mut rows: Vec<ConversationListRow> = on!(self.database.reader(), pool => sqlx::query_as(SELECT_CONVERSATION_LIST)
             .bind(user.as_str())
             .bind(last_at)
@@ -105,7 +105,7 @@ impl Conversations {
     }
 }
 
-/// What the cursor of a list says: when something last happened in the last conversation of the page before, and its id.
+/// Parses a cursor of the list: `last_at` and id of the last conversation of the previous page.
 fn parse_list_cursor(text: &str) -> Result<(i64, String)> {
     let (last_at, id) = text.split_once(' ').ok_or_else(page::invalid_cursor)?;
     let last_at = last_at.parse().map_err(|_| page::invalid_cursor())?;

@@ -1,6 +1,6 @@
-//! The rows of members.
+//! Rows of members.
 //!
-//! Always true: whoever changes them has locked the conversation's row before.
+//! Invariant: the functions that insert, change or delete rows are called with the conversation's row locked.
 
 use sqlx::FromRow;
 
@@ -11,45 +11,45 @@ use crate::database::{Database, WriteTransaction, on, to_db_integer};
 use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
 
-/// A member of a conversation.
+/// Row of a member.
 #[derive(Debug, Clone, PartialEq, Eq, FromRow)]
 pub struct MemberRow {
-    /// Who.
+    /// Id of the user.
     #[sqlx(try_from = "String")]
     pub user_id: UserId,
-    /// What they may do.
+    /// Role of the member.
     #[sqlx(try_from = "String")]
     pub role: MemberRole,
-    /// Since when, in ms.
+    /// Time of the join in ms.
     #[sqlx(try_from = "i64")]
     pub joined_at: u64,
-    /// The newest message then.
+    /// `last_seq` of the conversation at the join.
     #[sqlx(try_from = "i64")]
     pub joined_seq: u64,
-    /// The conversation's `members_version` after it.
+    /// `members_version` of the conversation after the join.
     #[sqlx(try_from = "i64")]
     pub joined_version: u64,
-    /// Up to where they have got messages.
+    /// `seq` of the last message that was delivered to the member.
     #[sqlx(try_from = "i64")]
     pub delivered_seq: u64,
-    /// Up to where they have read.
+    /// `seq` of the last message that the member has read.
     #[sqlx(try_from = "i64")]
     pub read_seq: u64,
-    /// Up to where messages do not count as unread.
+    /// Messages up to this `seq` do not count as unread.
     #[sqlx(try_from = "i64")]
     pub badge_seq: u64,
-    /// Their own messages after that.
+    /// Number of the member's own messages after `badge_seq`.
     #[sqlx(try_from = "i64")]
     pub own_after: u64,
-    /// Rises with every change of badge or mute.
+    /// Increases with every change of badge or mute.
     #[sqlx(try_from = "i64")]
     pub position_version: u64,
-    /// Until when the conversation is muted, in ms; 0 if it is not.
+    /// End of the mute in ms; 0 if not muted.
     #[sqlx(try_from = "i64")]
     pub muted_until: u64,
 }
 
-/// The columns of a member, and what follows.
+/// Statement that selects members, with the rest of its WHERE clause.
 macro_rules! members {
     ($rest:literal) => {
         concat!(
@@ -65,7 +65,7 @@ const SELECT_MEMBER: &str = members!("AND user_id = $2");
 const SELECT_MEMBER_PAGE: &str = members!("AND user_id > $2 ORDER BY user_id LIMIT $3");
 const SELECT_USER_IDS: &str =
     "SELECT user_id FROM members WHERE conversation_id = $1 ORDER BY user_id";
-/// Who becomes owner when no owner is left: the longest-standing admin, else the longest-standing member.
+/// Next owner if no owner is left: the longest-standing admin, otherwise the longest-standing member.
 const SELECT_NEXT_OWNER: &str = members!(
     "AND NOT EXISTS (SELECT 1 FROM members WHERE conversation_id = $1 AND role = 'owner')
     ORDER BY CASE role WHEN 'admin' THEN 0 ELSE 1 END, joined_version, joined_at, user_id LIMIT 1"
@@ -76,7 +76,7 @@ const INSERT_MEMBERS: &str = "
 const SET_ROLE: &str = "UPDATE members SET role = $3 WHERE conversation_id = $1 AND user_id = $2";
 const DELETE_MEMBER: &str = "DELETE FROM members WHERE conversation_id = $1 AND user_id = $2";
 
-/// A member.
+/// Reads a member.
 pub(super) async fn find(
     database: &Database,
     conversation: &ConversationId,
@@ -89,7 +89,7 @@ pub(super) async fn find(
         .await)?)
 }
 
-/// A member of a locked conversation.
+/// Reads a member of a locked conversation.
 pub(super) async fn find_in(
     tx: &mut WriteTransaction,
     conversation: &ConversationId,
@@ -102,7 +102,7 @@ pub(super) async fn find_in(
         .await)?)
 }
 
-/// Members by id, those after `after`.
+/// Reads members ordered by id, starting after `after`.
 pub(super) async fn find_page(
     database: &Database,
     conversation: &ConversationId,
@@ -119,7 +119,7 @@ pub(super) async fn find_page(
     )
 }
 
-/// All members of a locked conversation.
+/// Reads the ids of all members of a locked conversation.
 pub(super) async fn find_user_ids(
     tx: &mut WriteTransaction,
     id: &ConversationId,
@@ -129,7 +129,7 @@ pub(super) async fn find_user_ids(
     Ok(users.collect::<std::result::Result<_, _>>()?)
 }
 
-/// Who has to become owner of a locked conversation, if it has none.
+/// Reads the member who must become owner of a locked conversation; `None` if an owner is left.
 pub(super) async fn find_next_owner(
     tx: &mut WriteTransaction,
     id: &ConversationId,
@@ -139,7 +139,7 @@ pub(super) async fn find_next_owner(
     )
 }
 
-/// Adds members to a locked conversation, all at its end.
+/// Inserts members into a locked conversation.
 pub(super) async fn insert(
     tx: &mut WriteTransaction,
     head: &ConversationRow,
@@ -162,7 +162,7 @@ pub(super) async fn insert(
             row.push_bind(to_db_integer(now.as_millis()));
             row.push_bind(seq);
             row.push_bind(version);
-            // A new member starts at the end: nothing before counts as not delivered, not read, or unread.
+            // Earlier messages count as delivered and read, and not as unread.
             row.push_bind(seq);
             row.push_bind(seq);
             row.push_bind(seq);
@@ -172,7 +172,7 @@ pub(super) async fn insert(
     Ok(())
 }
 
-/// Gives a member another role.
+/// Changes the role of a member.
 pub(super) async fn set_role(
     tx: &mut WriteTransaction,
     conversation: &ConversationId,
@@ -189,7 +189,7 @@ pub(super) async fn set_role(
     Ok(())
 }
 
-/// Removes a member.
+/// Deletes a member.
 pub(super) async fn delete(
     tx: &mut WriteTransaction,
     conversation: &ConversationId,

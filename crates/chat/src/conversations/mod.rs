@@ -1,12 +1,14 @@
-//! Conversations: who talks to whom, and what each of them may do.
+//! Conversations and their members: create, list, change and delete, and who may do that.
 //!
-//! Always true:
-//! 1. The rows decide. What is cached of them ([`membership`](crate::membership)) is forgotten before a change is acknowledged.
-//! 2. A direct conversation has two members for good, and there is one for each pair; nobody joins it, leaves it, is added or
-//!    removed.
-//! 3. A group or support conversation that has members has an owner: who leaves last in that role hands it on.
+//! Invariants:
+//! 1. The database decides. Cached memberships and participants are invalidated before a change is acknowledged.
+//! 2. A direct conversation exists once per pair of users, and its two members never change: joining, leaving, adding
+//!    and removing are rejected.
+//! 3. A group or support conversation with members has an owner: when the last owner leaves, another member becomes
+//!    owner.
 //! 4. The id of a deleted conversation is never used again.
-//! 5. Any call may be repeated: what is done already is not done again, and the caches forget once more.
+//! 5. Every call can be repeated: a change that is made already is not made again, and the caches are invalidated
+//!    again.
 
 mod changes;
 mod create;
@@ -48,10 +50,10 @@ pub use self::ops::{Conversation, ConversationPatch, ConversationSummary, Member
 pub use self::rows::ConversationRow;
 pub use self::words::{ConversationKind, History, MemberRole, Priority, UnknownEnumText};
 
-/// How often a change is tried that was in another's way.
+/// Maximum number of attempts of a transaction that conflicts with another one.
 const MAX_CONFLICT_ATTEMPTS: usize = 5;
 
-/// The conversations, as one node serves them.
+/// Service for conversations and their members on one node.
 pub struct Conversations {
     ctx: ChatContext,
     database: Database,
@@ -62,7 +64,7 @@ pub struct Conversations {
     outbox: MembershipOutbox,
 }
 
-/// Tries again what was in the way of another transaction.
+/// Repeats a transaction after a conflict with another one.
 macro_rules! retry_on_conflict {
     ($try:expr) => {{
         let mut attempts = 1;
@@ -86,7 +88,7 @@ fn is_conflict(error: &Error) -> bool {
 }
 
 impl Conversations {
-    /// The conversations of a node.
+    /// Creates the service of a node.
     pub fn new(
         ctx: ChatContext,
         database: Database,
@@ -104,12 +106,12 @@ impl Conversations {
         }
     }
 
-    /// A conversation; none if there is no such one.
+    /// Reads a conversation; `None` if it does not exist.
     pub async fn head(&self, conversation: &ConversationId) -> Result<Option<ConversationRow>> {
         rows::find(&self.database, conversation).await
     }
 
-    /// A member, from the row; none if they are not one.
+    /// Reads a member from the rows; `None` if the user is not a member.
     pub async fn find_member(
         &self,
         conversation: &ConversationId,
@@ -118,7 +120,7 @@ impl Conversations {
         member_rows::find(&self.database, conversation, user).await
     }
 
-    /// Who is in a conversation of at most 1,000 members, at this version of them or a later one.
+    /// Returns the members of a conversation with at most 1,000 members, at this `members_version` or a later one.
     pub async fn participants_at(
         &self,
         conversation: &ConversationId,
@@ -129,7 +131,7 @@ impl Conversations {
             .await
     }
 
-    /// Fills the store's set of participants, which is missing or shows another version than this one.
+    /// Refills the participant set in the store, which is missing or has another version than this one.
     pub(crate) async fn refill_participants(
         &self,
         conversation: &ConversationId,
@@ -141,7 +143,7 @@ impl Conversations {
             .await
     }
 
-    /// Those of these users who are no members, by the rows.
+    /// Returns which of these users are not members, from the rows.
     pub(crate) async fn filter_non_members(
         &self,
         conversation: &ConversationId,
@@ -150,7 +152,7 @@ impl Conversations {
         membership::filter_non_members(&self.database, conversation, users).await
     }
 
-    /// The members, up to `most`, by the rows.
+    /// Returns up to `max_members` members, from the rows.
     pub(crate) async fn all_members(
         &self,
         conversation: &ConversationId,
@@ -159,7 +161,7 @@ impl Conversations {
         membership::all(&self.database, conversation, most).await
     }
 
-    /// The members by id, and the cursor of the next page.
+    /// Lists members ordered by id, with the cursor of the next page.
     async fn list_members(
         &self,
         conversation: &ConversationId,
@@ -173,7 +175,7 @@ impl Conversations {
         if cursor.is_some() && UserId::new(&after).is_err() {
             return Err(page::invalid_cursor());
         }
-        // One more tells whether there is more.
+        // One more row shows whether there is a next page.
         let mut members =
             member_rows::find_page(&self.database, conversation, &after, limit + 1).await?;
         let page = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -184,7 +186,7 @@ impl Conversations {
         Ok((members, next))
     }
 
-    /// How often rows were read because the store had no answer: about membership, and about participants.
+    /// Number of row reads because the store had no answer: of the membership cache, and of the participant cache.
     pub fn cache_misses(&self) -> (u64, u64) {
         (
             self.membership_cache.row_reads(),

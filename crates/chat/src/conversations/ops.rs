@@ -1,4 +1,4 @@
-//! What is said about conversations: requests as they are carried out, and answers as clients get them.
+//! Types of conversations and members: requests as they are carried out, and replies as clients get them.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -11,7 +11,7 @@ use crate::ids::{ConversationId, UserId};
 use crate::messages::Message;
 use crate::presence::UserStatus;
 
-/// A conversation to be created; it has been checked.
+/// Validated data of a conversation to be created.
 #[derive(Debug, Clone)]
 pub(super) struct ConversationDraft {
     pub(super) id: Option<ConversationId>,
@@ -23,20 +23,20 @@ pub(super) struct ConversationDraft {
     pub(super) priority: Option<Priority>,
     pub(super) creator: Option<UserId>,
     pub(super) idempotency_key: Option<String>,
-    /// The owner first.
+    /// The owner is the first member.
     pub(super) members: Vec<(UserId, MemberRole)>,
 }
 
-/// What is to be changed of a conversation.
+/// Fields of a conversation to change; `None` leaves a field as it is.
 #[derive(Debug, Clone, Default)]
 pub struct ConversationPatch {
-    /// What it is called; empty for nothing.
+    /// New title; empty to remove the title.
     pub title: Option<String>,
-    /// Whether anybody may join.
+    /// Whether every user may join.
     pub open: Option<bool>,
-    /// What new members see.
+    /// Whether members see messages that were sent before they joined.
     pub history: Option<History>,
-    /// How much it presses.
+    /// Priority of a support conversation.
     pub priority: Option<Priority>,
 }
 
@@ -44,32 +44,32 @@ pub struct ConversationPatch {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Conversation {
-    /// Its id.
+    /// Id of the conversation.
     pub id: ConversationId,
-    /// What it is.
+    /// Kind of the conversation.
     pub kind: ConversationKind,
-    /// What it is called.
+    /// Title of the conversation; absent if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Whether anybody may join.
+    /// True if every user may join.
     pub open: bool,
-    /// What members see of the time before they joined.
+    /// Whether members see messages that were sent before they joined.
     pub history: History,
-    /// How much a support conversation presses.
+    /// Priority of a support conversation; absent for other kinds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<Priority>,
-    /// Who created it; absent if a service did.
+    /// Id of the user who created the conversation; absent if a service created it without acting for a user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_by: Option<UserId>,
-    /// When, in ISO 8601.
+    /// Time of the creation, ISO 8601.
     pub created_at: String,
-    /// The number of its newest message; 0 if there is none.
+    /// `seq` of the newest message; 0 if there is none.
     pub last_seq: u64,
-    /// When that was sent, or the conversation created, in ISO 8601.
+    /// Time of the newest message, or of the creation if there is none, ISO 8601.
     pub last_at: String,
-    /// Rises with every message, edit and delete.
+    /// Revision; increases with every message, edit and delete.
     pub rev: u64,
-    /// How many members it has.
+    /// Number of members.
     pub member_count: u64,
 }
 
@@ -92,26 +92,26 @@ impl From<ConversationRow> for Conversation {
     }
 }
 
-/// A conversation of somebody, as their list shows it.
+/// A conversation as the list of its member shows it.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConversationSummary {
     /// The conversation.
     #[serde(flatten)]
     pub conversation: Conversation,
-    /// What the user may do in it.
+    /// Role of the user in the conversation.
     pub role: MemberRole,
-    /// Its newest message, if the user may see it; one that was deleted is shown as deleted.
+    /// Newest message; absent if the user may not see it or there is none. A deleted message is shown as deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_message: Option<Message>,
-    /// Messages the user has not read.
+    /// Unread messages of the user.
     pub unread: u64,
-    /// Those among them that mention the user.
+    /// Unread messages that mention the user.
     pub mentions: u64,
-    /// Until when the user has muted it, in ISO 8601.
+    /// End of the user's mute, ISO 8601; absent if the conversation is not muted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub muted_until: Option<String>,
-    /// Of a direct conversation: how the other one is seen.
+    /// Presence of the other user of a direct conversation; absent for other kinds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other: Option<UserStatus>,
 }
@@ -120,19 +120,19 @@ pub struct ConversationSummary {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Member {
-    /// Who.
+    /// Id of the user.
     pub user_id: UserId,
-    /// What they may do.
+    /// Role of the member.
     pub role: MemberRole,
-    /// Since when, in ISO 8601.
+    /// Time of the join, ISO 8601.
     pub joined_at: String,
-    /// Until when they have muted the conversation, in ISO 8601; for themselves and services.
+    /// End of the member's mute, ISO 8601; absent if not muted. Only the member and services see it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub muted_until: Option<String>,
 }
 
 impl Member {
-    /// The member as others see them.
+    /// The member without private fields.
     pub(super) fn for_others(member: MemberRow) -> Self {
         Self {
             user_id: member.user_id,
@@ -142,7 +142,7 @@ impl Member {
         }
     }
 
-    /// The member as they see themself.
+    /// The member with private fields.
     pub(super) fn for_self(member: MemberRow, now: Timestamp) -> Self {
         let muted_until = format_active_mute(member.muted_until, now);
         Self {
@@ -152,7 +152,7 @@ impl Member {
     }
 }
 
-/// Until when, if that is still to come.
+/// Formats the end of a mute if it is in the future.
 pub(super) fn format_active_mute(until: u64, now: Timestamp) -> Option<String> {
     (until > now.as_millis()).then(|| Timestamp(until).to_iso8601())
 }

@@ -1,15 +1,15 @@
-//! Pages of lists: how many, and from where on.
+//! Pagination: page sizes and cursors.
 //!
-//! Always true: a cursor is what an answer gave; what it says is nobody's business, and one that was made up is refused.
+//! Invariant: a cursor is opaque to clients; a text that cannot be decoded is rejected.
 
 use crate::error::{Error, Result};
 
-/// Entries on a page, if nothing is said.
+/// Page size if the request has no `limit`.
 const DEFAULT_PAGE_SIZE: u64 = 50;
-/// Most entries on a page.
+/// Maximum page size.
 pub(super) const MAX_PAGE_SIZE: u64 = 100;
 
-/// How many entries a page has.
+/// Validates the requested page size.
 pub(super) fn page_size(asked: Option<u64>) -> Result<u64> {
     match asked {
         None => Ok(DEFAULT_PAGE_SIZE),
@@ -20,7 +20,7 @@ pub(super) fn page_size(asked: Option<u64>) -> Result<u64> {
     }
 }
 
-/// The cursor that says this: it can stand in an address as it is.
+/// Encodes a cursor. The result needs no escaping in a URL.
 pub(super) fn encode_cursor(text: &str) -> String {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let nibbles = text.bytes().flat_map(|byte| [byte >> 4, byte & 15]);
@@ -29,7 +29,7 @@ pub(super) fn encode_cursor(text: &str) -> String {
         .collect()
 }
 
-/// What a cursor says.
+/// Decodes a cursor.
 pub(super) fn decode_cursor(cursor: &str) -> Result<String> {
     let digit = |byte: u8| char::from(byte).to_digit(16);
     let bytes: Option<Vec<u8>> = cursor
@@ -45,7 +45,7 @@ pub(super) fn decode_cursor(cursor: &str) -> Result<String> {
         .ok_or_else(invalid_cursor)
 }
 
-/// The refusal of a cursor that no answer gave.
+/// Error for a cursor that no reply contained.
 pub(super) fn invalid_cursor() -> Error {
     Error::InvalidRequest(
         "`cursor` is invalid; use the `nextCursor` of a reply, or no cursor for the first page"

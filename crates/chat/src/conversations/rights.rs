@@ -1,6 +1,6 @@
-//! Who may change what in a conversation.
+//! Permissions: who may change what in a conversation.
 //!
-//! Always true: admins and services may what owners may, in every conversation.
+//! Invariant: admins and services have the rights of an owner in every conversation.
 
 use super::member_rows::MemberRow;
 use super::words::MemberRole;
@@ -8,12 +8,13 @@ use crate::access::{Caller, Role};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
 
-/// Whether the caller may what owners may, everywhere.
+/// Whether the caller has the rights of an owner in every conversation.
 pub(super) fn is_admin_or_service(caller: &Caller) -> bool {
     caller.role != Role::User
 }
 
-/// There is no such conversation; somebody without rights learns only that they are not in it.
+/// Error for a conversation that does not exist. Plain users get `NotAMember`, so they cannot probe for conversation
+/// ids.
 pub(super) fn conversation_not_found(caller: &Caller, conversation: &ConversationId) -> Error {
     if is_admin_or_service(caller) {
         Error::NotFound(format!("conversation {conversation} does not exist"))
@@ -22,7 +23,7 @@ pub(super) fn conversation_not_found(caller: &Caller, conversation: &Conversatio
     }
 }
 
-/// What the caller may do, by their row: their role, or that of an owner.
+/// Returns the caller's effective role: the role in the caller's row, or `Owner` for admins and services.
 pub(super) fn effective_role(
     caller: &Caller,
     conversation: &ConversationId,
@@ -35,7 +36,7 @@ pub(super) fn effective_role(
     Ok(own.role)
 }
 
-/// Refuses those who are neither owner nor admin.
+/// Rejects callers who are neither owner nor admin of the conversation.
 pub(super) fn require_manager(role: MemberRole) -> Result<()> {
     if role == MemberRole::Member {
         let text =
@@ -45,7 +46,7 @@ pub(super) fn require_manager(role: MemberRole) -> Result<()> {
     Ok(())
 }
 
-/// Refuses admins where an owner is made, changed or removed.
+/// Rejects callers who are not owners if an owner is added, changed or removed.
 pub(super) fn require_owner_for_owner_change(
     role: MemberRole,
     concerned: &[Option<MemberRole>],

@@ -1,7 +1,7 @@
-//! The rows of conversations and members.
+//! Rows of conversations.
 //!
-//! Always true: whoever changes the members of a conversation raises its `members_version` first, by which its row is locked
-//! until they are done; whoever finds nothing to change undoes that.
+//! Invariant: a transaction that changes members first increments `members_version`, which locks the conversation's row
+//! until the transaction ends. If there is nothing to change, the rollback undoes the increment.
 
 use sqlx::FromRow;
 
@@ -12,60 +12,60 @@ use crate::database::{Database, WriteTransaction, on, to_db_integer};
 use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
 
-/// A conversation.
+/// Row of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, FromRow)]
 pub struct ConversationRow {
-    /// Its id.
+    /// Id of the conversation.
     #[sqlx(try_from = "String")]
     pub id: ConversationId,
-    /// What it is.
+    /// Kind of the conversation.
     #[sqlx(try_from = "String")]
     pub kind: ConversationKind,
-    /// What it is called.
+    /// Title; `None` or empty if there is none.
     pub title: Option<String>,
-    /// Of a direct conversation: its two users in order, with a blank between.
+    /// The two user ids of a direct conversation, sorted and separated by a space.
     pub pair: Option<String>,
-    /// 1 if anybody may join a group.
+    /// 1 if every user may join the group.
     pub open: i64,
-    /// What new members see.
+    /// Whether members see messages that were sent before they joined.
     #[sqlx(try_from = "String")]
     pub history: History,
-    /// How much a support conversation presses.
+    /// Priority of a support conversation.
     pub priority: Option<String>,
-    /// Who created it; empty for a service.
+    /// Id of the creator; empty if a service created the conversation without acting for a user.
     pub created_by: Option<String>,
-    /// When.
+    /// Time of the creation in ms.
     #[sqlx(try_from = "i64")]
     pub created_at: u64,
-    /// Its newest message.
+    /// `seq` of the newest message; 0 if there is none.
     #[sqlx(try_from = "i64")]
     pub last_seq: u64,
-    /// When that was created, or the conversation.
+    /// Time of the newest message, or of the creation if there is none, in ms.
     #[sqlx(try_from = "i64")]
     pub last_at: u64,
-    /// Rises with every message, edit and delete.
+    /// Revision; increases with every message, edit and delete.
     #[sqlx(try_from = "i64")]
     pub rev: u64,
-    /// Rises with every change of members.
+    /// Increases with every change of members.
     #[sqlx(try_from = "i64")]
     pub members_version: u64,
-    /// How many members there are.
+    /// Number of members.
     #[sqlx(try_from = "i64")]
     pub member_count: u64,
 }
 
 impl ConversationRow {
-    /// How much it presses.
+    /// Priority of a support conversation.
     pub fn priority(&self) -> Option<Priority> {
         Priority::try_from(self.priority.clone()?).ok()
     }
 
-    /// Who created it; none if a service did.
+    /// Id of the creator; `None` if a service created the conversation without acting for a user.
     pub fn creator(&self) -> Option<UserId> {
         UserId::new(self.created_by.as_deref()?).ok()
     }
 
-    /// Whom a user talks to in a direct conversation.
+    /// The other user of a direct conversation.
     pub fn other(&self, user: &UserId) -> Option<UserId> {
         let (one, other) = self.pair.as_deref()?.split_once(' ')?;
         let other = if one == user.as_str() { other } else { one };
@@ -73,13 +73,13 @@ impl ConversationRow {
     }
 }
 
-/// Both users of a direct conversation, as the row has them.
+/// Text in the column `pair` that identifies a direct conversation of two users.
 pub(super) fn direct_pair(one: &UserId, other: &UserId) -> String {
     let (first, second) = (one.min(other), one.max(other));
     format!("{first} {second}")
 }
 
-/// The columns of a conversation.
+/// Columns of a `ConversationRow`.
 macro_rules! conversation_columns {
     () => {
         "id, kind, title, pair, open, history, priority, created_by, created_at, last_seq, last_at, rev, members_version,
@@ -127,7 +127,7 @@ const INSERT_DELETED_ID: &str =
     "INSERT INTO deleted_conversations (id, deleted_at) VALUES ($1, $2)";
 const COUNT_DELETED_ID: &str = "SELECT COUNT(*) FROM deleted_conversations WHERE id = $1";
 
-/// A conversation.
+/// Reads a conversation.
 pub(super) async fn find(
     database: &Database,
     id: &ConversationId,
@@ -137,7 +137,7 @@ pub(super) async fn find(
     )
 }
 
-/// The direct conversation of a pair.
+/// Reads the direct conversation of a pair.
 pub(super) async fn find_direct(
     tx: &mut WriteTransaction,
     pair: &str,
@@ -145,7 +145,7 @@ pub(super) async fn find_direct(
     Ok(on!(tx.connection(), c => sqlx::query_as(SELECT_DIRECT).bind(pair).fetch_optional(c).await)?)
 }
 
-/// What somebody created under a key.
+/// Reads the conversation that a user created with an idempotency key.
 pub(super) async fn find_by_idempotency_key(
     tx: &mut WriteTransaction,
     creator: &str,
@@ -160,7 +160,7 @@ pub(super) async fn find_by_idempotency_key(
     )
 }
 
-/// Creates a conversation of so many members; none if its id, pair or key is taken.
+/// Inserts a conversation with this number of members; `None` if its id, pair or idempotency key is taken.
 pub(super) async fn insert(
     tx: &mut WriteTransaction,
     id: &ConversationId,
@@ -186,7 +186,7 @@ pub(super) async fn insert(
     )
 }
 
-/// Locks a conversation and raises its version; none if there is no such one.
+/// Locks a conversation by incrementing `members_version`; `None` if it does not exist.
 pub(super) async fn lock_and_bump_members_version(
     tx: &mut WriteTransaction,
     id: &ConversationId,
@@ -196,7 +196,7 @@ pub(super) async fn lock_and_bump_members_version(
     )
 }
 
-/// Counts so many members more, or less, of a locked conversation.
+/// Changes the member count of a locked conversation.
 pub(super) async fn adjust_member_count(
     tx: &mut WriteTransaction,
     id: &ConversationId,
@@ -211,7 +211,7 @@ pub(super) async fn adjust_member_count(
     )
 }
 
-/// Changes a conversation itself; none if there is no such one.
+/// Updates the fields of a patch; `None` if the conversation does not exist.
 pub(super) async fn update_fields(
     tx: &mut WriteTransaction,
     id: &ConversationId,
@@ -229,7 +229,7 @@ pub(super) async fn update_fields(
     )
 }
 
-/// Deletes a conversation with all that belongs to it. Its id is used up.
+/// Deletes a conversation with all its rows, and records its id so that it is never used again.
 pub(super) async fn delete(
     tx: &mut WriteTransaction,
     id: &ConversationId,
@@ -242,7 +242,7 @@ pub(super) async fn delete(
     Ok(())
 }
 
-/// Whether there was a conversation of this id.
+/// Whether the id belongs to a deleted conversation.
 pub(super) async fn is_deleted_id(tx: &mut WriteTransaction, id: &ConversationId) -> Result<bool> {
     let count: i64 = on!(tx.connection(), c => sqlx::query_scalar(COUNT_DELETED_ID).bind(id.as_str()).fetch_one(c).await)?;
     Ok(count > 0)

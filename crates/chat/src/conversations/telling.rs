@@ -1,10 +1,11 @@
-//! After a change of members: the caches forget, the counts follow, the nodes and the users are told.
+//! Publishes a committed change of members: invalidates caches, updates unread counters, notifies nodes and users.
 //!
-//! Always true:
-//! 1. A change that was committed is told, also when its call was given up or the store was away: what is owed is tried
-//!    again in the background, in order, as long as there is room to remember it.
-//! 2. A call is acknowledged only after the caches have forgotten.
-//! 3. Telling twice does no harm.
+//! Invariants:
+//! 1. Every committed change is published, even if the call is cancelled or the store is unavailable: the change stays
+//!    in the in-memory outbox, and a background task retries it. Changes of one conversation are published in order. If
+//!    the outbox is full, the change is logged, and caches stay stale until their TTL ends.
+//! 2. A call is acknowledged only after the caches are invalidated.
+//! 3. Publishing a change twice is harmless.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -21,29 +22,29 @@ use crate::ids::{ConversationId, UserId};
 use crate::membership::invalidate_and_publish;
 use crate::ticking::{BackgroundTask, BackgroundTasks, log_failure};
 
-/// Changes that are remembered until they are told.
+/// Maximum number of changes in the outbox.
 const MAX_OUTBOX_CHANGES: usize = 1_000;
-/// Users who are told by one pipeline.
+/// Maximum number of users per pipeline.
 const MAX_USERS_PER_PIPELINE: usize = 500;
-/// Members up to which a frame names them; where more went, the conversation was deleted.
+/// Maximum number of members that a frame names. Only the creation or deletion of a conversation can concern more.
 const MAX_NAMED_IN_FRAME: usize = 1_000;
-/// How often what is owed is tried again.
+/// Interval of outbox retries.
 const OUTBOX_RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How somebody stands after a change.
+/// Effect of a change on one member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MemberTransition {
-    /// They came.
+    /// The user was not a member and is one now.
     Joined(MemberRole),
-    /// They are there, perhaps with another role.
+    /// The user is a member, perhaps with another role than before.
     Present(MemberRole),
-    /// They are not there any more.
+    /// The user is not a member any more.
     Left,
-    /// As before; what is cached about them is to be read again.
+    /// Unchanged or not known: only the caches of the user are invalidated.
     Unchanged,
 }
 
-/// A change of members that was committed.
+/// A change of the members of one conversation.
 #[derive(Debug, Clone)]
 pub(super) struct MembershipChange {
     pub(super) conversation: ConversationId,
@@ -53,13 +54,13 @@ pub(super) struct MembershipChange {
     pub(super) users: Vec<(UserId, MemberTransition)>,
 }
 
-/// What the nodes are told on the conversation's channel.
+/// Frame on the channel of the conversation.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct MembersChangedFrame {
     pub(crate) members_version: u64,
     pub(crate) deleted: bool,
-    /// Empty where it is not known what became of a change: who is a member has to be asked.
+    /// Empty if the result of a change is not known: receivers must read the members again.
     pub(crate) members: Vec<MemberChangeEntry>,
 }
 
@@ -67,38 +68,39 @@ pub(crate) struct MembersChangedFrame {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct MemberChangeEntry {
     pub(crate) user_id: UserId,
-    /// None for one who left.
+    /// `None` if the user left.
     pub(crate) role: Option<MemberRole>,
-    /// Whether they were none before.
+    /// True if the user was not a member before.
     #[serde(default)]
     pub(crate) joined: bool,
 }
 
-/// What a user is told on their own channel.
+/// Frame on the channel of a user.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct MembershipChangedFrame {
     pub(crate) conversation_id: ConversationId,
     pub(crate) members_version: u64,
-    /// None for one who left.
+    /// `None` if the user left.
     pub(crate) role: Option<MemberRole>,
-    /// Whether they were no member before.
+    /// True if the user was not a member before.
     #[serde(default)]
     pub(crate) joined: bool,
 }
 
-/// Changes that are not told yet.
+/// In-memory queue of changes that must still be published.
 #[derive(Default)]
 pub(super) struct MembershipOutbox(Mutex<VecDeque<Arc<MembershipChange>>>);
 
-/// A change that is owed when this is dropped, unless it was told.
+/// Puts its change into the outbox when it is dropped, unless the change was published.
 pub(super) struct OutboxGuard<'a> {
     outbox: &'a MembershipOutbox,
     change: Option<Arc<MembershipChange>>,
 }
 
 impl MembershipOutbox {
-    /// To be taken before the commit: whatever becomes of it, the caches will forget.
+    /// Creates the guard of a change. Call it before the commit: if the result of the commit stays unknown, the guard
+    /// invalidates the caches of these users without announcing a role (`MemberTransition::Unchanged`).
     pub(super) fn guard(&self, change: &MembershipChange) -> OutboxGuard<'_> {
         let doubtful = change.users.iter();
         let users = doubtful.map(|(user, _)| (user.clone(), MemberTransition::Unchanged));
@@ -121,7 +123,7 @@ impl MembershipOutbox {
 }
 
 impl OutboxGuard<'_> {
-    /// The change is committed, and told in full.
+    /// The change is committed: from now on the guard covers the whole change.
     fn set_committed(&mut self, change: MembershipChange) -> Arc<MembershipChange> {
         let change = Arc::new(change);
         self.change = Some(Arc::clone(&change));
@@ -148,7 +150,7 @@ impl Drop for OutboxGuard<'_> {
 }
 
 impl Conversations {
-    /// Starts the background work.
+    /// Starts the background tasks; they stop when the returned value is dropped.
     pub fn tick(self: &Arc<Self>) -> BackgroundTasks {
         let work = |it: Arc<Self>| async move { it.settle().await };
         let telling = BackgroundTask::spawn_periodic(
@@ -160,13 +162,13 @@ impl Conversations {
         BackgroundTasks::new(vec![telling])
     }
 
-    /// Tells what could not be told before. To be called now and then. Ends when the store is away; what fails for a reason
-    /// of its own keeps no other conversation waiting.
+    /// Publishes the changes in the outbox. The background task calls this. It stops if the store is unavailable; a
+    /// change that fails for another reason only delays the later changes of its conversation.
     pub async fn settle(&self) -> Result<()> {
         let mut failed = Ok(());
         let mut stuck = HashSet::new();
         for change in self.outbox.snapshot() {
-            // Those of one conversation are told in order.
+            // Changes of one conversation are published in order.
             if stuck.contains(&change.conversation) {
                 continue;
             }
@@ -185,7 +187,7 @@ impl Conversations {
         failed
     }
 
-    /// Tells of a change that is committed, and says so if it cannot.
+    /// Publishes a committed change, or fails with `Error::CommittedNotPublished`.
     pub(super) async fn publish_committed(
         &self,
         mut debt: OutboxGuard<'_>,
@@ -217,7 +219,7 @@ impl Conversations {
         self.publish_to_users(change).await
     }
 
-    /// The unread counts follow the members. What fails there is owed there.
+    /// Updates the unread counters of joined and left members. Failed updates go into the retry queue of `Unread`.
     async fn update_unread_counters(&self, change: &MembershipChange) {
         let of = |wanted: fn(&MemberTransition) -> bool| {
             let users = change.users.iter().filter(move |(_, it)| wanted(it));
@@ -268,7 +270,7 @@ impl Conversations {
 }
 
 impl MemberTransition {
-    /// What is told: the role, none for one who left; nothing where nothing changed.
+    /// Role to publish: `Some(None)` if the user left, `None` if nothing is published.
     const fn published_role(self) -> Option<Option<MemberRole>> {
         match self {
             Self::Joined(role) | Self::Present(role) => Some(Some(role)),

@@ -1,4 +1,4 @@
-//! What conversations and members can be, by the words of rows and JSON.
+//! Enums of conversations and members, with their texts in rows and JSON.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -7,14 +7,14 @@ macro_rules! text_enum {
     ($(#[$meta:meta])* pub enum $type:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
-        // Not word by word, which the schema would not see through the macro.
+        // Not `rename` per variant: the schema derive cannot see it through the macro.
         #[serde(rename_all = "snake_case")]
         pub enum $type {
             $($(#[$doc])* $variant,)+
         }
 
         impl $type {
-            /// The word in rows and JSON.
+            /// Text in rows and JSON.
             pub const fn word(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word,)+
@@ -35,55 +35,55 @@ macro_rules! text_enum {
     };
 }
 
-/// A row has a word that this program does not know.
+/// A row has an enum text that this program does not know.
 #[derive(Debug, thiserror::Error)]
 #[error("unknown value {0:?}")]
 pub struct UnknownEnumText(String);
 
 text_enum! {
-    /// What kind of conversation it is.
+    /// Kind of a conversation.
     pub enum ConversationKind {
-        /// Of two people, for good; there is one for each pair.
+        /// Conversation of two users. It exists once per pair, and its members never change.
         Direct = "direct",
-        /// Of any number of people.
+        /// Conversation of any number of users.
         Group = "group",
-        /// Of somebody with a question and those who answer.
+        /// Conversation of a user with the agents who answer.
         Support = "support",
     }
 }
 
 text_enum! {
-    /// What members see of the time before they joined.
+    /// Whether members see messages that were sent before they joined.
     pub enum History {
-        /// Everything.
+        /// Members see all messages.
         All = "all",
-        /// Nothing.
+        /// Members only see messages that were sent after they joined.
         SinceJoin = "since_join",
     }
 }
 
 text_enum! {
-    /// How much a support conversation presses.
+    /// Priority of a support conversation.
     pub enum Priority {
-        /// First.
+        /// Highest priority.
         Urgent = "urgent",
-        /// Before the usual.
+        /// Above `normal`.
         High = "high",
-        /// As usual.
+        /// Usual priority.
         Normal = "normal",
-        /// Last.
+        /// Lowest priority.
         Low = "low",
     }
 }
 
 text_enum! {
-    /// What a member may do.
+    /// Role of a member.
     pub enum MemberRole {
-        /// Everything, also delete the conversation and make owners.
+        /// May do everything, including to delete the conversation and to change owners.
         Owner = "owner",
-        /// Change the conversation and its members, but not its owners.
+        /// May change the conversation and its members, but not its owners.
         Admin = "admin",
-        /// Read and write.
+        /// May read and write messages.
         Member = "member",
     }
 }

@@ -1,11 +1,11 @@
-//! The keys of delivery.
+//! Keys of delivery positions.
 //!
-//! Always true: the position is a cache over the member's row and only rises.
+//! Invariant: the key caches the position in the member's row and only rises.
 
 use crate::ids::{ConversationId, UserId};
 use crate::keys::{Key, KeyGroup, KeyKind, KeySource, KeySpec, KeyTtl, Keyspace, TtlName};
 
-/// What delivery owns.
+/// Keys of delivery positions.
 pub const CAPABILITY: KeyGroup = KeyGroup {
     name: "delivery",
     title: "Delivery",
@@ -22,7 +22,7 @@ const DELIVERED_SEQ: KeySpec = KeySpec::documented(
 .sources(&[KeySource::S2Future]);
 
 impl Keyspace {
-    /// How far a conversation's messages reached a user.
+    /// Key of the highest `seq` that was delivered to a user.
     pub fn delivered_seq(&self, conversation: &ConversationId, user: &UserId) -> Key {
         self.key2(&DELIVERED_SEQ, conversation, user)
     }

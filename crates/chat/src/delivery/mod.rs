@@ -1,4 +1,4 @@
-//! Delivery: how far messages reached a user.
+//! Delivery positions: how far the messages of a conversation were delivered to a member.
 
 pub mod keys;
 
@@ -13,7 +13,7 @@ use crate::unread::{ReadReceipt, ReceiptChange, ReceiptKind};
 
 static PUBLISH_RECEIPT: LuaScript = script!("rise.lua");
 
-/// Shows how far a conversation's messages reached a member, after the row says so, and tells the conversation.
+/// Raises the delivery key of a member after the row has changed, and publishes the receipt to the conversation.
 pub(crate) async fn rise(
     ctx: &ChatContext,
     conversation: &ConversationId,

@@ -1,11 +1,12 @@
--- Messages reached a member, as their row says: the position only rises, whatever the order in which it is told.
+-- Raises the delivery position of a member after their row has changed, and publishes the receipt. The position never
+-- falls, whatever the order of the calls.
 --
 -- KEYS[1]  delivery:{conv}:{user}
--- ARGV[1]  the last message that reached them
--- ARGV[2]  how long the position is kept, ms
--- ARGV[3]  the command that publishes
+-- ARGV[1]  highest delivered seq
+-- ARGV[2]  TTL of the key in ms
+-- ARGV[3]  publish command
 -- ARGV[4]  channel of the conversation
--- ARGV[5]  frame
+-- ARGV[5]  receipt frame
 -- Reply    OK
 local key, seq = KEYS[1], ARGV[1]
 local held = redis.pcall('GET', key)

@@ -1,7 +1,8 @@
-//! When to look who stopped typing without saying so.
+//! Deadlines of the typing indicators that the feeds of this node know.
 //!
-//! Always true: for each typer that a room knows there is an entry, and one only. An entry of a room that is gone goes when
-//! its time has come.
+//! Invariants:
+//! 1. Each typer that a feed knows has exactly one entry.
+//! 2. The entry of a closed feed is removed when its deadline has passed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -13,7 +14,7 @@ use crate::context::Timestamp;
 use crate::ids::UserId;
 use crate::typing::TypingUser;
 
-/// The ends of all spells of typing that a node follows, in their order.
+/// Typing deadlines of all feeds of this node, ordered by time.
 #[derive(Default)]
 pub(super) struct TypingDeadlines(
     Mutex<BTreeMap<(Timestamp, u64, UserId), Weak<ConversationFeed>>>,
@@ -29,7 +30,7 @@ impl TypingDeadlines {
         self.0.lock().remove(&key(room, typer));
     }
 
-    /// The rooms and typers whose end has come, each once.
+    /// Takes the feeds and typers whose deadline has passed.
     pub(super) fn take_due(&self, now: Timestamp) -> Vec<(Arc<ConversationFeed>, UserId)> {
         let mut ends = self.0.lock();
         let mut due = Vec::new();

@@ -1,8 +1,10 @@
-//! Conversations above the fan-out limit: those of their members who are followed here are told that there is a message.
+//! Notifications about conversations above the fan-out limit, for the members that this node has a user feed of.
 //!
-//! Always true:
-//! 1. A member is told of a conversation at most once a second, whatever nodes say, and of the newest message.
-//! 2. The members are those of the version that was said, or later ones. They are kept up to [`MOST_KEPT`] in all.
+//! Invariants:
+//! 1. A member receives at most one notification per second and conversation, however many nodes publish one, and it
+//!    carries the newest `seq`.
+//! 2. The member set has the version of the notification or a later one. At most [`MAX_CACHED_MEMBERS`] members are
+//!    cached.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -23,15 +25,15 @@ use crate::paced::ConversationThrottle;
 use crate::ticking::log_failure;
 use crate::unread::large::{self, MIN_NOTIFY_INTERVAL, Newest};
 
-/// Conversations, and members in all, that are remembered.
+/// Maximum number of cached member sets, and of cached members in total.
 const MAX_CACHED_CONVERSATIONS: usize = 1_000;
 const MAX_CACHED_MEMBERS: u64 = 500_000;
-/// Members of one conversation who are told: the first ones by their id.
+/// Maximum number of members of one conversation that are notified: the first ones by user id.
 const MAX_NOTIFIED_MEMBERS: usize = 200_000;
-/// Conversations that wait to be told.
+/// Maximum number of conversations that wait for a notification.
 const MAX_READY_CONVERSATIONS: usize = 10_000;
 
-/// The members at a version of the row.
+/// Member set of a conversation at a `members_version`.
 #[derive(Clone)]
 struct MemberSet {
     version: u64,
@@ -47,7 +49,7 @@ impl Weighter<ConversationId, MemberSet> for MemberSetWeighter {
     }
 }
 
-/// What a node knows of large conversations.
+/// State of the notifications about large conversations on this node.
 pub(super) struct LargeConversations {
     bus_subscription: OnceCell<BusListenerGuard>,
     throttle: ConversationThrottle<Newest>,
@@ -72,7 +74,7 @@ impl Default for LargeConversations {
     }
 }
 
-/// Hears what all nodes say.
+/// Receives the frames of `parlor:large`, which every node publishes to.
 struct LargeConversationListener(Weak<LiveUpdates>);
 
 impl BusListener for LargeConversationListener {
@@ -80,7 +82,7 @@ impl BusListener for LargeConversationListener {
         let Some(live) = self.0.upgrade() else { return };
         match event {
             BusEvent::Message { payload, .. } => live.handle_large_frame(payload),
-            // Elsewhere the channels of the users are on the same connection, and say it themselves.
+            // Outside of cluster mode the user channels share this bus connection and report the loss themselves.
             BusEvent::MaybeMissed if live.ctx.keys().cluster() => {
                 for line in live.user_feeds.all() {
                     line.deliver(&UserEvent::EventsMaybeLost);
@@ -99,7 +101,7 @@ struct LargeConversationUnread<'a> {
 }
 
 impl LiveUpdates {
-    /// Listens to what nodes say of large conversations, from the first user on.
+    /// Subscribes to `parlor:large` before the first user feed of this node opens.
     pub(super) async fn subscribe_large(self: &Arc<Self>) -> Result<()> {
         let listening = self
             .large_conversations
@@ -136,7 +138,7 @@ impl LiveUpdates {
         }
     }
 
-    /// Tells the members of large conversations what was heard and has waited long enough.
+    /// Notifies the members of large conversations whose notification is due.
     pub(super) async fn notify_large_members(&self) -> Result<()> {
         for (conversation, newest) in self.large_conversations.throttle.take_due(self.ctx.now()) {
             self.large_conversations.mark_ready(conversation, newest);
@@ -145,7 +147,7 @@ impl LiveUpdates {
         for (conversation, newest) in ready {
             let members = self.member_set_at(&conversation, newest.1).await;
             log_failure("load the members of a large conversation", &members);
-            // The next message is told again.
+            // The next message of the conversation triggers a notification again.
             let Ok(members) = members else { continue };
             let news = LargeConversationUnread {
                 conversation_id: &conversation,

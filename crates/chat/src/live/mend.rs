@@ -1,13 +1,15 @@
-//! Reading what a room has missed.
+//! Resync: reads from the database what a conversation feed has missed.
 //!
-//! Always true:
-//! 1. What is read is told in this order: who is no member any more, changes by their revision, messages. Then
-//!    come the frames that were held meanwhile. A message that was changed since the reading began is read again: what
-//!    changed before it may not have been among what was read.
-//! 2. It goes on until nothing is missing or nobody follows; a database that is away is waited for.
-//! 3. Where frames were lost, a small conversation is told all its receipts: which of them moved nobody knows, and one that
-//!    is told again changes nothing. Of a larger one whoever shows them asks.
-//! 4. A node mends so many rooms at a time: a bus that was lost does not become a storm on the database.
+//! Invariants:
+//! 1. Events are delivered in this order: members who left, changes by `rev`, messages by `seq`, then the held frames.
+//!    The conversation head is read first. A message with a revision above that of the head was changed meanwhile; then
+//!    the resync starts again, because other changes may be missing from what was read.
+//! 2. The resync repeats until nothing is missing or the subscription is dropped. If the database is unavailable, it
+//!    retries with increasing delays.
+//! 3. If frames were lost, all receipts of a conversation with up to `MAX_MEMBERS_FOR_RECEIPT_RESYNC` members are
+//!    delivered again; a repeated receipt is harmless. In larger conversations clients load receipts themselves.
+//! 4. At most `MAX_CONCURRENT_RESYNCS` feeds of a node resync at a time, so a lost bus connection does not overload the
+//!    database.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -21,15 +23,16 @@ use crate::messages::{ConversationHead, Message};
 use crate::ticking::log_failure;
 use crate::unread::{ReadReceipt, ReceiptChange, ReceiptKind};
 
-/// Rooms that are mended at one time.
+/// Maximum number of feeds of a node that resync at the same time.
 pub(super) const MAX_CONCURRENT_RESYNCS: usize = 16;
-/// Members of a conversation whose receipts are told after frames were lost.
+/// Maximum number of members of a conversation whose receipts are delivered again after frames were lost.
 const MAX_MEMBERS_FOR_RECEIPT_RESYNC: u32 = 32;
-/// Before what could not be read is read again: this, and twice as long each time, up to the second.
+/// First and longest delay between two attempts of a resync. The delay doubles with each attempt that makes no
+/// progress.
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(50);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
 
-/// Has a room mended that holds its frames from now on.
+/// Spawns the resync task of a feed that has started to hold its frames.
 pub(super) fn spawn_resync(room: &ConversationFeed) {
     if let Some(room) = room.weak_self.upgrade() {
         tokio::spawn(async move {
@@ -50,7 +53,7 @@ async fn run_resync(room: &ConversationFeed) {
         match read {
             Ok(true) => return,
             Ok(false) if room.state.lock().delivered_through > before => pause = MIN_RETRY_DELAY,
-            // A frame may name what the rows do not have, or not yet.
+            // The frame can name a message that the database does not contain, or not yet.
             Ok(false) | Err(_) => {
                 sleep(pause).await;
                 pause = (pause * 2).min(MAX_RETRY_DELAY);
@@ -60,11 +63,12 @@ async fn run_resync(room: &ConversationFeed) {
 }
 
 impl ConversationFeed {
-    /// Fills a room that holds its frames since it listens, and tells what came since. What was published before is for
-    /// those to read who are shown the conversation now.
+    /// Initializes the feed, which holds its frames since it subscribed to the bus, and delivers the held frames.
+    /// Earlier events are not delivered: clients load the conversation after this call.
     pub(super) async fn open(&self) -> Result<()> {
         let messages = &self.live.messages;
-        // Before the rows: what is above it is told when it is published, or read when it was lost.
+        // Read before the head: a later message is delivered when its frame arrives, or by a resync if the frame is
+        // lost.
         let published = messages.applied_seq(&self.conversation).await?;
         let head = messages.head(&self.conversation).await?;
         let head = head.ok_or_else(|| Error::NotAMember(self.conversation.clone()))?;
@@ -76,7 +80,7 @@ impl ConversationFeed {
         state.revisions = RevisionCursor::new(head.rev);
         state.members_version = head.members_version;
         for mut typer in typers {
-            // Whoever is shown the conversation asks who types: only the ends are told.
+            // Clients load the current typers themselves, so the feed only delivers when these typers stop.
             typer.until = typer.until.min(now.saturating_add(self.live.typing_ttl()));
             self.live.typing_deadlines.add(self, &typer);
             state.typers.insert(typer.user_id.clone(), typer);
@@ -87,7 +91,7 @@ impl ConversationFeed {
         Ok(())
     }
 
-    /// Reads and tells what is missing, and what was held; false if there is more.
+    /// Runs one resync attempt: delivers the missing events and the held frames. False if events are still missing.
     async fn resync_once(&self) -> Result<bool> {
         let _place = self.live.resync_permits.acquire().await;
         if let Some(held) = &mut self.state.lock().held_frames {
@@ -117,7 +121,7 @@ impl ConversationFeed {
         Ok(self.drain_held(&mut state))
     }
 
-    /// Tells which of those who are shown the conversation are no members any more.
+    /// Delivers which of the users that this node shows the conversation to have left it.
     async fn resync_members(&self, head: &ConversationHead) -> Result<()> {
         let users = {
             let state = self.state.lock();
@@ -138,7 +142,8 @@ impl ConversationFeed {
         Ok(())
     }
 
-    /// Tells the changes of messages, of those that were told and those that are yet to be.
+    /// Delivers the changes since the last delivered revision, including changes of messages that are not delivered
+    /// yet.
     async fn resync_changes(&self, head: &ConversationHead) -> Result<()> {
         let mut rev = self.state.lock().revisions.told();
         while rev < head.rev {
@@ -167,7 +172,7 @@ impl ConversationFeed {
         Ok(())
     }
 
-    /// Tells the messages after the cursor; false if one of them was changed meanwhile.
+    /// Delivers the messages after the last delivered one; false if one of them was changed meanwhile.
     async fn resync_messages(&self, head: &ConversationHead) -> Result<bool> {
         loop {
             let cursor = self.state.lock().delivered_through;
@@ -190,13 +195,13 @@ impl ConversationFeed {
                 self.deliver_message(&mut state, message.seq, message.rev, &json(message));
             }
             if state.delivered_through == cursor {
-                // Deleted with all that belongs to it, as a frame will tell.
+                // The rows were deleted together with the conversation. A frame reports the deletion.
                 return Ok(true);
             }
         }
     }
 
-    /// Tells how far the members have come, if receipts may have been lost and there are few.
+    /// Delivers the receipts of all members if receipts may have been lost and the conversation is small.
     async fn resync_receipts(&self, head: &ConversationHead) -> Result<()> {
         let unheard = |state: &FeedState| {
             state
@@ -220,7 +225,7 @@ impl ConversationFeed {
             self.deliver_member_receipt(receipt);
         }
         if let Some(held) = &mut state.held_frames {
-            // What was lost meanwhile is read with the rest.
+            // Receipts that were lost during this read are delivered by the next attempt.
             held.receipts_lost = held.resync_again;
         }
         Ok(())
@@ -233,7 +238,7 @@ impl ConversationFeed {
             receipt,
             moved: ReceiptKind::Read,
         };
-        // Whoever has read it has got it.
+        // A read message is also delivered, so a separate `Delivered` receipt is needed only above `read_seq`.
         if read > 0 {
             self.deliver_receipt(&change);
         }

@@ -1,12 +1,17 @@
-//! Live: what happens, told to the sockets of this node.
+//! Live updates: delivers what happens in a conversation, or to a user, to the subscribers on this node.
 //!
-//! Always true:
-//! 1. A follower is told a conversation's messages in the order of `seq`, each once, and none is left out: what the bus lost
-//!    is read from the rows before anything later is told.
-//! 2. Of one message a change is never told after a newer one. Changes are told in the order of `rev`, those of messages that
-//!    are yet to be told as well: somebody may have read them from the rows.
-//! 3. An idle follower costs an entry in the bus and no task.
-//! 4. A follower that is dropped is told nothing more, but for a call that has begun; what was under way for it ends.
+//! A feed listens to the bus once per conversation or user and node, however many sockets there are. After a gap or a
+//! lost bus connection it reads the missing events from the database.
+//!
+//! Invariants:
+//! 1. A subscriber receives the messages of a conversation in the order of `seq`, each once and without gaps: messages
+//!    that the bus lost are read from the database before any later message is delivered.
+//! 2. An older revision of a message is never delivered after a newer one. Changes are delivered in the order of `rev`.
+//!    This includes changes of messages that the feed has not delivered yet, because clients may have loaded them from
+//!    the history.
+//! 3. An idle subscription costs one entry in the bus and no task.
+//! 4. Dropping a subscription ends its resync. The subscriber receives no further event, except by a call that has
+//!    already begun.
 
 mod ends;
 mod large;
@@ -42,24 +47,24 @@ use crate::unread::Unread;
 
 pub use self::news::{ConversationEvent, ConversationSubscriber, UserEvent, UserSubscriber};
 
-/// How often is looked whose typing has ended.
+/// Interval at which expired typing indicators are removed.
 const TYPING_EXPIRY_INTERVAL: Duration = Duration::from_millis(100);
-/// How often is looked what may be told of large conversations.
+/// Longest wait before the pending notifications about large conversations are checked.
 const LARGE_NOTIFY_INTERVAL: Duration = Duration::from_millis(250);
 
-/// What live news need of the other capabilities.
+/// Capabilities that the live feeds read from.
 pub struct LiveDependencies {
-    /// What was said, and what was missed of it.
+    /// Messages and changes that a feed has missed.
     pub messages: Arc<Messages>,
-    /// Who types.
+    /// Current typers of a conversation.
     pub typing: Arc<Typing>,
-    /// Who is a member.
+    /// Members of a conversation.
     pub conversations: Arc<Conversations>,
-    /// How far the members have read.
+    /// Receipts of the members.
     pub unread: Arc<Unread>,
 }
 
-/// What happens, as one node hears of it.
+/// Service that creates the live feeds of this node.
 pub struct LiveUpdates {
     ctx: ChatContext,
     messages: Arc<Messages>,
@@ -73,8 +78,9 @@ pub struct LiveUpdates {
     large_conversations: LargeConversations,
 }
 
-/// A follower. Dropping it ends the following; that takes no lock under which a sink is called. It keeps the sink: a sink
-/// that keeps its follower has to give it up one day.
+/// Handle of a subscription; dropping it ends the subscription. The drop takes no lock under which a subscriber is
+/// called. The handle keeps its subscriber alive: a subscriber that owns its handle must drop the handle to avoid a
+/// leak.
 #[must_use = "the subscription ends when this is dropped"]
 pub struct LiveSubscription {
     _bus_subscription: BusListenerGuard,
@@ -87,7 +93,7 @@ enum SubscriptionTarget {
 }
 
 impl LiveUpdates {
-    /// What happens, as a node hears of it.
+    /// Creates the service without starting its background tasks.
     pub fn new(ctx: ChatContext, needs: LiveDependencies) -> Arc<Self> {
         Arc::new(Self {
             ctx,
@@ -103,9 +109,10 @@ impl LiveUpdates {
         })
     }
 
-    /// Tells a sink what happens in a conversation, from when this returns: whoever reads the conversation after that, by
-    /// [`CatchUp`](crate::messages::CatchUp) or another way, finds everything that the sink is not told. To be called once
-    /// for all who are shown the conversation on this node.
+    /// Subscribes to the events of a conversation that happen after this call returns. A client that loads the
+    /// conversation after the call, for example by [`CatchUpConversation`](crate::messages::CatchUpConversation), finds
+    /// everything that is not delivered. Call this once per conversation and node, for all clients that are shown the
+    /// conversation.
     pub async fn conversation(
         self: &Arc<Self>,
         id: &ConversationId,
@@ -135,8 +142,8 @@ impl LiveUpdates {
         Ok(follow)
     }
 
-    /// Tells a sink what concerns a user, from when this returns. To be called once for all sockets of the user on this
-    /// node.
+    /// Subscribes to the events of a user that happen after this call returns. Call this once per user and node, for
+    /// all sockets of the user.
     pub async fn user(
         self: &Arc<Self>,
         id: &UserId,
@@ -159,13 +166,13 @@ impl LiveUpdates {
         })
     }
 
-    /// Tells whose typing has ended, and what waited of large conversations. To be called some times a second.
+    /// Expires typing indicators and sends the notifications about large conversations that are due.
     pub async fn run_background_once(&self) -> Result<()> {
         self.expire_typing();
         self.notify_large_members().await
     }
 
-    /// Starts the background work.
+    /// Starts the background tasks; they stop when the returned value is dropped.
     pub fn tick(self: &Arc<Self>) -> BackgroundTasks {
         let large = Arc::clone(self);
         BackgroundTasks::new(vec![
@@ -178,11 +185,11 @@ impl LiveUpdates {
                     Ok(())
                 },
             ),
-            // Apart: ends are told on time also while the database does not answer.
+            // A separate task: typing indicators expire on time even if the database does not answer.
             BackgroundTask::spawn(async move {
                 loop {
                     let next = Instant::now() + LARGE_NOTIFY_INTERVAL;
-                    // Sooner if something was heard.
+                    // A frame from the bus ends the wait early.
                     drop(timeout_at(next, large.large_conversations.ready_signal.notified()).await);
                     log_failure(
                         "notify the members of large conversations",

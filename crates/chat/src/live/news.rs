@@ -1,102 +1,103 @@
-//! What a follower is told.
+//! Events of the live feeds, and the traits of their subscribers.
 //!
-//! Always true: whoever is told must not block or wait, for it is called where the bus is read, or under a lock of the
-//! room's own. It may drop its own [`Follow`](super::Follow) or any other.
+//! Invariant: a subscriber must not block or wait, because it is called on the task that reads the bus or under the
+//! lock of a feed. It may drop its own subscription or any other one.
 
 use crate::ids::{ConversationId, UserId};
 use crate::typing::TypingChange;
 use crate::unread::ReceiptChange;
 
-/// Somebody who is told what happens in a conversation.
+/// Receives the events of a conversation.
 pub trait ConversationSubscriber: Send + Sync + 'static {
-    /// Something happened. Called by one at a time, in order.
+    /// Handles one event. Calls do not overlap and have the order of the events.
     fn on_event(&self, news: &ConversationEvent<'_>);
 
-    /// Who is shown the conversation here. Asked when news of its members may be missing: those who are no members any more
-    /// are told to have left, before anything that happened since. Called as [`told`](Self::told) is.
+    /// Returns the users that this node shows the conversation to. The feed calls it if member changes may be missing:
+    /// users of this list who are no longer members are delivered as `left` before any later event. The call obeys the
+    /// same rules as [`on_event`](Self::on_event).
     fn users(&self) -> Vec<UserId>;
 }
 
-/// Something that happened in a conversation.
+/// An event of a conversation feed.
 #[derive(Debug, Clone, Copy)]
 pub enum ConversationEvent<'a> {
-    /// A message: each once, in the order of `seq`, none left out.
+    /// A new message. Each message is delivered once, in the order of `seq` and without gaps.
     MessageCreated {
-        /// Its number.
+        /// `seq` of the message.
         seq: u64,
-        /// Its revision: higher than that of its creation if it was changed before it could be told.
+        /// Revision of the message, above that of its creation if the message was changed before its delivery.
         rev: u64,
         /// The message as JSON.
         json: &'a [u8],
     },
-    /// A message that was told, or that is older than the following, was edited or deleted. Of one message the revision
-    /// only rises.
+    /// A message was edited or deleted that the feed has delivered, or that is older than the subscription. The
+    /// revisions of one message only increase.
     MessageChanged {
-        /// Its number.
+        /// `seq` of the message.
         seq: u64,
-        /// Its revision.
+        /// New revision of the message.
         rev: u64,
-        /// Whether it is deleted.
+        /// True if the message is deleted.
         deleted: bool,
         /// The message as JSON.
         json: &'a [u8],
     },
-    /// A message was edited or deleted that is yet to be told, and will be told as it is then: for those who know it from
-    /// elsewhere. In order with the other changes.
+    /// A message was edited or deleted that the feed has not delivered yet, and will deliver in its changed state. For
+    /// clients that have loaded the message from the history. Ordered by `rev` with the other changes.
     UndeliveredMessageChanged {
-        /// Its number.
+        /// `seq` of the message.
         seq: u64,
-        /// Its revision.
+        /// New revision of the message.
         rev: u64,
-        /// Whether it is deleted.
+        /// True if the message is deleted.
         deleted: bool,
         /// The message as JSON.
         json: &'a [u8],
     },
-    /// A member has got or read messages. One may come twice. After a time without a bus those of a small conversation are
-    /// told as they stand; those of a larger one are not made up for.
+    /// A member received or read messages. A receipt can be delivered twice. After frames were lost, the current
+    /// receipts of a small conversation are delivered again; those of a larger one are not.
     ReceiptMoved {
-        /// They got messages, up to `delivered_seq`.
+        /// True if the member received messages, up to `delivered_seq`.
         delivered: bool,
-        /// They read messages, up to `read_seq`, and got them by that.
+        /// True if the member read messages, up to `read_seq`, which includes that they were delivered.
         read: bool,
-        /// Who, and how far.
+        /// The member and the new positions.
         change: &'a ReceiptChange,
     },
-    /// Somebody types, still does, or no longer; each end is told once.
+    /// A member types, still types, or stopped. Each stop is delivered once.
     TypingChanged(&'a TypingChange),
-    /// Members came or went. In order with the messages: who left is told before what they must not see.
+    /// Members joined or left. Ordered with the messages: a leave is delivered before messages the user must not see.
     MembersChanged {
-        /// The version of the members after it.
+        /// Version of the members after the change.
         members_version: u64,
-        /// Who came, as far as it is known.
+        /// Users who joined. Users whose frame was lost are not in the list.
         joined: &'a [UserId],
-        /// Who went.
+        /// Users who left.
         left: &'a [UserId],
     },
-    /// The conversation was deleted. Nothing follows.
+    /// The conversation was deleted. No event follows.
     ConversationDeleted,
 }
 
-/// Somebody who is told what concerns a user.
+/// Receives the events of a user.
 pub trait UserSubscriber: Send + Sync + 'static {
-    /// Something happened. May be called by two at once.
+    /// Handles one event. Two calls can overlap.
     fn on_event(&self, news: &UserEvent<'_>);
 }
 
-/// Something that concerns a user.
+/// An event of a user feed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UserEvent<'a> {
-    /// What waits for the user in a conversation changed, as JSON: `{conversationId, count, total}`, or in a large
-    /// conversation `{conversationId, lastSeq}`, at most once a second.
+    /// Unread counts of the user changed. The JSON is `{conversationId, count, total}`, or `{conversationId, lastSeq}`
+    /// for a large conversation, at most once per second.
     UnreadChanged(&'a [u8]),
-    /// The user came into a conversation or left it. May come twice.
+    /// The user joined or left a conversation. Can be delivered twice.
     MembershipChanged {
-        /// Which.
+        /// Id of the conversation.
         conversation: ConversationId,
-        /// Whether they are a member now.
+        /// True if the user is a member now.
         joined: bool,
     },
-    /// News may be missing here. What the user is shown should be read again.
+    /// Events may have been lost; the client should load its state again.
     EventsMaybeLost,
 }

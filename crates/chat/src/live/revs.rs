@@ -1,30 +1,31 @@
-//! Which revisions of a conversation were told.
+//! Tracks which revisions of a conversation a feed has delivered.
 //!
-//! Always true:
-//! 1. Revisions are told without a gap: whoever has seen one has been told every change before it, and can say so when they
-//!    come back. Those who follow are asked to hold what comes early.
-//! 2. Of the messages that were told last the revision is known, so that no older one follows.
+//! Invariants:
+//! 1. Revisions are delivered without gaps. A client that received revision `n` has received every change before it, so
+//!    it can resume from `n`. The feed holds frames for which `has_gap_before` is true.
+//! 2. The revisions of the last `MAX_TRACKED_MESSAGES` delivered messages are known, so an older revision of a message
+//!    is never delivered after a newer one.
 //!
-//! What was written before the room was opened and is published after that is told when it comes: it may be missing in what
-//! the first follower has read.
+//! A revision that was committed before the feed was opened can be published after that. It is delivered, because it
+//! may be missing from the history that the first subscriber loaded.
 
 use std::collections::VecDeque;
 
-/// Messages whose revision is remembered.
+/// Number of delivered messages and changes whose revision is remembered.
 const MAX_TRACKED_MESSAGES: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct RevisionCursor {
-    /// Everything up to this revision was told, or written before the room was opened.
+    /// Every revision up to this one was delivered, or was committed before the feed was opened.
     delivered_rev: u64,
-    /// Up to this revision changes were read from the rows and told, so a frame of one is late.
+    /// A resync delivered all changes up to this revision, so a frame about one of them is a duplicate.
     resynced_rev: u64,
-    /// `seq` and `rev` of what was told last, the latest at the end.
+    /// `seq` and `rev` of the most recent deliveries, the newest at the end.
     recent: VecDeque<(u64, u64)>,
 }
 
 impl RevisionCursor {
-    /// All up to this revision is known to whoever begins to follow now.
+    /// Starts at the revision of the conversation when the feed is opened.
     pub(super) fn new(delivered_rev: u64) -> Self {
         Self {
             delivered_rev,
@@ -32,17 +33,18 @@ impl RevisionCursor {
         }
     }
 
-    /// After which revision changes may be missing.
+    /// Returns the revision after which changes may be missing.
     pub(super) fn told(&self) -> u64 {
         self.delivered_rev
     }
 
-    /// Whether something before this revision was not told yet.
+    /// Whether an earlier revision was not delivered yet.
     pub(super) fn has_gap_before(&self, rev: u64) -> bool {
         rev > self.delivered_rev + 1
     }
 
-    /// Takes a revision of a message as told. False if it or a newer one was told before.
+    /// Records a delivered revision of a message. False if this or a newer revision of the message was delivered
+    /// before.
     pub(super) fn record(&mut self, seq: u64, rev: u64) -> bool {
         let known = self.recent.iter().rev().find(|(of, _)| *of == seq);
         if rev <= self.resynced_rev || known.is_some_and(|(_, known)| *known >= rev) {
@@ -56,7 +58,7 @@ impl RevisionCursor {
         true
     }
 
-    /// All changes up to this revision were read and told.
+    /// Records that a resync delivered all changes up to this revision.
     pub(super) fn advance_after_resync(&mut self, rev: u64) {
         self.resynced_rev = self.resynced_rev.max(rev);
         self.delivered_rev = self.delivered_rev.max(rev);

@@ -1,11 +1,20 @@
-//! A conversation that is followed.
+//! Live feed of one conversation on this node.
 //!
-//! Always true:
-//! 1. The sink is called under the room's lock and by nobody else, so its calls have one order. No other call takes that
-//!    lock but those of the bus, of the task that mends and of the one that ends typing; dropping the follower does not.
-//! 2. While something may be missing, frames are held, and a task mends ([`mend`](super::mend)); there is one at most.
-//! 3. The cursor is the last message that was told. A message up to it is dropped; one that is not the next is held, and so
-//!    is what has a revision that is not the next.
+//! ```text
+//!              open()                    frame is the next one
+//!   holding ────────────▶ streaming ──────────────────────────▶ subscriber.on_event()
+//!      ▲                      │
+//!      │                      │ gap, unreadable frame, or the bus may have lost frames
+//!      └──────────────────────┘
+//!   resync (resync.rs) reads the missing events from the database, then delivers the held frames
+//! ```
+//!
+//! Invariants:
+//! 1. The subscriber is only called while the feed's lock is held, so its events have one order. The bus callback, the
+//!    resync task and the typing expiry task take this lock. Dropping the subscription does not.
+//! 2. While events may be missing, frames are held and one resync task runs. There is never more than one.
+//! 3. `delivered_through` is the `seq` of the last delivered message. A message up to it is dropped. A message that is
+//!    not the next one is held, and so is a frame whose revision is not the next one.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,11 +37,11 @@ use crate::messages::decode_message_frame;
 use crate::typing::{self, TypingUser};
 use crate::unread::{ReceiptChange, ReceiptKind};
 
-/// Frames, and their bytes, that are held for a room.
+/// Maximum number of frames, and of their bytes, that a feed holds.
 const MAX_HELD_FRAMES: usize = 1_024;
 const MAX_HELD_BYTES: usize = 1 << 20;
 
-/// A conversation that is followed.
+/// Feed of one conversation on this node.
 pub(super) struct ConversationFeed {
     pub(super) weak_self: Weak<Self>,
     pub(super) live: Arc<LiveUpdates>,
@@ -40,22 +49,22 @@ pub(super) struct ConversationFeed {
     pub(super) feed_id: u64,
     pub(super) subscriber: Arc<dyn ConversationSubscriber>,
     pub(super) state: Mutex<FeedState>,
-    /// Nobody follows any more.
+    /// The subscription was dropped.
     pub(super) is_closed: AtomicBool,
     pub(super) close_signal: Notify,
 }
 
 pub(super) struct FeedState {
     pub(super) delivered_through: u64,
-    /// The last message that was written when the room was opened.
+    /// Last `seq` that was committed when the feed was opened.
     pub(super) last_seq_at_open: u64,
     pub(super) revisions: RevisionCursor,
-    /// The last version of the members that was told.
+    /// Version of the members that was delivered last; 0 if member changes may be missing.
     pub(super) members_version: u64,
     pub(super) typers: BTreeMap<UserId, TypingUser>,
-    /// While something may be missing: what came since.
+    /// Frames that wait for a resync. `None` while the feed streams.
     pub(super) held_frames: Option<Box<HeldFrames>>,
-    /// The conversation is deleted.
+    /// The conversation is deleted; no event follows.
     pub(super) is_deleted: bool,
 }
 
@@ -63,19 +72,19 @@ pub(super) struct FeedState {
 pub(super) struct HeldFrames {
     frames: VecDeque<Bytes>,
     bytes: usize,
-    /// Frames may be missing among those that are held: what is being read has to be read again.
+    /// Held frames were dropped, so the resync must read again.
     pub(super) resync_again: bool,
-    /// Frames of which no later one tells may be missing: receipts.
+    /// Receipts may have been lost. No later frame makes up for a lost receipt.
     pub(super) receipts_lost: bool,
 }
 
-/// What became of a frame.
+/// Result of handling a frame.
 enum FrameOutcome {
-    /// It was told, or is of no use.
+    /// The frame was delivered or is not relevant.
     Handled,
-    /// Messages or changes before it are missing.
+    /// A message or change before it was not delivered.
     GapBefore,
-    /// What it says has to be read.
+    /// The event must be read from the database.
     NeedsResync,
 }
 
@@ -98,7 +107,7 @@ impl HeldFrames {
 }
 
 impl FeedState {
-    /// A room that holds what comes until it is opened.
+    /// Initial state: the feed holds all frames until it is opened.
     pub(super) fn new_holding() -> Self {
         Self {
             delivered_through: 0,
@@ -131,7 +140,7 @@ impl BusListener for ConversationFeed {
 }
 
 impl ConversationFeed {
-    /// Tells a frame, or holds it.
+    /// Delivers a frame, or holds it.
     fn handle_frame(&self, state: &mut FeedState, frame: &Bytes) {
         if let Some(held) = &mut state.held_frames {
             held.push(frame.clone());
@@ -149,7 +158,7 @@ impl ConversationFeed {
         }
     }
 
-    /// Something may be missing: holds what comes, and has it mended.
+    /// Starts to hold frames and starts a resync. A resync that is running already must read again.
     pub(super) fn hold_and_resync(&self, state: &mut FeedState) {
         match &mut state.held_frames {
             Some(held) => held.drop_all(),
@@ -161,7 +170,7 @@ impl ConversationFeed {
         }
     }
 
-    /// Tells what was held; false if something is still missing.
+    /// Delivers the held frames; false if events are still missing.
     pub(super) fn drain_held(&self, state: &mut FeedState) -> bool {
         let Some(mut held) = state.held_frames.take() else {
             return true;
@@ -215,7 +224,8 @@ impl ConversationFeed {
         if new && (seq > state.delivered_through + 1 || state.revisions.has_gap_before(rev)) {
             return Some(FrameOutcome::GapBefore);
         }
-        // One that was written later and changed since has a revision that is early.
+        // A message committed before the feed was opened can carry a change that is not delivered yet. If a later
+        // message was changed, its revision leaves a gap, so the check above handles it.
         if new && seq <= state.last_seq_at_open && rev > state.revisions.told() {
             let changed = serde_json::from_slice::<ChangeMarkers>(json).ok()?;
             if changed.is_changed() {
@@ -226,7 +236,7 @@ impl ConversationFeed {
         Some(FrameOutcome::Handled)
     }
 
-    /// Tells a message that is the next, and none that was told.
+    /// Delivers a message if it is the next one; drops any other message.
     pub(super) fn deliver_message(&self, state: &mut FeedState, seq: u64, rev: u64, json: &[u8]) {
         if seq == state.delivered_through + 1 {
             state.delivered_through = seq;
@@ -238,7 +248,7 @@ impl ConversationFeed {
 
     fn apply_changed(&self, state: &mut FeedState, body: &[u8]) -> Option<FrameOutcome> {
         let (seq, rev, json) = decode_message_frame(body)?;
-        // A message that is to be told will be told as it is then.
+        // If the message itself is not delivered yet, the resync delivers it in its current state.
         if seq > state.delivered_through || state.revisions.has_gap_before(rev) {
             return Some(FrameOutcome::GapBefore);
         }
@@ -247,7 +257,7 @@ impl ConversationFeed {
         Some(FrameOutcome::Handled)
     }
 
-    /// Tells a change of a message that is yet to be told.
+    /// Delivers a change of a message that is not delivered yet.
     pub(super) fn deliver_undelivered_change(
         &self,
         seq: u64,
@@ -264,7 +274,7 @@ impl ConversationFeed {
             });
     }
 
-    /// Tells a change of a message, unless a newer one was told.
+    /// Delivers a change of a message, unless this or a newer revision was delivered.
     pub(super) fn deliver_change(
         &self,
         state: &mut FeedState,
@@ -290,7 +300,7 @@ impl ConversationFeed {
         Some(FrameOutcome::Handled)
     }
 
-    /// Tells how far a member has come.
+    /// Delivers a receipt.
     pub(super) fn deliver_receipt(&self, change: &ReceiptChange) {
         self.subscriber.on_event(&ConversationEvent::ReceiptMoved {
             delivered: change.moved == ReceiptKind::Delivered,
@@ -311,7 +321,7 @@ impl ConversationFeed {
         }
         let known = state.members_version;
         if members_version <= known {
-            // Late, or once more: whoever it names may have come back since.
+            // A late or repeated frame: a user in it may have joined again since. The resync reads the current members.
             state.members_version = 0;
             return Some(FrameOutcome::NeedsResync);
         }
@@ -325,12 +335,12 @@ impl ConversationFeed {
         if named && members_version == known + 1 {
             return Some(FrameOutcome::Handled);
         }
-        // Others came or went between that nobody told.
+        // The frame does not name its members, or a version before it is missing.
         state.members_version = 0;
         Some(FrameOutcome::NeedsResync)
     }
 
-    /// Tells who came and went, if anybody did.
+    /// Delivers who joined and who left, if the lists are not empty.
     pub(super) fn deliver_members_changed(
         &self,
         members_version: u64,
@@ -347,7 +357,7 @@ impl ConversationFeed {
         }
     }
 
-    /// The conversation is gone.
+    /// Marks the feed as deleted and delivers that.
     pub(super) fn deliver_deleted(&self, state: &mut FeedState) {
         state.is_deleted = true;
         self.subscriber
@@ -355,7 +365,7 @@ impl ConversationFeed {
     }
 }
 
-/// Of a message, whether it was changed.
+/// The fields of a message that show whether it was changed.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ChangeMarkers {

@@ -1,6 +1,8 @@
-//! Who types in a conversation that is followed.
+//! Typing state of a conversation feed.
 //!
-//! Always true: everything that changes it goes through here and is told; for each typer there is one entry among the ends.
+//! Invariants:
+//! 1. After the feed was opened, `FeedState::typers` changes only here, and every start and stop is delivered.
+//! 2. Each typer has exactly one entry in `TypingDeadlines`.
 
 use std::sync::atomic::Ordering;
 
@@ -11,7 +13,7 @@ use crate::ids::UserId;
 use crate::typing::{TypingChange, TypingUser};
 
 impl ConversationFeed {
-    /// Somebody types until a moment, which is past if they stopped.
+    /// Applies a typing update. The deadline of a typer who stopped is in the past.
     pub(super) fn apply_typing(
         &self,
         state: &mut FeedState,
@@ -24,7 +26,7 @@ impl ConversationFeed {
             return;
         }
         let known = state.typers.get(&typer.user_id);
-        // What does not put the end off is known.
+        // Updates that do not extend the deadline change nothing.
         if known.is_some_and(|known| typer.until <= known.until) {
             return;
         }
@@ -48,7 +50,7 @@ impl ConversationFeed {
         }
     }
 
-    /// The end of somebody's typing may have come.
+    /// Removes a typer whose deadline has passed.
     pub(super) fn expire_typer(&self, user: &UserId, now: Timestamp) {
         if self.is_closed.load(Ordering::Acquire) {
             return;
@@ -59,7 +61,7 @@ impl ConversationFeed {
         }
     }
 
-    /// The store said who types.
+    /// Replaces the known typers by those of the store, and delivers the differences.
     pub(super) fn replace_typers(
         &self,
         state: &mut FeedState,

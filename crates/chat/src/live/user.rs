@@ -1,4 +1,4 @@
-//! A user who is followed.
+//! Live feed of one user on this node.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,11 +14,11 @@ use crate::bus::frame::{BusFrame, BusFrameKind};
 use crate::conversations;
 use crate::ids::UserId;
 
-/// A follower of a user.
+/// Feed of one user for one subscription.
 pub(super) struct UserFeed {
     pub(super) user: UserId,
     pub(super) subscriber: Arc<dyn UserSubscriber>,
-    /// Nobody follows any more.
+    /// The subscription was dropped.
     pub(super) is_closed: AtomicBool,
 }
 
@@ -29,7 +29,7 @@ impl UserFeed {
         }
     }
 
-    /// Tells a frame; false if it cannot be read.
+    /// Delivers the event of a frame; false if the frame cannot be read.
     fn apply_frame(&self, frame: &[u8]) -> bool {
         match BusFrame::from(frame) {
             BusFrame::Known(BusFrameKind::UnreadChanged, json) => {
@@ -42,7 +42,7 @@ impl UserFeed {
                     return false;
                 };
                 let joined = told.role.is_some();
-                // Another role is no news here.
+                // A changed role is not an event of this feed.
                 if told.joined || !joined {
                     let conversation = told.conversation_id;
                     self.deliver(&UserEvent::MembershipChanged {
@@ -70,7 +70,7 @@ impl BusListener for UserFeed {
     }
 }
 
-/// The users who are followed on this node. Nobody is told under its lock.
+/// User feeds of this node by user id. No subscriber is called while the lock is held.
 #[derive(Default)]
 pub(super) struct UserFeedRegistry(Mutex<HashMap<UserId, SmallVec<[Arc<UserFeed>; 1]>>>);
 
@@ -92,12 +92,12 @@ impl UserFeedRegistry {
         }
     }
 
-    /// The followers of all users.
+    /// Returns the feeds of all users.
     pub(super) fn all(&self) -> Vec<Arc<UserFeed>> {
         self.0.lock().values().flatten().cloned().collect()
     }
 
-    /// The followers of those users who are among these.
+    /// Returns the feeds of these users.
     pub(super) fn feeds_of(&self, users: &std::collections::HashSet<UserId>) -> Vec<Arc<UserFeed>> {
         let lines = self.0.lock();
         if lines.len() < users.len() {

@@ -1,4 +1,4 @@
-//! Who is a member, asked of the rows for many at once.
+//! Reads memberships of many users from the rows.
 
 use std::collections::HashSet;
 
@@ -7,10 +7,10 @@ use crate::database::Database;
 use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
 
-/// Members that are read at a time.
+/// Members per statement.
 const MEMBER_PAGE_SIZE: usize = 1_000;
 
-/// Those of these users who are no members.
+/// Returns which of these users are not members.
 pub(crate) async fn filter_non_members(
     database: &Database,
     conversation: &ConversationId,
@@ -25,7 +25,7 @@ pub(crate) async fn filter_non_members(
     Ok(gone)
 }
 
-/// The members, up to `most`.
+/// Returns the members, up to `max_members`.
 pub(crate) async fn all(
     database: &Database,
     conversation: &ConversationId,

@@ -1,11 +1,11 @@
-//! Whether somebody is a member, from the store's cache.
+//! Cached answers to "is this user a member", in the store.
 //!
-//! Always true:
-//! 1. An answer is believed only if it was checked in the epoch of the store that holds now: a store that came back with old
-//!    data answers nothing.
-//! 2. An answer is kept only if no change of members came between the reading of the row and the keeping.
-//! 3. Whoever takes the answer to somebody else's question began to wait before it was seen to be still true.
-//! 4. While the store is away, the rows answer.
+//! Invariants:
+//! 1. A cached answer is used only if it was checked in the current store epoch. A store that was restored from old
+//!    data therefore answers nothing.
+//! 2. An answer is cached only if the members did not change between the read of the row and the write to the cache.
+//! 3. A follower gets the leader's answer only if the follower joined before the answer was verified as still true.
+//! 4. While the store is unavailable, the answer is read from the rows.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,14 +22,15 @@ use crate::keys::TtlName;
 
 static CACHE_MEMBERSHIP: LuaScript = script!("fill.lua");
 
-/// Questions that are answered from rows at one time, beyond which each is asked for itself.
+/// Maximum number of concurrent single-flight loads; further callers read the row themselves.
 const MAX_FLIGHTS: usize = 10_000;
-/// How often an answer is sought in the cache before the row alone decides: changes may come faster than answers.
+/// Maximum number of attempts with the cache before the row is read directly: members can change faster than an answer
+/// is cached.
 const MAX_CACHE_ATTEMPTS: usize = 4;
 
 type MembershipKey = (ConversationId, UserId);
 
-/// The answers about membership, as one node asks for them.
+/// Membership cache as one node uses it.
 pub(crate) struct MembershipCache {
     ctx: ChatContext,
     database: Database,
@@ -38,11 +39,11 @@ pub(crate) struct MembershipCache {
     misses: AtomicU64,
 }
 
-/// What the store knows.
+/// Result of a cache lookup.
 struct CacheLookup {
-    /// The generation, empty if there is none.
+    /// Generation of the conversation; empty if there is none.
     generation: String,
-    /// The answer, if it can be believed.
+    /// Cached answer, if it is valid in the current epoch.
     answer: Option<bool>,
 }
 
@@ -57,7 +58,7 @@ impl MembershipCache {
         }
     }
 
-    /// How often a row was read to answer.
+    /// Number of row reads.
     pub(crate) fn row_reads(&self) -> u64 {
         self.misses.load(Ordering::Relaxed)
     }
@@ -92,7 +93,7 @@ impl MembershipCache {
         self.read_row(&question).await
     }
 
-    /// Finds the answer for everybody aboard, and keeps it.
+    /// Loads the answer as the leader of a flight, and caches it.
     async fn load_as_leader(
         &self,
         question: &MembershipKey,
@@ -104,12 +105,13 @@ impl MembershipCache {
             Err(error) if error.is_store_unavailable() => return self.read_row(question).await,
             Err(error) => return Err(error),
         };
-        // Somebody else has just kept it; whoever is aboard may have come later than that, and looks for themself.
+        // Another caller has cached it. Followers may have joined later than that, so they look it up themselves.
         if let Some(answer) = look.answer {
             return Ok(answer);
         }
         let answer = self.read_row(question).await?;
-        // Whoever comes from here on may come after a change that follows the keeping.
+        // A caller that joins after the cache write may come after a newer change, so the flight is closed before the
+        // write.
         pilot.close();
         match self
             .store_if_unchanged(question, &look.generation, answer, epoch)
@@ -130,7 +132,7 @@ impl MembershipCache {
         cmd.arg(keys.membership_epoch(conversation, user));
         let (generation, answer, checked): (Option<String>, Option<String>, Option<u64>) =
             cmd.query_async(&mut self.ctx.store().clone()).await?;
-        // Asked after the reply: a store that was replaced in between has raised it by now.
+        // The epoch is read after the reply: if the store was replaced in between, the epoch has increased by now.
         let believed = checked == Some(*self.epoch.borrow());
         let answer = answer.filter(|_| believed);
         Ok(CacheLookup {
@@ -143,7 +145,7 @@ impl MembershipCache {
         })
     }
 
-    /// Keeps an answer; false if the members may have changed since the generation was seen.
+    /// Caches an answer; false if the members may have changed since the generation was read.
     async fn store_if_unchanged(
         &self,
         (conversation, user): &MembershipKey,

@@ -1,11 +1,11 @@
--- The members of a conversation have changed: forgets what was known of them, and tells the nodes.
+-- Invalidates the caches of a conversation after a change of its members, and publishes the frame.
 -- KEYS[1] parlor:gen:{conv}
--- KEYS[2..] what is to be forgotten
--- ARGV[1] time to live of the generation, ms
--- ARGV[2] command that publishes
+-- KEYS[2..] keys to delete
+-- ARGV[1] TTL of the generation in ms
+-- ARGV[2] publish command
 -- ARGV[3] channel of the conversation
 -- ARGV[4] frame
--- Reply: nothing
+-- Reply: OK
 local generation = KEYS[1]
 local ttl, publish, channel, frame = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 

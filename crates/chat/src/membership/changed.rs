@@ -1,7 +1,7 @@
-//! What follows a change of members: the caches forget, and the nodes are told.
+//! Invalidates the membership caches after a change of members, and publishes the change to the nodes.
 //!
-//! Always true: when this has succeeded, no node answers from what was cached before the change, and none that reads slowly
-//! can put it back.
+//! Invariant: after success no node answers from data that was cached before the change, and a slow reader cannot cache
+//! such data again.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use crate::keys::Key;
 
 static INVALIDATE_MEMBERSHIP: LuaScript = script!("changed.lua");
 
-/// How long a generation is kept: longer than any reader takes.
+/// TTL of the generation: longer than any read of rows takes.
 const GENERATION_TTL: Duration = Duration::from_secs(24 * 3_600);
-/// Users whose answers one call forgets.
+/// Maximum number of users per script call.
 const MAX_USERS_PER_CALL: usize = 500;
 
-/// Forgets what was known about these users in a conversation, and its participants, then publishes the frame on the
-/// conversation's channel. `more` names further keys of the conversation that are to go.
+/// Deletes the cached answers about these users and the cached participants of a conversation, then publishes the frame
+/// on the conversation's channel. `extra_keys` are further keys of the conversation to delete.
 pub(crate) async fn invalidate_and_publish(
     ctx: &ChatContext,
     conversation: &ConversationId,
@@ -34,7 +34,7 @@ pub(crate) async fn invalidate_and_publish(
         keys.participants_version(conversation),
     ];
     first.extend_from_slice(more);
-    // One call at least: also a change of nobody makes slow readers read again.
+    // At least one call: a change without users must also prevent slow readers from caching what they have read.
     let calls = users.len().div_ceil(MAX_USERS_PER_CALL).max(1);
     let mut chunks = users.chunks(MAX_USERS_PER_CALL);
     for _ in 0..calls {

@@ -1,10 +1,10 @@
-//! Questions under way: who asks what somebody else is asking right now waits for that answer.
+//! Single-flight: concurrent callers with the same key share one load.
 //!
-//! Always true:
-//! 1. A flight takes passengers until its pilot closes it, and never after: the pilot decides up to when an answer is good
-//!    for those who came later than the question.
-//! 2. A pilot who gives up lets the passengers go without an answer; nobody waits for nothing.
-//! 3. There are at most so many flights at once.
+//! Invariants:
+//! 1. A flight accepts followers until its leader closes it. The leader decides up to which moment its value is valid
+//!    for callers that came after the load began.
+//! 2. If a leader is dropped without a value, its followers are woken and get `None`.
+//! 3. At most `max_in_flight` flights accept followers at a time.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -12,31 +12,31 @@ use std::hash::Hash;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-/// The open flights.
+/// Loads that still accept followers.
 pub(super) struct SingleFlight<K, V> {
     in_flight: Mutex<HashMap<K, watch::Receiver<Option<V>>>>,
     max_in_flight: usize,
 }
 
-/// Where somebody who asks finds themself.
+/// Role of a caller.
 pub(super) enum FlightRole<'a, K: Eq + Hash, V> {
-    /// They are to find the answer.
+    /// The caller must load the value.
     Leader(FlightLeader<'a, K, V>),
-    /// They wait for it.
+    /// The caller waits for the value.
     Follower(FlightFollower<V>),
-    /// There are too many flights: they are to ask for themself.
+    /// Too many flights are open: the caller loads the value without sharing it.
     Bypass,
 }
 
-/// Finds the answer for all who are aboard.
+/// Leader of a flight: loads the value for all followers.
 pub(super) struct FlightLeader<'a, K: Eq + Hash, V> {
     flights: &'a SingleFlight<K, V>,
-    /// There until the flight is closed.
+    /// `None` after the flight is closed.
     key: Option<K>,
     value: watch::Sender<Option<V>>,
 }
 
-/// Waits for an answer.
+/// Follower of a flight: waits for the value.
 pub(super) struct FlightFollower<V>(watch::Receiver<Option<V>>);
 
 impl<K: Eq + Hash + Clone, V: Clone> SingleFlight<K, V> {
@@ -47,7 +47,7 @@ impl<K: Eq + Hash + Clone, V: Clone> SingleFlight<K, V> {
         }
     }
 
-    /// Joins the flight that asks this, or starts it.
+    /// Joins the open flight of this key, or starts one.
     pub(super) fn join(&self, key: &K) -> FlightRole<'_, K, V> {
         let mut open = self.in_flight.lock();
         if let Some(flight) = open.get(key) {
@@ -67,14 +67,14 @@ impl<K: Eq + Hash + Clone, V: Clone> SingleFlight<K, V> {
 }
 
 impl<K: Eq + Hash, V> FlightLeader<'_, K, V> {
-    /// Takes no more passengers.
+    /// Stops accepting followers.
     pub(super) fn close(&mut self) {
         if let Some(key) = self.key.take() {
             self.flights.in_flight.lock().remove(&key);
         }
     }
 
-    /// Gives everybody aboard the answer.
+    /// Gives the value to all followers.
     pub(super) fn complete(mut self, answer: V) {
         self.close();
         self.value.send_replace(Some(answer));
@@ -88,7 +88,7 @@ impl<K: Eq + Hash, V> Drop for FlightLeader<'_, K, V> {
 }
 
 impl<V: Clone> FlightFollower<V> {
-    /// The answer; none if the pilot had none for those who came late, or gave up.
+    /// Waits for the value; `None` if the leader was dropped without one.
     pub(super) async fn wait(mut self) -> Option<V> {
         let answer = self.0.wait_for(Option::is_some).await;
         answer.ok().and_then(|it| it.clone())

@@ -1,12 +1,12 @@
--- Keeps the participants of a conversation, unless the members may have changed since the rows were read.
+-- Caches the participants of a conversation, unless the members may have changed since the rows were read.
 -- KEYS[1] parlor:gen:{conv}
 -- KEYS[2] conversation:{conv}:participants
 -- KEYS[3] parlor:participants:{conv}:v
 -- ARGV[1] generation before the rows were read, or ''
--- ARGV[2] the state of the rows: version|epoch
--- ARGV[3] time to live, ms
+-- ARGV[2] version of the rows: members_version|epoch
+-- ARGV[3] TTL in ms
 -- ARGV[4..] users, at most 1,000
--- Reply: 1 if they are kept, else 0
+-- Reply: 1 if they were cached, else 0
 local generation, participants, version = KEYS[1], KEYS[2], KEYS[3]
 local seen, state, ttl = ARGV[1], ARGV[2], ARGV[3]
 

@@ -1,11 +1,12 @@
-//! The keys of membership.
+//! Keys of membership.
 //!
-//! Always true: these are caches over the rows, filled only while the conversation's generation stands still.
+//! Invariant: these keys are caches of the rows. They are written only if the conversation's generation has not changed
+//! since the rows were read.
 
 use crate::ids::{ConversationId, UserId};
 use crate::keys::{Key, KeyGroup, KeyKind, KeySource, KeySpec, KeyTtl, Keyspace, TtlName};
 
-/// What membership owns.
+/// Keys of membership.
 pub const CAPABILITY: KeyGroup = KeyGroup {
     name: "membership",
     title: "Membership and participants",
@@ -61,27 +62,27 @@ const MEMBERSHIP_GENERATION: KeySpec = KeySpec::internal(
 .meaning("prevents a slow reader from caching rows that it read before a change");
 
 impl Keyspace {
-    /// Whether a user belongs to a conversation.
+    /// Key of the cached answer whether a user is a member of a conversation.
     pub fn membership(&self, conversation: &ConversationId, user: &UserId) -> Key {
         self.key2(&MEMBERSHIP, conversation, user)
     }
 
-    /// The epoch of the answer whether a user belongs to a conversation.
+    /// Key of the epoch in which that answer was checked.
     pub fn membership_epoch(&self, conversation: &ConversationId, user: &UserId) -> Key {
         self.key2(&MEMBERSHIP_EPOCH, conversation, user)
     }
 
-    /// Everybody in a conversation.
+    /// Key of the set of all members of a conversation.
     pub fn participants(&self, conversation: &ConversationId) -> Key {
         self.key1(&PARTICIPANTS, conversation)
     }
 
-    /// Which state of the rows the set of participants shows.
+    /// Key of the version of the rows in that set.
     pub fn participants_version(&self, conversation: &ConversationId) -> Key {
         self.key1(&PARTICIPANTS_VERSION, conversation)
     }
 
-    /// The generation of a conversation's caches.
+    /// Key of the generation of a conversation's caches.
     pub fn membership_generation(&self, conversation: &ConversationId) -> Key {
         self.key1(&MEMBERSHIP_GENERATION, conversation)
     }

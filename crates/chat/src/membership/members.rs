@@ -1,4 +1,4 @@
-//! Whether somebody belongs to a conversation, for the capabilities that ask.
+//! Membership check for other capabilities.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,9 +6,9 @@ use std::pin::Pin;
 use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
 
-/// Knows who belongs to which conversation.
+/// Answers whether users are members of conversations.
 pub trait Members: Send + Sync {
-    /// Whether a user belongs to a conversation. One that does not exist has no members.
+    /// Whether a user is a member. A conversation that does not exist has no members.
     fn is_member<'a>(
         &'a self,
         conversation: &'a ConversationId,

@@ -1,7 +1,9 @@
-//! Membership: who belongs to a conversation, answered from caches over the rows.
+//! Membership: the members of conversations, from caches of the database rows.
 //!
-//! Always true: the rows decide. A change is committed first, then the caches forget ([`changed`]); what was read before a
-//! change is not kept after it, and what another epoch of the store has kept is not believed.
+//! Invariants:
+//! 1. The database decides. A change is committed first, then the caches are invalidated (`invalidate.rs`).
+//! 2. Rows that were read before a change are not cached after it.
+//! 3. Cached answers of another store epoch are ignored.
 
 pub mod keys;
 

@@ -1,8 +1,8 @@
--- The participants of a conversation, if the set shows this state of the rows.
+-- Reads the participants of a conversation, if the cached set has this version of the rows.
 -- KEYS[1] parlor:gen:{conv}
 -- KEYS[2] conversation:{conv}:participants
 -- KEYS[3] parlor:participants:{conv}:v
--- ARGV[1] the state: version|epoch
+-- ARGV[1] version of the rows: members_version|epoch
 -- Reply: { generation or '', user, ... }
 local generation, participants, version = KEYS[1], KEYS[2], KEYS[3]
 local state = ARGV[1]

@@ -1,7 +1,6 @@
-//! Who is in a conversation, from the node's memory, the store's set, or the rows.
+//! Member lists of conversations: from the memory of the node, the set in the store, or the rows.
 //!
-//! Always true: an answer for a `members_version` is what the rows said at that version or a later one, whatever the store
-//! holds.
+//! Invariant: the list for a `members_version` is that of this version or a later one, whatever the store contains.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,15 +21,15 @@ use crate::keys::TtlName;
 static READ_PARTICIPANTS: LuaScript = script!("participants.lua");
 static CACHE_PARTICIPANTS: LuaScript = script!("gather.lua");
 
-/// Members of a conversation up to which they are listed.
+/// Maximum number of members of a conversation whose members are listed.
 pub const MAX_LISTED_PARTICIPANTS: usize = 1_000;
-/// Conversations, and users in them, that a node remembers.
+/// Maximum number of conversations in the memory of a node, and of users in them.
 const MAX_CACHED_CONVERSATIONS: usize = 10_000;
 const MAX_CACHED_USERS: u64 = 500_000;
-/// Conversations whose rows are read at one time, beyond which each is asked for itself.
+/// Maximum number of concurrent single-flight loads; further callers load the list themselves.
 const MAX_FLIGHTS: usize = 10_000;
 
-/// The members at a version of the row.
+/// Member list at a `members_version`.
 #[derive(Clone)]
 struct ParticipantList {
     version: u64,
@@ -46,7 +45,7 @@ impl Weighter<ConversationId, ParticipantList> for ParticipantWeighter {
     }
 }
 
-/// The participants, as one node asks for them.
+/// Participant cache as one node uses it.
 pub(crate) struct ParticipantCache {
     ctx: ChatContext,
     database: Database,
@@ -72,12 +71,12 @@ impl ParticipantCache {
         }
     }
 
-    /// How often rows were read to answer.
+    /// Number of row reads.
     pub(crate) fn row_reads(&self) -> u64 {
         self.row_reads.load(Ordering::Relaxed)
     }
 
-    /// Who is in a conversation, at this version of its members or a later one.
+    /// Returns the members of a conversation at this `members_version` or a later one.
     pub(crate) async fn at(
         &self,
         conversation: &ConversationId,
@@ -108,7 +107,7 @@ impl ParticipantCache {
         Ok(gathered.users)
     }
 
-    /// Fills the store's set, which is missing or shows another version than this one.
+    /// Refills the set in the store, which is missing or has another version than this one.
     pub(crate) async fn refill_store(
         &self,
         conversation: &ConversationId,
@@ -119,7 +118,7 @@ impl ParticipantCache {
                 let gathered = self.load(conversation, version, Some(pilot)).await;
                 gathered.map(drop)
             }
-            // Somebody fills it, or all are busy: the next message asks again.
+            // Another caller fills the set, or too many loads are in progress: the next message tries again.
             FlightRole::Follower(_) | FlightRole::Bypass => Ok(()),
         }
     }
@@ -159,7 +158,7 @@ impl ParticipantCache {
         Ok(gathered)
     }
 
-    /// The generation, and the users if the store's set shows this version.
+    /// Reads the generation, and the users if the set in the store has this version.
     async fn read_store(
         &self,
         conversation: &ConversationId,
@@ -173,7 +172,7 @@ impl ParticipantCache {
         let generation = reply.next().unwrap_or_default();
         let users = reply.map(UserId::new);
         let users: std::result::Result<Vec<_>, _> = users.collect();
-        // Somebody else wrote to the set: the rows decide.
+        // The set contains foreign values: read the rows instead.
         let mut users = users.unwrap_or_default();
         users.sort_unstable();
         Ok((generation, users))

@@ -1,4 +1,4 @@
-//! The rows behind the caches.
+//! Rows that the membership caches are filled from.
 
 use crate::database::{Database, on};
 use crate::error::Result;
@@ -12,7 +12,7 @@ const SELECT_PARTICIPANTS: &str = "
     FROM conversations c LEFT JOIN members m ON m.conversation_id = c.id
     WHERE c.id = $1 ORDER BY m.user_id LIMIT $2";
 
-/// Users asked for in one statement.
+/// Users per statement.
 pub(super) const USERS_PER_STATEMENT: usize = 32;
 
 const SELECT_MEMBERS_AMONG: &str = "
@@ -23,7 +23,7 @@ const SELECT_MEMBERS_AMONG: &str = "
 const SELECT_USER_ID_PAGE: &str = "
     SELECT user_id FROM members WHERE conversation_id = $1 AND user_id > $2 ORDER BY user_id LIMIT $3";
 
-/// Those of up to [`MANY`] users who are members.
+/// Reads which of up to [`USERS_PER_STATEMENT`] users are members.
 pub(super) async fn find_members_among(
     database: &Database,
     conversation: &ConversationId,
@@ -44,7 +44,7 @@ pub(super) async fn find_members_among(
     Ok(users.collect::<std::result::Result<_, _>>()?)
 }
 
-/// The members after one, by id.
+/// Reads a page of user ids, ordered by id, starting after `after`.
 pub(super) async fn find_user_id_page(
     database: &Database,
     conversation: &ConversationId,
@@ -60,7 +60,7 @@ pub(super) async fn find_user_id_page(
     Ok(users.collect::<std::result::Result<_, _>>()?)
 }
 
-/// Whether there is a row.
+/// Whether the member has a row.
 pub(super) async fn is_member(
     database: &Database,
     conversation: &ConversationId,
@@ -74,7 +74,8 @@ pub(super) async fn is_member(
     Ok(count > 0)
 }
 
-/// The `members_version` and the members that belong to it, up to `most`; none if there is no conversation.
+/// Reads the `members_version` and the members of that version, up to `limit`; `None` if the conversation does not
+/// exist.
 pub(super) async fn find_participants(
     database: &Database,
     conversation: &ConversationId,

@@ -1,16 +1,27 @@
--- The head of the scripts of unread counts: what a field of the state says, and how two sayings about one conversation are
--- put together. Whatever the order and however often steps come, the result is the same.
+-- Prelude of the unread scripts: parses, merges and encodes one field of parlor:unread:{user}.
+-- Updates can arrive late, twice or in any order. The merged field is the same.
 --
--- A field is `1|joined|position|top|badge|own|muted|said|counted`, or `1|left|version|at|top`; the first number is the
--- version of this format. top: the conversation's highest number so far, whoever is a member. joined: the version of the members with which the membership began. position: how often badge and mute have
--- changed. muted: until when, ms, as said by position `said`. counted: whether the count is part of the total.
--- `:epoch` is the epoch in which the state was last held against the rows, `:total` the sum of what is counted.
+-- Field of a member:         1|joined|position|top|badge|own|muted|said|counted
+-- Field of a former member:  1|left|version|at|top
+--   1         version of this format
+--   joined    members_version with which the membership began
+--   position  position_version of the row; increases with every change of badge or mute
+--   top       highest seq of the conversation known so far; kept across memberships
+--   badge     messages up to this seq do not count as unread
+--   own       number of the user's own messages after badge
+--   muted     end of the mute in ms, 0 if not muted
+--   said      position at which the mute was set
+--   counted   1 if the count is part of the total
+--   version   members_version with which the membership ended
+--   at        time in ms at which the marker was written
+-- ':epoch' is the store epoch in which the state was last compared with the database. ':total' is the sum of all
+-- counted fields.
 
 local function int(number)
   return string.format('%.0f', number)
 end
 
--- What a field says; nil where it is missing or of another version.
+-- Parses a field; nil if it is missing or has another version.
 local function parse(text)
   if not text then return nil end
   local left, at, last = string.match(text, '^1|left|(%d+)|(%d+)|(%d+)$')
@@ -37,15 +48,16 @@ local function count(field)
   return math.max(field.top - field.badge - field.own, 0)
 end
 
--- What a conversation adds to the total.
+-- Contribution of a field to the total.
 local function share(field)
   return field and field.counted and count(field) or 0
 end
 
--- A position of the row: of an older membership nothing, of a newer one everything, of the same one what is newer of badge
--- and mute, and the higher top. A sender's position says nothing about the mute.
+-- Merges a position of the row into a field. A position of an older membership is ignored, and one of a newer
+-- membership replaces the field. In the same membership the newer badge, the newer mute and the higher top win. The
+-- position of a sender (row.muted is nil) does not change the mute.
 local function placed(old, step)
-  -- A message of the new membership may have come before the membership itself.
+  -- The top of a former membership is kept: a message of the new membership can arrive before the membership itself.
   local top = math.max(step.top, old and old.top or 0)
   if old and old.left then
     if step.joined < old.left then return old end
@@ -65,14 +77,14 @@ local function placed(old, step)
   return new
 end
 
--- The end of a membership: nothing of an older one counts after it.
+-- Marks the membership as ended. Later updates of this or an older membership are ignored.
 local function gone(old, version, now)
   if old and old.left and old.left >= version then return old end
   if old and old.joined and old.joined > version then return old end
   return { left = version, at = now, top = old and old.top or 0 }
 end
 
--- The documented counters: no key where there is nothing.
+-- Writes a documented counter. The key is deleted at 0.
 local function show(key, number)
   if number > 0 then
     redis.call('SET', key, int(number))

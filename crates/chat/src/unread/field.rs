@@ -1,4 +1,4 @@
-//! What the store holds about a user, as it was read.
+//! Unread state of users as read from the store.
 
 use std::collections::HashMap;
 
@@ -9,19 +9,19 @@ use crate::context::ChatContext;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
 
-/// The state of a user and the documented total.
+/// Unread state of a user, and the documented total.
 #[derive(Debug, Default, Clone)]
 pub(super) struct StoredCounters {
-    /// Conversations and their fields.
+    /// Encoded field of each conversation.
     pub(super) fields: HashMap<String, String>,
     epoch: Option<u64>,
     state_total: Option<u64>,
-    /// The documented key; none if there is none.
+    /// Value of the documented key `unread:{user}:total`; `None` if the key does not exist.
     pub(super) total_key: Option<String>,
 }
 
 impl StoredCounters {
-    /// Whether it was held against the rows in this epoch.
+    /// Whether the state was compared with the rows in this epoch or a later one.
     pub(super) fn is_verified(&self, epoch: u64) -> bool {
         self.state_total.is_some() && self.epoch.is_some_and(|checked| checked >= epoch)
     }
@@ -30,12 +30,12 @@ impl StoredCounters {
         self.fields.is_empty() && self.epoch.is_none() && self.total_key.is_none()
     }
 
-    /// Whether both totals are this number.
+    /// Whether both totals have this value.
     pub(super) fn totals_equal(&self, number: u64) -> bool {
         self.state_total == Some(number) && counter_equals(self.total_key.as_deref(), number)
     }
 
-    /// Whether the field of a conversation says what the row does.
+    /// Whether the field of a conversation equals the row.
     pub(super) fn matches_row(&self, position: &MemberPosition, now: u64) -> bool {
         let field = self.fields.get(position.conversation_id.as_str());
         let Some(field) = field.and_then(|text| CounterField::parse(text)) else {
@@ -55,7 +55,7 @@ impl StoredCounters {
             && muted(field.muted_until) == muted(position.muted_until)
     }
 
-    /// Whether the field differs by its `top` alone, which is lower.
+    /// Whether the field differs from the row only by an older `last_seq`.
     pub(super) fn lags_behind_row(&self, position: &MemberPosition, now: u64) -> bool {
         let field = self.fields.get(position.conversation_id.as_str());
         let top = field
@@ -70,7 +70,7 @@ impl StoredCounters {
         })
     }
 
-    /// What the field of a conversation makes of it; none if it cannot be read, or the user left.
+    /// Unread count by the field of a conversation; `None` if the field cannot be parsed or the user left.
     pub(super) fn count(&self, conversation: &str) -> Option<u64> {
         let field = CounterField::parse(self.fields.get(conversation)?)?;
         Some(super::count(
@@ -81,7 +81,7 @@ impl StoredCounters {
     }
 }
 
-/// Whether a documented counter shows a number: without a key it is 0.
+/// Whether a documented counter has this value. A missing key means 0.
 pub(super) fn counter_equals(key: Option<&str>, number: u64) -> bool {
     match key {
         None => number == 0,
@@ -89,7 +89,7 @@ pub(super) fn counter_equals(key: Option<&str>, number: u64) -> bool {
     }
 }
 
-/// A field of a member; `field.lua` has the format.
+/// Field of a member; `counter_field.lua` describes the format.
 #[derive(Debug, PartialEq, Eq)]
 struct CounterField {
     joined_version: u64,
@@ -121,13 +121,13 @@ impl CounterField {
     }
 }
 
-/// When the user left, if that is what a field says.
+/// Time at which the user left, if the field is the marker of a former membership.
 pub(super) fn left_at(text: &str) -> Option<u64> {
     let mut numbers = text.strip_prefix("1|left|")?.split('|');
     numbers.nth(1)?.parse().ok()
 }
 
-/// What is held about each of these users, in one round trip. What somebody else put in the place of a key is not held.
+/// Reads the state of these users in one round trip. A key of a foreign type counts as missing.
 pub(super) async fn read_states(
     ctx: &ChatContext,
     users: &[UserId],
@@ -155,7 +155,7 @@ pub(super) async fn read_states(
     Ok(held.collect())
 }
 
-/// The replies of a pipeline; none for a command that was refused, say for a key that somebody else wrote.
+/// Returns the replies of a pipeline; `None` for a command that the store rejected, for example on a foreign key type.
 pub(super) async fn query_tolerant(
     ctx: &ChatContext,
     pipe: &mut redis::Pipeline,
@@ -172,7 +172,7 @@ pub(super) async fn query_tolerant(
     each.collect()
 }
 
-/// What a documented counter shows.
+/// Text of a documented counter; `None` if the key does not exist.
 pub(super) fn counter_text(reply: Option<Value>) -> Option<String> {
     match reply {
         Some(value) => from_redis_value(value).ok().flatten(),

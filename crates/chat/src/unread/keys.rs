@@ -1,11 +1,12 @@
-//! The keys of unread counts.
+//! Keys of unread counts.
 //!
-//! Always true: the documented counters are written from the internal hash, together with the total, in one step in the user's slot.
+//! Invariant: one script in the user's hash slot writes the documented counters and the total together with the
+//! internal hash.
 
 use crate::ids::{ConversationId, UserId};
 use crate::keys::{Key, KeyGroup, KeyKind, KeySource, KeySpec, KeyTtl, Keyspace};
 
-/// What unread counts own.
+/// Keys of unread counts.
 pub const CAPABILITY: KeyGroup = KeyGroup {
     name: "unread",
     title: "Unread",
@@ -30,17 +31,17 @@ const UNREAD_STATE: KeySpec =
         .meaning("the positions that the counts are derived from");
 
 impl Keyspace {
-    /// Unread messages of a user in a conversation.
+    /// Key of a user's unread count in a conversation.
     pub fn unread(&self, user: &UserId, conversation: &ConversationId) -> Key {
         self.key2(&UNREAD_COUNTER, user, conversation)
     }
 
-    /// Unread messages of a user in all.
+    /// Key of a user's total unread count.
     pub fn unread_total(&self, user: &UserId) -> Key {
         self.key1(&UNREAD_TOTAL, user)
     }
 
-    /// Every key of unread counts, as patterns of `SCAN`.
+    /// `SCAN` patterns of all keys of unread counts.
     pub(super) fn unread_patterns(&self) -> [String; 2] {
         let mut prefix = String::new();
         for letter in self.settings().prefix.as_str().chars() {
@@ -52,7 +53,7 @@ impl Keyspace {
         ["unread:*", "parlor:unread:*"].map(|name| format!("{prefix}{name}"))
     }
 
-    /// The positions a user's counts are derived from.
+    /// Key of the positions that a user's counts are derived from.
     pub fn unread_state(&self, user: &UserId) -> Key {
         self.key1(&UNREAD_STATE, user)
     }

@@ -1,8 +1,8 @@
-//! Conversations above the fan-out limit: their members' keys are not written with a message, so the nodes are told that
-//! there is one, and tell the members who are there.
+//! Notifications about conversations above the fan-out limit. A message does not update the keys of their members, so
+//! it is published to all nodes, and each node notifies the members that are connected to it.
 //!
-//! Always true: a node says it of a conversation at most once a second, and the newest number is said. What is lost makes a
-//! badge late until the next message: nothing that is counted depends on it.
+//! Invariant: a node publishes at most one frame per second and conversation, with the newest `seq`. If a frame is
+//! lost, unread badges are late until the next message; no count depends on the frame.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::bus::frame::{self, BusFrameKind};
 use crate::error::Result;
 use crate::ids::ConversationId;
 
-/// How often a node says it of one conversation.
+/// Minimum time between two frames of a node about one conversation.
 pub(crate) const MIN_NOTIFY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The newest message of a conversation, and the version of its members then.
+/// `last_seq` of a conversation and its `members_version` at that time.
 pub(crate) type Newest = (u64, u64);
 
 impl Unread {
-    /// There is a message in a conversation of this many members.
+    /// Publishes the newest message of a conversation if it has more members than the fan-out limit; throttled.
     pub(crate) async fn notify_large_conversation(
         &self,
         conversation: &ConversationId,
@@ -37,7 +37,7 @@ impl Unread {
         }
     }
 
-    /// Says what had to wait. To be called some times a second.
+    /// Publishes the throttled notifications that are due. The background task calls this several times a second.
     pub async fn publish_due_notifications(&self) -> Result<()> {
         for (conversation, newest) in self.large_throttle.take_due(self.ctx.now()) {
             self.publish_large(&conversation, newest).await?;
@@ -54,7 +54,7 @@ impl Unread {
     }
 }
 
-/// The frame: 8 bytes of the number, 8 of the version of the members, the conversation.
+/// Encodes the frame: 8 bytes of the `seq`, 8 bytes of the `members_version`, the conversation id.
 fn encode_large_frame(conversation: &ConversationId, (seq, members_version): Newest) -> Vec<u8> {
     let id = conversation.as_str().as_bytes();
     let mut frame = frame::head(BusFrameKind::LargeConversationMessage, 16 + id.len());
@@ -64,7 +64,7 @@ fn encode_large_frame(conversation: &ConversationId, (seq, members_version): New
     frame
 }
 
-/// What the body of a frame says; none if it says nothing.
+/// Decodes the body of that frame; `None` if it is malformed.
 pub(crate) fn decode_large_frame(body: &[u8]) -> Option<(ConversationId, Newest)> {
     let (seq, body) = body.split_first_chunk()?;
     let (members_version, id) = body.split_first_chunk()?;

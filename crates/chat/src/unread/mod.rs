@@ -1,14 +1,18 @@
-//! Unread: how many messages wait for a user, per conversation and in all.
+//! Unread counts of users, per conversation and in total, and how far each member has received and read a conversation.
 //!
-//! Always true:
-//! 1. Answers are derived from the rows: the conversation's last number less the member's badge position and their own
-//!    messages after it. They are exact in a room of any size, and while the store is away.
-//! 2. The keys in the store show the same to other services. They are written from the same positions, as maxima: a step may
-//!    come late, twice or in any order. Nothing is ever incremented.
-//! 3. The documented counter, the total and the frame on the user's channel come from one step in the user's slot.
-//! 4. A state of another epoch, a missing one or a missing field is held against the rows before it is believed.
-//! 5. Above the fan-out limit a message moves the sender's keys only. Those of the others follow with their next call.
-//! 6. A step that fails or is given up after its row was committed is owed, and is paid within seconds.
+//! Invariants:
+//! 1. Replies are computed from the database: the conversation's `last_seq` minus the member's `badge_seq` and their
+//!    own messages after it. They are exact in a conversation of any size, also while the store is unavailable.
+//! 2. The keys in the store repeat these counts for other services. Updates carry positions that are merged as maxima,
+//!    so an update can come late, twice or in any order. No counter is ever incremented.
+//! 3. One script call in the user's hash slot writes the documented counter, the total and the frame on the user's
+//!    channel.
+//! 4. A state or field that is missing, or a state of another epoch, is compared with the database rows before it is
+//!    used.
+//! 5. Above the fan-out limit a message updates the keys of its sender only. The keys of another member are updated by
+//!    that member's next call.
+//! 6. An update that fails or is cancelled after its row was committed is in the retry queue and is repeated within
+//!    seconds.
 
 pub mod keys;
 
@@ -40,18 +44,19 @@ pub use self::ops::{
 };
 pub use self::repair::{CounterDifference, DifferenceKind, RepairReport};
 
-/// Unread counts as one node keeps them.
+/// Service that maintains the unread counts on one node.
 pub struct Unread {
     ctx: ChatContext,
     database: Database,
     fanout_limit: u64,
     retry_queue: RetryQueue<UserId>,
-    /// What is to be said of conversations above the limit.
+    /// Throttle of the notifications about conversations above the fan-out limit.
     large_throttle: ConversationThrottle<large::Newest>,
 }
 
 impl Unread {
-    /// The counts of a node. Up to `fanout_limit` members each member's keys are written with a message.
+    /// Creates the service. In conversations with up to `fanout_limit` members, a message updates the keys of all
+    /// members.
     pub fn new(ctx: ChatContext, database: Database, fanout_limit: u64) -> Self {
         Self {
             ctx,
@@ -62,13 +67,13 @@ impl Unread {
         }
     }
 
-    /// Up to how many members each member's keys are written with a message.
+    /// Returns the number of members up to which a message updates the keys of all members.
     pub fn fanout_limit(&self) -> u64 {
         self.fanout_limit
     }
 
-    /// Messages were sent: to be called after their rows are committed, however often. A failure is owed to the members and
-    /// must not fail the send.
+    /// Updates the counters after messages were committed. Repeating the call has no effect. If it fails, the users are
+    /// in the retry queue, and the send must not fail because of it.
     pub async fn sent(&self, sent: &CountedMessages<'_>) -> Result<()> {
         let others = CounterUpdate::MessageByOther {
             members_version: sent.members_version,
@@ -78,7 +83,7 @@ impl Unread {
         let members = sent.members.filter(few).unwrap_or_default();
         let mut steps = Vec::with_capacity(members.len() + sent.sender_positions.len());
         for (nth, wrote) in sent.sender_positions.iter().enumerate() {
-            // Their last position is what counts.
+            // Only the last position of each sender matters.
             let later = &sent.sender_positions[nth + 1..];
             if later.iter().all(|it| it.user != wrote.user) {
                 let step = CounterUpdate::MessageByUser {
@@ -105,7 +110,7 @@ impl Unread {
         applied
     }
 
-    /// Messages were found that nobody had counted: sets the keys of these members right.
+    /// Reconciles the keys of these members after recovery applied messages that were not counted.
     pub(crate) async fn found(
         &self,
         conversation: &ConversationId,
@@ -117,8 +122,9 @@ impl Unread {
         Ok(())
     }
 
-    /// These users have become members, and the change is committed: only those whose row it made, with the
-    /// `members_version` that became their `joined_version`, and the conversation's `last_seq` then.
+    /// Updates the counters of new members after the change was committed. Pass only users whose row the change
+    /// created, the `members_version` that became their `joined_version`, and the conversation's `last_seq` at that
+    /// time.
     pub async fn apply_joined(
         &self,
         conversation: &ConversationId,
@@ -135,11 +141,11 @@ impl Unread {
             muted_until: 0,
         };
         let steps: Vec<_> = users.iter().map(|user| (user, step)).collect();
-        // Nothing waits for a new member, so a state that is not there can wait, too.
+        // A new member has no unread messages, so a missing state need not be reconciled now.
         self.apply_updates(conversation, &steps, false).await
     }
 
-    /// These users are no members any more, and the change is committed with this `members_version`.
+    /// Removes the counters of former members after the change with this `members_version` was committed.
     pub async fn left(
         &self,
         conversation: &ConversationId,
@@ -151,7 +157,7 @@ impl Unread {
         self.apply_updates(conversation, &steps, true).await
     }
 
-    /// Applies steps, and counts anew whose state cannot take one.
+    /// Runs counter updates and reconciles the users whose state cannot take an update.
     async fn apply_updates(
         &self,
         conversation: &ConversationId,

@@ -1,6 +1,7 @@
-//! What callers can ask of unread counts and receipts.
+//! Operations on unread counts and receipts.
 //!
-//! Always true: a position is the member's own. A visitor may look at what waits, and marks nothing: they read only.
+//! Invariant: callers change only their own position. A visitor has read-only access: it can read the counts and mark
+//! nothing.
 
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -14,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
 use crate::operation::{Operation, OperationInfo};
 
-/// Receipts in one answer, unless it is said.
+/// Page size of receipts if the request has no `limit`.
 const DEFAULT_RECEIPT_PAGE_SIZE: u32 = 100;
 
 const MARK_CODES: &[Code] = &[
@@ -24,14 +25,14 @@ const MARK_CODES: &[Code] = &[
     Code::NotAMember,
 ];
 
-/// The caller has read a conversation's messages up to one.
+/// Marks the messages of a conversation as read by the caller, up to a message.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MarkRead {
-    /// Where.
+    /// Id of the conversation.
     #[schema(value_type = ConversationId)]
     pub conversation_id: String,
-    /// The last message that was read; the conversation's last one if it is not said.
+    /// `seq` of the last message that was read. Default: the last message of the conversation.
     #[serde(default)]
     pub seq: Option<u64>,
 }
@@ -51,14 +52,14 @@ impl Operation for MarkRead {
     }
 }
 
-/// The messages of a conversation from one on wait for the caller again. What others see of what they read stays.
+/// Marks the messages of a conversation as unread for the caller, from a message on. Read receipts do not change.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MarkUnread {
-    /// Where.
+    /// Id of the conversation.
     #[schema(value_type = ConversationId)]
     pub conversation_id: String,
-    /// The first message that is unread again.
+    /// `seq` of the first message that becomes unread.
     #[schema(minimum = 1)]
     pub seq: u64,
 }
@@ -83,14 +84,14 @@ impl Operation for MarkUnread {
     }
 }
 
-/// Messages of a conversation have reached the caller up to one.
+/// Marks the messages of a conversation as delivered to the caller, up to a message.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MarkDelivered {
-    /// Where.
+    /// Id of the conversation.
     #[schema(value_type = ConversationId)]
     pub conversation_id: String,
-    /// The last message that reached them; the conversation's last one if it is not said.
+    /// `seq` of the last message that was delivered. Default: the last message of the conversation.
     #[serde(default)]
     pub seq: Option<u64>,
 }
@@ -111,17 +112,17 @@ impl Operation for MarkDelivered {
     }
 }
 
-/// How far the members of a conversation have got and read its messages. For its members.
+/// Lists how far the members of a conversation have received and read its messages. For members and services.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListReceipts {
-    /// Where.
+    /// Id of the conversation.
     #[schema(value_type = ConversationId)]
     pub conversation_id: String,
-    /// What the part before said as `nextCursor`.
+    /// `nextCursor` of the previous page.
     #[serde(default)]
     pub cursor: Option<String>,
-    /// How many; 100 if it is not said.
+    /// Maximum number of receipts in the page. Default: 100.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 1_000)]
     pub limit: Option<u32>,
@@ -161,7 +162,7 @@ impl Operation for ListReceipts {
     }
 }
 
-/// What waits for the caller.
+/// Returns the unread counts of the caller.
 #[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
 pub struct GetUnread {}
 
@@ -178,7 +179,7 @@ impl Operation for GetUnread {
     }
 }
 
-/// Who changes their position, and where. Whether they are a member the row says.
+/// Returns the user and the conversation of a mark operation. The row update checks the membership.
 fn require_writer<'c>(
     caller: &'c Caller,
     conversation: &str,

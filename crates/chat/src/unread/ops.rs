@@ -1,39 +1,39 @@
-//! What is told about unread messages, and what happened that they are counted by.
+//! Types of unread counts and receipts, and the committed messages that they are updated by.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::ids::{ConversationId, UserId};
 
-/// Messages were sent, one after the other, and their rows are committed.
+/// Committed messages of one conversation, in their order.
 #[derive(Debug, Clone, Copy)]
 pub struct CountedMessages<'a> {
-    /// Where.
+    /// Conversation that the messages were sent to.
     pub conversation: &'a ConversationId,
-    /// The number of the last.
+    /// `seq` of the last message.
     pub seq: u64,
-    /// Who sent them, in their order.
+    /// Positions of the senders, in the order of the messages.
     pub sender_positions: &'a [SenderPosition],
-    /// The members, of the version below; none above the fan-out limit. The senders may be among them.
+    /// Members at `members_version`, among them perhaps the senders; `None` if the conversation has too many to list.
     pub members: Option<&'a [UserId]>,
-    /// The `members_version` of the conversation when the messages were numbered.
+    /// `members_version` of the conversation when the messages got their `seq`.
     pub members_version: u64,
 }
 
-/// Somebody sent a message.
+/// Position of a sender after their message.
 #[derive(Debug, Clone)]
 pub struct SenderPosition {
-    /// Who.
+    /// Id of the sender.
     pub user: UserId,
-    /// The message's number.
+    /// `seq` of the message.
     pub seq: u64,
-    /// The `joined_version` of the sender's row.
+    /// `joined_version` of the sender's row.
     pub joined_version: u64,
-    /// The `position_version` of the sender's row after it.
+    /// `position_version` of the sender's row after the message.
     pub position_version: u64,
 }
 
-/// What waits for a user in a conversation, and in all.
+/// Unread count of a conversation and the user's total.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UnreadCount {
     /// Unread messages in the conversation.
@@ -42,91 +42,92 @@ pub struct UnreadCount {
     pub total: u64,
 }
 
-/// What waits for a user.
+/// All unread counts of a user.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UnreadSummary {
     /// Unread messages in all conversations that are not muted.
     pub total: u64,
-    /// Those among them that mention the user.
+    /// Unread messages that mention the user, in all conversations that are not muted.
     pub mentions: u64,
-    /// The conversations with unread messages, the latest activity first.
+    /// Conversations with unread messages, sorted by their last activity, newest first.
     pub conversations: Vec<ConversationUnread>,
 }
 
-/// What waits for a user in a conversation.
+/// Unread count of one conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConversationUnread {
-    /// Which.
+    /// Id of the conversation.
     pub conversation_id: ConversationId,
-    /// Unread messages.
+    /// Unread messages in the conversation.
     pub count: u64,
-    /// Those among them that mention the user.
+    /// Unread messages in the conversation that mention the user.
     pub mentions: u64,
-    /// Whether they stay out of the total.
+    /// True if the conversation is muted and not part of the totals.
     pub muted: bool,
 }
 
-/// How far a member has got and read the messages of a conversation.
+/// How far a member has received and read the messages of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReadReceipt {
-    /// Who.
+    /// Id of the member.
     pub user_id: UserId,
-    /// The last message that reached them.
+    /// `seq` of the last message that was delivered to the member.
     pub delivered_seq: u64,
-    /// The last message that they read.
+    /// `seq` of the last message that the member has read.
     pub read_seq: u64,
 }
 
-/// A part of a conversation's receipts, by user id.
+/// A page of receipts, ordered by user id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReadReceiptPage {
-    /// The receipts.
+    /// Receipts of the page.
     pub receipts: Vec<ReadReceipt>,
-    /// What to ask for the next part with; absent at the end.
+    /// Cursor of the next page; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
 
-// The body of a frame of `Kind::Unread`, as JSON, and of what clients are told.
-/// What waits for a user in a conversation, and in all, has changed.
+// JSON body of a frame of kind `UnreadChanged`, and of the event that clients receive.
+/// The unread count of a conversation changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UnreadChange {
-    /// Where.
+    /// Id of the conversation.
     pub conversation_id: ConversationId,
-    /// Unread messages there.
+    /// Unread messages in the conversation.
     pub count: u64,
     /// Unread messages in all conversations that are not muted.
     pub total: u64,
 }
 
-/// The body of a frame of [`Kind::Receipt`](crate::bus::frame::Kind::Receipt), as JSON. May come twice.
+// JSON body of a frame of kind `Receipt`.
+/// A member received or read messages. The event can be delivered twice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReceiptChange {
-    /// Where.
+    /// Id of the conversation.
     pub conversation_id: ConversationId,
-    /// Whose, and how far.
+    /// Both positions of the member.
     #[serde(flatten)]
     pub receipt: ReadReceipt,
-    /// Which of the two moved.
+    /// Position that moved.
     pub moved: ReceiptKind,
 }
 
-/// What moved of a receipt.
+/// Which position of a receipt moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ReceiptKind {
-    /// Messages reached the member.
+    /// Messages were delivered to the member.
     Delivered,
-    /// The member read messages, and got them by that.
+    /// The member read messages, which also marks them as delivered.
     Read,
 }
 
-/// The unread messages of a member: the numbers after the badge position, without their own.
+/// Computes the unread count: the messages after the badge position, without the member's own.
 pub fn count(last_seq: u64, badge_seq: u64, own_after: u64) -> u64 {
     last_seq.saturating_sub(badge_seq).saturating_sub(own_after)
 }

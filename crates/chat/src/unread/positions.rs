@@ -1,6 +1,7 @@
-//! Reading, marking unread, muting: the row first, then the keys.
+//! Mark read, mark unread, mark delivered, mute.
 //!
-//! Always true: the row decides and is answered from. A store that is away delays the keys only.
+//! Invariant: the row is changed first, and the reply comes from the database. While the store is unavailable, only the
+//! keys are late.
 
 use super::rows::{self, PositionWithTotal, ReceiptPosition};
 use super::steps::CounterUpdate;
@@ -13,7 +14,7 @@ use crate::owed::RetryGuard;
 use crate::ticking::log_failure;
 
 impl Unread {
-    /// The user has read up to a message, or up to the last one; what is left.
+    /// Marks messages as read up to a message, or up to the last one. Returns the unread count after that.
     pub async fn read(
         &self,
         user: &UserId,
@@ -29,7 +30,7 @@ impl Unread {
         self.finish_mark(debt, badge)
     }
 
-    /// The messages from this one on wait for the user again; what waits. Receipts stay.
+    /// Marks the messages from this one on as unread. Receipts do not change. Returns the unread count after that.
     pub async fn mark_unread(
         &self,
         user: &UserId,
@@ -42,7 +43,7 @@ impl Unread {
         self.finish_mark(debt, badge)
     }
 
-    /// Messages have reached the user up to this one, or up to the last one; what waits.
+    /// Marks messages as delivered up to a message, or up to the last one. Returns the unread count.
     pub async fn delivered(
         &self,
         user: &UserId,
@@ -60,7 +61,8 @@ impl Unread {
         })
     }
 
-    /// The conversation stays out of the user's total until then; none for no longer. What waits.
+    /// Excludes the conversation from the user's total until this time, `None` to end the mute. Returns the unread
+    /// count.
     pub async fn mute(
         &self,
         user: &UserId,
@@ -84,8 +86,8 @@ impl Unread {
         found.ok_or_else(|| Error::NotAMember(conversation.clone()))
     }
 
-    /// What the row says now, and whether the keys show it. They are written also where the row did not change: a step
-    /// before may have been lost.
+    /// Writes the keys from the current row, also if the row did not change: an earlier update may have been lost.
+    /// Returns the unread count and the result of the key update.
     async fn write_keys_from_row(
         &self,
         user: &UserId,
@@ -116,7 +118,7 @@ impl Unread {
         Ok(badge)
     }
 
-    /// Tells the conversation how far a member has come.
+    /// Publishes a receipt to the conversation.
     async fn publish_receipt(
         &self,
         user: &UserId,

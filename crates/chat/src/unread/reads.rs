@@ -1,4 +1,4 @@
-//! What is answered about unread messages.
+//! Reads unread counts and receipts.
 
 use super::field;
 use super::recount::ReconcileInput;
@@ -8,11 +8,11 @@ use crate::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
 use crate::ticking::log_failure;
 
-/// Most receipts in one answer.
+/// Maximum page size of receipts.
 pub(super) const MAX_RECEIPT_PAGE_SIZE: u32 = 1_000;
 
 impl Unread {
-    /// What waits for a user. The user's keys are set right by it.
+    /// Returns the unread counts of a user, and corrects the user's keys if they differ.
     pub async fn get_summary(&self, user: &UserId) -> Result<UnreadSummary> {
         let epoch = self.epoch();
         let held = field::read_states(&self.ctx, std::slice::from_ref(user)).await;
@@ -36,7 +36,7 @@ impl Unread {
         Ok(counts)
     }
 
-    /// How many messages of a conversation wait for a member.
+    /// Returns the unread count of a member in one conversation.
     pub async fn count_in_conversation(
         &self,
         user: &UserId,
@@ -68,7 +68,7 @@ impl Unread {
         counts
     }
 
-    /// How far the members of a conversation have got and read its messages, by user id, after a cursor.
+    /// Lists receipts of the members of a conversation, ordered by user id, after a cursor.
     pub async fn receipts(
         &self,
         conversation: &ConversationId,

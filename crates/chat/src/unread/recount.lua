@@ -1,20 +1,20 @@
--- Sets the state of one user right by what the rows said after the state was read. A field that has not changed since then
--- becomes what the row says, whatever it was; one that has is put together with it.
+-- Corrects the unread state of one user by rows that were read after the state. If a field is still as it was read, the
+-- row replaces it. If it changed meanwhile, it is merged with the row.
 --
 -- KEYS[1]       parlor:unread:{user}
 -- KEYS[2]       unread:{user}:total
 -- KEYS[3…]      unread:{user}:{conv} for each conversation
--- ARGV[1]       now, ms
--- ARGV[2]       the epoch in which the state was read
--- ARGV[3]       how long a state is kept, ms
--- ARGV[4]       the command that publishes
--- ARGV[5]       the head of the frame
+-- ARGV[1]       now in ms
+-- ARGV[2]       store epoch in which the state was read
+-- ARGV[3]       TTL of the state in ms
+-- ARGV[4]       publish command
+-- ARGV[5]       first bytes of the frame
 -- ARGV[6]       channel of the user
--- ARGV[7]       1 if with this all fields are right, else 0
--- ARGV[8]       the conversation whose change led here, about which the user is told; empty for none
--- ARGV[9]       how long the end of a membership is kept, so that late steps of it do not count, ms
--- ARGV[9n+10…]    for each conversation: its id, the field as it was read (empty: missing), `placed` or `gone` (no member),
---               membership, position, top, badge, own, muted until
+-- ARGV[7]       1 if this call completes the state, else 0
+-- ARGV[8]       conversation about which a frame is published in any case; empty for none
+-- ARGV[9]       TTL of the marker of a former membership in ms; late updates of that membership are ignored until then
+-- ARGV[9n+10…]  for each conversation: its id, the field as it was read (empty: missing), `placed` or `gone` (no member
+--               any more), joined_version, position, top, badge, own, end of the mute
 -- Reply         the total
 local now, epoch, keep = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 local publish, head, channel, all, touched = ARGV[4], ARGV[5], ARGV[6], ARGV[7] == '1', ARGV[8]
@@ -60,7 +60,7 @@ for nth = 1, conversations do
 end
 
 if all then
-  -- The sum itself, and mutes that have ended.
+  -- Recomputes the sum, and counts conversations whose mute has expired.
   total = 0
   local fields, changed, any = redis.call('HGETALL', state_key), {}, false
   for at = 1, #fields, 2 do
@@ -77,7 +77,7 @@ if all then
   end
   for at = 1, #changed, 2 do redis.call('HSET', state_key, changed[at], changed[at + 1]) end
   if not any then
-    -- Of one who belongs nowhere nothing is kept.
+    -- The user has no conversations: nothing is kept.
     redis.call('DEL', state_key, total_key)
     for _, change in ipairs(told) do tell(publish, channel, head, change[1], change[2], 0) end
     return 0

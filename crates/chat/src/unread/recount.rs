@@ -1,7 +1,8 @@
-//! Holding what the store has against the rows, and setting it right.
+//! Reconcile: compares the stored unread state of users with the database rows and corrects it.
 //!
-//! Always true: the state is read first, the rows then, and the script comes last. So what it finds as it was read is not
-//! newer than the rows and is replaced; what has changed meanwhile is put together with them, and nothing is lost.
+//! Invariant: the state is read first, then the rows, then the script runs. A field that is still as it was read is not
+//! newer than the rows, so the row replaces it. A field that changed meanwhile is merged with the row, so no update is
+//! lost.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,34 +22,34 @@ static RECONCILE_COUNTERS: LuaScript = LuaScript::new(
     concat!(include_str!("field.lua"), include_str!("recount.lua")),
 );
 
-/// How long the end of a membership is kept, so that late steps of it do not count.
+/// How long the marker of a former membership is kept, so that late updates of that membership are ignored.
 const LEFT_MARKER_TTL_MS: u64 = 600_000;
-/// Conversations in one call.
+/// Maximum number of conversations per script call.
 const MAX_CONVERSATIONS_PER_CALL: usize = 256;
 
-/// A user whose keys are to be what the rows say.
+/// A user whose stored state is corrected by their rows.
 pub(super) struct ReconcileInput<'a> {
     pub(super) user: &'a UserId,
     pub(super) stored: &'a StoredCounters,
     pub(super) rows: &'a [MemberPosition],
-    /// Conversations that have a counter, though nothing else says that the user belongs to them.
+    /// Conversations that have a counter key but neither a row nor a field in the state.
     pub(super) orphans: &'a [ConversationId],
-    /// All keys are to be written, whether or not the state agrees.
+    /// Writes all keys, even if the state agrees with the rows.
     pub(super) rewrite_all: bool,
 }
 
 impl Unread {
-    /// Sets the keys of a user right by the rows.
+    /// Rewrites the keys of a user from the rows.
     pub async fn recount(&self, user: &UserId) -> Result<()> {
         self.reconcile_users(std::slice::from_ref(user), None).await
     }
 
-    /// Steps of these users may have been lost: sets the keys right of those whose state is not what the rows say.
+    /// Corrects the keys of those users whose state differs from the rows. For users whose updates may have been lost.
     pub(crate) async fn reconcile_changed(&self, users: &[UserId]) -> Result<()> {
         self.reconcile_pages(users, None, false).await
     }
 
-    /// Sets the keys of these users right, and tells them about a conversation.
+    /// Rewrites the keys of these users from the rows, and publishes a frame about the conversation `notify_about`.
     pub(super) async fn reconcile_users(
         &self,
         users: &[UserId],
@@ -80,7 +81,7 @@ impl Unread {
         Ok(())
     }
 
-    /// Sets the keys right by rows that were read after the state, which was read in this epoch.
+    /// Corrects the keys by rows that were read after the state. The state was read in this epoch.
     pub(super) async fn run_reconcile(
         &self,
         epoch: u64,
@@ -170,7 +171,7 @@ impl Unread {
     }
 }
 
-/// What the rows say about a conversation: none if the user does not belong to it.
+/// The row of a user in a conversation, with the stored field; no row if the user is not a member.
 struct ReconcileEntry<'a> {
     conversation: ConversationId,
     stored_field: Option<&'a String>,
@@ -192,7 +193,7 @@ impl ReconcileEntry<'_> {
     }
 }
 
-/// The conversations that the store knows of and the rows do not.
+/// Entries for the conversations that the store knows and the rows do not.
 fn entries_without_membership<'a>(
     case: &'a ReconcileInput<'_>,
     now: u64,
@@ -224,7 +225,7 @@ fn entries_without_membership<'a>(
     lines.filter(move |line| !members.contains(line.conversation.as_str()))
 }
 
-/// Rows by whose they are.
+/// Groups rows by user.
 pub(super) fn group_by_user(rows: Vec<MemberPosition>) -> HashMap<UserId, Vec<MemberPosition>> {
     let mut users: HashMap<UserId, Vec<MemberPosition>> = HashMap::new();
     for row in rows {

@@ -1,11 +1,11 @@
-//! The rows that counts are derived from.
+//! The rows that unread counts are derived from.
 //!
-//! Always true:
-//! 1. A position changes by one statement on the member's row, which also raises `position_version`: whoever comes later has
-//!    the higher one. Marking unread takes the row first, because it counts messages that a statement which had to wait for
-//!    the row would not see.
-//! 2. Receipts only rise. The badge never falls below where the membership began.
-//! 3. Reading to a number counts only what the statement can see: everything up to the conversation's last message.
+//! Invariants:
+//! 1. Marking as read or unread and setting a mute increment `position_version` under the lock of the member's row, so
+//!    the later change has the higher version. Marking as unread locks the row by a statement of its own: it counts
+//!    messages, and a statement that waited for the lock would not see messages that were committed meanwhile.
+//! 2. Receipts only rise. The badge position never falls below the `seq` at which the membership began.
+//! 3. Marking as read or delivered never passes the conversation's `last_seq` that the statement sees.
 
 use sqlx::FromRow;
 
@@ -14,9 +14,9 @@ use crate::database::{Database, Either, on, to_db_integer, write_statement};
 use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
 
-/// Users asked for in one statement.
+/// Users per statement.
 pub(super) const USERS_PER_STATEMENT: usize = 32;
-/// Later than any mute: the last moment of the year 9999.
+/// Latest end of a mute: the last millisecond of the year 9999.
 const MAX_MUTED_UNTIL_MS: u64 = 253_402_300_799_999;
 
 macro_rules! position_columns {
@@ -50,7 +50,7 @@ const SELECT_POSITIONS_WITH_MENTIONS: &str = concat!(
      ORDER BY c.last_at DESC, m.conversation_id"
 );
 
-/// A member's position, and their total.
+/// Position of a member with the user's total.
 const SELECT_POSITION_WITH_TOTAL: &str = concat!(
     "SELECT ",
     position_columns!(),
@@ -97,7 +97,7 @@ const SELECT_EXPIRED_MUTES: &str = concat!(
      WHERE m.muted_until > 0 AND m.muted_until <= $1 ORDER BY m.muted_until, m.conversation_id, m.user_id LIMIT $2"
 );
 
-/// The mute itself is no longer asked for; the position stays.
+/// Clears an expired mute. `position_version` stays, because an expired mute means the same as no mute.
 const CLEAR_MUTE: &str = "UPDATE members SET muted_until = 0 \
      WHERE conversation_id = $1 AND user_id = $2 AND muted_until = $3";
 
@@ -109,7 +109,7 @@ const USERS: &str =
 
 const COUNT_USERS: &str = "SELECT COUNT(DISTINCT user_id) FROM members";
 
-/// Where a member stands in a conversation.
+/// Position of a member in a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, FromRow)]
 pub(super) struct MemberPosition {
     #[sqlx(try_from = "String")]
@@ -141,7 +141,7 @@ impl MemberPosition {
         self.muted_until > now
     }
 
-    /// What it adds to the total.
+    /// Contribution of the conversation to the user's total.
     pub(super) fn total_share(&self, now: u64) -> u64 {
         if self.is_muted(now) {
             0
@@ -151,7 +151,7 @@ impl MemberPosition {
     }
 }
 
-/// A position, and how often its user is mentioned in what is unread.
+/// Position with the number of unread messages that mention the user.
 #[derive(FromRow)]
 pub(super) struct PositionWithMentions {
     #[sqlx(flatten)]
@@ -160,7 +160,7 @@ pub(super) struct PositionWithMentions {
     pub(super) mentions: u64,
 }
 
-/// A position, and its user's total.
+/// Position with the user's total.
 #[derive(FromRow)]
 pub(super) struct PositionWithTotal {
     #[sqlx(flatten)]
@@ -169,7 +169,7 @@ pub(super) struct PositionWithTotal {
     pub(super) total: u64,
 }
 
-/// How far the messages of a conversation reached a member, and how far they read.
+/// How far a member has received and read the messages of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromRow)]
 pub(super) struct ReceiptPosition {
     #[sqlx(try_from = "i64")]
@@ -178,7 +178,7 @@ pub(super) struct ReceiptPosition {
     pub(super) read_seq: u64,
 }
 
-/// One member's receipts.
+/// Receipt of one member.
 #[derive(FromRow)]
 pub(super) struct ReceiptRow {
     #[sqlx(try_from = "String")]
@@ -187,7 +187,7 @@ pub(super) struct ReceiptRow {
     pub(super) position: ReceiptPosition,
 }
 
-/// The positions of up to [`MANY`] users.
+/// Reads the positions of up to [`USERS_PER_STATEMENT`] users.
 pub(super) async fn find_positions_of_users(
     database: &Database,
     users: &[UserId],
@@ -206,7 +206,7 @@ pub(super) async fn find_positions_of_users(
     Ok(rows)
 }
 
-/// The position of a user in a conversation; none if they are not a member.
+/// Reads the position of a user in a conversation; `None` if the user is not a member.
 pub(super) async fn find_position(
     database: &Database,
     conversation: &ConversationId,
@@ -216,7 +216,7 @@ pub(super) async fn find_position(
         sqlx::query_as(SELECT_POSITION).bind(conversation.as_str()).bind(user.as_str()).fetch_optional(pool).await?))
 }
 
-/// The positions of a user with their mentions, the latest activity first.
+/// Reads the positions of a user with mentions, ordered by the last activity of the conversation, newest first.
 pub(super) async fn find_positions_with_mentions(
     database: &Database,
     user: &UserId,
@@ -225,7 +225,7 @@ pub(super) async fn find_positions_with_mentions(
         sqlx::query_as(SELECT_POSITIONS_WITH_MENTIONS).bind(user.as_str()).fetch_all(pool).await?))
 }
 
-/// Where a user stands; none if they are not a member.
+/// Reads the position of a user and the user's total; `None` if the user is not a member.
 pub(super) async fn find_position_with_total(
     database: &Database,
     conversation: &ConversationId,
@@ -236,7 +236,7 @@ pub(super) async fn find_position_with_total(
         sqlx::query_as(SELECT_POSITION_WITH_TOTAL).bind(to_db_integer(now)).bind(conversation.as_str()).bind(user.as_str()).fetch_optional(pool).await?))
 }
 
-/// The user has read up to a message; what their receipts are then, if anything changed.
+/// Marks messages as read up to `seq`. Returns the new receipt positions if the row changed.
 pub(super) async fn mark_read(
     database: &Database,
     conversation: &ConversationId,
@@ -251,7 +251,7 @@ pub(super) async fn mark_read(
             .await?))
 }
 
-/// Messages reached a user up to this one; what their receipts are then, if it rose.
+/// Marks messages as delivered up to `seq`. Returns the new receipt positions if the row changed.
 pub(super) async fn mark_delivered(
     database: &Database,
     conversation: &ConversationId,
@@ -268,7 +268,7 @@ pub(super) async fn mark_delivered(
     )
 }
 
-/// The messages from this one on are unread again.
+/// Marks the messages from `seq` on as unread.
 pub(super) async fn mark_unread(
     database: &Database,
     conversation: &ConversationId,
@@ -284,7 +284,7 @@ pub(super) async fn mark_unread(
     Ok(tx.commit().await?)
 }
 
-/// The conversation stays out of the user's total until then; 0 for no longer.
+/// Sets the end of the mute; 0 ends it.
 pub(super) async fn set_mute(
     database: &Database,
     conversation: &ConversationId,
@@ -300,7 +300,7 @@ pub(super) async fn set_mute(
     Ok(())
 }
 
-/// Positions whose mute has ended, the longest ended first.
+/// Reads positions whose mute has expired, the oldest expiry first.
 pub(super) async fn find_expired_mutes(
     database: &Database,
     now: u64,
@@ -310,7 +310,7 @@ pub(super) async fn find_expired_mutes(
         sqlx::query_as(SELECT_EXPIRED_MUTES).bind(to_db_integer(now)).bind(i64::from(most)).fetch_all(pool).await?))
 }
 
-/// Forgets mutes that have ended, unless they were set again.
+/// Clears expired mutes, unless they were set again.
 pub(super) async fn clear_mutes(database: &Database, ended: &[MemberPosition]) -> Result<()> {
     macro_rules! forget {
         ($position:expr, $to:expr) => {
@@ -323,8 +323,7 @@ pub(super) async fn clear_mutes(database: &Database, ended: &[MemberPosition]) -
         };
     }
     match database.pools() {
-        // One by one: members of many conversations, held together in an order of their own, would be in the way of
-        // everybody who writes there.
+        // One transaction per row: a transaction over many conversations would hold row locks that block their senders.
         Either::Postgres(pool) => {
             for position in ended {
                 forget!(position, pool);
@@ -343,7 +342,7 @@ pub(super) async fn clear_mutes(database: &Database, ended: &[MemberPosition]) -
     Ok(())
 }
 
-/// The receipts of a conversation, by user.
+/// Reads receipts of a conversation, ordered by user id.
 pub(super) async fn receipts(
     database: &Database,
     conversation: &ConversationId,
@@ -354,7 +353,7 @@ pub(super) async fn receipts(
         sqlx::query_as(RECEIPTS).bind(conversation.as_str()).bind(after).bind(i64::from(most)).fetch_all(pool).await?))
 }
 
-/// Users with memberships, in order.
+/// Reads users who are members of a conversation, ordered by id.
 pub(super) async fn users(database: &Database, after: &str, most: usize) -> Result<Vec<UserId>> {
     let most = i64::try_from(most).unwrap_or(i64::MAX);
     let rows: Vec<(String,)> = on!(database.reader(), pool =>
@@ -364,7 +363,7 @@ pub(super) async fn users(database: &Database, after: &str, most: usize) -> Resu
         .collect()
 }
 
-/// How many users have memberships.
+/// Counts users who are members of a conversation.
 pub(super) async fn count_users(database: &Database) -> Result<u64> {
     let (users,): (i64,) = on!(database.reader(), pool =>
         sqlx::query_as(COUNT_USERS).fetch_one(pool).await?);

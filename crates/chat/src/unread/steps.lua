@@ -1,17 +1,18 @@
--- One step in one conversation, for many users. On a Cluster for one: the keys of a user are in the user's slot.
+-- Applies one update in one conversation to each of several users. In cluster mode a call has one user, because the
+-- keys of a user share that user's hash slot.
 --
 -- KEYS[3n+1]    parlor:unread:{user}
 -- KEYS[3n+2]    unread:{user}:{conv}
 -- KEYS[3n+3]    unread:{user}:total
--- ARGV[1]       now, ms
--- ARGV[2]       the epoch
--- ARGV[3]       how long a state is kept, ms
--- ARGV[4]       the command that publishes
--- ARGV[5]       the head of the frame
+-- ARGV[1]       now in ms
+-- ARGV[2]       store epoch
+-- ARGV[3]       TTL of the state in ms
+-- ARGV[4]       publish command
+-- ARGV[5]       first bytes of the frame
 -- ARGV[6]       conversation
--- ARGV[8n+7…]   channel of the user, what: `sent`, `placed`, `left`; version of the members (`sent`, `left`) or of the
---               membership (`placed`), position, top, badge, own, muted until (empty: not said)
--- Reply         for each user 1, or 0 if the state has to be held against the rows first
+-- ARGV[8n+7…]   channel of the user, kind of update (`sent`, `placed`, `left`), members_version (`sent`, `left`) or
+--               joined_version (`placed`), position, top, badge, own, end of the mute (empty: unchanged)
+-- Reply         for each user 1, or 0 if the state must be reconciled with the rows first
 local now, epoch, keep = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 local publish, head, conversation = ARGV[4], ARGV[5], ARGV[6]
 
@@ -21,13 +22,13 @@ local function step(user)
   local channel, what, version = ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3])
   local held = redis.pcall('HMGET', state_key, ':epoch', ':total', conversation)
   if held.err then
-    -- Somebody else's.
+    -- The key has a foreign type: delete it.
     redis.call('DEL', state_key)
     held = {}
   end
   local old, total = parse(held[3]), tonumber(held[2] or '')
   if (tonumber(held[1] or '') or -1) < epoch or not total or (held[3] and not old) then
-    -- What is left is not in the rows, so nobody would find it.
+    -- A former membership has no row, so a reconcile would not find its counter.
     if what == 'left' then redis.call('DEL', count_key) end
     return 0
   end

@@ -1,4 +1,4 @@
-//! Calling the step script: one step in one conversation for many users, in one round trip.
+//! Counter updates: one update per user in one conversation, for many users in one round trip.
 
 mod field;
 mod native;
@@ -18,26 +18,26 @@ static UPDATE_COUNTERS: LuaScript = LuaScript::new(
 )
 .with_native(native::update_counters);
 
-/// How long a state is kept after its last change.
+/// TTL of a user's unread state, counted from its last change.
 pub(super) const UNREAD_STATE_TTL_MS: u64 = 30 * 86_400 * 1_000;
-/// Users in one call: more would keep everybody else waiting.
+/// Maximum number of users per script call, because a running script blocks all other clients of the store.
 const MAX_USERS_PER_CALL: usize = 32;
-/// Users in one pipeline.
+/// Maximum number of users per pipeline.
 const MAX_USERS_PER_PIPELINE: usize = 1_024;
 
-/// What happened to a user in a conversation.
+/// One update of a user's counter in a conversation.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum CounterUpdate {
-    /// Somebody else sent a message.
+    /// Another member sent a message.
     MessageByOther { members_version: u64, seq: u64 },
-    /// The user themself sent one, and others may have sent some after it.
+    /// The user sent a message; other members may have sent later ones, up to `last_seq`.
     MessageByUser {
         joined_version: u64,
         position_version: u64,
         seq: u64,
         top: u64,
     },
-    /// They came, read, marked unread or muted.
+    /// The user joined, read, marked as unread or muted: the row has this position.
     Position {
         joined_version: u64,
         position_version: u64,
@@ -46,7 +46,7 @@ pub(super) enum CounterUpdate {
         own: u64,
         muted_until: u64,
     },
-    /// They are no member any more.
+    /// The user is no member any more.
     Left { members_version: u64 },
 }
 
@@ -101,7 +101,7 @@ impl CounterUpdate {
     }
 }
 
-/// Applies steps in a conversation; those whose state has to be held against the rows first.
+/// Runs updates in a conversation. Returns the users whose state must be reconciled with the rows first.
 pub(super) async fn run_updates<'u>(
     ctx: &ChatContext,
     conversation: &ConversationId,

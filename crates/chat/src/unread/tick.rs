@@ -1,4 +1,4 @@
-//! The background work of unread counts.
+//! Background tasks of unread counts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use crate::error::Result;
 use crate::ids::UserId;
 use crate::ticking::{BackgroundTask, BackgroundTasks};
 
-/// How often owed steps are paid.
+/// Interval at which users in the retry queue are reconciled.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// How often is looked what may be said of large conversations.
+/// Interval at which throttled notifications are checked.
 const NOTIFY_CHECK_INTERVAL: Duration = Duration::from_millis(250);
-/// How often mutes that ended are looked for.
+/// Interval at which expired mutes are processed.
 const MUTE_EXPIRY_INTERVAL: Duration = Duration::from_secs(60);
-/// Mutes in one step of the sweep.
+/// Maximum number of mutes per statement.
 const MUTE_PAGE_SIZE: u32 = 500;
 
 impl Unread {
-    /// Starts the background work.
+    /// Starts the background tasks; they stop when the returned value is dropped.
     pub fn tick(self: &Arc<Self>) -> BackgroundTasks {
         BackgroundTasks::new(vec![
             BackgroundTask::spawn_periodic(
@@ -44,7 +44,7 @@ impl Unread {
         ])
     }
 
-    /// Does what failed or was given up before. To be called once a second.
+    /// Reconciles the users whose update failed or was cancelled. The background task calls this every second.
     pub async fn retry_pending(&self) -> Result<()> {
         loop {
             let users = self.retry_queue.take_up_to(USERS_PER_STATEMENT);
@@ -57,14 +57,14 @@ impl Unread {
         }
     }
 
-    /// Adds conversations whose mute has ended to the totals; how many there were. To be called once a minute, on every
-    /// node: it does no harm twice.
+    /// Adds conversations whose mute expired to the totals of their users; returns how many. Every node calls this once
+    /// a minute; repeating it has no effect.
     pub async fn expire_mutes(&self) -> Result<usize> {
         let mut swept = 0;
         loop {
             let now = self.ctx.now().as_millis();
             let ended = rows::find_expired_mutes(&self.database, now, MUTE_PAGE_SIZE).await?;
-            // The keys first: a row that is forgotten is not found again.
+            // The keys are updated first: after the row is cleared, the mute would not be found again.
             for position in ended.chunk_by(|a, b| a.conversation_id == b.conversation_id) {
                 let steps: Vec<(&UserId, CounterUpdate)> = position
                     .iter()

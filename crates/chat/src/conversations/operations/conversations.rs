@@ -1,4 +1,4 @@
-//! Conversations: create, list, get, update, delete.
+//! Operations on conversations: create, list, get, update, delete.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -14,48 +14,47 @@ use crate::error::Result;
 use crate::ids::{ConversationId, UserId};
 use crate::operation::{CreatesResource, Operation, OperationInfo};
 
-/// Creates a conversation. The caller becomes its owner; where a service acts for nobody, the first member does. The direct
-/// conversation of two people is created once and found again.
+/// Creates a conversation. The caller becomes its owner; if a service does not act for a user, the first member does.
+/// The direct conversation of two users exists once: creating it again returns the existing one.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CreateConversation {
-    /// What it is to be called in addresses and keys; made up if it is not said. The id of a deleted conversation is not
-    /// given again.
+    /// Id of the new conversation. Default: a generated UUID. The id of a deleted conversation cannot be used again.
     #[serde(default)]
     #[schema(value_type = Option<ConversationId>)]
     pub id: Option<String>,
-    /// What it is.
+    /// Kind of the conversation.
     pub kind: ConversationKind,
-    /// What people call it.
+    /// Title, at most 256 bytes. Default: none.
     #[serde(default)]
     #[schema(max_length = 256)]
     pub title: Option<String>,
-    /// Who is in it, besides the caller.
+    /// Ids of the members besides the caller, at most 1,000.
     #[serde(default)]
     #[schema(value_type = Vec<UserId>, max_items = 1000)]
     pub members: Vec<String>,
-    /// Whether anybody may join a group; no if it is not said.
+    /// True if every user may join; only for a group. Default: false.
     #[serde(default)]
     pub open: Option<bool>,
-    /// What members see of the time before they joined; all if it is not said.
+    /// Whether members see messages that were sent before they joined. Default: `all`.
     #[serde(default)]
     pub history: Option<History>,
-    /// How much a support conversation presses; normal if it is not said.
+    /// Priority; only for a support conversation. Default: `normal`.
     #[serde(default)]
     pub priority: Option<Priority>,
-    /// What the caller calls this creation: a second one under the same key finds the first.
+    /// Idempotency key, 1 to 256 bytes: if the same caller repeats it, the reply is the first conversation.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 256)]
     pub idempotency_key: Option<String>,
 }
 
-/// A conversation that is there now.
+/// The created or existing conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct CreatedConversation {
     /// The conversation.
     #[serde(flatten)]
     pub conversation: Conversation,
-    /// Whether it is new.
+    /// True if this call created the conversation.
     #[serde(skip)]
     pub created: bool,
 }
@@ -100,26 +99,26 @@ impl Operation for CreateConversation {
     }
 }
 
-/// The caller's conversations, the one where something happened last first.
+/// Lists the caller's conversations by their last activity, newest first.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListConversations {
-    /// Where the page before ended: its `nextCursor`.
+    /// `nextCursor` of the previous page.
     #[serde(default)]
     pub cursor: Option<String>,
-    /// How many; 50 if it is not said.
+    /// Maximum number of conversations in the page. Default: 50.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 100)]
     pub limit: Option<u64>,
 }
 
-/// A page of somebody's conversations.
+/// A page of the caller's conversations.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConversationList {
-    /// The conversations.
+    /// Conversations of the page.
     pub conversations: Vec<ConversationSummary>,
-    /// What to ask for the next page with; absent on the last one.
+    /// Cursor of the next page; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
@@ -146,11 +145,11 @@ impl Operation for ListConversations {
     }
 }
 
-/// A conversation. For its members, admins and services.
+/// Returns a conversation. For its members, admins and services.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GetConversation {
-    /// Which.
+    /// Id of the conversation.
     #[schema(value_type = ConversationId)]
     pub conversation_id: String,
 }
@@ -171,24 +170,24 @@ impl Operation for GetConversation {
     }
 }
 
-/// Changes what is said, and leaves the rest. For owners and admins of the conversation, admins and services.
+/// Changes the given fields of a conversation. For owners and admins of the conversation, admins and services.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdateConversation {
-    /// Which.
+    /// Id of the conversation.
     #[schema(value_type = ConversationId)]
     pub conversation_id: String,
-    /// What people call it; empty for nothing.
+    /// New title, at most 256 bytes; empty to remove the title.
     #[serde(default)]
     #[schema(max_length = 256)]
     pub title: Option<String>,
-    /// Whether anybody may join a group.
+    /// True if every user may join; only for a group.
     #[serde(default)]
     pub open: Option<bool>,
-    /// What members see of the time before they joined.
+    /// Whether members see messages that were sent before they joined.
     #[serde(default)]
     pub history: Option<History>,
-    /// How much a support conversation presses.
+    /// Priority; only for a support conversation.
     #[serde(default)]
     pub priority: Option<Priority>,
 }
@@ -222,20 +221,20 @@ impl Operation for UpdateConversation {
     }
 }
 
-/// Deletes a conversation with all its messages, for good. For its owners, admins and services.
+/// Deletes a conversation with all its messages permanently. For owners of the conversation, admins and services.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteConversation {
-    /// Which.
+    /// Id of the conversation.
     #[schema(value_type = ConversationId)]
     pub conversation_id: String,
 }
 
-/// What is gone.
+/// The deleted conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeletedConversation {
-    /// Which conversation it was.
+    /// Id of the deleted conversation.
     pub conversation_id: ConversationId,
 }
 

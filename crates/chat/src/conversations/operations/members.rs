@@ -1,4 +1,4 @@
-//! Members: join, leave, list, get, put, remove, and whether somebody is one.
+//! Operations on members: join, leave, list, get, put, remove, is_member.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
 use crate::operation::{Operation, OperationInfo};
 
-/// What calls that change members refuse with.
+/// Error codes of operations that change members.
 const MEMBER_CHANGE_CODES: &[Code] = &[
     Code::InvalidId,
     Code::UserRequired,
@@ -24,14 +24,15 @@ const MEMBER_CHANGE_CODES: &[Code] = &[
     Code::Forbidden,
 ];
 
-/// What calls that look at members refuse with.
+/// Error codes of operations that read members.
 const MEMBER_READ_CODES: &[Code] = &[Code::InvalidId, Code::NotAMember, Code::NotFound];
 
-/// The caller joins: a group that is open, or as an admin a support conversation. Joining twice is harmless.
+/// Adds the caller to a conversation: users to an open group, services to any group, admins and services to a support
+/// conversation. Repeating the call has no effect.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct JoinConversation {
-    /// Which.
+    /// Id of the conversation.
     #[schema(value_type = ConversationId)]
     pub conversation_id: String,
 }
@@ -53,22 +54,23 @@ impl Operation for JoinConversation {
     }
 }
 
-/// The caller leaves. The last owner hands that on: to the longest-standing admin, else member. Leaving twice is harmless.
+/// Removes the caller from a conversation. If the last owner leaves, the longest-standing admin becomes owner, or the
+/// longest-standing member if there is no admin. Repeating the call has no effect.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LeaveConversation {
-    /// Which.
+    /// Id of the conversation.
     #[schema(value_type = ConversationId)]
     pub conversation_id: String,
 }
 
-/// Who is not a member any more.
+/// A user who is not a member any more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RemovedMember {
-    /// Of which conversation.
+    /// Id of the conversation.
     pub conversation_id: ConversationId,
-    /// Who.
+    /// Id of the user.
     pub user_id: UserId,
 }
 
@@ -93,17 +95,17 @@ impl Operation for LeaveConversation {
     }
 }
 
-/// The members of a conversation, by id. For its members, admins and services.
+/// Lists the members of a conversation, ordered by user id. For its members, admins and services.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListMembers {
-    /// Which.
+    /// Id of the conversation.
     #[schema(value_type = ConversationId)]
     pub conversation_id: String,
-    /// Where the page before ended: its `nextCursor`.
+    /// `nextCursor` of the previous page.
     #[serde(default)]
     pub cursor: Option<String>,
-    /// How many; 50 if it is not said.
+    /// Maximum number of members in the page. Default: 50.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 100)]
     pub limit: Option<u64>,
@@ -113,9 +115,9 @@ pub struct ListMembers {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MemberList {
-    /// The members.
+    /// Members of the page.
     pub members: Vec<Member>,
-    /// What to ask for the next page with; absent on the last one.
+    /// Cursor of the next page; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
@@ -145,14 +147,14 @@ impl Operation for ListMembers {
     }
 }
 
-/// A member of a conversation. For its members, admins and services.
+/// Returns a member of a conversation. For its members, admins and services.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GetMember {
-    /// Which conversation.
+    /// Id of the conversation.
     #[schema(value_type = ConversationId)]
     pub conversation_id: String,
-    /// Who.
+    /// Id of the user.
     #[schema(value_type = UserId)]
     pub user_id: String,
 }
@@ -175,22 +177,22 @@ impl Operation for GetMember {
     }
 }
 
-/// Adds a member, gives one another role, or mutes the conversation for one. Owners and admins of the conversation add and
-/// change members, owners alone make and change owners; each mutes for themself. Admins and services may all of it, but for
-/// muting, which is for services.
+/// Adds a member, changes a member's role, or mutes the conversation for a member. Owners and admins of the
+/// conversation can add and change members, but only owners can add and change owners. Admins and services have the
+/// rights of owners. Members mute the conversation for themselves; services can mute it for any member.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PutMember {
-    /// Which conversation.
+    /// Id of the conversation.
     #[schema(value_type = ConversationId)]
     pub conversation_id: String,
-    /// Who.
+    /// Id of the user.
     #[schema(value_type = UserId)]
     pub user_id: String,
-    /// What they may do; a new member is a `member` if it is not said.
+    /// Role of the member. Default: `member` for a new member, unchanged for an existing one.
     #[serde(default)]
     pub role: Option<MemberRole>,
-    /// Until when the conversation is muted, in ISO 8601; null for not any more.
+    /// End of the mute, ISO 8601; null ends the mute. Default: unchanged.
     #[serde(default, deserialize_with = "deserialize_nullable")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub muted_until: Option<Option<String>>,
@@ -219,15 +221,15 @@ impl Operation for PutMember {
     }
 }
 
-/// Removes a member: themself, or for owners and admins of the conversation others, but owners by owners alone. Removing
-/// twice is harmless.
+/// Removes a member. Members can remove themselves. Owners and admins of the conversation can remove other members, but
+/// only owners can remove owners. Admins and services have the rights of owners. Repeating the call has no effect.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RemoveMember {
-    /// Of which conversation.
+    /// Id of the conversation.
     #[schema(value_type = ConversationId)]
     pub conversation_id: String,
-    /// Who.
+    /// Id of the user.
     #[schema(value_type = UserId)]
     pub user_id: String,
 }
@@ -256,24 +258,25 @@ impl Operation for RemoveMember {
     }
 }
 
-/// Whether a user is a member of a conversation: for the user, admins and services, and for members of it.
+/// Returns whether a user is a member of a conversation. For the user, members of the conversation, admins and
+/// services.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct IsMember {
-    /// Which conversation.
+    /// Id of the conversation.
     #[schema(value_type = ConversationId)]
     pub conversation_id: String,
-    /// Who; the caller if it is empty.
+    /// Id of the user. Default: the caller.
     #[serde(default)]
     #[schema(value_type = UserId)]
     pub user_id: String,
 }
 
-/// Whether somebody is a member.
+/// Whether a user is a member of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct IsMemberReply {
-    /// Whether.
+    /// True if the user is a member.
     pub is_member: bool,
 }
 
@@ -300,7 +303,7 @@ impl Operation for IsMember {
 }
 
 impl super::super::Conversations {
-    /// A member as the caller may see them.
+    /// Returns the member with the fields that this caller may see.
     fn member_for_caller(&self, caller: &Caller, member: super::super::MemberRow) -> Member {
         if caller.role == Role::Service || rights::is_same_user(caller, &member.user_id) {
             Member::for_self(member, self.ctx.now())
@@ -310,7 +313,7 @@ impl super::super::Conversations {
     }
 }
 
-/// The moment in ms; 0 for none.
+/// Parses `mutedUntil` into ms; 0 for null.
 fn parse_muted_until(text: Option<&str>) -> Result<u64> {
     let Some(text) = text else {
         return Ok(0);
@@ -323,7 +326,7 @@ fn parse_muted_until(text: Option<&str>) -> Result<u64> {
     })
 }
 
-/// Tells a null from nothing said.
+/// Deserializes a field so that null (`Some(None)`) differs from an absent field (`None`).
 fn deserialize_nullable<'de, D, T>(
     deserializer: D,
 ) -> std::result::Result<Option<Option<T>>, D::Error>

@@ -1,4 +1,4 @@
-//! What callers can ask of conversations.
+//! Operations on conversations and their members.
 
 mod conversations;
 mod members;
@@ -18,7 +18,7 @@ pub use self::members::{
     MemberList, PutMember, RemoveMember, RemovedMember,
 };
 
-/// The conversation of this id, which the caller may look at: a member, an admin, a service.
+/// Parses a conversation id, and checks that the caller may see the conversation: as a member, an admin or a service.
 async fn require_readable(chat: &Chat, caller: &Caller, id: &str) -> Result<ConversationId> {
     if is_admin_or_service(caller) {
         return Ok(ConversationId::new(id)?);

@@ -1,9 +1,9 @@
-//! Holding every user's keys against the rows: what `parlor repair unread` does.
+//! `parlor repair unread`: compares the keys of every user with the database rows.
 //!
-//! Always true:
-//! 1. It runs beside a working system. What differs is looked at twice, so that a step on its way is not taken for a fault,
-//!    and is set right as a recount does, without losing what happens meanwhile.
-//! 2. Users, keys and what is remembered of them are bounded at any moment.
+//! Invariants:
+//! 1. A repair can run beside a working system. A difference counts only if two checks find it, so an update that is on
+//!    its way is not reported. The reconcile script corrects it and merges concurrent changes.
+//! 2. Users and keys are read in pages. Only the orphans that were found are remembered until the end.
 
 mod strays;
 
@@ -19,18 +19,18 @@ use super::rows::{self, MemberPosition, USERS_PER_STATEMENT};
 use crate::error::Result;
 use crate::ids::UserId;
 
-/// How long a step may be on its way.
+/// Delay before a difference is checked a second time.
 const RECHECK_DELAY: Duration = Duration::from_millis(200);
-/// Differences that are told one by one.
+/// Maximum number of differences that the report lists.
 const MAX_LISTED_DIFFERENCES: usize = 100;
 
-/// What a repair found.
+/// Result of a repair.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RepairReport {
-    /// Users with memberships.
+    /// Users who are members of a conversation.
     pub users: u64,
-    /// Those of them with a difference.
+    /// Users with at least one difference.
     #[serde(rename = "differing")]
     pub users_with_differences: u64,
     /// Counters `unread:{user}:{conv}` that were wrong or missing.
@@ -39,20 +39,20 @@ pub struct RepairReport {
     pub totals: u64,
     /// Positions in `parlor:unread:{user}` that were wrong.
     pub positions: u64,
-    /// Keys of those who are no members.
+    /// Keys of users who are not members.
     #[serde(rename = "strays")]
     pub orphans: u64,
-    /// Counters of rooms above the fan-out limit that had not followed yet, as they need not.
+    /// Counters of conversations above the fan-out limit that lag behind, which is allowed.
     #[serde(rename = "behind")]
     pub large_lagging: u64,
-    /// Whether nothing was changed.
+    /// True if nothing was changed.
     pub dry_run: bool,
-    /// The first differences.
+    /// The first differences, at most 100.
     pub differences: Vec<CounterDifference>,
 }
 
 impl RepairReport {
-    /// How many keys were not as they should be.
+    /// Number of wrong keys.
     pub fn found(&self) -> u64 {
         self.counters + self.totals + self.positions + self.orphans
     }
@@ -72,39 +72,39 @@ impl RepairReport {
     }
 }
 
-/// Something in the store that is not what the rows say.
+/// A key that differs from the database rows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CounterDifference {
-    /// Whose.
+    /// Id of the user.
     pub user_id: UserId,
-    /// What it is.
+    /// Kind of the key.
     pub what: DifferenceKind,
-    /// Of which conversation, unless it is the total.
+    /// Id of the conversation; absent for the total.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conversation_id: Option<String>,
-    /// What was there; absent if nothing was.
+    /// Value in the store; null if the key does not exist.
     pub found: Option<String>,
-    /// What the rows say.
+    /// Value by the rows.
     pub expected: u64,
 }
 
-/// The kinds of differences.
+/// Kinds of keys that can differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum DifferenceKind {
-    /// A documented counter.
+    /// Documented counter of a conversation.
     Counter,
-    /// The documented total.
+    /// Documented total of a user.
     Total,
-    /// A position that counts are derived from.
+    /// Position that the counts are derived from.
     Position,
-    /// A key of somebody who is no member.
+    /// Key of a user who is not a member.
     #[serde(rename = "stray")]
     Orphan,
 }
 
-/// What a look at some users found.
+/// Stored state, rows and differences of a page of users.
 struct PageComparison {
     epoch: u64,
     stored: Vec<StoredCounters>,
@@ -114,8 +114,8 @@ struct PageComparison {
 }
 
 impl Unread {
-    /// Holds the keys of every user against the rows and sets them right, unless it is a `dry_run`. `progress` is told how
-    /// many users are done, and of how many.
+    /// Compares the keys of every user with the rows and corrects them, unless it is a `dry_run`. `progress` is called
+    /// with the number of users that are done and the total.
     pub async fn repair(
         &self,
         dry_run: bool,
@@ -174,7 +174,7 @@ impl Unread {
         Ok(())
     }
 
-    /// What is held about these users, what the rows say, and where these differ.
+    /// Reads the stored state and the rows of these users and compares them.
     async fn compare_page(&self, users: &[UserId]) -> Result<PageComparison> {
         let epoch = self.epoch();
         let held = field::read_states(&self.ctx, users).await?;
@@ -202,7 +202,7 @@ impl Unread {
         Ok(look)
     }
 
-    /// The documented counters beside these rows.
+    /// Reads the documented counters that belong to these rows.
     async fn read_counters(
         &self,
         rows: &[Vec<MemberPosition>],
@@ -252,7 +252,7 @@ impl Unread {
             if !counter_equals(counter.as_deref(), expected) {
                 add(DifferenceKind::Counter, counter.as_ref());
             }
-            // A mute that ended is applied by the sweep, within a minute.
+            // The background task processes an expired mute within a minute, so rows with a mute are not compared.
             let muted = row.muted_until > 0;
             if held.is_verified(epoch) && !late && !muted && !held.matches_row(row, now) {
                 add(DifferenceKind::Position, held.fields.get(conversation));
@@ -275,7 +275,7 @@ impl Unread {
     }
 }
 
-/// Positions in conversations to which the user does not belong.
+/// Stored positions in conversations of which the user is not a member.
 fn orphan_positions(
     user: &UserId,
     held: &StoredCounters,

@@ -1,4 +1,4 @@
-//! Keys of users who do not belong to the conversation, or to none.
+//! Orphans: keys of users who are not members of the conversation, or of any conversation.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,17 +10,17 @@ use crate::unread::field;
 use crate::unread::recount::{ReconcileInput, group_by_user};
 use crate::unread::rows::{self, MemberPosition, USERS_PER_STATEMENT};
 
-/// Keys in one step of a walk.
+/// Keys per page of a `SCAN`.
 const SCAN_PAGE_SIZE: usize = 500;
 
-/// Users, and the conversations of which they have a counter.
+/// Users with the conversations of their counters.
 type ScannedCounters = [(UserId, Vec<ConversationId>)];
 
 impl Unread {
-    /// Walks over the keys, and removes those of users who are no members.
+    /// Scans all keys and removes those without a membership.
     pub(super) async fn remove_orphans(&self, report: &mut RepairReport) -> Result<()> {
         let store = self.ctx.store().clone();
-        // SCAN may name a key twice, and a user has several.
+        // SCAN can return a key twice, and a user has several keys.
         let mut seen = HashSet::new();
         for pattern in self.ctx.keys().unread_patterns() {
             let mut walk = store.scan(&pattern, SCAN_PAGE_SIZE);
@@ -46,7 +46,7 @@ impl Unread {
         Ok(())
     }
 
-    /// Whose key it is.
+    /// Returns the user and the conversation of a key.
     fn parse_key_owner(&self, key: &[u8]) -> Option<(UserId, Option<ConversationId>)> {
         let found = self.ctx.keys().match_key(key)?;
         let id = |wanted| {
@@ -58,7 +58,7 @@ impl Unread {
         Some((user, conversation.transpose().ok()?))
     }
 
-    /// Strays that are still there a moment later.
+    /// Returns the orphans that a second check still finds.
     async fn confirmed_orphans(&self, users: &ScannedCounters) -> Result<Vec<CounterDifference>> {
         let mut found = self.find_orphans(users).await?;
         if !found.is_empty() {
@@ -70,7 +70,7 @@ impl Unread {
         Ok(found)
     }
 
-    /// Positions and counters without a membership, and totals of users who have none.
+    /// Finds positions and counters without a membership, and totals of users without any membership.
     async fn find_orphans(&self, users: &ScannedCounters) -> Result<Vec<CounterDifference>> {
         let ids: Vec<UserId> = users.iter().map(|(user, _)| user.clone()).collect();
         let held = field::read_states(&self.ctx, &ids).await?;

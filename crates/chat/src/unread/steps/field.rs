@@ -1,10 +1,10 @@
-//! `field.lua` in Rust: what a field of the state says, and how two sayings about one conversation are put together.
+//! Native version of `counter_field.lua`: parses, merges and encodes one field of the unread state.
 //!
-//! Always true: it is line by line what the script says. Numbers are floats, as Lua's are.
+//! Invariant: the native version does what the script does, line by line. Numbers are floats, as in Lua.
 
 use parlor_store::native::{CommandError, NativeScriptCall, parse_digits, push_integer};
 
-/// What a field says.
+/// A parsed field of the unread state.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum CounterField {
     Left { left: f64, at: f64, top: f64 },
@@ -23,7 +23,7 @@ pub(super) struct MemberField {
     pub(super) in_total: bool,
 }
 
-/// A position of the row.
+/// Position from the member's row.
 pub(super) struct RowPosition {
     pub(super) joined: f64,
     pub(super) position: f64,
@@ -34,7 +34,7 @@ pub(super) struct RowPosition {
 }
 
 impl CounterField {
-    /// What a field says; none where it is of another version.
+    /// Parses a field; `None` if it has another version.
     pub(super) fn parse(text: &[u8]) -> Option<Self> {
         let text = text.strip_prefix(b"1|")?;
         if let Some(left) = text.strip_prefix(b"left|") {
@@ -100,7 +100,7 @@ impl CounterField {
     }
 }
 
-/// Numbers with a sign between them, and no more of them.
+/// Parses exactly `N` numbers separated by `|`.
 fn parse_numbers<const N: usize>(text: &[u8]) -> Option<[f64; N]> {
     let mut parts = text.split(|byte| *byte == b'|');
     let mut numbers = [0.0; N];
@@ -117,7 +117,7 @@ pub(super) fn count(field: Option<&CounterField>) -> f64 {
     }
 }
 
-/// What a conversation adds to the total.
+/// Contribution of a field to the total.
 pub(super) fn total_share(field: Option<&CounterField>) -> f64 {
     match field {
         Some(CounterField::Member(it)) if it.in_total => count(field),
@@ -125,7 +125,8 @@ pub(super) fn total_share(field: Option<&CounterField>) -> f64 {
     }
 }
 
-/// A position of the row: of an older membership nothing, of a newer one everything, of the same one what is newer.
+/// Merges a position of the row into a field. A position of an older membership is ignored, and one of a newer
+/// membership replaces the field.
 pub(super) fn merge_position(old: Option<CounterField>, step: &RowPosition) -> CounterField {
     let top = old.map_or(step.top, |old| step.top.max(old.last_seq()));
     let same = match old {
@@ -161,7 +162,7 @@ pub(super) fn merge_position(old: Option<CounterField>, step: &RowPosition) -> C
     CounterField::Member(new)
 }
 
-/// The end of a membership: nothing of an older one counts after it.
+/// Marks the membership as ended. Later updates of this or an older membership are ignored.
 pub(super) fn mark_left(old: Option<CounterField>, version: f64, now: f64) -> CounterField {
     match old {
         Some(CounterField::Left { left, .. }) if left >= version => old.expect("it is there"),
@@ -174,7 +175,7 @@ pub(super) fn mark_left(old: Option<CounterField>, version: f64, now: f64) -> Co
     }
 }
 
-/// The documented counters: no key where there is nothing.
+/// Writes a documented counter. The key is deleted at 0.
 pub(super) fn write_counter(
     step: &mut NativeScriptCall<'_>,
     key: &[u8],
@@ -189,7 +190,7 @@ pub(super) fn write_counter(
     }
 }
 
-/// The frame about a conversation.
+/// Encodes the frame about a conversation.
 pub(super) fn encode_counts_frame(
     head: &[u8],
     conversation: &[u8],

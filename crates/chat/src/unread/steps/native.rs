@@ -1,6 +1,7 @@
-//! `steps.lua` in Rust, for the embedded engine.
+//! Native version of `update_counters.lua` for the embedded engine.
 //!
-//! Always true: it does what the script does, line by line; [`the test`](super::tests) compares them.
+//! Invariant: the native version does what the script does, line by line. The test `native_script_matches_lua` compares
+//! them.
 
 use parlor_store::native::{
     CommandError, NativeScriptCall, NativeScriptResult, array, number, push_integer, said,
@@ -12,7 +13,7 @@ use super::field::{
     write_counter,
 };
 
-/// What is the same for all users of a call.
+/// Arguments shared by all users of a call.
 struct UpdateArgs<'a> {
     now: f64,
     epoch: f64,
@@ -45,7 +46,7 @@ pub(super) fn update_counters(step: &mut NativeScriptCall<'_>) -> NativeScriptRe
     Ok(Some(array(replies)))
 }
 
-/// The step of one user; false if the state has to be held against the rows first.
+/// Updates one user; false if the state must be reconciled with the rows first.
 fn update_user(
     step: &mut NativeScriptCall<'_>,
     given: &UpdateArgs<'_>,
@@ -59,7 +60,7 @@ fn update_user(
     let held = match step.hmget(state_key, fields) {
         Ok(held) => held,
         Err(_) => {
-            // Somebody else's.
+            // The key has a foreign type: delete it.
             step.delete(state_key)?;
             [None, None, None]
         }
@@ -70,7 +71,7 @@ fn update_user(
     let epoch = epoch.as_deref().and_then(number).unwrap_or(-1.0);
     let total = total.as_deref().and_then(number);
     let Some(total) = total.filter(|_| epoch >= given.epoch && !unread) else {
-        // What is left is not in the rows, so nobody would find it.
+        // A former membership has no row, so a reconcile would not find its counter.
         if what == b"left" {
             step.delete(count_key)?;
         }

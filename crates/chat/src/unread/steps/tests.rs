@@ -1,4 +1,4 @@
-//! Steps in any order, half of them twice, leave what the rows say.
+//! Updates in any order, half of them twice, leave what the rows contain.
 
 use parlor_store::{ManualClock, Store, StoreOptions};
 use rand::rngs::StdRng;
@@ -37,7 +37,7 @@ impl Row {
         }
     }
 
-    /// Something happens; the step that follows it.
+    /// Changes the rows at random; returns the counter update that follows the change.
     fn change(&mut self, rng: &mut StdRng) -> Option<CounterUpdate> {
         if !self.member {
             self.version += 1;
@@ -152,7 +152,7 @@ async fn the_order_of_steps_does_not_matter() {
         for (at, step) in steps {
             let cold = run_updates(&ctx, &conversations[at], &[(&user, step)]).await;
             if !cold.expect("a step").is_empty() {
-                // What the rows say is said instead.
+                // The state cannot take the update, so the position of the row is applied instead.
                 let row = &rows[at];
                 let step = match row.member {
                     true => row.placed(),
@@ -187,7 +187,7 @@ async fn the_order_of_steps_does_not_matter() {
     }
 }
 
-/// A field that somebody may find.
+/// A field that a script can find in the store.
 fn some_field(rng: &mut StdRng, now: u64) -> Option<String> {
     let mut n = || rng.random_range(0..6);
     let numbers = format!("{}|{}|{}|{}|{}", n(), n(), n() + n(), n(), n() / 2);
