@@ -1,4 +1,4 @@
-//! The names that capabilities build.
+//! The names that the key builders return.
 
 use std::collections::BTreeSet;
 
@@ -42,7 +42,7 @@ fn ids() -> Ids {
     }
 }
 
-/// Everything that can be built, beside its name in a standalone store (`{}` is where cluster mode has braces).
+/// All names with their cluster form. Braces mark the hash tag in cluster mode; a standalone store has no braces.
 fn all_built_names(keys: &Keyspace) -> Vec<(String, &'static str)> {
     let id = ids();
     vec![
@@ -335,7 +335,7 @@ fn keys_are_arguments_of_commands() {
     assert_eq!(command, b"*2\r\n$7\r\nHGETALL\r\n$7\r\nuser:u1\r\n");
 }
 
-/// The text that the server hashes: what stands between the first `{` and the next `}`.
+/// The hash tag of a name: the text between the first `{` and the next `}`, which the server hashes.
 fn hash_tag(name: &str) -> &str {
     let (_, after) = name.split_once('{').expect(name);
     let (tag, _) = after.split_once('}').expect(name);

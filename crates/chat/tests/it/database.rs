@@ -1,4 +1,4 @@
-//! Opening databases of both kinds.
+//! Opening databases of both backends.
 
 #![expect(clippy::unwrap_used, reason = "a test says what failed by failing")]
 
@@ -10,7 +10,7 @@ use parlor_chat::database::{
 use parlor_testkit::Postgres;
 use tempfile::TempDir;
 
-/// Empty databases of both kinds, and what they must not outlive.
+/// Addresses of an empty SQLite and an empty PostgreSQL database, with the folder and the server that contain them.
 async fn both_backends() -> (TempDir, Postgres, [DatabaseUrl; 2]) {
     let folder = tempfile::tempdir().unwrap();
     let server = Postgres::start().await;
@@ -27,7 +27,7 @@ async fn open(url: &DatabaseUrl) -> Result<Database, DatabaseOpenError> {
     Database::open(options).await
 }
 
-/// Runs a statement in a transaction that is not committed yet.
+/// Runs a statement in a transaction, which is not committed.
 async fn begin(database: &Database, statement: &'static str) -> WriteTransaction {
     let mut tx = database.begin().await.unwrap();
     let rows = match tx.connection() {
@@ -116,7 +116,7 @@ async fn dropping_a_transaction_rolls_it_back() {
         let database = open(url).await.unwrap();
         let statement = "INSERT INTO users (id) VALUES ('alice')";
         drop(begin(&database, statement).await);
-        // The pen is free again, and so is the id.
+        // The dropped transaction has released the write lock and the id.
         execute(&database, statement).await;
     }
 }

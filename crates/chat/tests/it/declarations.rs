@@ -1,4 +1,4 @@
-//! What is declared, held against the documents.
+//! Compares the declarations with the documented tables of keys.
 
 use parlor_chat::keys::{KeyKind, KeySettings, KeyTtl, Preset};
 use parlor_chat::registry;
@@ -6,7 +6,7 @@ use parlor_chat::registry;
 /// Pattern, type and TTL.
 type Declared = (&'static str, &'static str, &'static str);
 
-/// Every documented row of the default preset.
+/// All documented rows of the default preset.
 const DEFAULT: &[Declared] = &[
     ("presence:user:{user}", "hash", "60 s"),
     ("lastseen:{user}", "string", "none"),
@@ -51,7 +51,7 @@ const DEFAULT: &[Declared] = &[
     ("search:{hash of user and query}", "string", "60 s"),
 ];
 
-/// Every internal key and channel.
+/// All internal keys and channels.
 const INTERNAL: &[Declared] = &[
     ("parlor:large", "channel", "none"),
     ("parlor:presence:{user}", "hash", "48 h"),
@@ -79,7 +79,7 @@ const INTERNAL: &[Declared] = &[
     ("parlor:control", "channel", "none"),
 ];
 
-/// The rows of the other presets that the default does not have.
+/// The rows of the other presets that differ from the default preset.
 const OTHERS: &[(Preset, &[Declared])] = &[
     (
         Preset::ChatApp,

@@ -1,5 +1,5 @@
-//! What the worlds of the tests stand on: a store whose time is moved by hand, and a database beside it: SQLite beside the
-//! embedded engine, PostgreSQL beside servers.
+//! The environment of a test: a store with a manual clock, and a database. The embedded store is tested with SQLite,
+//! servers with PostgreSQL.
 
 #![expect(clippy::unwrap_used, reason = "a test says what failed by failing")]
 
@@ -14,23 +14,24 @@ use parlor_testkit::{Cluster, Postgres, Redis, Valkey, eventually};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
-/// A busy machine must not turn a test about answers into one about time.
+/// A long timeout, so that a test of results does not fail on a busy machine.
 const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A server's keys age while the clock of the test stands still. They are given so much more time that it does not matter.
+/// Keys on a real server expire although the clock of the test stands still. A TTL that is multiplied by this factor
+/// does not end during a test.
 const TYPING_TTL_FACTOR: u32 = 100;
 
 pub struct TestBackend {
     pub store: Store,
     pub server: Option<Redis>,
-    /// The servers that hold keys; none of the embedded engine.
+    /// Clients of the servers that hold keys; empty for the embedded store.
     pub primaries: Vec<redis::Client>,
-    /// Whether keys have hash tags.
+    /// True if keys carry hash tags.
     hash_tags: bool,
     rows: OnceCell<DatabaseFixture>,
 }
 
-/// What the database is made of, and where it is.
+/// The database, and the folder or server that contains it.
 struct DatabaseFixture {
     url: DatabaseUrl,
     _folder: TempDir,
@@ -38,7 +39,7 @@ struct DatabaseFixture {
 }
 
 impl TestBackend {
-    /// The strict engine, with hash tags: a step that leaves its slot fails.
+    /// A strict embedded store with hash tags: a script that touches keys of another slot fails.
     pub async fn embedded() -> Self {
         let options = StoreOptions {
             strict: true,
@@ -47,7 +48,7 @@ impl TestBackend {
         Self::open(options, true, Vec::new()).await
     }
 
-    /// An engine that keeps its data in a folder, at the time of this clock.
+    /// An embedded store that keeps its data in a folder and uses this clock.
     pub async fn on_disk(folder: &Path, clock: ManualClock) -> Self {
         let options = StoreOptions {
             data_folder: Some(folder.to_owned()),
@@ -57,7 +58,7 @@ impl TestBackend {
         Self::open(options, false, Vec::new()).await
     }
 
-    /// Redis, with the documents' names.
+    /// Redis, without hash tags.
     pub async fn redis() -> Self {
         Self::server(Redis::start().await, options_with_long_timeout).await
     }
@@ -67,7 +68,7 @@ impl TestBackend {
         Self::server(Valkey::start().await, options_with_long_timeout).await
     }
 
-    /// Redis, whose absence is noticed after some seconds.
+    /// Redis with a timeout of 10 s, for tests without a store.
     pub async fn redis_with_short_timeout() -> Self {
         let impatient = |url: &str| StoreOptions {
             timeout: Duration::from_secs(10),
@@ -84,7 +85,7 @@ impl TestBackend {
         }
     }
 
-    /// A cluster, from which everything is removed.
+    /// A cluster, which is emptied first.
     pub async fn cluster(cluster: &mut Cluster) -> Self {
         let primaries = cluster.primary_clients().await;
         for primary in &primaries {
@@ -108,19 +109,19 @@ impl TestBackend {
         }
     }
 
-    /// The database, opened once more: each is that of another node.
+    /// Opens the database. Each call returns the database of another node.
     pub async fn database(&self) -> Database {
         self.database_with_timeout(TEST_TIMEOUT).await
     }
 
-    /// As [`database`](Self::database), one that waits for nothing longer than this.
+    /// As [`database`](Self::database), with a timeout.
     pub async fn database_with_timeout(&self, timeout: Duration) -> Database {
         let url = self.rows().await.url.clone();
         let options = database::DatabaseOptions {
             timeout,
             ..database::DatabaseOptions::new(url)
         };
-        // To open it may take longer.
+        // Opening the database may take longer than the timeout.
         eventually("the database is opened", async || {
             Database::open(options.clone()).await.map(Some)
         })
@@ -147,12 +148,12 @@ impl TestBackend {
         self.rows.get_or_init(make).await
     }
 
-    /// The surroundings of a capability with these settings.
+    /// The context of a capability with these settings.
     pub fn context(&self, settings: KeySettings) -> ChatContext {
         ChatContext::new(self.store.clone(), self.keys(settings))
     }
 
-    /// Lets who types do so for longer on a server.
+    /// Extends the typing TTL on a real server.
     pub fn extend_typing_ttl(&self, settings: &mut KeySettings) {
         if !self.primaries.is_empty() {
             let longer = settings.ttls.get(TtlName::Typing) * TYPING_TTL_FACTOR;
@@ -168,13 +169,13 @@ impl TestBackend {
         Timestamp(self.store.clock().now_ms())
     }
 
-    /// Moves time, for the store's clock and for its keys.
+    /// Advances the clock of the store and the TTLs of the keys.
     pub async fn advance(&self, by: Duration) {
         parlor_testkit::advance(&self.primaries, by, |by| self.store.clock().advance(by)).await;
     }
 }
 
-/// How a store is opened that is given its time.
+/// Store options with a long timeout.
 pub fn options_with_long_timeout(url: &str) -> StoreOptions {
     StoreOptions {
         timeout: TEST_TIMEOUT,

@@ -1,4 +1,4 @@
-//! What may be an identifier, and what may not.
+//! Valid and invalid identifiers.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -272,7 +272,7 @@ fn a_user_stays_in_their_shard_for_ever() {
     );
 }
 
-/// Written down once: a changed hash would look for users in the wrong place during an upgrade.
+/// Fixed values: with another hash, nodes would look for users in the wrong shard during an upgrade.
 const FIXED_SHARDS: [(u8, u8); 4] = [(14, 206), (18, 82), (55, 55), (37, 165)];
 
 #[test]

@@ -25,7 +25,7 @@ fn keyspace(preset: Preset, cluster: bool) -> Keyspace {
     Keyspace::new(KeySettings::from_preset(preset), cluster).expect("a preset is valid")
 }
 
-/// Every preset, with and without hash tags.
+/// All presets, each with and without hash tags.
 fn every_keyspace() -> impl Iterator<Item = Keyspace> {
     Preset::ALL
         .iter()

@@ -8,7 +8,7 @@ use parlor_chat::registry;
 
 use crate::{every_keyspace, keyspace};
 
-/// The one declaration a name belongs to.
+/// The only declaration that a name belongs to.
 fn only_match(keys: &Keyspace, name: &str) -> &'static KeySpec {
     let found: Vec<_> = keys.matching_specs(name.as_bytes()).collect();
     let [one] = found.as_slice() else {
@@ -30,7 +30,7 @@ fn an_example_of_every_key_belongs_to_its_declaration_alone() {
     }
 }
 
-/// Puts identifiers into a pattern without the code under test.
+/// Puts identifiers into a pattern, independently of the tested code.
 fn spell(keys: &Keyspace, spec: &KeySpec, ids: &[&str]) -> String {
     let mut ids = ids.iter();
     let mut tagged = false;
@@ -54,7 +54,8 @@ fn spell(keys: &Keyspace, spec: &KeySpec, ids: &[&str]) -> String {
     out
 }
 
-/// The words of all patterns that start like this one, of every layout: the worst identifiers it can be given.
+/// The words of all patterns, in all layouts, that start like this one: the identifiers that are most likely to be
+/// confused with another key.
 fn words(spec: &KeySpec) -> BTreeSet<&'static str> {
     let start = |spec: &KeySpec| spec.pattern.text().split(':').next();
     registry::all()
@@ -65,7 +66,7 @@ fn words(spec: &KeySpec) -> BTreeSet<&'static str> {
         .collect()
 }
 
-/// Every choice of one word for each kind.
+/// All combinations of one word for each kind.
 fn choices(kinds: &[IdKind], words: &BTreeSet<&'static str>) -> Vec<Vec<&'static str>> {
     let mut choices = vec![Vec::new()];
     for kind in kinds {
@@ -93,7 +94,7 @@ fn identifiers_that_look_like_parts_of_keys_confuse_nothing() {
     }
 }
 
-/// A store may still hold keys of the layouts it had before.
+/// A store may still contain keys of an earlier layout.
 #[test]
 fn a_key_of_one_layout_is_nothing_else_in_another() {
     for cluster in [false, true] {

@@ -1,4 +1,4 @@
-//! The reference. `make docs` finds the test that writes it by the word `generated` in its name.
+//! The key reference. `make docs` finds the test that writes it by the word `generated` in its name.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Presets, layouts and times.
+//! Presets, layouts and TTLs.
 
 use std::time::Duration;
 

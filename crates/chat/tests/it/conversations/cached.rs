@@ -1,4 +1,4 @@
-//! What is cached of membership and participants, and when it is believed.
+//! Caches of membership and participants.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ async fn remove(world: &World, node: usize, who: &str) {
         .unwrap();
 }
 
-/// Every key is declared and lives as long as declared.
+/// Asserts that every key is declared and has an allowed TTL.
 async fn keys_are_declared(world: &World) {
     let mut scan = world.store.scan("*", 1_000);
     while let Some(page) = scan.next().await.unwrap() {
@@ -68,7 +68,7 @@ async fn keys_are_declared(world: &World) {
 }
 
 pub async fn membership_is_cached_and_invalidated_by_each_change(world: World) {
-    // A no that was kept before there was a conversation.
+    // A negative answer that was cached before the conversation existed.
     assert!(!world.is_member_on_node(0, "c1", "alice").await);
     assert_eq!(
         world.cached_membership("c1", "alice").await.as_deref(),
@@ -115,7 +115,7 @@ pub async fn membership_is_cached_and_invalidated_by_each_change(world: World) {
         .await
         .unwrap();
     assert!(!world.is_member_on_node(0, "c1", "bob").await);
-    // What changes nothing makes all forget, too.
+    // A call that changes nothing invalidates the cached answer too.
     remove(&world, 1, "bob").await;
     assert_eq!(world.cached_membership("c1", "bob").await, None);
     assert!(world.is_member_on_node(0, "c1", "alice").await);
@@ -129,7 +129,7 @@ pub async fn cached_membership_of_another_epoch_is_reread(world: World) {
     assert!(!world.is_member_on_node(0, "c1", "bob").await);
     assert!(world.is_member_on_node(0, "c1", "alice").await);
     let (c1, bob) = (conversation("c1"), user("bob"));
-    // As a store says that came back with what it held before bob was removed.
+    // As in a store that was restored to the time before bob was removed.
     world.set(&world.keys.membership(&c1, &bob), "1").await;
     let checked = world.keys.membership_epoch(&c1, &bob);
     world.set(&checked, "12345").await;
@@ -140,14 +140,15 @@ pub async fn cached_membership_of_another_epoch_is_reread(world: World) {
         world.cached_membership("c1", "bob").await.as_deref(),
         Some("0")
     );
-    // A value that is none.
+    // An invalid value is ignored.
     world
         .set(&world.keys.membership(&c1, &bob), "perhaps")
         .await;
     assert!(!world.is_member_on_node(0, "c1", "bob").await);
 }
 
-/// Who comes after the row was read may start another read: nobody gets an answer older than their question.
+/// Maximum number of row reads: a caller that comes after a row was read may start another load, because an answer must
+/// not be older than its question.
 const MAX_ROW_READS: u64 = 5;
 
 pub async fn concurrent_membership_checks_share_one_database_read(world: World) {
@@ -218,7 +219,7 @@ pub async fn participants_follow_the_version_of_the_rows(world: World) {
     for node in 0..3 {
         assert_eq!(participants(&world, node).await, ["alice", "carol"]);
     }
-    // A change whose caches were not dropped, as by a node that died after its commit: the version tells.
+    // A change without invalidation, as of a node that died after its commit: the version shows it.
     let database = world.database().await;
     super::world::execute(&database, "DELETE FROM members WHERE user_id = 'carol'").await;
     let raise = "UPDATE conversations SET members_version = members_version + 1, member_count = 1";
@@ -227,7 +228,7 @@ pub async fn participants_follow_the_version_of_the_rows(world: World) {
         assert_eq!(participants(&world, node).await, ["alice"]);
     }
     assert_eq!(stored_participants(&world).await, ["alice"]);
-    // Whoever asks for a version that is over gets what holds now.
+    // A request for an old version returns the current members.
     let c1 = conversation("c1");
     let found = world.nodes[0].conversations().participants_at(&c1, 1).await;
     assert_eq!(found.unwrap().len(), 1);
@@ -255,7 +256,7 @@ async fn a_slow_read_does_not_overwrite_the_cache_after_a_change() {
     let node = &world.nodes[0];
     let reads = || node.conversations().cache_misses();
     let before = reads();
-    // Readers of the table wait from here on.
+    // From here on readers of the table wait.
     let database = world.database().await;
     let mut tx = database.begin().await.unwrap();
     let Either::Postgres(c) = tx.connection() else {

@@ -1,4 +1,4 @@
-//! What is decided by the rows under the lock, and what is told of it.
+//! Decisions under the lock of the row, and the publishing of changes.
 
 use parlor_chat::code::Code;
 use parlor_chat::conversations::{CreateConversation, PutMember, RemoveMember, UpdateConversation};
@@ -54,7 +54,7 @@ async fn a_member_removed_during_the_call_cannot_change_the_conversation(world: 
     let bob = person("bob");
     let update = code::<UpdateConversation>(node, &bob, title);
     let removal = async {
-        // Whatever was asked before, the row decides when it is there. Who waits for SQLite waits unseen.
+        // The row decides, whatever was checked before. A waiting SQLite writer cannot be observed.
         if let Either::Postgres(pool) = database.reader() {
             eventually("the update waits for the row lock", async || {
                 let waiting = sqlx::query_scalar::<_, i64>(WAITING).fetch_one(pool).await;

@@ -1,4 +1,4 @@
-//! The list of somebody's conversations.
+//! The list of a user's conversations.
 
 use parlor_chat::code::Code;
 use parlor_chat::conversations::{CreateConversation, ListConversations, PutMember};
@@ -76,7 +76,8 @@ pub async fn the_conversation_list_contains_last_message_unread_and_presence(wor
     assert_eq!(g1["lastMessage"].get("metadata"), None);
     assert_eq!(g1.get("other"), None);
 
-    // Who joins later sees nothing of before, where that is the rule; and starts at the end.
+    // With the history setting `since_join`, a later member sees no earlier message, and starts with no unread
+    // messages.
     let carol = json!({ "conversationId": "g1", "userId": "carol" });
     ask::<PutMember>(node, &alice, carol).await.unwrap();
     let until = "2999-01-01T00:00:00.000Z";
@@ -101,7 +102,7 @@ pub async fn the_list_is_paged_by_last_activity(world: World) {
             .await
             .unwrap();
     }
-    // Some at the same moment.
+    // Some conversations have the same time.
     let database = world.database().await;
     let times = "UPDATE conversations SET last_at = 1000 + CASE WHEN id > 'c19' THEN 1 ELSE 0 END";
     execute(&database, times).await;

@@ -1,5 +1,5 @@
-//! Conversations and membership: one body for each behaviour, run on the embedded engine with SQLite and on Redis with
-//! PostgreSQL, some on a Cluster with PostgreSQL.
+//! Conversations and membership: each test body runs on the embedded engine with SQLite and on Redis with PostgreSQL,
+//! some also on a Redis Cluster with PostgreSQL.
 
 #![expect(
     clippy::unwrap_used,
@@ -18,7 +18,7 @@ mod rules;
 mod told;
 mod world;
 
-/// Runs each body as one test per engine.
+/// Declares one test per body and engine.
 macro_rules! on_every_engine {
     ($($body:ident;)+) => { $(
         mod $body {

@@ -1,4 +1,4 @@
-//! A part of the behaviours on a Cluster, which refuses a step that leaves its slot.
+//! Some tests of conversations on a Redis Cluster, which rejects a script call that leaves its hash slot.
 
 use parlor_testkit::Cluster;
 

@@ -1,4 +1,4 @@
-//! The store is away, and comes back with what it held or with nothing.
+//! The store is unavailable, and restarts with its old data or empty.
 
 use parlor_chat::code::Code;
 use parlor_chat::conversations::{CreateConversation, ListConversations, RemoveMember};
@@ -71,7 +71,7 @@ async fn a_failed_membership_publish_is_retried_by_the_background_job() {
         .unwrap();
     assert!(world.is_member_on_node(1, "c1", "bob").await);
     let generation = world.keys.membership_generation(&conversation("c1"));
-    // A key of the wrong type refuses the step, as a fault would.
+    // A key of a foreign type makes the script fail.
     let mut del = redis::cmd("DEL");
     del.arg(&generation)
         .exec_async(&mut world.store.clone())

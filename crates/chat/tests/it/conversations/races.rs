@@ -1,4 +1,4 @@
-//! Readers and changers on several nodes at once.
+//! Concurrent reads and changes on several nodes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

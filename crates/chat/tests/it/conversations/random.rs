@@ -1,4 +1,4 @@
-//! Random histories against a simple model: members, roles, count, version, and what every node says.
+//! Random histories compared with a simple model: members, roles, count, version, and the answer of every node.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ const USERS: [&str; 5] = ["alice", "bob", "carol", "dave", "erin"];
 const ROLES: [&str; 3] = ["owner", "admin", "member"];
 const STEPS: usize = 150;
 
-/// Role and order of coming, by user.
+/// Role and join order of each user.
 #[derive(Default)]
 struct Model {
     members: BTreeMap<&'static str, (&'static str, usize)>,

@@ -1,4 +1,4 @@
-//! Who may do what, and what becomes of it.
+//! Permissions and effects of the operations on conversations.
 
 use parlor_chat::code::Code;
 use parlor_chat::conversations::{
@@ -37,7 +37,7 @@ pub async fn a_direct_conversation_is_created_once_for_each_pair(world: World) {
     let carol = create(node, &alice, with("carol")).await.unwrap();
     assert_ne!(carol.conversation.id, first.conversation.id);
     assert_eq!(world.members(&id).await, ["alice owner", "bob member"]);
-    // It keeps its two members.
+    // The two members of a direct conversation cannot change.
     let at = |user: &str| json!({ "conversationId": id, "userId": user });
     let forbidden = Some(Code::Forbidden);
     assert_eq!(
@@ -57,7 +57,7 @@ pub async fn a_direct_conversation_is_created_once_for_each_pair(world: World) {
         forbidden
     );
     assert_eq!(world.members(&id).await, ["alice owner", "bob member"]);
-    // Many at once find one.
+    // Concurrent calls create one conversation.
     let asked = (0..12).map(|nth| {
         let caller = if nth % 2 == 0 { "dave" } else { "erin" };
         let other = if nth % 2 == 0 { "erin" } else { "dave" };
@@ -104,7 +104,7 @@ pub async fn an_id_and_a_key_are_given_once(world: World) {
         let other = create(node, caller, keyed("l")).await.unwrap();
         assert_ne!(other.conversation.id, one.conversation.id);
     }
-    // Where a service acts for nobody, the first member owns it.
+    // If a service does not act for a user, the first member becomes owner.
     let two = json!({ "id": "c2", "kind": "support", "members": ["bob", "alice"] });
     create(node, &service(), two).await.unwrap();
     assert_eq!(world.members("c2").await, ["alice member", "bob owner"]);
@@ -224,7 +224,7 @@ pub async fn members_come_and_go_by_the_rules(world: World) {
     assert_eq!(put("bob", "dave", "member").await, None);
     assert_eq!(put("bob", "carol", "admin").await, None);
     assert_eq!(put("bob", "carol", "member").await, None);
-    // An admin neither makes nor touches owners.
+    // An admin can neither add nor change nor remove owners.
     assert_eq!(put("bob", "bob", "owner").await, forbidden);
     assert_eq!(put("bob", "alice", "member").await, forbidden);
     assert_eq!(remove("bob", "alice").await, forbidden);
@@ -276,7 +276,7 @@ pub async fn members_come_and_go_by_the_rules(world: World) {
     assert_eq!(join(node, &agent("root"), help).await, None);
     assert_eq!(world.members("help").await, ["erin owner", "root admin"]);
 
-    // Each mutes for themself; nobody else sees it.
+    // Members mute for themselves only, and other members do not see the mute.
     let mute = |who: &str| json!({ "conversationId": "c1", "userId": who, "mutedUntil": "2999-01-01T00:00:00Z" });
     assert_eq!(
         code::<PutMember>(node, &alice, mute("bob")).await,
@@ -381,7 +381,7 @@ pub async fn a_deleted_conversation_is_gone_for_good(world: World) {
     );
     let again = code::<CreateConversation>(node, &alice, group).await;
     assert_eq!(again, Some(Code::ConversationExists));
-    // The two of a pair begin anew.
+    // After the deletion the same pair gets a new conversation.
     let direct = json!({ "kind": "direct", "members": ["bob"] });
     let first = ask::<CreateConversation>(node, &alice, direct.clone())
         .await

@@ -1,4 +1,4 @@
-//! Who is told of a change: the nodes on the conversation's channel, the users on their own.
+//! Frames published after a change: to the nodes on the conversation's channel, and to the users on their own channels.
 
 use parlor_chat::conversations::{CreateConversation, DeleteConversation, PutMember, RemoveMember};
 use parlor_store::{BusEvent, BusSubscription};
@@ -11,7 +11,7 @@ on_every_engine! {
     nodes_and_users_are_told_of_each_change;
 }
 
-/// The next frame of a kind, as JSON.
+/// Waits for the next frame of a kind; returns its JSON.
 async fn frame(subscription: &mut BusSubscription, kind: u8) -> Value {
     loop {
         let event = crate::conversations::world::with_timeout(subscription.next()).await;

@@ -1,4 +1,4 @@
-//! Three nodes on one store and one database, each with handles of its own.
+//! Three nodes on one store and one database; each node has its own connections.
 
 use std::ops::{Deref, DerefMut};
 
@@ -47,7 +47,7 @@ impl World {
         Self::on(TestBackend::cluster(cluster).await, Some(url)).await
     }
 
-    /// Nodes with stores of their own at `url`, or with that of the ground.
+    /// Nodes with their own stores at `url`, or with the store of the backend.
     async fn on(ground: TestBackend, url: Option<String>) -> Self {
         let keys = ground.keys(KeySettings::from_preset(Preset::Parlor));
         let mut nodes = Vec::new();
@@ -68,14 +68,14 @@ impl World {
         }
     }
 
-    /// What a key holds.
+    /// Reads the value of a key.
     pub async fn get_key(&self, key: &Key) -> Option<String> {
         let mut get = redis::cmd("GET");
         get.arg(key);
         get.query_async(&mut self.store.clone()).await.unwrap()
     }
 
-    /// What is cached about somebody.
+    /// Reads the cached membership of a user.
     pub async fn cached_membership(&self, id: &str, who: &str) -> Option<String> {
         let key = self.keys.membership(&conversation(id), &user(who));
         self.get_key(&key).await
@@ -87,14 +87,14 @@ impl World {
         set.exec_async(&mut self.store.clone()).await.unwrap();
     }
 
-    /// Whether somebody is a member, as a node says.
+    /// Whether a user is a member, as a node answers it.
     pub async fn is_member_on_node(&self, node: usize, id: &str, who: &str) -> bool {
         let members = self.nodes[node].members();
         let answer = members.is_member(&conversation(id), &user(who)).await;
         answer.unwrap()
     }
 
-    /// The members by their rows: `alice owner`.
+    /// Lists the members from the rows, as `alice owner`.
     pub async fn members(&self, id: &str) -> Vec<String> {
         let asked = serde_json::json!({ "conversationId": id, "limit": 100 });
         let list = ask::<parlor_chat::conversations::ListMembers>;
@@ -126,7 +126,7 @@ impl DerefMut for World {
     }
 }
 
-/// Asks for an operation, written as JSON.
+/// Runs an operation given as JSON.
 pub async fn ask<O>(node: &Chat, caller: &Caller, request: Value) -> Result<O::Reply>
 where
     O: Operation + DeserializeOwned,
@@ -135,7 +135,7 @@ where
     request.run(node, caller).await
 }
 
-/// The code of a refusal; none if it was done.
+/// Runs an operation; returns its error code, `None` if it succeeded.
 pub async fn code<O>(node: &Chat, caller: &Caller, request: Value) -> Option<Code>
 where
     O: Operation + DeserializeOwned,
@@ -197,7 +197,7 @@ pub fn conversation(id: &str) -> ConversationId {
     ConversationId::new(id).unwrap()
 }
 
-/// What all of these give, while they run at once.
+/// Waits for all futures, which run concurrently, and returns their results.
 pub async fn all<T>(work: impl IntoIterator<Item = impl Future<Output = T>>) -> Vec<T> {
     let mut work: Vec<_> = work.into_iter().map(|it| (Box::pin(it), None)).collect();
     std::future::poll_fn(|cx| {
@@ -219,7 +219,7 @@ pub async fn all<T>(work: impl IntoIterator<Item = impl Future<Output = T>>) -> 
     work.into_iter().map(|(_, done)| done.unwrap()).collect()
 }
 
-/// What comes sooner or later.
+/// Waits for a future, with a timeout.
 pub async fn with_timeout<T>(what: impl Future<Output = T>) -> T {
     let patience = std::time::Duration::from_secs(60);
     tokio::time::timeout(patience, what).await.unwrap()

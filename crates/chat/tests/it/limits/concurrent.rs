@@ -1,4 +1,4 @@
-//! Everything at once, in one millisecond.
+//! Concurrent checks within one millisecond.
 
 use parlor_chat::limits::{RateLimitAlgorithm, RateLimitDecision, RateLimiter};
 
@@ -17,7 +17,7 @@ async fn a_thousand_at_once_are_a_hundred_redis() {
     a_thousand_concurrent_checks_admit_exactly_the_limit(World::redis().await).await;
 }
 
-/// Two nodes ask at once, the clock stands still.
+/// Two nodes check at the same time, the clock stands still.
 pub async fn a_thousand_concurrent_checks_admit_exactly_the_limit(world: World) {
     for &algorithm in RateLimitAlgorithm::ALL {
         let hundred = limit(algorithm, LIMIT, WINDOW);
@@ -49,7 +49,8 @@ where
     told
 }
 
-/// As many as fit were admitted, each was told another number, and the rest had to wait.
+/// Asserts that the limit is used up exactly, that each admitted request saw another remaining number, and that the
+/// other requests were rejected.
 fn assert_exact(told: &[RateLimitDecision], cost: u32) {
     let (admitted, refused): (Vec<RateLimitDecision>, Vec<RateLimitDecision>) =
         told.iter().partition(|it| it.allowed);

@@ -1,4 +1,4 @@
-//! The limits of a node without a store: they answer as the store would, and take no more room than they may.
+//! The local rate limiter returns the same decisions as the store, and its size is bounded.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ on_every_engine! {
 const HISTORIES: u64 = 40;
 const STEPS: usize = 60;
 
-/// Any limit. On a server keys age by themselves: there one request takes so long that it does not matter.
+/// Returns a random limit. Keys of a server expire in real time: there the time per request is too long to matter.
 fn any_limit(rng: &mut StdRng, server: bool) -> RateLimit {
     let (requests, window) = if server {
         (rng.random_range(1..=40), rng.random_range(20..60) * WINDOW)
@@ -41,7 +41,7 @@ async fn a_node_answers_as_the_store_does(world: World) {
         let on = id(&format!("history-{seed}"));
         let mut limit = any_limit(&mut rng, server);
         for step in 0..STEPS {
-            // Another limit for the same id, now and then.
+            // Sometimes another limit for the same id.
             if rng.random_range(0..20) == 0 {
                 limit = any_limit(&mut rng, server);
             }
@@ -66,7 +66,7 @@ fn the_oldest_are_forgotten_first() {
     for nth in 1..last {
         assert!(asked(nth).allowed);
         assert!(nth % 1_000 > 0 || fallback.len() <= MAX_LIMITERS);
-        // Who goes on asking is remembered.
+        // A limiter in steady use is kept.
         assert!(nth % 10_000 > 0 || !asked(1).allowed);
     }
     assert!(fallback.len() >= MAX_LIMITERS / 2);

@@ -1,4 +1,4 @@
-//! Windows that begin with the first request.
+//! Fixed windows, which begin with the first request.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub async fn the_first_request_starts_the_fixed_window(world: World) {
     assert_eq!(check(node, &three).await, refused(3, 0, 1, 1));
     world.pass(1);
     assert_eq!(check(node, &three).await, allowed(3, 2, WINDOW));
-    // All places of the old window were free at once, and the new one ends with a full window.
+    // All requests of the old window ended at once, and the new window is complete.
     assert_eq!(check_cost(node, &three, 2).await, allowed(3, 0, WINDOW));
     world.pass(WINDOW - 1);
     assert_eq!(check(node, &three).await, refused(3, 0, 1, 1));
@@ -67,7 +67,7 @@ async fn a_look_takes_nothing(world: World) {
     assert_eq!(check_dry_run(node, &three, 3).await, allowed(3, 3, 0));
 }
 
-/// One process has one clock; two have two.
+/// The two nodes have different clocks, like two processes.
 #[tokio::test]
 async fn a_clock_that_is_behind_does_not_move_the_window() {
     let world = World::redis().await;

@@ -1,4 +1,4 @@
-//! Keys that somebody else wrote.
+//! Keys of a foreign type or with unexpected content.
 
 use parlor_chat::code::Code;
 use parlor_chat::error::Error;
@@ -16,7 +16,7 @@ on_every_engine! {
     a_smaller_limit_is_kept_at_once;
 }
 
-/// Whether it says which key it is about.
+/// Asserts that the error names the key.
 fn must_name(error: &Error, key: &parlor_chat::keys::Key) {
     assert_eq!(error.code(), Code::Internal);
     let cause = std::error::Error::source(error).unwrap().to_string();
@@ -132,7 +132,7 @@ async fn a_smaller_limit_is_kept_at_once(world: World) {
         assert_eq!(
             (answer.allowed, answer.remaining),
             match algorithm {
-                // Half of the window is taken, whatever the limit.
+                // Half of the window is used, whatever the limit.
                 Gcra => (true, 4),
                 Fixed | Sliding => (false, 0),
             }

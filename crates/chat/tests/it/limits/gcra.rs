@@ -12,7 +12,7 @@ on_every_engine! {
     a_look_takes_nothing;
 }
 
-/// Of ten in a window.
+/// Time per request of a limit of ten.
 const EACH: u64 = WINDOW / 10;
 
 pub async fn a_burst_and_then_a_steady_rate(world: World) {
@@ -51,7 +51,7 @@ pub async fn a_pause_gives_back_as_much_as_it_is_long(world: World) {
 }
 
 async fn a_rate_that_no_millisecond_divides_is_exact(world: World) {
-    // On a server a shorter window would end by itself.
+    // On a server a shorter window would expire in real time.
     for (requests, window) in [
         (7, WINDOW),
         (9_999, 100 * WINDOW),
@@ -68,7 +68,7 @@ async fn a_rate_that_no_millisecond_divides_is_exact(world: World) {
             left -= cost;
         }
         assert!(!ask(1).await.allowed);
-        // As many as the window gives back in this time, and no more.
+        // Exactly as many requests as the rate allows in this time.
         let each = window.div_ceil(u64::from(requests));
         let (mut passed, mut admitted) = (0, 0);
         for step in 0..200 {

@@ -1,4 +1,4 @@
-//! The counter of messages.
+//! The message counter.
 
 use parlor_chat::limits::RateLimitDecision;
 use redis::pipe;
@@ -75,7 +75,7 @@ async fn the_window_is_over_at_its_end(world: World) {
     for _ in 0..3 {
         message(&world, 0).await;
     }
-    // A server's keys are a little older than the clock says.
+    // Keys of a server expire a little earlier than by the test's clock.
     let early = 1 + world.tolerance_ms();
     world.advance_clocks_and_ttls(WINDOW - early).await;
     let answer = message(&world, 0).await;

@@ -1,4 +1,4 @@
-//! Limits: one body for each behaviour, run on every engine.
+//! Rate limits: each test body runs on every engine.
 
 #![expect(clippy::unwrap_used, reason = "a test says what failed by failing")]
 

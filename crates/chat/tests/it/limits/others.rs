@@ -1,4 +1,4 @@
-//! A part of the behaviours on the other servers: a Cluster, which refuses a step that leaves its slot, and Valkey.
+//! Some of the tests on other servers: a Cluster, which rejects a script that leaves its slot, and Valkey.
 
 use parlor_testkit::Cluster;
 

@@ -1,4 +1,4 @@
-//! The store is away, and comes back.
+//! The store is unavailable, and returns.
 
 use parlor_chat::limits::{LocalRateLimiter, RateLimitAlgorithm};
 use parlor_testkit::eventually;
@@ -39,7 +39,7 @@ async fn without_a_store_a_check_fails_and_the_node_counts_by_itself() {
 
     world.server.as_mut().unwrap().restart_empty().await;
     let node = &world.nodes[0];
-    // A look, for a check whose reply is lost could count.
+    // A peek, because a check whose reply is lost may be counted.
     let answer = eventually("the store is available", async || {
         node.check(&id("x"), &two, 1, true).await.ok()
     });

@@ -1,4 +1,4 @@
-//! Random histories on two nodes, held against a model that knows no store.
+//! Random histories on two nodes, compared with a model that uses no store.
 
 mod model;
 
@@ -22,7 +22,7 @@ async fn every_answer_is_that_of_the_model(world: World) {
     for seed in 0..HISTORIES {
         for &algorithm in RateLimitAlgorithm::ALL {
             let mut rng = StdRng::seed_from_u64(seed);
-            // Keys of a server age by themselves: there each request takes so long that it does not matter.
+            // Keys of a server expire in real time: there the time per request is so long that it does not matter.
             let longest = [3, 50, 100_000][rng.random_range(0..3)];
             let window = if server {
                 20 * WINDOW + rng.random_range(0..1_000)
@@ -50,7 +50,7 @@ async fn every_answer_is_that_of_the_model(world: World) {
     }
 }
 
-/// On the engine whose keys follow the clock of the test, for the counter has no other time.
+/// Only on the embedded engine, whose keys follow the test's clock: the counter has no time but its TTL.
 #[tokio::test]
 async fn every_count_of_messages_is_that_of_the_model() {
     let world = World::embedded().await;

@@ -1,4 +1,4 @@
-//! A reply was lost, and the same command comes again.
+//! The reply of a check is lost, and the same command is executed again.
 
 use parlor_chat::limits::RateLimitAlgorithm::{Fixed, Sliding};
 use parlor_chat::limits::RateLimitDecision;
@@ -19,7 +19,7 @@ pub async fn the_same_request_counts_once(world: World) {
             let answer: RateLimitDecision = call.clone().run(&world.store).await.unwrap();
             assert_eq!(answer, allowed(3, 1, WINDOW));
         }
-        // Also when others have taken the rest meanwhile.
+        // Also if other requests have used the rest of the limit meanwhile.
         assert_eq!(check(node, &three).await, allowed(3, 0, WINDOW));
         let answer: RateLimitDecision = call.clone().run(&world.store).await.unwrap();
         assert_eq!(answer, allowed(3, 0, WINDOW));

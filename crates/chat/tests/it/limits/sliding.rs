@@ -1,4 +1,4 @@
-//! Windows that end now.
+//! Sliding windows, which end now.
 
 use parlor_chat::limits::RateLimitAlgorithm::Sliding;
 
@@ -33,7 +33,7 @@ async fn it_says_when_a_cost_fits(world: World) {
         check_cost(node, &ten, cost).await;
         world.pass(100);
     }
-    // Taken 400, 300, 200 and 100 ms ago: 1, 2, 3, 4.
+    // Counted 400, 300, 200 and 100 ms ago: 1, 2, 3, 4.
     for (cost, ago) in [
         (1, 400),
         (2, 300),

@@ -1,4 +1,4 @@
-//! The keys, as other services see them.
+//! The keys as other services read them.
 
 use parlor_chat::limits::RateLimitAlgorithm::{Fixed, Gcra, Sliding};
 
@@ -37,7 +37,7 @@ async fn entries(world: &World, key: &parlor_chat::keys::Key) -> Vec<(String, u6
     world.ask("ZRANGE", key, &["0", "-1", "WITHSCORES"]).await
 }
 
-/// Whether a member is a time and a random part, and for a further one of the same request a number.
+/// True if a member consists of a time, a random part and, for further entries of one request, a number.
 fn is_member(member: &str, ms: u64) -> bool {
     let parts: Vec<_> = member.split('-').collect();
     let random = parts.get(1).is_some_and(|it| it.len() == 16);
@@ -114,7 +114,7 @@ async fn a_steady_rate_is_the_time_at_which_all_is_free(world: World) {
     let now = world.now().as_millis();
     check(node, &seven).await;
     let value: String = world.ask("GET", &key, &[]).await;
-    // 857142.857142…
+    // The exact value is 857142.857142…
     assert_eq!(value, format!("{}.85714", now + WINDOW / 7));
     world.assert_ttl(&key, WINDOW / 7 + 1).await;
 }

@@ -1,4 +1,4 @@
-//! A store with two nodes on it.
+//! Fixture: a store with two nodes.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -12,15 +12,15 @@ use parlor_testkit::Cluster;
 
 use crate::ground::{TestBackend, options_with_long_timeout};
 
-/// A server's keys age while the clock of the test stands still. Windows are so long that it does not matter.
+/// Keys of a server expire in real time while the test's clock stands still. The window is too long for that to matter.
 pub const WINDOW: u64 = 6_000_000;
 
 pub struct World {
     ground: TestBackend,
     pub keys: Keyspace,
-    /// Two nodes, on a server each with its own store.
+    /// Two nodes, on a server each with its own connection.
     pub nodes: [RateLimiter; 2],
-    /// The store of the second node, where it has its own.
+    /// Store connection of the second node, if it has its own.
     second: Option<Store>,
 }
 
@@ -78,7 +78,7 @@ impl World {
         }
     }
 
-    /// The clocks go on. Keys of a server stay, though their time may be over: they must not decide.
+    /// Advances the clocks. Keys of a server do not expire: they must not decide.
     pub fn pass(&self, ms: u64) {
         let by = Duration::from_millis(ms);
         self.store.clock().advance(by);
@@ -87,7 +87,7 @@ impl World {
         }
     }
 
-    /// The clocks go on, and keys whose time is over go.
+    /// Advances the clocks and expires keys.
     pub async fn advance_clocks_and_ttls(&self, ms: u64) {
         let by = Duration::from_millis(ms);
         self.ground.advance(by).await;
@@ -96,7 +96,7 @@ impl World {
         }
     }
 
-    /// How much older than the clock says the keys of the store may be.
+    /// How much earlier than by the test's clock the keys of the store may expire.
     pub fn tolerance_ms(&self) -> u64 {
         if self.primaries.is_empty() {
             0
@@ -105,14 +105,14 @@ impl World {
         }
     }
 
-    /// Whether `ms` is `expected`, or a little less where keys age by themselves.
+    /// Asserts that `ms` is `expected`, or a little less where keys expire in real time.
     #[track_caller]
     pub fn assert_about(&self, ms: u64, expected: u64) {
         let range = expected.saturating_sub(self.tolerance_ms())..=expected;
         assert!(range.contains(&ms), "{ms} is not about {expected}");
     }
 
-    /// Asks the store.
+    /// Runs a command on a key.
     pub async fn ask<T: redis::FromRedisValue>(
         &self,
         command: &str,
@@ -124,12 +124,12 @@ impl World {
         cmd.query_async(&mut self.store.clone()).await.unwrap()
     }
 
-    /// What is left of a key's time to live.
+    /// Reads the TTL of a key.
     pub async fn left(&self, key: &Key) -> i64 {
         self.ask("PTTL", key, &[]).await
     }
 
-    /// A key has about this time to live.
+    /// Asserts that a key has about this TTL.
     pub async fn assert_ttl(&self, key: &Key, expected: u64) {
         let left = self.left(key).await;
         self.assert_about(u64::try_from(left).unwrap(), expected);
@@ -175,22 +175,22 @@ pub fn limit(algorithm: RateLimitAlgorithm, requests: u32, window_ms: u64) -> Ra
     RateLimit::new(algorithm, requests, Duration::from_millis(window_ms)).unwrap()
 }
 
-/// A check of `x` that costs one.
+/// Checks `x` with a cost of 1.
 pub async fn check(node: &RateLimiter, limit: &RateLimit) -> RateLimitDecision {
     node.check(&id("x"), limit, 1, false).await.unwrap()
 }
 
-/// A check of `x` with a cost.
+/// Checks `x` with a cost.
 pub async fn check_cost(node: &RateLimiter, limit: &RateLimit, cost: u32) -> RateLimitDecision {
     node.check(&id("x"), limit, cost, false).await.unwrap()
 }
 
-/// A look at `x`.
+/// Peeks at `x`.
 pub async fn check_dry_run(node: &RateLimiter, limit: &RateLimit, cost: u32) -> RateLimitDecision {
     node.check(&id("x"), limit, cost, true).await.unwrap()
 }
 
-/// What an allowed check answers.
+/// Expected result of an allowed check.
 pub fn allowed(limit: u32, remaining: u32, reset_ms: u64) -> RateLimitDecision {
     RateLimitDecision {
         allowed: true,
@@ -201,7 +201,7 @@ pub fn allowed(limit: u32, remaining: u32, reset_ms: u64) -> RateLimitDecision {
     }
 }
 
-/// What a refused check answers.
+/// Expected result of a rejected check.
 pub fn refused(
     limit: u32,
     remaining: u32,

@@ -1,4 +1,4 @@
-//! Coming back to a conversation.
+//! Catching up with a conversation after an absence.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,8 @@ fn seqs(resumed: &JoinReply) -> Vec<u64> {
 }
 
 pub async fn follow_then_catch_up_delivers_every_message(world: World) {
-    // Followers let messages go: one who is slow must not miss more than can be told.
+    // The subscribers release the sends step by step: a slow subscriber must not miss more messages than one reply can
+    // return.
     let turns = Semaphore::new(0);
     let sends = async {
         let mut sent = 0;
@@ -62,7 +63,7 @@ pub async fn follow_then_catch_up_delivers_every_message(world: World) {
         let missed = seqs(&resumed);
         assert_eq!(missed, (nth + 1..=resumed.last_seq).collect::<Vec<_>>());
         let live = heard.seqs();
-        // What both have is dropped by whoever shows it.
+        // The client drops messages that are in both.
         assert!(live.windows(2).all(|two| two[0] + 1 == two[1]), "{live:?}");
         let all: BTreeSet<u64> = missed.into_iter().chain(live).collect();
         assert_eq!(all, (nth + 1..=last).collect());
@@ -115,7 +116,7 @@ async fn a_plain_number_is_enough_to_find_the_changes_since(world: World) {
     let rev = messages.rev_at_seq(&c1(), 4).await.unwrap();
     let found = catch_up(&world, "bob", Some(4), Some(rev)).await;
     assert_eq!(seqs(&found), [2, 5]);
-    // One that was changed itself: nothing is left out.
+    // Message 4 itself was changed: no change may be missing.
     world.edit(0, "alice", 4, "since").await.unwrap();
     let rev = messages.rev_at_seq(&c1(), 4).await.unwrap();
     let found = catch_up(&world, "bob", Some(4), Some(rev)).await;
@@ -143,7 +144,7 @@ async fn catch_up_reports_has_more_beyond_the_page_limit(world: World) {
     let found = catch_up(&world, "bob", Some(510), Some(510)).await;
     assert_eq!(seqs(&found), (1..=500).collect::<Vec<_>>());
     assert!(found.has_more);
-    // Nor any message, which would have a higher revision than the changes that are left.
+    // No message is returned either: its revision would be higher than that of the changes that are left.
     let changes = catch_up(&world, "bob", Some(505), Some(510)).await;
     assert_eq!(seqs(&changes), (1..=500).collect::<Vec<_>>());
     assert_eq!((changes.rev, changes.has_more), (found.rev, true));

@@ -1,4 +1,4 @@
-//! The same on a Redis Cluster.
+//! Some tests of live feeds on a Redis Cluster.
 
 use parlor_testkit::Cluster;
 

@@ -1,4 +1,4 @@
-//! Conversations above the fan-out limit.
+//! Notifications about conversations above the fan-out limit.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub async fn members_are_told_of_the_newest_message_once_a_second(mut world: Wor
         let sent = sent.send(&person("alice"), &c1(), text("x")).await;
         sent.unwrap();
     };
-    // Both nodes would do it by themselves some times a second.
+    // The background tasks of both nodes do this several times a second.
     let tick = async || {
         world.nodes[2]
             .unread()

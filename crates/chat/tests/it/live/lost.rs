@@ -1,4 +1,4 @@
-//! What the bus has lost is made up for.
+//! Live feeds deliver what the bus has lost.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,7 +27,7 @@ async fn unpublished_messages_are_delivered_before_the_next_one(world: World) {
     for text in ["two", "three"] {
         world.commit_without_applying("alice", text).await;
     }
-    // So late that nobody publishes them any more.
+    // After two minutes no node publishes these messages any more.
     world.advance(Duration::from_secs(120)).await;
     world.delete_applied_state().await;
     world.send(0, "alice", "four").await;
@@ -56,7 +56,7 @@ pub async fn what_was_lost_is_read_when_the_bus_is_back(world: World) {
     world.send(0, "alice", "four").await;
     heard.wait_for_seq(4).await;
     let mut told = heard.all();
-    // What its sender has read by sending it may be told again.
+    // The receipts of the sender may be delivered again.
     told.retain(|it| !matches!(it, ReceivedEvent::Read(..)));
     assert!(
         matches!(told[0], ReceivedEvent::Changed(2, 3, true, _)),
@@ -124,7 +124,7 @@ pub async fn sends_and_changes_while_the_bus_is_lost_again_and_again(world: Worl
     }
 }
 
-/// The messages as a client sees them that believes all it is told.
+/// The messages as a client sees them that applies every event.
 fn client_view(heard: &RecordingSubscriber) -> BTreeMap<u64, Value> {
     let mut seen = BTreeMap::<u64, Value>::new();
     for told in heard.all() {
@@ -160,7 +160,7 @@ async fn what_was_read_while_the_bus_was_lost_is_told(world: World) {
         world.send(0, "alice", text).await;
     }
     let (heard, _follow) = world.subscribe(1, &[]).await;
-    // As one whose frame is lost.
+    // As if the frame of the receipt was lost.
     world
         .execute_sql("UPDATE members SET delivered_seq = 3, read_seq = 2 WHERE conversation_id = 'c1' AND user_id = 'bob'")
         .await;
@@ -174,7 +174,7 @@ async fn what_was_read_while_the_bus_was_lost_is_told(world: World) {
         bob.iter().all(|it| told.contains(it))
     };
     eventually("bob's receipts are delivered", told).await;
-    // A conversation whose members nobody would list is left alone.
+    // In a conversation with more members the feed does not deliver all receipts again.
     world.set_member_count(33).await;
     let before = heard.all().len();
     world

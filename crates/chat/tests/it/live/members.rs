@@ -1,4 +1,4 @@
-//! Members come and go, and conversations end.
+//! Members join and leave, and conversations are deleted.
 
 use parlor_chat::conversations::{
     DeleteConversation, JoinConversation, LeaveConversation, MemberRole, PutMember, RemoveMember,

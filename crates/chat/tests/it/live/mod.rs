@@ -1,4 +1,4 @@
-//! Live news: one body for each behaviour, run on both databases and both kinds of store.
+//! Live feeds: each test body runs on both databases and both kinds of store.
 
 #![expect(clippy::unwrap_used, reason = "a panic reports the failure of a test")]
 
@@ -11,7 +11,7 @@ mod told;
 mod users;
 mod world;
 
-/// Runs each body as one test per engine.
+/// Declares one test per body and engine.
 macro_rules! on_every_engine {
     ($($body:ident;)+) => { $(
         mod $body {

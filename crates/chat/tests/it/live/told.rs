@@ -1,4 +1,4 @@
-//! What a follower of a conversation is told.
+//! Events of a conversation feed.
 
 use futures_util::future::join_all;
 use parlor_chat::keys::TtlName;
@@ -51,12 +51,12 @@ async fn a_message_is_told_as_it_was_sent_and_so_are_its_changes(world: World) {
 async fn an_older_change_is_not_told_after_a_newer_one(mut world: World) {
     world.send(0, "alice", "one").await;
     let first = world.edit(0, "alice", 1, "two").await.unwrap();
-    // Its frame is no longer on its way.
+    // Wait until the frame of this edit was received.
     world.frames().await;
     let (heard, _follow) = world.subscribe(1, &[]).await;
     let second = world.edit(0, "alice", 1, "three").await.unwrap();
     heard.wait_for_events(1).await;
-    // Another node was slow.
+    // Another node publishes the older change late.
     let mut frame = vec![1, 4];
     frame.extend(first.seq.to_be_bytes());
     frame.extend(first.rev.to_be_bytes());
@@ -74,7 +74,7 @@ async fn an_older_change_is_not_told_after_a_newer_one(mut world: World) {
 async fn a_change_is_told_before_what_was_written_after_it(world: World) {
     world.send(0, "alice", "one").await;
     let (heard, _follow) = world.subscribe(1, &[]).await;
-    // A node has changed the message, and not told it yet.
+    // A node has changed the message and not published the change yet.
     world.edit_rows_only(1, 1, "changed").await;
     world.send(0, "alice", "two").await;
     heard.wait_for_seq(2).await;
@@ -172,7 +172,7 @@ async fn nothing_is_left_of_a_follower_that_was_dropped(world: World) {
         counts.into_iter().map(|(_, count)| count).sum::<u64>()
     };
     assert_eq!(listeners().await, 2);
-    // It may be mending now.
+    // A resync may be running now.
     world.drop_bus_messages().await;
     drop((follow, user_follow));
     let nobody = async || listeners().await == 0;

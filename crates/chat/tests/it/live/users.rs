@@ -1,4 +1,4 @@
-//! What a follower of a user is told.
+//! Events of a user feed.
 
 use parlor_chat::conversations::{LeaveConversation, MemberRole, PutMember};
 use parlor_chat::operation::Operation;

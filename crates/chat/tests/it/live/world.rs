@@ -1,4 +1,4 @@
-//! The world of messages, with followers in it.
+//! The fixture of the message tests, with subscribers.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::messages::world::{self as messages, c1, user};
 
-/// More than wait for a reader of the embedded bus.
+/// More messages than the embedded bus buffers for a slow reader.
 const BUS_OVERFLOW_MESSAGES: usize = 70_000;
 
 pub struct World(messages::World);
@@ -32,7 +32,7 @@ impl World {
         Self(messages::World::cluster(cluster).await)
     }
 
-    /// Somebody who follows `c1` on a node, where it is shown to these users.
+    /// Subscribes to `c1` on a node that shows the conversation to these users.
     pub async fn subscribe(
         &self,
         node: usize,
@@ -56,7 +56,7 @@ impl World {
         (heard, follow.await.unwrap())
     }
 
-    /// Somebody who follows a user on a node.
+    /// Subscribes to a user on a node.
     pub async fn follow_user(
         &self,
         node: usize,
@@ -68,7 +68,7 @@ impl World {
         (heard, follow.unwrap())
     }
 
-    /// Makes the bus lose what is on its way: the connections are cut, or their reader is too slow.
+    /// Makes the bus lose messages: cuts its connections, or overflows the buffer of the embedded bus.
     pub async fn drop_bus_messages(&self) {
         if self.primaries.is_empty() {
             let channel = self.keys.conversation_channel(&c1());
@@ -116,7 +116,7 @@ impl DerefMut for World {
     }
 }
 
-/// What a follower was told.
+/// An event that a subscriber received.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ReceivedEvent {
     Message(u64, Value),
@@ -131,22 +131,22 @@ pub enum ReceivedEvent {
     Missed,
 }
 
-/// One who notes what is told.
+/// Subscriber that records its events.
 #[derive(Default)]
 pub struct RecordingSubscriber {
     pub events: Mutex<Vec<ReceivedEvent>>,
     pub users: Vec<UserId>,
-    /// What is dropped when the first is told.
+    /// Subscription that is dropped at the first event.
     pub drop_on_first_event: Mutex<Option<LiveSubscription>>,
 }
 
 impl RecordingSubscriber {
-    /// What was told so far.
+    /// Returns the events received so far.
     pub fn all(&self) -> Vec<ReceivedEvent> {
         self.events.lock().clone()
     }
 
-    /// What was told, which is waited for until there is so much.
+    /// Waits for this number of events, and returns the events.
     pub async fn wait_for_events(&self, count: usize) -> Vec<ReceivedEvent> {
         let enough = async || {
             let told = self.all();
@@ -155,7 +155,7 @@ impl RecordingSubscriber {
         eventually("the events are received", enough).await
     }
 
-    /// The numbers of the messages, in the order in which they were told.
+    /// Returns the `seq` of the received messages, in the order of their delivery.
     pub fn seqs(&self) -> Vec<u64> {
         let told = self.all().into_iter();
         let seqs = told.filter_map(|it| match it {
@@ -165,7 +165,7 @@ impl RecordingSubscriber {
         seqs.collect()
     }
 
-    /// Waits until the message was told.
+    /// Waits until this message is the last one received.
     pub async fn wait_for_seq(&self, seq: u64) {
         let last = async || self.seqs().last() == Some(&seq);
         eventually(&format!("message {seq} is received"), last).await;
@@ -192,7 +192,7 @@ impl ConversationSubscriber for RecordingSubscriber {
                 deleted,
                 json,
             } => ReceivedEvent::Changed(*seq, *rev, *deleted, read(json)),
-            // For those who read it from the rows.
+            // Meant for clients that loaded the message from the history.
             ConversationEvent::UndeliveredMessageChanged { .. } => return,
             ConversationEvent::ReceiptMoved {
                 delivered,

@@ -1,4 +1,4 @@
-//! Messages whose steps after the commit did not happen.
+//! Messages and edits whose node died after the commit.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ async fn a_recent_top_of_another_epoch_is_ignored(mut world: World) {
         world.send(0, "alice", &nth.to_string()).await;
     }
     world.published_seqs().await;
-    // As a server that came back with an older copy: the list ends before what was acknowledged.
+    // Like a server that was restored from an old snapshot: the list ends before the last acknowledged message.
     world.restore_old_snapshot(1, 2).await;
     assert_eq!(world.newest(0).await, ["1", "2", "3"]);
     world.restore_old_snapshot(1, 2).await;
@@ -154,7 +154,7 @@ async fn edits_of_a_dead_node_are_shown_by_the_one_that_claims_it(mut world: Wor
         node.messages().recover_if_needed().await.unwrap();
     }
     world.frames().await;
-    // More than a page, and some of them no longer in the list.
+    // More than one page. Some of the messages are not in the list any more.
     world.edit_rows_only(3, 121, "edited").await;
     drop(world.nodes.pop());
     for _ in 0..16 {
@@ -245,7 +245,7 @@ async fn a_recent_list_without_top_is_rebuilt_from_rows(world: World) {
         3,
         "the list is installed again"
     );
-    // Somebody else's hand in the list.
+    // Another program removes entries from the list.
     world.run(trim.arg(2)).await;
     assert_eq!(world.newest(0).await, ["1", "2", "3"]);
 }

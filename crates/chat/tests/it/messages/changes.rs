@@ -1,4 +1,4 @@
-//! Editing and deleting.
+//! Editing and deleting messages.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ pub async fn an_edit_is_shown_in_the_list_and_to_the_nodes(mut world: World) {
     world.delete_applied_state().await;
     assert_eq!(world.newest(0).await, ["1", "two", "3"]);
 
-    // Metadata alone; the text stays.
+    // Only the metadata changes; the text stays.
     let edit = MessageEdit {
         content: None,
         metadata: Some(json!({"seen": true})),
@@ -152,7 +152,7 @@ async fn a_change_of_a_message_that_was_not_applied_yet_comes_after_it(mut world
     assert_eq!(world.newest(0).await, ["1", "zwei"]);
 }
 
-/// A sender whose step comes after the edit of its own message, and one who refills from rows that were read before.
+/// A message that is applied after the edit of an earlier one, and a refill from rows that were read before a change.
 async fn a_change_outdates_rows_that_were_read_before(world: World) {
     world.send(0, "alice", "1").await;
     world.edit(0, "alice", 1, "one").await.unwrap();
@@ -161,7 +161,7 @@ async fn a_change_outdates_rows_that_were_read_before(world: World) {
     world.send(0, "alice", "2").await;
     assert_eq!(world.watermark().await.unwrap()[2], 2);
     assert_eq!(world.recent_list().await.len(), 2);
-    // A later change is known already: what was read before it is not pushed.
+    // The watermark has a later revision: a message that was read before it is not pushed to the list.
     let mut later = redis::cmd("SET");
     later
         .arg(world.keys.apply_watermark(&c1()))

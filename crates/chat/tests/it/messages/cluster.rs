@@ -1,4 +1,4 @@
-//! The same on a Redis Cluster.
+//! The same tests on a Redis Cluster.
 
 use parlor_testkit::Cluster;
 

@@ -1,4 +1,4 @@
-//! What others wrote to the keys, and what cannot be told.
+//! Keys of a foreign type, and state that contradicts the database.
 
 use parlor_chat::code::Code;
 use parlor_chat::conversations::{History, JoinConversation};
@@ -56,7 +56,7 @@ async fn one_conversation_that_cannot_be_told_keeps_no_other_waiting(world: Worl
     }
     let messages = world.nodes[0].messages();
     for id in ids.iter().chain([&c1()]) {
-        // A top that is no text: nothing can be applied.
+        // A watermark of a foreign type: no message can be applied.
         let mut push = redis::cmd("RPUSH");
         push.arg(world.keys.apply_watermark(id)).arg("x");
         world.run(&push).await;
@@ -82,7 +82,7 @@ async fn one_conversation_that_cannot_be_told_keeps_no_other_waiting(world: Worl
     .await;
 }
 
-/// As after a crash between the commit of a removal and the forgetting.
+/// Like a crash between the commit of a removal and the invalidation of the caches.
 async fn a_member_known_only_to_the_cache_gets_no_history(world: World) {
     world.create("c2", History::SinceJoin).await;
     let c2 = ConversationId::new("c2").unwrap();
@@ -116,7 +116,7 @@ async fn a_member_known_only_to_the_cache_gets_no_history(world: World) {
     };
     let refused = get.clone().run(node, &dave).await.unwrap_err();
     assert_eq!(refused.code(), Code::NotAMember);
-    // A service is as good as a member, also when it acts for somebody who is none.
+    // A service may read every conversation, even on behalf of a user who is not a member.
     let mut service = person("dave");
     service.role = parlor_chat::access::Role::Service;
     assert_eq!(get.run(node, &service).await.unwrap().content, "past");

@@ -1,4 +1,4 @@
-//! A database that does not answer in time, and may have done what it was asked for.
+//! A database that does not answer in time, so that the result of a commit is unknown.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ test_on_all_backends! {
     a_change_whose_commit_was_not_heard_of_is_shown;
 }
 
-/// A node that waits for the database for a moment only.
+/// Starts a node with a short database timeout.
 async fn node_with_short_timeout(world: &World) -> Chat {
     let database = world.database_with_timeout(Duration::from_secs(1)).await;
     let ctx = ChatContext::new(world.store.clone(), world.keys.clone());
     Chat::new(ctx, database, NodeId::new("n9").unwrap(), &world.options)
 }
 
-/// Keeps everybody else from changing `c1`.
+/// Locks `c1`, so that no other transaction can change it.
 async fn hold(database: &Database) -> WriteTransaction {
     let mut tx = database.begin().await.unwrap();
     run(
@@ -45,7 +45,7 @@ async fn run(tx: &mut WriteTransaction, statement: &'static str) {
 async fn a_message_with_an_unconfirmed_commit_is_applied(mut world: World) {
     let node = node_with_short_timeout(&world).await;
     world.send(0, "alice", "one").await;
-    // The row that the commit left, and the answer that the sender got.
+    // The committed row. The sender gets an error below.
     world.commit_without_applying("bob", "two").await;
     let database = world.database().await;
     let held = hold(&database).await;

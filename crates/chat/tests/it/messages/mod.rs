@@ -1,4 +1,4 @@
-//! Messages: one body for each behaviour, run on both databases and both kinds of store.
+//! Tests of messages: one body for each behaviour, run on both databases and both kinds of store.
 
 #![expect(
     clippy::unwrap_used,
@@ -20,7 +20,7 @@ mod stored;
 pub mod world;
 mod writer;
 
-/// Runs each body as one test per engine, and on the embedded one with the other layout of the recent list, too.
+/// Runs each body as one test per backend; on the embedded store also with the other layout of the recent list.
 macro_rules! test_on_all_backends {
     ($($body:ident;)+) => { $(
         mod $body {

@@ -1,4 +1,4 @@
-//! Many senders on several nodes.
+//! Concurrent senders on several nodes.
 
 use super::test_on_all_backends;
 use super::world::World;
@@ -61,12 +61,12 @@ async fn senders_and_changers_leave_the_list_as_the_rows_are(world: World) {
     assert_eq!(listed, world.newest(1).await, "the list equals the rows");
 }
 
-/// Runs all at once, on one task.
+/// Runs all futures concurrently on one task.
 async fn futures(work: impl Iterator<Item = impl Future<Output = ()>>) {
     all(work).await;
 }
 
-/// Runs all at once, on one task, and gives what they give.
+/// Runs all futures concurrently on one task and returns their results.
 pub async fn all<T>(work: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
     let mut work: Vec<_> = work.map(|one| (Box::pin(one), None)).collect();
     std::future::poll_fn(|context| {

@@ -1,4 +1,4 @@
-//! The store is away, and comes back.
+//! Outages of the store.
 
 use parlor_chat::code::Code;
 use parlor_testkit::eventually;

@@ -15,7 +15,7 @@ test_on_all_backends! {
     concurrent_history_reads_share_one_database_read;
 }
 
-/// The page of a model with the messages 1 to `last`.
+/// Expected page of a conversation with the messages 1 to `last`.
 fn expected(last: u64, page: HistoryAnchor, limit: u64) -> (Vec<String>, bool) {
     let (seqs, more): (Vec<u64>, bool) = match page {
         HistoryAnchor::After(seq) => {

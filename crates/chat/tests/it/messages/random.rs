@@ -1,4 +1,4 @@
-//! Random histories against a model: no page ever has a hole, none is older than what was acknowledged.
+//! Random histories, compared with a model: no page has a gap, and every page contains all acknowledged messages.
 
 use parlor_chat::messages::HistoryAnchor;
 use rand::rngs::StdRng;
@@ -11,7 +11,7 @@ test_on_all_backends! {
     random_histories_never_produce_a_page_with_a_gap;
 }
 
-/// What is written, and up to where it was acknowledged.
+/// Contents of the committed messages, and how many of them are acknowledged.
 #[derive(Default)]
 struct Model {
     contents: Vec<String>,
@@ -109,7 +109,7 @@ async fn random_step(world: &World, random: &mut StdRng, model: &mut Model, step
     }
 }
 
-/// Whatever is shown is what was written, and all that was acknowledged is shown.
+/// The page consists of committed messages and contains all acknowledged ones.
 async fn check(world: &World, model: &Model, node: usize, limit: u64, said: &str) {
     let (page, more) = world.page(node, HistoryAnchor::Newest, limit).await;
     let seen = (model.acknowledged..=model.contents.len()).find(|last| {

@@ -1,4 +1,4 @@
-//! What may be sent, by whom, and how often.
+//! Sending: validation, duplicates and the rate limit.
 
 use parlor_chat::code::Code;
 use parlor_chat::messages::{NewMessage, Sent};

@@ -1,4 +1,4 @@
-//! What the keys hold and the channels carry, held against the documents.
+//! Content of the keys and channels, compared with the documentation.
 
 use parlor_chat::keys::{RecentLayout, TtlName};
 use parlor_chat::messages::NewMessage;

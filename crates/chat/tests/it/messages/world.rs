@@ -1,4 +1,4 @@
-//! A store and a database with nodes on them, and a conversation `c1` of Alice, who owns it, Bob and Carol.
+//! Nodes on one backend, with a conversation `c1` of Alice (the owner), Bob and Carol.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use crate::ground::TestBackend;
 
-/// The same on either database.
+/// Runs an expression with the connection of either database.
 macro_rules! on_connection {
     ($tx:expr, $connection:ident => $do:expr) => {
         match $tx.connection() {
@@ -38,15 +38,15 @@ pub struct World {
     pub keys: Keyspace,
     pub layout: RecentLayout,
     pub options: ChatOptions,
-    /// The nodes that run.
+    /// Running nodes.
     pub nodes: Vec<Chat>,
-    /// Of a node that ends after every commit.
+    /// Commits messages without applying them, like a node that dies after every commit.
     crashing_writer: MessageWriter,
     frames: BusSubscription,
     events: BusSubscription,
 }
 
-/// What was published in `c1`.
+/// A frame that was published in `c1`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PublishedFrame {
     Created(u64, Value),
@@ -109,7 +109,7 @@ impl World {
         world
     }
 
-    /// Another node.
+    /// Starts another node.
     pub async fn start(&self, name: &str) -> Chat {
         let ctx = ChatContext::new(self.store.clone(), self.keys.clone());
         let database: Database = self.ground.database().await;
@@ -118,7 +118,7 @@ impl World {
         chat
     }
 
-    /// A conversation of Alice, Bob and Carol.
+    /// Creates a conversation of Alice, Bob and Carol.
     pub async fn create(&self, id: &str, history: History) {
         let wanted = CreateConversation {
             id: Some(id.into()),
@@ -140,12 +140,12 @@ impl World {
         sent.unwrap().message
     }
 
-    /// Writes a message and dies.
+    /// Commits a message without applying it.
     pub async fn commit_without_applying(&self, who: &str, content: &str) -> Message {
         self.commit_with_client_id(who, content, None).await
     }
 
-    /// As [`write_only`](Self::write_only), a message that its sender calls so.
+    /// As [`commit_without_applying`](Self::commit_without_applying), with a client id.
     pub async fn commit_with_client_id(
         &self,
         who: &str,
@@ -167,7 +167,7 @@ impl World {
         self.crashing_writer.send(draft).await.unwrap().message
     }
 
-    /// Edits messages from one to another and dies.
+    /// Edits a range of rows without publishing the changes.
     pub async fn edit_rows_only(&self, first: i64, last: i64, content: &str) {
         let count = last - first + 1;
         let rev = "UPDATE conversations SET rev = rev + $1 WHERE id = 'c1'";
@@ -207,7 +207,7 @@ impl World {
         deleted.map_err(|error| error.code())
     }
 
-    /// The contents of a page, as Bob sees it, and whether there is more.
+    /// Returns the contents of a page, as Bob sees it, and whether there are more messages.
     pub async fn page(&self, node: usize, page: HistoryAnchor, limit: u64) -> (Vec<String>, bool) {
         let messages = self.nodes[node].messages();
         let history = messages
@@ -220,12 +220,12 @@ impl World {
         (contents.collect(), history.has_more)
     }
 
-    /// The contents of the newest messages.
+    /// Returns the contents of the newest messages.
     pub async fn newest(&self, node: usize) -> Vec<String> {
         self.page(node, HistoryAnchor::Newest, 100).await.0
     }
 
-    /// The entries of the recent list of `c1`.
+    /// Returns the entries of the recent list of `c1`.
     pub async fn recent_list(&self) -> Vec<Value> {
         let mut range = redis::cmd("LRANGE");
         range.arg(self.keys.recent_list(&c1())).arg(0).arg(-1);
@@ -234,7 +234,7 @@ impl World {
         entries.collect()
     }
 
-    /// The top of `c1`: `seq`, epoch, revision.
+    /// Returns the watermark of `c1`: `seq`, epoch, revision.
     pub async fn watermark(&self) -> Option<Vec<u64>> {
         let mut get = redis::cmd("GET");
         get.arg(self.keys.apply_watermark(&c1()));
@@ -242,12 +242,12 @@ impl World {
         Some(value?.split('|').map(|it| it.parse().unwrap()).collect())
     }
 
-    /// Runs a command of which nothing but success is expected.
+    /// Runs a command that must succeed.
     pub async fn run(&self, command: &redis::Cmd) {
         command.exec_async(&mut self.store.clone()).await.unwrap();
     }
 
-    /// Forgets what the store knows of `c1`.
+    /// Deletes the watermark and the recent list of `c1`.
     pub async fn delete_applied_state(&self) {
         let mut del = redis::cmd("DEL");
         del.arg(self.keys.apply_watermark(&c1()))
@@ -255,7 +255,7 @@ impl World {
         self.run(&del).await;
     }
 
-    /// What was published in `c1` since the last call.
+    /// Returns the frames that were published in `c1` since the last call.
     pub async fn frames(&mut self) -> Vec<PublishedFrame> {
         let channel = self.keys.conversation_channel(&c1());
         let bus = self.ground.store.bus();
@@ -282,7 +282,7 @@ impl World {
         }
     }
 
-    /// The numbers of the messages that were announced as new since the last call.
+    /// Returns the `seq` of the messages that were published as new since the last call.
     pub async fn published_seqs(&mut self) -> Vec<u64> {
         let told = self.frames().await.into_iter();
         let created = told.filter_map(|told| match told {
@@ -292,9 +292,10 @@ impl World {
         created.collect()
     }
 
-    /// The events since the last call.
+    /// Returns the events since the last call.
     ///
-    /// So many are waited for: the servers of a Cluster tell each other in no order, so that the end may come first.
+    /// The servers of a Redis Cluster forward events in no order, so the end marker could arrive first. Therefore the
+    /// function waits for `count` events before it publishes the marker.
     pub async fn events(&mut self, count: usize) -> Vec<Value> {
         let read = |event: Vec<u8>| serde_json::from_slice(&event).unwrap();
         let mut events = Vec::new();
@@ -364,7 +365,7 @@ pub fn text(content: &str) -> NewMessage {
 }
 
 impl World {
-    /// Makes the row of `c1` say that it has so many members.
+    /// Sets `member_count` in the row of `c1`.
     pub async fn set_member_count(&self, count: i64) {
         let statement = "UPDATE conversations SET member_count = $1 WHERE id = 'c1'";
         let mut tx = self.nodes[0].database().begin().await.unwrap();
@@ -376,7 +377,7 @@ impl World {
 }
 
 impl World {
-    /// The documented counter of a user in `c1`.
+    /// Returns the documented unread counter of a user in `c1`.
     pub async fn unread(&self, who: &str) -> String {
         let mut get = redis::cmd("GET");
         get.arg(self.keys.unread(&user(who), &c1()));
@@ -384,7 +385,8 @@ impl World {
         count.unwrap_or_default()
     }
 
-    /// Makes the store one that came back with an older copy: its top is `seq` of another epoch, and the list ends there.
+    /// Makes the store look like one that was restored from an old snapshot: its watermark is `seq` of another epoch,
+    /// and the list ends there.
     pub async fn restore_old_snapshot(&self, epoch: u64, seq: usize) {
         let newest = self
             .recent_list()

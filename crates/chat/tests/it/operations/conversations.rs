@@ -1,4 +1,4 @@
-//! Who may change conversations, and ask for their members.
+//! Authorization of operations on conversations and their members.
 
 use parlor_chat::access::Role;
 use parlor_chat::code::Code;

@@ -1,4 +1,4 @@
-//! Who may ask for limits.
+//! Authorization of rate limit checks.
 
 use parlor_chat::access::Role;
 use parlor_chat::code::Code;

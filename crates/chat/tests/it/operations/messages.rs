@@ -1,4 +1,4 @@
-//! Who may type, write, read and say what they have read.
+//! Authorization of typing, messages and unread counts.
 
 use parlor_chat::access::Role;
 use parlor_chat::code::Code;

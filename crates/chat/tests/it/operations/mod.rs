@@ -1,4 +1,4 @@
-//! Who may do what, asked of the operations themselves: no gateway decides.
+//! Authorization, tested with the operations themselves, because no gateway decides about it.
 
 #![expect(clippy::unwrap_used, reason = "a test says what failed by failing")]
 
@@ -25,7 +25,7 @@ use parlor_chat::typing::SetTyping;
 
 use crate::ground::TestBackend;
 
-/// A chat, and the ground it must not outlive.
+/// A chat on the embedded store, with the environment that contains its store and database.
 async fn chat() -> (TestBackend, Chat) {
     let ground = TestBackend::embedded().await;
     let context = ground.context(KeySettings::from_preset(Preset::Parlor));
@@ -62,7 +62,7 @@ fn visitor_caller() -> Caller {
     }
 }
 
-/// The code of the answer, or none if it was done. What is refused must be declared.
+/// Error code of an operation; `None` if it succeeds. The code must be declared.
 async fn run_for_error_code<O: Operation>(
     chat: &Chat,
     caller: &Caller,
@@ -94,7 +94,7 @@ fn typing(conversation: &str) -> SetTyping {
     }
 }
 
-/// Creates a group of a caller.
+/// Creates a group as this caller.
 async fn create_group(chat: &Chat, caller: &Caller, id: &str, members: &[&str]) {
     let members = members.iter().map(ToString::to_string).collect();
     let create = CreateConversation {

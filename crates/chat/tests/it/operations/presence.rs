@@ -1,4 +1,4 @@
-//! Who may see and change presence.
+//! Authorization of presence operations.
 
 use parlor_chat::access::Role;
 use parlor_chat::code::Code;

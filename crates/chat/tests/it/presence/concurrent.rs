@@ -1,4 +1,4 @@
-//! Everything at once: two nodes, many sockets, sweepers that never rest.
+//! Concurrent work: two nodes, many sockets, and sweepers that run all the time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ async fn announcements_alternate_whoever_runs_beside_whom_redis() {
     announcements_alternate(World::redis(PresenceLayout::Devices).await).await;
 }
 
-/// One client: comes, beats, goes or is removed by way of another node, again and again, at last for good.
+/// One client: connects, sends heartbeats, departs or is removed by the other node, many times.
 async fn client(node: Arc<Presence>, other: Arc<Presence>, who: &'static str, seed: u64) {
     let mut rng = StdRng::seed_from_u64(seed);
     for round in 0..ROUNDS {
@@ -41,12 +41,12 @@ async fn client(node: Arc<Presence>, other: Arc<Presence>, who: &'static str, se
             1 => node.connection_lost(&device).await.unwrap(),
             _ => {
                 other.remove(&device.user, &device.id).await.unwrap();
-                // Its node learns it from the answer.
+                // The reply to the heartbeat reports the removal to the node.
                 node.beat(&device).unwrap();
                 node.flush_heartbeats().await.unwrap();
             }
         }
-        // The embedded engine answers at once, and nobody else would have a turn.
+        // The embedded engine replies at once, so without a yield no other task would run.
         tokio::task::yield_now().await;
     }
 }
@@ -61,7 +61,7 @@ async fn announcements_alternate(mut world: World) {
         sweepers.push(tokio::spawn(async move {
             let mut looked = 0;
             while !over.load(Ordering::Relaxed) {
-                // Lost devices lapse in the middle of it.
+                // Devices in their grace period expire during the test.
                 clock.advance(Duration::from_millis(200));
                 node.renew().await.unwrap();
                 looked += node.sweep().await.unwrap();
@@ -79,7 +79,7 @@ async fn announcements_alternate(mut world: World) {
             clients.push(tokio::spawn(client(node, other, who, seed)));
         }
     }
-    // Heard as it comes: a listener that does not listen has room for a thousand.
+    // Read while the events arrive: the queue of a subscription holds a thousand messages.
     let mut announced = Vec::new();
     while !clients.iter().all(tokio::task::JoinHandle::is_finished) {
         announced.extend(world.drain_events().await);

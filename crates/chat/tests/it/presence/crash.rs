@@ -69,7 +69,7 @@ pub async fn only_devices_of_a_dead_node_go_offline(mut world: World) {
     world.assert_status("alice", PresenceStatus::Offline).await;
     world.assert_status("bob", PresenceStatus::Online).await;
     let left = world.ttl() - LEASE - GRACE;
-    // Nobody but their time ends the way from a dead node's sockets to their users.
+    // The socket keys of a dead node end by their TTL only.
     let alice = ExpectedKeys::offline("alice", &world).seen(world.now());
     let bob = ExpectedKeys::offline("bob", &world).device("s3", "n1", at);
     let bob = bob
@@ -112,7 +112,7 @@ async fn a_paused_node_finds_its_devices_reaped_and_brings_them_back_once(mut wo
     shown.assert_only_these(&world).await;
 }
 
-/// As in a failover that takes longer than the leases: all of them are over, and everybody looks dead.
+/// A failover that takes longer than the leases: all leases have ended, and every node looks dead.
 pub async fn a_store_that_was_away_makes_nobody_offline(mut world: World) {
     let at = world.now();
     world.nodes[0]
@@ -136,7 +136,7 @@ pub async fn a_store_that_was_away_makes_nobody_offline(mut world: World) {
         ["online alice", "online bob"]
     );
 
-    // Also longer than devices live: the clients have beaten all the time, and it is written when the store is back.
+    // Longer than the lifetime of a device: the nodes buffer the heartbeats until the store is back.
     world.nodes[0].beat(&socket_device("alice", "s1")).unwrap();
     world.nodes[1].beat(&socket_device("bob", "s2")).unwrap();
     world.advance(world.ttl() * 2).await;
@@ -191,7 +191,7 @@ async fn a_restarted_node_ends_what_did_not_come_back_to_it(mut world: World) {
     assert_store_holds_exactly(&world, &[alice, bob]).await;
 }
 
-/// Two processes with one id are a mistake, which costs its users one gap.
+/// Two processes with one node id are a configuration error; users are offline once.
 async fn a_node_whose_lease_was_taken_re_registers_its_users(mut world: World) {
     world.nodes[0]
         .connect(socket_device("alice", "s1"))
@@ -255,7 +255,7 @@ async fn a_drained_node_writes_the_beats_it_has_taken(mut world: World) {
     assert_eq!(world.drain_event_names().await, ["online alice"]);
 }
 
-/// The state has a time to live, what the layout `sockets` shows has none.
+/// The state has a TTL, the keys of the layout `sockets` have none.
 async fn all_away_for_days(mut world: World) {
     world.nodes[0]
         .connect(socket_device("alice", "s1"))
@@ -274,7 +274,7 @@ async fn all_away_for_days(mut world: World) {
     shown.assert_only_these(&world).await;
 }
 
-/// Neither beats nor looks at one who is there renew the state each time: that would be most of what is written.
+/// Heartbeats and checks must not renew the state's TTL each time, because that would double the writes.
 async fn a_state_lives_as_long_as_its_device_beats(world: World) {
     let phone = api_device("alice", "phone");
     world.nodes[0].connect(phone.clone()).await.unwrap();

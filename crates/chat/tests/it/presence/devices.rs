@@ -1,4 +1,4 @@
-//! Devices come, beat and say goodbye.
+//! Devices connect, send heartbeats and disconnect.
 
 use std::time::Duration;
 
@@ -160,7 +160,7 @@ async fn a_beat_renews_and_keeps_what_it_does_not_know(mut world: World) {
     let both = shown.clone().device("s2", "n1", at);
     both.socket("s2", half).assert_only_these(&world).await;
 
-    // The other one lapses; the next beat takes it out.
+    // The other device expires; the next heartbeat removes it.
     world.pass(half + Duration::from_millis(1)).await;
     world.nodes[0].beat(&device).unwrap();
     world.nodes[0].flush_heartbeats().await.unwrap();
@@ -175,7 +175,7 @@ async fn an_api_device_stays_online_by_heartbeats_on_any_node(mut world: World) 
     let at = world.now();
     world.nodes[0].beat(&api_device("alice", "api")).unwrap();
     world.run_background_once().await;
-    // Any node takes the next one, and the death of the first means nothing.
+    // Any node accepts the next heartbeat, and the end of the first node changes nothing.
     world.pass(Duration::from_secs(2)).await;
     world.nodes.remove(0);
     world.nodes[0].beat(&api_device("alice", "api")).unwrap();

@@ -1,4 +1,4 @@
-//! Futures that nobody waits for any more, and what follows from the half that was done.
+//! Futures that are dropped before they complete, and the effect of their first half.
 
 use std::future::Future;
 
@@ -16,7 +16,7 @@ on_every_engine! {
     users_whose_state_nobody_waited_for_are_told_as_changes;
 }
 
-/// Lets a future begin, no more; whether that was enough, as on the embedded engine.
+/// Polls a future once and drops it. True if it completed, as on the embedded engine.
 async fn poll_once(future: impl Future) -> bool {
     tokio::select! {
         biased;
@@ -35,7 +35,7 @@ async fn a_cancelled_connect_counts_as_a_lost_connection(mut world: World) {
     world.nodes[0].beat(&socket_device("alice", "s1")).unwrap();
     world.run_background_once().await;
     world.assert_status("alice", PresenceStatus::Offline).await;
-    // The node does not bring it back from its memory.
+    // The node does not register the device again from its memory.
     world.advance(GRACE * 3).await;
     world.run_background_once().await;
     world.assert_status("alice", PresenceStatus::Offline).await;
@@ -99,7 +99,7 @@ async fn users_whose_state_nobody_waited_for_are_told_as_changes(world: World) {
         .await
         .unwrap();
     let mut watcher = node.new_watcher();
-    // The channel is open, so that only the answer is left to be given up.
+    // The shard is subscribed already, so that only the read can be cancelled.
     watcher.watch(std::slice::from_ref(&bob)).await.unwrap();
     let mut told = Vec::new();
     tokio::select! {

@@ -1,4 +1,4 @@
-//! Devices that are ended by somebody else than the one who holds them.
+//! Devices that are removed by a request, not by their own socket.
 
 use std::time::Duration;
 
@@ -30,13 +30,13 @@ on_every_engine! {
 
 const ONE_MS: Duration = Duration::from_millis(1);
 
-/// Removes a device of Alice; how she is seen then.
+/// Removes a device of Alice. Returns her status afterwards.
 async fn remove(node: &Presence, device: &str) -> PresenceStatus {
     let id = DeviceId::new(device).unwrap();
     node.remove(&user("alice"), &id).await.unwrap().status
 }
 
-/// The sockets that a node was told to close until now.
+/// Takes the sockets that the gateway of a node has to close.
 async fn sockets_to_close(node: &Presence) -> Vec<String> {
     let mut closed = Vec::new();
     loop {
@@ -74,7 +74,7 @@ pub async fn a_device_removed_on_another_node_is_not_brought_back(mut world: Wor
         .left(world.ttl())
         .socket("s2", world.ttl());
     alice.assert_only_these(&world).await;
-    // The last one, too; and its node says goodbye as it is closed.
+    // Then the last device; its node also writes the disconnect of the closed socket.
     remove(&world.nodes[1], "s2").await;
     let gone = world.now();
     world.nodes[0]
@@ -148,7 +148,7 @@ async fn a_device_removed_in_the_moment_it_came_is_closed(world: World) {
         .unwrap();
     remove(&world.nodes[0], "s1").await;
     assert_eq!(sockets_to_close(&world.nodes[0]).await, ["s1"]);
-    // And who comes in the same moment again stays.
+    // A socket that connects in the same millisecond stays.
     world.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
@@ -181,7 +181,7 @@ async fn a_socket_removed_on_another_node_is_closed_promptly(mut world: World) {
     let holder = std::sync::Arc::new(world.nodes.remove(0));
     let ticking = holder.tick();
     holder.connect(socket_device("alice", "s1")).await.unwrap();
-    // Without a beat, as soon as the node listens.
+    // Without a heartbeat, as soon as the node has subscribed.
     eventually("the socket is closed", async || {
         world.advance(ONE_MS).await;
         remove(&world.nodes[0], "s1").await;
@@ -258,7 +258,7 @@ async fn a_user_has_a_bounded_number_of_devices(mut world: World) {
         assert!(matches!(refused, Error::TooMany { .. }), "{refused}");
         world.nodes[0].beat(&device).unwrap();
     }
-    // One that is there has its place.
+    // A device that is registered already may take a new socket.
     let again = Device {
         socket: Some(SocketId::new("s2").unwrap()),
         ..api_device("alice", "d0")

@@ -1,4 +1,4 @@
-//! Keys that somebody else wrote.
+//! Keys of a foreign type.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ on_every_engine! {
     a_device_of_another_version_is_registered_again;
 }
 
-/// Puts a list where a key of presence should be.
+/// Replaces a key of presence by a list.
 async fn replace_with_list(world: &World, key: Key) {
     let mut pipe = redis::pipe();
     pipe.cmd("DEL").arg(&key).cmd("RPUSH").arg(&key).arg("x");
@@ -78,7 +78,7 @@ async fn one_state_that_cannot_be_read_keeps_nobody_else_waiting(mut world: Worl
     }
     let state = |who| world.keys.presence_state(&user(who));
     replace_with_list(&world, state("bob")).await;
-    // Alice's is lost, and her node has to notice by the answer to a beat that is sent together with Bob's.
+    // Alice's state is lost. Her node must notice it by the reply to a heartbeat in the same pipeline as Bob's.
     let mut lose = redis::cmd("DEL");
     lose.arg(state("alice"));
     lose.exec_async(&mut world.store.clone()).await.unwrap();
@@ -90,7 +90,7 @@ async fn one_state_that_cannot_be_read_keeps_nobody_else_waiting(mut world: Worl
     world.assert_status("alice", PresenceStatus::Online).await;
     world.assert_status("carol", PresenceStatus::Online).await;
 
-    // Nor when all are registered again, looked at, or end.
+    // The key also does not disturb registrations, checks and departures of other users.
     let refused = world.nodes[1].connect(socket_device("bob", "s-1")).await;
     assert!(
         matches!(refused, Err(Error::StoreRejected(_))),

@@ -112,11 +112,11 @@ pub async fn a_device_that_does_not_beat_lapses_once(mut world: World) {
     );
     assert_eq!(world.nodes[0].count().await.unwrap(), 0);
     let shown = ExpectedKeys::offline("alice", &world).seen(world.now());
-    // A key goes after the last millisecond of its time.
+    // A key expires after the last millisecond of its TTL.
     world.pass(Duration::from_millis(1)).await;
     shown.assert_only_these(&world).await;
 
-    // The socket is still open: its next beat is the user's return.
+    // The socket is still open: its next heartbeat registers the device again.
     world.nodes[0].beat(&socket_device("alice", "s1")).unwrap();
     world.run_background_once().await;
     assert_eq!(world.drain_event_names().await, ["online alice"]);

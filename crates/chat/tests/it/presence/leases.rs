@@ -40,7 +40,7 @@ async fn a_node_that_ends_leaves_the_lease_to_its_successor(world: World) {
     assert!(!old.is_alive(&NodeId::new("n9").unwrap()).await.unwrap());
 }
 
-/// The lease may be there all the same: taken by a try whose answer was lost.
+/// The lease key may still exist: written by an attempt whose reply was lost.
 async fn a_node_that_could_not_renew_in_time_has_lost_its_lease(world: World) {
     let node = node(&world, "n9");
     node.register().await.unwrap();
@@ -52,7 +52,7 @@ async fn a_node_that_could_not_renew_in_time_has_lost_its_lease(world: World) {
     assert_eq!(node.renew().await.unwrap(), LeaseRenewal::Kept);
 }
 
-/// On a Cluster one part may fail over, with the leases of some nodes, while others renew theirs without a break.
+/// One server of a Cluster may fail over with the leases of some nodes, while other nodes renew theirs without a break.
 #[tokio::test]
 async fn no_node_reaps_others_directly_after_a_store_restart() {
     let mut world = World::redis(PresenceLayout::Devices).await;

@@ -1,4 +1,4 @@
-//! Presence: one body for each behaviour, run with every layout on every engine.
+//! Presence: each test body runs with every layout on every engine.
 
 #![expect(
     clippy::unwrap_used,

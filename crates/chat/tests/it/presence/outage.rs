@@ -1,4 +1,4 @@
-//! The store is away, and comes back with or without its data.
+//! The store is unavailable, and returns with or without its data.
 
 use parlor_chat::keys::PresenceLayout;
 use parlor_chat::presence::PresenceStatus;
@@ -63,7 +63,7 @@ async fn presence_is_restored_from_node_memory_after_a_stale_store_restart() {
     let server = world.server.as_mut().unwrap();
     server.kill9();
     server.restart().await;
-    // Without a beat of hers.
+    // Without a heartbeat of Alice.
     eventually("alice is registered again", async || {
         world.nodes[0].renew().await?;
         world.nodes[0].flush_heartbeats().await?;
@@ -116,7 +116,7 @@ async fn while_redis_is_down_reads_are_degraded_and_departures_are_retried() {
     world.assert_status("bob", PresenceStatus::Online).await;
     world.assert_status("carol", PresenceStatus::Online).await;
     assert_eq!(world.drain_event_names().await, ["online carol"]);
-    // What was missed is told when the other nodes had their time, too.
+    // Deferred departures are published after the other nodes had time to register their devices.
     world.pass(GRACE).await;
     world.run_background_once().await;
     world.assert_status("alice", PresenceStatus::Offline).await;

@@ -1,4 +1,4 @@
-//! Three nodes as processes on one Redis, in real time: what others hear when one is killed, restarted or stopped.
+//! Three node processes on one Redis, in real time: the events when one of them is killed, restarted or stopped.
 
 mod node;
 
@@ -20,7 +20,7 @@ use super::world::user;
 const USERS: usize = 3_000;
 const NODES: usize = 3;
 const LEASE: Duration = Duration::from_secs(5);
-/// How long a condition may take on a busy machine.
+/// Timeout of a condition on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// The nodes on which a user has devices: one to three.
@@ -50,12 +50,12 @@ fn clients(node: usize, connection: &str) -> Vec<(String, String)> {
     (0..USERS).flat_map(of_user).collect()
 }
 
-/// What was announced of each user, in order.
+/// Published events of each user, in order.
 type RecordedEvents = BTreeMap<String, Vec<&'static str>>;
 
 struct ThreeNodes {
     nodes: Vec<NodeProcess>,
-    /// Somebody who only looks.
+    /// Node that only reads.
     observer: Presence,
     store: Store,
     heard: Arc<EventRecorder>,
@@ -63,7 +63,7 @@ struct ThreeNodes {
     _server: Redis,
 }
 
-/// Notes what is announced where it is read: a queue in between could be too short.
+/// Records the events in the callback: a queue could overflow.
 #[derive(Default)]
 struct EventRecorder(Mutex<RecordedEvents>);
 
@@ -85,7 +85,7 @@ impl BusListener for EventRecorder {
 }
 
 impl ThreeNodes {
-    /// Everybody is there.
+    /// Starts the nodes and connects all users.
     async fn start(grace: Duration) -> Self {
         let server = Redis::start().await;
         let options = StoreOptions {
@@ -131,7 +131,7 @@ impl ThreeNodes {
         town
     }
 
-    /// Waits until what was announced fits.
+    /// Waits until the recorded events fit.
     async fn wait_for_events(&self, what: &str, fits: impl Fn(&RecordedEvents) -> bool) {
         eventually_within(PATIENCE, what, async || {
             let heard = self.heard.0.lock();
@@ -142,7 +142,7 @@ impl ThreeNodes {
         .await;
     }
 
-    /// Lets nodes do all they have to do.
+    /// Runs the background work of these nodes twice.
     async fn run_background(&mut self, nodes: &[usize]) {
         for _ in 0..2 {
             for at in nodes {
@@ -151,7 +151,7 @@ impl ThreeNodes {
         }
     }
 
-    /// Everything that was announced, the last included.
+    /// Returns all events, including those that are still in flight.
     async fn all_events(&self) -> RecordedEvents {
         let marker = r#"{"userId":"marker"}"#;
         let bus = self.store.bus();
@@ -179,7 +179,7 @@ async fn listen(store: &Store, channel: &str, ear: &Arc<EventRecorder>) -> BusLi
     store.bus().add_listener(channel, sink).await.unwrap()
 }
 
-/// Each of these users, and nobody else, had these changes.
+/// Exactly these users have exactly these events.
 fn exactly(users: &BTreeSet<String>, changes: &[&'static str]) -> RecordedEvents {
     let each = users.iter().map(|who| (who.clone(), changes.to_vec()));
     each.collect()
@@ -227,12 +227,12 @@ async fn a_stopped_node_loses_its_users_once_and_brings_them_back_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restarted_node_whose_clients_come_back_in_time_changes_nothing() {
     let mut town = ThreeNodes::start(Duration::from_secs(10)).await;
-    // One who does not come back tells when the grace time is over.
+    // This client does not reconnect, so its `offline` shows that the grace period is over.
     let late = ("late".to_owned(), "late-socket".to_owned());
     town.nodes[1].run(&NodeCommand::Connect(vec![late])).await;
     town.nodes[1].run(&NodeCommand::Drain).await;
     town.nodes[1].kill9();
-    // Half of them come to the other nodes, half to the one that is back.
+    // Half of the clients reconnect to another node, half to the restarted node.
     let (elsewhere, here): (Vec<_>, Vec<_>) = (0..)
         .zip(clients(1, "second"))
         .partition(|(at, _)| at % 2 == 0);

@@ -1,4 +1,4 @@
-//! Steps of two nodes that meet in the middle: one node's half of the work is done by hand.
+//! Scripts of two nodes that interleave: the test executes the scripts of one node itself.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ on_every_engine! {
     a_node_that_returns_while_it_is_reaped_is_known_with_all_its_users;
 }
 
-/// One index of deadlines, as a sweeper sees it.
+/// A sweep of one shard of the deadline index.
 struct ManualSweep<'a> {
     world: &'a World,
     index: parlor_chat::keys::Key,
@@ -44,7 +44,7 @@ struct ManualSweep<'a> {
 }
 
 impl<'a> ManualSweep<'a> {
-    /// Takes who is due.
+    /// Claims the due users.
     async fn claim(world: &'a World, who: &str) -> Self {
         let look = Self {
             world,
@@ -57,7 +57,7 @@ impl<'a> ManualSweep<'a> {
         look
     }
 
-    /// Says what was seen.
+    /// Ends the claim with the deadline that the sweep has read.
     async fn mark_checked(self, who: &str, deadline: u64) {
         let args = [self.claim_score.as_str(), who, &deadline.to_string()];
         let left: u64 = self.run(LOOKED, &args).await;
@@ -80,7 +80,7 @@ async fn a_deadline_shortened_during_a_sweep_is_kept(world: World) {
     shortened_during_a_look(world, Duration::ZERO).await;
 }
 
-/// The shorter deadline is later than the time for which the look has taken the user.
+/// The shorter deadline is later than the end of the claim.
 async fn a_deadline_shortened_late_in_a_look_is_kept(world: World) {
     shortened_during_a_look(world, Duration::from_secs(1)).await;
 }
@@ -136,7 +136,7 @@ async fn a_user_who_comes_during_a_look_is_kept(mut world: World) {
     assert_eq!(world.drain_event_names().await, news);
 }
 
-/// A step of a user's state in the layout `devices`, called by hand.
+/// Calls a presence script in the layout `devices`.
 async fn step<T: FromRedisValue>(world: &World, script: &str, who: &str, args: &[&str]) -> T {
     let (who, keys) = (user(who), &world.keys);
     let script = Script::new(script);
@@ -155,7 +155,7 @@ async fn step<T: FromRedisValue>(world: &World, script: &str, who: &str, args: &
     call.invoke_async(&mut world.store.clone()).await.unwrap()
 }
 
-/// The beat of a socket as its node sends it.
+/// Sends the heartbeat of a socket like its node.
 async fn beat(world: &World, who: &str, device: &str, node: &str) -> u64 {
     let lease = world.keys.node(&NodeId::new(node).unwrap());
     let mut store = world.store.clone();
@@ -207,7 +207,7 @@ async fn a_beat_of_one_who_lost_the_device_to_another_node_is_nothing(mut world:
     assert_eq!(world.drain_event_names().await, ["online alice"]);
 }
 
-/// The reaper has seen that a node is dead, and is slow to say so.
+/// The reaper has found a node dead and calls the script late.
 async fn devices_re_registered_while_their_node_is_reaped_stay_online(mut world: World) {
     world.nodes[0]
         .connect(socket_device("alice", "s1"))
@@ -241,7 +241,7 @@ async fn a_node_that_returns_while_it_is_reaped_is_known_with_all_its_users(mut 
         }
         world.pass(LEASE + GRACE).await;
         let back = async {
-            // Each time a little later.
+            // A little later in each round.
             for _ in 0..round {
                 tokio::task::yield_now().await;
                 paused.status(&user("u0")).await.unwrap();

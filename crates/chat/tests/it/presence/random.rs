@@ -1,4 +1,4 @@
-//! Random histories of two nodes, held against a model that knows no store.
+//! Random histories of two nodes, compared with a model that uses no store.
 
 mod model;
 
@@ -14,10 +14,10 @@ use rand::{RngExt, SeedableRng};
 use self::model::Model;
 use super::world::{GRACE, LEASE, PublishedEvents, World, user};
 
-/// Stores in each test, each with its own random seed.
+/// Number of stores per test, each with its own random seed.
 const STORES: u64 = 100;
-/// Histories in one store, each of a user of its own: what the nodes do, and how time passes, is the same for them, what
-/// their devices do is not. All in all 10,000 in the four layouts.
+/// Histories per store, each of its own user. The actions of the nodes and the clock are the same for all of them, the
+/// actions of the devices differ. The four layouts run 10,000 histories in total.
 const HISTORIES: usize = 25;
 const STEPS: usize = 22;
 const DEVICES: usize = 3;
@@ -63,21 +63,21 @@ async fn histories(layout: PresenceLayout) {
     }
 }
 
-/// Histories that run beside each other.
+/// Histories that share a store.
 struct Run {
     world: World,
     model: Model,
     rng: StdRng,
-    /// What was done: by the nodes, or to the device of a user.
+    /// The actions so far: of the nodes, or of the device of a user.
     done: Vec<(Option<UserId>, String)>,
-    /// The sockets that are open: node, user and device to socket.
+    /// The open sockets: node, user and device to socket.
     sockets: HashMap<(usize, UserId, DeviceId), SocketId>,
     count: usize,
     users: Vec<UserId>,
 }
 
 impl Run {
-    /// The nodes do something, or a device of each user does.
+    /// Executes an action of a node, or one action per user.
     async fn step(&mut self) {
         let node = self.rng.random_range(0..2);
         let choice = self.rng.random_range(0..100);
@@ -117,7 +117,7 @@ impl Run {
         self.all_agree().await;
     }
 
-    /// A device of a user does something.
+    /// Executes an action of a device of a user.
     async fn device(&mut self, user: &UserId) {
         let node = self.rng.random_range(0..2);
         let id = DeviceId::new(format!("d{}", self.rng.random_range(0..DEVICES))).unwrap();
@@ -200,14 +200,14 @@ impl Run {
         self.done.push((Some(user.clone()), told));
     }
 
-    /// What was done to a user.
+    /// The actions that affected a user.
     fn history(&self, user: &UserId) -> Vec<&str> {
         let of_user = self.done.iter();
         let of_user = of_user.filter(|(who, _)| who.as_ref().is_none_or(|who| who == user));
         of_user.map(|(_, told)| told.as_str()).collect()
     }
 
-    /// The store and the model say the same of a user, in every way in which it can be asked.
+    /// Asserts that store and model agree about a user: status, devices and documented keys.
     async fn agrees(&self, user: &UserId) {
         let world = &self.world;
         let seen = world.nodes[0].status(user).await.unwrap();
@@ -221,7 +221,7 @@ impl Run {
         assert_eq!(stored, expected, "{user}: {:#?}", history());
     }
 
-    /// The store and the model see all users alike.
+    /// Asserts that store and model agree about the statuses of all users.
     async fn all_agree(&self) {
         for seen in self.world.nodes[1].statuses(&self.users).await.unwrap() {
             let user = &seen.user_id;
@@ -236,9 +236,9 @@ impl Run {
         }
     }
 
-    /// Everybody agrees, and what was announced is what should have been, in rising versions.
+    /// Asserts that store and model agree, and that the expected events were published in rising versions.
     async fn ends(mut self) {
-        // In which order users are looked at is nobody's business.
+        // The order in which users are checked is not specified.
         let by_user = |announced: PublishedEvents| {
             let mut by_user: HashMap<String, PublishedEvents> = HashMap::new();
             for (what, version) in announced {
@@ -261,7 +261,7 @@ impl Run {
     }
 }
 
-/// What the layout's keys say: a word, and the devices where they are shown.
+/// Reads the keys of the layout: status, and devices if the layout has them.
 async fn projected(world: &World, user: &UserId) -> (Option<String>, Vec<String>) {
     let keys = &world.keys;
     let (word, ids) = match world.layout {

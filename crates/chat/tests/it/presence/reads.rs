@@ -1,4 +1,4 @@
-//! Reading many users, and none.
+//! Reads the statuses of many users, and of none.
 
 use parlor_chat::error::Error;
 use parlor_chat::ids::UserId;

@@ -1,4 +1,4 @@
-//! A restart of the embedded store, which does not keep beats.
+//! Restart of the embedded store, which does not write heartbeats to disk.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ async fn nobody_goes_by_a_restart(layout: PresenceLayout) {
         .set(&user("carol"), PresenceStatus::Offline)
         .await
         .unwrap();
-    // Two lifetimes, so that the deadlines on disk are long over.
+    // Two lifetimes, so that the deadlines on disk have passed long ago.
     for _ in 0..6 {
         world.pass(world.ttl() / 3).await;
         for device in [&phone, &tab, &hidden] {
@@ -63,7 +63,7 @@ async fn nobody_goes_by_a_restart(layout: PresenceLayout) {
     world.assert_status("carol", PresenceStatus::Offline).await;
     assert!(world.status("alice").await.version >= version);
     assert!(is_shown(&world).await, "other services see alice online");
-    // Whom the process held has had the grace time to come back.
+    // The devices of the ended process had the grace period to reconnect.
     world.run_background_once().await;
     assert_eq!(world.drain_event_names().await, ["offline bob"]);
     world.nodes[0].beat(&phone).unwrap();
@@ -88,7 +88,7 @@ async fn nobody_goes_by_a_restart(layout: PresenceLayout) {
     assert_eq!(gone, ["offline alice", "offline carol"]);
 }
 
-/// A beat brings one back who was seen as gone, and watchers are told a version. What else is written meanwhile is kept.
+/// A heartbeat brings back a user who was read as offline, and watchers receive a version. Later writes stay on disk.
 #[tokio::test]
 async fn a_published_presence_version_never_decreases_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
@@ -112,7 +112,7 @@ async fn a_published_presence_version_never_decreases_after_a_restart() {
     assert!(world.status("alice").await.version >= told.version);
 }
 
-/// A beat of one of many devices writes the whole state, and nothing of it to disk.
+/// The heartbeat of one of several devices writes the whole state, but not to disk.
 #[tokio::test]
 async fn a_state_on_disk_lives_as_long_as_its_devices_beat() {
     let folder = tempfile::tempdir().unwrap();

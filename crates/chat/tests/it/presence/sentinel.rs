@@ -1,4 +1,4 @@
-//! A failover under users who are online, in real time.
+//! A failover while users are online, in real time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const USERS: usize = 1_000;
 /// Shorter than a failover.
 const LEASE: Duration = Duration::from_secs(2);
 const GRACE: Duration = Duration::from_secs(2);
-/// How long a condition may take on a busy machine.
+/// Timeout of a condition on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 async fn start(store: &Store, id: &str) -> Arc<Presence> {
@@ -31,8 +31,8 @@ async fn start(store: &Store, id: &str) -> Arc<Presence> {
     node
 }
 
-/// What is announced from now on, until the one who comes last. What was told before the listener moved to the new primary
-/// may be missing: versions tell of that.
+/// Records the published events until that of the user `last`. Events from before the listener moved to the new primary
+/// may be lost; their versions show it.
 async fn announced(store: &Store) -> tokio::task::JoinHandle<Vec<String>> {
     let mut events = store.bus().psubscribe("events:user.*").await.unwrap();
     tokio::spawn(async move {
@@ -70,8 +70,8 @@ async fn a_sentinel_failover_publishes_no_presence_event() {
     }
     let users: Vec<UserId> = (0..USERS).map(|who| user(&name(who))).collect();
     let before = nodes[0].statuses(&users).await.unwrap();
-    // What the old primary was told must have reached its replicas. `WAIT` waits for what its own connection wrote, and so
-    // for all that was written before.
+    // All writes must have reached the replicas. `WAIT` waits for the writes of its own connection, and therefore for
+    // all writes before them.
     let primary = servers.primary_client().await;
     let mut primary = parlor_testkit::connect(&primary).await.unwrap();
     let mut wait = redis::pipe();
@@ -87,8 +87,8 @@ async fn a_sentinel_failover_publishes_no_presence_event() {
     })
     .await;
 
-    // Somebody whose node dies after the failover goes offline when the nodes judge again: then they would have judged the
-    // others, too.
+    // A user whose node dies after the failover becomes offline when the nodes may expire others again. At that time
+    // they would also have expired the other users.
     let dying = start(&store, "n2").await;
     eventually_within(PATIENCE, "the user connects", async || {
         let connected = dying.connect(socket_device("second-last", "s-x")).await;

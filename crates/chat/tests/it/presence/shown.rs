@@ -1,4 +1,4 @@
-//! What the documents say the keys hold, written down without the code under test.
+//! Expected content of the documented keys, written without the code under test.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,23 +9,23 @@ use serde_json::{Value, json};
 
 use super::world::World;
 
-/// How far a real server's time to live may be behind on a busy machine.
+/// How much less than expected a TTL of a real server may be on a busy machine.
 const TTL_TOLERANCE: Duration = Duration::from_secs(12);
 
-/// How one user should be shown.
+/// Expected documented keys of one user.
 #[derive(Debug, Clone)]
 pub struct ExpectedKeys {
     who: &'static str,
-    /// As the user wants to be seen.
+    /// The explicit status, or `online`.
     status: &'static str,
     devices: BTreeMap<&'static str, ExpectedDevice>,
-    /// Sockets of `socket:{socket}:user`, with their time.
+    /// Sockets that have a key `socket:{socket}:user`, with its TTL.
     sockets: BTreeMap<&'static str, Duration>,
-    /// How long until the last device lapses.
+    /// Time until the last device expires.
     left: Duration,
-    /// How long the explicit `offline` has been there.
+    /// Time since the explicit `offline` was set.
     hidden_for: Duration,
-    /// The last connect or beat.
+    /// Time of the last connect or heartbeat.
     beaten: Timestamp,
     seen: Option<String>,
 }
@@ -41,7 +41,7 @@ struct ExpectedDevice {
 type Stored = BTreeMap<String, (&'static str, Value, Option<Duration>)>;
 
 impl ExpectedKeys {
-    /// Nobody there, and not seen before.
+    /// No device, and never seen.
     pub fn offline(who: &'static str, world: &World) -> Self {
         Self {
             who,
@@ -108,7 +108,7 @@ impl ExpectedKeys {
         self
     }
 
-    /// Compares with everything in the store that is not internal; and all keys with their declarations.
+    /// Asserts that the store has exactly these documented keys, and that all keys fit their declarations.
     pub async fn assert_only_these(self, world: &World) {
         assert_store_holds_exactly(world, &[self]).await;
     }
@@ -178,7 +178,7 @@ impl ExpectedKeys {
     }
 }
 
-/// Compares the documented keys of these users with everything in the store that is not internal.
+/// Asserts that the store has exactly the documented keys of these users, and that all keys fit their declarations.
 pub async fn assert_store_holds_exactly(world: &World, shown: &[ExpectedKeys]) {
     let mut expected = Stored::new();
     for shown in shown {
@@ -242,7 +242,7 @@ async fn time_left(world: &World, name: &str) -> Option<Duration> {
     u64::try_from(left).ok().map(Duration::from_millis)
 }
 
-/// The type and the value; strings that are JSON as JSON.
+/// Reads type and value of a key. A string that contains JSON is parsed.
 async fn value(world: &World, name: &str) -> (&'static str, Value) {
     let read = |text: String| serde_json::from_str(&text).unwrap_or(Value::String(text));
     let kind: String = ask(world, "TYPE", &[name]).await;

@@ -1,4 +1,4 @@
-//! Users say how they want to be seen.
+//! Users set their explicit status.
 
 use std::time::Duration;
 
@@ -173,7 +173,7 @@ async fn a_status_ends_with_the_last_device(mut world: World) {
             ["online alice", "offline alice"]
         );
     }
-    // Also when nobody has looked at the lapsed one.
+    // The same if no sweep has removed the expired device yet.
     world.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
@@ -214,7 +214,7 @@ async fn appear_resets_an_explicit_status_to_online(mut world: World) {
     }
     let news = world.drain_event_names().await;
     assert_eq!(news, ["online alice", "offline alice", "online alice"]);
-    // What it was before does not come back.
+    // The previous explicit status does not return.
     world.nodes[0].beat(&socket_device("alice", "s1")).unwrap();
     world.run_background_once().await;
     let seen = world.status("alice").await;
@@ -250,7 +250,7 @@ async fn one_who_appears_for_the_first_time_is_announced_once(mut world: World) 
     assert_eq!(world.drain_event_names().await, ["offline alice"]);
 }
 
-/// A request of a device whose socket lives: the socket keeps it, the status ends all the same.
+/// A request of a device whose socket is open: the socket keeps the device, and the explicit status ends.
 async fn appearing_does_not_take_a_device_from_its_socket(mut world: World) {
     let at = world.now();
     world.nodes[0]

@@ -1,4 +1,4 @@
-//! The background work, in real time.
+//! Background tasks, in real time.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ async fn ticking_tells_watchers_keeps_the_lease_and_ends_the_dead(mut world: Wor
         (&user("bob"), PresenceStatus::Online)
     );
 
-    // Much less than a lease at a time, so that the ticks keep it.
+    // Steps much shorter than a lease, so that the background tasks keep it.
     let lease = world
         .keys
         .node(&parlor_chat::ids::NodeId::new("n1").unwrap());

@@ -1,4 +1,4 @@
-//! Watching users.
+//! Watching the status of users.
 
 use parlor_chat::error::Error;
 use parlor_chat::ids::UserId;
@@ -20,7 +20,7 @@ on_every_engine! {
     what_came_before_a_user_was_watched_again_is_not_told;
 }
 
-/// The next changes, after as many flushes as the messages need to arrive.
+/// Returns the next changes, after as many flushes as the messages need to arrive.
 async fn told(node: &Presence, watcher: &mut PresenceWatcher) -> Vec<UserStatus> {
     let arrived = eventually("a change is delivered", async || {
         node.flush_watchers().await.unwrap();
@@ -53,7 +53,7 @@ async fn a_watcher_gets_the_state_and_then_changes_of_its_users_only(world: Worl
     there.connect(socket_device("bob", "s3")).await.unwrap();
     let news = told(here, &mut watcher).await;
     assert_eq!(news, [there.status(&user("bob")).await.unwrap()]);
-    // Away is a change for those who watch.
+    // `away` is a change for watchers.
     there
         .set(&user("alice"), PresenceStatus::Away)
         .await
@@ -144,7 +144,7 @@ async fn a_watcher_has_a_bounded_number_of_users(world: World) {
     assert!(watcher.watch(&users[..1]).await.is_err());
 }
 
-/// As after an outage: the deadlines are over, and nobody may judge yet.
+/// As after an outage: the deadlines have passed, and no node may expire others yet.
 async fn a_watcher_that_saw_an_unswept_expiry_gets_the_return_to_online(mut world: World) {
     let online = world.nodes[0]
         .connect(socket_device("alice", "s1"))
@@ -180,7 +180,7 @@ async fn what_came_before_a_user_was_watched_again_is_not_told(world: World) {
     assert_eq!(told(node, &mut other).await.len(), 1);
     watcher.unwatch(&[user("alice")]);
     assert_eq!(watcher.try_next(), []);
-    // The other one is not disturbed.
+    // The other watcher is not affected.
     let away = node
         .set(&user("alice"), PresenceStatus::Away)
         .await

@@ -1,4 +1,4 @@
-//! A store with nodes on it.
+//! Fixture: a store with nodes.
 
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
@@ -15,7 +15,7 @@ use parlor_testkit::Cluster;
 
 use crate::ground::TestBackend;
 
-/// Half a lease, so that nodes that renew in between keep theirs: a server's keys age in real time, too.
+/// Half a lease, so that nodes that renew in between keep their leases: keys of a server also expire in real time.
 const HALF_LEASE: Duration = Duration::from_millis(2_500);
 pub const LEASE: Duration = Duration::from_secs(5);
 pub const GRACE: Duration = Duration::from_secs(5);
@@ -24,12 +24,12 @@ pub struct World {
     ground: TestBackend,
     pub keys: Keyspace,
     pub layout: PresenceLayout,
-    /// The nodes that run.
+    /// The running nodes.
     pub nodes: Vec<Presence>,
     events: BusSubscription,
 }
 
-/// What was announced: `online alice`.
+/// Published events with their version, for example `online alice`.
 pub type PublishedEvents = Vec<(String, u64)>;
 
 impl World {
@@ -72,25 +72,25 @@ impl World {
             .unwrap();
         world.nodes.push(world.start("n0").await);
         world.nodes.push(world.start("n1").await);
-        // Until the nodes may judge.
+        // The nodes may expire others from now on.
         world.pass(LEASE + GRACE).await;
         world
     }
 
-    /// Forgets what was announced and what was missed.
+    /// Subscribes again, without the events that were published or lost before.
     pub async fn resubscribe(&mut self) {
         let events = self.store.bus().psubscribe("events:user.*");
         self.events = events.await.unwrap();
     }
 
-    /// Another node.
+    /// Creates and starts another node.
     pub async fn start(&self, id: &str) -> Presence {
         let presence = self.new_node(id);
         presence.start().await.unwrap();
         presence
     }
 
-    /// A node that has not started.
+    /// Creates a node without starting it.
     fn new_node(&self, id: &str) -> Presence {
         let ctx = ChatContext::new(self.store.clone(), self.keys.clone());
         let nodes = LocalNode::new(ctx.clone(), NodeId::new(id).unwrap(), GRACE);
@@ -101,10 +101,10 @@ impl World {
         self.keys.ttl(TtlName::Presence)
     }
 
-    /// Lets time pass while the nodes keep their leases, and nothing else happens.
+    /// Advances the clock while the nodes keep their leases. The nodes do no other work.
     pub async fn pass(&self, by: Duration) {
         let mut left = by;
-        // What was done before took its time.
+        // The calls before this one took some time.
         self.renew_leases().await;
         while !left.is_zero() {
             let step = left.min(HALF_LEASE);
@@ -120,7 +120,7 @@ impl World {
         }
     }
 
-    /// What every node does once a second.
+    /// Runs the background work of every node once.
     pub async fn run_background_once(&self) {
         for node in &self.nodes {
             node.renew().await.unwrap();
@@ -130,14 +130,14 @@ impl World {
         }
     }
 
-    /// Says that enough was announced; how often.
+    /// Publishes the end marker. Returns how many times the marker is published.
     async fn publish_marker(&self) -> usize {
         let channel = "events:user.enough";
         if self.primaries.len() < 2 {
             self.store.bus().publish(channel, "").await.unwrap();
             return 1;
         }
-        // The servers of a Cluster tell the reader each in its own time.
+        // In a Cluster the messages of different servers arrive in any order.
         for primary in &self.primaries {
             let mut connection = parlor_testkit::connect(primary).await.unwrap();
             let mut publish = redis::cmd("PUBLISH");
@@ -147,7 +147,7 @@ impl World {
         self.primaries.len()
     }
 
-    /// What was announced since the last call, in order; on a Cluster that of each user is in order, and users by name.
+    /// Returns the events since the last call in order. In a Cluster they are grouped by user.
     pub async fn drain_events(&mut self) -> PublishedEvents {
         let mut enough = self.publish_marker().await;
         let mut announced = PublishedEvents::new();
@@ -183,7 +183,7 @@ impl World {
         announced
     }
 
-    /// [`announced`](Self::announced) without the versions.
+    /// [`drain_events`](Self::drain_events) without the versions.
     pub async fn drain_event_names(&mut self) -> Vec<String> {
         let announced = self.drain_events().await;
         announced.into_iter().map(|(what, _)| what).collect()
@@ -218,12 +218,12 @@ pub fn user(id: &str) -> UserId {
     UserId::new(id).unwrap()
 }
 
-/// A socket of a user.
+/// A device with a socket.
 pub fn socket_device(who: &str, socket: &str) -> Device {
     Device::with_socket(user(who), SocketId::new(socket).unwrap())
 }
 
-/// A device of a user that comes by requests.
+/// A device without a socket.
 pub fn api_device(who: &str, id: &str) -> Device {
     Device::without_socket(user(who), DeviceId::new(id).unwrap())
 }

@@ -1,4 +1,4 @@
-//! Connections that last no longer than the session.
+//! Connections that end with the session.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,7 +88,7 @@ async fn recheck_finds_sessions_changed_by_another_service(world: World) {
 
 pub async fn a_node_that_heard_nothing_finds_out_by_asking(world: World) {
     let alice = world.caller_with_session("alice").await;
-    // It does not listen yet, as one whose connection was cut.
+    // This node does not listen yet, like a node that has lost its connection to the bus.
     let mut there = attached(&world, 1, &alice).await;
     world.nodes[0].block(&user("alice"), None).await.unwrap();
     let _ticking = Arc::clone(&world.nodes[1]).tick();
@@ -113,7 +113,7 @@ async fn a_late_logout_message_does_not_end_a_newer_session(world: World) {
     let mut new = attached(&world, 1, &alice).await;
     let mut other = attached(&world, 1, &bob).await;
     let _ticking = Arc::clone(&world.nodes[1]).tick();
-    // What a slow network brings now, once the node listens.
+    // A frame that arrives late, when the node listens.
     eventually("the frame is received", async || {
         let told = bus.publish(channel.as_str(), payload.to_vec()).await;
         told.unwrap();
@@ -123,7 +123,7 @@ async fn a_late_logout_message_does_not_end_a_newer_session(world: World) {
     world.nodes[0].block(&user("bob"), None).await.unwrap();
     assert_eq!(other.ended().await, SessionEndReason::Blocked);
     assert_eq!(new.ended().now_or_never(), None);
-    // Whoever has no session is put out by the same news.
+    // The same frame ends the connection of a user without a session.
     world.run_as_other_service("DEL", "alice", &[]).await;
     bus.publish(channel.as_str(), payload.to_vec())
         .await

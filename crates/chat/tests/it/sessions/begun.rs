@@ -1,4 +1,4 @@
-//! Sessions begin, and are used.
+//! Beginning and using sessions.
 
 use std::time::Duration;
 
@@ -116,7 +116,7 @@ async fn sessions_that_begin_at_once_are_each_told_what_became_of_theirs(world: 
     world.advance(Duration::from_secs(1)).await;
     let names: Vec<String> = (0..40).map(|number| format!("user-{number}")).collect();
     let mut callers: Vec<Caller> = names.iter().map(|name| world.caller(name)).collect();
-    // Somebody comes from two devices.
+    // A user who begins two sessions at the same time, a blocked user, and a revoked token.
     callers.extend([world.caller("user-0"), world.caller("bob"), early]);
     let devices: Vec<String> = (0..callers.len())
         .map(|at| format!("device-{at}"))
@@ -131,7 +131,7 @@ async fn sessions_that_begin_at_once_are_each_told_what_became_of_theirs(world: 
         refused,
         [Some(Code::SessionBlocked), Some(Code::SessionExpired)]
     );
-    // The rows say the same.
+    // The rows contain the same sessions.
     for lost in [false, true] {
         if lost {
             world.raise_epoch().await;
@@ -202,7 +202,7 @@ pub async fn status_and_active_written_by_other_services_are_respected(world: Wo
         (&["status", "login"], None),
         (&["active", "false"], Some(Code::SessionBlocked)),
         (&["active", "true"], None),
-        // Whatever it means, it does not mean everything.
+        // An unknown status does not give full access.
         (&["status", "superuser"], None),
     ];
     for (written, answer) in cases {

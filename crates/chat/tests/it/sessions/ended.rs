@@ -1,4 +1,4 @@
-//! Sessions end, and users are blocked.
+//! Ending sessions and blocking users.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub async fn a_logout_ends_the_session_and_its_tokens(world: World) {
     let again = world.nodes[1].begin(&alice, None).await;
     assert_eq!(code(again), Some(Code::SessionExpired));
     assert!(world.hash("alice").await.is_empty());
-    // A token of a later second opens the next one.
+    // A token that was issued one second later can begin a new session.
     world.advance(SECOND).await;
     let later = world.caller("alice");
     world.nodes[1].begin(&later, None).await.unwrap();
@@ -59,7 +59,7 @@ pub async fn a_block_keeps_out_at_once_and_on_every_node_within_a_second(world: 
         world.check_error(0, &alice).await,
         Some(Code::SessionBlocked)
     );
-    // This one was told nothing: nobody listens to the bus here.
+    // This node has received no notification, because it does not listen to the bus in this test.
     world.advance(SESSION_CACHE_TTL).await;
     assert_eq!(
         world.check_error(1, &alice).await,
@@ -79,7 +79,7 @@ async fn a_blocked_user_cannot_begin_a_session(world: World) {
         Some(Code::SessionBlocked)
     );
     assert_eq!(world.check_error(1, &bob).await, Some(Code::SessionBlocked));
-    // Somebody else's block, which no row knows, keeps out as well.
+    // A block that another service wrote into the hash is effective without a row.
     let carol = world.caller_with_session("carol").await;
     world
         .run_as_other_service("HSET", "carol", &["status", "blocked"])
@@ -117,7 +117,7 @@ async fn a_user_who_is_let_in_again_goes_on(world: World) {
     assert_eq!(world.check_error(1, &alice).await, None);
     world.advance(SESSION_CACHE_TTL).await;
     assert_eq!(world.check_error(0, &alice).await, None);
-    // Who had no session has none after it either.
+    // A user without a session has none after the block either.
     world.nodes[0].block(&user("bob"), None).await.unwrap();
     let none = world.nodes[0].unblock(&user("bob")).await;
     assert_eq!(code(none), Some(Code::SessionExpired));
@@ -137,7 +137,7 @@ async fn begins_and_ends_in_a_race_leave_what_the_rows_say(world: World) {
             first.check(token.clone()),
         );
         ended.unwrap();
-        // What was asked in the race may be answered for a second.
+        // A node may use a result of the race from its cache for one second.
         world.advance(SESSION_CACHE_TTL).await;
         for node in [0, 1] {
             let answer = world.check_error(node, &token).await;

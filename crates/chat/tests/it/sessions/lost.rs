@@ -1,4 +1,4 @@
-//! A store that lost its data, or has older data than it had.
+//! A store that has lost its data, or that contains older data.
 
 use std::time::Duration;
 
@@ -87,7 +87,7 @@ async fn an_old_session_is_not_brought_back(world: World) {
     );
 }
 
-/// What the rows know is answered without a store.
+/// Without a store, sessions are checked with the rows.
 #[tokio::test]
 async fn while_the_store_is_away_the_rows_answer() {
     let mut world = World::impatient().await;

@@ -1,4 +1,4 @@
-//! What was left undone, written by others, or done at once, and is set right.
+//! Updates that failed, that other services wrote, or that ran concurrently.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ on_every_engine! {
     a_foreign_value_in_the_place_of_a_session_is_no_session;
 }
 
-/// What the rows say about Alice.
+/// Runs a query that returns a number.
 async fn number(world: &World, asked: &'static str) -> Option<i64> {
     match world.database().await.reader() {
         Either::Sqlite(pool) => sqlx::query_scalar(asked).fetch_one(pool).await.unwrap(),

@@ -1,4 +1,4 @@
-//! Sessions: one body for each behaviour, on the embedded engine with SQLite and on Redis with PostgreSQL.
+//! Sessions. Each test runs on the embedded store with SQLite and on Redis with PostgreSQL.
 
 #![expect(clippy::unwrap_used, reason = "a test says what failed by failing")]
 
@@ -10,7 +10,7 @@ mod mended;
 mod others;
 mod world;
 
-/// Runs each body as one test per engine.
+/// Declares one test per store for each function.
 macro_rules! on_every_engine {
     ($($body:ident;)+) => { $(
         mod $body {

@@ -1,4 +1,4 @@
-//! A part of the behaviours on a Cluster, which refuses a step that leaves its slot.
+//! Some of the tests on a Redis Cluster, which rejects a script that touches keys of another slot.
 
 use parlor_testkit::Cluster;
 

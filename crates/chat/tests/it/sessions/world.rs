@@ -1,4 +1,4 @@
-//! A store and a database with two nodes on them.
+//! A store and a database with two nodes.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -16,7 +16,7 @@ use parlor_testkit::Cluster;
 
 use crate::ground::TestBackend;
 
-/// How long a node answers from what it saw.
+/// Time for which a node uses a cached check.
 pub const SESSION_CACHE_TTL: Duration = Duration::from_secs(1);
 
 pub struct World {
@@ -42,7 +42,7 @@ impl World {
         Self::on(TestBackend::redis_with_short_timeout().await, false).await
     }
 
-    /// Each user has one device at a time.
+    /// An environment in which a new session ends the connections of the earlier device.
     pub async fn single_device() -> Self {
         Self::on(TestBackend::embedded().await, true).await
     }
@@ -70,28 +70,28 @@ impl World {
         }
     }
 
-    /// A token of this user that is issued now.
+    /// A caller with a token that is issued now.
     pub fn caller(&self, user: &str) -> Caller {
         Caller {
             user: Some(UserId::new(user).unwrap()),
             name: None,
             role: Role::User,
             anonymous: false,
-            // As a token says it: in seconds.
+            // A token contains whole seconds.
             issued_at: Some(self.now().as_millis() / 1_000 * 1_000),
             expires_at: u64::MAX,
             ip_address: Some([192, 0, 2, 1].into()),
         }
     }
 
-    /// A token whose session has begun.
+    /// A caller with a session.
     pub async fn caller_with_session(&self, user: &str) -> Caller {
         let token = self.caller(user);
         self.nodes[0].begin(&token, Some("phone")).await.unwrap();
         token
     }
 
-    /// What a node answers to a token: none if it is let in.
+    /// Error code of a session check; `None` if the session is valid.
     pub async fn check_error(&self, node: usize, token: &Caller) -> Option<Code> {
         code(self.nodes[node].check(token.clone()).await)
     }
@@ -107,14 +107,14 @@ impl World {
         cmd.query_async(&mut self.store.clone()).await.unwrap()
     }
 
-    /// What another service does.
+    /// Runs a command of another service on the session hash.
     pub async fn run_as_other_service(&self, command: &str, user: &str, rest: &[&str]) {
         let mut cmd = redis::cmd(command);
         cmd.arg(self.key(user)).arg(rest);
         cmd.exec_async(&mut self.store.clone()).await.unwrap();
     }
 
-    /// The store has another epoch, as after a restart.
+    /// Raises the store epoch, as after a restart.
     pub async fn raise_epoch(&self) {
         self.store.raise_epoch().await.unwrap();
     }

@@ -9,10 +9,10 @@ use parlor_testkit::eventually;
 
 use super::world::{World, conversation, listen, typers, user};
 
-/// More looks than any call here needs; how long the store takes for one is its business.
+/// More polls than any call here needs; the time that the store needs does not matter.
 const MAX_POLLS: usize = 40;
 
-/// Looks at a call so many times and drops it. Whether it was done.
+/// Polls a call so many times and drops it. True if it completed.
 async fn poll_times_then_drop<T>(after: usize, call: impl Future<Output = T>) -> bool {
     let mut call = pin!(call);
     for _ in 0..after {
@@ -30,7 +30,7 @@ async fn cancelled_typing_calls_leave_no_keys(mut world: World) {
     let node = &world.nodes[0];
     for after in 0..MAX_POLLS {
         let started = poll_times_then_drop(after, node.start(&conv, &alice, None)).await;
-        // Whatever became of it: it is done, or the next one does it.
+        // Whether or not the dropped call has written the start, the user is typing after the next call.
         node.start(&conv, &alice, None).await.unwrap();
         assert_eq!(typers(node, "c1").await, ["alice"], "{after} {started}");
         poll_times_then_drop(after, node.stop(&conv, &alice)).await;

@@ -1,4 +1,4 @@
-//! Typing: one body for each behaviour, run with every layout on every engine.
+//! Typing: each test body runs with every layout on every engine.
 
 #![expect(
     clippy::unwrap_used,

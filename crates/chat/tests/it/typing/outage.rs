@@ -1,4 +1,4 @@
-//! The store is away, and comes back.
+//! The store is unavailable, and returns.
 
 use parlor_chat::code::Code;
 use parlor_chat::keys::TypingLayout;
@@ -44,7 +44,7 @@ async fn while_redis_is_away_starts_fail_and_ends_are_told() {
 
     world.server.as_mut().unwrap().restart_empty().await;
     let node = &world.nodes[0];
-    // What failed is not held back by the throttle, though no time has passed.
+    // The throttle does not suppress a start that failed, although no time has passed.
     eventually("bob types", async || node.start(&conv, &bob, None).await).await;
     assert_eq!(typers(node, "c1").await, ["bob"]);
     let change = eventually("bob is told", async || {

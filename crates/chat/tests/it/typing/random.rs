@@ -1,4 +1,4 @@
-//! Random histories of two nodes and their listeners, held against a model that knows no store.
+//! Random histories of two nodes, compared with a model that uses no store.
 
 mod model;
 
@@ -91,7 +91,8 @@ impl History {
         let conv = self.convs[rng.random_range(0..2)].clone();
         let who = format!("u{}", rng.random_range(0..USERS));
         let ear = rng.random_range(0..self.ears.len());
-        // No sum of these is one of the times, for a key is there in its last millisecond and its typer is not.
+        // No sum of these steps equals one of the durations, because a key still exists in its last millisecond and its
+        // user is no longer typing.
         let by = Duration::from_millis(7 * rng.random_range(1..360));
         let place = (conv.clone(), who.clone());
         let now = world.now();

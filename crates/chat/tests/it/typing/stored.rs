@@ -1,4 +1,4 @@
-//! What the keys hold, held against the documents.
+//! Content of the keys, compared with the documentation.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,7 +23,7 @@ on_every_layout! {
     typers_are_listed_by_id_with_their_names;
 }
 
-/// The documented keys: value and time left. All others must be declared, too, and have the declared time.
+/// Reads the documented keys with value and TTL. Asserts that every key is declared and has a declared TTL.
 async fn documented(world: &World) -> BTreeMap<String, (String, Duration)> {
     let mut found = BTreeMap::new();
     let mut store = world.store.clone();
@@ -75,7 +75,7 @@ fn value(world: &World, who: &str, called: &str, at: u64) -> String {
     }
 }
 
-/// The documented keys are these and no others; all have their whole time left.
+/// Asserts that the store has exactly these documented keys, each with its full TTL.
 async fn must_be(world: &World, expected: &[(&str, &str, u64)]) {
     let found = documented(world).await;
     let shown: Vec<_> = found.iter().map(|(name, it)| (name, &it.0)).collect();
@@ -124,13 +124,13 @@ pub async fn a_renewal_is_written_with_a_new_time(world: World) {
     node.start(&conv, &alice, Some("Al")).await.unwrap();
     let now = world.now();
     must_be(&world, &[("alice", "Al", now.as_millis())]).await;
-    // Longer than the first would have lasted.
+    // Longer than the first start would have lasted.
     world.advance(world.ttl() * 2 / 3).await;
     let typers = node.typers(&conv).await.unwrap();
     assert_eq!(typers.len(), 1);
     assert_eq!(typers[0].username.as_deref(), Some("Al"));
     assert_eq!(typers[0].until, now.saturating_add(world.ttl()));
-    // A name that is given no more is not kept.
+    // A start without a name removes the name.
     start(node, "c1", "alice").await;
     let typers = node.typers(&conv).await.unwrap();
     assert_eq!(typers[0].username, None);
@@ -165,7 +165,7 @@ pub async fn typing_keys_expire(world: World) {
     assert_eq!(typers(node, "c1").await, ["alice"]);
     world.advance(last).await;
     assert_eq!(typers(node, "c1").await, [] as [&str; 0]);
-    // Keys are there in their last millisecond.
+    // A key still exists in its last millisecond.
     world.advance(Duration::from_millis(1)).await;
     assert_eq!(documented(&world).await, BTreeMap::new());
     assert!(internal_are_gone(&world).await);
@@ -226,7 +226,7 @@ async fn typing_ttls_on_redis_match_the_documentation() {
             .unwrap();
         let keys = Keyspace::new(settings(layout), false).unwrap();
         let node = Typing::new(ChatContext::new(store.clone(), keys.clone()));
-        // A key that lives for seconds has to be seen within them.
+        // The key lives for seconds only, so it has to be read within them.
         let left = eventually("the keys are read", async || {
             stop(&node, "c1", "alice").await;
             let (conv, alice) = (conversation("c1"), user("alice"));

@@ -1,4 +1,4 @@
-//! One write in two seconds, and never too few.
+//! The throttle writes one start in two seconds, and suppresses no start that is needed.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A store with nodes on it.
+//! Fixture: a store with nodes.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub struct World {
     ground: TestBackend,
     pub keys: Keyspace,
     pub layout: TypingLayout,
-    /// The nodes that run.
+    /// The running nodes.
     pub nodes: Vec<Typing>,
     frames: BusSubscription,
     markers: u32,
@@ -65,7 +65,7 @@ impl World {
         world
     }
 
-    /// Another node.
+    /// Creates another node.
     pub fn start(&self) -> Typing {
         Typing::new(ChatContext::new(self.store.clone(), self.keys.clone()))
     }
@@ -74,7 +74,7 @@ impl World {
         self.keys.ttl(TtlName::Typing)
     }
 
-    /// How much older than the clock says the keys of the store may be.
+    /// How much earlier than by the test's clock the keys of the store may expire.
     pub fn slack(&self) -> Duration {
         if self.primaries.is_empty() {
             Duration::ZERO
@@ -101,7 +101,7 @@ impl World {
         count
     }
 
-    /// What was published in `c1` since the last call: `alice types`, `alice stopped`.
+    /// Returns the frames published in `c1` since the last call: `alice types`, `alice stopped`.
     pub async fn drain_frames(&mut self) -> Vec<String> {
         self.publish("c1", &[1, 255]).await;
         let mut frames = Vec::new();
@@ -183,20 +183,20 @@ impl DerefMut for World {
     }
 }
 
-/// What comes sooner or later.
+/// Waits for a future with a timeout.
 pub async fn with_timeout<T>(what: impl Future<Output = T>) -> T {
     let patience = Duration::from_secs(60);
     tokio::time::timeout(patience, what).await.unwrap()
 }
 
-/// The default settings with a layout.
+/// Default settings with this layout.
 pub fn settings(layout: TypingLayout) -> KeySettings {
     let mut layouts = Preset::Parlor.layouts();
     layouts.typing = layout;
     KeySettings::from_layouts(Preset::Parlor, layouts)
 }
 
-/// A frame of typing, put together without the code under test.
+/// Encodes a typing frame without the code under test.
 pub fn frame(until: u64, user: &str) -> Vec<u8> {
     let mut frame = vec![1, 1];
     frame.extend(until.to_be_bytes());
@@ -228,7 +228,7 @@ pub async fn listen(node: &Typing, conv: &str) -> TypingListener {
     listener
 }
 
-/// The ids of those who type.
+/// Lists the ids of the typing users.
 pub async fn typers(node: &Typing, conv: &str) -> Vec<String> {
     let typers = node.typers(&conversation(conv)).await.unwrap();
     typers.iter().map(|it| it.user_id.to_string()).collect()

@@ -1,4 +1,4 @@
-//! Many at once: afterwards the keys are what the rows say.
+//! Concurrent calls: afterwards the keys agree with the rows.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Unread counts: one body for each behaviour, on the embedded engine with SQLite and on Redis with PostgreSQL.
+//! Unread counts: each test body runs on the embedded engine with SQLite and on Redis with PostgreSQL.
 
 #![expect(
     clippy::unwrap_used,
@@ -15,7 +15,7 @@ mod rules;
 mod stale;
 mod world;
 
-/// Runs each body as one test per engine.
+/// Declares one test per body and engine.
 macro_rules! on_both {
     ($($body:ident;)+) => { $(
         mod $body {

@@ -1,5 +1,6 @@
-//! Random histories held against a model that counts messages one by one. What follows a commit comes late, twice, in any
-//! order, or not before the next answer; rooms grow and shrink across the fan-out limit.
+//! Random histories, compared with a model that counts messages one by one. The counter updates after a commit run
+//! late, twice, in any order, or only after the next read of the counts; conversations grow and shrink across the
+//! fan-out limit.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,7 +24,7 @@ async fn redis() {
     histories(World::redis().await, 6).await;
 }
 
-/// A membership as the model sees it.
+/// A membership in the model.
 #[derive(Debug, Clone, Copy)]
 struct Membership {
     joined: usize,
@@ -33,10 +34,10 @@ struct Membership {
 
 #[derive(Default)]
 struct Room {
-    /// Who sent what, in order.
+    /// Senders of the messages, in order.
     messages: Vec<&'static str>,
     members: BTreeMap<&'static str, Membership>,
-    /// It never had more members than the limit.
+    /// The conversation never had more members than the fan-out limit.
     never_exceeded_fanout: bool,
 }
 
@@ -48,7 +49,7 @@ impl Room {
     }
 }
 
-/// What is to be done after a commit.
+/// A counter update that must follow a commit.
 #[derive(Clone)]
 enum DelayedUpdate {
     Sent(MessageInRows),
@@ -211,7 +212,7 @@ impl RandomHistory {
         assert_eq!((badge.unread, badge.total), expected, "{:#?}", self.done);
     }
 
-    /// A deleted message keeps its number and counts until it is read.
+    /// Deletes a message. A deleted message keeps its `seq` and counts until it is read.
     async fn delete(&mut self, world: &World, at: usize) {
         let delete = "UPDATE messages SET deleted_at = 1 WHERE conversation_id = $1 AND seq = 1";
         let mut tx = world.database.begin().await.unwrap();
@@ -234,7 +235,7 @@ impl RandomHistory {
         tx.commit().await.unwrap();
     }
 
-    /// Does some of what is to be done, in any order; half of it twice.
+    /// Runs some of the delayed updates in random order, half of them twice.
     async fn run_delayed(&mut self, world: &World, part: f64) {
         let mut kept = Vec::new();
         let mut todo = Vec::new();
@@ -326,7 +327,7 @@ impl RandomHistory {
         }
     }
 
-    /// Without an answer in between: by steps alone.
+    /// Checks keys that only counter updates have written, before the counts are read.
     async fn keys_of_small_rooms_are_right(&self, world: &World) {
         for (room, name) in self
             .rooms
@@ -347,7 +348,7 @@ impl RandomHistory {
         }
     }
 
-    /// The next history begins without anything of this one.
+    /// Removes all members, so that the next history starts with empty state.
     async fn leave_all(&mut self, world: &World) {
         for at in 0..self.rooms.len() {
             let members: Vec<_> = self.rooms[at].members.keys().copied().collect();

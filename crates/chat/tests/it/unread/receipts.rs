@@ -1,4 +1,4 @@
-//! How far messages reached members, and how far they read.
+//! Read receipts: how far members have received and read messages.
 
 use serde_json::json;
 

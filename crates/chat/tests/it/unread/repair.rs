@@ -1,4 +1,4 @@
-//! Repairing the keys of everybody.
+//! Repair of the unread keys of all users.
 
 use std::sync::Mutex;
 
@@ -25,7 +25,7 @@ async fn repair(world: &World, dry_run: bool) -> RepairReport {
     world.node().repair(dry_run, |_, _| {}).await.unwrap()
 }
 
-/// Three users in two rooms, and four things wrong: a counter, a total, a position, and keys of those who are no members.
+/// Three users in two conversations with four kinds of damage: a counter, a total, a position, and keys of non-members.
 async fn damaged(world: &World) {
     world.group("c1", &["alice", "bob"]).await;
     world.group("c2", &["alice", "bob", "carol"]).await;
@@ -113,7 +113,7 @@ pub async fn a_repair_of_a_store_that_is_right_finds_nothing(world: World) {
         .await
         .unwrap();
     world.leave("c1", "bob").await;
-    // Nobody but the sender was written for in the large room, and those who have no state are not wrong but new.
+    // In the large conversation only the sender's keys were updated. A user without any state has no difference.
     world.api_counts("bob").await;
     world.send("c2", "alice").await;
     let report = repair(&world, true).await;

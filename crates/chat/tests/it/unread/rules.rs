@@ -1,4 +1,4 @@
-//! What counts and what does not; the keys after each step.
+//! Which messages count as unread, and the keys after each update.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ pub async fn of_messages_that_were_committed_together_a_sender_has_not_read_the_
     world: World,
 ) {
     world.group("c1", &["alice", "bob", "carol"]).await;
-    // From here everybody's state is known, and no rows are read.
+    // From here on the state of every user is verified, and updates read no rows.
     world.send("c1", "carol").await;
     let mut together = Vec::new();
     for sender in ["bob", "alice", "bob", "carol"] {
@@ -122,7 +122,7 @@ pub async fn marking_unread_counts_others_messages_only(world: World) {
     }
     let (bob, c1) = (user("bob"), conversation("c1"));
     world.node().read(&bob, &c1, None).await.unwrap();
-    // 1 a, 2 b, 3 a, 4 b, 5 a
+    // Senders: 1 alice, 2 bob, 3 alice, 4 bob, 5 alice.
     for (from, count) in [(5, 1), (4, 1), (3, 2), (2, 2), (1, 3), (3, 3)] {
         let badge = world.node().mark_unread(&bob, &c1, from).await.unwrap();
         assert_eq!((badge.unread, badge.total), (count, count), "from {from}");
@@ -182,7 +182,7 @@ pub async fn a_former_member_has_no_unread_count_even_for_late_messages(world: W
     assert_eq!(world.api_counts("bob").await, expected);
     world.step(0, &late).await;
     assert_eq!(world.stored_counts("bob", BOTH).await, expected);
-    // Long after.
+    // After the marker of the former membership has expired.
     world.advance(Duration::from_secs(3_600)).await;
     assert_eq!(world.api_counts("bob").await, expected);
     world.step(0, &late).await;
@@ -233,7 +233,7 @@ pub async fn a_mute_keeps_a_conversation_out_of_the_total_until_it_ends(world: W
     assert_eq!(counts.total, 1);
     let muted: Vec<_> = counts.conversations.iter().map(|it| it.muted).collect();
     assert_eq!(muted.iter().filter(|it| **it).count(), 1);
-    // It ends, and the next step of any kind says so.
+    // The mute expires, and the next update of any kind adds the conversation to the total.
     world.advance(Duration::from_secs(601)).await;
     world.send("c1", "alice").await;
     let expected = map(&[("c1", 3), ("c2", 1), ("total", 4)]);
@@ -324,7 +324,7 @@ pub async fn large_rooms_have_the_same_answers_and_their_keys_follow(world: Worl
         world.stored_counts("carol", C1).await,
         map(&[("c1", 1), ("total", 1)])
     );
-    // The room shrinks, and a message shows everything.
+    // The conversation shrinks below the limit: the next message updates all keys.
     world.send("c1", "alice").await;
     world.leave("c1", "dave").await;
     world.send("c1", "carol").await;
@@ -424,7 +424,7 @@ pub async fn unread_keys_of_the_wrong_type_are_replaced(world: World) {
     );
 }
 
-/// One member's row that somebody holds keeps no other one waiting.
+/// A locked row of one member does not delay the other members.
 #[tokio::test]
 async fn a_sweep_of_mutes_holds_one_row_at_a_time() {
     let world = World::redis().await;

@@ -1,4 +1,4 @@
-//! Stores that are empty, behind, or away: nothing they say is believed before it is held against the rows.
+//! Stores that are empty, out of date or unavailable: their state is compared with the database rows before it is used.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -73,7 +73,7 @@ pub async fn an_emptied_store_is_filled_by_the_next_touch(world: World) {
     );
 }
 
-/// The state of a user as the store has it.
+/// Reads the stored state of a user.
 async fn state(world: &World, who: &str) -> HashMap<String, String> {
     let get = redis::cmd("HGETALL")
         .arg(world.keys.unread_state(&user(who)))
@@ -81,7 +81,7 @@ async fn state(world: &World, who: &str) -> HashMap<String, String> {
     get.query_async(&mut world.store.clone()).await.unwrap()
 }
 
-/// Puts back what the store once had, as checked in an epoch that has passed.
+/// Restores an old state, as if it was verified in a former epoch.
 async fn restore_old_state(
     world: &World,
     who: &str,
@@ -266,7 +266,7 @@ async fn what_happens_while_the_store_is_away_is_answered_and_shown_later() {
     assert_eq!(world.stored_counts("bob", BOTH).await, expected);
 }
 
-/// The output of what ends within so many polls; else it is given up.
+/// Polls a future this many times, then drops it; `None` if it did not complete.
 async fn poll_at_most<F: Future>(times: usize, work: F) -> Option<F::Output> {
     let (mut work, mut left) = (pin!(work), times);
     poll_fn(|cx| match work.as_mut().poll(cx) {
@@ -289,7 +289,7 @@ async fn a_cancelled_read_is_completed_by_the_retry_queue() {
         let seq = world.send("c1", "alice").await;
         let read = poll_at_most(times, world.node().read(&bob, &c1, Some(seq)));
         let done = read.await.is_some();
-        // A write goes on until the pen is given back.
+        // A write that was dropped goes on until it releases the write lock.
         drop(world.database.begin().await.unwrap());
         world.node().retry_pending().await.unwrap();
         let shown = world.stored_counts("bob", BOTH).await;

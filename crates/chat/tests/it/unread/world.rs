@@ -1,4 +1,4 @@
-//! A store and a database with nodes on them, and the statements by which conversations and messages come into the rows.
+//! A store and a database with two nodes, and statements that insert conversations, members and messages into the rows.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -13,10 +13,10 @@ use parlor_testkit::Cluster;
 
 use crate::ground::TestBackend;
 
-/// Up to how many members each member's keys are written.
+/// Fan-out limit of the tests.
 pub const FANOUT_LIMIT: u64 = 3;
 
-/// A statement on either database.
+/// Runs a statement on either database.
 macro_rules! sql {
     ($tx:expr, $c:ident => $body:expr) => {
         match $tx.connection() {
@@ -30,11 +30,11 @@ pub struct World {
     ground: TestBackend,
     pub keys: Keyspace,
     pub database: Database,
-    /// The nodes that run.
+    /// Nodes of the cluster.
     pub nodes: Vec<Unread>,
 }
 
-/// A message that is in the rows.
+/// A message in the rows.
 #[derive(Debug, Clone)]
 pub struct MessageInRows {
     pub conversation: ConversationId,
@@ -45,7 +45,7 @@ pub struct MessageInRows {
     pub position: (u64, u64),
 }
 
-/// A change of members that is in the rows.
+/// A change of members in the rows.
 #[derive(Debug, Clone, Copy)]
 pub struct MemberChangeInRows {
     pub members_version: u64,
@@ -84,7 +84,7 @@ impl World {
         world
     }
 
-    /// Another node.
+    /// Starts another node.
     pub async fn start(&self) -> Unread {
         let context = ChatContext::new(self.store.clone(), self.keys.clone());
         Unread::new(context, self.ground.database().await, FANOUT_LIMIT)
@@ -94,7 +94,7 @@ impl World {
         &self.nodes[0]
     }
 
-    /// A conversation with these members, in the rows and in the store.
+    /// Creates a conversation with these members, in the rows and in the store.
     pub async fn group(&self, conv: &str, members: &[&str]) {
         self.insert_conversation(conv).await;
         for member in members {
@@ -144,14 +144,14 @@ impl World {
         MemberChangeInRows::of(version, last)
     }
 
-    /// A message, in the rows and in the store.
+    /// Sends a message: inserts its row and updates the counters.
     pub async fn send(&self, conv: &str, sender: &str) -> u64 {
         let written = self.insert_message(conv, sender, &[]).await;
         self.step(0, &written).await;
         written.seq
     }
 
-    /// A message in the rows, as a writer puts it there.
+    /// Inserts the row of a message, as the message writer does.
     pub async fn insert_message(
         &self,
         conv: &str,
@@ -190,12 +190,12 @@ impl World {
         }
     }
 
-    /// What a node does after the row of a message.
+    /// Updates the counters after the row of a message was inserted.
     pub async fn step(&self, node: usize, written: &MessageInRows) {
         step(&self.nodes[node], written).await;
     }
 
-    /// The documented keys of a user: conversations and `total`, without those that are not there.
+    /// Reads the documented keys of a user: conversations and `total`, without missing keys.
     pub async fn stored_counts(&self, who: &str, convs: &[&str]) -> BTreeMap<String, u64> {
         let who = user(who);
         let mut store = self.store.clone();
@@ -215,7 +215,7 @@ impl World {
         shown
     }
 
-    /// The answer, in the form of the keys; the total is absent where it is 0.
+    /// Reads the counts from the API, in the form of the keys; the total is absent if it is 0.
     pub async fn api_counts(&self, who: &str) -> BTreeMap<String, u64> {
         let counts = self.node().get_summary(&user(who)).await.unwrap();
         let each = counts.conversations.iter();
@@ -234,7 +234,7 @@ impl World {
         bus.subscribe_sharded(channel.as_str()).await.unwrap()
     }
 
-    /// Removes everything from the store, as a restart without persistence does.
+    /// Deletes all keys, as a restart without persistence does.
     pub async fn flush_store(&self) {
         let flush = redis::cmd("FLUSHALL");
         for (_, reply) in self.store.query_each_primary(&flush).await {
@@ -243,7 +243,7 @@ impl World {
     }
 }
 
-/// The next frame: its kind and its JSON.
+/// Waits for the next frame; returns its kind and its JSON.
 pub async fn next(frames: &mut BusSubscription) -> (u8, serde_json::Value) {
     let patience = std::time::Duration::from_secs(60);
     let event = tokio::time::timeout(patience, frames.next()).await.unwrap();
@@ -260,7 +260,7 @@ pub async fn step(node: &Unread, written: &MessageInRows) {
     apply_messages(node, std::slice::from_ref(written)).await;
 }
 
-/// What a node does after a commit with these messages of one conversation.
+/// Updates the counters after a commit with these messages of one conversation.
 pub async fn apply_messages(node: &Unread, written: &[MessageInRows]) {
     let last = written.last().unwrap();
     let few = last.members.len() as u64 <= FANOUT_LIMIT;
@@ -321,7 +321,7 @@ pub fn conversation(id: &str) -> ConversationId {
     ConversationId::new(id).unwrap()
 }
 
-/// Keys and numbers, to compare with.
+/// A map of keys and numbers to compare with.
 pub fn map(entries: &[(&str, u64)]) -> BTreeMap<String, u64> {
     let entries = entries.iter();
     entries

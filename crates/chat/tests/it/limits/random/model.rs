@@ -1,16 +1,15 @@
-//! What should be answered, by the rules alone.
+//! Model of rate limits: the expected decisions.
 
 use parlor_chat::limits::{RateLimit, RateLimitAlgorithm, RateLimitDecision};
 
 use crate::limits::world::{allowed, refused};
 
 pub enum Model {
-    /// When the window began, and what was taken in it.
+    /// Start of the window, and its used requests.
     Fixed(u64, u64),
-    /// When each place was taken.
+    /// Times of the counted requests.
     Sliding(Vec<u64>),
-    /// A bucket of tokens: its level in parts of a token, of which one has as many as the window has milliseconds, and
-    /// when that was.
+    /// Token bucket: its level, where one token has `window` parts, and the time of that level.
     Gcra(u64, u64),
 }
 
@@ -48,7 +47,7 @@ impl Model {
         }
     }
 
-    /// How long until so many places are free.
+    /// Time until so many requests fit.
     fn wait(&self, limit: &RateLimit, places: u32, now: u64) -> u64 {
         let (requests, window) = (u64::from(limit.requests()), limit.window_ms());
         let places = u64::from(places);

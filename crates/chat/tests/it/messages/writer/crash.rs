@@ -1,4 +1,4 @@
-//! PostgreSQL dies while messages are written.
+//! PostgreSQL fails while messages are written.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ async fn what_was_acknowledged_outlives_kill_9_of_the_server() {
     let stored: Vec<(String, String, i64)> = world
         .all("SELECT id, conversation_id, seq FROM messages")
         .await;
-    // Each that was named was acknowledged in the end, so there are no others.
+    // Every message has a client id and was acknowledged in the end, so there are no others.
     assert_eq!(stored.into_iter().collect::<HashSet<_>>(), acknowledged);
 }
 
@@ -99,7 +99,7 @@ async fn a_message_whose_commit_was_not_confirmed_is_there_once() {
     let writer = MessageWriter::start(world.database_via_port(port).await);
     for seq in 1..=3 {
         armed.store(true, Ordering::Relaxed);
-        // It has no name by which it could be found.
+        // The message has no client id by which it could be found.
         let sent = writer.send(draft("c", "alice", "hello")).await.unwrap();
         assert!(!armed.load(Ordering::Relaxed));
         assert_eq!((sent.message.seq, sent.repeated), (seq, false));
@@ -110,7 +110,7 @@ async fn a_message_whose_commit_was_not_confirmed_is_there_once() {
     assert_eq!(count.0, 3);
 }
 
-/// Passes everything on to a server. When it is armed, it cuts the next connection that commits, after the commit.
+/// Forwards all bytes to a server. If it is armed, it closes the next connection that commits, after the commit.
 async fn proxy_dropping_commit_reply(server: u16, armed: Arc<AtomicBool>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -1,4 +1,4 @@
-//! The writer of messages: one body for each behaviour, run on both databases.
+//! Tests of the message writer: one body for each behaviour, run on both databases.
 
 #![expect(
     clippy::unwrap_used,

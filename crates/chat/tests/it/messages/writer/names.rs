@@ -1,4 +1,4 @@
-//! A message has one name: whoever repeats it gets the first one.
+//! A message with a client id is stored once: a repetition returns the first message.
 
 use parlor_chat::messages::writer::WrittenMessage;
 
@@ -33,13 +33,13 @@ async fn a_repeated_name_gives_the_first_message(world: World) {
     assert_eq!(again.message, first.message);
     assert_eq!((again.joined_version, again.position_version), (1, 2));
     assert_eq!((again.members_version, again.member_count), (1, 1));
-    // Nothing was changed by it.
+    // The repetition has changed nothing.
     world.check().await;
     let row: (i64, i64) = world
         .one("SELECT badge_seq, position_version FROM members")
         .await;
     assert_eq!(row, (2, 2));
-    // As it is now.
+    // The repetition returns the current state of the message.
     world
         .execute("UPDATE messages SET deleted_at = 5000, metadata = '{}' WHERE seq = 1")
         .await;

@@ -31,7 +31,7 @@ async fn two_nodes_write_to_the_same_conversations() {
             for nth in 0..10 {
                 let at = (task / 4 * 13 + nth * 7) % CONVERSATIONS;
                 let sender = ["alice", "bob"][task / 2 % 2];
-                // Each name is used on both nodes.
+                // Each client id is used on both nodes.
                 let name = format!("{}", (task / 4) * 10 + nth);
                 let draft = draft_with_client_id(&format!("c{at:02}"), sender, &name);
                 writer.send(draft).await.unwrap();
@@ -70,7 +70,7 @@ async fn a_batch_that_is_in_a_deadlock_is_repeated() {
         .iter()
         .map(|id| world.spawn(draft(id, "alice", "hello")))
         .collect();
-    // The first of each queue waits for a lock, the others wait for it.
+    // The first batch of each queue waits for a lock; the other messages are queued behind it.
     let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
     let server = world.server.as_ref().unwrap();
     parlor_testkit::eventually("all queues wait for a lock", async || {
@@ -78,7 +78,7 @@ async fn a_batch_that_is_in_a_deadlock_is_repeated() {
     })
     .await;
     drop(hold);
-    // Now one waits for `z` and has others.
+    // Now one batch waits for `z` and holds other locks.
     let Either::Postgres(connection) = other.connection() else {
         panic!("the database is PostgreSQL");
     };
@@ -95,7 +95,7 @@ async fn a_batch_that_is_in_a_deadlock_is_repeated() {
     })
     .await;
     let all = sqlx::query("SELECT 1 FROM conversations WHERE id LIKE 'c%' FOR UPDATE");
-    // One of both has to give way.
+    // PostgreSQL aborts one of both transactions.
     let _ = all.execute(connection).await;
     drop(other);
 

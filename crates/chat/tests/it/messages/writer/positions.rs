@@ -1,4 +1,4 @@
-//! What a message moves: its sender's position, the conversation's time, who is mentioned.
+//! Effects of a message besides its row: the position of its sender, the time of the conversation, mentions.
 
 use parlor_chat::context::Timestamp;
 use parlor_chat::ids::UserId;

@@ -1,4 +1,4 @@
-//! A message that is refused takes no other with it.
+//! A refused message does not fail the other messages of a batch.
 
 use parlor_chat::error::Error;
 

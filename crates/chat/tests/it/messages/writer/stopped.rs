@@ -1,4 +1,4 @@
-//! Senders that give up, and the end of a writer.
+//! Cancelled senders, and stopping a writer.
 
 use parlor_chat::error::Error;
 use parlor_chat::messages::writer::MessageWriter;
@@ -19,7 +19,7 @@ async fn cancelled_sends_leave_sequence_numbers_without_gaps(world: World) {
         let sends: Vec<_> = (0..10)
             .map(|_| world.spawn(draft("c", "alice", "hello")))
             .collect();
-        // Some are not begun, some queued, some written.
+        // Some sends are not started, some are queued, some are committed.
         for _ in 0..round % 4 {
             tokio::task::yield_now().await;
         }

@@ -1,4 +1,4 @@
-//! Many senders at once.
+//! Many concurrent senders.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ on_both! {
     a_message_is_stored_as_it_is_answered;
 }
 
-/// Each sender is in some conversations, and each of these has many senders.
+/// Each sender is a member of some conversations, and each conversation has many senders.
 async fn many_senders_leave_no_gap_and_each_message_is_there_once(world: World) {
     let room = |sender: usize, nth: usize| (sender * 7 + nth * 11) % CONVERSATIONS;
     for at in 0..CONVERSATIONS {

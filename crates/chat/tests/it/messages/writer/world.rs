@@ -1,4 +1,4 @@
-//! An empty database, conversations made by hand, and what is written in them.
+//! A database with a writer, and conversations that are inserted directly.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ impl World {
         Self::open(Some(Postgres::start().await), Duration::from_secs(30)).await
     }
 
-    /// PostgreSQL that keeps what was committed, and whose absence is noticed.
+    /// PostgreSQL that keeps commits after a kill, with a short timeout that detects the outage.
     pub async fn durable_postgres() -> Self {
         Self::open(
             Some(Postgres::start_durable().await),
@@ -70,12 +70,12 @@ impl World {
         }
     }
 
-    /// The database as another node sees it.
+    /// Opens the database as another node.
     pub async fn open_second_database(&self) -> Database {
         Database::open(self.options.clone()).await.unwrap()
     }
 
-    /// The database by another port.
+    /// Opens the database through another port.
     pub async fn database_via_port(&self, port: u16) -> Database {
         let DatabaseUrl::Postgres(address) = &self.options.url else {
             panic!("a SQLite file has no port");
@@ -94,7 +94,7 @@ impl World {
         tx.commit().await.unwrap();
     }
 
-    /// Makes a conversation with these members; the nth joined with version n.
+    /// Inserts a conversation with these members; the nth joins with version n.
     pub async fn conversation(&self, id: &str, members: &[&str]) {
         let count = members.len();
         let mut tx = self.database.begin().await.unwrap();
@@ -132,7 +132,7 @@ impl World {
         rows.remove(0)
     }
 
-    /// Lets these wait for their commit together: nothing is written while they are queued.
+    /// Queues drafts while the write lock is held, then returns their results.
     pub async fn write_in_one_commit(
         &self,
         drafts: Vec<MessageDraft>,
@@ -141,7 +141,7 @@ impl World {
         answers(sends).await
     }
 
-    /// Queues these; all but the first of each queue are in one commit.
+    /// Queues drafts; all but the first of each queue are in one commit.
     pub async fn queue_while_locked(
         &self,
         drafts: Vec<MessageDraft>,
@@ -149,7 +149,7 @@ impl World {
         let mut hold = self.database.begin().await.unwrap();
         run(&mut hold, "UPDATE conversations SET last_at = last_at").await;
         let sends: Vec<_> = drafts.into_iter().map(|draft| self.spawn(draft)).collect();
-        // This runtime has one thread: each gets its turn, and goes as far as it can.
+        // The runtime has one thread: each task runs until it waits.
         for _ in 0..=sends.len() {
             tokio::task::yield_now().await;
         }
@@ -166,7 +166,7 @@ impl World {
         self.writer.send(draft).await.unwrap()
     }
 
-    /// Whether every conversation is as it must be: numbered without a gap, with times that do not go back.
+    /// Asserts that messages are numbered without gaps and that times do not decrease.
     pub async fn check(&self) {
         let heads: Vec<(String, i64, i64, i64)> = self
             .all("SELECT id, last_seq, rev, last_at FROM conversations ORDER BY id")
@@ -217,7 +217,7 @@ pub fn draft(conversation: &str, sender: &str, content: &str) -> MessageDraft {
     }
 }
 
-/// A draft that has a name.
+/// A draft with a client id.
 pub fn draft_with_client_id(conversation: &str, sender: &str, name: &str) -> MessageDraft {
     MessageDraft {
         client_id: Some(name.to_owned()),

@@ -1,4 +1,4 @@
-//! A node in a process of its own: this test binary, run again. Orders come and answers go through lists in the store.
+//! A node in its own process: this test binary, started again. Commands and replies go through lists in the store.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use tokio::task::JoinSet;
 
 use crate::presence::world::socket_device;
 
-/// The variable that tells the process what it is.
+/// Environment variable with the configuration of the node process.
 const NODE_CONFIG_VAR: &str = "PARLOR_TEST_NODE";
-/// How often clients beat.
+/// Heartbeat interval of the clients.
 const BEAT: Duration = Duration::from_secs(5);
-/// Connects at the same time.
+/// Maximum number of concurrent connects.
 const AT_ONCE: usize = 64;
-/// How long an order may take on a busy machine.
+/// Timeout of a command on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 #[derive(Serialize, Deserialize)]
@@ -38,11 +38,11 @@ pub struct NodeConfig {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub enum NodeCommand {
-    /// These clients connect: user and socket.
+    /// Connects these clients: user and socket.
     Connect(Vec<(String, String)>),
-    /// Everything a node does once a second, from its beginning to its end.
+    /// Runs the background work once.
     RunBackground,
-    /// The node ends as it should.
+    /// Shuts the node down.
     Drain,
 }
 
@@ -56,7 +56,7 @@ fn queue_key(direction: &str, id: &str) -> String {
     format!("test:{direction}:{id}")
 }
 
-/// The process from outside.
+/// Handle of a node process.
 pub struct NodeProcess {
     process: Node,
     id: String,
@@ -81,7 +81,7 @@ impl NodeProcess {
         remote
     }
 
-    /// Gives an order and does not wait.
+    /// Sends a command without waiting for the reply.
     pub async fn send(&mut self, order: &NodeCommand) {
         let order = serde_json::to_string(order).unwrap();
         self.store
@@ -90,7 +90,7 @@ impl NodeProcess {
             .unwrap();
     }
 
-    /// Waits until an order is done, or the start.
+    /// Waits for the reply to a command or to the start.
     pub async fn answer(&mut self) {
         let what = format!("{} replies", self.id);
         eventually_within(PATIENCE, &what, async || {
@@ -119,14 +119,14 @@ impl NodeProcess {
         self.process.resume();
     }
 
-    /// Starts the process again after its end.
+    /// Starts the process again after it has ended.
     pub async fn restart(&mut self) {
         self.process.restart().await;
         self.answer().await;
     }
 }
 
-/// The process itself: a part of other tests, which run it with its place.
+/// Entry point of the node process: other tests start it with its configuration.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[expect(clippy::disallowed_methods, reason = "set by the parent")]
 async fn in_a_child_a_node_runs() {

@@ -1,4 +1,4 @@
-//! What presence does, in plain maps and without concurrency.
+//! Model of presence: plain maps, no concurrency.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,17 +11,17 @@ fn ms(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap()
 }
 
-/// A word and device names.
+/// Content of the documented keys: status and device ids.
 pub type Projected = (Option<String>, Vec<String>);
 
-/// A connection, or one of old whose node is gone.
+/// A device, maybe of a node that has ended.
 #[derive(Clone, PartialEq)]
 struct Device {
     node: String,
     deadline: u64,
     connected: u64,
     lost: bool,
-    /// It comes by requests, and no node holds it.
+    /// True if the device has no socket.
     api: bool,
 }
 
@@ -31,13 +31,13 @@ struct User {
     explicit: Option<&'static str>,
     shown: Option<&'static str>,
     version: u64,
-    /// The latest deadline when the state last changed.
+    /// Latest deadline at the last change of the state.
     until: u64,
-    /// The last goodbye.
+    /// Time of the last clean disconnect.
     last_disconnect: Option<u64>,
-    /// When devices were removed.
+    /// Times at which devices were removed.
     tombstones: BTreeMap<DeviceId, u64>,
-    /// When somebody looks.
+    /// Time of the next check.
     check_at: Option<u64>,
 }
 
@@ -61,7 +61,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// Two nodes that run for long enough to judge.
+    /// Two nodes that may expire others.
     pub fn new(world: &World) -> Self {
         let now = world.now().as_millis();
         let node = |id: &str| Node {
@@ -101,8 +101,8 @@ impl Model {
         (status, user.version, live)
     }
 
-    /// What the layout's keys should say, and what they say as far as that is certain: keys with a time to live may or may
-    /// not be there between a lapse and the look at it.
+    /// Expected and stored content of the layout's keys. While a device has expired and no sweep has removed it, keys
+    /// with a TTL may or may not exist, so the stored content counts as expected.
     pub fn shown(&self, name: &UserId, world: &World, stored: Projected) -> (Projected, Projected) {
         let Some(user) = self.users.get(name) else {
             return ((None, Vec::new()), stored);
@@ -146,7 +146,7 @@ impl Model {
         self.register(node, user, id, self.now, false);
     }
 
-    /// A device comes by a request; with `visible` its user wants to be seen.
+    /// Registers a device without a socket; with `visible` the explicit status ends.
     pub fn request(&mut self, node: usize, name: &UserId, id: &DeviceId, visible: bool) {
         if visible {
             self.user(name).explicit = None;
@@ -202,7 +202,7 @@ impl Model {
         }
     }
 
-    /// A beat of a device that comes by requests.
+    /// Heartbeat of a device without a socket.
     pub fn request_beat(&mut self, node: usize, name: &UserId, id: &DeviceId) {
         let deadline = self.now + self.ttl;
         let now = self.now;
@@ -214,7 +214,7 @@ impl Model {
         self.user(name).check_at.get_or_insert(deadline);
     }
 
-    /// The beat of a device lengthens its life if it is still the sender's. False if it is not known, or lost.
+    /// Extends the deadline of a device if the sender holds it. False if the device is unknown or lost.
     fn beaten(&mut self, name: &UserId, id: &DeviceId, ours: impl Fn(&Device) -> bool) -> bool {
         let (now, deadline) = (self.now, self.now + self.ttl);
         let user = self.user(name);
@@ -238,7 +238,7 @@ impl Model {
         self.clean_up(node, name);
     }
 
-    /// The goodbye of a device that comes by requests.
+    /// Clean disconnect of a device without a socket.
     pub fn request_leave(&mut self, name: &UserId, id: &DeviceId) {
         let now = self.now;
         let user = self.user(name);
@@ -250,7 +250,7 @@ impl Model {
         self.look_sooner(name);
     }
 
-    /// A device is removed by a request to a node.
+    /// Removes a device on behalf of a request to a node.
     pub fn remove(&mut self, node: usize, name: &UserId, id: &DeviceId) {
         let now = self.now;
         let user = self.user(name);
@@ -265,7 +265,7 @@ impl Model {
         }
     }
 
-    /// A socket whose device was removed is forgotten, and its user looked at.
+    /// Drops the socket of a removed device, and makes its user due for a check.
     fn drop_socket(&mut self, node: usize, place: &(UserId, DeviceId)) {
         let now = self.now;
         self.nodes[node].sockets.remove(place);
@@ -288,7 +288,7 @@ impl Model {
         self.clean_up(node, name);
     }
 
-    /// Takes the socket away; the user, if the device is still that socket's.
+    /// Removes a socket. Returns the user if the socket still holds the device.
     fn held(&mut self, node: usize, name: &UserId, id: &DeviceId) -> Option<&mut User> {
         let node = &mut self.nodes[node];
         let connected = node.sockets.remove(&(name.clone(), id.clone()))?;
@@ -386,7 +386,7 @@ impl Model {
     fn lapse(&mut self, name: &UserId, dead: Option<&str>) {
         let now = self.now;
         if let Some(user) = self.users.get_mut(name) {
-            // What was beaten for within the grace time lives.
+            // Devices with a heartbeat within the grace period stay.
             let over = |it: &Device| it.deadline + ms(GRACE) <= now + self.ttl;
             let of_dead =
                 |it: &Device| !it.lost && !it.api && Some(it.node.as_str()) == dead && over(it);

@@ -1,4 +1,4 @@
-//! What should be stored and told, by the rules alone.
+//! Model of typing: the expected typing users.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,9 +15,9 @@ pub type Told = (usize, Place, bool);
 
 pub struct Model {
     ttl: Duration,
-    /// Until when somebody types.
+    /// End time of each typing user.
     stored: BTreeMap<Place, Timestamp>,
-    /// Until when a node does not write.
+    /// Until when the throttle of a node suppresses starts.
     held_back: BTreeMap<(usize, Place), Timestamp>,
     rooms: BTreeMap<(usize, String), Room>,
     told: Vec<Told>,
