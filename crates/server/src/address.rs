@@ -1,7 +1,8 @@
-//! Where a caller calls from: the peer of the connection, or whom a trusted proxy names.
+//! Client IP address of a request: the TCP peer, or the address that trusted proxies forward.
 //!
-//! Always true: nobody can choose their address. Of `X-Forwarded-For` only the part counts that trusted proxies have
-//! written, from the right; what cannot be read ends it.
+//! Invariants:
+//! 1. A client cannot choose its address. `X-Forwarded-For` is read from the right, only as far as trusted proxies have
+//!    written it; an entry that cannot be parsed ends the search.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,21 +11,21 @@ use std::sync::Arc;
 
 use axum::http::HeaderMap;
 
-/// The header in which each proxy adds whom it was called by.
+/// Header to which each proxy appends the address of its client.
 const X_FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// Who is at the other end of a connection, kept with each of its requests.
+/// IP address of the TCP peer, attached to each request of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerAddress(pub IpAddr);
 
-/// An address, or all that share their first bits.
+/// IP network in CIDR notation. A single address is a network with the full prefix length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IpNetwork {
     address: IpAddr,
     prefix_len: u8,
 }
 
-/// A text that is neither an address nor a network.
+/// Parse error: the text is neither an IP address nor a CIDR network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an address like 10.0.0.1 or a network like 10.0.0.0/8")]
 pub struct ParseIpNetworkError;
@@ -40,7 +41,7 @@ impl FromStr for IpNetwork {
         let address: IpAddr = address.parse().map_err(|_| ParseIpNetworkError)?;
         let most = address_bits(address);
         let bits = match bits {
-            // `parse` would take a sign.
+            // `parse` would accept a leading `+`.
             Some(bits) if bits.bytes().all(|b| b.is_ascii_digit()) => {
                 bits.parse().map_err(|_| ParseIpNetworkError)?
             }
@@ -64,7 +65,7 @@ impl fmt::Display for IpNetwork {
 }
 
 impl IpNetwork {
-    /// Whether an address is one of these.
+    /// True if `address` is in this network.
     pub fn contains(&self, address: IpAddr) -> bool {
         let cut = |number: u128, width: u32| {
             let rest = width - u32::from(self.prefix_len);
@@ -89,22 +90,22 @@ const fn address_bits(address: IpAddr) -> u8 {
     }
 }
 
-/// The proxies whose word counts. Cloning copies a pointer.
+/// Trusted proxies. Cloning copies a pointer.
 #[derive(Debug, Clone, Default)]
 pub struct TrustedProxies(Arc<[IpNetwork]>);
 
 impl TrustedProxies {
-    /// These.
+    /// Trusts the proxies in `networks`.
     pub fn new(networks: &[IpNetwork]) -> Self {
         Self(networks.into())
     }
 
-    /// Who called, by a request that came from `peer`.
+    /// Client address of a request that arrived from the TCP peer `peer`.
     pub fn client_address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut caller = peer.to_canonical();
         let lines = headers.get_all(X_FORWARDED_FOR).iter().rev();
         for line in lines {
-            // A line that is no text at all was not written by a proxy of ours.
+            // Proxies write ASCII. A line with other bytes comes from the client.
             let Ok(line) = line.to_str() else {
                 return caller;
             };
@@ -126,7 +127,7 @@ impl TrustedProxies {
     }
 }
 
-/// The address of an entry, which some proxies write with the port.
+/// Parses one entry; some proxies add the port.
 fn parse_forwarded_entry(entry: &str) -> Option<IpAddr> {
     let with_port = || entry.parse().map(|it: std::net::SocketAddr| it.ip());
     let bracketed = || {

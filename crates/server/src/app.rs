@@ -1,9 +1,10 @@
-//! What the gateways share: who calls, and the chat they talk to.
+//! State shared by the gateways: authentication, rate limiting, and the chat that runs the operations.
 //!
-//! Always true:
-//! 1. Until store and database are open and the node has joined the others, an operation answers what it can without
-//!    them, or is refused; `/readyz` says why.
-//! 2. Nobody runs an operation before [`App::admit`] has let them in for it.
+//! Invariants:
+//! 1. Until store and database are open and the node has joined the cluster, an operation returns its reply without a
+//!    store or fails; `/readyz` returns the reason.
+//! 2. A gateway runs an operation only for a caller from [`AppState::admit_request`], or from
+//!    [`AppState::recheck_caller`] on a connection that is already authenticated.
 
 use std::net::IpAddr;
 use std::pin::pin;
@@ -29,7 +30,7 @@ use crate::quota::{self, RequestRateLimiter};
 use crate::readiness::{self, Readiness};
 use crate::wire::Refusal;
 
-/// The running server as the gateways see it. Cloning copies pointers.
+/// State of the running server for the gateways. Cloning copies pointers.
 #[derive(Clone)]
 pub struct AppState {
     authenticator: Arc<Authenticator>,
@@ -41,28 +42,28 @@ pub struct AppState {
     readiness_timeouts: readiness::ReadinessTimeouts,
 }
 
-/// How a request was received.
+/// Result of rate limiting and authorizing a request.
 #[derive(Debug)]
 pub struct Admission {
-    /// What is left of the budget it was counted in; none if it was not counted.
+    /// Rate limit state after this request; `None` if the request was not counted.
     pub rate_limit: Option<RateLimitDecision>,
-    /// Who calls, or why they may not.
+    /// Authorized caller, or the error to return.
     pub caller: Result<Caller, Refusal>,
 }
 
-/// What a request shows of its caller.
+/// Credentials and client address of a request.
 #[derive(Debug, Clone)]
 pub struct RequestCredentials<'a> {
-    /// The `Authorization` header, or why it cannot be read.
+    /// Value of the `Authorization` header, or an error if the header is not text.
     pub authorization: Result<Option<&'a str>, Refusal>,
-    /// The user whom a service names, or why that cannot be read.
+    /// User that a service acts for, or an error if the header is not text.
     pub acting_user: Result<Option<&'a str>, Refusal>,
-    /// Where it comes from.
+    /// Client address, if known.
     pub client_address: Option<IpAddr>,
 }
 
 impl AppState {
-    /// Puts the parts together.
+    /// Creates the shared state.
     pub fn new(
         authenticator: Arc<Authenticator>,
         startup: StartupState,
@@ -80,7 +81,7 @@ impl AppState {
         }
     }
 
-    /// Where a request comes from.
+    /// Client address of a request, behind trusted proxies.
     pub fn client_address(
         &self,
         peer: Option<&PeerAddress>,
@@ -89,7 +90,7 @@ impl AppState {
         peer.map(|peer| self.proxies.client_address(peer.0, headers))
     }
 
-    /// Counts a request and lets its caller in if they show what an operation needs.
+    /// Counts a request against the rate limit and authorizes its caller as the operation requires.
     pub async fn admit_request(
         &self,
         shown: &RequestCredentials<'_>,
@@ -124,20 +125,20 @@ impl AppState {
         }
     }
 
-    /// Who calls, by their token.
+    /// Verifies the token in the `Authorization` header.
     async fn authenticate(&self, shown: &RequestCredentials<'_>) -> Result<Caller, Refusal> {
         let token = identity::parse_bearer_token(shown.authorization.clone()?)?;
         self.verified(token, shown.client_address).await
     }
 
-    /// Who shows this token. Nothing is counted, and no session is asked for.
+    /// Verifies a token. Does not count a request and does not check the session.
     pub async fn verified(&self, token: &str, address: Option<IpAddr>) -> Result<Caller, Refusal> {
         let mut caller = self.authenticator.verify(token).await?;
         caller.ip_address = address;
         Ok(caller)
     }
 
-    /// Lets a caller in once more who was let in before and has stayed. `counted` takes one place of their budget.
+    /// Checks the session of a connected caller again. Optionally counts one request of the user first.
     pub async fn recheck_caller(&self, caller: &Caller, counted: bool) -> Result<Caller, Refusal> {
         if counted && let Some(budget) = quota::limiter_id_of_caller(caller) {
             let chat = self.chat().ok();
@@ -149,7 +150,8 @@ impl AppState {
         self.check_session(caller.clone()).await
     }
 
-    /// Lets a caller in who comes to stay: their session goes on, or one begins. `ended` is called when it has to end.
+    /// Admits a long-lived connection: continues the caller's session or begins one. The handler is called when the
+    /// session ends.
     pub async fn admit_connection(
         &self,
         caller: Caller,
@@ -162,13 +164,13 @@ impl AppState {
         self.database_breaker.run_with_probe(ping, entered).await
     }
 
-    /// The chat, once this node has joined the others.
+    /// The chat; an error until this node has joined the cluster.
     pub fn chat(&self) -> Result<Arc<Chat>, Refusal> {
         let joining = self.startup.chat.borrow().clone();
         joining.map_err(|_| Error::StoreNotOpen.into())
     }
 
-    /// Waits until this node has joined the others.
+    /// Waits until this node has joined the cluster.
     pub async fn wait_for_chat(&self) -> Arc<Chat> {
         let mut joining = self.startup.chat.clone();
         loop {
@@ -176,13 +178,13 @@ impl AppState {
                 return Arc::clone(chat);
             }
             if joining.changed().await.is_err() {
-                // The start has failed; the process ends.
+                // The sender is gone because the start failed. The process is about to exit.
                 std::future::pending::<()>().await;
             }
         }
     }
 
-    /// Runs an operation.
+    /// Runs an operation. Until this node has joined the cluster, returns the operation's reply without a store.
     pub async fn run_operation<O: Operation>(
         &self,
         caller: &Caller,
@@ -202,7 +204,8 @@ impl AppState {
         }
     }
 
-    /// What tells when the caller's session ends: what goes on for ever has to end then. A service has none.
+    /// Waiter for the end of the caller's session; a stream must end when it completes. `None` for a service, and until
+    /// this node has joined the cluster.
     pub async fn session_end_waiter(
         &self,
         caller: &Caller,
@@ -220,7 +223,8 @@ impl AppState {
         }
     }
 
-    /// The caller as their session allows. Before there is a chat, nothing is answered but what needs none.
+    /// Checks the caller's session and applies its rights. Until this node has joined the cluster there is nothing to
+    /// check, because operations only return their reply without a store.
     pub async fn check_session(&self, caller: Caller) -> Result<Caller, Refusal> {
         match self.chat() {
             Ok(chat) => {
@@ -232,23 +236,23 @@ impl AppState {
         }
     }
 
-    /// Ends when the server is about to end: what goes on for ever has to end then.
+    /// Waits for the shutdown to begin; streams and connections must end then.
     pub async fn wait_for_shutdown(&self) {
-        // A sender that is gone has ended, too.
+        // A dropped sender also means shutdown.
         let _ = self.shutdown.clone().wait_for(|stopping| *stopping).await;
     }
 
-    /// Whether the server is about to end.
+    /// True once the shutdown has begun.
     pub fn is_shutting_down(&self) -> bool {
         *self.shutdown.borrow()
     }
 
-    /// How long the caller's token still counts: what goes on for ever has to end then.
+    /// Remaining lifetime of the caller's token; a stream must end when it is over.
     pub fn token_time_left(&self, caller: &Caller) -> Duration {
         self.authenticator.token_time_left(caller)
     }
 
-    /// Whether store and database answer and the node has joined and is to stay, or why not.
+    /// Readiness of store, database and node. A node that is shutting down is not ready.
     pub async fn readiness(&self) -> Readiness {
         let mut readiness = readiness::ask(&self.startup, self.readiness_timeouts).await;
         if self.is_shutting_down() {

@@ -1,12 +1,12 @@
-//! How many files and connections the process may have open.
+//! The limit of open files, which also limits the number of connections.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::{debug, warn};
 
-/// With fewer than this a busy server runs out of connections.
+/// With a lower limit a busy server can run out of connections.
 const LOW_OPEN_FILES_LIMIT: u64 = 10_000;
 
-/// Takes as many as the system allows: each connection is one.
+/// Raises the soft limit to the hard limit. Each connection is an open file.
 pub fn raise_open_files_limit() {
     let limit = getrlimit(Resource::Nofile);
     let all = Rlimit {

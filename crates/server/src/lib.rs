@@ -1,4 +1,5 @@
-//! Parlor's server: configuration, the command line, identity, HTTP, gRPC, Socket.IO and the life of the process.
+//! The Parlor server: configuration, command line, authentication, HTTP, gRPC, Socket.IO, and start and shutdown of the
+//! process.
 
 pub mod address;
 pub mod app;

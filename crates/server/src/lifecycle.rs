@@ -1,11 +1,18 @@
-//! The life of a server: open store and database, join the other nodes, serve until told to stop, finish, leave, flush, end.
+//! Start and shutdown of the server process.
 //!
-//! Always true:
-//! 1. A Redis or PostgreSQL that is merely away does not end the start: it is tried again for ever and `/readyz` says
-//!    why. What trying again cannot mend (a wrong password, a locked folder, corrupt data, a store that was filled from
-//!    another database) ends it at once.
-//! 2. The end takes at most [`GRACE`]: first the open requests, then the leaving, the database, the flush of the store.
-//! 3. Listener and shutdown are given from outside, so a test owns both.
+//! ```text
+//! open store ────┐
+//!                ├─ join the cluster (checks that both belong together) ─ ready: /readyz returns 200
+//! open database ─┘
+//! SIGTERM ─ drain requests ─ leave the cluster ─ close the database ─ flush the store ─ exit
+//! ```
+//!
+//! Invariants:
+//! 1. An unavailable Redis or PostgreSQL does not fail the start. The server retries until it is reachable; meanwhile
+//!    `/readyz` returns 503 with the reason. Errors that a retry cannot fix (wrong password, locked folder, corrupt
+//!    data, store of another database) stop the process at once.
+//! 2. The shutdown takes at most [`SHUTDOWN_TIMEOUT`].
+//! 3. The caller provides the listeners and the shutdown future, so a test controls both.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -30,43 +37,43 @@ use crate::gateway::SocketIoGateway;
 use crate::identity::{Authenticator, TokenGrant};
 use crate::{descriptors, grpc, http};
 
-/// How long the end may take.
+/// Maximum duration of the shutdown.
 pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
-/// The part of [`GRACE`] that open requests may use, …
+/// Part of [`SHUTDOWN_TIMEOUT`] for open requests. Requests that are still running afterwards are aborted.
 const REQUEST_DRAIN_TIMEOUT: Duration = Duration::from_secs(6);
-/// … the part for telling the other nodes, …
+/// Part of [`SHUTDOWN_TIMEOUT`] for the message to the other nodes that this node leaves.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
-/// … and the part for closing the database; the rest is the store's.
+/// Part of [`SHUTDOWN_TIMEOUT`] for closing the database. The remaining time is for the flush of the store.
 const DATABASE_CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// The pause before the n-th try to open what is away is n times this, …
+/// The delay before the n-th retry is n times this, up to [`MAX_RETRY_DELAY`].
 const RETRY_BACKOFF_STEP: Duration = Duration::from_millis(50);
-/// … but at most this.
+/// Maximum delay before a retry.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
 
-/// How far the opening of the store or the database has come.
+/// Whether the store or the database is open.
 #[derive(Clone)]
 pub enum Opening<T> {
-    /// Not open yet, and why.
+    /// Not open yet, with the reason.
     Waiting(String),
     /// Open.
     Open(T),
 }
 
-/// The chat, once this node has joined the others; before, why it has not.
+/// The chat after this node has joined the cluster; until then the reason why it has not.
 pub type ChatStartup = Result<Arc<Chat>, String>;
 
-/// How far the start has come, as the gateways see it. Cloning copies pointers.
+/// Progress of the start, for the gateways. Cloning copies pointers.
 #[derive(Clone)]
 pub struct StartupState {
-    /// The store.
+    /// Store, or why it is not open yet.
     pub store: watch::Receiver<Opening<Store>>,
-    /// The database.
+    /// Database, or why it is not open yet.
     pub database: watch::Receiver<Opening<Database>>,
-    /// The chat.
+    /// Chat, or why this node has not joined the cluster yet.
     pub chat: watch::Receiver<ChatStartup>,
 }
 
-/// Opens the store. If it is away, the answer is `Waiting` and the opening goes on in [`run`].
+/// Opens the store. If it is unavailable, returns the reason, and [`run_server`] retries.
 pub async fn open_store(options: StoreOptions) -> anyhow::Result<Opening<Store>> {
     match Store::open(options.clone()).await {
         Ok(store) => Ok(Opening::Open(store)),
@@ -77,7 +84,7 @@ pub async fn open_store(options: StoreOptions) -> anyhow::Result<Opening<Store>>
     }
 }
 
-/// Opens the database, in the same way.
+/// Opens the database. If it is unavailable, returns the reason, and [`run_server`] retries.
 pub async fn open_database(
     options: database::DatabaseOptions,
 ) -> anyhow::Result<Opening<Database>> {
@@ -90,23 +97,23 @@ pub async fn open_database(
     }
 }
 
-/// What a server is started with.
+/// Parameters of [`run_server`].
 pub struct ServerInit {
-    /// Where HTTP is served.
+    /// Listener for HTTP and Socket.IO.
     pub http: TcpListener,
-    /// Where gRPC is served, if it is.
+    /// Listener for gRPC; `None` if gRPC is off.
     pub grpc: Option<TcpListener>,
-    /// The settings.
+    /// Settings.
     pub config: Config,
-    /// Who is let in.
+    /// Verifies and issues tokens.
     pub authenticator: Authenticator,
-    /// The store, as far as it is open.
+    /// Store, or why it is not open yet.
     pub store: Opening<Store>,
-    /// The database, as far as it is open.
+    /// Database, or why it is not open yet.
     pub database: Opening<Database>,
 }
 
-/// Serves until `shutdown` ends, then finishes what is open, leaves the other nodes and closes the store.
+/// Serves until `shutdown` completes, then drains requests, leaves the cluster, and closes database and store.
 pub async fn run_server(
     start: ServerInit,
     shutdown: impl Future<Output = ()>,
@@ -145,7 +152,7 @@ pub async fn run_server(
     let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
     stop.send_replace(true);
     drain_requests(&mut serving).await;
-    // Not before: those who are still served count on the lease.
+    // Dropped only now: open requests need the node's lease, which a background task renews.
     drop(ticking);
     let chat = progress.chat.borrow().clone();
     if let Ok(chat) = chat {
@@ -163,7 +170,7 @@ pub async fn run_server(
     if let Opening::Open(store) = opening
         && timeout_at(deadline, store.close()).await.is_err()
     {
-        // The end of the last handle would wait for the disk once more, and for as long as it takes.
+        // Dropping the last handle would wait for the disk again, without a timeout.
         std::mem::forget(store);
         bail!(
             "the store was not flushed within {} s",
@@ -174,7 +181,7 @@ pub async fn run_server(
     ended
 }
 
-/// Signs the tokens of visitors.
+/// Callback that signs the tokens of visitors.
 fn visitor_token_issuer(identity: &Arc<Authenticator>) -> VisitorTokenIssuer {
     let identity = Arc::clone(identity);
     VisitorTokenIssuer::new(move |visitor, ttl| {
@@ -189,7 +196,7 @@ fn visitor_token_issuer(identity: &Arc<Authenticator>) -> VisitorTokenIssuer {
     })
 }
 
-/// Waits for the open requests.
+/// Waits for open requests, then aborts those that exceed [`REQUEST_DRAIN_TIMEOUT`].
 async fn drain_requests(serving: &mut JoinSet<()>) {
     let all = async { while serving.join_next().await.is_some() {} };
     if timeout(REQUEST_DRAIN_TIMEOUT, all).await.is_err() {
@@ -201,12 +208,15 @@ async fn drain_requests(serving: &mut JoinSet<()>) {
     }
 }
 
-/// Leaves the other nodes. Where that fails they find out by the lease.
+/// Notifies the other nodes that this node leaves. If that fails, they notice when its lease expires.
 async fn leave_cluster(chat: &Chat) {
     match timeout(LEAVE_TIMEOUT, chat.shut_down()).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
-            warn!(%error, "could not notify the other nodes of the shutdown; they will notice when the lease expires")
+            warn!(
+                %error,
+                "could not notify the other nodes of the shutdown; they will notice when the lease expires"
+            )
         }
         Err(_) => warn!(
             "could not notify the other nodes of the shutdown in time; they will notice when the lease expires"
@@ -214,8 +224,8 @@ async fn leave_cluster(chat: &Chat) {
     }
 }
 
-/// Opens store and database and joins the other nodes, then waits for ever. Returns only with an error that trying again
-/// cannot mend.
+/// Opens store and database, joins the cluster, and then never completes. Returns only an error that a retry cannot
+/// fix.
 async fn start_chat(
     config: &Config,
     opened: &watch::Sender<Opening<Store>>,
@@ -263,7 +273,7 @@ async fn start_chat(
     std::future::pending().await
 }
 
-/// Tries until it is open. Fails only with an error that trying again cannot mend.
+/// Retries until the store or database is open. Fails only with an error that a retry cannot fix.
 async fn open_with_retry<T: Clone, F>(
     what: &str,
     opened: &watch::Sender<Opening<T>>,
@@ -292,7 +302,8 @@ where
     }
 }
 
-/// True if trying again may help: somebody else's server does not answer. There is nobody to wait for in this process.
+/// True if a retry may help: a Redis server does not answer. An error of the embedded store is in this process and
+/// stays.
 fn is_retryable_open_error(options: &StoreOptions, error: &StoreOpenError) -> bool {
     matches!(error, StoreOpenError::Unreachable { .. }) && options.url != StoreUrl::Embedded
 }

@@ -1,4 +1,4 @@
-//! Logs go to stderr, results of commands to stdout. Human on a terminal, JSON lines otherwise.
+//! Logging to stderr: readable text on a terminal, JSON lines otherwise. Results of commands go to stdout.
 
 use std::io::IsTerminal;
 
@@ -6,10 +6,10 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::{LogConfig, LogFormat};
 
-/// Starts logging for the whole process. A second call changes nothing.
+/// Installs the log subscriber of the process. A second call has no effect.
 pub fn start(log: &LogConfig, color: bool) {
     let terminal = std::io::stderr().is_terminal();
-    // The filter was accepted when the configuration was checked.
+    // The configuration check has already parsed the filter, so the fallback is not used.
     let filter = EnvFilter::try_new(&log.level).unwrap_or_else(|_| EnvFilter::new("info"));
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)

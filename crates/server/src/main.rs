@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use mimalloc::MiMalloc;
 
-/// Messages, frames and changes of the store are made on one thread and freed on another, which the system's allocator is slow
-/// at: a message costs about a seventh less with this one, and an idle connection needs no more memory.
+/// Messages, frames and store changes are allocated on one thread and freed on another, which the system allocator
+/// handles slowly. With mimalloc a message costs about one seventh less, and an idle connection needs no more memory.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

@@ -1,10 +1,16 @@
-//! What is remembered of a database that does not answer, so that not every request waits for it as long as it might take.
+//! Circuit breaker of the database: after a failure, requests fail fast instead of waiting for the full statement
+//! timeout.
 //!
-//! Always true:
-//! 1. Within [`MEMORY`] of a failure a request that needs the database waits [`BRIEF`] at most, unless the database answers
-//!    again; one that does not need it is answered as ever.
-//! 2. Whatever the database answers ends it.
-//! 3. What changes rows is not begun before the database answers.
+//! ```text
+//! closed ── a statement fails as unavailable ──▶ open for OPEN_DURATION ── a probe is answered ──▶ closed
+//! ```
+//!
+//! Invariants:
+//! 1. While the breaker is open, a read is aborted if a probe of the database fails within [`PROBE_TIMEOUT`]. A read
+//!    that is answered from a cache in that time succeeds.
+//! 2. A successful probe closes the breaker.
+//! 3. While the breaker is open, a write starts only after a successful probe, so a rejected write is never executed
+//!    later.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,20 +23,21 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::wire::Refusal;
 
-/// How long a failure is remembered.
+/// How long the breaker stays open after a failure.
 const OPEN_DURATION: Duration = Duration::from_secs(2);
-/// How long a database may take that was away a moment ago.
+/// How long a probe of the database may take.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// Until when the database is taken to be away.
+/// Circuit breaker of the database.
 #[derive(Debug, Default)]
 pub struct DatabaseBreaker {
     open_until: Mutex<Option<Instant>>,
 }
 
 impl DatabaseBreaker {
-    /// Does `work`, or gives it up early if the database is away; `ping` asks it. The work stays where it is pinned, and the
-    /// ping is made where it is needed: passed by value, both would make each call of everybody twice as large.
+    /// Runs `work`. If the breaker is open, `ping` runs at the same time, and `work` is aborted if `ping` fails. `work`
+    /// is pinned by the caller and `ping` is created on demand, because storing both here would double the size of
+    /// every request future.
     pub async fn run_with_probe<T, E, P>(
         &self,
         ping: impl FnOnce() -> P,
@@ -42,7 +49,7 @@ impl DatabaseBreaker {
         if self.is_open() {
             let mut answers = Box::pin(probe_database(ping()));
             tokio::select! {
-                // What is done counts, also when the time is over.
+                // A result that is ready is returned even if the probe failed at the same time.
                 biased;
                 done = &mut work => return self.record_result(done),
                 answers = &mut answers => self.apply_probe(answers)?,
@@ -51,8 +58,8 @@ impl DatabaseBreaker {
         self.record_result(work.await)
     }
 
-    /// The same for work that changes rows: it is not begun while the database is away, so that what was refused is not
-    /// done later.
+    /// Runs `work` that writes. If the breaker is open, `work` starts only after `ping` succeeds, so that a rejected
+    /// write is never executed later.
     pub async fn probe_then_run<T, E, P>(
         &self,
         ping: impl FnOnce() -> P,
@@ -93,7 +100,8 @@ impl DatabaseBreaker {
     }
 }
 
-/// Whether the database answers in time. If not, that is known no sooner: who does not need it has this long, too.
+/// True if the database answers the probe in time. Returns false only at the end of [`PROBE_TIMEOUT`], to give work
+/// that needs no database this long.
 async fn probe_database<E>(ping: impl Future<Output = Result<(), E>>) -> bool {
     let end = Instant::now() + PROBE_TIMEOUT;
     let answers = matches!(timeout_at(end, ping).await, Ok(Ok(())));
@@ -114,7 +122,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(5);
 
-    /// What a statement does while the database is away.
+    /// A statement while the database is unavailable.
     async fn fails() -> Done<u8> {
         sleep(PATIENCE).await;
         let io = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
@@ -130,7 +138,7 @@ mod tests {
         Ok(1)
     }
 
-    /// How long it took until it was refused.
+    /// Time until a read is rejected.
     async fn refused(outage: &DatabaseBreaker) -> Duration {
         let began = Instant::now();
         let refusal = outage

@@ -1,10 +1,10 @@
-//! How often callers may call.
+//! Rate limit of requests.
 //!
-//! Always true:
-//! 1. A user has one budget for all gateways, whichever node they call. Who shows no valid token is counted by address,
-//!    and services are not counted.
-//! 2. What is refused takes no place.
-//! 3. While the store cannot count, each node counts for itself.
+//! Invariants:
+//! 1. A user has one limit for all gateways and all nodes. Requests without a valid token are counted by client
+//!    address. Services are not counted.
+//! 2. A rejected request does not count.
+//! 3. While the store cannot count, each node counts locally.
 
 use std::net::IpAddr;
 
@@ -20,17 +20,17 @@ use tracing::warn;
 
 use crate::wire::Refusal;
 
-/// The budgets of those who call.
+/// Rate limiter of requests.
 #[derive(Debug)]
 pub struct RequestRateLimiter {
     limit: RateLimit,
     local_limiter: LocalRateLimiter,
-    /// What the node's own count takes for the beginning of time.
+    /// Zero of the local limiter's clock.
     started_at: Instant,
 }
 
 impl RequestRateLimiter {
-    /// Everybody may do this much.
+    /// Applies `limit` to each user and each address.
     pub fn new(limit: RateLimit) -> Self {
         Self {
             limit,
@@ -39,12 +39,12 @@ impl RequestRateLimiter {
         }
     }
 
-    /// Counts a request; a budget that is used up is in the verdict. `chat` is there once the store is.
+    /// Counts a request and returns the decision. `chat` is `None` until the store is open.
     pub async fn count(&self, chat: Option<&Chat>, id: &LimiterId) -> RateLimitDecision {
         if let Some(chat) = chat {
             match chat.limits().check(id, &self.limit, 1, false).await {
                 Ok(verdict) => return verdict,
-                // Neither is news: whoever needs the store is told.
+                // Not logged here: operations that need the store return these errors.
                 Err(error)
                     if error.is_store_unavailable() || matches!(error, Error::StoreFull(_)) => {}
                 Err(error) => {
@@ -62,7 +62,7 @@ impl RequestRateLimiter {
     }
 }
 
-/// The budget of a caller whose token counts; none for a service.
+/// Limiter id of an authenticated caller; `None` for a service.
 pub fn limiter_id_of_caller(caller: &Caller) -> Option<LimiterId> {
     let user = caller.user.as_ref()?;
     match caller.role {
@@ -71,18 +71,18 @@ pub fn limiter_id_of_caller(caller: &Caller) -> Option<LimiterId> {
     }
 }
 
-/// The budget of those who show no valid token from this address.
+/// Limiter id of requests without a valid token from this address. An IPv6 address counts as its /64 network.
 pub fn limiter_id_of_address(address: IpAddr) -> Option<LimiterId> {
     let network = LimiterId::from_ip(address);
     limiter_id(&format!("http:addr:{network}"))
 }
 
 fn limiter_id(id: &str) -> Option<LimiterId> {
-    // Users and addresses have nothing in them that a limiter's id may not have.
+    // User ids and addresses contain only characters that a limiter id allows.
     LimiterId::new(id).ok()
 }
 
-/// What those hear whose budget is used up.
+/// Error of a request above the rate limit.
 pub fn refusal(verdict: &RateLimitDecision) -> Refusal {
     let ms = verdict.retry_after_ms.unwrap_or(verdict.reset_ms);
     Refusal {

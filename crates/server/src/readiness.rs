@@ -1,6 +1,8 @@
-//! Whether the parts of the server answer.
+//! The readiness checks behind `/readyz` and gRPC health.
 //!
-//! Always true: each part is asked anew and has a bounded time to answer, so the answer is never stale and never hangs.
+//! Invariants:
+//! 1. Each check pings store and database with a timeout and caches nothing, so its result is never stale and it never
+//!    hangs.
 
 use std::time::Duration;
 
@@ -11,10 +13,10 @@ use tokio::time::timeout;
 use crate::config::Config;
 use crate::lifecycle::{Opening, StartupState};
 
-/// The longest that the database is waited for: whoever asks for readiness does not wait for long.
+/// Maximum timeout of the database ping. A readiness probe expects an answer earlier than the statement timeout.
 const MAX_DATABASE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long the parts may take to answer.
+/// Timeouts of the pings.
 #[derive(Debug, Clone, Copy)]
 pub struct ReadinessTimeouts {
     store: Duration,
@@ -22,7 +24,7 @@ pub struct ReadinessTimeouts {
 }
 
 impl ReadinessTimeouts {
-    /// As configured.
+    /// Timeouts from the settings.
     pub fn new(config: &Config) -> Self {
         Self {
             store: config.store.options.timeout,
@@ -31,25 +33,25 @@ impl ReadinessTimeouts {
     }
 }
 
-/// The parts, each with the reason why it is not ready.
+/// Readiness of each part, with the reason why it is not ready.
 #[derive(Debug, Clone)]
 pub struct Readiness {
     /// The store answers.
     pub store: Result<(), String>,
     /// The database answers.
     pub database: Result<(), String>,
-    /// This node has joined the others, and is to stay.
+    /// This node has joined the cluster and is not shutting down.
     pub node: Result<(), String>,
 }
 
 impl Readiness {
-    /// Whether everything is ready.
+    /// True if all parts are ready.
     pub const fn is_ready(&self) -> bool {
         self.store.is_ok() && self.database.is_ok() && self.node.is_ok()
     }
 }
 
-/// Asks all parts at once.
+/// Runs all checks concurrently.
 pub(crate) async fn ask(progress: &StartupState, timeouts: ReadinessTimeouts) -> Readiness {
     let store = progress.store.borrow().clone();
     let database = progress.database.borrow().clone();

@@ -1,6 +1,7 @@
-//! What a refusal becomes on each wire: one table per gateway, side by side.
+//! Errors of the gateways: stable code, description, HTTP status and gRPC code.
 //!
-//! Always true: a fault of the server is logged once, here, under an id; the caller is told the id and not the cause.
+//! Invariants:
+//! 1. An internal error is logged once, here, with a random id. The caller receives the id and not the cause.
 
 use axum::http::StatusCode;
 use parlor_chat::code::Code;
@@ -9,19 +10,19 @@ use tracing::error;
 
 use crate::identity::AuthError;
 
-/// A refusal as a gateway tells it.
+/// Error with a stable code, as a gateway sends it to the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What programs go by.
+    /// Stable error code.
     pub code: Code,
-    /// What people read.
+    /// Description for people; it may change.
     pub detail: String,
-    /// When the same request would be taken, in milliseconds from now, where it is known.
+    /// Milliseconds after which the same request can succeed, if known.
     pub retry_after_ms: Option<u64>,
 }
 
 impl Refusal {
-    /// A refusal of a gateway itself.
+    /// Error without a retry delay.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         let detail = detail.into();
         Self {
@@ -31,7 +32,8 @@ impl Refusal {
         }
     }
 
-    /// Seconds to wait before the next try, rounded up; what is away may be back at any time.
+    /// Value of the header `Retry-After`: seconds, rounded up. An unavailable part may return at any time, so it gets
+    /// one second.
     pub fn retry_after_seconds(&self) -> Option<u64> {
         match self.retry_after_ms {
             Some(ms) => Some(ms.div_ceil(1_000).max(1)),
@@ -68,7 +70,7 @@ impl From<AuthError> for Refusal {
     }
 }
 
-/// The HTTP status of a code.
+/// HTTP status of an error code.
 pub const fn http(code: Code) -> StatusCode {
     match code {
         Code::TokenMissing
@@ -100,7 +102,7 @@ pub const fn http(code: Code) -> StatusCode {
     }
 }
 
-/// The gRPC status of a code.
+/// gRPC code of an error code.
 pub const fn grpc(code: Code) -> tonic::Code {
     match code {
         Code::TokenMissing

@@ -1,18 +1,18 @@
-//! `parlor completions`: the completion script of a shell, on stdout.
+//! `parlor completions`: prints the completion script for a shell.
 
 use clap::CommandFactory;
 use clap_complete::Shell;
 
 use super::{Cli, Output};
 
-/// What `completions` takes.
+/// Options of `completions`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// The shell to write for
+    /// Shell to print the script for
     shell: Shell,
 }
 
-/// Writes the script.
+/// Prints the script.
 pub fn run(args: &Args, output: &mut Output) -> anyhow::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "parlor", &mut script);

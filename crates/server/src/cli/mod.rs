@@ -1,7 +1,9 @@
-//! The command line: what can be said, and what each command needs before it runs.
+//! The command line: global options, subcommands, and the steps before each command runs (configuration, logging,
+//! runtime).
 //!
-//! Always true: results go to stdout and everything else to stderr; the exit code is 0 (done), 1 (failed) or
-//! 2 (wrong usage or configuration); a closed pipe is not an error.
+//! Invariants:
+//! 1. Results go to stdout, everything else to stderr.
+//! 2. The exit code is 0 (success), 1 (failure) or 2 (invalid usage or configuration). A closed pipe is a success.
 
 mod completions;
 mod doctor;
@@ -41,7 +43,7 @@ Examples:
 
 Exit codes: 0 success, 1 failure, 2 invalid usage or configuration.";
 
-/// The realtime state of a chat: presence, typing, messages, unread.
+/// Server for the realtime state of a chat: presence, typing, messages, unread counts.
 #[derive(Parser, Debug)]
 #[command(name = "parlor", version, after_help = AFTER_HELP, arg_required_else_help = true, max_term_width = 100)]
 pub struct Cli {
@@ -51,29 +53,29 @@ pub struct Cli {
     command: Command,
 }
 
-/// What every command takes.
+/// Options of every command.
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "Global options")]
 struct Global {
     /// Read this configuration file instead of ./parlor.toml
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Set any setting, e.g. --set ttl.presence=90s (repeatable)
+    /// Set any setting, e.g. --set ttl.presence=90s; can be repeated
     #[arg(long, global = true, value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
-    /// Where the store is (store.url)
+    /// URL of the store (store.url)
     #[arg(long, global = true, value_name = "URL", value_hint = ValueHint::Url)]
     store: Option<String>,
-    /// Where the database is (database.url)
+    /// URL of the database (database.url)
     #[arg(long, global = true, value_name = "URL", value_hint = ValueHint::Url)]
     database: Option<String>,
-    /// The data folder (server.data)
+    /// Data folder (server.data)
     #[arg(long, global = true, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     data: Option<String>,
-    /// The preset of key layouts (keys.preset)
+    /// Preset of key layouts (keys.preset)
     #[arg(long, global = true, value_name = "NAME", value_parser = PossibleValuesParser::new(Preset::NAMES))]
     preset: Option<String>,
-    /// Write without colours (also by the variable NO_COLOR)
+    /// Print without colors; the variable NO_COLOR does the same
     #[arg(long, global = true)]
     no_color: bool,
 }
@@ -84,26 +86,26 @@ enum Command {
     Serve(serve::Args),
     /// Print a signed token
     Token(token::Args),
-    /// Show every key with its type, TTL and purpose
+    /// Print every key with its type, TTL and meaning
     Schema(schema::Args),
-    /// Look at the keys in the store
+    /// Inspect the keys in the store
     Keys(keys::Args),
-    /// Check store, database and their settings
+    /// Check store and database, and print how to fix problems
     Doctor(doctor::Args),
-    /// Move the store, the database or both to other servers
+    /// Copy the store, the database or both to other servers
     MigrateStore(migrate::Args),
-    /// Set keys right by the rows of the database
+    /// Rebuild store keys from the database
     Repair(repair::Args),
-    /// Write the completion script of a shell
+    /// Print the completion script for a shell
     Completions(completions::Args),
 }
 
-/// How a command ended, if not in an error.
+/// Result of a command that did not end in an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandStatus {
     /// Exit code 0.
     Succeeded,
-    /// Exit code 1; the command has said why.
+    /// Exit code 1; the command has printed the reason.
     Failed,
 }
 
@@ -157,7 +159,7 @@ fn run(
             }
         }
     });
-    // A connection that hangs in a blocking call must not keep the process from ending.
+    // A thread that hangs in a blocking call must not prevent the exit.
     runtime.shutdown_background();
     result
 }
@@ -174,7 +176,8 @@ fn exit_code(result: anyhow::Result<CommandStatus>) -> ExitCode {
     }
 }
 
-/// A server tells what it does; a command that is asked for a result says only what is wrong, unless told otherwise.
+/// Settings of the log. Without an explicit level, only `serve` logs at `info`; the other commands print results and
+/// log warnings.
 fn log_config(command: &Command, loaded: &LoadedConfig) -> LogConfig {
     let mut log = loaded.config.log.clone();
     if !matches!(command, Command::Serve(_))
@@ -185,7 +188,7 @@ fn log_config(command: &Command, loaded: &LoadedConfig) -> LogConfig {
     log
 }
 
-/// The settings the command line sets.
+/// The settings that the command line sets.
 fn collect_flags(cli: &Cli) -> Flags {
     let mut everyday = Vec::new();
     let global = &cli.global;

@@ -1,4 +1,4 @@
-//! Standard output: text, tables and JSON, in one place so that a closed pipe is handled once.
+//! Standard output: text, tables and JSON, with one handling of closed pipes.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -10,12 +10,12 @@ use super::table;
 /// Standard output.
 pub struct Output {
     color: bool,
-    /// The columns of the terminal; none where it is none.
+    /// Width of the terminal in columns; `None` if stdout is not a terminal.
     width: Option<usize>,
 }
 
 impl Output {
-    /// Standard output, with or without colours where it is a terminal.
+    /// Standard output; colors are used only on a terminal.
     pub fn new(color: bool) -> Output {
         let terminal = io::stdout().is_terminal();
         Output {
@@ -37,7 +37,7 @@ impl Output {
         })
     }
 
-    /// Writes text and ends the line.
+    /// Writes text and a line break.
     pub fn line(&mut self, text: &str) -> Result<()> {
         self.write_bytes(format!("{}\n", text.trim_end_matches('\n')).as_bytes())
     }
@@ -47,12 +47,12 @@ impl Output {
         self.line(&serde_json::to_string_pretty(value)?)
     }
 
-    /// Writes columns.
+    /// Writes a table.
     pub fn write_table(&mut self, head: &[&str], rows: Vec<Vec<String>>) -> Result<()> {
         self.line(&table::lines(head, rows, self.width).join("\n"))
     }
 
-    /// The text behind a margin of this width, in as many lines as the terminal needs.
+    /// Wraps a text that starts after a margin of this width; the following lines are indented by the margin.
     pub fn wrap_after_margin(&self, margin: usize, text: &str) -> String {
         match self.width {
             Some(width) if width > margin => {
@@ -63,7 +63,7 @@ impl Output {
         }
     }
 
-    /// The text in an ANSI colour, if colours are wanted.
+    /// The text in an ANSI color, if colors are enabled.
     pub fn colorize(&self, code: u8, text: &str) -> String {
         if self.color {
             format!("\x1b[{code}m{text}\x1b[0m")
@@ -73,12 +73,12 @@ impl Output {
     }
 }
 
-/// The reader of our output has gone away (`parlor keys list | head`), which is its right.
+/// The reader of the output has closed the pipe, as in `parlor keys list | head`. This is not a failure.
 #[derive(Debug, thiserror::Error)]
 #[error("the reader of the output closed the pipe")]
 pub struct ClosedPipe;
 
-/// An error with its causes, each said once: some errors already repeat their cause in their own text.
+/// An error with its causes. A cause that the text already contains is not repeated.
 pub fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

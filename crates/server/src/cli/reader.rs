@@ -1,7 +1,9 @@
-//! A store to look into: the configured one, or the last flushed state of an embedded one.
+//! Read access to a store: the configured Redis, or the last flushed state of an embedded store.
 //!
-//! Always true: the embedded store is opened read-only, so a running server is not disturbed and nothing changes. On
-//! Redis nothing is written but `parlor:epoch`, which opening a store for the first time makes.
+//! Invariants:
+//! 1. The embedded store is opened read-only, so a running server is not disturbed and nothing changes.
+//! 2. On Redis, at most the key `parlor:epoch` is written, when [`StoreReader::open_as_server`] opens a store for the
+//!    first time.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,27 +19,27 @@ use redis::{Cmd, FromRedisValue, Pipeline, RedisFuture, Value};
 
 use crate::config::Config;
 
-/// Keys asked for per step: small enough that no step holds the server up.
+/// Keys per SCAN call: few enough that a call does not block the server noticeably.
 const SCAN_BATCH: usize = 500;
 
-/// A connection that only reads.
+/// A store that is only read.
 #[derive(Clone)]
 pub enum Reader {
     /// A Redis or Valkey.
     Store(Store),
-    /// The embedded store's file.
+    /// The file of an embedded store.
     Embedded(parlor_embedded::EmbeddedConnection),
 }
 
 impl Reader {
-    /// Opens what the configuration names, for somebody who may do no more than read.
+    /// Opens the configured store; needs read permissions only.
     pub async fn open(config: &Config) -> anyhow::Result<Reader> {
         let mut options = config.store.options.clone();
         options.read_only = true;
         Self::open_with(config, options).await
     }
 
-    /// Opens what the configuration names as the server does, and so needs the same rights.
+    /// Opens the configured store like the server, so it needs the same permissions.
     pub async fn open_as_server(config: &Config) -> anyhow::Result<Reader> {
         Self::open_with(config, config.store.options.clone()).await
     }
@@ -67,7 +69,7 @@ impl Reader {
         command.query_async(&mut self.clone()).await
     }
 
-    /// Runs a command on each primary: its address and what it answered.
+    /// Runs a command on each primary and returns each address with its reply.
     pub async fn query_each_primary(
         &self,
         command: &Cmd,
@@ -78,7 +80,7 @@ impl Reader {
         }
     }
 
-    /// Runs a command for each of some keys, in one round trip where they lie on one server.
+    /// Runs one command per key; in one round trip unless the store is a cluster.
     pub async fn query_keys<T: FromRedisValue>(
         &self,
         commands: Vec<Cmd>,
@@ -97,13 +99,14 @@ impl Reader {
         }
     }
 
-    /// Calls `each` with every key that fits the pattern, once, in bounded steps, until it answers false. True if it saw all.
+    /// Calls `visit` once for every key that matches the pattern until it returns false. Returns true if all keys were
+    /// visited.
     pub async fn scan(
         &self,
         pattern: &str,
         each: &mut dyn FnMut(&[u8]) -> bool,
     ) -> anyhow::Result<bool> {
-        // SCAN may name a key twice; eight bytes a key are enough to know it again.
+        // SCAN may return a key twice. A 64-bit hash per key is enough to recognize it.
         let mut seen = HashSet::new();
         let mut take = |key: &[u8]| {
             let mut hasher = DefaultHasher::new();
@@ -172,12 +175,12 @@ impl ConnectionLike for Reader {
     }
 }
 
-/// True if a server has ever kept its data in this folder.
+/// True if the folder contains the file of an embedded store.
 pub fn has_store(folder: &Path) -> bool {
     folder.join("store.db").exists()
 }
 
-/// How keys are spelled in the configured store.
+/// Names of the keys in the configured store.
 pub fn keyspace(config: &Config) -> anyhow::Result<Keyspace> {
     let cluster = matches!(config.store.options.url, StoreUrl::Cluster { .. });
     Ok(Keyspace::new(config.keys.clone(), cluster)?)

@@ -1,4 +1,4 @@
-//! docs/cli.md, from the help texts themselves.
+//! Generates docs/cli.md from the help texts.
 
 use clap::{Command, CommandFactory};
 
@@ -13,7 +13,7 @@ Results go to standard output, logs and notes to standard error. Exit codes: 0 s
 Every command accepts the global options listed first. Settings are described in [config.md](config.md).
 ";
 
-/// The text of docs/cli.md.
+/// Text of docs/cli.md.
 pub fn markdown() -> String {
     let mut root = Cli::command();
     root.build();

@@ -1,6 +1,6 @@
-//! `parlor repair`: set keys right by the rows.
+//! `parlor repair`: rebuilds store keys from the database.
 //!
-//! Always true: nothing is changed in a store that was not filled from this database.
+//! Invariant: a store that was not filled from this database is not changed.
 
 use std::io::{IsTerminal, stderr};
 
@@ -15,7 +15,7 @@ use super::reader::{self, has_store};
 use super::{CommandStatus, Output};
 use crate::config::{Config, LoadedConfig};
 
-/// What `repair` takes.
+/// Options of `repair`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]
@@ -24,7 +24,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Command {
-    /// Set unread counters and totals right by the rows of the database
+    /// Rebuild unread counters and totals from the database
     #[command(after_help = "\
 Compares the unread counters, total and read positions of every user with the database, corrects
 differences and reports them. Removes keys of users who are not members. On Redis it can run while
@@ -42,10 +42,10 @@ Examples:
 
 #[derive(clap::Args, Debug)]
 struct RepairUnreadArgs {
-    /// Report what differs and change nothing
+    /// Report differences and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Write the report as JSON
+    /// Print the report as JSON
     #[arg(long)]
     json: bool,
 }
@@ -84,7 +84,7 @@ async fn unread(
     })
 }
 
-/// The store and the database, if they belong together.
+/// Opens the store and the database; fails if the store was filled from another database.
 async fn open(config: &Config) -> anyhow::Result<(Store, Database)> {
     let options = &config.store.options;
     if options.url == StoreUrl::Embedded && !has_store(&config.server.data_folder) {

@@ -1,4 +1,4 @@
-//! `parlor schema`: every key and channel of the configured layouts, from the declarations.
+//! `parlor schema`: prints every declared key and channel of the configured layouts.
 
 use clap::ValueEnum;
 use parlor_chat::schema;
@@ -7,7 +7,7 @@ use parlor_store::StoreUrl;
 use super::{CommandStatus, Output};
 use crate::config::LoadedConfig;
 
-/// What `schema` takes.
+/// Options of `schema`.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -15,28 +15,28 @@ Examples:
   parlor schema --preset chat-app --format markdown
   parlor schema --cluster --set keys.prefix=app: --json")]
 pub struct Args {
-    /// Show the names of a Redis Cluster, with hash tags (the default when store.url is one)
+    /// Print the names for a Redis Cluster, with hash tags (default if store.url is a cluster)
     #[arg(long)]
     cluster: bool,
-    /// The form
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// Short for --format json
+    /// Print JSON; same as --format json
     #[arg(long, conflicts_with = "format")]
     json: bool,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
-    /// Columns
+    /// Aligned columns
     Table,
-    /// A Markdown table for each capability
+    /// A Markdown table per capability
     Markdown,
-    /// Everything, for programs
+    /// All details, for programs
     Json,
 }
 
-/// Writes the schema.
+/// Prints the schema.
 pub fn run(
     args: &Args,
     loaded: &LoadedConfig,

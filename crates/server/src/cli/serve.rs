@@ -1,4 +1,4 @@
-//! `parlor serve`: start, say where, run until told to stop.
+//! `parlor serve`: opens store and database, prints the addresses, and runs until a signal.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,11 +17,12 @@ use crate::config::{Config, LoadedConfig, SettingOrigin, render};
 use crate::identity::Authenticator;
 use crate::lifecycle::{self, Opening, ServerInit};
 
-/// Connections that may wait to be accepted, as far as the kernel allows (`net.core.somaxconn`): the clients of a node that
-/// ended come all at once, and who finds no place waits for seconds before its kernel tries again.
+/// Backlog of connections that wait to be accepted, limited by `net.core.somaxconn`. When a node stops, its clients
+/// reconnect to the other nodes at the same time, and a client whose connection does not fit into the backlog retries
+/// only after seconds.
 const LISTEN_BACKLOG: u32 = 16_384;
 
-/// What `serve` takes.
+/// Options of `serve`.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 If Redis or PostgreSQL is unavailable at the start, the server retries until it is reachable;
@@ -34,21 +35,21 @@ Examples:
   parlor serve --http 0.0.0.0:8080 --store redis://:secret@cache:6379/0
   PARLOR_STORE__URL=redis://cache parlor serve --print-config")]
 pub struct Args {
-    /// Where HTTP listens (server.http)
+    /// Address on which HTTP and Socket.IO listen (server.http)
     #[arg(long, value_name = "ADDRESS")]
     pub http: Option<String>,
-    /// Where gRPC listens; empty for off (server.grpc)
+    /// Address on which gRPC listens; empty disables gRPC (server.grpc)
     #[arg(long, value_name = "ADDRESS")]
     pub grpc: Option<String>,
-    /// Print every setting with its value and where it came from, and end
+    /// Print every setting with its value and its origin, and exit
     #[arg(long)]
     pub print_config: bool,
-    /// With --print-config: as JSON
+    /// With --print-config: print JSON
     #[arg(long, requires = "print_config")]
     pub json: bool,
 }
 
-/// Runs the server until a signal.
+/// Runs the server until a signal arrives.
 pub async fn run(
     args: &Args,
     loaded: &LoadedConfig,
@@ -63,7 +64,7 @@ pub async fn run(
         return Ok(CommandStatus::Succeeded);
     }
     let config = &loaded.config;
-    // Signals are caught before anything is opened, so that an early one is not lost.
+    // The handlers are installed before anything is opened, so that an early signal is not lost.
     let mut signals = ShutdownSignals::new().context("cannot install signal handlers")?;
     let http = bind("server.http", "--http", &config.server.http).await?;
     let grpc = match &config.server.grpc {
@@ -82,7 +83,7 @@ pub async fn run(
         }
     };
     info!(http = %doors.http, grpc = doors.grpc.map(tracing::field::display), node = %config.server.node, store = %config.store.options.url, database = %config.database.url, "listening");
-    // A server runs on when nobody reads what it prints.
+    // A closed stdout must not stop the server.
     if let Err(error) = output.line(&startup_message(loaded, &doors, &prepared)) {
         debug!(%error, "cannot print the startup message");
     }
@@ -106,20 +107,21 @@ pub async fn run(
     Ok(CommandStatus::Succeeded)
 }
 
-/// What is made ready before anybody is let in.
+/// Everything that is opened before connections are accepted.
 struct OpenedParts {
     identity: Authenticator,
     store: Opening<Store>,
     database: Opening<Database>,
 }
 
-/// Reads the keys and opens store and database. On a task of its own, since a large store is read without a pause.
+/// Loads the keys and opens store and database. Runs in its own task, because loading a large embedded store blocks the
+/// thread.
 async fn open_parts(config: &Config) -> anyhow::Result<OpenedParts> {
     let config = config.clone();
     let prepared = tokio::spawn(async move {
         let clock = Arc::new(SystemClock);
         let identity = Authenticator::load(&config.auth, &config.server.data_folder, clock).await?;
-        // The store first: its lock keeps a second server out of the folder.
+        // The store is opened first: its lock rejects a second server with the same data folder.
         let store = lifecycle::open_store(config.store.options).await?;
         let database = lifecycle::open_database(config.database).await?;
         anyhow::Ok(OpenedParts {
@@ -131,7 +133,7 @@ async fn open_parts(config: &Config) -> anyhow::Result<OpenedParts> {
     prepared.await.context("cannot open store and database")?
 }
 
-/// Where clients come in.
+/// Addresses that the server listens on.
 struct BoundAddresses {
     http: SocketAddr,
     grpc: Option<SocketAddr>,
@@ -149,7 +151,7 @@ async fn bind(setting: &str, flag: &str, address: &str) -> anyhow::Result<TcpLis
     })
 }
 
-/// Listens on the first address of this name that can be had.
+/// Listens on the first usable address of this host name.
 async fn listen(address: &str) -> io::Result<TcpListener> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
     for address in tokio::net::lookup_host(address).await? {
@@ -166,15 +168,16 @@ fn listen_on(address: SocketAddr) -> io::Result<TcpListener> {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
     };
-    // What a server that ended left behind keeps nobody from starting it again.
+    // Without it, connections of a stopped server in TIME_WAIT would prevent a restart.
     socket.set_reuseaddr(true)?;
-    // Whoever is accepted has it from the listener: small answers do not wait until the client has acknowledged earlier ones.
+    // Accepted sockets inherit the option: small responses are sent without waiting for the acknowledgement of earlier
+    // ones.
     socket.set_nodelay(true)?;
     socket.bind(address)?;
     socket.listen(LISTEN_BACKLOG)
 }
 
-/// Where it listens and what to try next.
+/// The addresses, the store and the database in use, and commands to try next.
 fn startup_message(
     loaded: &LoadedConfig,
     doors: &BoundAddresses,
@@ -194,7 +197,7 @@ fn startup_message(
         Opening::Open(_) => config.database.url.to_string(),
     };
     let preset = config.keys.preset;
-    // As it was called, so that the lines can be copied where `parlor` is not on the path, and look at the same store.
+    // The name the program was called by, so that the commands can be copied even if `parlor` is not in the path.
     let called = std::env::args_os().next();
     let parlor = called
         .as_ref()
@@ -209,7 +212,7 @@ fn startup_message(
     )
 }
 
-/// The flags that chose the store, for another command to repeat; a password in them is not repeated.
+/// The flags that select store and database, for other commands to repeat. Passwords in URLs are hidden.
 fn store_flags(loaded: &LoadedConfig) -> String {
     let url = loaded.config.store.options.url.to_string();
     let database = loaded.config.database.url.to_string();
@@ -226,7 +229,7 @@ fn store_flags(loaded: &LoadedConfig) -> String {
         .collect()
 }
 
-/// The two signals that end a server.
+/// The two signals that stop a server.
 struct ShutdownSignals {
     terminate: Signal,
     interrupt: Signal,

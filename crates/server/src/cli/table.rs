@@ -1,19 +1,21 @@
-//! Tables without lines around them, for the eye and for `awk`.
+//! Tables without borders, readable for people and for `awk`.
 //!
-//! Always true: what is not a terminal gets one line per row. On a terminal only the last column is wrapped, and where too
-//! little room is left for it, it stands below its row; a name is never broken.
+//! Invariants:
+//! 1. Without a terminal, each row is one line.
+//! 2. On a terminal, only the last column is wrapped. If too little width remains for it, it is printed below its row.
+//!    Names are never broken.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table};
 
-/// The least room in which the last column can be read beside the others.
+/// Minimum width of the last column beside the others.
 const MIN_LAST_COLUMN_WIDTH: usize = 30;
-/// How far the last column is moved in where it stands below its row.
+/// Indentation of the last column when it is printed below its row.
 const INDENT: &str = "    ";
-/// Between two columns.
+/// Spaces between two columns.
 const COLUMN_GAP: usize = 2;
 
-/// The lines of a table; `width` is that of the terminal, if it is one.
+/// Formats a table; `width` is the width of the terminal, `None` if there is no terminal.
 pub fn lines(head: &[&str], rows: Vec<Vec<String>>, width: Option<usize>) -> Vec<String> {
     let table = new_table(head, rows.clone());
     let mut widths = table.column_max_content_widths();
@@ -81,7 +83,7 @@ fn rendered_lines(table: &Table) -> Vec<String> {
         .collect()
 }
 
-/// The text in lines of at most this many characters, broken between words; a longer word stands alone.
+/// Breaks a text between words into lines of at most this many characters; a longer word gets a line of its own.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -1,4 +1,4 @@
-//! `parlor token`: a signed token for trying things out and for services.
+//! `parlor token`: issues a signed token, for services and for trying things out.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::{Cli, CommandStatus, Output};
 use crate::config::{LoadedConfig, duration};
 use crate::identity::{Authenticator, TokenGrant, TokenIssueError};
 
-/// What `token` takes.
+/// Options of `token`.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -26,19 +26,19 @@ The token is signed with auth.secret (HS256). If no secret is configured, Parlor
 keeps it in the data folder. If a public key or a key set is configured, the command fails, because
 only the issuer can sign tokens.")]
 pub struct Args {
-    /// The user id (`sub`); a service needs none
+    /// User id (claim sub); required unless the role is service
     #[arg(long, value_name = "ID")]
     user: Option<UserId>,
-    /// What others see
+    /// Display name
     #[arg(long)]
     name: Option<String>,
-    /// What the token allows
+    /// Role, which determines what the token permits
     #[arg(long, value_parser = role_parser(), default_value = Role::User.name())]
     role: Role,
-    /// How long it lives: seconds, or 30m, 1h, 7d
+    /// Lifetime of the token: seconds, or text like 30m, 1h, 7d
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_ttl)]
     ttl: Duration,
-    /// Of a visitor without an account
+    /// Issue a token for a visitor without an account
     #[arg(long, conflicts_with = "role")]
     anon: bool,
 }
@@ -64,7 +64,7 @@ fn parse_ttl(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Writes a token.
+/// Prints a token.
 pub async fn run(
     args: &Args,
     loaded: &LoadedConfig,
@@ -77,7 +77,7 @@ pub async fn run(
             .exit();
     }
     let config = &loaded.config;
-    // Before anything is fetched from the issuer.
+    // Checked first, so that no keys are fetched from the issuer in vain.
     if !config.auth.can_issue_tokens() {
         return Err(TokenIssueError::NoSigningKey.into());
     }

@@ -1,10 +1,10 @@
-//! Durations as people write them: `20`, `0.5`, `"500ms"`, `"20s"`, `"5m"`, `"1h"`, `"7d"`.
+//! Durations as text: `20`, `0.5`, `"500ms"`, `"20s"`, `"5m"`, `"1h"`, `"7d"`.
 //!
-//! A number without a unit is seconds. Everything is kept in whole milliseconds.
+//! A number without a unit is in seconds. The value is rounded to whole milliseconds.
 
 use std::time::Duration;
 
-/// The units, smallest first, with their length in milliseconds.
+/// Units with their length in milliseconds, in ascending order.
 const UNITS: [(&str, u64); 5] = [
     ("ms", 1),
     ("s", 1_000),
@@ -13,10 +13,10 @@ const UNITS: [(&str, u64); 5] = [
     ("d", 86_400_000),
 ];
 
-/// The longest duration a setting takes: ten years, which any TTL command can express.
+/// Maximum of a setting: ten years, which every TTL command can express.
 pub const MAX_DURATION: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// Reads a duration, or says what is wrong with it.
+/// Parses a duration. The error says what is wrong.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let split = text
@@ -47,7 +47,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_millis(ms as u64))
 }
 
-/// The shortest text that [`parse`] reads back as the same duration.
+/// Formats a duration as the shortest text that [`parse`] reads back as the same value.
 pub fn format(duration: Duration) -> String {
     let ms = duration.as_millis() as u64;
     let (unit, scale) = UNITS

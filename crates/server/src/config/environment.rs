@@ -1,6 +1,7 @@
-//! The environment: read from the process in exactly one place, [`Environment::of_process`].
+//! Environment variables. [`Environment::from_process`] is the only place that reads them from the process.
 //!
-//! Two families of variables set something: those of the five source documents (`REDIS_HOST`, …) and `PARLOR_SECTION__KEY`.
+//! Two families set values: integration variables (`REDIS_HOST`, …), which existing applications of the documented
+//! Redis keys use, and `PARLOR_SECTION__KEY`.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +9,11 @@ use super::kind::RawValue;
 use super::settings::{self, Setting};
 use super::sources::{ConfigLayer, ConfigProblem, SettingOrigin};
 
-/// The variables of a process. A value that is not UTF-8 is kept with its bad bytes replaced.
+/// Variables of a process. Invalid UTF-8 in a value is replaced.
 #[derive(Clone, Default)]
 pub struct Environment(BTreeMap<String, String>);
 
-/// Names only: any value may be a secret.
+/// Prints names only, because any value may be a secret.
 impl std::fmt::Debug for Environment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
@@ -20,7 +21,7 @@ impl std::fmt::Debug for Environment {
 }
 
 impl Environment {
-    /// The variables of this process.
+    /// Reads the variables of this process.
     pub fn from_process() -> Environment {
         let text = |s: std::ffi::OsString| s.to_string_lossy().into_owned();
         Environment(
@@ -30,7 +31,7 @@ impl Environment {
         )
     }
 
-    /// Variables given by hand.
+    /// Creates an environment from pairs of name and value.
     pub fn from_pairs<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Environment {
         Environment(
             variables
@@ -40,7 +41,7 @@ impl Environment {
         )
     }
 
-    /// The value of a variable that is set and not empty.
+    /// Value of a variable; `None` if it is missing or empty.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0
             .get(name)
@@ -49,7 +50,7 @@ impl Environment {
     }
 }
 
-/// The documents' variables and the settings they mean; the reference lists them from here.
+/// Integration variables: name, setting and description. docs/config.md lists them from here.
 pub const INTEGRATION_VARIABLES: [(&str, &str, &str); 7] = [
     (
         "REDIS_HOST",
@@ -84,7 +85,7 @@ pub const INTEGRATION_VARIABLES: [(&str, &str, &str); 7] = [
     ),
 ];
 
-/// Reads the documents' variables.
+/// Reads the integration variables.
 pub fn read_integration_variables(environment: &Environment) -> ConfigLayer {
     let mut layer = ConfigLayer::default();
     store_url(environment, &mut layer);
@@ -116,10 +117,10 @@ pub fn read_integration_variables(environment: &Environment) -> ConfigLayer {
     layer
 }
 
-/// Makes `store.url` of host and port.
+/// Builds `store.url` from host and port.
 fn store_url(environment: &Environment, layer: &mut ConfigLayer) {
     let port = match environment.get("REDIS_PORT") {
-        // Kubernetes sets REDIS_PORT=tcp://10.0.0.1:6379 in every pod beside a service called `redis`.
+        // Kubernetes sets REDIS_PORT=tcp://10.0.0.1:6379 in every pod of a namespace with a service named `redis`.
         Some(link) if link.starts_with("tcp://") => {
             layer.notices.push(format!(
                 "REDIS_PORT={link} is a Kubernetes service link and is ignored"
@@ -144,7 +145,7 @@ fn store_url(environment: &Environment, layer: &mut ConfigLayer) {
         ));
     }
     if host.contains(['/', '@', ' ']) {
-        // Not repeated: a whole address may hold a password.
+        // The error does not repeat the value: a URL may contain a password.
         let message = "this is not a host name; to set a whole URL, use PARLOR_STORE__URL";
         return layer
             .problems
@@ -164,7 +165,7 @@ fn store_url(environment: &Environment, layer: &mut ConfigLayer) {
     );
 }
 
-/// Reads `PARLOR_SECTION__KEY`. A variable that looks like one of ours but is none is a problem, not silence.
+/// Reads `PARLOR_SECTION__KEY`. A variable that looks like a setting but does not exist is an error.
 pub fn read_parlor_variables(environment: &Environment) -> ConfigLayer {
     let mut layer = ConfigLayer::default();
     for (variable, value) in &environment.0 {
@@ -190,7 +191,8 @@ pub fn read_parlor_variables(environment: &Environment) -> ConfigLayer {
     layer
 }
 
-/// The variable meant by `SERVER_HTTP`, with one underscore where two belong; none for what Kubernetes sets beside a service called `parlor-…`.
+/// Suggests the variable for a name with one underscore instead of two, such as `SERVER_HTTP`. `None` for the variables
+/// that Kubernetes sets for a service named `parlor-…`.
 fn suggest_two_underscores(rest: &str) -> Option<String> {
     let linked = rest.ends_with("_PORT") || rest.contains("_SERVICE_") || rest.contains("_PORT_");
     if linked {

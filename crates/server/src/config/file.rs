@@ -1,4 +1,4 @@
-//! The configuration file: TOML, read with the line of every value, every mistake found in one pass.
+//! The configuration file: reads TOML with the line of each value, and collects all errors in one pass.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use super::settings;
 use super::sources::{ConfigLayer, ConfigProblem, SettingOrigin};
 use super::suggest;
 
-/// The file that is read when it is in the working folder and no other is named.
+/// Name of the file that is read from the working folder if `--config` names none.
 pub const CONFIG_FILE_NAME: &str = "parlor.toml";
 
-/// Reads the named file, which must exist, or else [`NAME`] if it exists.
+/// Reads the named file, which must exist. Without a name, reads [`CONFIG_FILE_NAME`] if it exists.
 pub fn read(named: Option<&Path>) -> ConfigLayer {
     let path = named.unwrap_or(Path::new(CONFIG_FILE_NAME));
     match std::fs::read_to_string(path) {
@@ -31,7 +31,7 @@ pub fn read(named: Option<&Path>) -> ConfigLayer {
     }
 }
 
-/// Reads the text of a file of this name.
+/// Parses the text of a file with this name.
 pub fn parse(file: &str, text: &str) -> ConfigLayer {
     let mut layer = ConfigLayer::default();
     let (table, errors) = DeTable::parse_recoverable(text);
@@ -85,7 +85,7 @@ impl TomlReader<'_> {
                 .problems
                 .push(ConfigProblem::new(self.origin_at(offset), message));
         };
-        // One line about a mistyped section instead of one for each of its keys.
+        // Report a mistyped section once instead of once for each of its keys.
         if !known.contains(&section)
             && keys
                 .iter()
@@ -112,7 +112,7 @@ impl TomlReader<'_> {
     }
 }
 
-/// True if some section has a key of this name, so that its suggestion is better than one for the section.
+/// True if a section has a key of this name. The suggestion for the key is then better than one for the section.
 fn is_key_of_another_section(key: &str) -> bool {
     settings::all().iter().any(|setting| setting.key() == key)
 }

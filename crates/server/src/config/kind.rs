@@ -1,6 +1,6 @@
-//! What a setting's value may be: the kinds, and the one place that reads text into a checked value.
+//! The kinds of setting values, and the parser from text to a checked value.
 //!
-//! A kind accepts the same text from every source, so a file, a variable and a flag cannot disagree.
+//! A kind accepts the same text from every source, so file, variable and flag behave alike.
 
 use std::time::Duration;
 
@@ -11,71 +11,71 @@ use tracing_subscriber::EnvFilter;
 use super::duration;
 use crate::address::IpNetwork;
 
-/// The kind of a setting's value.
+/// Kind of the value of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettingKind {
     /// Any text; empty means not set.
     Text,
     /// A file or folder; empty means not set.
     Path,
-    /// A folder that must be named.
+    /// A folder; required.
     RequiredFolder,
-    /// The id of a node; empty means a made one.
+    /// Id of a node; empty means a generated one.
     Node,
     /// `host:port`.
     Address,
-    /// `host:port`, or empty for off.
+    /// `host:port`; empty disables the listener.
     OptionalAddress,
-    /// A whole number within these bounds.
+    /// A whole number between these bounds, inclusive.
     Number(u64, u64),
-    /// A length of time, at least this many milliseconds.
+    /// A duration of at least this many milliseconds.
     Duration(u64),
     /// `true` or `false`.
     Boolean,
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// A list; in variables and flags separated by commas.
+    /// A list of texts. Variables and flags separate the items by commas.
     TextList,
-    /// Origins of browser pages; in variables and flags separated by commas.
+    /// Origins of browser pages. Variables and flags separate them by commas.
     Origins,
-    /// Addresses and networks; in variables and flags separated by commas.
+    /// IP addresses and networks. Variables and flags separate them by commas.
     Networks,
-    /// Where the store is.
+    /// URL of the store.
     StoreUrl,
-    /// Where the database is; empty means SQLite in the data folder.
+    /// URL of the database; empty means SQLite in the data folder.
     DatabaseUrl,
     /// A level, or levels by module (`info,parlor_store=debug`).
     LogFilter,
 }
 
-/// A value that its kind has accepted.
+/// A checked value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Text, a path, an address, a word or a URL.
+    /// A text, path, address, choice or URL.
     Text(String),
     /// A whole number.
     Number(u64),
-    /// A length of time.
+    /// A duration.
     Duration(Duration),
-    /// Yes or no.
+    /// A boolean.
     Boolean(bool),
-    /// Several texts.
+    /// A list of texts.
     List(Vec<String>),
 }
 
-/// A value as its source wrote it.
+/// A value as it is written in its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RawValue {
     /// One value, as text.
     Scalar(String),
     /// A list of values, as texts.
     List(Vec<String>),
-    /// Something no setting takes, with its name (`a table`).
+    /// A TOML type that no setting accepts, by its name (`a table`).
     Unsupported(&'static str),
 }
 
 impl SettingKind {
-    /// Reads what a source wrote, or says what is wrong with it and what would be right.
+    /// Parses a value. The error says what is wrong and what is expected.
     pub fn read(self, raw: &RawValue) -> Result<Value, String> {
         match (self, raw) {
             (SettingKind::TextList, RawValue::List(items)) => Ok(Value::List(items.clone())),
@@ -157,7 +157,7 @@ impl SettingKind {
                         text.starts_with(start)
                     }
                 });
-                // The text may hold a password, so only its scheme is repeated.
+                // The text may contain a password, so the error repeats only the scheme.
                 let scheme = text.split(':').next().unwrap_or_default();
                 fits.then(|| Value::Text(text.to_owned()))
                     .ok_or_else(|| format!("`{scheme}:` is not {}", self.expected()))
@@ -169,7 +169,7 @@ impl SettingKind {
         }
     }
 
-    /// Browsers write an origin in lower case and without a path, and so is it compared.
+    /// Checks origins. Browsers send an origin in lower case and without a path, so it is stored that way.
     fn origins<'a>(self, items: impl Iterator<Item = &'a str>) -> Result<Value, String> {
         let origin = |item: &str| {
             let item = item.to_ascii_lowercase();
@@ -196,7 +196,7 @@ impl SettingKind {
             .map(Value::List)
     }
 
-    /// What this kind accepts, in words that fit after "expected" and "is not".
+    /// Describes the accepted values; the text fits after "expected" and after "is not".
     pub fn expected(self) -> String {
         match self {
             SettingKind::Text => "text".into(),
@@ -227,7 +227,7 @@ impl SettingKind {
     }
 }
 
-/// The items of a list that is written as one text.
+/// Splits a list that is written as one text.
 fn split_list(text: &str) -> impl Iterator<Item = &str> {
     text.split(',')
         .map(str::trim)
@@ -245,7 +245,7 @@ fn is_address(text: &str) -> bool {
         && host
             .bytes()
             .all(|b| b.is_ascii_alphanumeric() || b == b'.' || b == b'-');
-    // Four numbers with dots that did not parse above are a mistyped address, not a name.
+    // Four numbers with dots that did not parse above are a mistyped IP address and not a host name.
     let numeric = host.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     name && !numeric && port.parse::<u16>().is_ok()
 }
@@ -262,7 +262,7 @@ impl Value {
         }
     }
 
-    /// The value in TOML's notation.
+    /// The value in TOML notation.
     pub fn to_toml(&self) -> String {
         match self {
             Value::Number(number) => number.to_string(),

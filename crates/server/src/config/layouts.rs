@@ -1,6 +1,7 @@
-//! The settings that the chat crate owns: `keys.*`, `ttl.*`, `presence.heartbeat`, and what preset and layouts make of them.
+//! Settings that the chat crate owns (`keys.*`, `ttl.*`, `presence.heartbeat`), and the defaults of presets and
+//! layouts.
 //!
-//! Always true: a preset changes defaults only. A value that any source has set stays as it is.
+//! Invariant: a preset changes defaults only. A value that a source has set stays as it is.
 
 use std::time::Duration;
 
@@ -14,10 +15,10 @@ use super::settings::{Setting, setting};
 use super::sources::SettingOrigin;
 use super::values::SettingValues;
 
-/// The shortest TTL that makes sense over a network.
+/// Minimum TTL; a shorter one would expire within the latency of a network.
 const MIN_TTL_MS: u64 = 100;
 
-/// The settings of the sections `keys` and `ttl`, and `presence.heartbeat`.
+/// Declares the settings of the sections `keys` and `ttl`, and `presence.heartbeat`.
 #[rustfmt::skip]
 pub fn key_layout_settings() -> Vec<Setting> {
     let KeyLayouts { presence, typing, recent } = Preset::Parlor.layouts();
@@ -34,7 +35,7 @@ pub fn key_layout_settings() -> Vec<Setting> {
     settings
 }
 
-/// The setting of a time that keys live by.
+/// Declares the setting of a TTL.
 pub fn ttl_setting(name: TtlName) -> Setting {
     let default = Duration::from_secs(name.default_seconds(&Preset::Parlor.layouts()));
     let meaning = name.description();
@@ -47,7 +48,7 @@ pub fn ttl_setting(name: TtlName) -> Setting {
     )
 }
 
-/// The defaults that the chosen preset and layouts change, each with what changed it.
+/// Defaults that the chosen preset and layouts change, each with its origin.
 pub fn preset_defaults(values: &SettingValues) -> Vec<(&'static str, Value, SettingOrigin)> {
     let preset = preset(values);
     let (base, own) = (KeySettings::default(), KeySettings::from_preset(preset));
@@ -113,7 +114,7 @@ pub fn preset_defaults(values: &SettingValues) -> Vec<(&'static str, Value, Sett
     changed
 }
 
-/// The settings of keys as the chat crate takes them.
+/// Builds the key settings of the chat crate.
 pub fn key_settings(values: &SettingValues) -> KeySettings {
     let preset = preset(values);
     let mut settings = KeySettings::from_layouts(preset, layouts(values, &preset.layouts()));
@@ -129,7 +130,8 @@ pub fn key_settings(values: &SettingValues) -> KeySettings {
     settings
 }
 
-// The names below were accepted by their kinds; what is not set yet falls back to the preset's choice.
+// The setting kinds have checked the names below. A setting that has no value yet falls back to the choice of the
+// preset.
 
 fn preset(values: &SettingValues) -> Preset {
     values

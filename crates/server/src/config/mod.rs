@@ -1,9 +1,10 @@
-//! Configuration: defaults, the preset, `parlor.toml`, the documents' variables, `PARLOR_SECTION__KEY`, flags; the later one wins.
+//! Configuration: reads the settings from all sources and checks them. The order, where a later source wins: defaults,
+//! preset, `parlor.toml`, integration variables (`REDIS_HOST`, …), `PARLOR_SECTION__KEY`, flags.
 //!
-//! Always true:
-//! 1. What exists is said once, in [`settings`]; every other file here derives from that table.
-//! 2. A [`Config`] is only made of values that were all accepted; every problem of every source is told at once.
-//! 3. A wrong value is a problem even where a later source overrides it.
+//! Invariants:
+//! 1. Every setting is declared once, in [`settings`]; the other files here derive from that table.
+//! 2. A [`Config`] exists only if every value is valid. All problems of all sources are reported at once.
+//! 3. An invalid value is an error even if a later source overrides it.
 
 pub mod duration;
 mod environment;
@@ -26,19 +27,19 @@ pub use sources::{ConfigProblem, Flags, SettingOrigin};
 pub use typed::{BurstRate, Config, LogConfig, LogFormat, ServerConfig, SocketIoConfig, Store};
 pub use values::SettingValues;
 
-/// Everything that can set something.
+/// Everything that can set a value, besides the defaults.
 #[derive(Clone, Default)]
 pub struct ConfigSources {
-    /// The file named by `--config`.
+    /// The file named by `--config`; `None` reads `parlor.toml` if it exists.
     pub file: Option<PathBuf>,
-    /// The environment.
+    /// Environment variables.
     pub environment: Environment,
-    /// The command line.
+    /// Command line flags.
     pub flags: Flags,
 }
 
 impl fmt::Debug for ConfigSources {
-    /// Without the environment, which holds the secrets of others, too.
+    /// Omits the environment, which also contains secrets of other programs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut all = f.debug_struct("Sources");
         all.field("file", &self.file).field("flags", &self.flags);
@@ -46,18 +47,18 @@ impl fmt::Debug for ConfigSources {
     }
 }
 
-/// A configuration that was accepted.
+/// A valid configuration.
 #[derive(Clone, Debug)]
 pub struct LoadedConfig {
-    /// The settings in use, typed.
+    /// The settings in typed form.
     pub config: Config,
     /// Every setting with its origin.
     pub values: SettingValues,
-    /// What was left unused, and why.
+    /// Warnings for the log: variables that are ignored, and why.
     pub notices: Vec<String>,
 }
 
-/// All that is wrong with a configuration.
+/// All errors of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigProblems(pub Vec<ConfigProblem>);
 
@@ -76,7 +77,7 @@ impl fmt::Display for ConfigProblems {
     }
 }
 
-/// Reads and checks everything.
+/// Reads and checks all sources.
 pub fn load(sources: &ConfigSources) -> Result<LoadedConfig, ConfigProblems> {
     let layers = [
         file::read(sources.file.as_deref()),

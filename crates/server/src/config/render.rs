@@ -1,6 +1,6 @@
-//! What is written from the table of settings: `--print-config`, docs/config.md, parlor.example.toml.
+//! Texts that are generated from the table of settings: `--print-config`, docs/config.md, parlor.example.toml.
 //!
-//! Always true: a secret is never written, and neither is the password inside a URL.
+//! Invariant: no secret is written, and no password of a URL.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use super::settings::{self, Setting};
 use super::sources::SettingOrigin;
 use super::values::{self, SettingValues};
 
-/// Every setting as TOML, with its origin behind it. Can be used as a configuration file where nothing is hidden.
+/// Every setting as TOML, with its origin as a comment. Usable as a configuration file if no value is hidden.
 pub fn effective_toml(values: &SettingValues) -> String {
     let lines: Vec<_> = values
         .iter()
@@ -55,7 +55,7 @@ pub fn json(values: &SettingValues) -> serde_json::Value {
 
 fn setting_line(setting: &Setting, value: &Value, origin: &SettingOrigin) -> String {
     let key = setting.key();
-    // An empty value that somebody wrote may stand against a preset's, so it is shown as one.
+    // An explicitly empty value can override the value of a preset, so it is printed and not shown as "not set".
     let unset =
         value.is_empty() && *origin == SettingOrigin::Default && !matches!(value, Value::List(_));
     if is_hidden(setting, value) {
@@ -100,14 +100,15 @@ fn without_password(url: &str) -> String {
         }
         _ => url.to_owned(),
     };
-    // PostgreSQL also takes `?password=…`, `sslpassword=…`; which of its options are secret is not ours to know.
+    // PostgreSQL also accepts `?password=…` and `sslpassword=…`. All options are hidden, because the list of secret
+    // ones may grow.
     match shown.split_once('?') {
         Some((address, _)) => format!("{address}?***"),
         None => shown,
     }
 }
 
-/// parlor.example.toml: every effective setting with its default, commented out.
+/// Text of parlor.example.toml: every implemented setting with its default, commented out.
 pub fn example_toml() -> String {
     let mut text = String::from(
         "# Every setting of Parlor with its default. Copy to parlor.toml and uncomment the settings to change.\n\
@@ -134,7 +135,7 @@ pub fn example_toml() -> String {
     text
 }
 
-/// docs/config.md.
+/// Text of docs/config.md.
 pub fn settings_page() -> String {
     let mut text = String::from(HEAD);
     for section in settings::sections() {

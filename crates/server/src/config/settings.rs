@@ -1,6 +1,7 @@
-//! The table of settings. Parsing, `--print-config`, suggestions, docs/config.md and parlor.example.toml all derive from it.
+//! The table of settings. Parsing, `--print-config`, suggestions, docs/config.md and parlor.example.toml are derived
+//! from it.
 //!
-//! A setting is one line here. `ttl.*` and `keys.*` come from the chat crate, which owns the key layouts.
+//! Each setting is one row here. `ttl.*` and `keys.*` come from the chat crate, which owns the key layouts.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -12,22 +13,22 @@ use parlor_chat::limits::MAX_REQUESTS;
 use super::kind::SettingKind;
 use super::layouts;
 
-/// One setting: its name is part of the product.
+/// A setting. Its name is stable.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// `section.key`.
+    /// Name in the form `section.key`.
     pub name: &'static str,
-    /// What it may be.
+    /// Kind of the value.
     pub kind: SettingKind,
-    /// The default in text form; empty = not set.
+    /// Default as text; empty means "not set".
     pub default: Cow<'static, str>,
-    /// What the default is called in the docs, where an empty text says too little.
+    /// Text that the docs show instead of an empty default.
     pub default_display: &'static str,
-    /// One sentence for the reference.
+    /// Description for the docs, in full sentences.
     pub description: Cow<'static, str>,
-    /// Never shown.
+    /// True for a secret, which is never printed.
     pub secret: bool,
-    /// False while nothing reads it.
+    /// False while no code reads the setting.
     pub is_implemented: bool,
 }
 
@@ -42,7 +43,7 @@ impl Setting {
         self.name.split_once('.').map_or(self.name, |(_, key)| key)
     }
 
-    /// The environment form: `PARLOR_SECTION__KEY`.
+    /// Name of the environment variable: `PARLOR_SECTION__KEY`.
     pub fn variable(&self) -> String {
         format!("PARLOR_{}", self.name.replacen('.', "__", 1).to_uppercase())
     }
@@ -63,7 +64,7 @@ impl Setting {
     }
 }
 
-/// A setting that is shown and in effect.
+/// Declares a setting that is in use and not secret.
 pub(super) fn setting(
     name: &'static str,
     kind: SettingKind,
@@ -82,18 +83,18 @@ pub(super) fn setting(
     }
 }
 
-/// Every setting, in the order of the reference.
+/// All settings, in the order of the docs.
 pub fn all() -> &'static [Setting] {
     static ALL: LazyLock<Vec<Setting>> = LazyLock::new(build_settings);
     &ALL
 }
 
-/// The setting of this name.
+/// The setting with this name.
 pub fn find_setting(name: &str) -> Option<&'static Setting> {
     all().iter().find(|setting| setting.name == name)
 }
 
-/// Every section, in the order of the reference.
+/// All sections, in the order of the docs.
 pub fn sections() -> Vec<&'static str> {
     let mut sections: Vec<&str> = all().iter().map(Setting::section).collect();
     sections.dedup();

@@ -1,6 +1,6 @@
-//! Where settings come from. Each source yields entries (a setting, what was written, where) and problems; nothing is decided here.
+//! One source of settings as a layer of entries (setting, text, origin) and problems. Also reads the flags.
 //!
-//! The order of the layers is fixed in [`super::load`]: a later entry for the same setting wins.
+//! [`super::load`] defines the order of the layers: a later entry for the same setting wins.
 
 use std::fmt;
 
@@ -8,20 +8,20 @@ use super::kind::RawValue;
 use super::settings::{self, Setting};
 use super::suggest;
 
-/// Where a value was written.
+/// Place where the value of a setting was set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingOrigin {
-    /// Nowhere: the default.
+    /// No source has set it: the default.
     Default,
-    /// The default of this preset.
+    /// Default of this preset.
     Preset(&'static str),
-    /// The default that belongs to another layout, named by its setting and value.
+    /// Default of a layout; the names of the setting that selects the layout and of the layout.
     Layout(&'static str, &'static str),
-    /// This line of this file.
+    /// Name of the file and number of the line.
     File(String, usize),
-    /// This environment variable.
+    /// Name of the environment variable.
     Variable(String),
-    /// This command-line flag.
+    /// Command line flag.
     Flag(String),
 }
 
@@ -37,36 +37,36 @@ impl fmt::Display for SettingOrigin {
     }
 }
 
-/// One setting as one source wrote it.
+/// A setting as one source has set it.
 #[derive(Clone)]
 pub struct SettingEntry {
-    /// Which setting.
+    /// The setting.
     pub setting: &'static Setting,
-    /// What was written.
+    /// The text of the value.
     pub raw: RawValue,
-    /// Where.
+    /// Place of the value.
     pub origin: SettingOrigin,
 }
 
 impl fmt::Debug for SettingEntry {
-    /// Without the value: it may be a secret, or a URL that holds one.
+    /// Omits the value: it may be a secret, or a URL that contains one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Entry({} from {})", self.setting.name, self.origin)
     }
 }
 
-/// Something that stops the start: the place and what is wrong there.
+/// An error that prevents the start, with its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {message}")]
 pub struct ConfigProblem {
-    /// A file and line, a variable or a flag.
+    /// File and line, variable or flag.
     pub place: String,
-    /// What is wrong and what would be right.
+    /// Description of the error and of the expected value.
     pub message: String,
 }
 
 impl ConfigProblem {
-    /// A problem at a place.
+    /// Creates a problem at this place.
     pub fn new(place: impl fmt::Display, message: impl Into<String>) -> ConfigProblem {
         ConfigProblem {
             place: place.to_string(),
@@ -75,19 +75,20 @@ impl ConfigProblem {
     }
 }
 
-/// What one source holds.
+/// Content of one source.
 #[derive(Debug, Default)]
 pub struct ConfigLayer {
-    /// The settings it sets, in its own order.
+    /// The settings of the source, in its order.
     pub entries: Vec<SettingEntry>,
-    /// What is wrong in it.
+    /// Errors in the source.
     pub problems: Vec<ConfigProblem>,
-    /// What was left unused, and why: worth a line in the log.
+    /// Ignored parts of the source, with the reason; logged as warnings.
     pub notices: Vec<String>,
 }
 
 impl ConfigLayer {
-    /// Adds the entry for `name`, or the problem that there is no such setting. `spell` writes a setting's name as this source does.
+    /// Adds an entry for the setting `name`, or a problem if there is no such setting. `format_name` writes the name of
+    /// the suggested setting in the notation of this source.
     pub fn add_entry(
         &mut self,
         name: &str,
@@ -118,17 +119,17 @@ impl ConfigLayer {
     }
 }
 
-/// What the command line sets, in the order in which it is to win.
+/// Settings on the command line. Entries of `shortcuts` win over `set`.
 #[derive(Clone, Default)]
 pub struct Flags {
-    /// `--http` and the like: the flag, the setting, the value.
+    /// Short flags such as `--http`: flag, setting, value.
     pub shortcuts: Vec<(&'static str, &'static str, String)>,
-    /// `--set section.key=value`.
+    /// Texts of the form `section.key=value`, from `--set`.
     pub set: Vec<String>,
 }
 
 impl fmt::Debug for Flags {
-    /// Names only: the values may be secrets, or URLs that hold one.
+    /// Prints names only: the values may be secrets, or URLs that contain one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let everyday = self.shortcuts.iter().map(|(flag, ..)| *flag);
         let set = self.set.iter().map(|text| setting_name_of(text));
@@ -136,13 +137,13 @@ impl fmt::Debug for Flags {
     }
 }
 
-/// What stands in the place of the name in `section.key=value`.
+/// The name in a text of the form `section.key=value`; also of a malformed text.
 fn setting_name_of(text: &str) -> &str {
     let fits = |c: char| c.is_alphanumeric() || "._-".contains(c);
     text.split(|c| !fits(c)).next().unwrap_or_default()
 }
 
-/// Reads the flags.
+/// Reads the flags as a layer.
 pub fn read_flags(flags: &Flags) -> ConfigLayer {
     let mut layer = ConfigLayer::default();
     for text in &flags.set {
@@ -156,7 +157,7 @@ pub fn read_flags(flags: &Flags) -> ConfigLayer {
                     |s| s.name.to_owned(),
                 );
             }
-            // What is behind the name may be a secret.
+            // The text after the name may be a secret.
             None => layer.problems.push(ConfigProblem::new(
                 "--set",
                 format!(

@@ -1,11 +1,11 @@
-//! "Did you mean": the nearest known name to a mistyped one.
+//! Suggestions ("did you mean"): the known name that is most similar to a mistyped one.
 
-/// How alike two names must be (1 = equal) before one is offered for the other.
+/// Minimum similarity of a suggestion (Jaro-Winkler, 1 = equal).
 const MIN_SIMILARITY: f64 = 0.75;
-/// The same for keys of one section, of which there are few.
+/// Minimum similarity of a suggestion among the keys of one section, which are few.
 const MIN_KEY_SIMILARITY: f64 = 0.65;
 
-/// The known name nearest to `typed`, if any is near enough to be worth saying.
+/// The most similar known name, if it is similar enough.
 pub fn nearest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     best_match(MIN_SIMILARITY, typed, known)
 }
@@ -23,7 +23,7 @@ fn best_match<'a>(
         .map(|(_, name)| name)
 }
 
-/// The known setting nearest to `typed`: a slip in the key first, then the right key under a wrong section.
+/// The most similar known setting: first a similar key in the same section, then the same key in another section.
 pub fn nearest_setting<'a>(
     typed: &str,
     known: impl Iterator<Item = &'a str> + Clone,
@@ -40,7 +40,7 @@ pub fn nearest_setting<'a>(
                 .clone()
                 .find(|name| name.rsplit_once('.').is_some_and(|(_, k)| k == key))
         })
-        // Under a section that exists every name is alike by that section alone.
+        // In a known section all names are similar because they share the section.
         .or_else(|| nearest(typed, known).filter(|_| !known_section))
 }
 

@@ -1,4 +1,4 @@
-//! Precedence, presets, problems: the whole of `load`.
+//! Tests of `load`: precedence, presets and problems.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The checked configuration: typed sections for what is in use.
+//! Builds the checked [`Config`] from the values, and checks settings that depend on each other.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,112 +19,112 @@ use super::values::SettingValues;
 use crate::address::TrustedProxies;
 use crate::identity::{AuthConfig, AuthSettings};
 
-/// A configuration in which everything was accepted.
+/// A valid configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The process.
+    /// The process: addresses, data folder, node id.
     pub server: ServerConfig,
     /// The store.
     pub store: Store,
-    /// What the database is opened with.
+    /// Options of the database.
     pub database: database::DatabaseOptions,
-    /// Layouts, prefix and times of keys.
+    /// Layouts, prefix and TTLs of the keys.
     pub keys: KeySettings,
-    /// The capabilities.
+    /// Options of the chat crate.
     pub chat: options::ChatOptions,
-    /// How often a user, or an address without a valid token, may call the gateways.
+    /// Limit of requests per user, or per address without a valid token, on all interfaces together.
     pub request_limit: RateLimit,
-    /// Socket.IO.
+    /// Limits of the Socket.IO gateway.
     pub socketio: SocketIoConfig,
-    /// Which tokens are accepted.
+    /// Authentication: which tokens are accepted.
     pub auth: AuthConfig,
-    /// Logs.
+    /// Logging.
     pub log: LogConfig,
 }
 
-/// The process itself.
+/// Settings of the process.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// Where HTTP listens.
+    /// Address on which HTTP and Socket.IO listen.
     pub http: String,
-    /// The folder of everything kept on disk.
+    /// Folder for everything that is kept on disk.
     pub data_folder: PathBuf,
-    /// Where gRPC listens, if it does.
+    /// Address on which gRPC listens; `None` disables gRPC.
     pub grpc: Option<String>,
-    /// The id of this node.
+    /// Id of this node.
     pub node: NodeId,
-    /// Browser origins that may call, beyond the server's own.
+    /// Origins of browser pages that may use the server, besides its own.
     pub allowed_origins: Vec<String>,
-    /// The proxies that may say whom they speak for.
+    /// Proxies whose `X-Forwarded-For` determines the client address.
     pub trusted_proxies: TrustedProxies,
 }
 
-/// The store.
+/// Settings of the store.
 #[derive(Clone, Debug)]
 pub struct Store {
-    /// What it is opened with.
+    /// Options that the store is opened with.
     pub options: StoreOptions,
 }
 
-/// Socket.IO, and what its clients may cost.
+/// Timeouts and limits of the Socket.IO gateway.
 #[derive(Clone, Copy, Debug)]
 pub struct SocketIoConfig {
-    /// The pause between two pings to a client.
+    /// Interval between two pings to a client.
     pub ping_interval: Duration,
-    /// How long a client may take to answer one.
+    /// Time limit for the reply to a ping.
     pub ping_timeout: Duration,
-    /// How long a handshake may take.
+    /// Time limit for a handshake.
     pub handshake_timeout: Duration,
-    /// Most bytes of a client's packet.
+    /// Maximum size of one packet from a client.
     pub max_packet_bytes: usize,
-    /// Most bytes that wait for a client.
+    /// Maximum bytes in the send queue of one client.
     pub max_send_queue_bytes: usize,
-    /// Events of a socket.
+    /// Events that one socket may send.
     pub event_rate: BurstRate,
-    /// Conversations of a socket.
+    /// Conversations that one socket may have joined at the same time.
     pub max_joined_conversations: usize,
-    /// Connections in all.
+    /// Maximum connections of this node.
     pub max_connections: usize,
-    /// Connections of one address.
+    /// Maximum connections from one address.
     pub connections_per_address: usize,
-    /// Handshakes of one address.
+    /// Handshakes accepted from one address.
     pub handshake_rate: BurstRate,
-    /// How long a lost socket is held; zero for not at all.
+    /// How long a disconnected socket can be recovered; zero disables recovery.
     pub recovery_window: Duration,
-    /// Most events kept for it.
+    /// Maximum events kept for the recovery of one socket.
     pub max_recovery_events: usize,
 }
 
-/// How often something may happen.
+/// Rate with a burst.
 #[derive(Clone, Copy, Debug)]
 pub struct BurstRate {
-    /// Per second, on average.
+    /// Average per second.
     pub per_second: u32,
-    /// At once.
+    /// Maximum at once.
     pub burst: u32,
 }
 
-/// Logs.
+/// Settings of logging.
 #[derive(Clone, Debug)]
 pub struct LogConfig {
-    /// The filter.
+    /// Filter, as in `RUST_LOG`.
     pub level: String,
-    /// The form.
+    /// Output format.
     pub format: LogFormat,
 }
 
-/// The form of logs.
+/// Output format of logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// Human on a terminal, JSON otherwise.
+    /// `Human` on a terminal, `Json` otherwise.
     Auto,
-    /// Lines for people.
+    /// Text lines for people.
     Human,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Makes the typed sections, or says what does not go together.
+/// Builds the configuration. The errors are settings that contradict each other or refer to files that cannot be read.
 pub(super) fn build_config(
     values: &SettingValues,
     environment: &Environment,
@@ -205,7 +205,7 @@ fn chat_options(values: &SettingValues) -> options::ChatOptions {
         sessions: SessionOptions {
             single_device: values.flag("sessions.single_device"),
             allow_visitors: values.flag("sessions.anonymous"),
-            // Known when the keys are read.
+            // The start of the server sets the issuer, after the keys are loaded.
             visitor_token_issuer: None,
         },
     }
@@ -243,19 +243,19 @@ fn request_limit(values: &SettingValues) -> Result<RateLimit, ConfigProblem> {
     })
 }
 
-/// A number whose bounds are far below.
+/// Converts a number whose bounds are far below `u32::MAX`.
 fn saturating_u32(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 fn trusted_proxies(values: &SettingValues) -> TrustedProxies {
     let networks = values.list("server.trusted_proxies");
-    // Its kind has read each of them.
+    // `SettingKind::Networks` has checked each of them.
     let networks: Vec<_> = networks.iter().filter_map(|it| it.parse().ok()).collect();
     TrustedProxies::new(&networks)
 }
 
-/// Where the first of these settings that was set was written.
+/// Origin of the first of these settings that a source has set.
 fn origin_of_first_set<'a>(values: &'a SettingValues, names: &[&str]) -> &'a SettingOrigin {
     let mut origins = names.iter().map(|name| values.origin(name));
     let written = origins.find(|origin| **origin != SettingOrigin::Default);
@@ -277,7 +277,7 @@ fn store_options(values: &SettingValues, url: StoreUrl, data: PathBuf) -> StoreO
     }
 }
 
-/// `store.url` with `store.password` put in where it carries none.
+/// `store.url`, with `store.password` if the URL contains no password.
 fn store_url(values: &SettingValues) -> Result<StoreUrl, ConfigProblem> {
     let wrong =
         |error| ConfigProblem::new(values.origin("store.url"), format!("store.url: {error}"));
@@ -344,7 +344,8 @@ fn parse_log_format(name: &str) -> LogFormat {
     }
 }
 
-/// The host's name and a random end, so that two nodes of one host, or of one image, differ.
+/// Generates a node id from the host name and a random suffix, because several nodes may run on one host or from one
+/// image.
 fn generate_node_id(environment: &Environment) -> String {
     let kernel = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let host = kernel
@@ -358,7 +359,7 @@ fn generate_node_id(environment: &Environment) -> String {
     node_id_from_host(host, random)
 }
 
-/// A host may be called what a node may not.
+/// Replaces the characters of a host name that a node id may not contain, and appends the suffix.
 fn node_id_from_host(host: &str, random: u32) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
     let host: String = host

@@ -1,4 +1,4 @@
-//! Every setting's value and where it came from.
+//! Value and origin of every setting.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,19 +10,19 @@ use super::render;
 use super::settings::{self, Setting};
 use super::sources::{ConfigProblem, SettingEntry, SettingOrigin};
 
-/// A value for each setting of the table, once [`Values::fill`] was called.
+/// Contains every setting of the table once [`SettingValues::apply_defaults`] was called.
 #[derive(Clone, Default)]
 pub struct SettingValues(BTreeMap<&'static str, (Value, SettingOrigin)>);
 
 impl fmt::Debug for SettingValues {
-    /// As `--print-config` shows them, so without secrets.
+    /// Prints the values like `--print-config`, without secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Values({})", render::json(self))
     }
 }
 
 impl SettingValues {
-    /// Takes an entry over what was there before, or says what is wrong with it.
+    /// Parses the value of an entry and stores it in place of an earlier one.
     pub(super) fn insert(&mut self, entry: SettingEntry) -> Result<(), ConfigProblem> {
         let SettingEntry {
             setting,
@@ -34,7 +34,7 @@ impl SettingValues {
                 self.0.insert(setting.name, (value, origin));
                 Ok(())
             }
-            // The reason repeats the value, which a secret's must not.
+            // The reason contains the value, which must not be printed for a secret.
             Err(_) if setting.secret => Err(ConfigProblem::new(
                 origin,
                 format!("{}: expected {}", setting.name, setting.kind.expected()),
@@ -46,7 +46,7 @@ impl SettingValues {
         }
     }
 
-    /// Gives every setting that no source has set the preset's value or the default.
+    /// Sets each setting that no source has set to the value of the preset, or else to its default.
     pub(super) fn apply_defaults(&mut self) {
         for setting in settings::all() {
             if !self.0.contains_key(setting.name) {
@@ -61,7 +61,7 @@ impl SettingValues {
         }
     }
 
-    /// All settings in the order of the table.
+    /// All settings, in the order of the table.
     pub fn iter(&self) -> impl Iterator<Item = (&'static Setting, &Value, &SettingOrigin)> {
         settings::all().iter().filter_map(|setting| {
             let (value, origin) = self.0.get(setting.name)?;
@@ -69,14 +69,14 @@ impl SettingValues {
         })
     }
 
-    /// Where a setting came from.
+    /// Origin of the value of a setting.
     pub fn origin(&self, name: &str) -> &SettingOrigin {
         self.0
             .get(name)
             .map_or(&SettingOrigin::Default, |(_, origin)| origin)
     }
 
-    /// A text; empty if it is not one.
+    /// Value of a text setting; empty if it is not set.
     pub fn text(&self, name: &str) -> &str {
         match self.0.get(name) {
             Some((Value::Text(text), _)) => text,
@@ -84,12 +84,12 @@ impl SettingValues {
         }
     }
 
-    /// A text that is set.
+    /// Value of a text setting; `None` if it is not set.
     pub fn optional(&self, name: &str) -> Option<&str> {
         Some(self.text(name)).filter(|text| !text.is_empty())
     }
 
-    /// Several texts.
+    /// Value of a list setting.
     pub fn list(&self, name: &str) -> Vec<String> {
         match self.0.get(name) {
             Some((Value::List(items), _)) => items.clone(),
@@ -97,7 +97,7 @@ impl SettingValues {
         }
     }
 
-    /// A whole number.
+    /// Value of a number setting.
     pub fn number(&self, name: &str) -> u64 {
         match self.0.get(name) {
             Some((Value::Number(number), _)) => *number,
@@ -105,12 +105,12 @@ impl SettingValues {
         }
     }
 
-    /// Yes or no; no if it is neither.
+    /// Value of a boolean setting.
     pub fn flag(&self, name: &str) -> bool {
         matches!(self.0.get(name), Some((Value::Boolean(true), _)))
     }
 
-    /// A length of time.
+    /// Value of a duration setting.
     pub fn time(&self, name: &str) -> Duration {
         match self.0.get(name) {
             Some((Value::Duration(time), _)) => *time,
@@ -119,7 +119,7 @@ impl SettingValues {
     }
 }
 
-/// The default of a setting; a test proves that each is accepted by its kind.
+/// Default value of a setting. A test checks that the kind of each setting accepts its default.
 pub(super) fn default_value(setting: &Setting) -> Value {
     let text = setting.default.to_string();
     setting

@@ -1,4 +1,4 @@
-//! What the Socket.IO server tells and asks of the gateway.
+//! Callbacks of the Socket.IO server.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ use super::words::ClosedReason;
 use super::{GatewaySocket, SocketIoGateway, door, joining, table};
 use crate::wire::Refusal;
 
-/// Refused events in a row after which a socket is cut.
+/// Consecutive events above the rate limit after which a socket is disconnected.
 const MAX_REJECTED_EVENTS: u32 = 100;
 
 impl SocketHandler for SocketIoGateway {
@@ -39,7 +39,7 @@ impl SocketHandler for SocketIoGateway {
             return None;
         }
         if self.is_draining() {
-            // It came while the others were told.
+            // The handshake finished while the drain was closing the other sockets.
             self.close_with(socket, ClosedReason::Shutdown, Some(0));
             return None;
         }
@@ -127,7 +127,7 @@ impl SocketHandler for SocketIoGateway {
             self.joined_conversations.leave(conversation, socket);
         }
         state.user.remove_socket(socket);
-        // The end of the node is no goodbye of its clients: they have the grace time to come back elsewhere.
+        // A node shutdown is not a clean disconnect: clients have the grace period to reconnect to another node.
         if self.is_draining() {
             return;
         }

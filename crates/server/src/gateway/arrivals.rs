@@ -1,7 +1,8 @@
-//! How often somebody may knock: handshakes by address, counted by this node alone.
+//! Rate limit of handshakes per client network, counted by this node alone.
 //!
-//! Always true: what is remembered of an address is forgotten when it makes no difference any more, and of at most
-//! [`MOST`] at a time.
+//! Invariants:
+//! 1. The map has at most [`MAX_NETWORKS`] entries. When it is full, entries that no longer limit a network are
+//!    removed.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -11,10 +12,10 @@ use parking_lot::Mutex;
 use super::rate::{GcraRate, GcraState};
 use crate::config::BurstRate;
 
-/// Addresses that are remembered.
+/// Maximum number of networks in the map.
 const MAX_NETWORKS: usize = 100_000;
 
-/// Who came, and how often.
+/// Rate limiter of handshakes by IP network.
 #[derive(Debug)]
 pub(super) struct HandshakeRateLimiter {
     pace: GcraRate,
@@ -29,14 +30,14 @@ impl HandshakeRateLimiter {
         }
     }
 
-    /// Counts one at `now`, in microseconds. If it was too often: when to try again, in milliseconds.
+    /// Counts a handshake at `now`, in microseconds. Above the rate: milliseconds to wait.
     pub(super) fn try_acquire(&self, address: IpAddr, now: u64) -> Result<(), u64> {
         let network = client_network(address);
         let mut seen = self.state_by_network.lock();
         if seen.len() >= MAX_NETWORKS && !seen.contains_key(&network) {
             seen.retain(|_, used| *used > now);
             if seen.len() >= MAX_NETWORKS {
-                // Somebody has a great many addresses: those that are new wait for the others.
+                // Clients with very many addresses have filled the map: new networks have to wait.
                 return Err(1_000);
             }
         }
@@ -46,7 +47,7 @@ impl HandshakeRateLimiter {
     }
 }
 
-/// What counts as one client: the address itself in IPv4, the /64 in IPv6.
+/// Network that counts as one client: the address itself for IPv4, the /64 for IPv6.
 fn client_network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),

@@ -1,9 +1,9 @@
-//! One event of a client: decode, let in, do, acknowledge.
+//! One event of a client: decode the body, authorize the caller, run, acknowledge.
 //!
-//! Always true:
-//! 1. Every event is answered if the client asked for it: `{ok: true, …}` or `{ok: false, error}`. Without an
-//!    acknowledgement asked for, nothing tells of a refusal.
-//! 2. Nothing is done before the session was asked for.
+//! Invariants:
+//! 1. An event with an ack id is acknowledged with `{ok: true, …}` or `{ok: false, error}`. The error of an event
+//!    without an ack id is not reported.
+//! 2. Nothing runs before the caller's session was checked.
 
 use std::sync::Arc;
 
@@ -18,20 +18,20 @@ use super::words::{Failure, Refused};
 use super::{GatewaySocket, SocketIoGateway};
 use crate::wire::Refusal;
 
-/// Bytes of an acknowledgement that most have room in.
+/// Initial capacity in bytes; most acknowledgements fit.
 const ACK_CAPACITY: usize = 512;
 
-/// How an event is taken in: at once, or by work.
+/// Handles an event: at once, or in the returned future.
 pub(super) type EventHandler = fn(&EventCall<'_>) -> Option<HandlerFuture>;
 
-/// An event that came.
+/// A received event with its socket.
 pub(super) struct EventCall<'a> {
     pub(super) gateway: &'a Arc<SocketIoGateway>,
     pub(super) socket: &'a Arc<GatewaySocket>,
     pub(super) event: &'a IncomingEvent<'a>,
 }
 
-/// What is needed to do what an event asks for.
+/// A decoded event with its authorized caller.
 pub(super) struct AuthorizedEvent<B> {
     pub(super) gateway: Arc<SocketIoGateway>,
     pub(super) socket: Arc<GatewaySocket>,
@@ -39,26 +39,26 @@ pub(super) struct AuthorizedEvent<B> {
     pub(super) body: B,
 }
 
-/// Where the answer goes.
+/// Ack id of the event; none if the client asked for no acknowledgement.
 #[derive(Clone, Copy)]
 pub(super) struct AckTarget(Option<u64>);
 
 impl AckTarget {
-    /// Tells that it was done.
+    /// Acknowledges success.
     pub(super) fn send_ok(self, socket: &GatewaySocket, reply: &impl Serialize) {
         if let Some(id) = self.0 {
             socket.ack(id, &encode_ok_ack(reply));
         }
     }
 
-    /// Tells why it was not.
+    /// Acknowledges an error.
     pub(super) fn send_error(self, socket: &GatewaySocket, refusal: Refusal) {
         if let Some(id) = self.0 {
             socket.ack(id, &encode_error_ack(refusal));
         }
     }
 
-    /// The same with an acknowledgement that is written already.
+    /// Sends an acknowledgement that is already encoded.
     pub(super) fn send_encoded(self, socket: &GatewaySocket, acknowledged: &[u8]) {
         if let Some(id) = self.0 {
             socket.ack(id, acknowledged);
@@ -82,8 +82,8 @@ impl EventCall<'_> {
         AckTarget(self.event.ack_id())
     }
 
-    /// Lets the caller in and does the work; an event that cannot be read is answered at once. `counted` takes one place
-    /// of the user's budget.
+    /// Decodes the body, authorizes the caller, runs `work` and acknowledges its result. A body that cannot be decoded
+    /// is rejected at once. Optionally counts one request of the user.
     pub(super) fn run_and_ack<B, R, F>(
         &self,
         counted: bool,
@@ -102,7 +102,7 @@ impl EventCall<'_> {
         })
     }
 
-    /// The same for work that answers itself if it succeeds.
+    /// Like [`Self::run_and_ack`], but `work` acknowledges its success.
     pub(super) fn run_without_ack<B, F>(
         &self,
         counted: bool,
@@ -123,7 +123,7 @@ impl EventCall<'_> {
         let (gateway, socket) = (Arc::clone(self.gateway), Arc::clone(self.socket));
         Some(Box::pin(async move {
             let done = async {
-                // Boxed, since it is mostly over at once and much larger than what then waits.
+                // Boxed: this future is large and mostly completes at once, while `work` can wait for long.
                 let caller = Box::pin(gateway.recheck_caller(&socket, counted)).await?;
                 let asked = AuthorizedEvent {
                     gateway: Arc::clone(&gateway),
@@ -149,7 +149,7 @@ impl EventCall<'_> {
     }
 }
 
-/// An event that runs an operation, with a place of the user's budget.
+/// Runs an operation and counts it as one request of the user.
 pub(super) fn counted<O, R>(call: &EventCall<'_>) -> Option<HandlerFuture>
 where
     O: Operation + DeserializeOwned + 'static,
@@ -158,7 +158,7 @@ where
     call.run_and_ack(true, run::<O, R>)
 }
 
-/// An event that runs an operation with a limit of its own.
+/// Runs an operation that has its own rate limit.
 pub(super) fn run_unlimited<O, R>(call: &EventCall<'_>) -> Option<HandlerFuture>
 where
     O: Operation + DeserializeOwned + 'static,
@@ -172,7 +172,7 @@ where
     O: Operation,
     R: From<O::Reply>,
 {
-    // Taken apart before, so that it is not kept twice while it is run.
+    // Destructured outside of the future, so that the future does not contain the body twice.
     let AuthorizedEvent {
         gateway,
         caller,
@@ -182,7 +182,7 @@ where
     async move { Ok(gateway.app.run_operation(&caller, body).await?.into()) }
 }
 
-/// What a text of JSON says; what is wrong with it is told with the place.
+/// Parses a JSON body; an error names the path of the field.
 pub(super) fn parse_json<B: DeserializeOwned>(text: &str) -> Result<B, Refusal> {
     if let Ok(body) = serde_json::from_str(text) {
         return Ok(body);
@@ -190,7 +190,7 @@ pub(super) fn parse_json<B: DeserializeOwned>(text: &str) -> Result<B, Refusal> 
     if !text.trim_start().starts_with('{') {
         return Err(invalid_request("the body must be a JSON object like {}"));
     }
-    // The path costs, so it is sought only where it is told.
+    // Tracking the path is slow, so only a body that failed is parsed with it.
     let json = &mut serde_json::Deserializer::from_str(text);
     serde_path_to_error::deserialize(json).map_err(|error| {
         let path = error.path().to_string();
@@ -205,13 +205,13 @@ pub(super) fn invalid_request(text: impl Into<String>) -> Refusal {
     Refusal::new(Code::InvalidRequest, text)
 }
 
-/// The acknowledgement of what was done.
+/// Encodes the acknowledgement of success.
 pub(super) fn encode_ok_ack(reply: &impl Serialize) -> Vec<u8> {
     let mut json = Vec::with_capacity(ACK_CAPACITY);
     json.extend_from_slice(br#"{"ok":true"#);
     let at = json.len();
     serde_json::to_writer(&mut json, reply).expect("replies contain only types that JSON supports");
-    // The fields of the reply follow the first one.
+    // The fields of the reply follow `ok` in the same object.
     match json.len() - at {
         2 => drop(json.remove(at)),
         _ => json[at] = b',',

@@ -1,6 +1,8 @@
-//! Closing sockets: whose session has ended, whose device was removed, whose token is over.
+//! Closes sockets whose session has ended, whose device was removed, or whose token has expired.
 //!
-//! Always true: who is closed is told why, once, and the connection ends right after it.
+//! Invariants:
+//! 1. A socket that the gateway closes gets one `session:closed` event with the reason, and its connection is closed
+//!    right after it.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -15,18 +17,18 @@ use super::state::UserSocketState;
 use super::words::{ClosedReason, SessionClosed};
 use super::{GatewaySocket, SocketIoGateway, encode_json};
 
-/// How often the sockets are looked at whose token ends.
+/// Interval of the check for expired tokens.
 const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl SocketIoGateway {
-    /// A socket lasts as long as the caller's token.
+    /// Stores the expiry of the caller's token, at which the socket is closed.
     pub(super) fn set_token_expiry(&self, state: &UserSocketState, caller: &Caller) {
         let left = duration_millis(self.app.token_time_left(caller));
         let ends = duration_millis(self.started_at.elapsed()).saturating_add(left);
         state.token_expires_ms.store(ends, Ordering::Relaxed);
     }
 
-    /// Tells a socket why, and closes it.
+    /// Sends `session:closed` with the reason and closes the socket.
     pub(super) fn close(&self, socket: &GatewaySocket, reason: ClosedReason) {
         self.close_with(socket, reason, None);
     }
@@ -55,7 +57,7 @@ impl SocketIoGateway {
         });
     }
 
-    /// Closes the sockets whose device somebody removed, for as long as it is polled.
+    /// Closes the sockets of devices that a request removed. Never completes.
     pub(super) async fn close_removed_devices(&self) {
         let chat = self.app.wait_for_chat().await;
         loop {
@@ -68,7 +70,7 @@ impl SocketIoGateway {
             let Some(holder) = sockets.iter().position(holds) else {
                 continue;
             };
-            // Those that called themselves so before it; one that came later has come anew.
+            // Also closes earlier sockets with this device id. A later socket is a new connection and stays.
             for socket in &sockets[..=holder] {
                 if socket.state().device.id == device.id {
                     self.close(socket, ClosedReason::Logout);
@@ -77,7 +79,7 @@ impl SocketIoGateway {
         }
     }
 
-    /// Closes the sockets whose token has ended, for as long as it is polled.
+    /// Closes the sockets whose token has expired. Runs until the server is dropped.
     pub(super) async fn close_expired_tokens(&self) {
         let mut ticks = interval(EXPIRY_CHECK_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

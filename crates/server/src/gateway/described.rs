@@ -1,4 +1,4 @@
-//! What a type looks like on the wire, for the references.
+//! JSON schemas of types, for the generated references.
 
 use std::borrow::Cow;
 
@@ -6,18 +6,18 @@ use utoipa::openapi::schema::Schema;
 use utoipa::openapi::{RefOr, schema};
 use utoipa::{PartialSchema, ToSchema};
 
-/// A type as JSON Schema.
+/// JSON schema of a type.
 pub struct TypeSchema {
-    /// What it is called.
+    /// Name of the type.
     pub name: Cow<'static, str>,
-    /// The schema; refers to others by `#/components/schemas/…`.
+    /// Schema; refers to other types as `#/components/schemas/…`.
     pub schema: RefOr<schema::Schema>,
-    /// Those others, by name; some may stand there twice.
+    /// Schemas of these types by name. A name can occur twice.
     pub components: Vec<(String, RefOr<Schema>)>,
 }
 
 impl TypeSchema {
-    /// The type `T`.
+    /// Schema of `T`.
     pub fn of<T: ToSchema>() -> Self {
         let mut components = Vec::new();
         T::schemas(&mut components);

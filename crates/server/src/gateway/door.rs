@@ -1,8 +1,9 @@
-//! The handshake: who comes in, and what they find.
+//! Handshake of a socket: rate limit, token, session, presence.
 //!
-//! Always true:
-//! 1. A socket listens for the end of its session before the session is asked for, so no block in between is missed.
-//! 2. Who is refused, or gives up, leaves nothing behind but a device that is lost.
+//! Invariants:
+//! 1. A socket is registered for the end of its session before the session is checked, so a block in between is not
+//!    missed.
+//! 2. A handshake that is rejected or cancelled leaves nothing behind, except a device whose connection counts as lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -25,11 +26,11 @@ use super::words::{ConnectRefused, Failure, Handshake};
 use super::{GatewaySocket, SocketIoGateway};
 use crate::wire::Refusal;
 
-/// Most bytes of what a client says it is.
+/// Maximum bytes of the client description (user agent).
 const MOST_INFO: usize = 256;
 
 impl SocketIoGateway {
-    /// Lets a client in.
+    /// Accepts a new socket.
     pub(super) async fn accept_socket(
         self: &Arc<Self>,
         asking: ConnectRequest,
@@ -54,7 +55,7 @@ impl SocketIoGateway {
         let device = Arc::new(device);
         match chat.presence().connect(Arc::clone(&device)).await {
             Ok(_) => {}
-            // It is registered when the store is back.
+            // Presence registers the device when the store is available again.
             Err(error) if error.is_store_unavailable() => {}
             Err(error) => {
                 let _ = Box::pin(chat.presence().leave(&device)).await;
@@ -87,7 +88,8 @@ impl SocketIoGateway {
         Ok(state)
     }
 
-    /// Lets a client back to its socket; false if it is another one.
+    /// Accepts a client that recovers its socket. False if user, device or role differ, or if the socket was closed:
+    /// then the client gets a new socket.
     pub(super) async fn accept_recovered_socket(
         self: &Arc<Self>,
         socket: &Arc<GatewaySocket>,
@@ -193,7 +195,7 @@ fn short(info: &str) -> String {
     info[..end].to_owned()
 }
 
-/// What a client hears that is not let in.
+/// Builds the CONNECT_ERROR of a rejected handshake.
 pub(super) fn to_connect_error(refusal: Refusal) -> ConnectError {
     let told = ConnectRefused {
         message: refusal.detail.clone(),

@@ -1,7 +1,9 @@
-//! The end of the node, as its sockets see it.
+//! Drain: moves all sockets to other nodes when this node shuts down.
 //!
-//! Always true: everybody is told when to come back, spread over a time that grows with their number, so that the other nodes
-//! are not stormed; nobody is made offline by it: presence is kept through the grace time.
+//! Invariants:
+//! 1. Each socket gets a random reconnect delay. The range of the delays grows with the number of sockets, so that the
+//!    reconnects do not overload the other nodes.
+//! 2. The drain makes no user offline: presence keeps the devices for the grace period.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,17 +15,17 @@ use tracing::info;
 use super::words::ClosedReason;
 use super::{GatewayServer, SocketIoGateway};
 
-/// How many come back in a second.
+/// Target rate of reconnects.
 const RECONNECTS_PER_SECOND: usize = 2_000;
-/// The shortest time they are spread over, …
+/// Minimum range of the reconnect delays.
 const MIN_RECONNECT_SPREAD: Duration = Duration::from_millis(100);
-/// … and the longest: presence waits no longer.
+/// Maximum range of the reconnect delays. It has to be shorter than the grace period of presence (default 5 s).
 const MAX_RECONNECT_SPREAD: Duration = Duration::from_secs(4);
-/// How long clients may take to read what waits for them.
+/// Time for the clients to read their send queues.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(4);
 
 impl SocketIoGateway {
-    /// Says goodbye to everybody.
+    /// Asks all sockets to reconnect, and closes them.
     pub(super) async fn drain(&self, server: &Arc<GatewayServer>) {
         server.stop_accepting();
         self.is_draining.store(true, Ordering::Release);
@@ -41,7 +43,7 @@ impl SocketIoGateway {
     }
 }
 
-/// Over how many milliseconds so many sockets come back.
+/// Range of the reconnect delays in milliseconds.
 fn reconnect_spread_ms(sockets: usize) -> u64 {
     let time = Duration::from_millis((sockets * 1_000 / RECONNECTS_PER_SECOND) as u64);
     parlor_chat::context::duration_millis(time.clamp(MIN_RECONNECT_SPREAD, MAX_RECONNECT_SPREAD))

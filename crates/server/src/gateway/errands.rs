@@ -1,7 +1,8 @@
-//! What is to be done for sockets after they went, or while they are idle.
+//! Background work for sockets after their disconnect or while they are idle.
 //!
-//! Always true: a socket has at most a few errands waiting, so there are never many more than sockets; each is done once, or
-//! by the end of the node.
+//! Invariants:
+//! 1. A socket has at most a few queued tasks, so the queue is bounded by the number of sockets.
+//! 2. Each task runs once. Tasks that are still queued at shutdown are dropped.
 
 use std::sync::Arc;
 
@@ -14,22 +15,22 @@ use tracing::debug;
 use super::words::ClosedReason;
 use super::{GatewaySocket, SocketIoGateway};
 
-/// Errands that are run at a time: a bus that comes back makes one for each user.
+/// Tasks that run at a time. A bus reconnect queues one task per connected user.
 const MAX_CONCURRENT_TASKS: usize = 64;
 
-/// Something to be done.
+/// A task.
 pub(super) enum DeferredTask {
-    /// The connection is lost: the device has the grace time.
+    /// The connection is lost: starts the grace period of the device.
     ConnectionLost(Arc<GatewaySocket>),
-    /// The client said goodbye: the device is gone.
+    /// The client disconnected cleanly: removes the device.
     CleanDisconnect(Arc<GatewaySocket>),
-    /// The user is here and asks for nothing: the session goes on.
+    /// The user is connected without sending events: renews the session.
     RenewSession(Arc<GatewaySocket>),
-    /// News of what waits for a user may have been missed.
+    /// Unread events of a user may have been lost: sends all unread counts again.
     ResendUnreadCounts(UserId),
 }
 
-/// The errands that wait.
+/// Queue of tasks.
 pub(super) struct DeferredTasks {
     sender: mpsc::UnboundedSender<DeferredTask>,
     receiver: Mutex<Option<mpsc::UnboundedReceiver<DeferredTask>>>,
@@ -48,13 +49,13 @@ impl Default for DeferredTasks {
 
 impl DeferredTasks {
     pub(super) fn enqueue(&self, errand: DeferredTask) {
-        // When the node ends, nobody takes them any more.
+        // At shutdown the receiver is gone and the task is dropped.
         let _ = self.sender.send(errand);
     }
 }
 
 impl SocketIoGateway {
-    /// Runs the errands, for as long as it is polled.
+    /// Runs the queued tasks. Never completes.
     pub(super) async fn run_deferred_tasks(self: Arc<Self>) {
         let Some(take) = self.deferred_tasks.receiver.lock().take() else {
             return;
@@ -69,8 +70,8 @@ impl SocketIoGateway {
             .await;
     }
 
-    /// Where a user has another socket here by the name of the same device, as the tabs of a browser may, the device is
-    /// that one's from now on: what is told of the one that went is no news then.
+    /// Moves a device to another socket of the user on this node with the same device id, such as another browser tab.
+    /// The departure of the closed socket then has no effect.
     async fn hand_over_device(&self, from: &Arc<GatewaySocket>) {
         let state = from.state();
         let cast_out = matches!(
@@ -90,7 +91,7 @@ impl SocketIoGateway {
             let _telling = telling.lock().await;
             if !to.is_detached_or_closed() {
                 let connected = self.chat().presence().connect(Arc::clone(&to.device)).await;
-                // While the store is away it is remembered.
+                // While the store is unavailable, presence keeps the registration and writes it later.
                 let error = connected
                     .err()
                     .filter(|error| !error.is_store_unavailable());
@@ -112,7 +113,7 @@ impl SocketIoGateway {
                 let state = socket.state();
                 let telling = state.presence_lock();
                 let _telling = telling.lock().await;
-                // It may have come back.
+                // The client may have recovered the socket meanwhile.
                 match state.is_detached_or_closed() {
                     true => presence.connection_lost(&state.device).await,
                     false => Ok(()),
@@ -127,7 +128,7 @@ impl SocketIoGateway {
             DeferredTask::RenewSession(socket) => {
                 let caller = socket.state().caller();
                 let checked = self.chat().sessions().check(caller.as_ref().clone());
-                // If it is over, whoever looks after sessions closes the socket.
+                // If the session has ended, its end handler closes the socket.
                 checked.await.map(drop)
             }
             DeferredTask::ResendUnreadCounts(user) => self.resend_unread_counts(user).await,

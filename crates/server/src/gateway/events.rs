@@ -1,4 +1,4 @@
-//! The events that are no operation of all gateways, or not quite.
+//! Handlers of the events that do not run an operation unchanged.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ use super::call::{AuthorizedEvent, EventCall};
 use super::words::{Conversation, Nothing, Refresh, SetStatus, TypingIn};
 use crate::wire::Refusal;
 
-/// `heartbeat`: answered at once. The session is asked for with the other events, and looked after meanwhile.
+/// `heartbeat`: acknowledged at once, without a session check. Other events check the session; a deferred task renews
+/// it if none does.
 pub(super) fn heartbeat(call: &EventCall<'_>) -> Option<HandlerFuture> {
     let gateway = call.gateway;
     gateway.record_heartbeat(call.socket);
@@ -32,7 +33,7 @@ impl From<TypingReply> for Nothing {
     }
 }
 
-/// Says how the user wants to be seen. A socket is a device already, so none is registered.
+/// Sets the status of the user. The socket is already a device, so none is registered.
 impl Operation for SetStatus {
     const INFO: OperationInfo = SetPresence::INFO;
     type Reply = Nothing;
@@ -63,7 +64,7 @@ async fn set_typing(asked: AuthorizedEvent<TypingIn>, typing: bool) -> Result<No
     Ok(app.run_operation(&asked.caller, operation).await?.into())
 }
 
-/// `conversation:leave`. One that was not joined is left already.
+/// `conversation:leave`. Leaving a conversation that is not joined succeeds.
 pub(super) fn leave_conversation(call: &EventCall<'_>) -> Option<HandlerFuture> {
     call.run_and_ack(true, |asked: AuthorizedEvent<Conversation>| async move {
         let id = ConversationId::new(&asked.body.conversation_id).map_err(Error::from)?;
@@ -74,7 +75,7 @@ pub(super) fn leave_conversation(call: &EventCall<'_>) -> Option<HandlerFuture> 
     })
 }
 
-/// `session:refresh`: another token of the same user.
+/// `session:refresh`: replaces the token of the connection by another one of the same user and role.
 pub(super) fn refresh_session(call: &EventCall<'_>) -> Option<HandlerFuture> {
     call.run_and_ack(true, |asked: AuthorizedEvent<Refresh>| async move {
         let (gateway, state) = (&asked.gateway, asked.socket.state());

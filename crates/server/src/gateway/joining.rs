@@ -1,7 +1,23 @@
-//! Joining conversations, one by one or all at once when a client comes back.
+//! Joins conversations: one by an event, or all of the handshake's `resume` after a reconnect.
 //!
-//! Always true: first the node follows the conversation, then what came before is read, then the socket is told of it, then
-//! of what was held meanwhile; so nothing lies between, and nothing comes twice.
+//! ```text
+//! conversation:join, or one entry of `resume`
+//!   │ begin_join           live events are held for this socket from now on
+//!   │ subscribe            this node receives the events of the conversation (once for all sockets)
+//!   │ CatchUpConversation  reads the messages and changes after the client's position
+//!   │ send queue           waits for space; a client that does not read is disconnected
+//!   ▼
+//! complete ── queues the reply (`resume`: the missed events and conversation:resumed), then the held events after it
+//!   ▼
+//! joined ── conversation:leave, disconnect, member removed, conversation deleted ──▶ not joined
+//!
+//! error or cancellation before `complete`: the join is undone; a socket that had joined before stays joined
+//! newer join of the same socket: the older one sends nothing; the held events wait for the newer one
+//! ```
+//!
+//! Invariants:
+//! 1. The node is subscribed before the missed messages are read, and live events are held until the reply is queued.
+//!    So no event is lost in between, and none is sent twice.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,13 +41,13 @@ use crate::wire::Refusal;
 
 /// Conversations that one client resumes at a time.
 const MAX_CONCURRENT_RESUMES: usize = 8;
-/// How often a conversation is tried that cannot be resumed for a reason that passes.
+/// Retries of a conversation that fails to resume with a retryable error.
 const MAX_RESUME_ATTEMPTS: u32 = 5;
-/// The pause before the n-th try is n times this.
+/// The delay before the n-th retry is n times this.
 const RESUME_RETRY_STEP: Duration = Duration::from_millis(200);
-/// How long a client is waited for that does not read, before it is cut.
+/// How long a send queue may stay full before its client is disconnected.
 const SEND_QUEUE_TIMEOUT: Duration = Duration::from_secs(20);
-/// How often it is looked at.
+/// Poll interval of the send queue.
 const SEND_QUEUE_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// `conversation:join`.
@@ -64,7 +80,7 @@ pub(super) fn join_conversation(call: &EventCall<'_>) -> Option<HandlerFuture> {
     )
 }
 
-/// Begins to join a conversation, and reads what came before.
+/// Begins a join, subscribes the node, and reads what the client missed.
 async fn join_and_catch_up(
     gateway: &Arc<SocketIoGateway>,
     socket: &Arc<GatewaySocket>,
@@ -78,8 +94,10 @@ async fn join_and_catch_up(
     Ok((entering, known))
 }
 
-/// What is no news after it was told as missed. What was not asked for is told as it comes: what is written may not have
-/// been published yet, nor be in the history. A client that claims to know what is yet to come is told it all the same.
+/// Position of the client after the reply; live events up to it are dropped. Without `after_seq` or `after_rev` in the
+/// request that part is 0 (`seq`: the last message of the reply), because a committed message may be neither published
+/// nor in the history that the client loads. A `seq` beyond the last message is lowered to it, so that later messages
+/// are delivered.
 fn position_after_reply(asked: &CatchUpConversation, known: &JoinReply) -> KnownPosition {
     let last = known.missed.last().map(|message| message.seq);
     KnownPosition {
@@ -95,7 +113,7 @@ fn position_after_reply(asked: &CatchUpConversation, known: &JoinReply) -> Known
     }
 }
 
-/// Begins to join, if the socket may.
+/// Checks the number of joined conversations and begins the join.
 fn begin_join(
     gateway: &Arc<SocketIoGateway>,
     socket: &Arc<GatewaySocket>,
@@ -117,7 +135,7 @@ fn begin_join(
         }
     }
     let entering = JoinedConversations::begin_join(gateway, id, socket);
-    // One that ended before it was in the room did not take itself out of it.
+    // If the socket disconnected before it was listed, `on_disconnected` has not removed it; dropping the join does.
     let over = socket.state().mutable.lock().is_disconnected;
     match over {
         true => Err(Error::SessionExpired.into()),
@@ -125,7 +143,7 @@ fn begin_join(
     }
 }
 
-/// Joins all that a client had before it lost its connection, and tells what it missed.
+/// Joins the conversations of the handshake's `resume` and sends what the client missed.
 pub(super) async fn resume_conversations(
     gateway: Arc<SocketIoGateway>,
     socket: Arc<GatewaySocket>,
@@ -137,7 +155,7 @@ pub(super) async fn resume_conversations(
         async move {
             if let Err(refusal) = resume_conversation(gateway, socket, caller, &id, place).await {
                 debug!(id, code = %refusal.code, "cannot resume a conversation; closing the socket");
-                // Without a goodbye, so that it comes again, with the same wish.
+                // This reason sends no DISCONNECT packet, so the client reconnects and resumes again.
                 socket.disconnect(DisconnectReason::ServerShutdown);
             }
         }
@@ -167,7 +185,7 @@ async fn resume_conversation(
                 tries += 1;
                 sleep(RESUME_RETRY_STEP * tries).await;
             }
-            // What went wrong here says nothing of the conversation.
+            // These errors do not mean that the conversation is gone or closed to the user.
             Err(refusal) if refusal.code.is_retryable() || refusal.code == Code::Internal => {
                 return Err(refusal);
             }
@@ -198,7 +216,7 @@ async fn resume_conversation(
     Ok(())
 }
 
-/// [`enter`] from where a client was.
+/// [`join_and_catch_up`] from a resume position.
 async fn join_from_position(
     gateway: &Arc<SocketIoGateway>,
     socket: &Arc<GatewaySocket>,
@@ -227,8 +245,8 @@ impl Place {
     }
 }
 
-/// What was missed, in the order in which it is told: changes by their revision, then messages by their number. A connection
-/// may be lost amid it, and whoever has seen a revision is to know all changes before it.
+/// Replay order: changes by `rev`, then new messages by `seq`. The connection can be lost in between, and a client that
+/// received a revision must have received all changes before it.
 fn replay_order(missed: &[Message], after: u64) -> Vec<&Message> {
     let mut all: Vec<&Message> = missed.iter().collect();
     all.sort_by_key(|it| match it.seq > after {
@@ -238,7 +256,7 @@ fn replay_order(missed: &[Message], after: u64) -> Vec<&Message> {
     all
 }
 
-/// By which event a client hears of a message that it missed.
+/// Name of the event that sends a missed message or change.
 fn replay_event_name(message: &Message, after: u64) -> &'static str {
     match (message.seq > after, &message.deleted_at) {
         (true, _) => "message:new",
@@ -248,8 +266,8 @@ fn replay_event_name(message: &Message, after: u64) -> &'static str {
 }
 
 impl SocketIoGateway {
-    /// Waits until there is room for so many bytes in what waits for a client. One that does not read at all is cut: what it
-    /// asked for is not kept for it any longer.
+    /// Waits until the send queue of a socket has space for `bytes`. Disconnects a client that does not read within
+    /// [`SEND_QUEUE_TIMEOUT`].
     async fn wait_for_send_queue_space(&self, socket: &GatewaySocket, bytes: usize) {
         let most = self.options.max_send_queue_bytes / 2;
         let mut waited = Duration::ZERO;
@@ -266,7 +284,7 @@ impl SocketIoGateway {
         }
     }
 
-    /// Refuses a handshake that wants to resume too much.
+    /// Rejects a handshake that resumes more conversations than a socket may join.
     pub(super) fn check_resume_size(&self, places: &HashMap<String, Place>) -> Result<(), Refusal> {
         let (given, most) = (places.len(), self.options.max_joined_conversations);
         match given > most {

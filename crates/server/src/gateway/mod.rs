@@ -1,11 +1,13 @@
-//! The Socket.IO side: what clients of a chat are connected by.
+//! Socket.IO gateway: connects chat clients, runs their events, delivers live events.
 //!
-//! Always true:
-//! 1. Which event leads to which operation stands in [`table`], and nowhere else.
-//! 2. A socket costs a bounded amount: its events per second, what it may join and watch, what waits for it. Who exceeds is
-//!    told a code, then cut. A slow socket delays no other.
-//! 3. A frame is encoded once for all sockets that get it.
-//! 4. A socket is a device of its user: alive while its client answers pings or beats, gone with a goodbye, lost without.
+//! Invariants:
+//! 1. [`event_table`] is the only place that binds events to operations.
+//! 2. The cost of a socket is bounded: events per second, joined conversations, watched users, bytes in the send queue.
+//!    A client that exceeds a limit gets an error code and, if it continues, is disconnected. A slow socket does not
+//!    delay other sockets.
+//! 3. An event is encoded once for all sockets that receive it.
+//! 4. Each socket is a presence device of its user. Pongs and heartbeats keep it alive. A clean disconnect removes it
+//!    at once; after a lost connection it has the grace period.
 
 mod app;
 mod arrivals;
@@ -54,19 +56,19 @@ use crate::app::AppState;
 use crate::config;
 use crate::wire::Refusal;
 
-/// A socket of this gateway.
+/// Socket of this gateway.
 pub type GatewaySocket = parlor_socketio::Socket<UserSocketState>;
 
-/// The Socket.IO server of this gateway.
+/// Socket.IO server of this gateway.
 pub type GatewayServer = parlor_socketio::SocketIoServer<SocketIoGateway>;
 
-/// Handshakes that are under way at a time; others wait. A crowd that comes at once would otherwise have all of them wait for
-/// the store so long that it is taken to be away.
+/// Handshakes in progress at a time; further ones wait for a permit. Without this limit, a burst of handshakes would
+/// wait for the store for so long that the store would count as unavailable.
 const MAX_CONCURRENT_HANDSHAKES: usize = 512;
-/// Seconds after which the session of somebody who asks for nothing is renewed.
+/// Seconds without a session check after which a heartbeat or pong renews the session.
 const SESSION_RENEW_INTERVAL_SECS: u32 = 3_600;
 
-/// The sockets of this node, and where they belong.
+/// Socket.IO gateway of this node: its sockets, joined conversations and connected users.
 pub struct SocketIoGateway {
     app: AppState,
     options: config::SocketIoConfig,
@@ -79,15 +81,15 @@ pub struct SocketIoGateway {
     handshake_permits: Semaphore,
     event_rate: GcraRate,
     started_at: Instant,
-    /// The acknowledgement of a heartbeat.
+    /// Encoded acknowledgement of a heartbeat.
     next_beat: OnceLock<Box<[u8]>>,
     is_draining: AtomicBool,
-    /// Where work goes on that begins on a thread of the store.
+    /// Runtime for tasks that are spawned on a thread of the store.
     runtime: Handle,
 }
 
 impl SocketIoGateway {
-    /// A gateway without sockets, and the server that feeds it. It needs [`Gateway::serve`] to run.
+    /// Creates the gateway with its Socket.IO server. [`SocketIoGateway::run`] has to be polled for both to work.
     pub fn create_server(
         app: AppState,
         options: config::SocketIoConfig,
@@ -114,7 +116,7 @@ impl SocketIoGateway {
         server
     }
 
-    /// Runs until the node is about to end, then says goodbye to everybody.
+    /// Runs until the shutdown begins, then asks all sockets to reconnect to another node.
     pub async fn run(server: Arc<GatewayServer>) {
         let gateway = Arc::clone(server.handler());
         let work = async {
@@ -135,14 +137,14 @@ impl SocketIoGateway {
         }
     }
 
-    /// The chat, which is there before the first socket.
+    /// The chat. It has started before the first socket is accepted.
     fn chat(&self) -> &Arc<Chat> {
         self.chat
             .get()
             .expect("sockets are accepted only after the chat has started")
     }
 
-    /// The chat, if it is there.
+    /// The chat, or an error until it has started.
     fn chat_or_error(&self) -> Result<Arc<Chat>, Refusal> {
         if let Some(chat) = self.chat.get() {
             return Ok(Arc::clone(chat));
@@ -151,7 +153,7 @@ impl SocketIoGateway {
         Ok(Arc::clone(self.chat.get_or_init(|| chat)))
     }
 
-    /// An event for any number of sockets, kept for those who lose their connection.
+    /// Encodes an event for any number of sockets. Their replay buffers keep it for connection state recovery.
     fn encode_recoverable_event(&self, name: &str, json: &[u8]) -> EncodedEvent {
         match self.server.get().and_then(Weak::upgrade) {
             Some(server) => server.encode_recoverable_event(name, json),
@@ -159,7 +161,7 @@ impl SocketIoGateway {
         }
     }
 
-    /// The event that tells a user's socket that a conversation is not theirs.
+    /// Encodes `conversation:removed`.
     fn removed(&self, conversation: &ConversationId) -> EncodedEvent {
         self.removed_text(conversation.as_str())
     }
@@ -171,7 +173,7 @@ impl SocketIoGateway {
         self.encode_recoverable_event("conversation:removed", &encode_json(&removed))
     }
 
-    /// The caller of a socket's event, if they are still let in. `counted` takes one place of the user's budget.
+    /// Checks the session of a socket's caller before an event runs. Optionally counts one request of the user.
     async fn recheck_caller(
         &self,
         socket: &GatewaySocket,
@@ -185,10 +187,10 @@ impl SocketIoGateway {
         self.app.recheck_caller(&caller, counted).await
     }
 
-    /// A socket is still there.
+    /// Records a heartbeat of a socket's device, and renews its session if no event has checked it for long.
     fn record_heartbeat(&self, socket: &Arc<GatewaySocket>) {
         let state = socket.state();
-        // Of a socket there is always room for a beat.
+        // The heartbeat buffer has no limit for devices with a socket.
         let _ = self.chat().presence().beat(&state.device);
         let (now, checked) = (
             self.elapsed_secs(),
@@ -201,7 +203,7 @@ impl SocketIoGateway {
         }
     }
 
-    /// The acknowledgement of a heartbeat.
+    /// Encoded acknowledgement of a heartbeat.
     fn heartbeat_ack(&self) -> &[u8] {
         self.next_beat.get_or_init(|| {
             let next_in_ms = duration_millis(self.chat().settings().heartbeat);
@@ -209,12 +211,12 @@ impl SocketIoGateway {
         })
     }
 
-    /// Counts an event of a socket. If it is one too many: how long to wait, in milliseconds.
+    /// Counts an event of a socket. Above the rate: milliseconds to wait.
     fn count_event(&self, socket: &GatewaySocket) -> Result<(), u64> {
         let state = socket.state();
         let used = state.event_rate_state.load(Ordering::Relaxed);
         let used = self.event_rate.try_acquire(used, self.elapsed_micros())?;
-        // Events of one socket come one after the other.
+        // Events of one socket are handled one after the other, so this update needs no lock.
         state.event_rate_state.store(used, Ordering::Relaxed);
         state.rejected_events.store(0, Ordering::Relaxed);
         Ok(())
@@ -254,10 +256,10 @@ fn socketio_options(options: &config::SocketIoConfig, node: &str) -> SocketIoOpt
     }
 }
 
-/// Three characters that tell the nodes apart.
+/// Three characters that identify the node in every `sid`.
 fn sid_prefix(node: &str) -> [u8; 3] {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    // FNV-1a: the same on every node, and of no use to anybody else.
+    // FNV-1a: each node computes the same value. It need not be cryptographic.
     let hash = node.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });

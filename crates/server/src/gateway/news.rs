@@ -1,4 +1,4 @@
-//! What happens in a conversation, as those hear of it who have joined.
+//! Sends the live events of a conversation to the sockets that have joined it.
 
 use parlor_chat::ids::UserId;
 use parlor_chat::live::{ConversationEvent, ConversationSubscriber};
@@ -70,13 +70,13 @@ impl ConversationSubscriber for JoinedConversation {
                 }
             }
             ConversationEvent::TypingChanged(change) => {
-                // Of no use later, so not kept for those who lost their connection.
+                // A typing event is useless after a reconnect, so replay buffers do not keep it.
                 let frame = EncodedEvent::new("typing", &encode_json(change));
                 inside.broadcast(EventPosition::Unordered, &frame, Some(&change.user_id));
             }
             ConversationEvent::MembersChanged { left, .. } => {
                 if !left.is_empty() {
-                    // A service is as good as a member.
+                    // A service needs no membership.
                     self.remove_sockets_deferred(&mut inside, |it| {
                         !it.is_service && left.contains(&it.device.user)
                     });

@@ -1,8 +1,9 @@
-//! The users with a socket here: what is told to a user goes to all their sockets of this node.
+//! Users with a socket on this node. An event for a user goes to all sockets of the user on this node.
 //!
-//! Always true:
-//! 1. The node follows a user while they have a socket here or one is coming, once for all of their sockets.
-//! 2. Locks are taken in this order: the shard, the person, the state of a socket.
+//! Invariants:
+//! 1. The node is subscribed to a user while the user has a socket here or a handshake in progress, once for all
+//!    sockets.
+//! 2. Lock order: shard, user, socket state.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,26 +21,27 @@ use super::shards::ShardedMap;
 use super::words::Conversation;
 use super::{GatewaySocket, SocketIoGateway, encode_json};
 
-/// How long the conversation's own channel has to end a stream in order, before it is ended all the same.
+/// Time for the conversation's own events to remove the sockets of a removed member in order. Afterwards they are
+/// removed anyway.
 const REMOVAL_GRACE_PERIOD: Duration = Duration::from_secs(1);
 
-/// All users with a socket here.
+/// All users with a socket on this node.
 #[derive(Default)]
 pub(super) struct ConnectedUsers(ShardedMap<UserId, Arc<ConnectedUser>>);
 
-/// A user with a socket here.
+/// A user with a socket on this node.
 pub(super) struct ConnectedUser {
     user: UserId,
     gateway: Arc<SocketIoGateway>,
     sockets: Mutex<UserSockets>,
     subscription: Mutex<SubscriptionState>,
-    /// What waits for the user is about to be told anew.
+    /// A task that sends all unread counts again is queued.
     recount_queued: AtomicBool,
 }
 
-/// How far the following is.
+/// State of the subscription to the user's events.
 enum SubscriptionState {
-    /// Not there. Whoever begins it holds the lock.
+    /// Not subscribed. A task that subscribes holds the lock.
     Inactive(Option<Arc<tokio::sync::Mutex<()>>>),
     Active {
         _follow: LiveSubscription,
@@ -49,7 +51,7 @@ enum SubscriptionState {
 #[derive(Default)]
 struct UserSockets {
     sockets: SmallVec<[Arc<GatewaySocket>; 1]>,
-    /// Sockets that are on their way.
+    /// Sockets whose handshake is in progress.
     reserved: u32,
 }
 
@@ -59,11 +61,11 @@ impl UserSockets {
     }
 }
 
-/// A place for a socket that is on its way; given up when dropped.
+/// Reservation for a socket whose handshake is in progress; released on drop.
 pub(super) struct SocketReservation(Option<Arc<ConnectedUser>>);
 
 impl SocketReservation {
-    /// Takes a place among the sockets of a user, and follows the user if it is the first.
+    /// Reserves a socket of a user. The first reservation subscribes the node to the user.
     pub(super) async fn reserve(gateway: &Arc<SocketIoGateway>, user: &UserId) -> Result<Self> {
         let person = gateway.connected_users.0.with_shard(user, |shard| {
             let person = shard.entry(user.clone()).or_insert_with(|| {
@@ -89,7 +91,7 @@ impl SocketReservation {
             .expect("a reservation has a user until it is converted")
     }
 
-    /// Keeps the place for the socket that will [take](Person::seat) it.
+    /// Ends the guard; [`ConnectedUser::add_socket`] then uses the reservation.
     pub(super) fn into_user(mut self) -> Arc<ConnectedUser> {
         self.0.take().expect("a reservation is converted once")
     }
@@ -119,26 +121,26 @@ impl ConnectedUser {
         Ok(())
     }
 
-    /// A socket takes the place that was kept for it.
+    /// Adds a socket in place of its reservation.
     pub(super) fn add_socket(&self, socket: &Arc<GatewaySocket>) {
         let mut inside = self.sockets.lock();
         inside.reserved -= 1;
         inside.sockets.push(Arc::clone(socket));
     }
 
-    /// A socket is gone.
+    /// Removes a socket.
     pub(super) fn remove_socket(&self, socket: &Arc<GatewaySocket>) {
         self.update_and_drop_if_empty(|inside| {
             inside.sockets.retain(|it| !Arc::ptr_eq(it, socket))
         });
     }
 
-    /// The sockets of the user.
+    /// Sockets of the user on this node.
     pub(super) fn sockets(&self) -> SmallVec<[Arc<GatewaySocket>; 1]> {
         self.sockets.lock().sockets.clone()
     }
 
-    /// Takes somebody out; the following ends with the last.
+    /// Updates the sockets. After the last one, removes the user and ends the subscription.
     fn update_and_drop_if_empty(&self, out: impl FnOnce(&mut UserSockets)) {
         let follow = self
             .gateway
@@ -170,7 +172,7 @@ impl ConnectedUser {
         }
     }
 
-    /// Whether a socket of the user has the live stream of a conversation.
+    /// True if a socket of the user has joined the conversation.
     fn has_joined(&self, conversation: &ConversationId) -> bool {
         let inside = self.sockets.lock();
         let mut states = inside.sockets.iter().map(|it| it.state());
@@ -180,7 +182,7 @@ impl ConnectedUser {
     fn notify_added(&self, conversation: &ConversationId) {
         for socket in &self.sockets.lock().sockets {
             let mut state = socket.state().mutable.lock();
-            // The next time they leave is another one.
+            // The next removal from this conversation is a new one and has to be sent.
             if state.last_removed.as_ref() == Some(conversation) {
                 state.last_removed = None;
             }
@@ -196,7 +198,7 @@ impl ConnectedUser {
         let mut joined = false;
         for socket in &self.sockets.lock().sockets {
             let mut state = socket.state().mutable.lock();
-            // The conversation's own channel tells those who listen to it, after the messages that came before.
+            // A joined socket is removed by the conversation's own events, after the messages before the removal.
             if state.joined.contains(conversation) {
                 joined = true;
             } else if state.last_removed.as_ref() == Some(conversation) {
@@ -227,13 +229,13 @@ impl ConnectedUser {
 }
 
 impl SocketIoGateway {
-    /// Tells a user's sockets what waits, after news of it may have been missed. What was read meanwhile on another device
-    /// is told with the next change.
+    /// Sends all unread counts to a user's sockets, after unread events may have been lost. A conversation that was
+    /// read on another device meanwhile is not included; its next change corrects it.
     pub(super) async fn resend_unread_counts(&self, user: &UserId) -> Result<()> {
         let Some(person) = self.connected_users.find(user) else {
             return Ok(());
         };
-        // What is missed from now on is asked for once more.
+        // Cleared first: events that are lost from now on need another task.
         person.recount_queued.store(false, Ordering::Release);
         let counts = self.chat().unread().get_summary(user).await?;
         for counted in counts.conversations {
@@ -268,7 +270,7 @@ impl UserSubscriber for ConnectedUser {
 }
 
 impl ConnectedUsers {
-    /// The user, if they have a socket here.
+    /// The user, if it has a socket on this node.
     pub(super) fn find(&self, user: &UserId) -> Option<Arc<ConnectedUser>> {
         self.0.with_shard(user, |shard| shard.get(user).cloned())
     }

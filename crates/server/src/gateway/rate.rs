@@ -1,19 +1,20 @@
-//! How often something happens, in one number (GCRA).
+//! Rate limit with one number as its state (GCRA).
 //!
-//! Always true: what is refused takes no place, so whoever waits as long as they are told is served.
+//! Invariants:
+//! 1. A rejected event does not count, so a client that waits for the returned time is accepted.
 
 use crate::config::BurstRate;
 
-/// A rate, and how far ahead of it somebody may be.
+/// Rate with a burst.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GcraRate {
-    /// The time that one takes, in microseconds.
+    /// Microseconds per event.
     micros_per_event: u64,
-    /// How far ahead of now the last may be.
+    /// Maximum distance of the state from now, in microseconds: the burst.
     tolerance_micros: u64,
 }
 
-/// Up to when somebody has used up their time, in microseconds since some beginning.
+/// State: time up to which the rate is used up, in microseconds of the caller's clock.
 pub(super) type GcraState = u64;
 
 impl GcraRate {
@@ -26,7 +27,7 @@ impl GcraRate {
         }
     }
 
-    /// What is used up after one more at `now`, or how long it would have to wait, in milliseconds.
+    /// Counts an event at `now` and returns the new state; above the rate, the milliseconds to wait.
     pub(super) fn try_acquire(&self, used: GcraState, now: u64) -> Result<GcraState, u64> {
         let after = used.max(now) + self.micros_per_event;
         match after.saturating_sub(now + self.tolerance_micros) {

@@ -1,11 +1,11 @@
-//! The conversations that sockets of this node have joined.
+//! Conversations that sockets of this node have joined.
 //!
-//! Always true:
-//! 1. The node follows a conversation while a socket has joined it or is about to, once for all of them.
-//! 2. What is told to a socket that joins is held until it knows what came before; then it gets what came after, in order,
-//!    nothing twice.
-//! 3. Who is no longer a member gets nothing that was sent after they left.
-//! 4. Locks are taken in this order: the shard, the room, the state of a socket.
+//! Invariants:
+//! 1. The node is subscribed to a conversation while a socket has joined it or is joining, once for all sockets.
+//! 2. While a socket joins, its events are held. When the join reply (or the replayed messages) is queued, the held
+//!    events follow, in order, without those that the reply already contained.
+//! 3. A socket of a removed member receives no event that was sent after the removal.
+//! 4. Lock order: shard, conversation, socket state.
 
 use std::sync::Arc;
 
@@ -20,65 +20,66 @@ use super::shards::ShardedMap;
 use super::state::UserSocketState;
 use super::{GatewaySocket, SocketIoGateway};
 
-/// News that are held for one socket while it joins.
+/// Maximum number of events held for one socket while it joins.
 const MAX_HELD_FRAMES: usize = 10_000;
 
-/// All joined conversations.
+/// All conversations that sockets of this node have joined.
 #[derive(Default)]
 pub(super) struct JoinedConversations(ShardedMap<ConversationId, Arc<JoinedConversation>>);
 
-/// A conversation that sockets have joined.
+/// A conversation that sockets have joined, with the subscription of this node.
 pub(super) struct JoinedConversation {
     pub(super) id: ConversationId,
     pub(super) gateway: Arc<SocketIoGateway>,
     pub(super) sockets: Mutex<ConversationSockets>,
-    /// Held while the following begins.
+    /// Held while the node subscribes.
     subscribe_lock: tokio::sync::Mutex<()>,
     subscription: Mutex<Option<LiveSubscription>>,
 }
 
-/// Who is in a room.
+/// Sockets of a conversation.
 #[derive(Default)]
 pub(super) struct ConversationSockets {
-    /// By the address of the socket, which it has while it is here.
+    /// By the address of the `Socket` allocation, which is stable while the socket is listed.
     pub(super) joined: IndexMap<usize, JoinedSocket>,
-    /// Sockets that are about to join.
+    /// Joins in progress.
     pending_joins: usize,
 }
 
-/// A socket that has joined, or is about to.
+/// A socket that has joined a conversation, or whose join is in progress.
 pub(super) struct JoinedSocket {
     pub(super) socket: Arc<GatewaySocket>,
-    /// Where its live stream began; none before.
+    /// Last `seq` and `rev` that the client received before the live events; `None` until the first join is complete.
     known_position: Option<KnownPosition>,
-    /// While it joins: what was told meanwhile.
+    /// Events held while a join is in progress.
     held_frames: Option<Box<PendingJoinFrames>>,
-    /// The last of its joins. A client that came back may ask while what it asked before is still being read.
+    /// Number of the latest join. A client may send a second join while the first is still reading; only the latest one
+    /// completes.
     join_number: u32,
 }
 
-/// What was told meanwhile; a box of it is smaller than it is.
+/// Held events; boxed in [`JoinedSocket`], because mostly there are none.
 #[derive(Default)]
 struct PendingJoinFrames(Vec<(EventPosition, EncodedEvent)>);
 
-/// How far a socket knows a conversation without its live stream.
+/// Last `seq` and `rev` that a socket received without live events.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct KnownPosition {
     pub(super) seq: u64,
     pub(super) rev: u64,
 }
 
-/// Where something stands in a conversation.
+/// Position of an event in a conversation.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum EventPosition {
     Message(u64),
     Change(u64),
-    /// A change of a message that is yet to be told: news to those who know it from elsewhere as it was.
+    /// Change of a message whose event was not delivered yet; for sockets that got the message with their join.
     UndeliveredChange {
         seq: u64,
         rev: u64,
     },
-    /// Nowhere: it is news to everybody.
+    /// No position: goes to every socket.
     Unordered,
 }
 
@@ -102,7 +103,7 @@ impl ConversationSockets {
         self.joined.is_empty() && self.pending_joins == 0
     }
 
-    /// Tells everybody, but for the sockets of one user.
+    /// Sends an event to all sockets, except those of one user.
     pub(super) fn broadcast(
         &mut self,
         point: EventPosition,
@@ -118,14 +119,14 @@ impl ConversationSockets {
                 None if is_known => {}
                 None => follower.socket.send(frame),
                 Some(held) if held.0.len() < MAX_HELD_FRAMES => held.0.push((point, frame.clone())),
-                // Without a goodbye, so that it comes again.
+                // This reason sends no DISCONNECT packet, so the client reconnects and resumes.
                 Some(_) => follower.socket.disconnect(DisconnectReason::ServerShutdown),
             }
         }
     }
 }
 
-/// A socket that is about to join a conversation. Dropped, it is as before.
+/// A join in progress; undone on drop.
 pub(super) struct PendingJoin {
     room: Arc<JoinedConversation>,
     socket: Arc<GatewaySocket>,
@@ -134,7 +135,7 @@ pub(super) struct PendingJoin {
 }
 
 impl JoinedConversations {
-    /// A socket is about to join: from now on what is told is held for it.
+    /// Begins a join: from now on the events of the conversation are held for the socket.
     pub(super) fn begin_join(
         gateway: &Arc<SocketIoGateway>,
         id: &ConversationId,
@@ -173,21 +174,21 @@ impl JoinedConversations {
         })
     }
 
-    /// A socket's stream ends.
+    /// Removes a socket from a conversation.
     pub(super) fn leave(&self, id: &ConversationId, socket: &Arc<GatewaySocket>) {
         self.update_and_drop_if_empty(id, |_, inside| {
             inside.joined.swap_remove(&socket_key(socket));
         });
     }
 
-    /// The streams of a user end, who is no member any more.
+    /// Removes the sockets of a user who is no longer a member.
     pub(super) fn remove_user(&self, id: &ConversationId, user: &UserId) {
         self.update_and_drop_if_empty(id, |room, inside| {
             room.remove_sockets(inside, |it| !it.is_service && it.device.user == *user);
         });
     }
 
-    /// Takes somebody out; the following ends with the last.
+    /// Updates the sockets. After the last one, removes the conversation and ends the subscription.
     fn update_and_drop_if_empty(
         &self,
         id: &ConversationId,
@@ -209,7 +210,8 @@ impl JoinedConversations {
 }
 
 impl PendingJoin {
-    /// Follows the conversation, if nobody did. To be done before what came before is read.
+    /// Subscribes the node to the conversation if it is not subscribed. Has to complete before the missed messages are
+    /// read.
     pub(super) async fn subscribe(&self) -> Result<()> {
         let room = &self.room;
         let _opening = room.subscribe_lock.lock().await;
@@ -223,8 +225,9 @@ impl PendingJoin {
         Ok(())
     }
 
-    /// The socket knows what came before: it is told so by `first`, and then what came after. False if it was put out
-    /// meanwhile. Nothing is done if it asked again: what is held is for that answer.
+    /// Completes the join: `first` queues the reply, then the held events follow. False if the socket was removed
+    /// meanwhile. If the socket began a later join, nothing is sent here: the held events belong to the reply of that
+    /// join.
     pub(super) fn complete(mut self, after: KnownPosition, first: impl FnOnce()) -> bool {
         self.is_complete = true;
         let mut there = false;
@@ -288,7 +291,7 @@ impl JoinedSocket {
 }
 
 impl JoinedConversation {
-    /// Ends the streams of those who are meant, and tells them.
+    /// Removes the matching sockets and sends them `conversation:removed`.
     fn remove_sockets(
         &self,
         inside: &mut ConversationSockets,
@@ -309,7 +312,7 @@ impl JoinedConversation {
         });
     }
 
-    /// Put out from within news, where the following cannot end.
+    /// Removes the matching sockets from within an event, where the subscription cannot be dropped: a task does that.
     pub(super) fn remove_sockets_deferred(
         &self,
         inside: &mut ConversationSockets,

@@ -1,6 +1,7 @@
-//! What tells a socket that its session has ended.
+//! Closes a socket when its session ends.
 //!
-//! Always true: it is told also when that happens before the socket is there.
+//! Invariants:
+//! 1. If the session ends during the handshake, the socket is closed as soon as it exists.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -10,23 +11,23 @@ use parlor_chat::sessions::{ConnectionRegistration, Ending, SessionEndReason};
 use super::words::ClosedReason;
 use super::{GatewaySocket, SocketIoGateway};
 
-/// What tells a socket that its session has ended, for as long as it is kept.
+/// Registration of a socket for the end of its session; ends on drop.
 pub(super) struct SessionBinding {
     pub(super) slot: Arc<SessionEndCloser>,
-    /// None of a service.
+    /// `None` for a service.
     pub(super) _attached: Option<ConnectionRegistration>,
 }
 
-/// The way to a socket from before it is there.
+/// Handler of the session end. It exists before its socket.
 pub(super) struct SessionEndCloser {
     gateway: Weak<SocketIoGateway>,
     socket: OnceLock<Weak<GatewaySocket>>,
-    /// Why it is to be closed, if that came first.
+    /// Reason, if the session ended before the socket was set.
     ended_early: Mutex<Option<ClosedReason>>,
 }
 
 impl SessionEndCloser {
-    /// No socket yet.
+    /// A handler without a socket.
     pub(super) fn of(gateway: &Arc<SocketIoGateway>) -> Arc<Self> {
         Arc::new(Self {
             gateway: Arc::downgrade(gateway),
@@ -35,14 +36,14 @@ impl SessionEndCloser {
         })
     }
 
-    /// The socket is there: from now on it is closed when the session ends. If it ended meanwhile: why.
+    /// Sets the socket that is closed when the session ends. Returns the reason if the session has already ended.
     pub(super) fn set_socket(&self, socket: &Arc<GatewaySocket>) -> Option<ClosedReason> {
         let early = self.ended_early.lock();
         let _ = self.socket.set(Arc::downgrade(socket));
         *early
     }
 
-    /// The socket, if it is there. If it is not yet, it will hear when it is.
+    /// The socket, if it is set. Otherwise stores the reason for [`Self::set_socket`].
     fn socket_or_remember(&self, reason: ClosedReason) -> Option<Arc<GatewaySocket>> {
         let mut early = self.ended_early.lock();
         match self.socket.get() {

@@ -1,4 +1,4 @@
-//! A map of many locks.
+//! Hash map with sharded locks.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -6,10 +6,10 @@ use std::hash::{BuildHasher, Hash};
 
 use parking_lot::Mutex;
 
-/// How many locks.
+/// Number of shards, each with its own lock.
 const SHARDS: usize = 64;
 
-/// A map whose parts are locked apart.
+/// Hash map whose shards are locked separately.
 pub(super) struct ShardedMap<K, V> {
     shards: Box<[Mutex<HashMap<K, V>>]>,
     hasher: RandomState,
@@ -25,7 +25,7 @@ impl<K, V> Default for ShardedMap<K, V> {
 }
 
 impl<K: Hash, V> ShardedMap<K, V> {
-    /// Does something with the part of a key.
+    /// Runs `work` on the locked shard of a key.
     pub(super) fn with_shard<R>(&self, key: &K, work: impl FnOnce(&mut HashMap<K, V>) -> R) -> R {
         let part = usize::try_from(self.hasher.hash_one(key) % SHARDS as u64).unwrap_or_default();
         work(&mut self.shards[part].lock())

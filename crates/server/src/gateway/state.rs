@@ -1,6 +1,7 @@
-//! What the gateway keeps of a socket: little, for there are many.
+//! State that the gateway keeps per socket. It is small, because a node has many sockets.
 //!
-//! Always true: an idle socket has no task, no timer and no channel of its own.
+//! Invariants:
+//! 1. An idle socket has no task, no timer and no channel of its own.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,30 +17,30 @@ use super::session::SessionBinding;
 use super::watching::PresenceTask;
 use super::words::{ClosedReason, Place};
 
-/// What the gateway keeps of a socket.
+/// State of a socket.
 pub struct UserSocketState {
-    /// What it is for presence; its user is whose socket it is.
+    /// Presence device of the socket; its user is the user of the socket.
     pub(super) device: Arc<Device>,
-    /// A service acts for the user: it needs no membership and no session.
+    /// The token is one of a service that acts for the user; it needs no membership and no session.
     pub(super) is_service: bool,
-    /// All sockets of the user.
+    /// User with all its sockets on this node.
     pub(super) user: Arc<ConnectedUser>,
-    /// What tells that the session has ended.
+    /// Registration for the end of the session.
     pub(super) session: SessionBinding,
-    /// The time its events have used up.
+    /// State of the event rate limit.
     pub(super) event_rate_state: AtomicU64,
-    /// Events that were refused since one was taken.
+    /// Consecutive events above the rate limit.
     pub(super) rejected_events: AtomicU32,
-    /// When its token ends, in milliseconds since the gateway began.
+    /// Expiry of the token, in milliseconds since the gateway started.
     pub(super) token_expires_ms: AtomicU64,
-    /// When its session was last asked for, in seconds since the gateway began.
+    /// Last session check, in seconds since the gateway started.
     pub(super) session_checked_secs: AtomicU32,
-    /// Whether the connection is lost and the socket held.
+    /// The connection is lost and the socket waits for recovery.
     pub(super) is_detached: AtomicBool,
     pub(super) mutable: Mutex<UserSocketMut>,
 }
 
-/// Conversations; of none no set is kept.
+/// Set of conversations that allocates nothing while it is empty.
 #[derive(Default)]
 #[expect(
     clippy::box_collection,
@@ -56,7 +57,7 @@ impl JoinedSet {
         self.0.as_ref().is_some_and(|set| set.contains(id))
     }
 
-    /// False if it was there already.
+    /// False if the conversation was already in the set.
     pub(super) fn insert(&mut self, id: ConversationId) -> bool {
         self.0.get_or_insert_default().insert(id)
     }
@@ -75,27 +76,27 @@ impl JoinedSet {
     }
 }
 
-/// What changes.
+/// Fields behind the lock.
 pub(super) struct UserSocketMut {
     pub(super) caller: Arc<Caller>,
-    /// See [`State::telling`].
+    /// See [`UserSocketState::presence_lock`].
     pub(super) presence_lock: Option<Arc<tokio::sync::Mutex<()>>>,
-    /// The conversations whose live stream it has.
+    /// Joined conversations.
     pub(super) joined: JoinedSet,
-    /// The last conversation whose stream was ended because the user left it.
+    /// Last conversation that the socket was removed from; its removal has already been sent.
     pub(super) last_removed: Option<ConversationId>,
-    /// What is to be joined first.
+    /// Conversations to resume after the handshake.
     pub(super) resume_positions: Option<Box<[(String, Place)]>>,
-    /// Whom it watches.
+    /// Task that watches presence for the socket.
     pub(super) presence_task: Option<PresenceTask>,
-    /// Why it was closed.
+    /// Reason with which the gateway closed the socket.
     pub(super) close_reason: Option<ClosedReason>,
-    /// It is gone for good.
+    /// The socket is disconnected and cannot be recovered.
     pub(super) is_disconnected: bool,
 }
 
 impl UserSocketState {
-    /// Whether its client is not there now, or never again.
+    /// True if the connection is lost, closing or closed.
     pub(super) fn is_detached_or_closed(&self) -> bool {
         let inner = self.mutable.lock();
         inner.is_disconnected
@@ -103,13 +104,13 @@ impl UserSocketState {
             || self.is_detached.load(Ordering::Acquire)
     }
 
-    /// Held while presence is told of the socket, so that its goings and comings are told in order. A socket that stays has
-    /// none.
+    /// Lock that keeps the presence updates of the socket in order. Created on first use: a socket that stays connected
+    /// has none.
     pub(super) fn presence_lock(&self) -> Arc<tokio::sync::Mutex<()>> {
         Arc::clone(self.mutable.lock().presence_lock.get_or_insert_default())
     }
 
-    /// Who calls.
+    /// Caller of the socket's events.
     pub(super) fn caller(&self) -> Arc<Caller> {
         Arc::clone(&self.mutable.lock().caller)
     }

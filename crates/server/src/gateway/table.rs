@@ -1,7 +1,8 @@
-//! The Socket.IO tables: which event of a client leads to which operation, and what the server tells.
+//! Tables of the Socket.IO events: client events with their operations, and server events.
 //!
-//! Always true: every operation of [`operation::ALL`](parlor_chat::operation::ALL) stands in [`EVENTS`], or in [`ELSEWHERE`]
-//! with the reason.
+//! Invariants:
+//! 1. Every operation of [`ALL_OPERATIONS`](parlor_chat::operation::ALL_OPERATIONS) is in [`CLIENT_EVENTS`], or in
+//!    [`OPERATIONS_WITHOUT_EVENT`] with the reason.
 
 use parlor_chat::code::Code;
 use parlor_chat::conversations::{
@@ -36,44 +37,44 @@ use super::words::{
 };
 use super::{events, joining, watching};
 
-/// Something a client says.
+/// Event that clients send.
 pub struct ClientEvent {
-    /// What it is called.
+    /// Name of the event.
     pub name: &'static str,
-    /// One line for the references.
+    /// Summary for the references, one line without a full stop.
     pub summary: &'static str,
-    /// The operation that it runs, if it is one of all gateways.
+    /// Operation of [`ALL_OPERATIONS`](parlor_chat::operation::ALL_OPERATIONS) that the event offers, if any.
     pub operation: Option<OperationInfo>,
-    /// The codes it is refused with, beyond those that any event may be refused with.
+    /// Error codes besides those that any event can return.
     pub error_codes: &'static [Code],
-    /// The body: one JSON object.
+    /// Schema of the body, one JSON object.
     pub body: fn() -> TypeSchema,
-    /// The acknowledgement, beside `ok: true`.
+    /// Schema of the acknowledgement, without `ok: true`.
     pub reply_schema: fn() -> TypeSchema,
     pub(super) handler: EventHandler,
 }
 
-/// Something the server says.
+/// Event that the server sends.
 pub struct ServerEvent {
-    /// What it is called.
+    /// Name of the event.
     pub name: &'static str,
-    /// One line for the references.
+    /// Summary for the references, one line without a full stop.
     pub summary: &'static str,
-    /// The body: one JSON object.
+    /// Schema of the body, one JSON object.
     pub body: fn() -> TypeSchema,
 }
 
-/// What a client shows when it connects.
+/// Schema of the handshake's `auth`.
 pub fn handshake_schema() -> TypeSchema {
     TypeSchema::of::<Handshake>()
 }
 
-/// What a client hears that is not let in.
+/// Schema of `connect_error`.
 pub fn connect_error_schema() -> TypeSchema {
     TypeSchema::of::<ConnectRefused>()
 }
 
-/// The acknowledgement of an event that is refused.
+/// Schema of the acknowledgement of a rejected event.
 pub fn refused() -> TypeSchema {
     TypeSchema::of::<Refused>()
 }
@@ -85,7 +86,7 @@ const JOIN: &[Code] = &[
     Code::TooMany,
 ];
 
-/// Every event of a client, in the order of the reference.
+/// All client events, in the order of the references.
 pub static CLIENT_EVENTS: &[ClientEvent] = &[
     client_event::<Nothing, HeartbeatReply>("heartbeat", events::heartbeat)
         .summary("Reports that the device is still connected")
@@ -141,7 +142,7 @@ pub static CLIENT_EVENTS: &[ClientEvent] = &[
         .runs_operation(ListMessages::INFO),
 ];
 
-/// Everything the server tells, in the order of the reference.
+/// All server events, in the order of the references.
 pub static SERVER_EVENTS: &[ServerEvent] = &[
     server_event::<Message>(
         "message:new",
@@ -199,7 +200,7 @@ const DEVICES: &str = "devices are managed over HTTP, by their user and by admin
 const CONVERSATIONS: &str = "conversations are managed over HTTP";
 const SERVICES: &str = "for services, over HTTP and gRPC";
 
-/// Operations that Socket.IO does not offer, and why.
+/// Operations that Socket.IO does not offer, with the reason.
 pub static OPERATIONS_WITHOUT_EVENT: &[(OperationInfo, &str)] = &[
     (BeginSession::INFO, SESSIONS),
     (BeginVisitorSession::INFO, SESSIONS),
@@ -281,7 +282,7 @@ impl ClientEvent {
         }
     }
 
-    /// It is what this operation is elsewhere.
+    /// The event offers this operation in another form, with these error codes.
     const fn same_as_operation(self, info: OperationInfo, codes: &'static [Code]) -> Self {
         Self {
             operation: Some(info),
@@ -290,7 +291,7 @@ impl ClientEvent {
         }
     }
 
-    /// It runs this operation, as it is.
+    /// The event runs this operation unchanged.
     const fn runs_operation(self, info: OperationInfo) -> Self {
         self.summary(info.summary)
             .same_as_operation(info, info.codes)

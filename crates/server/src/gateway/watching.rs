@@ -1,6 +1,8 @@
-//! Sockets that watch how others are seen.
+//! Sockets that watch the presence of users.
 //!
-//! Always true: a socket that watches somebody has one task for it, which ends with the socket; one that never did has none.
+//! Invariants:
+//! 1. A socket that watches users has one task for it, which ends with the socket. A socket that never watched has
+//!    none.
 
 use std::sync::{Arc, Weak};
 
@@ -15,20 +17,20 @@ use super::words::{Seen, Watched};
 use super::{GatewaySocket, SocketIoGateway, encode_json};
 use crate::wire::Refusal;
 
-/// Requests that wait for the task: a socket makes one at a time.
+/// Capacity of the request queue. A socket sends one request at a time.
 const WAITING: usize = 4;
 
-/// The way to the task that watches for a socket. Dropped, the task ends.
+/// Handle of the task that watches users for a socket; the task ends on drop.
 #[derive(Clone)]
 pub(super) struct PresenceTask(mpsc::Sender<Change>);
 
-/// Whom to watch, or no longer, and who wants to know how they are seen.
+/// Request to the task, with the channel for its reply.
 enum Change {
     Watch(Vec<UserId>, Told),
     Unwatch(Vec<UserId>, Told),
 }
 
-/// Who wants to know.
+/// Channel for the current statuses of the users.
 type Told = oneshot::Sender<Done<Vec<UserStatus>>>;
 
 /// `presence:watch`.
@@ -72,7 +74,7 @@ fn parse_user_ids(ids: &[String]) -> Done<Vec<UserId>> {
 }
 
 impl PresenceTask {
-    /// What watches for a socket; begins if nothing does yet.
+    /// Handle of the socket's task; spawns the task on first use.
     fn of_socket(gateway: &Arc<SocketIoGateway>, socket: &Arc<GatewaySocket>) -> Self {
         let mut inner = socket.state().mutable.lock();
         let begin = || {
@@ -83,7 +85,7 @@ impl PresenceTask {
             Self(asks)
         };
         match inner.is_disconnected {
-            // Nobody waits for the answer, and nothing may begin.
+            // The socket is disconnected: no task may start, and a channel without a receiver fails the request.
             true => Self(mpsc::channel(1).0),
             false => inner.presence_task.get_or_insert_with(begin).clone(),
         }
@@ -115,7 +117,7 @@ async fn run_presence_task(
 }
 
 async fn handle_request(gateway: &SocketIoGateway, watcher: &mut PresenceWatcher, change: Change) {
-    // One who does not wait for the answer has gone.
+    // A receiver that is gone means that the socket is disconnected.
     let _ = match change {
         Change::Watch(users, told) => told.send(watcher.watch(&users).await),
         Change::Unwatch(users, told) => {

@@ -1,4 +1,4 @@
-//! What clients and the gateway say to each other beyond the operations: bodies, acknowledgements, news.
+//! Bodies of events and acknowledgements that are not types of an operation.
 
 use std::collections::HashMap;
 
@@ -10,143 +10,145 @@ use parlor_chat::unread::UnreadChange;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What a client shows when it connects, as Socket.IO's `auth`.
+/// Body of the handshake, sent as Socket.IO's `auth`.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Handshake {
-    /// The bearer token, without `Bearer`.
+    /// Bearer token, without the word `Bearer`.
     #[serde(default)]
     pub token: String,
-    /// What the device is called, the same with each connection; the socket's id if it is not said.
+    /// Id of the device; use the same id for every connection of this device. Default: the socket id.
     #[serde(default)]
     #[schema(value_type = Option<DeviceId>)]
     pub device_id: Option<String>,
-    /// With a service token: the user it acts for. Others may name only themselves.
+    /// With a service token: id of the user that the service acts for. Other callers may only name themselves.
     #[serde(default)]
     #[schema(value_type = Option<UserId>)]
     pub user_id: Option<String>,
-    /// The conversations to join, each with the last message the client has: what it missed is told before anything else.
+    /// Conversations to join, with the position that the client has reached in each. Missed messages and changes are
+    /// sent before live events.
     #[serde(default)]
     #[schema(value_type = HashMap<String, Place>)]
     pub resume: HashMap<String, Place>,
 }
 
-/// How far a client has got in a conversation.
+/// Position of a client in a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum Place {
-    /// The `seq` of the last message it has; changes made since that one was sent are told.
+    /// `seq` of the last received message; changes since that message was sent are sent again.
     SeqOnly(u64),
-    /// The same, and the highest `rev` it has seen: changes after it are told.
+    /// `seq` of the last received message, and the highest received `rev`; changes after this `rev` are sent.
     SeqAndRev {
-        /// The last message.
+        /// `seq` of the last received message.
         seq: u64,
-        /// The highest revision.
+        /// Highest received `rev`.
         rev: u64,
     },
 }
 
-/// Why a client was not let in: the error of `connect_error`.
+/// Error of a rejected handshake, sent with `connect_error`.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct ConnectRefused {
-    /// What people read.
+    /// Description for people; it may change.
     pub message: String,
-    /// What programs go by.
+    /// Stable error code.
     pub code: &'static str,
-    /// The same once more, where Socket.IO's clients show it.
+    /// The same error again: Socket.IO clients expose only `message` and this field, as `error.data`.
     pub data: Failure,
 }
 
-/// Why something was refused.
+/// Error of a rejected request.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Failure {
-    /// What programs go by; docs/errors.md lists them.
+    /// Stable error code; docs/errors.md lists all codes.
     pub code: &'static str,
-    /// What people read.
+    /// Description for people; it may change.
     pub message: String,
-    /// When to try again, in milliseconds from now, where it is known.
+    /// Milliseconds to wait before a retry; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
 }
 
-/// An acknowledgement of something that was refused.
+/// Acknowledgement of a rejected event.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct Refused {
-    /// False.
+    /// Always false.
     pub ok: bool,
-    /// Why.
+    /// Why the event was rejected.
     pub error: Failure,
 }
 
-/// Nothing has to be said.
+/// Empty object.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, ToSchema)]
 pub struct Nothing {}
 
-/// How a user wants to be seen.
+/// Sets the status of the user.
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 pub struct SetStatus {
-    /// How; `offline` hides them although they are connected.
+    /// New status; `offline` makes a connected user invisible.
     pub status: PresenceStatus,
 }
 
-/// Users to be watched, or no longer.
+/// Users to watch, or to stop watching.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Watched {
-    /// Who.
+    /// Ids of the users, at most 1,000.
     #[schema(value_type = Vec<UserId>, max_items = 1000)]
     pub user_ids: Vec<String>,
 }
 
-/// How users are seen.
+/// Statuses of users.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Seen {
-    /// The users.
+    /// Status of each user.
     pub users: Vec<UserStatus>,
 }
 
-/// A conversation that the handshake's `resume` named: what the client missed of it was told before this, as
+/// A conversation of the handshake's `resume` is joined. Missed messages and changes were sent before this event, as
 /// `message:new`, `message:edited` and `message:deleted`.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConversationResumed {
-    /// Which.
+    /// Id of the conversation.
     pub conversation_id: ConversationId,
-    /// The last message of the conversation: the live stream goes on right after it.
+    /// `seq` of the last message of the conversation; live events start right after it.
     pub last_seq: u64,
-    /// The revision up to which changes are told.
+    /// `rev` up to which changes were sent.
     pub rev: u64,
-    /// Unread messages of the caller there.
+    /// Number of unread messages of the user in the conversation.
     pub unread: u64,
-    /// Who types there.
+    /// Users who are typing in the conversation.
     pub typing: Vec<TypingUser>,
-    /// There is more than was told: messages are read on with `history`, changes by joining with this `rev` as `afterRev`.
+    /// True if the client missed more than was sent: read further messages with `history`, and further changes by
+    /// joining with this `rev` as `afterRev`.
     pub has_more: bool,
 }
 
-/// A conversation.
+/// Reference to a conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Conversation {
-    /// Which.
+    /// Id of the conversation.
     #[schema(value_type = ConversationId)]
     pub conversation_id: String,
 }
 
-/// The caller types in a conversation, or no longer.
+/// The user starts or stops typing in a conversation.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TypingIn {
-    /// Where.
+    /// Id of the conversation.
     #[schema(value_type = ConversationId)]
     pub conversation_id: String,
-    /// What the user is called, where a service acts for them; else the token says it.
+    /// Display name of the user, if a service acts for the user; otherwise the name in the token is used.
     #[serde(default)]
     pub username: Option<String>,
 }
 
-/// A message, as acknowledged.
+/// Reply with the message after the change.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct OneMessage {
     /// The message.
@@ -165,57 +167,58 @@ impl From<SentMessage> for OneMessage {
     }
 }
 
-/// Another token for the connection, of the same user.
+/// New token for the connection.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 pub struct Refresh {
-    /// The bearer token, without `Bearer`.
+    /// Bearer token of the same user, without the word `Bearer`.
     pub token: String,
 }
 
-/// How far somebody has got or read a conversation's messages.
+/// Position up to which the messages of a conversation were delivered to a member, or read by a member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Reached {
-    /// Where.
+    /// Id of the conversation.
     pub conversation_id: ConversationId,
-    /// Who.
+    /// Id of the member.
     pub user_id: UserId,
-    /// The last message.
+    /// `seq` of the last delivered or read message.
     pub seq: u64,
 }
 
-/// What waits for the user in a conversation.
+/// Change of the unread count of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum UnreadNews {
-    /// Counted.
+    /// The new count.
     Count(UnreadChange),
-    /// There is a new last message, in a conversation of more than `unread.fanout_limit` members; at most once a second.
+    /// A new last message, in a conversation with more than `unread.fanout_limit` members; sent at most once per
+    /// second.
     LargeConversation(LastMessage),
 }
 
-/// The last message of a conversation.
+/// Last message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LastMessage {
-    /// Where.
+    /// Id of the conversation.
     pub conversation_id: ConversationId,
-    /// Its number.
+    /// `seq` of the last message.
     pub last_seq: u64,
 }
 
-/// The server closes the connection right after it.
+/// The server closes the connection right after this event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionClosed {
-    /// Why.
+    /// Why the server closes the connection.
     pub reason: ClosedReason,
-    /// With `shutdown`: how long to wait before connecting again, so that not everybody comes at once.
+    /// With `shutdown`: milliseconds to wait before reconnecting. The server spreads these times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reconnect_in_ms: Option<u64>,
 }
 
-/// Why a connection is closed.
+/// Reason of `session:closed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ClosedReason {
@@ -223,10 +226,10 @@ pub enum ClosedReason {
     Blocked,
     /// The session ended, or the device was removed.
     Logout,
-    /// The user began a session on another device, and may have only one.
+    /// The user began a session on another device; only one session is allowed.
     Replaced,
-    /// The server ends; connect again.
+    /// The server is shutting down; reconnect.
     Shutdown,
-    /// The time of the token is over, and `session:refresh` did not come; connect again with a new one.
+    /// The token expired without a `session:refresh`; reconnect with a new token.
     Expired,
 }

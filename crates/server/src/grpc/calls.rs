@@ -1,4 +1,4 @@
-//! What every method does: take the request apart, run an operation, answer.
+//! Helpers of the methods: take a request apart, run an operation, build the response.
 
 use parlor_chat::access::Caller;
 use parlor_chat::operation::Operation;
@@ -6,7 +6,8 @@ use tonic::{Request, Response, Status};
 
 use crate::app::AppState;
 
-/// The caller whom the gate let in, and what they ask for.
+/// Returns the caller that [`AuthenticatingService`](super::service::AuthenticatingService) has authorized, and the
+/// message.
 pub(super) fn caller_and_message<T>(request: Request<T>) -> (Caller, T) {
     let (_, mut extensions, asked) = request.into_parts();
     let caller = extensions
@@ -15,7 +16,7 @@ pub(super) fn caller_and_message<T>(request: Request<T>) -> (Caller, T) {
     (caller, asked)
 }
 
-/// Runs an operation and answers in the words of a method.
+/// Runs an operation and converts its reply to the response of a method.
 pub(super) async fn run_operation<O: Operation, R: From<O::Reply>>(
     app: &AppState,
     caller: &Caller,

@@ -1,4 +1,4 @@
-//! `parlor.v1.ChatService`: each method is an operation of the user whom the request names.
+//! `parlor.v1.ChatService`: each method runs an operation for the user that the request names.
 
 use parlor_chat::access::Caller;
 use parlor_chat::code::Code;
@@ -19,7 +19,7 @@ use super::proto::v1::{
 use crate::app::AppState;
 use crate::wire::Refusal;
 
-/// The service over the operations of messages, unread counts and members.
+/// Service for the operations of messages, unread counts and members.
 pub(super) struct GrpcChatService(pub(super) AppState);
 
 #[tonic::async_trait]
@@ -77,7 +77,7 @@ impl ChatService for GrpcChatService {
         request: Request<IsMemberRequest>,
     ) -> Result<Response<IsMemberResponse>, Status> {
         let (caller, asked) = caller_and_message(request);
-        // Not in the name of the user: others may ask about them, too.
+        // Runs as the caller: members, admins and services may also ask about another user.
         let operation = IsMember {
             conversation_id: asked.conversation_id,
             user_id: asked.user_id,
@@ -86,7 +86,7 @@ impl ChatService for GrpcChatService {
     }
 }
 
-/// The caller in the name of the user whom a request names, if it names one.
+/// The caller, acting for the user that the request names, if it names one.
 fn acting(caller: Caller, user: &str) -> Result<Caller, Refusal> {
     match user {
         "" => Ok(caller),

@@ -1,4 +1,4 @@
-//! Messages to bytes and back.
+//! Protocol Buffers codec of all methods.
 
 use std::marker::PhantomData;
 
@@ -6,12 +6,13 @@ use prost::Message;
 use tonic::codec::BufferSettings;
 use tonic_prost::{ProstDecoder, ProstEncoder};
 
-/// What a call, and a stream for as long as it is open, holds to write to. The usual reply fits; a longer one makes room.
+/// Initial size of the buffer that each call and each open stream holds. Most replies fit; a longer one grows the
+/// buffer.
 const BUFFER_BYTES: usize = 256;
-/// Where a buffer that fills up is sent before more is put into it.
+/// Buffer size from which the buffer is sent before more messages are encoded.
 const YIELD_THRESHOLD_BYTES: usize = 16 * 1024;
 
-/// Protocol Buffers with small buffers: streams are many and mostly silent.
+/// Protocol Buffers with small buffers, because there are many streams and most of them are idle.
 #[derive(Debug)]
 pub struct SmallBufferCodec<E, D>(PhantomData<(E, D)>);
 

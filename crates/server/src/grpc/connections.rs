@@ -1,9 +1,9 @@
 //! HTTP/2 connections.
 //!
-//! Always true:
-//! 1. A client that does not begin to speak HTTP/2 within [`PREFACE`], or does not answer a ping within [`PING_ANSWER`], is
-//!    cut.
-//! 2. What a client does not read stays within [`UNREAD`] per stream; then its streams wait.
+//! Invariants:
+//! 1. A client that does not send the HTTP/2 preface within [`PREFACE_TIMEOUT`], or does not answer a ping within
+//!    [`PING_TIMEOUT`], is disconnected.
+//! 2. At most [`MAX_SEND_BUFFER_BYTES`] per stream wait for a client that does not read; then the stream waits.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -24,28 +24,28 @@ use crate::address::PeerAddress;
 use crate::app::AppState;
 use crate::http::connections::accept_until;
 
-/// How long a client may take to begin.
+/// Time for a client to send the connection preface.
 pub const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The pause between pings, by which clients that are gone are found.
+/// Interval of the pings that detect lost clients.
 pub const PING_INTERVAL: Duration = Duration::from_secs(30);
-/// How long a client may take to answer one.
+/// Time for a client to answer a ping.
 pub const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Calls and streams of one connection at a time; further ones wait at the client.
+/// Concurrent calls and streams of one connection; the client queues further ones.
 const MAX_STREAMS: u32 = 1_000;
-/// Bytes of the headers of a request; most of it the token.
+/// Maximum bytes of the headers of a request; most of them are the token.
 const MAX_HEADER_LIST_BYTES: u32 = 16 * 1024;
-/// Bytes of one request that may be on the way, …
+/// Flow control window of one request.
 const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
-/// … and of all of a connection.
+/// Flow control window of all requests of a connection.
 const CONNECTION_WINDOW_BYTES: u32 = 256 * 1024;
-/// Bytes of a stream that wait for a client to read, beyond the message that passes the limit.
+/// Bytes of a stream that wait for a client to read. The last message may exceed this.
 const MAX_SEND_BUFFER_BYTES: usize = 64 * 1024;
 
-/// What an HTTP/2 client says first.
+/// Connection preface of HTTP/2.
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Serves on `listener` until the server stops, then closes it and waits for the open calls.
+/// Serves on `listener` until the shutdown begins, then closes it and waits for open calls.
 pub(super) async fn serve(listener: TcpListener, gate: AuthenticatingService, app: AppState) {
     let each = |stream, peer| connection(stream, peer, gate.clone(), app.clone());
     accept_until(listener, app.wait_for_shutdown(), each).await;
@@ -97,7 +97,7 @@ fn builder() -> http2::Builder<TokioExecutor> {
     builder
 }
 
-/// The connection, once the client has said hello; none if it said something else.
+/// Returns the connection after the client has sent the preface; `None` if it sent anything else.
 async fn read_preface(mut stream: TcpStream) -> Option<impl AsyncRead + AsyncWrite + Unpin> {
     let mut said = [0; HTTP2_PREFACE.len()];
     let mut heard = 0;

@@ -1,9 +1,10 @@
-//! What every call goes through.
+//! The service in front of all methods: timeout, authentication, error codes.
 //!
-//! Always true:
-//! 1. No service of ours sees a call without a valid token, and nothing of its body is read before.
-//! 2. Every call is answered, or begins to be, within [`ANSWER`].
-//! 3. Every refusal of a call of ours has a code.
+//! Invariants:
+//! 1. A method of a Parlor service runs only with a valid token and session, and the body is not read before that
+//!    check.
+//! 2. Every call gets its response, or the first part of it, within [`RESPONSE_TIMEOUT`].
+//! 3. Every error of a Parlor service has an error code.
 
 use std::time::Duration;
 
@@ -24,15 +25,15 @@ use crate::address::PeerAddress;
 use crate::app::{AppState, RequestCredentials};
 use crate::wire::Refusal;
 
-/// How long a client may take for its request and we for the first of the answer.
+/// Time for the client to send its request and for the server to begin the response.
 pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The services that want a token.
+/// Path prefix of the services that require a token.
 const PARLOR_PATH_PREFIX: &str = "/parlor.";
-/// The service whose clients say when they have asked the last.
+/// Path prefix of the reflection service, whose request streams only the client ends.
 const REFLECTION_PATH_PREFIX: &str = "/grpc.reflection.";
 
-/// The way to the services.
+/// Service in front of all methods.
 #[derive(Clone)]
 pub(super) struct AuthenticatingService {
     app: AppState,
@@ -44,7 +45,7 @@ impl AuthenticatingService {
         Self { app, routes }
     }
 
-    /// Answers a call.
+    /// Handles a call.
     pub(super) async fn call_with_timeout(self, request: Request<Incoming>) -> Response<Body> {
         match timeout(RESPONSE_TIMEOUT, self.authenticate_and_route(request)).await {
             Ok(answer) => answer,
@@ -88,7 +89,7 @@ impl AuthenticatingService {
         add_error_code(answer)
     }
 
-    /// Answers somebody who may ask for ever, and is taken to have asked the last when the server stops.
+    /// Handles a call whose request stream can stay open forever: the shutdown ends the stream.
     async fn route_until_shutdown(mut self, request: Request<Incoming>) -> Response<Body> {
         let app = self.app;
         let request = request.map(|body| {

@@ -1,7 +1,9 @@
-//! `grpc.health.v1.Health`: whether calls would succeed.
+//! `grpc.health.v1.Health`: whether this node is ready to serve calls.
 //!
-//! Always true: `Check` asks anew each time; `Watch` learns of a change within about [`LOOK`] and costs the store nothing
-//! more, however many watch.
+//! Invariants:
+//! 1. Each `Check` runs the readiness checks.
+//! 2. `Watch` reports a change within about [`HEALTH_CHECK_INTERVAL`]. All watchers share one check, so their number
+//!    does not increase the load of the store.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -18,10 +20,10 @@ use super::PARLOR_SERVICES;
 use crate::app::AppState;
 use crate::wire::Refusal;
 
-/// How often it is looked at for those who watch.
+/// Interval of the readiness check for watchers.
 const HEALTH_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The health of this node.
+/// Health service of this node.
 pub(super) struct HealthService {
     app: AppState,
     seen: watch::Receiver<ServingStatus>,
@@ -30,7 +32,7 @@ pub(super) struct HealthService {
 type HealthStream = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
 
 impl HealthService {
-    /// The service, and the work that keeps it up to date until the server stops.
+    /// Creates the service, and the task that updates its status until the shutdown.
     pub(super) fn new(app: AppState) -> (Self, impl Future<Output = ()> + Send) {
         let (sender, seen) = watch::channel(ServingStatus::NotServing);
         let looking = {
@@ -106,7 +108,7 @@ impl health_server::Health for HealthService {
     }
 }
 
-/// What one who watches was told.
+/// State of one watcher.
 struct HealthWatcher {
     known: bool,
     app: AppState,
@@ -115,7 +117,8 @@ struct HealthWatcher {
 }
 
 impl HealthWatcher {
-    /// The next that is not the last; when the server ends, not serving and then the end.
+    /// Waits for the next status that differs from the last one. At shutdown: `NOT_SERVING`, then an error that ends
+    /// the stream.
     async fn next(&mut self) -> Result<ServingStatus, Status> {
         loop {
             let stopping = self.app.is_shutting_down();

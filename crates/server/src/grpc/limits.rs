@@ -11,7 +11,7 @@ use super::proto::v1::{CheckLimitRequest, CheckLimitResponse};
 use crate::app::AppState;
 use crate::wire::Refusal;
 
-/// The service over the operation of limits.
+/// Service for the operation of limits.
 pub(super) struct GrpcLimitService(pub(super) AppState);
 
 #[tonic::async_trait]

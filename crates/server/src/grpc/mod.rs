@@ -1,10 +1,11 @@
-//! The gRPC side.
+//! gRPC gateway.
 //!
-//! Always true:
-//! 1. A method decodes, runs an operation and encodes; [`METHODS`] says which runs which, [`ABSENT`] why some have none.
-//! 2. Whatever a client does costs a bounded amount: streams and windows of a connection, the size of a message, the time
-//!    until it has said hello, asked, or answered a ping.
-//! 3. When the server stops, streams end at once and calls are waited for.
+//! Invariants:
+//! 1. A method decodes its message, runs an operation and encodes the reply. [`METHOD_OPERATIONS`] lists the operation
+//!    of each method, [`OPERATIONS_WITHOUT_METHOD`] the operations without one.
+//! 2. The cost of a client is bounded: streams and windows of a connection, size of a message, time for the preface,
+//!    for a request and for the answer to a ping.
+//! 3. When the shutdown begins, streams end at once and open calls are completed.
 
 mod calls;
 mod chat;
@@ -43,10 +44,10 @@ use self::user_status::GrpcUserStatusService;
 use crate::app::AppState;
 use crate::wire::Refusal;
 
-/// Most bytes of a request: 1,000 of the longest ids, and some room.
+/// Maximum bytes of a request: 1,000 ids of maximum length, with a reserve.
 const MAX_MESSAGE_BYTES: usize = 256 * 1024;
 
-/// Serves on `listener` until the server stops, then waits for the open calls.
+/// Serves on `listener` until the shutdown begins, then waits for open calls.
 pub async fn serve(listener: TcpListener, app: AppState) {
     let (health, looking) = HealthService::new(app.clone());
     let mut work = JoinSet::new();
@@ -79,7 +80,7 @@ fn routes(app: AppState, health: HealthService) -> Routes {
         .prepare()
 }
 
-/// What those hear whose stream the end of the server ends.
+/// Error that ends streams at shutdown.
 fn shutdown_error() -> Refusal {
     Refusal::new(Code::ShuttingDown, "the server is shutting down; reconnect")
 }

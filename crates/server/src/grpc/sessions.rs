@@ -9,7 +9,7 @@ use super::proto::v1::session_service_server::SessionService;
 use super::proto::v1::{Session, ValidateSessionRequest, ValidateSessionResponse};
 use crate::app::AppState;
 
-/// The service over the operations of sessions.
+/// Service for the operations of sessions.
 pub(super) struct GrpcSessionService(pub(super) AppState);
 
 #[tonic::async_trait]

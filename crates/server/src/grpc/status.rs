@@ -1,6 +1,7 @@
-//! Refusals over gRPC.
+//! Errors over gRPC.
 //!
-//! Always true: every refusal has its [`Code`] as `reason` of the status details and as trailer [`CODE`].
+//! Invariants:
+//! 1. Every error has its [`ErrorCode`] as `reason` in the status details and in the trailer [`ERROR_CODE_TRAILER`].
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,11 +13,11 @@ use tonic_types::{ErrorDetails, StatusExt};
 
 use crate::wire::{self, Refusal};
 
-/// The trailer with the code.
+/// Trailer with the error code.
 pub const ERROR_CODE_TRAILER: &str = "parlor-code";
-/// The domain of the codes in the status details.
+/// Domain of the error codes in the status details.
 pub const ERROR_DOMAIN: &str = "parlor";
-/// When to try again what may succeed later, where it is not known.
+/// Retry delay of a retryable error without a known delay.
 const DEFAULT_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 impl From<Refusal> for Status {
@@ -37,8 +38,8 @@ impl From<Refusal> for Status {
     }
 }
 
-/// What the library refused before anybody of ours saw it, with its code: a message too long or not to be read, a method
-/// that is not there.
+/// Adds an error code to an error that tonic returned before a method ran: a message that is too large or cannot be
+/// decoded, or an unknown method.
 pub(super) fn with_error_code(status: &Status) -> Option<Status> {
     let code = match status.code() {
         tonic::Code::OutOfRange => Code::BodyTooLarge,

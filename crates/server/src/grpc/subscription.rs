@@ -1,10 +1,10 @@
-//! `SubscribeStatusUpdates`: one stream of changes.
+//! `SubscribeStatusUpdates`: the stream of status changes.
 //!
-//! Always true:
-//! 1. A stream makes its next message when the client has room for it, so at most one is waiting; what happens meanwhile
-//!    is kept as the latest state of each user.
-//! 2. It ends with the server, with the time of the token, with the session, or with the client, and then nothing of it
-//!    is left.
+//! Invariants:
+//! 1. A stream builds its next message only when the client can receive it, so at most one message waits. Of the
+//!    changes in between only the latest status of each user is kept.
+//! 2. A stream ends at the shutdown, when the token expires, when the session ends, or when the client cancels it. It
+//!    then holds no resources.
 
 use futures_util::{Stream, stream};
 use parlor_chat::access::Caller;
@@ -19,7 +19,7 @@ use super::proto::v1::{StatusUpdates, UserStatus};
 use crate::app::AppState;
 use crate::wire::Refusal;
 
-/// The messages of a stream, from the snapshot on.
+/// Messages of a stream, beginning with the snapshot.
 pub(super) fn status_updates(
     app: AppState,
     caller: &Caller,
@@ -41,11 +41,11 @@ pub(super) fn status_updates(
 
 struct StatusSubscription {
     app: AppState,
-    /// None of a service.
+    /// `None` for a service.
     session: Option<SessionEndWaiter>,
     snapshot: Option<Vec<presence::UserStatus>>,
     changes: PresenceWatcher,
-    /// When the token's time is over.
+    /// Expiry of the token.
     token_expires_at: Instant,
 }
 
@@ -55,7 +55,7 @@ impl StatusSubscription {
             return Ok(status_updates_message(users, true));
         }
         tokio::select! {
-            // Changes come last, so that those who change for ever keep no stream open.
+            // Changes are polled last, so that constant changes cannot keep a stream open.
             biased;
             () = self.app.wait_for_shutdown() => Err(super::shutdown_error()),
             () = sleep_until(self.token_expires_at) => {
@@ -68,7 +68,7 @@ impl StatusSubscription {
     }
 }
 
-/// Waits for the end of a session, and says what is told then.
+/// Waits for the end of a session and returns the error for the stream.
 async fn wait_for_session_end(session: Option<&mut SessionEndWaiter>) -> Refusal {
     let Some(session) = session else {
         return std::future::pending().await;

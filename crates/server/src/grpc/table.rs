@@ -1,7 +1,8 @@
-//! The gRPC table: which method runs which operation.
+//! Method table: the operation of each gRPC method.
 //!
-//! Always true: every operation of [`operation::ALL`](parlor_chat::operation::ALL) stands in [`METHODS`], or in [`ABSENT`]
-//! with the reason.
+//! Invariants:
+//! 1. Every operation of [`ALL_OPERATIONS`](parlor_chat::operation::ALL_OPERATIONS) is in [`METHOD_OPERATIONS`], or in
+//!    [`OPERATIONS_WITHOUT_METHOD`] with the reason.
 
 use parlor_chat::conversations::{
     CreateConversation, DeleteConversation, GetConversation, GetMember, IsMember, JoinConversation,
@@ -27,7 +28,7 @@ use super::proto::v1::{
     chat_service_server, limit_service_server, session_service_server, user_status_service_server,
 };
 
-/// Our services.
+/// Services of Parlor.
 pub const PARLOR_SERVICES: &[&str] = &[
     user_status_service_server::SERVICE_NAME,
     chat_service_server::SERVICE_NAME,
@@ -35,7 +36,7 @@ pub const PARLOR_SERVICES: &[&str] = &[
     limit_service_server::SERVICE_NAME,
 ];
 
-/// Which method runs which operation.
+/// Operation of each method.
 #[rustfmt::skip]
 pub const METHOD_OPERATIONS: &[(&str, &str)] = &[
     ("parlor.v1.UserStatusService/SetUserStatus", SetPresence::INFO.name),
@@ -57,7 +58,7 @@ const DEVICES: &str = "devices are managed over HTTP, by their user and by admin
 const CONVERSATIONS: &str = "conversations are managed over HTTP";
 const APPS: &str = "for chat apps, over Socket.IO and HTTP";
 
-/// The operations that no method runs, and why.
+/// Operations that gRPC does not offer, with the reason.
 pub const OPERATIONS_WITHOUT_METHOD: &[(&str, &str)] = &[
     (BeginSession::INFO.name, SESSIONS),
     (BeginVisitorSession::INFO.name, SESSIONS),

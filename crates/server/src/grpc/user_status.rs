@@ -1,4 +1,4 @@
-//! `parlor.v1.UserStatusService`: each method is an operation with its fields under other names.
+//! `parlor.v1.UserStatusService`: each method runs an operation of presence.
 
 use std::pin::Pin;
 
@@ -23,7 +23,7 @@ use crate::wire::Refusal;
 
 type Updates = Pin<Box<dyn Stream<Item = Result<StatusUpdates, Status>> + Send>>;
 
-/// The service over the operations of presence.
+/// Service for the operations of presence.
 pub(super) struct GrpcUserStatusService(pub(super) AppState);
 
 #[tonic::async_trait]
@@ -139,7 +139,7 @@ impl From<presence::UserStatusList> for GetMultipleUserStatusResponse {
 
 impl From<HeartbeatReply> for SendHeartbeatResponse {
     fn from(next: HeartbeatReply) -> Self {
-        // Rather early than late, but never at once.
+        // Rounded down, so that the heartbeat is early rather than late, but at least one second.
         let seconds = (next.next_in_ms / 1_000).max(1);
         Self {
             next_heartbeat_in_seconds: u32::try_from(seconds).unwrap_or(u32::MAX),

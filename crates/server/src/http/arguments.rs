@@ -1,10 +1,11 @@
-//! From the parts of an HTTP request to the request of an operation.
+//! Builds the request of an operation from the parts of an HTTP request.
 //!
-//! Always true:
-//! 1. Address, query and body become one JSON object; where two say the same, the address counts before the body, and the
-//!    body before the query. What the operation does not know is ignored.
-//! 2. A key in the header `Idempotency-Key` counts where the request says none.
-//! 3. What cannot be read is refused with `invalid_request` and the name of the field, or the place in the JSON.
+//! Invariants:
+//! 1. Path, query and body become one JSON object. The path overrides the body, and the body overrides the query.
+//!    Unknown fields are ignored.
+//! 2. The header `Idempotency-Key` is used only if the request has no key.
+//! 3. A part that cannot be decoded is rejected with `invalid_request` and the name of the field or the position in the
+//!    JSON.
 
 use axum::extract::RawPathParams;
 use parlor_chat::code::Code;
@@ -15,26 +16,26 @@ use super::openapi::{QueryValueKind, Shape};
 use super::table;
 use crate::wire::Refusal;
 
-/// The parts of a request.
+/// Parts of a request.
 pub(super) struct Arguments<'a> {
     pub(super) path: &'a RawPathParams,
     pub(super) query: &'a str,
     pub(super) body: &'a [u8],
-    /// The header `Idempotency-Key`.
+    /// Value of the header `Idempotency-Key`.
     pub(super) key: Option<&'a str>,
 }
 
-/// The fields that make a repeated request one with the first.
+/// Request fields with the key of an idempotent request.
 const IDEMPOTENCY_FIELDS: [&str; 2] = ["clientId", "idempotencyKey"];
-/// Most bytes of such a key.
+/// Maximum bytes of the header `Idempotency-Key`.
 pub(super) const MAX_IDEMPOTENCY_KEY_LEN: usize = 128;
 
-/// The field of a request that its key goes into, if it has one.
+/// Request field for the idempotency key, if the request has one.
 pub(super) fn idempotency_field<'f>(mut fields: impl Iterator<Item = &'f str>) -> Option<&'f str> {
     fields.find(|field| IDEMPOTENCY_FIELDS.contains(field))
 }
 
-/// Reads the requests of one operation.
+/// Decoder for the requests of one operation.
 pub(super) struct Reader {
     fields: Vec<(String, QueryValueKind)>,
 }
@@ -47,7 +48,7 @@ impl Reader {
         }
     }
 
-    /// The request.
+    /// Decodes the request.
     pub(super) fn read<O: DeserializeOwned>(
         &self,
         arguments: &Arguments<'_>,
@@ -58,7 +59,7 @@ impl Reader {
             self.add_idempotency_key(key, &mut object)?;
         }
         for (name, value) in arguments.path {
-            // An empty id means the caller in a body, and nobody in an address.
+            // In a body, an empty id stands for the caller. In a path it is an error.
             if value.is_empty() {
                 let text = format!("the path parameter `{name}` is empty");
                 return Err(Refusal::new(Code::InvalidId, text));
@@ -116,7 +117,7 @@ impl Reader {
     }
 }
 
-/// The object in a body; an empty body is an empty one.
+/// Parses the body; an empty body is an empty object.
 fn parse_object(body: &[u8]) -> Result<Map<String, Value>, Refusal> {
     if body.is_empty() {
         return Ok(Map::new());
@@ -136,7 +137,7 @@ fn parse_object(body: &[u8]) -> Result<Map<String, Value>, Refusal> {
 
 fn deserialize_request<O: DeserializeOwned>(object: &Value) -> Result<O, Refusal> {
     O::deserialize(object).or_else(|_| {
-        // The path costs, so it is sought only where it is told.
+        // Tracking the path is slow, so only a request that failed is deserialized with it.
         serde_path_to_error::deserialize(object).map_err(|error| {
             let path = error.path().to_string();
             match path.as_str() {

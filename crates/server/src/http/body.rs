@@ -1,7 +1,8 @@
-//! Reading the body of a request.
+//! Reads request bodies.
 //!
-//! Always true: at most [`MOST`] bytes of a body are kept, and nothing where the request is refused anyway; a client that
-//! does not finish it within [`PATIENCE`] is told so.
+//! Invariants:
+//! 1. At most [`MAX_BODY_BYTES`] of a body are in memory, and nothing of the body of a rejected request.
+//! 2. A body that does not arrive within [`BODY_TIMEOUT`] is rejected.
 
 use std::time::Duration;
 
@@ -12,14 +13,14 @@ use tokio::time::timeout;
 
 use crate::wire::Refusal;
 
-/// Most bytes of a body.
+/// Maximum size of a body.
 pub const MAX_BODY_BYTES: usize = 256 * 1024;
-/// How long a body may take to arrive.
+/// Time for a body to arrive.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// What is still read, and forgotten, of a body that is too large.
+/// Bytes above the maximum that are read and discarded.
 const MAX_DISCARDED_BYTES: usize = 1024 * 1024;
 
-/// The whole body.
+/// Reads the whole body.
 pub(super) async fn read(body: Body) -> Result<Vec<u8>, Refusal> {
     if body.is_end_stream() {
         return Ok(Vec::new());
@@ -29,12 +30,13 @@ pub(super) async fn read(body: Body) -> Result<Vec<u8>, Refusal> {
         .unwrap_or_else(|_| Err(timeout_error()))
 }
 
-/// Takes in the body of a request that is refused: a client that is cut while it sends does not see the answer.
+/// Reads and discards the body of a rejected request, because a client that is disconnected while it sends does not see
+/// the response.
 pub(super) async fn discard_body(body: Body) {
     let _ = timeout(PATIENCE, collect_up_to(body, 0)).await;
 }
 
-/// The whole body, if it has at most `most` bytes.
+/// Returns the whole body, or an error if it exceeds the given number of bytes.
 async fn collect_up_to(mut body: Body, most: usize) -> Result<Vec<u8>, Refusal> {
     let most_read = MAX_BODY_BYTES + MAX_DISCARDED_BYTES;
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);

@@ -1,8 +1,9 @@
-//! Accepting connections, and letting them go.
+//! Accepts TCP connections and serves HTTP/1.1 on them.
 //!
-//! Always true: a client that does not finish its headers within [`HEADERS`], or reads nothing of an answer for
-//! [`READING`], is cut, so that idle sockets cannot use up the process; what goes wrong on one connection, or in accepting
-//! one, ends no other.
+//! Invariants:
+//! 1. A client that does not send its headers within [`HEADER_TIMEOUT`], or reads nothing of a response for
+//!    [`WRITE_TIMEOUT`], is disconnected, so that idle connections do not use up the process.
+//! 2. An error on one connection, or while accepting one, affects no other connection.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -22,16 +23,16 @@ pub use super::impatient::WRITE_TIMEOUT;
 use super::impatient::{ProtocolSwitch, WriteTimeoutStream};
 use crate::address::PeerAddress;
 
-/// How long a client may take for the headers of a request, the pause since its last one included.
+/// Time for a client to send the headers of a request, including the pause since its previous request.
 pub const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
-/// About how many bytes the head of a request may have; one that is much longer is answered with 431 and cut.
+/// Approximate maximum size of the request headers. Larger ones get status 431, and the connection is closed.
 pub const MAX_HEADER_BYTES: usize = 64 * 1024;
-/// Connections that are accepted before others have their turn.
+/// Connections that are accepted before the task yields.
 const ACCEPT_BATCH_SIZE: u32 = 1_024;
-/// The pause after a connection could not be accepted for want of something that others will give back.
+/// Pause after an accept failed for lack of a resource, such as open files.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// Serves on `listener` until `stop` holds true, then closes it and waits for the open requests.
+/// Serves on `listener` until `stop` becomes true, then closes the listener and waits for open requests.
 pub async fn serve_http(
     listener: TcpListener,
     doors: impl Into<HttpService>,
@@ -42,7 +43,7 @@ pub async fn serve_http(
     accept_until(listener, told(stop.clone()), each).await;
 }
 
-/// Accepts connections until `stop` ends, then closes `listener` and waits for them.
+/// Accepts connections until `stop` completes, then closes `listener` and waits for the connections.
 pub(crate) async fn accept_until<F>(
     listener: TcpListener,
     stop: impl Future<Output = ()>,
@@ -53,11 +54,12 @@ pub(crate) async fn accept_until<F>(
     let mut open = JoinSet::new();
     let mut stop = pin!(stop);
     {
-        // Kept while connections end, or each that does would cut a pause short.
+        // Created once, not per iteration: a connection that ends would otherwise cancel the pause of
+        // `accept_with_retry`.
         let mut next = pin!(accept_with_retry(&listener));
         let mut in_a_row = 0_u32;
-        // All who wait are let in at a time, before what the last ones ask is looked at: the kernel has few places for a
-        // crowd, and who finds none tries again much later.
+        // Accepts all waiting connections before it serves the new ones: the backlog of the kernel is small, and a
+        // client that finds it full retries much later.
         let accepting = unconstrained(async {
             loop {
                 tokio::select! {
@@ -123,7 +125,10 @@ async fn accept_with_retry(listener: &TcpListener) -> (TcpStream, PeerAddress) {
         match listener.accept().await {
             Ok((stream, peer)) => return (stream, PeerAddress(peer.ip())),
             Err(error) if is_client_error(&error) => {
-                debug!(%error, "client closed the connection before it was accepted")
+                debug!(
+                    %error,
+                    "client closed the connection before it was accepted"
+                )
             }
             Err(error) => {
                 warn!(%error, "cannot accept connections; retrying in 500 ms");
@@ -141,7 +146,7 @@ fn is_client_error(error: &std::io::Error) -> bool {
     )
 }
 
-/// Ends when `stop` holds true or its sender is gone.
+/// Completes when `stop` becomes true or its sender is dropped.
 async fn told(mut stop: watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }

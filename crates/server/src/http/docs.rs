@@ -1,6 +1,7 @@
-//! The reference: `/openapi.json`, and `/docs/` to read it and to try it out.
+//! API reference: `/openapi.json`, and the page `/docs/` that shows it and sends requests.
 //!
-//! Always true: the page needs nothing from outside this server, and its policy forbids the browser to ask elsewhere.
+//! Invariants:
+//! 1. The page loads nothing from other hosts, and its content security policy forbids the browser to do so.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,14 +23,14 @@ const STYLE: &str = include_str!("docs/style.css");
 const START: &str = include_str!("docs/start.js");
 const ICON: &str = include_str!("docs/icon.svg");
 
-/// The page's own scripts, styles and requests, and nothing else; the library writes styles into the page.
+/// Allows only files and requests of this server. `unsafe-inline` is for the styles that Swagger UI adds to the page.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
      object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 pub(super) fn router() -> Router<AppState> {
     Router::new()
         .route("/openapi.json", get(document))
-        // Relative, so that it holds behind a proxy that adds a path.
+        // Relative, so that the redirect works behind a proxy that adds a path prefix.
         .route("/docs", get(async || Redirect::permanent("docs/")))
         .route("/docs/", get(async || static_response("text/html", PAGE)))
         .route("/docs/{file}", get(asset))
@@ -65,7 +66,7 @@ fn static_response(kind: &str, content: impl Into<Body>) -> Response {
         (header::CONTENT_TYPE, &format!("{kind}; charset=utf-8")),
         (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
         (header::REFERRER_POLICY, "no-referrer"),
-        // Another version of the server has another page.
+        // Short, because the page changes with the server version.
         (header::CACHE_CONTROL, "public, max-age=300"),
     ];
     (headers, content.into()).into_response()

@@ -1,6 +1,7 @@
-//! Where a request goes: to Socket.IO or to the routes.
+//! Service of a connection: sends each request to Socket.IO or to the router.
 //!
-//! Always true: a page is checked before either of them sees its request.
+//! Invariants:
+//! 1. The origin of a request is checked before Socket.IO or an operation handles it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -22,17 +23,17 @@ use crate::address::PeerAddress;
 use crate::app::AppState;
 use crate::gateway;
 
-/// Most bytes of a `User-Agent` that are kept.
+/// Maximum bytes of a `User-Agent` that are stored.
 const MAX_USER_AGENT_BYTES: usize = 256;
 
-/// What answers requests. Cloning copies pointers.
+/// HTTP service of a connection. Cloning copies pointers.
 #[derive(Clone)]
 pub struct HttpService {
     router: TowerToHyperService<Router>,
     sockets: Option<Arc<SocketIoEndpoint>>,
 }
 
-/// The way to Socket.IO.
+/// Socket.IO server with what it needs per request.
 struct SocketIoEndpoint {
     app: AppState,
     server: Arc<gateway::GatewayServer>,
@@ -40,7 +41,7 @@ struct SocketIoEndpoint {
 }
 
 impl From<Router> for HttpService {
-    /// The routes alone.
+    /// A service without Socket.IO.
     fn from(router: Router) -> Self {
         Self {
             router: TowerToHyperService::new(router),
@@ -50,7 +51,7 @@ impl From<Router> for HttpService {
 }
 
 impl HttpService {
-    /// The routes, and Socket.IO. Pages of `origins` may call, beyond those of the server itself.
+    /// A service with the routes and Socket.IO. `origins` lists the allowed origins besides the server's own.
     pub fn new(
         router: Router,
         app: AppState,
@@ -68,7 +69,7 @@ impl HttpService {
         }
     }
 
-    /// Answers a request.
+    /// Handles a request.
     pub(super) async fn serve(self, request: Request<Incoming>) -> Result<Response, Infallible> {
         match self.sockets {
             Some(sockets) if sockets.server.matches_path(request.uri().path()) => {
@@ -101,7 +102,7 @@ impl SocketIoEndpoint {
         let headers = request.headers();
         let agent = headers.get(header::USER_AGENT);
         let agent = agent.and_then(|agent| agent.to_str().ok());
-        // A header is read as text only if every character is one byte.
+        // `to_str` accepts ASCII only, so every index is a character boundary.
         let agent = agent.map(|agent| agent[..agent.len().min(MAX_USER_AGENT_BYTES)].into());
         Client {
             address: self
@@ -113,7 +114,7 @@ impl SocketIoEndpoint {
     }
 }
 
-/// Gets the stream back from hyper, with what it had read ahead.
+/// Gets the TCP stream out of hyper, with the bytes that hyper has already read.
 fn downcast_upgraded(upgraded: Upgraded) -> Result<UpgradedTcpStream, Upgraded> {
     let parts = upgraded.downcast::<TokioIo<WriteTimeoutStream>>()?;
     let (stream, owed) = parts.io.into_inner().into_parts();

@@ -1,6 +1,7 @@
-//! One endpoint for all operations: who calls, what they ask for, the answer.
+//! The axum handler of all operations: authorize the caller, decode the request, run the operation, respond.
 //!
-//! Always true: the token is checked before the body is read.
+//! Invariants:
+//! 1. The token is checked before the body is read.
 
 use std::sync::Arc;
 
@@ -24,15 +25,15 @@ use crate::address::PeerAddress;
 use crate::app::{Admission, AppState, RequestCredentials};
 use crate::wire::Refusal;
 
-/// The header by which a service names the user it acts for.
+/// Header with the user that a service acts for.
 pub(super) const ACTING_USER_HEADER: &str = "parlor-user";
 
-/// The header with the key that makes a repeated request one with the first.
+/// Header with the key of an idempotent request.
 pub(super) const IDEMPOTENCY_KEY_HEADER: &str = "idempotency-key";
 
 type Params = Result<RawPathParams, RawPathParamsRejection>;
 
-/// The endpoint of an operation.
+/// Handler of an operation.
 pub(super) fn of<O: HttpOperation>(route: &'static Route) -> MethodRouter<AppState> {
     let reader = Arc::new(Reader::new(&route.shape()));
     let answer = move |State(app): State<AppState>, params: Params, request: Request| {

@@ -1,6 +1,7 @@
-//! `/healthz` says that the process lives, `/readyz` that its parts answer.
+//! `/healthz` reports that the process runs, `/readyz` that store, database and node are ready.
 //!
-//! Always true: readiness is asked anew by each request and bounded, so it is never stale and never hangs.
+//! Invariants:
+//! 1. Each `/readyz` request runs the checks with their timeouts, so the response is never stale and never hangs.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,8 +1,10 @@
-//! A connection whose client has to read.
+//! TCP stream with a write timeout.
 //!
-//! Always true: where bytes wait to be sent and the client takes none for [`READING`], writing fails and so the connection
-//! ends. Otherwise clients that ask and do not read would keep what they were given for ever. The answer that switches to
-//! another protocol is kept for whoever takes the stream over: the first packet goes out with it, in one write.
+//! Invariants:
+//! 1. If bytes wait to be sent and the client reads none for [`WRITE_TIMEOUT`], writing fails and the connection ends.
+//!    Clients that send requests and do not read therefore cannot hold their responses in memory.
+//! 2. The 101 response of a protocol switch is not written but held back for the WebSocket connection, which sends it
+//!    with its first packet in one write.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -16,30 +18,30 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
-/// How long a client may take nothing of an answer.
+/// How long a client may read nothing of a response.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The connection.
+/// TCP stream of a connection.
 pub(super) struct WriteTimeoutStream {
     stream: TcpStream,
-    /// The end of the patience, while bytes wait.
+    /// Write deadline, while bytes wait to be sent.
     write_deadline: Option<Pin<Box<Sleep>>>,
-    /// Whether the protocol is to be switched; …
+    /// True if the response is a 101.
     switches: ProtocolSwitch,
-    /// … and the answer that does it.
+    /// The 101 response that was held back.
     unsent_response: Bytes,
 }
 
-/// How that answer begins.
+/// Start of a 101 response.
 const SWITCHING_PROTOCOLS: &[u8] = b"HTTP/1.1 101 ";
 
-/// Whether a connection is to switch to another protocol. Whoever answers the request says so: what is written may begin with
-/// the same words for other reasons.
+/// Flag: the response of the current request switches protocols. The service sets it, because a response body can start
+/// with the same bytes as a 101 response.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ProtocolSwitch(Arc<AtomicBool>);
 
 impl ProtocolSwitch {
-    /// It is.
+    /// Marks the response as a protocol switch.
     pub(super) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -59,7 +61,7 @@ impl WriteTimeoutStream {
         }
     }
 
-    /// The stream itself, for somebody who looks after its client in another way, and what the client has to get first.
+    /// Returns the stream without the timeout, and the 101 response that has to be sent first.
     pub(super) fn into_parts(self) -> (TcpStream, Bytes) {
         (self.stream, self.unsent_response)
     }

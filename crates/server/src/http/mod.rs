@@ -1,10 +1,10 @@
-//! The HTTP side: the operations under `/v1`, their reference, and the health of the process.
+//! HTTP gateway: the operations under `/v1`, the OpenAPI document with its page, and the health checks.
 //!
-//! Always true:
-//! 1. Which address leads to which operation stands in [`table`], and nowhere else; the routes and the OpenAPI document are
-//!    made from it.
-//! 2. Origin, token, body, in this order: who may not call is told so before the body is read.
-//! 3. Every answer that is an error of a request has a [`problem`] as its body.
+//! Invariants:
+//! 1. [`routes`] is the only place that binds paths to operations; the router and the OpenAPI document are built from
+//!    it.
+//! 2. A request is checked in this order: origin, token, body. An unauthorized request is rejected without its body.
+//! 3. Every error response has a [`problem`] as its body.
 
 mod arguments;
 mod body;
@@ -36,7 +36,7 @@ pub use doors::HttpService;
 use origins::CorsPolicy;
 use problem::Problem;
 
-/// All routes. Pages of `origins` may call, beyond those of the server itself.
+/// Builds the router with all routes. `origins` lists the allowed origins besides the server's own.
 pub fn router(app: AppState, origins: &[String]) -> Router {
     let mut router = Router::new()
         .route("/healthz", get(health::healthz))
@@ -61,7 +61,7 @@ async fn not_found(uri: Uri, body: Body) -> Problem {
     Problem::new(Code::NotFound, detail)
 }
 
-/// Both answers get the header `Allow` from the router.
+/// The router adds the header `Allow` to both responses.
 async fn method_not_allowed(method: Method, uri: Uri, body: Body) -> Response {
     body::discard_body(body).await;
     if method == Method::OPTIONS {

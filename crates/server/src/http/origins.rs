@@ -1,10 +1,10 @@
-//! Which browser pages may call (CORS), and the headers that keep browsers from guessing.
+//! CORS: which browser pages may send requests; and the header `X-Content-Type-Options`.
 //!
-//! Always true:
-//! 1. A request with an `Origin` comes from a page. It is served if the page is the server's own or its origin is listed;
-//!    without one it is not a page's, and passes. Health is told to all.
-//! 2. A page of another origin cannot have a request served by leaving out the preflight: the origin is checked with every
-//!    request.
+//! Invariants:
+//! 1. A request with an `Origin` comes from a page. It is served if the origin is the server's own or is listed. A
+//!    request without an `Origin` does not come from a page and is served. The health checks ignore the origin.
+//! 2. The origin is checked with every request, so a page of another origin cannot bypass the check by omitting the
+//!    preflight.
 
 use std::sync::Arc;
 
@@ -25,10 +25,10 @@ const ALLOWED_HEADERS: HeaderValue =
 const EXPOSED_HEADERS: HeaderValue = HeaderValue::from_static(
     "Allow, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, Retry-After, WWW-Authenticate",
 );
-/// In seconds; browsers keep a preflight no longer than two hours.
+/// In seconds. Browsers cache a preflight for at most two hours.
 const PREFLIGHT_MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
 
-/// The origins whose pages may call, beyond the server's own.
+/// Allowed origins besides the server's own.
 #[derive(Clone, Debug)]
 pub(super) struct CorsPolicy {
     all: bool,
@@ -59,7 +59,7 @@ impl CorsPolicy {
     }
 }
 
-/// Whether a page of `origin` was loaded from `host`. A browser leaves out the port where it is the scheme's own.
+/// True if a page of `origin` was loaded from `host`. A browser omits the default port of the scheme.
 fn is_same_origin(origin: &str, host: &str) -> bool {
     let (port, address) = match origin.split_once("://") {
         Some(("http", address)) => (":80", address),
@@ -75,7 +75,7 @@ fn is_same_origin(origin: &str, host: &str) -> bool {
     plain(address) == plain(host)
 }
 
-/// Serves a request if the page it comes from may call.
+/// Middleware: rejects requests of other origins and adds the CORS headers.
 pub(super) async fn cors_middleware(
     State(origins): State<CorsPolicy>,
     request: Request,
@@ -101,7 +101,7 @@ pub(super) async fn cors_middleware(
     response
 }
 
-/// The answer to a page that may not call.
+/// Response to a page of another origin.
 pub(super) fn origin_error() -> Response {
     Problem::new(
         Code::OriginNotAllowed,
@@ -110,17 +110,17 @@ pub(super) fn origin_error() -> Response {
     .into_response()
 }
 
-/// The page that a request comes from, if it comes from one.
+/// Origin of a request, with the result of the check.
 pub(super) struct OriginCheck {
     origin: Option<HeaderValue>,
-    /// Whether it may call; what is no page may.
+    /// True if the request may be served; always true without an `Origin`.
     pub(super) allowed: bool,
-    /// Whether it asks what it may.
+    /// True for a CORS preflight request.
     pub(super) preflight: bool,
 }
 
 impl CorsPolicy {
-    /// The page that a request comes from.
+    /// Checks the origin of a request.
     pub(super) fn check_origin<B>(&self, request: &axum::http::Request<B>) -> OriginCheck {
         let origin = request.headers().get(header::ORIGIN).cloned();
         let allowed = origin
@@ -135,7 +135,7 @@ impl CorsPolicy {
 }
 
 impl OriginCheck {
-    /// Tells the browser what the page may do.
+    /// Adds the headers that allow the page to read the response.
     pub(super) fn add_headers(self, headers: &mut HeaderMap) {
         headers.insert(
             header::X_CONTENT_TYPE_OPTIONS,

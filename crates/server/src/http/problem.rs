@@ -1,6 +1,7 @@
-//! Errors over HTTP: `application/problem+json` (RFC 9457).
+//! Error responses: `application/problem+json` (RFC 9457).
 //!
-//! Always true: `code` is what programs go by and never changes; `detail` is for people.
+//! Invariants:
+//! 1. `code` is stable; `detail` is for people and may change.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -11,40 +12,40 @@ use utoipa::ToSchema;
 
 use crate::wire::{self, Refusal};
 
-/// The type of the body.
+/// Media type of the body.
 pub const PROBLEM_MEDIA_TYPE: &str = "application/problem+json";
 
-/// An error as it is answered.
+/// Error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem(Refusal);
 
-/// Why a request was refused.
+/// Error of a request (RFC 9457).
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Problem)]
 pub(super) struct Body<'a> {
-    /// Always `about:blank`: the code says all that a type would.
+    /// Always `about:blank`; use `code` instead.
     r#type: &'static str,
-    /// The words of the status.
+    /// Reason phrase of the HTTP status.
     title: &'a str,
-    /// The status.
+    /// HTTP status.
     status: u16,
-    /// What programs go by.
+    /// Stable error code.
     code: &'static str,
-    /// What people read; it may change.
+    /// Description for people; it may change.
     detail: &'a str,
-    /// When the same request would be taken, in milliseconds; only where it is known.
+    /// Milliseconds after which the same request can succeed; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
 }
 
 impl Problem {
-    /// An error with its stable code and what is wrong.
+    /// Creates an error from its stable code and a description.
     pub fn new(code: Code, detail: impl Into<String>) -> Problem {
         Problem(Refusal::new(code, detail))
     }
 
-    /// The status it is answered with.
+    /// HTTP status of the response.
     pub fn status(&self) -> StatusCode {
         wire::http(self.0.code)
     }

@@ -1,13 +1,13 @@
-//! What is left of a caller's budget, as headers of every answer that was counted.
+//! The `RateLimit-*` headers of every response whose request was counted.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use parlor_chat::limits::RateLimitDecision;
 
 /// Requests per window.
 pub(super) const LIMIT: &str = "ratelimit-limit";
-/// Requests that would still be taken.
+/// Requests that are still allowed now.
 pub(super) const RATELIMIT_REMAINING: &str = "ratelimit-remaining";
-/// Seconds until everything is free again.
+/// Seconds until the limit is completely free again.
 pub(super) const RATELIMIT_RESET: &str = "ratelimit-reset";
 
 /// Adds the headers.

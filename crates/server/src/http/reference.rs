@@ -1,4 +1,4 @@
-//! docs/operations.md and docs/errors.md, from the tables of the gateways.
+//! Generates docs/operations.md and docs/errors.md from the tables of the gateways.
 
 use parlor_chat::code::Code;
 use parlor_chat::operation::{ALL_OPERATIONS, COMMON_ERROR_CODES, OperationInfo};
@@ -63,7 +63,7 @@ If a retry can succeed, HTTP sends `Retry-After` (whole seconds) with 429 and 50
 |---|---|---|---|---|
 ";
 
-/// The text of docs/operations.md.
+/// Text of docs/operations.md.
 pub fn operations_page() -> String {
     let mut text = String::from(OPERATIONS);
     let mut group = "";
@@ -100,7 +100,7 @@ pub fn operations_page() -> String {
     text
 }
 
-/// What is said by Socket.IO, in both directions.
+/// Tables of the Socket.IO events in both directions.
 fn events() -> String {
     let mut text = String::from(EVENTS);
     for event in socketio::CLIENT_EVENTS {
@@ -117,7 +117,7 @@ fn events() -> String {
     text
 }
 
-/// The fields of a type; those that may be absent with a question mark.
+/// Fields of a type; optional ones have a question mark.
 fn fields(described: &fn() -> TypeSchema) -> String {
     let described = described();
     let RefOr::T(Schema::Object(object)) = described.schema else {
@@ -155,7 +155,7 @@ fn operation_row(info: &OperationInfo) -> String {
     )
 }
 
-/// The text of docs/errors.md.
+/// Text of docs/errors.md.
 pub fn errors_page() -> String {
     let rows = Code::ALL.iter().map(|&code| {
         let temporary = if code.is_retryable() { "yes" } else { "no" };
@@ -182,7 +182,7 @@ fn comma_list(items: impl Iterator<Item = String>) -> String {
     }
 }
 
-/// `UNAVAILABLE` rather than `Unavailable`, as the documentation of gRPC has it.
+/// Name of a gRPC code as in the gRPC documentation: `UNAVAILABLE` for `Unavailable`.
 fn grpc_code_name(code: tonic::Code) -> String {
     let mut spelled = String::new();
     for letter in format!("{code:?}").chars() {

@@ -1,7 +1,8 @@
-//! The HTTP table: which method and address leads to which operation.
+//! Route table: the operation of each method and path.
 //!
-//! Always true: every operation of [`operation::ALL`](parlor_chat::operation::ALL) stands in [`ROUTES`], or in [`ELSEWHERE`]
-//! with the reason.
+//! Invariants:
+//! 1. Every operation of [`ALL_OPERATIONS`](parlor_chat::operation::ALL_OPERATIONS) is in [`ROUTES`], or in
+//!    [`OPERATIONS_WITHOUT_ROUTE`] with the reason.
 
 use axum::routing::{MethodFilter, MethodRouter};
 use parlor_chat::conversations::{
@@ -33,7 +34,7 @@ use super::endpoint;
 use super::openapi::Shape;
 use crate::app::AppState;
 
-/// Every route of an operation, in the order of the reference.
+/// All routes of operations, in the order of the reference.
 pub static ROUTES: &[Route] = &[
     post::<BeginSession>("/v1/sessions"),
     post::<BeginVisitorSession>("/v1/sessions/anonymous"),
@@ -75,7 +76,7 @@ pub static ROUTES: &[Route] = &[
     post::<CheckLimit>("/v1/limits/check"),
 ];
 
-/// Operations that HTTP does not offer, and why.
+/// Operations that HTTP does not offer, with the reason.
 pub static OPERATIONS_WITHOUT_ROUTE: &[(OperationInfo, &str)] = &[
     (
         ValidateSession::INFO,
@@ -95,7 +96,7 @@ pub static OPERATIONS_WITHOUT_ROUTE: &[(OperationInfo, &str)] = &[
     ),
 ];
 
-/// What a parameter in an address is called in a request.
+/// Path parameters and the request fields they set.
 pub static PATH_PARAMETERS: &[(&str, &str)] = &[
     ("user", "userId"),
     ("id", "conversationId"),
@@ -103,17 +104,17 @@ pub static PATH_PARAMETERS: &[(&str, &str)] = &[
     ("seq", "seq"),
 ];
 
-/// A method and an address that lead to an operation.
+/// Method and path of an operation.
 pub struct Route {
-    /// The method.
+    /// HTTP method.
     pub method: Method,
-    /// The address, with its parameters in braces.
+    /// Path, with its parameters in braces.
     pub path: &'static str,
-    /// The operation.
+    /// Operation.
     pub info: OperationInfo,
-    /// What has to be shown before it runs.
+    /// Credentials that the operation requires.
     pub auth: AuthRequirement,
-    /// Whether what it answers is new.
+    /// Whether the response is 201 for a new resource.
     pub creates_resource: CreatesResource,
     endpoint: fn(&'static Route) -> MethodRouter<AppState>,
     shape: fn() -> Shape,
@@ -121,22 +122,22 @@ pub struct Route {
 }
 
 impl Route {
-    /// What the router calls.
+    /// Handler for the router.
     pub(super) fn endpoint(&'static self) -> MethodRouter<AppState> {
         (self.endpoint)(self)
     }
 
-    /// What the operation takes and answers.
+    /// Schemas of the request and the reply.
     pub(super) fn shape(&self) -> Shape {
         (self.shape)()
     }
 
-    /// Whether a request of this form can be read, or why not.
+    /// Checks that a request can be decoded; the error is the reason.
     pub fn check_decodes(&self, request: &Value) -> Result<(), String> {
         (self.can_decode)(request)
     }
 
-    /// The parameters in the address: what they are called there and in the request.
+    /// Path parameters, each with the request field that it sets.
     pub(super) fn path_parameters(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let named = |name| (name, request_field(name));
         let segments = self.path.split('/');
@@ -146,29 +147,29 @@ impl Route {
     }
 }
 
-/// What a parameter of this name is called in a request.
+/// Request field that a path parameter sets.
 pub(super) fn request_field(parameter: &str) -> &str {
     let known = PATH_PARAMETERS.iter().find(|(name, _)| *name == parameter);
     known.map_or(parameter, |(_, field)| field)
 }
 
-/// The methods in use.
+/// HTTP methods in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// Reads.
+    /// Reads a resource.
     Get,
-    /// Sets to what is said, however often.
+    /// Sets a resource; idempotent.
     Put,
-    /// Does something.
+    /// Performs an action.
     Post,
-    /// Changes what is said and leaves the rest.
+    /// Changes the given fields and leaves the others.
     Patch,
-    /// Takes away.
+    /// Deletes a resource.
     Delete,
 }
 
 impl Method {
-    /// How it is written.
+    /// Name of the method.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -179,7 +180,7 @@ impl Method {
         }
     }
 
-    /// Whether its arguments come as a body; the others' come as a query.
+    /// True if the request fields are in the body; otherwise they are in the query.
     pub(super) const fn has_body(self) -> bool {
         matches!(self, Self::Put | Self::Post | Self::Patch)
     }
@@ -205,7 +206,7 @@ impl Method {
     }
 }
 
-/// An operation that can be called by HTTP.
+/// Operation that HTTP can offer.
 pub(super) trait HttpOperation:
     Operation<Reply: Serialize + ToSchema> + DeserializeOwned + ToSchema + 'static
 {

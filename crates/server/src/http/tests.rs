@@ -1,4 +1,4 @@
-//! What the table makes of an operation that has everything: a number in its address, a key, and answers that may be new.
+//! Routes of an operation with all features: a number in its path, an idempotency key, and replies that can be 201.
 
 use axum::Router;
 use axum::body::Body;
@@ -23,23 +23,23 @@ use super::table::{self, Route};
 use super::{body, endpoint, openapi, problem};
 use crate::wire::Refusal;
 
-/// Writes something.
+/// Writes a message.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct Write {
-    /// Where.
+    /// Id of the conversation.
     conversation_id: String,
-    /// Which.
+    /// Number of the message.
     #[serde(default)]
     seq: u64,
-    /// What makes a repeated one the same.
+    /// Idempotency key.
     client_id: Option<String>,
 }
 
-/// What was written.
+/// Result of a write.
 #[derive(Serialize, ToSchema)]
 struct Written {
-    /// For the first time.
+    /// True if the message was created.
     new: bool,
 }
 
@@ -61,7 +61,7 @@ impl Operation for Write {
     }
 }
 
-/// What an operation would be given.
+/// The decoded request of the operation, as JSON.
 async fn read(path: &str, key: Option<&str>, sent: &str) -> std::result::Result<Value, Refusal> {
     let key = key.map(str::to_owned);
     let answer = async move |params: RawPathParams, request: Request| {

@@ -1,10 +1,10 @@
-//! Signatures that were found right, so that a client who calls every few seconds has its token checked once.
+//! Cache of verified signatures, so that the signature of a token is checked once and not with every call.
 //!
-//! Always true:
-//! 1. What is remembered is that a key has signed a token, to the letter, which never becomes untrue. Whether the key still
-//!    counts, and the times and the claims of the token, are looked at with every call.
-//! 2. A signature that is wrong is not remembered, so nobody can push others out without tokens that count.
-//! 3. Neither tokens nor keys are kept, only digests of both together, and at most [`MOST`] of them.
+//! Invariants:
+//! 1. An entry states that a key has signed exactly this token, which stays true for ever. Whether the key is still
+//!    configured, and the times and claims of the token, are checked with every call.
+//! 2. Invalid signatures are not cached, so a client without valid tokens cannot evict entries.
+//! 3. The cache stores neither tokens nor keys, only at most [`MAX_CACHED_SIGNATURES`] digests of a key and a token.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -12,16 +12,16 @@ use std::sync::{Mutex, PoisonError};
 use jsonwebtoken::{DecodingKey, DecodingKeyKind};
 use sha2::{Digest, Sha256};
 
-/// Most signatures that are remembered; a digest takes about 45 bytes.
+/// Capacity of the cache; a digest takes about 45 bytes.
 pub(super) const MAX_CACHED_SIGNATURES: usize = 100_000;
 
 type SignatureDigest = [u8; 32];
 
-/// Remembers who signed what.
+/// Cache of verified signatures.
 #[derive(Default)]
 pub(super) struct SignatureCache(Mutex<SignatureGenerations>);
 
-/// Those that were not asked for while [`MOST`] / 2 others were are forgotten.
+/// Two generations. A signature that is not looked up while [`MAX_CACHED_SIGNATURES`] / 2 others are added is evicted.
 #[derive(Default)]
 struct SignatureGenerations {
     current: HashSet<SignatureDigest>,
@@ -29,7 +29,7 @@ struct SignatureGenerations {
 }
 
 impl SignatureCache {
-    /// Whether this was remembered.
+    /// True if the signature was verified before.
     pub(super) fn contains(&self, signed: &SignatureDigest) -> bool {
         let mut ages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if ages.current.contains(signed) {
@@ -57,7 +57,7 @@ impl SignatureGenerations {
     }
 }
 
-/// That this key has signed this token.
+/// Digest of this key and this token.
 pub(super) fn signature_digest(key: &DecodingKey, token: &str) -> SignatureDigest {
     let parts: [&[u8]; 2] = match key.kind() {
         DecodingKeyKind::SecretOrDer(bytes) => [bytes, &[]],

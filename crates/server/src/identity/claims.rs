@@ -1,8 +1,9 @@
-//! What a signed token says, and what follows from it.
+//! Claims of a signed token, and the checks that turn them into a [`Caller`].
 //!
-//! Always true:
-//! 1. `now` is given; a token counts from [`LEEWAY_MS`] before `nbf` and `iat` until just before [`LEEWAY_MS`] after `exp`.
-//! 2. A person (`user`, `admin`) has an id and an `iat`, by which a logout can tell older tokens; a service has neither need.
+//! Invariants:
+//! 1. A token is valid from [`LEEWAY_MS`] before `nbf` and `iat` until just before [`LEEWAY_MS`] after `exp`.
+//! 2. A token of a user or an admin has the claims `sub` and `iat`; a logout compares `iat` to reject older tokens. A
+//!    token of a service needs neither.
 
 use std::time::Duration;
 
@@ -14,29 +15,29 @@ use serde_json::{Map, Value};
 use super::config::AuthConfig;
 use super::error::AuthError;
 
-/// How far the clocks of issuer and server may be apart, in milliseconds.
+/// Maximum difference between the clocks of the issuer and the server, in milliseconds.
 pub const LEEWAY_MS: u64 = 30_000;
-/// Most bytes of a name.
+/// Maximum length of a display name, in bytes.
 pub const MAX_NAME_BYTES: usize = 256;
-/// The year 10000, in seconds: later times cannot be written as ISO 8601.
+/// Start of the year 10000, in seconds since 1970: ISO 8601 has four digits for the year.
 const MAX_TIME_SECS: f64 = 253_402_300_800.0;
 
-/// What a new token says.
+/// Content of a token to issue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenGrant {
-    /// The person; a service needs none.
+    /// User of the token; `None` for a service.
     pub user: Option<UserId>,
-    /// What they are called.
+    /// Display name.
     pub name: Option<String>,
-    /// What they may do.
+    /// Role, which determines the permitted operations.
     pub role: Role,
-    /// A visitor without an account.
+    /// True for a visitor without an account.
     pub anonymous: bool,
-    /// How long the token lives, in whole seconds and at least one.
+    /// Lifetime; rounded up to whole seconds, at least one.
     pub ttl: Duration,
 }
 
-/// What a token says, as far as it is asked for. `null` says nothing.
+/// The claims that the server reads. `null` counts as missing.
 #[derive(Deserialize)]
 pub(super) struct TokenClaims {
     sub: Option<Value>,
@@ -50,7 +51,7 @@ pub(super) struct TokenClaims {
     iss: Option<Value>,
 }
 
-/// What is required beyond the signature.
+/// Required values of the claims `aud` and `iss`.
 #[derive(Clone, Debug)]
 pub(super) struct ClaimRules {
     audience: Option<String>,
@@ -65,7 +66,7 @@ impl ClaimRules {
         }
     }
 
-    /// The claims that [`Rules::caller`] will read as this grant.
+    /// Creates the claims that [`ClaimRules::check_claims`] reads back as this grant.
     pub(super) fn claims_for(&self, grant: &TokenGrant, now: u64) -> Value {
         let mut claims = Map::new();
         let mut put = |name: &str, value: Value| claims.insert(name.to_owned(), value);
@@ -92,7 +93,7 @@ impl ClaimRules {
         Value::Object(claims)
     }
 
-    /// Who is calling, if the claims are in order at `now`.
+    /// Checks the claims at the time `now` and returns the caller.
     pub(super) fn check_claims(&self, claims: &TokenClaims, now: u64) -> Result<Caller, AuthError> {
         let expires_at = time_claim_ms("exp", &claims.exp)?.ok_or_else(|| missing_claim("exp"))?;
         let issued_at = time_claim_ms("iat", &claims.iat)?;
@@ -174,7 +175,7 @@ fn missing_claim(claim: &'static str) -> AuthError {
     AuthError::claim(claim, "is missing")
 }
 
-/// A text that can stand for a name.
+/// Reads a claim as a display name; a blank text counts as missing.
 fn name_claim<'a>(
     claim: &'static str,
     value: &'a Option<Value>,
@@ -199,7 +200,7 @@ fn text_claim<'a>(
     }
 }
 
-/// A time in milliseconds; tokens carry seconds, whole or not.
+/// Reads a claim as a time and converts it to milliseconds. Tokens carry seconds, also fractional ones.
 fn time_claim_ms(claim: &'static str, value: &Option<Value>) -> Result<Option<u64>, AuthError> {
     match value {
         None => Ok(None),

@@ -1,4 +1,5 @@
-//! The section `auth`, checked: what can be built of it is one of four ways to know a token, never a mixture.
+//! Checks the section `auth`. The result has exactly one source of keys, so contradicting settings cannot be
+//! represented.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,41 +8,41 @@ use hyper::Uri;
 
 use super::secret::SharedSecret;
 
-/// Which tokens are accepted.
+/// Checked authentication settings: which tokens the server accepts.
 #[derive(Clone, Debug)]
 pub struct AuthConfig {
-    /// What signatures are checked with.
+    /// Keys that verify signatures.
     pub keys: KeySource,
-    /// The `aud` a token must have.
+    /// Required audience (claim `aud`); `None` accepts any.
     pub audience: Option<String>,
-    /// The `iss` a token must have.
+    /// Required issuer (claim `iss`); `None` accepts any.
     pub issuer: Option<String>,
 }
 
-/// What signatures are checked with.
+/// Source of the keys that verify signatures.
 #[derive(Clone, Debug)]
 pub enum KeySource {
-    /// HS256 with a secret that is made once and kept in the data folder.
+    /// HS256 with a secret that the server generates once and keeps in the data folder.
     Generated,
-    /// HS256: the first secret signs, each verifies.
+    /// HS256: the first secret signs, both verify.
     Secrets(SharedSecret, Option<SharedSecret>),
     /// One public key.
     PublicKey {
-        /// The algorithm of the key.
+        /// Algorithm of the key.
         algorithm: PublicAlgorithm,
-        /// The key.
+        /// The key, as PEM.
         pem: PublicKeyPem,
     },
     /// A JSON Web Key Set.
     Jwks {
-        /// The algorithm of the keys that count.
+        /// Algorithm of the keys; keys for other algorithms are ignored.
         algorithm: PublicAlgorithm,
-        /// Where it is.
+        /// File or URL of the key set.
         location: JwksLocation,
     },
 }
 
-/// A signature algorithm with a public key.
+/// A signature algorithm with public keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PublicAlgorithm {
     /// RSA with SHA-256.
@@ -53,7 +54,7 @@ pub enum PublicAlgorithm {
 }
 
 impl PublicAlgorithm {
-    /// Its name in a token.
+    /// Name of the algorithm in the header of a token.
     pub fn name(self) -> &'static str {
         match self {
             Self::Rs256 => "RS256",
@@ -63,17 +64,17 @@ impl PublicAlgorithm {
     }
 }
 
-/// A public key as it was configured.
+/// A public key as it is configured.
 #[derive(Clone, PartialEq, Eq)]
 pub enum PublicKeyPem {
-    /// The PEM itself.
+    /// The PEM text itself.
     Text(String),
-    /// The file that holds it.
+    /// Path of the PEM file.
     File(PathBuf),
 }
 
 impl fmt::Debug for PublicKeyPem {
-    /// Without the text: a private key put here by mistake is still a secret.
+    /// Omits the text: a private key that was configured by mistake must stay secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text(_) => f.write_str("Pem(text)"),
@@ -82,17 +83,17 @@ impl fmt::Debug for PublicKeyPem {
     }
 }
 
-/// Where a key set is.
+/// Location of a key set.
 #[derive(Clone, PartialEq, Eq)]
 pub enum JwksLocation {
-    /// A file.
+    /// Path of a file.
     File(PathBuf),
-    /// An `http` or `https` address.
+    /// `http` or `https` URL.
     Url(Uri),
 }
 
 impl fmt::Display for JwksLocation {
-    /// Without the query, which may hold a key of its own.
+    /// Omits the query, which may contain an access key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => write!(f, "{}", path.display()),
@@ -112,7 +113,8 @@ impl fmt::Debug for JwksLocation {
 }
 
 impl JwksLocation {
-    /// True if others on the way could replace the keys: they come over a network without TLS.
+    /// True if the key set comes from another host without TLS, so that an attacker on the network could replace the
+    /// keys.
     pub(super) fn is_unencrypted_remote(&self) -> bool {
         let Self::Url(uri) = self else {
             return false;
@@ -124,7 +126,7 @@ impl JwksLocation {
     }
 }
 
-/// The section as it was written; empty is not set.
+/// Texts of the section `auth` as they are configured; an empty text means "not set".
 #[derive(Clone, Copy, Default)]
 pub struct AuthSettings<'a> {
     /// `auth.secret`.
@@ -141,11 +143,11 @@ pub struct AuthSettings<'a> {
     pub issuer: &'a str,
 }
 
-/// Settings of the section that do not go together.
+/// Settings of the section `auth` that contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct AuthConfigError {
-    /// The settings it is about.
+    /// Names of these settings.
     pub settings: &'static [&'static str],
     message: String,
 }
@@ -159,7 +161,7 @@ fn config_error<T>(
 }
 
 impl AuthConfig {
-    /// Checks what was written.
+    /// Checks the configured texts.
     pub fn new(written: &AuthSettings<'_>) -> Result<Self, AuthConfigError> {
         let keys = match written.algorithm {
             "RS256" => public_key_source(written, PublicAlgorithm::Rs256)?,
@@ -175,7 +177,7 @@ impl AuthConfig {
         })
     }
 
-    /// True if this server can sign tokens itself.
+    /// True if this server can issue tokens itself.
     pub fn can_issue_tokens(&self) -> bool {
         matches!(self.keys, KeySource::Generated | KeySource::Secrets(..))
     }
@@ -245,7 +247,7 @@ fn parse_pem(written: &str) -> PublicKeyPem {
     if !written.contains("-----BEGIN ") {
         return PublicKeyPem::File(written.into());
     }
-    // Variables often carry a PEM in one line, with `\n` spelled out.
+    // Environment variables often carry a PEM in one line, with `\n` in place of each line break.
     PublicKeyPem::Text(if written.contains('\n') {
         written.to_owned()
     } else {
@@ -258,7 +260,7 @@ fn parse_jwks_location(written: &str) -> Result<JwksLocation, AuthConfigError> {
     if !written.contains("://") {
         return Ok(JwksLocation::File(written.into()));
     }
-    // The text may hold a password, so it is not repeated.
+    // The text may contain a password, so the error does not repeat it.
     let Some(uri) = written.parse::<Uri>().ok().filter(has_valid_authority) else {
         return config_error(
             SETTING,
@@ -283,7 +285,7 @@ fn parse_jwks_location(written: &str) -> Result<JwksLocation, AuthConfigError> {
     Ok(JwksLocation::Url(uri))
 }
 
-/// A host, and a port that exists where one is written: the library takes any other for none.
+/// True if the URL has a host and its port, if any, is valid. hyper treats an invalid port as no port.
 fn has_valid_authority(uri: &Uri) -> bool {
     uri.authority().is_some_and(|authority| {
         let host = authority.host();

@@ -1,50 +1,50 @@
-//! What can be wrong with a token, and with the configuration of identity.
+//! Errors of tokens and of the authentication settings.
 //!
-//! Always true: no text here holds a secret, a key or a token.
+//! Invariant: no error text contains a secret, a key or a token.
 
 use std::path::PathBuf;
 
 use parlor_chat::code::Code;
 
-/// Why a caller is not let in. [`AuthError::code`] is part of the product, the text is not.
+/// Reason why a token is rejected. [`AuthError::code`] is stable, the text is not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
-    /// There is no token.
+    /// The request has no token.
     #[error("a token is needed; send it as `Authorization: Bearer TOKEN`")]
     Missing,
-    /// This is not a JWT, or not one that can be read.
+    /// The token is not a JWT, or it is too long or cannot be decoded.
     #[error("the token is not a well-formed JWT")]
     Malformed,
-    /// It names another algorithm than the configured one.
+    /// The token names another algorithm than the configured one.
     #[error("the token is not signed with {0}, the only accepted algorithm")]
     Algorithm(&'static str),
-    /// Its signature is by none of the keys.
+    /// No configured key has made this signature.
     #[error("the token signature is not valid")]
     Signature,
-    /// It names a key that is not in the key set.
+    /// The token names a key id that is not in the key set.
     #[error("no configured key has the key id (kid) of this token")]
     UnknownKey,
-    /// A claim is missing or wrong.
+    /// A claim is missing or invalid.
     #[error("the token's claim `{claim}` {problem}")]
     Claim {
-        /// Its name.
+        /// Name of the claim.
         claim: &'static str,
-        /// What is wrong with it.
+        /// Problem with the claim, as the end of a sentence.
         problem: String,
     },
-    /// Its time is over.
+    /// The time `exp` has passed.
     #[error("the token has expired")]
     Expired,
-    /// Its time has not come.
+    /// The time `nbf` or `iat` lies in the future.
     #[error("the token is not valid yet; the clock of its issuer may be wrong")]
     NotYetValid,
-    /// The issuer's keys could not be fetched, so nobody can say whether the token is good.
+    /// The key set could not be fetched, so the signature cannot be checked.
     #[error("the keys of the issuer cannot be fetched at the moment; try again later")]
     KeysUnavailable,
 }
 
 impl AuthError {
-    /// The stable name of the refusal.
+    /// Stable error code of the API.
     pub const fn code(&self) -> Code {
         match self {
             Self::Missing => Code::TokenMissing,
@@ -65,115 +65,115 @@ impl AuthError {
     }
 }
 
-/// Why identity cannot be set up.
+/// Reason why the [`Authenticator`](super::Authenticator) cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthLoadError {
-    /// A file of keys, or the file of the generated secret.
+    /// A key file or the file of the generated secret cannot be read or written.
     #[error("{} cannot be {action}", path.display())]
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
         /// `read` or `written`.
         action: &'static str,
-        /// Why.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// The generated secret is not what was once written.
+    /// The file of the generated secret has another content than the server writes.
     #[error(
         "{} does not contain a generated secret; delete the file to generate a new one, which invalidates all tokens issued so far, or set auth.secret",
         .0.display()
     )]
     InvalidSecretFile(PathBuf),
-    /// `auth.public_key` or `auth.jwks` hold no key that fits.
+    /// `auth.public_key` or `auth.jwks` contains no usable key.
     #[error("{setting}: {source}")]
     Key {
-        /// The setting.
+        /// Name of the setting.
         setting: &'static str,
-        /// What is wrong.
+        /// Problem with the key.
         source: PublicKeyError,
     },
-    /// TLS to the issuer cannot be set up, or the file of a key set cannot be used.
+    /// TLS to the issuer cannot be set up, or the file of the key set is too long.
     #[error("auth.jwks: {0}")]
     Fetch(#[from] KeySetFetchError),
 }
 
-/// Why something is not a key that tokens can be checked with.
+/// Reason why a key cannot verify tokens.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PublicKeyError {
-    /// A private key where only a public one belongs.
+    /// The text is a private key.
     #[error(
         "this is a private key; configure the public key and leave the private key with the issuer"
     )]
     PrivateKey,
-    /// Not a PEM of a public key of this algorithm.
+    /// The text is not a PEM of a public key for this algorithm.
     #[error(
         "this is not a public key (PEM) for {0}; set auth.algorithm to the algorithm of the key"
     )]
     WrongAlgorithm(&'static str),
-    /// An RSA key that is broken by size, or larger than can be computed with.
+    /// The RSA key is too short to be secure or too long to be supported.
     #[error("the RSA key has {0} bits; it must have 2048 to 4096")]
     RsaSize(usize),
-    /// Not a JSON Web Key Set.
+    /// The document is not a JSON Web Key Set.
     #[error("this is not a JSON Web Key Set (an object with a list `keys`)")]
     NotAKeySet,
-    /// A set without a key that can be used.
+    /// No key in the set is usable.
     #[error("none of the {count} keys in the set is a public key for {algorithm}")]
     NoUsableKey {
-        /// How many there are.
+        /// Number of keys in the set.
         count: usize,
         /// The configured algorithm.
         algorithm: &'static str,
     },
 }
 
-/// Why a key set could not be had.
+/// Reason why a key set could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum KeySetFetchError {
-    /// Reading the file or talking to the server failed.
+    /// Reading the file or connecting to the server failed.
     #[error("{0}")]
     Io(#[from] std::io::Error),
-    /// The server does not speak HTTP as expected.
+    /// The HTTP exchange failed.
     #[error("{0}")]
     Http(#[from] hyper::Error),
-    /// Another status than 200.
+    /// The status of the response is not 200.
     #[error(
         "the server answered with status {0}; use the URL of the key set itself, redirects are not followed"
     )]
     Status(u16),
-    /// The body ended early, or is not one.
+    /// The body of the response ended early or is malformed.
     #[error("the response cannot be read: {0}")]
     Body(String),
-    /// More than a key set is given room for.
+    /// The key set exceeds the maximum size.
     #[error("the key set is longer than {0} bytes")]
     TooLong(usize),
-    /// No answer in time.
+    /// The response did not arrive in time.
     #[error("no response within {0} s")]
     Timeout(u64),
-    /// No certificate authority is known to this machine.
+    /// This machine has no trusted root certificates.
     #[error(
         "this machine has no root certificates to verify https with; install ca-certificates or set SSL_CERT_FILE"
     )]
     NoAuthorities,
-    /// TLS cannot be used.
+    /// TLS cannot be set up.
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),
-    /// What was fetched is of no use.
+    /// The document contains no usable keys.
     #[error("{0}")]
     Key(#[from] PublicKeyError),
 }
 
-/// Why no token is issued.
+/// Reason why a token cannot be issued.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenIssueError {
-    /// Only the holder of the private key can sign.
+    /// The server has only public keys.
     #[error(
         "this server cannot issue tokens: it has only the public key; issue them where the private key is"
     )]
     NoSigningKey,
-    /// Such a token would be refused here.
+    /// [`Authenticator::verify`](super::Authenticator::verify) would reject the token.
     #[error("the server would reject this token: {0}")]
     WouldBeRejected(#[from] AuthError),
-    /// The signature failed.
+    /// Computing the signature failed.
     #[error("the token cannot be signed")]
     SigningFailed,
 }

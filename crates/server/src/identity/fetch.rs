@@ -1,7 +1,7 @@
-//! Fetching a key set: from a file, or over HTTP/1.1 with or without TLS.
+//! Loads a key set from a file, or over HTTP/1.1 with or without TLS.
 //!
-//! Always true: a fetch ends within [`TIMEOUT`] and takes at most [`MOST_BYTES`], whatever the other side does. Redirects and
-//! proxies are not followed.
+//! Invariant: a fetch ends within [`FETCH_TIMEOUT`] and reads at most [`MAX_KEY_SET_BYTES`], whatever the server sends.
+//! Redirects are not followed and proxies are not used.
 
 use std::io;
 use std::path::Path;
@@ -22,19 +22,19 @@ use tokio_rustls::TlsConnector;
 use super::config::JwksLocation;
 use super::error::KeySetFetchError;
 
-/// How long a fetch may take.
+/// Maximum duration of a fetch.
 pub(super) const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a key set may be.
+/// Maximum size of a key set.
 const MAX_KEY_SET_BYTES: usize = 1024 * 1024;
 
-/// Reads one place again and again.
+/// Loads a key set from one location, any number of times.
 pub(super) struct KeySetFetcher {
     location: JwksLocation,
     tls: Option<TlsConnector>,
 }
 
 impl KeySetFetcher {
-    /// For `https` with the authorities this machine trusts.
+    /// Verifies `https` with the root certificates of this machine.
     pub(super) fn new(location: JwksLocation) -> Result<Self, KeySetFetchError> {
         let secure =
             matches!(&location, JwksLocation::Url(uri) if uri.scheme_str() == Some("https"));
@@ -46,7 +46,7 @@ impl KeySetFetcher {
         Self::with_roots(location, roots)
     }
 
-    /// For `https` with these authorities only.
+    /// Verifies `https` with these root certificates only.
     pub(super) fn with_roots(
         location: JwksLocation,
         roots: RootCertStore,
@@ -58,7 +58,7 @@ impl KeySetFetcher {
         Ok(Self { location, tls })
     }
 
-    /// What is there now.
+    /// Loads the key set.
     pub(super) async fn fetch(&self) -> Result<Vec<u8>, KeySetFetchError> {
         let reading = async {
             match &self.location {
@@ -78,7 +78,7 @@ impl KeySetFetcher {
 
     async fn fetch_url(&self, uri: &Uri) -> Result<Vec<u8>, KeySetFetchError> {
         let host = uri.host().unwrap_or_default();
-        // An IPv6 address stands in brackets in an address, but not in a connection.
+        // A URL encloses an IPv6 address in brackets; `TcpStream::connect` expects it without.
         let name = host
             .trim_start_matches('[')
             .trim_end_matches(']')
@@ -144,7 +144,7 @@ async fn http_get(
         })?;
         Ok(body.to_bytes().to_vec())
     };
-    // The connection ends when the sender is dropped; how it ends does not matter once the answer is there.
+    // The connection task ends when the sender is dropped. Its result does not matter once the response is complete.
     let (answer, _) = tokio::join!(answer, connection);
     answer
 }
@@ -158,7 +158,7 @@ fn connector(roots: RootCertStore) -> Result<TlsConnector, KeySetFetchError> {
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// The certificate authorities of this machine.
+/// Loads the root certificates of this machine.
 fn system_roots() -> Result<RootCertStore, KeySetFetchError> {
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();

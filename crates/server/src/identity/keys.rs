@@ -1,7 +1,7 @@
-//! Public keys, from PEM and from JSON Web Keys.
+//! Parses public keys from PEM and from JSON Web Keys.
 //!
-//! Always true: a key that left this file is public, of the configured algorithm, of a sound size and a point of its curve. The
-//! JWT library relies on that: it panics on an Ed25519 key that is too short.
+//! Invariant: each returned key is public, of the configured algorithm, of a supported size and a valid point of its
+//! curve. The JWT library relies on that: it panics on an Ed25519 key that is too short.
 
 use jsonwebtoken::jwk::{
     AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse,
@@ -12,14 +12,15 @@ use serde_json::Value;
 use super::config::PublicAlgorithm;
 use super::error::PublicKeyError;
 
-/// More keys than any issuer publishes; a token without `kid` is tried with each.
+/// Maximum number of keys that are used of a set; no issuer publishes more. A token without `kid` is checked with each
+/// key.
 const MAX_KEYS: usize = 100;
-/// The sizes of RSA keys, in bits: below they can be broken, above they cannot be computed with.
+/// Supported sizes of RSA keys in bits. Shorter keys are insecure; the crypto library rejects longer ones.
 const RSA_MODULUS_BITS: std::ops::RangeInclusive<usize> = 2048..=4096;
-/// The sizes of their exponents that can be computed with.
+/// Sizes of RSA exponents in bits that the crypto library supports.
 const RSA_EXPONENT_BITS: std::ops::RangeInclusive<usize> = 2..=33;
 
-/// A key of a set, with its id.
+/// A key of a key set with its key id (`kid`).
 #[derive(Clone, Debug)]
 pub(super) struct JwksKey {
     pub(super) id: Option<String>,
@@ -36,7 +37,7 @@ impl PublicAlgorithm {
     }
 }
 
-/// Reads a public key in PEM form.
+/// Parses a public key in PEM format.
 pub(super) fn from_pem(
     pem: &str,
     algorithm: PublicAlgorithm,
@@ -55,8 +56,8 @@ pub(super) fn from_pem(
     from_jwk(&jwk, algorithm)
 }
 
-/// Reads the keys of a set that this algorithm can use; others may be in it for other purposes. A private key there is known to
-/// everybody who can read the set, so what it has signed proves nothing.
+/// Parses a key set and returns the keys that fit this algorithm; a set can contain keys for other purposes. Private
+/// keys are ignored: anyone who can read the set has them, so their signatures prove nothing.
 pub(super) fn parse_key_set(
     bytes: &[u8],
     algorithm: PublicAlgorithm,
@@ -90,7 +91,7 @@ pub(super) fn parse_key_set(
     Ok(keys)
 }
 
-/// What the issuer says a key is for.
+/// True if the issuer permits this use of the key (`alg`, `use`, `key_ops`).
 fn is_usable_for(jwk: &Jwk, algorithm: PublicAlgorithm) -> bool {
     let common = &jwk.common;
     let named = KeyAlgorithm::from(algorithm.to_jsonwebtoken());
@@ -129,7 +130,7 @@ fn from_jwk(jwk: &Jwk, algorithm: PublicAlgorithm) -> Result<DecodingKey, Public
         (DecodingKeyKind::SecretOrDer(point), Some((is, expected, length)))
             if *is == expected && point.len() == length =>
         {
-            // Checking anything reads the key first, and fails if it is no point of the curve.
+            // Verifying any signature parses the key first, and fails if the key is not a point of the curve.
             jsonwebtoken::crypto::verify("", b"", &key, algorithm.to_jsonwebtoken())
                 .map_err(|_| not_of())?;
         }
@@ -138,7 +139,7 @@ fn from_jwk(jwk: &Jwk, algorithm: PublicAlgorithm) -> Result<DecodingKey, Public
     Ok(key)
 }
 
-/// The length of a number, without leading zeros.
+/// Length of a big-endian number in bits, without leading zeros.
 fn bit_length(number: &[u8]) -> usize {
     let start = number.iter().position(|byte| *byte != 0);
     start.map_or(0, |start| {

@@ -1,13 +1,14 @@
-//! A JSON Web Key Set that follows its issuer.
+//! A JSON Web Key Set (JWKS) that is fetched again when it is stale or when a token names an unknown key.
 //!
-//! Always true:
-//! 1. There is one fetch at a time, and [`RETRY_MS`] between the starts of two, however many unknown keys are named.
-//! 2. A fetch is a task of its own and runs to its end even if the caller who caused it goes away, so nobody can use up the
-//!    turns of others. Those who only wait for it leave nothing behind.
-//! 3. A fetch that fails changes no key. It is logged once, until one succeeds.
-//! 4. Keys older than [`REFRESH_MS`] are fetched anew with the next token. If they are twice as old, it and all that come
-//!    meanwhile wait for that, so a key the issuer has withdrawn does not come back to life on a node that was idle. Where
-//!    fetches fail, only the first caller after such a time waits.
+//! Invariants:
+//! 1. At most one fetch runs at a time, and two fetches start at least [`MIN_FETCH_INTERVAL_MS`] apart, no matter how
+//!    many tokens name unknown keys.
+//! 2. A fetch runs in its own task and finishes even if the caller that started it is cancelled, so a client cannot use
+//!    up the fetches of others. A cancelled waiter leaves no state behind.
+//! 3. A failed fetch changes no key. The first failure in a row is logged, and the next success.
+//! 4. Keys older than [`MAX_KEY_AGE_MS`] are fetched again in the background with the next token. If they are twice as
+//!    old, tokens wait for that fetch, so an idle node does not accept a key that the issuer has withdrawn. While
+//!    fetches fail, only the first caller after such a period waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,28 +24,31 @@ use super::fetch::KeySetFetcher;
 use super::keys::{self, JwksKey};
 use super::signature::Jwt;
 
-/// The least time between two fetches, in milliseconds.
+/// Minimum time between the starts of two fetches, in milliseconds.
 pub(super) const MIN_FETCH_INTERVAL_MS: u64 = 30_000;
-/// The age at which keys are fetched anew, in milliseconds.
+/// Age at which keys are fetched again, in milliseconds.
 pub(super) const MAX_KEY_AGE_MS: u64 = 600_000;
-/// A time that is far from every other.
+/// Stands for "no successful fetch yet": it differs from every clock value by more than any age limit.
 const NO_FETCH_YET: u64 = u64::MAX;
 
-/// The keys of an issuer.
+/// Keys of an issuer, kept up to date.
 pub(super) struct RemoteKeySet {
     fetcher: KeySetFetcher,
     algorithm: PublicAlgorithm,
     keys: ArcSwap<Vec<JwksKey>>,
-    /// True while a fetch is going on.
+    /// True while a fetch is in progress.
     fetch_in_progress: watch::Sender<bool>,
+    /// True if the last fetch failed.
     last_fetch_failed: AtomicBool,
-    /// When the last fetch began, and when the last one that succeeded did.
+    /// Start of the last fetch, in milliseconds.
     last_attempt_ms: AtomicU64,
+    /// Start of the last successful fetch, in milliseconds.
     last_success_ms: AtomicU64,
 }
 
 impl RemoteKeySet {
-    /// Fetches the keys. An address that does not answer is tried again with the first token; a file must be right.
+    /// Fetches the keys. If a URL fails, the fetch is repeated with the first token; a file that cannot be used is an
+    /// error.
     pub(super) async fn open(
         fetcher: KeySetFetcher,
         algorithm: PublicAlgorithm,
@@ -78,7 +82,7 @@ impl RemoteKeySet {
         }
     }
 
-    /// The claims of a token that one of the keys has signed.
+    /// Returns the claims if a key of the set signed the token. Fetches the set again if needed.
     pub(super) async fn verify(
         self: &Arc<Self>,
         jwt: &Jwt<'_>,
@@ -94,7 +98,7 @@ impl RemoteKeySet {
         }
         self.fetch_and_wait(now).await;
         let found = self.verify_with_known_keys(jwt);
-        // A key that was not fetched may be the right one.
+        // The set could not be updated, and a newer one might contain the key.
         if unsigned(&found)
             && !self.has_key_of(jwt)
             && self.last_fetch_failed.load(Ordering::Relaxed)
@@ -104,7 +108,7 @@ impl RemoteKeySet {
         found
     }
 
-    /// True if the token names a key of the set, so that a newer set cannot change the verdict.
+    /// True if the token names a key of this set. Another fetch would not change the result then.
     fn has_key_of(&self, jwt: &Jwt<'_>) -> bool {
         let named = |key: &JwksKey| key.id.is_some() && key.id.as_deref() == jwt.key_id();
         self.keys.load().iter().any(named)
@@ -133,10 +137,10 @@ impl RemoteKeySet {
         }
     }
 
-    /// Waits for a fetch that is going on; begins one if it is time.
+    /// Starts a fetch if one is due, and waits for the running one.
     async fn fetch_and_wait(self: &Arc<Self>, now: u64) {
         self.start_fetch_if_due(now);
-        // The sender lives as long as this set does.
+        // `wait_for` fails only if the sender is dropped, and `self` holds the sender.
         let _ = self
             .fetch_in_progress
             .subscribe()
@@ -144,7 +148,7 @@ impl RemoteKeySet {
             .await;
     }
 
-    /// Begins a fetch if it is time and none is going on.
+    /// Starts a fetch unless one is running or the last one started less than [`MIN_FETCH_INTERVAL_MS`] ago.
     fn start_fetch_if_due(self: &Arc<Self>, now: u64) {
         let begins = self.fetch_in_progress.send_if_modified(|going| {
             let waits =
@@ -186,7 +190,7 @@ impl RemoteKeySet {
     }
 }
 
-/// A fetch that is going on: whatever ends it, those who wait for it are told.
+/// Guard of a running fetch: wakes its waiters on drop, even if the fetch panics.
 struct FetchGuard(Arc<RemoteKeySet>);
 
 impl Drop for FetchGuard {

@@ -1,10 +1,11 @@
-//! Identity: who is calling, by a signed token (JWT).
+//! Authentication: verifies bearer tokens (JWT), turns their claims into a [`Caller`], and issues tokens.
 //!
-//! Always true:
-//! 1. The algorithm comes from the configuration; a token that names another one, or `none`, is refused.
-//! 2. No claim is looked at before the signature is right.
-//! 3. `now` comes from the clock it was loaded with, or is given.
-//! 4. Secrets and keys appear in no log and no `Debug` output.
+//! Invariants:
+//! 1. The algorithm comes from the configuration. A token with another algorithm, or with `none`, is rejected.
+//! 2. No claim is used before the signature is verified.
+//! 3. The current time comes from the clock that was passed to [`Authenticator::load`], or from the caller of
+//!    `verify_at`.
+//! 4. Secrets and keys appear in no log and in no `Debug` output.
 
 mod cache;
 mod claims;
@@ -39,7 +40,7 @@ use keyset::RemoteKeySet;
 pub use secret::{SECRET_FILE_NAME as SECRET_FILE, SharedSecret};
 use signature::Jwt;
 
-/// Knows callers by their tokens.
+/// Verifies and issues tokens.
 pub struct Authenticator {
     keys: VerificationKeys,
     claim_rules: claims::ClaimRules,
@@ -48,16 +49,17 @@ pub struct Authenticator {
 }
 
 enum VerificationKeys {
-    /// HS256: the first of the secrets signs.
+    /// HS256 secrets. Each one verifies; the first one also signs.
     SharedSecrets(Vec<DecodingKey>, EncodingKey),
     PublicKey(PublicAlgorithm, DecodingKey),
     Jwks(PublicAlgorithm, Arc<RemoteKeySet>),
 }
 
 impl Authenticator {
-    /// Reads the keys. Without any configured, the generated secret of the data folder is used, and made if there is none.
+    /// Loads the keys. If none are configured, uses the generated secret of the data folder and creates it if it is
+    /// missing.
     ///
-    /// A key set at an address that does not answer is no error: tokens are refused with `keys_unavailable` until it does.
+    /// A key set URL that does not answer is not an error: tokens are rejected with `keys_unavailable` until it does.
     pub async fn load(
         config: &AuthConfig,
         data: &Path,
@@ -91,16 +93,16 @@ impl Authenticator {
         })
     }
 
-    /// Who is calling now. An empty token is a missing one.
+    /// Verifies the token at the current time. An empty token counts as a missing one.
     pub async fn verify(&self, token: &str) -> Result<Caller, AuthError> {
         self.verify_at(token, self.clock.now_ms()).await
     }
 
-    /// Who was calling at `now_ms`.
+    /// Verifies the token as of `now_ms`.
     pub async fn verify_at(&self, token: &str, now_ms: u64) -> Result<Caller, AuthError> {
         let jwt = Jwt::read(token, self.algorithm())?;
         let claims = match &self.keys {
-            // Checked as fast as it would be looked up.
+            // Without the cache: an HMAC costs no more than the digest for a cache lookup.
             VerificationKeys::SharedSecrets(keys, _) => jwt.verify_with(keys)?,
             VerificationKeys::PublicKey(_, key) => {
                 jwt.with_cache(&self.signature_cache).verify_with([key])?
@@ -113,13 +115,13 @@ impl Authenticator {
         self.claim_rules.check_claims(&claims, now_ms)
     }
 
-    /// How long the token of a caller still counts, the leeway included.
+    /// Time until the server no longer accepts the token of this caller, including the leeway.
     pub fn token_time_left(&self, caller: &Caller) -> Duration {
         let ends = caller.expires_at.saturating_add(LEEWAY_MS);
         Duration::from_millis(ends.saturating_sub(self.clock.now_ms()))
     }
 
-    /// Signs a token that [`Identity::verify`] accepts from now on.
+    /// Signs a token that [`Authenticator::verify`] accepts from now on.
     pub fn issue(&self, grant: &TokenGrant) -> Result<String, TokenIssueError> {
         let VerificationKeys::SharedSecrets(_, key) = &self.keys else {
             return Err(TokenIssueError::NoSigningKey);
@@ -149,7 +151,7 @@ impl fmt::Debug for Authenticator {
     }
 }
 
-/// The token of an `Authorization` header.
+/// Extracts the token from the value of an `Authorization` header.
 pub fn parse_bearer_token(header: Option<&str>) -> Result<&str, AuthError> {
     let (scheme, token) = header
         .and_then(|header| header.trim().split_once(' '))

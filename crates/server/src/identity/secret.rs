@@ -1,9 +1,9 @@
-//! Shared secrets, and the one that is generated.
+//! Shared secrets (HS256), and the generated secret of the data folder.
 //!
-//! Always true:
-//! 1. A secret is never written by `Debug`, and there is no `Display`.
-//! 2. `auth.secret` in the data folder appears complete and with mode 0600, or not at all; whoever comes second takes
-//!    what the first has made.
+//! Invariants:
+//! 1. `Debug` does not print a secret, and there is no `Display`.
+//! 2. The file `auth.secret` in the data folder is created atomically, complete and with mode 0600. If two processes
+//!    create it at the same time, both use the one that was created first.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -15,19 +15,19 @@ use rand::RngExt;
 
 use super::error::AuthLoadError;
 
-/// The file of the generated secret, in the data folder.
+/// Name of the file of the generated secret, in the data folder.
 pub const SECRET_FILE_NAME: &str = "auth.secret";
-/// Secrets shorter than the hash's output can be guessed from one token.
+/// Recommended minimum length: the output size of SHA-256. Shorter secrets can be guessed with one token at hand.
 const MIN_RECOMMENDED_BYTES: usize = 32;
-/// A generated secret is this many bytes, written as hexadecimal digits.
+/// Number of random bytes in a generated secret; the file contains them as hexadecimal digits.
 const GENERATED_BYTES: usize = 32;
 
-/// A shared secret.
+/// A shared secret (HMAC key).
 #[derive(Clone, PartialEq, Eq)]
 pub struct SharedSecret(String);
 
 impl SharedSecret {
-    /// Takes a text as secret.
+    /// Uses the bytes of this text as the secret.
     pub fn new(text: &str) -> Self {
         Self(text.to_owned())
     }
@@ -47,7 +47,7 @@ impl fmt::Debug for SharedSecret {
     }
 }
 
-/// The secret kept in the data folder; made if there is none.
+/// Loads the secret from the data folder; creates it if the file is missing.
 pub(super) fn load_or_generate(data: &Path) -> Result<SharedSecret, AuthLoadError> {
     let path = data.join(SECRET_FILE_NAME);
     let failed = |action| {
@@ -90,7 +90,7 @@ fn read_secret_file(path: &Path) -> Result<Option<SharedSecret>, AuthLoadError> 
     Ok(Some(SharedSecret::new(text)))
 }
 
-/// Writes a secret beside its place and links it there: linking is atomic and fails where somebody was faster.
+/// Writes a temporary file and hard-links it to `path`. Linking is atomic and fails if another process was faster.
 fn create_secret_file(data: &Path, path: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new()
         .recursive(true)

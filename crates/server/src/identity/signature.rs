@@ -1,6 +1,8 @@
-//! A token before it is believed: its head, and the check of its signature.
+//! Decodes the header of a token and verifies its signature.
 //!
-//! Always true: the head chooses among keys, never the algorithm; claims come out only behind a signature that is right.
+//! Invariants:
+//! 1. The header of a token can select a key by its id, never the algorithm.
+//! 2. Claims are returned only if the signature is valid.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -12,10 +14,10 @@ use super::cache::{self, SignatureCache};
 use super::claims::TokenClaims;
 use super::error::AuthError;
 
-/// Longer than any token with a person's claims; a longer one is not worth reading.
+/// Maximum length of a token. Tokens of users are much shorter.
 const MAX_TOKEN_BYTES: usize = 16 * 1024;
 
-/// What the head of a token says that is of use here.
+/// The fields of the token header that the server reads.
 #[derive(Deserialize)]
 struct JwtHeader {
     alg: Algorithm,
@@ -23,10 +25,10 @@ struct JwtHeader {
     crit: Option<IgnoredAny>,
 }
 
-/// A token whose head was read.
+/// A token with a decoded header and a signature that is not verified yet.
 pub(super) struct Jwt<'a> {
     token: &'a str,
-    /// What is signed: head and claims.
+    /// The signed part of the token: header and claims.
     message: &'a str,
     claims: &'a str,
     signature: &'a str,
@@ -36,7 +38,7 @@ pub(super) struct Jwt<'a> {
 }
 
 impl<'a> Jwt<'a> {
-    /// Reads the head. `algorithm` is the only one that is accepted.
+    /// Decodes the header. Any other algorithm than `algorithm` is an error.
     pub(super) fn read(token: &'a str, algorithm: Algorithm) -> Result<Self, AuthError> {
         if token.is_empty() {
             return Err(AuthError::Missing);
@@ -50,7 +52,7 @@ impl<'a> Jwt<'a> {
         if head.alg != algorithm {
             return Err(AuthError::Algorithm(name(algorithm)));
         }
-        // `crit` lists what a reader must understand; we understand none of it.
+        // `crit` lists extensions that the receiver must understand. The server supports none.
         if head.crit.is_some() {
             return Err(AuthError::Malformed);
         }
@@ -65,18 +67,18 @@ impl<'a> Jwt<'a> {
         })
     }
 
-    /// The same, whose signature is not checked again if it was found right before.
+    /// Uses this cache to skip the check of signatures that were verified before.
     pub(super) fn with_cache(self, signatures: &'a SignatureCache) -> Self {
         let signatures = Some(signatures);
         Self { signatures, ..self }
     }
 
-    /// The id of the key that it says it was signed with.
+    /// Key id (`kid`) from the header.
     pub(super) fn key_id(&self) -> Option<&str> {
         self.key_id.as_deref()
     }
 
-    /// The claims, if one of these keys has signed them.
+    /// Returns the claims if one of these keys made the signature.
     pub(super) fn verify_with<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k DecodingKey>,
@@ -87,7 +89,7 @@ impl<'a> Jwt<'a> {
                 .signatures
                 .map(|all| (all, cache::signature_digest(key, self.token)));
             if known.is_some_and(|(all, signed)| all.contains(&signed)) {
-                // The signature was checked when it was remembered.
+                // The signature was verified before it was inserted into the cache.
                 return decode_part(self.claims);
             }
             let message = self.message.as_bytes();
@@ -107,12 +109,12 @@ impl<'a> Jwt<'a> {
     }
 }
 
-/// An object that a part of a token holds.
+/// Decodes one part of a token as a JSON object.
 fn decode_part<T: DeserializeOwned>(text: &str) -> Result<T, AuthError> {
     let json = URL_SAFE_NO_PAD
         .decode(text)
         .map_err(|_| AuthError::Malformed)?;
-    // A list would be taken for an object whose names are left out.
+    // serde would accept a JSON array as a struct, with its elements as the fields in order.
     if !json.trim_ascii_start().starts_with(b"{") {
         return Err(AuthError::Malformed);
     }

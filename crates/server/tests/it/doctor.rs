@@ -1,11 +1,11 @@
-//! `parlor doctor` on healthy, careless and tight-lipped stores.
+//! Tests of `parlor doctor` with well configured, badly configured and restricted stores.
 
 use parlor_store::{Store, StoreOptions};
 use parlor_testkit::{Cluster, Node, Postgres, Redis, eventually};
 
 use crate::support::{CommandOutput, PARLOR, embedded, get, insert_sample_keys, run, run_in};
 
-/// Level and text of a check.
+/// Severity and JSON text of the finding of a check.
 fn found(ran: &CommandOutput, check: &str) -> (String, String) {
     let json = ran.json();
     let finding = json["findings"]
@@ -104,7 +104,7 @@ async fn keys_of_a_foreign_type_are_found() {
         level == "fail" && keys.contains("presence:user:bob is a string and should be a hash"),
         "{keys}"
     );
-    // The preset decides what belongs where.
+    // The preset determines the types of the keys.
     assert_eq!(
         found(&on(&redis, &["--preset", "user-status"]).await, "keys").0,
         "ok"
@@ -205,7 +205,7 @@ async fn a_cluster_is_examined_by_its_slots_and_each_of_its_primaries() {
         "{ran:?}"
     );
 
-    // One careless primary is found and named, whichever it is.
+    // A badly configured primary is found and named, whichever it is.
     let store = Store::open(StoreOptions {
         url: url.parse().unwrap(),
         ..StoreOptions::default()

@@ -1,4 +1,4 @@
-//! The examples, as their readers run them.
+//! Tests that run the programs in `examples/` as their readers do.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -14,7 +14,7 @@ use crate::http::callers::user;
 use crate::http::client::{call, node, ready};
 use crate::support::client_kit_folder;
 
-/// How long a program may take for what it is waited for.
+/// Timeout of a step of an example program.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn root() -> PathBuf {
@@ -37,7 +37,7 @@ async fn say(node: &Node, content: &str) {
     send.json(message).at(node).await.created();
 }
 
-/// What was said last, and by whom.
+/// Sender and text of the last message.
 async fn said(node: &Node) -> (String, String) {
     let list = call("GET", "/v1/conversations/lunch/messages?limit=1").by(&user("bob"));
     let page = list.at(node).await.ok();
@@ -45,7 +45,7 @@ async fn said(node: &Node) -> (String, String) {
     (text("senderId"), text("content"))
 }
 
-/// Alice talks to Bob by a program that reads lines and prints lines.
+/// Alice chats with Bob through a program that reads and prints lines.
 async fn talks(mut program: Command) {
     let node = with_a_message().await;
     program.args([&node.http(), &user("alice"), "lunch"]);

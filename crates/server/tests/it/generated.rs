@@ -1,4 +1,4 @@
-//! The generated references are what the code says. `make docs` runs the tests of this name to write them anew.
+//! Tests that the generated references match the code. `make docs` runs these tests to write the references.
 
 use std::path::Path;
 

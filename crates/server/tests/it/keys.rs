@@ -1,4 +1,4 @@
-//! `parlor keys` on both engines.
+//! Tests of `parlor keys` with Redis and the embedded store.
 
 use parlor_store::{Store, StoreOptions};
 use parlor_testkit::{Cluster, Node, Redis, eventually};
@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use crate::support::{CommandOutput, PARLOR, embedded, insert_sample_keys, run_in};
 
-/// A filled store and how to name it on the command line.
+/// A store with sample keys, and its URL for the command line.
 struct SampleStore {
     folder: TempDir,
     store: String,

@@ -1,4 +1,4 @@
-//! The client kit with a real server: its own tests, in Node.
+//! The TypeScript client with a real server: runs its tests in Node.
 
 use std::process::Stdio;
 

@@ -1,4 +1,4 @@
-//! The library's own door: a test owns the listener and the end.
+//! Tests of the server as a library: the test provides the listener and the shutdown.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ async fn shutdown_flushes_pending_writes() {
     )
     .await;
     assert_eq!(shown.json()["value"], "now");
-    // Not earlier: the end of the last handle would flush as well.
+    // Dropped only now, because dropping the last handle flushes as well.
     drop(store);
 }
 
@@ -100,7 +100,7 @@ async fn a_client_that_does_not_read_its_answer_is_cut() {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     stream.write_all(request).await.unwrap();
-    // Once the answer has begun, time passes only while nobody can go on.
+    // After the response has begun, the paused clock advances only while all tasks are idle.
     stream.readable().await.unwrap();
     sleep(connections::WRITE_TIMEOUT * 2).await;
     let mut rest = Vec::new();

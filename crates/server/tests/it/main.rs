@@ -1,4 +1,4 @@
-//! The `parlor` binary as users run it, on real servers.
+//! Tests of the real `parlor` binary, with real stores and databases.
 
 #![expect(
     clippy::panic,

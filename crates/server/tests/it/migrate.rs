@@ -1,4 +1,4 @@
-//! `parlor migrate-store`, from one machine to Redis and PostgreSQL and elsewhere.
+//! Tests of `parlor migrate-store`, from one machine to Redis and PostgreSQL and between other stores.
 
 use std::path::Path;
 
@@ -12,20 +12,20 @@ use crate::http::callers::{service, user};
 use crate::http::client::{call, node};
 use crate::support::{CommandOutput, PARLOR, embedded, get, insert_sample_keys, run_in};
 
-/// Runs the command with the data folder of `data`.
+/// Runs the command with this data folder.
 async fn migrate(data: &Path, args: &[&str]) -> CommandOutput {
     let args = [&["migrate-store", "--data", data.to_str().unwrap()], args].concat();
     run_in(data.parent().unwrap(), &args, &[]).await
 }
 
-/// The arguments that move both.
+/// The arguments that copy both the store and the database.
 fn migration_args<'a>(redis: &'a str, postgres: &'a str) -> [&'a str; 8] {
     let store = ["--from", "embedded:", "--to", redis];
     let database = ["--from-database", "sqlite:", "--to-database", postgres];
     [store, database].concat().try_into().unwrap()
 }
 
-/// A node that is ready, with those sessions that are there.
+/// Starts a node and waits until it is ready.
 async fn ready(options: ServerProcessOptions) -> Node {
     let node = options.start().await;
     eventually("the node is ready", async || {
@@ -35,7 +35,7 @@ async fn ready(options: ServerProcessOptions) -> Node {
     node
 }
 
-/// Fills a node: a conversation that was read in part, a session, somebody who was here.
+/// Fills a node: sessions, a conversation that Bob has partly read, a user who was online.
 async fn fill_node(node: &Node) {
     for name in ["alice", "bob"] {
         let begin = call("POST", "/v1/sessions").by(&service());
@@ -68,7 +68,7 @@ async fn send_message(node: &Node, who: &str, number: u64) {
     assert_eq!(post.at(node).await.created()["seq"], number);
 }
 
-/// What people see of all that.
+/// Everything that users can read from the node.
 async fn read_everything(node: &Node) -> Value {
     let ask = async |who: &str, path: &str| call("GET", path).by(&user(who)).at(node).await.ok();
     let session = ask("bob", "/v1/sessions/me").await;
@@ -138,7 +138,7 @@ async fn migration_to_redis_and_postgresql_preserves_all_data() {
     );
 }
 
-/// A source with many keys and rows.
+/// Creates a source with many keys and rows.
 async fn insert_many_keys(data: &Path) {
     let url = DatabaseUrl::Sqlite(data.join("parlor.db"));
     let database = Database::open(DatabaseOptions::new(url.clone()))
@@ -169,7 +169,7 @@ async fn insert_many_keys(data: &Path) {
     store.close().await;
 }
 
-/// A value of each type that does not fit into one piece.
+/// Writes a value of each type that does not fit into one chunk.
 async fn insert_large_value(store: &mut Store) {
     for start in (0..1_200).step_by(300) {
         let mut pipe = redis::pipe();
@@ -193,7 +193,7 @@ async fn insert_large_value(store: &mut Store) {
         .unwrap();
 }
 
-/// Begins a move, slowly enough that it can't end, and kills it when so many are there.
+/// Starts a migration with a rate limit, and kills it when this function counts at least 100 copied keys or rows.
 async fn kill_migration(data: &Path, args: &[&str], there: impl AsyncFn() -> u64) -> u64 {
     let mut command = Node::options(PARLOR).arg("migrate-store");
     for arg in [&["--rate", "100", "--data", data.to_str().unwrap()], args].concat() {
@@ -208,7 +208,7 @@ async fn kill_migration(data: &Path, args: &[&str], there: impl AsyncFn() -> u64
     copied
 }
 
-/// What a report says of one part.
+/// The counts of one capability or table in a report.
 fn numbers(part: &Value) -> [u64; 4] {
     ["found", "copied", "already", "verified"].map(|name| part[name].as_u64().unwrap())
 }
@@ -229,7 +229,7 @@ async fn an_interrupted_migration_resumes_and_blocks_the_server_until_complete()
     };
 
     let rows = kill_migration(&data, &args, async || {
-        // Before the tables are made there are none.
+        // The table does not exist until the migration creates it.
         let exists = "SELECT COUNT(*) FROM pg_tables WHERE tablename = 'messages'";
         match postgres.query_in(&url, exists).await.trim() {
             "0" => 0,
@@ -265,7 +265,7 @@ async fn an_interrupted_migration_resumes_and_blocks_the_server_until_complete()
     assert_eq!(report["database"]["completeBefore"], true);
     let [found, copied, already, verified] = numbers(&report["store"]["parts"]["presence"]);
     assert_eq!((found, verified), (3_002, 3_002), "{report}");
-    // But for some of other parts.
+    // A few of the copied keys belong to other capabilities.
     assert!(
         (keys_there - 10..3_002).contains(&already),
         "{keys_there}, {report}"
@@ -293,7 +293,7 @@ async fn migrate_verify_names_differing_keys_and_rows() {
     let verify = [&args[..], &["--verify"]].concat();
     migrate(&data, &verify).await.ok();
 
-    // The way back is the same.
+    // Migrating back works the same way.
     let file = format!("sqlite:{}", old.folder().join("back.db").display());
     let back = ["--from-database", &url, "--to-database", &file];
     migrate(&data, &back).await.ok();

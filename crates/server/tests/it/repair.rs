@@ -1,4 +1,4 @@
-//! `parlor repair unread` as operators run it.
+//! Tests of `parlor repair unread`.
 
 use parlor_chat::chat::Chat;
 use parlor_chat::context::ChatContext;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::support::{CommandOutput, embedded, run, run_in};
 
-/// A store and a database that belong together, with one conversation in which a message waits for bob; and the keys.
+/// Fills a store and a database that belong together: one conversation with two unread messages for Bob.
 async fn prepare_store(store: &Store, url: DatabaseUrl) -> Chat {
     let database = Database::open(DatabaseOptions::new(url)).await.unwrap();
     let keys = Keyspace::new(KeySettings::default(), false).unwrap();
@@ -42,7 +42,7 @@ async fn prepare_store(store: &Store, url: DatabaseUrl) -> Chat {
     chat
 }
 
-/// Two keys that are wrong, and one of nobody.
+/// Corrupts two keys of Bob and adds a key of a user who is not a member.
 async fn damage_counters(store: &Store) {
     let mut pipe = redis::pipe();
     pipe.set("unread:bob:c1", 7).set("unread:bob:total", 8);

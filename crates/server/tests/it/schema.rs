@@ -1,4 +1,4 @@
-//! `parlor schema` in its three forms.
+//! Tests of `parlor schema` in its three output formats.
 
 use std::process::Stdio;
 

@@ -1,4 +1,4 @@
-//! `parlor serve`: start, health, stop, and what keeps it from starting.
+//! Tests of `parlor serve`: start, health checks, shutdown, and errors that prevent the start.
 
 use std::process::Stdio;
 
@@ -84,7 +84,8 @@ async fn serve_continues_when_stdout_is_closed() {
             break line["http"].as_str().unwrap().to_owned();
         }
     };
-    // The welcome is written after the log line; a server that ended on it would not answer for long.
+    // The startup message is printed after this log line. If the closed pipe stopped the server, the requests would
+    // fail.
     for _ in 0..20 {
         assert_eq!(get(&address, "/healthz").await.unwrap().0, 200);
     }
@@ -330,7 +331,7 @@ async fn sigterm_stops_the_server_while_it_opens_the_store() {
 #[tokio::test]
 async fn a_second_signal_ends_it_at_once() {
     let mut node = Node::parlor_serve(PARLOR).start().await;
-    // A request that never ends keeps the first signal's graceful stop waiting.
+    // An unfinished request keeps the graceful shutdown waiting.
     let mut stream = TcpStream::connect(node.http().replace("http://", ""))
         .await
         .unwrap();
@@ -346,7 +347,7 @@ async fn a_second_signal_ends_it_at_once() {
     assert!(!node.output().contains("\"stopped\""), "{}", node.output());
 }
 
-/// The answer of `/readyz` once it has this status.
+/// Waits until `/readyz` returns this status, and returns the body.
 async fn becomes(node: &Node, status: u16) -> serde_json::Value {
     eventually(&format!("/readyz returns {status}"), async || {
         match get(&node.http(), "/readyz").await {
@@ -357,7 +358,7 @@ async fn becomes(node: &Node, status: u16) -> serde_json::Value {
     .await
 }
 
-/// One line of error, exit code 1, and nothing of a panic.
+/// Runs `serve` and expects exit code 1 and one line on stderr that is no panic. Returns that line.
 async fn refused(variables: &[(&str, &str)]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let ran = run_in(

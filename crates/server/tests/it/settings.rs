@@ -1,8 +1,8 @@
-//! Configuration as the binary takes it: sources, origins, refusals.
+//! Tests of the configuration with the binary: sources, origins, errors.
 
 use crate::support::{run, run_in};
 
-/// Value and origin of a setting in `--print-config --json`.
+/// Value and origin of a setting in the output of `--print-config --json`.
 fn printed(all: &serde_json::Value, name: &str) -> (String, String) {
     let entry = all
         .as_array()

@@ -1,4 +1,4 @@
-//! Running the binary and asking it over HTTP.
+//! Runs the binary and sends HTTP requests to it.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -8,10 +8,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::process::Command;
 
-/// The binary.
+/// Path of the binary.
 pub const PARLOR: &str = env!("CARGO_BIN_EXE_parlor");
 
-/// The folder of the client kit, which has to be built.
+/// Folder of the TypeScript client, which must be built.
 pub fn client_kit_folder() -> PathBuf {
     let kit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web/client");
     assert!(
@@ -21,7 +21,7 @@ pub fn client_kit_folder() -> PathBuf {
     kit
 }
 
-/// A command that has ended.
+/// Result of a command.
 #[derive(Debug)]
 pub struct CommandOutput {
     pub exit_code: i32,
@@ -30,19 +30,19 @@ pub struct CommandOutput {
 }
 
 impl CommandOutput {
-    /// Standard output of a command that must have succeeded.
+    /// Standard output of a command; fails unless the command succeeded.
     pub fn ok(self) -> String {
         assert_eq!(self.exit_code, 0, "{self:?}");
         self.stdout
     }
 
-    /// Standard output as JSON.
+    /// Standard output as JSON; fails unless the command succeeded.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 }
 
-/// The binary in an empty environment, in this folder.
+/// The binary with an empty environment in a working folder.
 pub fn command(folder: &Path, args: &[&str], variables: &[(&str, &str)]) -> Command {
     let mut command = Command::new(PARLOR);
     command
@@ -54,7 +54,7 @@ pub fn command(folder: &Path, args: &[&str], variables: &[(&str, &str)]) -> Comm
     command
 }
 
-/// Runs the binary to its end.
+/// Runs a command until it exits.
 pub async fn run_in(folder: &Path, args: &[&str], variables: &[(&str, &str)]) -> CommandOutput {
     let output = command(folder, args, variables).output().await.unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -65,19 +65,19 @@ pub async fn run_in(folder: &Path, args: &[&str], variables: &[(&str, &str)]) ->
     }
 }
 
-/// Runs the binary to its end in an empty folder.
+/// Runs the binary in an empty folder until it exits.
 pub async fn run(args: &[&str]) -> CommandOutput {
     let folder = tempfile::tempdir().unwrap();
     run_in(folder.path(), args, &[]).await
 }
 
-/// What a server answers to `GET`: status and body.
+/// Sends a `GET` request and returns status and body.
 pub async fn get(http: &str, path: &str) -> std::io::Result<(u16, serde_json::Value)> {
     let (status, _, body) = ask(http, "GET", path).await?;
     Ok((status, body))
 }
 
-/// What a server answers: status, head in lower case, body.
+/// Sends a request and returns status, head in lower case and body.
 pub async fn ask(
     http: &str,
     method: &str,
@@ -105,7 +105,7 @@ pub async fn ask(
     ))
 }
 
-/// The embedded store in this folder, for a test to write to.
+/// Opens the embedded store in a folder.
 pub async fn embedded(folder: &Path) -> Store {
     Store::open(StoreOptions {
         data_folder: Some(folder.to_owned()),
@@ -115,7 +115,7 @@ pub async fn embedded(folder: &Path) -> Store {
     .unwrap()
 }
 
-/// One key of each type, under names of the default preset, and one that is not ours.
+/// Inserts one key of each type with names of the default preset, and one undeclared key.
 pub async fn insert_sample_keys(connection: &mut impl redis::aio::ConnectionLike) {
     let mut pipe = redis::pipe();
     pipe.hset("presence:user:alice", "d1", r#"{"serverId":"n1"}"#)

@@ -1,4 +1,4 @@
-//! `parlor token`: what it prints is accepted, and it says when it cannot sign.
+//! Tests of `parlor token`: the server accepts the printed tokens; errors are reported.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

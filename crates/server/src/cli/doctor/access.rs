@@ -1,4 +1,4 @@
-//! Who may reach a Redis or Valkey server: password, ACL user, TLS.
+//! Checks access to a Redis or Valkey server: password, ACL user, TLS.
 
 use parlor_store::{StoreCredentials, StoreTls, StoreUrl};
 
@@ -6,7 +6,7 @@ use super::super::reader::Reader;
 use super::{Finding, told};
 use crate::config::Config;
 
-/// Who we are to the server.
+/// Checks the password and names the user.
 pub async fn check_authentication(reader: &Reader, config: &Config) -> Finding {
     const CHECK: &str = "access";
     let login = match &config.store.options.url {
@@ -34,7 +34,7 @@ pub async fn check_authentication(reader: &Reader, config: &Config) -> Finding {
     }
 }
 
-/// How the connection is protected.
+/// Checks the encryption of the connection.
 pub fn check_tls(config: &Config) -> Finding {
     const CHECK: &str = "tls";
     let tls = match &config.store.options.url {
@@ -61,7 +61,7 @@ pub fn check_tls(config: &Config) -> Finding {
     }
 }
 
-/// True if every server named in the URL is on this machine.
+/// True if all servers in the URL are on this machine.
 fn is_local(config: &Config) -> bool {
     let loopback = |host: &str| {
         host == "localhost"

@@ -1,4 +1,4 @@
-//! The database: whether it answers, its version, its migrations, and whether the store is its own.
+//! Checks the database: reachable, version, migrations, and whether the store was filled from it.
 
 use std::cmp::Ordering;
 
@@ -8,7 +8,7 @@ use super::super::reader::{self, Reader};
 use super::Finding;
 use crate::config::Config;
 
-/// Looks at the database and, where the store could be opened, at whether the two belong together.
+/// Checks the database and, if the store could be opened, whether both belong together.
 pub async fn check_database(
     config: &Config,
     store: Option<&Reader>,
@@ -58,7 +58,7 @@ fn migrations(seen: &DatabaseInspection) -> Finding {
     }
 }
 
-/// The store remembers whose counts and caches it holds.
+/// Compares the id of the database with the one in the store, which belongs to its counters and caches.
 async fn check_store_belongs(
     config: &Config,
     store: &Reader,

@@ -1,4 +1,4 @@
-//! The embedded store: folder, space, file.
+//! Checks the embedded store: folder, free space, file.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use super::super::reader::{Reader, has_store};
 use super::Finding;
 use crate::config::Config;
 
-/// Below this much free space writes may soon be refused.
+/// Free space below which a warning is reported: writes may soon fail.
 const MIN_FREE_BYTES: u64 = 256 << 20;
 
-/// Folder and space.
+/// Checks the folder and the free space.
 pub fn check_folder(config: &Config) -> Vec<Finding> {
     let folder = config.server.data_folder.as_path();
     let shown = folder.display();
@@ -29,7 +29,7 @@ pub fn check_folder(config: &Config) -> Vec<Finding> {
             mend,
         )];
     }
-    // Permissions, ownership and read-only mounts all show in one try.
+    // Writing a file covers permissions, ownership and read-only mounts.
     let probe = folder.join(format!(".doctor-{}", std::process::id()));
     let written = std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe));
     let first = match written {
@@ -68,7 +68,7 @@ fn check_free_space(folder: &Path) -> Finding {
     }
 }
 
-/// The file itself, which was opened and so read in full.
+/// Checks the file. Opening it has already read all of it.
 pub async fn check_store_file(reader: &Reader) -> Finding {
     match reader.ask::<u64>(&redis::cmd("DBSIZE")).await {
         Ok(keys) => Finding::ok("file", format!("readable, {keys} keys")),

@@ -1,4 +1,4 @@
-//! Keys of a foreign type where ours belong: another program's, or an older layout's.
+//! Finds keys that have another type than declared, written by another program or with another layout.
 
 use std::collections::HashMap;
 
@@ -9,14 +9,14 @@ use super::super::output::error_chain;
 use super::super::reader::Reader;
 use super::Finding;
 
-/// Keys that are walked over, at most.
+/// Maximum number of scanned keys.
 const MAX_SCANNED_KEYS: usize = 1_000_000;
-/// Keys of one declaration whose type is asked for, at most: a rare kind must not drown in a common one.
+/// Maximum number of keys per declaration whose type is checked, so that frequent keys do not displace rare ones.
 const MAX_CHECKED_PER_PATTERN: usize = 1_000;
-/// Keys that are named, at most.
+/// Maximum number of keys in the message.
 const MAX_NAMED_KEYS: usize = 5;
 
-/// Looks at keys of every declaration under our prefix.
+/// Checks the types of declared keys with the configured prefix.
 pub async fn check_key_types(reader: &Reader, keyspace: &Keyspace, cli: &str) -> Finding {
     match examine(reader, keyspace, cli).await {
         Ok(finding) => finding,

@@ -1,6 +1,9 @@
-//! `parlor doctor`: are store and database fit, and if not, which command mends it.
+//! `parlor doctor`: checks store and database, and prints how to fix problems.
 //!
-//! Always true: checking changes nothing of what it checks; what a server refuses to tell is said, not guessed; each finding stands alone.
+//! Invariants:
+//! 1. The checks change no data; only opening a new Redis store creates the key `parlor:epoch`.
+//! 2. A value that a server does not report is reported as unknown.
+//! 3. Each finding can be understood on its own.
 
 mod access;
 mod database;
@@ -18,7 +21,7 @@ use super::{CommandStatus, Output, reader};
 use crate::config::{Config, LoadedConfig};
 use parlor_store::StoreUrl;
 
-/// What `doctor` takes.
+/// Options of `doctor`.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Results: ok and info need no action, warn should be checked, fail must be fixed (exit code 1). If
@@ -29,15 +32,15 @@ Examples:
   parlor doctor
   parlor doctor --store redis://:secret@cache:6379/0 --json")]
 pub struct Args {
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Where findings begin: behind the level and the name of the check.
+/// Column where the text of a finding begins, after the severity and the name of the check.
 const TEXT_COLUMN: usize = 19;
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Severity {
@@ -47,14 +50,14 @@ enum Severity {
     Fail,
 }
 
-/// One thing that was looked at.
+/// Result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Finding {
     check: &'static str,
     level: Severity,
     #[serde(rename = "finding")]
     message: String,
-    /// The command or change that mends it.
+    /// Command or change that fixes the problem.
     #[serde(rename = "mend", skip_serializing_if = "Option::is_none")]
     fix: Option<String>,
 }
@@ -92,7 +95,7 @@ impl Finding {
     }
 }
 
-/// Examines store and database.
+/// Checks store and database.
 pub async fn run(
     args: &Args,
     loaded: &LoadedConfig,
@@ -122,7 +125,7 @@ async fn examine(config: &Config) -> anyhow::Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// What there is to say about the store, and the store if it could be opened.
+/// Checks the store; also returns the store if it could be opened.
 async fn examine_store(config: &Config) -> anyhow::Result<(Vec<Finding>, Option<Reader>)> {
     let embedded = config.store.options.url == StoreUrl::Embedded;
     let mut findings = if embedded {

@@ -1,10 +1,10 @@
-//! Findings about several servers: primaries of a Cluster are configured one by one.
+//! Merges the findings of several servers: the primaries of a Cluster are configured independently.
 //!
-//! Always true: what is the same on all of them is said once, and what is not names the servers it is about.
+//! Invariant: a finding that all servers share is reported once; any other finding names its servers.
 
 use super::Finding;
 
-/// Findings of several servers, each with its address, as few as tell the same.
+/// Merges equal findings. Each entry has the address of a server and its findings.
 pub fn merge_findings(found: Vec<(String, Vec<Finding>)>) -> Vec<Finding> {
     let servers = found.len();
     let mut groups: Vec<(Finding, Vec<String>)> = Vec::new();
@@ -25,7 +25,7 @@ pub fn merge_findings(found: Vec<(String, Vec<Finding>)>) -> Vec<Finding> {
             finding.message = format!("{who}: {}", finding.message);
         }
     }
-    // By check, in the order in which the first server has them; a stable sort keeps the rest.
+    // By check, in the order of the first server. The sort is stable, so findings of one check keep their order.
     let order: Vec<&str> = groups.iter().map(|(finding, _)| finding.check).collect();
     let place = |check: &str| order.iter().position(|other| *other == check);
     groups.sort_by_key(|(finding, _)| place(finding.check));

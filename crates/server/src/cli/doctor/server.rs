@@ -1,4 +1,4 @@
-//! A Redis or Valkey server: version, persistence, memory, clock.
+//! Checks a Redis or Valkey server: version, persistence, memory, clock.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -10,12 +10,12 @@ use super::told::{self, Fields, field};
 use super::{Finding, Severity, access, primaries};
 use crate::config::Config;
 
-/// The oldest version with all commands that Parlor uses.
+/// Oldest version with all commands that Parlor uses.
 const MIN_REDIS_VERSION: (u32, u32) = (6, 2);
-/// A clock that is off by more than this is worth a word.
+/// Maximum difference of the clocks without a warning.
 const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(1);
 
-/// All checks, in the order in which they matter.
+/// Runs all checks, the most important ones first.
 pub async fn examine(reader: &Reader, config: &Config) -> Vec<Finding> {
     let mut findings = vec![check_reachable(reader, config).await];
     if findings[0].level == Severity::Fail {
@@ -33,7 +33,7 @@ pub async fn examine(reader: &Reader, config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// What each primary tells of itself.
+/// Checks each primary by its INFO.
 async fn primaries(reader: &Reader, config: &Config) -> Vec<Finding> {
     let cli = told::cli(config);
     let saves = told::config(reader, "save").await;
@@ -102,7 +102,7 @@ async fn check_reachable(reader: &Reader, config: &Config) -> Finding {
 fn version(fields: &Fields) -> Finding {
     let valkey = field(fields, "valkey_version");
     let redis = field(fields, "redis_version");
-    // Valkey gives the version of Redis it is compatible with as `redis_version`.
+    // Valkey reports the Redis version that it is compatible with as `redis_version`.
     let shown = if valkey.is_empty() {
         format!("Redis {redis}")
     } else {
@@ -179,7 +179,7 @@ fn memory(fields: &Fields, cli: &str) -> Finding {
             } else {
                 "sessions can be evicted before keys that expire soon"
             };
-            // Without a limit nothing is evicted yet.
+            // Without a limit, nothing is evicted.
             let level = if limit == Some(0) || !policy.starts_with("allkeys") {
                 Severity::Warn
             } else {

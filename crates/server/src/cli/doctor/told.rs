@@ -1,4 +1,4 @@
-//! What a server tells of itself: `INFO`, `CLUSTER INFO` and `CONFIG GET`.
+//! Reads what a server reports about itself: `INFO`, `CLUSTER INFO` and `CONFIG GET`.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use redis::Value;
 use super::super::reader::Reader;
 use crate::config::Config;
 
-/// Fields by name.
+/// Values by field name.
 pub type Fields = BTreeMap<String, String>;
 
-/// How `redis-cli` reaches the server; a password is left to `REDISCLI_AUTH`.
+/// The `redis-cli` command that connects to the server. A password has to be set in `REDISCLI_AUTH`.
 pub fn cli(config: &Config) -> String {
     let StoreUrl::Redis {
         server,
@@ -33,12 +33,13 @@ pub fn cli(config: &Config) -> String {
     )
 }
 
-/// The fields that `INFO` or `CLUSTER INFO` answered.
+/// Parses the reply of `INFO` or `CLUSTER INFO`.
 pub fn info(answer: &Value) -> Fields {
     fields(&plain(answer))
 }
 
-/// A parameter of each server's configuration, by address; not there where it is refused or not known.
+/// Value of a configuration parameter by server address. A server that rejects CONFIG or does not know the parameter is
+/// left out.
 pub async fn config(reader: &Reader, name: &str) -> BTreeMap<String, String> {
     let ask = redis::cmd("CONFIG").arg("GET").arg(name).take();
     let answers = reader.query_each_primary(&ask).await.into_iter();
@@ -80,7 +81,7 @@ fn fields(text: &str) -> Fields {
         .collect()
 }
 
-/// A field as text; empty if it is not there.
+/// Value of a field; empty if it is missing.
 pub fn field<'a>(fields: &'a Fields, name: &str) -> &'a str {
     fields.get(name).map_or("", String::as_str)
 }

@@ -1,4 +1,4 @@
-//! A store that cannot be opened: what to do about it depends on why.
+//! How to fix a store that cannot be opened, by the kind of the error.
 
 use parlor_embedded::EngineOpenError as EmbeddedError;
 use parlor_store::StoreOpenError;
@@ -6,7 +6,7 @@ use redis::{ErrorKind, ServerErrorKind};
 
 use crate::config::Config;
 
-/// What mends it.
+/// How to fix the error.
 pub fn fix_for_open_error(error: &anyhow::Error, config: &Config) -> String {
     if let Some(error) = error.downcast_ref::<EmbeddedError>() {
         return fix_for_embedded(error, config);

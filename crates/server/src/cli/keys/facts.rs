@@ -1,4 +1,4 @@
-//! What is known of a key without reading its value.
+//! Type, TTL, length and declaration of keys, without their values.
 
 use std::time::Duration;
 
@@ -9,30 +9,30 @@ use serde_json::json;
 use super::super::reader::Reader;
 use super::{rounded_ttl, text};
 
-/// Keys whose facts are asked for at a time.
+/// Keys per round trip.
 const KEYS_PER_QUERY: usize = 256;
 
-/// A key's type, TTL, length and declaration.
+/// Type, TTL, length and declaration of a key.
 pub struct KeyInfo {
-    /// The key.
+    /// Name of the key.
     pub key: Vec<u8>,
-    /// What `TYPE` says; `none` if it went away meanwhile.
+    /// Reply of `TYPE`.
     pub redis_type: String,
-    /// How long it still lives; none means for ever.
+    /// Remaining time to live; `None` if the key does not expire.
     pub ttl: Option<Duration>,
-    /// Bytes of a string, elements of everything else.
+    /// Bytes of a string, otherwise number of elements.
     pub length: u64,
-    /// Its declaration, if it is one of ours.
+    /// Declaration of the key; `None` if Parlor does not declare it.
     pub spec: Option<&'static KeySpec>,
 }
 
 impl KeyInfo {
-    /// The key in one line.
+    /// Name of the key in one line.
     pub fn name(&self) -> String {
         text::escaped(&self.key)
     }
 
-    /// What the key is for.
+    /// Meaning of the key.
     pub fn meaning(&self) -> &'static str {
         self.spec.map_or("unknown key", |spec| spec.meaning)
     }
@@ -42,13 +42,13 @@ impl KeyInfo {
         self.ttl.map_or_else(|| "none".into(), rounded_ttl)
     }
 
-    /// The TTL for programs.
+    /// The TTL in milliseconds, for programs.
     pub fn ttl_ms(&self) -> Option<u64> {
         self.ttl
             .map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// Everything for programs.
+    /// All details, for programs.
     pub fn json(&self) -> serde_json::Value {
         json!({
             "key": text::to_json_text(&self.key),
@@ -61,7 +61,7 @@ impl KeyInfo {
     }
 }
 
-/// The facts of these keys; those that went away meanwhile are left out.
+/// Loads the details of these keys. Keys that do not exist are left out.
 pub async fn of(
     reader: &Reader,
     keyspace: &Keyspace,
@@ -106,7 +106,7 @@ fn length_command(kind: &str) -> &'static str {
         "list" => "LLEN",
         "set" => "SCARD",
         "zset" => "ZCARD",
-        // A stream, a module's type or a key that has gone: there is no length to ask for, and EXISTS always answers.
+        // A stream, a type of a module or a deleted key has no common length command. EXISTS works for all of them.
         _ => "EXISTS",
     }
 }

@@ -1,4 +1,4 @@
-//! `parlor keys`: what is in the store, by SCAN in bounded steps.
+//! `parlor keys`: lists, counts and shows the keys in the store, with SCAN in bounded steps.
 
 mod facts;
 mod show;
@@ -15,7 +15,7 @@ use super::{CommandStatus, Output};
 use crate::config::LoadedConfig;
 use facts::KeyInfo;
 
-/// What `keys` takes.
+/// Options of `keys`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]
@@ -36,11 +36,11 @@ Examples:
 enum Command {
     /// List keys with type, TTL, length and meaning
     List(ListArgs),
-    /// Count keys by what they are
+    /// Count keys by pattern
     Count(PatternArgs),
     /// Show the value of a key
     Show(ShowArgs),
-    /// List keys by how long they still live, beside what is declared
+    /// List keys by remaining TTL, with the declared TTL
     Ttl(ListArgs),
 }
 
@@ -48,29 +48,29 @@ enum Command {
 struct ListArgs {
     #[command(flatten)]
     pattern: PatternArgs,
-    /// Stop after this many keys; 0 = all
+    /// Maximum number of keys; 0 = all
     #[arg(long, default_value_t = 100)]
     limit: usize,
 }
 
 #[derive(clap::Args, Debug)]
 struct PatternArgs {
-    /// Which keys
+    /// Glob pattern of the keys
     #[arg(default_value = "*")]
     pattern: String,
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 #[derive(clap::Args, Debug)]
 struct ShowArgs {
-    /// The key, also as `keys list` escapes it
+    /// The key, as it is or escaped like in `keys list`
     key: OsString,
-    /// Stop after this many elements; 0 = all
+    /// Maximum number of elements; 0 = all
     #[arg(long, default_value_t = 100)]
     limit: usize,
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -192,7 +192,7 @@ async fn count(
     output.write_table(&["COUNT", "PATTERN", "MEANING"], rows)
 }
 
-/// Up to `limit` keys with their facts, and whether these are all.
+/// Scans for up to `limit` keys. The flag is true if there are no more.
 async fn collect_keys(
     reader: &Reader,
     keyspace: &Keyspace,
@@ -221,7 +221,7 @@ async fn collect_keys(
     Ok((facts::of(reader, keyspace, keys).await?, complete))
 }
 
-/// A TTL as people write it, without the noise of milliseconds that have just passed.
+/// A TTL as text. From 10 s on it is rounded up to seconds, so that elapsed milliseconds do not clutter it.
 fn rounded_ttl(time: std::time::Duration) -> String {
     let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let coarse = if ms >= 10_000 {

@@ -1,4 +1,4 @@
-//! `parlor keys show`: the value of one key, by its type, never more of it than asked for.
+//! `parlor keys show`: prints the value of one key by its type, at most as many elements as requested.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -13,7 +13,7 @@ use super::ShowArgs;
 use super::facts::{self, KeyInfo};
 use super::text::{escape_control_chars, escaped, to_json_text, unescape};
 
-/// A value, read.
+/// Value of a key.
 enum KeyContent {
     Text(Vec<u8>),
     Items(Vec<Vec<u8>>),
@@ -21,7 +21,7 @@ enum KeyContent {
     Scored(Vec<(Vec<u8>, f64)>),
 }
 
-/// Shows the key.
+/// Prints the key.
 pub async fn run(
     reader: &Reader,
     keyspace: &Keyspace,
@@ -78,7 +78,7 @@ pub async fn run(
     Ok(CommandStatus::Succeeded)
 }
 
-/// The key as it was typed, or else as `keys list` shows it.
+/// Finds the key with this name, or else with the name that is escaped like this.
 async fn find(
     reader: &Reader,
     keyspace: &Keyspace,
@@ -125,7 +125,7 @@ async fn read(reader: &Reader, facts: &KeyInfo, limit: usize) -> anyhow::Result<
     })
 }
 
-/// The elements of a set or hash in bounded steps, sorted by nothing, until there are enough.
+/// Reads elements of a set or hash in bounded steps until there are enough. The order is arbitrary.
 async fn scan_elements(
     reader: &Reader,
     start: &Cmd,
@@ -178,7 +178,7 @@ fn as_json(facts: &KeyInfo, content: &KeyContent) -> Value {
     all
 }
 
-/// A score; JSON has no infinity, so that one is a text.
+/// A score as JSON. JSON has no infinity, so an infinite score becomes a string.
 fn json_score(score: f64) -> Value {
     if score.is_finite() {
         json!(score)

@@ -1,9 +1,9 @@
-//! Bytes as text. Keys and values may hold any bytes; a terminal and JSON may not.
+//! Bytes as text for terminals and JSON. Keys and values may contain any bytes.
 
 use serde_json::{Value, json};
 
-/// One line that a terminal survives and [`unescaped`] reads back: control characters, backslashes and bytes that are
-/// not UTF-8 are escaped.
+/// Formats bytes as one line that is safe for a terminal and that [`unescape`] reads back: control characters,
+/// backslashes and bytes that are not UTF-8 are escaped.
 pub fn escaped(bytes: &[u8]) -> String {
     text(bytes, |c| match c {
         '\\' => Some("\\\\".into()),
@@ -14,7 +14,7 @@ pub fn escaped(bytes: &[u8]) -> String {
     })
 }
 
-/// Text with its own lines, as somebody wrote it, that a terminal survives.
+/// Formats bytes as text that is safe for a terminal and keeps its line breaks and tabs.
 pub fn escape_control_chars(bytes: &[u8]) -> String {
     text(bytes, |c| {
         if matches!(c, '\n' | '\t') {
@@ -25,12 +25,12 @@ pub fn escape_control_chars(bytes: &[u8]) -> String {
     })
 }
 
-/// A JSON string: the text itself, or, for bytes that are not UTF-8, escaped.
+/// A JSON string: the text as it is, or escaped if the bytes are not UTF-8.
 pub fn to_json_text(bytes: &[u8]) -> Value {
     std::str::from_utf8(bytes).map_or_else(|_| json!(escaped(bytes)), |text| json!(text))
 }
 
-/// The bytes that [`escaped`] wrote; none where an escape is not one of its own.
+/// Reverses [`escape`]. `None` if the text contains an escape that `escape` does not write.
 pub fn unescape(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;

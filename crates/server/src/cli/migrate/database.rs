@@ -1,4 +1,4 @@
-//! Moving the database.
+//! Copies the database.
 
 use parlor_chat::database::copy::{CopyMode, CopyProgress, DatabaseCopy, TABLES};
 use parlor_chat::database::{DatabaseOptions, DatabaseUrl};
@@ -8,10 +8,10 @@ use super::progress::MigrationProgress;
 use super::report::MigrationReport;
 use crate::config::Config;
 
-/// Rows of a transaction.
+/// Rows per transaction.
 const PAGE: u32 = 1_000;
 
-/// A move of the database.
+/// Migration of the database.
 pub struct Move {
     copy: DatabaseCopy,
     task: MigrationOptions,
@@ -20,7 +20,7 @@ pub struct Move {
 }
 
 impl Move {
-    /// Opens both sides and refuses what would do harm.
+    /// Opens both databases and rejects those that must not be used.
     pub async fn open(
         config: &Config,
         from: &str,
@@ -58,12 +58,12 @@ impl Move {
         })
     }
 
-    /// What the database is called.
+    /// Id of the database.
     pub fn id(&self) -> &str {
         self.copy.id()
     }
 
-    /// Does it. The copy is complete when everything is the same.
+    /// Runs the migration. The copy is complete when all rows are equal.
     pub async fn run(mut self) -> anyhow::Result<MigrationReport> {
         for table in TABLES {
             let (found, there) = self.copy.count(table).await?;

@@ -1,31 +1,31 @@
-//! What is done with one key: copied, or compared.
+//! Copies or compares one key.
 
 use redis::RedisResult;
 
 use super::super::keys::text::escaped;
 use super::value::{self, MigrationStore};
 
-/// A key that moves.
+/// A key to copy.
 pub struct KeyToCopy<'a> {
-    /// What it is called in the source.
+    /// Name in the source.
     pub key: &'a [u8],
-    /// What it is called in the target.
+    /// Name in the target.
     pub name: Vec<u8>,
-    /// The capability it belongs to.
+    /// Capability of the key.
     pub part: &'static str,
 }
 
-/// What was found out about a key.
+/// Result of copying or comparing a key.
 pub enum Seen {
-    /// It is the same on both sides.
+    /// The key is equal in source and target.
     Same,
-    /// It is not, and what is different.
+    /// The key differs; the text describes the difference.
     Different(String),
-    /// It is no longer in the source.
+    /// The key no longer exists in the source.
     Gone,
 }
 
-/// Makes the key in the target the same. `Same` if it was.
+/// Makes the key in the target equal to the source. Returns `Same` if it was equal before.
 pub async fn copy(
     source: &MigrationStore,
     target: &MigrationStore,
@@ -51,7 +51,7 @@ pub async fn copy(
     Ok(Seen::Different(String::new()))
 }
 
-/// Compares the key on both sides.
+/// Compares the key in source and target.
 pub async fn compare(
     source: &MigrationStore,
     target: &MigrationStore,
@@ -78,7 +78,7 @@ pub async fn compare(
         }
         Some(_) => format!("{shown} has another value"),
     };
-    // It may have gone by itself meanwhile, on one side sooner than on the other.
+    // The key may have expired in the meantime, and not on both sides at exactly the same time.
     let gone = source.entry(key).await?.is_none();
     Ok(if gone {
         Seen::Gone

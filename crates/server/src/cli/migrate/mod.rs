@@ -1,8 +1,8 @@
-//! `parlor migrate-store`: the store, the database or both, to other servers.
+//! `parlor migrate-store`: copies the store, the database or both to other servers.
 //!
-//! Always true:
-//! 1. The source is not changed, and nothing counts as moved before all of it was compared.
-//! 2. A move that was interrupted in any way is repeated with the same command, and goes on where it stopped.
+//! Invariants:
+//! 1. The source is not changed. The target is not usable before all of it was compared with the source.
+//! 2. An interrupted migration continues where it stopped when the same command is run again.
 
 mod database;
 mod key;
@@ -20,7 +20,7 @@ use crate::config::LoadedConfig;
 use report::MigrationReport;
 use sides::StorePair;
 
-/// What `migrate-store` takes.
+/// Options of `migrate-store`.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Stop every server first. The source is not changed; servers do not start with the target until all
@@ -44,42 +44,42 @@ More examples:
 Exit codes: 0 copied and verified, 1 failure or differences, 2 invalid usage or configuration.")]
 #[command(group = clap::ArgGroup::new("what").args(["from", "from_database"]).required(true).multiple(true))]
 pub struct Args {
-    /// Where the store is now: embedded:, redis://, redis+sentinel:// or redis+cluster://
+    /// URL of the current store: embedded:, redis://, redis+sentinel:// or redis+cluster://
     #[arg(long, value_name = "URL", requires = "to")]
     from: Option<String>,
-    /// Where the store goes
+    /// URL of the new store
     #[arg(long, value_name = "URL", requires = "from")]
     to: Option<String>,
-    /// Where the database is now: sqlite:, sqlite:FILE or postgres://
+    /// URL of the current database: sqlite:, sqlite:FILE or postgres://
     #[arg(long, value_name = "URL", requires = "to_database")]
     from_database: Option<String>,
-    /// Where the database goes
+    /// URL of the new database
     #[arg(long, value_name = "URL", requires = "from_database")]
     to_database: Option<String>,
-    /// The prefix of keys in the target, where it is not keys.prefix
+    /// Key prefix in the new store; default: keys.prefix
     #[arg(long, value_name = "TEXT", requires = "to")]
     to_prefix: Option<String>,
-    /// Copy keys, too, that Parlor does not declare
+    /// Also copy keys that Parlor does not declare
     #[arg(long, requires = "from")]
     all: bool,
-    /// Count what would be copied; change nothing. May run beside a server
+    /// Count what would be copied; change nothing. Servers may be running
     #[arg(long, conflicts_with_all = ["verify", "force"])]
     dry_run: bool,
     /// Compare an earlier copy with its source; change nothing
     #[arg(long, conflicts_with = "force")]
     verify: bool,
-    /// Move though servers seem to run, copy over a store that was filled, begin a half copied database anew
+    /// Skip the check for running servers, overwrite keys in the target, restart a half-copied database
     #[arg(long)]
     force: bool,
-    /// Copy at most this many keys or rows per second; 0 = as fast as possible
+    /// Maximum number of keys or rows copied per second; 0 = unlimited
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     rate: u64,
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// What is to be done, and how.
+/// Options of a migration.
 #[derive(Debug, Clone, Copy)]
 pub struct MigrationOptions {
     dry_run: bool,
@@ -89,13 +89,13 @@ pub struct MigrationOptions {
 }
 
 impl MigrationOptions {
-    /// Most keys or rows per second; 0 is any.
+    /// Maximum number of keys or rows per second; 0 = unlimited.
     fn max_per_second(self) -> u64 {
         self.rate
     }
 }
 
-/// The part of the arguments that is about the store.
+/// The arguments that concern the store.
 pub struct StoreArgs<'a> {
     from: &'a str,
     to: &'a str,
@@ -116,7 +116,7 @@ pub async fn run(
         force: args.force,
         rate: args.rate,
     };
-    // Both are opened before anything is copied, so that what is refused is refused at once.
+    // Both are opened before anything is copied, so that an unsuitable store or database is rejected at once.
     let sides = match (&args.from, &args.to) {
         (Some(from), Some(to)) => {
             let args = StoreArgs {
@@ -142,7 +142,7 @@ pub async fn run(
     if let Some(database) = database {
         moved.database = Some(database.run().await?);
     }
-    // A store is no use beside a database that is not the same.
+    // The store is not copied if the copy of the database differs: its counters would not match.
     if let Some(store) = store
         && (args.verify || moved.different() == 0)
     {
@@ -155,7 +155,7 @@ pub async fn run(
     })
 }
 
-/// What was done.
+/// Reports of a migration.
 #[derive(Default)]
 struct MigrationResult {
     database: Option<MigrationReport>,
@@ -194,7 +194,7 @@ impl MigrationResult {
         })
     }
 
-    /// What servers are to be started with, without passwords.
+    /// Flags that the servers have to be started with, without passwords.
     fn server_flags(&self) -> String {
         let flag = |name: &str, report: &Option<MigrationReport>| {
             let url = report.as_ref().map(|report| &report.to);

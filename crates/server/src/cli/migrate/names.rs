@@ -1,22 +1,23 @@
-//! Which keys move, and what they are called where they go.
+//! Decides which keys are copied, and their names in the target.
 //!
-//! Always true: what stays is either a fact about the old store itself or a moment that is over before the move is.
+//! Invariant: a skipped key either describes the old store itself, or is short-lived and obsolete when the migration
+//! ends.
 
 use parlor_chat::keys::Keyspace;
 
-/// Declarations whose keys stay, by their patterns.
+/// Patterns of the declared keys that are not copied.
 const SKIPPED_PATTERNS: &[&str] = &[
-    // The target has its own, and the move writes the other one.
+    // The target has its own; the migration writes `parlor:database` itself.
     "parlor:epoch",
     "parlor:database",
-    // Who does something at this moment: nobody, the servers are stopped.
+    // State of running servers; all servers are stopped.
     "parlor:node:{node}",
     "parlor:job:{job}",
     "parlor:catch-up",
     "parlor:{stats}:nodes",
     "connections:http:current",
     "requests:speed_per_second",
-    // Seconds.
+    // Keys that expire within seconds.
     "typing:{conv}:{user}",
     "parlor:typing:{conv}",
     "parlor:typing:{conv}:names",
@@ -25,29 +26,29 @@ const SKIPPED_PATTERNS: &[&str] = &[
     "search:{hash of user and query}",
 ];
 
-/// What becomes of a key.
+/// Treatment of a key by the migration.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It is copied to this name; the capability it belongs to.
+    /// Copies the key to this name; the second field is its capability.
     Moves(Vec<u8>, &'static str),
-    /// It stays.
+    /// Skips the key.
     Skip,
-    /// It is not one of Parlor's.
+    /// Skips the key because Parlor does not declare it.
     Undeclared,
 }
 
-/// How keys are called on both sides.
+/// Names of keys in source and target.
 pub struct KeyMapping {
-    /// On this side.
+    /// Keyspace of the source.
     pub from: Keyspace,
-    /// On the other.
+    /// Keyspace of the target.
     pub to: Keyspace,
-    /// Whether keys that are not Parlor's move, too.
+    /// True if keys that Parlor does not declare are copied, too.
     pub all: bool,
 }
 
 impl KeyMapping {
-    /// What becomes of a key.
+    /// Decides what happens to a key of the source.
     pub fn fate(&self, key: &[u8]) -> Fate {
         match self.from.match_key(key) {
             Some(found) if SKIPPED_PATTERNS.contains(&found.spec.pattern.text()) => Fate::Skip,
@@ -60,7 +61,7 @@ impl KeyMapping {
         }
     }
 
-    /// The way back, for Parlor's own keys.
+    /// The mapping from target to source, for declared keys only.
     pub fn reversed_own(&self) -> KeyMapping {
         KeyMapping {
             from: self.to.clone(),

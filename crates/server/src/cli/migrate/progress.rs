@@ -1,4 +1,4 @@
-//! How far it is: a bar on a terminal, a line now and then elsewhere.
+//! Progress of a migration on stderr: a bar on a terminal, otherwise a line every second.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -6,17 +6,17 @@ use std::time::Duration;
 use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressStyle};
 use tokio::time::Instant;
 
-/// Between two lines.
+/// Minimum time between two lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
 const BAR_TEMPLATE: &str = "{msg} [{bar:30}] {human_pos} of {human_len}, {per_sec}, {eta} left";
 
-/// The progress of one part, with a pace that is kept.
+/// Progress of one step, with an optional limit of its rate.
 pub struct MigrationProgress {
     label: String,
     unit: &'static str,
     total: u64,
     done: u64,
-    /// Most per second; 0 is any.
+    /// Maximum per second; 0 = unlimited.
     max_per_second: u64,
     began: Instant,
     last_line_at: Option<Instant>,
@@ -24,7 +24,7 @@ pub struct MigrationProgress {
 }
 
 impl MigrationProgress {
-    /// Of so many keys or rows, as far as that is known.
+    /// `total` is an estimate.
     pub fn new(label: &str, unit: &'static str, total: u64, max_per_second: u64) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let style = ProgressStyle::with_template(BAR_TEMPLATE);
@@ -43,7 +43,7 @@ impl MigrationProgress {
         }
     }
 
-    /// So many more are done.
+    /// Adds finished keys or rows.
     pub fn add(&mut self, more: u64) {
         self.done += more;
         if let Some(bar) = &self.bar {
@@ -62,7 +62,7 @@ impl MigrationProgress {
         }
     }
 
-    /// Waits until the pace allows more.
+    /// Waits until the rate limit allows more.
     pub async fn rest(&self) {
         let due = self
             .done
@@ -73,7 +73,7 @@ impl MigrationProgress {
         }
     }
 
-    /// It is done.
+    /// Prints the final line.
     pub fn end(self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

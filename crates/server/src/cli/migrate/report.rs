@@ -1,4 +1,4 @@
-//! What a move has done, for people and for programs.
+//! Result of a migration, for people and for programs.
 
 use std::collections::BTreeMap;
 
@@ -6,48 +6,48 @@ use serde::Serialize;
 
 use super::super::Output;
 
-/// Differences that are named; the rest is counted.
+/// Maximum number of differences that are listed; further ones are only counted.
 const MAX_LISTED_DIFFERENCES: usize = 20;
 
-/// What became of one capability's keys, or of one table's rows.
+/// Counts of the keys of one capability, or of the rows of one table.
 #[derive(Debug, Default, Clone, Copy, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Count {
-    /// In the source.
+    /// Found in the source.
     pub found: u64,
-    /// Copied by this run, or to be copied.
+    /// Copied by this run; in a dry run, to be copied.
     pub copied: u64,
-    /// Copied before.
+    /// Copied by an earlier run.
     pub already: u64,
-    /// The same on both sides in the end.
+    /// Equal in source and target in the end.
     pub verified: u64,
 }
 
-/// What became of a store or a database.
+/// Result for a store or a database.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MigrationReport {
-    /// From where, without a password.
+    /// URL of the source, without a password.
     pub from: String,
-    /// To where.
+    /// URL of the target, without a password.
     pub to: String,
-    /// Whether it was complete before this run, which then only compared.
+    /// True if the copy was complete before this run, which then only compared.
     pub complete_before: bool,
-    /// By capability or table.
+    /// Counts by capability or table.
     pub parts: BTreeMap<String, Count>,
-    /// Parlor's keys that are not copied, because they are about a moment or about the old store.
+    /// Number of declared keys that are not copied because they are short-lived or describe the old store.
     pub left: u64,
-    /// Keys that are not Parlor's.
+    /// Number of keys that Parlor does not declare.
     #[serde(rename = "foreign")]
     pub undeclared: u64,
-    /// How many differ.
+    /// Number of differences.
     pub different: u64,
-    /// The first of those.
+    /// The first differences.
     pub differences: Vec<String>,
 }
 
 impl MigrationReport {
-    /// One of a move that has not begun.
+    /// An empty report.
     pub fn new(from: String, to: String) -> Self {
         Self {
             from,
@@ -56,12 +56,12 @@ impl MigrationReport {
         }
     }
 
-    /// The counts of one part.
+    /// Counts of one capability or table.
     pub fn part(&mut self, name: &str) -> &mut Count {
         self.parts.entry(name.to_owned()).or_default()
     }
 
-    /// Something is not as it should be.
+    /// Adds a difference.
     pub fn differs(&mut self, what: String) {
         self.different += 1;
         if self.differences.len() < MAX_LISTED_DIFFERENCES {
@@ -69,7 +69,7 @@ impl MigrationReport {
         }
     }
 
-    /// Prints it as a table of keys or rows.
+    /// Prints the report as a table; `unit` is the head of its first column.
     pub fn print(&self, unit: &str, output: &mut Output) -> anyhow::Result<()> {
         output.line(&format!("{} -> {}", self.from, self.to))?;
         let row = |name: &str, count: &Count| {

@@ -1,4 +1,4 @@
-//! Opening both stores of a move, and refusing those that servers use.
+//! Opens both stores of a migration, and rejects stores that servers use.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -15,27 +15,27 @@ use super::value::MigrationStore;
 use super::{MigrationOptions, StoreArgs};
 use crate::config::LoadedConfig;
 
-/// How long one request may take at least: some values are large.
+/// Minimum timeout of a request, because some values are large.
 const MIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Both stores of a move.
+/// Source and target of a migration.
 pub struct StorePair {
-    /// The one that is copied; nothing is written to it.
+    /// The store that is copied; nothing is written to it.
     pub source: MigrationStore,
-    /// Not open where there is nothing yet and nothing is to be done.
+    /// `None` if the target does not exist yet and the run does not write.
     pub target: Option<MigrationStore>,
-    /// How keys are called in them.
+    /// Names of the keys in both.
     pub names: KeyMapping,
-    /// What the source is called, without a password.
+    /// URL of the source, without a password.
     pub from: String,
-    /// What the target is called.
+    /// URL of the target, without a password.
     pub to: String,
-    /// Keeps servers out of the source's folder.
+    /// Lock that keeps servers out of the folder of the source.
     _lock: Option<parlor_embedded::DataFolderLock>,
 }
 
 impl StorePair {
-    /// Opens both.
+    /// Opens both stores.
     pub async fn open(
         loaded: &LoadedConfig,
         args: &StoreArgs<'_>,
@@ -78,7 +78,7 @@ impl StorePair {
         Ok(sides)
     }
 
-    /// Refuses a store that is both, and stores that servers use.
+    /// Rejects two names of one store, and stores that servers use.
     async fn reject_if_in_use(&self, task: MigrationOptions) -> anyhow::Result<()> {
         let Some(target) = &self.target else {
             return Ok(());
@@ -118,7 +118,7 @@ impl StorePair {
         Ok(())
     }
 
-    /// Closes both; what is not written is written.
+    /// Closes both stores and flushes them.
     pub async fn close(&self) {
         self.source.store.close().await;
         if let Some(target) = &self.target {
@@ -153,7 +153,7 @@ fn keyspace(
     Ok(Keyspace::new(settings, cluster)?)
 }
 
-/// Keeps servers out of the folder of an embedded source; a look goes beside them.
+/// Locks the folder of an embedded source so that no server starts in it. A dry run does not need the lock.
 fn lock(
     from: &StoreOptions,
     task: MigrationOptions,
@@ -173,7 +173,7 @@ fn lock(
     Ok(Some(parlor_embedded::DataFolderLock::acquire(folder)?))
 }
 
-/// The processes that hold a store, as they call themselves; none where they do not say.
+/// The run ids of the servers that hold a store; empty if they do not report one.
 async fn run_ids(side: &MigrationStore) -> HashSet<String> {
     let info = redis::cmd("INFO").arg("server").take();
     let told = side.store.query_each_primary(&info).await;
@@ -186,7 +186,7 @@ async fn run_ids(side: &MigrationStore) -> HashSet<String> {
     texts.filter_map(run).collect()
 }
 
-/// A node whose lease holds.
+/// A node whose lease has not expired.
 async fn live_node(side: &MigrationStore, keys: &Keyspace) -> anyhow::Result<Option<String>> {
     let all = redis::cmd("ZRANGE").arg(keys.nodes()).arg(0).arg(-1).take();
     let nodes: Vec<String> = side.ask(&all).await?;
@@ -202,7 +202,7 @@ async fn live_node(side: &MigrationStore, keys: &Keyspace) -> anyhow::Result<Opt
     Ok(None)
 }
 
-/// About how many keys there are; 0 where nobody says.
+/// Approximate number of keys; 0 if the servers do not report it.
 pub async fn key_count(side: &MigrationStore) -> u64 {
     let told = side.store.query_each_primary(&redis::cmd("DBSIZE")).await;
     let sizes = told.into_iter().filter_map(|(_, told)| told.ok());

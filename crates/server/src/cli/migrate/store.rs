@@ -1,9 +1,10 @@
-//! Moving the store.
+//! Copies the store.
 //!
-//! Always true:
-//! 1. The target is marked as half a copy from before the first key until everything was compared: no server starts on it.
-//! 2. A key that is the same on both sides is left as it is, so a move that was interrupted goes on where it stopped.
-//! 3. In the end the epoch is above that of the source: nothing that was copied is believed without a check.
+//! Invariants:
+//! 1. The target is marked as incomplete from before the first key until everything was compared. No server starts with
+//!    it.
+//! 2. A key that is equal in source and target is not written, so an interrupted migration continues where it stopped.
+//! 3. In the end the epoch of the target is above that of the source, so servers check copied data before they use it.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -22,23 +23,23 @@ use super::report::MigrationReport;
 use super::sides::{self, StorePair};
 use super::value::MigrationStore;
 
-/// Keys asked for per step.
+/// Keys per SCAN call.
 const STEP: usize = 500;
-/// Keys that are worked on at once.
+/// Keys that are copied or compared at the same time.
 const AT_ONCE: usize = 32;
 
-/// A move of the store.
+/// Migration of the store.
 pub struct Move {
     sides: StorePair,
     task: MigrationOptions,
-    /// The database that the store belongs to, if it was ever used.
+    /// Id of the database that the store belongs to, if it was ever used.
     id: Option<String>,
     state: CopyProgress,
     report: MigrationReport,
 }
 
 impl Move {
-    /// Opens both sides and refuses what would do harm; `database` is the id of the database that moves along.
+    /// Rejects a source or target that must not be used; `database` is the id of the database that is copied along.
     pub async fn open(
         sides: StorePair,
         task: MigrationOptions,
@@ -71,7 +72,7 @@ impl Move {
         })
     }
 
-    /// How far a copy of this store has come in the target. Anything else but an empty one is refused.
+    /// How far a copy of this store has come in the target. A target with other contents is rejected.
     async fn inspect_target(
         sides: &StorePair,
         task: MigrationOptions,
@@ -109,7 +110,7 @@ impl Move {
         Ok(CopyProgress::NotStarted)
     }
 
-    /// Does it. The copy is complete when everything is the same.
+    /// Runs the migration. The copy is complete when all keys are equal.
     pub async fn run(mut self) -> anyhow::Result<MigrationReport> {
         if self.task.dry_run {
             self.process_keys(Pass::Count).await?;
@@ -171,7 +172,7 @@ impl Move {
         self.extra(false).await
     }
 
-    /// One pass over the keys of the source.
+    /// Processes all keys of the source once.
     async fn process_keys(&mut self, pass: Pass) -> anyhow::Result<()> {
         let total = sides::key_count(&self.sides.source).await;
         let (label, pace) = match pass {
@@ -198,9 +199,9 @@ impl Move {
         Ok(())
     }
 
-    /// Those of the keys that move, with their names and capabilities; the others are counted.
+    /// The keys to copy, with their names and capabilities. The other keys are counted.
     fn classify_keys<'a>(&mut self, keys: &[&'a [u8]], pass: Pass) -> Vec<KeyToCopy<'a>> {
-        // What is only compared is counted by that.
+        // A verification after a copy must not count the keys again.
         let first = pass != Pass::Verify || self.task.verify || self.report.complete_before;
         let mut moves = Vec::new();
         for key in keys {
@@ -249,7 +250,7 @@ impl Move {
         Ok(())
     }
 
-    /// Keys of the target that the source has not: they are removed, or named.
+    /// Removes keys of the target that the source does not have, or reports them as differences.
     async fn extra(&mut self, remove: bool) -> anyhow::Result<()> {
         let (source, target) = (self.sides.source.clone(), self.target()?.clone());
         let back = self.sides.names.reversed_own();
@@ -278,7 +279,7 @@ impl Move {
     }
 }
 
-/// What is done with each key.
+/// One pass over the keys of the source.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pass {
     Count,
@@ -286,7 +287,7 @@ enum Pass {
     Verify,
 }
 
-/// Whether a key is seen for the first time; eight bytes a key are enough to know it again.
+/// True if the key was not seen before. A 64-bit hash per key is enough to recognize it.
 fn is_first_time(seen: &mut HashSet<u64>, key: &[u8]) -> bool {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);

@@ -1,39 +1,39 @@
-//! One key: read in bounded pieces, compared, written.
+//! Reads, compares and writes the value of one key in bounded chunks.
 //!
-//! Always true: a key has its deadline from its first piece on, and is compared as a whole with what it was copied from,
-//! so that half a key is never taken for all of it.
+//! Invariant: the first chunk is written together with the expiry time, and a key counts as copied only if its whole
+//! value is equal to the source, so an interrupted copy of a value is never taken for a complete one.
 
 use std::time::Duration;
 
 use parlor_store::Store;
 use redis::{Cmd, FromRedisValue, RedisResult};
 
-/// Elements of a piece.
+/// Elements per chunk.
 const CHUNK_ELEMENTS: usize = 500;
-/// Bytes of a piece of a string.
+/// Bytes per chunk of a string.
 const CHUNK_BYTES: usize = 1024 * 1024;
-/// How far deadlines may be apart where a server tells only the time that is left.
+/// Tolerance of expiry times if a server reports only the remaining time.
 const DEADLINE_TOLERANCE: Duration = Duration::from_secs(2);
 
-/// A store whose keys are looked at.
+/// A store of a migration.
 #[derive(Clone)]
 pub struct MigrationStore {
     /// The store.
     pub store: Store,
-    /// Whether it tells deadlines to the millisecond (since Redis 7).
+    /// True if the store knows PEXPIRETIME (Redis 7), which reports expiry times in milliseconds.
     has_exact_deadlines: bool,
 }
 
-/// What a key is, apart from its content.
+/// Type and expiry time of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyHeader {
-    /// What `TYPE` says.
+    /// Reply of `TYPE`.
     pub kind: String,
-    /// When it goes by itself, in milliseconds since 1970.
+    /// Expiry time in milliseconds since 1970; `None` if the key does not expire.
     pub deadline: Option<u64>,
 }
 
-/// A piece of a value.
+/// A chunk of a value.
 enum ValueChunk {
     Text(Vec<u8>),
     Items(Vec<Vec<u8>>),
@@ -42,14 +42,14 @@ enum ValueChunk {
     Scored(Vec<(Vec<u8>, f64)>),
 }
 
-/// A walk over a value.
+/// Cursor over the chunks of a value.
 struct ValueCursor {
     next: u64,
     done: bool,
 }
 
 impl MigrationStore {
-    /// Learns what the store can tell.
+    /// Checks whether the store knows PEXPIRETIME.
     pub async fn new(store: Store) -> RedisResult<Self> {
         let asked = redis::cmd("PEXPIRETIME").arg("parlor:epoch").take();
         let told: RedisResult<i64> = asked.query_async(&mut store.clone()).await;
@@ -73,7 +73,7 @@ impl MigrationStore {
         command.query_async(&mut self.store.clone()).await
     }
 
-    /// What a key is; nothing if it is not there.
+    /// Type and expiry time of a key; `None` if it does not exist.
     pub async fn entry(&self, key: &[u8]) -> RedisResult<Option<KeyHeader>> {
         let kind: String = self.ask(redis::cmd("TYPE").arg(key)).await?;
         let deadline = match self.has_exact_deadlines {
@@ -89,7 +89,7 @@ impl MigrationStore {
         }))
     }
 
-    /// The next piece of a value.
+    /// Reads the next chunk of a value.
     async fn next_chunk(
         &self,
         key: &[u8],
@@ -130,7 +130,7 @@ impl MigrationStore {
         Ok((first || piece.len() > 0).then_some(piece))
     }
 
-    /// Whether a piece of another store's key is in this one, too.
+    /// True if this store has the same chunk at this position of the key.
     async fn contains_chunk(&self, key: &[u8], from: u64, piece: &ValueChunk) -> RedisResult<bool> {
         let range = |name: &str, most: usize| {
             let mut command = redis::cmd(name);
@@ -197,7 +197,7 @@ impl ValueChunk {
         }
     }
 
-    /// The command that adds the piece to a key; the first piece of a string makes it.
+    /// The command that adds the chunk to a key; the first chunk of a string creates the key.
     fn write_command(&self, key: &[u8], first: bool) -> Cmd {
         let mut command = redis::cmd(match self {
             Self::Text(_) if first => "SET",
@@ -230,12 +230,12 @@ impl ValueChunk {
     }
 }
 
-/// Whether values of this type can be copied.
+/// True if values of this type can be copied.
 pub fn is_copyable(kind: &str) -> bool {
     matches!(kind, "string" | "list" | "set" | "hash" | "zset")
 }
 
-/// Whether two keys of one type have the same content.
+/// True if two keys of the same type have equal values.
 pub async fn same_value(
     (source, key): (&MigrationStore, &[u8]),
     (target, name): (&MigrationStore, &[u8]),
@@ -258,7 +258,7 @@ pub async fn same_value(
     }
 }
 
-/// Whether two keys go at the same time.
+/// True if two keys expire at the same time.
 pub fn same_deadline(
     source: (&MigrationStore, &KeyHeader),
     target: (&MigrationStore, &KeyHeader),
@@ -273,7 +273,7 @@ pub fn same_deadline(
     }
 }
 
-/// Writes a key anew.
+/// Replaces a key in the target.
 pub async fn write(
     (source, key): (&MigrationStore, &[u8]),
     (target, name): (&MigrationStore, &[u8]),
@@ -304,14 +304,14 @@ pub async fn write(
             target.ask::<redis::Value>(&adding).await?;
         }
     }
-    // One that was over in the middle has been made anew by the last piece.
+    // If the key expired during the copy, the last chunk has created it again without an expiry time.
     match entry.deadline {
         Some(at) if !first => target.ask(&expire(at)).await,
         _ => Ok(()),
     }
 }
 
-/// Gives a key another deadline.
+/// Sets the expiry time of a key in the target.
 pub async fn set_deadline(
     target: &MigrationStore,
     name: &[u8],

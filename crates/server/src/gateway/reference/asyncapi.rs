@@ -1,7 +1,8 @@
-//! The AsyncAPI document (3.0): every event with its body, its acknowledgement and an example.
+//! AsyncAPI document (3.0): every event with its body, its acknowledgement and an example.
 //!
-//! Always true: the document speaks for the server. What clients say it receives, and answers by an acknowledgement; what
-//! it tells it sends.
+//! Invariants:
+//! 1. The document describes the server: it receives client events and replies with an acknowledgement, and it sends
+//!    server events.
 
 use parlor_chat::code::Code;
 use parlor_chat::operation::COMMON_ERROR_CODES;
@@ -14,9 +15,9 @@ use crate::gateway::table::{
 use crate::http::openapi::examples;
 
 const INTRO: &str = include_str!("intro.md");
-/// The one channel: Socket.IO's namespace.
+/// The only channel: the namespace of Socket.IO.
 const CHANNEL: &str = "chat";
-/// The acknowledgement of whatever was refused.
+/// Id of the acknowledgement of a rejected event.
 const REFUSED: &str = "errorAck";
 
 /// The text of docs/asyncapi.json.
@@ -63,7 +64,7 @@ fn document() -> Value {
     })
 }
 
-/// What is said, by id.
+/// Messages by id.
 fn messages(schemas: &Value) -> Map<String, Value> {
     let mut all = Map::new();
     let handshake = handshake_schema();
@@ -189,7 +190,7 @@ fn reference(to: &str) -> Value {
     json!({ "$ref": to })
 }
 
-/// `message:send` as a name in most languages.
+/// Event name in camel case: `messageSend` for `message:send`.
 fn event_id(event: &str) -> String {
     let mut id = String::with_capacity(event.len());
     let mut words = event.split(':');
@@ -198,12 +199,12 @@ fn event_id(event: &str) -> String {
     id
 }
 
-/// The acknowledgement of an event.
+/// Id of the acknowledgement of a client event.
 fn ack_id(event: &str) -> String {
     event_id(event) + "Ack"
 }
 
-/// News of this name; clients may say something of the same name.
+/// Id of a server event. The prefix avoids a conflict with a client event of the same name.
 fn server_event_id(event: &str) -> String {
     let mut told = String::from("on");
     event

@@ -1,7 +1,8 @@
-//! The references of the events, made from the [tables](super::table): an AsyncAPI document, types for TypeScript, and a
-//! page for people.
+//! References of the events, generated from the [event tables](super::event_table): an AsyncAPI document, types for
+//! TypeScript, and a Markdown page.
 //!
-//! Always true: a type of one name is one type in all of them.
+//! Invariants:
+//! 1. A type name means the same type in all of them.
 
 pub mod asyncapi;
 pub mod page;
@@ -14,10 +15,10 @@ use serde_json::Value;
 use super::described::TypeSchema;
 use super::table::{CLIENT_EVENTS, SERVER_EVENTS, connect_error_schema, handshake_schema, refused};
 
-/// How a schema refers to another.
+/// Prefix of a reference to another schema.
 const SCHEMAS: &str = "#/components/schemas/";
 
-/// Every type on the wire, by its name.
+/// All types of the events, by name.
 fn schemas() -> BTreeMap<String, Value> {
     all_schemas().flat_map(with_components).collect()
 }
@@ -31,7 +32,7 @@ fn all_schemas() -> impl Iterator<Item = TypeSchema> {
     asked.chain(told).chain(rest)
 }
 
-/// A type and those it refers to.
+/// A type with the types that it refers to.
 fn with_components(described: TypeSchema) -> impl Iterator<Item = (String, Value)> {
     let own = (described.name.into_owned(), described.schema);
     let all = described.components.into_iter().chain([own]);
@@ -41,12 +42,12 @@ fn with_components(described: TypeSchema) -> impl Iterator<Item = (String, Value
     })
 }
 
-/// The name that a schema refers to, if that is all it does.
+/// Name of the type if the schema is only a reference.
 fn referenced_type(schema: &Value) -> Option<&str> {
     schema["$ref"].as_str()?.strip_prefix(SCHEMAS)
 }
 
-/// The words about a type or a field, in one line. Where a field may be null, they are in one of its choices.
+/// Description of a type or a field, in one line. If a field can be null, one of its `oneOf` schemas has it.
 fn description(schema: &Value) -> Option<String> {
     let choices = schema["oneOf"].as_array().into_iter().flatten();
     let text = [schema]
@@ -56,7 +57,7 @@ fn description(schema: &Value) -> Option<String> {
     Some(text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// Whether an object has to have this field.
+/// True if the field is required.
 fn is_required(object: &Value, field: &str) -> bool {
     let required = object["required"].as_array();
     required.is_some_and(|all| all.iter().any(|name| name == field))

@@ -1,4 +1,4 @@
-//! docs/events.md: the events for people.
+//! Generates docs/events.md.
 
 use parlor_chat::code::Code;
 use parlor_chat::operation::COMMON_ERROR_CODES;
@@ -37,7 +37,7 @@ const TOLD: &str = "
 |---|---|
 ";
 
-/// The text of docs/events.md.
+/// Text of docs/events.md.
 pub fn text() -> String {
     let schemas = schemas();
     let mut text = String::from(HEAD);
@@ -80,7 +80,7 @@ pub fn text() -> String {
     text
 }
 
-/// The fields of an object in a table; of anything else, what it is.
+/// The fields of an object as a table; of any other schema its type.
 fn fields(schema: &Value) -> String {
     let Some(fields) = schema["properties"].as_object() else {
         return format!("\n`{}`\n", type_of(schema));

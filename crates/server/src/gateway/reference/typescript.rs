@@ -1,4 +1,4 @@
-//! Types for TypeScript: what clients and server say to each other.
+//! Generates web/client/src/events.ts: the TypeScript types of the events.
 
 use std::fmt::Write as _;
 
@@ -32,7 +32,7 @@ const TEMPORARY: &str = "
 export const temporary: ReadonlySet<Code> = new Set<Code>([
 ";
 
-/// The text of web/client/src/events.ts.
+/// Text of web/client/src/events.ts.
 pub fn text() -> String {
     let mut text = String::from(HEAD);
     for (name, schema) in &schemas() {
@@ -73,7 +73,7 @@ fn codes() -> String {
     )
 }
 
-/// A type with its name.
+/// Declaration of a type.
 fn declaration(name: &str, schema: &Value) -> String {
     let words = description(schema).map_or(String::new(), |words| format!("/** {words} */\n"));
     match schema["properties"].as_object() {
@@ -95,7 +95,7 @@ fn property(object: &Value, name: &str, schema: &Value) -> String {
     format!("{}{mark}: {}", property_name(name), type_of(schema))
 }
 
-/// The type of a value.
+/// TypeScript type of a schema.
 pub(super) fn type_of(schema: &Value) -> String {
     if let Some(name) = referenced_type(schema) {
         return name.into();
@@ -156,7 +156,7 @@ fn join(parts: impl Iterator<Item = String>, between: &str) -> String {
     text
 }
 
-/// A name where a field is declared.
+/// Name of a property, quoted if necessary.
 fn property_name(name: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     if name.chars().all(is_plain) {

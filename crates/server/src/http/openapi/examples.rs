@@ -1,15 +1,15 @@
-//! An example of every body in the document, made from its schema.
+//! Examples of the bodies in the document, generated from their schemas.
 //!
-//! Always true: an example that a schema brings counts first; else the name of a field says what it looks like, and else
-//! its type does.
+//! Invariants:
+//! 1. The example of a schema is used first, then the example for the name of the field, then that for its type.
 
 use serde_json::{Map, Value, json};
 
-/// How deep a schema may go.
+/// Maximum nesting depth of a schema.
 const MAX_DEPTH: usize = 12;
 const JSON: &str = "application/json";
 
-/// A name, and what a field of this name looks like.
+/// Name of a field with an example.
 type Named = (&'static str, fn() -> Value);
 
 const EXAMPLES_BY_FIELD: &[Named] = &[
@@ -36,9 +36,9 @@ const EXAMPLES_BY_FIELD: &[Named] = &[
     ("typing", || json!(true)),
     ("member", || json!(true)),
 ];
-/// How names of times end.
+/// Suffixes of the names of time fields.
 const TIME_SUFFIXES: [&str; 5] = ["At", "Until", "lastSeen", "loginTime", "Time"];
-/// Fields that are there only where something went another way than usual.
+/// Fields that are absent in the usual case, so examples omit them.
 const OMITTED_FIELDS: [&str; 5] = [
     "retryAfterMs",
     "degraded",
@@ -47,7 +47,7 @@ const OMITTED_FIELDS: [&str; 5] = [
     "nextCursor",
 ];
 
-/// Gives every body of a request or of an answer that succeeds an example.
+/// Adds an example to every request body and every success response.
 pub(super) fn add_examples(document: &mut Value) {
     let schemas = document["components"]["schemas"].clone();
     let maker = ExampleBuilder(&schemas);
@@ -58,12 +58,12 @@ pub(super) fn add_examples(document: &mut Value) {
         for status in ["200", "201"] {
             maker.fill(&mut operation["responses"][status]["content"][JSON]);
         }
-        // Looking for what is not there leaves a null behind.
+        // Indexing a `Value` mutably inserts null for a missing key.
         remove_nulls(operation);
     }
 }
 
-/// An example of a schema that refers to these by name.
+/// Example of a schema whose references are in `schemas`.
 pub(crate) fn of(schemas: &Value, schema: &Value) -> Value {
     ExampleBuilder(schemas).of("", schema, MAX_DEPTH)
 }
@@ -82,7 +82,7 @@ fn remove_nulls(operation: &mut Value) {
     }
 }
 
-/// The schemas by name.
+/// Builder of examples, with the schemas by name.
 struct ExampleBuilder<'a>(&'a Value);
 
 impl ExampleBuilder<'_> {
@@ -92,7 +92,7 @@ impl ExampleBuilder<'_> {
         }
     }
 
-    /// An example of a schema, for a field of this name.
+    /// Example of a schema, for a field with this name.
     fn of(&self, name: &str, schema: &Value, deepest: usize) -> Value {
         let Some(deepest) = deepest.checked_sub(1) else {
             return Value::Null;

@@ -1,6 +1,7 @@
-//! The OpenAPI document (3.1), made from the [`table`] and the types of the operations.
+//! OpenAPI document (3.1), built from the [route table](super::routes) and the types of the operations.
 //!
-//! Always true: what the address of a route holds is a parameter there and is not repeated in its body or query.
+//! Invariants:
+//! 1. A request field that the path sets is only a path parameter; it is not repeated in the body or the query.
 
 pub(crate) mod examples;
 mod refusals;
@@ -29,15 +30,15 @@ pub(super) use routes::openapi_operation;
 pub(super) use shape::{QueryValueKind, Shape};
 
 const INTRO: &str = include_str!("intro.md");
-/// How callers show who they are.
+/// Security scheme with the bearer token.
 const BEARER_SCHEME: &str = "bearerToken";
-/// The parameter by which a service names the user it acts for.
+/// Parameter with the user that a service acts for.
 const ACTING_USER_PARAMETER: &str = "ParlorUser";
 
-/// The parameter with the key of a request.
+/// Parameter with the idempotency key.
 const IDEMPOTENCY_KEY_PARAMETER: &str = "IdempotencyKey";
 
-/// What the groups of operations are about, in the order of the reference.
+/// Tags with their descriptions, in the order of the reference.
 const TAGS: &[(&str, &str)] = &[
     (
         "sessions",
@@ -58,7 +59,7 @@ const TAGS: &[(&str, &str)] = &[
     ("limits", "Rate limits of your own, for services."),
 ];
 
-/// The document.
+/// Builds the document.
 pub fn document() -> OpenApi {
     let mut paths = Paths::new();
     for route in ROUTES {
@@ -84,17 +85,17 @@ pub fn document() -> OpenApi {
         .build()
 }
 
-/// The document as JSON, with a line for each value.
+/// The document as JSON, one line per value.
 pub fn text() -> String {
     let mut value = serde_json::to_value(document()).expect("the document can be written as JSON");
     examples::add_examples(&mut value);
     format!("{value:#}\n")
 }
 
-/// The document as it is served.
+/// The document that `/openapi.json` returns.
 pub(super) static DOCUMENT_JSON: LazyLock<String> = LazyLock::new(text);
 
-/// The groups that have a route.
+/// Tags that have a route.
 fn used_tags() -> impl Iterator<Item = (&'static str, &'static str)> {
     let used = |group: &str| ROUTES.iter().any(|route| routes::group(route) == group);
     TAGS.iter().copied().filter(move |(group, _)| used(group))

@@ -1,4 +1,4 @@
-//! The refusals of a route, by status.
+//! Error responses of a route, by status.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use utoipa::openapi::{Content, ContentBuilder, Header, Ref};
 use crate::http::problem::{self, Problem};
 use crate::wire;
 
-/// What the gateway itself refuses with, whatever the operation.
+/// Error codes of HTTP itself, for every operation.
 pub(in crate::http) const GATEWAY: &[Code] = &[
     Code::OriginNotAllowed,
     Code::Forbidden,
@@ -22,7 +22,7 @@ pub(in crate::http) const GATEWAY: &[Code] = &[
     Code::RequestTimeout,
 ];
 
-/// The answers to requests that are refused.
+/// Error responses of an operation with these error codes.
 pub(super) fn error_responses(own: &[Code]) -> Responses {
     let mut by_status: BTreeMap<u16, Vec<Code>> = BTreeMap::new();
     for &code in Code::ALL {
@@ -61,7 +61,7 @@ fn error_response(status: u16, codes: &[Code]) -> Response {
     response.build()
 }
 
-/// What is left of the caller's budget; not told to services, which have none.
+/// Adds the rate limit headers. Responses to services do not have them.
 pub(super) fn with_rate_limit_headers(response: ResponseBuilder) -> ResponseBuilder {
     let number = |about| {
         HeaderBuilder::new()

@@ -1,4 +1,4 @@
-//! One route of the table as the document describes it.
+//! A route as an OpenAPI operation.
 
 use parlor_chat::operation::AuthRequirement;
 use parlor_chat::operation::CreatesResource;
@@ -16,13 +16,13 @@ use crate::http::table::Route;
 
 const JSON: &str = "application/json";
 
-/// The first part of an operation's name.
+/// Tag of a route: the first part of the operation's name.
 pub(super) fn group(route: &Route) -> &'static str {
     let name = route.info.name;
     name.split_once('.').map_or(name, |(group, _)| group)
 }
 
-/// The schemas that a route refers to.
+/// Schemas that a route refers to.
 pub(super) fn schemas(route: &Route) -> Vec<(String, RefOr<Schema>)> {
     let shape = route.shape();
     let rest = body_fields(route, &shape);
@@ -70,7 +70,7 @@ fn parameter(name: &str) -> Ref {
     Ref::new(format!("#/components/parameters/{name}"))
 }
 
-/// Whether a request can carry a key that makes a repeated one the same.
+/// True if a request can have an idempotency key.
 pub(super) fn accepts_idempotency_key(route: &Route) -> bool {
     let shape = route.shape();
     let fields = shape.request.properties.keys().map(String::as_str);
@@ -85,13 +85,13 @@ const fn statuses(creates: CreatesResource) -> &'static [&'static str] {
     }
 }
 
-/// What there is to say beyond the summary.
+/// Description, if it differs from the summary.
 fn description(summary: &str, shape: &Shape) -> Option<String> {
     let text = shape.request.description.clone()?;
     (text.trim_end_matches('.') != summary).then_some(text)
 }
 
-/// The request without what the address holds.
+/// The request without the fields that the path sets.
 fn body_fields(route: &Route, shape: &Shape) -> Object {
     let mut rest = shape.request.clone();
     for (_, field) in route.path_parameters() {
@@ -154,7 +154,7 @@ fn success_response(shape: &Shape) -> Response {
     refusals::with_rate_limit_headers(response).build()
 }
 
-/// The words about a field.
+/// Description of a field.
 fn description_of(schema: &RefOr<Schema>) -> Option<String> {
     match schema {
         RefOr::Ref(to) => (!to.description.is_empty()).then(|| to.description.clone()),
@@ -164,7 +164,7 @@ fn description_of(schema: &RefOr<Schema>) -> Option<String> {
     }
 }
 
-/// The type of a field; the words about it belong to the parameter.
+/// Schema of a field without its description, which the parameter has.
 fn without_description(mut schema: RefOr<Schema>) -> RefOr<Schema> {
     match &mut schema {
         RefOr::Ref(to) => to.description.clear(),
@@ -175,7 +175,7 @@ fn without_description(mut schema: RefOr<Schema>) -> RefOr<Schema> {
     schema
 }
 
-/// `presence.remove_device` as a name in most languages.
+/// Operation id in camel case: `presenceRemoveDevice` for `presence.remove_device`.
 fn operation_id(name: &str) -> String {
     let mut id = String::with_capacity(name.len());
     let mut words = name.split(['.', '_']);

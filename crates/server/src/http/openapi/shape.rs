@@ -1,4 +1,4 @@
-//! What an operation takes and answers, as schemas.
+//! Schemas of the request and the reply of an operation.
 
 use std::fmt;
 
@@ -9,17 +9,17 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::http::table::HttpOperation;
 
-/// The schemas of an operation.
+/// Schemas of an operation.
 pub(in crate::http) struct Shape {
-    /// What the request is called.
+    /// Name of the request type.
     pub(super) name: String,
-    /// The request.
+    /// Schema of the request.
     pub(super) request: Object,
-    /// The reply.
+    /// Reference to the schema of the reply.
     pub(super) reply: Ref,
-    /// What the reply is.
+    /// Description of the reply.
     pub(super) reply_description: Option<String>,
-    /// What they refer to.
+    /// Schemas that both refer to.
     pub(super) components: Vec<(String, RefOr<Schema>)>,
 }
 
@@ -36,7 +36,7 @@ impl Shape {
         components.push((O::Reply::name().into_owned(), reply));
         let request = match O::schema() {
             RefOr::T(Schema::Object(object)) => object,
-            // Only objects have fields; anything else could not be read from an address and a query.
+            // Only the fields of an object can come from a path and a query.
             _ => Object::new(),
         };
         Self {
@@ -48,13 +48,13 @@ impl Shape {
         }
     }
 
-    /// The fields of the request, and how a query writes them.
+    /// Fields of the request, with the parser of their query values.
     pub(in crate::http) fn fields(&self) -> impl Iterator<Item = (String, QueryValueKind)> {
         let properties = self.request.properties.iter();
         properties.map(|(name, schema)| (name.clone(), QueryValueKind::of(schema)))
     }
 
-    /// An example of a field, by which the page can be tried out at once.
+    /// Example of a path parameter, so that a request can be sent from the page at once.
     pub(super) fn example(&self, field: &RefOr<Schema>) -> Option<Value> {
         let RefOr::Ref(to) = field else {
             return None;
@@ -68,14 +68,14 @@ impl Shape {
     }
 }
 
-/// How a text in a query is read.
+/// How the value of a query or path parameter is parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::http) enum QueryValueKind {
-    /// As it is.
+    /// Unchanged, as a string.
     Text,
-    /// As a whole number.
+    /// As an integer.
     Integer,
-    /// As true or false.
+    /// As `true` or `false`.
     Boolean,
 }
 
@@ -98,7 +98,7 @@ impl QueryValueKind {
         }
     }
 
-    /// The value of a text, if it is of this kind.
+    /// Parses a value; `None` if it is not of this kind.
     pub(in crate::http) fn read(self, text: &str) -> Option<Value> {
         match self {
             Self::Text => Some(text.into()),

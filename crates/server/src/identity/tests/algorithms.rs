@@ -1,4 +1,4 @@
-//! Every algorithm accepts its own tokens and no other's.
+//! Each algorithm accepts its own tokens and rejects those of the others.
 
 use parlor_chat::access::Role;
 use serde_json::json;
@@ -48,7 +48,7 @@ async fn the_algorithm_is_the_configured_one_whatever_the_token_says() {
             let refused = identity.verify(&other.sign(None, &alice())).await;
             assert_eq!(refused, Err(AuthError::Algorithm(pair.name())));
         }
-        // The public key is no secret: as one of HS256 it would let anybody sign.
+        // The public key is not secret: if it were accepted as an HS256 secret, anyone could sign tokens.
         let forged = hs256(&pair.public_pem, &alice());
         let refused = identity.verify(&forged).await;
         assert_eq!(refused, Err(AuthError::Algorithm(pair.name())));
@@ -227,7 +227,7 @@ async fn nothing_that_is_printed_for_debugging_holds_a_secret() {
     let config = AuthConfig::new(&written).unwrap();
     let printed = format!("{config:?} {:?}", load(&config).await.unwrap());
     assert!(!printed.contains("thirty"), "{printed}");
-    // Somebody may have taken the wrong one of the two files.
+    // The private key may be configured by mistake instead of the public key.
     let private = PublicKeyPem::Text(rcgen::KeyPair::generate().unwrap().serialize_pem());
     assert!(!format!("{private:?}").contains("KEY"));
 }

@@ -1,4 +1,4 @@
-//! What claims must say, and when.
+//! Checks of the claims and their times.
 
 use parlor_chat::access::Role;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::super::*;
 use super::tokens::{NOW, SECRET, alice, alice_with, hs256, plain, with_secret};
 
-/// The verdict on a person's token with these claims changed.
+/// Verifies a token of Alice whose claims are changed like this.
 async fn verdict(changes: Value) -> Result<Caller, AuthError> {
     plain()
         .await
@@ -232,7 +232,7 @@ async fn audience_and_issuer_count_only_where_they_are_configured() {
 fn a_token_is_taken_from_the_header() {
     assert_eq!(parse_bearer_token(Some("Bearer abc")), Ok("abc"));
     assert_eq!(parse_bearer_token(Some(" bearer  abc ")), Ok("abc"));
-    // Not a token, which whoever reads it will say.
+    // A malformed token, which `verify` rejects.
     assert_eq!(
         parse_bearer_token(Some("Bearer a, Bearer b")),
         Ok("a, Bearer b")

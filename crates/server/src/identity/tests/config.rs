@@ -1,4 +1,4 @@
-//! What goes together in the section `auth`.
+//! Combinations of the settings of the section `auth`.
 
 use super::super::*;
 

@@ -1,4 +1,4 @@
-//! Whatever is sent as a token, the answer is a refusal.
+//! Malformed tokens are rejected, and none causes a panic.
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::super::*;
 use super::tokens::{PAIRS, SECRET, alice, alice_with, hs256, load, plain};
 
-/// One byte changed, added or removed, or a part cut off, moved or doubled.
+/// Changes, inserts or removes bytes, cuts the token off, or repeats its end.
 fn mutate(random: &mut StdRng, token: &str) -> String {
     let mut bytes = token.as_bytes().to_vec();
     for _ in 0..random.random_range(1..4) {

@@ -1,4 +1,4 @@
-//! An issuer's web server, with or without TLS, that says what a test wants.
+//! A web server that plays the issuer of a key set, with or without TLS, and sends the responses that a test sets.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 use super::super::*;
 use super::tokens::Pair;
 
-/// The server; it ends with the runtime of the test.
+/// The server; it stops with the runtime of the test.
 pub struct Issuer {
     pub address: String,
     shared: Arc<Shared>,
@@ -23,7 +23,7 @@ pub struct Issuer {
 struct Shared {
     answer: Mutex<Vec<u8>>,
     asked: AtomicUsize,
-    /// Each answer takes one, so that a test can hold answers back.
+    /// Each response takes one permit, so that a test can block responses.
     gate: Semaphore,
 }
 
@@ -32,7 +32,7 @@ impl Issuer {
         Self::serve(None).await
     }
 
-    /// With TLS, and the authority that its certificate is checked with.
+    /// Starts a server with TLS. Returns the root certificate that verifies it, too.
     pub async fn start_secure() -> (Issuer, RootCertStore) {
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
         let certificate = made.cert.der().clone();
@@ -84,24 +84,24 @@ impl Issuer {
         Issuer { address, shared }
     }
 
-    /// Answers with a key set of these keys.
+    /// Responds with a key set of these keys.
     pub fn publish(&self, keys: &[(Option<&str>, &Pair)]) {
         let keys: Vec<Value> = keys.iter().map(|(kid, pair)| pair.jwk(*kid)).collect();
         self.say(200, &json!({ "keys": keys }).to_string());
     }
 
-    /// Answers with this.
+    /// Responds with this status and body.
     pub fn say(&self, status: u16, body: &str) {
         let length = body.len();
         self.raw(format!("HTTP/1.1 {status} Said\r\nLocation: /elsewhere\r\nContent-Length: {length}\r\n\r\n{body}").into_bytes());
     }
 
-    /// Answers with these bytes and closes the connection.
+    /// Responds with these bytes and closes the connection.
     pub fn raw(&self, answer: Vec<u8>) {
         *self.shared.answer.lock().unwrap() = answer;
     }
 
-    /// Keeps answers back until [`Issuer::release`].
+    /// Blocks responses until [`FakeIssuer::unblock_responses`].
     pub fn hold(&self) {
         self.shared.gate.forget_permits(Semaphore::MAX_PERMITS);
     }
@@ -110,7 +110,7 @@ impl Issuer {
         self.shared.gate.add_permits(1_000);
     }
 
-    /// How many requests there were.
+    /// Number of requests so far.
     pub fn asked(&self) -> usize {
         self.shared.asked.load(Ordering::SeqCst)
     }
@@ -138,7 +138,7 @@ impl Shared {
         self.asked.fetch_add(1, Ordering::SeqCst);
         self.gate.acquire().await.unwrap().forget();
         let answer = self.answer.lock().unwrap().clone();
-        // Who asked may have gone away.
+        // The client may have closed the connection.
         let _ = stream.write_all(&answer).await;
         let _ = stream.shutdown().await;
     }

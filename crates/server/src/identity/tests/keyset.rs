@@ -1,4 +1,4 @@
-//! Key sets: which keys count, and how they follow their issuer.
+//! Key sets: which keys are used, and when the set is fetched again.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::issuer::Issuer;
 use super::logs::Logs;
 use super::tokens::{PAIRS, Pair, alice_with, clock, load};
 
-/// A person's token that lives longer than any test moves the clock.
+/// A token of a user that outlives all clock changes of the tests.
 pub fn token(pair: &Pair, kid: Option<&str>) -> String {
     pair.sign(kid, &alice_with(&json!({ "exp": 9_000_000_000_u64 })))
 }
@@ -218,7 +218,7 @@ async fn a_new_key_is_fetched_when_a_token_names_it_but_not_more_often_than_allo
     }
     assert_eq!(issuer.asked(), 3);
     pass(&clock, MIN_FETCH_INTERVAL_MS);
-    // A known key whose signature is wrong is no reason to ask.
+    // A wrong signature of a known key does not start a fetch.
     let refused = identity.verify(&token(&stranger, Some("2"))).await;
     assert_eq!((refused, issuer.asked()), (Err(AuthError::Signature), 3));
 }
@@ -250,7 +250,7 @@ async fn tokens_of_a_removed_key_are_rejected_after_the_next_refresh() {
     assert!(identity.verify(&token(&old, Some("old"))).await.is_ok());
     assert_eq!(issuer.asked(), 1);
     pass(&clock, 1);
-    // This token does not wait for the fetch that it begins.
+    // This token does not wait for the fetch that it starts.
     assert!(identity.verify(&token(&new, Some("new"))).await.is_ok());
     eventually("the old key is gone", async || {
         identity.verify(&token(&old, Some("old"))).await == Err(AuthError::UnknownKey)
@@ -315,7 +315,7 @@ async fn a_failed_fetch_keeps_the_keys_and_is_logged_once() {
     let issuer = Issuer::start().await;
     issuer.publish(&[(Some("1"), &first)]);
     let (identity, clock) = follow(&issuer).await;
-    // Each of these would do, but for its status or its length.
+    // Each of these would be usable, except for its status or its length.
     let set = json!({ "keys": [second.jwk(Some("2"))] }).to_string();
     let huge = set.replacen('{', &format!("{{\"x\":\"{}\",", "x".repeat(2_000_000)), 1);
     let failures: [&dyn Fn(); 7] = [

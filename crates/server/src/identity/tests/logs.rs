@@ -1,7 +1,8 @@
-//! What was logged, for tests to read.
+//! Captures logs for tests.
 //!
-//! One subscriber serves the whole process, because `tracing` remembers for each place in the code whether anybody listens: a
-//! subscriber of one thread can miss what another thread came across first. What it writes is kept by thread.
+//! One subscriber serves the whole process, because `tracing` caches for each call site whether a subscriber is
+//! interested. With one subscriber per thread, a test could miss events of call sites that another thread reached
+//! first. The captured text is kept per thread.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -11,7 +12,7 @@ thread_local! {
     static WRITTEN: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What this thread has logged since it was made.
+/// Log of this thread since the last `collect`.
 pub struct Logs(());
 
 impl Logs {
@@ -33,7 +34,7 @@ impl Logs {
     }
 }
 
-/// Writes to the buffer of this thread.
+/// Writes to the buffer of the current thread.
 struct Here;
 
 impl Write for Here {

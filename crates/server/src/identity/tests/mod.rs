@@ -1,4 +1,4 @@
-//! Identity with keys made here and a clock moved by hand.
+//! Tests of the authenticator, with generated keys and a manual clock.
 
 mod algorithms;
 mod claims;

@@ -1,4 +1,4 @@
-//! A token that was accepted once is not accepted for ever.
+//! A cached signature does not replace the checks of expiry, claims and keys.
 
 use super::super::*;
 use super::tokens::{NOW, PAIRS, alice, encode, load};

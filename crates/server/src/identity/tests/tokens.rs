@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 
 use super::super::*;
 
-/// The time of the tests, in seconds.
+/// Time of the tests, in seconds since 1970.
 pub const NOW: u64 = 1_800_000_000;
 pub const SECRET: &str = "a secret of more than thirty-two bytes";
 
 pub const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Base64 for URLs, for what no library would write.
+/// URL-safe Base64, for tokens that no library would write.
 pub fn encode(text: &str) -> String {
     let mut out = String::new();
     for chunk in text.as_bytes().chunks(3) {
@@ -31,7 +31,7 @@ pub fn encode(text: &str) -> String {
     out
 }
 
-/// A key pair of an issuer.
+/// Key pair of an issuer.
 #[derive(Clone)]
 pub struct Pair {
     pub algorithm: Algorithm,
@@ -61,7 +61,7 @@ impl Pair {
 
     pub fn ed() -> Pair {
         let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
-        // ring writes the public half into the private key, which the JWT library does not read.
+        // ring includes the public key in the private key document, and the JWT library cannot read that format.
         let mut der = vec![
             0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20,
         ];
@@ -103,15 +103,15 @@ impl Pair {
     }
 }
 
-/// One pair of each algorithm; RSA keys take long to make.
+/// One key pair per algorithm, shared by all tests because generating RSA keys is slow.
 pub static PAIRS: LazyLock<[Pair; 3]> = LazyLock::new(|| [Pair::rsa(2048), Pair::ec(), Pair::ed()]);
 
-/// What a person's token says.
+/// Claims of a token of a user.
 pub fn alice() -> Value {
     json!({ "sub": "alice", "name": "Alice", "iat": NOW, "exp": NOW + 3600 })
 }
 
-/// The same with some claims replaced; `null` removes one.
+/// The claims of Alice with some replaced; `null` removes a claim.
 pub fn alice_with(changes: &Value) -> Value {
     let mut claims = alice();
     for (name, value) in changes.as_object().unwrap() {
@@ -136,7 +136,7 @@ pub async fn load(config: &AuthConfig) -> Result<Authenticator, AuthLoadError> {
     Authenticator::load(config, nowhere, Arc::new(clock())).await
 }
 
-/// HS256 with these settings.
+/// An authenticator for HS256 with these settings.
 pub async fn with_secret(written: AuthSettings<'_>) -> Authenticator {
     load(&AuthConfig::new(&written).unwrap()).await.unwrap()
 }

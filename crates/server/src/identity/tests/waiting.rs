@@ -1,4 +1,4 @@
-//! Who waits for a fetch of the key set, and what is left of those who go away.
+//! Concurrent callers of a key set: waiting for one fetch, and cancellation.
 
 use futures_util::FutureExt;
 use parlor_testkit::eventually;
@@ -27,7 +27,7 @@ async fn on_a_node_that_was_idle_all_wait_for_the_first_fetch() {
     let first = verify();
     eventually("the issuer is asked", async || issuer.asked() == 2).await;
     let second = verify();
-    // Gives the second one its turn before the answer comes.
+    // Lets the second task run before the response arrives.
     tokio::task::yield_now().await;
     issuer.release();
     for caller in [first, second] {
@@ -47,7 +47,7 @@ async fn callers_who_wait_and_go_away_leave_nothing_behind() {
     pass(&clock, MIN_FETCH_INTERVAL_MS);
     let token = token(&second, Some("2"));
     let tasks = || Handle::current().metrics().num_alive_tasks();
-    // The one fetch is a task of ours; a connection of the issuer may end or begin meanwhile.
+    // The fetch is one task; a connection of the fake issuer may start or end meanwhile.
     for _ in 0..100 {
         assert_eq!(identity.verify(&token).now_or_never(), None);
     }

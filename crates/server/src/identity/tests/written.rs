@@ -1,4 +1,4 @@
-//! Tokens as no library writes them, signed with the right secret.
+//! Tokens that no library writes, signed with the right secret.
 
 use jsonwebtoken::jwk::Jwk;
 use serde_json::json;
@@ -8,7 +8,7 @@ use super::tokens::{ALPHABET, NOW, PAIRS, Pair, SECRET, alice, encode, hs256, lo
 
 const HEAD: &str = r#"{"alg":"HS256"}"#;
 
-/// A token of exactly these texts.
+/// Signs a token with exactly these texts as header and claims.
 fn signed(head: &str, claims: &str) -> String {
     let message = format!("{}.{}", encode(head), encode(claims));
     let key = EncodingKey::from_secret(SECRET.as_bytes());
@@ -16,7 +16,7 @@ fn signed(head: &str, claims: &str) -> String {
     format!("{message}.{}", signature.unwrap())
 }
 
-/// A person's claims with these behind them.
+/// The claims of Alice, followed by this JSON text.
 fn alice_and(more: &str) -> String {
     let exp = NOW + 60;
     format!(r#"{{"sub":"alice","iat":{NOW},"exp":{exp}{more}}}"#)
@@ -30,7 +30,7 @@ async fn ambiguous_token_headers_are_rejected() {
         HEAD,
         "\r\n {\t\"alg\" : \"HS256\" }\n",
         r#"{"alg":"HS256","typ":"at+jwt","kid":"","x":{"y":[1]}}"#,
-        // What nobody asks for is not looked at.
+        // Unknown fields of the header are ignored.
         r#"{"alg":"HS256","typ":7,"typ":"JWT","jwk":"none"}"#,
     ] {
         let verdict = identity.verify(&signed(head, &claims)).await;
@@ -88,7 +88,7 @@ async fn claims_that_are_no_object_or_hold_no_numbers_are_refused() {
         "\"alice\"",
         &format!("[{seconds},null,\"alice\",null,null]"),
         &format!("[[\"exp\",{seconds}]]"),
-        // Every claim in the order in which they are declared.
+        // A JSON array with all claims in the order of the fields.
         &format!("[\"alice\",null,null,null,{NOW},null,{seconds},null,null]"),
         r#"{"sub":"alice","iat":1800000000,"exp":1e400}"#,
         r#"{"sub":"alice","iat":1800000000,"exp":1e308}"#,
@@ -103,7 +103,7 @@ async fn claims_that_are_no_object_or_hold_no_numbers_are_refused() {
         let refused = identity.verify(&signed(HEAD, claims)).await.unwrap_err();
         assert_eq!(refused.code().name(), "token_invalid", "{claims}");
     }
-    // What nobody asks for is not looked into.
+    // Unknown claims are not parsed.
     let verdict = identity.verify(&signed(HEAD, &deep("x"))).await;
     assert!(verdict.is_ok(), "{verdict:?}");
     let zero = r#"{"sub":"alice","iat":0,"exp":-0.0}"#;
@@ -118,7 +118,7 @@ async fn non_canonical_base64_tokens_are_rejected() {
     assert!(identity.verify(&good).await.is_ok());
     let last = good.bytes().last().unwrap();
     let at = ALPHABET.iter().position(|letter| *letter == last).unwrap();
-    // The last letter of 32 bytes has two bits that mean nothing.
+    // The last letter of an encoded 32-byte value has two unused bits.
     let other = char::from(ALPHABET[at ^ 1]);
     let body = &good[..good.len() - 1];
     let padded: Vec<String> = good.split('.').map(|part| format!("{part}=")).collect();

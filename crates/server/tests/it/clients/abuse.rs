@@ -1,5 +1,5 @@
-//! Those who send rubbish, too much, or nothing at all, and those who do not read: they are cut, the server stays up and
-//! small, and nobody else notices.
+//! Tests of clients that send malformed data, too much or nothing, or that do not read: they are disconnected, the
+//! memory of the server stays bounded, and other clients are not affected.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use tokio::time::timeout;
 use crate::http::callers::user;
 use crate::http::client::{call, node, ready};
 
-/// How long anything may take before the test is given up.
+/// Timeout of a test step.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What the server may grow by while it is abused, in KiB.
+/// Maximum growth of the server's memory during a test, in KiB.
 const GROWTH: u64 = 48 * 1024;
 
 fn address(node: &Node) -> SocketAddr {
@@ -28,7 +28,7 @@ async fn connect(node: &Node, name: &str) -> SocketIoTestClient {
     client.unwrap_or_else(|error| panic!("{name}: {error:?}"))
 }
 
-/// Somebody who behaves, and is answered.
+/// Checks that a well-behaved client gets its acknowledgement.
 async fn is_served(client: &mut SocketIoTestClient) {
     let nothing = json!({});
     let beat = timeout(PATIENCE, client.call("heartbeat", &nothing));
@@ -36,7 +36,7 @@ async fn is_served(client: &mut SocketIoTestClient) {
     assert_eq!(beat["ok"], true, "{beat}");
 }
 
-/// What the server holds in memory, in KiB.
+/// Resident memory of the server, in KiB.
 fn resident(node: &Node) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", node.pid())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));
@@ -50,7 +50,7 @@ async fn closed(client: &mut SocketIoTestClient) {
     closed.await.expect("the server closes the connection");
 }
 
-/// A WebSocket by hand.
+/// Opens a raw WebSocket connection.
 async fn upgraded(node: &Node) -> TcpStream {
     let mut stream = TcpStream::connect(address(node)).await.unwrap();
     let request = "GET /socket.io/?EIO=4&transport=websocket HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n\
@@ -59,10 +59,10 @@ async fn upgraded(node: &Node) -> TcpStream {
     stream
 }
 
-/// Waits for the end of a connection; what came before it.
+/// Waits until a connection is closed and returns the bytes before that.
 async fn ended(mut stream: TcpStream) -> Vec<u8> {
     let mut all = Vec::new();
-    // A connection that is cut with unread input is reset.
+    // A connection that the server closes with unread input is reset.
     let read = timeout(PATIENCE, stream.read_to_end(&mut all)).await;
     let _ = read.expect("the server closes the connection");
     all
@@ -95,7 +95,7 @@ async fn malformed_packets_close_only_their_own_connection() {
         "42[\"connect\"]",
     ] {
         let mut other = connect(&node, "bob").await;
-        // What the server takes for a packet it answers or passes over; either way it goes on.
+        // The server answers or ignores a valid packet and closes the connection after an invalid one.
         let _ = other.write(rubbish).await;
         let goes_on = timeout(PATIENCE, other.call("heartbeat", &json!({}))).await;
         assert!(
@@ -104,7 +104,8 @@ async fn malformed_packets_close_only_their_own_connection() {
         );
         is_served(&mut alice).await;
     }
-    // No WebSocket at all, no mask, reserved bits, a fragment of nothing, a control frame that is too long.
+    // Not a WebSocket frame, no mask, reserved bits, a continuation without a start, a control frame that is too long,
+    // text that is not UTF-8.
     for bytes in [
         &b"\x00\xff\xfe\x01rubbish"[..],
         b"\x81\x02hi",
@@ -127,7 +128,7 @@ async fn a_frame_that_is_too_large_is_refused_by_its_header() {
     let mut alice = connect(&node, "alice").await;
     for _ in 0..50 {
         let mut stream = upgraded(&node).await;
-        // One gigabyte is announced, and begins to come.
+        // The header announces 1 GiB, and the first bytes follow.
         let header = [&[0x81, 0xff][..], &(1_u64 << 30).to_be_bytes(), &[0; 4]].concat();
         stream.write_all(&header).await.unwrap();
         let _ = stream.write_all(&vec![b'x'; 100_000]).await;
@@ -155,13 +156,13 @@ async fn a_client_that_exceeds_the_event_rate_gets_an_error_and_is_then_closed()
     let told = told.await.expect("an event above the rate gets an error");
     assert_eq!(told["code"], "rate_limited", "{told}");
     assert!(told["retryAfterMs"].is_u64(), "{told}");
-    // As many at once as no rate would let through; the connection may end amid them.
+    // Far more events than the rate allows; the connection may close before all are sent.
     for _ in 0..1_000 {
         let _ = flood.emit("heartbeat", &beat).await;
     }
     closed(&mut flood).await;
     is_served(&mut alice).await;
-    // Who asks and never reads the answers is not listened to for long.
+    // The server soon stops reading from a client that sends events and never reads the acknowledgements.
     let before = resident(&node);
     let mut deaf = connect(&node, "slow").await;
     let asked = async { while deaf.write("421[\"history\",{}]").await.is_ok() {} };
@@ -177,9 +178,9 @@ async fn silent_websockets_and_unanswered_pings_are_closed() {
         .env("PARLOR_GATEWAY__PING_INTERVAL", "1s")
         .env("PARLOR_GATEWAY__PING_TIMEOUT", "3s");
     let node = ready(quick).await;
-    // A WebSocket that asks for nothing.
+    // A WebSocket without a CONNECT packet.
     ended(upgraded(&node).await).await;
-    // A socket whose pings are not answered: it is open, and nobody is there.
+    // A connected socket that does not answer pings.
     let mut silent = upgraded(&node).await;
     let auth = format!("40{}", json!({ "token": user("bob") }));
     let mut frame = vec![0x81, 0x80 | 126];
@@ -210,7 +211,7 @@ async fn a_client_that_does_not_read_does_not_delay_other_members() {
         assert_eq!(joined["ok"], true, "{joined}");
     }
     let before = resident(&node);
-    // More than the kernel and the server keep for one who does not read.
+    // In total more than the kernel and the send queue hold for a client that does not read.
     let content = "x".repeat(8_000);
     let message = json!({ "conversationId": "lunch", "content": content });
     let sent = 1_500;
@@ -230,7 +231,7 @@ async fn a_client_that_does_not_read_does_not_delay_other_members() {
     tokio::join!(sending, reading);
     closed(&mut slow).await;
     assert!(resident(&node) < before + GROWTH);
-    // They come back and read what they missed.
+    // The client reconnects and receives the missed messages.
     let auth =
         json!({ "token": user("slow"), "deviceId": "slow", "resume": { "lunch": sent - 3 } });
     let mut slow = SocketIoTestClient::connect(address(&node), &auth)

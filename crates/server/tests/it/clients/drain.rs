@@ -1,4 +1,4 @@
-//! A node is told to end, and its clients go over to the other one.
+//! Test of a drain: a node gets SIGTERM and its clients move to another node.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::http::callers::{service, user};
 use crate::http::client::call;
 
 const CLIENTS: usize = 1_000;
-/// How long anything may take before the test is given up.
+/// Timeout of a test step.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn address(world: &World, node: usize) -> SocketAddr {
@@ -26,7 +26,7 @@ async fn connect(address: SocketAddr, number: usize) -> SocketIoTestClient {
     eventually("the node accepts the client", async || {
         match SocketIoTestClient::connect(address, &auth).await {
             Ok(client) => Some(client),
-            // A door that is crowded is tried again, as clients do.
+            // Clients retry a handshake when the node is busy.
             Err(SocketIoClientError::Closed(_)) => None,
             Err(SocketIoClientError::Refused(why)) => {
                 assert_eq!(why["code"], "rate_limited", "{why}");
@@ -44,7 +44,7 @@ async fn assert_all_online(world: &World) -> Value {
 
 #[tokio::test]
 async fn draining_a_node_moves_its_clients_without_an_offline_event() {
-    // Long enough for everybody to come back in.
+    // Long enough for all clients to reconnect.
     let grace = ("PARLOR_PRESENCE__GRACE", "30s");
     let mut world = World::with(Ground::ThreeNodes, &[grace]).await;
     let mut heard = world.events("events:user.offline").await;
@@ -58,7 +58,7 @@ async fn draining_a_node_moves_its_clients_without_an_offline_event() {
     world.nodes[0].send_sigterm();
     let told = clients.iter_mut().map(|client| async {
         let closed = client.next_event_named("session:closed").await.unwrap();
-        // After the last word comes the end.
+        // The connection closes after this event.
         while client.next().await.is_ok() {}
         closed
     });
@@ -84,7 +84,7 @@ async fn draining_a_node_moves_its_clients_without_an_offline_event() {
         assert_all_online(&world).await == CLIENTS
     })
     .await;
-    // Whoever was called offline would have been told so before.
+    // An offline event would have been published before this marker.
     let mark = world.publish("events:user.offline", "mark").await;
     assert!(mark >= 1);
     let next = timeout(PATIENCE, heard.next()).await.unwrap();

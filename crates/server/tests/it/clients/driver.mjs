@@ -1,7 +1,7 @@
-// Sockets of the stock client for a test that says, line by line, what they are to do.
+// Sockets of socket.io-client, controlled by a test with one JSON command per line.
 //
 // In:  {"id", "do": "open" | "emit" | "close" | "drop", "socket", …}
-// Out: {"id", "answer"} or {"id", "error"} for each of them, and {"socket", "event", "args"} for whatever arrives.
+// Out: {"id", "answer"} or {"id", "error"} for each command, and {"socket", "event", "args"} for each received event.
 import { createInterface } from 'node:readline';
 import { createRequire } from 'node:module';
 
@@ -25,7 +25,7 @@ const actions = {
     }),
   emit: ({ socket, event, body }) => sockets.get(socket).timeout(PATIENCE).emitWithAck(event, body),
   close: async ({ socket }) => void sockets.get(socket).disconnect(),
-  // The connection is gone and nobody said goodbye.
+  // Drops the connection without a disconnect packet.
   drop: async ({ socket }) => {
     const { transport } = sockets.get(socket).io.engine;
     if (transport.ws) transport.ws.terminate();

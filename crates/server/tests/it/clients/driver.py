@@ -1,4 +1,4 @@
-"""Sockets of python-socketio for a test that says, line by line, what they are to do; see driver.mjs."""
+"""Sockets of python-socketio, controlled by a test with one JSON command per line; see driver.mjs."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ async def open_(socket, url, auth, options=None):
     sockets[socket] = client
     refused = []
 
-    # Handlers are given the body and nothing else.
+    # The library passes only the body to a handler.
     async def heard(event, body):
         say({"socket": socket, "event": event, "args": [body]})
 
@@ -63,7 +63,7 @@ async def act(order):
         say({"id": number, "answer": await ACTIONS[action](**order)})
     except Refused as error:
         say({"id": number, "error": error.args[0]})
-    except Exception as error:  # the test shows it
+    except Exception as error:  # the test reports it
         say({"id": number, "error": {"message": repr(error)}})
 
 

@@ -1,4 +1,4 @@
-//! A process with real clients, told line by line what to do.
+//! Process with real clients, controlled by one JSON command per line.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
@@ -13,10 +13,10 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// How long anything may take before the test is given up.
+/// Timeout of a test step.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Which clients.
+/// Client library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
     /// socket.io-client.
@@ -25,7 +25,7 @@ pub enum Language {
     Python,
 }
 
-/// Clients in a process of their own. Ends on drop.
+/// Process with clients; killed on drop.
 pub struct Driver {
     _process: Child,
     commands: tokio::sync::Mutex<ChildStdin>,
@@ -33,7 +33,7 @@ pub struct Driver {
     last: Mutex<u64>,
 }
 
-/// What the clients said so far.
+/// Output of the process.
 #[derive(Default)]
 struct DriverOutput {
     answers: Mutex<HashMap<u64, Result<Value, Value>>>,
@@ -82,7 +82,7 @@ impl Driver {
         }
     }
 
-    /// Opens a socket; its id, or what it was refused with.
+    /// Opens a socket; returns its id, or the error of a rejected handshake.
     pub async fn open(&self, socket: &str, url: &str, auth: Value) -> Result<Value, Value> {
         let transports = json!({ "transports": ["websocket"] });
         self.open_with(socket, url, auth, transports).await
@@ -100,20 +100,20 @@ impl Driver {
         self.order(order).await
     }
 
-    /// The acknowledgement of an event.
+    /// Emits an event and returns its acknowledgement.
     pub async fn emit(&self, socket: &str, event: &str, body: Value) -> Value {
         let order = json!({ "do": "emit", "socket": socket, "event": event, "body": body });
         self.order(order).await.unwrap()
     }
 
-    /// The acknowledgement of an event that must have been done.
+    /// Emits an event and returns its acknowledgement, which must be successful.
     pub async fn ok(&self, socket: &str, event: &str, body: Value) -> Value {
         let ack = self.emit(socket, event, body).await;
         assert_eq!(ack["ok"], true, "{socket} {event}: {ack}");
         ack
     }
 
-    /// The code with which an event is refused.
+    /// Emits an event that must be rejected and returns the error code.
     pub async fn refused(&self, socket: &str, event: &str, body: Value) -> String {
         let ack = self.emit(socket, event, body).await;
         assert_eq!(ack["ok"], false, "{socket} {event}: {ack}");
@@ -122,13 +122,13 @@ impl Driver {
         ack["error"]["code"].as_str().unwrap().to_owned()
     }
 
-    /// Says goodbye.
+    /// Disconnects cleanly.
     pub async fn close(&self, socket: &str) {
         let order = json!({ "do": "close", "socket": socket });
         self.order(order).await.unwrap();
     }
 
-    /// Loses the connection.
+    /// Drops the connection.
     pub async fn drop_line(&self, socket: &str) {
         let order = json!({ "do": "drop", "socket": socket });
         self.order(order).await.unwrap();
@@ -150,7 +150,7 @@ impl Driver {
             .await
     }
 
-    /// The body of the first event of this name at a socket that fits and was not asked for yet.
+    /// Body of the first unread event of a socket with this name that matches.
     pub async fn next(&self, socket: &str, event: &str, fits: impl Fn(&Value) -> bool) -> Value {
         let what = format!("{event} at {socket}");
         self.heard
@@ -164,7 +164,7 @@ impl Driver {
             .await
     }
 
-    /// What has arrived at a socket and was not asked for, in order; it is forgotten.
+    /// Removes and returns the unread events of a socket, in order.
     pub fn rest(&self, socket: &str) -> Vec<(String, Value)> {
         let mut events = self.heard.events.lock();
         let events = events.get_mut(socket).map(std::mem::take);

@@ -1,4 +1,4 @@
-//! What clients get wrong is answered, and nobody else notices.
+//! Tests of handshakes and events with errors, by real clients.
 
 use serde_json::json;
 
@@ -73,7 +73,7 @@ async fn refusals(language: Language) {
     let watch = json!({ "userIds": many });
     let refused = driver.refused("alice", "presence:watch", watch).await;
     assert_eq!(refused, "too_many");
-    // Whatever was wrong, the connection is as good as before.
+    // The rejected events did not close the connection.
     driver.ok("alice", "heartbeat", json!({})).await;
 
     let auth = json!({ "token": visitor_token("v1") });

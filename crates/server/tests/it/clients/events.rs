@@ -1,4 +1,4 @@
-//! Every event, in the order of a short conversation between Alice on a phone and Bob on a phone and a laptop.
+//! Test of every event, in the order of a short conversation between Alice on a phone and Bob on a phone and a laptop.
 
 use parlor_testkit::eventually;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ struct EventScenario {
     keys: Option<StoreView>,
 }
 
-/// Looks at the store from outside, where that is possible.
+/// Checks keys of the store, unless the store is embedded.
 macro_rules! check_store {
     ($scene:expr, $keys:ident => $look:expr) => {
         if let Some($keys) = &mut $scene.keys {
@@ -183,7 +183,7 @@ impl EventScenario {
         assert_eq!((&read["unread"], &read["total"]), (&json!(0), &json!(0)));
         let told = driver.next("alice", "message:read", |it| it["userId"] == "bob");
         assert_eq!(told.await, receipt);
-        // Read on the phone, and the badge of the laptop is gone.
+        // Reading on the phone resets the unread count on the laptop.
         let none = json!({ "conversationId": "lunch", "count": 0, "total": 0 });
         driver.next("bob-laptop", "unread", |it| *it == none).await;
         check_store!(self, keys => {
@@ -238,7 +238,7 @@ impl EventScenario {
             driver.next("bob-phone", "message:new", seq(number)).await;
             driver.next("alice", "message:new", seq(number)).await;
         }
-        // Who follows no conversation is told all the same that something waits.
+        // A socket that has not joined the conversation gets the unread count, too.
         let one = |it: &Value| it["count"] == 1;
         driver.next("bob-laptop", "unread", one).await;
         let rest = driver.rest("bob-laptop");
@@ -248,7 +248,7 @@ impl EventScenario {
         assert_eq!(joined["missed"], json!([two["message"], three["message"]]));
         assert_eq!(joined["lastSeq"], 3);
 
-        // The connection is lost, things happen, and one handshake on another node brings all of it.
+        // After a lost connection, a handshake on another node sends all missed messages and changes.
         driver.drop_line("bob-laptop").await;
         driver.next("bob-laptop", "disconnect", |_| true).await;
         let edit = json!({ "conversationId": "lunch", "seq": 2, "content": "zwei" });

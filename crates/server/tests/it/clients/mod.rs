@@ -1,5 +1,5 @@
-//! Real clients of two languages drive every event, on one node and on three, and other programs look at the store
-//! meanwhile.
+//! Tests with real Socket.IO clients in two languages, on one node and on three. The tests check the keys of the store
+//! as another program would.
 
 mod abuse;
 mod drain;

@@ -1,4 +1,4 @@
-//! Clients that begin by HTTP polling, as they do unless told otherwise.
+//! Tests of clients that begin with HTTP long-polling, the default of Socket.IO clients.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::world::{Ground, World};
 use crate::http::callers::user;
 use crate::http::client::call;
 
-/// Somebody who begins by polling, stays with it or goes over to a WebSocket, and misses nothing on the way.
+/// A client that begins with polling, and stays with it or upgrades to WebSocket, receives all messages.
 async fn run_polling_test(language: Language, transports: &[&str]) {
     let world = World::start(Ground::Embedded).await;
     let driver = Driver::start(language);

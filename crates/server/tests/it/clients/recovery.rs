@@ -1,4 +1,4 @@
-//! The stock client loses its connection and finds its place again by itself.
+//! Test of connection state recovery with the official JavaScript client.
 
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ async fn the_node_client_recovers_what_it_missed_once_and_in_order() {
     driver.next("bob", "connect", recovered).await;
     assert_eq!(next().await, second);
     assert_eq!(next().await, third);
-    // The place in the conversation is kept, too.
+    // The recovered socket is still joined.
     let fourth = send("four").await;
     assert_eq!(next().await, fourth);
     let rest = driver.rest("bob");

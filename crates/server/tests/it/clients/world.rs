@@ -1,4 +1,4 @@
-//! The nodes that clients connect to.
+//! Nodes that the clients connect to.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use redis::aio::MultiplexedConnection;
 
 use crate::http::client::{node, ready};
 
-/// Which store and database, and how many nodes.
+/// Store, database and number of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ground {
     /// One node on the embedded store and SQLite.
@@ -27,7 +27,7 @@ impl World {
         Self::with(ground, &[]).await
     }
 
-    /// With these settings.
+    /// Starts the nodes with additional settings.
     pub async fn with(ground: Ground, settings: &[(&str, &str)]) -> Self {
         let with =
             |options: ServerProcessOptions, (name, value): &(&str, &str)| options.env(name, value);
@@ -43,7 +43,7 @@ impl World {
         for _ in 0..3 {
             let options = node().env("PARLOR_STORE__URL", redis.url());
             let options = options.env("PARLOR_DATABASE__URL", &database);
-            // Many at once may take long.
+            // Many concurrent requests can take long.
             let options = options.env("PARLOR_STORE__TIMEOUT", "10s");
             nodes.push(ready(options).await);
         }
@@ -53,12 +53,12 @@ impl World {
         }
     }
 
-    /// The address of a node; with one node it is always that one.
+    /// URL of a node. With one node, every number means that node.
     pub fn url(&self, node: usize) -> String {
         self.nodes[node % self.nodes.len()].http()
     }
 
-    /// Where other programs look at the keys. Nobody but the node can look into an embedded store.
+    /// The store as other programs see it; `None` for an embedded store, which only its node can open.
     pub async fn keys(&self) -> Option<StoreView> {
         match &self.shared {
             Some((redis, _)) => Some(StoreView(redis.connection().await)),
@@ -68,7 +68,7 @@ impl World {
 }
 
 impl World {
-    /// What other programs hear on a channel.
+    /// Events that other programs receive on a channel.
     pub async fn events(&self, channel: &str) -> impl Stream<Item = String> + Unpin + use<> {
         let client = redis::Client::open(self.redis().url()).unwrap();
         let mut heard = client.get_async_pubsub().await.unwrap();
@@ -77,7 +77,7 @@ impl World {
         Box::pin(texts)
     }
 
-    /// Publishes as another program; how many heard it.
+    /// Publishes like another program; returns the number of receivers.
     pub async fn publish(&self, channel: &str, text: &str) -> u64 {
         let mut connection = self.redis().connection().await;
         let mut publish = redis::cmd("PUBLISH");
@@ -102,7 +102,7 @@ impl StoreView {
         self.ask("HGETALL", key).await
     }
 
-    /// The newest entry of a list.
+    /// Newest entry of a list.
     pub async fn newest(&mut self, key: &str) -> serde_json::Value {
         let mut command = redis::cmd("LINDEX");
         let newest: String = command
@@ -114,7 +114,7 @@ impl StoreView {
         serde_json::from_str(&newest).unwrap()
     }
 
-    /// The time to live, in milliseconds; negative if there is none, or no key.
+    /// TTL in milliseconds; negative if the key has no TTL or does not exist.
     pub async fn ttl(&mut self, key: &str) -> i64 {
         self.ask("PTTL", key).await
     }

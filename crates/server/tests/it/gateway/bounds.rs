@@ -1,4 +1,4 @@
-//! What a socket may not do, and how it is told.
+//! Tests of invalid events, limits and rate limits of sockets.
 
 use futures_util::future::join_all;
 use parlor_testkit::{SocketIoClientError, SocketIoTestClient};
@@ -87,7 +87,7 @@ async fn invalid_events_are_acknowledged_with_an_error_code() {
             "{event} {body}"
         );
     }
-    // Without an acknowledgement asked for, nothing is said.
+    // The error of an event without an ack id is not reported.
     alice.emit("nonsense", &json!({})).await.unwrap();
     emit_ok(&mut alice, "heartbeat", json!({})).await;
     assert_eq!(alice.take(), []);
@@ -138,7 +138,7 @@ async fn socket_events_count_against_the_request_limit_of_the_user() {
     assert_eq!(refused, "rate_limited");
     let http = call("GET", "/v1/unread").by(&user("alice"));
     http.at(&node).await.refused(429, "rate_limited");
-    // Beats, typing and messages have limits of their own.
+    // Heartbeats, typing and messages have their own limits.
     emit_ok(&mut alice, "heartbeat", json!({})).await;
 }
 

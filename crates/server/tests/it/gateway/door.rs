@@ -1,4 +1,4 @@
-//! Who is let in, and until when.
+//! Tests of handshakes, sessions and token expiry.
 
 use parlor_testkit::{Node, SocketIoTestClient, eventually};
 use serde_json::json;
@@ -181,7 +181,7 @@ async fn a_second_device_replaces_the_first_where_there_may_be_one() {
 #[tokio::test]
 async fn a_socket_ends_with_its_token_unless_another_is_shown() {
     let node = embedded().await;
-    // The leeway of thirty seconds is over soon.
+    // The tokens expire in 8 s, because the leeway is 30 s.
     let short = |id: &str| token_with_claims(id, &json!({ "iat": now() - 100, "exp": now() - 22 }));
     let mut alice = connect_with_auth(&node, &json!({ "token": short("alice") })).await;
     let mut bob = connect_with_auth(&node, &json!({ "token": short("bob") })).await;

@@ -1,4 +1,4 @@
-//! A failover of the store under sockets of two nodes that follow a conversation in which people write all the time.
+//! Failover of the store while sockets of two nodes receive a constant stream of messages.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use crate::http::callers::user;
 use crate::http::client::{node, ready};
 use crate::http::conversations::lunch;
 
-/// Sockets that listen, on each node.
+/// Listening sockets per node.
 const LISTENERS: usize = 8;
-/// Messages of each of the two who write: all of them, and those after which the primary ends.
+/// Messages of each of the two writers: in total, and before the primary is killed.
 const MESSAGES: u64 = 60;
 const MESSAGES_BEFORE: u64 = 20;
-/// How long a failover and all that follows may take on a busy machine.
+/// Timeout of a step, for a failover on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// What a socket heard of the conversation.
+/// Events that a socket has received.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Log {
     messages: Vec<u64>,
@@ -34,7 +34,7 @@ struct FailoverListener {
 }
 
 impl FailoverListener {
-    /// Hears until there are so many messages and edits, on one connection, which must hold.
+    /// Receives events until these numbers of messages and edits have arrived, on one connection that must not break.
     async fn receive_all(mut self, messages: u64, edits: usize) -> Self {
         let log = &mut self.log;
         while (log.messages.len() as u64) < messages || log.edits.len() < edits {
@@ -57,7 +57,7 @@ async fn device(node: &Node, name: &str, device: &str) -> SocketIoTestClient {
     connect_with_auth(node, &auth).await
 }
 
-/// Asks until it is done: while there is no primary, the store is not there.
+/// Emits an event until it succeeds: without a primary, the store is unavailable.
 async fn emit_until_acknowledged(
     socket: &mut SocketIoTestClient,
     event: &str,
@@ -135,7 +135,7 @@ async fn a_failover_under_sockets_of_two_nodes_loses_and_doubles_nothing() {
         .await;
     };
     let (listeners, mut alice, ()) = tokio::join!(join_all(listeners), writing, failing);
-    // What came twice would come before the last one.
+    // A duplicate would arrive before this last message.
     let last = json!({ "conversationId": "lunch", "content": "the end" });
     emit_until_acknowledged(&mut alice, "message:send", last).await;
     let listeners = listeners.into_iter();

@@ -1,4 +1,4 @@
-//! Socket.IO as clients use it, frame by frame.
+//! Tests of the Socket.IO gateway at the level of packets.
 
 mod bounds;
 mod door;
@@ -15,14 +15,14 @@ use tokio::time::timeout;
 
 use crate::http::callers::user;
 
-/// How long anything may take before a test is given up.
+/// Timeout of a test step.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn address(node: &Node) -> SocketAddr {
     node.http().replace("http://", "").parse().unwrap()
 }
 
-/// A socket of a user on their phone.
+/// Connects a user with the device id `phone`.
 async fn connect(node: &Node, name: &str) -> SocketIoTestClient {
     let auth = json!({ "token": user(name), "deviceId": "phone" });
     connect_with_auth(node, &auth).await
@@ -33,7 +33,7 @@ async fn connect_with_auth(node: &Node, auth: &Value) -> SocketIoTestClient {
     client.unwrap_or_else(|error| panic!("{auth}: {error:?}"))
 }
 
-/// Why a handshake is refused.
+/// Expects a rejected handshake and returns its error.
 async fn expect_connect_error(node: &Node, auth: &Value) -> Value {
     match SocketIoTestClient::connect(address(node), auth).await {
         Err(SocketIoClientError::Refused(why)) => {
@@ -46,7 +46,7 @@ async fn expect_connect_error(node: &Node, auth: &Value) -> Value {
     }
 }
 
-/// The acknowledgement of an event that is done.
+/// Emits an event and returns its successful acknowledgement.
 async fn emit_ok(client: &mut SocketIoTestClient, event: &str, body: Value) -> Value {
     let ack = timeout(PATIENCE, client.call(event, &body)).await;
     let ack = ack.unwrap_or_else(|_| panic!("{event} is not acknowledged"));
@@ -55,7 +55,7 @@ async fn emit_ok(client: &mut SocketIoTestClient, event: &str, body: Value) -> V
     ack
 }
 
-/// The code by which an event is refused.
+/// Emits an event that must be rejected and returns the error code.
 async fn emit_error_code(client: &mut SocketIoTestClient, event: &str, body: Value) -> String {
     let ack = timeout(PATIENCE, client.call(event, &body)).await;
     let ack = ack.unwrap().unwrap();
@@ -65,14 +65,14 @@ async fn emit_error_code(client: &mut SocketIoTestClient, event: &str, body: Val
     ack["error"]["code"].as_str().unwrap().to_owned()
 }
 
-/// The next event of this name.
+/// Waits for the next event with this name.
 async fn next_event_named(client: &mut SocketIoTestClient, name: &str) -> Value {
     let heard = timeout(PATIENCE, client.next_event_named(name)).await;
     let heard = heard.unwrap_or_else(|_| panic!("{name} does not arrive"));
     heard.unwrap()
 }
 
-/// The next event, whatever it is.
+/// Waits for the next event.
 async fn next(client: &mut SocketIoTestClient) -> (String, Value) {
     timeout(PATIENCE, client.next()).await.unwrap().unwrap()
 }

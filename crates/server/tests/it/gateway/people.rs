@@ -1,4 +1,4 @@
-//! What members tell each other without a word: typing, receipts, badges, presence.
+//! Tests of typing, receipts, unread counts and presence.
 
 use serde_json::{Value, json};
 
@@ -72,7 +72,7 @@ async fn others_see_who_types_and_the_typer_does_not() {
         joined["typing"],
         json!([{ "userId": "alice", "username": "Alice" }])
     );
-    // A message is the end of typing.
+    // A message ends typing.
     send(&mut alice, "lunch", "Noon?").await;
     assert_eq!(next_event_named(&mut bob, "typing").await["typing"], false);
     let told = alice.take();

@@ -1,4 +1,4 @@
-//! The live stream of a conversation: nothing missed, nothing twice, in order.
+//! Tests of the live events of a conversation: none is lost, none is sent twice, the order is kept.
 
 use parlor_testkit::{Node, SocketIoTestClient};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::http::callers::{service, user};
 use crate::http::client::{embedded, node, ready};
 use crate::http::conversations::{asked, lunch};
 
-/// Many messages are no offence here.
+/// A node with high rate limits.
 async fn node_with_group() -> Node {
     let node = ready(
         node()
@@ -101,7 +101,7 @@ async fn joining_while_messages_are_sent_leaves_no_gap_and_tells_nothing_twice()
         let mut all = Vec::new();
         let mut bob = connect(&node, "bob").await;
         while seqs(&all).last() != Some(&151) {
-            // Each time from where it was, in the middle of what is being sent.
+            // Joins from the last received position while messages are being sent.
             let after = seqs(&all).last().copied().unwrap_or_default();
             let body = json!({ "conversationId": "lunch", "afterSeq": after });
             let joined = emit_ok(&mut bob, "conversation:join", body).await;
@@ -114,7 +114,7 @@ async fn joining_while_messages_are_sent_leaves_no_gap_and_tells_nothing_twice()
             }
             let left = json!({ "conversationId": "lunch" });
             emit_ok(&mut bob, "conversation:leave", left).await;
-            // What came between the last one and the leaving is asked for again.
+            // Discards events between the last one and the leave; the next join returns them.
             bob.take();
         }
         all
@@ -148,7 +148,7 @@ async fn resume_delivers_missed_messages_before_new_ones() {
         told.push((name, body["seq"].as_u64()));
     }
     told.retain(|(name, _)| name != "conversation:removed");
-    // Changes in the order in which they were made: after any of them the connection may be lost again.
+    // Changes arrive in their order, because the connection can be lost again after each of them.
     let expected = [
         ("message:deleted".to_owned(), Some(2)),
         ("message:edited".to_owned(), Some(1)),
@@ -159,7 +159,7 @@ async fn resume_delivers_missed_messages_before_new_ones() {
     send(&mut alice, "lunch", "five").await;
     assert_eq!(next_event_named(&mut bob, "message:new").await["seq"], 5);
 
-    // With a number alone the changes since that message are told.
+    // With a `seq` alone, the changes since that message are sent.
     let back = json!({ "token": user("bob"), "deviceId": "laptop", "resume": { "lunch": 4 } });
     let mut laptop = connect_with_auth(&node, &back).await;
     assert_eq!(
@@ -181,7 +181,7 @@ async fn resume_delivers_missed_messages_before_new_ones() {
     assert_eq!(seqs(joined["missed"].as_array().unwrap()), [1, 4, 5]);
 }
 
-/// Runs statements on the database of a node, behind its back.
+/// Runs statements on the database of a node without using the node.
 async fn send_messages(node: &Node, sql: &'static str) {
     let path = node.data_folder().join("parlor.db");
     let url = format!("sqlite:{}", path.display());
@@ -190,7 +190,7 @@ async fn send_messages(node: &Node, sql: &'static str) {
     database.close().await.unwrap();
 }
 
-/// The next so many events about messages: name, `seq` and `rev`.
+/// Waits for the next message events: name, `seq` and `rev`.
 async fn next_messages(client: &mut SocketIoTestClient, many: usize) -> Vec<(String, u64, u64)> {
     let mut told = Vec::new();
     while told.len() < many {
@@ -213,7 +213,7 @@ async fn changes_of_messages_delivered_by_join_are_delivered_in_order() {
             join(&mut alice, "lunch").await;
         }
         send(&mut alice, "lunch", "one").await;
-        // As of a node that ended before it could tell.
+        // Like rows of a node that died before it published them.
         let unheard = "
             INSERT INTO messages (conversation_id, seq, id, sender_id, sender_role, content, created_at, rev) VALUES
                 ('lunch', 2, '01a1e50c-ff29-74cf-890f-1dadd5cc3dd5', 'alice', 'user', 'two', 1, 2),
@@ -281,7 +281,7 @@ async fn a_reconnect_with_pid_and_offset_recovers_the_socket() {
         bob.connect_payload["pid"].clone(),
     );
     let offset = bob.offset.clone().unwrap();
-    // Without a goodbye.
+    // Drops the connection without a disconnect packet.
     drop(bob);
     for content in ["two", "three"] {
         send(&mut alice, "lunch", content).await;
@@ -300,7 +300,7 @@ async fn a_reconnect_with_pid_and_offset_recovers_the_socket() {
     let presence = crate::http::client::call("GET", "/v1/users/bob/presence").by(&service());
     assert_eq!(presence.at(&node).await.ok()["status"], "online");
 
-    // Another's socket is nobody's to take.
+    // Another user cannot recover the socket.
     let pid = bob.connect_payload["pid"].clone();
     drop(bob);
     let thief = json!({ "token": user("alice"), "pid": pid, "offset": offset });

@@ -1,4 +1,4 @@
-//! Calls and refusals.
+//! Tests of calls and errors.
 
 use parlor_server::grpc::proto::v1::user_status::Status::{self as Seen, Busy, Offline, Online};
 use parlor_server::grpc::proto::v1::{
@@ -130,7 +130,7 @@ async fn oversized_or_undecodable_requests_are_rejected_with_a_code() {
     let refused = alice.subscribe(&["bob"; 1_001]).await.unwrap_err();
     assert_refused(&refused, Code::InvalidArgument, "too_many");
 
-    // A heartbeat has a text where a status has its number.
+    // In this message, field 2 is a string instead of the status number.
     let other = SendHeartbeatRequest {
         user_id: "alice".into(),
         device_id: Some("phone".into()),

@@ -1,4 +1,4 @@
-//! `ChatService` and `SessionService`.
+//! Tests of `ChatService` and `SessionService`.
 
 use parlor_server::grpc::proto::v1::session::Status as Session;
 use parlor_server::grpc::proto::v1::{
@@ -22,7 +22,7 @@ async fn ask<Q: Message + 'static, A: Message + Default + 'static>(
     client.ask("parlor.v1.ChatService", method, request).await
 }
 
-/// Makes the group `lunch` of alice and bob.
+/// Creates the group `lunch` of alice and bob.
 async fn group(node: &Node) {
     let create = call("POST", "/v1/conversations").by(&token("alice", 600.0));
     let create = create.json(json!({ "id": "lunch", "kind": "group", "members": ["bob"] }));

@@ -1,4 +1,4 @@
-"""Goes through the services of parlor.v1 as a service in Python would. Everything is learnt by reflection.
+"""Calls the methods of parlor.v1 like a service in Python. The services are read by reflection.
 
 One argument: JSON with `address`, the expected `services` and `methods`, and `tokens` of a service, of alice and bob, who
 are in the conversation `lunch`, of slow, who is not, and of carol, who has no session.
@@ -46,7 +46,7 @@ class Service:
 
 
 def refused(status, code, call):
-    """Fails unless the call is refused with this status, and this code in the details and the trailer."""
+    """Fails unless the call is rejected with this status, and with this code in the details and the trailer."""
     try:
         answer = call()
         if isinstance(answer, grpc.Call):
@@ -59,7 +59,7 @@ def refused(status, code, call):
         assert (info.reason, info.domain) == (code, "parlor"), info
         assert dict(error.trailing_metadata())["parlor-code"] == code, error.trailing_metadata()
         return
-    raise AssertionError(f"not refused: {code}")
+    raise AssertionError(f"not rejected: {code}")
 
 
 def statuses(parlor):
@@ -90,7 +90,7 @@ def subscription(parlor, kinds):
     assert seen == [("bob", kinds["OFFLINE"]), ("alice", kinds["ONLINE"])], first
     version = first.users[1].version
     for name in ["BUSY", "AWAY", "OFFLINE", "ONLINE"]:
-        # The service does it for her.
+        # The service acts for alice.
         changed = parlor("service", "SetUserStatus", user_id="alice", status=kinds[name])
         update = next(updates)
         assert not update.snapshot and list(update.users) == [changed], (update, changed)
@@ -114,7 +114,7 @@ def refusals(parlor, kinds):
 
 
 def limits(parlor):
-    """A limit of two is used up by two, and says when to come again."""
+    """Two requests use up a limit of two; the third response has a retry delay."""
     gcra = parlor.methods["Check"][0].DESCRIPTOR.enum_types_by_name["Algorithm"].values_by_name["GCRA"].number
     asked = {"key": "export:python", "algorithm": gcra, "limit": 2, "window_ms": 600_000}
     for remaining in [1, 0]:
@@ -127,7 +127,7 @@ def limits(parlor):
 
 
 def chat(parlor):
-    """A service writes for alice; bob finds it unread, and reads it."""
+    """A service sends a message as alice; it is unread for bob until bob marks it as read."""
     lunch = {"conversation_id": "lunch"}
     noon = {**lunch, "content": "Noon?", "metadata_json": '{"mentions":["bob"]}', "client_id": "p1"}
     sent = parlor("service", "SendMessage", user_id="alice", **noon)

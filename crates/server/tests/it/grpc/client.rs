@@ -1,4 +1,4 @@
-//! A client, the tokens it shows, and the nodes it calls.
+//! gRPC client of the tests, its tokens, and the nodes that it calls.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -26,11 +26,11 @@ use crate::http::client::sign_in_all;
 use crate::support::{PARLOR, get};
 
 pub const SERVICE: &str = "parlor.v1.UserStatusService";
-/// How long anything may take before it is given up.
+/// Timeout of a test step.
 const PATIENCE: Duration = Duration::from_secs(30);
 pub const SECRET: &str = "one secret for all nodes that is long enough";
 
-/// A node that takes [`token`]s.
+/// Options of a node that accepts [`token`]s.
 pub fn node() -> ServerProcessOptions {
     Node::parlor_serve(PARLOR).env("PARLOR_AUTH__SECRET", SECRET)
 }
@@ -48,12 +48,12 @@ pub async fn ready(node: ServerProcessOptions) -> Node {
     node
 }
 
-/// A person's token that counts for some seconds, beyond the leeway if negative.
+/// Token of a user that expires in this many seconds; negative for one that has expired, apart from the leeway.
 pub fn token(user: &str, seconds: f64) -> String {
     signed(&json!({ "sub": user, "iat": now() - 600.0, "exp": now() + seconds }))
 }
 
-/// A service's token.
+/// Token of a service.
 pub fn service_token() -> String {
     signed(&json!({ "role": "service", "exp": now() + 600.0 }))
 }
@@ -67,7 +67,7 @@ fn signed(claims: &serde_json::Value) -> String {
     jsonwebtoken::encode(&Header::default(), claims, &key).unwrap()
 }
 
-/// One who calls.
+/// gRPC client with a token.
 #[derive(Clone)]
 pub struct Client {
     channel: Channel,
@@ -75,7 +75,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A person.
+    /// Client with a token of this user.
     pub async fn of(user: &str, address: SocketAddr) -> Self {
         Self::new(Some(token(user, 600.0)), address).await
     }
@@ -97,7 +97,7 @@ impl Client {
         self.ask(SERVICE, method, request).await
     }
 
-    /// A call of another service.
+    /// Calls a method of another service.
     pub async fn ask<Q: Message + 'static, A: Message + Default + 'static>(
         &self,
         service: &str,
@@ -123,7 +123,7 @@ impl Client {
         Ok(answer.into_inner())
     }
 
-    /// Opens a call whose request never comes.
+    /// Opens a call whose request message is never sent.
     pub async fn call_without_message<Q: Message + 'static, A: Message + Default + 'static>(
         &self,
         service: &str,
@@ -185,35 +185,35 @@ pub fn endpoint(address: SocketAddr) -> Endpoint {
     Endpoint::from_shared(format!("http://{address}")).unwrap()
 }
 
-/// What a stream says next, or how it ends.
+/// Waits for the next message of a stream, or for its error.
 pub async fn next<T>(stream: &mut Streaming<T>) -> Result<T, Status> {
     let said = timeout(PATIENCE, stream.message()).await;
     let said = said.expect("the stream sends a message in time")?;
     Ok(said.expect("the stream does not end without an error"))
 }
 
-/// The first message of a stream.
+/// Users in the first message of a stream.
 pub async fn snapshot(stream: &mut Streaming<StatusUpdates>) -> Vec<UserStatus> {
     let message = next(stream).await.unwrap();
     assert!(message.snapshot, "{message:?}");
     message.users
 }
 
-/// A later message of a stream.
+/// Users in a later message of a stream.
 pub async fn changes(stream: &mut Streaming<StatusUpdates>) -> Vec<UserStatus> {
     let message = next(stream).await.unwrap();
     assert!(!message.snapshot, "{message:?}");
     message.users
 }
 
-/// Follows the health of the node of this client.
+/// Watches the health of the node.
 pub async fn health(client: &Client) -> Streaming<HealthCheckResponse> {
     let all = HealthCheckRequest::default();
     let stream = client.open("grpc.health.v1.Health", "Watch", all).await;
     stream.unwrap()
 }
 
-/// Fails unless the refusal says this, everywhere it can be said.
+/// Fails unless the error has this status and this error code in the details and the trailer.
 pub fn assert_refused(status: &Status, grpc: Code, code: &str) {
     let details = status.check_error_details().unwrap();
     let info = details

@@ -1,4 +1,4 @@
-//! Clients that do not do what they should.
+//! Tests of clients that violate HTTP/2 or do not respond.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use tonic::Code;
 
 use super::client::{Client, SECRET, SERVICE, assert_refused};
 
-/// A server in this process, which has no store. It stops when the sender is dropped.
+/// Starts a server without a store in this process. It stops when the sender is dropped.
 async fn serve() -> (std::net::SocketAddr, watch::Sender<bool>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -46,7 +46,7 @@ async fn serve() -> (std::net::SocketAddr, watch::Sender<bool>) {
     (address, stop)
 }
 
-/// Says this and nothing more; how long it took to be cut.
+/// Sends these bytes and nothing more; returns the time until the server closes the connection.
 async fn time_to_close(said: &[u8], most: Duration) -> Duration {
     let (address, _stop) = serve().await;
     let mut stream = TcpStream::connect(address).await.unwrap();
@@ -83,7 +83,7 @@ async fn a_grpc_client_that_answers_no_http2_ping_is_closed() {
 async fn a_call_without_a_request_message_times_out_with_request_timeout() {
     let (address, _stop) = serve().await;
     let alice = Client::of("alice", address).await;
-    // From here on time passes whenever everybody waits.
+    // From here on the paused clock advances whenever all tasks are idle.
     tokio::time::pause();
     let answer =
         alice.call_without_message::<GetUserStatusRequest, UserStatus>(SERVICE, "GetUserStatus");

@@ -1,4 +1,4 @@
-//! `LimitService`.
+//! Tests of `LimitService`.
 
 use parlor_server::grpc::proto::v1::check_limit_request::Algorithm;
 use parlor_server::grpc::proto::v1::{CheckLimitRequest, CheckLimitResponse};

@@ -1,4 +1,4 @@
-//! gRPC as services use it.
+//! Tests of the gRPC gateway.
 
 mod calls;
 mod chat;

@@ -1,4 +1,4 @@
-//! While the store is away, and after.
+//! Tests of an unavailable store.
 
 use parlor_server::grpc::proto::v1::user_status::Status::{Busy, Offline, Online};
 use parlor_testkit::{Redis, eventually};
@@ -47,7 +47,7 @@ async fn a_stream_goes_on_when_redis_was_killed_and_catches_up() {
     snapshot(&mut stream).await;
     redis.kill9();
     redis.restart().await;
-    // Perhaps before the node listens again: then it has to find out by itself.
+    // If the node has not subscribed again yet, it must find the change by reading.
     let busy = eventually("alice is set busy", async || alice.set(Busy).await.ok()).await;
     assert_eq!(changes(&mut stream).await, [busy]);
     let bob = Client::of("bob", node.grpc()).await;

@@ -1,4 +1,4 @@
-//! What gRPC offers of all there is.
+//! Tests that the method table covers all operations.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! A client of another language, which knows nothing but the address and learns the rest by reflection.
+//! A Python client that only knows the address and reads the services by reflection.
 
 use std::path::Path;
 use std::process::Stdio;

@@ -1,4 +1,4 @@
-//! Subscriptions, from their snapshot to their end.
+//! Tests of `SubscribeStatusUpdates` and of streams at the shutdown.
 
 use parlor_server::grpc::proto::v1::user_status::Status::{Away, Busy, Offline, Online};
 use parlor_testkit::{Redis, eventually};
@@ -41,7 +41,7 @@ async fn a_change_on_one_node_reaches_a_stream_on_another() {
 async fn a_slow_reader_gets_the_latest_and_no_backlog() {
     const CHANGES: usize = 12;
     let node = ready(node()).await;
-    // Two messages fill what it has room for.
+    // Two messages fill the flow control window of this client.
     let narrow = endpoint(node.grpc()).initial_stream_window_size(100);
     let slow = Client::with_endpoint(Some(token("slow", 600.0)), narrow).await;
     let alice = Client::of("alice", node.grpc()).await;
@@ -49,7 +49,7 @@ async fn a_slow_reader_gets_the_latest_and_no_backlog() {
     let mut unread = slow.subscribe(&["alice"]).await.unwrap();
     let mut read = alice.subscribe(&["alice"]).await.unwrap();
     snapshot(&mut read).await;
-    // Each was told to those who read before the next one comes.
+    // Every change is sent to the reading client before the next one is made.
     for status in [Away, Busy].into_iter().cycle().take(CHANGES) {
         last = alice.set(status).await.unwrap();
         assert_eq!(changes(&mut read).await, std::slice::from_ref(&last));
@@ -74,7 +74,7 @@ async fn a_slow_reader_gets_the_latest_and_no_backlog() {
 #[tokio::test]
 async fn the_end_of_the_token_ends_the_stream() {
     let node = ready(node()).await;
-    // It counts for 30 seconds longer than it says.
+    // The token expires in 8 s, because the leeway is 30 s.
     let soon = Client::new(Some(token("alice", -22.0)), node.grpc()).await;
     let mut stream = soon.subscribe(&["alice"]).await.unwrap();
     snapshot(&mut stream).await;
@@ -112,7 +112,7 @@ async fn the_end_of_the_session_ends_the_streams_on_every_node() {
     let leave = call("DELETE", "/v1/sessions/me").by(&token("bob", 600.0));
     leave.at(&one).await.ok();
     for (user, stream) in &mut streams {
-        // What was on its way when it ended may come before.
+        // Messages that were already sent may arrive before the error.
         let end = loop {
             if let Err(end) = next(stream).await {
                 break end;
@@ -152,10 +152,10 @@ async fn a_stream_that_its_client_left_is_freed() {
     let first = alice.subscribe(&["alice"]).await.unwrap();
     let second = alice.subscribe(&["alice", "bob"]).await.unwrap();
     listens(2).await;
-    // Cancelled, …
+    // The client cancels one stream.
     drop(second);
     listens(1).await;
-    // … and gone with the whole connection.
+    // The client closes the connection.
     drop((first, alice));
     listens(0).await;
 }
@@ -168,7 +168,7 @@ async fn stopping_ends_every_stream_and_then_the_process() {
     snapshot(&mut updates).await;
     let mut health = health(&alice).await;
     while next(&mut health).await.unwrap().status() != ServingStatus::Serving {}
-    // One whose client never says that it is done.
+    // A stream whose client never ends its requests.
     let mut reflection = alice
         .call_without_message::<ServerReflectionRequest, ServerReflectionResponse>(
             "grpc.reflection.v1.ServerReflection",

@@ -1,4 +1,4 @@
-//! What a request may look like, and how one is told that it does not.
+//! Tests of request bodies, malformed requests and unknown paths.
 
 use parlor_testkit::Node;
 use serde_json::json;
@@ -133,7 +133,7 @@ async fn a_rejected_request_keeps_its_http_connection_open() {
             .refused(404, "not_found");
         line.ask(put().json(json!({ "status": "away" }))).await.ok();
     }
-    // One behind the other, without waiting.
+    // Two pipelined requests.
     line.write(response_head("Content-Length: 0").repeat(2).as_bytes())
         .await;
     for _ in 0..2 {
@@ -204,7 +204,7 @@ async fn a_head_that_is_too_large_or_no_http_ends_the_connection_alone() {
     other.ask(count).await.ok();
 }
 
-/// The head of a request to set a status, with a further line.
+/// Head of a request that sets a status, with an additional header line.
 fn response_head(line: &str) -> String {
     let token = user("alice");
     format!("PUT {ALICE} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n{line}\r\n\r\n")

@@ -1,4 +1,4 @@
-//! Those who call: their tokens.
+//! Tokens of the callers in tests.
 
 use jsonwebtoken::{EncodingKey, Header};
 use parlor_embedded::{Clock, SystemClock};
@@ -6,27 +6,27 @@ use serde_json::{Value, json};
 
 pub const SECRET: &str = "one secret for all nodes that is long enough";
 
-/// A user's token.
+/// Token of a user.
 pub fn user(id: &str) -> String {
     token_with_claims(id, &json!({}))
 }
 
-/// An admin's token.
+/// Token of an admin.
 pub fn admin(id: &str) -> String {
     token_with_claims(id, &json!({ "role": "admin" }))
 }
 
-/// A visitor's token.
+/// Token of a visitor.
 pub fn visitor_token(id: &str) -> String {
     token_with_claims(id, &json!({ "anon": true }))
 }
 
-/// A service's token.
+/// Token of a service.
 pub fn service() -> String {
     signed(&json!({ "role": "service", "exp": now() + 600 }), SECRET)
 }
 
-/// A person's token with further claims, or other ones.
+/// Token of a user with additional or replaced claims.
 pub fn token_with_claims(id: &str, claims: &Value) -> String {
     let mut all = json!({ "sub": id, "iat": now() - 60, "exp": now() + 600 });
     let claims = claims.as_object().unwrap().clone();
@@ -34,7 +34,7 @@ pub fn token_with_claims(id: &str, claims: &Value) -> String {
     signed(&all, SECRET)
 }
 
-/// In seconds.
+/// Current time in seconds.
 pub fn now() -> u64 {
     SystemClock.now_ms() / 1_000
 }

@@ -1,4 +1,4 @@
-//! A conversation from its beginning, as an app goes through it.
+//! Test of a conversation from its creation, with the requests of a chat app.
 
 use parlor_testkit::Node;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Calls as they go over the wire, and the nodes that answer them.
+//! HTTP client of the tests, and the nodes that they start.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -11,12 +11,12 @@ use tokio::net::TcpStream;
 use super::callers::{SECRET, service};
 use crate::support::{PARLOR, get};
 
-/// A node on the embedded store that takes the tokens of [`super::callers`], ready to serve.
+/// Starts a node on the embedded store that accepts the tokens of [`crate::tokens`], and waits until it is ready.
 pub async fn embedded() -> Node {
     ready(node()).await
 }
 
-/// The same on a Redis.
+/// Starts a node on a Redis and waits until it is ready.
 pub async fn on(redis: &Redis) -> Node {
     let node = node().env("PARLOR_STORE__URL", redis.url());
     ready(node.env("PARLOR_STORE__TIMEOUT", "10s")).await
@@ -36,10 +36,10 @@ pub async fn ready(node: ServerProcessOptions) -> Node {
     node
 }
 
-/// The people who have a session wherever a test begins.
+/// Users who have a session at the start of every test.
 const SIGNED_IN: [&str; 4] = ["alice", "bob", "root", "slow"];
 
-/// Begins the sessions of all, by a service, so that they are not counted as calls of theirs.
+/// Begins the sessions of all users by a service, so that these requests do not count against the users.
 pub async fn sign_in_all(node: &Node) {
     let mut line = HttpConnection::connect_to(node).await;
     for user in SIGNED_IN {
@@ -49,13 +49,13 @@ pub async fn sign_in_all(node: &Node) {
     }
 }
 
-/// Begins the session of the person of this token.
+/// Begins the session of the user of this token.
 pub async fn sign_in(node: &Node, token: &str) {
     let begin = call("POST", "/v1/sessions").by(token);
     begin.at(node).await.created();
 }
 
-/// A request to be.
+/// Builder of a request.
 pub struct TestRequest {
     method: String,
     path: String,
@@ -92,14 +92,14 @@ impl TestRequest {
         self.body(body.to_string())
     }
 
-    /// The answer, on a connection of its own.
+    /// Sends the request on a new connection and returns the response.
     pub async fn at(self, node: &Node) -> TestResponse {
         let mut line = HttpConnection::connect_to(node).await;
         line.ask(self).await
     }
 }
 
-/// A connection.
+/// An HTTP connection.
 pub struct HttpConnection {
     stream: BufReader<TcpStream>,
     address: SocketAddr,
@@ -158,7 +158,7 @@ impl HttpConnection {
     /// Waits until the server has closed the connection.
     pub async fn closed(&mut self) {
         let mut rest = Vec::new();
-        // Closed with unread input is a reset.
+        // A connection that the server closes with unread input is reset.
         let _ = self.stream.read_to_end(&mut rest).await;
         assert_eq!(rest, b"");
     }
@@ -170,7 +170,7 @@ impl HttpConnection {
     }
 }
 
-/// What came back.
+/// Response.
 #[derive(Debug)]
 pub struct TestResponse {
     pub status: u16,
@@ -183,12 +183,12 @@ impl TestResponse {
         self.headers.get(name).map(String::as_str)
     }
 
-    /// The body of a request that succeeded.
+    /// Body of a response with status 200; fails on any other status.
     pub fn ok(&self) -> Value {
         self.succeeded(200)
     }
 
-    /// The body of a request that made something.
+    /// Body of a response with status 201; fails on any other status.
     pub fn created(&self) -> Value {
         self.succeeded(201)
     }
@@ -203,7 +203,7 @@ impl TestResponse {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// Status and code of a request that was refused, which must be a problem in full.
+    /// Status and code of an error response, whose body must be a complete problem.
     pub fn refusal(&self) -> (u16, String) {
         let body = self.json();
         let kind = self.header("content-type");
@@ -221,7 +221,7 @@ impl TestResponse {
         (self.status, body["code"].as_str().unwrap().to_owned())
     }
 
-    /// Fails unless it was refused in this way; returns the text for people.
+    /// Fails unless the response has this status and error code; returns the description for people.
     pub fn refused(&self, status: u16, code: &str) -> String {
         assert_eq!(self.refusal(), (status, code.to_owned()), "{self:?}");
         self.json()["detail"].as_str().unwrap().to_owned()

@@ -1,4 +1,4 @@
-//! Conversations and their members, route by route.
+//! Tests of the routes of conversations and members.
 
 use parlor_testkit::Node;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ pub fn asked(token: &str, method: &str, path: &str) -> TestRequest {
     call(method, &format!("/v1/conversations{path}")).by(token)
 }
 
-/// Makes the group `lunch` of alice, who owns it, and bob.
+/// Creates the group `lunch` with alice, its owner, and bob.
 pub async fn lunch(node: &Node) -> Value {
     let create = asked(&user("alice"), "POST", "").json(json!({
         "id": "lunch", "kind": "group", "title": "Lunch", "members": ["bob"]

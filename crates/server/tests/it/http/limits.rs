@@ -1,4 +1,4 @@
-//! The route by which services limit what they do.
+//! Tests of the route that checks rate limits for services.
 
 use parlor_testkit::Redis;
 use redis::AsyncCommands;

@@ -1,4 +1,4 @@
-//! Messages, route by route.
+//! Tests of the routes of messages.
 
 use parlor_testkit::Node;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ async fn send(node: &Node, by: &str, body: Value) -> TestResponse {
     post.at(node).await
 }
 
-/// The numbers of the messages on a page, and whether there are more.
+/// `seq` of the messages on a page, and `hasMore`.
 fn seqs(page: &Value) -> (Vec<u64>, bool) {
     let messages = page["messages"].as_array().unwrap().iter();
     let seqs = messages.map(|it| it["seq"].as_u64().unwrap());
@@ -68,7 +68,7 @@ async fn a_message_is_what_was_sent_until_it_is_edited_or_deleted() {
     });
     assert_eq!(sent, expected);
     assert_eq!(send(&node, &alice, body).await.ok(), sent);
-    // Others may call theirs the same.
+    // Another sender may use the same `clientId`.
     let same_key = json!({ "content": "Yes", "clientId": "c1" });
     assert_eq!(send(&node, &bob, same_key).await.created()["seq"], 2);
     let one = async |by: &str, seq: &str| {
@@ -132,7 +132,7 @@ async fn edits_after_the_edit_window_are_rejected() {
         patch.at(&node).await
     };
     edit(&user("bob")).await.refused(403, "edit_window_over");
-    // The owner of the group is in no hurry.
+    // The edit window does not apply to the owner of the group.
     edit(&user("alice")).await.ok();
 }
 
@@ -195,7 +195,7 @@ async fn what_cannot_be_sent_is_refused_with_the_reason() {
     let long = asked(&alice, "POST", "/lunch/messages").header("Idempotency-Key", &"x".repeat(129));
     let long = long.json(json!({ "content": "!" })).at(&node).await;
     long.refused(400, "invalid_request");
-    // What was refused took no number.
+    // Rejected messages have used no `seq`.
     let first = send(&node, &alice, json!({ "content": "!" })).await;
     assert_eq!(first.created()["seq"], 1);
 

@@ -1,4 +1,4 @@
-//! HTTP as services and pages use it.
+//! Tests of the HTTP gateway.
 
 mod bodies;
 pub mod callers;

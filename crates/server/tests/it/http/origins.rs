@@ -1,4 +1,4 @@
-//! Which pages may call.
+//! Tests of CORS.
 
 use super::callers::user;
 use super::client::{TestResponse, call, embedded, node, ready};
@@ -27,7 +27,7 @@ async fn pages_of_other_origins_are_refused_unless_they_are_listed() {
         assert_eq!(answer.header("access-control-allow-credentials"), None);
     }
     for origin in ["https://evil.example", "http://chat.example.com", "null"] {
-        // Before the token: a page that may not call learns nothing about one.
+        // The origin is checked before the token, so a page of another origin learns nothing about a token.
         for token in [token.as_str(), "wrong"] {
             let asked = call("GET", COUNT).by(token).header("Origin", origin);
             let answer = asked.at(&node).await;

@@ -1,4 +1,4 @@
-//! The store away, and the server's end.
+//! Tests of an unavailable store and of the shutdown.
 
 use parlor_testkit::{Node, Redis, eventually};
 use serde_json::{Value, json};
@@ -101,7 +101,7 @@ async fn shutdown_completes_open_requests_and_accepts_no_new_ones() {
         user("alice")
     );
     half.write(request.as_bytes()).await;
-    // An answer that comes after it shows that the other has been taken in.
+    // A later response on another connection shows that the server has received the half request.
     idle.ask(asked("GET", "/v1/presence/count")).await.ok();
 
     node.send_sigterm();

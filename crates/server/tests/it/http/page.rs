@@ -1,4 +1,4 @@
-//! The page at `/docs/`, in a real browser.
+//! Tests of the page `/docs/` in a real browser.
 
 use std::process::Stdio;
 
@@ -7,7 +7,7 @@ use tokio::process::Command;
 
 use super::client::{call, embedded};
 
-/// What the browser makes of the page while no other host than this one can be reached.
+/// DOM of the page after the browser has loaded it without access to other hosts.
 async fn opened(node: &Node, path: &str) -> String {
     let profile = tempfile::tempdir().unwrap();
     let output = Command::new("chromium")

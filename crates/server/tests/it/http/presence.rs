@@ -1,4 +1,4 @@
-//! The presence routes, and the keys they leave.
+//! Tests of the presence routes and the keys that they write.
 
 use std::collections::BTreeMap;
 
@@ -224,7 +224,7 @@ async fn set(node: &Node, body: Value) -> Value {
     put.json(body).at(node).await.ok()
 }
 
-/// The devices in the documented key.
+/// Devices in the documented key.
 async fn shown(keys: &mut MultiplexedConnection, user: &str) -> BTreeMap<String, Value> {
     let key = format!("presence:user:{user}");
     let fields: BTreeMap<String, String> = keys.hgetall(key).await.unwrap();

@@ -1,4 +1,4 @@
-//! How often callers may call.
+//! Tests of the rate limit of requests.
 
 use parlor_testkit::{Node, Redis, ServerProcessOptions, eventually};
 use redis::AsyncCommands;
@@ -11,7 +11,7 @@ use crate::grpc::client::{Client, assert_refused};
 const COUNT: &str = "/v1/presence/count";
 const LIMIT: u32 = 5;
 
-/// A node that takes a few requests and gives none back while a test runs.
+/// A node with a low rate limit whose window is longer than a test.
 fn low_limit_node() -> ServerProcessOptions {
     node()
         .env("PARLOR_LIMITS__HTTP", LIMIT.to_string())
@@ -41,7 +41,7 @@ fn refused(answer: &TestResponse) {
     assert_eq!(wait, ms.div_ceil(1_000), "{answer:?}");
 }
 
-/// Calls until nothing is left, which must be after as many calls as was said.
+/// Sends requests until the limit is used up, and checks the remaining number of each response.
 async fn use_up_limit(call: impl Fn() -> TestRequest, node: &Node) {
     let first = call().at(node).await;
     for rest in (0..remaining(&first)).rev() {
@@ -80,7 +80,7 @@ async fn requests_without_a_valid_token_are_limited_by_address() {
     first.refused(401, "token_invalid");
     assert_eq!(remaining(&first), LIMIT - 1);
     use_up_limit(call, &node).await;
-    // One who is known is not made to pay for the neighbours.
+    // An authenticated user has a separate limit.
     asked(&user("alice")).at(&node).await.ok();
     for path in ["/healthz", "/readyz", "/openapi.json", "/docs/"] {
         let answer = super::client::call("GET", path).at(&node).await;

@@ -1,4 +1,4 @@
-//! The OpenAPI document, and what HTTP offers of all there is.
+//! Tests of the OpenAPI document and the route table.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ fn document() -> Value {
     serde_json::from_str(&openapi::text()).unwrap()
 }
 
-/// Each route with its description.
+/// Each route with its OpenAPI operation.
 fn described(document: &Value) -> Vec<(String, String, &Value)> {
     let paths = document["paths"].as_object().unwrap();
     let mut all = Vec::new();
@@ -142,7 +142,7 @@ fn every_parameter_is_declared_once_and_not_repeated_in_the_body() {
         assert_eq!(in_path, in_template, "{path}");
         let acting = "#/components/parameters/ParlorUser";
         let acts = declared.iter().any(|it| it["$ref"] == acting);
-        // Who shows no token acts for nobody.
+        // Without a token there is no acting user.
         let stranger = operation["security"] == json!([]);
         assert_ne!(acts, stranger, "{path}");
 

@@ -1,4 +1,4 @@
-//! Who may call what.
+//! Tests of the permissions of callers.
 
 use parlor_chat::operation::AuthRequirement;
 use parlor_server::http::table::{Method, ROUTES};
@@ -29,7 +29,7 @@ async fn every_protected_route_rejects_missing_invalid_and_expired_tokens() {
             (Some(format!("Bearer {late}")), "token_expired"),
             (Some(format!("Bearer {early}")), "token_not_yet_valid"),
         ] {
-            // What cannot be read does not matter before one may call.
+            // The caller is rejected before the malformed body is read.
             let mut asked = call(route.method.name(), &path).body("{");
             if let Some(value) = &authorization {
                 asked = asked.header("Authorization", value);

@@ -1,5 +1,5 @@
-//! Random requests, made from the OpenAPI document by schemathesis: none ends in a fault of the server, and every answer
-//! is one that the document describes.
+//! Random requests that schemathesis generates from the OpenAPI document: none causes an internal error, and every
+//! response matches the document.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -9,9 +9,9 @@ use tokio::process::Command;
 use super::callers::{admin, service};
 use super::client::{node, ready};
 
-/// Random requests per route, beyond those that the document's examples and limits suggest.
+/// Random requests per route, besides those from the examples and limits of the document.
 const EXAMPLES: &str = "10";
-/// The same requests in every run.
+/// Fixed seed: every run sends the same requests.
 const SEED: &str = "20260";
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,response_schema_conformance";
 
@@ -22,7 +22,7 @@ async fn an_admin_gets_answers_that_the_document_describes() {
 
 #[tokio::test]
 async fn a_service_gets_answers_that_the_document_describes() {
-    // What lies at the limits of a schema does not depend on who asks, and takes the longest to go through.
+    // The phase `coverage` does not depend on the caller and takes the longest, so only the admin runs it.
     try_all(&service(), "examples,fuzzing", Some("alice")).await;
 }
 
@@ -35,7 +35,7 @@ async fn try_all(token: &str, phases: &str, acting_for: Option<&str>) {
         .args(["-m", "schemathesis.cli", "run"])
         .arg(format!("{}/openapi.json", node.http()))
         .args(["--phases", phases])
-        // Whoever logs out is told no more than that.
+        // A logout would make all later requests fail with 401.
         .args(["--exclude-operation-id", "sessionsEnd"])
         .args(["--max-examples", EXAMPLES, "--seed", SEED])
         .args(["--generation-database", "none", "--checks", CHECKS])

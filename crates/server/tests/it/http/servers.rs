@@ -1,4 +1,4 @@
-//! The chat on Redis and PostgreSQL: two nodes, and either server away.
+//! Tests on Redis and PostgreSQL: two nodes, and an outage of either server.
 
 use parlor_testkit::{Node, Postgres, Redis, ServerProcessOptions, eventually};
 use serde_json::{Value, json};
@@ -66,10 +66,10 @@ async fn while_the_database_is_away_nothing_is_acknowledged_and_the_rest_goes_on
     let list = async || asked(&bob, "GET", "/lunch/messages").at(&node).await;
     assert_eq!(list().await.ok()["messages"], json!([sent]));
 
-    // It forces nothing to disk by itself.
+    // The test server runs without fsync, so the data must be on disk before the kill.
     postgres.query("CHECKPOINT").await;
     postgres.kill9();
-    // What the killed server had started ends a moment later.
+    // Backends of the killed server exit a moment later.
     eventually("messages are rejected", async || {
         send(&node, &alice, "?").await.status == 503
     })
@@ -86,10 +86,10 @@ async fn while_the_database_is_away_nothing_is_acknowledged_and_the_rest_goes_on
         .at(&node)
         .await;
     begin.refused(503, "database_unavailable");
-    // What the store knows is told, …
+    // Reads that the store can answer succeed.
     let known = list().await.ok();
     assert_eq!(known["messages"][0], sent);
-    // … and what it is told it takes.
+    // Operations that only need the store succeed.
     call("GET", "/v1/presence/count")
         .by(&bob)
         .at(&node)

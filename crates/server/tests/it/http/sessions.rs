@@ -1,4 +1,4 @@
-//! Sessions, without which a person is not served.
+//! Tests of sessions.
 
 use parlor_chat::operation::AuthRequirement;
 use parlor_server::http::table::{Method, ROUTES};
@@ -19,7 +19,7 @@ async fn a_person_without_a_session_is_told_to_begin_one_by_every_route() {
         .filter(|it| it.auth == AuthRequirement::Session)
     {
         let path = route.path.replace("{seq}", "1").replace(['{', '}'], "");
-        // Before the body is read, of which nothing makes sense.
+        // The session is checked before the malformed body is read.
         let asked = call(route.method.name(), &path).by(&carol).body("{");
         let answer = asked.at(&node).await;
         let detail = answer.refused(401, "session_expired");
@@ -50,7 +50,7 @@ async fn tokens_issued_before_a_logout_are_rejected() {
     again.refused(401, "session_expired");
     let begin = call("POST", "/v1/sessions").by(&alice).at(&node).await;
     begin.refused(401, "session_expired");
-    // A token of the second of the logout could be one from before.
+    // A token issued in the second of the logout counts as issued before it.
     let newer = token_with_claims("alice", &json!({ "iat": now() + 2 }));
     sign_in(&node, &newer).await;
     call("GET", COUNT).by(&newer).at(&node).await.ok();
@@ -127,7 +127,7 @@ async fn sessions_are_administered_by_admins_and_services_alone() {
             change.at(&node).await.refused(400, "invalid_request");
         }
     }
-    // Somebody who was never there is kept out all the same.
+    // A user who never had a session can be blocked, too.
     let block = asked(&service(), Method::Patch, "carol").json(blocked);
     assert_eq!(block.at(&node).await.ok()["status"], "blocked");
     let begin = call("POST", "/v1/sessions").by(&user("carol"));

@@ -1,4 +1,4 @@
-//! The typing routes.
+//! Tests of the typing routes.
 
 use parlor_testkit::{Redis, eventually};
 use redis::AsyncCommands;

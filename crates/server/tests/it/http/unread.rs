@@ -1,4 +1,4 @@
-//! Unread counts and receipts, route by route.
+//! Tests of the routes of unread counts and receipts.
 
 use parlor_testkit::Node;
 use serde_json::{Value, json};
@@ -84,7 +84,7 @@ async fn receipts_tell_how_far_each_member_is() {
     receipts("?limit=0").await.refused(400, "invalid_request");
     receipts("?limit=1001").await.refused(400, "too_many");
     receipts("?cursor=a%20b").await.refused(400, "invalid_id");
-    // What others see of what was read stays when it is marked.
+    // Marking as unread does not change the read receipts that other members see.
     mark(&node, &bob, "unread", json!({ "seq": 1 })).await.ok();
     assert_eq!(receipts("").await.ok(), all);
 }
@@ -118,6 +118,6 @@ async fn positions_belong_to_members_who_may_write() {
     receipts.refused(403, "not_a_member");
     let nobody = call("GET", "/v1/unread").by(&service()).at(&node).await;
     nobody.refused(400, "user_required");
-    // A visitor sees what waits for them, which is nothing.
+    // A visitor may read the own unread counts.
     assert_eq!(unread(&node, &token).await["total"], 0);
 }

@@ -1,4 +1,4 @@
-//! Those who write and read.
+//! HTTP clients of the load tests, which write and read.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,23 +15,23 @@ use super::wire::{Request, Wire};
 use super::world::{PLACES, USERS, World, conversation, places, user};
 use crate::http::callers::service;
 
-/// How long somebody tries before the test is given up.
+/// Timeout of a test step.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Every so many sends one is repeated that was acknowledged.
+/// A client repeats every n-th acknowledged send.
 const REPEAT_EVERY: usize = 5;
 
-/// How much is done.
+/// Size of a load.
 #[derive(Debug, Clone, Copy)]
 pub struct Size {
-    /// How long it lasts at most.
+    /// Maximum duration.
     pub length: Duration,
-    /// Steps of each client at most; every second one is a message.
+    /// Maximum steps per client; every second step is a message.
     pub steps_per_client: usize,
-    /// How often a client does something, if it is answered in time.
+    /// Interval of the steps, if the responses arrive in time.
     pub step_interval: Duration,
 }
 
-/// A message that was acknowledged.
+/// An acknowledged message.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AcknowledgedMessage {
     pub conversation: String,
@@ -41,14 +41,14 @@ pub struct AcknowledgedMessage {
     pub client_id: String,
 }
 
-/// A load under way.
+/// A running load.
 pub struct Course {
     size: Size,
     nodes: Vec<SocketAddr>,
     token: String,
     acknowledged: watch::Sender<usize>,
     running: AtomicUsize,
-    /// Nothing new is written in conversations of even numbers: what is missing there is not mended by the next message.
+    /// Clients send nothing more to conversations with even numbers, so that no later message repairs them.
     quiet: AtomicBool,
 }
 
@@ -64,7 +64,7 @@ impl Course {
         })
     }
 
-    /// Waits until so many messages were acknowledged.
+    /// Waits until this number of messages was acknowledged.
     pub async fn reaches(&self, messages: usize) {
         let mut count = self.acknowledged.subscribe();
         let enough = count.wait_for(|count| *count >= messages);
@@ -74,12 +74,12 @@ impl Course {
         assert!(enough.is_ok(), "{seen} acknowledged, {running} clients run");
     }
 
-    /// From now on half of the conversations are left alone.
+    /// Stops the messages to conversations with even numbers.
     pub fn calm(&self) {
         self.quiet.store(true, Ordering::Relaxed);
     }
 
-    /// Runs all clients to their end; what was acknowledged.
+    /// Runs all clients and returns the acknowledged messages.
     pub async fn run(self: &Arc<Self>) -> Vec<AcknowledgedMessage> {
         let client = |number| async move {
             let sent = Client::new(number, Arc::clone(self)).run().await;
@@ -158,7 +158,7 @@ impl Client {
         message
     }
 
-    /// Reads to the end, to a message, or marks unread.
+    /// Marks all messages as read, marks messages up to one as read, or marks one as unread.
     async fn mark(&mut self, path: &str, step: usize) {
         let own = self.sent.last().map_or(1, |it| it.seq);
         let (what, body) = match (step / 4) % 3 {
@@ -171,7 +171,7 @@ impl Client {
         assert!(badge["unread"].as_u64() <= badge["total"].as_u64());
     }
 
-    /// Looks at the newest messages, in which nothing may be missing.
+    /// Reads the newest messages, which must have no gap.
     async fn look(&mut self, path: &str) {
         let page = self.insist("GET", format!("{path}/messages?limit=30"), None);
         let page = page.await;
@@ -183,7 +183,7 @@ impl Client {
         assert_eq!(page["hasMore"], first > 1, "{path}: {seqs:?}");
     }
 
-    /// Tries until it is answered.
+    /// Repeats a request until the response is not 503.
     async fn insist(&mut self, method: &str, path: String, body: Option<Value>) -> Value {
         let request = Request {
             method,

@@ -1,4 +1,4 @@
-//! Counting afterwards.
+//! Checks of rows, keys and responses after a load.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use super::clients::AcknowledgedMessage;
 use super::wire::Request;
 use super::world::{CONVERSATIONS, USERS, World, conversation, user};
 
-/// How long it may take until all has settled.
+/// Timeout until the keys match the rows.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Messages of a recent list at most.
+/// Maximum length of a recent list.
 const RECENT_LIST_LEN: u64 = 100;
 
 const MESSAGES: &str = "
@@ -30,7 +30,7 @@ const UNREAD: &str = "
 /// Unread messages by user and conversation, zeros included.
 type Unread = BTreeMap<String, BTreeMap<String, u64>>;
 
-/// Everything is as it was acknowledged, and everything that follows from the rows shows them, once all has settled.
+/// Checks that the rows are what was acknowledged, and that keys and responses match the rows.
 pub async fn assert_right(world: &mut World, acknowledged: &[AcknowledgedMessage]) {
     assert_messages(world, acknowledged).await;
     assert_keys(world).await;
@@ -41,7 +41,7 @@ pub async fn assert_right(world: &mut World, acknowledged: &[AcknowledgedMessage
     }
 }
 
-/// Every acknowledged message is there once, nothing else is, and the numbers have no gaps.
+/// Checks that the rows contain every acknowledged message once and no other message, and that `seq` has no gaps.
 async fn assert_messages(world: &World, acknowledged: &[AcknowledgedMessage]) {
     let read = |row: &String| {
         let mut fields = row.split('|').map(str::to_owned);
@@ -81,7 +81,7 @@ fn last_seqs(acknowledged: &[AcknowledgedMessage]) -> BTreeMap<&str, u64> {
     pairs.map(|it| (&it.conversation[..], it.seq)).collect()
 }
 
-/// The keys show what the rows say, without anybody's asking. An embedded store is looked at while its node is down.
+/// Waits until the keys match the rows without any request. The node of an embedded store is stopped for the check.
 async fn assert_keys(world: &mut World) {
     let what = "the keys match the rows";
     if world.shared.is_some() {
@@ -105,7 +105,7 @@ async fn assert_keys(world: &mut World) {
     }
 }
 
-/// What of the keys differs from the rows.
+/// Compares the keys with the rows; the error lists the differences.
 async fn differing(world: &World) -> Result<(), String> {
     let mut wrong = Vec::new();
     let unread = unread(world).await;
@@ -137,7 +137,7 @@ async fn differing(world: &World) -> Result<(), String> {
     }
 }
 
-/// Recent lists that do not show the newest messages. One that is missing is right.
+/// Recent lists that do not contain the newest messages. A missing list is correct.
 async fn wrong_recent_lists(world: &World) -> Vec<String> {
     let mut pipe = redis::pipe();
     for number in 0..CONVERSATIONS {
@@ -171,7 +171,7 @@ async fn unread(world: &World) -> Unread {
     unread
 }
 
-/// What a node answers is what the rows say.
+/// Checks that the responses of a node match the rows.
 async fn assert_answers(world: &World, node: usize, acknowledged: &[AcknowledgedMessage]) {
     let address = &world.addresses()[node..=node];
     let mut wire = super::wire::Wire::new(address, 0, &crate::http::callers::service());

@@ -1,4 +1,4 @@
-//! A load during which something ends without warning.
+//! Load tests during which a node or a store is killed.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use super::clients::{Course, Size};
 use super::count::assert_right;
 use super::world::{Ground, USERS, World};
 
-/// Bounded by its steps, so that there is a middle on a slow machine, too.
+/// Bounded by steps instead of time, so that the kill happens during the load on a slow machine, too.
 const SIZE: Size = Size {
     length: Duration::from_secs(600),
     steps_per_client: 20,
     step_interval: Duration::from_millis(150),
 };
-/// Messages after which it happens: half of all.
+/// Number of acknowledged messages before the kill: half of all.
 const MIDDLE: usize = USERS * SIZE.steps_per_client / 4;
 
-/// Everybody writes and reads, in the middle of it something happens, and then nothing is missing.
+/// Runs a load with a disturbance, then checks that no acknowledged message or change is lost.
 async fn disturbed(ground: Ground, disturb: impl AsyncFnOnce(&mut World, &Course)) {
     let mut world = World::populated(ground).await;
     let course = Course::new(&world, SIZE);

@@ -1,6 +1,7 @@
-//! Members come and go on some nodes while they ask on all of them.
+//! Members are added and removed on some nodes while they send requests to all nodes.
 //!
-//! Always true: from the moment a change was acknowledged, no node answers as it was before.
+//! Invariants:
+//! 1. After a change was acknowledged, no node responds by the state before the change.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,12 +17,12 @@ use super::world::{Ground, World};
 use crate::http::callers::{service, user};
 
 const NODES: usize = 3;
-/// Conversations, in each of which one person comes and goes.
+/// Number of conversations. In each of them one member is added and removed again and again.
 const ROOMS: usize = 4;
-/// How often they do.
+/// Number of times that the member is added and removed.
 const ROUNDS: usize = 25;
 
-/// The phases of a round: in the others a change is under way.
+/// Phases of a round. In the phases besides `MEMBER` and `STRANGER` a change is in progress.
 const PHASES: usize = 4;
 const MEMBER: usize = 1;
 const STRANGER: usize = 3;
@@ -31,14 +32,14 @@ struct MembershipScenario {
     owner: String,
     member: String,
     nodes: Vec<SocketAddr>,
-    /// Of the member: a service may see everything.
+    /// Token of the member, because a service may read every conversation.
     token: String,
-    /// Rises with every beginning and every acknowledgement of a change.
+    /// Rises when a change begins and when it is acknowledged.
     phase: AtomicUsize,
 }
 
 impl MembershipScenario {
-    /// The member's connection to a node.
+    /// Connection of the member to a node.
     fn wire(&self, node: usize) -> Wire {
         Wire::new(&[self.nodes[node]], 0, &self.token)
     }
@@ -51,7 +52,7 @@ impl MembershipScenario {
         self.phase.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// One question of the member: may they read, or write?
+    /// Sends one request as the member: a read or a write.
     async fn question(&self, wire: &mut Wire, writes: bool) -> Answer {
         let (read, write) = (self.path("/messages?limit=1"), self.path("/messages"));
         let request = match writes {
@@ -65,7 +66,8 @@ impl MembershipScenario {
         wire.ask(&request).await.unwrap()
     }
 
-    /// Asks one node until all is over: what is asked within a phase is answered as the phase says. How often that was.
+    /// Sends requests to one node until the end of the test. Checks every response whose request began and ended in the
+    /// same phase; returns their number.
     async fn ask(self: Arc<Self>, node: usize) -> usize {
         let mut wire = self.wire(node);
         let mut certain = 0;
@@ -88,7 +90,7 @@ impl MembershipScenario {
         certain
     }
 
-    /// Lets the member come and go.
+    /// Adds and removes the member.
     async fn change(self: Arc<Self>, mut redis: MultiplexedConnection) {
         let mut wires: Vec<Wire> = (0..NODES).map(|node| self.wire(node)).collect();
         let owner = |node: &SocketAddr| Wire::new(&[*node], 0, &service());
@@ -118,7 +120,7 @@ impl MembershipScenario {
         }
     }
 
-    /// Changes the members for the owner.
+    /// Changes the members as the owner.
     async fn put(&self, wire: &mut Wire, method: &str, path: &str) {
         let request = Request {
             method,
@@ -129,7 +131,7 @@ impl MembershipScenario {
         wire.ask(&request).await.unwrap().ok();
     }
 
-    /// No key says that they belong here or that something waits for them.
+    /// Checks that no key still has the membership or an unread count of the member.
     async fn assert_forgotten(&self, redis: &mut MultiplexedConnection) {
         let (room, member) = (&self.id, &self.member);
         let known = redis.get(format!("membership:{room}:{member}")).await;

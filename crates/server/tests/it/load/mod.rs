@@ -1,9 +1,11 @@
-//! Many people at once, on real nodes that are killed, and on stores that forget: afterwards everything is counted.
+//! Load tests: many clients on real nodes, while nodes are killed and stores lose data. Afterwards rows, keys and
+//! responses are compared.
 //!
-//! Always true:
-//! 1. The phases of a test follow counts and conditions: "in the middle" is when so many messages were acknowledged.
-//! 2. Whoever gets no answer tries again with the same `clientId`, as apps do. So at the end every message was acknowledged.
-//! 3. What is counted comes from the rows, by the simplest statement there is, not from what the product derives.
+//! Invariants:
+//! 1. The phases of a test follow counts, not times: a fault happens when a number of messages was acknowledged.
+//! 2. A client without a response retries with the same `clientId`, like a chat app. So at the end every message was
+//!    acknowledged.
+//! 3. Expected values are read from the rows with the simplest statement possible, not from values that Parlor derives.
 
 mod clients;
 mod count;

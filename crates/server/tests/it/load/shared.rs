@@ -1,4 +1,4 @@
-//! What two nodes share: limits and sessions.
+//! Rate limits and sessions that two nodes share.
 
 use parlor_testkit::{Node, eventually};
 use serde_json::{Value, json};
@@ -8,14 +8,14 @@ use super::wire::{Request, Wire};
 use super::world::{Ground, World};
 use crate::http::callers::{admin, service, user};
 
-/// Checks at once, over this many connections.
+/// Concurrent checks, and the connections that send them.
 const CHECKS: usize = 1_000;
 const CONNECTIONS: usize = 200;
 const LIMIT: usize = 100;
-/// So long that no place comes back while a test runs, at a steady rate either.
+/// Longer than a test, so that no request becomes free again, with the algorithm `gcra` either.
 const WINDOW_MS: u64 = 31 * 86_400_000;
 
-/// People who are shut out while the bus is cut.
+/// Users who are blocked while the bus connection is broken.
 const PEOPLE: usize = 12;
 
 async fn admitted(world: &World, algorithm: &'static str) -> usize {
@@ -50,7 +50,7 @@ async fn two_nodes_admit_together_exactly_what_a_limit_allows() {
     }
 }
 
-/// What a node answers to the bearer of a token.
+/// Sends a request with a token to a node.
 async fn asked(node: &Node, token: &str) -> (u16, Value) {
     ask(node, token, "GET", "/v1/presence/count", None).await
 }
@@ -119,7 +119,7 @@ async fn a_block_and_a_logout_on_one_node_hold_on_the_other() {
     let out = ask(one, &bob, "DELETE", "/v1/sessions/me", None).await;
     assert_eq!(out.0, 200);
     refused(other, &bob, 401, "session_expired").await;
-    // An admin who was not signed in is nobody.
+    // An admin without a session is rejected.
     assert_eq!(asked(other, &admin("root")).await.0, 401);
 }
 

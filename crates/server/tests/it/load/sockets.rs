@@ -1,7 +1,8 @@
-//! Many sockets that come and go while a node ends: nobody misses a message, and nobody gets one twice.
+//! Many sockets connect and disconnect while a node is killed: no socket misses a message or gets one twice.
 //!
-//! Always true: whoever follows a conversation is told its messages one by one, in the order of `seq`. That is checked with
-//! every event and not only at the end.
+//! Invariants:
+//! 1. A socket that has joined a conversation receives its messages in the order of `seq`, without gaps. Every event is
+//!    checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -19,16 +20,16 @@ use tokio::time::timeout;
 use super::world::{Ground, World, conversation, places, user};
 use crate::http::callers;
 
-/// Sockets; several may be devices of one person.
+/// Number of sockets; several can be devices of one user.
 const CLIENTS: usize = 500;
-/// What each of them does.
+/// Steps per socket.
 const STEPS_PER_CLIENT: usize = 12;
-/// Messages after which a node ends.
+/// Number of messages before a node is killed.
 const SHUTDOWN_AFTER: usize = 600;
-/// How long anything may take before the test is given up.
+/// Timeout of a test step.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What all clients share.
+/// State that all clients share.
 struct Course {
     nodes: Vec<SocketAddr>,
     sent: watch::Sender<usize>,
@@ -50,7 +51,7 @@ struct KnownMessage {
 }
 
 impl Log {
-    /// A message that is new to this client: it must be the next one.
+    /// Adds a message that this client does not have: it must have the next `seq`.
     fn add(&mut self, who: &str, message: &Value) {
         let seq = message["seq"].as_u64().unwrap();
         assert_eq!(seq, self.messages.len() as u64 + 1, "{who}: {message}");
@@ -58,7 +59,7 @@ impl Log {
         self.rev = self.rev.max(message["rev"].as_u64().unwrap());
     }
 
-    /// Another version of a message that this client has.
+    /// Applies another version of a message that this client has.
     fn change(&mut self, message: &Value) {
         let at = message["seq"].as_u64().unwrap() as usize - 1;
         let new = KnownMessage::of(message);
@@ -126,7 +127,7 @@ impl Client {
         self
     }
 
-    /// Follows everything and waits for what is still missing.
+    /// Joins all conversations and waits for the missing messages and changes.
     async fn finish(mut self, history: &BTreeMap<String, Vec<(String, String)>>) {
         let places: Vec<String> = self.logs.keys().cloned().collect();
         for place in &places {
@@ -167,7 +168,7 @@ impl Client {
         self.course.sent.send_modify(|sent| *sent += 1);
     }
 
-    /// Gives the last message of a place another text, if this client may: it must be its user's own.
+    /// Edits the last message of a conversation. The server rejects it if the message belongs to another user.
     async fn edit(&mut self, place: &str) {
         let seq = self.logs[place].messages.len();
         if seq > 0 {
@@ -188,7 +189,7 @@ impl Client {
         let ack = self.call("conversation:join", &body).await;
         let log = self.logs.get_mut(place).unwrap();
         if log.follows {
-            // The connection was lost on the way, and the handshake has joined it again.
+            // The connection was lost meanwhile, and the handshake of the new one has joined the conversation.
             return;
         }
         log.follows = true;
@@ -206,12 +207,12 @@ impl Client {
         self.logs.get_mut(place).unwrap().follows = false;
     }
 
-    /// The connection is gone, with or without a goodbye.
+    /// Drops the connection, with or without a disconnect packet.
     async fn drop_connection(&mut self) {
         if let Some(socket) = self.socket.take()
             && self.random.random_bool(0.5)
         {
-            // It may be closed already.
+            // The connection may already be closed.
             let _ = socket.leave().await;
         }
     }
@@ -222,18 +223,19 @@ impl Client {
         ack
     }
 
-    /// Asks until it is answered.
+    /// Emits an event until it is acknowledged without a retryable error.
     async fn ask(&mut self, event: &str, body: &Value) -> Value {
         let what = format!("{} gets an acknowledgement of {event}", self.name);
         eventually_within(PATIENCE, &what, async || self.ask_once(event, body).await).await
     }
 
-    /// The answer, if it is one for good; hears what came before it.
+    /// Emits an event once. Applies the events before its acknowledgement, and returns the acknowledgement unless its
+    /// error is retryable.
     async fn ask_once(&mut self, event: &str, body: &Value) -> Option<Value> {
         let mut socket = self.connected().await;
         let mut body = body.clone();
         if event == "conversation:join" {
-            // A new connection has brought what was missed until then.
+            // The handshake of a new connection may have joined the conversation and changed the position.
             let log = &self.logs[body["conversationId"].as_str().unwrap()];
             if log.follows {
                 self.socket = Some(socket);
@@ -254,7 +256,7 @@ impl Client {
         }
     }
 
-    /// Hears what arrives for a while, or until the connection is closed.
+    /// Applies the events that arrive within this time, or until the connection is closed.
     async fn listen(&mut self, length: Duration) {
         let mut socket = self.connected().await;
         let closed = timeout(length, async {
@@ -284,7 +286,7 @@ impl Client {
         }
     }
 
-    /// A connection to a node that answers; a new one goes on with what is followed.
+    /// The open connection, or a new one to a random node that resumes the joined conversations.
     async fn connected(&mut self) -> SocketIoTestClient {
         if let Some(socket) = self.socket.take() {
             return socket;
@@ -312,7 +314,7 @@ impl Client {
     }
 }
 
-/// Whether the same again may help.
+/// True for a retryable error code.
 fn temporary(code: &str) -> bool {
     matches!(
         code,
@@ -320,7 +322,7 @@ fn temporary(code: &str) -> bool {
     )
 }
 
-/// What was written, by conversation: id and text of each message.
+/// Rows of the messages by conversation: id and text of each.
 async fn history(world: &World) -> BTreeMap<String, Vec<(String, String)>> {
     let rows = world
         .rows("SELECT conversation_id || '|' || id || '|' || content FROM messages ORDER BY conversation_id, seq")

@@ -1,4 +1,4 @@
-//! A load that nothing disturbs.
+//! Load test without a fault.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::clients::{Course, Size};
 use super::count::assert_right;
 use super::world::{Ground, World};
 
-/// Long enough to be many at once, and not more than a machine with other work can do.
+/// Long enough for many concurrent clients, and low enough for a busy machine.
 const SIZE: Size = Size {
     length: Duration::from_secs(20),
     steps_per_client: 60,

@@ -1,4 +1,4 @@
-//! A client's connection, which may break at any moment.
+//! HTTP client that retries on another node when its connection breaks.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,10 +9,10 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// How long an answer may take before the client tries again elsewhere.
+/// Timeout of a response, after which the client uses the next node.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// A connection to one node at a time.
+/// Client with a connection to one node at a time.
 pub struct Wire {
     nodes: Vec<SocketAddr>,
     at: usize,
@@ -20,7 +20,7 @@ pub struct Wire {
     stream: Option<BufReader<TcpStream>>,
 }
 
-/// What came back.
+/// Response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
     pub status: u16,
@@ -28,25 +28,25 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The body of a request that succeeded.
+    /// Body of a successful response; fails on an error.
     pub fn ok(self) -> Value {
         assert!(matches!(self.status, 200 | 201), "{self:?}");
         self.body
     }
 
-    /// Fails unless it was refused in this way.
+    /// Fails unless the response has this status and error code.
     pub fn refused(&self, status: u16, code: &str) {
         assert_eq!(self.status, status, "{self:?}");
         assert_eq!(self.body["code"], code, "{self:?}");
     }
 }
 
-/// What to ask.
+/// Request.
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
     pub method: &'a str,
     pub path: &'a str,
-    /// For whom a service asks.
+    /// User that the service acts for.
     pub user: Option<&'a str>,
     pub body: Option<Value>,
 }
@@ -72,7 +72,7 @@ impl<'a> Request<'a> {
 }
 
 impl Wire {
-    /// A connection that is made when it is needed, first to the node of this number.
+    /// Client that connects on demand, first to the node with this number.
     pub fn new(nodes: &[SocketAddr], first: usize, token: &str) -> Self {
         Self {
             nodes: nodes.to_vec(),
@@ -82,7 +82,7 @@ impl Wire {
         }
     }
 
-    /// The answer. After a failure the next request goes to the next node.
+    /// Sends a request and returns the response. After a failure the next request goes to the next node.
     pub async fn ask(&mut self, request: &Request<'_>) -> io::Result<Answer> {
         match timeout(PATIENCE, self.exchange(request)).await {
             Ok(Ok(answer)) => Ok(answer),

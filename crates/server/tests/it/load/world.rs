@@ -1,4 +1,4 @@
-//! The nodes, the store and the database under a load.
+//! Nodes, store and database of a load test.
 
 use std::net::SocketAddr;
 
@@ -10,18 +10,18 @@ use super::wire::{Request, Wire};
 use crate::http::callers::{SECRET, service};
 use crate::support::{CommandOutput, PARLOR, embedded, get, run_in};
 
-/// People, each of whom is a client of their own.
+/// Number of users; each is one client.
 pub const USERS: usize = 200;
-/// Conversations.
+/// Number of conversations.
 pub const CONVERSATIONS: usize = 50;
-/// Conversations of each person.
+/// Conversations per user.
 pub const PLACES: usize = 3;
 
-/// Which store and database.
+/// Store and database of the nodes.
 pub enum Ground {
     /// One node on the embedded store and SQLite.
     Embedded,
-    /// So many nodes on one Redis and one PostgreSQL.
+    /// This number of nodes on one Redis and one PostgreSQL.
     Shared(usize),
 }
 
@@ -30,30 +30,30 @@ pub struct World {
     pub shared: Option<Shared>,
 }
 
-/// What nodes share.
+/// Servers that the nodes share.
 pub struct Shared {
     pub redis: Redis,
     postgres: Postgres,
     database: String,
 }
 
-/// The name of a person.
+/// Id of a user.
 pub fn user(number: usize) -> String {
     format!("u{:03}", number % USERS)
 }
 
-/// The name of a conversation.
+/// Id of a conversation.
 pub fn conversation(number: usize) -> String {
     format!("c{:02}", number % CONVERSATIONS)
 }
 
-/// The conversations of a person: one of them at least has an even number, and one an odd one.
+/// Conversations of a user: at least one has an even number and at least one an odd number.
 pub fn places(user: usize) -> [usize; PLACES] {
     [0, 7, 14].map(|step| (user + step) % CONVERSATIONS)
 }
 
 impl World {
-    /// Nodes that are ready, with nobody in them.
+    /// Starts nodes without conversations and waits until they are ready.
     pub async fn start(ground: Ground) -> Self {
         let (count, shared) = match ground {
             Ground::Embedded => (1, None),
@@ -77,7 +77,7 @@ impl World {
         Self { nodes, shared }
     }
 
-    /// As [`start`](Self::start), with all conversations and their members.
+    /// Like [`start`](Self::start), with all conversations and their members.
     pub async fn populated(ground: Ground) -> Self {
         let world = Self::start(ground).await;
         let mut wire = world.wire(0);
@@ -100,18 +100,18 @@ impl World {
         self.nodes.iter().map(address).collect()
     }
 
-    /// A connection of a service, first to the node of this number.
+    /// Client of a service, first connected to the node with this number.
     pub fn wire(&self, node: usize) -> Wire {
         Wire::new(&self.addresses(), node, &service())
     }
 
-    /// Starts a node again, and waits until it serves.
+    /// Restarts a node and waits until it is ready.
     pub async fn restart_node(&mut self, number: usize) {
         self.nodes[number].restart().await;
         ready(&self.nodes[number]).await;
     }
 
-    /// What a statement finds whose rows are one text each.
+    /// Runs a statement whose rows have one text column, and returns the texts.
     pub async fn rows(&self, sql: &'static str) -> Vec<String> {
         if let Some(shared) = &self.shared {
             let found = shared.postgres.query_in(&shared.database, sql).await;
@@ -126,7 +126,7 @@ impl World {
         found
     }
 
-    /// What the store answers; the embedded one must be free.
+    /// Runs commands on the store; the node of an embedded store must be stopped.
     pub async fn store<T: redis::FromRedisValue>(&self, pipe: &redis::Pipeline) -> T {
         match &self.shared {
             Some(shared) => {
@@ -142,7 +142,7 @@ impl World {
         }
     }
 
-    /// `parlor repair unread --dry-run`; the embedded store must be free.
+    /// Runs `parlor repair unread --dry-run`; the node of an embedded store must be stopped.
     pub async fn repair(&self) -> CommandOutput {
         let data = self.nodes[0].data_folder().display().to_string();
         let mut call = vec!["repair", "unread", "--dry-run", "--json", "--data", &data];
@@ -166,13 +166,13 @@ fn options(shared: Option<&Shared>) -> ServerProcessOptions {
         Some(shared) => node
             .env("PARLOR_STORE__URL", shared.redis.url())
             .env("PARLOR_DATABASE__URL", &shared.database)
-            // Many at once may take long.
+            // Many concurrent requests can take long.
             .env("PARLOR_STORE__TIMEOUT", "10s"),
         None => node,
     }
 }
 
-/// Waits until a node serves.
+/// Waits until a node is ready.
 pub async fn ready(node: &Node) {
     eventually("the node is ready", async || {
         get(&node.http(), "/readyz").await.map(|it| it.0 == 200)
