@@ -1,8 +1,8 @@
-// A chat in the terminal: what others write is printed, what you type is sent.
+// A chat in the terminal: prints the messages of others and sends the lines that you type.
 //
 //   node examples/node/chat.mjs http://127.0.0.1:7070 "$(parlor token --user alice --name Alice)" lunch
 //
-// Needs the kit: `make web`. In a program of your own: import { connect } from "@parlor/client".
+// Needs the TypeScript client: run `make web`. In your own program: import { connect } from "@parlor/client".
 
 import { createInterface } from "node:readline";
 
@@ -35,7 +35,7 @@ function print({ senderId, content }, mark = "") {
   console.log(`${names.get(senderId) ?? senderId}: ${content}${mark}`);
 }
 
-/** Membership is a matter of HTTP: makes the conversation, or joins it if somebody else did. */
+/** Creates the conversation, or becomes a member if it exists already. Membership is changed over HTTP, not over Socket.IO. */
 async function enter() {
   const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
   const post = (path, body) => fetch(`${url}/v1${path}`, { method: "POST", headers, body: JSON.stringify(body) });
@@ -47,7 +47,7 @@ await client.ready;
 await enter();
 const { messages } = await client.emit("history", { conversationId, limit: 10 });
 messages.forEach((message) => print(message));
-// From where the history ended: nothing that was sent in between is missed.
+// Join at the end of the history, so that messages sent in between are delivered, too.
 const { unread } = await client.join(conversationId, { seq: messages.at(-1)?.seq ?? 0 });
 console.log(`* in ${conversationId}, ${unread} unread`);
 await client.emit("message:read", { conversationId });

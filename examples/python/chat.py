@@ -1,10 +1,10 @@
-"""A chat in the terminal: what others write is printed, what you type is sent.
+"""A chat in the terminal: prints the messages of others and sends the lines that you type.
 
     pip install "python-socketio[asyncio-client]"
     python examples/python/chat.py http://127.0.0.1:7070 "$(parlor token --user bob --name Bob)" lunch
 
-There is no kit for Python. What it takes to miss nothing is here: the place up to which a conversation is known, shown in
-the handshake as `resume`.
+There is no Parlor client for Python. To receive every message after a reconnect, this program keeps the position that it
+has reached in the conversation (`known`) and sends it as `resume` in the handshake.
 """
 
 import asyncio
@@ -17,15 +17,15 @@ if len(sys.argv) != 4:
     sys.exit("usage: chat.py <url> <token> <conversation>")
 url, token, conversation = sys.argv[1:]
 
-# The asynchronous client, because the other one handles each event on a thread of its own, in no order.
+# The asynchronous client, because the synchronous one handles each event in its own thread, in no particular order.
 client = socketio.AsyncClient()
 known = {"seq": 0, "rev": 0}
 joined = False
-held = []  # what comes before it is its turn; None while nothing lies before it
+held = []  # messages that wait until earlier ones are shown; None while messages are shown at once
 
 
 def handshake():
-    """Asked at every connect, so that the next one goes on where the last one ended."""
+    """Called for every connect, so that each one resumes at the latest position."""
     return {"token": token, "resume": {conversation: known} if joined else {}}
 
 
@@ -33,7 +33,7 @@ def say(text):
     print(text, flush=True)
 
 
-# Behind its body an event may carry a text of Socket.IO's own: that is what `*_` is for.
+# After the body, an event can carry the recovery offset of Socket.IO: `*_` accepts it.
 @client.on("message:new")
 def new(message, *_):
     if held is not None:
@@ -51,7 +51,7 @@ def edited(message, *_):
 
 @client.on("conversation:resumed")
 async def resumed(state, *_):
-    """What was missed has come. If it was a lot, other messages are in the history, and other changes are asked for."""
+    """The missed messages have arrived. If there are more, reads messages from the history and requests further changes."""
     while state["hasMore"]:
         await read_on()
         place = {"conversationId": conversation, "afterSeq": known["seq"], "afterRev": state["rev"]}
@@ -63,7 +63,7 @@ async def resumed(state, *_):
 
 
 async def read_on():
-    """Shows what follows the last message that is known, before what comes meanwhile."""
+    """Shows the history after the last known message, before the messages that arrive meanwhile."""
     global held
     held, messages, more = [], [], True
     while more:
@@ -75,7 +75,7 @@ async def read_on():
 
 
 def go_on(messages):
-    """Shows these, then what was held."""
+    """Shows these messages, then the held ones."""
     global held
     waiting, held = held or [], None
     for message in messages + waiting:
@@ -90,7 +90,7 @@ def typing(change, *_):
 
 @client.on("session:closed")
 def closed(body, *_):
-    say(f"* over: {body['reason']}")
+    say(f"* session closed: {body['reason']}")
 
 
 @client.on("disconnect")
@@ -99,7 +99,7 @@ def lost(*_):
 
 
 async def ask(event, body):
-    """An event and its acknowledgement."""
+    """Emits an event and returns its acknowledgement."""
     reply = await client.call(event, body, timeout=20)
     if not reply["ok"]:
         raise RuntimeError(f"{reply['error']['message']} ({reply['error']['code']})")
@@ -107,7 +107,7 @@ async def ask(event, body):
 
 
 async def enter():
-    """Membership is a matter of HTTP: makes the conversation, or joins it if somebody else did."""
+    """Creates the conversation, or becomes a member if it exists already. Membership is changed over HTTP."""
     async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}) as http:
         group = {"id": conversation, "kind": "group", "open": True}
         made = await http.post(f"{url}/v1/conversations", json=group)

@@ -6,59 +6,59 @@ import type { ClientEvents, Message, MessageList, ServerEvents } from "./events.
 import { type MessageEvent, type Position, Stream } from "./stream.js";
 
 export interface Options {
-  /** Where Parlor is, for example `https://chat.example.com`. */
+  /** URL of Parlor, for example `https://chat.example.com`. */
   url: string;
-  /** A token, or how to get one. A function is asked at every connect, and again before the token ends. */
+  /** A token, or a function that returns one. It is called at every connect, and again before the token expires. */
   token: string | (() => string | Promise<string>);
-  /** What this device is called; the connection's own id if it is not said. */
+  /** Id of this device. Default: the socket id. */
   deviceId?: string;
-  /** Conversations to follow from where an earlier client was, as its `positions()` said. */
+  /** Conversations to resume, with the positions that `positions()` of an earlier client returned. */
   resume?: Record<string, Position>;
-  /** How long an event may take, reconnects included; 20 s if it is not said. */
+  /** Timeout of an event in milliseconds, including reconnects. Default: 20,000. */
   timeoutMs?: number;
-  /** Options of socket.io-client, such as `transports`. */
+  /** Options of socket.io-client, for example `transports`. */
   socket?: Partial<ManagerOptions & SocketOptions>;
 }
 
-/** What the kit itself tells. */
+/** Events of the connection, besides those of the server. */
 export interface KitEvents {
-  /** The connection is there; `recovered` says that the server still had the old one. */
+  /** Connected. `recovered` is true if the server recovered the previous connection. */
   connected: { recovered: boolean };
-  /** The connection was lost. The kit connects again. */
+  /** The connection was lost. The client reconnects. */
   disconnected: { reason: string };
-  /** It is over: `close()` was called, or the server wants this client no more. */
+  /** Closed for good: by `close()`, or by an error of the server that a reconnect cannot fix. */
   closed: ParlorError;
 }
 
-/** Those that the kit remembers, and has methods for. */
+/** Events with a method of their own, because the client repeats their effect after a reconnect. */
 type Remembered = "conversation:join" | "conversation:leave" | "presence:watch" | "presence:unwatch";
 type Event = keyof ClientEvents;
 type Body<E extends Event> = ClientEvents[E]["body"];
 type Reply<E extends Event> = ClientEvents[E]["reply"];
 type Timer = ReturnType<typeof setTimeout>;
 
-/** A typer counts for 3 s, and the server takes one start in 2 s. */
+/** In milliseconds. Without a repeat, typing ends after 3 s; the server accepts one start per 2 s. */
 const TYPING_EVERY = 2200;
-/** Without a key pressed for this long nobody types. */
+/** In milliseconds. Typing ends after this time without a key press. */
 const TYPING_ENDS = 3000;
-/** A token is renewed this long before its end, or at half of what is left. */
+/** In milliseconds. A token is refreshed this long before it expires, but not before half of its lifetime is over. */
 const REFRESH_BEFORE = 60_000;
-/** The longest time that timers know. */
+/** Maximum delay of a timer in milliseconds. */
 const LONGEST = 2 ** 31 - 1;
-/** Before the next try, where the server does not say how long. */
+/** Delay of a retry in milliseconds, if the server does not give one. */
 const PAUSE = 1000;
 
-/** A connection to Parlor that mends itself. Made by `connect`. */
+/** A connection to Parlor that reconnects by itself. Create it with `connect`. */
 export class Client extends Emitter<ServerEvents & KitEvents> {
-  /** Settles with the first connect. */
+  /** Resolves with the first connect; rejects if the client is closed before that. */
   readonly ready: Promise<void>;
-  /** What lies below, for whatever the kit does not offer. */
+  /** Socket of socket.io-client, for features that this class does not offer. */
   readonly socket: Socket;
   #streams = new Map<string, Stream>();
   #watched = new Set<string>();
   #typing = new Map<string, { timer: Timer; last: number }>();
   #timers: { heart?: Timer; refresh?: Timer; again?: Timer } = {};
-  /** How long the server wants this client to stay away when it has closed the connection. */
+  /** Reconnect delay that the server sent before it closed the connection, in milliseconds. */
   #pause: number | undefined;
   #over: ParlorError | undefined;
 
@@ -79,14 +79,14 @@ export class Client extends Emitter<ServerEvents & KitEvents> {
     this.socket.on("connect", () => this.#connected());
     this.socket.on("disconnect", (reason) => this.#disconnected(reason));
     this.socket.on("connect_error", (error) => this.#refused(error as Error & { data?: object }));
-    // Of the arguments only the first is the event's; a second is Socket.IO's own, for its recovery.
+    // The first argument is the body. A second one is the offset for connection state recovery.
     this.socket.onAny((event, body) => this.#take(event, body));
     this.socket.connect();
   }
 
   /**
-   * Asks the server. An event whose acknowledgement was lost with the connection is sent again with the next one: all of
-   * them may be repeated, a message by its `clientId`.
+   * Sends an event and resolves with its acknowledgement. If the connection is lost before the acknowledgement, the
+   * event is sent again after the reconnect: every event may be repeated, a message because of its `clientId`.
    */
   emit<E extends Exclude<Event, Remembered>>(event: E, body: Body<E>): Promise<Reply<E>> {
     if (event !== "message:send") return this.#ask(event, body);
@@ -96,8 +96,8 @@ export class Client extends Emitter<ServerEvents & KitEvents> {
   }
 
   /**
-   * Follows a conversation: from now on, or from `after`, and through every reconnect. What was missed comes as
-   * `message:new`, `message:edited` and `message:deleted`, before what happens next.
+   * Joins a conversation and stays joined through reconnects. Without `after`, live events start now; with `after`,
+   * missed messages and changes are delivered first, as `message:new`, `message:edited` and `message:deleted`.
    */
   async join(conversationId: string, after?: { seq: number; rev?: number }): Promise<Omit<Reply<"conversation:join">, "missed">> {
     const stream = this.#streams.get(conversationId) ?? this.#stream(conversationId);
@@ -106,7 +106,7 @@ export class Client extends Emitter<ServerEvents & KitEvents> {
     try {
       const { missed, ...state } = await this.#ask("conversation:join", body);
       await stream.begin({ ...state, missed }, from);
-      // What was more than one answer holds of changes is asked for from where this one ended.
+      // One reply did not contain all missed changes: the next join requests the rest from the new position.
       const further = stream.position.seq !== from?.seq || stream.position.rev !== from.rev;
       return state.hasMore && further ? this.join(conversationId) : state;
     } catch (error) {
@@ -115,13 +115,13 @@ export class Client extends Emitter<ServerEvents & KitEvents> {
     }
   }
 
-  /** Follows a conversation no longer. */
+  /** Leaves a conversation: its live events stop. */
   async leave(conversationId: string): Promise<void> {
     this.#streams.delete(conversationId);
     await this.#ask("conversation:leave", { conversationId });
   }
 
-  /** Watches users, through every reconnect: says how they are, and tells changes as `presence`. */
+  /** Watches users, also after reconnects. Resolves with their current status; changes are `presence` events. */
   watch(userIds: string[]): Promise<Reply<"presence:watch">> {
     for (const user of userIds) this.#watched.add(user);
     return this.#ask("presence:watch", { userIds });
@@ -132,7 +132,7 @@ export class Client extends Emitter<ServerEvents & KitEvents> {
     await this.#ask("presence:unwatch", { userIds });
   }
 
-  /** To be called with each key pressed; the end is told by itself, by `typing(id, false)`, or by a message that is sent. */
+  /** Call this on each key press. Typing ends after a pause, with `setTyping(id, false)`, or when a message is sent. */
   typing(conversationId: string, typing = true): void {
     const typer = this.#typing.get(conversationId);
     if (typer && typing) {
@@ -152,13 +152,13 @@ export class Client extends Emitter<ServerEvents & KitEvents> {
     }
   }
 
-  /** Up to where each conversation that is followed is known, for the `resume` of a later client. */
+  /** Position of each joined conversation, for the option `resume` of a later client. */
   positions(): Record<string, Position> {
     const joined = [...this.#streams].filter(([, stream]) => stream.joined);
     return Object.fromEntries(joined.map(([id, stream]) => [id, stream.position]));
   }
 
-  /** Says goodbye. */
+  /** Disconnects and closes the client for good. */
   close(reason = new ParlorError("closed", "the client was closed")): void {
     if (this.#over) return;
     this.#over = reason;
@@ -180,7 +180,7 @@ export class Client extends Emitter<ServerEvents & KitEvents> {
     return page ?? { messages: [], hasMore: false };
   }
 
-  /** Asks until there is an answer, or none to be had. */
+  /** Retries a request until it succeeds. Resolves with `undefined` after an error that is not retryable. */
   async #patiently<T>(ask: () => Promise<T>): Promise<T | undefined> {
     for (;;) {
       try {
@@ -210,7 +210,7 @@ export class Client extends Emitter<ServerEvents & KitEvents> {
 
   #take(event: string, body: unknown): void {
     if (event.startsWith("message:") && event !== "message:read" && event !== "message:delivered") {
-      // One that was left may still have been under way.
+      // A message of a conversation that was just left can still arrive; it is dropped.
       const message = body as Message;
       return this.#streams.get(message.conversationId)?.take(event as MessageEvent, message);
     }
@@ -234,11 +234,11 @@ export class Client extends Emitter<ServerEvents & KitEvents> {
 
   #sessionClosed({ reason, reconnectInMs }: ServerEvents["session:closed"]): void {
     if (reason === "shutdown") {
-      // Else socket.io-client would come back at once, together with everybody.
+      // Otherwise socket.io-client would reconnect at once, together with all other clients.
       this.socket.io.reconnection(false);
       this.#pause = reconnectInMs ?? PAUSE;
     } else if (reason !== "expired" || typeof this.options.token === "string") {
-      // After this event has been told.
+      // Closes after the handlers of this event were called.
       queueMicrotask(() => this.close(new ParlorError(reason, `the server closed the session: ${reason}`)));
     }
   }
@@ -251,7 +251,7 @@ export class Client extends Emitter<ServerEvents & KitEvents> {
       const { deviceId } = this.options;
       send({ token, ...(deviceId && { deviceId }), ...(Object.keys(resume).length > 0 && { resume }) });
     } catch {
-      // Without a token there is nothing to say; the next try asks for one again.
+      // Without a token there is no handshake. The next attempt requests a token again.
       engine.close();
     }
   }
@@ -291,18 +291,18 @@ export class Client extends Emitter<ServerEvents & KitEvents> {
   #disconnected(reason: string): void {
     clearTimeout(this.#timers.heart);
     if (this.#over) return;
-    // socket.io-client comes back by itself from everything but these.
+    // socket.io-client reconnects by itself, except in these two cases.
     if (reason === "io server disconnect" || this.#pause !== undefined) this.#return(this.#pause);
     this.tell("disconnected", { reason });
   }
 
   #refused(error: Error & { data?: object }): void {
-    // A connection that could not be made is tried again by socket.io-client.
+    // socket.io-client retries by itself if the connection could not be opened.
     if (this.socket.active || this.#over) return;
     const refusal = ParlorError.from(error.data ?? { message: error.message });
     const stale = refusal.code === "token_expired" && typeof this.options.token === "function";
     if (!refusal.temporary && !stale) return this.close(refusal);
-    // Whoever was refused together does not come back together.
+    // A random delay, so that clients that were rejected together do not reconnect together.
     this.#return((refusal.retryAfterMs ?? PAUSE) * (1 + Math.random() / 2));
   }
 
@@ -325,7 +325,7 @@ export class Client extends Emitter<ServerEvents & KitEvents> {
   }
 }
 
-/** When a token ends, in ms since 1970; 0 if it does not say. */
+/** Expiry of a token in milliseconds since 1970; 0 if it has none. */
 function ends(token: string): number {
   try {
     const claims = token.split(".")[1]?.replace(/-/g, "+").replace(/_/g, "/") ?? "";
@@ -335,7 +335,7 @@ function ends(token: string): number {
   }
 }
 
-/** A name for a message. `crypto.randomUUID` is missing on pages that came without TLS. */
+/** Random `clientId` of a message. `crypto.randomUUID` does not exist on pages without TLS. */
 function name(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -1,8 +1,8 @@
-/** Handlers by event. */
+/** Event emitter with a type for each event. */
 export class Emitter<Events extends object> {
   #handlers = new Map<keyof Events, Set<(body: never) => void>>();
 
-  /** Calls `handler` with each event of this name; what is returned ends that. */
+  /** Calls `handler` with each event of this name. Call the returned function to remove the handler. */
   on<E extends keyof Events>(event: E, handler: (body: Events[E]) => void): () => void {
     const all = this.#handlers.get(event) ?? new Set();
     this.#handlers.set(event, all.add(handler));
@@ -18,7 +18,7 @@ export class Emitter<Events extends object> {
       try {
         handler(body);
       } catch (error) {
-        // A handler that throws is the page's own fault, and must not keep the next message from the others.
+        // An exception of one handler must not stop the others, so it is thrown later, outside of this loop.
         queueMicrotask(() => {
           throw error;
         });

@@ -1,25 +1,25 @@
 import { type Code, temporary } from "./events.js";
 
-/** Why the server, or the kit itself, did not do something. Programs go by `code`, people by `message`. */
+/** Error of the server or of the client. Use `code` in programs; `message` is for people and may change. */
 export class ParlorError extends Error {
   override readonly name = "ParlorError";
 
   constructor(
-    /** A code of the server, why a session was closed, or one of the kit: `timeout`, `closed`, `token`. */
+    /** Error code of the server, reason of `session:closed`, or a code of the client: `timeout` or `closed`. */
     readonly code: Code | (string & {}),
     message: string,
-    /** When to try again. */
+    /** Milliseconds to wait before a retry, if known. */
     readonly retryAfterMs?: number,
   ) {
     super(message);
   }
 
-  /** Whether the same may succeed later. */
+  /** True if the same request can succeed later. */
   get temporary(): boolean {
     return this.retryAfterMs !== undefined || temporary.has(this.code as Code);
   }
 
-  /** What a refusal on the wire says. */
+  /** Converts the error of an acknowledgement or of `connect_error`. */
   static from(wire: { code?: unknown; message?: unknown; retryAfterMs?: unknown } | undefined): ParlorError {
     const { code = "internal", message = code, retryAfterMs } = wire ?? {};
     return new ParlorError(String(code), String(message), typeof retryAfterMs === "number" ? retryAfterMs : undefined);

@@ -1,6 +1,6 @@
 import type { Message, MessageList } from "./events.js";
 
-/** Up to where a conversation is known: its last message, and the change up to which all are known. */
+/** Position of a client in a conversation: `seq` of the last message, and `rev` up to which all changes are known. */
 export interface Position {
   seq: number;
   rev: number;
@@ -8,35 +8,36 @@ export interface Position {
 
 export type MessageEvent = "message:new" | "message:edited" | "message:deleted";
 
-/** What the server says about a conversation that was joined or resumed. */
+/** State of a conversation in the reply of a join or in `conversation:resumed`. */
 interface State {
   lastSeq: number;
   rev: number;
   hasMore: boolean;
 }
 
-/** A message that came, or the word that all that was missed has come. */
+/** A received message event, or the end of the missed events. */
 type Arrival = { event: MessageEvent; message: Message } | { event: "resumed"; state: State; done: () => void };
 
-/** Changes that may be known above one that is not. One that was overtaken by a newer never comes. */
+/** Maximum number of known revisions above a gap. A revision that a newer one has replaced never arrives. */
 const MOST_ABOVE = 1000;
 
 /**
- * The messages of one conversation. Always true: each is handed out once, in the order of `seq`, and each change of one
- * once, after it. What comes too early is held until what lies before it was read from the history.
+ * Delivers the messages of one conversation. Each message is delivered once, in the order of `seq`; each edit or delete
+ * is delivered once, after its message. An event that arrives before an earlier message is queued until that message
+ * was read from the history.
  */
 export class Stream {
   joined = false;
   #seq = 0;
   #rev = 0;
-  /** Changes that are known above `#rev`, and whose they are. */
+  /** Known revisions above `#rev`, with the `seq` of their message. */
   #above = new Map<number, number>();
-  /** Changes after `#rev` are still to be asked for. */
+  /** True if changes after `#rev` still have to be requested. */
   #more = false;
   #held: Arrival[] = [];
   #busy = false;
 
-  /** `page` reads the messages right after a number, and answers with none if there is no way to them. */
+  /** `readHistory` returns the messages right after a `seq`, or none if they cannot be read. */
   constructor(
     private readonly hand: (event: MessageEvent, message: Message) => void,
     private readonly page: (after: number) => Promise<MessageList>,
@@ -49,7 +50,7 @@ export class Stream {
     return { seq: this.#seq, rev: this.#rev };
   }
 
-  /** The server was asked to join, from `after` on, and answered; all that came meanwhile follows it. */
+  /** Handles the reply of a join from `after`. Events that arrived meanwhile follow its missed messages. */
   async begin(state: State & { missed: Message[] }, after?: Partial<Position>): Promise<void> {
     this.#more = state.hasMore;
     const missed = state.missed.map((message): Arrival => ({ event: "message:new", message }));
@@ -61,13 +62,16 @@ export class Stream {
     });
   }
 
-  /** All that was missed has come; with `hasMore`, the first of it. Settles when the rest is handed out, too. */
+  /**
+   * Handles the end of the missed events; with `hasMore`, only the first of them were sent. Resolves when the rest is
+   * delivered, too.
+   */
   resumed(state: State): Promise<void> {
     this.#more = state.hasMore;
     return new Promise((done) => this.#arrive({ event: "resumed", state, done }));
   }
 
-  /** Something came from the server. */
+  /** Receives an event from the server. */
   take(event: MessageEvent, message: Message): void {
     this.#arrive({ event, message });
   }
@@ -87,7 +91,7 @@ export class Stream {
     if (this.#busy) return;
     this.#busy = true;
     for (let covered = 0; !this.#release(covered); ) {
-      // Whatever has arrived by now lies before the end of what is read now.
+      // All messages before the events that are queued now are committed, so this read of the history finds them.
       covered = this.#held.length;
       const { messages, hasMore } = await this.page(this.#seq);
       for (const message of messages) this.#give("message:new", message);
@@ -96,7 +100,7 @@ export class Stream {
     this.#busy = false;
   }
 
-  /** Hands out what is held: the first `covered` as they are, the rest while nothing is missing before it. */
+  /** Delivers queued events: the first `fillableCount` in any case, the others while no earlier message is missing. */
   #release(covered: number): boolean {
     for (let arrival = this.#held[0]; arrival; arrival = this.#held[0]) {
       if (covered <= 0 && !this.#isNext(arrival)) return false;
@@ -122,7 +126,7 @@ export class Stream {
   #give(event: MessageEvent, message: Message): void {
     const news = this.#note(message);
     if (message.seq > this.#seq) {
-      // A change of what is not there to be read is nobody's business.
+      // The message itself cannot be read, so its change is dropped.
       if (event !== "message:new") return;
       this.#seq = message.seq;
       this.hand(event, message);
@@ -131,13 +135,13 @@ export class Stream {
     }
   }
 
-  /** Notes a change. False if it is known, or older than one that is known of the same message. */
+  /** Records a revision. False if it is known, or older than a known revision of the same message. */
   #note({ seq, rev }: Message): boolean {
     if (rev <= this.#rev || this.#above.has(rev)) return false;
     const overtaken = [...this.#above].some(([later, whose]) => whose === seq && later > rev);
     this.#above.set(rev, seq);
     if (this.#above.size > MOST_ABOVE) {
-      // What is not noted may come once more; what is skipped would never come.
+      // While changes have to be requested, a forgotten revision arrives again, but a skipped one would be lost.
       if (this.#more) this.#above.delete(rev);
       else this.#rev = Math.min(...this.#above.keys());
     }

@@ -1,4 +1,4 @@
-// Random histories of one conversation, seen through a connection that is cut again and again.
+// Random histories of one conversation, received over a connection that breaks again and again.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -7,7 +7,7 @@ import { Stream } from "../dist/stream.js";
 
 const HISTORIES = 1000;
 
-/** Numbers below `n`, the same for the same seed. */
+/** Deterministic random numbers below `n` for a seed. */
 function random(seed) {
   let state = seed * 2654435761;
   return (n) => {
@@ -24,7 +24,7 @@ async function one(seed) {
   const below = random(seed);
   const rows = [];
   let rev = 0;
-  const wire = []; // what the server has sent and the client has not got
+  const wire = []; // events that the server has sent and the client has not received
   const told = [];
   const hand = (event, { seq, rev }) => told.push({ event, seq, rev });
   const page = async (after) => {
@@ -52,7 +52,7 @@ async function one(seed) {
     const [event, body] = wire.shift();
     if (event === "resumed") void stream.resumed(body);
     else stream.take(event, body);
-    // Some things come twice.
+    // Some events arrive twice.
     if (event !== "resumed" && below(8) === 0) stream.take(event, body);
   };
   const cut = () => {

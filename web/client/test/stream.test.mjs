@@ -1,4 +1,4 @@
-// The order of one conversation's messages, whatever comes in which order.
+// Order of the delivered messages of one conversation, for events that arrive in any order.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -8,7 +8,7 @@ import { Stream } from "../dist/stream.js";
 const message = (seq, rev = seq, more = {}) => ({ conversationId: "c", seq, rev, content: `${seq}.${rev}`, ...more });
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-/** A stream that writes down what it hands out, with a history of `rows`, two a page. */
+/** A stream that logs what it delivers, with a history of `rows`, two per page. */
 function stream(known, rows = []) {
   const log = [];
   const reads = [];

@@ -1,4 +1,4 @@
-// What the types allow, and what not. Checked, not run.
+// Code that the types must accept or reject. The compiler checks it; it is not run.
 
 import { connect, type Message } from "../dist/index.js";
 
@@ -7,19 +7,19 @@ const client = connect({ url: "http://127.0.0.1:7070", token: async () => "token
 client.on("message:new", (message) => message satisfies Message);
 client.on("unread", (news) => ("count" in news ? news.total : news.lastSeq) satisfies number);
 client.on("connected", ({ recovered }) => recovered satisfies boolean);
-// @ts-expect-error: there is no such event
+// @ts-expect-error: unknown event
 client.on("message:gone", () => {});
-// @ts-expect-error: a message has a number
+// @ts-expect-error: a message has no field `number`
 client.on("message:new", ({ number }) => number);
 
 const { message } = await client.emit("message:send", { conversationId: "c", content: "Pizza?" });
 message.seq satisfies number;
 (await client.emit("heartbeat", {})).nextInMs satisfies number;
-// @ts-expect-error: a text is a text
+// @ts-expect-error: `content` is a string
 await client.emit("message:send", { conversationId: "c", content: 1 });
-// @ts-expect-error: where?
+// @ts-expect-error: `conversationId` is missing
 await client.emit("message:read", {});
-// @ts-expect-error: a join is remembered, by a method of its own
+// @ts-expect-error: `conversation:join` has a method of its own
 await client.emit("conversation:join", { conversationId: "c" });
-// @ts-expect-error: what was missed comes as events
+// @ts-expect-error: missed messages are delivered as events
 (await client.join("c", { seq: 1 })).missed;

@@ -1,4 +1,4 @@
-// The kit with a real Parlor.
+// The TypeScript client with a real Parlor server.
 
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
@@ -9,7 +9,7 @@ import { Parlor, token, until } from "./parlor.mjs";
 const numbers = (from, to) => Array.from({ length: to - from + 1 }, (_, n) => from + n);
 const patient = { timeout: 300_000 };
 
-/** A client of this user that writes down what it is told, in short. */
+/** Client of a user that logs its message events. */
 function client(test, parlor, user, options = {}) {
   const it = connect({ url: parlor.url, token: token(user), socket: { transports: ["websocket"] }, ...options });
   const log = [];
@@ -28,7 +28,7 @@ function client(test, parlor, user, options = {}) {
 const back = (it) => new Promise((resolve) => it.on("connected", resolve));
 
 describe("the TypeScript client", { concurrency: 4 }, () => {
-  test("two users exchange messages", patient, async (test) => {
+test("two users exchange messages", patient, async (test) => {
     const parlor = await Parlor.start(test);
     await parlor.conversation("c");
     const [alice, bob] = ["alice", "bob"].map((user) => client(test, parlor, user));
@@ -62,7 +62,7 @@ describe("the TypeScript client", { concurrency: 4 }, () => {
     await parlor.say("bob", "c", "1", "2", "3");
     await until("three messages have arrived", () => log.length === 3);
 
-    // Without a token the client cannot come back before all is said.
+    // Without a token the client cannot reconnect before all messages are sent.
     let open;
     door = new Promise((resolve) => (open = resolve));
     const again = back(it);
@@ -136,7 +136,7 @@ describe("the TypeScript client", { concurrency: 4 }, () => {
     const { it, log } = client(test, parlor, "alice");
     await it.join("c");
     const sent = it.emit("message:send", { conversationId: "c", content: "once" });
-    // Cut before its acknowledgement can be read.
+    // Breaks the connection before the acknowledgement can arrive.
     it.socket.io.engine.transport.ws.terminate();
     assert.equal((await sent).message.seq, 1);
     await until("the message has arrived", () => log.length > 0);

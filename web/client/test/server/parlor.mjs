@@ -1,4 +1,5 @@
-// A real Parlor for a test, on a port and a folder of its own. The variable PARLOR says where the binary is.
+// A real Parlor server for a test, with its own port and folder. The environment variable PARLOR is the path of the
+// binary.
 
 import { spawn } from "node:child_process";
 import { createHmac } from "node:crypto";
@@ -12,7 +13,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 const SECRET = "one secret for all that is long enough";
 const PATIENCE = 30_000;
 
-/** A token of this user, which ends in so many seconds. */
+/** Token of a user with a lifetime in seconds. */
 export function token(user, lasts = 600) {
   const now = Math.floor(Date.now() / 1000);
   const part = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");
@@ -35,7 +36,7 @@ export class Parlor {
   #folder = mkdtempSync(join(tmpdir(), "parlor-kit-"));
   #process;
 
-  /** One that is ready, and that is gone when the test ends. */
+  /** Starts a server and waits until it is ready. It is killed when the test ends. */
   static async start(test, settings = {}) {
     const it = new Parlor();
     it.settings = settings;
@@ -63,7 +64,7 @@ export class Parlor {
         PARLOR_LIMITS__MESSAGES: "10000",
         PARLOR_LIMITS__HTTP: "10000",
         PARLOR_LOG__LEVEL: "error",
-        // The operating system stays, whatever is killed.
+        // Tests kill the process, but not the operating system, so full sync is not needed.
         PARLOR_DATABASE__SYNCHRONOUS: "normal",
         ...this.settings,
       },
@@ -78,7 +79,7 @@ export class Parlor {
     if (this.#process.exitCode === null && this.#process.signalCode === null && this.#process.kill(signal)) await ended;
   }
 
-  /** Calls by HTTP, as this user. */
+  /** Sends an HTTP request as a user. */
   async call(user, method, path, body) {
     const headers = { authorization: `Bearer ${token(user)}`, "content-type": "application/json" };
     const answer = await fetch(`${this.url}/v1${path}`, { method, headers, ...(body && { body: JSON.stringify(body) }) });
@@ -87,7 +88,7 @@ export class Parlor {
     return told;
   }
 
-  /** A conversation of Alice and Bob, in which both have a session. */
+  /** Creates a conversation of Alice and Bob, and their sessions. */
   async conversation(id) {
     for (const user of ["alice", "bob"]) await this.call(user, "POST", "/sessions", {});
     await this.call("alice", "POST", "/conversations", { id, kind: "group", members: ["bob"] });
