@@ -1,18 +1,19 @@
 //! The Parlor server: configuration, command line, authentication, HTTP, gRPC, Socket.IO, and start and shutdown of the
 //! process.
 
-pub mod address;
-pub mod app;
+pub mod api_error;
+pub mod app_state;
 pub mod cli;
+pub mod client_address;
 pub mod config;
-pub mod descriptors;
-pub mod gateway;
+pub mod database_breaker;
 pub mod grpc;
 pub mod http;
 pub mod identity;
 pub mod lifecycle;
-pub mod logs;
-pub mod outage;
-pub mod quota;
+pub mod logging;
+pub mod open_files;
+pub mod rate_limit;
 pub mod readiness;
-pub mod wire;
+pub mod reference;
+pub mod socketio;

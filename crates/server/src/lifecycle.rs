@@ -31,11 +31,11 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{info, warn};
 
-use crate::app::AppState;
+use crate::app_state::AppState;
 use crate::config::Config;
-use crate::gateway::SocketIoGateway;
 use crate::identity::{Authenticator, TokenGrant};
-use crate::{descriptors, grpc, http};
+use crate::socketio::SocketIoGateway;
+use crate::{grpc, http, open_files};
 
 /// Maximum duration of the shutdown.
 pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -118,7 +118,7 @@ pub async fn run_server(
     start: ServerInit,
     shutdown: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
-    descriptors::raise_open_files_limit();
+    open_files::raise_open_files_limit();
     let mut config = start.config;
     let identity = Arc::new(start.authenticator);
     config.chat.sessions.visitor_token_issuer = Some(visitor_token_issuer(&identity));
@@ -138,7 +138,7 @@ pub async fn run_server(
         SocketIoGateway::create_server(app.clone(), config.socketio, config.server.node.as_str());
     let origins = &config.server.allowed_origins;
     let doors = http::HttpService::new(router, app.clone(), Arc::clone(&sockets), origins);
-    serving.spawn(http::connections::serve_http(start.http, doors, stopping));
+    serving.spawn(http::server::serve_http(start.http, doors, stopping));
     serving.spawn(SocketIoGateway::run(sockets));
     if let Some(listener) = start.grpc {
         serving.spawn(grpc::serve(listener, app));

@@ -28,7 +28,7 @@ use parlor_chat::keys::Preset;
 use crate::config::{
     self, ConfigSources, Environment, Flags, LoadedConfig, LogConfig, SettingOrigin,
 };
-use crate::logs;
+use crate::logging;
 pub use output::Output;
 pub use reference::markdown as reference;
 
@@ -130,7 +130,7 @@ pub fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    logs::start(&log_config(&cli.command, &loaded), color);
+    logging::init_logging(&log_config(&cli.command, &loaded), color);
     for notice in &loaded.notices {
         tracing::warn!("{notice}");
     }

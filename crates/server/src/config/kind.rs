@@ -9,7 +9,7 @@ use parlor_store::StoreUrl;
 use tracing_subscriber::EnvFilter;
 
 use super::duration;
-use crate::address::IpNetwork;
+use crate::client_address::IpNetwork;
 
 /// Kind of the value of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use super::environment::Environment;
 use super::layouts;
 use super::sources::{ConfigProblem, SettingOrigin};
 use super::values::SettingValues;
-use crate::address::TrustedProxies;
+use crate::client_address::TrustedProxies;
 use crate::identity::{AuthConfig, AuthSettings};
 
 /// A valid configuration.

@@ -4,7 +4,7 @@ use parlor_chat::access::Caller;
 use parlor_chat::operation::Operation;
 use tonic::{Request, Response, Status};
 
-use crate::app::AppState;
+use crate::app_state::AppState;
 
 /// Returns the caller that [`AuthenticatingService`](super::service::AuthenticatingService) has authorized, and the
 /// message.

@@ -16,8 +16,8 @@ use super::proto::v1::{
     ListMessagesResponse, MarkReadRequest, MarkReadResponse, Message, SendMessageRequest,
     SendMessageResponse,
 };
-use crate::app::AppState;
-use crate::wire::Refusal;
+use crate::api_error::ApiError;
+use crate::app_state::AppState;
 
 /// Service for the operations of messages, unread counts and members.
 pub(super) struct GrpcChatService(pub(super) AppState);
@@ -87,17 +87,17 @@ impl ChatService for GrpcChatService {
 }
 
 /// The caller, acting for the user that the request names, if it names one.
-fn acting(caller: Caller, user: &str) -> Result<Caller, Refusal> {
+fn acting(caller: Caller, user: &str) -> Result<Caller, ApiError> {
     match user {
         "" => Ok(caller),
         user => Ok(caller.on_behalf_of(user)?),
     }
 }
 
-fn metadata(json: Option<&str>) -> Result<Option<Value>, Refusal> {
+fn metadata(json: Option<&str>) -> Result<Option<Value>, ApiError> {
     let unread = |error| {
         let detail = format!("`metadata_json` is not JSON: {error}");
-        Refusal::new(Code::InvalidRequest, detail)
+        ApiError::new(Code::InvalidRequest, detail)
     };
     json.map(serde_json::from_str).transpose().map_err(unread)
 }

@@ -20,9 +20,9 @@ use tonic::codegen::http::Request;
 use tracing::debug;
 
 use super::gate::AuthenticatingService;
-use crate::address::PeerAddress;
-use crate::app::AppState;
-use crate::http::connections::accept_until;
+use crate::app_state::AppState;
+use crate::client_address::PeerAddress;
+use crate::http::server::accept_until;
 
 /// Time for a client to send the connection preface.
 pub const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);

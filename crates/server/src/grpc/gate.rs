@@ -21,9 +21,9 @@ use tonic::codegen::http::{Request, Response, header};
 use tonic::service::Routes;
 
 use super::status::{ERROR_CODE_TRAILER, with_error_code};
-use crate::address::PeerAddress;
-use crate::app::{AppState, RequestCredentials};
-use crate::wire::Refusal;
+use crate::api_error::ApiError;
+use crate::app_state::{AppState, RequestCredentials};
+use crate::client_address::PeerAddress;
 
 /// Time for the client to send its request and for the server to begin the response.
 pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -54,7 +54,7 @@ impl AuthenticatingService {
                     "the request was not answered within {} s",
                     RESPONSE_TIMEOUT.as_secs()
                 );
-                Status::from(Refusal::new(Code::RequestTimeout, detail)).into_http()
+                Status::from(ApiError::new(Code::RequestTimeout, detail)).into_http()
             }
         }
     }
@@ -101,9 +101,9 @@ impl AuthenticatingService {
     }
 }
 
-fn invalid_header_error() -> Refusal {
+fn invalid_header_error() -> ApiError {
     let detail = "`authorization` in the metadata is not visible ASCII";
-    Refusal::new(Code::TokenInvalid, detail)
+    ApiError::new(Code::TokenInvalid, detail)
 }
 
 fn add_error_code(answer: Response<Body>) -> Response<Body> {

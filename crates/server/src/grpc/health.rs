@@ -17,8 +17,8 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse, health_server};
 
 use super::PARLOR_SERVICES;
-use crate::app::AppState;
-use crate::wire::Refusal;
+use crate::api_error::ApiError;
+use crate::app_state::AppState;
 
 /// Interval of the readiness check for watchers.
 const HEALTH_CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -83,7 +83,7 @@ impl health_server::Health for HealthService {
         let service = &request.get_ref().service;
         if !is_known(service) {
             let detail = format!("unknown service {service:?}");
-            return Err(Refusal::new(Code::NotFound, detail).into());
+            return Err(ApiError::new(Code::NotFound, detail).into());
         }
         Ok(Response::new(health_response(
             serving_status(&self.app).await,

@@ -8,8 +8,8 @@ use super::calls::{caller_and_message, run_operation};
 use super::proto::v1::check_limit_request::Algorithm as Wire;
 use super::proto::v1::limit_service_server::LimitService;
 use super::proto::v1::{CheckLimitRequest, CheckLimitResponse};
-use crate::app::AppState;
-use crate::wire::Refusal;
+use crate::api_error::ApiError;
+use crate::app_state::AppState;
 
 /// Service for the operation of limits.
 pub(super) struct GrpcLimitService(pub(super) AppState);
@@ -33,14 +33,14 @@ impl LimitService for GrpcLimitService {
     }
 }
 
-fn algorithm(wire: i32) -> Result<limits::RateLimitAlgorithm, Refusal> {
+fn algorithm(wire: i32) -> Result<limits::RateLimitAlgorithm, ApiError> {
     match Wire::try_from(wire) {
         Ok(Wire::Fixed) => Ok(limits::RateLimitAlgorithm::Fixed),
         Ok(Wire::Sliding) => Ok(limits::RateLimitAlgorithm::Sliding),
         Ok(Wire::Gcra) => Ok(limits::RateLimitAlgorithm::Gcra),
         Ok(Wire::Unspecified) | Err(_) => {
             let detail = format!("`algorithm` is {wire}; it must be FIXED, SLIDING or GCRA");
-            Err(Refusal::new(Code::InvalidRequest, detail))
+            Err(ApiError::new(Code::InvalidRequest, detail))
         }
     }
 }

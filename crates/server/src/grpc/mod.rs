@@ -41,8 +41,8 @@ use self::proto::v1::user_status_service_server::UserStatusServiceServer;
 use self::sessions::GrpcSessionService;
 pub use self::table::{METHOD_OPERATIONS, OPERATIONS_WITHOUT_METHOD, PARLOR_SERVICES};
 use self::user_status::GrpcUserStatusService;
-use crate::app::AppState;
-use crate::wire::Refusal;
+use crate::api_error::ApiError;
+use crate::app_state::AppState;
 
 /// Maximum bytes of a request: 1,000 ids of maximum length, with a reserve.
 const MAX_MESSAGE_BYTES: usize = 256 * 1024;
@@ -81,6 +81,6 @@ fn routes(app: AppState, health: HealthService) -> Routes {
 }
 
 /// Error that ends streams at shutdown.
-fn shutdown_error() -> Refusal {
-    Refusal::new(Code::ShuttingDown, "the server is shutting down; reconnect")
+fn shutdown_error() -> ApiError {
+    ApiError::new(Code::ShuttingDown, "the server is shutting down; reconnect")
 }

@@ -7,7 +7,7 @@ use super::calls::{caller_and_message, run_operation};
 use super::proto::v1::session::Status as Wire;
 use super::proto::v1::session_service_server::SessionService;
 use super::proto::v1::{Session, ValidateSessionRequest, ValidateSessionResponse};
-use crate::app::AppState;
+use crate::app_state::AppState;
 
 /// Service for the operations of sessions.
 pub(super) struct GrpcSessionService(pub(super) AppState);

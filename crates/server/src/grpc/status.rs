@@ -11,7 +11,7 @@ use tonic::Status;
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic_types::{ErrorDetails, StatusExt};
 
-use crate::wire::{self, Refusal};
+use crate::api_error::{self, ApiError};
 
 /// Trailer with the error code.
 pub const ERROR_CODE_TRAILER: &str = "parlor-code";
@@ -20,9 +20,9 @@ pub const ERROR_DOMAIN: &str = "parlor";
 /// Retry delay of a retryable error without a known delay.
 const DEFAULT_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-impl From<Refusal> for Status {
-    fn from(refusal: Refusal) -> Self {
-        let Refusal {
+impl From<ApiError> for Status {
+    fn from(refusal: ApiError) -> Self {
+        let ApiError {
             code,
             detail,
             retry_after_ms,
@@ -34,7 +34,7 @@ impl From<Refusal> for Status {
         }
         let mut trailers = MetadataMap::new();
         trailers.insert(ERROR_CODE_TRAILER, MetadataValue::from_static(code.name()));
-        Self::with_error_details_and_metadata(wire::grpc(code), detail, details, trailers)
+        Self::with_error_details_and_metadata(api_error::grpc_code(code), detail, details, trailers)
     }
 }
 
@@ -51,5 +51,5 @@ pub(super) fn with_error_code(status: &Status) -> Option<Status> {
         "" => code.meaning(),
         message => message,
     };
-    Some(Refusal::new(code, detail).into())
+    Some(ApiError::new(code, detail).into())
 }

@@ -16,8 +16,8 @@ use tokio::time::{Instant, sleep_until};
 use tonic::Status;
 
 use super::proto::v1::{StatusUpdates, UserStatus};
-use crate::app::AppState;
-use crate::wire::Refusal;
+use crate::api_error::ApiError;
+use crate::app_state::AppState;
 
 /// Messages of a stream, beginning with the snapshot.
 pub(super) fn status_updates(
@@ -50,7 +50,7 @@ struct StatusSubscription {
 }
 
 impl StatusSubscription {
-    async fn next(&mut self) -> Result<StatusUpdates, Refusal> {
+    async fn next(&mut self) -> Result<StatusUpdates, ApiError> {
         if let Some(users) = self.snapshot.take() {
             return Ok(status_updates_message(users, true));
         }
@@ -60,7 +60,7 @@ impl StatusSubscription {
             () = self.app.wait_for_shutdown() => Err(super::shutdown_error()),
             () = sleep_until(self.token_expires_at) => {
                 let detail = "the token has expired; subscribe again with a new token";
-                Err(Refusal::new(Code::TokenExpired, detail))
+                Err(ApiError::new(Code::TokenExpired, detail))
             }
             refusal = wait_for_session_end(self.session.as_mut()) => Err(refusal),
             users = self.changes.next() => Ok(status_updates_message(users, false)),
@@ -69,7 +69,7 @@ impl StatusSubscription {
 }
 
 /// Waits for the end of a session and returns the error for the stream.
-async fn wait_for_session_end(session: Option<&mut SessionEndWaiter>) -> Refusal {
+async fn wait_for_session_end(session: Option<&mut SessionEndWaiter>) -> ApiError {
     let Some(session) = session else {
         return std::future::pending().await;
     };

@@ -18,8 +18,8 @@ use super::proto::v1::{
     SubscribeStatusUpdatesRequest, UserStatus,
 };
 use super::subscription;
-use crate::app::AppState;
-use crate::wire::Refusal;
+use crate::api_error::ApiError;
+use crate::app_state::AppState;
 
 type Updates = Pin<Box<dyn Stream<Item = Result<StatusUpdates, Status>> + Send>>;
 
@@ -48,7 +48,7 @@ impl UserStatusService for GrpcUserStatusService {
         let (caller, asked) = caller_and_message(request);
         let mut user_id = asked.user_id;
         if user_id.is_empty() {
-            let own = caller.user().map_err(Refusal::from)?;
+            let own = caller.user().map_err(ApiError::from)?;
             user_id = own.as_str().to_owned();
         }
         run_operation(&self.0, &caller, GetPresence { user_id }).await
@@ -93,7 +93,7 @@ impl UserStatusService for GrpcUserStatusService {
     }
 }
 
-fn wished(status: i32) -> Result<presence::PresenceStatus, Refusal> {
+fn wished(status: i32) -> Result<presence::PresenceStatus, ApiError> {
     match Wire::try_from(status) {
         Ok(Wire::Online) => Ok(presence::PresenceStatus::Online),
         Ok(Wire::Away) => Ok(presence::PresenceStatus::Away),
@@ -101,7 +101,7 @@ fn wished(status: i32) -> Result<presence::PresenceStatus, Refusal> {
         Ok(Wire::Offline) => Ok(presence::PresenceStatus::Offline),
         Ok(Wire::Unspecified) | Err(_) => {
             let detail = format!("`status` is {status}; it must be ONLINE, AWAY, BUSY or OFFLINE");
-            Err(Refusal::new(Code::InvalidRequest, detail))
+            Err(ApiError::new(Code::InvalidRequest, detail))
         }
     }
 }

@@ -11,7 +11,7 @@ use http_body_util::BodyExt;
 use parlor_chat::code::Code;
 use tokio::time::timeout;
 
-use crate::wire::Refusal;
+use crate::api_error::ApiError;
 
 /// Maximum size of a body.
 pub const MAX_BODY_BYTES: usize = 256 * 1024;
@@ -21,7 +21,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 const MAX_DISCARDED_BYTES: usize = 1024 * 1024;
 
 /// Reads the whole body.
-pub(super) async fn read(body: Body) -> Result<Vec<u8>, Refusal> {
+pub(super) async fn read(body: Body) -> Result<Vec<u8>, ApiError> {
     if body.is_end_stream() {
         return Ok(Vec::new());
     }
@@ -37,7 +37,7 @@ pub(super) async fn discard_body(body: Body) {
 }
 
 /// Returns the whole body, or an error if it exceeds the given number of bytes.
-async fn collect_up_to(mut body: Body, most: usize) -> Result<Vec<u8>, Refusal> {
+async fn collect_up_to(mut body: Body, most: usize) -> Result<Vec<u8>, ApiError> {
     let most_read = MAX_BODY_BYTES + MAX_DISCARDED_BYTES;
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if announced > most_read {
@@ -46,7 +46,7 @@ async fn collect_up_to(mut body: Body, most: usize) -> Result<Vec<u8>, Refusal> 
     let mut whole = Vec::with_capacity(announced.min(most));
     let mut length = 0_usize;
     while let Some(frame) = body.frame().await {
-        let broken = |_| Refusal::new(Code::InvalidRequest, "the body ended early");
+        let broken = |_| ApiError::new(Code::InvalidRequest, "the body ended early");
         let Ok(data) = frame.map_err(broken)?.into_data() else {
             continue;
         };
@@ -63,17 +63,17 @@ async fn collect_up_to(mut body: Body, most: usize) -> Result<Vec<u8>, Refusal> 
     Ok(whole)
 }
 
-fn too_large() -> Refusal {
+fn too_large() -> ApiError {
     let text = format!("the request body exceeds {} KiB", MAX_BODY_BYTES / 1024);
-    Refusal::new(Code::BodyTooLarge, text)
+    ApiError::new(Code::BodyTooLarge, text)
 }
 
-fn timeout_error() -> Refusal {
+fn timeout_error() -> ApiError {
     let text = format!(
         "the request body did not arrive within {} s",
         PATIENCE.as_secs()
     );
-    Refusal::new(Code::RequestTimeout, text)
+    ApiError::new(Code::RequestTimeout, text)
 }
 
 #[cfg(test)]

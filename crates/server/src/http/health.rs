@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::app::AppState;
+use crate::app_state::AppState;
 
 pub(super) async fn healthz() -> Response {
     Json(json!({ "alive": true, "version": env!("CARGO_PKG_VERSION") })).into_response()

@@ -6,22 +6,21 @@
 //! 2. A request is checked in this order: origin, token, body. An unauthorized request is rejected without its body.
 //! 3. Every error response has a [`problem`] as its body.
 
-mod arguments;
 mod body;
-pub mod connections;
-mod docs;
-mod doors;
-mod endpoint;
+mod cors;
+mod docs_page;
 mod health;
-mod impatient;
 pub mod openapi;
-mod origins;
+mod operation_handler;
 pub mod problem;
-mod quota;
-pub mod reference;
-pub mod table;
+mod rate_limit_headers;
+mod request_decoder;
+pub mod routes;
+pub mod server;
+mod service;
 #[cfg(test)]
 mod tests;
+mod write_timeout;
 
 use axum::Router;
 use axum::body::Body;
@@ -31,18 +30,18 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use parlor_chat::code::Code;
 
-use crate::app::AppState;
-pub use doors::HttpService;
-use origins::CorsPolicy;
+use crate::app_state::AppState;
+use cors::CorsPolicy;
 use problem::Problem;
+pub use service::HttpService;
 
 /// Builds the router with all routes. `origins` lists the allowed origins besides the server's own.
 pub fn router(app: AppState, origins: &[String]) -> Router {
     let mut router = Router::new()
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))
-        .merge(docs::router());
-    for route in table::ROUTES {
+        .merge(docs_page::router());
+    for route in routes::ROUTES {
         router = router.route(route.path, route.endpoint());
     }
     router
@@ -50,7 +49,7 @@ pub fn router(app: AppState, origins: &[String]) -> Router {
         .method_not_allowed_fallback(method_not_allowed)
         .layer(from_fn_with_state(
             CorsPolicy::new(origins),
-            origins::cors_middleware,
+            cors::cors_middleware,
         ))
         .with_state(app)
 }

@@ -10,14 +10,14 @@ use parlor_chat::code::Code;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::wire::{self, Refusal};
+use crate::api_error::{self, ApiError};
 
 /// Media type of the body.
 pub const PROBLEM_MEDIA_TYPE: &str = "application/problem+json";
 
 /// Error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem(Refusal);
+pub struct Problem(ApiError);
 
 /// Error of a request (RFC 9457).
 #[derive(Serialize, ToSchema)]
@@ -42,12 +42,12 @@ pub(super) struct Body<'a> {
 impl Problem {
     /// Creates an error from its stable code and a description.
     pub fn new(code: Code, detail: impl Into<String>) -> Problem {
-        Problem(Refusal::new(code, detail))
+        Problem(ApiError::new(code, detail))
     }
 
     /// HTTP status of the response.
     pub fn status(&self) -> StatusCode {
-        wire::http(self.0.code)
+        api_error::http_status(self.0.code)
     }
 
     pub(super) fn body(&self) -> Body<'_> {
@@ -63,8 +63,8 @@ impl Problem {
     }
 }
 
-impl From<Refusal> for Problem {
-    fn from(refusal: Refusal) -> Self {
+impl From<ApiError> for Problem {
+    fn from(refusal: ApiError) -> Self {
         Problem(refusal)
     }
 }

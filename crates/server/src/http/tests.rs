@@ -17,11 +17,11 @@ use serde_json::{Value, json};
 use tonic::codegen::Service;
 use utoipa::ToSchema;
 
-use super::arguments::{Arguments, Reader};
 use super::openapi::Shape;
-use super::table::{self, Route};
-use super::{body, endpoint, openapi, problem};
-use crate::wire::Refusal;
+use super::request_decoder::{Arguments, Reader};
+use super::routes::{self, Route};
+use super::{body, openapi, operation_handler, problem};
+use crate::api_error::ApiError;
 
 /// Writes a message.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
@@ -62,7 +62,7 @@ impl Operation for Write {
 }
 
 /// The decoded request of the operation, as JSON.
-async fn read(path: &str, key: Option<&str>, sent: &str) -> std::result::Result<Value, Refusal> {
+async fn read(path: &str, key: Option<&str>, sent: &str) -> std::result::Result<Value, ApiError> {
     let key = key.map(str::to_owned);
     let answer = async move |params: RawPathParams, request: Request| {
         let sent = body::read(request.into_body()).await.unwrap();
@@ -89,7 +89,7 @@ async fn read(path: &str, key: Option<&str>, sent: &str) -> std::result::Result<
         return Ok(serde_json::from_slice(&text).unwrap());
     }
     let text = String::from_utf8(text.to_vec()).unwrap();
-    Err(Refusal::new(Code::InvalidRequest, text))
+    Err(ApiError::new(Code::InvalidRequest, text))
 }
 
 #[tokio::test]
@@ -127,15 +127,15 @@ async fn the_idempotency_key_header_is_used_if_the_body_has_no_key() {
 #[test]
 fn a_created_resource_is_answered_with_201() {
     for (new, status) in [(true, 201), (false, 200)] {
-        let answer = endpoint::success_response::<Write>(&Written { new });
+        let answer = operation_handler::success_response::<Write>(&Written { new });
         assert_eq!(answer.status().as_u16(), status);
     }
 }
 
 #[test]
 fn openapi_lists_the_response_codes_and_the_idempotency_key_parameter() {
-    static POST: Route = table::post::<Write>("/v1/things/{id}/{seq}");
-    static PATCH: Route = table::patch::<Write>("/v1/things/{id}/{seq}");
+    static POST: Route = routes::post::<Write>("/v1/things/{id}/{seq}");
+    static PATCH: Route = routes::patch::<Write>("/v1/things/{id}/{seq}");
     for route in [&POST, &PATCH] {
         let described = serde_json::to_value(openapi::openapi_operation(route)).unwrap();
         for status in ["200", "201", "429"] {
@@ -150,7 +150,7 @@ fn openapi_lists_the_response_codes_and_the_idempotency_key_parameter() {
 
 #[test]
 fn a_rate_limited_response_has_a_retry_after_header() {
-    let refusal = Refusal::from(parlor_chat::error::Error::RateLimited {
+    let refusal = ApiError::from(parlor_chat::error::Error::RateLimited {
         retry_after_ms: 1_001,
     });
     let answer = problem::Problem::from(refusal).into_response();

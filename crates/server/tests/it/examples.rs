@@ -10,9 +10,9 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use crate::http::callers::user;
 use crate::http::client::{call, node, ready};
 use crate::support::client_kit_folder;
+use crate::tokens::user;
 
 /// Timeout of a step of an example program.
 const PATIENCE: Duration = Duration::from_secs(60);

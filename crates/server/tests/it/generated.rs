@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use parlor_server::gateway::reference::{asyncapi, page, typescript};
-use parlor_server::http::{openapi, reference};
-use parlor_server::{cli, config::render};
+use parlor_server::http::openapi;
+use parlor_server::socketio::reference::{asyncapi, markdown, typescript};
+use parlor_server::{cli, config::render, reference};
 
 fn check(path: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -59,7 +59,7 @@ fn the_document_of_the_events_is_current() {
 
 #[test]
 fn the_reference_of_events_is_current() {
-    check("docs/events.md", &page::text());
+    check("docs/events.md", &markdown::text());
 }
 
 #[test]

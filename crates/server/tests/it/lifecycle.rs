@@ -6,7 +6,7 @@ use axum::Router;
 use parlor_chat::database::{self, DatabaseUrl};
 use parlor_embedded::SystemClock;
 use parlor_server::config::{self, ConfigSources};
-use parlor_server::http::connections;
+use parlor_server::http::server;
 use parlor_server::identity::Authenticator;
 use parlor_server::lifecycle::{self, Opening, ServerInit};
 use parlor_testkit::eventually;
@@ -74,7 +74,7 @@ async fn a_client_that_never_finishes_its_headers_is_cut() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (_stop, stopping) = watch::channel(false);
-    tokio::spawn(connections::serve_http(listener, Router::new(), stopping));
+    tokio::spawn(server::serve_http(listener, Router::new(), stopping));
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream
         .write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n")
@@ -82,7 +82,7 @@ async fn a_client_that_never_finishes_its_headers_is_cut() {
         .unwrap();
     let mut rest = Vec::new();
     let cut = timeout(
-        connections::HEADER_TIMEOUT * 3,
+        server::HEADER_TIMEOUT * 3,
         stream.read_to_end(&mut rest),
     )
     .await;
@@ -96,13 +96,13 @@ async fn a_client_that_does_not_read_its_answer_is_cut() {
     let address = listener.local_addr().unwrap();
     let (_stop, stopping) = watch::channel(false);
     let long = Router::new().route("/", axum::routing::get(async || vec![0; LENGTH]));
-    tokio::spawn(connections::serve_http(listener, long, stopping));
+    tokio::spawn(server::serve_http(listener, long, stopping));
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     stream.write_all(request).await.unwrap();
     // After the response has begun, the paused clock advances only while all tasks are idle.
     stream.readable().await.unwrap();
-    sleep(connections::WRITE_TIMEOUT * 2).await;
+    sleep(server::WRITE_TIMEOUT * 2).await;
     let mut rest = Vec::new();
     let _ = stream.read_to_end(&mut rest).await;
     assert!(rest.len() < LENGTH, "the response was complete");

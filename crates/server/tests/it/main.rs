@@ -6,15 +6,14 @@
     reason = "test code reports errors by panicking with the cause"
 )]
 
-mod clients;
+mod client_kit;
+mod client_libraries;
 mod doctor;
 mod examples;
-mod gateway;
 mod generated;
 mod grpc;
 mod http;
 mod keys;
-mod kit;
 mod lifecycle;
 mod load;
 mod migrate;
@@ -22,5 +21,7 @@ mod repair;
 mod schema;
 mod serve;
 mod settings;
+mod socketio;
 mod support;
 mod token;
+mod tokens;

@@ -8,9 +8,9 @@ use parlor_testkit::{Cluster, Node, Postgres, Redis, ServerProcessOptions, event
 use redis::AsyncCommands;
 use serde_json::{Value, json};
 
-use crate::http::callers::{service, user};
 use crate::http::client::{call, node};
 use crate::support::{CommandOutput, PARLOR, embedded, get, insert_sample_keys, run_in};
+use crate::tokens::{service, user};
 
 /// Runs the command with this data folder.
 async fn migrate(data: &Path, args: &[&str]) -> CommandOutput {

@@ -3,10 +3,10 @@
 //! Invariants:
 //! 1. A request field that the path sets is only a path parameter; it is not repeated in the body or the query.
 
+mod error_responses;
 pub(crate) mod examples;
-mod refusals;
-mod routes;
-mod shape;
+mod operation_schema;
+mod operations;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -21,13 +21,13 @@ use utoipa::openapi::{
 };
 use utoipa::{PartialSchema, ToSchema};
 
-use super::arguments::MAX_IDEMPOTENCY_KEY_LEN;
 use super::problem;
-use super::table::ROUTES;
-pub(super) use refusals::GATEWAY;
+use super::request_decoder::MAX_IDEMPOTENCY_KEY_LEN;
+use super::routes::ROUTES;
+pub use error_responses::GATEWAY;
+pub(super) use operation_schema::{QueryValueKind, Shape};
 #[cfg(test)]
-pub(super) use routes::openapi_operation;
-pub(super) use shape::{QueryValueKind, Shape};
+pub(super) use operations::openapi_operation;
 
 const INTRO: &str = include_str!("intro.md");
 /// Security scheme with the bearer token.
@@ -63,7 +63,7 @@ const TAGS: &[(&str, &str)] = &[
 pub fn document() -> OpenApi {
     let mut paths = Paths::new();
     for route in ROUTES {
-        let described = routes::openapi_operation(route);
+        let described = operations::openapi_operation(route);
         paths.add_path_operation(route.path, vec![route.method.described()], described);
     }
     OpenApiBuilder::new()
@@ -97,7 +97,7 @@ pub(super) static DOCUMENT_JSON: LazyLock<String> = LazyLock::new(text);
 
 /// Tags that have a route.
 fn used_tags() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let used = |group: &str| ROUTES.iter().any(|route| routes::group(route) == group);
+    let used = |group: &str| ROUTES.iter().any(|route| operations::group(route) == group);
     TAGS.iter().copied().filter(move |(group, _)| used(group))
 }
 
@@ -122,7 +122,7 @@ fn components() -> Components {
         .build();
     let parameters = &mut components.parameters;
     parameters.insert(ACTING_USER_PARAMETER.into(), RefOr::T(acting_for));
-    if ROUTES.iter().any(routes::accepts_idempotency_key) {
+    if ROUTES.iter().any(operations::accepts_idempotency_key) {
         parameters.insert(
             IDEMPOTENCY_KEY_PARAMETER.into(),
             RefOr::T(idempotency_key_parameter()),
@@ -152,7 +152,7 @@ fn idempotency_key_parameter() -> Parameter {
 }
 
 fn schemas() -> BTreeMap<String, RefOr<Schema>> {
-    let mut schemas: BTreeMap<_, _> = ROUTES.iter().flat_map(routes::schemas).collect();
+    let mut schemas: BTreeMap<_, _> = ROUTES.iter().flat_map(operations::schemas).collect();
     schemas.insert(problem::Body::name().into(), problem::Body::schema());
     schemas
 }
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn two_types_of_one_name_are_one_type() {
         let mut seen: BTreeMap<String, Value> = BTreeMap::new();
-        for (name, schema) in ROUTES.iter().flat_map(routes::schemas) {
+        for (name, schema) in ROUTES.iter().flat_map(operations::schemas) {
             let schema = serde_json::to_value(&schema).unwrap();
             let first = seen.entry(name.clone()).or_insert_with(|| schema.clone());
             assert_eq!(*first, schema, "{name}");
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn every_group_is_described() {
         for route in ROUTES {
-            let group = routes::group(route);
+            let group = operations::group(route);
             assert!(TAGS.iter().any(|(name, _)| *name == group), "{group}");
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parlor_embedded::SystemClock;
-use parlor_server::app::AppState;
+use parlor_server::app_state::AppState;
 use parlor_server::config::{self, ConfigSources};
 use parlor_server::grpc::proto::v1::user_status::Status::Online;
 use parlor_server::grpc::proto::v1::{GetUserStatusRequest, UserStatus};

@@ -3,8 +3,8 @@
 use parlor_testkit::Node;
 use serde_json::json;
 
-use super::callers::user;
 use super::client::{HttpConnection, TestResponse, call, embedded};
+use crate::tokens::user;
 
 const ALICE: &str = "/v1/users/alice/presence";
 const MAX_BODY_BYTES: usize = 256 * 1024;

@@ -3,8 +3,8 @@
 use parlor_testkit::Node;
 use serde_json::{Value, json};
 
-use super::callers::user;
 use super::client::{TestRequest, TestResponse, call, embedded, node, ready};
+use crate::tokens::user;
 
 fn asked(who: &str, method: &str, path: &str) -> TestRequest {
     call(method, &format!("/v1/conversations{path}")).by(&user(who))

@@ -8,8 +8,8 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-use super::callers::{SECRET, service};
 use crate::support::{PARLOR, get};
+use crate::tokens::{SECRET, service};
 
 /// Starts a node on the embedded store that accepts the tokens of [`crate::tokens`], and waits until it is ready.
 pub async fn embedded() -> Node {

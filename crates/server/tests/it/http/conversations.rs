@@ -3,8 +3,8 @@
 use parlor_testkit::Node;
 use serde_json::{Value, json};
 
-use super::callers::{admin, service, user, visitor_token};
 use super::client::{TestRequest, call, embedded, sign_in};
+use crate::tokens::{admin, service, user, visitor_token};
 
 pub fn asked(token: &str, method: &str, path: &str) -> TestRequest {
     call(method, &format!("/v1/conversations{path}")).by(token)

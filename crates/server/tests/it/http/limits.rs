@@ -4,8 +4,8 @@ use parlor_testkit::Redis;
 use redis::AsyncCommands;
 use serde_json::{Value, json};
 
-use super::callers::{admin, service, user};
 use super::client::{call, embedded, on};
+use crate::tokens::{admin, service, user};
 
 const CHECK: &str = "/v1/limits/check";
 

@@ -3,9 +3,9 @@
 use parlor_testkit::Node;
 use serde_json::{Value, json};
 
-use super::callers::{admin, service, user, visitor_token};
 use super::client::{TestResponse, embedded, node, ready, sign_in};
 use super::conversations::{asked, lunch};
+use crate::tokens::{admin, service, user, visitor_token};
 
 async fn send(node: &Node, by: &str, body: Value) -> TestResponse {
     let post = asked(by, "POST", "/lunch/messages").json(body);

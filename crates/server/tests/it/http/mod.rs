@@ -1,21 +1,20 @@
 //! Tests of the HTTP gateway.
 
 mod bodies;
-pub mod callers;
 mod chat;
 pub mod client;
 pub mod conversations;
+mod docs_page;
 mod limits;
 mod messages;
+mod openapi;
 mod origins;
 mod outage;
-mod page;
+mod permissions;
 mod presence;
-mod quota;
-mod reference;
-mod rights;
+mod rate_limit;
 mod schemathesis;
-mod servers;
 mod sessions;
+mod several_nodes;
 mod typing;
 mod unread;

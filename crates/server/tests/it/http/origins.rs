@@ -1,7 +1,7 @@
 //! Tests of CORS.
 
-use super::callers::user;
 use super::client::{TestResponse, call, embedded, node, ready};
+use crate::tokens::user;
 
 const COUNT: &str = "/v1/presence/count";
 

@@ -4,8 +4,8 @@ use parlor_testkit::{Node, Redis, eventually};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
-use super::callers::user;
 use super::client::{HttpConnection, TestRequest, TestResponse, call, node, on, ready};
+use crate::tokens::user;
 
 const ALICE: &str = "/v1/users/alice/presence";
 

@@ -7,8 +7,8 @@ use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use serde_json::{Value, json};
 
-use super::callers;
 use super::client::{call, embedded, on, sign_in};
+use crate::tokens;
 
 const ALICE: &str = "/v1/users/alice/presence";
 
@@ -17,7 +17,7 @@ async fn a_status_is_set_and_read_and_the_documented_key_follows() {
     let redis = Redis::start().await;
     let node = on(&redis).await;
     let mut keys = redis.connection().await;
-    let alice = callers::user("alice");
+    let alice = tokens::user("alice");
 
     let unknown = call("GET", ALICE).by(&alice).at(&node).await.ok();
     let nobody = json!({ "userId": "alice", "status": "offline", "lastSeen": null, "version": 0 });
@@ -65,7 +65,7 @@ async fn a_heartbeat_registers_a_device_and_a_delete_ends_it() {
     let redis = Redis::start().await;
     let node = on(&redis).await;
     let mut keys = redis.connection().await;
-    let alice = callers::user("alice");
+    let alice = tokens::user("alice");
     let beat = async |body: &str| {
         let beat = call("POST", "/v1/users/alice/presence/heartbeat");
         beat.by(&alice).body(body).at(&node).await.ok()
@@ -110,7 +110,7 @@ async fn many_users_are_asked_for_at_once_and_answered_in_order() {
         set(&node, json!({ "status": "busy" })).await;
         set(&node, json!({ "status": "online" })).await;
         let ask = async |ids: Vec<String>| {
-            let query = call("POST", "/v1/presence/query").by(&callers::user("bob"));
+            let query = call("POST", "/v1/presence/query").by(&tokens::user("bob"));
             query.json(json!({ "userIds": ids })).at(&node).await
         };
         let mut ids: Vec<_> = (0..1_000).map(|n| format!("user-{n}")).collect();
@@ -145,18 +145,18 @@ async fn those_who_are_connected_are_counted() {
     for node in [embedded().await, on(&redis).await] {
         for user in ["alice", "bob", "carol"] {
             let put = call("PUT", &format!("/v1/users/{user}/presence"));
-            let put = put.by(&callers::service());
+            let put = put.by(&tokens::service());
             put.json(json!({ "status": "online" })).at(&node).await.ok();
         }
         let hidden = json!({ "status": "offline" });
         set(&node, hidden).await;
         let bob = "/v1/users/bob/presence/devices/api";
-        let delete = call("DELETE", bob).by(&callers::user("bob"));
+        let delete = call("DELETE", bob).by(&tokens::user("bob"));
         delete.at(&node).await.ok();
         eventually(
             "alice, who is invisible, and carol are counted",
             async || {
-                let count = call("GET", "/v1/presence/count").by(&callers::user("bob"));
+                let count = call("GET", "/v1/presence/count").by(&tokens::user("bob"));
                 let count = count.at(&node).await.ok();
                 if count == json!({ "count": 2 }) {
                     Ok(())
@@ -173,7 +173,7 @@ async fn those_who_are_connected_are_counted() {
 async fn an_address_may_be_percent_encoded() {
     let node = embedded().await;
     let who = "alice@example.com";
-    let token = callers::user(who);
+    let token = tokens::user(who);
     sign_in(&node, &token).await;
     for path in [
         "/v1/users/alice%40example.com/presence",
@@ -204,7 +204,7 @@ async fn an_address_may_be_percent_encoded() {
 #[tokio::test]
 async fn body_overrides_query_and_the_path_overrides_both() {
     let node = embedded().await;
-    let alice = callers::user("alice");
+    let alice = tokens::user("alice");
     let ask = async |path: &str, body: &str| {
         let put = call("PUT", path).by(&alice).body(body);
         put.at(&node).await
@@ -220,7 +220,7 @@ async fn body_overrides_query_and_the_path_overrides_both() {
 }
 
 async fn set(node: &Node, body: Value) -> Value {
-    let put = call("PUT", ALICE).by(&callers::user("alice"));
+    let put = call("PUT", ALICE).by(&tokens::user("alice"));
     put.json(body).at(node).await.ok()
 }
 

@@ -6,8 +6,8 @@ use std::process::Stdio;
 
 use tokio::process::Command;
 
-use super::callers::{admin, service};
 use super::client::{node, ready};
+use crate::tokens::{admin, service};
 
 /// Random requests per route, besides those from the examples and limits of the document.
 const EXAMPLES: &str = "10";

@@ -1,12 +1,12 @@
 //! Tests of sessions.
 
 use parlor_chat::operation::AuthRequirement;
-use parlor_server::http::table::{Method, ROUTES};
+use parlor_server::http::routes::{Method, ROUTES};
 use parlor_testkit::eventually;
 use serde_json::json;
 
-use super::callers::{admin, now, service, token_with_claims, user};
 use super::client::{call, embedded, node, ready, sign_in};
+use crate::tokens::{admin, now, service, token_with_claims, user};
 
 const COUNT: &str = "/v1/presence/count";
 

@@ -4,8 +4,8 @@ use parlor_testkit::{Redis, eventually};
 use redis::AsyncCommands;
 use serde_json::json;
 
-use super::callers::{service, user};
 use super::client::{call, embedded, node, ready};
+use crate::tokens::{service, user};
 
 const C1: &str = "/v1/conversations/c1/typing";
 

@@ -3,9 +3,9 @@
 use parlor_testkit::Node;
 use serde_json::{Value, json};
 
-use super::callers::{service, user, visitor_token};
 use super::client::{TestResponse, call, embedded, sign_in};
 use super::conversations::{asked, lunch};
+use crate::tokens::{service, user, visitor_token};
 
 async fn mark(node: &Node, by: &str, what: &str, body: Value) -> TestResponse {
     let post = asked(by, "POST", &format!("/lunch/{what}")).json(body);

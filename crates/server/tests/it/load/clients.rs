@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::wire::{Request, Wire};
-use super::world::{PLACES, USERS, World, conversation, places, user};
-use crate::http::callers::service;
+use super::deployment::{PLACES, USERS, World, conversation, places, user};
+use super::retrying_client::{Request, Wire};
+use crate::tokens::service;
 
 /// Timeout of a test step.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::clients::{Course, Size};
-use super::count::assert_right;
-use super::world::{Ground, USERS, World};
+use super::deployment::{Ground, USERS, World};
+use super::verify::assert_right;
 
 /// Bounded by steps instead of time, so that the kill happens during the load on a slow machine, too.
 const SIZE: Size = Size {

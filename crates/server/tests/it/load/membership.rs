@@ -12,9 +12,9 @@ use redis::aio::MultiplexedConnection;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::wire::{Answer, Request, Wire};
-use super::world::{Ground, World};
-use crate::http::callers::{service, user};
+use super::deployment::{Ground, World};
+use super::retrying_client::{Answer, Request, Wire};
+use crate::tokens::{service, user};
 
 const NODES: usize = 3;
 /// Number of conversations. In each of them one member is added and removed again and again.

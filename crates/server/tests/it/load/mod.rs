@@ -8,11 +8,11 @@
 //! 3. Expected values are read from the rows with the simplest statement possible, not from values that Parlor derives.
 
 mod clients;
-mod count;
+mod deployment;
 mod faults;
 mod membership;
-mod shared;
+mod retrying_client;
+mod shared_limits_and_sessions;
 mod sockets;
-mod steady;
-mod wire;
-mod world;
+mod undisturbed;
+mod verify;

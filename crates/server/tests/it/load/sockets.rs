@@ -17,8 +17,8 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::world::{Ground, World, conversation, places, user};
-use crate::http::callers;
+use super::deployment::{Ground, World, conversation, places, user};
+use crate::tokens;
 
 /// Number of sockets; several can be devices of one user.
 const CLIENTS: usize = 500;
@@ -102,7 +102,7 @@ impl Client {
         let name = user(number);
         let places = places(number).map(|place| (conversation(place), Log::default()));
         Self {
-            auth: json!({ "token": callers::user(&name), "deviceId": format!("d{number}") }),
+            auth: json!({ "token": tokens::user(&name), "deviceId": format!("d{number}") }),
             name: format!("{name} on d{number}"),
             course: Arc::clone(course),
             random: StdRng::seed_from_u64(number as u64),

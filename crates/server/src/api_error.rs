@@ -1,0 +1,136 @@
+//! Errors of the gateways: stable code, description, HTTP status and gRPC code.
+//!
+//! Invariants:
+//! 1. An internal error is logged once, here, with a random id. The caller receives the id and not the cause.
+
+use axum::http::StatusCode;
+use parlor_chat::code::Code;
+use parlor_chat::error::Error;
+use tracing::error;
+
+use crate::identity::AuthError;
+
+/// Error with a stable code, as a gateway sends it to the caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiError {
+    /// Stable error code.
+    pub code: Code,
+    /// Description for people; it may change.
+    pub detail: String,
+    /// Milliseconds after which the same request can succeed, if known.
+    pub retry_after_ms: Option<u64>,
+}
+
+impl ApiError {
+    /// Error without a retry delay.
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+        let detail = detail.into();
+        Self {
+            code,
+            detail,
+            retry_after_ms: None,
+        }
+    }
+
+    /// Value of the header `Retry-After`: seconds, rounded up. An unavailable part may return at any time, so it gets
+    /// one second.
+    pub fn retry_after_seconds(&self) -> Option<u64> {
+        match self.retry_after_ms {
+            Some(ms) => Some(ms.div_ceil(1_000).max(1)),
+            None => (http_status(self.code) == StatusCode::SERVICE_UNAVAILABLE).then_some(1),
+        }
+    }
+}
+
+impl From<Error> for ApiError {
+    fn from(error: Error) -> Self {
+        let code = error.code();
+        if code != Code::Internal {
+            return Self {
+                retry_after_ms: match error {
+                    Error::RateLimited { retry_after_ms } => Some(retry_after_ms),
+                    _ => None,
+                },
+                ..Self::new(code, error.to_string())
+            };
+        }
+        let id = format!("{:016x}", rand::random::<u64>());
+        let error = anyhow::Error::new(error);
+        error!(id, error = format!("{error:#}"), "internal error");
+        Self::new(
+            code,
+            format!("internal error; search the server log for {id}"),
+        )
+    }
+}
+
+impl From<AuthError> for ApiError {
+    fn from(error: AuthError) -> Self {
+        Self::new(error.code(), error.to_string())
+    }
+}
+
+/// HTTP status of an error code.
+pub const fn http_status(code: Code) -> StatusCode {
+    match code {
+        Code::TokenMissing
+        | Code::TokenInvalid
+        | Code::TokenExpired
+        | Code::TokenNotYetValid
+        | Code::SessionExpired => StatusCode::UNAUTHORIZED,
+        Code::Forbidden
+        | Code::SessionBlocked
+        | Code::ReadOnlySession
+        | Code::NotAMember
+        | Code::EditWindowOver
+        | Code::OriginNotAllowed => StatusCode::FORBIDDEN,
+        Code::ConversationExists | Code::MessageDeleted => StatusCode::CONFLICT,
+        Code::RateLimited => StatusCode::TOO_MANY_REQUESTS,
+        Code::UserRequired | Code::InvalidId | Code::InvalidRequest | Code::TooMany => {
+            StatusCode::BAD_REQUEST
+        }
+        Code::BodyTooLarge | Code::ContentTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Code::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
+        Code::NotFound => StatusCode::NOT_FOUND,
+        Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+        Code::KeysUnavailable
+        | Code::StoreUnavailable
+        | Code::DatabaseUnavailable
+        | Code::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
+        Code::StoreFull | Code::DatabaseFull => StatusCode::INSUFFICIENT_STORAGE,
+        Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+/// gRPC code of an error code.
+pub const fn grpc_code(code: Code) -> tonic::Code {
+    match code {
+        Code::TokenMissing
+        | Code::TokenInvalid
+        | Code::TokenExpired
+        | Code::TokenNotYetValid
+        | Code::SessionExpired => tonic::Code::Unauthenticated,
+        Code::Forbidden
+        | Code::SessionBlocked
+        | Code::ReadOnlySession
+        | Code::NotAMember
+        | Code::OriginNotAllowed => tonic::Code::PermissionDenied,
+        Code::ConversationExists => tonic::Code::AlreadyExists,
+        Code::EditWindowOver | Code::MessageDeleted => tonic::Code::FailedPrecondition,
+        Code::UserRequired
+        | Code::InvalidId
+        | Code::InvalidRequest
+        | Code::TooMany
+        | Code::ContentTooLarge
+        | Code::BodyTooLarge => tonic::Code::InvalidArgument,
+        Code::RequestTimeout => tonic::Code::DeadlineExceeded,
+        Code::NotFound => tonic::Code::NotFound,
+        Code::MethodNotAllowed => tonic::Code::Unimplemented,
+        Code::KeysUnavailable
+        | Code::StoreUnavailable
+        | Code::DatabaseUnavailable
+        | Code::ShuttingDown => tonic::Code::Unavailable,
+        Code::RateLimited | Code::StoreFull | Code::DatabaseFull => tonic::Code::ResourceExhausted,
+        Code::Internal => tonic::Code::Internal,
+    }
+}

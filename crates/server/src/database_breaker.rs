@@ -1,0 +1,206 @@
+//! Circuit breaker of the database: after a failure, requests fail fast instead of waiting for the full statement
+//! timeout.
+//!
+//! ```text
+//! closed ── a statement fails as unavailable ──▶ open for OPEN_DURATION ── a probe is answered ──▶ closed
+//! ```
+//!
+//! Invariants:
+//! 1. While the breaker is open, a read is aborted if a probe of the database fails within [`PROBE_TIMEOUT`]. A read
+//!    that is answered from a cache in that time succeeds.
+//! 2. A successful probe closes the breaker.
+//! 3. While the breaker is open, a write starts only after a successful probe, so a rejected write is never executed
+//!    later.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use parlor_chat::code::Code;
+use parlor_chat::error::{Error, Result as Done};
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use crate::api_error::ApiError;
+
+/// How long the breaker stays open after a failure.
+const OPEN_DURATION: Duration = Duration::from_secs(2);
+/// How long a probe of the database may take.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// Circuit breaker of the database.
+#[derive(Debug, Default)]
+pub struct DatabaseBreaker {
+    open_until: Mutex<Option<Instant>>,
+}
+
+impl DatabaseBreaker {
+    /// Runs `work`. If the breaker is open, `ping` runs at the same time, and `work` is aborted if `ping` fails. `work`
+    /// is pinned by the caller and `ping` is created on demand, because storing both here would double the size of
+    /// every request future.
+    pub async fn run_with_probe<T, E, P>(
+        &self,
+        ping: impl FnOnce() -> P,
+        mut work: Pin<&mut impl Future<Output = Done<T>>>,
+    ) -> Result<T, ApiError>
+    where
+        P: Future<Output = Result<(), E>>,
+    {
+        if self.is_open() {
+            let mut answers = Box::pin(probe_database(ping()));
+            tokio::select! {
+                // A result that is ready is returned even if the probe failed at the same time.
+                biased;
+                done = &mut work => return self.record_result(done),
+                answers = &mut answers => self.apply_probe(answers)?,
+            }
+        }
+        self.record_result(work.await)
+    }
+
+    /// Runs `work` that writes. If the breaker is open, `work` starts only after `ping` succeeds, so that a rejected
+    /// write is never executed later.
+    pub async fn probe_then_run<T, E, P>(
+        &self,
+        ping: impl FnOnce() -> P,
+        work: Pin<&mut impl Future<Output = Done<T>>>,
+    ) -> Result<T, ApiError>
+    where
+        P: Future<Output = Result<(), E>>,
+    {
+        if self.is_open() {
+            self.apply_probe(Box::pin(probe_database(ping())).await)?;
+        }
+        self.record_result(work.await)
+    }
+
+    fn apply_probe(&self, answers: bool) -> Result<(), ApiError> {
+        if answers {
+            *self.open_until.lock() = None;
+            return Ok(());
+        }
+        self.trip();
+        let detail = "the database is unavailable; retry later";
+        Err(ApiError::new(Code::DatabaseUnavailable, detail))
+    }
+
+    fn is_open(&self) -> bool {
+        self.open_until.lock().is_some_and(|it| Instant::now() < it)
+    }
+
+    fn trip(&self) {
+        *self.open_until.lock() = Some(Instant::now() + OPEN_DURATION);
+    }
+
+    fn record_result<T>(&self, done: Done<T>) -> Result<T, ApiError> {
+        if let Err(Error::DatabaseUnavailable(_)) = &done {
+            self.trip();
+        }
+        Ok(done?)
+    }
+}
+
+/// True if the database answers the probe in time. Returns false only at the end of [`PROBE_TIMEOUT`], to give work
+/// that needs no database this long.
+async fn probe_database<E>(ping: impl Future<Output = Result<(), E>>) -> bool {
+    let end = Instant::now() + PROBE_TIMEOUT;
+    let answers = matches!(timeout_at(end, ping).await, Ok(Ok(())));
+    if !answers {
+        sleep_until(end).await;
+    }
+    answers
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+    use std::pin::pin;
+
+    use tokio::time::sleep;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(5);
+
+    /// A statement while the database is unavailable.
+    async fn fails() -> Done<u8> {
+        sleep(PATIENCE).await;
+        let io = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        Err(Error::DatabaseUnavailable(io.into()))
+    }
+
+    async fn silent() -> Result<(), ()> {
+        pending().await
+    }
+
+    async fn slow() -> Done<u8> {
+        sleep(PATIENCE).await;
+        Ok(1)
+    }
+
+    /// Time until a read is rejected.
+    async fn refused(outage: &DatabaseBreaker) -> Duration {
+        let began = Instant::now();
+        let refusal = outage
+            .run_with_probe(silent, pin!(fails()))
+            .await
+            .unwrap_err();
+        assert_eq!(refusal.code, Code::DatabaseUnavailable);
+        assert_eq!(refusal.retry_after_seconds(), Some(1));
+        began.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_database_timeout_further_requests_fail_fast() {
+        let outage = DatabaseBreaker::default();
+        assert_eq!(refused(&outage).await, PATIENCE);
+        for _ in 0..100 {
+            assert_eq!(refused(&outage).await, PROBE_TIMEOUT);
+        }
+        sleep(OPEN_DURATION).await;
+        assert_eq!(refused(&outage).await, PATIENCE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn cached_answers_are_served_during_a_database_outage() {
+        let outage = DatabaseBreaker::default();
+        refused(&outage).await;
+        let cached = pin!(async { Ok(1) });
+        assert_eq!(outage.run_with_probe(silent, cached).await, Ok(1));
+        let soon = async {
+            sleep(PROBE_TIMEOUT / 2).await;
+            Ok(1)
+        };
+        let answers = || ready(Err(()));
+        assert_eq!(outage.run_with_probe(answers, pin!(soon)).await, Ok(1));
+        assert_eq!(refused(&outage).await, PROBE_TIMEOUT);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_full_timeout_is_restored_when_the_database_answers() {
+        let outage = DatabaseBreaker::default();
+        refused(&outage).await;
+        let answers = || ready(Ok::<_, ()>(()));
+        assert_eq!(outage.run_with_probe(answers, pin!(slow())).await, Ok(1));
+        assert_eq!(refused(&outage).await, PATIENCE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn writes_are_not_started_during_a_database_outage() {
+        let outage = DatabaseBreaker::default();
+        refused(&outage).await;
+        let begun = std::cell::Cell::new(false);
+        let change = async {
+            begun.set(true);
+            Ok(1)
+        };
+        let refused = outage.probe_then_run(silent, pin!(change)).await;
+        let refusal = refused.unwrap_err();
+        assert_eq!(
+            (refusal.code, begun.get()),
+            (Code::DatabaseUnavailable, false)
+        );
+        let answers = || ready(Ok::<_, ()>(()));
+        assert_eq!(outage.probe_then_run(answers, pin!(slow())).await, Ok(1));
+    }
+}

@@ -1,0 +1,78 @@
+//! API reference: `/openapi.json`, and the page `/docs/` that shows it and sends requests.
+//!
+//! Invariants:
+//! 1. The page loads nothing from other hosts, and its content security policy forbids the browser to do so.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::Path;
+use axum::http::{HeaderName, header};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::get;
+use parlor_chat::code::Code;
+
+use super::openapi;
+use super::problem::Problem;
+use crate::app_state::AppState;
+
+const PAGE: &str = include_str!("docs_page/page.html");
+const STYLE: &str = include_str!("docs_page/style.css");
+const START: &str = include_str!("docs_page/start.js");
+const ICON: &str = include_str!("docs_page/icon.svg");
+
+/// Allows only files and requests of this server. `unsafe-inline` is for the styles that Swagger UI adds to the page.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
+     object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+pub(super) fn router() -> Router<AppState> {
+    Router::new()
+        .route("/openapi.json", get(document))
+        // Relative, so that the redirect works behind a proxy that adds a path prefix.
+        .route("/docs", get(async || Redirect::permanent("docs/")))
+        .route("/docs/", get(async || static_response("text/html", PAGE)))
+        .route("/docs/{file}", get(asset))
+}
+
+async fn document() -> Response {
+    static_response("application/json", openapi::DOCUMENT_JSON.as_str())
+}
+
+async fn asset(Path(name): Path<String>) -> Response {
+    match name.as_str() {
+        "style.css" => return static_response("text/css", STYLE),
+        "start.js" => return static_response("text/javascript", START),
+        "icon.svg" => return static_response("image/svg+xml", ICON),
+        "swagger-ui.css" | "swagger-ui-bundle.js" => {}
+        _ => return asset_not_found(&name),
+    }
+    let config = Arc::new(utoipa_swagger_ui::Config::default());
+    match utoipa_swagger_ui::serve(&name, config) {
+        Ok(Some(found)) => {
+            let bytes = match found.bytes {
+                Cow::Borrowed(bytes) => Bytes::from_static(bytes),
+                Cow::Owned(bytes) => bytes.into(),
+            };
+            static_response(&found.content_type, bytes)
+        }
+        _ => asset_not_found(&name),
+    }
+}
+
+fn static_response(kind: &str, content: impl Into<Body>) -> Response {
+    let headers: [(HeaderName, &str); 4] = [
+        (header::CONTENT_TYPE, &format!("{kind}; charset=utf-8")),
+        (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
+        (header::REFERRER_POLICY, "no-referrer"),
+        // Short, because the page changes with the server version.
+        (header::CACHE_CONTROL, "public, max-age=300"),
+    ];
+    (headers, content.into()).into_response()
+}
+
+fn asset_not_found(name: &str) -> Response {
+    let detail = format!("no such path: /docs/{name}");
+    Problem::new(Code::NotFound, detail).into_response()
+}

@@ -1,0 +1,254 @@
+//! Route table: the operation of each method and path.
+//!
+//! Invariants:
+//! 1. Every operation of [`ALL_OPERATIONS`](parlor_chat::operation::ALL_OPERATIONS) is in [`ROUTES`], or in
+//!    [`OPERATIONS_WITHOUT_ROUTE`] with the reason.
+
+use axum::routing::{MethodFilter, MethodRouter};
+use parlor_chat::conversations::{
+    CreateConversation, DeleteConversation, GetConversation, GetMember, IsMember, JoinConversation,
+    LeaveConversation, ListConversations, ListMembers, PutMember, RemoveMember, UpdateConversation,
+};
+use parlor_chat::limits::CheckLimit;
+use parlor_chat::messages::{
+    CatchUpConversation, DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage,
+};
+use parlor_chat::operation::{AuthRequirement, CreatesResource, Operation, OperationInfo};
+use parlor_chat::presence::{
+    CountPresence, GetPresence, Heartbeat, ListDevices, QueryPresence, RemoveDevice, SetPresence,
+    WatchPresence,
+};
+use parlor_chat::sessions::{
+    BeginSession, BeginVisitorSession, EndSession, EndUserSession, GetSession, GetUserSession,
+    UpdateUserSession, ValidateSession,
+};
+use parlor_chat::typing::{ListTyping, SetTyping};
+use parlor_chat::unread::{GetUnread, ListReceipts, MarkDelivered, MarkRead, MarkUnread};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use utoipa::ToSchema;
+use utoipa::openapi::HttpMethod;
+
+use super::openapi::Shape;
+use super::operation_handler;
+use crate::app_state::AppState;
+
+/// All routes of operations, in the order of the reference.
+pub static ROUTES: &[Route] = &[
+    post::<BeginSession>("/v1/sessions"),
+    post::<BeginVisitorSession>("/v1/sessions/anonymous"),
+    get::<GetSession>("/v1/sessions/me"),
+    delete::<EndSession>("/v1/sessions/me"),
+    get::<GetUserSession>("/v1/admin/sessions/{user}"),
+    patch::<UpdateUserSession>("/v1/admin/sessions/{user}"),
+    delete::<EndUserSession>("/v1/admin/sessions/{user}"),
+    get::<GetPresence>("/v1/users/{user}/presence"),
+    put::<SetPresence>("/v1/users/{user}/presence"),
+    post::<Heartbeat>("/v1/users/{user}/presence/heartbeat"),
+    get::<ListDevices>("/v1/users/{user}/presence/devices"),
+    delete::<RemoveDevice>("/v1/users/{user}/presence/devices/{device}"),
+    post::<QueryPresence>("/v1/presence/query"),
+    get::<CountPresence>("/v1/presence/count"),
+    post::<CreateConversation>("/v1/conversations"),
+    get::<ListConversations>("/v1/conversations"),
+    get::<GetConversation>("/v1/conversations/{id}"),
+    patch::<UpdateConversation>("/v1/conversations/{id}"),
+    delete::<DeleteConversation>("/v1/conversations/{id}"),
+    post::<JoinConversation>("/v1/conversations/{id}/join"),
+    post::<LeaveConversation>("/v1/conversations/{id}/leave"),
+    get::<ListMembers>("/v1/conversations/{id}/members"),
+    get::<GetMember>("/v1/conversations/{id}/members/{user}"),
+    put::<PutMember>("/v1/conversations/{id}/members/{user}"),
+    delete::<RemoveMember>("/v1/conversations/{id}/members/{user}"),
+    get::<ListMessages>("/v1/conversations/{id}/messages"),
+    post::<SendMessage>("/v1/conversations/{id}/messages"),
+    get::<GetMessage>("/v1/conversations/{id}/messages/{seq}"),
+    patch::<EditMessage>("/v1/conversations/{id}/messages/{seq}"),
+    delete::<DeleteMessage>("/v1/conversations/{id}/messages/{seq}"),
+    get::<ListTyping>("/v1/conversations/{id}/typing"),
+    put::<SetTyping>("/v1/conversations/{id}/typing"),
+    post::<MarkRead>("/v1/conversations/{id}/read"),
+    post::<MarkUnread>("/v1/conversations/{id}/unread"),
+    post::<MarkDelivered>("/v1/conversations/{id}/delivered"),
+    get::<ListReceipts>("/v1/conversations/{id}/receipts"),
+    get::<GetUnread>("/v1/unread"),
+    post::<CheckLimit>("/v1/limits/check"),
+];
+
+/// Operations that HTTP does not offer, with the reason.
+pub static OPERATIONS_WITHOUT_ROUTE: &[(OperationInfo, &str)] = &[
+    (
+        ValidateSession::INFO,
+        "for services with many requests, over gRPC; with HTTP use `GET /v1/admin/sessions/{user}`",
+    ),
+    (
+        WatchPresence::INFO,
+        "a stream of changes, over gRPC or Socket.IO; with HTTP use `POST /v1/presence/query`",
+    ),
+    (
+        IsMember::INFO,
+        "for services with many requests, over gRPC; with HTTP use `GET /v1/conversations/{id}/members/{user}`",
+    ),
+    (
+        CatchUpConversation::INFO,
+        "for clients with live events, over Socket.IO; with HTTP use `GET /v1/conversations/{id}/messages?after=`",
+    ),
+];
+
+/// Path parameters and the request fields they set.
+pub static PATH_PARAMETERS: &[(&str, &str)] = &[
+    ("user", "userId"),
+    ("id", "conversationId"),
+    ("device", "deviceId"),
+    ("seq", "seq"),
+];
+
+/// Method and path of an operation.
+pub struct Route {
+    /// HTTP method.
+    pub method: Method,
+    /// Path, with its parameters in braces.
+    pub path: &'static str,
+    /// Operation.
+    pub info: OperationInfo,
+    /// Credentials that the operation requires.
+    pub auth: AuthRequirement,
+    /// Whether the response is 201 for a new resource.
+    pub creates_resource: CreatesResource,
+    endpoint: fn(&'static Route) -> MethodRouter<AppState>,
+    shape: fn() -> Shape,
+    can_decode: fn(&Value) -> Result<(), String>,
+}
+
+impl Route {
+    /// Handler for the router.
+    pub(super) fn endpoint(&'static self) -> MethodRouter<AppState> {
+        (self.endpoint)(self)
+    }
+
+    /// Schemas of the request and the reply.
+    pub(super) fn shape(&self) -> Shape {
+        (self.shape)()
+    }
+
+    /// Checks that a request can be decoded; the error is the reason.
+    pub fn check_decodes(&self, request: &Value) -> Result<(), String> {
+        (self.can_decode)(request)
+    }
+
+    /// Path parameters, each with the request field that it sets.
+    pub(super) fn path_parameters(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let named = |name| (name, request_field(name));
+        let segments = self.path.split('/');
+        segments
+            .filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
+            .map(named)
+    }
+}
+
+/// Request field that a path parameter sets.
+pub(super) fn request_field(parameter: &str) -> &str {
+    let known = PATH_PARAMETERS.iter().find(|(name, _)| *name == parameter);
+    known.map_or(parameter, |(_, field)| field)
+}
+
+/// HTTP methods in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Reads a resource.
+    Get,
+    /// Sets a resource; idempotent.
+    Put,
+    /// Performs an action.
+    Post,
+    /// Changes the given fields and leaves the others.
+    Patch,
+    /// Deletes a resource.
+    Delete,
+}
+
+impl Method {
+    /// Name of the method.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Put => "PUT",
+            Self::Post => "POST",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+        }
+    }
+
+    /// True if the request fields are in the body; otherwise they are in the query.
+    pub(super) const fn has_body(self) -> bool {
+        matches!(self, Self::Put | Self::Post | Self::Patch)
+    }
+
+    pub(super) const fn filter(self) -> MethodFilter {
+        match self {
+            Self::Get => MethodFilter::GET,
+            Self::Put => MethodFilter::PUT,
+            Self::Post => MethodFilter::POST,
+            Self::Patch => MethodFilter::PATCH,
+            Self::Delete => MethodFilter::DELETE,
+        }
+    }
+
+    pub(super) const fn described(self) -> HttpMethod {
+        match self {
+            Self::Get => HttpMethod::Get,
+            Self::Put => HttpMethod::Put,
+            Self::Post => HttpMethod::Post,
+            Self::Patch => HttpMethod::Patch,
+            Self::Delete => HttpMethod::Delete,
+        }
+    }
+}
+
+/// Operation that HTTP can offer.
+pub(super) trait HttpOperation:
+    Operation<Reply: Serialize + ToSchema> + DeserializeOwned + ToSchema + 'static
+{
+}
+
+impl<O> HttpOperation for O where
+    O: Operation<Reply: Serialize + ToSchema> + DeserializeOwned + ToSchema + 'static
+{
+}
+
+const fn route<O: HttpOperation>(method: Method, path: &'static str) -> Route {
+    Route {
+        method,
+        path,
+        info: O::INFO,
+        auth: O::AUTH,
+        creates_resource: O::CREATES,
+        endpoint: operation_handler::of::<O>,
+        shape: Shape::of::<O>,
+        can_decode: |request| match O::deserialize(request) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        },
+    }
+}
+
+const fn get<O: HttpOperation>(path: &'static str) -> Route {
+    route::<O>(Method::Get, path)
+}
+
+const fn put<O: HttpOperation>(path: &'static str) -> Route {
+    route::<O>(Method::Put, path)
+}
+
+pub(super) const fn post<O: HttpOperation>(path: &'static str) -> Route {
+    route::<O>(Method::Post, path)
+}
+
+pub(super) const fn patch<O: HttpOperation>(path: &'static str) -> Route {
+    route::<O>(Method::Patch, path)
+}
+
+const fn delete<O: HttpOperation>(path: &'static str) -> Route {
+    route::<O>(Method::Delete, path)
+}

@@ -1,0 +1,103 @@
+//! Closes sockets whose session has ended, whose device was removed, or whose token has expired.
+//!
+//! Invariants:
+//! 1. A socket that the gateway closes gets one `session:closed` event with the reason, and its connection is closed
+//!    right after it.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parlor_chat::access::Caller;
+use parlor_chat::context::duration_millis;
+use parlor_socketio::{DisconnectReason, EncodedEvent};
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::bodies::{ClosedReason, SessionClosed};
+use super::socket_state::UserSocketState;
+use super::{GatewaySocket, SocketIoGateway, encode_json};
+
+/// Interval of the check for expired tokens.
+const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+impl SocketIoGateway {
+    /// Stores the expiry of the caller's token, at which the socket is closed.
+    pub(super) fn set_token_expiry(&self, state: &UserSocketState, caller: &Caller) {
+        let left = duration_millis(self.app.token_time_left(caller));
+        let ends = duration_millis(self.started_at.elapsed()).saturating_add(left);
+        state.token_expires_ms.store(ends, Ordering::Relaxed);
+    }
+
+    /// Sends `session:closed` with the reason and closes the socket.
+    pub(super) fn close(&self, socket: &GatewaySocket, reason: ClosedReason) {
+        self.close_with(socket, reason, None);
+    }
+
+    pub(super) fn close_with(
+        &self,
+        socket: &GatewaySocket,
+        reason: ClosedReason,
+        reconnect_in_ms: Option<u64>,
+    ) {
+        {
+            let mut inner = socket.state().mutable.lock();
+            if inner.close_reason.is_some() {
+                return;
+            }
+            inner.close_reason = Some(reason);
+        }
+        let told = SessionClosed {
+            reason,
+            reconnect_in_ms,
+        };
+        socket.send(&EncodedEvent::new("session:closed", &encode_json(&told)));
+        socket.disconnect(match reason {
+            ClosedReason::Shutdown => DisconnectReason::ServerShutdown,
+            _ => DisconnectReason::ServerDisconnect,
+        });
+    }
+
+    /// Closes the sockets of devices that a request removed. Never completes.
+    pub(super) async fn close_removed_devices(&self) {
+        let chat = self.app.wait_for_chat().await;
+        loop {
+            let device = chat.presence().next_socket_to_close().await;
+            let Some(person) = self.connected_users.find(&device.user) else {
+                continue;
+            };
+            let sockets = person.sockets();
+            let holds = |it: &Arc<GatewaySocket>| *it.state().device == device;
+            let Some(holder) = sockets.iter().position(holds) else {
+                continue;
+            };
+            // Also closes earlier sockets with this device id. A later socket is a new connection and stays.
+            for socket in &sockets[..=holder] {
+                if socket.state().device.id == device.id {
+                    self.close(socket, ClosedReason::Logout);
+                }
+            }
+        }
+    }
+
+    /// Closes the sockets whose token has expired. Runs until the server is dropped.
+    pub(super) async fn close_expired_tokens(&self) {
+        let mut ticks = interval(EXPIRY_CHECK_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let Some(server) = self.server.get().and_then(Weak::upgrade) else {
+                return;
+            };
+            let now = duration_millis(self.started_at.elapsed());
+            let mut ended = Vec::new();
+            server.for_each_socket(|socket| {
+                if socket.state().token_expires_ms.load(Ordering::Relaxed) <= now {
+                    ended.push(Arc::clone(socket));
+                }
+            });
+            for socket in ended {
+                self.close(&socket, ClosedReason::Expired);
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Closes a socket when its session ends.
+//!
+//! Invariants:
+//! 1. If the session ends during the handshake, the socket is closed as soon as it exists.
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use parking_lot::Mutex;
+use parlor_chat::sessions::{ConnectionRegistration, Ending, SessionEndReason};
+
+use super::bodies::ClosedReason;
+use super::{GatewaySocket, SocketIoGateway};
+
+/// Registration of a socket for the end of its session; ends on drop.
+pub(super) struct SessionBinding {
+    pub(super) slot: Arc<SessionEndCloser>,
+    /// `None` for a service.
+    pub(super) _attached: Option<ConnectionRegistration>,
+}
+
+/// Handler of the session end. It exists before its socket.
+pub(super) struct SessionEndCloser {
+    gateway: Weak<SocketIoGateway>,
+    socket: OnceLock<Weak<GatewaySocket>>,
+    /// Reason, if the session ended before the socket was set.
+    ended_early: Mutex<Option<ClosedReason>>,
+}
+
+impl SessionEndCloser {
+    /// A handler without a socket.
+    pub(super) fn of(gateway: &Arc<SocketIoGateway>) -> Arc<Self> {
+        Arc::new(Self {
+            gateway: Arc::downgrade(gateway),
+            socket: OnceLock::new(),
+            ended_early: Mutex::new(None),
+        })
+    }
+
+    /// Sets the socket that is closed when the session ends. Returns the reason if the session has already ended.
+    pub(super) fn set_socket(&self, socket: &Arc<GatewaySocket>) -> Option<ClosedReason> {
+        let early = self.ended_early.lock();
+        let _ = self.socket.set(Arc::downgrade(socket));
+        *early
+    }
+
+    /// The socket, if it is set. Otherwise stores the reason for [`Self::set_socket`].
+    fn socket_or_remember(&self, reason: ClosedReason) -> Option<Arc<GatewaySocket>> {
+        let mut early = self.ended_early.lock();
+        match self.socket.get() {
+            Some(socket) => socket.upgrade(),
+            None => {
+                early.get_or_insert(reason);
+                None
+            }
+        }
+    }
+}
+
+impl Ending for SessionEndCloser {
+    fn ended(&self, reason: SessionEndReason) {
+        let reason = ClosedReason::from(reason);
+        if let Some(socket) = self.socket_or_remember(reason)
+            && let Some(gateway) = self.gateway.upgrade()
+        {
+            gateway.close(&socket, reason);
+        }
+    }
+}
+
+impl From<SessionEndReason> for ClosedReason {
+    fn from(reason: SessionEndReason) -> Self {
+        match reason {
+            SessionEndReason::Blocked => Self::Blocked,
+            SessionEndReason::Logout => Self::Logout,
+            SessionEndReason::Replaced => Self::Replaced,
+        }
+    }
+}

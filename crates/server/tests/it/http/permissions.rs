@@ -1,0 +1,147 @@
+//! Tests of the permissions of callers.
+
+use parlor_chat::operation::AuthRequirement;
+use parlor_server::http::routes::{Method, ROUTES};
+use parlor_testkit::Node;
+use serde_json::json;
+
+use super::client::{TestResponse, call, embedded, sign_in};
+use crate::tokens::{self, admin, now, service, signed, token_with_claims, user, visitor_token};
+
+#[tokio::test]
+async fn every_protected_route_rejects_missing_invalid_and_expired_tokens() {
+    let node = embedded().await;
+    let late = token_with_claims("alice", &json!({ "exp": now() - 60 }));
+    let early = token_with_claims("alice", &json!({ "nbf": now() + 3_600 }));
+    let forged = signed(
+        &json!({ "sub": "alice", "iat": now(), "exp": now() + 60 }),
+        "another secret",
+    );
+    for route in ROUTES.iter().filter(|it| it.auth != AuthRequirement::None) {
+        let path = route.path.replace(['{', '}'], "");
+        for (authorization, code) in [
+            (None, "token_missing"),
+            (Some("Basic YTpi".to_owned()), "token_missing"),
+            (Some("Bearer ".to_owned()), "token_missing"),
+            (Some("Bearer x.y.z".to_owned()), "token_invalid"),
+            (Some("Bearer t\u{f6}ken".to_owned()), "token_invalid"),
+            (Some(format!("Bearer {forged}")), "token_invalid"),
+            (Some(format!("Bearer {late}")), "token_expired"),
+            (Some(format!("Bearer {early}")), "token_not_yet_valid"),
+        ] {
+            // The caller is rejected before the malformed body is read.
+            let mut asked = call(route.method.name(), &path).body("{");
+            if let Some(value) = &authorization {
+                asked = asked.header("Authorization", value);
+            }
+            let answer = asked.at(&node).await;
+            answer.refused(401, code);
+            assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
+            assert_eq!(answer.header("cache-control"), Some("no-store"));
+            let nosniff = answer.header("x-content-type-options");
+            assert_eq!(nosniff, Some("nosniff"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn presence_routes_enforce_the_permission_table() {
+    const PRESENCE: &str = "/v1/users/alice/presence";
+    const BEAT: &str = "/v1/users/alice/presence/heartbeat";
+    const DEVICES: &str = "/v1/users/alice/presence/devices";
+    const DEVICE: &str = "/v1/users/alice/presence/devices/phone";
+    let node = embedded().await;
+    let callers = [user("alice"), user("bob"), admin("root"), service()];
+    for (method, path, may) in [
+        (Method::Get, PRESENCE, [true, true, true, true]),
+        (Method::Put, PRESENCE, [true, false, false, true]),
+        (Method::Post, BEAT, [true, false, false, true]),
+        (Method::Get, DEVICES, [true, false, true, true]),
+        (Method::Delete, DEVICE, [true, false, true, true]),
+    ] {
+        for (token, may) in callers.iter().zip(may) {
+            let asked = call(method.name(), path).by(token);
+            let answer = asked
+                .json(json!({ "status": "online", "seq": 1 }))
+                .at(&node)
+                .await;
+            if may {
+                answer.ok();
+            } else {
+                let detail = answer.refused(403, "forbidden");
+                assert!(detail.contains("alice"), "{detail}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_service_acts_for_the_user_it_names_and_others_for_themselves() {
+    let node = embedded().await;
+    beat(&node, &service(), "bob")
+        .await
+        .refused(403, "forbidden");
+    beat(&node, &service(), "alice").await.ok();
+    beat(&node, &user("alice"), "alice").await.ok();
+    beat(&node, &user("alice"), "bob")
+        .await
+        .refused(403, "forbidden");
+    beat(&node, &admin("root"), "alice")
+        .await
+        .refused(403, "forbidden");
+    beat(&node, &service(), "a b")
+        .await
+        .refused(400, "invalid_id");
+    beat(&node, &service(), "").await.refused(400, "invalid_id");
+    beat(&node, &service(), "\u{f6}")
+        .await
+        .refused(400, "invalid_id");
+
+    let typing = call("PUT", "/v1/conversations/c1/typing").by(&service());
+    let detail = typing.at(&node).await.refused(400, "user_required");
+    assert!(detail.contains("Parlor-User"), "{detail}");
+}
+
+#[tokio::test]
+async fn a_visitor_reads_and_does_not_write() {
+    let node = embedded().await;
+    let token = visitor_token("guest");
+    sign_in(&node, &token).await;
+    let read = call("GET", "/v1/users/alice/presence").by(&token);
+    read.at(&node).await.ok();
+    let typing = call("PUT", "/v1/conversations/c1/typing").by(&token);
+    typing.at(&node).await.refused(403, "read_only_session");
+}
+
+#[tokio::test]
+async fn wrong_ids_are_refused_by_every_route_that_takes_one() {
+    let node = embedded().await;
+    let long = "x".repeat(129);
+    for route in ROUTES.iter().filter(|route| route.path.contains('{')) {
+        for wrong in ["a%20b", "a:b", "status", &long] {
+            let path = route
+                .path
+                .replace("{device}", "phone")
+                .replace("{seq}", "1");
+            let path = path.replace("{user}", wrong).replace("{id}", wrong);
+            if wrong == "status" && route.path.contains("{id}") {
+                continue;
+            }
+            let asked = call(route.method.name(), &path).by(&tokens::service());
+            let asked = asked.header("Parlor-User", "alice");
+            let admin = route.path.starts_with("/v1/admin/");
+            let status = if admin { "blocked" } else { "online" };
+            let answer = asked.json(json!({ "status": status, "seq": 1 }));
+            let answer = answer.at(&node).await;
+            answer.refused(400, "invalid_id");
+        }
+    }
+    let device = call("DELETE", "/v1/users/alice/presence/devices/a%20b");
+    let answer = device.by(&user("alice")).at(&node).await;
+    answer.refused(400, "invalid_id");
+}
+
+async fn beat(node: &Node, token: &str, acting_for: &str) -> TestResponse {
+    let beat = call("POST", "/v1/users/alice/presence/heartbeat").by(token);
+    beat.header("Parlor-User", acting_for).at(node).await
+}
