@@ -11,7 +11,7 @@ use parlor_chat::keys::{KeySettings, Keyspace};
 use parlor_chat::limits::{RateLimit, RateLimitAlgorithm, RateLimiter};
 
 use crate::measure::{RunCost, format_thousands, measure_cost, median_by_rate};
-use crate::presence::ground::{Engine, StoreFixture};
+use crate::store_fixture::{Engine, StoreFixture};
 
 const RUN: Duration = Duration::from_millis(500);
 const RUNS: usize = 3;

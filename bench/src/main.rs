@@ -4,21 +4,22 @@
 //! Timing is printed, never asserted. CPU time per operation stays comparable on a busy machine, so it is printed
 //! beside every rate.
 
+mod flush_latency;
 mod gateway;
 mod limits;
 mod measure;
 mod messages;
-mod pauses;
 mod presence;
-mod restart;
 mod store;
+mod store_fixture;
+mod store_restart;
 
 type Benchmark = (&'static str, fn() -> anyhow::Result<()>);
 
 const BENCHMARKS: [Benchmark; 7] = [
     ("store", store::run),
-    ("restart", restart::run),
-    ("pauses", pauses::run),
+    ("restart", store_restart::run),
+    ("flush-latency", flush_latency::run),
     ("presence", presence::run),
     ("messages", messages::run),
     ("limits", limits::run),

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::book::{Direction, Metric, Results, format_value};
-use super::measures::PLOTTED;
+use super::metrics::PLOTTED;
+use super::results::{Direction, Metric, Results, format_value};
 use super::servers::BenchServerKind;
 
 const PANEL_WIDTH: f64 = 460.0;

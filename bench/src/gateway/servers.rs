@@ -7,11 +7,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use parlor_testkit::{Node, Redis, ServerProcessOptions};
+use parlor_testkit::{Redis, ServerProcess, ServerProcessOptions};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::people;
+use super::users_and_rooms;
 use crate::measure::resident;
 
 const SERVER_CORE: usize = 0;
@@ -60,7 +60,7 @@ impl BenchServerKind {
 pub struct BenchServer {
     pub kind: BenchServerKind,
     pub address: SocketAddr,
-    node: Node,
+    node: ServerProcess,
     redis: Option<Redis>,
 }
 
@@ -100,7 +100,7 @@ impl BenchServer {
     /// Waits for the exit and starts the server again, on its core and address. The server then listens, but may not be
     /// ready.
     pub async fn restart(&mut self) -> anyhow::Result<()> {
-        let ended = self.node.wait().await;
+        let ended = self.node.wait_for_exit().await;
         ensure!(ended.success(), "the server failed: {}", self.node.output());
         pin_to_core(SERVER_CORE)?;
         self.node.restart().await;
@@ -117,7 +117,7 @@ impl BenchServer {
         };
         let node = match kind {
             BenchServerKind::Parlor => parlor(settings)?.start().await,
-            BenchServerKind::NodeStateless => peer("plain.js")?.start().await,
+            BenchServerKind::NodeStateless => peer("stateless.js")?.start().await,
             BenchServerKind::NodeRedis => {
                 let url = redis.as_ref().map(Redis::url).unwrap_or_default();
                 peer("redis.js")?.env("PEER_REDIS", url).start().await
@@ -125,9 +125,9 @@ impl BenchServer {
         };
         let address = match kind {
             BenchServerKind::Parlor => {
-                let http = node.http();
+                let http = node.http_url();
                 let address = http.trim_start_matches("http://").parse()?;
-                people::wait_until_ready(address).await?;
+                users_and_rooms::wait_until_ready(address).await?;
                 address
             }
             _ => node.address(PEER_LISTEN_ENV),
@@ -209,7 +209,7 @@ fn parlor(settings: &[(&str, &str)]) -> anyhow::Result<ServerProcessOptions> {
         "{} is missing; run cargo build --release -p parlor-server",
         program.display()
     );
-    let node = Node::parlor_serve(program)
+    let node = ServerProcess::parlor_serve(program)
         .env("PARLOR_AUTH__SECRET", SECRET)
         .env("PARLOR_LOG__LEVEL", "warn");
     Ok(settings.iter().fold(node, |node, (name, value)| {
@@ -228,7 +228,7 @@ fn peer(file: &str) -> anyhow::Result<ServerProcessOptions> {
         .output()?;
     let node = String::from_utf8(found.stdout)?;
     ensure!(!node.trim().is_empty(), "node is not installed");
-    Ok(Node::options(node.trim())
+    Ok(ServerProcess::options(node.trim())
         .arg("--expose-gc")
         .arg(folder.join(file))
         .env("NODE_ENV", "production")

@@ -5,19 +5,24 @@
 //! - [`engine_io`]: Engine.IO sessions over polling and WebSocket, the upgrade between them, and pings.
 //! - [`socket_io`]: Socket.IO namespaces, events, acknowledgements, and recovery of sockets after a lost connection.
 
-mod account;
-pub mod engine;
-pub mod frame;
+mod client_info;
+mod disconnect_reason;
+pub mod engine_io;
+mod memory_budget;
 mod options;
 pub mod packet;
 mod slab;
-pub mod socket;
+pub mod socket_io;
+mod stats;
+mod upgraded_stream;
+pub mod websocket;
 
-pub use options::{
-    Client, DisconnectReason, DowncastUpgraded, RecoveryOptions, SocketIoOptions, SocketIoStats,
-    UpgradedTcpStream,
-};
-pub use socket::{
+pub use client_info::ClientInfo;
+pub use disconnect_reason::DisconnectReason;
+pub use options::{RecoveryOptions, SocketIoOptions};
+pub use socket_io::{
     ConnectError, ConnectRequest, EncodedEvent, HandlerFuture, IncomingEvent, Socket,
     SocketHandler, SocketIoServer,
 };
+pub use stats::SocketIoStats;
+pub use upgraded_stream::{DowncastUpgraded, UpgradedTcpStream};

@@ -19,31 +19,31 @@ impl<T> Default for Slab<T> {
 impl<T: Clone> Slab<T> {
     /// Inserts the entry that `make` creates for its index.
     pub(crate) fn insert(&mut self, make: impl FnOnce(u32) -> T) -> T {
-        let number = self.free.pop().unwrap_or_else(|| {
+        let index = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
             u32::try_from(self.entries.len() - 1).expect("fewer entries than bytes of memory")
         });
-        let made = make(number);
-        self.entries[number as usize] = Some(made.clone());
-        made
+        let entry = make(index);
+        self.entries[index as usize] = Some(entry.clone());
+        entry
     }
 
-    pub(crate) fn get(&self, number: u32) -> Option<&T> {
-        self.entries.get(number as usize)?.as_ref()
+    pub(crate) fn get(&self, index: u32) -> Option<&T> {
+        self.entries.get(index as usize)?.as_ref()
     }
 
     /// Removes the entry if the predicate holds for it: the index may belong to a newer entry.
-    pub(crate) fn remove(&mut self, number: u32, is_meant: impl FnOnce(&T) -> bool) -> Option<T> {
-        let entry = self.entries.get_mut(number as usize)?;
-        if !entry.as_ref().is_some_and(is_meant) {
+    pub(crate) fn remove_if(&mut self, index: u32, matches: impl FnOnce(&T) -> bool) -> Option<T> {
+        let entry = self.entries.get_mut(index as usize)?;
+        if !entry.as_ref().is_some_and(matches) {
             return None;
         }
-        let taken = entry.take();
-        self.free.push(number);
+        let removed = entry.take();
+        self.free.push(index);
         if self.free.len() == self.entries.len() {
             *self = Self::default();
         }
-        taken
+        removed
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {

@@ -8,19 +8,22 @@ use std::{
 /// Maximum time of any step in a test. Generous, because machines can be busy.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Pause between two checks; it grows from 2 ms to 50 ms.
-pub(crate) struct PollBackoff(Duration);
-
-impl Default for PollBackoff {
-    fn default() -> Self {
-        Self(Duration::from_millis(2))
-    }
-}
-
-impl PollBackoff {
-    pub(crate) async fn wait(&mut self) {
-        tokio::time::sleep(self.0).await;
-        self.0 = (self.0 * 3 / 2).min(Duration::from_millis(50));
+/// Polls `check`, with pauses that grow from 2 ms to 50 ms. Returns `None` if `limit` has passed.
+pub(crate) async fn poll_until<T>(
+    limit: Duration,
+    mut check: impl AsyncFnMut() -> Option<T>,
+) -> Option<T> {
+    let deadline = Instant::now() + limit;
+    let mut pause = Duration::from_millis(2);
+    loop {
+        if let Some(value) = check().await {
+            return Some(value);
+        }
+        if Instant::now() > deadline {
+            return None;
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 3 / 2).min(Duration::from_millis(50));
     }
 }
 
@@ -33,13 +36,13 @@ pub trait ConditionResult {
     ///
     /// # Errors
     /// The condition does not hold yet.
-    fn outcome(self) -> Result<Self::Value, String>;
+    fn into_result(self) -> Result<Self::Value, String>;
 }
 
 impl ConditionResult for bool {
     type Value = ();
 
-    fn outcome(self) -> Result<(), String> {
+    fn into_result(self) -> Result<(), String> {
         if self { Ok(()) } else { Err("false".into()) }
     }
 }
@@ -47,7 +50,7 @@ impl ConditionResult for bool {
 impl<T> ConditionResult for Option<T> {
     type Value = T;
 
-    fn outcome(self) -> Result<T, String> {
+    fn into_result(self) -> Result<T, String> {
         self.ok_or_else(|| "none".into())
     }
 }
@@ -55,7 +58,7 @@ impl<T> ConditionResult for Option<T> {
 impl ConditionResult for () {
     type Value = ();
 
-    fn outcome(self) -> Result<(), String> {
+    fn into_result(self) -> Result<(), String> {
         Ok(())
     }
 }
@@ -63,8 +66,8 @@ impl ConditionResult for () {
 impl<O: ConditionResult, E: Debug> ConditionResult for Result<O, E> {
     type Value = O::Value;
 
-    fn outcome(self) -> Result<O::Value, String> {
-        self.map_err(|error| format!("{error:?}"))?.outcome()
+    fn into_result(self) -> Result<O::Value, String> {
+        self.map_err(|error| format!("{error:?}"))?.into_result()
     }
 }
 
@@ -86,25 +89,24 @@ pub async fn eventually_within<O: ConditionResult>(
     mut check: impl AsyncFnMut() -> O,
 ) -> O::Value {
     let deadline = Instant::now() + limit;
-    let mut pace = PollBackoff::default();
     let mut last = String::from("none");
-    loop {
+    let value = poll_until(limit, async || {
         let left = deadline.saturating_duration_since(Instant::now());
-        match tokio::time::timeout(left, check())
-            .await
-            .map(ConditionResult::outcome)
-        {
-            Ok(Ok(value)) => return value,
-            Ok(Err(answer)) => last = answer,
-            Err(_) => {
-                panic!(
-                    "condition not met within {limit:?}: {what} (a check was still running; last result: {last})"
-                )
-            }
+        match tokio::time::timeout(left, check()).await {
+            Ok(result) => match result.into_result() {
+                Ok(value) => Some(value),
+                Err(reason) => {
+                    last = reason;
+                    None
+                }
+            },
+            Err(_) => panic!(
+                "condition not met within {limit:?}: {what} (a check was still running; last result: {last})"
+            ),
         }
-        if Instant::now() > deadline {
-            panic!("condition not met within {limit:?}: {what} (last result: {last})");
-        }
-        pace.wait().await;
+    });
+    match value.await {
+        Some(value) => value,
+        None => panic!("condition not met within {limit:?}: {what} (last result: {last})"),
     }
 }

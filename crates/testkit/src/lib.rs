@@ -16,29 +16,31 @@
     reason = "test code reports errors by panicking with the cause"
 )]
 
-mod binary;
+mod advance_time;
 mod certificates;
-mod cluster;
 mod eventually;
-mod listening;
-mod node;
-mod ports;
+mod free_port;
+mod listening_port;
 mod postgres;
-mod process;
+mod proc_stat;
+mod programs;
+mod redis_cluster;
 mod redis_options;
+mod redis_sentinel;
 mod redis_server;
-mod sentinel;
-mod socket_client;
-mod time;
+mod server_process;
+mod socket_io_client;
 mod watchdog;
+mod watched_process;
 
-pub use cluster::{Cluster, RedisClusterOptions};
+pub use advance_time::advance_time;
 pub use eventually::{ConditionResult, eventually, eventually_within};
-pub use node::{Node, ServerProcessOptions};
 pub use postgres::Postgres;
-pub use process::is_running;
+pub use proc_stat::child_pids;
+pub use redis_cluster::{RedisCluster, RedisClusterOptions};
 pub use redis_options::RedisOptions;
-pub use redis_server::{Redis, Valkey, connect};
-pub use sentinel::{SentinelSet, SentinelSetOptions};
-pub use socket_client::{SocketIoClientError, SocketIoTestClient};
-pub use time::advance;
+pub use redis_sentinel::{SentinelSet, SentinelSetOptions};
+pub use redis_server::{Redis, Valkey, connect_with_test_timeout};
+pub use server_process::{ServerProcess, ServerProcessOptions};
+pub use socket_io_client::{SocketIoClientError, SocketIoTestClient};
+pub use watched_process::is_running;

@@ -10,12 +10,12 @@
 
 use std::future::pending;
 
-use parlor_testkit::{Cluster, Postgres, Redis, SentinelSet, Valkey};
+use parlor_testkit::{Postgres, Redis, RedisCluster, SentinelSet, Valkey};
 
 #[tokio::main]
 async fn main() {
-    let asked = std::env::args().nth(1).unwrap_or_default();
-    match asked.as_str() {
+    let server_name = std::env::args().nth(1).unwrap_or_default();
+    match server_name.as_str() {
         "redis" => {
             let server = Redis::start().await;
             print_and_wait(&[server.pid()], &server.url()).await;
@@ -29,14 +29,14 @@ async fn main() {
             print_and_wait(&servers.pids(), &servers.url()).await;
         }
         "cluster" => {
-            let servers = Cluster::start().await;
+            let servers = RedisCluster::start().await;
             print_and_wait(&servers.pids(), &servers.url()).await;
         }
         "postgres" => {
             let server = Postgres::start().await;
             print_and_wait(&[server.pid()], &server.url()).await;
         }
-        _ => panic!("{asked:?} is not one of redis, valkey, sentinel, cluster, postgres"),
+        _ => panic!("{server_name:?} is not one of redis, valkey, sentinel, cluster, postgres"),
     }
 }
 

@@ -4,14 +4,14 @@ use std::{fs, path::Path, process::Command};
 
 use crate::{
     Redis,
-    binary::RedisFlavor,
     certificates::Certificates,
-    ports,
-    process::{Folder, WatchedProcess},
+    free_port,
+    programs::RedisFlavor,
     watchdog::StopSignal,
+    watched_process::{TempFolder, WatchedProcess},
 };
 
-const CONFIG: &str = "server.conf";
+const CONFIG_FILE: &str = "server.conf";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum RedisRole {
@@ -33,7 +33,7 @@ enum TlsMode {
 pub struct RedisOptions {
     flavor: RedisFlavor,
     role: RedisRole,
-    lines: Vec<String>,
+    extra_config: Vec<String>,
     password: Option<String>,
     tls: TlsMode,
 }
@@ -56,7 +56,7 @@ impl RedisOptions {
     /// Adds a line to the configuration file, for example `maxmemory 2mb`.
     #[must_use]
     pub fn config(mut self, line: impl Into<String>) -> Self {
-        self.lines.push(line.into());
+        self.extra_config.push(line.into());
         self
     }
 
@@ -64,9 +64,10 @@ impl RedisOptions {
     #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Self {
         let password = password.into();
-        self.lines
-            .push(format!("requirepass {}", quoted(&password)));
-        self.lines.push(format!("masterauth {}", quoted(&password)));
+        self.extra_config
+            .push(format!("requirepass {}", quote_config_value(&password)));
+        self.extra_config
+            .push(format!("masterauth {}", quote_config_value(&password)));
         self.password = Some(password);
         self
     }
@@ -76,7 +77,7 @@ impl RedisOptions {
     pub fn acl_user(self, name: &str, password: &str, rules: &str) -> Self {
         self.config(format!(
             "user {name} on {} {rules}",
-            quoted(&format!(">{password}"))
+            quote_config_value(&format!(">{password}"))
         ))
     }
 
@@ -106,63 +107,70 @@ impl RedisOptions {
     /// If the server is not installed or does not start.
     pub async fn start(self) -> Redis {
         let program = self.flavor.program();
-        let folder = Folder::new("redis");
+        let folder = TempFolder::new("redis");
         let certificates = (self.tls != TlsMode::Off).then(|| Certificates::create(folder.path()));
         let mut port = 0;
         let command = || {
-            port = ports::find_free_port();
-            let lines = self.lines(port, folder.path(), certificates.as_ref());
-            fs::write(folder.path().join(CONFIG), lines).unwrap();
+            port = free_port::find_free_port();
+            let config = self.config_file(port, folder.path(), certificates.as_ref());
+            fs::write(folder.path().join(CONFIG_FILE), config).unwrap();
             self.command(&program, folder.path())
         };
-        let process = self.launch(&folder, command).await;
+        let process = self.start_process(&folder, command).await;
         Redis::new(process, folder, certificates, port, self)
     }
 
     /// Starts the process again with the configuration file in its folder.
-    pub(crate) async fn start_again(&self, folder: &Folder) -> WatchedProcess {
+    pub(crate) async fn restart_process(&self, folder: &TempFolder) -> WatchedProcess {
         let program = self.flavor.program();
-        self.launch(folder, || self.command(&program, folder.path()))
+        self.start_process(folder, || self.command(&program, folder.path()))
             .await
     }
 
     /// Password of the default user.
-    pub(crate) fn known_password(&self) -> Option<&str> {
+    pub(crate) fn default_user_password(&self) -> Option<&str> {
         self.password.as_deref()
     }
 
-    pub(crate) fn holds_data(&self) -> bool {
+    pub(crate) fn is_data_server(&self) -> bool {
         self.role == RedisRole::DataServer
     }
 
-    async fn launch(&self, folder: &Folder, command: impl FnMut() -> Command) -> WatchedProcess {
+    async fn start_process(
+        &self,
+        folder: &TempFolder,
+        mut command: impl FnMut() -> Command,
+    ) -> WatchedProcess {
         let line = match self.role {
             RedisRole::DataServer => "Ready to accept connections",
             RedisRole::Sentinel => "Sentinel ID is",
         };
-        let ready = |process: &WatchedProcess| process.log().contains(line);
+        let attempt = || {
+            (command(), |process: &WatchedProcess| {
+                process.log().contains(line)
+            })
+        };
         WatchedProcess::start(
             self.flavor.name(),
             &folder.path().join("log"),
             StopSignal::Kill,
-            command,
-            ready,
+            attempt,
         )
         .await
     }
 
     fn command(&self, program: &Path, folder: &Path) -> Command {
         let mut command = Command::new(program);
-        command.arg(folder.join(CONFIG)).current_dir(folder);
+        command.arg(folder.join(CONFIG_FILE)).current_dir(folder);
         if self.role == RedisRole::Sentinel {
             command.arg("--sentinel");
         }
         command
     }
 
-    fn lines(&self, port: u16, folder: &Path, certificates: Option<&Certificates>) -> String {
+    fn config_file(&self, port: u16, folder: &Path, certificates: Option<&Certificates>) -> String {
         let path = |path: &Path| {
-            quoted(
+            quote_config_value(
                 path.to_str()
                     .expect("the path of a temporary folder is UTF-8"),
             )
@@ -191,12 +199,12 @@ impl RedisOptions {
             lines.push("repl-diskless-sync yes".to_owned());
             lines.push("repl-diskless-sync-delay 0".to_owned());
         }
-        lines.extend(self.lines.iter().cloned());
+        lines.extend(self.extra_config.iter().cloned());
         lines.join("\n") + "\n"
     }
 }
 
-/// Quotes a word of the configuration file.
-pub(crate) fn quoted(word: &str) -> String {
-    format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\""))
+/// Quotes a value of the configuration file.
+pub(crate) fn quote_config_value(value: &str) -> String {
+    format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
 }

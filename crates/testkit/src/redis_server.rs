@@ -13,17 +13,17 @@ use rustix::process::Signal;
 
 use crate::{
     RedisOptions,
-    binary::RedisFlavor,
     certificates::Certificates,
     eventually::TEST_TIMEOUT,
-    process::{Folder, WatchedProcess},
+    programs::RedisFlavor,
+    watched_process::{TempFolder, WatchedProcess},
 };
 
 /// A running server. Ends on drop.
 pub struct Redis {
     // Declared before the folder, so that the process ends before its folder is removed.
     process: WatchedProcess,
-    folder: Folder,
+    folder: TempFolder,
     certificates: Option<Certificates>,
     port: u16,
     options: RedisOptions,
@@ -32,7 +32,7 @@ pub struct Redis {
 impl Redis {
     pub(crate) fn new(
         process: WatchedProcess,
-        folder: Folder,
+        folder: TempFolder,
         certificates: Option<Certificates>,
         port: u16,
         options: RedisOptions,
@@ -80,7 +80,7 @@ impl Redis {
     /// URL with the password of the default user, if there is one.
     #[must_use]
     pub fn url(&self) -> String {
-        let password = self.options.known_password();
+        let password = self.options.default_user_password();
         self.url_with_credentials(
             &password.map_or_else(String::new, |it| format!(":{}@", percent_encode(it))),
         )
@@ -156,7 +156,7 @@ impl Redis {
     /// # Panics
     /// If the server rejects the connection.
     pub async fn connection(&self) -> MultiplexedConnection {
-        connect(&self.client()).await.unwrap()
+        connect_with_test_timeout(&self.client()).await.unwrap()
     }
 
     /// Log of the server since the last start.
@@ -186,14 +186,14 @@ impl Redis {
     /// # Panics
     /// If it does not start.
     pub async fn restart(&mut self) {
-        if self.is_running() && self.options.holds_data() {
+        if self.is_running() && self.options.is_data_server() {
             self.resume();
             let saved: RedisResult<()> = redis::cmd("SAVE")
                 .query_async(&mut self.connection().await)
                 .await;
             saved.expect("the server can write to its folder");
         }
-        self.start_again().await;
+        self.restart_process().await;
     }
 
     /// Starts the server again on the same port, without data.
@@ -207,12 +207,12 @@ impl Redis {
         let _ = fs::remove_file(folder.join("dump.rdb"));
         let _ = fs::remove_file(folder.join("appendonly.aof"));
         let _ = fs::remove_dir_all(folder.join("appendonlydir"));
-        self.start_again().await;
+        self.restart_process().await;
     }
 
-    async fn start_again(&mut self) {
+    async fn restart_process(&mut self) {
         self.kill9();
-        self.process = self.options.start_again(&self.folder).await;
+        self.process = self.options.restart_process(&self.folder).await;
     }
 }
 
@@ -240,7 +240,7 @@ impl Valkey {
 ///
 /// # Errors
 /// The server cannot be reached or rejects the connection.
-pub async fn connect(client: &Client) -> RedisResult<MultiplexedConnection> {
+pub async fn connect_with_test_timeout(client: &Client) -> RedisResult<MultiplexedConnection> {
     connect_within(client, TEST_TIMEOUT).await
 }
 

@@ -72,7 +72,7 @@ impl StopSignal {
 struct Watchdog {
     pipe: PipeWriter,
     folder: PathBuf,
-    folders: AtomicUsize,
+    next_folder: AtomicUsize,
     _shell: Child,
 }
 
@@ -100,7 +100,7 @@ fn watchdog() -> &'static Watchdog {
         Watchdog {
             pipe,
             folder,
-            folders: AtomicUsize::new(0),
+            next_folder: AtomicUsize::new(0),
             _shell: shell,
         }
     })
@@ -109,7 +109,7 @@ fn watchdog() -> &'static Watchdog {
 /// Creates an empty folder, which is removed with the test process at the latest.
 pub(crate) fn create_temp_folder(name: &str) -> PathBuf {
     let watchdog = watchdog();
-    let number = watchdog.folders.fetch_add(1, Ordering::Relaxed);
+    let number = watchdog.next_folder.fetch_add(1, Ordering::Relaxed);
     let folder = watchdog.folder.join(format!("{name}-{number}"));
     fs::create_dir(&folder).unwrap();
     folder
@@ -118,13 +118,13 @@ pub(crate) fn create_temp_folder(name: &str) -> PathBuf {
 /// Child process that is registered at the watchdog. Its output is appended to `log`.
 pub(crate) struct WatchedChild {
     child: Child,
-    end: StopSignal,
+    stop_signal: StopSignal,
     status: Option<ExitStatus>,
 }
 
 impl WatchedChild {
     /// Starts `command`. The input and output settings of `command` are ignored.
-    pub(crate) fn spawn(command: &Command, log: &Path, end: StopSignal) -> Self {
+    pub(crate) fn spawn(command: &Command, log: &Path, stop_signal: StopSignal) -> Self {
         let pipe = watchdog().pipe.try_clone().unwrap();
         let mut shell = Command::new("sh");
         shell
@@ -132,7 +132,7 @@ impl WatchedChild {
                 "-c",
                 REGISTER_AND_EXEC_SCRIPT,
                 "parlor-testkit-start",
-                end.name(),
+                stop_signal.name(),
             ])
             .arg(log)
             .arg(command.get_program())
@@ -152,7 +152,7 @@ impl WatchedChild {
         let child = shell.spawn().expect("sh can be started");
         Self {
             child,
-            end,
+            stop_signal,
             status: None,
         }
     }
@@ -183,7 +183,7 @@ impl WatchedChild {
     fn unregister(&mut self, status: Option<ExitStatus>) {
         if status.is_some() {
             self.status = status;
-            let line = format!("- {}/{}\n", self.end.name(), self.id());
+            let line = format!("- {}/{}\n", self.stop_signal.name(), self.id());
             // An error means that the watchdog has ended, so there is nothing to unregister.
             let _ = (&watchdog().pipe).write_all(line.as_bytes());
         }

@@ -10,7 +10,7 @@ use parlor_chat::context::{ChatContext, Timestamp};
 use parlor_chat::database::{self, Database, DatabaseUrl};
 use parlor_chat::keys::{KeySettings, Keyspace, TtlName};
 use parlor_store::{ManualClock, Store, StoreOptions};
-use parlor_testkit::{Cluster, Postgres, Redis, Valkey, eventually};
+use parlor_testkit::{Postgres, Redis, RedisCluster, Valkey, eventually};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
@@ -86,10 +86,12 @@ impl TestBackend {
     }
 
     /// A cluster, which is emptied first.
-    pub async fn cluster(cluster: &mut Cluster) -> Self {
+    pub async fn cluster(cluster: &mut RedisCluster) -> Self {
         let primaries = cluster.primary_clients().await;
         for primary in &primaries {
-            let mut connection = parlor_testkit::connect(primary).await.unwrap();
+            let mut connection = parlor_testkit::connect_with_test_timeout(primary)
+                .await
+                .unwrap();
             let flush = redis::cmd("FLUSHALL");
             flush.exec_async(&mut connection).await.unwrap();
         }
@@ -171,7 +173,8 @@ impl TestBackend {
 
     /// Advances the clock of the store and the TTLs of the keys.
     pub async fn advance(&self, by: Duration) {
-        parlor_testkit::advance(&self.primaries, by, |by| self.store.clock().advance(by)).await;
+        parlor_testkit::advance_time(&self.primaries, by, |by| self.store.clock().advance(by))
+            .await;
     }
 }
 

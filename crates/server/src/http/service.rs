@@ -15,7 +15,7 @@ use hyper::service::Service;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
-use parlor_socketio::{Client, UpgradedTcpStream};
+use parlor_socketio::{ClientInfo, UpgradedTcpStream};
 
 use super::cors::{self, CorsPolicy};
 use super::write_timeout::WriteTimeoutStream;
@@ -98,18 +98,18 @@ impl SocketIoEndpoint {
         response
     }
 
-    fn client_info(&self, request: &Request<Incoming>) -> Client {
+    fn client_info(&self, request: &Request<Incoming>) -> ClientInfo {
         let headers = request.headers();
         let agent = headers.get(header::USER_AGENT);
         let agent = agent.and_then(|agent| agent.to_str().ok());
         // `to_str` accepts ASCII only, so every index is a character boundary.
         let agent = agent.map(|agent| agent[..agent.len().min(MAX_USER_AGENT_BYTES)].into());
-        Client {
+        ClientInfo {
             address: self
                 .app
                 .client_address(request.extensions().get::<PeerAddress>(), headers),
             user_agent: agent,
-            ..Client::default()
+            ..ClientInfo::default()
         }
     }
 }

@@ -145,7 +145,7 @@ impl EventCall<'_> {
                 "binary attachments are not supported; send one JSON object",
             ));
         }
-        parse_json(self.event.arg(0).unwrap_or("{}"))
+        parse_json(self.event.first_arg().unwrap_or("{}"))
     }
 }
 

@@ -29,7 +29,7 @@ impl SocketIoGateway {
     pub(super) async fn drain(&self, server: &Arc<GatewayServer>) {
         server.stop_accepting();
         self.is_draining.store(true, Ordering::Release);
-        let mut sockets = Vec::with_capacity(server.count());
+        let mut sockets = Vec::with_capacity(server.socket_count());
         server.for_each_socket(|socket| sockets.push(Arc::clone(socket)));
         if !sockets.is_empty() {
             info!(sockets = sockets.len(), "asking all sockets to reconnect");

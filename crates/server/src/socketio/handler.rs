@@ -73,7 +73,7 @@ impl SocketHandler for SocketIoGateway {
                 .fetch_add(1, Ordering::Relaxed)
                 >= MAX_REJECTED_EVENTS
             {
-                socket.disconnect(DisconnectReason::SendQueueOverflow);
+                socket.disconnect(DisconnectReason::TooManyEvents);
             }
             return None;
         }

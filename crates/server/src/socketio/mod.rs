@@ -45,19 +45,18 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use self::arrivals::HandshakeRateLimiter;
 use self::bodies::Conversation;
 use self::deferred_tasks::{DeferredTask, DeferredTasks};
 use self::rate_limit::GcraRate;
-use self::arrivals::HandshakeRateLimiter;
 use self::rooms::JoinedConversations;
-use self::socket_state::UserSocketState;
 use self::users::ConnectedUsers;
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
 use crate::config;
 
 /// Socket of this gateway.
-pub type GatewaySocket = parlor_socketio::Socket<UserSocketState>;
+pub type GatewaySocket = parlor_socketio::Socket<SocketIoGateway>;
 
 /// Socket.IO server of this gateway.
 pub type GatewayServer = parlor_socketio::SocketIoServer<SocketIoGateway>;
@@ -251,7 +250,7 @@ fn socketio_options(options: &config::SocketIoConfig, node: &str) -> SocketIoOpt
         recovery,
         max_sessions: options.max_connections,
         max_sessions_per_address: options.connections_per_address,
-        node: sid_prefix(node),
+        sid_prefix: sid_prefix(node),
         ..SocketIoOptions::default()
     }
 }

@@ -1,7 +1,7 @@
 //! Tests of `parlor doctor` with well configured, badly configured and restricted stores.
 
 use parlor_store::{Store, StoreOptions};
-use parlor_testkit::{Cluster, Node, Postgres, Redis, eventually};
+use parlor_testkit::{Postgres, Redis, RedisCluster, ServerProcess, eventually};
 
 use crate::support::{CommandOutput, PARLOR, embedded, get, insert_sample_keys, run, run_in};
 
@@ -190,7 +190,7 @@ async fn an_acl_user_and_tls_are_recognised() {
 
 #[tokio::test]
 async fn a_cluster_is_examined_by_its_slots_and_each_of_its_primaries() {
-    let cluster = Cluster::start().await;
+    let cluster = RedisCluster::start().await;
     let url = cluster.url();
     let ran = run(&["doctor", "--json", "--store", &url]).await;
     let (level, slots) = found(&ran, "cluster");
@@ -217,7 +217,9 @@ async fn a_cluster_is_examined_by_its_slots_and_each_of_its_primaries() {
         .pop()
         .unwrap();
     let client = redis::Client::open(format!("redis://{last}")).unwrap();
-    let mut connection = parlor_testkit::connect(&client).await.unwrap();
+    let mut connection = parlor_testkit::connect_with_test_timeout(&client)
+        .await
+        .unwrap();
     for (name, value) in [("maxmemory", "64mb"), ("maxmemory-policy", "allkeys-lru")] {
         let set = redis::cmd("CONFIG").arg("SET").arg(name).arg(value).take();
         set.query_async::<()>(&mut connection).await.unwrap();
@@ -293,7 +295,7 @@ async fn the_database_is_examined_and_not_changed() {
     );
     assert!(!folder.path().join("data/parlor.db").exists());
 
-    let node = Node::parlor_serve(PARLOR).env("PARLOR_STORE__URL", &url);
+    let node = ServerProcess::parlor_serve(PARLOR).env("PARLOR_STORE__URL", &url);
     let node = node.start().await;
     joined(&node).await;
     let data = node.data_folder().display().to_string();
@@ -308,7 +310,7 @@ async fn the_database_is_examined_and_not_changed() {
 async fn a_database_of_a_newer_program_or_another_store_is_found() {
     let postgres = Postgres::start().await;
     let (redis, database) = (Redis::start().await, postgres.create_database().await);
-    let node = Node::parlor_serve(PARLOR)
+    let node = ServerProcess::parlor_serve(PARLOR)
         .env("PARLOR_STORE__URL", redis.url())
         .env("PARLOR_DATABASE__URL", &database);
     let mut node = node.start().await;
@@ -344,9 +346,9 @@ async fn a_database_of_a_newer_program_or_another_store_is_found() {
     );
 }
 
-async fn joined(node: &Node) {
+async fn joined(node: &ServerProcess) {
     eventually("the node has joined", async || {
-        get(&node.http(), "/readyz")
+        get(&node.http_url(), "/readyz")
             .await
             .is_ok_and(|it| it.0 == 200)
     })

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use parlor_testkit::Node;
+use parlor_testkit::ServerProcess;
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
@@ -22,7 +22,7 @@ fn root() -> PathBuf {
 }
 
 /// A node with a conversation of Alice and Bob, in which Bob has written.
-async fn with_a_message() -> Node {
+async fn with_a_message() -> ServerProcess {
     let node = ready(node().env("PARLOR_SERVER__ALLOWED_ORIGINS", "*")).await;
     let lunch = json!({ "id": "lunch", "kind": "group", "open": true, "members": ["alice"] });
     let made = call("POST", "/v1/conversations").by(&user("bob"));
@@ -31,14 +31,14 @@ async fn with_a_message() -> Node {
     node
 }
 
-async fn say(node: &Node, content: &str) {
+async fn say(node: &ServerProcess, content: &str) {
     let send = call("POST", "/v1/conversations/lunch/messages").by(&user("bob"));
     let message = json!({ "content": content });
     send.json(message).at(node).await.created();
 }
 
 /// Sender and text of the last message.
-async fn said(node: &Node) -> (String, String) {
+async fn said(node: &ServerProcess) -> (String, String) {
     let list = call("GET", "/v1/conversations/lunch/messages?limit=1").by(&user("bob"));
     let page = list.at(node).await.ok();
     let text = |field: &str| page["messages"][0][field].as_str().unwrap().to_owned();
@@ -48,7 +48,7 @@ async fn said(node: &Node) -> (String, String) {
 /// Alice chats with Bob through a program that reads and prints lines.
 async fn talks(mut program: Command) {
     let node = with_a_message().await;
-    program.args([&node.http(), &user("alice"), "lunch"]);
+    program.args([&node.http_url(), &user("alice"), "lunch"]);
     program.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut running = program.kill_on_drop(true).spawn().unwrap();
     let mut input = running.stdin.take().unwrap();
@@ -100,7 +100,7 @@ async fn the_example_for_browsers_talks() {
     let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/examples/browser.mjs");
     let ran = Command::new("node")
         .arg(driver)
-        .args([&node.http(), &user("alice"), "lunch"])
+        .args([&node.http_url(), &user("alice"), "lunch"])
         .args(["Noodles?", "Pizza!"])
         .stdin(Stdio::null())
         .kill_on_drop(true)

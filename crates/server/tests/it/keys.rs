@@ -1,7 +1,7 @@
 //! Tests of `parlor keys` with Redis and the embedded store.
 
 use parlor_store::{Store, StoreOptions};
-use parlor_testkit::{Cluster, Node, Redis, eventually};
+use parlor_testkit::{Redis, RedisCluster, ServerProcess, eventually};
 use tempfile::TempDir;
 
 use crate::support::{CommandOutput, PARLOR, embedded, insert_sample_keys, run_in};
@@ -202,7 +202,7 @@ async fn the_embedded_store_is_read_beside_a_running_server_and_says_so() {
     insert_sample_keys(&mut store).await;
     store.close().await;
     drop(store);
-    let node = Node::parlor_serve(PARLOR)
+    let node = ServerProcess::parlor_serve(PARLOR)
         .env("PARLOR_SERVER__DATA", &data)
         .start()
         .await;
@@ -237,7 +237,7 @@ async fn a_folder_without_a_store_is_told_and_not_made() {
 
 #[tokio::test]
 async fn keys_of_a_cluster_are_found_on_all_primaries() {
-    let cluster = Cluster::start().await;
+    let cluster = RedisCluster::start().await;
     let url = cluster.url();
     let mut store = Store::open(StoreOptions {
         url: url.parse().unwrap(),

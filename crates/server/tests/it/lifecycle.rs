@@ -81,11 +81,7 @@ async fn a_client_that_never_finishes_its_headers_is_cut() {
         .await
         .unwrap();
     let mut rest = Vec::new();
-    let cut = timeout(
-        server::HEADER_TIMEOUT * 3,
-        stream.read_to_end(&mut rest),
-    )
-    .await;
+    let cut = timeout(server::HEADER_TIMEOUT * 3, stream.read_to_end(&mut rest)).await;
     assert!(cut.is_ok(), "the connection is still open");
 }
 

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use parlor_chat::database::{Database, DatabaseOptions, DatabaseUrl, Either};
 use parlor_store::{Store, StoreOptions};
-use parlor_testkit::{Cluster, Node, Postgres, Redis, ServerProcessOptions, eventually};
+use parlor_testkit::{
+    Postgres, Redis, RedisCluster, ServerProcess, ServerProcessOptions, eventually,
+};
 use redis::AsyncCommands;
 use serde_json::{Value, json};
 
@@ -26,17 +28,17 @@ fn migration_args<'a>(redis: &'a str, postgres: &'a str) -> [&'a str; 8] {
 }
 
 /// Starts a node and waits until it is ready.
-async fn ready(options: ServerProcessOptions) -> Node {
+async fn ready(options: ServerProcessOptions) -> ServerProcess {
     let node = options.start().await;
     eventually("the node is ready", async || {
-        get(&node.http(), "/readyz").await.map(|it| it.0 == 200)
+        get(&node.http_url(), "/readyz").await.map(|it| it.0 == 200)
     })
     .await;
     node
 }
 
 /// Fills a node: sessions, a conversation that Bob has partly read, a user who was online.
-async fn fill_node(node: &Node) {
+async fn fill_node(node: &ServerProcess) {
     for name in ["alice", "bob"] {
         let begin = call("POST", "/v1/sessions").by(&service());
         let begin = begin.header("Parlor-User", name);
@@ -62,14 +64,14 @@ async fn fill_node(node: &Node) {
     }
 }
 
-async fn send_message(node: &Node, who: &str, number: u64) {
+async fn send_message(node: &ServerProcess, who: &str, number: u64) {
     let post = call("POST", "/v1/conversations/lunch/messages").by(&user(who));
     let post = post.json(json!({ "content": format!("number {number}") }));
     assert_eq!(post.at(node).await.created()["seq"], number);
 }
 
 /// Everything that users can read from the node.
-async fn read_everything(node: &Node) -> Value {
+async fn read_everything(node: &ServerProcess) -> Value {
     let ask = async |who: &str, path: &str| call("GET", path).by(&user(who)).at(node).await.ok();
     let session = ask("bob", "/v1/sessions/me").await;
     json!({
@@ -195,7 +197,7 @@ async fn insert_large_value(store: &mut Store) {
 
 /// Starts a migration with a rate limit, and kills it when this function counts at least 100 copied keys or rows.
 async fn kill_migration(data: &Path, args: &[&str], there: impl AsyncFn() -> u64) -> u64 {
-    let mut command = Node::options(PARLOR).arg("migrate-store");
+    let mut command = ServerProcess::options(PARLOR).arg("migrate-store");
     for arg in [&["--rate", "100", "--data", data.to_str().unwrap()], args].concat() {
         command = command.arg(arg);
     }
@@ -225,7 +227,7 @@ async fn an_interrupted_migration_resumes_and_blocks_the_server_until_complete()
         let stores = node().env("PARLOR_STORE__URL", &redis_url);
         let mut node = stores.env("PARLOR_DATABASE__URL", &url).spawn();
         node.wait_for_line("an incomplete copy").await;
-        assert!(!node.wait().await.success());
+        assert!(!node.wait_for_exit().await.success());
     };
 
     let rows = kill_migration(&data, &args, async || {
@@ -333,7 +335,7 @@ async fn migration_to_a_cluster_adds_hash_tags_and_skips_foreign_keys() {
     insert_sample_keys(&mut store).await;
     insert_large_value(&mut store).await;
     store.close().await;
-    let (cluster, redis) = (Cluster::start().await, Redis::start().await);
+    let (cluster, redis) = (RedisCluster::start().await, Redis::start().await);
     let (cluster_url, redis_url) = (cluster.url(), redis.url());
 
     let moved = migrate(&data, &["--from", "embedded:", "--to", &cluster_url]).await;

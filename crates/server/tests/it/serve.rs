@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use parlor_testkit::{Node, Postgres, Redis, eventually};
+use parlor_testkit::{Postgres, Redis, ServerProcess, eventually};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -10,8 +10,8 @@ use crate::support::{PARLOR, ask, command, get, run_in};
 
 #[tokio::test]
 async fn serve_prints_its_addresses_and_exits_with_zero() {
-    let mut node = Node::parlor_serve(PARLOR).start().await;
-    assert_eq!(get(&node.http(), "/healthz").await.unwrap().0, 200);
+    let mut node = ServerProcess::parlor_serve(PARLOR).start().await;
+    assert_eq!(get(&node.http_url(), "/healthz").await.unwrap().0, 200);
     let ready = becomes(&node, 200).await;
     assert_eq!(ready["ready"], true);
     for part in ["store", "database", "node"] {
@@ -19,9 +19,9 @@ async fn serve_prints_its_addresses_and_exits_with_zero() {
     }
 
     node.wait_for_line("Try:").await;
-    node.wait_for_line(&format!("http      {}", node.http()))
+    node.wait_for_line(&format!("http      {}", node.http_url()))
         .await;
-    node.wait_for_line(&format!("socket.io {} (path /socket.io/)", node.http()))
+    node.wait_for_line(&format!("socket.io {} (path /socket.io/)", node.http_url()))
         .await;
     node.wait_for_line("database  sqlite:").await;
     let line = node.wait_for_line("\"message\":\"listening\"").await;
@@ -39,12 +39,12 @@ async fn serve_prints_its_addresses_and_exits_with_zero() {
 
 #[tokio::test]
 async fn what_is_not_there_is_a_problem_with_a_code() {
-    let node = Node::parlor_serve(PARLOR).start().await;
+    let node = ServerProcess::parlor_serve(PARLOR).start().await;
     for (method, path, status, code) in [
         ("GET", "/nothing/here?token=secret", 404, "not_found"),
         ("POST", "/healthz", 405, "method_not_allowed"),
     ] {
-        let (found, head, body) = ask(&node.http(), method, path).await.unwrap();
+        let (found, head, body) = ask(&node.http_url(), method, path).await.unwrap();
         assert_eq!((found, &body["code"]), (status, &code.into()), "{body}");
         assert_eq!(body["status"], status, "{body}");
         assert!(
@@ -95,7 +95,7 @@ async fn serve_continues_when_stdout_is_closed() {
 #[tokio::test]
 async fn readiness_follows_redis_away_and_back() {
     let mut redis = Redis::start().await;
-    let mut node = Node::parlor_serve(PARLOR)
+    let mut node = ServerProcess::parlor_serve(PARLOR)
         .env("PARLOR_STORE__URL", redis.url())
         .start()
         .await;
@@ -106,7 +106,7 @@ async fn readiness_follows_redis_away_and_back() {
         reason.as_str().is_some_and(|reason| !reason.is_empty()),
         "{reason}"
     );
-    assert_eq!(get(&node.http(), "/healthz").await.unwrap().0, 200);
+    assert_eq!(get(&node.http_url(), "/healthz").await.unwrap().0, 200);
     redis.restart().await;
     becomes(&node, 200).await;
     assert_eq!(
@@ -120,7 +120,7 @@ async fn readiness_follows_redis_away_and_back() {
 #[tokio::test]
 async fn a_redis_that_hangs_makes_it_unready_within_the_time_out() {
     let mut redis = Redis::start().await;
-    let node = Node::parlor_serve(PARLOR)
+    let node = ServerProcess::parlor_serve(PARLOR)
         .env("PARLOR_STORE__URL", redis.url())
         .env("PARLOR_STORE__TIMEOUT", "200ms");
     let node = node.start().await;
@@ -135,7 +135,7 @@ async fn a_redis_that_hangs_makes_it_unready_within_the_time_out() {
 async fn a_redis_that_is_away_at_the_start_is_waited_for() {
     let mut redis = Redis::start().await;
     redis.kill9();
-    let node = Node::parlor_serve(PARLOR)
+    let node = ServerProcess::parlor_serve(PARLOR)
         .env("REDIS_HOST", "127.0.0.1")
         .env("REDIS_PORT", redis.port().to_string());
     let mut node = node.start().await;
@@ -157,7 +157,7 @@ async fn a_postgres_that_is_away_at_the_start_is_waited_for_and_readiness_follow
     let mut postgres = Postgres::start().await;
     let database = postgres.create_database().await;
     postgres.kill9();
-    let node = Node::parlor_serve(PARLOR)
+    let node = ServerProcess::parlor_serve(PARLOR)
         .env("PARLOR_DATABASE__URL", &database)
         .env("PARLOR_DATABASE__TIMEOUT", "1s");
     let mut node = node.start().await;
@@ -187,7 +187,7 @@ async fn a_postgres_that_is_away_at_the_start_is_waited_for_and_readiness_follow
 async fn a_postgres_that_never_answers_keeps_nobody_waiting() {
     let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("postgres://parlor@{}/parlor", mute.local_addr().unwrap());
-    let node = Node::parlor_serve(PARLOR)
+    let node = ServerProcess::parlor_serve(PARLOR)
         .env("PARLOR_DATABASE__URL", url)
         .env("PARLOR_DATABASE__TIMEOUT", "200ms");
     let mut node = node.start().await;
@@ -220,12 +220,17 @@ async fn a_wrong_database_ends_the_start() {
 #[tokio::test]
 async fn a_store_that_belongs_to_another_database_ends_the_start() {
     let redis = Redis::start().await;
-    let first = Node::parlor_serve(PARLOR).env("PARLOR_STORE__URL", redis.url());
+    let first = ServerProcess::parlor_serve(PARLOR).env("PARLOR_STORE__URL", redis.url());
     becomes(&first.start().await, 200).await;
-    let mut second = Node::parlor_serve(PARLOR)
+    let mut second = ServerProcess::parlor_serve(PARLOR)
         .env("PARLOR_STORE__URL", redis.url())
         .spawn();
-    assert_eq!(second.wait().await.code(), Some(1), "{}", second.output());
+    assert_eq!(
+        second.wait_for_exit().await.code(),
+        Some(1),
+        "{}",
+        second.output()
+    );
     let said = second.output();
     assert!(
         said.contains("error: the store belongs to another database"),
@@ -239,10 +244,10 @@ async fn readyz_explains_why_a_node_cannot_register() {
     let mut connection = redis.connection().await;
     let foreign = redis::cmd("SET").arg("parlor:nodes").arg("x").to_owned();
     foreign.exec_async(&mut connection).await.unwrap();
-    let node = Node::parlor_serve(PARLOR).env("PARLOR_STORE__URL", redis.url());
+    let node = ServerProcess::parlor_serve(PARLOR).env("PARLOR_STORE__URL", redis.url());
     let node = node.start().await;
     let answer = eventually("/readyz reports the reason", async || {
-        let (status, answer) = get(&node.http(), "/readyz").await.unwrap();
+        let (status, answer) = get(&node.http_url(), "/readyz").await.unwrap();
         assert_eq!(status, 503, "{answer}");
         let answer = answer.to_string();
         answer.contains("cannot join").then_some(answer)
@@ -267,8 +272,8 @@ async fn a_wrong_password_ends_the_start() {
 
 #[tokio::test]
 async fn a_port_in_use_ends_the_start_with_a_hint() {
-    let node = Node::parlor_serve(PARLOR).start().await;
-    let address = node.http().replace("http://", "");
+    let node = ServerProcess::parlor_serve(PARLOR).start().await;
+    let address = node.http_url().replace("http://", "");
     let said = refused(&[("PARLOR_SERVER__HTTP", &address)]).await;
     assert!(
         said.contains(&format!("{address} is in use")) && said.contains("--http"),
@@ -278,7 +283,7 @@ async fn a_port_in_use_ends_the_start_with_a_hint() {
 
 #[tokio::test]
 async fn two_servers_cannot_share_a_data_folder() {
-    let node = Node::parlor_serve(PARLOR).start().await;
+    let node = ServerProcess::parlor_serve(PARLOR).start().await;
     becomes(&node, 200).await;
     let data = node.data_folder().display().to_string();
     let said = refused(&[
@@ -287,7 +292,7 @@ async fn two_servers_cannot_share_a_data_folder() {
     ])
     .await;
     assert!(said.contains("is in use by another process"), "{said}");
-    assert_eq!(get(&node.http(), "/readyz").await.unwrap().0, 200);
+    assert_eq!(get(&node.http_url(), "/readyz").await.unwrap().0, 200);
 }
 
 #[tokio::test]
@@ -315,7 +320,7 @@ async fn damaged_data_ends_the_start_with_a_way_out() {
 async fn sigterm_stops_the_server_while_it_opens_the_store() {
     let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("redis://{}", mute.local_addr().unwrap());
-    let mut node = Node::parlor_serve(PARLOR)
+    let mut node = ServerProcess::parlor_serve(PARLOR)
         .env("PARLOR_STORE__URL", url)
         .env("PARLOR_STORE__TIMEOUT", "1h")
         .spawn();
@@ -330,27 +335,32 @@ async fn sigterm_stops_the_server_while_it_opens_the_store() {
 
 #[tokio::test]
 async fn a_second_signal_ends_it_at_once() {
-    let mut node = Node::parlor_serve(PARLOR).start().await;
+    let mut node = ServerProcess::parlor_serve(PARLOR).start().await;
     // An unfinished request keeps the graceful shutdown waiting.
-    let mut stream = TcpStream::connect(node.http().replace("http://", ""))
+    let mut stream = TcpStream::connect(node.http_url().replace("http://", ""))
         .await
         .unwrap();
     stream
         .write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n")
         .await
         .unwrap();
-    assert_eq!(get(&node.http(), "/healthz").await.unwrap().0, 200);
+    assert_eq!(get(&node.http_url(), "/healthz").await.unwrap().0, 200);
     node.send_sigterm();
     node.wait_for_line("\"stopping\"").await;
     node.send_sigterm();
-    assert_eq!(node.wait().await.code(), Some(1), "{}", node.output());
+    assert_eq!(
+        node.wait_for_exit().await.code(),
+        Some(1),
+        "{}",
+        node.output()
+    );
     assert!(!node.output().contains("\"stopped\""), "{}", node.output());
 }
 
 /// Waits until `/readyz` returns this status, and returns the body.
-async fn becomes(node: &Node, status: u16) -> serde_json::Value {
+async fn becomes(node: &ServerProcess, status: u16) -> serde_json::Value {
     eventually(&format!("/readyz returns {status}"), async || {
-        match get(&node.http(), "/readyz").await {
+        match get(&node.http_url(), "/readyz").await {
             Ok((found, body)) if found == status => Ok(Some(body)),
             other => Err(format!("{other:?}")),
         }

@@ -8,9 +8,9 @@ use hyper::service::service_fn;
 use hyper::upgrade::Upgraded;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use parlor_socketio::engine::{EngineIoServer, EngineIoSession, SessionHandler};
+use parlor_socketio::engine_io::{EngineIoServer, EngineIoSession, SessionHandler};
 use parlor_socketio::{
-    Client, ConnectError, ConnectRequest, DisconnectReason, EncodedEvent, HandlerFuture,
+    ClientInfo, ConnectError, ConnectRequest, DisconnectReason, EncodedEvent, HandlerFuture,
     IncomingEvent, Socket, SocketHandler, SocketIoOptions, SocketIoServer, UpgradedTcpStream,
 };
 use serde_json::value::RawValue;
@@ -58,12 +58,12 @@ pub struct EchoServers {
 
 impl EchoServers {
     pub fn new(settings: Settings) -> Arc<Self> {
-        let events = SocketIoEcho {
-            apart: settings.auth_delay,
+        let handler = SocketIoEcho {
+            auth_delay: settings.auth_delay,
         };
         Arc::new(Self {
             engine: EngineIoServer::new(Arc::new(EngineIoEcho), settings.options("/engine.io")),
-            socket: SocketIoServer::new(Arc::new(events), settings.options("/socket.io")),
+            socket: SocketIoServer::new(Arc::new(handler), settings.options("/socket.io")),
         })
     }
 
@@ -73,17 +73,25 @@ impl EchoServers {
         tokio::spawn(Arc::clone(&self.socket).run_timers());
         accept(listener, move |request, client| {
             let echo = Arc::clone(&self);
-            async move { echo.answer(request, client).await }
+            async move { echo.respond(request, client).await }
         })
         .await
     }
 
-    async fn answer(&self, request: Request<Incoming>, client: Client) -> Response<Full<Bytes>> {
+    async fn respond(
+        &self,
+        request: Request<Incoming>,
+        client: ClientInfo,
+    ) -> Response<Full<Bytes>> {
         let path = request.uri().path();
         if self.engine.matches_path(path) {
-            self.engine.handle_request(request, client, take_back).await
+            self.engine
+                .handle_request(request, client, downcast_upgraded)
+                .await
         } else if self.socket.matches_path(path) {
-            self.socket.handle_request(request, client, take_back).await
+            self.socket
+                .handle_request(request, client, downcast_upgraded)
+                .await
         } else {
             let mut response = Response::new(Full::default());
             *response.status_mut() = StatusCode::NOT_FOUND;
@@ -95,7 +103,7 @@ impl EchoServers {
 /// Accepts connections and serves HTTP on them, until the listener fails.
 pub async fn accept<F>(
     listener: TcpListener,
-    answer: impl Fn(Request<Incoming>, Client) -> F + Clone + Send + 'static,
+    respond: impl Fn(Request<Incoming>, ClientInfo) -> F + Clone + Send + 'static,
 ) -> io::Result<()>
 where
     F: Future<Output = Response<Full<Bytes>>> + Send,
@@ -103,15 +111,15 @@ where
     loop {
         let (stream, address) = listener.accept().await?;
         stream.set_nodelay(true)?;
-        let answer = answer.clone();
+        let respond = respond.clone();
         tokio::spawn(async move {
             let service = service_fn(move |request| {
-                let client = Client {
+                let client = ClientInfo {
                     address: Some(address.ip()),
-                    ..Client::default()
+                    ..ClientInfo::default()
                 };
-                let answered = answer(request, client);
-                async move { Ok::<_, Infallible>(answered.await) }
+                let response = respond(request, client);
+                async move { Ok::<_, Infallible>(response.await) }
             });
             let _ = hyper::server::conn::http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -123,7 +131,7 @@ where
 }
 
 /// Gets the TCP stream out of a connection that hyper has upgraded.
-pub fn take_back(upgraded: Upgraded) -> Result<UpgradedTcpStream, Upgraded> {
+pub fn downcast_upgraded(upgraded: Upgraded) -> Result<UpgradedTcpStream, Upgraded> {
     let parts = upgraded.downcast::<TokioIo<TcpStream>>()?;
     Ok(UpgradedTcpStream {
         stream: parts.io.into_inner(),
@@ -139,7 +147,7 @@ struct EngineIoEcho;
 impl SessionHandler for EngineIoEcho {
     type State = ();
 
-    fn text(self: &Arc<Self>, session: &Arc<EngineIoSession<Self>>, text: &str) -> bool {
+    fn on_text(self: &Arc<Self>, session: &Arc<EngineIoSession<Self>>, text: &str) -> bool {
         session.send_text(text);
         true
     }
@@ -153,7 +161,7 @@ impl SessionHandler for EngineIoEcho {
 /// Socket.IO handler: sends `auth` after a CONNECT, answers `message` and `message-with-ack`.
 #[derive(Debug)]
 struct SocketIoEcho {
-    apart: Duration,
+    auth_delay: Duration,
 }
 
 impl SocketHandler for SocketIoEcho {
@@ -162,28 +170,28 @@ impl SocketHandler for SocketIoEcho {
 
     async fn on_connect(
         self: &Arc<Self>,
-        asking: ConnectRequest,
+        request: ConnectRequest,
     ) -> Result<Self::State, ConnectError> {
-        if !matches!(&*asking.namespace, "/" | "/custom") {
+        if !matches!(&*request.namespace, "/" | "/custom") {
             let payload = RawValue::from_string(r#"{"message":"Invalid namespace"}"#.into());
             return Err(ConnectError {
                 payload: payload.expect("the text is JSON"),
             });
         }
-        Ok(asking.auth.as_deref().map_or("{}", RawValue::get).into())
+        Ok(request.auth.as_deref().map_or("{}", RawValue::get).into())
     }
 
-    fn on_connected(self: &Arc<Self>, socket: &Arc<Socket<Self::State>>) -> Option<HandlerFuture> {
-        let (socket, apart) = (Arc::clone(socket), self.apart);
+    fn on_connected(self: &Arc<Self>, socket: &Arc<Socket<Self>>) -> Option<HandlerFuture> {
+        let (socket, auth_delay) = (Arc::clone(socket), self.auth_delay);
         Some(Box::pin(async move {
-            tokio::time::sleep(apart).await;
+            tokio::time::sleep(auth_delay).await;
             socket.send(&EncodedEvent::new("auth", socket.state().as_bytes()));
         }))
     }
 
     fn on_event(
         self: &Arc<Self>,
-        socket: &Arc<Socket<Self::State>>,
+        socket: &Arc<Socket<Self>>,
         event: &IncomingEvent<'_>,
     ) -> Option<HandlerFuture> {
         let (args, attachments) = (event.args().as_bytes(), event.attachments());
@@ -199,5 +207,5 @@ impl SocketHandler for SocketIoEcho {
         None
     }
 
-    fn on_disconnected(self: &Arc<Self>, _: &Arc<Socket<Self::State>>, _: DisconnectReason) {}
+    fn on_disconnected(self: &Arc<Self>, _: &Arc<Socket<Self>>, _: DisconnectReason) {}
 }

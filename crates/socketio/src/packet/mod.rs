@@ -1,11 +1,11 @@
 //! Packets of Engine.IO and, inside their messages, of Socket.IO: pure functions that decode text into slices and
 //! encode it.
 
-pub mod attachments;
-pub mod engine;
-mod event;
+pub mod encode;
+pub mod engine_io;
+mod event_payload;
+pub mod partial_binary;
 pub mod placeholder;
-pub mod socket;
-pub mod write;
+pub mod socket_io;
 
-pub use event::EventPayload;
+pub use event_payload::EventPayload;

@@ -1,7 +1,7 @@
 //! Placeholders mark where the attachments belong in the JSON of a packet: `{"_placeholder":true,"num":0}`. JSON values
 //! are visited, not built; serde_json limits the nesting to 128.
 
-use super::socket::SocketIoPacketError;
+use super::socket_io::SocketIoPacketError;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
@@ -9,26 +9,17 @@ use std::fmt;
 ///
 /// # Errors
 /// A placeholder refers to an unknown attachment, or the text is not JSON.
-pub fn check(data: &str, attachments: usize) -> Result<(), SocketIoPacketError> {
-    visit_value(data, attachments)
+pub fn check_placeholders(json: &str, attachments: usize) -> Result<(), SocketIoPacketError> {
+    visit_value(json, attachments)
         .map(|_| ())
-        .map_err(|_| SocketIoPacketError::Placeholder)
+        .map_err(|_| SocketIoPacketError::UnknownPlaceholder)
 }
 
-/// Number of the attachment, if this value is a placeholder.
-#[must_use]
-pub fn number(value: &str) -> Option<usize> {
-    match visit_value(value, usize::MAX) {
-        Ok(VisitedValue::Placeholder(number)) => Some(number),
-        _ => None,
-    }
-}
-
-fn visit_value(data: &str, attachments: usize) -> serde_json::Result<VisitedValue> {
-    let mut reader = serde_json::Deserializer::from_str(data);
-    let seen = PlaceholderVisitor { attachments }.deserialize(&mut reader)?;
+fn visit_value(json: &str, attachments: usize) -> serde_json::Result<VisitedValue> {
+    let mut reader = serde_json::Deserializer::from_str(json);
+    let value = PlaceholderVisitor { attachments }.deserialize(&mut reader)?;
     reader.end()?;
-    Ok(seen)
+    Ok(value)
 }
 
 /// Kind of a visited value, as far as it matters for a placeholder.
@@ -36,7 +27,6 @@ fn visit_value(data: &str, attachments: usize) -> serde_json::Result<VisitedValu
 enum VisitedValue {
     True,
     Number(u64),
-    Placeholder(usize),
     Other,
 }
 
@@ -94,22 +84,23 @@ impl<'de> Visitor<'de> for PlaceholderVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<VisitedValue, A::Error> {
-        let mut marked = false;
+        let mut is_placeholder = false;
         let mut number = None;
         while let Some(key) = map.next_key_seed(PlaceholderKeySeed)? {
             match (key, map.next_value_seed(self)?) {
-                (PlaceholderKey::Placeholder, seen) => marked = matches!(seen, VisitedValue::True),
+                (PlaceholderKey::Placeholder, value) => {
+                    is_placeholder = matches!(value, VisitedValue::True)
+                }
                 (PlaceholderKey::Number, VisitedValue::Number(n)) => {
                     number = usize::try_from(n).ok()
                 }
                 _ => {}
             }
         }
-        match number {
-            _ if !marked => Ok(VisitedValue::Other),
-            Some(number) if number < self.attachments => Ok(VisitedValue::Placeholder(number)),
-            _ => Err(A::Error::custom("placeholder of an unknown attachment")),
+        if is_placeholder && number.is_none_or(|number| number >= self.attachments) {
+            return Err(A::Error::custom("placeholder of an unknown attachment"));
         }
+        Ok(VisitedValue::Other)
     }
 }
 

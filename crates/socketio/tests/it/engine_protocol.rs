@@ -12,8 +12,9 @@
 //! - A session is upgraded with `2probe`, `3probe`, `5`. After that its `sid` is rejected for polls and for other
 //!   WebSockets.
 
-use super::client::{
-    HttpResponse, PollingClient, RawWebSocket, ReceivedMessage, Wire, calm, serve, sid_of, text,
+use super::clients::{
+    HttpResponse, PollingClient, RawConnection, RawWebSocket, ReceivedMessage, sid_of,
+    start_echo_server, text, without_timeouts,
 };
 use super::echo::Settings;
 use std::time::Duration;
@@ -24,7 +25,7 @@ const PATH: &str = "/engine.io/";
 fn frequent_pings() -> Settings {
     Settings {
         ping_interval: Duration::from_millis(60),
-        ..calm()
+        ..without_timeouts()
     }
 }
 
@@ -45,8 +46,8 @@ fn assert_rejected(answer: &HttpResponse, code: u64) {
 
 #[tokio::test]
 async fn a_polling_handshake_returns_the_open_packet() {
-    let server = serve(calm()).await;
-    let mut wire = Wire::open(server.address).await;
+    let server = start_echo_server(without_timeouts()).await;
+    let mut wire = RawConnection::open(server.address).await;
     let answer = wire
         .request("GET", "/engine.io/?EIO=4&transport=polling", b"")
         .await;
@@ -72,7 +73,7 @@ async fn a_polling_handshake_returns_the_open_packet() {
 
 #[tokio::test]
 async fn a_websocket_handshake_sends_the_open_packet_without_upgrades() {
-    let server = serve(calm()).await;
+    let server = start_echo_server(without_timeouts()).await;
     let mut ws = RawWebSocket::try_open(server.address, "/engine.io/?EIO=4&transport=websocket")
         .await
         .unwrap();
@@ -92,8 +93,8 @@ async fn a_websocket_handshake_sends_the_open_packet_without_upgrades() {
 
 #[tokio::test]
 async fn a_bad_handshake_is_refused_with_the_code_for_it() {
-    let server = serve(calm()).await;
-    let mut wire = Wire::open(server.address).await;
+    let server = start_echo_server(without_timeouts()).await;
+    let mut wire = RawConnection::open(server.address).await;
     let refused = [
         ("GET", "transport=polling", 5),
         ("GET", "EIO=abc&transport=polling", 5),
@@ -135,9 +136,9 @@ async fn a_bad_handshake_is_refused_with_the_code_for_it() {
 
 #[tokio::test]
 async fn a_polling_session_rejects_methods_other_than_get_and_post() {
-    let server = serve(calm()).await;
+    let server = start_echo_server(without_timeouts()).await;
     let mut polling = PollingClient::open(server.address, PATH).await;
-    let mut wire = Wire::open(server.address).await;
+    let mut wire = RawConnection::open(server.address).await;
     for method in ["PUT", "DELETE", "PATCH"] {
         assert_eq!(
             wire.request(method, &polling.target, b"4a").await.status,
@@ -145,13 +146,13 @@ async fn a_polling_session_rejects_methods_other_than_get_and_post() {
             "{method}"
         );
     }
-    polling.say("4still there").await;
+    polling.post_packets("4still there").await;
     assert_eq!(polling.get().await.body, "4still there");
 }
 
 #[tokio::test]
 async fn polling_carries_text_and_bytes_and_many_packets_at_once() {
-    let server = serve(calm()).await;
+    let server = start_echo_server(without_timeouts()).await;
     let mut polling = PollingClient::open(server.address, PATH).await;
     for body in [
         "4hello",
@@ -161,7 +162,7 @@ async fn polling_carries_text_and_bytes_and_many_packets_at_once() {
         "4",
         "4héllo €\u{10348}\\x1e",
     ] {
-        polling.say(body).await;
+        polling.post_packets(body).await;
         let answer = polling.get().await;
         assert_eq!((answer.status, &*answer.body), (200, body));
         assert_eq!(
@@ -173,22 +174,22 @@ async fn polling_carries_text_and_bytes_and_many_packets_at_once() {
 
 #[tokio::test]
 async fn a_waiting_poll_is_answered_when_something_comes() {
-    let server = serve(calm()).await;
+    let server = start_echo_server(without_timeouts()).await;
     let mut polling = PollingClient::open(server.address, PATH).await;
     for n in 0..20 {
         polling.start_poll().await;
-        polling.say(&format!("4{n}")).await;
+        polling.post_packets(&format!("4{n}")).await;
         assert_eq!(polling.finish_poll().await.body, format!("4{n}"));
     }
 }
 
 #[tokio::test]
 async fn a_polling_answer_is_no_larger_than_the_bound() {
-    let server = serve(calm()).await;
+    let server = start_echo_server(without_timeouts()).await;
     let mut polling = PollingClient::open(server.address, PATH).await;
     let packet = format!("4{}", "x".repeat(30_000));
     for _ in 0..5 {
-        polling.say(&packet).await;
+        polling.post_packets(&packet).await;
     }
     let mut packets = 0;
     while packets < 5 {
@@ -205,7 +206,7 @@ async fn a_polling_answer_is_no_larger_than_the_bound() {
 
 #[tokio::test]
 async fn a_malformed_post_body_closes_the_session() {
-    let server = serve(calm()).await;
+    let server = start_echo_server(without_timeouts()).await;
     for body in [
         &b"abc"[..],
         b"",
@@ -226,9 +227,11 @@ async fn a_malformed_post_body_closes_the_session() {
 
 #[tokio::test]
 async fn a_body_above_the_bound_is_refused_and_ends_the_session() {
-    let server = serve(calm()).await;
+    let server = start_echo_server(without_timeouts()).await;
     let mut polling = PollingClient::open(server.address, PATH).await;
-    polling.say(&format!("4{}", "x".repeat(99_999))).await;
+    polling
+        .post_packets(&format!("4{}", "x".repeat(99_999)))
+        .await;
     assert_eq!(polling.get().await.body.len(), 100_000);
     let answer = polling
         .post(format!("4{}", "x".repeat(100_000)).as_bytes())
@@ -239,9 +242,9 @@ async fn a_body_above_the_bound_is_refused_and_ends_the_session() {
 
 #[tokio::test]
 async fn a_body_of_unknown_length_is_bounded_too() {
-    let server = serve(calm()).await;
+    let server = start_echo_server(without_timeouts()).await;
     let polling = PollingClient::open(server.address, PATH).await;
-    let mut wire = Wire::open(server.address).await;
+    let mut wire = RawConnection::open(server.address).await;
     wire.write(
         format!(
             "POST {} HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n",
@@ -254,20 +257,20 @@ async fn a_body_of_unknown_length_is_bounded_too() {
     for _ in 0..5 {
         wire.write(&chunk).await;
     }
-    assert_eq!(wire.answer().await.status, 413);
+    assert_eq!(wire.read_response().await.status, 413);
 }
 
 #[tokio::test]
 async fn a_second_poll_at_the_same_time_ends_the_session() {
-    let server = serve(calm()).await;
+    let server = start_echo_server(without_timeouts()).await;
     let mut polling = PollingClient::open(server.address, PATH).await;
     polling.start_poll().await;
-    let mut other = Wire::open(server.address).await;
+    let mut other = RawConnection::open(server.address).await;
     other.send_request("GET", &polling.target, "", b"").await;
     // The order of the two polls is not defined: one is rejected, the other is answered because the session closes.
     let statuses = [
         polling.finish_poll().await.status,
-        other.answer().await.status,
+        other.read_response().await.status,
     ];
     assert!(statuses.contains(&400), "{statuses:?}");
     polling.poll_until_closed().await;
@@ -275,11 +278,11 @@ async fn a_second_poll_at_the_same_time_ends_the_session() {
 
 #[tokio::test]
 async fn a_poll_that_is_dropped_ends_the_session() {
-    let server = serve(calm()).await;
+    let server = start_echo_server(without_timeouts()).await;
     let mut polling = PollingClient::open(server.address, PATH).await;
     // The server may not have read the request when its connection ends, so several attempts can be necessary.
     for _ in 0..1000 {
-        let mut other = Wire::open(server.address).await;
+        let mut other = RawConnection::open(server.address).await;
         other.send_request("GET", &polling.target, "", b"").await;
         polling.post(b"3").await;
         drop(other);
@@ -292,7 +295,7 @@ async fn a_poll_that_is_dropped_ends_the_session() {
 
 #[tokio::test]
 async fn polling_is_pinged_and_answers() {
-    let server = serve(frequent_pings()).await;
+    let server = start_echo_server(frequent_pings()).await;
     let mut polling = PollingClient::open(server.address, PATH).await;
     for _ in 0..3 {
         let answer = polling.get().await;
@@ -300,15 +303,15 @@ async fn polling_is_pinged_and_answers() {
             answer.body.split('\x1e').all(|packet| packet == "2"),
             "{answer:?}"
         );
-        polling.say("3").await;
+        polling.post_packets("3").await;
     }
-    polling.say("4hello").await;
+    polling.post_packets("4hello").await;
     assert!(polling.get().await.body.contains("4hello"));
 }
 
 #[tokio::test]
 async fn a_polling_client_that_misses_the_ping_timeout_is_closed() {
-    let server = serve(short_ping_timeout()).await;
+    let server = start_echo_server(short_ping_timeout()).await;
     let mut polling = PollingClient::open(server.address, PATH).await;
     let fetched = polling.poll_until_closed().await;
     assert!(
@@ -320,22 +323,22 @@ async fn a_polling_client_that_misses_the_ping_timeout_is_closed() {
 
 #[tokio::test]
 async fn a_client_that_answers_pings_survives_a_stalled_server() {
-    let server = serve(short_ping_timeout()).await;
+    let server = start_echo_server(short_ping_timeout()).await;
     let mut ws = RawWebSocket::open(server.address, PATH).await;
     for _ in 0..8 {
         // Server and client share this thread, so neither reads or writes meanwhile.
         std::thread::sleep(Duration::from_millis(150));
         assert_eq!(ws.next().await, text("2"));
-        ws.say("3").await;
+        ws.send_text("3").await;
     }
 }
 
 #[tokio::test]
 async fn a_close_packet_over_polling_ends_the_session() {
-    let server = serve(calm()).await;
+    let server = start_echo_server(without_timeouts()).await;
     let mut polling = PollingClient::open(server.address, PATH).await;
     polling.start_poll().await;
-    polling.say("1").await;
+    polling.post_packets("1").await;
     let answer = polling.finish_poll().await;
     // If the poll arrives after the close packet, the session is already removed.
     assert!(
@@ -347,24 +350,24 @@ async fn a_close_packet_over_polling_ends_the_session() {
 
 #[tokio::test]
 async fn a_websocket_carries_text_and_bytes() {
-    let server = serve(calm()).await;
+    let server = start_echo_server(without_timeouts()).await;
     let mut ws = RawWebSocket::open(server.address, PATH).await;
-    ws.say("4hello").await;
+    ws.send_text("4hello").await;
     assert_eq!(ws.next().await, text("4hello"));
     ws.send_binary(&[1, 2, 3, 4]).await;
     assert_eq!(ws.next().await, ReceivedMessage::Binary(vec![1, 2, 3, 4]));
     ws.send_binary(&[]).await;
     assert_eq!(ws.next().await, ReceivedMessage::Binary(vec![]));
-    ws.say("4").await;
+    ws.send_text("4").await;
     assert_eq!(ws.next().await, text("4"));
 }
 
 #[tokio::test]
 async fn many_messages_in_one_write_come_back_in_order() {
-    let server = serve(calm()).await;
+    let server = start_echo_server(without_timeouts()).await;
     let mut ws = RawWebSocket::open(server.address, PATH).await;
     let all: Vec<u8> = (0..3000)
-        .flat_map(|n| super::client::frame(0x81, format!("4{n}").as_bytes()))
+        .flat_map(|n| super::clients::frame(0x81, format!("4{n}").as_bytes()))
         .collect();
     ws.send_bytes(&all).await;
     for n in 0..3000 {
@@ -374,27 +377,27 @@ async fn many_messages_in_one_write_come_back_in_order() {
 
 #[tokio::test]
 async fn a_malformed_text_packet_closes_the_websocket() {
-    let server = serve(calm()).await;
+    let server = start_echo_server(without_timeouts()).await;
     for packet in ["abc", "", "7", "0{}", "2", "1x"] {
         let mut ws = RawWebSocket::open(server.address, PATH).await;
-        ws.say(packet).await;
+        ws.send_text(packet).await;
         ws.wait_for_close().await;
     }
 }
 
 #[tokio::test]
 async fn a_websocket_is_pinged_and_answers() {
-    let server = serve(frequent_pings()).await;
+    let server = start_echo_server(frequent_pings()).await;
     let mut ws = RawWebSocket::open(server.address, PATH).await;
     for _ in 0..3 {
         assert_eq!(ws.next().await, text("2"));
-        ws.say("3").await;
+        ws.send_text("3").await;
     }
 }
 
 #[tokio::test]
 async fn a_websocket_that_answers_no_ping_is_closed() {
-    let server = serve(short_ping_timeout()).await;
+    let server = start_echo_server(short_ping_timeout()).await;
     let mut ws = RawWebSocket::open(server.address, PATH).await;
     assert_eq!(ws.next().await, text("2"));
     ws.wait_for_close().await;
@@ -402,8 +405,8 @@ async fn a_websocket_that_answers_no_ping_is_closed() {
 
 #[tokio::test]
 async fn a_websocket_client_says_goodbye() {
-    let server = serve(calm()).await;
+    let server = start_echo_server(without_timeouts()).await;
     let mut ws = RawWebSocket::open(server.address, PATH).await;
-    ws.say("1").await;
+    ws.send_text("1").await;
     ws.wait_for_close().await;
 }

@@ -6,19 +6,19 @@
     reason = "test code reports by panicking"
 )]
 
-mod bounds;
-mod client;
+mod clients;
+mod delivery;
 #[path = "../../examples/protocol_echo/echo.rs"]
 mod echo;
 mod engine_protocol;
 mod frames;
-mod fuzz;
-mod handover;
+mod fuzz_smoke;
+mod limits;
 mod packets;
-mod raw;
+mod recording_server;
 mod recovery;
 mod rfc6455;
 mod socket_protocol;
 mod timers;
-mod transport;
 mod upgrade;
+mod upgrade_under_load;

@@ -6,7 +6,8 @@ use std::time::Duration;
 use parlor_socketio::{DisconnectReason, RecoveryOptions, SocketIoOptions};
 use serde_json::Value;
 
-use super::raw::{Got, TestServer, Ws, eventually, recovery_enabled, start_test_server};
+use super::clients::{RawWebSocket, ReceivedMessage};
+use super::recording_server::{TestServer, eventually, recovery_enabled, start_test_server};
 
 /// Returns the offset at the end of an event.
 fn offset(event: &str) -> String {
@@ -29,7 +30,7 @@ fn recovery_auth(hello: &Value, offset: Option<&str>) -> String {
     auth.to_string()
 }
 
-async fn drop_connection(host: &TestServer, ws: Ws) {
+async fn drop_connection(host: &TestServer, ws: RawWebSocket) {
     drop(ws);
     eventually("the socket is detached", || {
         host.server.stats().detached_sockets == 1
@@ -40,46 +41,48 @@ async fn drop_connection(host: &TestServer, ws: Ws) {
 #[tokio::test]
 async fn a_client_without_recovery_support_gets_no_offset_and_is_not_held() {
     let host = start_test_server(recovery_enabled()).await;
-    let mut ws = Ws::open_with_query(host.address, "transport=websocket&EIO=4").await;
+    let mut ws =
+        RawWebSocket::open_with_query(host.address, "/socket.io/", "transport=websocket&EIO=4")
+            .await;
     let hello = ws.connect_namespace("").await;
     assert!(hello["pid"].is_null(), "{hello}");
-    let (mut other, _) = Ws::connect(host.address, "").await;
+    let (mut other, _) = RawWebSocket::connect(host.address, "").await;
     host.broadcast("one");
-    assert_eq!(ws.text().await, r#"42["one",1]"#);
-    assert!(other.text().await.starts_with(r#"42["one",1,""#));
+    assert_eq!(ws.packet().await, r#"42["one",1]"#);
+    assert!(other.packet().await.starts_with(r#"42["one",1,""#));
     drop(ws);
-    host.calls("disconnected transport_closed").await;
+    host.wait_for_call("disconnected transport_closed").await;
     assert_eq!(host.server.stats().detached_sockets, 0);
 }
 
 #[tokio::test]
 async fn a_reconnecting_client_recovers_its_socket_and_the_missed_events() {
     let host = start_test_server(recovery_enabled()).await;
-    let (mut ws, hello) = Ws::connect(host.address, "").await;
+    let (mut ws, hello) = RawWebSocket::connect(host.address, "").await;
     host.broadcast("one");
     host.broadcast("two");
-    let one = ws.text().await;
+    let one = ws.packet().await;
     drop_connection(&host, ws).await;
     host.broadcast("three");
     let (mut ws, again) =
-        Ws::connect(host.address, &recovery_auth(&hello, Some(&offset(&one)))).await;
+        RawWebSocket::connect(host.address, &recovery_auth(&hello, Some(&offset(&one)))).await;
     assert_eq!(again, hello, "the same socket");
-    assert!(ws.text().await.starts_with(r#"42["two",1,"#));
-    assert!(ws.text().await.starts_with(r#"42["three",1,"#));
+    assert!(ws.packet().await.starts_with(r#"42["two",1,"#));
+    assert!(ws.packet().await.starts_with(r#"42["three",1,"#));
     host.broadcast("four");
-    let four = ws.text().await;
+    let four = ws.packet().await;
     assert!(four.starts_with(r#"42["four",1,"#));
-    assert_eq!(host.server.stats().recovered, 1);
+    assert_eq!(host.server.stats().recovered_sockets_total, 1);
 
     drop_connection(&host, ws).await;
     let (mut ws, again) =
-        Ws::connect(host.address, &recovery_auth(&hello, Some(&offset(&four)))).await;
+        RawWebSocket::connect(host.address, &recovery_auth(&hello, Some(&offset(&four)))).await;
     assert_eq!(again, hello);
-    ws.say(r#"421["echo"]"#).await;
-    assert_eq!(ws.text().await, "431[]", "no event was missed");
+    ws.send_text(r#"421["echo"]"#).await;
+    assert_eq!(ws.packet().await, "431[]", "no event was missed");
     let lost = "detached transport_closed";
     assert_eq!(
-        host.app().calls(),
+        host.handler().calls(),
         [
             "connect",
             "connected",
@@ -95,40 +98,42 @@ async fn a_reconnecting_client_recovers_its_socket_and_the_missed_events() {
 #[tokio::test]
 async fn a_client_without_an_offset_can_recover() {
     let host = start_test_server(recovery_enabled()).await;
-    let (ws, hello) = Ws::connect(host.address, "").await;
+    let (ws, hello) = RawWebSocket::connect(host.address, "").await;
     drop_connection(&host, ws).await;
     host.broadcast("one");
-    let (mut ws, again) = Ws::connect(host.address, &recovery_auth(&hello, None)).await;
+    let (mut ws, again) = RawWebSocket::connect(host.address, &recovery_auth(&hello, None)).await;
     assert_eq!(again, hello);
-    assert!(ws.text().await.starts_with(r#"42["one",1,"#));
+    assert!(ws.packet().await.starts_with(r#"42["one",1,"#));
 }
 
 #[tokio::test]
 async fn a_client_that_missed_more_than_the_replay_buffer_gets_a_new_socket() {
     let host = start_test_server(recovery_enabled()).await;
-    let (mut ws, hello) = Ws::connect(host.address, "").await;
+    let (mut ws, hello) = RawWebSocket::connect(host.address, "").await;
     host.broadcast("first");
-    let first = offset(&ws.text().await);
+    let first = offset(&ws.packet().await);
     drop_connection(&host, ws).await;
     for _ in 0..5 {
         host.broadcast("more");
     }
-    let (mut ws, again) = Ws::connect(host.address, &recovery_auth(&hello, Some(&first))).await;
+    let (mut ws, again) =
+        RawWebSocket::connect(host.address, &recovery_auth(&hello, Some(&first))).await;
     assert_ne!(again["sid"], hello["sid"]);
     assert_ne!(again["pid"], hello["pid"]);
-    ws.say(r#"421["echo"]"#).await;
-    assert_eq!(ws.text().await, "431[]");
-    host.calls("disconnected replaced_by_reconnect").await;
-    assert_eq!(host.server.count(), 1);
-    assert_eq!(host.server.stats().recovered, 0);
+    ws.send_text(r#"421["echo"]"#).await;
+    assert_eq!(ws.packet().await, "431[]");
+    host.wait_for_call("disconnected replaced_by_reconnect")
+        .await;
+    assert_eq!(host.server.socket_count(), 1);
+    assert_eq!(host.server.stats().recovered_sockets_total, 0);
 }
 
 #[tokio::test]
 async fn an_unknown_pid_or_offset_is_connected_anew() {
     let host = start_test_server(recovery_enabled()).await;
-    let (mut ws, hello) = Ws::connect(host.address, "").await;
+    let (mut ws, hello) = RawWebSocket::connect(host.address, "").await;
     host.broadcast("one");
-    let one = offset(&ws.text().await);
+    let one = offset(&ws.packet().await);
     drop_connection(&host, ws).await;
     let mut foreign = hello.clone();
     let pid = hello["pid"].as_str().unwrap();
@@ -138,54 +143,58 @@ async fn an_unknown_pid_or_offset_is_connected_anew() {
         serde_json::json!({"pid": 7}),
         serde_json::json!({"pid": "x"}),
     ] {
-        let (ws, again) = Ws::connect(host.address, &recovery_auth(&foreign, Some(&one))).await;
+        let (ws, again) =
+            RawWebSocket::connect(host.address, &recovery_auth(&foreign, Some(&one))).await;
         assert_ne!(again["sid"], hello["sid"]);
         drop(ws);
     }
     assert!(
         !host
-            .app()
+            .handler()
             .calls()
             .contains(&"disconnected replaced_by_reconnect".to_owned())
     );
-    let (_ws, again) = Ws::connect(host.address, &recovery_auth(&hello, Some("zzzz"))).await;
+    let (_ws, again) =
+        RawWebSocket::connect(host.address, &recovery_auth(&hello, Some("zzzz"))).await;
     assert_ne!(again["sid"], hello["sid"]);
-    host.calls("disconnected replaced_by_reconnect").await;
+    host.wait_for_call("disconnected replaced_by_reconnect")
+        .await;
 }
 
 #[tokio::test]
 async fn a_socket_cannot_be_recovered_after_a_client_disconnect() {
     let host = start_test_server(recovery_enabled()).await;
-    for goodbye in ["41", "1"] {
-        let (mut ws, hello) = Ws::connect(host.address, "").await;
-        ws.say(goodbye).await;
-        eventually("the socket has ended", || host.server.count() == 0).await;
+    for packet in ["41", "1"] {
+        let (mut ws, hello) = RawWebSocket::connect(host.address, "").await;
+        ws.send_text(packet).await;
+        eventually("the socket has ended", || host.server.socket_count() == 0).await;
         assert_eq!(host.server.stats().detached_sockets, 0);
-        let (ws, again) = Ws::connect(host.address, &recovery_auth(&hello, None)).await;
+        let (ws, again) = RawWebSocket::connect(host.address, &recovery_auth(&hello, None)).await;
         assert_ne!(again["sid"], hello["sid"]);
         let mut ws = ws;
-        ws.say("41").await;
-        eventually("it is over", || host.server.count() == 0).await;
+        ws.send_text("41").await;
+        eventually("the socket has ended", || host.server.socket_count() == 0).await;
     }
 }
 
 #[tokio::test]
 async fn a_client_can_recover_before_the_server_notices_the_lost_connection() {
     let host = start_test_server(recovery_enabled()).await;
-    let (mut first, hello) = Ws::connect(host.address, "").await;
+    let (mut first, hello) = RawWebSocket::connect(host.address, "").await;
     host.broadcast("one");
-    let one = offset(&first.text().await);
+    let one = offset(&first.packet().await);
     host.broadcast("two");
-    let (mut second, again) = Ws::connect(host.address, &recovery_auth(&hello, Some(&one))).await;
+    let (mut second, again) =
+        RawWebSocket::connect(host.address, &recovery_auth(&hello, Some(&one))).await;
     assert_eq!(again, hello);
-    assert!(second.text().await.starts_with(r#"42["two",1,"#));
-    assert!(first.text().await.starts_with(r#"42["two",1,"#));
-    assert_eq!(first.next_message().await, Got::Close(1000));
-    second.say(r#"421["echo"]"#).await;
-    assert_eq!(second.text().await, "431[]");
-    let told = host.app().calls();
+    assert!(second.packet().await.starts_with(r#"42["two",1,"#));
+    assert!(first.packet().await.starts_with(r#"42["two",1,"#));
+    assert_eq!(first.next().await, ReceivedMessage::Close(Some(1000)));
+    second.send_text(r#"421["echo"]"#).await;
+    assert_eq!(second.packet().await, "431[]");
+    let calls = host.handler().calls();
     assert_eq!(
-        told,
+        calls,
         [
             "connect",
             "connected",
@@ -208,32 +217,38 @@ async fn a_detached_socket_ends_once_when_the_recovery_window_is_over() {
         ..SocketIoOptions::default()
     })
     .await;
-    let (ws, hello) = Ws::connect(host.address, "").await;
+    let (ws, hello) = RawWebSocket::connect(host.address, "").await;
     drop_connection(&host, ws).await;
-    host.calls("disconnected transport_closed").await;
+    host.wait_for_call("disconnected transport_closed").await;
     assert_eq!(
-        (host.server.count(), host.server.stats().detached_sockets),
+        (
+            host.server.socket_count(),
+            host.server.stats().detached_sockets
+        ),
         (0, 0)
     );
-    let (_ws, again) = Ws::connect(host.address, &recovery_auth(&hello, None)).await;
+    let (_ws, again) = RawWebSocket::connect(host.address, &recovery_auth(&hello, None)).await;
     assert_ne!(again["sid"], hello["sid"]);
 }
 
 #[tokio::test]
 async fn a_rejected_recovery_leaves_the_socket_detached() {
     let host = start_test_server(recovery_enabled()).await;
-    let (ws, hello) = Ws::connect(host.address, "").await;
+    let (ws, hello) = RawWebSocket::connect(host.address, "").await;
     drop_connection(&host, ws).await;
-    host.app().refuse_connects.store(true, Ordering::SeqCst);
-    let mut ws = Ws::open(host.address).await;
-    ws.say(&format!("40{}", recovery_auth(&hello, None))).await;
-    assert_eq!(ws.text().await, r#"44{"message":"no"}"#);
-    eventually("it is held again", || {
+    host.handler().refuse_connects.store(true, Ordering::SeqCst);
+    let mut ws = RawWebSocket::open(host.address, "/socket.io/").await;
+    ws.send_text(&format!("40{}", recovery_auth(&hello, None)))
+        .await;
+    assert_eq!(ws.packet().await, r#"44{"message":"no"}"#);
+    eventually("the socket is detached again", || {
         host.server.stats().detached_sockets == 1
     })
     .await;
-    host.app().refuse_connects.store(false, Ordering::SeqCst);
-    let (_ws, again) = Ws::connect(host.address, &recovery_auth(&hello, None)).await;
+    host.handler()
+        .refuse_connects
+        .store(false, Ordering::SeqCst);
+    let (_ws, again) = RawWebSocket::connect(host.address, &recovery_auth(&hello, None)).await;
     assert_eq!(again, hello);
 }
 
@@ -244,34 +259,34 @@ async fn the_application_can_end_a_socket_that_is_held() {
         ..recovery_enabled()
     })
     .await;
-    let (ws, hello) = Ws::connect(host.address, "").await;
+    let (ws, hello) = RawWebSocket::connect(host.address, "").await;
     drop_connection(&host, ws).await;
     host.server
         .for_each_socket(|socket| socket.disconnect(DisconnectReason::ServerDisconnect));
-    host.calls("disconnected server_disconnect").await;
-    let (_ws, again) = Ws::connect(host.address, &recovery_auth(&hello, None)).await;
+    host.wait_for_call("disconnected server_disconnect").await;
+    let (_ws, again) = RawWebSocket::connect(host.address, &recovery_auth(&hello, None)).await;
     assert_ne!(again["sid"], hello["sid"]);
 }
 
 #[tokio::test]
 async fn shutdown_ends_detached_sockets() {
     let host = start_test_server(recovery_enabled()).await;
-    let (ws, _) = Ws::connect(host.address, "").await;
+    let (ws, _) = RawWebSocket::connect(host.address, "").await;
     drop_connection(&host, ws).await;
     host.server.shutdown(Duration::from_secs(1)).await;
-    host.calls("disconnected server_shutdown").await;
-    assert_eq!(host.server.count(), 0);
+    host.wait_for_call("disconnected server_shutdown").await;
+    assert_eq!(host.server.socket_count(), 0);
 }
 
 #[tokio::test]
 async fn without_recovery_nothing_is_held_and_no_offset_is_sent() {
     let host = start_test_server(SocketIoOptions::default()).await;
-    let (mut ws, hello) = Ws::connect(host.address, "").await;
+    let (mut ws, hello) = RawWebSocket::connect(host.address, "").await;
     assert!(hello.get("pid").is_none());
     host.broadcast("one");
-    assert_eq!(ws.text().await, r#"42["one",1]"#);
+    assert_eq!(ws.packet().await, r#"42["one",1]"#);
     drop(ws);
-    host.calls("disconnected transport_closed").await;
+    host.wait_for_call("disconnected transport_closed").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -299,28 +314,28 @@ async fn every_connected_socket_is_disconnected_exactly_once() {
     }
     host.server.shutdown(Duration::from_secs(5)).await;
     let count = |start: &str| {
-        let lines = host.app().calls();
+        let lines = host.handler().calls();
         lines.iter().filter(|line| line.starts_with(start)).count()
     };
-    let all_are_gone = || count("disconnected") >= count("connected");
-    eventually("all sockets are disconnected", all_are_gone).await;
-    assert_eq!(host.server.count(), 0);
+    let all_are_disconnected = || count("disconnected") >= count("connected");
+    eventually("all sockets are disconnected", all_are_disconnected).await;
+    assert_eq!(host.server.socket_count(), 0);
     assert_eq!(count("connected"), count("disconnected"));
     assert!(count("recover") > 0);
-    let figures = host.server.stats();
-    assert_eq!((figures.open_sessions, figures.detached_sockets), (0, 0));
+    let stats = host.server.stats();
+    assert_eq!((stats.open_sessions, stats.detached_sockets), (0, 0));
 }
 
 /// Connects, disconnects in one of several ways, and recovers the socket, repeatedly.
 async fn run_random_client(address: std::net::SocketAddr, number: usize) {
     let mut auth = String::new();
     for round in 0..15 {
-        let (mut ws, hello) = Ws::connect(address, &auth).await;
-        let last = ws.text().await;
+        let (mut ws, hello) = RawWebSocket::connect(address, &auth).await;
+        let last = ws.packet().await;
         match (number + round) % 5 {
-            0 => ws.say("41").await,
-            1 => ws.say("1").await,
-            2 => ws.say("nonsense").await,
+            0 => ws.send_text("41").await,
+            1 => ws.send_text("1").await,
+            2 => ws.send_text("nonsense").await,
             // The next connection may arrive before the server notices the end of this one.
             _ => {}
         }
@@ -330,7 +345,10 @@ async fn run_random_client(address: std::net::SocketAddr, number: usize) {
 
 #[tokio::test]
 async fn a_replay_larger_than_the_send_queue_gives_a_new_socket_instead_of_an_overflow() {
-    const BUFFER: usize = 2_000;
+    const EVENT_BYTES: usize = 2 + r#"42["n",1,"0"]"#.len();
+    /// Below 36 events, so that each offset is one character.
+    const EVENTS: usize = 33;
+    const BUFFER: usize = EVENTS * EVENT_BYTES;
     let host = start_test_server(SocketIoOptions {
         max_send_queue_bytes: BUFFER,
         recovery: Some(RecoveryOptions {
@@ -341,21 +359,16 @@ async fn a_replay_larger_than_the_send_queue_gives_a_new_socket_instead_of_an_ov
         ..SocketIoOptions::default()
     })
     .await;
-    let (ws, hello) = Ws::connect(host.address, "").await;
+    let (ws, hello) = RawWebSocket::connect(host.address, "").await;
     drop_connection(&host, ws).await;
-    let mut size = 0;
-    loop {
-        let frame = host.server.encode_recoverable_event("n", b"1");
-        size += frame.size();
-        if size > BUFFER {
-            break;
-        }
-        host.server.for_each_socket(|socket| socket.send(&frame));
+    // The replay buffer can hold them, but together with the CONNECT reply they exceed the send queue.
+    for _ in 0..EVENTS {
+        host.broadcast("n");
     }
-    let (mut ws, again) = Ws::connect(host.address, &recovery_auth(&hello, None)).await;
+    let (mut ws, again) = RawWebSocket::connect(host.address, &recovery_auth(&hello, None)).await;
     assert_ne!(again["sid"], hello["sid"], "the client gets a new socket");
-    ws.say(r#"421["echo"]"#).await;
-    assert_eq!(ws.text().await, "431[]");
+    ws.send_text(r#"421["echo"]"#).await;
+    assert_eq!(ws.packet().await, "431[]");
     assert_eq!(host.server.stats().send_queue_overflows_total, 0);
 }
 
@@ -366,7 +379,7 @@ async fn replay_buffers_are_cleared_when_the_shared_budget_is_exceeded() {
         ..recovery_enabled()
     })
     .await;
-    let (ws, hello) = Ws::connect(host.address, "").await;
+    let (ws, hello) = RawWebSocket::connect(host.address, "").await;
     drop_connection(&host, ws).await;
     let frames: Vec<_> = (0..100)
         .map(|_| host.server.encode_recoverable_event("n", b"1"))
@@ -376,6 +389,6 @@ async fn replay_buffers_are_cleared_when_the_shared_budget_is_exceeded() {
         .for_each_socket(|socket| socket.send(&frames[0]));
     drop(frames);
     assert_eq!(host.server.stats().replay_buffer_bytes, 0);
-    let (_ws, again) = Ws::connect(host.address, &recovery_auth(&hello, None)).await;
+    let (_ws, again) = RawWebSocket::connect(host.address, &recovery_auth(&hello, None)).await;
     assert_ne!(again["sid"], hello["sid"], "the replay buffer was cleared");
 }

@@ -1,7 +1,8 @@
 //! RFC 6455 over TCP: opening handshake, split and interleaved frames, closing handshake.
 
-use super::client::{
-    KEY, RawWebSocket, ReceivedMessage, Wire, calm, frame, handshake, serve, text,
+use super::clients::{
+    KEY, RawConnection, RawWebSocket, ReceivedMessage, frame, handshake, start_echo_server, text,
+    without_timeouts,
 };
 
 const PATH: &str = "/engine.io/";
@@ -9,11 +10,11 @@ const TARGET: &str = "/engine.io/?EIO=4&transport=websocket";
 
 #[tokio::test]
 async fn the_key_is_answered_and_no_extension_is_agreed_on() {
-    let server = serve(calm()).await;
-    let mut wire = Wire::open(server.address).await;
+    let server = start_echo_server(without_timeouts()).await;
+    let mut wire = RawConnection::open(server.address).await;
     let offers = "Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\nSec-WebSocket-Protocol: chat\r\n";
     wire.write(&handshake(TARGET, offers)).await;
-    let answer = wire.answer().await;
+    let answer = wire.read_response().await;
     assert_eq!(answer.status, 101);
     assert_eq!(
         answer
@@ -39,15 +40,15 @@ async fn the_key_is_answered_and_no_extension_is_agreed_on() {
 
 #[tokio::test]
 async fn a_request_that_is_no_handshake_is_refused() {
-    let server = serve(calm()).await;
+    let server = start_echo_server(without_timeouts()).await;
     let good = format!(
         "Connection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {KEY}\r\n"
     );
     let status = async |method: &str, headers: &str| {
-        let mut wire = Wire::open(server.address).await;
+        let mut wire = RawConnection::open(server.address).await;
         wire.write(format!("{method} {TARGET} HTTP/1.1\r\nHost: test\r\n{headers}\r\n").as_bytes())
             .await;
-        wire.answer().await.status
+        wire.read_response().await.status
     };
     assert_eq!(status("GET", &good).await, 101);
     assert_eq!(status("POST", &good).await, 400);
@@ -63,13 +64,13 @@ async fn a_request_that_is_no_handshake_is_refused() {
 
 #[tokio::test]
 async fn a_handshake_of_another_version_is_told_the_right_one() {
-    let server = serve(calm()).await;
+    let server = start_echo_server(without_timeouts()).await;
     for instead in ["", "Sec-WebSocket-Version: 8\r\n"] {
-        let mut wire = Wire::open(server.address).await;
+        let mut wire = RawConnection::open(server.address).await;
         let request = String::from_utf8(handshake(TARGET, "")).unwrap();
         let request = request.replace("Sec-WebSocket-Version: 13\r\n", instead);
         wire.write(request.as_bytes()).await;
-        let answer = wire.answer().await;
+        let answer = wire.read_response().await;
         assert_eq!(answer.status, 426);
         assert_eq!(answer.header("sec-websocket-version"), Some("13"));
     }
@@ -77,8 +78,8 @@ async fn a_handshake_of_another_version_is_told_the_right_one() {
 
 #[tokio::test]
 async fn frames_that_came_with_the_handshake_are_read() {
-    let server = serve(calm()).await;
-    let mut wire = Wire::open(server.address).await;
+    let server = start_echo_server(without_timeouts()).await;
+    let mut wire = RawConnection::open(server.address).await;
     wire.write(
         &[
             handshake(TARGET, ""),
@@ -88,7 +89,7 @@ async fn frames_that_came_with_the_handshake_are_read() {
         .concat(),
     )
     .await;
-    assert_eq!(wire.answer().await.status, 101);
+    assert_eq!(wire.read_response().await.status, 101);
     let mut ws = RawWebSocket::from_connection(wire);
     assert!(ws.text().await.starts_with('0'));
     assert_eq!(ws.next().await, text("4early"));
@@ -97,7 +98,7 @@ async fn frames_that_came_with_the_handshake_are_read() {
 
 #[tokio::test]
 async fn frames_may_arrive_byte_by_byte() {
-    let server = serve(calm()).await;
+    let server = start_echo_server(without_timeouts()).await;
     let mut ws = RawWebSocket::open(server.address, PATH).await;
     for byte in [frame(0x81, "4κόσμε".as_bytes()), frame(0x82, &[7; 130])].concat() {
         ws.send_bytes(&[byte]).await;
@@ -109,7 +110,7 @@ async fn frames_may_arrive_byte_by_byte() {
 
 #[tokio::test]
 async fn fragments_are_one_message_and_pings_between_them_are_answered() {
-    let server = serve(calm()).await;
+    let server = start_echo_server(without_timeouts()).await;
     let mut ws = RawWebSocket::open(server.address, PATH).await;
     ws.send_bytes(
         &[
@@ -133,7 +134,7 @@ async fn fragments_are_one_message_and_pings_between_them_are_answered() {
 
 #[tokio::test]
 async fn every_form_of_length_comes_back() {
-    let server = serve(calm()).await;
+    let server = start_echo_server(without_timeouts()).await;
     let mut ws = RawWebSocket::open(server.address, PATH).await;
     for length in [0, 1, 125, 126, 127, 65_535, 65_536, 100_000] {
         let bytes: Vec<u8> = (0..length).map(|n| n as u8).collect();
@@ -144,7 +145,7 @@ async fn every_form_of_length_comes_back() {
 
 #[tokio::test]
 async fn a_close_is_answered_with_its_code_and_then_the_connection_ends() {
-    let server = serve(calm()).await;
+    let server = start_echo_server(without_timeouts()).await;
     for code in [1000_u16, 1001, 3000, 4999] {
         let mut ws = RawWebSocket::open(server.address, PATH).await;
         ws.send_bytes(&frame(0x88, &[&code.to_be_bytes()[..], b"bye"].concat()))
@@ -158,7 +159,7 @@ async fn a_close_is_answered_with_its_code_and_then_the_connection_ends() {
 
 #[tokio::test]
 async fn what_comes_before_a_close_is_still_answered() {
-    let server = serve(calm()).await;
+    let server = start_echo_server(without_timeouts()).await;
     let mut ws = RawWebSocket::open(server.address, PATH).await;
     ws.send_bytes(
         &[
@@ -176,7 +177,7 @@ async fn what_comes_before_a_close_is_still_answered() {
 
 #[tokio::test]
 async fn a_violation_is_answered_with_its_code() {
-    let server = serve(calm()).await;
+    let server = start_echo_server(without_timeouts()).await;
     let cases: [(&str, Vec<u8>, u16); 10] = [
         ("no mask", vec![0x81, 0x01, b'4'], 1002),
         ("reserved bit", frame(0xc1, b"4a"), 1002),
@@ -210,13 +211,13 @@ async fn a_violation_is_answered_with_its_code() {
 
 #[tokio::test]
 async fn a_protocol_violation_closes_only_its_own_connection() {
-    let server = serve(calm()).await;
-    let mut calm = RawWebSocket::open(server.address, PATH).await;
+    let server = start_echo_server(without_timeouts()).await;
+    let mut without_timeouts = RawWebSocket::open(server.address, PATH).await;
     for _ in 0..20 {
         let mut wild = RawWebSocket::open(server.address, PATH).await;
         wild.send_bytes(&[0xff; 64]).await;
         assert_eq!(wild.wait_for_close().await, Some(1002));
     }
-    calm.say("4hello").await;
-    assert_eq!(calm.next().await, text("4hello"));
+    without_timeouts.send_text("4hello").await;
+    assert_eq!(without_timeouts.next().await, text("4hello"));
 }

@@ -1,12 +1,12 @@
 //! Connect deadlines of sessions.
 
-use super::client::PollingClient;
-use super::echo::{accept, take_back};
-use super::raw::eventually;
+use super::clients::PollingClient;
+use super::echo::{accept, downcast_upgraded};
+use super::recording_server::eventually;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use parlor_socketio::SocketIoOptions;
-use parlor_socketio::engine::{EngineIoServer, EngineIoSession, SessionHandler};
+use parlor_socketio::engine_io::{EngineIoServer, EngineIoSession, SessionHandler};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -21,11 +21,11 @@ struct DeadlineRecorder {
 impl SessionHandler for DeadlineRecorder {
     type State = ();
 
-    fn opened(self: &Arc<Self>, session: &Arc<EngineIoSession<Self>>) {
+    fn on_open(self: &Arc<Self>, session: &Arc<EngineIoSession<Self>>) {
         self.opened.lock().push(Arc::clone(session));
     }
 
-    fn text(self: &Arc<Self>, _: &Arc<EngineIoSession<Self>>, _: &str) -> bool {
+    fn on_text(self: &Arc<Self>, _: &Arc<EngineIoSession<Self>>, _: &str) -> bool {
         true
     }
 
@@ -55,7 +55,11 @@ async fn the_connect_deadline_of_a_session_fires_once() {
         let engine = Arc::clone(&engine);
         accept(listener, move |request, client| {
             let engine = Arc::clone(&engine);
-            async move { engine.handle_request(request, client, take_back).await }
+            async move {
+                engine
+                    .handle_request(request, client, downcast_upgraded)
+                    .await
+            }
         })
     });
     let _first = PollingClient::open(address, "/engine.io/").await;

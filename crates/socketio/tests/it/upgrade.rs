@@ -1,11 +1,13 @@
 //! Upgrade from polling to WebSocket: the probe, rejected probes, and no lost, duplicated or reordered packets.
 
-use super::client::{PollingClient, RawWebSocket, ReceivedMessage, calm, serve, text};
-use super::echo::{accept, take_back};
+use super::clients::{
+    PollingClient, RawWebSocket, ReceivedMessage, start_echo_server, text, without_timeouts,
+};
+use super::echo::{accept, downcast_upgraded};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use parlor_socketio::SocketIoOptions;
-use parlor_socketio::engine::{EngineIoServer, EngineIoSession, SessionHandler};
+use parlor_socketio::engine_io::{EngineIoServer, EngineIoSession, SessionHandler};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -24,85 +26,85 @@ async fn open_and_probe(polling: &PollingClient) -> RawWebSocket {
     let mut ws = RawWebSocket::try_open(polling.address, &websocket_target(polling))
         .await
         .unwrap();
-    ws.say("2probe").await;
+    ws.send_text("2probe").await;
     assert_eq!(ws.next().await, text("3probe"));
     ws
 }
 
 #[tokio::test]
 async fn a_session_moves_to_a_websocket() {
-    let server = serve(calm()).await;
+    let server = start_echo_server(without_timeouts()).await;
     let polling = PollingClient::open(server.address, PATH).await;
     let mut ws = open_and_probe(&polling).await;
-    ws.say("5").await;
-    ws.say("4hello").await;
+    ws.send_text("5").await;
+    ws.send_text("4hello").await;
     assert_eq!(ws.next().await, text("4hello"));
 }
 
 #[tokio::test]
 async fn a_pending_poll_is_answered_with_noop_during_an_upgrade() {
-    let server = serve(calm()).await;
+    let server = start_echo_server(without_timeouts()).await;
     let mut polling = PollingClient::open(server.address, PATH).await;
     polling.start_poll().await;
     let mut ws = open_and_probe(&polling).await;
     let answer = polling.finish_poll().await;
     assert_eq!((answer.status, &*answer.body), (200, "6"));
-    ws.say("5").await;
-    ws.say("4a").await;
+    ws.send_text("5").await;
+    ws.send_text("4a").await;
     assert_eq!(ws.next().await, text("4a"));
 }
 
 #[tokio::test]
 async fn polling_goes_on_until_the_websocket_is_taken() {
-    let server = serve(calm()).await;
+    let server = start_echo_server(without_timeouts()).await;
     let mut polling = PollingClient::open(server.address, PATH).await;
     let mut ws = open_and_probe(&polling).await;
-    polling.say("4before").await;
+    polling.post_packets("4before").await;
     let mut fetched = polling.get().await.body;
     while fetched == "6" {
         fetched = polling.get().await.body;
     }
     assert_eq!(fetched, "4before");
     // Packets that were not fetched arrive over the WebSocket.
-    polling.say("4waiting").await;
-    ws.say("5").await;
-    ws.say("4after").await;
+    polling.post_packets("4waiting").await;
+    ws.send_text("5").await;
+    ws.send_text("4after").await;
     assert_eq!(ws.next().await, text("4waiting"));
     assert_eq!(ws.next().await, text("4after"));
 }
 
 #[tokio::test]
 async fn polls_are_rejected_after_the_upgrade() {
-    let server = serve(calm()).await;
+    let server = start_echo_server(without_timeouts()).await;
     let mut polling = PollingClient::open(server.address, PATH).await;
     let mut ws = open_and_probe(&polling).await;
-    ws.say("5").await;
-    ws.say("4moved").await;
+    ws.send_text("5").await;
+    ws.send_text("4moved").await;
     assert_eq!(ws.next().await, text("4moved"));
     assert_eq!(polling.get().await.status, 400);
     assert_eq!(polling.post(b"4a").await.status, 400);
-    ws.say("4hello").await;
+    ws.send_text("4hello").await;
     assert_eq!(ws.next().await, text("4hello"));
 }
 
 #[tokio::test]
 async fn a_second_websocket_is_refused_during_and_after_the_move() {
-    let server = serve(calm()).await;
+    let server = start_echo_server(without_timeouts()).await;
     let polling = PollingClient::open(server.address, PATH).await;
     let mut ws = open_and_probe(&polling).await;
     refused(&polling).await;
-    ws.say("5").await;
-    ws.say("4moved").await;
+    ws.send_text("5").await;
+    ws.send_text("4moved").await;
     assert_eq!(ws.next().await, text("4moved"));
     refused(&polling).await;
-    ws.say("4hello").await;
+    ws.send_text("4hello").await;
     assert_eq!(ws.next().await, text("4hello"));
 }
 
 async fn refused(polling: &PollingClient) {
     match RawWebSocket::try_open(polling.address, &websocket_target(polling)).await {
         Ok(mut second) => {
-            second.say("2probe").await;
+            second.send_text("2probe").await;
             second.wait_for_close().await;
         }
         Err(answer) => assert_eq!(answer.status, 400),
@@ -111,21 +113,21 @@ async fn refused(polling: &PollingClient) {
 
 #[tokio::test]
 async fn a_probe_that_fails_leaves_polling_as_it_was() {
-    let server = serve(calm()).await;
+    let server = start_echo_server(without_timeouts()).await;
     let mut polling = PollingClient::open(server.address, PATH).await;
     for wrong in ["3probe", "4hello", "2other", "5", "abc"] {
         let mut ws = RawWebSocket::try_open(polling.address, &websocket_target(&polling))
             .await
             .unwrap();
-        ws.say(wrong).await;
+        ws.send_text(wrong).await;
         while ws.next().await != ReceivedMessage::End {}
-        polling.say("4still").await;
+        polling.post_packets("4still").await;
         assert_eq!(polling.get().await.body, "4still", "after {wrong}");
     }
     // A WebSocket that is dropped after its probe also leaves polling as it was.
     drop(open_and_probe(&polling).await);
     loop {
-        polling.say("4here").await;
+        polling.post_packets("4here").await;
         if polling.get().await.body.contains("4here") {
             break;
         }
@@ -135,13 +137,13 @@ async fn a_probe_that_fails_leaves_polling_as_it_was() {
             break ws;
         }
     };
-    ws.say("2probe").await;
+    ws.send_text("2probe").await;
     assert_eq!(ws.next().await, text("3probe"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn numbered_packets_arrive_once_and_in_order_through_the_move() {
-    let server = serve(calm()).await;
+    let server = start_echo_server(without_timeouts()).await;
     let sessions: Vec<_> = (0..60)
         .map(|turn| tokio::spawn(upgrade_while_posting(server.address, turn)))
         .collect();
@@ -159,21 +161,21 @@ async fn upgrade_while_posting(address: std::net::SocketAddr, turn: usize) {
         .await
         .unwrap();
     for _ in 0..turn % 7 {
-        polling.say(&next_batch(&mut sent)).await;
+        polling.post_packets(&next_batch(&mut sent)).await;
         collect_numbers(&polling.get().await.body, &mut seen);
     }
     polling.start_poll().await;
-    ws.say("2probe").await;
+    ws.send_text("2probe").await;
     assert_eq!(ws.next().await, text("3probe"));
     // As the JavaScript client does: the pending poll ends, then the upgrade is completed.
     collect_numbers(&polling.finish_poll().await.body, &mut seen);
     if turn.is_multiple_of(2) {
-        polling.say(&next_batch(&mut sent)).await;
+        polling.post_packets(&next_batch(&mut sent)).await;
     }
-    ws.say("5").await;
+    ws.send_text("5").await;
     for _ in 0..5 {
         for packet in next_batch(&mut sent).split('\x1e') {
-            ws.say(packet).await;
+            ws.send_text(packet).await;
         }
     }
     while seen.len() < sent {
@@ -212,7 +214,7 @@ const NUMBERS: usize = 400;
 impl SessionHandler for NumberSender {
     type State = ();
 
-    fn opened(self: &Arc<Self>, session: &Arc<EngineIoSession<Self>>) {
+    fn on_open(self: &Arc<Self>, session: &Arc<EngineIoSession<Self>>) {
         let (session, permits) = (Arc::clone(session), self.permits(&session.sid()));
         tokio::spawn(async move {
             for n in 0..NUMBERS {
@@ -224,7 +226,7 @@ impl SessionHandler for NumberSender {
         });
     }
 
-    fn text(self: &Arc<Self>, _: &Arc<EngineIoSession<Self>>, _: &str) -> bool {
+    fn on_text(self: &Arc<Self>, _: &Arc<EngineIoSession<Self>>, _: &str) -> bool {
         true
     }
 
@@ -245,7 +247,11 @@ async fn server_messages_arrive_once_and_in_order_during_an_upgrade() {
     let address = listener.local_addr().unwrap();
     let server = tokio::spawn(accept(listener, move |request, client| {
         let engine = Arc::clone(&engine);
-        async move { engine.handle_request(request, client, take_back).await }
+        async move {
+            engine
+                .handle_request(request, client, downcast_upgraded)
+                .await
+        }
     }));
     let sessions: Vec<_> = (0..40)
         .map(|turn| {
@@ -283,12 +289,12 @@ async fn upgrade_while_receiving(
         .unwrap();
     polling.start_poll().await;
     permits.add_permits(3);
-    ws.say("2probe").await;
+    ws.send_text("2probe").await;
     assert_eq!(ws.next().await, text("3probe"));
     permits.add_permits(3);
     collect_numbers(&polling.finish_poll().await.body, &mut seen);
     permits.add_permits(3);
-    ws.say("5").await;
+    ws.send_text("5").await;
     while seen.len() < NUMBERS {
         permits.add_permits(1);
         collect_numbers(&ws.text().await, &mut seen);

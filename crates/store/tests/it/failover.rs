@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use parlor_store::{BusEvent, BusSubscription, LuaScript, Store};
-use parlor_testkit::{Cluster, SentinelSet, eventually};
+use parlor_testkit::{RedisCluster, SentinelSet, eventually};
 use redis::AsyncTypedCommands;
 use tokio::task::JoinHandle;
 
@@ -161,7 +161,7 @@ async fn commands_continue_after_a_sentinel_primary_hangs() {
 }
 
 async fn survives_a_cluster_failover(hang: bool) {
-    let mut cluster = Cluster::options().fast_failover().start().await;
+    let mut cluster = RedisCluster::options().fast_failover().start().await;
     let store = open(&cluster.url()).await;
     let mut subscriptions = Vec::new();
     for number in 0..12 {
@@ -208,7 +208,9 @@ async fn survives_a_cluster_failover(hang: bool) {
 
 /// Ports of the primaries as one node sees them.
 async fn primary_ports(node: &parlor_testkit::Redis) -> Option<Vec<u16>> {
-    let mut con = parlor_testkit::connect(&node.client()).await.ok()?;
+    let mut con = parlor_testkit::connect_with_test_timeout(&node.client())
+        .await
+        .ok()?;
     let slots: Vec<Vec<redis::Value>> = redis::cmd("CLUSTER")
         .arg("SLOTS")
         .query_async(&mut con)
@@ -222,7 +224,7 @@ async fn primary_ports(node: &parlor_testkit::Redis) -> Option<Vec<u16>> {
 }
 
 /// Whether the slot of a channel is in the middle third, which the dead primary owned.
-async fn was_on_dead_primary(cluster: &mut Cluster, dead: u16, channel: &str) -> bool {
+async fn was_on_dead_primary(cluster: &mut RedisCluster, dead: u16, channel: &str) -> bool {
     let alive = cluster
         .ports()
         .into_iter()
@@ -249,7 +251,7 @@ async fn a_hanging_cluster_primary_is_left_under_a_stream_of_commands() {
 }
 
 /// Moves one slot with all its keys from one primary to another, as an operator would.
-async fn move_slot(cluster: &mut Cluster, slot: u16, from: u16, to: u16) {
+async fn move_slot(cluster: &mut RedisCluster, slot: u16, from: u16, to: u16) {
     let mut ids = Vec::new();
     for port in [from, to] {
         let mut con = cluster.node(port).connection().await;
@@ -304,7 +306,7 @@ async fn move_slot(cluster: &mut Cluster, slot: u16, from: u16, to: u16) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slot_that_moves_is_followed_without_a_lost_or_doubled_command() {
-    let mut cluster = Cluster::start().await;
+    let mut cluster = RedisCluster::start().await;
     let store = Store::open(options(&cluster.url())).await.unwrap();
     let mut con = cluster.node(cluster.ports()[0]).connection().await;
     let slot: u16 = redis::cmd("CLUSTER")

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parlor_store::{Store, StoreOptions};
-use parlor_testkit::{Cluster, Redis, Valkey};
+use parlor_testkit::{Redis, RedisCluster, Valkey};
 use tokio::sync::OnceCell;
 
 /// Time after which a step of a test counts as hanging, far longer than any call may take.
@@ -31,7 +31,7 @@ impl Fixture {
     /// Lets time pass, for the store's clock and for its keys.
     pub async fn advance(&self, by: Duration) {
         let primaries = self.server.iter().map(Redis::client).collect::<Vec<_>>();
-        parlor_testkit::advance(&primaries, by, |by| self.store.clock().advance(by)).await;
+        parlor_testkit::advance_time(&primaries, by, |by| self.store.clock().advance(by)).await;
     }
 
     async fn open(options: StoreOptions, server: Option<Redis>) -> Self {
@@ -86,9 +86,9 @@ pub async fn cluster() -> Fixture {
 }
 
 /// One cluster for all tests that do not change it.
-pub async fn shared_cluster() -> &'static Cluster {
-    static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
-    CLUSTER.get_or_init(Cluster::start).await
+pub async fn shared_cluster() -> &'static RedisCluster {
+    static CLUSTER: OnceCell<RedisCluster> = OnceCell::const_new();
+    CLUSTER.get_or_init(RedisCluster::start).await
 }
 
 /// Runs each body as one test per backend.

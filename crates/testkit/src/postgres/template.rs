@@ -14,38 +14,38 @@ use std::{
 use tokio::sync::OnceCell;
 
 use super::{SystemUser, run_command};
-use crate::process::Folder;
+use crate::watched_process::TempFolder;
 
 /// Copies the template to `data`.
-pub(super) async fn copy_template(programs: &Path, account: Option<&SystemUser>, data: &Path) {
+pub(super) async fn copy_template(bin_dir: &Path, user: Option<&SystemUser>, data: &Path) {
     static TEMPLATE: OnceCell<PathBuf> = OnceCell::const_new();
     let template = TEMPLATE
-        .get_or_init(|| find_or_create_template(programs, account))
+        .get_or_init(|| find_or_create_template(bin_dir, user))
         .await;
     copy_folder(template, data).await;
 }
 
 /// Finds the template beside the running program, so that a clean build has a new one. Creates it if it is missing.
-async fn find_or_create_template(programs: &Path, account: Option<&SystemUser>) -> PathBuf {
+async fn find_or_create_template(bin_dir: &Path, user: Option<&SystemUser>) -> PathBuf {
     let program = std::env::current_exe().expect("the path of the running program is known");
     let beside = program.parent().expect("a program has a parent folder");
     // Other PostgreSQL programs or another user need another template.
-    let made = fs::metadata(programs.join("initdb")).map_or(0, |initdb| initdb.mtime());
-    let user = account.map_or(rustix::process::geteuid().as_raw(), |account| account.user);
-    let template = beside.join(format!("postgres-template-{user}-{made}"));
+    let modified = fs::metadata(bin_dir.join("initdb")).map_or(0, |initdb| initdb.mtime());
+    let uid = user.map_or(rustix::process::geteuid().as_raw(), |user| user.uid);
+    let template = beside.join(format!("postgres-template-{uid}-{modified}"));
     if !template.exists() {
-        create_template(programs, account, &template).await;
+        create_template(bin_dir, user, &template).await;
     }
     template
 }
 
-async fn create_template(programs: &Path, account: Option<&SystemUser>, template: &Path) {
-    let folder = Folder::new("initdb");
-    if let Some(account) = account {
-        chown(folder.path(), Some(account.user), Some(account.group)).unwrap();
+async fn create_template(bin_dir: &Path, user: Option<&SystemUser>, template: &Path) {
+    let folder = TempFolder::new("initdb");
+    if let Some(user) = user {
+        chown(folder.path(), Some(user.uid), Some(user.gid)).unwrap();
     }
     let data = folder.path().join("data");
-    let mut initdb = SystemUser::command_as(account, &programs.join("initdb"));
+    let mut initdb = SystemUser::command_as(user, &bin_dir.join("initdb"));
     initdb.current_dir(folder.path()).arg("-D").arg(&data);
     initdb.args(["--no-sync", "--no-instructions", "--auth=trust"]);
     initdb.args(["--username=postgres", "--encoding=UTF8", "--locale=C"]);
@@ -53,11 +53,11 @@ async fn create_template(programs: &Path, account: Option<&SystemUser>, template
     initdb.arg("--wal-segsize=1");
     run_command(initdb).await;
 
-    let unfinished = template.with_extension(std::process::id().to_string());
-    copy_folder(&data, &unfinished).await;
-    if fs::rename(&unfinished, template).is_err() {
+    let partial = template.with_extension(std::process::id().to_string());
+    copy_folder(&data, &partial).await;
+    if fs::rename(&partial, template).is_err() {
         assert!(template.exists(), "cannot create {}", template.display());
-        let _ = fs::remove_dir_all(unfinished);
+        let _ = fs::remove_dir_all(partial);
     }
 }
 

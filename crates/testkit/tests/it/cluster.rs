@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use parlor_testkit::{Cluster, is_running};
+use parlor_testkit::{RedisCluster, is_running};
 use redis::{AsyncTypedCommands, cluster::ClusterClient};
 
 /// Client with timeouts that are long enough for a busy machine.
-pub fn client(cluster: &Cluster) -> ClusterClient {
+pub fn client(cluster: &RedisCluster) -> ClusterClient {
     let patience = Duration::from_secs(30);
     ClusterClient::builder(cluster.node_urls())
         .connection_timeout(patience)
@@ -17,7 +17,7 @@ pub fn client(cluster: &Cluster) -> ClusterClient {
 
 #[tokio::test]
 async fn a_killed_primary_is_replaced_and_comes_back() {
-    let mut cluster = Cluster::options().fast_failover().start().await;
+    let mut cluster = RedisCluster::options().fast_failover().start().await;
     let before = cluster.primaries().await;
     assert_eq!(before, cluster.ports()[..3]);
     let client = client(&cluster);
@@ -44,7 +44,11 @@ async fn a_killed_primary_is_replaced_and_comes_back() {
 
 #[tokio::test]
 async fn a_valkey_cluster_with_a_password_takes_commands() {
-    let cluster = Cluster::options().valkey().password("secret").start().await;
+    let cluster = RedisCluster::options()
+        .valkey()
+        .password("secret")
+        .start()
+        .await;
     assert!(
         cluster
             .url()

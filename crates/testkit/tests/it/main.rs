@@ -2,11 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod cleanup;
 mod cluster;
-mod ending;
-mod node;
+mod eventually;
 mod postgres;
 mod redis;
 mod sentinel;
+mod server_process;
 mod time;
-mod waiting;

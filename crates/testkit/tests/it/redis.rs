@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use parlor_testkit::{Redis, Valkey, connect, is_running};
+use parlor_testkit::{Redis, Valkey, connect_with_test_timeout, is_running};
 use redis::{AsyncTypedCommands, Client, ClientTlsConfig, TlsCertificates};
 
 #[tokio::test]
@@ -52,7 +52,7 @@ async fn a_password_is_demanded_and_part_of_the_url() {
     let server = Redis::options().password("p@ss \"word").start().await;
     assert!(server.connection().await.ping().await.is_ok());
     let nobody = Client::open(format!("redis://127.0.0.1:{}", server.port())).unwrap();
-    let refused = async { connect(&nobody).await?.ping().await }.await;
+    let refused = async { connect_with_test_timeout(&nobody).await?.ping().await }.await;
     assert_eq!(refused.unwrap_err().code(), Some("NOAUTH"));
 }
 
@@ -63,7 +63,7 @@ async fn a_user_may_do_what_its_rules_allow() {
         .start()
         .await;
     let alice = Client::open(server.url_as("alice", "secret")).unwrap();
-    let mut alice = connect(&alice).await.unwrap();
+    let mut alice = connect_with_test_timeout(&alice).await.unwrap();
     alice.set("chat:1", "x").await.unwrap();
     assert_eq!(
         alice.set("other", "x").await.unwrap_err().code(),
@@ -71,7 +71,7 @@ async fn a_user_may_do_what_its_rules_allow() {
     );
 
     let wrong = Client::open(server.url_as("alice", "wrong")).unwrap();
-    assert!(connect(&wrong).await.is_err());
+    assert!(connect_with_test_timeout(&wrong).await.is_err());
 }
 
 #[tokio::test]
@@ -90,10 +90,17 @@ async fn tls_works_with_the_authority_and_fails_without() {
         root_cert: Some(ca),
     };
     let alice = Client::build_with_tls(server.url_as("alice", "secret"), trusting).unwrap();
-    assert!(connect(&alice).await.unwrap().ping().await.is_ok());
+    assert!(
+        connect_with_test_timeout(&alice)
+            .await
+            .unwrap()
+            .ping()
+            .await
+            .is_ok()
+    );
 
     let stranger = Client::open(server.url()).unwrap();
-    assert!(connect(&stranger).await.is_err());
+    assert!(connect_with_test_timeout(&stranger).await.is_err());
 }
 
 #[tokio::test]
@@ -112,14 +119,21 @@ async fn a_server_can_demand_client_certificates() {
         root_cert: ca.clone(),
     };
     let with = Client::build_with_tls(server.url(), with).unwrap();
-    assert!(connect(&with).await.unwrap().ping().await.is_ok());
+    assert!(
+        connect_with_test_timeout(&with)
+            .await
+            .unwrap()
+            .ping()
+            .await
+            .is_ok()
+    );
 
     let without = TlsCertificates {
         client_tls: None,
         root_cert: ca,
     };
     let without = Client::build_with_tls(server.url(), without).unwrap();
-    let refused = async { connect(&without).await?.ping().await }.await;
+    let refused = async { connect_with_test_timeout(&without).await?.ping().await }.await;
     assert!(refused.is_err());
 }
 

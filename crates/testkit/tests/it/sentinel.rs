@@ -1,6 +1,6 @@
 //! Tests of `SentinelSet`.
 
-use parlor_testkit::{SentinelSet, connect, eventually, is_running};
+use parlor_testkit::{SentinelSet, connect_with_test_timeout, eventually, is_running};
 use redis::AsyncTypedCommands;
 
 #[tokio::test]
@@ -8,7 +8,9 @@ async fn a_failover_changes_the_primary_and_the_old_one_comes_back_as_replica() 
     let mut set = SentinelSet::options().password("secret").start().await;
     let pids = set.pids();
     assert_eq!(pids.len(), 6);
-    let mut primary = connect(&set.primary_client().await).await.unwrap();
+    let mut primary = connect_with_test_timeout(&set.primary_client().await)
+        .await
+        .unwrap();
     primary.set("key", "value").await.unwrap();
     let copies: usize = redis::cmd("WAIT")
         .arg(2)
@@ -23,7 +25,9 @@ async fn a_failover_changes_the_primary_and_the_old_one_comes_back_as_replica() 
         set.primary_port().await != killed
     })
     .await;
-    let mut primary = connect(&set.primary_client().await).await.unwrap();
+    let mut primary = connect_with_test_timeout(&set.primary_client().await)
+        .await
+        .unwrap();
     assert_eq!(primary.get("key").await.unwrap().as_deref(), Some("value"));
 
     set.node(killed).restart().await;
@@ -32,7 +36,7 @@ async fn a_failover_changes_the_primary_and_the_old_one_comes_back_as_replica() 
         "the old primary follows the new one",
         async || -> redis::RedisResult<bool> {
             // A change of role closes the connections.
-            let mut returned = connect(&returned).await?;
+            let mut returned = connect_with_test_timeout(&returned).await?;
             let mut ask = redis::cmd("INFO");
             let info: String = ask.arg("replication").query_async(&mut returned).await?;
             Ok(info.contains("role:slave") && info.contains("master_link_status:up"))

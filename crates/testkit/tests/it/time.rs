@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, time::Duration};
 
-use parlor_testkit::{Cluster, Redis, Valkey, advance, connect};
+use parlor_testkit::{Redis, RedisCluster, Valkey, advance_time, connect_with_test_timeout};
 use redis::{AsyncTypedCommands, Client, IntegerReplyOrNoOp};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -13,7 +13,7 @@ async fn time_passes_for_keys_with_a_time_to_live_only(server: Redis) {
     connection.set_ex("short", "x", 60).await.unwrap();
     connection.set_ex("long", "x", 100).await.unwrap();
     let moved = Cell::new(Duration::ZERO);
-    advance(&[server.client()], MINUTE, |by| moved.set(by)).await;
+    advance_time(&[server.client()], MINUTE, |by| moved.set(by)).await;
 
     assert_eq!(moved.get(), MINUTE);
     assert!(!connection.exists("short").await.unwrap());
@@ -41,7 +41,7 @@ async fn time_passes_in_every_database_and_once_for_each_key() {
     let client = Client::open(format!("{}/5", server.url())).unwrap();
     for database in [0, 5, 9] {
         let other = Client::open(format!("{}/{database}", server.url())).unwrap();
-        let mut connection = connect(&other).await.unwrap();
+        let mut connection = connect_with_test_timeout(&other).await.unwrap();
         let mut fill = redis::pipe();
         for i in 0..5000 {
             fill.set_ex(format!("short{i}"), "x", 50).ignore();
@@ -49,7 +49,7 @@ async fn time_passes_in_every_database_and_once_for_each_key() {
         }
         let () = fill.query_async(&mut connection).await.unwrap();
     }
-    advance(&[client], MINUTE, drop).await;
+    advance_time(&[client], MINUTE, drop).await;
     let mut connection = server.connection().await;
     for database in [0, 5, 9] {
         let (_, keys): ((), usize) = redis::pipe()
@@ -65,7 +65,7 @@ async fn time_passes_in_every_database_and_once_for_each_key() {
 
 #[tokio::test]
 async fn time_passes_on_all_primaries_of_a_cluster() {
-    let mut cluster = Cluster::start().await;
+    let mut cluster = RedisCluster::start().await;
     let client = crate::cluster::client(&cluster);
     let mut connection = client.get_async_connection().await.unwrap();
     for i in 0..30 {
@@ -78,7 +78,7 @@ async fn time_passes_on_all_primaries_of_a_cluster() {
             .await
             .unwrap();
     }
-    advance(&cluster.primary_clients().await, MINUTE, drop).await;
+    advance_time(&cluster.primary_clients().await, MINUTE, drop).await;
     for i in 0..30 {
         assert!(!connection.exists(format!("short{i}")).await.unwrap());
         let left = connection.ttl(format!("long{i}")).await.unwrap().raw();
@@ -89,6 +89,6 @@ async fn time_passes_on_all_primaries_of_a_cluster() {
 #[tokio::test]
 async fn without_servers_only_the_clock_moves() {
     let moved = Cell::new(Duration::ZERO);
-    advance(&[], MINUTE, |by| moved.set(by)).await;
+    advance_time(&[], MINUTE, |by| moved.set(by)).await;
     assert_eq!(moved.get(), MINUTE);
 }

@@ -1,13 +1,13 @@
 //! Some tests of conversations on a Redis Cluster, which rejects a script call that leaves its hash slot.
 
-use parlor_testkit::Cluster;
+use parlor_testkit::RedisCluster;
 
 use super::world::World;
 use super::{cached, races, rules, told};
 
 #[tokio::test]
 async fn conversations_live_on_a_cluster() {
-    let mut cluster = Cluster::start().await;
+    let mut cluster = RedisCluster::start().await;
     let mut world = async || World::cluster(&mut cluster).await;
     rules::members_come_and_go_by_the_rules(world().await).await;
     rules::a_deleted_conversation_is_gone_for_good(world().await).await;

@@ -13,7 +13,7 @@ use parlor_chat::keys::{Key, KeySettings, Keyspace, Preset};
 use parlor_chat::operation::Operation;
 use parlor_chat::options;
 use parlor_store::Store;
-use parlor_testkit::Cluster;
+use parlor_testkit::RedisCluster;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -42,7 +42,7 @@ impl World {
         Self::on(TestBackend::redis_with_short_timeout().await, None).await
     }
 
-    pub async fn cluster(cluster: &mut Cluster) -> Self {
+    pub async fn cluster(cluster: &mut RedisCluster) -> Self {
         let url = cluster.url();
         Self::on(TestBackend::cluster(cluster).await, Some(url)).await
     }

@@ -1,6 +1,6 @@
 //! Some of the tests on other servers: a Cluster, which rejects a script that leaves its slot, and Valkey.
 
-use parlor_testkit::Cluster;
+use parlor_testkit::RedisCluster;
 
 use super::world::World;
 use super::{concurrent, fixed, gcra, messages, repeated, sliding};
@@ -19,7 +19,7 @@ async fn on(mut open: impl AsyncFnMut() -> World) {
 
 #[tokio::test]
 async fn limits_live_on_a_cluster() {
-    let mut cluster = Cluster::start().await;
+    let mut cluster = RedisCluster::start().await;
     on(async || World::cluster(&mut cluster).await).await;
 }
 

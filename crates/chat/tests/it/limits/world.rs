@@ -8,7 +8,7 @@ use parlor_chat::ids::{ConversationId, LimiterId, UserId};
 use parlor_chat::keys::{Key, KeySettings, Keyspace, Preset, TtlName};
 use parlor_chat::limits::{RateLimit, RateLimitAlgorithm, RateLimitDecision, RateLimiter};
 use parlor_store::{ManualClock, Store, StoreOptions};
-use parlor_testkit::Cluster;
+use parlor_testkit::RedisCluster;
 
 use crate::ground::{TestBackend, options_with_long_timeout};
 
@@ -41,7 +41,7 @@ impl World {
         Self::on_server(TestBackend::redis_with_short_timeout().await).await
     }
 
-    pub async fn cluster(cluster: &mut Cluster) -> Self {
+    pub async fn cluster(cluster: &mut RedisCluster) -> Self {
         let url = cluster.url();
         Self::on(TestBackend::cluster(cluster).await, Some(&url)).await
     }

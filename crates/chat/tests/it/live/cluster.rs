@@ -1,12 +1,12 @@
 //! Some tests of live feeds on a Redis Cluster.
 
-use parlor_testkit::Cluster;
+use parlor_testkit::RedisCluster;
 
 use super::world::World;
 
 #[tokio::test]
 async fn the_same_on_a_cluster() {
-    let mut cluster = Cluster::start().await;
+    let mut cluster = RedisCluster::start().await;
     super::told::messages_are_told_in_order_and_once_on_every_node(
         World::cluster(&mut cluster).await,
     )

@@ -9,7 +9,7 @@ use parlor_chat::keys::RecentLayout;
 use parlor_chat::live::{
     ConversationEvent, ConversationSubscriber, LiveSubscription, UserEvent, UserSubscriber,
 };
-use parlor_testkit::{Cluster, eventually};
+use parlor_testkit::{RedisCluster, eventually};
 use serde_json::Value;
 
 use crate::messages::world::{self as messages, c1, user};
@@ -28,7 +28,7 @@ impl World {
         Self(messages::World::redis(RecentLayout::Messages).await)
     }
 
-    pub async fn cluster(cluster: &mut Cluster) -> Self {
+    pub async fn cluster(cluster: &mut RedisCluster) -> Self {
         Self(messages::World::cluster(cluster).await)
     }
 
@@ -83,7 +83,9 @@ impl World {
             pipe.exec_async(&mut self.store.clone()).await.unwrap();
         }
         for primary in &self.primaries {
-            let mut connection = parlor_testkit::connect(primary).await.unwrap();
+            let mut connection = parlor_testkit::connect_with_test_timeout(primary)
+                .await
+                .unwrap();
             let mut kill = redis::cmd("CLIENT");
             kill.arg("KILL").arg("TYPE").arg("pubsub");
             kill.exec_async(&mut connection).await.unwrap();

@@ -1,12 +1,12 @@
 //! The same tests on a Redis Cluster.
 
-use parlor_testkit::Cluster;
+use parlor_testkit::RedisCluster;
 
 use super::world::World;
 
 #[tokio::test]
 async fn the_same_on_a_cluster() {
-    let mut cluster = Cluster::start().await;
+    let mut cluster = RedisCluster::start().await;
     super::order::each_message_is_told_once_and_in_order(World::cluster(&mut cluster).await).await;
     super::stored::a_message_is_stored_and_told_as_documented(World::cluster(&mut cluster).await)
         .await;

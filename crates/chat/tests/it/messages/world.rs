@@ -18,7 +18,7 @@ use parlor_chat::messages::{
 use parlor_chat::operation::Operation;
 use parlor_chat::options::ChatOptions;
 use parlor_store::{BusEvent, BusSubscription};
-use parlor_testkit::Cluster;
+use parlor_testkit::RedisCluster;
 use serde_json::Value;
 
 use crate::ground::TestBackend;
@@ -71,7 +71,7 @@ impl World {
         .await
     }
 
-    pub async fn cluster(cluster: &mut Cluster) -> Self {
+    pub async fn cluster(cluster: &mut RedisCluster) -> Self {
         Self::on(TestBackend::cluster(cluster).await, RecentLayout::Messages).await
     }
 

@@ -73,7 +73,9 @@ async fn a_sentinel_failover_publishes_no_presence_event() {
     // All writes must have reached the replicas. `WAIT` waits for the writes of its own connection, and therefore for
     // all writes before them.
     let primary = servers.primary_client().await;
-    let mut primary = parlor_testkit::connect(&primary).await.unwrap();
+    let mut primary = parlor_testkit::connect_with_test_timeout(&primary)
+        .await
+        .unwrap();
     let mut wait = redis::pipe();
     wait.set("last", "written").ignore();
     wait.cmd("WAIT").arg(2).arg(0);

@@ -11,7 +11,7 @@ use parlor_chat::keys::{KeySettings, Keyspace, PresenceLayout, Preset, TtlName};
 use parlor_chat::nodes::LocalNode;
 use parlor_chat::presence::{Device, Presence, PresenceStatus, UserStatus};
 use parlor_store::{BusEvent, BusSubscription, ManualClock};
-use parlor_testkit::Cluster;
+use parlor_testkit::RedisCluster;
 
 use crate::ground::TestBackend;
 
@@ -45,7 +45,7 @@ impl World {
         Self::on(TestBackend::valkey().await, layout).await
     }
 
-    pub async fn cluster(cluster: &mut Cluster, layout: PresenceLayout) -> Self {
+    pub async fn cluster(cluster: &mut RedisCluster, layout: PresenceLayout) -> Self {
         Self::on(TestBackend::cluster(cluster).await, layout).await
     }
 
@@ -139,7 +139,9 @@ impl World {
         }
         // In a Cluster the messages of different servers arrive in any order.
         for primary in &self.primaries {
-            let mut connection = parlor_testkit::connect(primary).await.unwrap();
+            let mut connection = parlor_testkit::connect_with_test_timeout(primary)
+                .await
+                .unwrap();
             let mut publish = redis::cmd("PUBLISH");
             publish.arg(channel).arg("");
             publish.exec_async(&mut connection).await.unwrap();

@@ -1,13 +1,13 @@
 //! Some of the tests on a Redis Cluster, which rejects a script that touches keys of another slot.
 
-use parlor_testkit::Cluster;
+use parlor_testkit::RedisCluster;
 
 use super::world::World;
 use super::{attached, begun, ended, lost};
 
 #[tokio::test]
 async fn sessions_live_on_a_cluster() {
-    let mut cluster = Cluster::start().await;
+    let mut cluster = RedisCluster::start().await;
     begun::a_session_is_stored_as_documented(World::cluster(&mut cluster).await).await;
     begun::a_session_lasts_a_week_after_it_was_last_used(World::cluster(&mut cluster).await).await;
     ended::a_logout_ends_the_session_and_its_tokens(World::cluster(&mut cluster).await).await;

@@ -12,7 +12,7 @@ use parlor_chat::ids::UserId;
 use parlor_chat::keys::{Key, KeySettings, Keyspace, Preset};
 use parlor_chat::options::SessionOptions;
 use parlor_chat::sessions::{Sessions, VisitorTokenIssuer};
-use parlor_testkit::Cluster;
+use parlor_testkit::RedisCluster;
 
 use crate::ground::TestBackend;
 
@@ -34,7 +34,7 @@ impl World {
         Self::on(TestBackend::redis().await, false).await
     }
 
-    pub async fn cluster(cluster: &mut Cluster) -> Self {
+    pub async fn cluster(cluster: &mut RedisCluster) -> Self {
         Self::on(TestBackend::cluster(cluster).await, false).await
     }
 

@@ -1,7 +1,7 @@
 //! Some of the tests on other servers: a Cluster, which rejects a script that leaves its slot, and Valkey.
 
 use parlor_chat::keys::TypingLayout;
-use parlor_testkit::Cluster;
+use parlor_testkit::RedisCluster;
 
 use super::world::World;
 use super::{listening, nodes, stored, throttle};
@@ -24,7 +24,7 @@ async fn on(mut open: impl AsyncFnMut(TypingLayout) -> World) {
 
 #[tokio::test]
 async fn the_layouts_live_on_a_cluster() {
-    let mut cluster = Cluster::start().await;
+    let mut cluster = RedisCluster::start().await;
     on(async |layout| World::cluster(&mut cluster, layout).await).await;
 }
 

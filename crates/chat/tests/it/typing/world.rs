@@ -8,7 +8,7 @@ use parlor_chat::ids::{ConversationId, UserId};
 use parlor_chat::keys::{Channel, KeySettings, Keyspace, Preset, TtlName, TypingLayout};
 use parlor_chat::typing::{Typing, TypingListener};
 use parlor_store::{BusEvent, BusSubscription};
-use parlor_testkit::Cluster;
+use parlor_testkit::RedisCluster;
 
 use crate::ground::TestBackend;
 
@@ -38,7 +38,7 @@ impl World {
         Self::on(TestBackend::valkey().await, layout).await
     }
 
-    pub async fn cluster(cluster: &mut Cluster, layout: TypingLayout) -> Self {
+    pub async fn cluster(cluster: &mut RedisCluster, layout: TypingLayout) -> Self {
         Self::on(TestBackend::cluster(cluster).await, layout).await
     }
 

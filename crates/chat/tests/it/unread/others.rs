@@ -1,13 +1,13 @@
 //! Some tests of unread counts on a Redis Cluster, which rejects a script call that leaves its hash slot.
 
-use parlor_testkit::Cluster;
+use parlor_testkit::RedisCluster;
 
 use super::world::World;
 use super::{concurrent, receipts, repair, rules, stale};
 
 #[tokio::test]
 async fn unread_counts_live_on_a_cluster() {
-    let mut cluster = Cluster::start().await;
+    let mut cluster = RedisCluster::start().await;
     let mut open = async || World::cluster(&mut cluster).await;
     rules::a_message_counts_for_everybody_but_its_sender(open().await).await;
     rules::marking_unread_counts_others_messages_only(open().await).await;

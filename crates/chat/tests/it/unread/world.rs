@@ -9,7 +9,7 @@ use parlor_chat::ids::{ConversationId, UserId};
 use parlor_chat::keys::{KeySettings, Keyspace, Preset};
 use parlor_chat::unread::{CountedMessages, SenderPosition, Unread};
 use parlor_store::{BusEvent, BusSubscription};
-use parlor_testkit::Cluster;
+use parlor_testkit::RedisCluster;
 
 use crate::ground::TestBackend;
 
@@ -61,7 +61,7 @@ impl World {
         Self::on(TestBackend::redis().await).await
     }
 
-    pub async fn cluster(cluster: &mut Cluster) -> Self {
+    pub async fn cluster(cluster: &mut RedisCluster) -> Self {
         Self::on(TestBackend::cluster(cluster).await).await
     }
 

@@ -71,7 +71,8 @@ impl OraclePair {
             if let Some(OracleStep::Advance(seconds)) = part.last() {
                 let client = std::slice::from_ref(&self.client);
                 let move_ours = |by| clock.advance(by);
-                parlor_testkit::advance(client, Duration::from_secs(*seconds), move_ours).await;
+                parlor_testkit::advance_time(client, Duration::from_secs(*seconds), move_ours)
+                    .await;
             }
         }
         self.compare_final_state(&mut ours).await

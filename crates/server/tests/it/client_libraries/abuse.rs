@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use parlor_testkit::{Node, SocketIoTestClient};
+use parlor_testkit::{ServerProcess, SocketIoTestClient};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -18,11 +18,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Maximum growth of the server's memory during a test, in KiB.
 const GROWTH: u64 = 48 * 1024;
 
-fn address(node: &Node) -> SocketAddr {
-    node.http().replace("http://", "").parse().unwrap()
+fn address(node: &ServerProcess) -> SocketAddr {
+    node.http_url().replace("http://", "").parse().unwrap()
 }
 
-async fn connect(node: &Node, name: &str) -> SocketIoTestClient {
+async fn connect(node: &ServerProcess, name: &str) -> SocketIoTestClient {
     let auth = json!({ "token": user(name), "deviceId": name });
     let client = SocketIoTestClient::connect(address(node), &auth).await;
     client.unwrap_or_else(|error| panic!("{name}: {error:?}"))
@@ -31,13 +31,13 @@ async fn connect(node: &Node, name: &str) -> SocketIoTestClient {
 /// Checks that a well-behaved client gets its acknowledgement.
 async fn is_served(client: &mut SocketIoTestClient) {
     let nothing = json!({});
-    let beat = timeout(PATIENCE, client.call("heartbeat", &nothing));
+    let beat = timeout(PATIENCE, client.emit_with_ack("heartbeat", &nothing));
     let beat = beat.await.unwrap().unwrap();
     assert_eq!(beat["ok"], true, "{beat}");
 }
 
 /// Resident memory of the server, in KiB.
-fn resident(node: &Node) -> u64 {
+fn resident(node: &ServerProcess) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", node.pid())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));
     let number = line.and_then(|line| line.split_whitespace().nth(1));
@@ -46,12 +46,14 @@ fn resident(node: &Node) -> u64 {
 
 /// Waits until the server has closed a connection.
 async fn closed(client: &mut SocketIoTestClient) {
-    let closed = timeout(PATIENCE, async { while client.next().await.is_ok() {} });
+    let closed = timeout(PATIENCE, async {
+        while client.next_event().await.is_ok() {}
+    });
     closed.await.expect("the server closes the connection");
 }
 
 /// Opens a raw WebSocket connection.
-async fn upgraded(node: &Node) -> TcpStream {
+async fn upgraded(node: &ServerProcess) -> TcpStream {
     let mut stream = TcpStream::connect(address(node)).await.unwrap();
     let request = "GET /socket.io/?EIO=4&transport=websocket HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n\
         Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
@@ -96,8 +98,8 @@ async fn malformed_packets_close_only_their_own_connection() {
     ] {
         let mut other = connect(&node, "bob").await;
         // The server answers or ignores a valid packet and closes the connection after an invalid one.
-        let _ = other.write(rubbish).await;
-        let goes_on = timeout(PATIENCE, other.call("heartbeat", &json!({}))).await;
+        let _ = other.send_packet(rubbish).await;
+        let goes_on = timeout(PATIENCE, other.emit_with_ack("heartbeat", &json!({}))).await;
         assert!(
             goes_on.is_ok(),
             "{rubbish:?}: no acknowledgement, and the connection stays open"
@@ -147,7 +149,7 @@ async fn a_client_that_exceeds_the_event_rate_gets_an_error_and_is_then_closed()
     let beat = json!({});
     let told = timeout(PATIENCE, async {
         loop {
-            let ack = flood.call("heartbeat", &beat).await.unwrap();
+            let ack = flood.emit_with_ack("heartbeat", &beat).await.unwrap();
             if ack["ok"] != true {
                 return ack["error"].clone();
             }
@@ -165,7 +167,7 @@ async fn a_client_that_exceeds_the_event_rate_gets_an_error_and_is_then_closed()
     // The server soon stops reading from a client that sends events and never reads the acknowledgements.
     let before = resident(&node);
     let mut deaf = connect(&node, "slow").await;
-    let asked = async { while deaf.write("421[\"history\",{}]").await.is_ok() {} };
+    let asked = async { while deaf.send_packet("421[\"history\",{}]").await.is_ok() {} };
     let _ = timeout(Duration::from_secs(2), asked).await;
     is_served(&mut alice).await;
     assert!(resident(&node) < before + GROWTH);
@@ -207,7 +209,10 @@ async fn a_client_that_does_not_read_does_not_delay_other_members() {
     let (mut alice, mut bob) = (connect(&node, "alice").await, connect(&node, "bob").await);
     let mut slow = connect(&node, "slow").await;
     for client in [&mut alice, &mut bob, &mut slow] {
-        let joined = client.call("conversation:join", &join).await.unwrap();
+        let joined = client
+            .emit_with_ack("conversation:join", &join)
+            .await
+            .unwrap();
         assert_eq!(joined["ok"], true, "{joined}");
     }
     let before = resident(&node);
@@ -217,9 +222,9 @@ async fn a_client_that_does_not_read_does_not_delay_other_members() {
     let sent = 1_500;
     let sending = async {
         for seq in 1..=sent {
-            let ack = alice.call("message:send", &message).await.unwrap();
+            let ack = alice.emit_with_ack("message:send", &message).await.unwrap();
             assert_eq!(ack["message"]["seq"], seq, "{}", ack["error"]);
-            alice.take();
+            alice.take_queued_events();
         }
     };
     let reading = async {

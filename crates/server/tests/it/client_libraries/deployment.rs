@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use futures_util::{Stream, StreamExt};
-use parlor_testkit::{Node, Postgres, Redis, ServerProcessOptions};
+use parlor_testkit::{Postgres, Redis, ServerProcess, ServerProcessOptions};
 use redis::aio::MultiplexedConnection;
 
 use crate::http::client::{node, ready};
@@ -18,7 +18,7 @@ pub enum Ground {
 }
 
 pub struct World {
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<ServerProcess>,
     shared: Option<(Redis, Postgres)>,
 }
 
@@ -55,7 +55,7 @@ impl World {
 
     /// URL of a node. With one node, every number means that node.
     pub fn url(&self, node: usize) -> String {
-        self.nodes[node % self.nodes.len()].http()
+        self.nodes[node % self.nodes.len()].http_url()
     }
 
     /// The store as other programs see it; `None` for an embedded store, which only its node can open.

@@ -28,7 +28,7 @@ async fn connect(address: SocketAddr, number: usize) -> SocketIoTestClient {
             Ok(client) => Some(client),
             // Clients retry a handshake when the node is busy.
             Err(SocketIoClientError::Closed(_)) => None,
-            Err(SocketIoClientError::Refused(why)) => {
+            Err(SocketIoClientError::Rejected(why)) => {
                 assert_eq!(why["code"], "rate_limited", "{why}");
                 None
             }
@@ -59,7 +59,7 @@ async fn draining_a_node_moves_its_clients_without_an_offline_event() {
     let told = clients.iter_mut().map(|client| async {
         let closed = client.next_event_named("session:closed").await.unwrap();
         // The connection closes after this event.
-        while client.next().await.is_ok() {}
+        while client.next_event().await.is_ok() {}
         closed
     });
     let told = timeout(PATIENCE, join_all(told)).await.unwrap();
@@ -75,7 +75,7 @@ async fn draining_a_node_moves_its_clients_without_an_offline_event() {
         least < most && most <= Some(&5_000),
         "{least:?} to {most:?}"
     );
-    let ended = world.nodes[0].wait().await;
+    let ended = world.nodes[0].wait_for_exit().await;
     assert!(ended.success(), "{}", world.nodes[0].output());
 
     let second = address(&world, 1);

@@ -13,7 +13,7 @@ use super::client::{Client, assert_refused, node, ready, service_token, token};
 #[tokio::test]
 async fn what_is_set_is_seen() {
     let node = ready(node()).await;
-    let alice = Client::of("alice", node.grpc()).await;
+    let alice = Client::of("alice", node.grpc_address()).await;
     let before = alice.get("").await.unwrap();
     assert_eq!(
         (before.user_id.as_str(), before.status(), before.version),
@@ -26,7 +26,7 @@ async fn what_is_set_is_seen() {
     assert_eq!((online.status(), busy.status()), (Online, Busy));
     assert!(0 < online.version && online.version < busy.version);
 
-    let bob = Client::of("bob", node.grpc()).await;
+    let bob = Client::of("bob", node.grpc_address()).await;
     assert_eq!(bob.get("alice").await.unwrap(), busy);
     let asked = GetMultipleUserStatusRequest {
         user_ids: ["nobody", "alice", "nobody"].map(Into::into).into(),
@@ -50,7 +50,7 @@ async fn what_is_set_is_seen() {
 #[tokio::test]
 async fn a_heartbeat_says_when_the_next_is_due_and_makes_online() {
     let node = ready(node()).await;
-    let alice = Client::of("alice", node.grpc()).await;
+    let alice = Client::of("alice", node.grpc_address()).await;
     let beat: SendHeartbeatResponse = alice
         .call("SendHeartbeat", SendHeartbeatRequest::default())
         .await
@@ -65,7 +65,7 @@ async fn a_heartbeat_says_when_the_next_is_due_and_makes_online() {
 #[tokio::test]
 async fn a_service_acts_for_whom_it_names() {
     let node = ready(node()).await;
-    let service = Client::new(Some(service_token()), node.grpc()).await;
+    let service = Client::new(Some(service_token()), node.grpc_address()).await;
     for user in ["alice", "bob"] {
         let seen = service.set_for(user, Online).await.unwrap();
         assert_eq!((seen.user_id.as_str(), seen.status()), (user, Online));
@@ -79,10 +79,10 @@ async fn a_service_acts_for_whom_it_names() {
 #[tokio::test]
 async fn refusals_say_why_in_the_status_the_details_and_a_trailer() {
     let node = ready(node()).await;
-    let alice = Client::of("alice", node.grpc()).await;
-    let with = async |token: &str| Client::new(Some(token.into()), node.grpc()).await;
+    let alice = Client::of("alice", node.grpc_address()).await;
+    let with = async |token: &str| Client::new(Some(token.into()), node.grpc_address()).await;
 
-    let nobody = Client::new(None, node.grpc()).await;
+    let nobody = Client::new(None, node.grpc_address()).await;
     let refused = nobody.get("alice").await.unwrap_err();
     assert_refused(&refused, Code::Unauthenticated, "token_missing");
     let refused = nobody.subscribe(&["alice"]).await.unwrap_err();
@@ -114,7 +114,7 @@ async fn refusals_say_why_in_the_status_the_details_and_a_trailer() {
 #[tokio::test]
 async fn oversized_or_undecodable_requests_are_rejected_with_a_code() {
     let node = ready(node()).await;
-    let alice = Client::of("alice", node.grpc()).await;
+    let alice = Client::of("alice", node.grpc_address()).await;
     let query = async |users: usize, length: usize| {
         let user_ids = (0..users).map(|user| format!("{user:0length$}")).collect();
         let asked = GetMultipleUserStatusRequest { user_ids };

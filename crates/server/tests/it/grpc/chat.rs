@@ -6,7 +6,7 @@ use parlor_server::grpc::proto::v1::{
     ListMessagesResponse, MarkReadRequest, MarkReadResponse, SendMessageRequest,
     SendMessageResponse, ValidateSessionRequest, ValidateSessionResponse,
 };
-use parlor_testkit::Node;
+use parlor_testkit::ServerProcess;
 use prost::Message;
 use serde_json::json;
 use tonic::{Code, Status};
@@ -23,7 +23,7 @@ async fn ask<Q: Message + 'static, A: Message + Default + 'static>(
 }
 
 /// Creates the group `lunch` of alice and bob.
-async fn group(node: &Node) {
+async fn group(node: &ServerProcess) {
     let create = call("POST", "/v1/conversations").by(&token("alice", 600.0));
     let create = create.json(json!({ "id": "lunch", "kind": "group", "members": ["bob"] }));
     create.at(node).await.created();
@@ -43,7 +43,7 @@ fn message(user: &str, content: &str) -> SendMessageRequest {
 async fn a_service_sends_reads_and_counts_for_those_it_names() {
     let node = ready(node()).await;
     group(&node).await;
-    let service = Client::new(Some(service_token()), node.grpc()).await;
+    let service = Client::new(Some(service_token()), node.grpc_address()).await;
     let keyed = SendMessageRequest {
         metadata_json: Some(r#"{"mentions":["bob"]}"#.into()),
         client_id: Some("c1".into()),
@@ -73,7 +73,7 @@ async fn a_service_sends_reads_and_counts_for_those_it_names() {
         (vec![second.message.unwrap()], false)
     );
 
-    let bob = Client::of("bob", node.grpc()).await;
+    let bob = Client::of("bob", node.grpc_address()).await;
     let all: GetUnreadResponse = ask(&bob, "GetUnread", GetUnreadRequest::default())
         .await
         .unwrap();
@@ -100,12 +100,12 @@ async fn is_member_is_answered_for_services_and_members_only() {
         let answer = ask(by, "IsMember", asked(user)).await;
         answer.map(|it: IsMemberResponse| it.is_member)
     };
-    let service = Client::new(Some(service_token()), node.grpc()).await;
+    let service = Client::new(Some(service_token()), node.grpc_address()).await;
     assert!(is_member(&service, "bob").await.unwrap());
     assert!(!is_member(&service, "slow").await.unwrap());
-    let alice = Client::of("alice", node.grpc()).await;
+    let alice = Client::of("alice", node.grpc_address()).await;
     assert!(is_member(&alice, "").await.unwrap());
-    let slow = Client::of("slow", node.grpc()).await;
+    let slow = Client::of("slow", node.grpc_address()).await;
     assert!(!is_member(&slow, "").await.unwrap());
     let refused = is_member(&slow, "bob").await.unwrap_err();
     assert_refused(&refused, Code::PermissionDenied, "not_a_member");
@@ -115,8 +115,8 @@ async fn is_member_is_answered_for_services_and_members_only() {
 async fn refusals_have_the_codes_of_the_other_doors() {
     let node = ready(node().env("PARLOR_LIMITS__MESSAGES", "1")).await;
     group(&node).await;
-    let service = Client::new(Some(service_token()), node.grpc()).await;
-    let alice = Client::of("alice", node.grpc()).await;
+    let service = Client::new(Some(service_token()), node.grpc_address()).await;
+    let alice = Client::of("alice", node.grpc_address()).await;
     let send = async |by: &Client, request| {
         ask::<_, SendMessageResponse>(by, "SendMessage", request).await
     };
@@ -171,7 +171,7 @@ async fn refusals_have_the_codes_of_the_other_doors() {
         let refused = send(by, request).await.unwrap_err();
         assert_refused(&refused, grpc, code);
     }
-    let carol = Client::of("carol", node.grpc()).await;
+    let carol = Client::of("carol", node.grpc_address()).await;
     let refused = send(&carol, message("", "!")).await.unwrap_err();
     assert_refused(&refused, Code::Unauthenticated, "session_expired");
 }
@@ -179,7 +179,7 @@ async fn refusals_have_the_codes_of_the_other_doors() {
 #[tokio::test]
 async fn validate_session_returns_whether_a_user_may_connect() {
     let node = ready(node()).await;
-    let service = Client::new(Some(service_token()), node.grpc()).await;
+    let service = Client::new(Some(service_token()), node.grpc_address()).await;
     let validate = async |by: &Client, user: &str| {
         let user_id = user.into();
         by.ask::<_, ValidateSessionResponse>(
@@ -208,10 +208,10 @@ async fn validate_session_returns_whether_a_user_may_connect() {
     let blocked = validate(&service, "alice").await.unwrap();
     assert!(!blocked.valid);
     assert_eq!(blocked.session.unwrap().status(), Session::Blocked);
-    let client = Client::of("alice", node.grpc()).await;
+    let client = Client::of("alice", node.grpc_address()).await;
     let refused = client.get("alice").await.unwrap_err();
     assert_refused(&refused, Code::PermissionDenied, "session_blocked");
-    let bob = Client::of("bob", node.grpc()).await;
+    let bob = Client::of("bob", node.grpc_address()).await;
     let refused = validate(&bob, "bob").await.unwrap_err();
     assert_refused(&refused, Code::PermissionDenied, "forbidden");
 }

@@ -10,7 +10,7 @@ use parlor_server::grpc::proto::v1::{
     UserStatus, user_status,
 };
 use parlor_server::grpc::status::{ERROR_CODE_TRAILER, ERROR_DOMAIN};
-use parlor_testkit::{Node, ServerProcessOptions, eventually};
+use parlor_testkit::{ServerProcess, ServerProcessOptions, eventually};
 use prost::Message;
 use serde_json::json;
 use tokio::time::timeout;
@@ -32,14 +32,14 @@ pub const SECRET: &str = "one secret for all nodes that is long enough";
 
 /// Options of a node that accepts [`token`]s.
 pub fn node() -> ServerProcessOptions {
-    Node::parlor_serve(PARLOR).env("PARLOR_AUTH__SECRET", SECRET)
+    ServerProcess::parlor_serve(PARLOR).env("PARLOR_AUTH__SECRET", SECRET)
 }
 
 /// Starts a node and waits until it is ready.
-pub async fn ready(node: ServerProcessOptions) -> Node {
+pub async fn ready(node: ServerProcessOptions) -> ServerProcess {
     let node = node.start().await;
     eventually("the node is ready", async || {
-        get(&node.http(), "/readyz")
+        get(&node.http_url(), "/readyz")
             .await
             .is_ok_and(|it| it.0 == 200)
     })

@@ -25,7 +25,7 @@ fn asked(algorithm: Algorithm) -> CheckLimitRequest {
 #[tokio::test]
 async fn a_service_counts_what_it_does() {
     let node = ready(node()).await;
-    let service = Client::new(Some(service_token()), node.grpc()).await;
+    let service = Client::new(Some(service_token()), node.grpc_address()).await;
     for algorithm in [Algorithm::Fixed, Algorithm::Sliding, Algorithm::Gcra] {
         let peek = CheckLimitRequest {
             peek: true,
@@ -48,7 +48,7 @@ async fn a_service_counts_what_it_does() {
 #[tokio::test]
 async fn what_is_wrong_with_a_check_is_said() {
     let node = ready(node()).await;
-    let service = Client::new(Some(service_token()), node.grpc()).await;
+    let service = Client::new(Some(service_token()), node.grpc_address()).await;
     let refused = check(&service, asked(Algorithm::Unspecified)).await;
     assert_refused(
         &refused.unwrap_err(),
@@ -61,7 +61,7 @@ async fn what_is_wrong_with_a_check_is_said() {
     };
     let refused = check(&service, blank).await.unwrap_err();
     assert_refused(&refused, Code::InvalidArgument, "invalid_id");
-    let alice = Client::of("alice", node.grpc()).await;
+    let alice = Client::of("alice", node.grpc_address()).await;
     let refused = check(&alice, asked(Algorithm::Fixed)).await.unwrap_err();
     assert_refused(&refused, Code::PermissionDenied, "forbidden");
 }

@@ -11,7 +11,7 @@ use super::client::{Client, assert_refused, changes, health, next, node, ready, 
 async fn while_redis_is_down_reads_are_degraded_and_writes_are_rejected() {
     let mut redis = Redis::start().await;
     let node = ready(node().env("PARLOR_STORE__URL", redis.url())).await;
-    let alice = Client::of("alice", node.grpc()).await;
+    let alice = Client::of("alice", node.grpc_address()).await;
     assert_eq!(alice.set(Online).await.unwrap().status(), Online);
     let mut health = health(&alice).await;
     while next(&mut health).await.unwrap().status() != ServingStatus::Serving {}
@@ -41,7 +41,7 @@ async fn while_redis_is_down_reads_are_degraded_and_writes_are_rejected() {
 async fn a_stream_goes_on_when_redis_was_killed_and_catches_up() {
     let mut redis = Redis::options().durable().start().await;
     let node = ready(node().env("PARLOR_STORE__URL", redis.url())).await;
-    let alice = Client::of("alice", node.grpc()).await;
+    let alice = Client::of("alice", node.grpc_address()).await;
     alice.set(Online).await.unwrap();
     let mut stream = alice.subscribe(&["alice", "bob"]).await.unwrap();
     snapshot(&mut stream).await;
@@ -50,7 +50,7 @@ async fn a_stream_goes_on_when_redis_was_killed_and_catches_up() {
     // If the node has not subscribed again yet, it must find the change by reading.
     let busy = eventually("alice is set busy", async || alice.set(Busy).await.ok()).await;
     assert_eq!(changes(&mut stream).await, [busy]);
-    let bob = Client::of("bob", node.grpc()).await;
+    let bob = Client::of("bob", node.grpc_address()).await;
     let online = bob.set(Online).await.unwrap();
     assert_eq!(changes(&mut stream).await, [online]);
 }

@@ -18,7 +18,7 @@ async fn a_client_in_python_uses_all_of_it() {
     create.at(&node).await.created();
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let told = json!({
-        "address": node.grpc().to_string(),
+        "address": node.grpc_address().to_string(),
         "services": PARLOR_SERVICES,
         "methods": METHOD_OPERATIONS.iter().map(|(method, _)| method).collect::<Vec<_>>(),
         "tokens": {

@@ -24,8 +24,8 @@ async fn a_change_on_one_node_reaches_a_stream_on_another() {
             .env("PARLOR_DATABASE__URL", &database)
     };
     let (one, other) = tokio::join!(ready(of_redis()), ready(of_redis()));
-    let service = Client::new(Some(service_token()), one.grpc()).await;
-    let alice = Client::of("alice", other.grpc()).await;
+    let service = Client::new(Some(service_token()), one.grpc_address()).await;
+    let alice = Client::of("alice", other.grpc_address()).await;
     let mut stream = service.subscribe(&["bob", "alice"]).await.unwrap();
     let first = snapshot(&mut stream).await;
     let seen = first.iter().map(|it| (it.user_id.as_str(), it.status()));
@@ -42,9 +42,9 @@ async fn a_slow_reader_gets_the_latest_and_no_backlog() {
     const CHANGES: usize = 12;
     let node = ready(node()).await;
     // Two messages fill the flow control window of this client.
-    let narrow = endpoint(node.grpc()).initial_stream_window_size(100);
+    let narrow = endpoint(node.grpc_address()).initial_stream_window_size(100);
     let slow = Client::with_endpoint(Some(token("slow", 600.0)), narrow).await;
-    let alice = Client::of("alice", node.grpc()).await;
+    let alice = Client::of("alice", node.grpc_address()).await;
     let mut last = alice.set(Online).await.unwrap();
     let mut unread = slow.subscribe(&["alice"]).await.unwrap();
     let mut read = alice.subscribe(&["alice"]).await.unwrap();
@@ -75,7 +75,7 @@ async fn a_slow_reader_gets_the_latest_and_no_backlog() {
 async fn the_end_of_the_token_ends_the_stream() {
     let node = ready(node()).await;
     // The token expires in 8 s, because the leeway is 30 s.
-    let soon = Client::new(Some(token("alice", -22.0)), node.grpc()).await;
+    let soon = Client::new(Some(token("alice", -22.0)), node.grpc_address()).await;
     let mut stream = soon.subscribe(&["alice"]).await.unwrap();
     snapshot(&mut stream).await;
     let end = next(&mut stream).await.unwrap_err();
@@ -96,13 +96,13 @@ async fn the_end_of_the_session_ends_the_streams_on_every_node() {
     let mut streams = Vec::new();
     for node in [&one, &other] {
         for user in ["alice", "bob"] {
-            let client = Client::of(user, node.grpc()).await;
+            let client = Client::of(user, node.grpc_address()).await;
             let mut stream = client.subscribe(&["alice"]).await.unwrap();
             snapshot(&mut stream).await;
             streams.push((user, stream));
         }
     }
-    let service = Client::new(Some(service_token()), other.grpc()).await;
+    let service = Client::new(Some(service_token()), other.grpc_address()).await;
     let mut lasting = service.subscribe(&["slow"]).await.unwrap();
     snapshot(&mut lasting).await;
 
@@ -124,11 +124,11 @@ async fn the_end_of_the_session_ends_the_streams_on_every_node() {
         }
     }
     for node in [&one, &other] {
-        let alice = Client::of("alice", node.grpc()).await;
+        let alice = Client::of("alice", node.grpc_address()).await;
         let refused = alice.subscribe(&["alice"]).await.unwrap_err();
         assert_refused(&refused, Code::PermissionDenied, "session_blocked");
     }
-    let slow = Client::of("slow", one.grpc()).await;
+    let slow = Client::of("slow", one.grpc_address()).await;
     let set = slow.set(Online).await.unwrap();
     assert_eq!(changes(&mut lasting).await, [set]);
 }
@@ -148,7 +148,7 @@ async fn a_stream_that_its_client_left_is_freed() {
         })
         .await;
     };
-    let alice = Client::of("alice", node.grpc()).await;
+    let alice = Client::of("alice", node.grpc_address()).await;
     let first = alice.subscribe(&["alice"]).await.unwrap();
     let second = alice.subscribe(&["alice", "bob"]).await.unwrap();
     listens(2).await;
@@ -163,7 +163,7 @@ async fn a_stream_that_its_client_left_is_freed() {
 #[tokio::test]
 async fn stopping_ends_every_stream_and_then_the_process() {
     let mut node = ready(node()).await;
-    let alice = Client::of("alice", node.grpc()).await;
+    let alice = Client::of("alice", node.grpc_address()).await;
     let mut updates = alice.subscribe(&["alice"]).await.unwrap();
     snapshot(&mut updates).await;
     let mut health = health(&alice).await;
@@ -185,7 +185,12 @@ async fn stopping_ends_every_stream_and_then_the_process() {
     let end = next(&mut health).await.unwrap_err();
     assert_refused(&end, Code::Unavailable, "shutting_down");
     assert_eq!(reflection.message().await.unwrap(), None);
-    assert_eq!(node.wait().await.code(), Some(0), "{}", node.output());
+    assert_eq!(
+        node.wait_for_exit().await.code(),
+        Some(0),
+        "{}",
+        node.output()
+    );
     assert!(
         !node.output().contains("aborted requests"),
         "{}",
@@ -196,7 +201,7 @@ async fn stopping_ends_every_stream_and_then_the_process() {
 #[tokio::test]
 async fn many_users_come_as_one_message() {
     let node = ready(node()).await;
-    let service = Client::new(Some(service_token()), node.grpc()).await;
+    let service = Client::new(Some(service_token()), node.grpc_address()).await;
     let users: Vec<String> = (0..1_000).map(|user| format!("user-{user}")).collect();
     let users: Vec<&str> = users.iter().map(String::as_str).collect();
     let mut stream = service.subscribe(&users).await.unwrap();

@@ -1,6 +1,6 @@
 //! Tests of request bodies, malformed requests and unknown paths.
 
-use parlor_testkit::Node;
+use parlor_testkit::ServerProcess;
 use serde_json::json;
 
 use super::client::{HttpConnection, TestResponse, call, embedded};
@@ -9,7 +9,7 @@ use crate::tokens::user;
 const ALICE: &str = "/v1/users/alice/presence";
 const MAX_BODY_BYTES: usize = 256 * 1024;
 
-async fn put(node: &Node, body: impl Into<Vec<u8>>) -> TestResponse {
+async fn put(node: &ServerProcess, body: impl Into<Vec<u8>>) -> TestResponse {
     let put = call("PUT", ALICE).by(&user("alice"));
     put.body(body).at(node).await
 }

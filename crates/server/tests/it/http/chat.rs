@@ -1,6 +1,6 @@
 //! Test of a conversation from its creation, with the requests of a chat app.
 
-use parlor_testkit::Node;
+use parlor_testkit::ServerProcess;
 use serde_json::{Value, json};
 
 use super::client::{TestRequest, TestResponse, call, embedded, node, ready};
@@ -10,14 +10,14 @@ fn asked(who: &str, method: &str, path: &str) -> TestRequest {
     call(method, &format!("/v1/conversations{path}")).by(&user(who))
 }
 
-async fn group(node: &Node) {
+async fn group(node: &ServerProcess) {
     let create = asked("alice", "POST", "").json(json!({
         "id": "lunch", "kind": "group", "title": "Lunch", "members": ["bob"]
     }));
     assert_eq!(create.at(node).await.created()["title"], "Lunch");
 }
 
-async fn send(node: &Node, who: &str, body: Value) -> TestResponse {
+async fn send(node: &ServerProcess, who: &str, body: Value) -> TestResponse {
     let post = asked(who, "POST", "/lunch/messages").json(body);
     post.at(node).await
 }

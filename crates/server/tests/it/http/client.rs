@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-use parlor_testkit::{Node, Redis, ServerProcessOptions, eventually};
+use parlor_testkit::{Redis, ServerProcess, ServerProcessOptions, eventually};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -12,24 +12,24 @@ use crate::support::{PARLOR, get};
 use crate::tokens::{SECRET, service};
 
 /// Starts a node on the embedded store that accepts the tokens of [`crate::tokens`], and waits until it is ready.
-pub async fn embedded() -> Node {
+pub async fn embedded() -> ServerProcess {
     ready(node()).await
 }
 
 /// Starts a node on a Redis and waits until it is ready.
-pub async fn on(redis: &Redis) -> Node {
+pub async fn on(redis: &Redis) -> ServerProcess {
     let node = node().env("PARLOR_STORE__URL", redis.url());
     ready(node.env("PARLOR_STORE__TIMEOUT", "10s")).await
 }
 
 pub fn node() -> ServerProcessOptions {
-    Node::parlor_serve(PARLOR).env("PARLOR_AUTH__SECRET", SECRET)
+    ServerProcess::parlor_serve(PARLOR).env("PARLOR_AUTH__SECRET", SECRET)
 }
 
-pub async fn ready(node: ServerProcessOptions) -> Node {
+pub async fn ready(node: ServerProcessOptions) -> ServerProcess {
     let node = node.start().await;
     eventually("the node is ready", async || {
-        get(&node.http(), "/readyz").await.map(|it| it.0 == 200)
+        get(&node.http_url(), "/readyz").await.map(|it| it.0 == 200)
     })
     .await;
     sign_in_all(&node).await;
@@ -40,7 +40,7 @@ pub async fn ready(node: ServerProcessOptions) -> Node {
 const SIGNED_IN: [&str; 4] = ["alice", "bob", "root", "slow"];
 
 /// Begins the sessions of all users by a service, so that these requests do not count against the users.
-pub async fn sign_in_all(node: &Node) {
+pub async fn sign_in_all(node: &ServerProcess) {
     let mut line = HttpConnection::connect_to(node).await;
     for user in SIGNED_IN {
         let begin = call("POST", "/v1/sessions").by(&service());
@@ -50,7 +50,7 @@ pub async fn sign_in_all(node: &Node) {
 }
 
 /// Begins the session of the user of this token.
-pub async fn sign_in(node: &Node, token: &str) {
+pub async fn sign_in(node: &ServerProcess, token: &str) {
     let begin = call("POST", "/v1/sessions").by(token);
     begin.at(node).await.created();
 }
@@ -93,7 +93,7 @@ impl TestRequest {
     }
 
     /// Sends the request on a new connection and returns the response.
-    pub async fn at(self, node: &Node) -> TestResponse {
+    pub async fn at(self, node: &ServerProcess) -> TestResponse {
         let mut line = HttpConnection::connect_to(node).await;
         line.ask(self).await
     }
@@ -106,8 +106,8 @@ pub struct HttpConnection {
 }
 
 impl HttpConnection {
-    pub async fn connect_to(node: &Node) -> Self {
-        let address = node.http().replace("http://", "").parse().unwrap();
+    pub async fn connect_to(node: &ServerProcess) -> Self {
+        let address = node.http_url().replace("http://", "").parse().unwrap();
         let stream = BufReader::new(TcpStream::connect(address).await.unwrap());
         Self { stream, address }
     }

@@ -1,6 +1,6 @@
 //! Tests of the routes of conversations and members.
 
-use parlor_testkit::Node;
+use parlor_testkit::ServerProcess;
 use serde_json::{Value, json};
 
 use super::client::{TestRequest, call, embedded, sign_in};
@@ -11,7 +11,7 @@ pub fn asked(token: &str, method: &str, path: &str) -> TestRequest {
 }
 
 /// Creates the group `lunch` with alice, its owner, and bob.
-pub async fn lunch(node: &Node) -> Value {
+pub async fn lunch(node: &ServerProcess) -> Value {
     let create = asked(&user("alice"), "POST", "").json(json!({
         "id": "lunch", "kind": "group", "title": "Lunch", "members": ["bob"]
     }));

@@ -2,20 +2,20 @@
 
 use std::process::Stdio;
 
-use parlor_testkit::Node;
+use parlor_testkit::ServerProcess;
 use tokio::process::Command;
 
 use super::client::{call, embedded};
 
 /// DOM of the page after the browser has loaded it without access to other hosts.
-async fn opened(node: &Node, path: &str) -> String {
+async fn opened(node: &ServerProcess, path: &str) -> String {
     let profile = tempfile::tempdir().unwrap();
     let output = Command::new("chromium")
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
         .arg("--virtual-time-budget=20000")
         .arg("--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1")
         .arg(format!("--user-data-dir={}", profile.path().display()))
-        .arg(format!("{}{path}", node.http()))
+        .arg(format!("{}{path}", node.http_url()))
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output()

@@ -1,13 +1,13 @@
 //! Tests of the routes of messages.
 
-use parlor_testkit::Node;
+use parlor_testkit::ServerProcess;
 use serde_json::{Value, json};
 
 use super::client::{TestResponse, embedded, node, ready, sign_in};
 use super::conversations::{asked, lunch};
 use crate::tokens::{admin, service, user, visitor_token};
 
-async fn send(node: &Node, by: &str, body: Value) -> TestResponse {
+async fn send(node: &ServerProcess, by: &str, body: Value) -> TestResponse {
     let post = asked(by, "POST", "/lunch/messages").json(body);
     post.at(node).await
 }

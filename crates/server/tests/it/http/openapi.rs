@@ -186,7 +186,9 @@ fn every_code_is_described_under_its_status() {
             );
         }
         for &code in route.info.codes.iter().chain(operation::COMMON_ERROR_CODES) {
-            let status = parlor_server::api_error::http_status(code).as_u16().to_string();
+            let status = parlor_server::api_error::http_status(code)
+                .as_u16()
+                .to_string();
             let response = &responses[&status];
             let about = response["description"].as_str().unwrap_or_default();
             assert!(

@@ -13,7 +13,7 @@ async fn pages_of_other_origins_are_refused_unless_they_are_listed() {
     );
     let node = ready(listed).await;
     let token = user("alice");
-    let own = node.http();
+    let own = node.http_url();
     for origin in [
         own.as_str(),
         "https://chat.example.com",

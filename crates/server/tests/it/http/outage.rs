@@ -1,6 +1,6 @@
 //! Tests of an unavailable store and of the shutdown.
 
-use parlor_testkit::{Node, Redis, eventually};
+use parlor_testkit::{Redis, ServerProcess, eventually};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
@@ -13,7 +13,7 @@ fn asked(method: &str, path: &str) -> TestRequest {
     call(method, path).by(&user("alice"))
 }
 
-async fn set(node: &Node, status: &str) -> TestResponse {
+async fn set(node: &ServerProcess, status: &str) -> TestResponse {
     let put = asked("PUT", ALICE).json(json!({ "status": status }));
     put.at(node).await
 }
@@ -107,7 +107,7 @@ async fn shutdown_completes_open_requests_and_accepts_no_new_ones() {
     node.send_sigterm();
     node.wait_for_line("\"stopping\"").await;
     idle.closed().await;
-    let address = node.http().replace("http://", "");
+    let address = node.http_url().replace("http://", "");
     eventually("new connections are refused", async || {
         TcpStream::connect(&address).await.is_err()
     })
@@ -116,6 +116,11 @@ async fn shutdown_completes_open_requests_and_accepts_no_new_ones() {
     let answer = half.answer(true).await;
     assert_eq!(answer.ok()["status"], "online");
     half.closed().await;
-    assert_eq!(node.wait().await.code(), Some(0), "{}", node.output());
+    assert_eq!(
+        node.wait_for_exit().await.code(),
+        Some(0),
+        "{}",
+        node.output()
+    );
     redis.kill9();
 }

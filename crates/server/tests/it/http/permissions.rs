@@ -2,7 +2,7 @@
 
 use parlor_chat::operation::AuthRequirement;
 use parlor_server::http::routes::{Method, ROUTES};
-use parlor_testkit::Node;
+use parlor_testkit::ServerProcess;
 use serde_json::json;
 
 use super::client::{TestResponse, call, embedded, sign_in};
@@ -141,7 +141,7 @@ async fn wrong_ids_are_refused_by_every_route_that_takes_one() {
     answer.refused(400, "invalid_id");
 }
 
-async fn beat(node: &Node, token: &str, acting_for: &str) -> TestResponse {
+async fn beat(node: &ServerProcess, token: &str, acting_for: &str) -> TestResponse {
     let beat = call("POST", "/v1/users/alice/presence/heartbeat").by(token);
     beat.header("Parlor-User", acting_for).at(node).await
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use parlor_testkit::{Node, Redis, eventually};
+use parlor_testkit::{Redis, ServerProcess, eventually};
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use serde_json::{Value, json};
@@ -219,7 +219,7 @@ async fn body_overrides_query_and_the_path_overrides_both() {
     assert_eq!(other.ok()["userId"], "alice");
 }
 
-async fn set(node: &Node, body: Value) -> Value {
+async fn set(node: &ServerProcess, body: Value) -> Value {
     let put = call("PUT", ALICE).by(&tokens::user("alice"));
     put.json(body).at(node).await.ok()
 }

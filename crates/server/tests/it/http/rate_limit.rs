@@ -1,6 +1,6 @@
 //! Tests of the rate limit of requests.
 
-use parlor_testkit::{Node, Redis, ServerProcessOptions, eventually};
+use parlor_testkit::{Redis, ServerProcess, ServerProcessOptions, eventually};
 use redis::AsyncCommands;
 use tonic::Code;
 
@@ -42,7 +42,7 @@ fn refused(answer: &TestResponse) {
 }
 
 /// Sends requests until the limit is used up, and checks the remaining number of each response.
-async fn use_up_limit(call: impl Fn() -> TestRequest, node: &Node) {
+async fn use_up_limit(call: impl Fn() -> TestRequest, node: &ServerProcess) {
     let first = call().at(node).await;
     for rest in (0..remaining(&first)).rev() {
         assert_eq!(remaining(&call().at(node).await), rest);
@@ -55,11 +55,11 @@ async fn http_and_grpc_share_one_limit_per_user() {
     let node = ready(low_limit_node()).await;
     let alice = user("alice");
     use_up_limit(|| asked(&alice), &node).await;
-    let client = Client::new(Some(alice), node.grpc()).await;
+    let client = Client::new(Some(alice), node.grpc_address()).await;
     let status = client.get("alice").await.unwrap_err();
     assert_refused(&status, Code::ResourceExhausted, "rate_limited");
 
-    let bob = Client::new(Some(user("bob")), node.grpc()).await;
+    let bob = Client::new(Some(user("bob")), node.grpc_address()).await;
     bob.get("bob").await.unwrap();
     let answer = asked(&user("bob")).at(&node).await;
     assert_eq!(remaining(&answer), LIMIT - 2);

@@ -33,7 +33,7 @@ async fn try_all(token: &str, phases: &str, acting_for: Option<&str>) {
     let mut command = Command::new("python3");
     command
         .args(["-m", "schemathesis.cli", "run"])
-        .arg(format!("{}/openapi.json", node.http()))
+        .arg(format!("{}/openapi.json", node.http_url()))
         .args(["--phases", phases])
         // A logout would make all later requests fail with 401.
         .args(["--exclude-operation-id", "sessionsEnd"])

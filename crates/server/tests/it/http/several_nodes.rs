@@ -1,13 +1,13 @@
 //! Tests on Redis and PostgreSQL: two nodes, and an outage of either server.
 
-use parlor_testkit::{Node, Postgres, Redis, ServerProcessOptions, eventually};
+use parlor_testkit::{Postgres, Redis, ServerProcess, ServerProcessOptions, eventually};
 use serde_json::{Value, json};
 
 use super::client::{TestResponse, call, node, ready};
 use super::conversations::{asked, lunch};
 use crate::tokens::{admin, user};
 
-async fn send(node: &Node, by: &str, content: &str) -> TestResponse {
+async fn send(node: &ServerProcess, by: &str, content: &str) -> TestResponse {
     let post = asked(by, "POST", "/lunch/messages").json(json!({ "content": content }));
     post.at(node).await
 }

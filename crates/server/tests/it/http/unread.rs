@@ -1,22 +1,22 @@
 //! Tests of the routes of unread counts and receipts.
 
-use parlor_testkit::Node;
+use parlor_testkit::ServerProcess;
 use serde_json::{Value, json};
 
 use super::client::{TestResponse, call, embedded, sign_in};
 use super::conversations::{asked, lunch};
 use crate::tokens::{service, user, visitor_token};
 
-async fn mark(node: &Node, by: &str, what: &str, body: Value) -> TestResponse {
+async fn mark(node: &ServerProcess, by: &str, what: &str, body: Value) -> TestResponse {
     let post = asked(by, "POST", &format!("/lunch/{what}")).json(body);
     post.at(node).await
 }
 
-async fn unread(node: &Node, by: &str) -> Value {
+async fn unread(node: &ServerProcess, by: &str) -> Value {
     call("GET", "/v1/unread").by(by).at(node).await.ok()
 }
 
-async fn three_messages(node: &Node) {
+async fn three_messages(node: &ServerProcess) {
     lunch(node).await;
     for body in [
         json!({ "content": "Noon?" }),

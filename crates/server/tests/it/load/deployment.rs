@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use parlor_testkit::{Node, Postgres, Redis, ServerProcessOptions, eventually};
+use parlor_testkit::{Postgres, Redis, ServerProcess, ServerProcessOptions, eventually};
 use serde_json::json;
 use sqlx::{Connection, SqliteConnection};
 
@@ -26,7 +26,7 @@ pub enum Ground {
 }
 
 pub struct World {
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<ServerProcess>,
     pub shared: Option<Shared>,
 }
 
@@ -96,7 +96,8 @@ impl World {
     }
 
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        let address = |node: &Node| node.http().replace("http://", "").parse().unwrap();
+        let address =
+            |node: &ServerProcess| node.http_url().replace("http://", "").parse().unwrap();
         self.nodes.iter().map(address).collect()
     }
 
@@ -157,7 +158,7 @@ impl World {
 }
 
 fn options(shared: Option<&Shared>) -> ServerProcessOptions {
-    let node = Node::parlor_serve(PARLOR)
+    let node = ServerProcess::parlor_serve(PARLOR)
         .env("PARLOR_AUTH__SECRET", SECRET)
         .env("PARLOR_LIMITS__MESSAGES", "10000")
         .env("PARLOR_LIMITS__HTTP", "10000")
@@ -173,9 +174,9 @@ fn options(shared: Option<&Shared>) -> ServerProcessOptions {
 }
 
 /// Waits until a node is ready.
-pub async fn ready(node: &Node) {
+pub async fn ready(node: &ServerProcess) {
     eventually("the node is ready", async || {
-        get(&node.http(), "/readyz").await.map(|it| it.0 == 200)
+        get(&node.http_url(), "/readyz").await.map(|it| it.0 == 200)
     })
     .await;
 }

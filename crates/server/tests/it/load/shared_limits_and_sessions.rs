@@ -1,6 +1,6 @@
 //! Rate limits and sessions that two nodes share.
 
-use parlor_testkit::{Node, eventually};
+use parlor_testkit::{ServerProcess, eventually};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -51,18 +51,18 @@ async fn two_nodes_admit_together_exactly_what_a_limit_allows() {
 }
 
 /// Sends a request with a token to a node.
-async fn asked(node: &Node, token: &str) -> (u16, Value) {
+async fn asked(node: &ServerProcess, token: &str) -> (u16, Value) {
     ask(node, token, "GET", "/v1/presence/count", None).await
 }
 
 async fn ask(
-    node: &Node,
+    node: &ServerProcess,
     token: &str,
     method: &str,
     path: &str,
     body: Option<Value>,
 ) -> (u16, Value) {
-    let address = node.http().replace("http://", "").parse().unwrap();
+    let address = node.http_url().replace("http://", "").parse().unwrap();
     let request = Request {
         method,
         path,
@@ -84,14 +84,14 @@ async fn sign_in(world: &World, name: &str) -> String {
     token
 }
 
-async fn set(node: &Node, name: &str, status: &str) {
+async fn set(node: &ServerProcess, name: &str, status: &str) {
     let path = format!("/v1/admin/sessions/{name}");
     let body = Some(json!({ "status": status }));
     let set = ask(node, &service(), "PATCH", &path, body).await;
     assert_eq!(set.0, 200, "{set:?}");
 }
 
-async fn refused(node: &Node, token: &str, status: u16, code: &str) {
+async fn refused(node: &ServerProcess, token: &str, status: u16, code: &str) {
     eventually(&format!("{code} on the other node"), async || {
         let answer = asked(node, token).await;
         match answer == (status, code.into()) {

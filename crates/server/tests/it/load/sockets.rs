@@ -213,7 +213,7 @@ impl Client {
             && self.random.random_bool(0.5)
         {
             // The connection may already be closed.
-            let _ = socket.leave().await;
+            let _ = socket.disconnect().await;
         }
     }
 
@@ -243,8 +243,8 @@ impl Client {
             }
             body["afterSeq"] = log.messages.len().into();
         }
-        let answer = socket.call(event, &body).await;
-        self.apply_events(socket.take());
+        let answer = socket.emit_with_ack(event, &body).await;
+        self.apply_events(socket.take_queued_events());
         match answer {
             Ok(ack) => {
                 self.socket = Some(socket);
@@ -252,7 +252,7 @@ impl Client {
                 (!again).then_some(ack)
             }
             Err(SocketIoClientError::Closed(_)) => None,
-            Err(SocketIoClientError::Refused(why)) => panic!("{}: {why}", self.name),
+            Err(SocketIoClientError::Rejected(why)) => panic!("{}: {why}", self.name),
         }
     }
 
@@ -260,12 +260,12 @@ impl Client {
     async fn listen(&mut self, length: Duration) {
         let mut socket = self.connected().await;
         let closed = timeout(length, async {
-            while let Ok(event) = socket.next().await {
+            while let Ok(event) = socket.next_event().await {
                 self.apply_events(vec![event]);
             }
         })
         .await;
-        self.apply_events(socket.take());
+        self.apply_events(socket.take_queued_events());
         if closed.is_err() {
             self.socket = Some(socket);
         }
@@ -303,7 +303,7 @@ impl Client {
             match SocketIoTestClient::connect(self.course.nodes[node], &self.auth).await {
                 Ok(socket) => Some(socket),
                 Err(SocketIoClientError::Closed(_)) => None,
-                Err(SocketIoClientError::Refused(why)) => {
+                Err(SocketIoClientError::Rejected(why)) => {
                     let code = why["code"].as_str();
                     assert!(code.is_some_and(temporary), "{}: {why}", self.name);
                     None

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use parlor_testkit::{Node, Postgres, SentinelSet, SocketIoTestClient, eventually_within};
+use parlor_testkit::{Postgres, SentinelSet, ServerProcess, SocketIoTestClient, eventually_within};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -38,7 +38,7 @@ impl FailoverListener {
     async fn receive_all(mut self, messages: u64, edits: usize) -> Self {
         let log = &mut self.log;
         while (log.messages.len() as u64) < messages || log.edits.len() < edits {
-            let next = timeout(PATIENCE, self.socket.next()).await;
+            let next = timeout(PATIENCE, self.socket.next_event()).await;
             let next = next.unwrap_or_else(|_| panic!("no further event after {log:?}"));
             let (name, body) = next.unwrap_or_else(|error| panic!("{error:?} after {log:?}"));
             let seq = || body["seq"].as_u64().unwrap();
@@ -52,7 +52,7 @@ impl FailoverListener {
     }
 }
 
-async fn device(node: &Node, name: &str, device: &str) -> SocketIoTestClient {
+async fn device(node: &ServerProcess, name: &str, device: &str) -> SocketIoTestClient {
     let auth = json!({ "token": user(name), "deviceId": device });
     connect_with_auth(node, &auth).await
 }
@@ -64,7 +64,7 @@ async fn emit_until_acknowledged(
     body: serde_json::Value,
 ) {
     eventually_within(PATIENCE, event, async || {
-        let ack = socket.call(event, &body).await.unwrap();
+        let ack = socket.emit_with_ack(event, &body).await.unwrap();
         let code = ack["error"]["code"].as_str();
         match code {
             None => Ok(()),
@@ -106,7 +106,10 @@ async fn a_failover_under_sockets_of_two_nodes_loses_and_doubles_nothing() {
     for number in 0..2 * LISTENERS {
         let name = ["alice", "bob"][number / 2 % 2];
         let mut socket = device(&nodes[number % 2], name, &format!("d{number}")).await;
-        let joined = socket.call("conversation:join", &body).await.unwrap();
+        let joined = socket
+            .emit_with_ack("conversation:join", &body)
+            .await
+            .unwrap();
         assert_eq!(joined["missed"], json!([]), "{joined}");
         let log = Log::default();
         listeners.push(FailoverListener { socket, log }.receive_all(2 * MESSAGES, 1));

@@ -1,6 +1,6 @@
 //! Tests of handshakes, sessions and token expiry.
 
-use parlor_testkit::{Node, SocketIoTestClient, eventually};
+use parlor_testkit::{ServerProcess, SocketIoTestClient, eventually};
 use serde_json::json;
 
 use super::{
@@ -48,7 +48,7 @@ async fn a_handshake_with_a_bad_token_gets_connect_error_with_its_code() {
     let mut other = SocketIoTestClient::open_transport(address(&node))
         .await
         .unwrap();
-    other.write("40/other,{}").await.unwrap();
+    other.send_packet("40/other,{}").await.unwrap();
     let mut alice = connect(&node, "alice").await;
     emit_ok(&mut alice, "heartbeat", json!({})).await;
 }
@@ -88,7 +88,7 @@ async fn a_client_disconnect_publishes_offline_at_once() {
     let bob = connect(&node, "bob").await;
     let seen = next_event_named(&mut alice, "presence").await;
     assert_eq!(seen["users"][0]["status"], "online");
-    bob.leave().await.unwrap();
+    bob.disconnect().await.unwrap();
     let seen = next_event_named(&mut alice, "presence").await;
     assert_eq!(seen["users"][0]["userId"], "bob");
     assert_eq!(seen["users"][0]["status"], "offline");
@@ -104,7 +104,7 @@ async fn a_device_stays_online_while_one_of_its_sockets_is_connected() {
         devices.at(&node).await.ok()["devices"].take()
     };
     let before = devices().await[0]["connectedAt"].take();
-    second.leave().await.unwrap();
+    second.disconnect().await.unwrap();
     let after = eventually("the disconnect is processed", async || {
         let after = devices().await;
         (after[0]["connectedAt"] != before).then_some(after)
@@ -268,13 +268,15 @@ async fn handshakes_are_rejected_with_store_unavailable_until_the_store_is_open(
 
 #[tokio::test]
 async fn a_node_that_ends_tells_its_sockets_when_to_come_back() {
-    let mut node: Node = embedded().await;
+    let mut node: ServerProcess = embedded().await;
     let mut alice = connect(&node, "alice").await;
     node.send_sigterm();
     let told = next_event_named(&mut alice, "session:closed").await;
     assert_eq!(told["reason"], "shutdown");
     assert!(told["reconnectInMs"].as_u64().unwrap() <= 5_000, "{told}");
     wait_for_close(&mut alice).await;
-    let ended = tokio::time::timeout(PATIENCE, node.wait()).await.unwrap();
+    let ended = tokio::time::timeout(PATIENCE, node.wait_for_exit())
+        .await
+        .unwrap();
     assert!(ended.success(), "{}", node.output());
 }

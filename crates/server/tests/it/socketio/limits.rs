@@ -90,7 +90,7 @@ async fn invalid_events_are_acknowledged_with_an_error_code() {
     // The error of an event without an ack id is not reported.
     alice.emit("nonsense", &json!({})).await.unwrap();
     emit_ok(&mut alice, "heartbeat", json!({})).await;
-    assert_eq!(alice.take(), []);
+    assert_eq!(alice.take_queued_events(), []);
 }
 
 #[tokio::test]
@@ -154,7 +154,7 @@ async fn a_rate_limited_handshake_gets_connect_error_with_retry_after() {
         .await
         .into_iter()
         .find_map(|knock| match knock {
-            Err(SocketIoClientError::Refused(why)) => Some(why),
+            Err(SocketIoClientError::Rejected(why)) => Some(why),
             _ => None,
         });
     let told = told.expect("one of ten handshakes is rejected");

@@ -1,6 +1,6 @@
 //! Tests of the live events of a conversation: none is lost, none is sent twice, the order is kept.
 
-use parlor_testkit::{Node, SocketIoTestClient};
+use parlor_testkit::{ServerProcess, SocketIoTestClient};
 use serde_json::{Value, json};
 use sqlx::{Connection as _, SqliteConnection};
 
@@ -13,7 +13,7 @@ use crate::http::conversations::{asked, lunch};
 use crate::tokens::{service, user};
 
 /// A node with high rate limits.
-async fn node_with_group() -> Node {
+async fn node_with_group() -> ServerProcess {
     let node = ready(
         node()
             .env("PARLOR_LIMITS__MESSAGES", "10000")
@@ -76,7 +76,7 @@ async fn events_sent_before_a_disconnect_are_executed() {
             alice.emit("message:send", &body).await.unwrap();
         }
         match says_goodbye {
-            true => alice.leave().await.unwrap(),
+            true => alice.disconnect().await.unwrap(),
             false => drop(alice),
         }
         for number in 0..20 {
@@ -115,7 +115,7 @@ async fn joining_while_messages_are_sent_leaves_no_gap_and_tells_nothing_twice()
             let left = json!({ "conversationId": "lunch" });
             emit_ok(&mut bob, "conversation:leave", left).await;
             // Discards events between the last one and the leave; the next join returns them.
-            bob.take();
+            bob.take_queued_events();
         }
         all
     };
@@ -182,7 +182,7 @@ async fn resume_delivers_missed_messages_before_new_ones() {
 }
 
 /// Runs statements on the database of a node without using the node.
-async fn send_messages(node: &Node, sql: &'static str) {
+async fn send_messages(node: &ServerProcess, sql: &'static str) {
     let path = node.data_folder().join("parlor.db");
     let url = format!("sqlite:{}", path.display());
     let mut database = SqliteConnection::connect(&url).await.unwrap();
@@ -352,7 +352,7 @@ async fn a_removed_member_gets_conversation_removed_and_no_later_message() {
             removed
         );
     }
-    let told = bob.take();
+    let told = bob.take_queued_events();
     assert!(
         told.iter().all(|(name, _)| name != "message:new"),
         "{told:?}"
@@ -396,7 +396,7 @@ async fn each_removal_of_a_member_is_delivered_once() {
             lunch
         );
     }
-    let told = bob.take();
+    let told = bob.take_queued_events();
     assert!(
         told.iter().all(|(name, _)| name != "conversation:removed"),
         "{told:?}"

@@ -9,7 +9,7 @@ mod user_events;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use parlor_testkit::{Node, SocketIoClientError, SocketIoTestClient};
+use parlor_testkit::{ServerProcess, SocketIoClientError, SocketIoTestClient};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -18,25 +18,25 @@ use crate::tokens::user;
 /// Timeout of a test step.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn address(node: &Node) -> SocketAddr {
-    node.http().replace("http://", "").parse().unwrap()
+fn address(node: &ServerProcess) -> SocketAddr {
+    node.http_url().replace("http://", "").parse().unwrap()
 }
 
 /// Connects a user with the device id `phone`.
-async fn connect(node: &Node, name: &str) -> SocketIoTestClient {
+async fn connect(node: &ServerProcess, name: &str) -> SocketIoTestClient {
     let auth = json!({ "token": user(name), "deviceId": "phone" });
     connect_with_auth(node, &auth).await
 }
 
-async fn connect_with_auth(node: &Node, auth: &Value) -> SocketIoTestClient {
+async fn connect_with_auth(node: &ServerProcess, auth: &Value) -> SocketIoTestClient {
     let client = SocketIoTestClient::connect(address(node), auth).await;
     client.unwrap_or_else(|error| panic!("{auth}: {error:?}"))
 }
 
 /// Expects a rejected handshake and returns its error.
-async fn expect_connect_error(node: &Node, auth: &Value) -> Value {
+async fn expect_connect_error(node: &ServerProcess, auth: &Value) -> Value {
     match SocketIoTestClient::connect(address(node), auth).await {
-        Err(SocketIoClientError::Refused(why)) => {
+        Err(SocketIoClientError::Rejected(why)) => {
             assert_eq!(why["code"], why["data"]["code"], "{why}");
             assert_eq!(why["message"], why["data"]["message"], "{why}");
             why
@@ -48,7 +48,7 @@ async fn expect_connect_error(node: &Node, auth: &Value) -> Value {
 
 /// Emits an event and returns its successful acknowledgement.
 async fn emit_ok(client: &mut SocketIoTestClient, event: &str, body: Value) -> Value {
-    let ack = timeout(PATIENCE, client.call(event, &body)).await;
+    let ack = timeout(PATIENCE, client.emit_with_ack(event, &body)).await;
     let ack = ack.unwrap_or_else(|_| panic!("{event} is not acknowledged"));
     let ack = ack.unwrap();
     assert_eq!(ack["ok"], true, "{event} {body}: {ack}");
@@ -57,7 +57,7 @@ async fn emit_ok(client: &mut SocketIoTestClient, event: &str, body: Value) -> V
 
 /// Emits an event that must be rejected and returns the error code.
 async fn emit_error_code(client: &mut SocketIoTestClient, event: &str, body: Value) -> String {
-    let ack = timeout(PATIENCE, client.call(event, &body)).await;
+    let ack = timeout(PATIENCE, client.emit_with_ack(event, &body)).await;
     let ack = ack.unwrap().unwrap();
     assert_eq!(ack["ok"], false, "{event} {body}: {ack}");
     let message = ack["error"]["message"].as_str();
@@ -74,12 +74,17 @@ async fn next_event_named(client: &mut SocketIoTestClient, name: &str) -> Value 
 
 /// Waits for the next event.
 async fn next(client: &mut SocketIoTestClient) -> (String, Value) {
-    timeout(PATIENCE, client.next()).await.unwrap().unwrap()
+    timeout(PATIENCE, client.next_event())
+        .await
+        .unwrap()
+        .unwrap()
 }
 
 /// Waits until the server has closed the connection.
 async fn wait_for_close(client: &mut SocketIoTestClient) {
-    let closed = timeout(PATIENCE, async { while client.next().await.is_ok() {} });
+    let closed = timeout(PATIENCE, async {
+        while client.next_event().await.is_ok() {}
+    });
     closed.await.expect("the server closes the connection");
 }
 

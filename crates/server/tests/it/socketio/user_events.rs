@@ -75,7 +75,7 @@ async fn others_see_who_types_and_the_typer_does_not() {
     // A message ends typing.
     send(&mut alice, "lunch", "Noon?").await;
     assert_eq!(next_event_named(&mut bob, "typing").await["typing"], false);
-    let told = alice.take();
+    let told = alice.take_queued_events();
     assert!(told.iter().all(|(name, _)| name != "typing"), "{told:?}");
 }
 

@@ -11,7 +11,7 @@ use parlor_chat::keys::{KeySettings, Keyspace, Preset, TtlName};
 use parlor_chat::nodes::LocalNode;
 use parlor_chat::presence::Presence;
 use parlor_store::{Store, StoreOptions};
-use parlor_testkit::{Node, Redis, eventually_within};
+use parlor_testkit::{Redis, ServerProcess, eventually_within};
 use redis::AsyncTypedCommands;
 use redis::aio::MultiplexedConnection;
 use serde::{Deserialize, Serialize};
@@ -58,7 +58,7 @@ fn queue_key(direction: &str, id: &str) -> String {
 
 /// Handle of a node process.
 pub struct NodeProcess {
-    process: Node,
+    process: ServerProcess,
     id: String,
     store: MultiplexedConnection,
 }
@@ -66,7 +66,7 @@ pub struct NodeProcess {
 impl NodeProcess {
     pub async fn start(server: &Redis, place: &NodeConfig) -> Self {
         let program = std::env::current_exe().unwrap();
-        let process = Node::options(program)
+        let process = ServerProcess::options(program)
             .arg("--exact")
             .arg("presence::processes::node::in_a_child_a_node_runs")
             .arg("--nocapture")
@@ -149,7 +149,9 @@ async fn in_a_child_a_node_runs() {
     tokio::spawn(beat(Arc::clone(&presence), Arc::clone(&clients)));
 
     let client = redis::Client::open(place.url.as_str()).unwrap();
-    let mut orders = parlor_testkit::connect(&client).await.unwrap();
+    let mut orders = parlor_testkit::connect_with_test_timeout(&client)
+        .await
+        .unwrap();
     orders
         .rpush(queue_key("from", &place.id), "up")
         .await
