@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use parlor_chat::access::{Caller, Role};
-use parlor_chat::chat::Chat;
+use parlor_chat::Chat;
+use parlor_chat::api::caller::{Caller, Role};
 use parlor_chat::context::ChatContext;
 use parlor_chat::database::Database;
 use parlor_chat::ids::{ConversationId, NodeId, UserId};
 use parlor_chat::keys::{KeySettings, Keyspace};
 use parlor_chat::messages::{Messages, NewMessage};
-use parlor_chat::options::{ChatOptions, MessageOptions};
+use parlor_chat::{ChatOptions, MessageOptions};
 
 use super::database_fixture::{self, DatabaseKind};
 use super::single_transaction::on_connection;

@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use comfy_table::{Table, presets};
 use futures_util::future::try_join_all;
-use parlor_chat::access::{Caller, Role};
-use parlor_chat::chat::Chat;
+use parlor_chat::Chat;
+use parlor_chat::api::caller::{Caller, Role};
 use parlor_chat::context::ChatContext;
 use parlor_chat::database::Database;
 use parlor_chat::ids::{ConversationId, DeviceId, NodeId, SocketId, UserId};
 use parlor_chat::keys::{KeySettings, Keyspace};
 use parlor_chat::messages::NewMessage;
-use parlor_chat::options::{ChatOptions, MessageOptions};
 use parlor_chat::presence::Device;
+use parlor_chat::{ChatOptions, MessageOptions};
 
 use super::database_fixture::{self, DatabaseKind};
 use super::single_transaction::on_connection;

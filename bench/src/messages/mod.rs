@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use comfy_table::{Table, presets};
 use futures_util::future::try_join_all;
-use parlor_chat::access::Role;
+use parlor_chat::api::caller::Role;
 use parlor_chat::context::Timestamp;
 use parlor_chat::database::Database;
 use parlor_chat::ids::{ConversationId, UserId};

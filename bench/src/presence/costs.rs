@@ -124,7 +124,7 @@ async fn burst(crowd: &Crowd) -> anyhow::Result<ResourceUsage> {
 /// Cost of each call.
 async fn calls(
     crowd: &Crowd,
-    work: impl AsyncFn(usize) -> parlor_chat::error::Result<()>,
+    work: impl AsyncFn(usize) -> parlor_chat::api::error::Result<()>,
 ) -> anyhow::Result<ResourceUsage> {
     crowd.presence.renew().await?;
     let mut number = 0;

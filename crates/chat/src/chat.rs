@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
+use crate::api::error::Result;
 use crate::context::ChatContext;
 use crate::conversations::Conversations;
 use crate::database::Database;
-use crate::error::Result;
 use crate::ids::NodeId;
 use crate::keys::KeySettings;
 use crate::limits::RateLimiter;
@@ -17,13 +17,13 @@ use crate::membership::Members;
 use crate::messages::{self, Messages};
 use crate::nodes::LocalNode;
 use crate::options::ChatOptions;
-use crate::ownership::StoreBinding;
 use crate::presence::Presence;
 use crate::sessions::Sessions;
+use crate::store_binding::StoreBinding;
 use crate::typing::Typing;
 use crate::unread::Unread;
 
-pub use crate::ticking::BackgroundTasks;
+use crate::background::BackgroundTasks;
 
 /// The capabilities of one node.
 pub struct Chat {

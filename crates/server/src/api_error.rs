@@ -4,8 +4,8 @@
 //! 1. An internal error is logged once, here, with a random id. The caller receives the id and not the cause.
 
 use axum::http::StatusCode;
-use parlor_chat::code::Code;
-use parlor_chat::error::Error;
+use parlor_chat::api::error::Error;
+use parlor_chat::api::error_code::Code;
 use tracing::error;
 
 use crate::identity::AuthError;

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::HeaderMap;
-use parlor_chat::access::{Caller, Role};
-use parlor_chat::chat::Chat;
-use parlor_chat::error::Error;
+use parlor_chat::Chat;
+use parlor_chat::api::caller::{Caller, Role};
+use parlor_chat::api::error::Error;
+use parlor_chat::api::operation::{AuthRequirement, Operation};
 use parlor_chat::ids::DeviceId;
 use parlor_chat::limits::RateLimitDecision;
-use parlor_chat::operation::{AuthRequirement, Operation};
 use parlor_chat::sessions::{ConnectionRegistration, Ended, SessionEndWaiter};
 use tokio::sync::watch;
 

@@ -17,8 +17,8 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use parlor_chat::code::Code;
-use parlor_chat::error::{Error, Result as Done};
+use parlor_chat::api::error::{Error, Result as Done};
+use parlor_chat::api::error_code::Code;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::api_error::ApiError;

@@ -19,11 +19,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
-use parlor_chat::access::Role;
-use parlor_chat::chat::{BackgroundTasks, Chat};
+use parlor_chat::api::caller::Role;
 use parlor_chat::database::{self, Database};
 use parlor_chat::keys::Keyspace;
 use parlor_chat::sessions::VisitorTokenIssuer;
+use parlor_chat::{BackgroundTasks, Chat};
 use parlor_store::{Store, StoreKind, StoreOpenError, StoreOptions, StoreUrl};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -254,7 +254,7 @@ async fn start_chat(
     ));
     let mut attempt = 0;
     while let Err(error) = chat.start().await {
-        use parlor_chat::error::Error::{StoreCopyIncomplete, StoreOfOtherDatabase};
+        use parlor_chat::api::error::Error::{StoreCopyIncomplete, StoreOfOtherDatabase};
         if matches!(
             error,
             StoreOfOtherDatabase { .. } | StoreCopyIncomplete { .. }

@@ -1,7 +1,7 @@
 //! Generates docs/operations.md and docs/errors.md from the tables of the gateways.
 
-use parlor_chat::code::Code;
-use parlor_chat::operation::{ALL_OPERATIONS, COMMON_ERROR_CODES, OperationInfo};
+use parlor_chat::api::error_code::Code;
+use parlor_chat::api::operation::{ALL_OPERATIONS, COMMON_ERROR_CODES, OperationInfo};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::Schema;
 

@@ -1,22 +1,9 @@
 //! Tests of the keys (identifiers, declarations, settings, matching, the reference) and of the capabilities.
 
-mod builders;
-mod conversations;
-mod database;
-mod declarations;
-mod ground;
-mod ids;
-mod limits;
-mod live;
-mod matching;
-mod messages;
-mod operations;
-mod presence;
-mod schema;
-mod sessions;
-mod settings;
-mod typing;
-mod unread;
+mod api;
+mod capabilities;
+mod foundation;
+mod support;
 
 use parlor_chat::keys::{KeySettings, Keyspace, Preset};
 

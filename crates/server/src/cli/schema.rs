@@ -1,7 +1,7 @@
 //! `parlor schema`: prints every declared key and channel of the configured layouts.
 
 use clap::ValueEnum;
-use parlor_chat::schema;
+use parlor_chat::keys::reference;
 use parlor_store::StoreUrl;
 
 use super::{CommandStatus, Output};
@@ -46,10 +46,10 @@ pub fn run(
     let cluster =
         args.cluster || matches!(loaded.config.store.options.url, StoreUrl::Cluster { .. });
     match if args.json { Format::Json } else { args.format } {
-        Format::Markdown => output.line(&schema::reference_markdown(settings, cluster)?)?,
-        Format::Json => output.line(&schema::json(settings, cluster)?)?,
+        Format::Markdown => output.line(&reference::reference_markdown(settings, cluster)?)?,
+        Format::Json => output.line(&reference::json(settings, cluster)?)?,
         Format::Table => {
-            let rows = schema::rows(settings, cluster)?.into_iter();
+            let rows = reference::rows(settings, cluster)?.into_iter();
             let rows = rows.map(|row| {
                 vec![
                     row.key,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::CommandFactory;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
-use parlor_chat::access::Role;
+use parlor_chat::api::caller::Role;
 use parlor_chat::ids::UserId;
 use parlor_embedded::SystemClock;
 

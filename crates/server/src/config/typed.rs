@@ -7,7 +7,7 @@ use parlor_chat::database::{self, DatabaseUrl, Synchronous};
 use parlor_chat::ids::NodeId;
 use parlor_chat::keys::KeySettings;
 use parlor_chat::limits::{MAX_WINDOW, RateLimit, RateLimitAlgorithm};
-use parlor_chat::options::{self, MessageOptions, SessionOptions};
+use parlor_chat::{MessageOptions, SessionOptions};
 use parlor_store::{StoreOptions, StoreUrl};
 use rand::RngExt;
 
@@ -31,7 +31,7 @@ pub struct Config {
     /// Layouts, prefix and TTLs of the keys.
     pub keys: KeySettings,
     /// Options of the chat crate.
-    pub chat: options::ChatOptions,
+    pub chat: parlor_chat::ChatOptions,
     /// Limit of requests per user, or per address without a valid token, on all interfaces together.
     pub request_limit: RateLimit,
     /// Limits of the Socket.IO gateway.
@@ -191,8 +191,8 @@ pub(super) fn build_config(
     })
 }
 
-fn chat_options(values: &SettingValues) -> options::ChatOptions {
-    options::ChatOptions {
+fn chat_options(values: &SettingValues) -> parlor_chat::ChatOptions {
+    parlor_chat::ChatOptions {
         grace_period: values.time("presence.grace"),
         messages: MessageOptions {
             max_content_bytes: saturating_u32(values.number("messages.max_content")) as usize,

@@ -1,7 +1,7 @@
 //! Helpers of the methods: take a request apart, run an operation, build the response.
 
-use parlor_chat::access::Caller;
-use parlor_chat::operation::Operation;
+use parlor_chat::api::caller::Caller;
+use parlor_chat::api::operation::Operation;
 use tonic::{Request, Response, Status};
 
 use crate::app_state::AppState;

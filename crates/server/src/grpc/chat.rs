@@ -1,7 +1,7 @@
 //! `parlor.v1.ChatService`: each method runs an operation for the user that the request names.
 
-use parlor_chat::access::Caller;
-use parlor_chat::code::Code;
+use parlor_chat::api::caller::Caller;
+use parlor_chat::api::error_code::Code;
 use parlor_chat::conversations::{self, IsMember};
 use parlor_chat::messages::{self, ListMessages, MessageList, SendMessage, SentMessage};
 use parlor_chat::unread::{GetUnread, MarkRead, UnreadCount, UnreadSummary};

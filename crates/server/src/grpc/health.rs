@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::{Stream, stream};
-use parlor_chat::code::Code;
+use parlor_chat::api::error_code::Code;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 use tonic::{Request, Response, Status};

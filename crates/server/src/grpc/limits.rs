@@ -1,6 +1,6 @@
 //! `parlor.v1.LimitService`.
 
-use parlor_chat::code::Code;
+use parlor_chat::api::error_code::Code;
 use parlor_chat::limits::{self, CheckLimit, RateLimitDecision};
 use tonic::{Request, Response, Status};
 

@@ -21,7 +21,7 @@ mod subscription;
 mod table;
 mod user_status;
 
-use parlor_chat::code::Code;
+use parlor_chat::api::error_code::Code;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tonic::service::Routes;

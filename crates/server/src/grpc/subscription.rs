@@ -7,9 +7,9 @@
 //!    then holds no resources.
 
 use futures_util::{Stream, stream};
-use parlor_chat::access::Caller;
-use parlor_chat::code::Code;
-use parlor_chat::error::Error;
+use parlor_chat::api::caller::Caller;
+use parlor_chat::api::error::Error;
+use parlor_chat::api::error_code::Code;
 use parlor_chat::presence::{self, PresenceWatch, PresenceWatcher};
 use parlor_chat::sessions::{SessionEndReason, SessionEndWaiter};
 use tokio::time::{Instant, sleep_until};

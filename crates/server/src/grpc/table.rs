@@ -1,9 +1,10 @@
 //! Method table: the operation of each gRPC method.
 //!
 //! Invariants:
-//! 1. Every operation of [`ALL_OPERATIONS`](parlor_chat::operation::ALL_OPERATIONS) is in [`METHOD_OPERATIONS`], or in
+//! 1. Every operation of [`ALL_OPERATIONS`](parlor_chat::api::operation::ALL_OPERATIONS) is in [`METHOD_OPERATIONS`], or in
 //!    [`OPERATIONS_WITHOUT_METHOD`] with the reason.
 
+use parlor_chat::api::operation::Operation;
 use parlor_chat::conversations::{
     CreateConversation, DeleteConversation, GetConversation, GetMember, IsMember, JoinConversation,
     LeaveConversation, ListConversations, ListMembers, PutMember, RemoveMember, UpdateConversation,
@@ -12,7 +13,6 @@ use parlor_chat::limits::CheckLimit;
 use parlor_chat::messages::{
     CatchUpConversation, DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage,
 };
-use parlor_chat::operation::Operation;
 use parlor_chat::presence::{
     CountPresence, GetPresence, Heartbeat, ListDevices, QueryPresence, RemoveDevice, SetPresence,
     WatchPresence,

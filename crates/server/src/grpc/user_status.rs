@@ -3,7 +3,7 @@
 use std::pin::Pin;
 
 use futures_util::Stream;
-use parlor_chat::code::Code;
+use parlor_chat::api::error_code::Code;
 use parlor_chat::presence::{
     self, GetPresence, Heartbeat, HeartbeatReply, QueryPresence, SetPresence, WatchPresence,
 };

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
 use http_body_util::BodyExt;
-use parlor_chat::code::Code;
+use parlor_chat::api::error_code::Code;
 use tokio::time::timeout;
 
 use crate::api_error::ApiError;

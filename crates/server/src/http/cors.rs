@@ -13,7 +13,7 @@ use axum::http::header::{self, HeaderName};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use parlor_chat::code::Code;
+use parlor_chat::api::error_code::Code;
 
 use super::body;
 use super::problem::Problem;

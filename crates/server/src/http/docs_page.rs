@@ -12,7 +12,7 @@ use axum::extract::Path;
 use axum::http::{HeaderName, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
-use parlor_chat::code::Code;
+use parlor_chat::api::error_code::Code;
 
 use super::openapi;
 use super::problem::Problem;

@@ -28,7 +28,7 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use parlor_chat::code::Code;
+use parlor_chat::api::error_code::Code;
 
 use crate::app_state::AppState;
 use cors::CorsPolicy;

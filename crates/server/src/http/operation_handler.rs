@@ -13,8 +13,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, on};
-use parlor_chat::access::Caller;
-use parlor_chat::code::Code;
+use parlor_chat::api::caller::Caller;
+use parlor_chat::api::error_code::Code;
 
 use super::body;
 use super::problem::Problem;

@@ -6,7 +6,7 @@
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use parlor_chat::code::Code;
+use parlor_chat::api::error_code::Code;
 use serde::Serialize;
 use utoipa::ToSchema;
 

@@ -8,7 +8,7 @@
 //!    JSON.
 
 use axum::extract::RawPathParams;
-use parlor_chat::code::Code;
+use parlor_chat::api::error_code::Code;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 

@@ -1,10 +1,11 @@
 //! Route table: the operation of each method and path.
 //!
 //! Invariants:
-//! 1. Every operation of [`ALL_OPERATIONS`](parlor_chat::operation::ALL_OPERATIONS) is in [`ROUTES`], or in
+//! 1. Every operation of [`ALL_OPERATIONS`](parlor_chat::api::operation::ALL_OPERATIONS) is in [`ROUTES`], or in
 //!    [`OPERATIONS_WITHOUT_ROUTE`] with the reason.
 
 use axum::routing::{MethodFilter, MethodRouter};
+use parlor_chat::api::operation::{AuthRequirement, CreatesResource, Operation, OperationInfo};
 use parlor_chat::conversations::{
     CreateConversation, DeleteConversation, GetConversation, GetMember, IsMember, JoinConversation,
     LeaveConversation, ListConversations, ListMembers, PutMember, RemoveMember, UpdateConversation,
@@ -13,7 +14,6 @@ use parlor_chat::limits::CheckLimit;
 use parlor_chat::messages::{
     CatchUpConversation, DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage,
 };
-use parlor_chat::operation::{AuthRequirement, CreatesResource, Operation, OperationInfo};
 use parlor_chat::presence::{
     CountPresence, GetPresence, Heartbeat, ListDevices, QueryPresence, RemoveDevice, SetPresence,
     WatchPresence,

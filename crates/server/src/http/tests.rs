@@ -7,11 +7,11 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::routing::any;
 use http_body_util::BodyExt;
-use parlor_chat::access::Caller;
-use parlor_chat::chat::Chat;
-use parlor_chat::code::Code;
-use parlor_chat::error::Result;
-use parlor_chat::operation::{CreatesResource, Operation, OperationInfo};
+use parlor_chat::Chat;
+use parlor_chat::api::caller::Caller;
+use parlor_chat::api::error::Result;
+use parlor_chat::api::error_code::Code;
+use parlor_chat::api::operation::{CreatesResource, Operation, OperationInfo};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tonic::codegen::Service;
@@ -150,7 +150,7 @@ fn openapi_lists_the_response_codes_and_the_idempotency_key_parameter() {
 
 #[test]
 fn a_rate_limited_response_has_a_retry_after_header() {
-    let refusal = ApiError::from(parlor_chat::error::Error::RateLimited {
+    let refusal = ApiError::from(parlor_chat::api::error::Error::RateLimited {
         retry_after_ms: 1_001,
     });
     let answer = problem::Problem::from(refusal).into_response();

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use parlor_chat::access::{Caller, Role};
+use parlor_chat::api::caller::{Caller, Role};
 use parlor_chat::ids::UserId;
 use serde::Deserialize;
 use serde_json::{Map, Value};

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use parlor_chat::code::Code;
+use parlor_chat::api::error_code::Code;
 
 /// Reason why a token is rejected. [`AuthError::code`] is stable, the text is not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

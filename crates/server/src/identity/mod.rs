@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header};
-use parlor_chat::access::Caller;
+use parlor_chat::api::caller::Caller;
 use parlor_embedded::Clock;
 use serde::Deserialize as _;
 use tracing::warn;

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use parlor_chat::access::Caller;
+use parlor_chat::api::caller::Caller;
 use parlor_chat::context::duration_millis;
 use parlor_socketio::{DisconnectReason, EncodedEvent};
 use tokio::time::{MissedTickBehavior, interval};

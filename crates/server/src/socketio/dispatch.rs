@@ -7,9 +7,9 @@
 
 use std::sync::Arc;
 
-use parlor_chat::access::Caller;
-use parlor_chat::code::Code;
-use parlor_chat::operation::Operation;
+use parlor_chat::api::caller::Caller;
+use parlor_chat::api::error_code::Code;
+use parlor_chat::api::operation::Operation;
 use parlor_socketio::{HandlerFuture, IncomingEvent};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use parlor_chat::access::Caller;
-use parlor_chat::chat::Chat;
-use parlor_chat::code::Code;
-use parlor_chat::error::{Error, Result as Done};
+use parlor_chat::Chat;
+use parlor_chat::api::caller::Caller;
+use parlor_chat::api::error::{Error, Result as Done};
+use parlor_chat::api::error_code::Code;
+use parlor_chat::api::operation::{Operation, OperationInfo};
 use parlor_chat::ids::ConversationId;
-use parlor_chat::operation::{Operation, OperationInfo};
 use parlor_chat::presence::SetPresence;
 use parlor_chat::typing::{SetTyping, TypingReply};
 use parlor_socketio::HandlerFuture;

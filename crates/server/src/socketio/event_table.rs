@@ -1,10 +1,11 @@
 //! Tables of the Socket.IO events: client events with their operations, and server events.
 //!
 //! Invariants:
-//! 1. Every operation of [`ALL_OPERATIONS`](parlor_chat::operation::ALL_OPERATIONS) is in [`CLIENT_EVENTS`], or in
+//! 1. Every operation of [`ALL_OPERATIONS`](parlor_chat::api::operation::ALL_OPERATIONS) is in [`CLIENT_EVENTS`], or in
 //!    [`OPERATIONS_WITHOUT_EVENT`] with the reason.
 
-use parlor_chat::code::Code;
+use parlor_chat::api::error_code::Code;
+use parlor_chat::api::operation::{Operation, OperationInfo};
 use parlor_chat::conversations::{
     CreateConversation, DeleteConversation, GetConversation, GetMember, IsMember, JoinConversation,
     LeaveConversation, ListConversations, ListMembers, PutMember, RemoveMember, UpdateConversation,
@@ -14,7 +15,6 @@ use parlor_chat::messages::{
     CatchUpConversation, DeleteMessage, EditMessage, GetMessage, JoinReply, ListMessages, Message,
     MessageList, SendMessage,
 };
-use parlor_chat::operation::{Operation, OperationInfo};
 use parlor_chat::presence::{
     CountPresence, GetPresence, Heartbeat, HeartbeatReply, ListDevices, QueryPresence,
     RemoveDevice, SetPresence, WatchPresence,
@@ -43,7 +43,7 @@ pub struct ClientEvent {
     pub name: &'static str,
     /// Summary for the references, one line without a full stop.
     pub summary: &'static str,
-    /// Operation of [`ALL_OPERATIONS`](parlor_chat::operation::ALL_OPERATIONS) that the event offers, if any.
+    /// Operation of [`ALL_OPERATIONS`](parlor_chat::api::operation::ALL_OPERATIONS) that the event offers, if any.
     pub operation: Option<OperationInfo>,
     /// Error codes besides those that any event can return.
     pub error_codes: &'static [Code],
@@ -310,7 +310,7 @@ const fn server_event<B: ToSchema>(name: &'static str, summary: &'static str) ->
 mod tests {
     use std::collections::BTreeMap;
 
-    use parlor_chat::operation::ALL_OPERATIONS;
+    use parlor_chat::api::operation::ALL_OPERATIONS;
     use serde_json::Value;
 
     use super::*;

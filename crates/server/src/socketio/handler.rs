@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use parlor_chat::code::Code;
+use parlor_chat::api::error_code::Code;
 use parlor_socketio::{
     ConnectError, ConnectRequest, DisconnectReason, HandlerFuture, IncomingEvent, SocketHandler,
 };

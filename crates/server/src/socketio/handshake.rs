@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use parlor_chat::access::{Caller, Role};
-use parlor_chat::code::Code;
-use parlor_chat::error::Error;
+use parlor_chat::api::caller::{Caller, Role};
+use parlor_chat::api::error::Error;
+use parlor_chat::api::error_code::Code;
 use parlor_chat::ids::{DeviceId, SocketId, UserId};
 use parlor_chat::presence::Device;
 use parlor_chat::sessions::Ended;

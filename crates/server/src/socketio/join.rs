@@ -24,9 +24,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use parlor_chat::access::Caller;
-use parlor_chat::code::Code;
-use parlor_chat::error::Error;
+use parlor_chat::api::caller::Caller;
+use parlor_chat::api::error::Error;
+use parlor_chat::api::error_code::Code;
 use parlor_chat::ids::ConversationId;
 use parlor_chat::messages::{CatchUpConversation, JoinReply, Message};
 use parlor_socketio::{DisconnectReason, HandlerFuture};

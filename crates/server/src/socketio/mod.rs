@@ -34,8 +34,8 @@ mod users;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use parlor_chat::access::Caller;
-use parlor_chat::chat::Chat;
+use parlor_chat::Chat;
+use parlor_chat::api::caller::Caller;
 use parlor_chat::context::duration_millis;
 use parlor_chat::ids::ConversationId;
 use parlor_chat::presence::HeartbeatReply;

@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, Weak};
 
-use parlor_chat::error::{Error, Result as Done};
+use parlor_chat::api::error::{Error, Result as Done};
 use parlor_chat::ids::UserId;
 use parlor_chat::presence::{MAX_WATCHED_USERS, PresenceWatcher, UserStatus};
 use parlor_socketio::HandlerFuture;

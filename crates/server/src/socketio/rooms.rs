@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use parking_lot::Mutex;
-use parlor_chat::error::Result;
+use parlor_chat::api::error::Result;
 use parlor_chat::ids::{ConversationId, UserId};
 use parlor_chat::live::{ConversationSubscriber, LiveSubscription};
 use parlor_socketio::{DisconnectReason, EncodedEvent};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use parlor_chat::access::Caller;
+use parlor_chat::api::caller::Caller;
 use parlor_chat::ids::ConversationId;
 use parlor_chat::presence::Device;
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use parlor_chat::error::Result;
+use parlor_chat::api::error::Result;
 use parlor_chat::ids::{ConversationId, UserId};
 use parlor_chat::live::{LiveSubscription, UserEvent, UserSubscriber};
 use parlor_chat::unread::UnreadChange;

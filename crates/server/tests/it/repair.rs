@@ -1,11 +1,11 @@
 //! Tests of `parlor repair unread`.
 
-use parlor_chat::chat::Chat;
+use parlor_chat::Chat;
+use parlor_chat::ChatOptions;
 use parlor_chat::context::ChatContext;
 use parlor_chat::database::{Database, DatabaseOptions, DatabaseUrl, Either};
 use parlor_chat::ids::{NodeId, UserId};
 use parlor_chat::keys::{KeySettings, Keyspace};
-use parlor_chat::options;
 use parlor_store::Store;
 use parlor_testkit::{Postgres, Redis};
 use tempfile::TempDir;
@@ -18,7 +18,7 @@ async fn prepare_store(store: &Store, url: DatabaseUrl) -> Chat {
     let keys = Keyspace::new(KeySettings::default(), false).unwrap();
     let context = ChatContext::new(store.clone(), keys);
     let node = NodeId::new("n1").unwrap();
-    let chat = Chat::new(context, database, node, &options::ChatOptions::default());
+    let chat = Chat::new(context, database, node, &ChatOptions::default());
     chat.start().await.unwrap();
     for statement in [
         "INSERT INTO conversations (id, kind, created_at, last_at, last_seq, members_version, member_count)

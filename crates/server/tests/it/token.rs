@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use parlor_chat::access::{Caller, Role};
+use parlor_chat::api::caller::{Caller, Role};
 use parlor_embedded::{Clock, SystemClock};
 use parlor_server::identity::{AuthConfig, AuthSettings, Authenticator};
 

@@ -74,8 +74,8 @@ impl KeyMapping {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parlor_chat::keys::registry;
     use parlor_chat::keys::{KeySettings, Preset};
-    use parlor_chat::registry;
 
     #[test]
     fn every_key_pattern_excluded_from_migration_is_declared() {

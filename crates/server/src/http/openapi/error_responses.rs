@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use parlor_chat::code::Code;
-use parlor_chat::operation::COMMON_ERROR_CODES;
+use parlor_chat::api::error_code::Code;
+use parlor_chat::api::operation::COMMON_ERROR_CODES;
 use utoipa::ToSchema;
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::response::{Response, ResponseBuilder, Responses, ResponsesBuilder};

@@ -1,7 +1,7 @@
 //! A route as an OpenAPI operation.
 
-use parlor_chat::operation::AuthRequirement;
-use parlor_chat::operation::CreatesResource;
+use parlor_chat::api::operation::AuthRequirement;
+use parlor_chat::api::operation::CreatesResource;
 use utoipa::openapi::path::{
     Operation, OperationBuilder, Parameter, ParameterBuilder, ParameterIn,
 };

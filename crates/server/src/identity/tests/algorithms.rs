@@ -1,6 +1,6 @@
 //! Each algorithm accepts its own tokens and rejects those of the others.
 
-use parlor_chat::access::Role;
+use parlor_chat::api::caller::Role;
 use serde_json::json;
 
 use super::super::*;

@@ -1,6 +1,6 @@
 //! Checks of the claims and their times.
 
-use parlor_chat::access::Role;
+use parlor_chat::api::caller::Role;
 use serde_json::{Value, json};
 
 use super::super::*;

@@ -4,8 +4,8 @@
 //! 1. The document describes the server: it receives client events and replies with an acknowledgement, and it sends
 //!    server events.
 
-use parlor_chat::code::Code;
-use parlor_chat::operation::COMMON_ERROR_CODES;
+use parlor_chat::api::error_code::Code;
+use parlor_chat::api::operation::COMMON_ERROR_CODES;
 use serde_json::{Map, Value, json};
 
 use super::{SCHEMAS, schemas};

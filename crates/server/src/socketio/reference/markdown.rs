@@ -1,7 +1,7 @@
 //! Generates docs/events.md.
 
-use parlor_chat::code::Code;
-use parlor_chat::operation::COMMON_ERROR_CODES;
+use parlor_chat::api::error_code::Code;
+use parlor_chat::api::operation::COMMON_ERROR_CODES;
 use serde_json::Value;
 
 use super::typescript::type_of;

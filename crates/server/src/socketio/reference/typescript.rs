@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use parlor_chat::code::Code;
+use parlor_chat::api::error_code::Code;
 use serde_json::Value;
 
 use super::{description, is_required, referenced_type, schemas};

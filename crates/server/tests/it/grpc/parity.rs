@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use parlor_chat::operation;
+use parlor_chat::api::operation;
 use parlor_server::grpc::{METHOD_OPERATIONS, OPERATIONS_WITHOUT_METHOD, PARLOR_SERVICES};
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use parlor_chat::operation::{self, CreatesResource};
+use parlor_chat::api::operation::{self, CreatesResource};
 use parlor_server::http::openapi;
 use parlor_server::http::routes::{OPERATIONS_WITHOUT_ROUTE, PATH_PARAMETERS, ROUTES};
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Tests of the permissions of callers.
 
-use parlor_chat::operation::AuthRequirement;
+use parlor_chat::api::operation::AuthRequirement;
 use parlor_server::http::routes::{Method, ROUTES};
 use parlor_testkit::ServerProcess;
 use serde_json::json;

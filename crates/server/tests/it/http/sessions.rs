@@ -1,6 +1,6 @@
 //! Tests of sessions.
 
-use parlor_chat::operation::AuthRequirement;
+use parlor_chat::api::operation::AuthRequirement;
 use parlor_server::http::routes::{Method, ROUTES};
 use parlor_testkit::eventually;
 use serde_json::json;

@@ -1,0 +1,148 @@
+//! Operations: the requests that a caller can make, each defined once for all gateways.
+//!
+//! Invariants:
+//! 1. An operation is a request type, a reply type and one function. A gateway only decodes the request, runs the
+//!    operation and encodes the reply.
+//! 2. Identifiers arrive as text and are validated by the operation, so that every gateway rejects the same ones.
+//! 3. An operation checks the authorization of the caller before it changes or returns anything.
+//! 4. [`ALL_OPERATIONS`] lists every operation. A gateway that does not offer one documents why.
+
+use std::future::Future;
+
+use crate::api::caller::Caller;
+use crate::api::error::{Error, Result};
+use crate::api::error_code::Code;
+use crate::chat::Chat;
+use crate::{conversations, limits, messages, presence, sessions, typing, unread};
+
+/// A request that a caller can make.
+pub trait Operation: Sized + Send {
+    /// Name, summary and error codes, for the references and the tables of the gateways.
+    const INFO: OperationInfo;
+
+    /// Credentials that the caller must present.
+    const AUTH: AuthRequirement = AuthRequirement::Session;
+
+    /// Whether a successful call creates a resource.
+    const CREATES: CreatesResource = CreatesResource::Never;
+
+    /// True if the operation writes to the database. Such an operation is not started while the database is known to be
+    /// unavailable.
+    const WRITES_DATABASE: bool = false;
+
+    /// The reply of a successful call.
+    type Reply: Send;
+
+    /// Checks the authorization of the caller and runs the operation.
+    fn run(self, chat: &Chat, caller: &Caller) -> impl Future<Output = Result<Self::Reply>> + Send;
+
+    /// The reply before the store was opened for the first time. Most operations fail.
+    fn run_without_store(self) -> Result<Self::Reply> {
+        Err(Error::StoreNotOpen)
+    }
+
+    /// True if this reply describes a newly created resource. Operations that create [if
+    /// absent](CreatesResource::IfAbsent) override this.
+    fn created(_: &Self::Reply) -> bool {
+        matches!(Self::CREATES, CreatesResource::Always)
+    }
+}
+
+/// Credentials that a caller must present before an operation runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AuthRequirement {
+    /// A token, and for a person also a session.
+    #[default]
+    Session,
+    /// A token. The operation itself begins or checks the session.
+    Token,
+    /// No credentials.
+    None,
+}
+
+/// Whether a successful call creates a resource. HTTP then answers 201 instead of 200.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CreatesResource {
+    /// Never, or a resource without an address of its own.
+    #[default]
+    Never,
+    /// Each successful call.
+    Always,
+    /// Only if the resource does not exist; [`Operation::is_new`] decides for each reply.
+    IfAbsent,
+}
+
+/// Name, summary and error codes of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OperationInfo {
+    /// Name in the form `capability.verb`.
+    pub name: &'static str,
+    /// Summary for the references, one line without a full stop.
+    pub summary: &'static str,
+    /// Error codes that the operation can return in addition to [`COMMON_ERROR_CODES`].
+    pub codes: &'static [Code],
+}
+
+/// Error codes that any operation can return.
+pub const COMMON_ERROR_CODES: &[Code] = &[
+    Code::TokenMissing,
+    Code::TokenInvalid,
+    Code::TokenExpired,
+    Code::TokenNotYetValid,
+    Code::KeysUnavailable,
+    Code::SessionExpired,
+    Code::SessionBlocked,
+    Code::RateLimited,
+    Code::InvalidRequest,
+    Code::StoreUnavailable,
+    Code::StoreFull,
+    Code::DatabaseUnavailable,
+    Code::DatabaseFull,
+    Code::Internal,
+];
+
+/// All operations, in the order of the reference.
+pub const ALL_OPERATIONS: &[OperationInfo] = &[
+    sessions::BeginSession::INFO,
+    sessions::BeginVisitorSession::INFO,
+    sessions::GetSession::INFO,
+    sessions::EndSession::INFO,
+    sessions::GetUserSession::INFO,
+    sessions::UpdateUserSession::INFO,
+    sessions::EndUserSession::INFO,
+    sessions::ValidateSession::INFO,
+    presence::GetPresence::INFO,
+    presence::SetPresence::INFO,
+    presence::Heartbeat::INFO,
+    presence::ListDevices::INFO,
+    presence::RemoveDevice::INFO,
+    presence::QueryPresence::INFO,
+    presence::CountPresence::INFO,
+    presence::WatchPresence::INFO,
+    conversations::CreateConversation::INFO,
+    conversations::ListConversations::INFO,
+    conversations::GetConversation::INFO,
+    conversations::UpdateConversation::INFO,
+    conversations::DeleteConversation::INFO,
+    conversations::JoinConversation::INFO,
+    conversations::LeaveConversation::INFO,
+    conversations::ListMembers::INFO,
+    conversations::GetMember::INFO,
+    conversations::PutMember::INFO,
+    conversations::RemoveMember::INFO,
+    conversations::IsMember::INFO,
+    messages::SendMessage::INFO,
+    messages::ListMessages::INFO,
+    messages::GetMessage::INFO,
+    messages::EditMessage::INFO,
+    messages::DeleteMessage::INFO,
+    messages::CatchUpConversation::INFO,
+    typing::ListTyping::INFO,
+    typing::SetTyping::INFO,
+    unread::MarkRead::INFO,
+    unread::MarkUnread::INFO,
+    unread::MarkDelivered::INFO,
+    unread::ListReceipts::INFO,
+    unread::GetUnread::INFO,
+    limits::CheckLimit::INFO,
+];

@@ -1,0 +1,61 @@
+//! The arithmetic of `check_gcra.lua`, for a node whose store is unavailable.
+//!
+//! Invariant: it returns and stores the same numbers as the script.
+
+use super::model::{RateLimit, RateLimitDecision};
+use crate::context::Timestamp;
+
+/// Fractions of a millisecond in a stored arrival time: the script writes five decimals.
+const FRACTIONS_PER_MS: u64 = 100_000;
+
+/// Theoretical arrival time of GCRA: the time of the next request if all requests arrived evenly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TheoreticalArrival {
+    ms: u64,
+    /// Fractions of a millisecond, of which [`FRACTIONS_PER_MS`] make one.
+    part: u64,
+}
+
+/// Applies one request. Returns the decision and the arrival time to store; `None` if it is unchanged.
+pub(super) fn apply_request(
+    arrival: Option<TheoreticalArrival>,
+    limit: &RateLimit,
+    now: Timestamp,
+) -> (RateLimitDecision, Option<TheoreticalArrival>) {
+    let (requests, window) = (u64::from(limit.requests()), limit.window_ms());
+    let most = requests * window;
+    let ahead = arrival.map_or(0, |arrival| distance_from_now(arrival, requests, now));
+    let (far, mut ahead) = (ahead > most, ahead.min(most));
+    let over = (ahead + window).saturating_sub(most);
+    let allowed = over == 0;
+    if allowed {
+        ahead += window;
+    }
+    let kept = (allowed || far).then(|| TheoreticalArrival {
+        ms: now.as_millis() + ahead / requests,
+        part: div_round(ahead % requests * FRACTIONS_PER_MS, requests),
+    });
+    let remaining = u32::try_from((most - ahead) / window).expect("at most the limit");
+    let verdict = RateLimitDecision {
+        allowed,
+        limit: limit.requests(),
+        remaining,
+        reset_ms: ahead.div_ceil(requests),
+        retry_after_ms: (!allowed).then(|| over.div_ceil(requests)),
+    };
+    (verdict, kept)
+}
+
+/// Distance of the arrival time from now, in units of 1/`requests` of a millisecond.
+fn distance_from_now(arrival: TheoreticalArrival, requests: u64, now: Timestamp) -> u64 {
+    let part = div_round(arrival.part * requests, FRACTIONS_PER_MS);
+    match arrival.ms.checked_sub(now.as_millis()) {
+        Some(ms) => ms.saturating_mul(requests).saturating_add(part),
+        None => part.saturating_sub((now.as_millis() - arrival.ms).saturating_mul(requests)),
+    }
+}
+
+/// Divides and rounds to the nearest whole number, a half up.
+const fn div_round(number: u64, by: u64) -> u64 {
+    (2 * number + by) / (2 * by)
+}

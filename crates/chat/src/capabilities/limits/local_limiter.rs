@@ -1,0 +1,91 @@
+//! Rate limiter in the memory of one node, for the time in which the store is unavailable.
+//!
+//! Invariants:
+//! 1. There are at most [`MAX_LIMITERS`] entries, and the most recent half of that number is among them.
+//! 2. A check looks into two maps, however many entries there are.
+
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+
+use super::gcra::{self, TheoreticalArrival};
+use super::model::{RateLimit, RateLimitDecision};
+use crate::context::Timestamp;
+use crate::ids::LimiterId;
+
+/// Maximum number of limiters that a node remembers.
+pub const MAX_LIMITERS: usize = 100_000;
+
+/// Bounded rate limiter of one node. Every limit is counted with GCRA here, whatever its algorithm.
+#[derive(Default)]
+pub struct LocalRateLimiter {
+    inner: Mutex<LimiterGenerations>,
+}
+
+#[derive(Default)]
+struct LimiterGenerations {
+    current: HashMap<LimiterId, TheoreticalArrival>,
+    /// Entries that were not used since `current` was started. They are dropped together when `current` is full.
+    previous: HashMap<LimiterId, TheoreticalArrival>,
+}
+
+impl LocalRateLimiter {
+    /// Creates a rate limiter without entries.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Checks one request and counts it if it is allowed.
+    pub fn check(&self, id: &LimiterId, limit: &RateLimit, now: Timestamp) -> RateLimitDecision {
+        let mut inner = self.inner.lock();
+        let known = inner.find(id);
+        let (verdict, kept) = gcra::apply_request(known, limit, now);
+        let forgotten = kept.or(known).and_then(|it| inner.store(id, it));
+        drop(inner);
+        // Dropped without the lock, because dropping fifty thousand entries takes a while.
+        drop(forgotten);
+        verdict
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        let inner = self.inner.lock();
+        inner.current.len() + inner.previous.len()
+    }
+
+    /// True if there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl LimiterGenerations {
+    fn find(&mut self, id: &LimiterId) -> Option<TheoreticalArrival> {
+        let young = self.current.get(id).copied();
+        young.or_else(|| self.previous.remove(id))
+    }
+
+    /// Stores an entry in `current`. Returns the map that was displaced, if any.
+    fn store(
+        &mut self,
+        id: &LimiterId,
+        arrival: TheoreticalArrival,
+    ) -> Option<HashMap<LimiterId, TheoreticalArrival>> {
+        if let Some(known) = self.current.get_mut(id) {
+            *known = arrival;
+            return None;
+        }
+        self.current.insert(id.clone(), arrival);
+        if self.current.len() < MAX_LIMITERS / 2 {
+            return None;
+        }
+        let young = std::mem::take(&mut self.current);
+        Some(std::mem::replace(&mut self.previous, young))
+    }
+}
+
+impl std::fmt::Debug for LocalRateLimiter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Fallback({})", self.len())
+    }
+}

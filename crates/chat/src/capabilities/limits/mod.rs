@@ -1,0 +1,165 @@
+//! Rate limits that all nodes share.
+//!
+//! Invariants:
+//! 1. A check is one script call: however many nodes check at once, at most `limit` requests are admitted.
+//! 2. A rejected request is not counted. A cost is counted as a whole or not at all.
+//! 3. The store's clock decides when a request no longer counts. Redis TTLs remove leftovers; only the message counter
+//!    depends on its TTL, because it stores no time.
+//! 4. A request in a fixed or sliding window has a unique member, so a call whose reply was lost can be repeated and
+//!    counts once. GCRA and the message counter store no members, so their calls are never repeated.
+//! 5. The caller decides what happens while the store is unavailable. [`LocalRateLimiter`] is for callers that still
+//!    want to count.
+
+pub mod keys;
+
+mod gcra;
+mod local_limiter;
+mod model;
+mod native;
+mod operations;
+
+use parlor_store::{Fault, LuaScript, ScriptCall, fault, script};
+use redis::{ErrorKind, FromRedisValue, RedisError};
+
+use crate::api::error::{Error, Result};
+use crate::context::{ChatContext, duration_millis};
+use crate::ids::{LimiterId, UserId};
+use crate::keys::{Key, TtlName};
+
+pub use self::local_limiter::{LocalRateLimiter, MAX_LIMITERS};
+pub use self::model::{
+    MAX_COST, MAX_REQUESTS, MAX_WINDOW, MIN_WINDOW, RateLimit, RateLimitAlgorithm,
+    RateLimitDecision,
+};
+pub use self::operations::CheckLimit;
+
+static CHECK_FIXED_WINDOW: LuaScript = script!("scripts/check_fixed_window.lua");
+static CHECK_SLIDING_WINDOW: LuaScript = script!("scripts/check_sliding_window.lua");
+static CHECK_GCRA: LuaScript = script!("scripts/check_gcra.lua");
+static COUNT_MESSAGE: LuaScript =
+    script!("scripts/count_message.lua").with_native(native::count_message);
+static REFUND_MESSAGE: LuaScript = script!("scripts/refund_message.lua");
+
+/// Rate limiter shared by all nodes of a store. Cloning copies pointers.
+#[derive(Debug, Clone)]
+pub struct RateLimiter {
+    ctx: ChatContext,
+}
+
+impl RateLimiter {
+    /// Creates the rate limiter of a store.
+    pub fn new(ctx: ChatContext) -> Self {
+        Self { ctx }
+    }
+
+    /// Checks a limit and counts `cost` requests (1 to [`MAX_COST`], at most the limit) if all of them fit. With `peek`
+    /// nothing is counted.
+    pub async fn check(
+        &self,
+        id: &LimiterId,
+        limit: &RateLimit,
+        cost: u32,
+        peek: bool,
+    ) -> Result<RateLimitDecision> {
+        let call = self.check_call(id, limit, cost, peek)?;
+        let store = self.ctx.store();
+        let answer = if peek || limit.algorithm() != RateLimitAlgorithm::Gcra {
+            call.run(&store.idempotent()).await
+        } else {
+            call.run(store).await
+        };
+        answer.map_err(|error| counting_error(&self.limiter_key(id, limit), &error))
+    }
+
+    /// [`check`](Self::check) for a pipeline. The reply is a [`RateLimitDecision`]. Only a call for a fixed or sliding
+    /// window may be repeated.
+    pub fn check_call(
+        &self,
+        id: &LimiterId,
+        limit: &RateLimit,
+        cost: u32,
+        peek: bool,
+    ) -> Result<ScriptCall> {
+        limit.validate_cost(cost)?;
+        let script = match limit.algorithm() {
+            RateLimitAlgorithm::Fixed => &CHECK_FIXED_WINDOW,
+            RateLimitAlgorithm::Sliding => &CHECK_SLIDING_WINDOW,
+            RateLimitAlgorithm::Gcra => &CHECK_GCRA,
+        };
+        let call = script
+            .keys(self.limiter_key(id, limit))
+            .arg(self.ctx.now().as_millis())
+            .arg(limit.requests())
+            .arg(limit.window_ms())
+            .arg(cost)
+            .arg(u8::from(peek));
+        Ok(match limit.algorithm() {
+            RateLimitAlgorithm::Fixed | RateLimitAlgorithm::Sliding => {
+                call.arg(format!("{:016x}", rand::random::<u64>()))
+            }
+            RateLimitAlgorithm::Gcra => call,
+        })
+    }
+
+    /// Counts one message of a user; `limit` messages are allowed per `limits.message_window`.
+    pub async fn count_message(&self, user: &UserId, limit: u32) -> Result<RateLimitDecision> {
+        let call = self.count_message_call(user, limit);
+        self.run_message_script(call, user).await
+    }
+
+    /// [`count_message`](Self::count_message) for a pipeline. The reply is a [`RateLimitDecision`]. A repeated call
+    /// counts twice.
+    pub fn count_message_call(&self, user: &UserId, limit: u32) -> ScriptCall {
+        let window = self.ctx.keys().ttl(TtlName::MessageWindow);
+        COUNT_MESSAGE
+            .keys(self.ctx.keys().message_counter(user))
+            .arg(limit)
+            .arg(duration_millis(window))
+    }
+
+    /// Takes a counted message back, because it was not sent. Does nothing without a counter. If the window of the
+    /// message is over, the counter of the current window is reduced.
+    pub async fn refund_message(&self, user: &UserId) -> Result<()> {
+        let call = self.give_back_call(user);
+        self.run_message_script(call, user).await
+    }
+
+    /// [`refund_message`](Self::refund_message) for a pipeline. A repeated call refunds twice.
+    pub fn give_back_call(&self, user: &UserId) -> ScriptCall {
+        REFUND_MESSAGE.keys(self.ctx.keys().message_counter(user))
+    }
+
+    async fn run_message_script<T: FromRedisValue>(
+        &self,
+        call: ScriptCall,
+        user: &UserId,
+    ) -> Result<T> {
+        let answer = call.run(self.ctx.store()).await;
+        answer.map_err(|error| counting_error(&self.ctx.keys().message_counter(user), &error))
+    }
+
+    fn limiter_key(&self, id: &LimiterId, limit: &RateLimit) -> Key {
+        let keys = self.ctx.keys();
+        match limit.algorithm() {
+            RateLimitAlgorithm::Fixed => keys.fixed_window(id),
+            RateLimitAlgorithm::Sliding => keys.sliding_window(id),
+            RateLimitAlgorithm::Gcra => keys.gcra_state(id),
+        }
+    }
+}
+
+/// Adds the key to the error if the store rejected the command, usually because the key has a foreign type.
+fn counting_error(key: &Key, error: &RedisError) -> Error {
+    if fault(error) != Fault::Rejected {
+        return error.clone().into();
+    }
+    let text = format!("{error}; if the key has a foreign type, delete it");
+    Error::StoreRejected(RedisError::from((
+        ErrorKind::UnexpectedReturnType,
+        "cannot count in a rate limit key",
+        format!("{key}: {text}"),
+    )))
+}
+
+#[cfg(test)]
+mod native_tests;

@@ -1,0 +1,258 @@
+//! Resync: reads from the database what a conversation feed has missed.
+//!
+//! Invariants:
+//! 1. Events are delivered in this order: members who left, changes by `rev`, messages by `seq`, then the held frames.
+//!    The conversation head is read first. A message with a revision above that of the head was changed meanwhile; then
+//!    the resync starts again, because other changes may be missing from what was read.
+//! 2. The resync repeats until nothing is missing or the subscription is dropped. If the database is unavailable, it
+//!    retries with increasing delays.
+//! 3. If frames were lost, all receipts of a conversation with up to `MAX_MEMBERS_FOR_RECEIPT_RESYNC` members are
+//!    delivered again; a repeated receipt is harmless. In larger conversations clients load receipts themselves.
+//! 4. At most `MAX_CONCURRENT_RESYNCS` feeds of a node resync at a time, so a lost bus connection does not overload the
+//!    database.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::conversation_feed::{ConversationFeed, FeedState};
+use super::revision_cursor::RevisionCursor;
+use crate::api::error::{Error, Result};
+use crate::background::log_failure;
+use crate::messages::{ConversationHead, Message};
+use crate::unread::{ReadReceipt, ReceiptChange, ReceiptKind};
+
+/// Maximum number of feeds of a node that resync at the same time.
+pub(super) const MAX_CONCURRENT_RESYNCS: usize = 16;
+/// Maximum number of members of a conversation whose receipts are delivered again after frames were lost.
+const MAX_MEMBERS_FOR_RECEIPT_RESYNC: u32 = 32;
+/// First and longest delay between two attempts of a resync. The delay doubles with each attempt that makes no
+/// progress.
+const MIN_RETRY_DELAY: Duration = Duration::from_millis(50);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
+
+/// Spawns the resync task of a feed that has started to hold its frames.
+pub(super) fn spawn_resync(room: &ConversationFeed) {
+    if let Some(room) = room.weak_self.upgrade() {
+        tokio::spawn(async move {
+            tokio::select! {
+                () = run_resync(&room) => {}
+                () = room.close_signal.notified() => {}
+            }
+        });
+    }
+}
+
+async fn run_resync(room: &ConversationFeed) {
+    let mut pause = MIN_RETRY_DELAY;
+    loop {
+        let before = room.state.lock().delivered_through;
+        let read = room.resync_once().await;
+        log_failure("resync a conversation feed", &read);
+        match read {
+            Ok(true) => return,
+            Ok(false) if room.state.lock().delivered_through > before => pause = MIN_RETRY_DELAY,
+            // The frame can name a message that the database does not contain, or not yet.
+            Ok(false) | Err(_) => {
+                sleep(pause).await;
+                pause = (pause * 2).min(MAX_RETRY_DELAY);
+            }
+        }
+    }
+}
+
+impl ConversationFeed {
+    /// Initializes the feed, which holds its frames since it subscribed to the bus, and delivers the held frames.
+    /// Earlier events are not delivered: clients load the conversation after this call.
+    pub(super) async fn open(&self) -> Result<()> {
+        let messages = &self.live.messages;
+        // Read before the head: a later message is delivered when its frame arrives, or by a resync if the frame is
+        // lost.
+        let published = messages.applied_seq(&self.conversation).await?;
+        let head = messages.head(&self.conversation).await?;
+        let head = head.ok_or_else(|| Error::NotAMember(self.conversation.clone()))?;
+        let typers = self.live.typing.typers(&self.conversation).await?;
+        let now = self.live.ctx.now();
+        let mut state = self.state.lock();
+        state.delivered_through = published.unwrap_or(head.last_seq);
+        state.last_seq_at_open = head.last_seq;
+        state.revisions = RevisionCursor::new(head.rev);
+        state.members_version = head.members_version;
+        for mut typer in typers {
+            // Clients load the current typers themselves, so the feed only delivers when these typers stop.
+            typer.until = typer.until.min(now.saturating_add(self.live.typing_ttl()));
+            self.live.typing_deadlines.add(self, &typer);
+            state.typers.insert(typer.user_id.clone(), typer);
+        }
+        if !self.drain_held(&mut state) {
+            spawn_resync(self);
+        }
+        Ok(())
+    }
+
+    /// Runs one resync attempt: delivers the missing events and the held frames. False if events are still missing.
+    async fn resync_once(&self) -> Result<bool> {
+        let _place = self.live.resync_permits.acquire().await;
+        if let Some(held) = &mut self.state.lock().held_frames {
+            held.resync_again = false;
+        }
+        let Some(head) = self.live.messages.head(&self.conversation).await? else {
+            let mut state = self.state.lock();
+            if self.is_active(&state) {
+                self.deliver_deleted(&mut state);
+            }
+            state.held_frames = None;
+            return Ok(true);
+        };
+        self.resync_members(&head).await?;
+        self.resync_changes(&head).await?;
+        if !self.resync_messages(&head).await? {
+            return Ok(false);
+        }
+        self.resync_receipts(&head).await?;
+        let typers = self.live.typing.typers(&self.conversation).await?;
+        let mut state = self.state.lock();
+        if !self.is_active(&state) {
+            state.held_frames = None;
+            return Ok(true);
+        }
+        self.replace_typers(&mut state, typers, self.live.ctx.now());
+        Ok(self.drain_held(&mut state))
+    }
+
+    /// Delivers which of the users that this node shows the conversation to have left it.
+    async fn resync_members(&self, head: &ConversationHead) -> Result<()> {
+        let users = {
+            let state = self.state.lock();
+            if state.members_version == head.members_version || !self.is_active(&state) {
+                return Ok(());
+            }
+            self.subscriber.users()
+        };
+        let conversations = &self.live.conversations;
+        let gone = conversations
+            .filter_non_members(&self.conversation, &users)
+            .await?;
+        let mut state = self.state.lock();
+        if self.is_active(&state) {
+            state.members_version = head.members_version;
+            self.deliver_members_changed(head.members_version, &[], &gone);
+        }
+        Ok(())
+    }
+
+    /// Delivers the changes since the last delivered revision, including changes of messages that are not delivered
+    /// yet.
+    async fn resync_changes(&self, head: &ConversationHead) -> Result<()> {
+        let mut rev = self.state.lock().revisions.told();
+        while rev < head.rev {
+            let messages = &self.live.messages;
+            let page = messages.changed_messages_through(&self.conversation, rev, head.last_seq);
+            let page = page.await?;
+            let Some(last) = page.last() else { break };
+            rev = last.rev;
+            let mut state = self.state.lock();
+            for message in page.iter().filter(|it| it.rev <= head.rev) {
+                if !self.is_active(&state) {
+                    return Ok(());
+                }
+                let (json, deleted) = (json(message), message.deleted_at.is_some());
+                match message.seq > state.delivered_through {
+                    true => {
+                        self.deliver_undelivered_change(message.seq, message.rev, deleted, &json)
+                    }
+                    false => {
+                        self.deliver_change(&mut state, message.seq, message.rev, deleted, &json)
+                    }
+                }
+            }
+        }
+        self.state.lock().revisions.advance_after_resync(head.rev);
+        Ok(())
+    }
+
+    /// Delivers the messages after the last delivered one; false if one of them was changed meanwhile.
+    async fn resync_messages(&self, head: &ConversationHead) -> Result<bool> {
+        loop {
+            let cursor = self.state.lock().delivered_through;
+            if cursor >= head.last_seq {
+                return Ok(true);
+            }
+            let page = self
+                .live
+                .messages
+                .messages_after(&self.conversation, cursor)
+                .await?;
+            let mut state = self.state.lock();
+            for message in &page {
+                if !self.is_active(&state) {
+                    return Ok(true);
+                }
+                if message.rev > head.rev {
+                    return Ok(message.seq > head.last_seq);
+                }
+                self.deliver_message(&mut state, message.seq, message.rev, &json(message));
+            }
+            if state.delivered_through == cursor {
+                // The rows were deleted together with the conversation. A frame reports the deletion.
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Delivers the receipts of all members if receipts may have been lost and the conversation is small.
+    async fn resync_receipts(&self, head: &ConversationHead) -> Result<()> {
+        let unheard = |state: &FeedState| {
+            state
+                .held_frames
+                .as_ref()
+                .is_some_and(|held| held.receipts_lost)
+        };
+        if !unheard(&self.state.lock())
+            || head.member_count > u64::from(MAX_MEMBERS_FOR_RECEIPT_RESYNC)
+        {
+            return Ok(());
+        }
+        let unread = &self.live.unread;
+        let page = unread.receipts(&self.conversation, None, MAX_MEMBERS_FOR_RECEIPT_RESYNC);
+        let page = page.await?;
+        let mut state = self.state.lock();
+        if !self.is_active(&state) {
+            return Ok(());
+        }
+        for receipt in page.receipts {
+            self.deliver_member_receipt(receipt);
+        }
+        if let Some(held) = &mut state.held_frames {
+            // Receipts that were lost during this read are delivered by the next attempt.
+            held.receipts_lost = held.resync_again;
+        }
+        Ok(())
+    }
+
+    fn deliver_member_receipt(&self, receipt: ReadReceipt) {
+        let (delivered, read) = (receipt.delivered_seq, receipt.read_seq);
+        let mut change = ReceiptChange {
+            conversation_id: self.conversation.clone(),
+            receipt,
+            moved: ReceiptKind::Read,
+        };
+        // A read message is also delivered, so a separate `Delivered` receipt is needed only above `read_seq`.
+        if read > 0 {
+            self.deliver_receipt(&change);
+        }
+        if delivered > read {
+            change.moved = ReceiptKind::Delivered;
+            self.deliver_receipt(&change);
+        }
+    }
+
+    fn is_active(&self, state: &FeedState) -> bool {
+        !state.is_deleted && !self.is_closed.load(Ordering::Acquire)
+    }
+}
+
+fn json(message: &Message) -> Vec<u8> {
+    serde_json::to_vec(message).expect("a message can be serialized as JSON")
+}

@@ -1,0 +1,110 @@
+//! Live feed of one user on this node.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use parlor_store::{BusEvent, BusListener};
+use smallvec::SmallVec;
+
+use super::model::{UserEvent, UserSubscriber};
+use crate::bus::frame::{BusFrame, BusFrameKind};
+use crate::conversations;
+use crate::ids::UserId;
+
+/// Feed of one user for one subscription.
+pub(super) struct UserFeed {
+    pub(super) user: UserId,
+    pub(super) subscriber: Arc<dyn UserSubscriber>,
+    /// The subscription was dropped.
+    pub(super) is_closed: AtomicBool,
+}
+
+impl UserFeed {
+    pub(super) fn deliver(&self, news: &UserEvent<'_>) {
+        if !self.is_closed.load(Ordering::Acquire) {
+            self.subscriber.on_event(news);
+        }
+    }
+
+    /// Delivers the event of a frame; false if the frame cannot be read.
+    fn apply_frame(&self, frame: &[u8]) -> bool {
+        match BusFrame::from(frame) {
+            BusFrame::Known(BusFrameKind::UnreadChanged, json) => {
+                self.deliver(&UserEvent::UnreadChanged(json))
+            }
+            BusFrame::Known(BusFrameKind::MembershipChanged, json) => {
+                let Ok(told) =
+                    serde_json::from_slice::<conversations::MembershipChangedFrame>(json)
+                else {
+                    return false;
+                };
+                let joined = told.role.is_some();
+                // A changed role is not an event of this feed.
+                if told.joined || !joined {
+                    let conversation = told.conversation_id;
+                    self.deliver(&UserEvent::MembershipChanged {
+                        conversation,
+                        joined,
+                    });
+                }
+            }
+            BusFrame::Known(..) | BusFrame::UnknownKind => {}
+            BusFrame::UnknownVersion => return false,
+        }
+        true
+    }
+}
+
+impl BusListener for UserFeed {
+    fn on_event(&self, event: &BusEvent) {
+        let read = match event {
+            BusEvent::Message { payload, .. } => self.apply_frame(payload),
+            BusEvent::MaybeMissed => false,
+        };
+        if !read {
+            self.deliver(&UserEvent::EventsMaybeLost);
+        }
+    }
+}
+
+/// User feeds of this node by user id. No subscriber is called while the lock is held.
+#[derive(Default)]
+pub(super) struct UserFeedRegistry(Mutex<HashMap<UserId, SmallVec<[Arc<UserFeed>; 1]>>>);
+
+impl UserFeedRegistry {
+    pub(super) fn add(&self, line: &Arc<UserFeed>) {
+        let mut lines = self.0.lock();
+        let lines = lines.entry(line.user.clone()).or_default();
+        lines.push(Arc::clone(line));
+    }
+
+    pub(super) fn remove(&self, line: &Arc<UserFeed>) {
+        let mut lines = self.0.lock();
+        let Entry::Occupied(mut place) = lines.entry(line.user.clone()) else {
+            return;
+        };
+        place.get_mut().retain(|other| !Arc::ptr_eq(other, line));
+        if place.get().is_empty() {
+            place.remove();
+        }
+    }
+
+    /// Returns the feeds of all users.
+    pub(super) fn all(&self) -> Vec<Arc<UserFeed>> {
+        self.0.lock().values().flatten().cloned().collect()
+    }
+
+    /// Returns the feeds of these users.
+    pub(super) fn feeds_of(&self, users: &std::collections::HashSet<UserId>) -> Vec<Arc<UserFeed>> {
+        let lines = self.0.lock();
+        if lines.len() < users.len() {
+            let found = lines.iter().filter(|(user, _)| users.contains(*user));
+            return found.flat_map(|(_, lines)| lines).cloned().collect();
+        }
+        let found = users.iter().filter_map(|user| lines.get(user));
+        found.flatten().cloned().collect()
+    }
+}

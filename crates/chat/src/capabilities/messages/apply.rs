@@ -1,0 +1,319 @@
+//! Applies committed messages to the store: recent list, frame, event, unread counters.
+//!
+//! ```text
+//! committed ──▶ ApplyQueue ──▶ append_messages.lua ──OK──▶ applied
+//!              (in seq order)       │      ▲
+//!                       GAP or COLD │      │ missing messages, read from the database
+//!                                   ▼      │
+//!                                apply_missing
+//!
+//! applied, or APPLY_WAIT_TIMEOUT is over ──▶ reply to the senders; applying continues after a timeout
+//! applied, but a cache is missing        ──▶ refill_missing_caches
+//! error of the store or the database     ──▶ retry queue ──▶ apply_unapplied, every second
+//! ```
+//!
+//! Invariants:
+//! 1. The messages of one conversation in one commit are applied together, on their own task, in `seq` order. One
+//!    script call writes list, frames and events; one update of the unread counters covers all members.
+//! 2. A sender receives the reply when the store has applied the message, or after [`APPLY_WAIT_TIMEOUT`]. The message
+//!    is committed in both cases. A store update that fails is added to the retry queue.
+
+use std::pin::pin;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
+
+use super::Messages;
+use super::append::{AppendBatch, AppendReply, AppendStatus};
+use super::apply_queue::{ApplyQueue, ApplyTurn};
+use super::encode::{EncodedMessage, EventParticipants};
+use super::retry::PendingStoreUpdate;
+use super::rows::ConversationHead;
+use super::writer::{CommitObserver, CommittedMessage, PendingReply, WrittenMessage};
+use crate::api::error::Result;
+use crate::background::log_failure;
+use crate::bus::frame::BusFrameKind;
+use crate::ids::ConversationId;
+use crate::unread::{self, SenderPosition};
+
+/// How long a reply waits for the store after the commit.
+const APPLY_WAIT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Applies messages to the store after their commit.
+pub(super) struct PostCommitApplier {
+    messages: Weak<Messages>,
+    runtime: Handle,
+    queue: Arc<ApplyQueue>,
+}
+
+/// The messages of one conversation in one commit.
+struct ConversationCommit {
+    conversation: ConversationId,
+    turn: ApplyTurn,
+    committed: Vec<CommittedMessage>,
+}
+
+/// New messages of one conversation and one commit, encoded for the store.
+struct EncodedCommit {
+    encoded: Vec<EncodedMessage>,
+    sender_positions: Vec<SenderPosition>,
+    /// State of the conversation after these messages.
+    head: ConversationHead,
+    /// Lowest store epoch that was seen before the messages were queued.
+    epoch_before_write: u64,
+}
+
+/// Senders that wait for a reply, and their replies.
+type PendingReplies = Vec<(PendingReply, WrittenMessage)>;
+
+impl PostCommitApplier {
+    pub(super) fn new(messages: &Weak<Messages>) -> Arc<Self> {
+        Arc::new(Self {
+            messages: Weak::clone(messages),
+            runtime: Handle::current(),
+            queue: Arc::default(),
+        })
+    }
+}
+
+impl CommitObserver for PostCommitApplier {
+    fn on_committed(&self, mut batch: Vec<CommittedMessage>) {
+        let Some(messages) = self.messages.upgrade() else {
+            return;
+        };
+        // The sort is stable: the messages of one conversation keep their order.
+        batch.sort_by(|one, other| one.conversation().cmp(other.conversation()));
+        let mut groups = Vec::<ConversationCommit>::new();
+        for one in batch {
+            match groups.last_mut() {
+                Some(group) if group.conversation == *one.conversation() => {
+                    group.committed.push(one);
+                }
+                _ => groups.push(ConversationCommit {
+                    conversation: one.conversation().clone(),
+                    turn: self.queue.enqueue(one.conversation()),
+                    committed: vec![one],
+                }),
+            }
+        }
+        // One spawn from the writer thread wakes the runtime once, however many conversations the commit contains.
+        self.runtime.spawn(async move {
+            for group in groups {
+                let messages = Arc::clone(&messages);
+                tokio::spawn(async move { messages.apply_commit(group).await });
+            }
+        });
+    }
+
+    fn on_commit_unknown(&self, conversation: &ConversationId) {
+        if let Some(messages) = self.messages.upgrade() {
+            messages
+                .retry_queue
+                .push(PendingStoreUpdate::UnappliedMessages(conversation.clone()));
+        }
+    }
+}
+
+impl Messages {
+    async fn apply_commit(&self, group: ConversationCommit) {
+        let ConversationCommit {
+            conversation,
+            turn,
+            mut committed,
+        } = group;
+        let repeated = committed.extract_if(.., |it| it.is_duplicate());
+        let repeated: Vec<_> = repeated.collect();
+        if !committed.is_empty() {
+            self.apply_new(&conversation, turn, committed).await;
+        }
+        if !repeated.is_empty() {
+            Box::pin(self.apply_duplicates(&conversation, repeated)).await;
+        }
+    }
+
+    async fn apply_new(
+        &self,
+        conversation: &ConversationId,
+        turn: ApplyTurn,
+        new: Vec<CommittedMessage>,
+    ) {
+        let (new, answers) = self.encode_commit(new);
+        let applying = self.append_and_count(conversation, &new, turn);
+        let (applied, places) = reply_when_applied(answers, applying).await;
+        match applied {
+            Err(_) => self
+                .retry_queue
+                .push(PendingStoreUpdate::UnappliedMessages(conversation.clone())),
+            Ok(it) if it.list_missing || it.participants_missing => {
+                let mended = self.refill_missing_caches(conversation, it, new.head.members_version);
+                log_failure(
+                    "refill the caches of a conversation",
+                    &Box::pin(mended).await,
+                );
+            }
+            Ok(_) => {}
+        }
+        drop(places);
+    }
+
+    fn encode_commit(&self, committed: Vec<CommittedMessage>) -> (EncodedCommit, PendingReplies) {
+        let layout = self.recent_list_layout();
+        let mut new = EncodedCommit {
+            encoded: Vec::with_capacity(committed.len()),
+            sender_positions: Vec::with_capacity(committed.len()),
+            head: ConversationHead::default(),
+            epoch_before_write: u64::MAX,
+        };
+        let mut answers = Vec::with_capacity(committed.len());
+        for one in committed {
+            let (row, written, ticket) = one.into_parts();
+            let (encoded, message) = EncodedMessage::new(BusFrameKind::MessageCreated, row, layout);
+            let written = written(message);
+            new.sender_positions.push(SenderPosition {
+                user: encoded.sender.clone(),
+                seq: encoded.seq,
+                joined_version: written.joined_version,
+                position_version: written.position_version,
+            });
+            new.head = ConversationHead {
+                last_seq: encoded.seq,
+                rev: encoded.rev,
+                members_version: written.members_version,
+                member_count: written.member_count,
+            };
+            new.epoch_before_write = new.epoch_before_write.min(ticket.epoch_before_write);
+            new.encoded.push(encoded);
+            answers.push((ticket, written));
+        }
+        (new, answers)
+    }
+
+    /// Appends the messages when their turn comes and updates the unread counters; usually one round trip.
+    async fn append_and_count(
+        &self,
+        conversation: &ConversationId,
+        new: &EncodedCommit,
+        mut turn: ApplyTurn,
+    ) -> Result<AppendReply> {
+        for wrote in &new.sender_positions {
+            self.typing
+                .reset_throttle_after_message(conversation, &wrote.user);
+        }
+        let participants = self.event_participants(conversation, &new.head).await?;
+        let first = new.encoded.first().is_some_and(|it| it.seq == 1);
+        let call = self.append_command(&AppendBatch {
+            conversation,
+            messages: &new.encoded,
+            rev: new.head.rev,
+            members_version: new.head.members_version,
+            participants: &participants,
+            // No message precedes the first one, so an unknown watermark may start at 0. If the epoch has changed, the
+            // store may have lost a watermark.
+            assumed_applied_seq: (first && new.epoch_before_write == self.epoch()).then_some(0),
+        });
+        let store = self.ctx.store().idempotent();
+        let append = async {
+            turn.wait().await;
+            let appended = call.run::<AppendReply>(&store).await;
+            drop(turn);
+            appended
+        };
+        let count = self.update_unread_counters(conversation, new, &participants);
+        let (appended, counted) = tokio::join!(append, count);
+        log_failure("update unread counters", &counted);
+        let appended = appended?;
+        if appended.status != AppendStatus::Applied {
+            let rest = self.apply_missing(conversation, appended.status, appended.applied_seq);
+            Box::pin(rest).await?;
+        }
+        Ok(appended)
+    }
+
+    async fn update_unread_counters(
+        &self,
+        conversation: &ConversationId,
+        new: &EncodedCommit,
+        participants: &EventParticipants,
+    ) -> Result<()> {
+        let members = match participants {
+            EventParticipants::Listed(users) => Some(&users[..]),
+            EventParticipants::CountOnly(_) => None,
+        };
+        self.unread
+            .sent(&unread::CountedMessages {
+                conversation,
+                seq: new.head.last_seq,
+                sender_positions: &new.sender_positions,
+                members,
+                members_version: new.head.members_version,
+            })
+            .await
+    }
+
+    /// Refills the caches that the append script found missing, for other services and for the next reader.
+    async fn refill_missing_caches(
+        &self,
+        conversation: &ConversationId,
+        appended: AppendReply,
+        members_version: u64,
+    ) -> Result<()> {
+        if appended.list_missing {
+            self.load_newest(conversation, None).await?;
+        }
+        if appended.participants_missing {
+            self.conversations
+                .refill_participants(conversation, members_version)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Applies unapplied messages and replies to the senders of duplicates. The node that wrote the original message
+    /// may have died before it applied the message.
+    async fn apply_duplicates(
+        &self,
+        conversation: &ConversationId,
+        repeated: Vec<CommittedMessage>,
+    ) {
+        let mut answers = Vec::with_capacity(repeated.len());
+        for one in repeated {
+            let (row, written, ticket) = one.into_parts();
+            if ticket.counted_by_rate_limit {
+                self.refund_rate_limit(&row.sender_id).await;
+            }
+            answers.push((ticket, written(row.into_message())));
+        }
+        let (applied, places) =
+            reply_when_applied(answers, self.apply_unapplied(conversation)).await;
+        if applied.is_err() {
+            self.retry_queue
+                .push(PendingStoreUpdate::UnappliedMessages(conversation.clone()));
+        }
+        drop(places);
+    }
+}
+
+/// Waits for the store or the timeout, then replies to all senders. Their in-flight permits are released when the
+/// returned value is dropped.
+async fn reply_when_applied<T>(
+    answers: PendingReplies,
+    applying: impl Future<Output = Result<T>>,
+) -> (Result<T>, Vec<Option<OwnedSemaphorePermit>>) {
+    let mut applying = pin!(applying);
+    let answer = |answers: PendingReplies| {
+        let answers = answers.into_iter();
+        answers.map(|(ticket, written)| ticket.answer(Ok(written)))
+    };
+    let (applied, places) = match timeout(APPLY_WAIT_TIMEOUT, applying.as_mut()).await {
+        Ok(applied) => (applied, answer(answers).collect()),
+        Err(_) => {
+            let places = answer(answers).collect();
+            (applying.await, places)
+        }
+    };
+    log_failure("apply messages", &applied);
+    (applied, places)
+}

@@ -1,0 +1,256 @@
+//! Editing and deleting messages.
+//!
+//! Invariants:
+//! 1. A change is made under a lock on the conversation row and gets its own revision. The recent list and the nodes
+//!    identify the change by this revision.
+//! 2. A change is acknowledged only after the recent list contains it or is deleted. If the store did not accept the
+//!    change, the call fails, and the background task retries the store update.
+//! 3. A deleted message keeps its row and its `seq`, without content. Edits and deletes do not change mentions: a user
+//!    who was mentioned when the message was sent stays mentioned until the user has read the message.
+
+use std::sync::Arc;
+
+use parlor_store::{LuaScript, script};
+use redis::{FromRedisValue, ParsingError, Value};
+
+use super::append::AppendStatus;
+use super::encode::EncodedMessage;
+use super::history::message_not_found;
+use super::message_row::MessageRow;
+use super::retry::PendingStoreUpdate;
+use super::rows::{self, EditedColumns};
+use super::validate::ValidatedContent;
+use super::{Message, Messages};
+use crate::api::caller::{Caller, Role};
+use crate::api::error::{Error, Result};
+use crate::bus::frame::BusFrameKind;
+use crate::context::Timestamp;
+use crate::database::WriteTransaction;
+use crate::ids::ConversationId;
+
+static PUBLISH_CHANGE: LuaScript = script!("scripts/publish_change.lua");
+
+/// Attempts to publish a change while earlier messages are missing.
+const MAX_PUBLISH_ATTEMPTS: usize = 4;
+
+/// New content of a message. Absent fields stay unchanged.
+#[derive(Debug, Clone, Default)]
+pub struct MessageEdit {
+    /// New text.
+    pub content: Option<String>,
+    /// New metadata.
+    pub metadata: Option<serde_json::Value>,
+}
+
+/// Change of a message row.
+enum RowChange {
+    Edit(MessageEdit),
+    Delete,
+}
+
+impl Messages {
+    /// Replaces the text or the metadata of a message. The sender may do this within the edit window; owners and admins
+    /// of the conversation, admins and services at any time.
+    pub async fn edit(
+        self: &Arc<Self>,
+        caller: &Caller,
+        conversation: &ConversationId,
+        seq: u64,
+        edit: MessageEdit,
+    ) -> Result<Message> {
+        if edit.content.is_none() && edit.metadata.is_none() {
+            let text =
+                "`content` and `metadata` are both absent; give at least one of them".to_owned();
+            return Err(Error::InvalidRequest(text));
+        }
+        self.change_message(caller, conversation, seq, RowChange::Edit(edit))
+            .await
+    }
+
+    /// Deletes the content of a message, for the same callers. Repeating it has no effect.
+    pub async fn delete(
+        self: &Arc<Self>,
+        caller: &Caller,
+        conversation: &ConversationId,
+        seq: u64,
+    ) -> Result<Message> {
+        self.change_message(caller, conversation, seq, RowChange::Delete)
+            .await
+    }
+
+    /// Changes the row and publishes the change. Both run on their own task, so that a cancelled caller leaves no row
+    /// that the recent list does not contain.
+    async fn change_message(
+        self: &Arc<Self>,
+        caller: &Caller,
+        conversation: &ConversationId,
+        seq: u64,
+        change: RowChange,
+    ) -> Result<Message> {
+        let (this, caller, conversation) = (Arc::clone(self), caller.clone(), conversation.clone());
+        self.run_detached(async move {
+            let changed = this.change_row(&caller, &conversation, seq, change).await;
+            if matches!(changed, Err(Error::DatabaseUnavailable(_))) {
+                // The commit may have succeeded and only its reply is lost. Then the change must still be published.
+                this.retry_queue.push(PendingStoreUpdate::UnpublishedChange(
+                    conversation.clone(),
+                    seq,
+                ));
+            }
+            let row = changed?;
+            if let Err(error) = this.publish_change(&conversation, row.clone()).await {
+                this.retry_queue
+                    .push(PendingStoreUpdate::UnpublishedChange(conversation, seq));
+                return Err(Error::CommittedNotPublished(Box::new(error)));
+            }
+            Ok(row.into_message())
+        })
+        .await
+    }
+
+    async fn change_row(
+        &self,
+        caller: &Caller,
+        conversation: &ConversationId,
+        seq: u64,
+        change: RowChange,
+    ) -> Result<MessageRow> {
+        let now = self.ctx.now();
+        let mut tx = self.database.begin().await?;
+        let rev = rows::lock_and_bump_rev(&mut tx, conversation).await?;
+        let may_all = may_change_any_message(&mut tx, caller, conversation).await?;
+        let rev = rev.ok_or_else(|| message_not_found(seq))?;
+        let row = rows::find_one(&mut tx, conversation, seq).await?;
+        let row = row.ok_or_else(|| message_not_found(seq))?;
+        if !may_all {
+            self.require_sender_in_edit_window(caller, &row, now)?;
+        }
+        let row = match change {
+            RowChange::Delete if row.deleted_at.is_some() => return Ok(row),
+            RowChange::Delete => rows::delete(&mut tx, conversation, seq, now, rev).await?,
+            RowChange::Edit(_) if row.deleted_at.is_some() => {
+                return Err(Error::MessageDeleted(seq));
+            }
+            RowChange::Edit(edit) => {
+                let content = self.merge_edit(&row, edit)?;
+                let edited = EditedColumns {
+                    content: &content.text,
+                    metadata: content.metadata.as_deref(),
+                    at: now,
+                    rev,
+                };
+                rows::edit(&mut tx, conversation, seq, &edited).await?
+            }
+        };
+        tx.commit().await?;
+        Ok(row)
+    }
+
+    fn merge_edit(&self, row: &MessageRow, edit: MessageEdit) -> Result<ValidatedContent> {
+        let kept = || {
+            let text = row.metadata.as_deref()?;
+            serde_json::from_str(text).ok()
+        };
+        let metadata = edit.metadata.or_else(kept);
+        let text = edit.content.unwrap_or_else(|| row.content.clone());
+        ValidatedContent::new(text, metadata.as_ref(), &self.options)
+    }
+
+    fn require_sender_in_edit_window(
+        &self,
+        caller: &Caller,
+        row: &MessageRow,
+        now: Timestamp,
+    ) -> Result<()> {
+        if *caller.user()? != row.sender_id {
+            let text =
+                "only the sender of a message, or an owner or admin, can change it".to_owned();
+            return Err(Error::Forbidden(text));
+        }
+        let window = self.options.edit_window;
+        if Timestamp(row.created_at).saturating_add(window) <= now {
+            return Err(Error::EditWindowOver(window.as_secs()));
+        }
+        Ok(())
+    }
+
+    /// Writes the current version of a message to the recent list and publishes it to the nodes.
+    pub(super) async fn publish_change(
+        &self,
+        conversation: &ConversationId,
+        row: MessageRow,
+    ) -> Result<()> {
+        let (message, _) =
+            EncodedMessage::new(BusFrameKind::MessageChanged, row, self.recent_list_layout());
+        for _ in 0..MAX_PUBLISH_ATTEMPTS {
+            let state = self
+                .run_publish_change(conversation, &message, false)
+                .await?;
+            if state == AppendStatus::Applied {
+                return Ok(());
+            }
+            self.apply_unapplied(conversation).await?;
+        }
+        tracing::error!(%conversation, seq = message.seq, "cannot publish a change: earlier messages are not applied");
+        Ok(())
+    }
+
+    /// Does the same, but only if the recent list still contains an older version of the message.
+    pub(super) async fn publish_change_if_list_is_stale(
+        &self,
+        conversation: &ConversationId,
+        row: MessageRow,
+    ) -> Result<()> {
+        let (message, _) =
+            EncodedMessage::new(BusFrameKind::MessageChanged, row, self.recent_list_layout());
+        let step = self.run_publish_change(conversation, &message, true).await;
+        step.map(drop)
+    }
+
+    async fn run_publish_change(
+        &self,
+        conversation: &ConversationId,
+        message: &EncodedMessage,
+        if_unseen: bool,
+    ) -> Result<AppendStatus> {
+        let keys = self.ctx.keys();
+        let call = PUBLISH_CHANGE
+            .keys(&[
+                keys.apply_watermark(conversation),
+                keys.recent_list(conversation),
+            ])
+            .arg(self.epoch())
+            .arg(message.seq)
+            .arg(message.rev)
+            .arg(&message.frame)
+            .arg(&message.list_entry_suffix)
+            .arg(self.watermark_ttl_ms())
+            .arg(self.ctx.store().bus().publish_command())
+            .arg(keys.conversation_channel(conversation))
+            .arg(u8::from(if_unseen));
+        let Shown(state) = call.run(&self.ctx.store().idempotent()).await?;
+        Ok(state)
+    }
+}
+
+/// Whether the caller may change messages of other members, at any time. Fails if the caller is not a member.
+async fn may_change_any_message(
+    tx: &mut WriteTransaction,
+    caller: &Caller,
+    conversation: &ConversationId,
+) -> Result<bool> {
+    if caller.role != Role::User {
+        return Ok(true);
+    }
+    let role = rows::role(tx, conversation, caller.user()?).await?;
+    let role = role.ok_or_else(|| Error::NotAMember(conversation.clone()))?;
+    Ok(matches!(role.as_str(), "owner" | "admin"))
+}
+
+struct Shown(AppendStatus);
+
+impl FromRedisValue for Shown {
+    fn from_redis_value(value: Value) -> std::result::Result<Self, ParsingError> {
+        AppendStatus::named(&String::from_redis_value(value)?).map(Self)
+    }
+}

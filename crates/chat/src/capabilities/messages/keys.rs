@@ -1,0 +1,92 @@
+//! Redis keys of messages.
+//!
+//! Invariants:
+//! 1. The recent list has no gap below the watermark `parlor:top`, or it is not served.
+
+use super::recover::RECOVERY_CLAIM_SECS;
+use crate::ids::ConversationId;
+use crate::keys::{
+    Channel, Key, KeyGroup, KeyKind, KeyLayout, KeySource, KeySpec, KeyTtl, Keyspace, RecentLayout,
+    TtlName,
+};
+
+/// Keys and channels of messages.
+pub const CAPABILITY: KeyGroup = KeyGroup {
+    name: "messages",
+    title: "Messages",
+    keys: &[
+        RECENT_LIST,
+        RECENT_LIST_CONVERSATION_LAYOUT,
+        MESSAGE_CREATED_EVENTS,
+        WATERMARK,
+        RECOVERY_CLAIM,
+    ],
+};
+
+const RECENT_LIST: KeySpec = KeySpec::documented(
+    "messages:{conv}:recent",
+    KeyKind::List,
+    KeyTtl::Configured(TtlName::Recent),
+)
+.value("the message as clients receive it, as JSON, plus `timestamp` (= `createdAt`)")
+.meaning("the newest messages, newest first, at most 100")
+.sources(&[KeySource::S2])
+.layout(KeyLayout::Recent(RecentLayout::Messages));
+
+const RECENT_LIST_CONVERSATION_LAYOUT: KeySpec = KeySpec::documented(
+    "chat:conversation:{conv}:messages",
+    KeyKind::List,
+    KeyTtl::Configured(TtlName::Recent),
+)
+.value("the message as clients receive it, as JSON, plus `timestamp` (= `createdAt`) and `sender_role`")
+.meaning("the newest messages, newest first, at most 100")
+.sources(&[KeySource::S4])
+.layout(KeyLayout::Recent(RecentLayout::Conversation));
+
+/// Event: a message was created. The configuration can give this channel another name.
+pub(crate) const MESSAGE_CREATED_EVENTS: KeySpec = KeySpec::channel("events:message.created")
+    .value(r#"`{"conversationId","messageId","senderId","participantIds"}`; above 1,000 members `participantIds` is `[]` and `participantCount` is set"#)
+    .meaning("a message was created; a name from `NOTIFICATION_REDIS_CHANNEL` replaces this name and gets no prefix")
+    .sources(&[KeySource::S2]);
+
+const WATERMARK: KeySpec = KeySpec::internal(
+    "parlor:top:{conv}",
+    KeyKind::String,
+    KeyTtl::ConfiguredPlus(TtlName::Recent, 60),
+)
+.value("`seq|epoch|rev`: the highest applied `seq`, the store epoch in which it was checked, the revision of the last published change")
+.meaning("watermark: all messages up to this `seq` were applied to list, events and bus, in order");
+
+const RECOVERY_CLAIM: KeySpec = KeySpec::internal(
+    "parlor:catch-up",
+    KeyKind::String,
+    KeyTtl::Fixed(RECOVERY_CLAIM_SECS),
+)
+.value("`epoch|node`")
+.meaning("the node that recovers messages after the store epoch rose");
+
+impl Keyspace {
+    /// Recent list of a conversation, in the configured layout.
+    pub fn recent_list(&self, conversation: &ConversationId) -> Key {
+        let spec = match self.settings().layouts.recent {
+            RecentLayout::Messages => &RECENT_LIST,
+            RecentLayout::Conversation => &RECENT_LIST_CONVERSATION_LAYOUT,
+        };
+        self.key1(spec, conversation)
+    }
+
+    /// Channel of the event that a message was created.
+    pub fn message_created_events(&self) -> Channel {
+        self.channel0(&MESSAGE_CREATED_EVENTS)
+    }
+
+    /// Watermark of a conversation: the highest applied `seq`.
+    pub fn apply_watermark(&self, conversation: &ConversationId) -> Key {
+        self.key1(&WATERMARK, conversation)
+    }
+
+    /// Claim on the recovery of an epoch.
+    pub fn recovery_claim(&self) -> Key {
+        self.key0(&RECOVERY_CLAIM)
+    }
+}

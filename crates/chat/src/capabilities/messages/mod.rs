@@ -1,0 +1,210 @@
+//! Messages: sending, editing, deleting and reading the messages of a conversation.
+//!
+//! Invariants:
+//! 1. An acknowledged message is a committed database row. The `seq` numbers of a conversation have no gaps.
+//! 2. Committed messages are applied to the store in `seq` order, by any node: recent list, frame on the conversation
+//!    channel, event for other services. Each message is applied once; `append.rs` describes the exception after data
+//!    loss.
+//! 3. The recent list is served only if it has no gap and contains every acknowledged change. Otherwise the database
+//!    answers.
+//! 4. Every call can be cancelled at any await point. Work that follows a commit runs on its own task and is not
+//!    cancelled.
+//! 5. If a node dies after a commit and before the apply step, the next message of the conversation applies the missing
+//!    ones first. If no message follows, another node finds them during recovery (`recover.rs`).
+
+pub mod keys;
+pub mod writer;
+
+mod append;
+mod apply;
+mod apply_queue;
+mod edit;
+mod encode;
+mod history;
+mod message_row;
+mod missed;
+mod model;
+mod operations;
+mod readings;
+mod recent_list;
+mod recover;
+mod resume;
+mod retry;
+mod rows;
+mod send;
+mod validate;
+mod visibility;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+
+use self::apply::PostCommitApplier;
+use self::readings::Readings;
+use self::recent_list::NewestMessages;
+use self::recover::RecoveryState;
+use self::retry::PendingStoreUpdate;
+use self::visibility::VisibilityCache;
+use self::writer::MessageWriter;
+use crate::api::error::Result;
+use crate::background::{BackgroundTask, BackgroundTasks};
+use crate::context::ChatContext;
+use crate::conversations::Conversations;
+use crate::database::Database;
+use crate::limits::RateLimiter;
+use crate::nodes::LocalNode;
+use crate::options::MessageOptions;
+use crate::retry_queue::RetryQueue;
+use crate::typing::Typing;
+use crate::unread::Unread;
+
+pub use self::edit::MessageEdit;
+pub use self::encode::decode_message_frame;
+pub use self::history::{HistoryAnchor, MAX_HISTORY_PAGE_SIZE, MessageList};
+pub(crate) use self::message_row::MessageRow;
+pub use self::missed::{MAX_MISSED, MissedMessages};
+pub use self::model::Message;
+pub use self::operations::{
+    DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage, SentMessage,
+};
+pub use self::resume::{CatchUpConversation, JoinReply};
+pub(crate) use self::rows::ConversationHead;
+pub use self::send::{NewMessage, Sent};
+pub use self::validate::MAX_MENTIONS;
+
+/// Interval of the retry task and the recovery task.
+const BACKGROUND_INTERVAL: Duration = Duration::from_secs(1);
+/// Maximum number of sends and edits in progress on this node. Further callers wait for a permit.
+const MAX_IN_FLIGHT: u32 = 4_096;
+
+/// Capabilities that [`Messages`] depends on.
+pub struct MessageDependencies {
+    /// Checks membership and lists members.
+    pub conversations: Arc<Conversations>,
+    /// Counts unread messages.
+    pub unread: Arc<Unread>,
+    /// Enforces the rate limit of messages.
+    pub limits: RateLimiter,
+    /// Ends the typing indicator of a sender.
+    pub typing: Arc<Typing>,
+    /// Reports how many dead nodes this node has claimed.
+    pub nodes: Arc<LocalNode>,
+}
+
+/// Message service of one node.
+pub struct Messages {
+    ctx: ChatContext,
+    database: Database,
+    conversations: Arc<Conversations>,
+    unread: Arc<Unread>,
+    limits: RateLimiter,
+    typing: Arc<Typing>,
+    nodes: Arc<LocalNode>,
+    options: MessageOptions,
+    writer: MessageWriter,
+    newest_loads: Readings<NewestMessages>,
+    visibility: VisibilityCache,
+    retry_queue: RetryQueue<PendingStoreUpdate>,
+    recovery_state: Mutex<RecoveryState>,
+    in_flight_permits: Arc<Semaphore>,
+    recent_list_misses: AtomicU64,
+}
+
+impl Messages {
+    /// Creates the service and starts its writer.
+    pub fn new(
+        ctx: ChatContext,
+        database: Database,
+        needs: MessageDependencies,
+        options: MessageOptions,
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self {
+            writer: MessageWriter::start_with_observer(
+                database.clone(),
+                PostCommitApplier::new(me),
+            ),
+            visibility: VisibilityCache::new(ctx.clone(), database.clone()),
+            conversations: needs.conversations,
+            unread: needs.unread,
+            limits: needs.limits,
+            typing: needs.typing,
+            nodes: needs.nodes,
+            newest_loads: Readings::new(),
+            retry_queue: RetryQueue::default(),
+            recovery_state: Mutex::default(),
+            in_flight_permits: Arc::new(Semaphore::new(MAX_IN_FLIGHT as usize)),
+            recent_list_misses: AtomicU64::new(0),
+            options,
+            ctx,
+            database,
+        })
+    }
+
+    /// Returns the number of database reads that were necessary because the recent list could not answer.
+    pub fn row_reads(&self) -> u64 {
+        self.recent_list_misses.load(Ordering::Relaxed)
+    }
+
+    /// Starts the retry task and the recovery task.
+    pub fn tick(self: &Arc<Self>) -> BackgroundTasks {
+        BackgroundTasks::new(vec![
+            BackgroundTask::spawn_periodic(
+                self,
+                BACKGROUND_INTERVAL,
+                "retry store updates of messages",
+                |it| async move { it.settle().await },
+            ),
+            BackgroundTask::spawn_periodic(
+                self,
+                BACKGROUND_INTERVAL,
+                "recover messages",
+                |it| async move { it.recover_if_needed().await.map(drop) },
+            ),
+        ])
+    }
+
+    /// Waits for all in-flight sends and edits, then stops the writer. No message may be sent afterwards.
+    pub async fn stop(&self) {
+        drop(self.in_flight_permits.acquire_many(MAX_IN_FLIGHT).await);
+        self.writer.stop().await;
+    }
+
+    /// Waits for an in-flight permit and spawns work that holds it. Once spawned, the work is not cancelled with the
+    /// caller.
+    async fn spawn<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        let place = Arc::clone(&self.in_flight_permits).acquire_owned().await;
+        tokio::spawn(async move {
+            let done = work.await;
+            drop(place);
+            done
+        })
+    }
+
+    /// Runs work on its own task, so that a cancelled caller does not cancel it, and waits for the result.
+    async fn run_detached<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        match self.spawn(work).await.await {
+            Ok(done) => done,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The task is only cancelled when the runtime shuts down.
+                Err(_) => std::future::pending().await,
+            },
+        }
+    }
+}
+
+impl std::fmt::Debug for Messages {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Messages")
+    }
+}

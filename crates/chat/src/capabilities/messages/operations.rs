@@ -1,0 +1,287 @@
+//! Operations of messages.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::{HistoryAnchor, MAX_HISTORY_PAGE_SIZE, Message, MessageEdit, MessageList, NewMessage};
+use crate::api::caller::{Caller, Role};
+use crate::api::error::{Error, Result};
+use crate::api::error_code::Code;
+use crate::api::operation::{CreatesResource, Operation, OperationInfo};
+use crate::chat::Chat;
+use crate::ids::ConversationId;
+
+/// Page size if the request has no `limit`.
+const DEFAULT_PAGE_SIZE: u64 = 50;
+
+/// Sends a message to a conversation. The reply means that the message is committed to the database.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SendMessage {
+    /// Id of the conversation.
+    #[schema(value_type = ConversationId)]
+    pub conversation_id: String,
+    /// Text of the message, by default at most 8192 bytes. It may be empty if there is `metadata`.
+    #[serde(default)]
+    pub content: String,
+    /// Additional data, by default at most 4096 bytes of JSON. The field `mentions` is a list of up to 50 user ids.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub metadata: Option<Value>,
+    /// Id that the client chooses for this message, 1 to 128 bytes. If the sender has already used it in this
+    /// conversation, nothing is sent and the reply is the first message.
+    #[serde(default)]
+    #[schema(min_length = 1, max_length = 128)]
+    pub client_id: Option<String>,
+}
+
+/// A stored message.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct SentMessage {
+    /// The message.
+    #[serde(flatten)]
+    pub message: Message,
+    /// True if the message existed already under the same `clientId`.
+    #[serde(skip)]
+    pub repeated: bool,
+}
+
+impl Operation for SendMessage {
+    const INFO: OperationInfo = OperationInfo {
+        name: "messages.send",
+        summary: "Sends a message",
+        codes: &[
+            Code::InvalidId,
+            Code::UserRequired,
+            Code::ReadOnlySession,
+            Code::NotAMember,
+            Code::ContentTooLarge,
+            Code::TooMany,
+        ],
+    };
+    const CREATES: CreatesResource = CreatesResource::IfAbsent;
+    const WRITES_DATABASE: bool = true;
+    type Reply = SentMessage;
+
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<SentMessage> {
+        // Destructured, so that the future does not keep the request beside the `NewMessage` that takes over its
+        // fields.
+        let Self {
+            conversation_id,
+            content,
+            metadata,
+            client_id,
+        } = self;
+        let conversation = ConversationId::new(conversation_id)?;
+        let new = NewMessage {
+            content,
+            metadata,
+            client_id,
+        };
+        let sent = chat.messages().send(caller, &conversation, new).await?;
+        Ok(SentMessage {
+            message: sent.message,
+            repeated: sent.is_duplicate,
+        })
+    }
+
+    fn created(reply: &SentMessage) -> bool {
+        !reply.repeated
+    }
+}
+
+/// Lists messages of a conversation, oldest first: the newest ones, or those right before or right after a `seq`. For
+/// members of the conversation.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ListMessages {
+    /// Id of the conversation.
+    #[schema(value_type = ConversationId)]
+    pub conversation_id: String,
+    /// Returns the messages right before this `seq`. Cannot be combined with `after`.
+    #[serde(default)]
+    pub before: Option<u64>,
+    /// Returns the messages right after this `seq`. Cannot be combined with `before`.
+    #[serde(default)]
+    pub after: Option<u64>,
+    /// Maximum number of messages, from 1 to 100. Default: 50.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 100, default = 50)]
+    pub limit: Option<u64>,
+}
+
+impl Operation for ListMessages {
+    const INFO: OperationInfo = OperationInfo {
+        name: "messages.list",
+        summary: "Lists messages of a conversation, oldest first",
+        codes: &[Code::InvalidId, Code::UserRequired, Code::NotAMember],
+    };
+    type Reply = MessageList;
+
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<MessageList> {
+        let page = match (self.before, self.after) {
+            (None, None) => HistoryAnchor::Newest,
+            (Some(seq), None) => HistoryAnchor::Before(seq),
+            (None, Some(seq)) => HistoryAnchor::After(seq),
+            (Some(_), Some(_)) => {
+                let text = "`before` and `after` are both given; give only one of them".to_owned();
+                return Err(Error::InvalidRequest(text));
+            }
+        };
+        let limit = self.limit.unwrap_or(DEFAULT_PAGE_SIZE);
+        if !(1..=MAX_HISTORY_PAGE_SIZE).contains(&limit) {
+            let text =
+                format!("`limit` is {limit}, which is not from 1 to {MAX_HISTORY_PAGE_SIZE}");
+            return Err(Error::InvalidRequest(text));
+        }
+        let conversation = caller
+            .authorize_member(&self.conversation_id, chat.members())
+            .await?;
+        let (messages, user) = (chat.messages(), caller.user.as_ref());
+        match messages.history(&conversation, user, page, limit).await {
+            // A service may read every conversation, even on behalf of a user who is not a member.
+            Err(Error::NotAMember(_)) if caller.role == Role::Service => {
+                messages.history(&conversation, None, page, limit).await
+            }
+            found => found,
+        }
+    }
+}
+
+/// Returns one message. For members of the conversation.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GetMessage {
+    /// Id of the conversation.
+    #[schema(value_type = ConversationId)]
+    pub conversation_id: String,
+    /// `seq` of the message.
+    pub seq: u64,
+}
+
+impl Operation for GetMessage {
+    const INFO: OperationInfo = OperationInfo {
+        name: "messages.get",
+        summary: "Returns one message",
+        codes: &[
+            Code::InvalidId,
+            Code::UserRequired,
+            Code::NotAMember,
+            Code::NotFound,
+        ],
+    };
+    type Reply = Message;
+
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<Message> {
+        let conversation = caller
+            .authorize_member(&self.conversation_id, chat.members())
+            .await?;
+        let (messages, user) = (chat.messages(), caller.user.as_ref());
+        match messages.one(&conversation, user, self.seq).await {
+            // A service may read every conversation, even on behalf of a user who is not a member.
+            Err(Error::NotAMember(_)) if caller.role == Role::Service => {
+                messages.one(&conversation, None, self.seq).await
+            }
+            found => found,
+        }
+    }
+}
+
+/// Replaces the text or the metadata of a message. The sender may do this within the edit window (by default 5 minutes
+/// after sending). Owners and admins of the conversation, admins and services may do it at any time.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EditMessage {
+    /// Id of the conversation.
+    #[schema(value_type = ConversationId)]
+    pub conversation_id: String,
+    /// `seq` of the message.
+    pub seq: u64,
+    /// New text. If it is absent, the text stays unchanged.
+    #[serde(default)]
+    pub content: Option<String>,
+    /// New metadata. If it is absent, the metadata stays unchanged. An edit does not change which users count as
+    /// mentioned.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub metadata: Option<Value>,
+}
+
+impl Operation for EditMessage {
+    const INFO: OperationInfo = OperationInfo {
+        name: "messages.edit",
+        summary: "Edits a message",
+        codes: &[
+            Code::InvalidId,
+            Code::UserRequired,
+            Code::ReadOnlySession,
+            Code::NotAMember,
+            Code::Forbidden,
+            Code::NotFound,
+            Code::ContentTooLarge,
+            Code::TooMany,
+            Code::EditWindowOver,
+            Code::MessageDeleted,
+        ],
+    };
+    const WRITES_DATABASE: bool = true;
+    type Reply = Message;
+
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<Message> {
+        let conversation = require_writer(caller, &self.conversation_id)?;
+        let edit = MessageEdit {
+            content: self.content,
+            metadata: self.metadata,
+        };
+        let messages = chat.messages();
+        messages.edit(caller, &conversation, self.seq, edit).await
+    }
+}
+
+/// Deletes the text and the metadata of a message; the message keeps its `seq`. Callers who may edit a message may
+/// delete it. Repeating a delete has no effect.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeleteMessage {
+    /// Id of the conversation.
+    #[schema(value_type = ConversationId)]
+    pub conversation_id: String,
+    /// `seq` of the message.
+    pub seq: u64,
+}
+
+impl Operation for DeleteMessage {
+    const INFO: OperationInfo = OperationInfo {
+        name: "messages.delete",
+        summary: "Deletes a message",
+        codes: &[
+            Code::InvalidId,
+            Code::UserRequired,
+            Code::ReadOnlySession,
+            Code::NotAMember,
+            Code::Forbidden,
+            Code::NotFound,
+            Code::EditWindowOver,
+        ],
+    };
+    const WRITES_DATABASE: bool = true;
+    type Reply = Message;
+
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<Message> {
+        let conversation = require_writer(caller, &self.conversation_id)?;
+        chat.messages()
+            .delete(caller, &conversation, self.seq)
+            .await
+    }
+}
+
+/// Checks that the caller may write and parses the conversation id. The database rows decide which messages the caller
+/// may change.
+fn require_writer(caller: &Caller, conversation: &str) -> Result<ConversationId> {
+    if caller.role == Role::User {
+        caller.user()?;
+    }
+    caller.require_write_access()?;
+    Ok(ConversationId::new(conversation)?)
+}

@@ -1,0 +1,395 @@
+//! SQL statements of messages, except those of the writer.
+//!
+//! Invariants:
+//! 1. Each function runs one statement, so the rows that it returns are consistent with each other.
+
+use sqlx::{FromRow, Row};
+
+use super::message_row::{MessageRow, message_columns};
+use crate::api::error::Result;
+use crate::context::Timestamp;
+use crate::database::{Database, WriteTransaction, from_db_integer, on, to_db_integer};
+use crate::ids::{ConversationId, UserId};
+
+/// Maximum rows per statement, equal to the length of the recent list.
+pub(super) const RECENT_LIST_LEN: u64 = 100;
+
+/// State of a conversation row when its messages were read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ConversationHead {
+    pub(crate) last_seq: u64,
+    pub(crate) rev: u64,
+    pub(crate) members_version: u64,
+    pub(crate) member_count: u64,
+}
+
+/// Message rows together with the head of their conversation, read at the same moment.
+#[derive(Debug, Clone)]
+pub(super) struct HeadAndRows {
+    pub(super) head: ConversationHead,
+    /// In `seq` order.
+    pub(super) rows: Vec<MessageRow>,
+}
+
+macro_rules! select_with_head {
+    ($range:literal) => {
+        concat!(
+            "SELECT last_seq, head_rev, members_version, member_count, ",
+            message_columns!(),
+            " FROM (SELECT last_seq, rev AS head_rev, members_version, member_count
+                FROM conversations WHERE id = $1) AS head
+            LEFT JOIN messages ON conversation_id = $1 AND ",
+            $range,
+            " ORDER BY seq"
+        )
+    };
+}
+
+const SELECT_BEFORE: &str = select_with_head!(
+    "seq < $2 AND seq >= (CASE WHEN $2 <= last_seq THEN $2 ELSE last_seq + 1 END) - $3"
+);
+const SELECT_BETWEEN: &str = select_with_head!("seq > $2 AND seq < $3");
+const SELECT_LAST_SEQ_BEFORE: &str = "
+    SELECT seq FROM messages WHERE conversation_id = $1 AND created_at < $2 ORDER BY seq DESC LIMIT 1";
+const SELECT_BY_CLIENT_ID: &str = concat!(
+    "SELECT ",
+    message_columns!(),
+    " FROM messages WHERE conversation_id = $1 AND sender_id = $2 AND client_id = $3"
+);
+const CHANGED: &str = concat!(
+    "SELECT ",
+    message_columns!(),
+    " FROM messages
+    WHERE conversation_id = $1 AND rev > $2 AND seq > $3 AND (edited_at IS NOT NULL OR deleted_at IS NOT NULL)
+    ORDER BY rev LIMIT $4"
+);
+const SELECT_CHANGED_IN_RANGE: &str = concat!(
+    "SELECT ",
+    message_columns!(),
+    " FROM messages
+    WHERE conversation_id = $1 AND rev > $2 AND seq > $3 AND seq <= $4
+        AND (edited_at IS NOT NULL OR deleted_at IS NOT NULL)
+    ORDER BY rev LIMIT $5"
+);
+const SELECT_LAST_UNCHANGED_REV: &str = "
+    SELECT rev FROM messages
+    WHERE conversation_id = $1 AND seq <= $2 AND edited_at IS NULL AND deleted_at IS NULL
+    ORDER BY seq DESC LIMIT 1";
+const SELECT_VISIBILITY: &str = "
+    SELECT history, (SELECT joined_seq FROM members WHERE conversation_id = $1 AND user_id = $2)
+    FROM conversations WHERE id = $1";
+const SELECT_ACTIVE_CONVERSATIONS: &str = "
+    SELECT id, last_seq FROM conversations
+    WHERE id IN (SELECT conversation_id FROM messages WHERE id >= $1 AND id < $2) AND id > $3
+    ORDER BY id LIMIT $4";
+const SELECT_ACTIVE_MEMBERS: &str = "
+    SELECT DISTINCT user_id FROM members
+    WHERE conversation_id IN (
+        SELECT id FROM conversations WHERE member_count <= $1
+            AND id IN (SELECT conversation_id FROM messages WHERE id >= $2 AND id < $3)) AND user_id > $4
+    ORDER BY user_id LIMIT $5";
+const SELECT_CHANGED_IN_PERIOD: &str = concat!(
+    "SELECT ",
+    message_columns!(),
+    " FROM messages
+    WHERE (COALESCE(deleted_at, edited_at), id) > ($1, $2) AND COALESCE(deleted_at, edited_at) < $3
+        AND (edited_at IS NOT NULL OR deleted_at IS NOT NULL)
+    ORDER BY COALESCE(deleted_at, edited_at), id LIMIT $4"
+);
+const BUMP_REV: &str = "UPDATE conversations SET rev = rev + 1 WHERE id = $1 RETURNING rev";
+const SELECT_ONE: &str = concat!(
+    "SELECT ",
+    message_columns!(),
+    " FROM messages WHERE conversation_id = $1 AND seq = $2"
+);
+const MEMBER: &str = "SELECT role FROM members WHERE conversation_id = $1 AND user_id = $2";
+const EDIT: &str = concat!(
+    "UPDATE messages SET content = $1, metadata = $2, edited_at = $3, rev = $4
+    WHERE conversation_id = $5 AND seq = $6 RETURNING ",
+    message_columns!()
+);
+const DELETE: &str = concat!(
+    "UPDATE messages SET content = '', metadata = NULL, deleted_at = $1, rev = $2
+    WHERE conversation_id = $3 AND seq = $4 RETURNING ",
+    message_columns!()
+);
+
+/// Parses the rows of a statement made by `select_with_head!`; `None` if the conversation does not exist.
+macro_rules! parse_head_and_rows {
+    ($rows:expr) => {{
+        let rows = $rows;
+        let Some(first) = rows.first() else {
+            return Ok(None);
+        };
+        let head = ConversationHead {
+            last_seq: from_db_integer(first.try_get("last_seq")?),
+            rev: from_db_integer(first.try_get("head_rev")?),
+            members_version: from_db_integer(first.try_get("members_version")?),
+            member_count: from_db_integer(first.try_get("member_count")?),
+        };
+        let mut messages = Vec::with_capacity(rows.len());
+        for row in &rows {
+            // A conversation without a message in the range has one row, whose message columns are NULL.
+            if row.try_get::<Option<i64>, _>("seq")?.is_some() {
+                messages.push(MessageRow::from_row(row)?);
+            }
+        }
+        Ok(Some(HeadAndRows {
+            head,
+            rows: messages,
+        }))
+    }};
+}
+
+/// Reads the newest messages, as many as the recent list holds.
+pub(super) async fn find_newest(
+    database: &Database,
+    conversation: &ConversationId,
+) -> Result<Option<HeadAndRows>> {
+    find_before(database, conversation, u64::MAX, RECENT_LIST_LEN).await
+}
+
+/// Reads the newest messages before a `seq`, at most [`RECENT_LIST_LEN`].
+pub(super) async fn find_before(
+    database: &Database,
+    conversation: &ConversationId,
+    before: u64,
+    limit: u64,
+) -> Result<Option<HeadAndRows>> {
+    on!(database.reader(), pool => {
+        let query = sqlx::query(SELECT_BEFORE).bind(conversation.as_str());
+        let query = query.bind(to_db_integer(before)).bind(to_db_integer(limit.min(RECENT_LIST_LEN)));
+        parse_head_and_rows!(query.fetch_all(pool).await?)
+    })
+}
+
+/// Reads the messages after `after` and before `before`; the range may contain at most [`RECENT_LIST_LEN`] messages.
+pub(super) async fn find_between(
+    database: &Database,
+    conversation: &ConversationId,
+    after: u64,
+    before: u64,
+) -> Result<Option<HeadAndRows>> {
+    debug_assert!(before.saturating_sub(after) <= RECENT_LIST_LEN + 1);
+    on!(database.reader(), pool => {
+        let query = sqlx::query(SELECT_BETWEEN).bind(conversation.as_str());
+        let query = query.bind(to_db_integer(after)).bind(to_db_integer(before));
+        parse_head_and_rows!(query.fetch_all(pool).await?)
+    })
+}
+
+/// Reads the newest `seq` that was created before a time in ms; 0 if there is none.
+pub(super) async fn last_seq_before(
+    database: &Database,
+    conversation: &ConversationId,
+    moment: u64,
+) -> Result<u64> {
+    let seq: Option<i64> = on!(database.reader(), pool => {
+        let query = sqlx::query_scalar(SELECT_LAST_SEQ_BEFORE).bind(conversation.as_str());
+        query.bind(to_db_integer(moment)).fetch_optional(pool).await?
+    });
+    Ok(seq.map_or(0, from_db_integer))
+}
+
+/// Reads the message of a sender with a client id.
+pub(super) async fn find_by_client_id(
+    database: &Database,
+    conversation: &ConversationId,
+    sender: &UserId,
+    client_id: &str,
+) -> Result<Option<MessageRow>> {
+    let row = on!(database.reader(), pool => {
+        let query = sqlx::query_as(SELECT_BY_CLIENT_ID).bind(conversation.as_str());
+        query.bind(sender.as_str()).bind(client_id).fetch_optional(pool).await?
+    });
+    Ok(row)
+}
+
+/// Reads edited and deleted messages after `hidden` with a revision above `rev`, by revision.
+pub(super) async fn changed(
+    database: &Database,
+    conversation: &ConversationId,
+    rev: u64,
+    hidden: u64,
+    limit: u64,
+) -> Result<Vec<MessageRow>> {
+    let rows = on!(database.reader(), pool => {
+        let query = sqlx::query_as(CHANGED).bind(conversation.as_str()).bind(to_db_integer(rev));
+        query.bind(to_db_integer(hidden)).bind(to_db_integer(limit)).fetch_all(pool).await?
+    });
+    Ok(rows)
+}
+
+/// Reads messages after `after` and up to `last` that were edited or deleted after `rev`, by revision.
+pub(super) async fn find_changed_in_range(
+    database: &Database,
+    conversation: &ConversationId,
+    rev: u64,
+    (after, last): (u64, u64),
+    limit: u64,
+) -> Result<Vec<MessageRow>> {
+    let rows = on!(database.reader(), pool => {
+        let query = sqlx::query_as(SELECT_CHANGED_IN_RANGE).bind(conversation.as_str());
+        let query = query.bind(to_db_integer(rev)).bind(to_db_integer(after)).bind(to_db_integer(last));
+        query.bind(to_db_integer(limit)).fetch_all(pool).await?
+    });
+    Ok(rows)
+}
+
+/// Reads the revision of the newest message up to `seq` that was never changed; 0 if there is none.
+pub(super) async fn last_unchanged_rev(
+    database: &Database,
+    conversation: &ConversationId,
+    seq: u64,
+) -> Result<u64> {
+    let rev: Option<i64> = on!(database.reader(), pool => {
+        let query = sqlx::query_scalar(SELECT_LAST_UNCHANGED_REV).bind(conversation.as_str());
+        query.bind(to_db_integer(seq)).fetch_optional(pool).await?
+    });
+    Ok(rev.map_or(0, from_db_integer))
+}
+
+/// Reads what decides which messages a user may see: the `history` setting of the conversation, and the `joined_seq` of
+/// the user.
+pub(super) async fn find_visibility(
+    database: &Database,
+    conversation: &ConversationId,
+    user: &UserId,
+) -> Result<Option<(String, Option<u64>)>> {
+    let row: Option<(String, Option<i64>)> = on!(database.reader(), pool => {
+        let query = sqlx::query_as(SELECT_VISIBILITY).bind(conversation.as_str());
+        query.bind(user.as_str()).fetch_optional(pool).await?
+    });
+    Ok(row.map(|(history, joined)| (history, joined.map(from_db_integer))))
+}
+
+/// Reads a page of the conversations with messages in a period, by id, with their `last_seq`.
+pub(super) async fn find_active_conversations(
+    database: &Database,
+    from: Timestamp,
+    to: Timestamp,
+    after: &str,
+    limit: u64,
+) -> Result<Vec<(ConversationId, u64)>> {
+    let found: Vec<(String, i64)> = on!(database.reader(), pool => {
+        let query = sqlx::query_as(SELECT_ACTIVE_CONVERSATIONS).bind(min_message_id(from)).bind(min_message_id(to));
+        query.bind(after).bind(to_db_integer(limit)).fetch_all(pool).await?
+    });
+    let found = found.into_iter();
+    found
+        .map(|(id, last)| Ok((ConversationId::new(id)?, from_db_integer(last))))
+        .collect()
+}
+
+/// Reads a page of the members of conversations with at most `max_members` members and messages in a period, by id.
+pub(super) async fn find_active_members(
+    database: &Database,
+    most: u64,
+    (from, to): (Timestamp, Timestamp),
+    after: &str,
+    limit: u64,
+) -> Result<Vec<UserId>> {
+    let found: Vec<String> = on!(database.reader(), pool => {
+        let query = sqlx::query_scalar(SELECT_ACTIVE_MEMBERS).bind(to_db_integer(most));
+        let query = query.bind(min_message_id(from)).bind(min_message_id(to));
+        query.bind(after).bind(to_db_integer(limit)).fetch_all(pool).await?
+    });
+    let users = found.into_iter().map(UserId::new);
+    Ok(users.collect::<std::result::Result<_, _>>()?)
+}
+
+/// Reads messages that were edited or deleted in a period, by time and id, at most [`RECENT_LIST_LEN`]. The first bound
+/// and `after` are the time and the id of the last message of the previous page.
+pub(super) async fn find_changed_in_period(
+    database: &Database,
+    (from, to): (Timestamp, Timestamp),
+    after: &str,
+) -> Result<Vec<MessageRow>> {
+    let rows = on!(database.reader(), pool => {
+        let query = sqlx::query_as(SELECT_CHANGED_IN_PERIOD).bind(to_db_integer(from.as_millis())).bind(after);
+        query.bind(to_db_integer(to.as_millis())).bind(to_db_integer(RECENT_LIST_LEN)).fetch_all(pool).await?
+    });
+    Ok(rows)
+}
+
+/// Smallest UUIDv7 text of a moment.
+fn min_message_id(moment: Timestamp) -> String {
+    let ms = moment.as_millis() & 0xffff_ffff_ffff;
+    format!("{:08x}-{:04x}-", ms >> 16, ms & 0xffff)
+}
+
+/// Increments the revision of a conversation and locks its row until the end of the transaction; `None` if the
+/// conversation does not exist.
+pub(super) async fn lock_and_bump_rev(
+    tx: &mut WriteTransaction,
+    conversation: &ConversationId,
+) -> Result<Option<u64>> {
+    let rev: Option<i64> = on!(tx.connection(), c => {
+        sqlx::query_scalar(BUMP_REV).bind(conversation.as_str()).fetch_optional(c).await?
+    });
+    Ok(rev.map(from_db_integer))
+}
+
+/// Reads one message in a transaction.
+pub(super) async fn find_one(
+    tx: &mut WriteTransaction,
+    conversation: &ConversationId,
+    seq: u64,
+) -> Result<Option<MessageRow>> {
+    let row = on!(tx.connection(), c => {
+        let query = sqlx::query_as(SELECT_ONE).bind(conversation.as_str());
+        query.bind(to_db_integer(seq)).fetch_optional(c).await?
+    });
+    Ok(row)
+}
+
+/// Reads the role of a member in a transaction.
+pub(super) async fn role(
+    tx: &mut WriteTransaction,
+    conversation: &ConversationId,
+    user: &UserId,
+) -> Result<Option<String>> {
+    let role = on!(tx.connection(), c => {
+        let query = sqlx::query_scalar(MEMBER).bind(conversation.as_str());
+        query.bind(user.as_str()).fetch_optional(c).await?
+    });
+    Ok(role)
+}
+
+/// New column values of an edited message.
+pub(super) struct EditedColumns<'a> {
+    pub(super) content: &'a str,
+    pub(super) metadata: Option<&'a str>,
+    pub(super) at: Timestamp,
+    pub(super) rev: u64,
+}
+
+/// Writes the new content of a message.
+pub(super) async fn edit(
+    tx: &mut WriteTransaction,
+    conversation: &ConversationId,
+    seq: u64,
+    edited: &EditedColumns<'_>,
+) -> Result<MessageRow> {
+    let row = on!(tx.connection(), c => {
+        let query = sqlx::query_as(EDIT).bind(edited.content).bind(edited.metadata);
+        let query = query.bind(to_db_integer(edited.at.as_millis())).bind(to_db_integer(edited.rev));
+        query.bind(conversation.as_str()).bind(to_db_integer(seq)).fetch_one(c).await?
+    });
+    Ok(row)
+}
+
+/// Deletes the content of a message.
+pub(super) async fn delete(
+    tx: &mut WriteTransaction,
+    conversation: &ConversationId,
+    seq: u64,
+    at: Timestamp,
+    rev: u64,
+) -> Result<MessageRow> {
+    let row = on!(tx.connection(), c => {
+        let query = sqlx::query_as(DELETE).bind(to_db_integer(at.as_millis())).bind(to_db_integer(rev));
+        query.bind(conversation.as_str()).bind(to_db_integer(seq)).fetch_one(c).await?
+    });
+    Ok(row)
+}

@@ -1,0 +1,285 @@
+//! Messages in the queue of the writer, and the results of their commits.
+
+use std::time::{Duration, Instant};
+
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+
+use super::commit_error::{self, CommitError};
+use super::{CommitObserver, MAX_BATCH_SIZE, MessageDraft, WrittenMessage};
+use crate::api::error::{Error, Result};
+use crate::ids::ConversationId;
+use crate::messages::Message;
+use crate::messages::message_row::MessageRow;
+
+/// A draft in the queue.
+pub(super) struct WriteJob {
+    pub draft: MessageDraft,
+    reply: PendingReply,
+    queued_at: Instant,
+}
+
+/// Reply channel of a sender, with the state at the time of sending.
+pub(in crate::capabilities::messages) struct PendingReply {
+    reply: oneshot::Sender<Result<WrittenMessage>>,
+    /// Store epoch before the message was queued.
+    pub epoch_before_write: u64,
+    /// True if the rate limit counted the message.
+    pub counted_by_rate_limit: bool,
+    /// In-flight permit of the message.
+    pub permit: Option<OwnedSemaphorePermit>,
+}
+
+impl PendingReply {
+    /// Creates a reply without further state.
+    pub fn new(reply: oneshot::Sender<Result<WrittenMessage>>) -> Self {
+        Self {
+            reply,
+            epoch_before_write: 0,
+            counted_by_rate_limit: false,
+            permit: None,
+        }
+    }
+
+    /// Sends the result to the sender. Returns the in-flight permit, which is released on drop.
+    pub fn answer(self, written: Result<WrittenMessage>) -> Option<OwnedSemaphorePermit> {
+        // The receiver is gone if the sender was cancelled.
+        let _ = self.reply.send(written);
+        self.permit
+    }
+}
+
+/// Result of a commit for one draft.
+#[derive(Debug)]
+pub(super) enum DraftOutcome {
+    /// The message is stored.
+    Stored(StoredRow, SenderSnapshot),
+    /// The sender is not a member of the conversation.
+    NotAMember,
+}
+
+/// Versions of the conversation and of the sender after the commit.
+#[derive(Debug, Clone)]
+pub(super) struct SenderSnapshot {
+    pub members_version: u64,
+    pub member_count: u64,
+    pub joined_version: u64,
+    pub position_version: u64,
+}
+
+/// Row of a stored message.
+#[derive(Debug, Clone)]
+pub(super) enum StoredRow {
+    /// The draft was inserted with these numbers.
+    New { seq: u64, rev: u64, created_at: u64 },
+    /// The row existed before.
+    Existing(Box<MessageRow>),
+}
+
+/// A committed message and its pending reply. The message for clients is built in the task of the conversation, not in
+/// the writer, which would delay all senders.
+pub(in crate::capabilities::messages) struct CommittedMessage {
+    row: MessageRow,
+    repeated: bool,
+    sender: SenderSnapshot,
+    ticket: PendingReply,
+}
+
+impl WriteJob {
+    pub fn new(draft: MessageDraft, reply: PendingReply) -> Self {
+        Self {
+            draft,
+            reply,
+            queued_at: Instant::now(),
+        }
+    }
+
+    /// Combines the job with the result of its commit. If the sender is not a member, replies with that error and
+    /// returns `None`.
+    fn into_committed(self, outcome: DraftOutcome) -> Option<CommittedMessage> {
+        let DraftOutcome::Stored(row, place) = outcome else {
+            self.reply
+                .answer(Err(Error::NotAMember(self.draft.conversation)));
+            return None;
+        };
+        let (row, repeated) = match row {
+            StoredRow::New {
+                seq,
+                rev,
+                created_at,
+            } => (self.draft.into_row(seq, rev, created_at), false),
+            StoredRow::Existing(row) => {
+                let repeated = row.id != self.draft.id.to_string();
+                (*row, repeated)
+            }
+        };
+        Some(CommittedMessage {
+            row,
+            repeated,
+            sender: place,
+            ticket: self.reply,
+        })
+    }
+
+    /// Replies with the error of the commit.
+    fn reply_error(self, failure: &CommitError, after: &dyn CommitObserver) {
+        let error = failure.to_error();
+        if matches!(error, Error::DatabaseUnavailable(_)) {
+            after.on_commit_unknown(&self.draft.conversation);
+        }
+        self.reply.answer(Err(error));
+    }
+
+    /// Returns the job, or rejects it if it has waited longer than the timeout.
+    fn reject_if_expired(self, timeout: Duration) -> Option<Self> {
+        if self.queued_at.elapsed() > timeout {
+            self.reply.answer(Err(commit_error::queue_timeout()));
+            return None;
+        }
+        Some(self)
+    }
+}
+
+impl CommittedMessage {
+    /// Conversation that the message was sent to.
+    pub fn conversation(&self) -> &ConversationId {
+        &self.row.conversation_id
+    }
+
+    /// Whether the message existed already under the same client id.
+    pub fn is_duplicate(&self) -> bool {
+        self.repeated
+    }
+
+    /// Splits the message into its row, a function that builds the [`WrittenMessage`], and its pending reply.
+    pub fn into_parts(
+        self,
+    ) -> (
+        MessageRow,
+        impl FnOnce(Message) -> WrittenMessage,
+        PendingReply,
+    ) {
+        let (repeated, place) = (self.repeated, self.sender);
+        let written = move |message| WrittenMessage {
+            message,
+            repeated,
+            members_version: place.members_version,
+            member_count: place.member_count,
+            joined_version: place.joined_version,
+            position_version: place.position_version,
+        };
+        (self.row, written, self.ticket)
+    }
+}
+
+/// Takes this job and the queued jobs, at most one batch. Rejects expired jobs.
+pub(super) fn drain_batch(
+    first: WriteJob,
+    queue: &mut mpsc::Receiver<WriteJob>,
+    timeout: Duration,
+) -> Vec<WriteJob> {
+    std::iter::once(first)
+        .chain(std::iter::from_fn(|| queue.try_recv().ok()))
+        .take(MAX_BATCH_SIZE)
+        .filter_map(|job| job.reject_if_expired(timeout))
+        .collect()
+}
+
+/// Passes the results of a commit to the observer, or replies with its error. If one message may have caused the error,
+/// returns the two halves of the batch in order, to be committed separately.
+pub(super) fn finish_batch(
+    mut jobs: Vec<WriteJob>,
+    done: std::result::Result<Vec<DraftOutcome>, CommitError>,
+    after: &dyn CommitObserver,
+) -> Option<[Vec<WriteJob>; 2]> {
+    match done {
+        Ok(outcomes) => {
+            let all = jobs.into_iter().zip(outcomes);
+            let committed = all.filter_map(|(job, outcome)| job.into_committed(outcome));
+            after.on_committed(committed.collect());
+        }
+        Err(failure) if failure.is_statement_refused() && jobs.len() > 1 => {
+            let rest = jobs.split_off(jobs.len() / 2);
+            return Some([jobs, rest]);
+        }
+        Err(failure) => {
+            let error = &failure.source;
+            tracing::error!(%error, messages = jobs.len(), "cannot write messages");
+            for job in jobs {
+                job.reply_error(&failure, after);
+            }
+        }
+    }
+    None
+}
+
+impl MessageDraft {
+    /// Builds the row of the draft with these numbers.
+    pub(super) fn into_row(self, seq: u64, rev: u64, created_at: u64) -> MessageRow {
+        MessageRow {
+            conversation_id: self.conversation,
+            seq,
+            id: self.id.to_string(),
+            sender_id: self.sender,
+            sender_role: self.sender_role.name().to_owned(),
+            content: self.content,
+            metadata: self.metadata,
+            client_id: self.client_id,
+            created_at,
+            edited_at: None,
+            deleted_at: None,
+            rev,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::api::caller::Role;
+    use crate::context::Timestamp;
+    use crate::ids::{ConversationId, UserId};
+
+    pub fn draft(content: &str) -> MessageDraft {
+        MessageDraft {
+            id: Uuid::nil(),
+            conversation: ConversationId::new("c").unwrap(),
+            sender: UserId::new("alice").unwrap(),
+            sender_role: Role::User,
+            content: content.to_owned(),
+            metadata: None,
+            client_id: None,
+            mentions: Vec::new(),
+            at: Timestamp(1),
+        }
+    }
+
+    #[test]
+    fn drafts_that_waited_too_long_are_rejected() {
+        let (sender, mut queue) = mpsc::channel(MAX_BATCH_SIZE + 8);
+        let mut answers = Vec::new();
+        for n in 0..MAX_BATCH_SIZE + 4 {
+            let (answer, answered) = oneshot::channel();
+            assert!(
+                sender
+                    .blocking_send(WriteJob::new(
+                        draft(&n.to_string()),
+                        PendingReply::new(answer)
+                    ))
+                    .is_ok()
+            );
+            answers.push(answered);
+        }
+        let first = queue.blocking_recv().unwrap();
+        let jobs = drain_batch(first, &mut queue, Duration::MAX);
+        let contents: Vec<_> = jobs.iter().map(|job| job.draft.content.as_str()).collect();
+        assert_eq!(contents[..3], ["0", "1", "2"]);
+        assert_eq!(contents.len(), MAX_BATCH_SIZE);
+
+        let first = queue.blocking_recv().unwrap();
+        assert!(drain_batch(first, &mut queue, Duration::ZERO).is_empty());
+        let late = answers.pop().unwrap().blocking_recv().unwrap();
+        assert!(matches!(late, Err(Error::DatabaseUnavailable(_))));
+    }
+}

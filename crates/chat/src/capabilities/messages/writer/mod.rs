@@ -1,0 +1,233 @@
+//! Message writer: commits the messages of many senders in one transaction (group commit).
+//!
+//! Invariants:
+//! 1. A message is acknowledged only after its commit.
+//! 2. `seq` is assigned in the transaction that writes the message, under a lock on the conversation. It has no gaps,
+//!    and every message below a committed one is committed.
+//! 3. No timer fills a batch. The next batch contains what was queued while the previous commit ran, or while the CPU
+//!    was busy.
+//! 4. A message that the database refuses does not fail other messages: a refused batch is split in halves until that
+//!    message is alone.
+//! 5. A caller can be cancelled at any await point. Its message is written completely or not at all.
+
+mod commit_error;
+mod job;
+mod postgres;
+mod sqlite;
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::timeout;
+use uuid::Uuid;
+
+use self::job::WriteJob;
+pub(super) use self::job::{CommittedMessage, PendingReply};
+use super::Message;
+use crate::api::caller::Role;
+use crate::api::error::{Error, Result};
+use crate::context::Timestamp;
+use crate::database::{Database, Either, MESSAGE_WRITER_CONNECTIONS};
+use crate::ids::{ConversationId, UserId};
+
+/// Maximum messages per commit.
+const MAX_BATCH_SIZE: usize = 1_024;
+/// Maximum messages that wait for a commit in each queue.
+const QUEUE_CAPACITY: usize = 1_024;
+/// Maximum number of users in one message whose mention is stored.
+const MOST_MENTIONS: usize = 50;
+
+/// A message before it has a `seq`.
+#[derive(Debug, Clone)]
+pub struct MessageDraft {
+    /// Id of the message, a UUIDv7.
+    pub id: Uuid,
+    /// Conversation that the message is sent to.
+    pub conversation: ConversationId,
+    /// Id of the sender.
+    pub sender: UserId,
+    /// Role of the sender.
+    pub sender_role: Role,
+    /// Text of the message.
+    pub content: String,
+    /// Metadata as JSON text.
+    pub metadata: Option<String>,
+    /// Id that the client chose. A sender has at most one message with it in a conversation.
+    pub client_id: Option<String>,
+    /// Mentioned users. Mentions of the sender, of users who are not members, and after the fiftieth are not stored.
+    pub mentions: Vec<UserId>,
+    /// Time of sending.
+    pub at: Timestamp,
+}
+
+/// A committed message, with the versions of its conversation and its sender after the commit.
+#[derive(Debug, Clone)]
+pub struct WrittenMessage {
+    /// The message.
+    pub message: Message,
+    /// True if the message existed already under the same `client_id`; nothing was changed.
+    pub repeated: bool,
+    /// `members_version` of the conversation.
+    pub members_version: u64,
+    /// Number of members of the conversation.
+    pub member_count: u64,
+    /// `members_version` at which the sender joined; 0 for a duplicate whose sender has left.
+    pub joined_version: u64,
+    /// `position_version` of the sender after this message; 0 for a duplicate whose sender has left.
+    pub position_version: u64,
+}
+
+/// Receives the results of commits.
+pub(super) trait CommitObserver: Send + Sync {
+    /// These messages are committed. Messages of one conversation are in commit order.
+    fn on_committed(&self, batch: Vec<CommittedMessage>);
+
+    /// The writer does not know whether messages of this conversation were committed.
+    fn on_commit_unknown(&self, conversation: &ConversationId);
+}
+
+/// Observer that only replies to the senders.
+struct ReplyOnlyObserver;
+
+impl CommitObserver for ReplyOnlyObserver {
+    fn on_committed(&self, batch: Vec<CommittedMessage>) {
+        for one in batch {
+            let (row, written, ticket) = one.into_parts();
+            ticket.answer(Ok(written(row.into_message())));
+        }
+    }
+
+    fn on_commit_unknown(&self, _: &ConversationId) {}
+}
+
+/// Writes the messages of all senders of this node.
+pub struct MessageWriter {
+    /// Empty after `stop`.
+    queues: RwLock<Vec<mpsc::Sender<WriteJob>>>,
+    /// Closes when all queued messages are written after `stop`.
+    drained: watch::Receiver<()>,
+    /// How long a message may wait for room in its queue.
+    timeout: Duration,
+}
+
+impl MessageWriter {
+    /// Starts a writer for this database. Messages that are queued when the writer is dropped are still written.
+    pub fn start(database: Database) -> Self {
+        Self::start_with_observer(database, Arc::new(ReplyOnlyObserver))
+    }
+
+    /// As [`start`](Self::start), with an observer that is called after each commit.
+    pub(super) fn start_with_observer(database: Database, after: Arc<dyn CommitObserver>) -> Self {
+        let timeout = database.options().timeout;
+        let (end, drained) = watch::channel(());
+        let queues = match database.pools() {
+            Either::Sqlite(_) => vec![sqlite::drained_signal(database, after, end)],
+            Either::Postgres(pool) => (0..MESSAGE_WRITER_CONNECTIONS)
+                .map(|_| {
+                    let after = Arc::clone(&after);
+                    postgres::start(pool.clone(), timeout, after, end.clone())
+                })
+                .collect(),
+        };
+        Self {
+            queues: RwLock::new(queues),
+            drained,
+            timeout,
+        }
+    }
+
+    /// Writes a message, or finds the earlier message with the same `client_id`, and waits for the commit.
+    pub async fn send(&self, draft: MessageDraft) -> Result<WrittenMessage> {
+        self.queue(draft, PendingReply::new).await?.wait().await
+    }
+
+    /// First half of [`send`](Self::send). The caller builds the [`PendingReply`] and can add state to it.
+    pub(super) async fn queue(
+        &self,
+        draft: MessageDraft,
+        ticket: impl FnOnce(oneshot::Sender<Result<WrittenMessage>>) -> PendingReply,
+    ) -> Result<QueuedMessage> {
+        draft.check()?;
+        let queue = self
+            .queue_for(&draft.conversation)
+            .ok_or_else(|| Error::DatabaseUnavailable(sqlx::Error::PoolClosed))?;
+        let (answer, answered) = oneshot::channel();
+        let job = WriteJob::new(draft, ticket(answer));
+        let place = match queue.try_reserve() {
+            Ok(place) => place,
+            Err(_) => timeout(self.timeout, queue.reserve())
+                .await
+                .map_err(|_| commit_error::queue_timeout())?
+                .map_err(|_| commit_error::writer_crashed())?,
+        };
+        place.send(job);
+        Ok(QueuedMessage(answered))
+    }
+
+    /// Rejects new messages and waits until all queued messages are written.
+    pub async fn stop(&self) {
+        self.queues.write().clear();
+        let mut ended = self.drained.clone();
+        // The channel carries no values: it closes when all writer tasks have ended.
+        while ended.changed().await.is_ok() {}
+    }
+
+    /// All messages of a conversation go through one queue, so that no two commits of this node need the same lock.
+    fn queue_for(&self, conversation: &ConversationId) -> Option<mpsc::Sender<WriteJob>> {
+        let queues = self.queues.read();
+        let mut hasher = DefaultHasher::new();
+        conversation.hash(&mut hasher);
+        let count = u64::try_from(queues.len()).ok()?;
+        let at = hasher.finish().checked_rem(count)?;
+        queues.get(usize::try_from(at).ok()?).cloned()
+    }
+}
+
+/// A message that waits for its commit.
+pub(super) struct QueuedMessage(oneshot::Receiver<Result<WrittenMessage>>);
+
+impl QueuedMessage {
+    /// Waits for the result of the commit.
+    pub async fn wait(self) -> Result<WrittenMessage> {
+        // The channel closes without a value if the writer panicked.
+        self.0.await.map_err(|_| commit_error::writer_crashed())?
+    }
+}
+
+impl std::fmt::Debug for MessageWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Writer({} queues)", self.queues.read().len())
+    }
+}
+
+impl MessageDraft {
+    /// Rejects NUL characters. PostgreSQL cannot store them, and both databases must accept the same messages.
+    fn check(&self) -> Result<()> {
+        let texts = [
+            ("content", Some(&self.content)),
+            ("metadata", self.metadata.as_ref()),
+            ("clientId", self.client_id.as_ref()),
+        ];
+        for (what, text) in texts {
+            if text.is_some_and(|text| text.contains('\0')) {
+                let error = format!("{what} contains a NUL character; remove it");
+                return Err(Error::InvalidRequest(error));
+            }
+        }
+        Ok(())
+    }
+
+    /// Users whose mention is stored, each once.
+    fn stored_mentions(&self) -> Vec<&UserId> {
+        let mut users: Vec<&UserId> = Vec::new();
+        for user in &self.mentions {
+            if users.len() < MOST_MENTIONS && *user != self.sender && !users.contains(&user) {
+                users.push(user);
+            }
+        }
+        users
+    }
+}

@@ -1,0 +1,205 @@
+//! Writer for SQLite: one thread with its own connection.
+//!
+//! Invariants:
+//! 1. The thread holds the SQLite write lock while it writes, and only then.
+//! 2. A panic fails only the messages of the running commit.
+
+mod batch;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, OpenFlags};
+use tokio::sync::{mpsc, watch};
+
+use super::commit_error::CommitError;
+use super::job::{DraftOutcome, WriteJob, drain_batch, finish_batch};
+use super::{CommitObserver, MAX_BATCH_SIZE, QUEUE_CAPACITY};
+use crate::database::{Database, Either, Sqlite, SqliteWriteGuard, Synchronous};
+
+/// The writer yields to other tasks to let them queue more messages. The commit starts after this many consecutive
+/// yields without a new message.
+const MAX_IDLE_YIELDS: u32 = 4;
+/// Longest time the writer collects messages: about the CPU time that the follow-up work of one full batch takes.
+const MAX_GATHER_TIME: Duration = Duration::from_millis(60);
+/// The writer collects messages only if the previous batch or the queue has at least this many. With fewer senders,
+/// waiting would not make the batch larger.
+const MIN_BATCH_TO_GATHER: usize = 4;
+/// WAL size in pages that triggers a checkpoint. A large value avoids copying the same hot pages to the database file
+/// often.
+const WAL_CHECKPOINT_PAGES: u32 = 4_000;
+
+/// Starts the writer thread. It ends when all senders of the queue are dropped, and then drops `drained_signal`.
+pub(super) fn drained_signal(
+    database: Database,
+    after: Arc<dyn CommitObserver>,
+    end: watch::Sender<()>,
+) -> mpsc::Sender<WriteJob> {
+    let (sender, queue) = mpsc::channel(QUEUE_CAPACITY);
+    let mut file = SqliteWriter {
+        database,
+        after,
+        connection: None,
+        last_batch_size: 0,
+    };
+    let work = move || {
+        run_loop(queue, |first, queue| file.write_batch(first, queue));
+        drop(end);
+    };
+    let started = thread::Builder::new()
+        .name("parlor-writer".into())
+        .spawn(work);
+    if let Err(error) = started {
+        // The queue is closed, so every message is rejected.
+        tracing::error!(%error, "cannot start the message writer thread");
+    }
+    sender
+}
+
+/// Loop of the thread, until the queue is closed.
+fn run_loop(
+    mut queue: mpsc::Receiver<WriteJob>,
+    mut work: impl FnMut(WriteJob, &mut mpsc::Receiver<WriteJob>),
+) {
+    while let Some(first) = queue.blocking_recv() {
+        let worked = catch_unwind(AssertUnwindSafe(|| work(first, &mut queue)));
+        if worked.is_err() {
+            tracing::error!(
+                "the message writer panicked; the messages of this commit are rejected"
+            );
+        }
+    }
+}
+
+/// Yields so that other tasks can queue more messages. This ends at once on an idle core. On a busy core it ends when
+/// no more messages arrive, and the batch contains all of them.
+fn wait_for_more(queue: &mpsc::Receiver<WriteJob>) {
+    let since = Instant::now();
+    let (mut queued, mut quiet) = (queue.len(), 0);
+    while quiet < MAX_IDLE_YIELDS && queued < MAX_BATCH_SIZE && since.elapsed() < MAX_GATHER_TIME {
+        thread::yield_now();
+        let now = queue.len();
+        quiet = if now == queued { quiet + 1 } else { 0 };
+        queued = now;
+    }
+}
+
+struct SqliteWriter {
+    database: Database,
+    after: Arc<dyn CommitObserver>,
+    connection: Option<Connection>,
+    /// Size of the previous batch.
+    last_batch_size: usize,
+}
+
+impl SqliteWriter {
+    fn write_batch(&mut self, first: WriteJob, queue: &mut mpsc::Receiver<WriteJob>) {
+        let timeout = self.database.options().timeout;
+        if self.last_batch_size.max(1 + queue.len()) >= MIN_BATCH_TO_GATHER {
+            wait_for_more(queue);
+        }
+        // Messages that are queued while another writer holds the lock join this batch.
+        let mut pen = self.write_lock();
+        let mut jobs = drain_batch(first, queue, timeout);
+        self.last_batch_size = jobs.len();
+        // Sorted so that neighbouring rows are written together. Messages of one conversation keep their order.
+        jobs.sort_by_cached_key(|job| job.draft.conversation.clone());
+        let mut parts = vec![jobs];
+        while let Some(jobs) = parts.pop() {
+            let held = pen.take().or_else(|| self.write_lock());
+            let done = self.commit(&jobs);
+            drop(held);
+            if let Some([some, rest]) = finish_batch(jobs, done, &*self.after) {
+                parts.extend([rest, some]);
+            }
+        }
+    }
+
+    fn sqlite(&self) -> Option<&Sqlite> {
+        match self.database.pools() {
+            Either::Sqlite(sqlite) => Some(sqlite),
+            Either::Postgres(_) => None,
+        }
+    }
+
+    fn write_lock(&self) -> Option<SqliteWriteGuard> {
+        self.sqlite().map(Sqlite::lock_writes_blocking)
+    }
+
+    fn commit(&mut self, jobs: &[WriteJob]) -> Result<Vec<DraftOutcome>, CommitError> {
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        // Opens a new connection after a failure: it may find another file, or one that can be read again.
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => self.open()?,
+        };
+        let done = batch::commit(&mut connection, jobs);
+        if done
+            .as_ref()
+            .map_or_else(CommitError::is_statement_refused, |_| true)
+        {
+            self.connection = Some(connection);
+        }
+        done
+    }
+
+    fn open(&self) -> Result<Connection, CommitError> {
+        let options = self.database.options();
+        let path = self.sqlite().map(|it| it.path.as_path());
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path.unwrap_or("".as_ref()), flags)?;
+        connection.busy_timeout(options.timeout)?;
+        connection.pragma_update(None, "journal_mode", "wal")?;
+        let synchronous = match options.synchronous {
+            Synchronous::Full => "full",
+            Synchronous::Normal => "normal",
+        };
+        connection.pragma_update(None, "synchronous", synchronous)?;
+        // The transaction has read the rows that a message refers to, so foreign keys need no check.
+        connection.pragma_update(None, "foreign_keys", false)?;
+        connection.pragma_update(None, "wal_autocheckpoint", WAL_CHECKPOINT_PAGES)?;
+        Ok(connection)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::messages::writer::job::tests::draft;
+    use crate::messages::writer::{PendingReply, ReplyOnlyObserver};
+
+    #[test]
+    fn a_panic_in_the_writer_fails_one_job_and_the_writer_continues() {
+        let (sender, queue) = mpsc::channel(8);
+        let mut answers = Vec::new();
+        for content in ["one", "panic", "two"] {
+            let (answer, answered) = oneshot::channel();
+            let job = WriteJob::new(draft(content), PendingReply::new(answer));
+            assert!(sender.blocking_send(job).is_ok());
+            answers.push(answered);
+        }
+        drop(sender);
+        run_loop(queue, |job, _| {
+            assert_ne!(job.draft.content, "panic");
+            assert!(
+                finish_batch(
+                    vec![job],
+                    Ok(vec![DraftOutcome::NotAMember]),
+                    &ReplyOnlyObserver
+                )
+                .is_none()
+            );
+        });
+        let answered: Vec<_> = answers
+            .into_iter()
+            .map(|it| it.blocking_recv().is_ok())
+            .collect();
+        assert_eq!(answered, [true, false, true]);
+    }
+}

@@ -1,0 +1,180 @@
+//! Writes departures of sockets: clean disconnects and lost connections.
+//!
+//! Invariants:
+//! 1. A departure that happened while the store was unavailable is written when the store is back. It is published even
+//!    if the store lost the state, but not before the other nodes had time to register their devices again: the user
+//!    may be connected to another node.
+//! 2. A departure is written even if its caller drops the future.
+
+use redis::pipe;
+
+use super::Presence;
+use super::local_devices::{Departure, LocalDevice};
+use super::model::Device;
+use super::script_call::{PresenceScriptArgs, PresenceSnapshot, query_each};
+use crate::api::error::Result;
+use crate::background::log_failure;
+use crate::context::duration_millis;
+
+/// Maximum number of departures in one pipeline.
+const MAX_DEPARTURES_PER_PIPELINE: usize = 500;
+
+/// Mode of the scripts for a departure that happened while the store was unavailable.
+const MODE_DEFERRED: &str = "missed";
+
+impl Presence {
+    pub(super) async fn depart(&self, device: &Device, how: Departure) -> Result<()> {
+        let held = self.devices.lock().remove(device, how);
+        match (held, &device.socket) {
+            (Some(held), _) => self.write_departures(vec![(held, how)], "").await,
+            (None, Some(socket)) => {
+                let mut forget = redis::cmd("DEL");
+                forget.arg(self.ctx.keys().socket_user(socket));
+                // If the store is unavailable, the key expires, because its TTL is not renewed any more.
+                let _ = forget.exec_async(&mut self.ctx.store().idempotent()).await;
+                Ok(())
+            }
+            (None, None) => Ok(()),
+        }
+    }
+
+    /// Writes the departures that happened while the store was unavailable.
+    pub(super) async fn write_deferred_departures(&self) -> Result<()> {
+        if !self.local_node.is_lease_stable() {
+            return Ok(());
+        }
+        let missed = self.devices.lock().take_deferred_departures();
+        self.write_departures(missed, MODE_DEFERRED).await
+    }
+
+    /// Marks all connections of this node as lost, so that the clients can reconnect elsewhere within the grace period.
+    pub(super) async fn all_connections_lost(&self) -> Result<()> {
+        let (sockets, mut goings) = {
+            let mut local = self.devices.lock();
+            (local.drain(), local.take_deferred_departures())
+        };
+        goings.extend(
+            sockets
+                .into_iter()
+                .map(|it| (it, Departure::ConnectionLost)),
+        );
+        self.write_departures(goings, "").await
+    }
+
+    /// Writes departures. If the future fails or is dropped, the unwritten ones are kept for the next flush.
+    pub(super) async fn write_departures(
+        &self,
+        goings: Vec<(LocalDevice, Departure)>,
+        mode: &str,
+    ) -> Result<()> {
+        let mut unsaid = UnwrittenDepartures {
+            presence: self,
+            departures: goings,
+        };
+        while !unsaid.departures.is_empty() {
+            let from = unsaid
+                .departures
+                .len()
+                .saturating_sub(MAX_DEPARTURES_PER_PIPELINE);
+            self.write_departure_batch(&unsaid.departures[from..], mode)
+                .await?;
+            unsaid.departures.truncate(from);
+        }
+        Ok(())
+    }
+
+    async fn write_departure_batch(
+        &self,
+        goings: &[(LocalDevice, Departure)],
+        mode: &str,
+    ) -> Result<()> {
+        let steps = PresenceScriptArgs::new(&self.ctx);
+        let mut pipe = pipe();
+        for (held, how) in goings {
+            // The departure of a device that the store never knew must not be published.
+            let mode = if held.known_to_store { mode } else { "" };
+            pipe.add_command(self.departure_cmd(&steps, held, *how, mode));
+        }
+        let settled: Vec<Result<PresenceSnapshot>> =
+            query_each(self.ctx.store().idempotent(), &mut pipe).await?;
+        let gone = goings.iter().zip(&settled).map(|((held, _), settled)| {
+            log_failure("write a departure", settled);
+            (held, settled.as_ref().map_or(0, |it| it.latest_deadline))
+        });
+        self.clean_up_after_departures(gone).await
+    }
+
+    fn departure_cmd(
+        &self,
+        steps: &PresenceScriptArgs<'_>,
+        held: &LocalDevice,
+        how: Departure,
+        mode: &str,
+    ) -> redis::Cmd {
+        let user = &held.device.user;
+        let call = match how {
+            Departure::Disconnected => steps.call(|it| &it.remove, user),
+            Departure::ConnectionLost => steps.call(|it| &it.start_grace, user),
+        };
+        let call = call
+            .arg(&held.device.id)
+            .arg(self.local_node.epoch())
+            .arg(held.connected_at.to_iso8601())
+            .arg(mode);
+        match how {
+            Departure::Disconnected => call.cmd(),
+            Departure::ConnectionLost => call
+                .arg(duration_millis(self.local_node.grace_period()))
+                .cmd(),
+        }
+    }
+
+    /// Cleans up after departures, each with the latest deadline of its user: lowers the entry in the deadline index,
+    /// deletes the key of the socket, and removes users without a socket here from the node's user set.
+    pub(super) async fn clean_up_after_departures(
+        &self,
+        gone: impl Iterator<Item = (&LocalDevice, u64)>,
+    ) -> Result<()> {
+        let keys = self.ctx.keys();
+        let set = keys.node_presence_users(self.local_node.id());
+        let mut pipe = pipe();
+        let mut last = Vec::new();
+        for (held, until) in gone {
+            let user = &held.device.user;
+            pipe.add_command(self.lower_deadline_cmd(user, until))
+                .ignore();
+            if let Some(socket) = &held.device.socket {
+                pipe.cmd("DEL").arg(keys.socket_user(socket)).ignore();
+            }
+            if !self.devices.lock().has_user(user) {
+                last.push(user);
+            }
+        }
+        if !last.is_empty() {
+            pipe.cmd("SREM").arg(&set).arg(&last).ignore();
+        }
+        let mut store = self.ctx.store().idempotent();
+        pipe.exec_async(&mut store).await?;
+        // A socket that connects after this check adds the user itself, and its `SADD` runs after the `SREM`.
+        for user in last {
+            if self.devices.lock().has_user(user) {
+                let mut again = redis::cmd("SADD");
+                again.arg(&set).arg(user).exec_async(&mut store).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Departures that are being written. If the guard is dropped, the unwritten ones are deferred.
+struct UnwrittenDepartures<'a> {
+    presence: &'a Presence,
+    departures: Vec<(LocalDevice, Departure)>,
+}
+
+impl Drop for UnwrittenDepartures<'_> {
+    fn drop(&mut self) {
+        let unsaid = std::mem::take(&mut self.departures);
+        self.presence.devices.lock().defer_departures(unsaid);
+    }
+}

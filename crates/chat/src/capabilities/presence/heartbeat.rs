@@ -1,0 +1,150 @@
+//! Flushes what this node has buffered: queued registrations, deferred departures, heartbeats.
+//!
+//! Invariant: a device that disconnects while its heartbeat is in flight is not registered again.
+
+use redis::pipe;
+
+use super::Presence;
+use super::local_devices::{LocalDevice, device_key};
+use super::register::{NO_SOCKET, RegistrationReason};
+use super::script_call::{PresenceScriptArgs, query_each};
+use crate::api::error::Result;
+use crate::background::log_failure;
+use crate::context::duration_millis;
+use crate::ids::DeadlineShard;
+use crate::keys::TtlName;
+
+/// Maximum number of heartbeats in one pipeline. It limits the memory of the pipeline, and the time in which the store
+/// serves no other client.
+const MAX_HEARTBEATS_PER_PIPELINE: usize = 500;
+/// Maximum number of registrations in one pipeline.
+const MAX_REGISTRATIONS_PER_PIPELINE: usize = 500;
+/// Maximum number of registrations in one flush: a node that returns must not block the store for the others.
+const MAX_REGISTRATIONS_PER_FLUSH: usize = 20_000;
+
+/// Reply of `beat_device.lua`: the device is unknown or its connection was lost, so it has to be registered.
+const REPLY_UNKNOWN_DEVICE: u8 = 0;
+/// Reply of `beat_device.lua`: the device was removed.
+const REPLY_DEVICE_REMOVED: u8 = 3;
+
+impl Presence {
+    /// Writes the buffered heartbeats. Unwritten ones stay in the buffer. The background task calls this every second.
+    pub async fn flush_heartbeats(&self) -> Result<()> {
+        let _flushing = self.flush_lock.lock().await;
+        self.register_queued().await?;
+        self.write_deferred_departures().await?;
+        if self.devices.lock().has_queued_registrations() {
+            return Ok(());
+        }
+        let mut unwritten = UnwrittenHeartbeats {
+            presence: self,
+            beats: self.devices.lock().start_flush(),
+        };
+        let (mut unknown, mut ended) = (Vec::new(), Vec::new());
+        while !unwritten.beats.is_empty() {
+            let from = unwritten
+                .beats
+                .len()
+                .saturating_sub(MAX_HEARTBEATS_PER_PIPELINE);
+            let written = self.write_heartbeats(&unwritten.beats[from..]).await?;
+            for (held, reply) in unwritten.beats.drain(from..).zip(written) {
+                log_failure("write a heartbeat", &reply);
+                match reply {
+                    Ok(REPLY_UNKNOWN_DEVICE) => unknown.push(held),
+                    Ok(REPLY_DEVICE_REMOVED) => ended.push(held),
+                    _ => {}
+                }
+            }
+        }
+        let anew = self.devices.lock().finish_flush(unknown);
+        for (at, chunk) in anew.chunks(MAX_REGISTRATIONS_PER_PIPELINE).enumerate() {
+            if let Err(error) = self
+                .register_devices(chunk, RegistrationReason::Restore)
+                .await
+            {
+                let mut local = self.devices.lock();
+                for held in &anew[at * MAX_REGISTRATIONS_PER_PIPELINE..] {
+                    local.buffer_heartbeat(&held.device, held.connected_at);
+                }
+                return Err(error);
+            }
+        }
+        for held in ended {
+            self.drop_socket(&held, true).await?;
+        }
+        Ok(())
+    }
+
+    async fn write_heartbeats(&self, beats: &[LocalDevice]) -> Result<Vec<Result<u8>>> {
+        let steps = PresenceScriptArgs::new(&self.ctx);
+        let keys = self.ctx.keys();
+        let ttl = keys.ttl(TtlName::Presence);
+        let mut pipe = pipe();
+        for held in beats {
+            let device = &held.device;
+            let call = steps.call(|it| &it.beat, &device.user);
+            let epoch = device
+                .socket
+                .as_ref()
+                .map_or(NO_SOCKET, |_| self.local_node.epoch());
+            let call = call.arg(&device.id).arg(self.local_node.id()).arg(epoch);
+            pipe.add_command(call.arg(held.connected_at.as_millis()).cmd());
+            match &device.socket {
+                Some(socket) => pipe
+                    .cmd("SET")
+                    .arg(keys.socket_user(socket))
+                    .arg(&device.user)
+                    .arg("PX")
+                    .arg(duration_millis(ttl)),
+                // If a server of the Cluster has lost the index, no node registers this device again, so the heartbeat
+                // restores the entry.
+                None => pipe
+                    .cmd("ZADD")
+                    .arg(keys.presence_deadlines(DeadlineShard::of(&device.user)))
+                    .arg("NX")
+                    .arg(steps.now.saturating_add(ttl).as_millis())
+                    .arg(&device.user),
+            };
+            pipe.ignore();
+        }
+        // Volatile: after a restart every device gets a new deadline, see `restart.rs`.
+        query_each(
+            self.ctx.store().idempotent().with_volatile_updates(),
+            &mut pipe,
+        )
+        .await
+    }
+
+    /// Registers the queued sockets.
+    async fn register_queued(&self) -> Result<()> {
+        let owed = self
+            .devices
+            .lock()
+            .take_registrations(MAX_REGISTRATIONS_PER_FLUSH);
+        for (at, chunk) in owed.chunks(MAX_REGISTRATIONS_PER_PIPELINE).enumerate() {
+            if let Err(error) = self
+                .register_devices(chunk, RegistrationReason::Restore)
+                .await
+            {
+                let rest = &owed[at * MAX_REGISTRATIONS_PER_PIPELINE..];
+                self.devices
+                    .lock()
+                    .queue_registrations(rest.iter().map(|it| device_key(&it.device)));
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Heartbeats that are being written. If the guard is dropped, the unwritten ones return to the buffer.
+struct UnwrittenHeartbeats<'a> {
+    presence: &'a Presence,
+    beats: Vec<LocalDevice>,
+}
+
+impl Drop for UnwrittenHeartbeats<'_> {
+    fn drop(&mut self) {
+        self.presence.devices.lock().return_unwritten(&self.beats);
+    }
+}

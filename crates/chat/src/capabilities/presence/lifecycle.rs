@@ -1,0 +1,91 @@
+//! Lifecycle of a node's presence: start, lease renewal, background tasks, drain.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Presence;
+use crate::api::error::Result;
+use crate::background::{BackgroundTask, BackgroundTasks, log_failure};
+use crate::nodes::LeaseRenewal;
+
+/// Interval of the background tasks.
+const BACKGROUND_INTERVAL: Duration = Duration::from_secs(1);
+/// Minimum time between two notifications of a watcher.
+const WATCH_FLUSH_INTERVAL: Duration = Duration::from_millis(100);
+
+impl Presence {
+    /// Takes the node's lease. No device may connect before.
+    pub async fn start(&self) -> Result<()> {
+        self.local_node.register().await?;
+        let epoch = *self.ctx.store().epoch().borrow();
+        self.devices.lock().update_store_epoch(epoch);
+        *self.started_at.lock() = Some(self.ctx.now());
+        Ok(())
+    }
+
+    /// Renews the node's lease. If the lease was lost, other nodes may have removed the devices of this node; if the
+    /// store epoch changed, the store may have lost them. In both cases all sockets are queued for registration, in
+    /// random order, and their heartbeats wait for it.
+    pub async fn renew(&self) -> Result<()> {
+        let renewal = self.local_node.renew().await?;
+        let epoch = *self.ctx.store().epoch().borrow();
+        let mut local = self.devices.lock();
+        if local.update_store_epoch(epoch) || renewal == LeaseRenewal::Lost {
+            local.queue_all_registrations();
+        }
+        Ok(())
+    }
+
+    /// Starts the background tasks. The tasks run independently: neither a long registration queue nor a large dead
+    /// node may delay the lease renewal of this node or the expiry of other devices.
+    pub fn tick(self: &Arc<Self>) -> BackgroundTasks {
+        BackgroundTasks::new(vec![
+            BackgroundTask::spawn_periodic(
+                self,
+                BACKGROUND_INTERVAL,
+                "renew the node's lease",
+                |it| async move { it.renew().await },
+            ),
+            BackgroundTask::spawn_periodic(
+                self,
+                BACKGROUND_INTERVAL,
+                "flush heartbeats",
+                |it| async move {
+                    // After a pause of the process, the lease must be renewed first.
+                    match it.local_node.holds_lease() {
+                        true => it.flush_heartbeats().await,
+                        false => Ok(()),
+                    }
+                },
+            ),
+            BackgroundTask::spawn_periodic(
+                self,
+                BACKGROUND_INTERVAL,
+                "expire overdue devices",
+                |it| async move { it.sweep().await.map(drop) },
+            ),
+            BackgroundTask::spawn_periodic(
+                self,
+                BACKGROUND_INTERVAL,
+                "remove the devices of dead nodes",
+                |it| async move { it.reap_dead_nodes().await.map(drop) },
+            ),
+            BackgroundTask::spawn_periodic(
+                self,
+                WATCH_FLUSH_INTERVAL,
+                "read statuses that watchers missed",
+                |it| async move { it.flush_watchers().await },
+            ),
+            BackgroundTask::spawn(Arc::clone(self).listen_for_removed_devices()),
+        ])
+    }
+
+    /// Prepares the end of the process: writes the buffers, marks all connections of this node as lost, so that the
+    /// clients can reconnect elsewhere within the grace period, and releases the lease. The background tasks must have
+    /// ended before; otherwise they take the lease again.
+    pub async fn drain(&self) -> Result<()> {
+        log_failure("flush heartbeats", &self.flush_heartbeats().await);
+        self.all_connections_lost().await?;
+        self.local_node.release_lease().await
+    }
+}

@@ -1,0 +1,324 @@
+//! Devices of this node and everything about them that is not yet written to the store.
+//!
+//! Invariants:
+//! 1. The lock around [`LocalDevices`] is never held across an await.
+//! 2. A device that disconnected is in none of the maps. A late heartbeat therefore cannot register it again.
+//! 3. Every collection is bounded, by the number of sockets or by a limit of its own.
+
+use std::collections::hash_map::RandomState;
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::model::Device;
+use crate::context::Timestamp;
+use crate::ids::{DeviceId, SocketId, UserId};
+
+/// Maximum number of buffered heartbeats of devices without a socket: enough for a store outage of minutes.
+const MAX_BUFFERED_HEARTBEATS: usize = if cfg!(test) { 10 } else { 1_000_000 };
+/// Maximum number of deferred departures. The device of a dropped departure stays until its deadline.
+const MAX_DEFERRED_DEPARTURES: usize = if cfg!(test) { 10 } else { 1_000_000 };
+/// Maximum number of sockets to close that the gateway has not taken yet. A dropped socket stays open without presence.
+const MAX_SOCKETS_TO_CLOSE: usize = if cfg!(test) { 10 } else { 100_000 };
+
+/// Identifies a device among those of all users.
+pub(super) type DeviceKey = (UserId, DeviceId);
+
+/// A registered device.
+#[derive(Debug, Clone)]
+pub(super) struct LocalDevice {
+    /// Shared with the gateway that serves the socket.
+    pub(super) device: Arc<Device>,
+    /// Start of the connection. The boot id and this time distinguish the connection from later ones of the device.
+    pub(super) connected_at: Timestamp,
+    /// True if the store has known the device: after a data loss it is restored instead of published as new.
+    pub(super) known_to_store: bool,
+}
+
+/// How a device departed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Departure {
+    /// Clean disconnect.
+    Disconnected,
+    /// The connection was lost.
+    ConnectionLost,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct LocalDevices {
+    /// Sockets of this node by user. `SmallVec`, because most users have one device.
+    users: HashMap<UserId, SmallVec<[LocalDevice; 1]>>,
+    /// Heartbeats for the next flush, with their time.
+    heartbeats: HashMap<DeviceKey, (Arc<Device>, Timestamp)>,
+    /// Heartbeats that the running flush writes. Removing a device here prevents that the reply registers it again.
+    heartbeats_in_flight: HashSet<DeviceKey>,
+    /// Sockets to register before their heartbeats are written. The order is random per node: nodes that return at the
+    /// same time then do not all register the same users first.
+    registration_queue: BTreeSet<(u64, DeviceKey)>,
+    registration_hasher: RandomState,
+    /// Running registrations, and how the socket departed meanwhile, if it did. Its departure may have reached the
+    /// store before the registration, so it is written again afterwards.
+    start_registration: HashMap<SocketId, Option<Departure>>,
+    /// Departures that could not be written to the store.
+    deferred_departures: Vec<(LocalDevice, Departure)>,
+    /// Sockets that the gateway has to close, because their device was removed or the user has too many devices.
+    sockets_to_close: VecDeque<Arc<Device>>,
+    /// Store epoch at the last lease renewal.
+    store_epoch: u64,
+}
+
+pub(super) fn device_key(device: &Device) -> DeviceKey {
+    (device.user.clone(), device.id.clone())
+}
+
+/// Finds a device of a user by its id.
+fn find_device<'a>(devices: &'a mut [LocalDevice], id: &DeviceId) -> Option<&'a mut LocalDevice> {
+    devices.iter_mut().find(|it| it.device.id == *id)
+}
+
+impl LocalDevices {
+    /// Inserts a socket. It replaces an earlier socket of the same device.
+    pub(super) fn insert(&mut self, held: LocalDevice) {
+        self.heartbeats.remove(&device_key(&held.device));
+        let devices = self.users.entry(held.device.user.clone()).or_default();
+        match find_device(devices, &held.device.id) {
+            Some(before) => *before = held,
+            None => devices.push(held),
+        }
+    }
+
+    /// Removes a socket. `None` if another socket holds the device, or if the socket is not registered here.
+    pub(super) fn remove(&mut self, device: &Device, how: Departure) -> Option<LocalDevice> {
+        self.find(&device.user, &device.id, device.socket.as_ref())?;
+        self.discard_heartbeat(&device.user, &device.id);
+        self.registration_queue
+            .remove(&self.registration_sort_key(device_key(device)));
+        let devices = self.users.get_mut(&device.user)?;
+        let at = devices.iter().position(|it| it.device.id == device.id)?;
+        let held = devices.swap_remove(at);
+        if devices.is_empty() {
+            self.users.remove(&device.user);
+        }
+        let socket = held.device.socket.as_ref();
+        if let Some(went) = socket.and_then(|socket| self.start_registration.get_mut(socket)) {
+            *went = Some(how);
+        }
+        Some(held)
+    }
+
+    /// Finds the socket that holds a device; with `socket` only if it is this socket.
+    pub(super) fn find(
+        &self,
+        user: &UserId,
+        id: &DeviceId,
+        socket: Option<&SocketId>,
+    ) -> Option<&LocalDevice> {
+        let held = self
+            .users
+            .get(user)?
+            .iter()
+            .find(|it| it.device.id == *id)?;
+        (socket.is_none() || held.device.socket.as_ref() == socket).then_some(held)
+    }
+
+    /// True if the user has a socket here.
+    pub(super) fn has_user(&self, user: &UserId) -> bool {
+        self.users.contains_key(user)
+    }
+
+    /// Buffers a heartbeat; that of a socket only if the socket is registered here. False if the buffer is full.
+    pub(super) fn try_buffer_heartbeat(&mut self, device: &Device, at: Timestamp) -> bool {
+        let waiting = self.heartbeats.len() + self.heartbeats_in_flight.len();
+        // The gateway limits the number of sockets.
+        let room = device.socket.is_some()
+            || waiting < MAX_BUFFERED_HEARTBEATS
+            || self.heartbeats.contains_key(&device_key(device));
+        if room {
+            self.buffer_heartbeat(device, at);
+        }
+        room
+    }
+
+    /// Buffers a heartbeat without a limit, for a heartbeat that was in the buffer before.
+    pub(super) fn buffer_heartbeat(&mut self, device: &Device, at: Timestamp) {
+        let socket = device.socket.as_ref();
+        let beating = match socket {
+            None => Some(Arc::new(device.clone())),
+            Some(_) => {
+                let held = self.find(&device.user, &device.id, socket);
+                held.map(|held| Arc::clone(&held.device))
+            }
+        };
+        if let Some(beating) = beating {
+            self.heartbeats.insert(device_key(device), (beating, at));
+        }
+    }
+
+    /// Discards the heartbeat of a device that was removed.
+    pub(super) fn discard_heartbeat(&mut self, user: &UserId, id: &DeviceId) {
+        let key = (user.clone(), id.clone());
+        self.heartbeats.remove(&key);
+        self.heartbeats_in_flight.remove(&key);
+    }
+
+    /// Starts a flush: returns the heartbeats to write, those of sockets only if the socket is registered here.
+    pub(super) fn start_flush(&mut self) -> Vec<LocalDevice> {
+        let beats = std::mem::take(&mut self.heartbeats);
+        self.heartbeats_in_flight = beats.keys().cloned().collect();
+        let held = beats.into_values().filter_map(|(device, at)| {
+            if device.socket.is_none() {
+                return Some(LocalDevice {
+                    device,
+                    connected_at: at,
+                    known_to_store: false,
+                });
+            }
+            let socket = device.socket.as_ref();
+            self.find(&device.user, &device.id, socket).cloned()
+        });
+        held.collect()
+    }
+
+    /// Returns unwritten heartbeats to the buffer. A newer heartbeat of the same device stays.
+    pub(super) fn return_unwritten(&mut self, beats: &[LocalDevice]) {
+        for held in beats {
+            let key = device_key(&held.device);
+            if self.heartbeats_in_flight.remove(&key) && !self.heartbeats.contains_key(&key) {
+                self.buffer_heartbeat(&held.device, held.connected_at);
+            }
+        }
+    }
+
+    /// Ends the flush. Of the devices that the store did not know, returns those to register: sockets that are still
+    /// registered here, and other devices that were not removed meanwhile.
+    pub(super) fn finish_flush(&mut self, unknown: Vec<LocalDevice>) -> Vec<LocalDevice> {
+        let flying = std::mem::take(&mut self.heartbeats_in_flight);
+        let anew = unknown.into_iter().filter(|held| {
+            let Device {
+                user, id, socket, ..
+            } = &*held.device;
+            let here = socket.is_none() || self.find(user, id, socket.as_ref()).is_some();
+            here && flying.contains(&device_key(&held.device))
+        });
+        anew.collect()
+    }
+
+    /// Starts the registration of these devices.
+    pub(super) fn registrations_in_flight(&mut self, devices: &[LocalDevice]) {
+        let sockets = devices.iter().filter_map(|it| it.device.socket.clone());
+        self.start_registration
+            .extend(sockets.map(|socket| (socket, None)));
+    }
+
+    /// Ends the registration of these devices; `done` means that the store knows them. Returns the devices that
+    /// departed meanwhile, because their departure may have reached the store first. If another socket took the device
+    /// over, that socket is queued for registration instead.
+    pub(super) fn finish_registration(
+        &mut self,
+        devices: &[LocalDevice],
+        done: bool,
+    ) -> Vec<(LocalDevice, Departure)> {
+        let mut gone = Vec::new();
+        for known in devices {
+            let Some(socket) = &known.device.socket else {
+                continue;
+            };
+            let went = self.start_registration.remove(socket).flatten();
+            let key = device_key(&known.device);
+            let of_user = self.users.get_mut(&key.0);
+            let held = of_user.and_then(|devices| find_device(devices, &key.1));
+            match (held, went) {
+                (Some(held), _) if held.device.socket == known.device.socket => {
+                    held.known_to_store |= done;
+                }
+                (Some(_), _) => self.queue_registrations([key]),
+                (None, Some(how)) => gone.push((known.clone(), how)),
+                (None, None) => gone.push((known.clone(), Departure::Disconnected)),
+            }
+        }
+        gone
+    }
+
+    /// Stores the epoch, and returns true if it differs from the last one.
+    pub(super) fn update_store_epoch(&mut self, epoch: u64) -> bool {
+        std::mem::replace(&mut self.store_epoch, epoch) != epoch
+    }
+
+    /// Queues all sockets for registration.
+    pub(super) fn queue_all_registrations(&mut self) {
+        let devices = self.users.values().flatten();
+        let devices: Vec<_> = devices.map(|held| device_key(&held.device)).collect();
+        self.queue_registrations(devices);
+    }
+
+    /// Queues these devices for registration if a socket holds them here.
+    pub(super) fn queue_registrations(&mut self, devices: impl IntoIterator<Item = DeviceKey>) {
+        for key in devices {
+            if self.find(&key.0, &key.1, None).is_some() {
+                self.registration_queue
+                    .insert(self.registration_sort_key(key));
+            }
+        }
+    }
+
+    fn registration_sort_key(&self, key: DeviceKey) -> (u64, DeviceKey) {
+        (self.registration_hasher.hash_one(&key), key)
+    }
+
+    /// Takes up to so many sockets from the registration queue.
+    pub(super) fn take_registrations(&mut self, most: usize) -> Vec<LocalDevice> {
+        let mut taken = Vec::new();
+        while taken.len() < most
+            && let Some((_, key)) = self.registration_queue.pop_first()
+        {
+            self.heartbeats.remove(&key);
+            taken.extend(self.find(&key.0, &key.1, None).cloned());
+        }
+        taken
+    }
+
+    pub(super) fn has_queued_registrations(&self) -> bool {
+        !self.registration_queue.is_empty()
+    }
+
+    pub(super) fn defer_departures(
+        &mut self,
+        going: impl IntoIterator<Item = (LocalDevice, Departure)>,
+    ) {
+        let room = MAX_DEFERRED_DEPARTURES.saturating_sub(self.deferred_departures.len());
+        self.deferred_departures
+            .extend(going.into_iter().take(room));
+    }
+
+    pub(super) fn take_deferred_departures(&mut self) -> Vec<(LocalDevice, Departure)> {
+        std::mem::take(&mut self.deferred_departures)
+    }
+
+    /// Queues a socket for the gateway to close.
+    pub(super) fn queue_socket_close(&mut self, device: Arc<Device>) {
+        if self.sockets_to_close.len() >= MAX_SOCKETS_TO_CLOSE {
+            self.sockets_to_close.pop_front();
+        }
+        self.sockets_to_close.push_back(device);
+    }
+
+    pub(super) fn pop_socket_to_close(&mut self) -> Option<Arc<Device>> {
+        self.sockets_to_close.pop_front()
+    }
+
+    /// Removes and returns all sockets of this node.
+    pub(super) fn drain(&mut self) -> Vec<LocalDevice> {
+        self.heartbeats.clear();
+        self.registration_queue.clear();
+        for went in self.start_registration.values_mut() {
+            *went = Some(Departure::ConnectionLost);
+        }
+        let users = std::mem::take(&mut self.users);
+        users.into_values().flatten().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

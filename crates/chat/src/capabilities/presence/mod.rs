@@ -1,0 +1,204 @@
+//! Presence: the devices of each user, and one visible status derived from them.
+//!
+//! ```text
+//!                            heartbeat (deadline = now + ttl.presence)
+//!                            ┌─────┐
+//!               connect      ▼     │     connection lost
+//! (no device) ───────────▶ CONNECTED ───────────────────▶ GRACE PERIOD
+//!      ▲                    │     ▲                        │      │
+//!      │                    │     └─────── connect ────────┘      │
+//!      │  disconnect, removal, deadline passed, node died         │ deadline passed, removal
+//!      └────────────────────┴─────────────────────────────────────┘
+//! ```
+//!
+//! Invariants:
+//! 1. A user is present while at least one device has a deadline after now. Each device has its own deadline.
+//! 2. The state of a user is one hash. The documented keys are derived from it. One exception: `expire_devices.lua`
+//!    uses the layout `sockets` to find users whose state expired while no node was running.
+//! 3. The script that changes the visible status also publishes the event, with a higher version. A node that crashes
+//!    can therefore neither lose nor repeat an event.
+//! 4. The deadline index only says when to check a user; the state decides. An entry may be too early or superfluous. A
+//!    user with a device always has an entry, due at most `ttl.presence` after the last registration or check.
+//! 5. A node publishes a user as offline because deadlines have passed, and declares other nodes dead, only after it
+//!    has held its own lease without a break for lease + grace period.
+//! 6. Redis TTLs remove leftovers. No decision depends on a TTL.
+
+pub mod keys;
+
+mod disconnect;
+mod expire;
+mod heartbeat;
+mod layouts;
+mod lifecycle;
+mod local_devices;
+mod model;
+mod native;
+mod operations;
+mod query;
+mod reap;
+mod register;
+mod remove_device;
+mod restart;
+mod script_call;
+mod watch;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use parking_lot::Mutex;
+use parlor_store::{LuaScript, script};
+use tokio::sync::Notify;
+
+use self::local_devices::{Departure, LocalDevices};
+use self::register::RegistrationReason;
+use self::script_call::{PresenceScriptArgs, PresenceSnapshot};
+use self::watch::WatcherRegistry;
+use crate::api::error::{Error, Result};
+use crate::context::{ChatContext, Timestamp};
+use crate::ids::{DeadlineShard, DeviceId, UserId};
+use crate::nodes::LocalNode;
+
+pub use self::model::{Device, LiveDevice, PresenceStatus, UserStatus};
+pub use self::operations::{
+    Count, CountPresence, Devices, GetPresence, Heartbeat, HeartbeatReply, ListDevices,
+    PresenceWatch, QueryPresence, RemoveDevice, SetPresence, UserStatusList, WatchPresence,
+};
+pub use self::query::MAX_USERS_PER_QUERY;
+pub use self::register::{MAX_DEVICES_PER_USER, MOST_INFO};
+pub use self::watch::{MAX_WATCHED_USERS, PresenceWatcher};
+
+static LOWER_DEADLINE: LuaScript = script!("scripts/lower_deadline.lua");
+
+/// Presence of all users, as one node tracks and serves it.
+pub struct Presence {
+    ctx: ChatContext,
+    local_node: Arc<LocalNode>,
+    devices: Mutex<LocalDevices>,
+    /// Allows one heartbeat flush at a time: `LocalDevices` tracks the in-flight heartbeats of one flush only.
+    flush_lock: tokio::sync::Mutex<()>,
+    watchers: Arc<WatcherRegistry>,
+    /// Wakes [`next_socket_to_close`](Self::next_socket_to_close).
+    socket_close_requested: Notify,
+    /// True if the devices of this node's previous run are removed.
+    previous_run_reaped: AtomicBool,
+    /// Start of this run. `None` before [`start`](Self::start).
+    started_at: Mutex<Option<Timestamp>>,
+}
+
+impl Presence {
+    /// Creates the presence of a node that has not started.
+    pub fn new(ctx: ChatContext, local_node: Arc<LocalNode>) -> Self {
+        Self {
+            watchers: WatcherRegistry::new(ctx.clone()),
+            socket_close_requested: Notify::new(),
+            ctx,
+            local_node,
+            devices: Mutex::default(),
+            flush_lock: tokio::sync::Mutex::default(),
+            previous_run_reaped: AtomicBool::new(false),
+            started_at: Mutex::default(),
+        }
+    }
+
+    /// Registers a device. Publishes `user.online` if the visible status leaves offline. If the store is unavailable, a
+    /// socket is queued and registered when the store is back. If the returned future is dropped, the device is treated
+    /// as a lost connection.
+    pub async fn connect(&self, device: impl Into<Arc<Device>>) -> Result<UserStatus> {
+        self.register_connection(device.into(), RegistrationReason::Connect)
+            .await
+    }
+
+    /// Registers a device as [`connect`](Self::connect) does, and clears the explicit status in the same script call.
+    /// If the store is unavailable, the queued registration is a plain connect.
+    pub async fn connect_visible(&self, device: Device) -> Result<UserStatus> {
+        self.register_connection(device.into(), RegistrationReason::ConnectVisible)
+            .await
+    }
+
+    /// Buffers a heartbeat; [`flush_heartbeats`](Self::flush_heartbeats) writes it. A heartbeat of a socket that this
+    /// node does not hold is ignored. A heartbeat of an unknown device without a socket registers the device. Fails if
+    /// the store has been unavailable for so long that the buffer for devices without a socket is full.
+    pub fn beat(&self, device: &Device) -> Result<()> {
+        if self
+            .devices
+            .lock()
+            .try_buffer_heartbeat(device, self.ctx.now())
+        {
+            return Ok(());
+        }
+        let reason = (redis::ErrorKind::Io, "the heartbeat buffer is full");
+        Err(Error::StoreUnavailable(reason.into()))
+    }
+
+    /// True if this socket holds the device on this node. Another node may hold a newer socket of the device.
+    pub fn holds_socket(&self, device: &Device) -> bool {
+        let (local, socket) = (self.devices.lock(), device.socket.as_ref());
+        socket.is_some() && local.find(&device.user, &device.id, socket).is_some()
+    }
+
+    /// Sets the explicit status of a user: `Offline` makes the user invisible, `Online` clears the explicit status. The
+    /// explicit status ends with the last device; without a live device the call changes nothing.
+    pub async fn set(&self, user: &UserId, status: PresenceStatus) -> Result<UserStatus> {
+        let steps = PresenceScriptArgs::new(&self.ctx);
+        let call = steps.call(|it| &it.set_status, user).arg(status.name());
+        let settled: PresenceSnapshot = call.run(&self.ctx.store().idempotent()).await?;
+        Ok(settled.into_user_status(user))
+    }
+
+    /// Removes a device at once (clean disconnect). Does nothing if another socket holds the device now. If the store
+    /// is unavailable, the departure of a socket is queued and an error is returned.
+    pub async fn leave(&self, device: &Device) -> Result<()> {
+        if device.socket.is_some() {
+            return self.depart(device, Departure::Disconnected).await;
+        }
+        self.devices
+            .lock()
+            .discard_heartbeat(&device.user, &device.id);
+        self.remove_from_store(&device.user, &device.id, register::NO_SOCKET)
+            .await
+            .map(drop)
+    }
+
+    /// Starts the grace period of a device whose connection is lost; otherwise like [`disconnect`](Self::disconnect).
+    /// Does nothing for a device without a socket.
+    pub async fn connection_lost(&self, device: &Device) -> Result<()> {
+        if device.socket.is_none() {
+            return Ok(());
+        }
+        self.depart(device, Departure::ConnectionLost).await
+    }
+
+    /// Removes a device from the store if it has this boot id. An empty one matches any holder and leaves a tombstone.
+    async fn remove_from_store(
+        &self,
+        user: &UserId,
+        id: &DeviceId,
+        epoch: &str,
+    ) -> Result<PresenceSnapshot> {
+        let mut store = self.ctx.store().idempotent();
+        let steps = PresenceScriptArgs::new(&self.ctx);
+        let call = steps.call(|it| &it.remove, user).arg(id).arg(epoch);
+        let settled: PresenceSnapshot = call.arg("").arg("").run(&store).await?;
+        let sooner = self.lower_deadline_cmd(user, settled.latest_deadline);
+        sooner.exec_async(&mut store).await?;
+        Ok(settled)
+    }
+
+    /// Command that lowers a user's entry in the deadline index. A deadline of 0 means that the user has no device: the
+    /// entry becomes due at once, and the next sweep removes it.
+    fn lower_deadline_cmd(&self, user: &UserId, until: u64) -> redis::Cmd {
+        let shard = self.ctx.keys().presence_deadlines(DeadlineShard::of(user));
+        if until > 0 {
+            return LOWER_DEADLINE.keys(shard).arg(user).arg(until).cmd();
+        }
+        let mut now = redis::cmd("ZADD");
+        now.arg(shard).arg(self.ctx.now().as_millis()).arg(user);
+        now
+    }
+}
+
+impl std::fmt::Debug for Presence {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Presence({})", self.local_node.id())
+    }
+}

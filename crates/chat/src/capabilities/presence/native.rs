@@ -1,0 +1,264 @@
+//! Native scripts for the embedded engine: the most frequent connect and the most frequent heartbeat.
+//!
+//! Invariant: outside of these cases the native script writes nothing and the Lua script runs. Within them it writes,
+//! replies and publishes what the Lua script does; a test compares both.
+
+use parlor_store::native::{
+    CommandError, NativeScriptCall, NativeScriptResult, array, number, parse_digits, push_integer,
+    said,
+};
+use redis::Value;
+
+const STATE_TTL: i64 = 48 * HOUR;
+const HOUR: i64 = 3_600 * 1_000;
+const FIRST_LAYOUT_KEY: usize = 2;
+
+/// Data of a device that a layout writes.
+struct LayoutDevice<'a> {
+    id: &'a [u8],
+    node: &'a [u8],
+    connected: &'a [u8],
+    info: &'a [u8],
+    status: &'a [u8],
+    /// Remaining time until the device expires, in ms.
+    left: u64,
+}
+
+/// Native version of a layout: `write_layout` and `refresh_layout` for one device that connected or sent a heartbeat.
+struct NativePresenceLayout {
+    write: fn(&mut NativeScriptCall<'_>, &LayoutDevice<'_>) -> Result<(), CommandError>,
+    /// True if the layout's key is a hash, which fails if the key has a foreign type. A string key is overwritten.
+    key_is_hash: bool,
+}
+
+macro_rules! layout {
+    ($layout:ident, $hash:literal, $show:expr) => {
+        pub(super) mod $layout {
+            use super::{NativePresenceLayout, NativeScriptCall, NativeScriptResult};
+
+            const LAYOUT: NativePresenceLayout = NativePresenceLayout {
+                write: $show,
+                key_is_hash: $hash,
+            };
+
+            pub(in crate::capabilities::presence) fn connect(
+                step: &mut NativeScriptCall<'_>,
+            ) -> NativeScriptResult {
+                super::connect_first_device(step, &LAYOUT)
+            }
+
+            pub(in crate::capabilities::presence) fn beat(
+                step: &mut NativeScriptCall<'_>,
+            ) -> NativeScriptResult {
+                super::beat_single_device(step, &LAYOUT)
+            }
+        }
+    };
+}
+layout!(devices, true, super::write_devices_layout);
+layout!(document, false, super::write_document_layout);
+layout!(status, false, super::write_status_layout);
+
+/// `connect_device.lua` for the first device of an offline user: no state, or a state without device, tombstone and
+/// explicit status, and no key of the layout.
+fn connect_first_device(
+    step: &mut NativeScriptCall<'_>,
+    layout: &NativePresenceLayout,
+) -> NativeScriptResult {
+    let [state_key] = step.keys_at(0)?;
+    let [user, now, now_iso, ttl, _, online, _, watch] = step.take(0)?;
+    let [id, node, epoch, connected, info, mode, _, since] = step.take(8)?;
+    if !mode.is_empty() || !since.is_empty() {
+        return Ok(None);
+    }
+    let [layout_key] = step.keys_at(FIRST_LAYOUT_KEY)?;
+    if layout.key_is_hash && step.exists(layout_key)? {
+        return Ok(None);
+    }
+    let (mut held, mut seen) = (None, None);
+    for (field, value) in step.hgetall(state_key)? {
+        match &field[..] {
+            b"s" if *value == *b"offline" => {}
+            b"v" => held = Some(value),
+            b"seen" => seen = Some(value),
+            b"until" | b"n" | b"left" => {}
+            _ => return Ok(None),
+        }
+    }
+    let (now, ttl) = (said(now)?, said(ttl)?);
+    let before = held.as_deref().and_then(number).unwrap_or_default();
+    let (version, latest) = ((before + 1.0).max(now), now + ttl);
+    let (version_text, latest_text) = (format_integer(version), format_integer(latest));
+    let info_field = [b"i:", id].concat();
+    let device_field = [b"d:", id].concat();
+    let device = [node, b"#", epoch, b"|", &latest_text, b"|", connected].concat();
+    let fields = [
+        (&info_field[..], info),
+        (&device_field, &device),
+        (b"s", b"online"),
+        (b"v", &version_text),
+        (b"until", &latest_text),
+        (b"n", b"1"),
+    ];
+    // Deleted first: a volatile write does not write an overwritten field to disk, but a published version must be.
+    if held.is_some() {
+        step.call(&[b"HDEL", state_key, b"v"])?;
+    }
+    step.hset(state_key, &fields[usize::from(info.is_empty())..])?;
+    if step.ttl(state_key)? < STATE_TTL - HOUR {
+        step.pexpire(state_key, STATE_TTL.cast_unsigned())?;
+    }
+    let shown = LayoutDevice {
+        id,
+        node,
+        connected,
+        info,
+        status: b"online",
+        left: ttl as u64,
+    };
+    (layout.write)(step, &shown)?;
+    let event = [
+        br#"{"userId":""#,
+        user,
+        br#"","timestamp":""#,
+        now_iso,
+        br#"","version":"#,
+        &version_text,
+        b"}",
+    ];
+    step.publish(b"PUBLISH", online, &event.concat());
+    let last = seen.as_deref().unwrap_or(b"-");
+    let told = [b"\x01online ", &version_text[..], b" ", last, b" ", user];
+    step.publish(b"PUBLISH", watch, &told.concat());
+    Ok(Some(array([
+        Value::BulkString(b"online".to_vec()),
+        Value::Int(version as i64),
+        Value::Int(latest as i64),
+        Value::BulkString(seen.as_deref().unwrap_or_default().to_vec()),
+        Value::Int(0),
+    ])))
+}
+
+/// `beat_single_device.lua`: the heartbeat of the only device of a user, known and live.
+fn beat_single_device(
+    step: &mut NativeScriptCall<'_>,
+    layout: &NativePresenceLayout,
+) -> NativeScriptResult {
+    let [state_key] = step.keys_at(0)?;
+    let [_, now, _, ttl] = step.take(0)?;
+    let [id, asking, asking_epoch] = step.take(8)?;
+    let device_field = [b"d:", id].concat();
+    let info_field = [b"i:", id].concat();
+    let fields = [&device_field[..], b"n", b"s", &info_field];
+    let [value, count, status, info] = step.hmget(state_key, fields)?;
+    let (Some(value), Some(status)) = (value, status) else {
+        return Ok(None);
+    };
+    let Some([node, epoch, deadline, connected]) = split_device_entry(&value) else {
+        return Ok(None);
+    };
+    let (now, ttl) = (said(now)?, said(ttl)?);
+    let held = epoch == asking_epoch && (epoch == b"api" || node == asking);
+    let live = number(deadline).is_some_and(|deadline| deadline > now);
+    // A layout key of a foreign type is replaced by the Lua script.
+    let [layout_key] = step.keys_at(FIRST_LAYOUT_KEY)?;
+    let fits = !layout.key_is_hash || step.hmget(layout_key, []).is_ok();
+    if count.as_deref() != Some(b"1") || !held || !live || !fits {
+        return Ok(None);
+    }
+    let ends = format_integer(now + ttl);
+    let renewed = [node, b"#", epoch, b"|", &ends, b"|", connected].concat();
+    let fields = [(&device_field[..], &renewed[..]), (b"until", &ends)];
+    step.hset(state_key, &fields)?;
+    if *status != *b"offline" {
+        let shown = LayoutDevice {
+            id,
+            node,
+            connected,
+            info: info.as_deref().unwrap_or_default(),
+            status: &status,
+            left: ttl as u64,
+        };
+        (layout.write)(step, &shown)?;
+    }
+    Ok(Some(Value::Int(1)))
+}
+
+/// Splits `node#boot_id|deadline|connected_at`.
+fn split_device_entry(value: &[u8]) -> Option<[&[u8]; 4]> {
+    let find = |text: &[u8], sign| text.iter().position(|byte| *byte == sign);
+    let (node, rest) = value.split_at(find(value, b'#')?);
+    let rest = &rest[1..];
+    let (epoch, rest) = rest.split_at(find(rest, b'|')?);
+    let rest = &rest[1..];
+    let (deadline, connected) = rest.split_at(find(rest, b'|')?);
+    parse_digits(deadline)?;
+    Some([node, epoch, deadline, &connected[1..]])
+}
+
+/// Writes `device_json` of the layout `devices` into its hash.
+fn write_devices_layout(
+    step: &mut NativeScriptCall<'_>,
+    it: &LayoutDevice<'_>,
+) -> Result<(), CommandError> {
+    let [key] = step.keys_at(FIRST_LAYOUT_KEY)?;
+    let [_, _, now_iso] = step.take(0)?;
+    let status = match it.status {
+        b"online" => Vec::new(),
+        status => [br#","status":""#, status, b"\""].concat(),
+    };
+    let info = match it.info {
+        b"" => Vec::new(),
+        info => [br#","device":"#, info].concat(),
+    };
+    let entry = [
+        br#"{"serverId":""#,
+        it.node,
+        br#"","connectedAt":""#,
+        it.connected,
+        br#"","refreshedAt":""#,
+        now_iso,
+        b"\"",
+        &status,
+        &info,
+        b"}",
+    ];
+    step.hset(key, &[(it.id, &entry.concat())])?;
+    step.pexpire(key, it.left)?;
+    Ok(())
+}
+
+/// Writes `document_json` of the layout `document`.
+fn write_document_layout(
+    step: &mut NativeScriptCall<'_>,
+    it: &LayoutDevice<'_>,
+) -> Result<(), CommandError> {
+    let [key] = step.keys_at(FIRST_LAYOUT_KEY)?;
+    let [user, now] = step.take(0)?;
+    let document = [
+        br#"{"userId":""#,
+        user,
+        br#"","status":"online","lastSeen":"#,
+        now,
+        b"}",
+    ];
+    step.set(key, &document.concat(), Some(it.left))
+}
+
+/// Writes the status of the layout `status`.
+fn write_status_layout(
+    step: &mut NativeScriptCall<'_>,
+    it: &LayoutDevice<'_>,
+) -> Result<(), CommandError> {
+    let [key] = step.keys_at(FIRST_LAYOUT_KEY)?;
+    step.set(key, b"online", Some(it.left))
+}
+
+fn format_integer(number: f64) -> Vec<u8> {
+    let mut text = Vec::with_capacity(16);
+    push_integer(&mut text, number);
+    text
+}
+
+#[cfg(test)]
+mod tests;

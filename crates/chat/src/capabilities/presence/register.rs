@@ -1,0 +1,279 @@
+//! Registers devices in the store.
+//!
+//! Invariants:
+//! 1. The node's user set and the deadline index are written before the user's state. A crash in between leaves at
+//!    most a superfluous index entry, never a device without one.
+//! 2. If the future of `connect` is dropped, the device is treated as a lost connection.
+
+use std::sync::Arc;
+
+use redis::{Cmd, Pipeline, RedisError, Value};
+
+use super::Presence;
+use super::local_devices::{self, Departure, LocalDevice};
+use super::model::{Device, UserStatus};
+use super::script_call::{PresenceScriptArgs, PresenceSnapshot, query_each};
+use crate::api::error::{Error, Result};
+use crate::background::log_failure;
+use crate::context::duration_millis;
+use crate::ids::DeadlineShard;
+use crate::keys::{Key, TtlName};
+
+/// Maximum number of devices of a user.
+pub const MAX_DEVICES_PER_USER: usize = 100;
+
+/// Maximum length of a client description in bytes; a longer one is truncated.
+pub const MOST_INFO: usize = 256;
+
+/// Value in place of the boot id for a device without a socket.
+pub(super) const NO_SOCKET: &str = "api";
+
+/// Why devices are registered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RegistrationReason {
+    /// The devices connect now.
+    Connect,
+    /// The devices connect now, and their user becomes visible.
+    ConnectVisible,
+    /// The store does not know devices that connected earlier. A device that was removed meanwhile stays removed.
+    Restore,
+}
+
+/// Reply of the connect script.
+#[derive(Debug)]
+pub(super) struct RegistrationReply {
+    pub(super) snapshot: PresenceSnapshot,
+    pub(super) outcome: RegistrationOutcome,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RegistrationOutcome {
+    Registered,
+    /// The device was removed after it had connected.
+    DeviceRemoved,
+    /// The user has the maximum number of devices.
+    TooManyDevices,
+}
+
+impl Presence {
+    pub(super) async fn register_connection(
+        &self,
+        mut device: Arc<Device>,
+        coming: RegistrationReason,
+    ) -> Result<UserStatus> {
+        let info = device.info.as_deref().unwrap_or_default();
+        if info.len() > MOST_INFO {
+            let short = info.floor_char_boundary(MOST_INFO);
+            let info = &mut Arc::make_mut(&mut device).info;
+            info.as_mut().expect("it is too long").truncate(short);
+        }
+        let held = LocalDevice {
+            connected_at: self.ctx.now(),
+            device,
+            known_to_store: false,
+        };
+        let user = held.device.user.clone();
+        let mut awaited = ConnectGuard {
+            presence: self,
+            held: held.device.socket.is_some().then(|| held.clone()),
+        };
+        if let Some(held) = awaited.held.clone() {
+            self.devices.lock().insert(held);
+        }
+        let registered = self
+            .register_devices(std::slice::from_ref(&held), coming)
+            .await;
+        let socket = awaited.held.take();
+        match registered {
+            Ok(mut registered) => {
+                let registered = registered.pop().expect("one reply for one device")?;
+                match registered.outcome {
+                    RegistrationOutcome::Registered | RegistrationOutcome::DeviceRemoved => {
+                        Ok(registered.snapshot.into_user_status(&user))
+                    }
+                    RegistrationOutcome::TooManyDevices => Err(Error::TooMany {
+                        items: "devices of a user",
+                        given: MAX_DEVICES_PER_USER + 1,
+                        max: MAX_DEVICES_PER_USER,
+                    }),
+                }
+            }
+            Err(error) => {
+                let socket = socket.map(|held| local_devices::device_key(&held.device));
+                self.devices.lock().queue_registrations(socket);
+                Err(error)
+            }
+        }
+    }
+
+    /// Registers devices in one pipeline; the replies are in their order. This node drops rejected sockets.
+    pub(super) async fn register_devices(
+        &self,
+        devices: &[LocalDevice],
+        coming: RegistrationReason,
+    ) -> Result<Vec<Result<RegistrationReply>>> {
+        let steps = PresenceScriptArgs::new(&self.ctx);
+        let under_way = RegistrationGuard::begin(self, devices);
+        let mut pipe = Pipeline::with_capacity(4 * devices.len());
+        for held in devices {
+            self.add_index_commands(&mut pipe, &steps, held);
+        }
+        let mut prepared = pipe.len();
+        if self.ctx.keys().cluster() {
+            // A Cluster pipeline keeps its order within one server only.
+            let mut store = self.ctx.store().idempotent();
+            Box::pin(pipe.exec_async(&mut store)).await?;
+            pipe.clear();
+            prepared = 0;
+        }
+        for held in devices {
+            pipe.add_command(self.connect_cmd(&steps, held, coming));
+        }
+        let replies: Vec<Result<Value>> =
+            query_each(self.ctx.store().idempotent(), &mut pipe).await?;
+        // Skipped here instead of with `ignore`: a pipeline keeps a set of the ignored commands.
+        let registered: Vec<Result<RegistrationReply>> = replies
+            .into_iter()
+            .skip(prepared)
+            .map(|reply| Ok(redis::from_redis_value(reply?).map_err(RedisError::from)?))
+            .collect();
+        let gone = under_way.finish();
+        if !gone.is_empty() {
+            // The rare paths are boxed, so that the future stays small.
+            Box::pin(self.write_departures(gone, "")).await?;
+        }
+        let fresh = coming != RegistrationReason::Restore;
+        for (held, registered) in devices.iter().zip(&registered) {
+            log_failure("register a device", registered);
+            match registered.as_ref().map(|it| it.outcome) {
+                Ok(RegistrationOutcome::Registered) => {}
+                // A caller that connects now receives the rejection as its reply.
+                Ok(_) => Box::pin(self.drop_socket(held, !fresh)).await?,
+                Err(_) if fresh => Box::pin(self.drop_socket(held, false)).await?,
+                Err(_) => {}
+            }
+        }
+        Ok(registered)
+    }
+
+    fn add_index_commands(
+        &self,
+        pipe: &mut Pipeline,
+        steps: &PresenceScriptArgs<'_>,
+        held: &LocalDevice,
+    ) {
+        let keys = self.ctx.keys();
+        let user = &held.device.user;
+        let ttl = keys.ttl(TtlName::Presence);
+        let add = |name: &str, key: Key| {
+            // The initial capacity fits most commands.
+            let mut cmd = Cmd::with_capacity(5, 128);
+            cmd.arg(name).arg(key);
+            cmd
+        };
+        let mut zadd = add("ZADD", keys.presence_deadlines(DeadlineShard::of(user)));
+        zadd.arg(steps.now.saturating_add(ttl).as_millis())
+            .arg(user);
+        pipe.add_command(zadd);
+        if let Some(socket) = &held.device.socket {
+            let mut sadd = add("SADD", keys.node_presence_users(self.local_node.id()));
+            sadd.arg(user);
+            pipe.add_command(sadd);
+            let mut set = add("SET", keys.socket_user(socket));
+            set.arg(user).arg("PX").arg(duration_millis(ttl));
+            pipe.add_command(set);
+        }
+    }
+
+    fn connect_cmd(
+        &self,
+        steps: &PresenceScriptArgs<'_>,
+        held: &LocalDevice,
+        coming: RegistrationReason,
+    ) -> Cmd {
+        let LocalDevice {
+            device,
+            connected_at: connected,
+            known_to_store: announced,
+        } = held;
+        let info = device.info.as_ref().map_or_else(String::new, |info| {
+            serde_json::to_string(info).expect("a text is JSON")
+        });
+        let since =
+            (coming == RegistrationReason::Restore).then(|| connected.as_millis().to_string());
+        steps
+            .call(|it| &it.connect, &device.user)
+            .arg(&device.id)
+            .arg(self.local_node.id())
+            .arg(
+                device
+                    .socket
+                    .as_ref()
+                    .map_or(NO_SOCKET, |_| self.local_node.epoch()),
+            )
+            .arg(connected.to_iso8601())
+            .arg(info)
+            .arg(if *announced { "restore" } else { "" })
+            .arg(match coming {
+                RegistrationReason::ConnectVisible => "visible",
+                RegistrationReason::Connect | RegistrationReason::Restore => "",
+            })
+            .arg(since.unwrap_or_default())
+            .arg(MAX_DEVICES_PER_USER)
+            .cmd()
+    }
+}
+
+/// Guard of one `connect` call. If the call is cancelled, the socket is removed and its departure is queued.
+struct ConnectGuard<'a> {
+    presence: &'a Presence,
+    held: Option<LocalDevice>,
+}
+
+impl Drop for ConnectGuard<'_> {
+    fn drop(&mut self) {
+        if let Some(held) = self.held.take() {
+            let mut local = self.presence.devices.lock();
+            let held = local.remove(&held.device, Departure::ConnectionLost);
+            local.defer_departures(held.map(|held| (held, Departure::ConnectionLost)));
+        }
+    }
+}
+
+/// Guard of a running registration. A departure that was written meanwhile may have reached the store first, so it is
+/// written again; if the registration is cancelled, the departure is queued.
+struct RegistrationGuard<'a> {
+    presence: &'a Presence,
+    devices: &'a [LocalDevice],
+    over: bool,
+}
+
+impl<'a> RegistrationGuard<'a> {
+    fn begin(presence: &'a Presence, devices: &'a [LocalDevice]) -> Self {
+        presence.devices.lock().registrations_in_flight(devices);
+        Self {
+            presence,
+            devices,
+            over: false,
+        }
+    }
+
+    /// Ends a successful registration. Returns the devices that departed meanwhile.
+    fn finish(mut self) -> Vec<(LocalDevice, Departure)> {
+        self.over = true;
+        self.presence
+            .devices
+            .lock()
+            .finish_registration(self.devices, true)
+    }
+}
+
+impl Drop for RegistrationGuard<'_> {
+    fn drop(&mut self) {
+        if !self.over {
+            let mut local = self.presence.devices.lock();
+            let gone = local.finish_registration(self.devices, false);
+            local.defer_departures(gone);
+        }
+    }
+}

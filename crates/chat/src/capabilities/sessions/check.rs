@@ -1,0 +1,226 @@
+//! Checks the session of a caller before every operation.
+//!
+//! Invariant: a result is used for at most [`CACHE_DURATION`], then the session is read again. The absence of a session
+//! is never cached.
+
+use super::model::{SessionStatus, UserSession};
+use super::rows::{self, UserSessionRow};
+use super::session_key::{SessionWrite, SessionWriteResult, StoredSession};
+use super::{CACHE_DURATION, LAST_SEEN_INTERVAL, RENEW_INTERVAL, Sessions};
+use crate::api::caller::{Caller, Role};
+use crate::api::error::{Error, Result};
+use crate::background::log_failure;
+use crate::context::Timestamp;
+use crate::ids::{DeviceId, UserId};
+
+/// Maximum number of attempts while other writers change the same session.
+const MAX_ATTEMPTS: usize = 5;
+
+/// Cached result of a session check.
+#[derive(Debug, Clone)]
+pub(super) struct CachedSession {
+    status: SessionStatus,
+    /// Device that began the session.
+    pub(super) device: DeviceId,
+    /// Time of the check.
+    checked_at: Timestamp,
+    /// Time at which this node last renewed the session hash.
+    renewed_at: Timestamp,
+    /// Time at which `last_seen` was last saved in the row.
+    last_seen_saved_at: Timestamp,
+    /// Store epoch of the check.
+    store_epoch: u64,
+    /// Time at which the checked token was issued. Tokens that are older need a check of their own.
+    token_issued_at: Timestamp,
+}
+
+impl CachedSession {
+    /// A clock that jumps back must not extend the period.
+    fn is_fresh(&self, now: Timestamp) -> bool {
+        self.checked_at <= now && now < self.checked_at.saturating_add(CACHE_DURATION)
+    }
+}
+
+impl Sessions {
+    /// Checks the session of the caller and applies it to the caller. A service needs no session, neither for itself
+    /// nor for the users it acts for.
+    pub async fn check(&self, caller: Caller) -> Result<Caller> {
+        self.check_caller_on_device(caller, None).await
+    }
+
+    /// As [`check_caller`](Self::check_caller), for a known device. The cache then shares the device id instead of a
+    /// copy.
+    pub(super) async fn check_caller_on_device(
+        &self,
+        mut caller: Caller,
+        device: Option<&DeviceId>,
+    ) -> Result<Caller> {
+        if caller.role == Role::Service {
+            return Ok(caller);
+        }
+        let user = caller.user()?.clone();
+        let issued = Timestamp(caller.issued_at.unwrap_or_default());
+        let now = self.ctx.now();
+        let epoch = self.ctx.store().current_epoch();
+        let known = self
+            .known
+            .get(&user)
+            .filter(|known| known.store_epoch == epoch);
+        let status = match &known {
+            Some(known) if known.is_fresh(now) && issued >= known.token_issued_at => known.status,
+            _ => {
+                let mut seen = self
+                    .load_and_renew(&user, issued, now, known.as_ref(), epoch)
+                    .await?;
+                if let Some(device) = device.filter(|it| **it == seen.device) {
+                    seen.device = device.clone();
+                }
+                let status = seen.status;
+                self.known.insert(user, seen);
+                status
+            }
+        };
+        match status {
+            SessionStatus::Login => {}
+            SessionStatus::Anonymous => caller.anonymous = true,
+            SessionStatus::Blocked => return Err(Error::SessionBlocked),
+        }
+        Ok(caller)
+    }
+
+    async fn load_and_renew(
+        &self,
+        user: &UserId,
+        issued: Timestamp,
+        now: Timestamp,
+        known: Option<&CachedSession>,
+        epoch: u64,
+    ) -> Result<CachedSession> {
+        let renewed = known.map(|known| known.renewed_at);
+        let renew = renewed.is_none_or(|last| last.saturating_add(RENEW_INTERVAL) <= now);
+        let session = match self.find(user, Some(issued), renew.then_some(now)).await {
+            Ok(session) => session,
+            // The rows contain the same session.
+            Err(error) if error.is_store_unavailable() => {
+                self.find_session_in_rows(user, issued).await?
+            }
+            Err(error) => return Err(error),
+        };
+        // For a session that is not cached, the `last_seen` before this check stands for the last save: nodes save it
+        // regularly while the session is in use.
+        let mut noted = known.map_or(session.last_seen, |known| known.last_seen_saved_at);
+        if noted.saturating_add(LAST_SEEN_INTERVAL) <= now {
+            let seen = rows::update_last_seen(&self.database, user, now).await;
+            log_failure("update last_seen of a session", &seen);
+            // A failed save does not reject the caller; the next check tries again.
+            noted = seen.map_or(noted, |()| now);
+        }
+        Ok(CachedSession {
+            status: session.status,
+            device: session.device_id,
+            checked_at: now,
+            renewed_at: renewed.filter(|_| !renew).unwrap_or(now),
+            last_seen_saved_at: noted,
+            store_epoch: epoch,
+            token_issued_at: issued,
+        })
+    }
+
+    /// Finds the session of a user. With `issued`, only tokens that are not revoked find it.
+    pub(super) async fn find(
+        &self,
+        user: &UserId,
+        issued: Option<Timestamp>,
+        renew: Option<Timestamp>,
+    ) -> Result<UserSession> {
+        for _ in 0..MAX_ATTEMPTS {
+            match self.read_session_key(user, issued, renew).await? {
+                StoredSession::Present(session) => return Ok(session),
+                StoredSession::TokenRevoked => return Err(Error::SessionExpired),
+                StoredSession::Missing => {
+                    self.delete_row_after_external_logout(user).await?;
+                    return Err(Error::SessionExpired);
+                }
+                StoredSession::Unverified => {
+                    let row = self.row(user).await?;
+                    let session = row.session(user, self.expiry_cutoff());
+                    let wrote =
+                        self.write_session_key(user, &row, session.as_ref(), SessionWrite::Rebuild);
+                    let wrote = wrote.await?;
+                    // No other writer was faster, and there is no expired row to delete.
+                    if matches!(wrote, SessionWriteResult::Written(_))
+                        && session.is_none()
+                        && !row.has_session()
+                    {
+                        return Err(Error::SessionExpired);
+                    }
+                    // Read again, because the rebuild keeps a block that only the hash contains.
+                }
+            }
+        }
+        // The epoch or the session changes faster than it can be read: the rows decide.
+        let row = self.row(user).await?;
+        self.session_for_token(user, &row, issued)
+    }
+
+    async fn find_session_in_rows(&self, user: &UserId, issued: Timestamp) -> Result<UserSession> {
+        let row = self.row(user).await?;
+        self.session_for_token(user, &row, Some(issued))
+    }
+
+    fn session_for_token(
+        &self,
+        user: &UserId,
+        row: &UserSessionRow,
+        issued: Option<Timestamp>,
+    ) -> Result<UserSession> {
+        let revoked = issued.is_some_and(|at| {
+            rows::to_unix_seconds(at.as_millis()) <= row.revoked_before_seconds()
+        });
+        match row.session(user, self.expiry_cutoff()) {
+            Some(session) if session.status == SessionStatus::Blocked || !revoked => Ok(session),
+            _ => Err(Error::SessionExpired),
+        }
+    }
+
+    /// The hash was deleted or has expired. Its row is deleted as well, so that a loss of store data does not bring the
+    /// session back.
+    async fn delete_row_after_external_logout(&self, user: &UserId) -> Result<()> {
+        let row = self.row(user).await?;
+        let Some(session) = row.session(user, Timestamp(0)) else {
+            return Ok(());
+        };
+        // A session that begins now has a row before it has a hash.
+        let begun = session.login_time.saturating_add(RENEW_INTERVAL) > self.ctx.now();
+        if begun || session.status == SessionStatus::Blocked {
+            return Ok(());
+        }
+        rows::delete_session_begun_at(&self.database, user, session.login_time).await
+    }
+
+    /// Removes a user from the cache.
+    pub(super) fn invalidate_cache(&self, user: &UserId) {
+        self.known.remove(user);
+    }
+
+    /// Writes the session hash again from the rows. Returns the session of the rows.
+    pub(super) async fn sync_from_rows(&self, user: &UserId) -> Result<Option<UserSession>> {
+        let mut row = self.row(user).await?;
+        for _ in 0..MAX_ATTEMPTS {
+            let session = row.session(user, self.expiry_cutoff());
+            let wrote = self
+                .write_session_key(user, &row, session.as_ref(), SessionWrite::Overwrite)
+                .await;
+            self.invalidate_cache(user);
+            wrote?;
+            // Another writer may have changed the rows after they were read here, and this write may have overwritten
+            // its hash. Every writer reads the rows again after its write, so the last one writes the current rows.
+            let now = self.row(user).await?;
+            if now == row {
+                return Ok(session);
+            }
+            row = now;
+        }
+        Ok(row.session(user, self.expiry_cutoff()))
+    }
+}

@@ -1,0 +1,103 @@
+//! Begins and ends sessions, blocks and unblocks users.
+
+use super::Sessions;
+use super::model::{SessionEndReason, SessionStatus, UserSession, default_device_id};
+use super::rows;
+use super::session_key::{SessionWrite, SessionWriteResult};
+use crate::api::caller::{Caller, Role};
+use crate::api::error::{Error, Result};
+use crate::ids::{DeviceId, UserId};
+
+impl Sessions {
+    /// Begins a session of the caller, which replaces an earlier one.
+    pub async fn begin(&self, caller: &Caller, device: Option<&str>) -> Result<UserSession> {
+        let user = caller.user()?;
+        let now = self.ctx.now();
+        // A service may begin a session for a user at any time, so its token counts as issued now.
+        let issued = match caller.role {
+            Role::Service => now,
+            Role::User | Role::Admin => {
+                crate::context::Timestamp(caller.issued_at.unwrap_or_default())
+            }
+        };
+        let device = device.map_or_else(|| Ok(default_device_id()), DeviceId::new)?;
+        let session = UserSession {
+            user_id: user.clone(),
+            device_id: device,
+            status: match caller.anonymous {
+                true => SessionStatus::Anonymous,
+                false => SessionStatus::Login,
+            },
+            login_time: now,
+            last_seen: now,
+            ip_address: caller.ip_address.map_or(String::new(), |ip| ip.to_string()),
+        };
+        if !self.open(&session, issued).await? {
+            let row = self.row(user).await?;
+            return Err(match row.is_blocked() {
+                true => Error::SessionBlocked,
+                false => Error::SessionExpired,
+            });
+        }
+        let row = self.row(user).await?;
+        let wrote = self
+            .write_session_key(user, &row, Some(&session), SessionWrite::Begin(issued))
+            .await;
+        self.invalidate_cache(user);
+        match wrote? {
+            SessionWriteResult::Written(Some(before))
+                if before != session.device_id && self.options.single_device =>
+            {
+                self.publish_session_end(user, SessionEndReason::Replaced, Some(&before))
+                    .await;
+            }
+            SessionWriteResult::Written(_) | SessionWriteResult::Conflict => {}
+            SessionWriteResult::Blocked => return Err(Error::SessionBlocked),
+            SessionWriteResult::TokenRevoked => return Err(Error::SessionExpired),
+        }
+        Ok(session)
+    }
+
+    /// Ends the session of a user and revokes all tokens issued until now.
+    pub async fn end(&self, user: &UserId) -> Result<()> {
+        let debt = self.owed.guard([user.clone()]);
+        rows::revoke_and_delete(&self.database, user, self.ctx.now()).await?;
+        self.sync_from_rows(user).await?;
+        self.publish_session_end(user, SessionEndReason::Logout, None)
+            .await;
+        debt.complete();
+        Ok(())
+    }
+
+    /// Blocks a user: every session ends, and no new one can begin.
+    pub async fn block(&self, user: &UserId, reason: Option<&str>) -> Result<UserSession> {
+        let debt = self.owed.guard([user.clone()]);
+        rows::block(&self.database, user, self.ctx.now(), reason).await?;
+        self.sync_from_rows(user).await?;
+        self.publish_session_end(user, SessionEndReason::Blocked, None)
+            .await;
+        debt.complete();
+        self.session(user).await
+    }
+
+    /// Unblocks a user. An earlier session continues, if there is one.
+    pub async fn unblock(&self, user: &UserId) -> Result<UserSession> {
+        let debt = self.owed.guard([user.clone()]);
+        rows::unblock(&self.database, user).await?;
+        self.sync_from_rows(user).await?;
+        debt.complete();
+        self.session(user).await
+    }
+
+    /// The session of a user. The caller must be authorized to see it.
+    pub async fn session(&self, user: &UserId) -> Result<UserSession> {
+        match self.find(user, None, None).await {
+            Err(error) if error.is_store_unavailable() => {
+                let row = self.row(user).await?;
+                row.session(user, self.expiry_cutoff())
+                    .ok_or(Error::SessionExpired)
+            }
+            found => found,
+        }
+    }
+}

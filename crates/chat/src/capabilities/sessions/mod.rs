@@ -1,0 +1,93 @@
+//! Sessions: the login state, blocks and revoked tokens of each user.
+//!
+//! Invariants:
+//! 1. The rows decide about sessions, blocks and revocations. The hash `user:{user}` is a copy for requests and for
+//!    other services. After a change of the store epoch, the hash is compared with the rows before it is used.
+//! 2. A hash that is missing in the epoch in which it was compared has been deleted: the session is over. A hash that
+//!    is missing in another epoch was lost, and is written again from the row.
+//! 3. A block or a logout changes the row first, then the hash, and then notifies all nodes. A node reads a session
+//!    again after at most one second, so a node that misses the notification rejects the user as well.
+
+pub mod keys;
+
+mod admit;
+mod check;
+mod connections;
+mod end_events;
+mod lifecycle;
+mod model;
+mod native;
+mod operations;
+mod retry;
+mod row_batches;
+mod rows;
+mod session_key;
+mod tick;
+mod visitors;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quick_cache::sync::Cache;
+
+use self::check::CachedSession;
+use self::connections::SessionConnections;
+use self::row_batches::Opening;
+use self::rows::UserSessionRow;
+use crate::context::ChatContext;
+use crate::database::Database;
+use crate::ids::UserId;
+use crate::options::SessionOptions;
+use crate::request_batcher::RequestBatcher;
+use crate::retry_queue::RetryQueue;
+
+pub use self::connections::{ConnectionRegistration, Ended, Ending, SessionEndWaiter};
+pub use self::model::{SessionEndReason, SessionStatus, UserSession};
+pub use self::operations::{
+    BeginSession, BeginVisitorSession, EndSession, EndUserSession, GetSession, GetUserSession,
+    SessionEnded, SessionInfo, SessionValidity, UpdateUserSession, ValidateSession, VisitorSession,
+};
+pub use self::visitors::VisitorTokenIssuer;
+
+/// Time for which a node uses a cached check.
+const CACHE_DURATION: Duration = Duration::from_secs(1);
+/// Interval in which a node renews the session hash of a user.
+const RENEW_INTERVAL: Duration = Duration::from_secs(30);
+/// Interval in which `last_seen` of the row is updated.
+const LAST_SEEN_INTERVAL: Duration = Duration::from_secs(3_600);
+/// Maximum number of cached checks.
+const MAX_CACHED_SESSIONS: usize = 100_000;
+
+/// Sessions, as one node uses them.
+pub struct Sessions {
+    ctx: ChatContext,
+    database: Database,
+    options: SessionOptions,
+    known: Cache<UserId, CachedSession>,
+    hub: Arc<SessionConnections>,
+    owed: RetryQueue<UserId>,
+    readings: RequestBatcher<UserId, UserSessionRow>,
+    openings: RequestBatcher<Opening, bool>,
+}
+
+impl Sessions {
+    /// Creates the sessions of a node.
+    pub fn new(ctx: ChatContext, database: Database, options: SessionOptions) -> Self {
+        Self {
+            ctx,
+            database,
+            options,
+            known: Cache::new(MAX_CACHED_SESSIONS),
+            hub: Arc::default(),
+            owed: RetryQueue::default(),
+            readings: RequestBatcher::default(),
+            openings: RequestBatcher::default(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Sessions")
+    }
+}

@@ -1,0 +1,309 @@
+//! Rows of sessions, blocks and revocations.
+//!
+//! Invariant: statements that a session check needs rarely are boxed, so that they do not enlarge the future of every
+//! check.
+
+use std::collections::HashSet;
+
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+use sqlx::{FromRow, SqlitePool};
+
+use super::model::{SessionStatus, UserSession};
+use super::row_batches::Opening;
+use crate::api::error::Result;
+use crate::context::Timestamp;
+use crate::database::{Database, Either, from_db_integer, on, to_db_integer, write_statement};
+use crate::ids::{DeviceId, UserId};
+
+/// Block, revocation and session of a user. Always returns one row, also for an unknown user.
+const SELECT_USER: &str = "
+    SELECT u.id AS user_row_id, u.blocked_at, COALESCE(u.revoked_before, 0) AS revoked_before,
+           s.device_id, s.status, s.login_at, s.last_seen, s.ip_address
+    FROM (SELECT $1 AS id) AS asked
+    LEFT JOIN users u ON u.id = asked.id
+    LEFT JOIN sessions s ON s.user_id = asked.id";
+
+/// The same for several users, on SQLite: one row for each user of a JSON list, in its order.
+const SELECT_USERS: &str = "
+    SELECT u.id AS user_row_id, u.blocked_at, COALESCE(u.revoked_before, 0) AS revoked_before,
+           s.device_id, s.status, s.login_at, s.last_seen, s.ip_address
+    FROM json_each($1) AS asked
+    LEFT JOIN users u ON u.id = asked.value
+    LEFT JOIN sessions s ON s.user_id = asked.value
+    ORDER BY asked.key";
+
+/// Inserts a session, unless the user is blocked or the token is revoked.
+const INSERT_SESSION: &str = "
+    INSERT INTO sessions (user_id, device_id, status, login_at, last_seen, ip_address)
+    SELECT asked.id, $2, $3, $4, $4, $5 FROM (SELECT $1 AS id) AS asked
+    WHERE NOT EXISTS (
+        SELECT 1 FROM users u
+        WHERE u.id = asked.id AND (u.blocked_at IS NOT NULL OR u.revoked_before >= $6))
+    ON CONFLICT (user_id) DO UPDATE SET
+        device_id = excluded.device_id, status = excluded.status, login_at = excluded.login_at,
+        last_seen = excluded.last_seen, ip_address = excluded.ip_address";
+
+/// The same for several sessions, on SQLite: a JSON list with the parameters of [`INSERT_SESSION`].
+const INSERT_SESSIONS: &str = "
+    INSERT INTO sessions (user_id, device_id, status, login_at, last_seen, ip_address)
+    SELECT asked.value ->> 0, asked.value ->> 1, asked.value ->> 2, asked.value ->> 3, asked.value ->> 3,
+           asked.value ->> 4
+    FROM json_each($1) AS asked
+    WHERE NOT EXISTS (
+        SELECT 1 FROM users u
+        WHERE u.id = asked.value ->> 0 AND (u.blocked_at IS NOT NULL OR u.revoked_before >= asked.value ->> 5))
+    ON CONFLICT (user_id) DO UPDATE SET
+        device_id = excluded.device_id, status = excluded.status, login_at = excluded.login_at,
+        last_seen = excluded.last_seen, ip_address = excluded.ip_address
+    RETURNING user_id";
+
+const UPDATE_LAST_SEEN: &str = "
+    UPDATE sessions SET last_seen = $2 WHERE user_id = $1 AND last_seen < $2";
+
+const UPSERT_REVOCATION: &str = "
+    INSERT INTO users (id, revoked_before) VALUES ($1, $2)
+    ON CONFLICT (id) DO UPDATE SET revoked_before = excluded.revoked_before
+        WHERE users.revoked_before < excluded.revoked_before";
+
+const DELETE_SESSION: &str = "DELETE FROM sessions WHERE user_id = $1";
+
+/// Deletes a session that was ended in the store. A session that began later has another login time and stays.
+const DELETE_SESSION_BEGUN_AT: &str = "DELETE FROM sessions WHERE user_id = $1 AND login_at = $2";
+
+const UPSERT_BLOCK: &str = "
+    INSERT INTO users (id, blocked_at, blocked_reason) VALUES ($1, $2, $3)
+    ON CONFLICT (id) DO UPDATE SET
+        blocked_at = COALESCE(users.blocked_at, excluded.blocked_at),
+        blocked_reason = excluded.blocked_reason";
+
+const CLEAR_BLOCK: &str = "UPDATE users SET blocked_at = NULL, blocked_reason = NULL WHERE id = $1";
+
+/// Block, revocation and session of a user.
+#[derive(Debug, Clone, PartialEq, Eq, FromRow)]
+pub(super) struct UserSessionRow {
+    user_row_id: Option<String>,
+    blocked_at: Option<i64>,
+    revoked_before: i64,
+    device_id: Option<String>,
+    status: Option<String>,
+    login_at: Option<i64>,
+    last_seen: Option<i64>,
+    ip_address: Option<String>,
+}
+
+impl UserSessionRow {
+    pub(super) fn is_blocked(&self) -> bool {
+        self.blocked_at.is_some()
+    }
+
+    /// True if the user has a row in `users`: the user was blocked or logged out at some time.
+    pub(super) fn has_user_row(&self) -> bool {
+        self.user_row_id.is_some()
+    }
+
+    /// True if there is a session row, which may have expired.
+    pub(super) fn has_session(&self) -> bool {
+        self.device_id.is_some()
+    }
+
+    /// Tokens issued up to this time are revoked, in Unix seconds.
+    pub(super) fn revoked_before_seconds(&self) -> u64 {
+        to_unix_seconds(from_db_integer(self.revoked_before))
+    }
+
+    /// The session, if there is one that was used since `oldest`. A blocked user always has one.
+    pub(super) fn session(&self, user: &UserId, oldest: Timestamp) -> Option<UserSession> {
+        let seen = self
+            .last_seen
+            .map(from_db_integer)
+            .filter(|seen| *seen >= oldest.as_millis());
+        // A session whose login time is not after the last logout ended with that logout.
+        let outlived = |login: &i64| *login > self.revoked_before || !self.has_user_row();
+        let login = self.login_at.filter(outlived);
+        let found = seen.and_then(|seen| {
+            Some(UserSession {
+                user_id: user.clone(),
+                device_id: DeviceId::new(self.device_id.as_ref()?).ok()?,
+                status: SessionStatus::named(self.status.as_ref()?)?,
+                login_time: Timestamp(from_db_integer(login?)),
+                last_seen: Timestamp(seen),
+                ip_address: self.ip_address.clone().unwrap_or_default(),
+            })
+        });
+        if !self.is_blocked() {
+            return found;
+        }
+        let since = Timestamp(from_db_integer(self.blocked_at.unwrap_or_default()));
+        let blocked = found.unwrap_or_else(|| UserSession::blocked_without_session(user, since));
+        Some(UserSession {
+            status: SessionStatus::Blocked,
+            ..blocked
+        })
+    }
+}
+
+pub(super) fn find<'a>(
+    database: &'a Database,
+    user: &'a UserId,
+) -> BoxFuture<'a, Result<UserSessionRow>> {
+    Box::pin(async move {
+        let found = on!(database.reader(), pool => {
+            sqlx::query_as(SELECT_USER).bind(user.as_str()).fetch_one(pool).await
+        });
+        Ok(found?)
+    })
+}
+
+/// Reads the rows of several users, in their order.
+pub(super) async fn find_all(
+    readers: &SqlitePool,
+    users: &[UserId],
+) -> Result<Vec<UserSessionRow>> {
+    let found = sqlx::query_as(SELECT_USERS)
+        .bind(to_json(users))
+        .fetch_all(readers);
+    Ok(found.await?)
+}
+
+/// Inserts a session. Returns false if the user is blocked, or if the token was issued before the last logout.
+pub(super) fn open<'a>(
+    database: &'a Database,
+    session: &'a UserSession,
+    issued: Timestamp,
+) -> BoxFuture<'a, Result<bool>> {
+    Box::pin(async move {
+        let opened = write_statement!(database, c => {
+            sqlx::query(INSERT_SESSION)
+                .bind(session.user_id.as_str())
+                .bind(session.device_id.as_str())
+                .bind(session.status.name())
+                .bind(to_db_integer(session.login_time.as_millis()))
+                .bind(&session.ip_address)
+                .bind(to_db_integer(issued.as_millis()))
+                .execute(c)
+                .await?
+                .rows_affected()
+        });
+        Ok(opened > 0)
+    })
+}
+
+/// Inserts several sessions on SQLite in one transaction. Of several sessions of one user only the first is inserted;
+/// the result of the others is `None`.
+pub(super) async fn open_all(database: &Database, all: &[Opening]) -> Result<Vec<Option<bool>>> {
+    let mut users = HashSet::new();
+    let firsts: Vec<bool> = all
+        .iter()
+        .map(|opening| users.insert(&opening.session.user_id))
+        .collect();
+    let firsts = || all.iter().zip(&firsts);
+    let asked: Vec<_> = firsts()
+        .filter(|(_, first)| **first)
+        .map(|(Opening { session, issued }, _)| {
+            let UserSession {
+                user_id,
+                device_id,
+                status,
+                login_time,
+                ip_address,
+                ..
+            } = session;
+            let (login, issued) = (
+                to_db_integer(login_time.as_millis()),
+                to_db_integer(issued.as_millis()),
+            );
+            (user_id, device_id, status.name(), login, ip_address, issued)
+        })
+        .collect();
+    let mut tx = database.begin().await?;
+    let Either::Sqlite(connection) = tx.connection() else {
+        unreachable!("only SQLite inserts sessions in batches")
+    };
+    let opened: Vec<String> = sqlx::query_scalar(INSERT_SESSIONS)
+        .bind(to_json(&asked))
+        .fetch_all(connection)
+        .await?;
+    tx.commit().await?;
+    let opened: HashSet<String> = opened.into_iter().collect();
+    let answers = firsts().map(|(opening, first)| {
+        let user = opening.session.user_id.as_str();
+        first.then(|| opened.contains(user))
+    });
+    Ok(answers.collect())
+}
+
+fn to_json(rows: &(impl Serialize + ?Sized)) -> String {
+    serde_json::to_string(rows).expect("texts and numbers are JSON")
+}
+
+pub(super) fn update_last_seen<'a>(
+    database: &'a Database,
+    user: &'a UserId,
+    at: Timestamp,
+) -> BoxFuture<'a, Result<()>> {
+    execute_for_user_at(database, UPDATE_LAST_SEEN, user, at)
+}
+
+/// Deletes the session, and revokes tokens that were issued up to `revoked`.
+pub(super) async fn revoke_and_delete(
+    database: &Database,
+    user: &UserId,
+    revoked: Timestamp,
+) -> Result<()> {
+    let mut tx = database.begin().await?;
+    on!(tx.connection(), c => {
+        sqlx::query(UPSERT_REVOCATION).bind(user.as_str()).bind(to_db_integer(revoked.as_millis())).execute(&mut *c).await?;
+        sqlx::query(DELETE_SESSION).bind(user.as_str()).execute(c).await?;
+    });
+    Ok(tx.commit().await?)
+}
+
+/// Deletes a session that another service has ended in the store.
+pub(super) fn delete_session_begun_at<'a>(
+    database: &'a Database,
+    user: &'a UserId,
+    login: Timestamp,
+) -> BoxFuture<'a, Result<()>> {
+    execute_for_user_at(database, DELETE_SESSION_BEGUN_AT, user, login)
+}
+
+/// Runs a statement whose parameters are a user and a time.
+fn execute_for_user_at<'a>(
+    database: &'a Database,
+    change: &'static str,
+    user: &'a UserId,
+    at: Timestamp,
+) -> BoxFuture<'a, Result<()>> {
+    Box::pin(async move {
+        write_statement!(database, c => {
+            sqlx::query(change).bind(user.as_str()).bind(to_db_integer(at.as_millis())).execute(c).await?;
+        });
+        Ok(())
+    })
+}
+
+pub(super) async fn block(
+    database: &Database,
+    user: &UserId,
+    at: Timestamp,
+    reason: Option<&str>,
+) -> Result<()> {
+    write_statement!(database, c => {
+        let block = sqlx::query(UPSERT_BLOCK).bind(user.as_str()).bind(to_db_integer(at.as_millis())).bind(reason);
+        block.execute(c).await?;
+    });
+    Ok(())
+}
+
+pub(super) async fn unblock(database: &Database, user: &UserId) -> Result<()> {
+    write_statement!(database, c => {
+        sqlx::query(CLEAR_BLOCK).bind(user.as_str()).execute(c).await?;
+    });
+    Ok(())
+}
+
+/// Converts milliseconds to seconds, the unit of times in tokens.
+pub(super) fn to_unix_seconds(ms: u64) -> u64 {
+    ms / 1_000
+}

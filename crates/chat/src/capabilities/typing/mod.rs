@@ -1,0 +1,207 @@
+//! Typing indicators: which users are typing in a conversation.
+//!
+//! Invariants:
+//! 1. A user is typing while the user's member in the conversation's index ends after now. The documented keys are
+//!    derived from it and decide nothing.
+//! 2. The script that changes the typing state also publishes the end time. `live` counts it down on each node, so the
+//!    end does not depend on the node where the typing began.
+//! 3. Every future can be dropped at any time. An unused throttle permit is given back, and a script call happens
+//!    completely or not at all.
+
+pub mod keys;
+
+mod ends;
+mod hub;
+mod listener;
+mod mailbox;
+mod model;
+mod operations;
+mod query;
+mod room;
+mod throttle;
+mod tick;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parlor_store::{LuaScript, ScriptCall, script};
+use serde::Serialize;
+
+use self::hub::TypingRegistry;
+use self::throttle::StartThrottle;
+use crate::api::error::Result;
+use crate::context::{ChatContext, Timestamp, duration_millis};
+use crate::ids::{ConversationId, UserId};
+use crate::keys::{TtlName, TypingLayout};
+
+pub(crate) use self::model::decode_typing_frame;
+
+pub use self::listener::{MAX_CONVERSATIONS_PER_LISTENER, TypingListener};
+pub use self::model::{TypingChange, TypingUser};
+pub use self::operations::{ListTyping, SetTyping, TypingReply, TypingUserList};
+
+static START_TYPING: LuaScript = script!("scripts/start_typing.lua");
+static STOP_TYPING: LuaScript = script!("scripts/stop_typing.lua");
+
+/// Minimum time between two written starts of a user in a conversation.
+const START_INTERVAL: Duration = Duration::from_secs(2);
+/// Maximum number of throttle entries.
+const MAX_THROTTLE_ENTRIES: usize = 100_000;
+
+/// Typing indicators of one node.
+pub struct Typing {
+    ctx: ChatContext,
+    throttle: StartThrottle,
+    hub: Arc<TypingRegistry>,
+}
+
+/// The value of the documented key in the layout `document`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TypingDocument<'a> {
+    user_id: &'a UserId,
+    username: &'a str,
+    timestamp: u64,
+}
+
+impl Typing {
+    /// Creates the typing indicators of a node.
+    pub fn new(ctx: ChatContext) -> Self {
+        // The next start of a user who keeps typing must be written before the current one ends.
+        let window = START_INTERVAL.min(ctx.keys().ttl(TtlName::Typing) * 2 / 3);
+        Self {
+            hub: TypingRegistry::new(ctx.clone()),
+            throttle: StartThrottle::new(window, MAX_THROTTLE_ENTRIES),
+            ctx,
+        }
+    }
+
+    /// Reports that a user is typing. Repeat it while the user types. Does nothing if this node has written a start of
+    /// the user within the throttle interval.
+    pub async fn start(
+        &self,
+        conversation: &ConversationId,
+        user: &UserId,
+        username: Option<&str>,
+    ) -> Result<()> {
+        let now = self.ctx.now();
+        let Some(claim) = self.throttle.try_acquire(conversation, user, now) else {
+            return Ok(());
+        };
+        let username = username.unwrap_or_default();
+        let ttl = self.ctx.keys().ttl(TtlName::Typing);
+        let until = now.saturating_add(ttl);
+        let call = self
+            .script_call(&START_TYPING, conversation, user)
+            .arg(username)
+            .arg(now.as_millis())
+            .arg(until.as_millis())
+            .arg(duration_millis(ttl))
+            .arg(self.documented_value(user, username, now));
+        let call = self.with_publish_args(
+            call,
+            conversation,
+            &model::encode_typing_frame(user, username, until),
+        );
+        let () = call.run(&self.ctx.store().idempotent()).await?;
+        claim.commit();
+        Ok(())
+    }
+
+    /// Reports that a user stopped typing. Publishes nothing if the user was not typing.
+    pub async fn stop(&self, conversation: &ConversationId, user: &UserId) -> Result<()> {
+        let _clearing = self.throttle.reset_now_and_on_drop(conversation, user);
+        let call = self
+            .script_call(&STOP_TYPING, conversation, user)
+            .arg(self.ctx.now().as_millis());
+        let call = self.with_publish_args(call, conversation, &encode_stopped_frame(user));
+        Ok(call.run(&self.ctx.store().idempotent()).await?)
+    }
+
+    /// Resets the throttle after the user has sent a message, so that the next start is written. The script that
+    /// appends the message also clears the keys; where that script does not run, the sender's node calls
+    /// [`stop`](Self::stop) instead.
+    pub fn reset_throttle_after_message(&self, conversation: &ConversationId, user: &UserId) {
+        self.throttle.reset(conversation, user);
+    }
+
+    /// Lists the users who are typing in a conversation, ordered by id, in one round trip. The cost depends on the
+    /// number of typing users only.
+    pub async fn typers(&self, conversation: &ConversationId) -> Result<Vec<TypingUser>> {
+        let mut typers = query::read_typing_users(&self.ctx, [conversation]).await?;
+        Ok(typers.pop().expect("one reply for one conversation"))
+    }
+
+    /// Somebody who listens to no conversation yet.
+    pub fn listener(&self) -> TypingListener {
+        TypingListener::new(Arc::clone(&self.hub))
+    }
+
+    /// Tells the listeners whose typing has ended, and what was missed. To be called ten times a second. What cannot be
+    /// read now is read by a later call.
+    pub async fn expire(&self) -> Result<()> {
+        self.hub.expire_due();
+        self.hub.read_missed().await
+    }
+
+    /// Removes expired throttle entries, and returns the number of remaining ones. The background task calls this.
+    pub fn clean_throttle(&self) -> usize {
+        self.throttle.clean(self.ctx.now());
+        self.throttle.len()
+    }
+
+    fn documented_value(&self, user: &UserId, username: &str, now: Timestamp) -> String {
+        match self.ctx.keys().settings().layouts.typing {
+            TypingLayout::Flag => "1".to_owned(),
+            TypingLayout::Document => {
+                let document = TypingDocument {
+                    user_id: user,
+                    username: if username.is_empty() {
+                        user.as_str()
+                    } else {
+                        username
+                    },
+                    timestamp: now.as_millis(),
+                };
+                serde_json::to_string(&document).expect("texts and a number are JSON")
+            }
+        }
+    }
+
+    fn script_call(
+        &self,
+        script: &'static LuaScript,
+        conversation: &ConversationId,
+        user: &UserId,
+    ) -> ScriptCall {
+        let keys = self.ctx.keys();
+        let names = [
+            keys.typing_user(conversation, user),
+            keys.typers(conversation),
+            keys.typer_names(conversation),
+        ];
+        script.keys(&names).arg(user)
+    }
+
+    fn with_publish_args(
+        &self,
+        call: ScriptCall,
+        conversation: &ConversationId,
+        frame: &[u8],
+    ) -> ScriptCall {
+        call.arg(self.ctx.store().bus().publish_command())
+            .arg(self.ctx.keys().conversation_channel(conversation))
+            .arg(frame)
+    }
+}
+
+/// Frame for a user who stopped typing, used by the script that appends the user's message.
+pub(crate) fn encode_stopped_frame(user: &UserId) -> Vec<u8> {
+    model::encode_typing_frame(user, "", Timestamp(0))
+}
+
+impl std::fmt::Debug for Typing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Typing")
+    }
+}

@@ -1,0 +1,85 @@
+//! Background tasks of unread counts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::rows;
+use super::update::{self, CounterUpdate};
+use super::{Unread, rows::USERS_PER_STATEMENT};
+use crate::api::error::Result;
+use crate::background::{BackgroundTask, BackgroundTasks};
+use crate::ids::UserId;
+
+/// Interval at which users in the retry queue are reconciled.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval at which throttled notifications are checked.
+const NOTIFY_CHECK_INTERVAL: Duration = Duration::from_millis(250);
+/// Interval at which expired mutes are processed.
+const MUTE_EXPIRY_INTERVAL: Duration = Duration::from_secs(60);
+/// Maximum number of mutes per statement.
+const MUTE_PAGE_SIZE: u32 = 500;
+
+impl Unread {
+    /// Starts the background tasks; they stop when the returned value is dropped.
+    pub fn tick(self: &Arc<Self>) -> BackgroundTasks {
+        BackgroundTasks::new(vec![
+            BackgroundTask::spawn_periodic(
+                self,
+                RETRY_INTERVAL,
+                "retry unread count updates",
+                |it| async move { it.retry_pending().await },
+            ),
+            BackgroundTask::spawn_periodic(
+                self,
+                NOTIFY_CHECK_INTERVAL,
+                "notify large conversations",
+                |it| async move { it.publish_due_notifications().await },
+            ),
+            BackgroundTask::spawn_periodic(
+                self,
+                MUTE_EXPIRY_INTERVAL,
+                "process expired mutes",
+                |it| async move { it.expire_mutes().await.map(drop) },
+            ),
+        ])
+    }
+
+    /// Reconciles the users whose update failed or was cancelled. The background task calls this every second.
+    pub async fn retry_pending(&self) -> Result<()> {
+        loop {
+            let users = self.retry_queue.take_up_to(USERS_PER_STATEMENT);
+            if users.is_empty() {
+                return Ok(());
+            }
+            let debt = self.retry_queue.guard(users.iter().cloned());
+            self.reconcile_users(&users, None).await?;
+            debt.complete();
+        }
+    }
+
+    /// Adds conversations whose mute expired to the totals of their users; returns how many. Every node calls this once
+    /// a minute; repeating it has no effect.
+    pub async fn expire_mutes(&self) -> Result<usize> {
+        let mut swept = 0;
+        loop {
+            let now = self.ctx.now().as_millis();
+            let ended = rows::find_expired_mutes(&self.database, now, MUTE_PAGE_SIZE).await?;
+            // The keys are updated first: after the row is cleared, the mute would not be found again.
+            for position in ended.chunk_by(|a, b| a.conversation_id == b.conversation_id) {
+                let steps: Vec<(&UserId, CounterUpdate)> = position
+                    .iter()
+                    .map(|it| (&it.user_id, CounterUpdate::from(it)))
+                    .collect();
+                let conversation = &position[0].conversation_id;
+                let cold = update::run_updates(&self.ctx, conversation, &steps).await?;
+                let cold: Vec<UserId> = cold.into_iter().cloned().collect();
+                self.reconcile_users(&cold, Some(conversation)).await?;
+            }
+            rows::clear_mutes(&self.database, &ended).await?;
+            swept += ended.len();
+            if ended.len() < MUTE_PAGE_SIZE as usize {
+                return Ok(swept);
+            }
+        }
+    }
+}

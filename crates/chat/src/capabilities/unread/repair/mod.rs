@@ -1,0 +1,297 @@
+//! `parlor repair unread`: compares the keys of every user with the database rows.
+//!
+//! Invariants:
+//! 1. A repair can run beside a working system. A difference counts only if two checks find it, so an update that is on
+//!    its way is not reported. The reconcile script corrects it and merges concurrent changes.
+//! 2. Users and keys are read in pages. Only the orphans that were found are remembered until the end.
+
+mod orphans;
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::Unread;
+use super::reconcile::{ReconcileInput, group_by_user};
+use super::rows::{self, MemberPosition, USERS_PER_STATEMENT};
+use super::stored_counters::{self, StoredCounters, counter_equals};
+use crate::api::error::Result;
+use crate::ids::UserId;
+
+/// Delay before a difference is checked a second time.
+const RECHECK_DELAY: Duration = Duration::from_millis(200);
+/// Maximum number of differences that the report lists.
+const MAX_LISTED_DIFFERENCES: usize = 100;
+
+/// Result of a repair.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RepairReport {
+    /// Users who are members of a conversation.
+    pub users: u64,
+    /// Users with at least one difference.
+    #[serde(rename = "differing")]
+    pub users_with_differences: u64,
+    /// Counters `unread:{user}:{conv}` that were wrong or missing.
+    pub counters: u64,
+    /// Totals `unread:{user}:total` that were wrong or missing.
+    pub totals: u64,
+    /// Positions in `parlor:unread:{user}` that were wrong.
+    pub positions: u64,
+    /// Keys of users who are not members.
+    #[serde(rename = "strays")]
+    pub orphans: u64,
+    /// Counters of conversations above the fan-out limit that lag behind, which is allowed.
+    #[serde(rename = "behind")]
+    pub large_lagging: u64,
+    /// True if nothing was changed.
+    pub dry_run: bool,
+    /// The first differences, at most 100.
+    pub differences: Vec<CounterDifference>,
+}
+
+impl RepairReport {
+    /// Number of wrong keys.
+    pub fn found(&self) -> u64 {
+        self.counters + self.totals + self.positions + self.orphans
+    }
+
+    fn add(&mut self, found: Vec<CounterDifference>) {
+        for difference in found {
+            match difference.what {
+                DifferenceKind::Counter => self.counters += 1,
+                DifferenceKind::Total => self.totals += 1,
+                DifferenceKind::Position => self.positions += 1,
+                DifferenceKind::Orphan => self.orphans += 1,
+            }
+            if self.differences.len() < MAX_LISTED_DIFFERENCES {
+                self.differences.push(difference);
+            }
+        }
+    }
+}
+
+/// A key that differs from the database rows.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CounterDifference {
+    /// Id of the user.
+    pub user_id: UserId,
+    /// Kind of the key.
+    pub what: DifferenceKind,
+    /// Id of the conversation; absent for the total.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conversation_id: Option<String>,
+    /// Value in the store; null if the key does not exist.
+    pub found: Option<String>,
+    /// Value by the rows.
+    pub expected: u64,
+}
+
+/// Kinds of keys that can differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum DifferenceKind {
+    /// Documented counter of a conversation.
+    Counter,
+    /// Documented total of a user.
+    Total,
+    /// Position that the counts are derived from.
+    Position,
+    /// Key of a user who is not a member.
+    #[serde(rename = "stray")]
+    Orphan,
+}
+
+/// Stored state, rows and differences of a page of users.
+struct PageComparison {
+    epoch: u64,
+    stored: Vec<StoredCounters>,
+    rows: Vec<Vec<MemberPosition>>,
+    differences: Vec<Vec<CounterDifference>>,
+    behind: u64,
+}
+
+impl Unread {
+    /// Compares the keys of every user with the rows and corrects them, unless it is a `dry_run`. `progress` is called
+    /// with the number of users that are done and the total.
+    pub async fn repair(
+        &self,
+        dry_run: bool,
+        progress: impl Fn(u64, u64) + Send + Sync,
+    ) -> Result<RepairReport> {
+        let mut report = RepairReport {
+            dry_run,
+            ..RepairReport::default()
+        };
+        let total = rows::count_users(&self.database).await?;
+        progress(0, total);
+        let mut last = String::new();
+        loop {
+            let users = rows::users(&self.database, &last, USERS_PER_STATEMENT).await?;
+            let Some(end) = users.last() else {
+                break;
+            };
+            last = end.to_string();
+            self.repair_page(&users, &mut report).await?;
+            report.users += users.len() as u64;
+            progress(report.users, total.max(report.users));
+        }
+        self.remove_orphans(&mut report).await?;
+        Ok(report)
+    }
+
+    async fn repair_page(&self, users: &[UserId], report: &mut RepairReport) -> Result<()> {
+        let mut look = self.compare_page(users).await?;
+        if look.differences.iter().any(|found| !found.is_empty()) {
+            tokio::time::sleep(RECHECK_DELAY).await;
+            let first: HashSet<CounterDifference> = look.differences.concat().into_iter().collect();
+            look = self.compare_page(users).await?;
+            for found in &mut look.differences {
+                found.retain(|difference| first.contains(difference));
+            }
+        }
+        if !report.dry_run {
+            let each = users.iter().zip(&look.stored).zip(&look.rows);
+            let cases = each
+                .zip(&look.differences)
+                .map(|(((user, held), rows), found)| ReconcileInput {
+                    user,
+                    stored: held,
+                    rows,
+                    orphans: &[],
+                    rewrite_all: !found.is_empty(),
+                });
+            let cases: Vec<_> = cases.collect();
+            self.run_reconcile(look.epoch, &cases, None).await?;
+        }
+        report.large_lagging += look.behind;
+        for found in look.differences {
+            report.users_with_differences += u64::from(!found.is_empty());
+            report.add(found);
+        }
+        Ok(())
+    }
+
+    /// Reads the stored state and the rows of these users and compares them.
+    async fn compare_page(&self, users: &[UserId]) -> Result<PageComparison> {
+        let epoch = self.epoch();
+        let held = stored_counters::read_states(&self.ctx, users).await?;
+        let mut rows = group_by_user(rows::find_positions_of_users(&self.database, users).await?);
+        let rows = users.iter().map(|it| rows.remove(it).unwrap_or_default());
+        let mut look = PageComparison {
+            epoch,
+            rows: rows.collect(),
+            stored: held,
+            differences: Vec::new(),
+            behind: 0,
+        };
+        let counters = self.read_counters(&look.rows).await?;
+        for (nth, user) in users.iter().enumerate() {
+            let (found, behind) = self.compare_user(
+                user,
+                epoch,
+                &look.stored[nth],
+                &look.rows[nth],
+                &counters[nth],
+            );
+            look.differences.push(found);
+            look.behind += behind;
+        }
+        Ok(look)
+    }
+
+    /// Reads the documented counters that belong to these rows.
+    async fn read_counters(
+        &self,
+        rows: &[Vec<MemberPosition>],
+    ) -> Result<Vec<Vec<Option<String>>>> {
+        let keys = self.ctx.keys();
+        let mut pipe = redis::pipe();
+        for row in rows.iter().flatten() {
+            pipe.cmd("GET")
+                .arg(keys.unread(&row.user_id, &row.conversation_id));
+        }
+        if pipe.is_empty() {
+            return Ok(vec![Vec::new(); rows.len()]);
+        }
+        let replies = stored_counters::query_tolerant(&self.ctx, &mut pipe).await?;
+        let mut texts = replies.into_iter().map(stored_counters::counter_text);
+        let of_user = |rows: &Vec<MemberPosition>| texts.by_ref().take(rows.len()).collect();
+        Ok(rows.iter().map(of_user).collect())
+    }
+
+    fn compare_user(
+        &self,
+        user: &UserId,
+        epoch: u64,
+        held: &StoredCounters,
+        rows: &[MemberPosition],
+        counters: &[Option<String>],
+    ) -> (Vec<CounterDifference>, u64) {
+        let now = self.ctx.now().as_millis();
+        let (mut found, mut behind, mut total) = (Vec::new(), 0, 0);
+        for (row, counter) in rows.iter().zip(counters) {
+            let conversation = row.conversation_id.as_str();
+            let large = row.member_count > self.fanout_limit;
+            let late = large && held.lags_behind_row(row, now);
+            let expected = held.count(conversation).filter(|_| late);
+            let expected = expected.unwrap_or_else(|| row.unread_count());
+            behind += u64::from(late);
+            total += if row.is_muted(now) { 0 } else { expected };
+            let mut add = |what, text: Option<&String>| {
+                found.push(CounterDifference {
+                    user_id: user.clone(),
+                    what,
+                    conversation_id: Some(conversation.to_owned()),
+                    found: text.cloned(),
+                    expected,
+                });
+            };
+            if !counter_equals(counter.as_deref(), expected) {
+                add(DifferenceKind::Counter, counter.as_ref());
+            }
+            // The background task processes an expired mute within a minute, so rows with a mute are not compared.
+            let muted = row.muted_until > 0;
+            if held.is_verified(epoch) && !late && !muted && !held.matches_row(row, now) {
+                add(DifferenceKind::Position, held.fields.get(conversation));
+            }
+        }
+        found.extend(orphan_positions(user, held, rows));
+        let ending = rows
+            .iter()
+            .any(|it| it.muted_until > 0 && !it.is_muted(now));
+        if !ending && !counter_equals(held.total_key.as_deref(), total) {
+            found.push(CounterDifference {
+                user_id: user.clone(),
+                what: DifferenceKind::Total,
+                conversation_id: None,
+                found: held.total_key.clone(),
+                expected: total,
+            });
+        }
+        (found, behind)
+    }
+}
+
+/// Stored positions in conversations of which the user is not a member.
+fn orphan_positions(
+    user: &UserId,
+    held: &StoredCounters,
+    rows: &[MemberPosition],
+) -> Vec<CounterDifference> {
+    let rows = rows.iter();
+    let members: HashSet<&str> = rows.map(|row| row.conversation_id.as_str()).collect();
+    let fields = held.fields.iter().filter(|(id, text)| {
+        !members.contains(id.as_str()) && stored_counters::left_at(text).is_none()
+    });
+    let ghosts = fields.map(|(id, text)| CounterDifference {
+        user_id: user.clone(),
+        what: DifferenceKind::Orphan,
+        conversation_id: Some(id.clone()),
+        found: Some(text.clone()),
+        expected: 0,
+    });
+    ghosts.collect()
+}

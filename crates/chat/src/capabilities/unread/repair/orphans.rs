@@ -1,0 +1,160 @@
+//! Orphans: keys of users who are not members of the conversation, or of any conversation.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::{CounterDifference, DifferenceKind, RECHECK_DELAY, RepairReport, orphan_positions};
+use crate::api::error::Result;
+use crate::ids::{ConversationId, IdKind, UserId};
+use crate::unread::Unread;
+use crate::unread::reconcile::{ReconcileInput, group_by_user};
+use crate::unread::rows::{self, MemberPosition, USERS_PER_STATEMENT};
+use crate::unread::stored_counters;
+
+/// Keys per page of a `SCAN`.
+const SCAN_PAGE_SIZE: usize = 500;
+
+/// Users with the conversations of their counters.
+type ScannedCounters = [(UserId, Vec<ConversationId>)];
+
+impl Unread {
+    /// Scans all keys and removes those without a membership.
+    pub(super) async fn remove_orphans(&self, report: &mut RepairReport) -> Result<()> {
+        let store = self.ctx.store().clone();
+        // SCAN can return a key twice, and a user has several keys.
+        let mut seen = HashSet::new();
+        for pattern in self.ctx.keys().unread_patterns() {
+            let mut walk = store.scan(&pattern, SCAN_PAGE_SIZE);
+            while let Some(page) = walk.next().await? {
+                let mut users: BTreeMap<UserId, Vec<ConversationId>> = BTreeMap::new();
+                for (user, conversation) in page.iter().filter_map(|key| self.parse_key_owner(key))
+                {
+                    users.entry(user).or_default().extend(conversation);
+                }
+                let users: Vec<_> = users.into_iter().collect();
+                for users in users.chunks(USERS_PER_STATEMENT) {
+                    let found = self.confirmed_orphans(users).await?;
+                    if !report.dry_run {
+                        self.delete_orphans(&found).await?;
+                    }
+                    let new = found
+                        .into_iter()
+                        .filter(|it| seen.insert((it.user_id.clone(), it.conversation_id.clone())));
+                    report.add(new.collect());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the user and the conversation of a key.
+    fn parse_key_owner(&self, key: &[u8]) -> Option<(UserId, Option<ConversationId>)> {
+        let found = self.ctx.keys().match_key(key)?;
+        let id = |wanted| {
+            let mut ids = found.ids.iter();
+            ids.find(|(kind, _)| *kind == wanted).map(|(_, id)| *id)
+        };
+        let user = UserId::new(id(IdKind::User)?).ok()?;
+        let conversation = id(IdKind::Conversation).map(ConversationId::new);
+        Some((user, conversation.transpose().ok()?))
+    }
+
+    /// Returns the orphans that a second check still finds.
+    async fn confirmed_orphans(&self, users: &ScannedCounters) -> Result<Vec<CounterDifference>> {
+        let mut found = self.find_orphans(users).await?;
+        if !found.is_empty() {
+            tokio::time::sleep(RECHECK_DELAY).await;
+            let again: HashSet<CounterDifference> =
+                self.find_orphans(users).await?.into_iter().collect();
+            found.retain(|difference| again.contains(difference));
+        }
+        Ok(found)
+    }
+
+    /// Finds positions and counters without a membership, and totals of users without any membership.
+    async fn find_orphans(&self, users: &ScannedCounters) -> Result<Vec<CounterDifference>> {
+        let ids: Vec<UserId> = users.iter().map(|(user, _)| user.clone()).collect();
+        let held = stored_counters::read_states(&self.ctx, &ids).await?;
+        let rows = group_by_user(rows::find_positions_of_users(&self.database, &ids).await?);
+        let mut found = self.find_orphan_counters(users, &rows).await?;
+        for (user, held) in ids.iter().zip(&held) {
+            let rows = rows.get(user).map_or(&[][..], |rows| rows);
+            let known: HashSet<Option<String>> = found
+                .iter()
+                .filter(|it| it.user_id == *user)
+                .map(|it| it.conversation_id.clone())
+                .collect();
+            let ghosts = orphan_positions(user, held, rows).into_iter();
+            found.extend(ghosts.filter(|it| !known.contains(&it.conversation_id)));
+            if let (Some(total), true) = (&held.total_key, rows.is_empty()) {
+                found.push(orphan_difference(user, None, total.clone()));
+            }
+        }
+        Ok(found)
+    }
+
+    async fn find_orphan_counters(
+        &self,
+        users: &ScannedCounters,
+        rows: &HashMap<UserId, Vec<MemberPosition>>,
+    ) -> Result<Vec<CounterDifference>> {
+        let mut pipe = redis::pipe();
+        let mut asked = Vec::new();
+        for (user, conversations) in users {
+            let rows = rows.get(user).map_or(&[][..], |rows| rows);
+            let member = |id: &ConversationId| rows.iter().any(|row| row.conversation_id == *id);
+            for conversation in conversations.iter().filter(|id| !member(id)) {
+                pipe.cmd("GET")
+                    .arg(self.ctx.keys().unread(user, conversation));
+                asked.push((user, conversation));
+            }
+        }
+        if asked.is_empty() {
+            return Ok(Vec::new());
+        }
+        let replies = stored_counters::query_tolerant(&self.ctx, &mut pipe).await?;
+        let found = asked.into_iter().zip(replies);
+        let found = found.filter_map(|((user, conversation), reply)| {
+            let text = stored_counters::counter_text(reply)?;
+            Some(orphan_difference(user, Some(conversation), text))
+        });
+        Ok(found.collect())
+    }
+
+    async fn delete_orphans(&self, found: &[CounterDifference]) -> Result<()> {
+        let mut users: BTreeMap<&UserId, Vec<ConversationId>> = BTreeMap::new();
+        for stray in found {
+            let id = stray.conversation_id.as_ref();
+            let id = id.and_then(|id| ConversationId::new(id).ok());
+            users.entry(&stray.user_id).or_default().extend(id);
+        }
+        for (user, strays) in users {
+            let epoch = self.epoch();
+            let one = std::slice::from_ref(user);
+            let held = stored_counters::read_states(&self.ctx, one).await?;
+            let rows = rows::find_positions_of_users(&self.database, one).await?;
+            let case = ReconcileInput {
+                user,
+                stored: &held[0],
+                rows: &rows,
+                orphans: &strays,
+                rewrite_all: true,
+            };
+            self.run_reconcile(epoch, &[case], None).await?;
+        }
+        Ok(())
+    }
+}
+
+fn orphan_difference(
+    user: &UserId,
+    conversation: Option<&ConversationId>,
+    found: String,
+) -> CounterDifference {
+    CounterDifference {
+        user_id: user.clone(),
+        what: DifferenceKind::Orphan,
+        conversation_id: conversation.map(ToString::to_string),
+        found: Some(found),
+        expected: 0,
+    }
+}

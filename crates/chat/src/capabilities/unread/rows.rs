@@ -1,0 +1,371 @@
+//! The rows that unread counts are derived from.
+//!
+//! Invariants:
+//! 1. Marking as read or unread and setting a mute increment `position_version` under the lock of the member's row, so
+//!    the later change has the higher version. Marking as unread locks the row by a statement of its own: it counts
+//!    messages, and a statement that waited for the lock would not see messages that were committed meanwhile.
+//! 2. Receipts only rise. The badge position never falls below the `seq` at which the membership began.
+//! 3. Marking as read or delivered never passes the conversation's `last_seq` that the statement sees.
+
+use sqlx::FromRow;
+
+use super::count;
+use crate::api::error::Result;
+use crate::database::{Database, Either, on, to_db_integer, write_statement};
+use crate::ids::{ConversationId, UserId};
+
+/// Users per statement.
+pub(super) const USERS_PER_STATEMENT: usize = 32;
+/// Latest end of a mute: the last millisecond of the year 9999.
+const MAX_MUTED_UNTIL_MS: u64 = 253_402_300_799_999;
+
+macro_rules! position_columns {
+    () => {
+        "m.user_id, m.conversation_id, m.joined_version, m.position_version, c.last_seq, m.badge_seq, m.own_after, \
+         m.muted_until, c.member_count"
+    };
+}
+
+const SELECT_POSITIONS_OF_USERS: &str = concat!(
+    "SELECT ",
+    position_columns!(),
+    " FROM members m JOIN conversations c ON c.id = m.conversation_id WHERE m.user_id IN (\
+     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, \
+     $26, $27, $28, $29, $30, $31, $32)"
+);
+
+const SELECT_POSITION: &str = concat!(
+    "SELECT ",
+    position_columns!(),
+    " FROM members m JOIN conversations c ON c.id = m.conversation_id WHERE m.conversation_id = $1 AND m.user_id = $2"
+);
+
+const SELECT_POSITIONS_WITH_MENTIONS: &str = concat!(
+    "SELECT ",
+    position_columns!(),
+    ", (SELECT COUNT(*) FROM mentions x WHERE x.user_id = m.user_id AND x.conversation_id = m.conversation_id \
+     AND x.seq > m.badge_seq AND NOT EXISTS (SELECT 1 FROM messages o WHERE o.conversation_id = x.conversation_id \
+     AND o.seq = x.seq AND o.sender_id = x.user_id)) AS mentions \
+     FROM members m JOIN conversations c ON c.id = m.conversation_id WHERE m.user_id = $1 \
+     ORDER BY c.last_at DESC, m.conversation_id"
+);
+
+/// Position of a member with the user's total.
+const SELECT_POSITION_WITH_TOTAL: &str = concat!(
+    "SELECT ",
+    position_columns!(),
+    ", (SELECT CAST(COALESCE(SUM(CASE WHEN d.last_seq > n.badge_seq + n.own_after \
+     THEN d.last_seq - n.badge_seq - n.own_after ELSE 0 END), 0) AS BIGINT) FROM members n JOIN conversations d ON d.id = n.conversation_id \
+     WHERE n.user_id = m.user_id AND n.muted_until <= $1) AS total \
+     FROM members m JOIN conversations c ON c.id = m.conversation_id WHERE m.conversation_id = $2 AND m.user_id = $3"
+);
+
+const UPDATE_READ: &str = "UPDATE members SET \
+     own_after = CASE WHEN own_after > 0 AND badge_seq < c.seq THEN own_after - (SELECT COUNT(*) FROM messages o \
+       WHERE o.conversation_id = members.conversation_id AND o.sender_id = members.user_id \
+       AND o.seq > members.badge_seq AND o.seq <= c.seq) ELSE own_after END, \
+     badge_seq = CASE WHEN badge_seq < c.seq THEN c.seq ELSE badge_seq END, \
+     read_seq = CASE WHEN read_seq < c.seq THEN c.seq ELSE read_seq END, \
+     delivered_seq = CASE WHEN delivered_seq < c.seq THEN c.seq ELSE delivered_seq END, \
+     position_version = position_version + 1 \
+     FROM (SELECT id, CASE WHEN last_seq < $1 THEN last_seq ELSE $1 END AS seq FROM conversations WHERE id = $2) AS c \
+     WHERE members.conversation_id = c.id AND members.user_id = $3 \
+     AND (badge_seq < c.seq OR read_seq < c.seq OR delivered_seq < c.seq) \
+     RETURNING delivered_seq, read_seq";
+
+const UPDATE_DELIVERED: &str = "UPDATE members SET delivered_seq = c.seq \
+     FROM (SELECT id, CASE WHEN last_seq < $1 THEN last_seq ELSE $1 END AS seq FROM conversations WHERE id = $2) AS c \
+     WHERE members.conversation_id = c.id AND members.user_id = $3 AND delivered_seq < c.seq \
+     RETURNING delivered_seq, read_seq";
+
+const LOCK_POSITION: &str = "UPDATE members SET position_version = position_version + 1 WHERE conversation_id = $1 AND user_id = $2";
+
+const UPDATE_UNREAD: &str = "UPDATE members SET \
+     own_after = own_after + (SELECT COUNT(*) FROM messages o WHERE o.conversation_id = members.conversation_id \
+       AND o.sender_id = members.user_id AND o.seq <= members.badge_seq \
+       AND o.seq > CASE WHEN members.joined_seq < $1 THEN $1 ELSE members.joined_seq END), \
+     badge_seq = CASE WHEN badge_seq <= $1 THEN badge_seq WHEN joined_seq < $1 THEN $1 ELSE joined_seq END \
+     WHERE conversation_id = $2 AND user_id = $3";
+
+const UPDATE_MUTE: &str = "UPDATE members SET muted_until = $1, position_version = position_version + 1 \
+     WHERE conversation_id = $2 AND user_id = $3 RETURNING position_version";
+
+const SELECT_EXPIRED_MUTES: &str = concat!(
+    "SELECT ",
+    position_columns!(),
+    " FROM members m JOIN conversations c ON c.id = m.conversation_id \
+     WHERE m.muted_until > 0 AND m.muted_until <= $1 ORDER BY m.muted_until, m.conversation_id, m.user_id LIMIT $2"
+);
+
+/// Clears an expired mute. `position_version` stays, because an expired mute means the same as no mute.
+const CLEAR_MUTE: &str = "UPDATE members SET muted_until = 0 \
+     WHERE conversation_id = $1 AND user_id = $2 AND muted_until = $3";
+
+const RECEIPTS: &str = "SELECT user_id, delivered_seq, read_seq FROM members \
+     WHERE conversation_id = $1 AND user_id > $2 ORDER BY user_id LIMIT $3";
+
+const USERS: &str =
+    "SELECT DISTINCT user_id FROM members WHERE user_id > $1 ORDER BY user_id LIMIT $2";
+
+const COUNT_USERS: &str = "SELECT COUNT(DISTINCT user_id) FROM members";
+
+/// Position of a member in a conversation.
+#[derive(Debug, Clone, PartialEq, Eq, FromRow)]
+pub(super) struct MemberPosition {
+    #[sqlx(try_from = "String")]
+    pub(super) user_id: UserId,
+    #[sqlx(try_from = "String")]
+    pub(super) conversation_id: ConversationId,
+    #[sqlx(try_from = "i64")]
+    pub(super) joined_version: u64,
+    #[sqlx(try_from = "i64")]
+    pub(super) position_version: u64,
+    #[sqlx(try_from = "i64")]
+    pub(super) last_seq: u64,
+    #[sqlx(try_from = "i64")]
+    pub(super) badge_seq: u64,
+    #[sqlx(try_from = "i64")]
+    pub(super) own_after: u64,
+    #[sqlx(try_from = "i64")]
+    pub(super) muted_until: u64,
+    #[sqlx(try_from = "i64")]
+    pub(super) member_count: u64,
+}
+
+impl MemberPosition {
+    pub(super) fn unread_count(&self) -> u64 {
+        count(self.last_seq, self.badge_seq, self.own_after)
+    }
+
+    pub(super) fn is_muted(&self, now: u64) -> bool {
+        self.muted_until > now
+    }
+
+    /// Contribution of the conversation to the user's total.
+    pub(super) fn total_share(&self, now: u64) -> u64 {
+        if self.is_muted(now) {
+            0
+        } else {
+            self.unread_count()
+        }
+    }
+}
+
+/// Position with the number of unread messages that mention the user.
+#[derive(FromRow)]
+pub(super) struct PositionWithMentions {
+    #[sqlx(flatten)]
+    pub(super) position: MemberPosition,
+    #[sqlx(try_from = "i64")]
+    pub(super) mentions: u64,
+}
+
+/// Position with the user's total.
+#[derive(FromRow)]
+pub(super) struct PositionWithTotal {
+    #[sqlx(flatten)]
+    pub(super) position: MemberPosition,
+    #[sqlx(try_from = "i64")]
+    pub(super) total: u64,
+}
+
+/// How far a member has received and read the messages of a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromRow)]
+pub(super) struct ReceiptPosition {
+    #[sqlx(try_from = "i64")]
+    pub(super) delivered_seq: u64,
+    #[sqlx(try_from = "i64")]
+    pub(super) read_seq: u64,
+}
+
+/// Receipt of one member.
+#[derive(FromRow)]
+pub(super) struct ReceiptRow {
+    #[sqlx(try_from = "String")]
+    pub(super) user_id: UserId,
+    #[sqlx(flatten)]
+    pub(super) position: ReceiptPosition,
+}
+
+/// Reads the positions of up to [`USERS_PER_STATEMENT`] users.
+pub(super) async fn find_positions_of_users(
+    database: &Database,
+    users: &[UserId],
+) -> Result<Vec<MemberPosition>> {
+    debug_assert!(users.len() <= USERS_PER_STATEMENT);
+    let Some(first) = users.first() else {
+        return Ok(Vec::new());
+    };
+    let rows = on!(database.reader(), pool => {
+        let mut query = sqlx::query_as(SELECT_POSITIONS_OF_USERS);
+        for nth in 0..USERS_PER_STATEMENT {
+            query = query.bind(users.get(nth).unwrap_or(first).as_str());
+        }
+        query.fetch_all(pool).await?
+    });
+    Ok(rows)
+}
+
+/// Reads the position of a user in a conversation; `None` if the user is not a member.
+pub(super) async fn find_position(
+    database: &Database,
+    conversation: &ConversationId,
+    user: &UserId,
+) -> Result<Option<MemberPosition>> {
+    Ok(on!(database.reader(), pool =>
+        sqlx::query_as(SELECT_POSITION).bind(conversation.as_str()).bind(user.as_str()).fetch_optional(pool).await?))
+}
+
+/// Reads the positions of a user with mentions, ordered by the last activity of the conversation, newest first.
+pub(super) async fn find_positions_with_mentions(
+    database: &Database,
+    user: &UserId,
+) -> Result<Vec<PositionWithMentions>> {
+    Ok(on!(database.reader(), pool =>
+        sqlx::query_as(SELECT_POSITIONS_WITH_MENTIONS).bind(user.as_str()).fetch_all(pool).await?))
+}
+
+/// Reads the position of a user and the user's total; `None` if the user is not a member.
+pub(super) async fn find_position_with_total(
+    database: &Database,
+    conversation: &ConversationId,
+    user: &UserId,
+    now: u64,
+) -> Result<Option<PositionWithTotal>> {
+    Ok(on!(database.reader(), pool =>
+        sqlx::query_as(SELECT_POSITION_WITH_TOTAL).bind(to_db_integer(now)).bind(conversation.as_str()).bind(user.as_str()).fetch_optional(pool).await?))
+}
+
+/// Marks messages as read up to `seq`. Returns the new receipt positions if the row changed.
+pub(super) async fn mark_read(
+    database: &Database,
+    conversation: &ConversationId,
+    user: &UserId,
+    seq: u64,
+) -> Result<Option<ReceiptPosition>> {
+    Ok(write_statement!(database, c => sqlx::query_as(UPDATE_READ)
+            .bind(to_db_integer(seq))
+            .bind(conversation.as_str())
+            .bind(user.as_str())
+            .fetch_optional(c)
+            .await?))
+}
+
+/// Marks messages as delivered up to `seq`. Returns the new receipt positions if the row changed.
+pub(super) async fn mark_delivered(
+    database: &Database,
+    conversation: &ConversationId,
+    user: &UserId,
+    seq: u64,
+) -> Result<Option<ReceiptPosition>> {
+    Ok(
+        write_statement!(database, c => sqlx::query_as(UPDATE_DELIVERED)
+            .bind(to_db_integer(seq))
+            .bind(conversation.as_str())
+            .bind(user.as_str())
+            .fetch_optional(c)
+            .await?),
+    )
+}
+
+/// Marks the messages from `seq` on as unread.
+pub(super) async fn mark_unread(
+    database: &Database,
+    conversation: &ConversationId,
+    user: &UserId,
+    seq: u64,
+) -> Result<()> {
+    let below = to_db_integer(seq.saturating_sub(1));
+    let mut tx = database.begin().await?;
+    on!(tx.connection(), c => {
+        sqlx::query(LOCK_POSITION).bind(conversation.as_str()).bind(user.as_str()).execute(&mut *c).await?;
+        sqlx::query(UPDATE_UNREAD).bind(below).bind(conversation.as_str()).bind(user.as_str()).execute(c).await?;
+    });
+    Ok(tx.commit().await?)
+}
+
+/// Sets the end of the mute; 0 ends it.
+pub(super) async fn set_mute(
+    database: &Database,
+    conversation: &ConversationId,
+    user: &UserId,
+    until: u64,
+) -> Result<()> {
+    let _changed: Option<(i64,)> = write_statement!(database, c => sqlx::query_as(UPDATE_MUTE)
+            .bind(to_db_integer(until.min(MAX_MUTED_UNTIL_MS)))
+            .bind(conversation.as_str())
+            .bind(user.as_str())
+            .fetch_optional(c)
+            .await?);
+    Ok(())
+}
+
+/// Reads positions whose mute has expired, the oldest expiry first.
+pub(super) async fn find_expired_mutes(
+    database: &Database,
+    now: u64,
+    most: u32,
+) -> Result<Vec<MemberPosition>> {
+    Ok(on!(database.reader(), pool =>
+        sqlx::query_as(SELECT_EXPIRED_MUTES).bind(to_db_integer(now)).bind(i64::from(most)).fetch_all(pool).await?))
+}
+
+/// Clears expired mutes, unless they were set again.
+pub(super) async fn clear_mutes(database: &Database, ended: &[MemberPosition]) -> Result<()> {
+    macro_rules! forget {
+        ($position:expr, $to:expr) => {
+            sqlx::query(CLEAR_MUTE)
+                .bind($position.conversation_id.as_str())
+                .bind($position.user_id.as_str())
+                .bind(to_db_integer($position.muted_until))
+                .execute($to)
+                .await?
+        };
+    }
+    match database.pools() {
+        // One transaction per row: a transaction over many conversations would hold row locks that block their senders.
+        Either::Postgres(pool) => {
+            for position in ended {
+                forget!(position, pool);
+            }
+        }
+        Either::Sqlite(_) => {
+            let mut tx = database.begin().await?;
+            for position in ended {
+                on!(tx.connection(), c => {
+                    forget!(position, c);
+                });
+            }
+            tx.commit().await?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads receipts of a conversation, ordered by user id.
+pub(super) async fn receipts(
+    database: &Database,
+    conversation: &ConversationId,
+    after: &str,
+    most: u32,
+) -> Result<Vec<ReceiptRow>> {
+    Ok(on!(database.reader(), pool =>
+        sqlx::query_as(RECEIPTS).bind(conversation.as_str()).bind(after).bind(i64::from(most)).fetch_all(pool).await?))
+}
+
+/// Reads users who are members of a conversation, ordered by id.
+pub(super) async fn users(database: &Database, after: &str, most: usize) -> Result<Vec<UserId>> {
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let rows: Vec<(String,)> = on!(database.reader(), pool =>
+        sqlx::query_as(USERS).bind(after).bind(most).fetch_all(pool).await?);
+    rows.into_iter()
+        .map(|(user,)| Ok(UserId::new(user)?))
+        .collect()
+}
+
+/// Counts users who are members of a conversation.
+pub(super) async fn count_users(database: &Database) -> Result<u64> {
+    let (users,): (i64,) = on!(database.reader(), pool =>
+        sqlx::query_as(COUNT_USERS).fetch_one(pool).await?);
+    Ok(users.unsigned_abs())
+}

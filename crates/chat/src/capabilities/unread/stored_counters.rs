@@ -1,0 +1,186 @@
+//! Unread state of users as read from the store.
+
+use std::collections::HashMap;
+
+use redis::{RedisResult, Value, from_redis_value, pipe};
+
+use super::rows::MemberPosition;
+use crate::api::error::{Error, Result};
+use crate::context::ChatContext;
+use crate::ids::UserId;
+
+/// Unread state of a user, and the documented total.
+#[derive(Debug, Default, Clone)]
+pub(super) struct StoredCounters {
+    /// Encoded field of each conversation.
+    pub(super) fields: HashMap<String, String>,
+    epoch: Option<u64>,
+    state_total: Option<u64>,
+    /// Value of the documented key `unread:{user}:total`; `None` if the key does not exist.
+    pub(super) total_key: Option<String>,
+}
+
+impl StoredCounters {
+    /// Whether the state was compared with the rows in this epoch or a later one.
+    pub(super) fn is_verified(&self, epoch: u64) -> bool {
+        self.state_total.is_some() && self.epoch.is_some_and(|checked| checked >= epoch)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.fields.is_empty() && self.epoch.is_none() && self.total_key.is_none()
+    }
+
+    /// Whether both totals have this value.
+    pub(super) fn totals_equal(&self, number: u64) -> bool {
+        self.state_total == Some(number) && counter_equals(self.total_key.as_deref(), number)
+    }
+
+    /// Whether the field of a conversation equals the row.
+    pub(super) fn matches_row(&self, position: &MemberPosition, now: u64) -> bool {
+        let field = self.fields.get(position.conversation_id.as_str());
+        let Some(field) = field.and_then(|text| CounterField::parse(text)) else {
+            return false;
+        };
+        let muted = |until: u64| if until > now { until } else { 0 };
+        field
+            == CounterField {
+                joined_version: position.joined_version,
+                position_version: position.position_version,
+                last_seq: position.last_seq,
+                badge_seq: position.badge_seq,
+                own_after: position.own_after,
+                muted_until: field.muted_until,
+                in_total: !position.is_muted(now),
+            }
+            && muted(field.muted_until) == muted(position.muted_until)
+    }
+
+    /// Whether the field differs from the row only by an older `last_seq`.
+    pub(super) fn lags_behind_row(&self, position: &MemberPosition, now: u64) -> bool {
+        let field = self.fields.get(position.conversation_id.as_str());
+        let top = field
+            .and_then(|text| CounterField::parse(text))
+            .map(|it| it.last_seq);
+        top.is_some_and(|top| {
+            let then = MemberPosition {
+                last_seq: top,
+                ..position.clone()
+            };
+            top < position.last_seq && self.matches_row(&then, now)
+        })
+    }
+
+    /// Unread count by the field of a conversation; `None` if the field cannot be parsed or the user left.
+    pub(super) fn count(&self, conversation: &str) -> Option<u64> {
+        let field = CounterField::parse(self.fields.get(conversation)?)?;
+        Some(super::count(
+            field.last_seq,
+            field.badge_seq,
+            field.own_after,
+        ))
+    }
+}
+
+/// Whether a documented counter has this value. A missing key means 0.
+pub(super) fn counter_equals(key: Option<&str>, number: u64) -> bool {
+    match key {
+        None => number == 0,
+        Some(text) => number > 0 && text.parse() == Ok(number),
+    }
+}
+
+/// Field of a member; `counter_field.lua` describes the format.
+#[derive(Debug, PartialEq, Eq)]
+struct CounterField {
+    joined_version: u64,
+    position_version: u64,
+    last_seq: u64,
+    badge_seq: u64,
+    own_after: u64,
+    muted_until: u64,
+    in_total: bool,
+}
+
+impl CounterField {
+    fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.strip_prefix("1|")?.split('|');
+        let mut number = || parts.next()?.parse::<u64>().ok();
+        let field = Self {
+            joined_version: number()?,
+            position_version: number()?,
+            last_seq: number()?,
+            badge_seq: number()?,
+            own_after: number()?,
+            muted_until: number()?,
+            in_total: {
+                number()?;
+                number()? == 1
+            },
+        };
+        parts.next().is_none().then_some(field)
+    }
+}
+
+/// Time at which the user left, if the field is the marker of a former membership.
+pub(super) fn left_at(text: &str) -> Option<u64> {
+    let mut numbers = text.strip_prefix("1|left|")?.split('|');
+    numbers.nth(1)?.parse().ok()
+}
+
+/// Reads the state of these users in one round trip. A key of a foreign type counts as missing.
+pub(super) async fn read_states(
+    ctx: &ChatContext,
+    users: &[UserId],
+) -> Result<Vec<StoredCounters>> {
+    if users.is_empty() {
+        return Ok(Vec::new());
+    }
+    let keys = ctx.keys();
+    let mut pipe = pipe();
+    for user in users {
+        pipe.cmd("HGETALL").arg(keys.unread_state(user));
+        pipe.cmd("GET").arg(keys.unread_total(user));
+    }
+    let mut replies = query_tolerant(ctx, &mut pipe).await?.into_iter();
+    let held = users.iter().map(|_| {
+        let mut fields: HashMap<String, String> = parse_or_default(replies.next().flatten());
+        let mut number = |name: &str| fields.remove(name)?.parse().ok();
+        StoredCounters {
+            epoch: number(":epoch"),
+            state_total: number(":total"),
+            fields,
+            total_key: parse_or_default(replies.next().flatten()),
+        }
+    });
+    Ok(held.collect())
+}
+
+/// Returns the replies of a pipeline; `None` for a command that the store rejected, for example on a foreign key type.
+pub(super) async fn query_tolerant(
+    ctx: &ChatContext,
+    pipe: &mut redis::Pipeline,
+) -> Result<Vec<Option<Value>>> {
+    let mut store = ctx.store().clone();
+    let replies: Vec<RedisResult<Value>> = pipe.ignore_errors().query_async(&mut store).await?;
+    let each = replies
+        .into_iter()
+        .map(|reply| match reply.map_err(Error::from) {
+            Ok(value) => Ok(Some(value)),
+            Err(Error::StoreRejected(_)) => Ok(None),
+            Err(error) => Err(error),
+        });
+    each.collect()
+}
+
+/// Text of a documented counter; `None` if the key does not exist.
+pub(super) fn counter_text(reply: Option<Value>) -> Option<String> {
+    match reply {
+        Some(value) => from_redis_value(value).ok().flatten(),
+        None => Some("a value of another type".to_owned()),
+    }
+}
+
+fn parse_or_default<T: redis::FromRedisValue + Default>(reply: Option<Value>) -> T {
+    let read = reply.and_then(|value| from_redis_value(value).ok());
+    read.unwrap_or_default()
+}

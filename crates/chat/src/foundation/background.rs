@@ -1,0 +1,78 @@
+//! Background tasks.
+//!
+//! Invariants:
+//! 1. A task stops when its [`BackgroundTask`] is dropped.
+//! 2. A failure of periodic work is logged, and the work runs again after the next interval.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::api::error::Result;
+
+/// A tokio task that is aborted when the value is dropped.
+#[derive(Debug)]
+pub(crate) struct BackgroundTask(JoinHandle<()>);
+
+impl BackgroundTask {
+    pub(crate) fn spawn(work: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(tokio::spawn(work))
+    }
+
+    /// Runs `work` once per interval and logs failures. `action` completes the log line "cannot …".
+    pub(crate) fn spawn_periodic<T, F>(
+        on: &Arc<T>,
+        every: Duration,
+        what: &'static str,
+        work: fn(Arc<T>) -> F,
+    ) -> Self
+    where
+        T: Send + Sync + 'static,
+        F: Future<Output = Result<()>> + Send + 'static,
+    {
+        let on = Arc::clone(on);
+        Self::spawn(async move {
+            let mut ticks = interval(every);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                ticks.tick().await;
+                log_failure(what, &work(Arc::clone(&on)).await);
+            }
+        })
+    }
+}
+
+impl Drop for BackgroundTask {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Running background tasks. Dropping the value stops them.
+#[derive(Debug)]
+#[must_use = "the tasks stop when the value is dropped"]
+pub struct BackgroundTasks(Vec<BackgroundTask>);
+
+impl BackgroundTasks {
+    pub(crate) fn new(tasks: Vec<BackgroundTask>) -> Self {
+        Self(tasks)
+    }
+
+    /// Joins two lists of tasks.
+    pub(crate) fn merge(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+}
+
+/// Logs a failure: as debug if the store is unavailable, else as an error.
+pub(crate) fn log_failure<T>(what: &str, done: &Result<T>) {
+    match done {
+        // The store itself logs that it is unavailable.
+        Err(error) if error.is_store_unavailable() => tracing::debug!(%error, "cannot {what}"),
+        Err(error) => tracing::error!(?error, "cannot {what}"),
+        Ok(_) => {}
+    }
+}

@@ -1,0 +1,166 @@
+//! Opens a database: connects, applies missing migrations, reads the database id.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{Connection, PgPool, SqlitePool};
+use tokio::sync::Mutex;
+
+use super::error::{DatabaseErrorKind, DatabaseOpenError, classify_error};
+use super::inspect::{connect_once, to_open_error};
+use super::options::{DatabaseOptions, DatabaseUrl, Synchronous};
+use super::{Database, DatabaseInner, Either, Sqlite, copy, migrations, on};
+
+/// PostgreSQL connections of the message writer, in addition to [`DatabaseOptions::max_connections`].
+pub(crate) const MESSAGE_WRITER_CONNECTIONS: u32 = 4;
+
+const INSERT_DATABASE_ID: &str = "
+    INSERT INTO parlor (name, value) VALUES ('database', $1) ON CONFLICT (name) DO NOTHING";
+const SELECT_DATABASE_ID: &str = "SELECT value FROM parlor WHERE name = 'database'";
+
+impl Database {
+    /// Opens a database and applies missing migrations.
+    pub async fn open(options: DatabaseOptions) -> Result<Self, DatabaseOpenError> {
+        let pools = match &options.url {
+            DatabaseUrl::Sqlite(path) => Either::Sqlite(sqlite(path.clone(), &options).await?),
+            DatabaseUrl::Postgres(address) => Either::Postgres(postgres(address, &options).await?),
+        };
+        let url = options.url.to_string();
+        let id = match &pools {
+            Either::Sqlite(sqlite) => {
+                let _alone = lock_for_migration(&sqlite.path).await?;
+                migrate(&migrations::sqlite(), &sqlite.write_pool, &url).await?;
+                load_or_create_id(Either::Sqlite(&sqlite.write_pool)).await
+            }
+            Either::Postgres(pool) => {
+                migrate(&migrations::postgres(), pool, &url).await?;
+                load_or_create_id(Either::Postgres(pool)).await
+            }
+        };
+        let id = id.map_err(|error| to_open_error(&url, error))?;
+        if copy::is_incomplete_copy_id(&id) {
+            return Err(DatabaseOpenError::CopyIncomplete { url });
+        }
+        Ok(Self {
+            inner: Arc::new(DatabaseInner { id, pools, options }),
+        })
+    }
+}
+
+async fn sqlite(path: PathBuf, options: &DatabaseOptions) -> Result<Sqlite, DatabaseOpenError> {
+    if let Some(folder) = path.parent().filter(|it| !it.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).map_err(|source| DatabaseOpenError::CreateFolder {
+            folder: folder.to_owned(),
+            source,
+        })?;
+    }
+    let synchronous = match options.synchronous {
+        Synchronous::Full => SqliteSynchronous::Full,
+        Synchronous::Normal => SqliteSynchronous::Normal,
+    };
+    let connect = SqliteConnectOptions::new()
+        .filename(&path)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(synchronous)
+        .busy_timeout(options.timeout)
+        .foreign_keys(true);
+    let pool = SqlitePoolOptions::new().acquire_timeout(options.timeout);
+    let writer = pool.clone().max_connections(1);
+    let unopened = |error| to_open_error(&options.url.to_string(), error);
+    Ok(Sqlite {
+        // The write pool is opened first because it creates the file.
+        write_pool: writer
+            .connect_with(connect.clone())
+            .await
+            .map_err(unopened)?,
+        readers: pool
+            .max_connections(options.max_connections)
+            .connect_with(connect.create_if_missing(false).pragma("query_only", "1"))
+            .await
+            .map_err(unopened)?,
+        path,
+        pen: Arc::new(Mutex::new(())),
+    })
+}
+
+/// Locks a file until it is dropped, so that only one process migrates a SQLite database. PostgreSQL has its own
+/// migration lock.
+async fn lock_for_migration(path: &Path) -> Result<File, DatabaseOpenError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let path = PathBuf::from(name);
+    let locked = {
+        let path = path.clone();
+        tokio::task::spawn_blocking(move || {
+            let file = File::create(path)?;
+            file.lock()?;
+            Ok(file)
+        })
+    };
+    let locked = locked.await.unwrap_or_else(|error| Err(error.into()));
+    locked.map_err(|source| DatabaseOpenError::LockFile { path, source })
+}
+
+async fn postgres(
+    address: &PgConnectOptions,
+    options: &DatabaseOptions,
+) -> Result<PgPool, DatabaseOpenError> {
+    let patience = options.timeout.as_millis().to_string();
+    let address = address
+        .clone()
+        .application_name("parlor")
+        // PostgreSQL ends the transaction of a node that has lost its connection, so that its locks are released.
+        .options(
+            ["statement_timeout", "idle_in_transaction_session_timeout"]
+                .map(|name| (name, &patience)),
+        );
+    let unopened = |error| to_open_error(&options.url.to_string(), error);
+    let first = connect_once(&address, options.timeout).await;
+    first.map_err(unopened)?.close().await.map_err(unopened)?;
+    PgPoolOptions::new()
+        .max_connections(options.max_connections + MESSAGE_WRITER_CONNECTIONS)
+        .acquire_timeout(options.timeout)
+        .connect_with(address)
+        .await
+        .map_err(unopened)
+}
+
+pub(super) async fn migrate<'a, A>(
+    migrator: &Migrator,
+    to: A,
+    url: &str,
+) -> Result<(), DatabaseOpenError>
+where
+    A: sqlx::Acquire<'a>,
+    <A::Connection as std::ops::Deref>::Target: sqlx::migrate::Migrate,
+{
+    migrator.run(to).await.map_err(|error| match error {
+        MigrateError::VersionMissing(found) => DatabaseOpenError::MigratedByNewerVersion {
+            url: url.to_owned(),
+            found,
+        },
+        MigrateError::Execute(error)
+            if classify_error(&error) == DatabaseErrorKind::Unavailable =>
+        {
+            to_open_error(url, error)
+        }
+        source => DatabaseOpenError::Migration {
+            url: url.to_owned(),
+            source,
+        },
+    })
+}
+
+/// Reads the id of the database. A new database gets a random id.
+async fn load_or_create_id(pool: Either<&SqlitePool, &PgPool>) -> Result<String, sqlx::Error> {
+    let new = format!("{:032x}", rand::random::<u128>());
+    on!(pool, pool => {
+        sqlx::query(INSERT_DATABASE_ID).bind(new).execute(pool).await?;
+        sqlx::query_scalar(SELECT_DATABASE_ID).fetch_one(pool).await
+    })
+}

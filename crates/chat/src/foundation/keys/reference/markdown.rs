@@ -1,0 +1,81 @@
+//! The key reference as Markdown.
+//!
+//! Invariant: documented keys come first, by key group. Internal keys have a section of their own, because they are not
+//! part of the contract.
+
+use std::fmt::Write;
+
+use super::{KeyReferenceRow, rows};
+use crate::keys::registry;
+use crate::keys::{KeySettings, KeySettingsError};
+
+/// All keys and channels of the configured layouts, in sections by key group.
+pub fn reference_markdown(
+    settings: &KeySettings,
+    cluster: bool,
+) -> Result<String, KeySettingsError> {
+    let rows = rows(settings, cluster)?;
+    let mut out = String::new();
+    for capability in registry::KEY_GROUPS {
+        let mine = |row: &&KeyReferenceRow| row.capability == capability.name && !row.internal;
+        push_section(&mut out, capability.title, rows.iter().filter(mine));
+    }
+    push_section(
+        &mut out,
+        "Internal keys and channels",
+        rows.iter().filter(|row| row.internal),
+    );
+    Ok(out)
+}
+
+fn push_section<'a>(
+    out: &mut String,
+    title: &str,
+    rows: impl Iterator<Item = &'a KeyReferenceRow>,
+) {
+    let mut rows = rows.peekable();
+    if rows.peek().is_some() {
+        push_fmt(out, format_args!("## {title}\n\n"));
+        push_table(out, rows);
+        out.push('\n');
+    }
+}
+
+/// Appends a table of rows.
+pub(super) fn push_table<'a>(out: &mut String, rows: impl Iterator<Item = &'a KeyReferenceRow>) {
+    out.push_str("| key | type | TTL | value | meaning | source |\n|---|---|---|---|---|---|\n");
+    for row in rows {
+        let settings: Vec<String> = row
+            .ttl_settings
+            .iter()
+            .map(|name| code_span(name))
+            .collect();
+        let ttl = match settings.as_slice() {
+            [] => row.ttl.clone(),
+            names => format!("{} ({})", row.ttl, names.join(", ")),
+        };
+        let cells = [
+            &code_span(&row.key),
+            row.kind,
+            &ttl,
+            row.value,
+            row.meaning,
+            &row.source,
+        ];
+        for cell in cells {
+            push_fmt(out, format_args!("| {} ", cell.replace('|', "\\|")));
+        }
+        out.push_str("|\n");
+    }
+}
+
+/// Formats a text as code.
+pub(super) fn code_span(text: &str) -> String {
+    format!("`{text}`")
+}
+
+/// Appends formatted text.
+pub(super) fn push_fmt(out: &mut String, text: std::fmt::Arguments<'_>) {
+    out.write_fmt(text)
+        .expect("writing to a string does not fail");
+}

@@ -1,0 +1,78 @@
+//! Checks that store and database belong together, because counts and caches in the store describe the rows of one
+//! database.
+//!
+//! Invariant: a store that is in use contains the id of its database. A store that has lost its data gets the id again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::api::error::{Error, Result};
+use crate::background::{BackgroundTask, BackgroundTasks};
+use crate::context::ChatContext;
+use crate::database::{Database, copy};
+
+/// Interval of the check whether the store epoch has changed.
+const EPOCH_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Keeps the store bound to the database.
+pub(crate) struct StoreBinding {
+    ctx: ChatContext,
+    database: Database,
+    /// Store epoch of the last check.
+    verified_epoch: AtomicU64,
+}
+
+impl StoreBinding {
+    pub(crate) fn new(ctx: ChatContext, database: Database) -> Self {
+        Self {
+            ctx,
+            database,
+            verified_epoch: AtomicU64::new(0),
+        }
+    }
+
+    /// Starts the background task.
+    pub(crate) fn tick(self: &Arc<Self>) -> BackgroundTasks {
+        let work = |it: Arc<Self>| async move { it.verify_after_epoch_change().await };
+        BackgroundTasks::new(vec![BackgroundTask::spawn_periodic(
+            self,
+            EPOCH_CHECK_INTERVAL,
+            "check which database the store belongs to",
+            work,
+        )])
+    }
+
+    /// Repeats the check if the store epoch has changed, because the store may then contain other data.
+    async fn verify_after_epoch_change(&self) -> Result<()> {
+        match self.verified_epoch.load(Ordering::Relaxed) == self.epoch() {
+            true => Ok(()),
+            false => self.bind_or_verify().await,
+        }
+    }
+
+    /// Writes the database id into the store if there is none. Fails if the store contains another id.
+    pub(crate) async fn bind_or_verify(&self) -> Result<()> {
+        let epoch = self.epoch();
+        let key = self.ctx.keys().database();
+        let own = self.database.id();
+        let mut store = self.ctx.store().idempotent();
+        let mut claim = redis::cmd("SET");
+        claim.arg(&key).arg(own).arg("NX");
+        claim.exec_async(&mut store).await?;
+        let found: Option<String> = redis::cmd("GET").arg(&key).query_async(&mut store).await?;
+        // Also after a mismatch, so that the background task logs it only once per epoch.
+        self.verified_epoch.store(epoch, Ordering::Relaxed);
+        match found {
+            Some(found) if copy::is_incomplete_copy_id(&found) => {
+                Err(Error::StoreCopyIncomplete { key, found })
+            }
+            Some(found) if found != own => Err(Error::StoreOfOtherDatabase { key, found }),
+            _ => Ok(()),
+        }
+    }
+
+    fn epoch(&self) -> u64 {
+        *self.ctx.store().epoch().borrow()
+    }
+}

@@ -1,0 +1,3 @@
+//! How the capabilities are called.
+
+mod authorization;

@@ -1,0 +1,185 @@
+//! Random histories compared with a simple model: members, roles, count, version, and the answer of every node.
+
+use std::collections::BTreeMap;
+
+use parlor_chat::api::caller::Caller;
+use parlor_chat::api::error_code::Code;
+use parlor_chat::conversations::{
+    CreateConversation, GetConversation, JoinConversation, LeaveConversation, PutMember,
+    RemoveMember,
+};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use serde_json::json;
+
+use super::fixture::{World, ask, code, person, service};
+use super::on_every_engine;
+
+on_every_engine! {
+    random_histories_agree_with_the_model;
+}
+
+const USERS: [&str; 5] = ["alice", "bob", "carol", "dave", "erin"];
+const ROLES: [&str; 3] = ["owner", "admin", "member"];
+const STEPS: usize = 150;
+
+/// Role and join order of each user.
+#[derive(Default)]
+struct Model {
+    members: BTreeMap<&'static str, (&'static str, usize)>,
+    came: usize,
+    version: u64,
+}
+
+impl Model {
+    fn role(&self, who: &str) -> Option<&'static str> {
+        self.members.get(who).map(|it| it.0)
+    }
+
+    fn add(&mut self, who: &'static str, role: &'static str) {
+        self.came += 1;
+        self.version += 1;
+        let role = if self.members.is_empty() {
+            "owner"
+        } else {
+            role
+        };
+        self.members.insert(who, (role, self.came));
+    }
+
+    fn remove(&mut self, who: &str) {
+        if self.members.remove(who).is_none() {
+            return;
+        }
+        self.version += 1;
+        if self.members.values().all(|it| it.0 != "owner") {
+            let heir = self.members.values_mut();
+            if let Some(heir) = heir.min_by_key(|it| (it.0 != "admin", it.1)) {
+                heir.0 = "owner";
+            }
+        }
+    }
+
+    fn leave(&mut self, who: &str) -> Option<Code> {
+        self.remove(who);
+        None
+    }
+
+    fn join(&mut self, who: &'static str) -> Option<Code> {
+        if self.role(who).is_none() {
+            self.add(who, "member");
+        }
+        None
+    }
+
+    fn expect_remove(&mut self, by: Option<&str>, who: &str) -> Option<Code> {
+        if let Some(by) = by.filter(|by| *by != who) {
+            let Some(own) = self.role(by) else {
+                return Some(Code::NotAMember);
+            };
+            if own == "member" || (own == "admin" && self.role(who) == Some("owner")) {
+                return Some(Code::Forbidden);
+            }
+        }
+        self.remove(who);
+        None
+    }
+
+    fn expect_put(
+        &mut self,
+        by: Option<&str>,
+        who: &'static str,
+        role: &'static str,
+    ) -> Option<Code> {
+        let now = self.role(who);
+        if let Some(by) = by {
+            let Some(own) = self.role(by) else {
+                return Some(Code::NotAMember);
+            };
+            let concerns_owner = now == Some("owner") || role == "owner";
+            if now != Some(role) && (own == "member" || (own == "admin" && concerns_owner)) {
+                return Some(Code::Forbidden);
+            }
+        }
+        match now {
+            None => self.add(who, role),
+            Some(now) if now == role => {}
+            Some(now) => {
+                let owners = self.members.values().filter(|it| it.0 == "owner").count();
+                if now == "owner" && owners == 1 {
+                    return Some(Code::InvalidRequest);
+                }
+                self.members.get_mut(who).unwrap().0 = role;
+                self.version += 1;
+            }
+        }
+        None
+    }
+}
+
+pub async fn random_histories_agree_with_the_model(world: World) {
+    let seed = rand::random();
+    println!("seed {seed}");
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut model = Model::default();
+    let group = json!({ "id": "c1", "kind": "group", "open": true });
+    ask::<CreateConversation>(&world.nodes[0], &person("alice"), group)
+        .await
+        .unwrap();
+    model.add("alice", "owner");
+    for step in 0..STEPS {
+        let node = &world.nodes[random.random_range(0..3)];
+        let by = USERS[random.random_range(0..5)];
+        let who = USERS[random.random_range(0..5)];
+        let role = ROLES[random.random_range(0..3)];
+        let serving = random.random_range(0..4) == 0;
+        let (by, caller): (_, Caller) = match serving {
+            true => (None, service()),
+            false => (Some(by), person(by)),
+        };
+        let mut asked = json!({ "conversationId": "c1", "userId": who });
+        let (done, expected) = match random.random_range(0..4) {
+            0 => (
+                code::<JoinConversation>(node, &person(who), asked).await,
+                model.join(who),
+            ),
+            1 => (
+                code::<LeaveConversation>(node, &person(who), asked).await,
+                model.leave(who),
+            ),
+            2 => (
+                code::<RemoveMember>(node, &caller, asked).await,
+                model.expect_remove(by, who),
+            ),
+            _ => {
+                asked["role"] = role.into();
+                let expected = model.expect_put(by, who, role);
+                (code::<PutMember>(node, &caller, asked).await, expected)
+            }
+        };
+        assert_eq!(done, expected, "step {step}: {by:?} {who} {role}");
+        let members = model
+            .members
+            .iter()
+            .map(|(who, it)| format!("{who} {}", it.0));
+        assert_eq!(
+            world.members("c1").await,
+            members.collect::<Vec<_>>(),
+            "step {step}"
+        );
+        let who = USERS[step % 5];
+        for nth in 0..3 {
+            assert_eq!(
+                world.is_member_on_node(nth, "c1", who).await,
+                model.role(who).is_some(),
+                "step {step}"
+            );
+        }
+    }
+    let head = json!({ "conversationId": "c1" });
+    let head = ask::<GetConversation>(&world.nodes[0], &service(), head)
+        .await
+        .unwrap();
+    assert_eq!(head.member_count, model.members.len() as u64);
+    assert_eq!(world.version("c1").await, model.version);
+}

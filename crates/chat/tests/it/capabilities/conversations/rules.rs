@@ -1,0 +1,428 @@
+//! Permissions and effects of the operations on conversations.
+
+use parlor_chat::api::error_code::Code;
+use parlor_chat::conversations::{
+    CreateConversation, DeleteConversation, GetConversation, GetMember, JoinConversation,
+    LeaveConversation, ListMembers, MemberRole, PutMember, RemoveMember, UpdateConversation,
+};
+use serde_json::json;
+
+use super::fixture::{World, agent, ask, code, person, service};
+use super::on_every_engine;
+
+on_every_engine! {
+    a_direct_conversation_is_created_once_for_each_pair;
+    an_id_and_a_key_are_given_once;
+    invalid_create_requests_are_rejected;
+    members_come_and_go_by_the_rules;
+    ownership_passes_to_another_member_when_the_owner_leaves;
+    a_deleted_conversation_is_gone_for_good;
+    members_are_listed_page_by_page;
+}
+
+pub async fn a_direct_conversation_is_created_once_for_each_pair(world: World) {
+    let node = &world.nodes[0];
+    let create = ask::<CreateConversation>;
+    let (alice, bob) = (person("alice"), person("bob"));
+    let with = |other: &str| json!({ "kind": "direct", "members": [other] });
+    let first = create(node, &alice, with("bob")).await.unwrap();
+    assert!(first.created);
+    let id = first.conversation.id.to_string();
+    assert_eq!(uuid::Uuid::parse_str(&id).unwrap().get_version_num(), 7);
+    for (caller, other) in [(&alice, "bob"), (&bob, "alice")] {
+        let again = create(&world.nodes[1], caller, with(other)).await.unwrap();
+        assert!(!again.created);
+        assert_eq!(again.conversation, first.conversation);
+    }
+    let carol = create(node, &alice, with("carol")).await.unwrap();
+    assert_ne!(carol.conversation.id, first.conversation.id);
+    assert_eq!(world.members(&id).await, ["alice owner", "bob member"]);
+    // The two members of a direct conversation cannot change.
+    let at = |user: &str| json!({ "conversationId": id, "userId": user });
+    let forbidden = Some(Code::Forbidden);
+    assert_eq!(
+        code::<PutMember>(node, &alice, at("carol")).await,
+        forbidden
+    );
+    assert_eq!(
+        code::<RemoveMember>(node, &service(), at("bob")).await,
+        forbidden
+    );
+    assert_eq!(
+        code::<LeaveConversation>(node, &bob, at("")).await,
+        forbidden
+    );
+    assert_eq!(
+        code::<JoinConversation>(node, &agent("root"), at("")).await,
+        forbidden
+    );
+    assert_eq!(world.members(&id).await, ["alice owner", "bob member"]);
+    // Concurrent calls create one conversation.
+    let asked = (0..12).map(|nth| {
+        let caller = if nth % 2 == 0 { "dave" } else { "erin" };
+        let other = if nth % 2 == 0 { "erin" } else { "dave" };
+        let node = &world.nodes[nth % 3];
+        async move {
+            let caller = person(caller);
+            ask::<CreateConversation>(
+                node,
+                &caller,
+                json!({ "kind": "direct", "members": [other] }),
+            )
+            .await
+        }
+    });
+    let mut ids = std::collections::HashSet::new();
+    let mut created = 0;
+    for answer in super::fixture::all(asked).await {
+        let answer = answer.unwrap();
+        created += usize::from(answer.created);
+        ids.insert(answer.conversation.id);
+    }
+    assert_eq!((ids.len(), created), (1, 1));
+}
+
+pub async fn an_id_and_a_key_are_given_once(world: World) {
+    let node = &world.nodes[0];
+    let create = ask::<CreateConversation>;
+    let (alice, bob) = (person("alice"), person("bob"));
+    let group =
+        json!({ "id": "c1", "kind": "group", "title": "One", "members": ["bob", "bob", "alice"] });
+    let first = create(node, &alice, group.clone()).await.unwrap();
+    assert_eq!(first.conversation.member_count, 2);
+    assert_eq!(first.conversation.created_by.unwrap().as_str(), "alice");
+    for caller in [&alice, &bob, &service()] {
+        let again = code::<CreateConversation>(node, caller, group.clone()).await;
+        assert_eq!(again, Some(Code::ConversationExists));
+    }
+    let keyed = |key: &str| json!({ "kind": "group", "members": ["carol"], "idempotencyKey": key });
+    for caller in [&alice, &bob, &service()] {
+        let one = create(node, caller, keyed("k")).await.unwrap();
+        let two = create(&world.nodes[2], caller, keyed("k")).await.unwrap();
+        assert_eq!((one.created, two.created), (true, false));
+        assert_eq!(one.conversation, two.conversation);
+        let other = create(node, caller, keyed("l")).await.unwrap();
+        assert_ne!(other.conversation.id, one.conversation.id);
+    }
+    // If a service does not act for a user, the first member becomes owner.
+    let two = json!({ "id": "c2", "kind": "support", "members": ["bob", "alice"] });
+    create(node, &service(), two).await.unwrap();
+    assert_eq!(world.members("c2").await, ["alice member", "bob owner"]);
+}
+
+pub async fn invalid_create_requests_are_rejected(world: World) {
+    let node = &world.nodes[0];
+    let alice = person("alice");
+    let many: Vec<String> = (0..1_000).map(|it| format!("u{it:04}")).collect();
+    for (wrong, refusal) in [
+        (json!({ "kind": "direct" }), Code::InvalidRequest),
+        (
+            json!({ "kind": "direct", "members": ["alice"] }),
+            Code::InvalidRequest,
+        ),
+        (
+            json!({ "kind": "direct", "members": ["bob", "carol"] }),
+            Code::InvalidRequest,
+        ),
+        (
+            json!({ "kind": "direct", "members": ["bob"], "title": "x" }),
+            Code::InvalidRequest,
+        ),
+        (
+            json!({ "kind": "direct", "members": ["bob"], "history": "since_join" }),
+            Code::InvalidRequest,
+        ),
+        (
+            json!({ "kind": "support", "open": true }),
+            Code::InvalidRequest,
+        ),
+        (
+            json!({ "kind": "group", "priority": "high" }),
+            Code::InvalidRequest,
+        ),
+        (
+            json!({ "kind": "group", "title": "x".repeat(257) }),
+            Code::InvalidRequest,
+        ),
+        (
+            json!({ "kind": "group", "title": "a\u{0}b" }),
+            Code::InvalidRequest,
+        ),
+        (
+            json!({ "kind": "group", "idempotencyKey": "" }),
+            Code::InvalidRequest,
+        ),
+        (json!({ "kind": "group", "id": "total" }), Code::InvalidId),
+        (
+            json!({ "kind": "group", "members": ["a:b"] }),
+            Code::InvalidId,
+        ),
+        (
+            json!({ "kind": "group", "members": vec!["u"; 1_001] }),
+            Code::TooMany,
+        ),
+    ] {
+        let refused = code::<CreateConversation>(node, &alice, wrong.clone()).await;
+        assert_eq!(refused, Some(refusal), "{wrong}");
+    }
+    let nobody = code::<CreateConversation>(node, &service(), json!({ "kind": "group" })).await;
+    assert_eq!(nobody, Some(Code::InvalidRequest));
+    let all = json!({ "id": "all", "kind": "group", "members": many, "title": "x".repeat(256) });
+    let all = ask::<CreateConversation>(node, &alice, all).await.unwrap();
+    assert_eq!(all.conversation.member_count, 1_001);
+
+    let change = |what: serde_json::Value| {
+        let mut asked = json!({ "conversationId": "all" });
+        asked
+            .as_object_mut()
+            .unwrap()
+            .extend(what.as_object().unwrap().clone());
+        asked
+    };
+    let update = code::<UpdateConversation>;
+    let refused = update(node, &alice, change(json!({ "priority": "low" }))).await;
+    assert_eq!(refused, Some(Code::InvalidRequest));
+    let stranger = update(node, &person("u0001"), change(json!({ "title": "Mine" }))).await;
+    assert_eq!(stranger, Some(Code::Forbidden));
+    let stranger = update(node, &person("zoe"), change(json!({ "title": "Mine" }))).await;
+    assert_eq!(stranger, Some(Code::NotAMember));
+    let missing = json!({ "conversationId": "none", "title": "x" });
+    assert_eq!(
+        update(node, &agent("root"), missing).await,
+        Some(Code::NotFound)
+    );
+    let changed = change(json!({ "title": "", "open": true, "history": "since_join" }));
+    let changed = ask::<UpdateConversation>(node, &agent("root"), changed)
+        .await
+        .unwrap();
+    let shown = serde_json::to_value(&changed).unwrap();
+    assert_eq!(shown["open"], true);
+    assert_eq!(shown["history"], "since_join");
+    assert_eq!(shown.get("title"), None);
+}
+
+pub async fn members_come_and_go_by_the_rules(world: World) {
+    let node = &world.nodes[0];
+    let alice = person("alice");
+    let group = json!({ "id": "c1", "kind": "group", "members": ["bob", "carol"] });
+    ask::<CreateConversation>(node, &alice, group)
+        .await
+        .unwrap();
+    let put = async |caller: &str, who: &str, role: &str| {
+        let asked = json!({ "conversationId": "c1", "userId": who, "role": role });
+        code::<PutMember>(node, &person(caller), asked).await
+    };
+    let remove = async |caller: &str, who: &str| {
+        let asked = json!({ "conversationId": "c1", "userId": who });
+        code::<RemoveMember>(node, &person(caller), asked).await
+    };
+    let forbidden = Some(Code::Forbidden);
+    assert_eq!(put("bob", "dave", "member").await, forbidden);
+    assert_eq!(put("zoe", "zoe", "member").await, Some(Code::NotAMember));
+    assert_eq!(remove("bob", "carol").await, forbidden);
+    assert_eq!(put("alice", "bob", "admin").await, None);
+    assert_eq!(put("bob", "dave", "member").await, None);
+    assert_eq!(put("bob", "carol", "admin").await, None);
+    assert_eq!(put("bob", "carol", "member").await, None);
+    // An admin can neither add nor change nor remove owners.
+    assert_eq!(put("bob", "bob", "owner").await, forbidden);
+    assert_eq!(put("bob", "alice", "member").await, forbidden);
+    assert_eq!(remove("bob", "alice").await, forbidden);
+    assert_eq!(
+        put("alice", "alice", "member").await,
+        Some(Code::InvalidRequest)
+    );
+    assert_eq!(remove("bob", "dave").await, None);
+    assert_eq!(
+        remove("bob", "dave").await,
+        None,
+        "a repeated removal succeeds"
+    );
+    assert_eq!(remove("carol", "carol").await, None);
+    assert_eq!(world.members("c1").await, ["alice owner", "bob admin"]);
+    let version = world.version("c1").await;
+    assert_eq!(remove("bob", "dave").await, None);
+    assert_eq!(put("alice", "bob", "admin").await, None);
+    assert_eq!(
+        world.version("c1").await,
+        version,
+        "calls without effect do not change the version"
+    );
+
+    let at = json!({ "conversationId": "c1" });
+    let join = code::<JoinConversation>;
+    assert_eq!(join(node, &person("erin"), at.clone()).await, forbidden);
+    let open = json!({ "conversationId": "c1", "open": true });
+    ask::<UpdateConversation>(node, &alice, open).await.unwrap();
+    assert_eq!(join(node, &person("erin"), at.clone()).await, None);
+    assert_eq!(
+        join(node, &person("erin"), at.clone()).await,
+        None,
+        "a repeated join succeeds"
+    );
+    let head = ask::<GetConversation>(node, &alice, at.clone())
+        .await
+        .unwrap();
+    assert_eq!(head.member_count, 3);
+    let none = json!({ "conversationId": "none" });
+    assert_eq!(join(node, &alice, none).await, Some(Code::NotFound));
+
+    let support = json!({ "id": "help", "kind": "support" });
+    ask::<CreateConversation>(node, &person("erin"), support)
+        .await
+        .unwrap();
+    let help = json!({ "conversationId": "help" });
+    assert_eq!(join(node, &alice, help.clone()).await, forbidden);
+    assert_eq!(join(node, &agent("root"), help).await, None);
+    assert_eq!(world.members("help").await, ["erin owner", "root admin"]);
+
+    // Members mute for themselves only, and other members do not see the mute.
+    let mute = |who: &str| json!({ "conversationId": "c1", "userId": who, "mutedUntil": "2999-01-01T00:00:00Z" });
+    assert_eq!(
+        code::<PutMember>(node, &alice, mute("bob")).await,
+        forbidden
+    );
+    assert_eq!(
+        code::<PutMember>(node, &person("zoe"), mute("zoe")).await,
+        Some(Code::NotAMember)
+    );
+    let muted = ask::<PutMember>(node, &person("bob"), mute("bob"))
+        .await
+        .unwrap();
+    assert_eq!(muted.muted_until.unwrap(), "2999-01-01T00:00:00.000Z");
+    assert_eq!(muted.role, MemberRole::Admin);
+    let bob = json!({ "conversationId": "c1", "userId": "bob" });
+    let seen = ask::<GetMember>(node, &alice, bob.clone()).await.unwrap();
+    assert_eq!(seen.muted_until, None);
+    let unmute = json!({ "conversationId": "c1", "userId": "bob", "mutedUntil": null });
+    let unmuted = ask::<PutMember>(node, &service(), unmute).await.unwrap();
+    assert_eq!(unmuted.muted_until, None);
+    let wrong = json!({ "conversationId": "c1", "userId": "bob", "mutedUntil": "soon" });
+    let wrong = code::<PutMember>(node, &person("bob"), wrong).await;
+    assert_eq!(wrong, Some(Code::InvalidRequest));
+    assert_eq!(
+        code::<GetMember>(node, &person("zoe"), bob).await,
+        Some(Code::NotAMember)
+    );
+}
+
+pub async fn ownership_passes_to_another_member_when_the_owner_leaves(world: World) {
+    let node = &world.nodes[0];
+    let group = json!({ "id": "c1", "kind": "group", "members": ["bob"] });
+    ask::<CreateConversation>(node, &person("zoe"), group)
+        .await
+        .unwrap();
+    for (who, role) in [
+        ("carol", "member"),
+        ("abe", "member"),
+        ("dave", "admin"),
+        ("aaron", "admin"),
+    ] {
+        let asked = json!({ "conversationId": "c1", "userId": who, "role": role });
+        ask::<PutMember>(node, &person("zoe"), asked).await.unwrap();
+    }
+    let leave = async |who: &str| {
+        let asked = json!({ "conversationId": "c1" });
+        ask::<LeaveConversation>(node, &person(who), asked)
+            .await
+            .unwrap();
+        let members = world.members("c1").await.into_iter();
+        let owners = members.filter(|it| it.ends_with("owner"));
+        owners.collect::<Vec<_>>()
+    };
+    assert_eq!(
+        leave("zoe").await,
+        ["dave owner"],
+        "the longest-standing admin becomes owner"
+    );
+    assert_eq!(leave("dave").await, ["aaron owner"]);
+    assert_eq!(
+        leave("aaron").await,
+        ["bob owner"],
+        "without an admin the longest-standing member becomes owner"
+    );
+    assert_eq!(leave("abe").await, ["bob owner"]);
+    assert_eq!(leave("bob").await, ["carol owner"]);
+    assert!(leave("carol").await.is_empty());
+    let empty = json!({ "conversationId": "c1" });
+    let empty = ask::<GetConversation>(node, &service(), empty)
+        .await
+        .unwrap();
+    assert_eq!(empty.member_count, 0);
+}
+
+pub async fn a_deleted_conversation_is_gone_for_good(world: World) {
+    let node = &world.nodes[0];
+    let alice = person("alice");
+    let group = json!({ "id": "c1", "kind": "group", "members": ["bob"] });
+    ask::<CreateConversation>(node, &alice, group.clone())
+        .await
+        .unwrap();
+    let c1 = json!({ "conversationId": "c1" });
+    assert!(world.is_member_on_node(1, "c1", "bob").await);
+    let refused = code::<DeleteConversation>(node, &person("bob"), c1.clone()).await;
+    assert_eq!(refused, Some(Code::Forbidden));
+    let refused = code::<DeleteConversation>(node, &person("zoe"), c1.clone()).await;
+    assert_eq!(refused, Some(Code::NotAMember));
+    ask::<DeleteConversation>(node, &alice, c1.clone())
+        .await
+        .unwrap();
+    for nth in 0..3 {
+        assert!(!world.is_member_on_node(nth, "c1", "alice").await);
+        assert!(!world.is_member_on_node(nth, "c1", "bob").await);
+    }
+    let gone = code::<GetConversation>(node, &alice, c1.clone()).await;
+    assert_eq!(gone, Some(Code::NotAMember));
+    let gone = code::<DeleteConversation>(node, &service(), c1.clone()).await;
+    assert_eq!(gone, Some(Code::NotFound));
+    assert_eq!(
+        code::<ListMembers>(node, &service(), c1).await,
+        Some(Code::NotFound)
+    );
+    let again = code::<CreateConversation>(node, &alice, group).await;
+    assert_eq!(again, Some(Code::ConversationExists));
+    // After the deletion the same pair gets a new conversation.
+    let direct = json!({ "kind": "direct", "members": ["bob"] });
+    let first = ask::<CreateConversation>(node, &alice, direct.clone())
+        .await
+        .unwrap();
+    let id = json!({ "conversationId": first.conversation.id });
+    ask::<DeleteConversation>(node, &alice, id).await.unwrap();
+    let second = ask::<CreateConversation>(node, &alice, direct)
+        .await
+        .unwrap();
+    assert!(second.created);
+    assert_ne!(second.conversation.id, first.conversation.id);
+}
+
+pub async fn members_are_listed_page_by_page(world: World) {
+    let node = &world.nodes[0];
+    let many: Vec<String> = (0..120).map(|it| format!("u{it:04}")).collect();
+    let group = json!({ "id": "c1", "kind": "group", "members": many });
+    ask::<CreateConversation>(node, &service(), group)
+        .await
+        .unwrap();
+    let mut found = Vec::new();
+    let mut asked = json!({ "conversationId": "c1" });
+    loop {
+        let page = ask::<ListMembers>(node, &person("u0007"), asked.clone())
+            .await
+            .unwrap();
+        found.extend(page.members.iter().map(|it| it.user_id.to_string()));
+        let Some(cursor) = page.next_cursor else {
+            break;
+        };
+        asked["cursor"] = cursor.into();
+    }
+    assert_eq!(found, many);
+    for wrong in [
+        json!({ "cursor": "x" }),
+        json!({ "limit": 0 }),
+        json!({ "limit": 101 }),
+    ] {
+        let mut asked = wrong.clone();
+        asked["conversationId"] = "c1".into();
+        let refused = code::<ListMembers>(node, &service(), asked).await;
+        assert_eq!(refused, Some(Code::InvalidRequest), "{wrong}");
+    }
+}

@@ -1,0 +1,66 @@
+//! Concurrent checks within one millisecond.
+
+use parlor_chat::limits::{RateLimitAlgorithm, RateLimitDecision, RateLimiter};
+
+use super::fixture::{WINDOW, World, id, limit, user};
+
+const REQUESTS: usize = 1_000;
+const LIMIT: u32 = 100;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_at_once_are_a_hundred_embedded() {
+    a_thousand_concurrent_checks_admit_exactly_the_limit(World::embedded().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_at_once_are_a_hundred_redis() {
+    a_thousand_concurrent_checks_admit_exactly_the_limit(World::redis().await).await;
+}
+
+/// Two nodes check at the same time, the clock stands still.
+pub async fn a_thousand_concurrent_checks_admit_exactly_the_limit(world: World) {
+    for &algorithm in RateLimitAlgorithm::ALL {
+        let hundred = limit(algorithm, LIMIT, WINDOW);
+        let check = move |node: RateLimiter, cost| async move {
+            node.check(&id("x"), &hundred, cost, false).await.unwrap()
+        };
+        let told = at_once(&world, move |node| check(node, 1)).await;
+        assert_exact(&told, 1);
+        world.pass(WINDOW);
+        let told = at_once(&world, move |node| check(node, 7)).await;
+        assert_exact(&told, 7);
+    }
+    let told = at_once(&world, |node| async move {
+        node.count_message(&user("alice"), LIMIT).await.unwrap()
+    });
+    assert_exact(&told.await, 1);
+}
+
+async fn at_once<F>(world: &World, ask: impl Fn(RateLimiter) -> F) -> Vec<RateLimitDecision>
+where
+    F: Future<Output = RateLimitDecision> + Send + 'static,
+{
+    let nodes = world.nodes.iter().cycle().take(REQUESTS);
+    let asked: Vec<_> = nodes.map(|it| tokio::spawn(ask(it.clone()))).collect();
+    let mut told = Vec::new();
+    for asked in asked {
+        told.push(asked.await.unwrap());
+    }
+    told
+}
+
+/// Asserts that the limit is used up exactly, that each admitted request saw another remaining number, and that the
+/// other requests were rejected.
+fn assert_exact(told: &[RateLimitDecision], cost: u32) {
+    let (admitted, refused): (Vec<RateLimitDecision>, Vec<RateLimitDecision>) =
+        told.iter().partition(|it| it.allowed);
+    let mut remaining: Vec<_> = admitted.iter().map(|it| it.remaining).collect();
+    remaining.sort_unstable();
+    let step = usize::try_from(cost).unwrap();
+    let expected: Vec<_> = (LIMIT % cost..=LIMIT - cost).step_by(step).collect();
+    assert_eq!(remaining, expected);
+    assert_eq!(admitted.len() + refused.len(), REQUESTS);
+    for it in refused {
+        assert!(it.remaining < cost && it.retry_after_ms > Some(0), "{it:?}");
+    }
+}

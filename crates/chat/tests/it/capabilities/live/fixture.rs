@@ -1,0 +1,240 @@
+//! The fixture of the message tests, with subscribers.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use parlor_chat::ids::{ConversationId, UserId};
+use parlor_chat::keys::RecentLayout;
+use parlor_chat::live::{
+    ConversationEvent, ConversationSubscriber, LiveSubscription, UserEvent, UserSubscriber,
+};
+use parlor_testkit::{RedisCluster, eventually};
+use serde_json::Value;
+
+use crate::capabilities::messages::fixture::{self as messages, c1, user};
+
+/// More messages than the embedded bus buffers for a slow reader.
+const BUS_OVERFLOW_MESSAGES: usize = 70_000;
+
+pub struct World(messages::World);
+
+impl World {
+    pub async fn embedded() -> Self {
+        Self(messages::World::embedded(RecentLayout::Messages).await)
+    }
+
+    pub async fn redis() -> Self {
+        Self(messages::World::redis(RecentLayout::Messages).await)
+    }
+
+    pub async fn cluster(cluster: &mut RedisCluster) -> Self {
+        Self(messages::World::cluster(cluster).await)
+    }
+
+    /// Subscribes to `c1` on a node that shows the conversation to these users.
+    pub async fn subscribe(
+        &self,
+        node: usize,
+        users: &[&str],
+    ) -> (Arc<RecordingSubscriber>, LiveSubscription) {
+        self.follow_in(node, &c1(), users).await
+    }
+
+    pub async fn follow_in(
+        &self,
+        node: usize,
+        conversation: &ConversationId,
+        users: &[&str],
+    ) -> (Arc<RecordingSubscriber>, LiveSubscription) {
+        let heard = Arc::new(RecordingSubscriber {
+            users: users.iter().map(|it| user(it)).collect(),
+            ..RecordingSubscriber::default()
+        });
+        let sink = Arc::clone(&heard) as Arc<dyn ConversationSubscriber>;
+        let follow = self.nodes[node].live().conversation(conversation, sink);
+        (heard, follow.await.unwrap())
+    }
+
+    /// Subscribes to a user on a node.
+    pub async fn follow_user(
+        &self,
+        node: usize,
+        who: &str,
+    ) -> (Arc<RecordingSubscriber>, LiveSubscription) {
+        let heard = Arc::new(RecordingSubscriber::default());
+        let sink = Arc::clone(&heard) as Arc<dyn UserSubscriber>;
+        let follow = self.nodes[node].live().user(&user(who), sink).await;
+        (heard, follow.unwrap())
+    }
+
+    /// Makes the bus lose messages: cuts its connections, or overflows the buffer of the embedded bus.
+    pub async fn drop_bus_messages(&self) {
+        if self.primaries.is_empty() {
+            let channel = self.keys.conversation_channel(&c1());
+            let mut pipe = redis::pipe();
+            for _ in 0..BUS_OVERFLOW_MESSAGES {
+                let publish = self.store.bus().publish_command();
+                pipe.cmd(publish)
+                    .arg(channel.as_str())
+                    .arg(b"\x01\xfe")
+                    .ignore();
+            }
+            pipe.exec_async(&mut self.store.clone()).await.unwrap();
+        }
+        for primary in &self.primaries {
+            let mut connection = parlor_testkit::connect_with_test_timeout(primary)
+                .await
+                .unwrap();
+            let mut kill = redis::cmd("CLIENT");
+            kill.arg("KILL").arg("TYPE").arg("pubsub");
+            kill.exec_async(&mut connection).await.unwrap();
+        }
+    }
+
+    /// Runs a statement.
+    pub async fn execute_sql(&self, statement: &'static str) {
+        use parlor_chat::database::Either;
+        let mut tx = self.nodes[0].database().begin().await.unwrap();
+        match tx.connection() {
+            Either::Sqlite(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
+            Either::Postgres(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
+        }
+        tx.commit().await.unwrap();
+    }
+}
+
+impl Deref for World {
+    type Target = messages::World;
+
+    fn deref(&self) -> &messages::World {
+        &self.0
+    }
+}
+
+impl DerefMut for World {
+    fn deref_mut(&mut self) -> &mut messages::World {
+        &mut self.0
+    }
+}
+
+/// An event that a subscriber received.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ReceivedEvent {
+    Message(u64, Value),
+    Changed(u64, u64, bool, Value),
+    Delivered(String, u64),
+    Read(String, u64),
+    Typing(String, bool),
+    Members(Vec<String>, Vec<String>),
+    Deleted,
+    Unread(Value),
+    Membership(String, bool),
+    Missed,
+}
+
+/// Subscriber that records its events.
+#[derive(Default)]
+pub struct RecordingSubscriber {
+    pub events: Mutex<Vec<ReceivedEvent>>,
+    pub users: Vec<UserId>,
+    /// Subscription that is dropped at the first event.
+    pub drop_on_first_event: Mutex<Option<LiveSubscription>>,
+}
+
+impl RecordingSubscriber {
+    /// Returns the events received so far.
+    pub fn all(&self) -> Vec<ReceivedEvent> {
+        self.events.lock().clone()
+    }
+
+    /// Waits for this number of events, and returns the events.
+    pub async fn wait_for_events(&self, count: usize) -> Vec<ReceivedEvent> {
+        let enough = async || {
+            let told = self.all();
+            (told.len() >= count).then_some(told)
+        };
+        eventually("the events are received", enough).await
+    }
+
+    /// Returns the `seq` of the received messages, in the order of their delivery.
+    pub fn seqs(&self) -> Vec<u64> {
+        let told = self.all().into_iter();
+        let seqs = told.filter_map(|it| match it {
+            ReceivedEvent::Message(seq, _) => Some(seq),
+            _ => None,
+        });
+        seqs.collect()
+    }
+
+    /// Waits until this message is the last one received.
+    pub async fn wait_for_seq(&self, seq: u64) {
+        let last = async || self.seqs().last() == Some(&seq);
+        eventually(&format!("message {seq} is received"), last).await;
+    }
+
+    fn note(&self, told: ReceivedEvent) {
+        self.events.lock().push(told);
+        drop(self.drop_on_first_event.lock().take());
+    }
+}
+
+impl ConversationSubscriber for RecordingSubscriber {
+    fn on_event(&self, news: &ConversationEvent<'_>) {
+        let read = |json: &[u8]| serde_json::from_slice::<Value>(json).unwrap();
+        let names = |users: &[UserId]| users.iter().map(UserId::to_string).collect();
+        self.note(match news {
+            ConversationEvent::MessageCreated { seq, rev, json } => {
+                assert_eq!(read(json)["rev"], *rev);
+                ReceivedEvent::Message(*seq, read(json))
+            }
+            ConversationEvent::MessageChanged {
+                seq,
+                rev,
+                deleted,
+                json,
+            } => ReceivedEvent::Changed(*seq, *rev, *deleted, read(json)),
+            // Meant for clients that loaded the message from the history.
+            ConversationEvent::UndeliveredMessageChanged { .. } => return,
+            ConversationEvent::ReceiptMoved {
+                delivered,
+                read,
+                change,
+            } => {
+                assert_ne!(delivered, read);
+                let (receipt, name) = (&change.receipt, change.receipt.user_id.to_string());
+                match read {
+                    true => ReceivedEvent::Read(name, receipt.read_seq),
+                    false => ReceivedEvent::Delivered(name, receipt.delivered_seq),
+                }
+            }
+            ConversationEvent::TypingChanged(change) => {
+                assert_eq!(change.conversation_id, c1());
+                ReceivedEvent::Typing(change.user_id.to_string(), change.typing)
+            }
+            ConversationEvent::MembersChanged { joined, left, .. } => {
+                ReceivedEvent::Members(names(joined), names(left))
+            }
+            ConversationEvent::ConversationDeleted => ReceivedEvent::Deleted,
+        });
+    }
+
+    fn users(&self) -> Vec<UserId> {
+        self.users.clone()
+    }
+}
+
+impl UserSubscriber for RecordingSubscriber {
+    fn on_event(&self, news: &UserEvent<'_>) {
+        self.note(match news {
+            UserEvent::UnreadChanged(json) => {
+                ReceivedEvent::Unread(serde_json::from_slice(json).unwrap())
+            }
+            UserEvent::MembershipChanged {
+                conversation,
+                joined,
+            } => ReceivedEvent::Membership(conversation.to_string(), *joined),
+            UserEvent::EventsMaybeLost => ReceivedEvent::Missed,
+        });
+    }
+}

@@ -1,0 +1,75 @@
+//! Notifications about conversations above the fan-out limit.
+
+use std::time::Duration;
+
+use parlor_chat::api::operation::Operation;
+use parlor_chat::conversations::LeaveConversation;
+use parlor_testkit::eventually;
+use serde_json::json;
+
+use super::fixture::{ReceivedEvent, World};
+use super::on_every_engine;
+use crate::capabilities::messages::fixture::{c1, person, text};
+
+on_every_engine! {
+    members_are_told_of_the_newest_message_once_a_second;
+}
+
+pub async fn members_are_told_of_the_newest_message_once_a_second(mut world: World) {
+    world.options.fanout_limit = 1;
+    for name in ["n2", "n3"] {
+        let node = world.start(name).await;
+        world.nodes.push(node);
+    }
+    let (bob, _follow_bob) = world.follow_user(3, "bob").await;
+    let (carol, _follow_carol) = world.follow_user(3, "carol").await;
+    let (dave, _follow_dave) = world.follow_user(3, "dave").await;
+    let send = async || {
+        let sent = world.nodes[2].messages();
+        let sent = sent.send(&person("alice"), &c1(), text("x")).await;
+        sent.unwrap();
+    };
+    // The background tasks of both nodes do this several times a second.
+    let tick = async || {
+        world.nodes[2]
+            .unread()
+            .publish_due_notifications()
+            .await
+            .unwrap();
+        world.nodes[3].live().run_background_once().await.unwrap();
+    };
+    let said = |seq: u64| ReceivedEvent::Unread(json!({ "conversationId": "c1", "lastSeq": seq }));
+    for _ in 0..3 {
+        send().await;
+    }
+    for heard in [&bob, &carol] {
+        let told = async || {
+            tick().await;
+            heard.all() == [said(1)]
+        };
+        eventually("the first message is notified", told).await;
+    }
+    world.advance(Duration::from_secs(1)).await;
+    for heard in [&bob, &carol] {
+        let told = async || {
+            tick().await;
+            heard.all() == [said(1), said(3)]
+        };
+        eventually("the newest message is notified one second later", told).await;
+    }
+    let leave = LeaveConversation {
+        conversation_id: "c1".into(),
+    };
+    leave.run(&world.nodes[2], &person("bob")).await.unwrap();
+    world.advance(Duration::from_secs(2)).await;
+    tick().await;
+    send().await;
+    let told = async || {
+        tick().await;
+        carol.all().last() == Some(&said(4))
+    };
+    eventually("a remaining member is notified", told).await;
+    let unread = bob.all().into_iter().filter(|it| *it == said(4));
+    assert_eq!(unread.count(), 0);
+    assert_eq!(dave.all(), []);
+}

@@ -1,0 +1,95 @@
+//! Members join and leave, and conversations are deleted.
+
+use parlor_chat::api::operation::Operation;
+use parlor_chat::conversations::{
+    DeleteConversation, JoinConversation, LeaveConversation, MemberRole, PutMember, RemoveMember,
+};
+
+use super::fixture::{ReceivedEvent, World};
+use super::on_every_engine;
+use crate::capabilities::messages::fixture::{c1, person};
+
+on_every_engine! {
+    membership_changes_are_delivered_in_order_with_messages;
+    an_unpublished_removal_is_delivered_before_the_next_message;
+    a_stale_removal_frame_is_ignored;
+    a_deleted_conversation_is_told_and_nothing_after_it;
+}
+
+fn id() -> String {
+    "c1".into()
+}
+
+async fn membership_changes_are_delivered_in_order_with_messages(world: World) {
+    let (heard, _follow) = world.subscribe(1, &["bob"]).await;
+    let node = &world.nodes[0];
+    let leave = LeaveConversation {
+        conversation_id: id(),
+    };
+    leave.run(node, &person("bob")).await.unwrap();
+    world.send(0, "alice", "he is gone").await;
+    let join = JoinConversation {
+        conversation_id: id(),
+    };
+    join.run(node, &person("dave")).await.unwrap();
+    let told = heard.wait_for_events(3).await;
+    let members = |joined: &[&str], left: &[&str]| {
+        let names = |it: &[&str]| it.iter().map(|it| (*it).to_owned()).collect();
+        ReceivedEvent::Members(names(joined), names(left))
+    };
+    assert_eq!(told[0], members(&[], &["bob"]));
+    assert!(matches!(told[1], ReceivedEvent::Message(1, _)));
+    assert_eq!(told[2], members(&["dave"], &[]));
+}
+
+async fn an_unpublished_removal_is_delivered_before_the_next_message(world: World) {
+    let (heard, _follow) = world.subscribe(1, &["bob", "carol"]).await;
+    world
+        .execute_sql("DELETE FROM members WHERE conversation_id = 'c1' AND user_id = 'bob'")
+        .await;
+    world
+        .execute_sql(
+            "UPDATE conversations SET members_version = members_version + 1 WHERE id = 'c1'",
+        )
+        .await;
+    world.commit_without_applying("alice", "not for bob").await;
+    world.drop_bus_messages().await;
+    let told = heard.wait_for_events(2).await;
+    assert_eq!(told[0], ReceivedEvent::Members(vec![], vec!["bob".into()]));
+    assert!(matches!(told[1], ReceivedEvent::Message(1, _)));
+}
+
+async fn a_stale_removal_frame_is_ignored(world: World) {
+    let (heard, _follow) = world.subscribe(1, &["bob"]).await;
+    let late = br#"{"membersVersion":1,"deleted":false,"members":[{"userId":"bob","role":null}]}"#;
+    let frame = [&[1, 6][..], late].concat();
+    let channel = world.keys.conversation_channel(&c1());
+    let bus = world.store.bus();
+    bus.publish_sharded(channel.as_str(), frame).await.unwrap();
+    world.send(0, "alice", "all are here").await;
+    heard.wait_for_seq(1).await;
+    assert_eq!(heard.all().len(), 1);
+}
+
+async fn a_deleted_conversation_is_told_and_nothing_after_it(world: World) {
+    let (heard, _follow) = world.subscribe(1, &["bob"]).await;
+    let delete = DeleteConversation {
+        conversation_id: id(),
+    };
+    delete.run(&world.nodes[0], &person("alice")).await.unwrap();
+    assert_eq!(heard.wait_for_events(1).await, [ReceivedEvent::Deleted]);
+    world.drop_bus_messages().await;
+    let put = PutMember {
+        conversation_id: id(),
+        user_id: "dave".into(),
+        role: Some(MemberRole::Member),
+        ..PutMember::default()
+    };
+    assert!(put.run(&world.nodes[0], &person("alice")).await.is_err());
+    let remove = RemoveMember {
+        conversation_id: id(),
+        user_id: "bob".into(),
+    };
+    assert!(remove.run(&world.nodes[0], &person("alice")).await.is_err());
+    assert_eq!(heard.all(), [ReceivedEvent::Deleted]);
+}

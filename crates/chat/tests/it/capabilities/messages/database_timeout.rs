@@ -1,0 +1,88 @@
+//! A database that does not answer in time, so that the result of a commit is unknown.
+
+use std::time::Duration;
+
+use parlor_chat::Chat;
+use parlor_chat::api::error_code::Code;
+use parlor_chat::context::ChatContext;
+use parlor_chat::database::{Database, Either, WriteTransaction};
+use parlor_chat::ids::NodeId;
+use parlor_chat::messages::MessageEdit;
+
+use super::fixture::{World, c1, person, text};
+use super::test_on_all_backends;
+
+test_on_all_backends! {
+    a_message_with_an_unconfirmed_commit_is_applied;
+    a_change_whose_commit_was_not_heard_of_is_shown;
+}
+
+/// Starts a node with a short database timeout.
+async fn node_with_short_timeout(world: &World) -> Chat {
+    let database = world.database_with_timeout(Duration::from_secs(1)).await;
+    let ctx = ChatContext::new(world.store.clone(), world.keys.clone());
+    Chat::new(ctx, database, NodeId::new("n9").unwrap(), &world.options)
+}
+
+/// Locks `c1`, so that no other transaction can change it.
+async fn hold(database: &Database) -> WriteTransaction {
+    let mut tx = database.begin().await.unwrap();
+    run(
+        &mut tx,
+        "UPDATE conversations SET last_at = last_at WHERE id = 'c1'",
+    )
+    .await;
+    tx
+}
+
+async fn run(tx: &mut WriteTransaction, statement: &'static str) {
+    match tx.connection() {
+        Either::Sqlite(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
+        Either::Postgres(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
+    }
+}
+
+async fn a_message_with_an_unconfirmed_commit_is_applied(mut world: World) {
+    let node = node_with_short_timeout(&world).await;
+    world.send(0, "alice", "one").await;
+    // The committed row. The sender gets an error below.
+    world.commit_without_applying("bob", "two").await;
+    let database = world.database().await;
+    let held = hold(&database).await;
+    let sent = node
+        .messages()
+        .send(&person("bob"), &c1(), text("two"))
+        .await;
+    assert_eq!(sent.unwrap_err().code(), Code::DatabaseUnavailable);
+    drop(held);
+    assert_eq!(world.published_seqs().await, [1]);
+    let settled = async || node.messages().settle().await;
+    parlor_testkit::eventually("pending store updates are applied", settled).await;
+    assert_eq!(world.published_seqs().await, [2]);
+}
+
+async fn a_change_whose_commit_was_not_heard_of_is_shown(world: World) {
+    let node = node_with_short_timeout(&world).await;
+    world.send(0, "alice", "one").await;
+    assert_eq!(world.newest(0).await, ["one"]);
+    let database = world.database().await;
+    let mut tx = hold(&database).await;
+    run(
+        &mut tx,
+        "UPDATE conversations SET rev = rev + 1 WHERE id = 'c1'",
+    )
+    .await;
+    run(&mut tx, "UPDATE messages SET content = 'edited', edited_at = 1, rev = rev + 1 WHERE conversation_id = 'c1'").await;
+    tx.commit().await.unwrap();
+    let held = hold(&database).await;
+    let edit = MessageEdit {
+        content: Some("edited".into()),
+        metadata: None,
+    };
+    let edited = node.messages().edit(&person("alice"), &c1(), 1, edit).await;
+    assert_eq!(edited.unwrap_err().code(), Code::DatabaseUnavailable);
+    drop(held);
+    let settled = async || node.messages().settle().await;
+    parlor_testkit::eventually("pending store updates are applied", settled).await;
+    assert_eq!(world.newest(0).await, ["edited"]);
+}

@@ -1,0 +1,113 @@
+//! Futures that are dropped before they complete, and the effect of their first half.
+
+use std::future::Future;
+
+use parlor_chat::ids::{UserId, WatchShard};
+use parlor_chat::presence::PresenceStatus;
+
+use super::fixture::{GRACE, World, api_device, socket_device, user};
+use super::on_every_engine;
+
+on_every_engine! {
+    a_cancelled_connect_counts_as_a_lost_connection;
+    a_cancelled_leave_still_publishes_offline;
+    a_loss_that_nobody_waits_for_leaves_the_grace_time;
+    beats_of_a_flush_that_nobody_waits_for_are_written_with_the_next;
+    users_whose_state_nobody_waited_for_are_told_as_changes;
+}
+
+/// Polls a future once and drops it. True if it completed, as on the embedded engine.
+async fn poll_once(future: impl Future) -> bool {
+    tokio::select! {
+        biased;
+        _ = future => true,
+        () = std::future::ready(()) => false,
+    }
+}
+
+async fn a_cancelled_connect_counts_as_a_lost_connection(mut world: World) {
+    if poll_once(world.nodes[0].connect(socket_device("alice", "s1"))).await {
+        poll_once(world.nodes[0].connection_lost(&socket_device("alice", "s1"))).await;
+    }
+    world.run_background_once().await;
+    world.run_background_once().await;
+    world.pass(GRACE).await;
+    world.nodes[0].beat(&socket_device("alice", "s1")).unwrap();
+    world.run_background_once().await;
+    world.assert_status("alice", PresenceStatus::Offline).await;
+    // The node does not register the device again from its memory.
+    world.advance(GRACE * 3).await;
+    world.run_background_once().await;
+    world.assert_status("alice", PresenceStatus::Offline).await;
+    let news = world.drain_event_names().await;
+    assert!(
+        news.is_empty() || news == ["online alice", "offline alice"],
+        "{news:?}"
+    );
+    assert_eq!(world.nodes[0].count().await.unwrap(), 0);
+}
+
+async fn a_cancelled_leave_still_publishes_offline(mut world: World) {
+    world.nodes[0]
+        .connect(socket_device("alice", "s1"))
+        .await
+        .unwrap();
+    poll_once(world.nodes[0].leave(&socket_device("alice", "s1"))).await;
+    world.run_background_once().await;
+    world.assert_status("alice", PresenceStatus::Offline).await;
+    assert_eq!(
+        world.drain_event_names().await,
+        ["online alice", "offline alice"]
+    );
+    world.run_background_once().await;
+    assert_eq!(world.nodes[0].count().await.unwrap(), 0);
+}
+
+async fn a_loss_that_nobody_waits_for_leaves_the_grace_time(mut world: World) {
+    world.nodes[0]
+        .connect(socket_device("alice", "s1"))
+        .await
+        .unwrap();
+    poll_once(world.nodes[0].connection_lost(&socket_device("alice", "s1"))).await;
+    world.run_background_once().await;
+    world.assert_status("alice", PresenceStatus::Online).await;
+    world.pass(GRACE).await;
+    world.run_background_once().await;
+    world.assert_status("alice", PresenceStatus::Offline).await;
+    assert_eq!(
+        world.drain_event_names().await,
+        ["online alice", "offline alice"]
+    );
+}
+
+async fn beats_of_a_flush_that_nobody_waits_for_are_written_with_the_next(mut world: World) {
+    world.nodes[0].beat(&api_device("alice", "api")).unwrap();
+    poll_once(world.nodes[0].flush_heartbeats()).await;
+    world.run_background_once().await;
+    world.assert_status("alice", PresenceStatus::Online).await;
+    assert_eq!(world.drain_event_names().await, ["online alice"]);
+}
+
+async fn users_whose_state_nobody_waited_for_are_told_as_changes(world: World) {
+    let node = &world.nodes[0];
+    let bob = user("bob");
+    let same_shard = |it: &UserId| WatchShard::of(it).number() == WatchShard::of(&bob).number();
+    let mut users = (0..).map(|at| user(&format!("u{at}"))).filter(same_shard);
+    let alice = users.next().unwrap();
+    let online = node
+        .connect(socket_device(alice.as_str(), "s1"))
+        .await
+        .unwrap();
+    let mut watcher = node.new_watcher();
+    // The shard is subscribed already, so that only the read can be cancelled.
+    watcher.watch(std::slice::from_ref(&bob)).await.unwrap();
+    let mut told = Vec::new();
+    tokio::select! {
+        biased;
+        now = watcher.watch(std::slice::from_ref(&alice)) => told = now.unwrap(),
+        () = std::future::ready(()) => {}
+    }
+    node.flush_watchers().await.unwrap();
+    told.extend(watcher.try_next());
+    assert_eq!(told, [online]);
+}

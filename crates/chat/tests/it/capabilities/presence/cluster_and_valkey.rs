@@ -1,0 +1,43 @@
+//! Some of the tests on other servers: a Cluster, which rejects a script that leaves its slot, and Valkey.
+
+use parlor_chat::keys::PresenceLayout;
+use parlor_testkit::RedisCluster;
+
+use super::fixture::World;
+use super::{crash, devices, grace, removed_devices, status};
+
+const LAYOUTS: [PresenceLayout; 4] = [
+    PresenceLayout::Devices,
+    PresenceLayout::Document,
+    PresenceLayout::Sockets,
+    PresenceLayout::Status,
+];
+
+async fn on(mut open: impl AsyncFnMut(PresenceLayout) -> World) {
+    for layout in LAYOUTS {
+        println!("{layout}");
+        devices::a_first_device_is_announced_once(open(layout).await).await;
+        devices::a_second_device_is_shown_and_not_announced(open(layout).await).await;
+        devices::a_second_device_that_disconnects_publishes_no_event(open(layout).await).await;
+        devices::the_last_device_to_leave_is_announced_once(open(layout).await).await;
+        removed_devices::a_device_removed_on_another_node_is_not_brought_back(open(layout).await)
+            .await;
+        grace::a_device_that_does_not_beat_lapses_once(open(layout).await).await;
+        grace::a_reconnect_within_the_grace_period_publishes_no_event(open(layout).await).await;
+        status::an_invisible_user_is_shown_and_announced_as_offline(open(layout).await).await;
+        status::away_and_busy_are_not_announced_to_services(open(layout).await).await;
+        crash::a_store_that_was_away_makes_nobody_offline(open(layout).await).await;
+        crash::only_devices_of_a_dead_node_go_offline(open(layout).await).await;
+    }
+}
+
+#[tokio::test]
+async fn the_layouts_live_on_a_cluster() {
+    let mut cluster = RedisCluster::start().await;
+    on(async |layout| World::cluster(&mut cluster, layout).await).await;
+}
+
+#[tokio::test]
+async fn the_layouts_live_on_valkey() {
+    on(World::valkey).await;
+}

@@ -1,0 +1,231 @@
+//! Fixture: a store with nodes.
+
+use std::ops::{Deref, DerefMut};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parlor_chat::context::ChatContext;
+use parlor_chat::ids::{DeviceId, NodeId, SocketId, UserId};
+use parlor_chat::keys::{KeySettings, Keyspace, PresenceLayout, Preset, TtlName};
+use parlor_chat::nodes::LocalNode;
+use parlor_chat::presence::{Device, Presence, PresenceStatus, UserStatus};
+use parlor_store::{BusEvent, BusSubscription, ManualClock};
+use parlor_testkit::RedisCluster;
+
+use crate::support::backend::TestBackend;
+
+/// Half a lease, so that nodes that renew in between keep their leases: keys of a server also expire in real time.
+const HALF_LEASE: Duration = Duration::from_millis(2_500);
+pub const LEASE: Duration = Duration::from_secs(5);
+pub const GRACE: Duration = Duration::from_secs(5);
+
+pub struct World {
+    ground: TestBackend,
+    pub keys: Keyspace,
+    pub layout: PresenceLayout,
+    /// The running nodes.
+    pub nodes: Vec<Presence>,
+    events: BusSubscription,
+}
+
+/// Published events with their version, for example `online alice`.
+pub type PublishedEvents = Vec<(String, u64)>;
+
+impl World {
+    pub async fn embedded(layout: PresenceLayout) -> Self {
+        Self::on(TestBackend::embedded().await, layout).await
+    }
+
+    pub async fn redis(layout: PresenceLayout) -> Self {
+        Self::on(TestBackend::redis().await, layout).await
+    }
+
+    pub async fn valkey(layout: PresenceLayout) -> Self {
+        Self::on(TestBackend::valkey().await, layout).await
+    }
+
+    pub async fn cluster(cluster: &mut RedisCluster, layout: PresenceLayout) -> Self {
+        Self::on(TestBackend::cluster(cluster).await, layout).await
+    }
+
+    pub async fn on_disk(folder: &Path, clock: ManualClock, layout: PresenceLayout) -> Self {
+        Self::on(TestBackend::on_disk(folder, clock).await, layout).await
+    }
+
+    async fn on(ground: TestBackend, layout: PresenceLayout) -> Self {
+        let mut layouts = Preset::Parlor.layouts();
+        layouts.presence = layout;
+        let keys = ground.keys(KeySettings::from_layouts(Preset::Parlor, layouts));
+        let events = ground.store.bus().psubscribe("events:user.*");
+        let mut world = Self {
+            events: events.await.unwrap(),
+            keys,
+            layout,
+            nodes: Vec::new(),
+            ground,
+        };
+        world
+            .new_node("n0")
+            .extend_deadlines_after_restart()
+            .await
+            .unwrap();
+        world.nodes.push(world.start("n0").await);
+        world.nodes.push(world.start("n1").await);
+        // The nodes may expire others from now on.
+        world.pass(LEASE + GRACE).await;
+        world
+    }
+
+    /// Subscribes again, without the events that were published or lost before.
+    pub async fn resubscribe(&mut self) {
+        let events = self.store.bus().psubscribe("events:user.*");
+        self.events = events.await.unwrap();
+    }
+
+    /// Creates and starts another node.
+    pub async fn start(&self, id: &str) -> Presence {
+        let presence = self.new_node(id);
+        presence.start().await.unwrap();
+        presence
+    }
+
+    /// Creates a node without starting it.
+    fn new_node(&self, id: &str) -> Presence {
+        let ctx = ChatContext::new(self.store.clone(), self.keys.clone());
+        let nodes = LocalNode::new(ctx.clone(), NodeId::new(id).unwrap(), GRACE);
+        Presence::new(ctx, Arc::new(nodes))
+    }
+
+    pub fn ttl(&self) -> Duration {
+        self.keys.ttl(TtlName::Presence)
+    }
+
+    /// Advances the clock while the nodes keep their leases. The nodes do no other work.
+    pub async fn pass(&self, by: Duration) {
+        let mut left = by;
+        // The calls before this one took some time.
+        self.renew_leases().await;
+        while !left.is_zero() {
+            let step = left.min(HALF_LEASE);
+            self.advance(step).await;
+            self.renew_leases().await;
+            left -= step;
+        }
+    }
+
+    async fn renew_leases(&self) {
+        for node in &self.nodes {
+            node.renew().await.unwrap();
+        }
+    }
+
+    /// Runs the background work of every node once.
+    pub async fn run_background_once(&self) {
+        for node in &self.nodes {
+            node.renew().await.unwrap();
+            node.flush_heartbeats().await.unwrap();
+            node.sweep().await.unwrap();
+            node.reap_dead_nodes().await.unwrap();
+        }
+    }
+
+    /// Publishes the end marker. Returns how many times the marker is published.
+    async fn publish_marker(&self) -> usize {
+        let channel = "events:user.enough";
+        if self.primaries.len() < 2 {
+            self.store.bus().publish(channel, "").await.unwrap();
+            return 1;
+        }
+        // In a Cluster the messages of different servers arrive in any order.
+        for primary in &self.primaries {
+            let mut connection = parlor_testkit::connect_with_test_timeout(primary)
+                .await
+                .unwrap();
+            let mut publish = redis::cmd("PUBLISH");
+            publish.arg(channel).arg("");
+            publish.exec_async(&mut connection).await.unwrap();
+        }
+        self.primaries.len()
+    }
+
+    /// Returns the events since the last call in order. In a Cluster they are grouped by user.
+    pub async fn drain_events(&mut self) -> PublishedEvents {
+        let mut enough = self.publish_marker().await;
+        let mut announced = PublishedEvents::new();
+        loop {
+            let Some(BusEvent::Message {
+                channel, payload, ..
+            }) = self.events.next().await
+            else {
+                panic!("the subscription ended or may have lost a message");
+            };
+            let channel = String::from_utf8(channel.to_vec()).unwrap();
+            let kind = channel.strip_prefix("events:user.").unwrap();
+            if kind == "enough" {
+                enough -= 1;
+                if enough == 0 {
+                    break;
+                }
+                continue;
+            }
+            let payload: serde_json::Value = serde_json::from_slice(&payload).unwrap();
+            let fields: Vec<_> = payload.as_object().unwrap().keys().collect();
+            assert_eq!(fields, ["userId", "timestamp", "version"]);
+            assert_eq!(payload["timestamp"].as_str().unwrap().len(), 24);
+            let user = payload["userId"].as_str().unwrap();
+            announced.push((
+                format!("{kind} {user}"),
+                payload["version"].as_u64().unwrap(),
+            ));
+        }
+        if self.primaries.len() > 1 {
+            announced.sort_by(|(a, _), (b, _)| a.split(' ').nth(1).cmp(&b.split(' ').nth(1)));
+        }
+        announced
+    }
+
+    /// [`drain_events`](Self::drain_events) without the versions.
+    pub async fn drain_event_names(&mut self) -> Vec<String> {
+        let announced = self.drain_events().await;
+        announced.into_iter().map(|(what, _)| what).collect()
+    }
+
+    pub async fn status(&self, who: &str) -> UserStatus {
+        self.nodes[0].status(&user(who)).await.unwrap()
+    }
+
+    pub async fn assert_status(&self, who: &str, status: PresenceStatus) {
+        let seen = self.status(who).await;
+        assert_eq!(seen.status, status, "{seen:?}");
+        assert!(!seen.degraded);
+    }
+}
+
+impl Deref for World {
+    type Target = TestBackend;
+
+    fn deref(&self) -> &TestBackend {
+        &self.ground
+    }
+}
+
+impl DerefMut for World {
+    fn deref_mut(&mut self) -> &mut TestBackend {
+        &mut self.ground
+    }
+}
+
+pub fn user(id: &str) -> UserId {
+    UserId::new(id).unwrap()
+}
+
+/// A device with a socket.
+pub fn socket_device(who: &str, socket: &str) -> Device {
+    Device::with_socket(user(who), SocketId::new(socket).unwrap())
+}
+
+/// A device without a socket.
+pub fn api_device(who: &str, id: &str) -> Device {
+    Device::without_socket(user(who), DeviceId::new(id).unwrap())
+}

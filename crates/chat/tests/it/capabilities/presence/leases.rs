@@ -1,0 +1,78 @@
+//! Leases of nodes.
+
+use std::sync::Arc;
+
+use parlor_chat::context::ChatContext;
+use parlor_chat::ids::NodeId;
+use parlor_chat::keys::PresenceLayout;
+use parlor_chat::nodes::{LeaseRenewal, LocalNode};
+use parlor_testkit::eventually;
+
+use super::fixture::{GRACE, LEASE, World};
+use super::on_every_engine;
+
+on_every_engine! {
+    a_node_that_ends_leaves_the_lease_to_its_successor;
+    a_node_that_could_not_renew_in_time_has_lost_its_lease;
+}
+
+fn node(world: &World, id: &str) -> LocalNode {
+    let ctx = ChatContext::new(world.store.clone(), world.keys.clone());
+    LocalNode::new(ctx, NodeId::new(id).unwrap(), GRACE)
+}
+
+async fn a_node_that_ends_leaves_the_lease_to_its_successor(world: World) {
+    let (old, new) = (node(&world, "n9"), node(&world, "n9"));
+    old.register().await.unwrap();
+    new.register().await.unwrap();
+    old.release_lease().await.unwrap();
+    assert_eq!(new.renew().await.unwrap(), LeaseRenewal::Kept);
+    let found = async || {
+        let mut score = redis::cmd("ZSCORE");
+        score.arg(world.keys.nodes()).arg("n9");
+        let mut store = world.store.clone();
+        let score: Option<f64> = score.query_async(&mut store).await.unwrap();
+        score.is_some()
+    };
+    assert!(found().await);
+    new.release_lease().await.unwrap();
+    assert!(!found().await);
+    assert!(!old.is_alive(&NodeId::new("n9").unwrap()).await.unwrap());
+}
+
+/// The lease key may still exist: written by an attempt whose reply was lost.
+async fn a_node_that_could_not_renew_in_time_has_lost_its_lease(world: World) {
+    let node = node(&world, "n9");
+    node.register().await.unwrap();
+    world.advance(LEASE * 2).await;
+    let mut lease = redis::cmd("SET");
+    lease.arg(world.keys.node(node.id())).arg(node.epoch());
+    lease.exec_async(&mut world.store.clone()).await.unwrap();
+    assert_eq!(node.renew().await.unwrap(), LeaseRenewal::Lost);
+    assert_eq!(node.renew().await.unwrap(), LeaseRenewal::Kept);
+}
+
+/// One server of a Cluster may fail over with the leases of some nodes, while other nodes renew theirs without a break.
+#[tokio::test]
+async fn no_node_reaps_others_directly_after_a_store_restart() {
+    let mut world = World::redis(PresenceLayout::Devices).await;
+    let judge = Arc::new(node(&world, "n9"));
+    judge.register().await.unwrap();
+    let keep = async |world: &World| {
+        for _ in 0..11 {
+            world.advance(LEASE / 5).await;
+            judge.renew().await.unwrap();
+        }
+    };
+    keep(&world).await;
+    assert!(judge.may_judge());
+    let save = redis::cmd("SAVE");
+    save.exec_async(&mut world.store.clone()).await.unwrap();
+    let server = world.server.as_mut().unwrap();
+    server.kill9();
+    server.restart().await;
+    eventually("the lease is renewed", async || judge.renew().await.is_ok()).await;
+    assert!(!judge.may_judge());
+    keep(&world).await;
+    assert!(judge.may_judge());
+}

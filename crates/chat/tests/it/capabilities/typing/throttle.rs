@@ -1,0 +1,99 @@
+//! The throttle writes one start in two seconds, and suppresses no start that is needed.
+
+use std::time::Duration;
+
+use parlor_chat::context::ChatContext;
+use parlor_chat::keys::{Keyspace, TtlName, TypingLayout};
+use parlor_chat::typing::Typing;
+
+use super::fixture::{World, conversation, settings, start, stop, typers, user};
+use super::on_every_layout;
+
+on_every_layout! {
+    a_start_is_written_once_in_two_seconds;
+    stop_lets_the_next_start_through;
+    users_conversations_and_nodes_do_not_hold_each_other_back;
+    what_is_remembered_is_forgotten_when_it_is_over;
+}
+
+const NOTHING: [&str; 0] = [];
+
+pub async fn a_start_is_written_once_in_two_seconds(mut world: World) {
+    for _ in 0..5 {
+        start(&world.nodes[0], "c1", "alice").await;
+    }
+    assert_eq!(world.drain_frames().await, ["alice types"]);
+    world.advance(Duration::from_millis(1_999)).await;
+    start(&world.nodes[0], "c1", "alice").await;
+    assert_eq!(world.drain_frames().await, NOTHING);
+    world.advance(Duration::from_millis(1)).await;
+    for _ in 0..5 {
+        start(&world.nodes[0], "c1", "alice").await;
+    }
+    assert_eq!(world.drain_frames().await, ["alice types"]);
+}
+
+pub async fn stop_lets_the_next_start_through(mut world: World) {
+    let (conv, alice) = (conversation("c1"), user("alice"));
+    for _ in 0..3 {
+        start(&world.nodes[0], "c1", "alice").await;
+        stop(&world.nodes[0], "c1", "alice").await;
+        stop(&world.nodes[0], "c1", "alice").await;
+        assert_eq!(world.drain_frames().await, ["alice types", "alice stopped"]);
+    }
+    start(&world.nodes[0], "c1", "alice").await;
+    assert_eq!(typers(&world.nodes[0], "c1").await, ["alice"]);
+    assert_eq!(world.drain_frames().await, ["alice types"]);
+    world.nodes[0].reset_throttle_after_message(&conv, &alice);
+    start(&world.nodes[0], "c1", "alice").await;
+    assert_eq!(world.drain_frames().await, ["alice types"]);
+    stop(&world.nodes[0], "c1", "bob").await;
+    assert_eq!(world.drain_frames().await, NOTHING, "bob was not typing");
+}
+
+async fn users_conversations_and_nodes_do_not_hold_each_other_back(mut world: World) {
+    start(&world.nodes[0], "c2", "alice").await;
+    start(&world.nodes[0], "c1", "alice").await;
+    start(&world.nodes[0], "c1", "bob").await;
+    start(&world.nodes[1], "c1", "alice").await;
+    let expected = ["alice types", "bob types", "alice types"];
+    assert_eq!(world.drain_frames().await, expected);
+    stop(&world.nodes[0], "c1", "bob").await;
+    start(&world.nodes[0], "c1", "alice").await;
+    assert_eq!(world.drain_frames().await, ["bob stopped"]);
+    assert_eq!(typers(&world.nodes[0], "c2").await, ["alice"]);
+}
+
+async fn what_is_remembered_is_forgotten_when_it_is_over(world: World) {
+    let node = &world.nodes[0];
+    for who in ["alice", "bob", "carol"] {
+        start(node, "c1", who).await;
+    }
+    stop(node, "c1", "bob").await;
+    assert_eq!(node.clean_throttle(), 2);
+    world.advance(Duration::from_secs(1)).await;
+    start(node, "c1", "bob").await;
+    world.advance(Duration::from_secs(1)).await;
+    assert_eq!(node.clean_throttle(), 1);
+    world.advance(Duration::from_secs(1)).await;
+    assert_eq!(node.clean_throttle(), 0);
+}
+
+#[tokio::test]
+async fn a_shorter_time_to_live_shortens_the_throttle() {
+    let mut world = World::embedded(TypingLayout::Document).await;
+    let mut settings = settings(TypingLayout::Document);
+    settings
+        .ttls
+        .set(TtlName::Typing, Duration::from_millis(900));
+    world.keys = Keyspace::new(settings, true).unwrap();
+    let node = Typing::new(ChatContext::new(world.store.clone(), world.keys.clone()));
+    start(&node, "c1", "alice").await;
+    assert_eq!(world.drain_frames().await, ["alice types"]);
+    world.advance(Duration::from_millis(599)).await;
+    start(&node, "c1", "alice").await;
+    assert_eq!(world.drain_frames().await, NOTHING);
+    world.advance(Duration::from_millis(1)).await;
+    start(&node, "c1", "alice").await;
+    assert_eq!(world.drain_frames().await, ["alice types"]);
+}

@@ -1,0 +1,7 @@
+//! Declarations, names and the generated reference of the keys.
+
+mod builders;
+mod declarations;
+mod matching;
+mod reference;
+mod settings;

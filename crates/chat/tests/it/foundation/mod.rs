@@ -1,0 +1,5 @@
+//! What the capabilities stand on.
+
+mod database;
+mod ids;
+mod keys;
