@@ -155,7 +155,7 @@ impl ClientPool {
                     client: who,
                     kind,
                     received_at: at,
-                })
+                });
             };
             let done = client.on_ready(
                 event,

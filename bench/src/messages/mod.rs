@@ -43,7 +43,7 @@ impl WriteStrategy {
     async fn send(&self, draft: MessageDraft) -> anyhow::Result<()> {
         match self {
             Self::OneTransactionEach(database) => {
-                single_transaction::send_in_transaction(database, draft).await?
+                single_transaction::send_in_transaction(database, draft).await?;
             }
             Self::GroupCommit(writer) => drop(writer.send(draft).await?),
         }

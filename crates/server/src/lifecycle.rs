@@ -216,7 +216,7 @@ async fn leave_cluster(chat: &Chat) {
             warn!(
                 %error,
                 "could not notify the other nodes of the shutdown; they will notice when the lease expires"
-            )
+            );
         }
         Err(_) => warn!(
             "could not notify the other nodes of the shutdown in time; they will notice when the lease expires"

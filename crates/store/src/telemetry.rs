@@ -74,7 +74,7 @@ impl StoreTelemetryEvent<'_> {
             Self::BusLost { reason } => warn!(reason, "bus connection lost"),
             Self::BusRefused { topic, reason } => warn!(topic, reason, "bus subscription rejected"),
             Self::SubscriptionLagged { topic } => {
-                debug!(topic, "bus subscriber too slow, messages dropped")
+                debug!(topic, "bus subscriber too slow, messages dropped");
             }
         }
     }
@@ -93,7 +93,7 @@ impl StoreTelemetryEvent<'_> {
             Self::Failover { .. } => counter!("parlor_store_failovers_total").increment(1),
             Self::EpochRaised { .. } => counter!("parlor_store_epoch_raised_total").increment(1),
             Self::EpochRaisedLocally { .. } => {
-                counter!("parlor_store_epoch_unsaved_total").increment(1)
+                counter!("parlor_store_epoch_unsaved_total").increment(1);
             }
             Self::BreakerOpened { .. } => {
                 gauge!("parlor_store_breakers_open").increment(1.0);
@@ -114,7 +114,7 @@ impl StoreTelemetryEvent<'_> {
             Self::BusLost { .. } => counter!("parlor_store_bus_lost_total").increment(1),
             Self::BusRefused { .. } => counter!("parlor_store_bus_refused_total").increment(1),
             Self::SubscriptionLagged { .. } => {
-                counter!("parlor_store_bus_lagged_total").increment(1)
+                counter!("parlor_store_bus_lagged_total").increment(1);
             }
         }
     }

@@ -128,7 +128,7 @@ async fn accept_with_retry(listener: &TcpListener) -> (TcpStream, PeerAddress) {
                 debug!(
                     %error,
                     "client closed the connection before it was accepted"
-                )
+                );
             }
             Err(error) => {
                 warn!(%error, "cannot accept connections; retrying in 500 ms");

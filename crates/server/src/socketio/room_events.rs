@@ -83,7 +83,7 @@ impl ConversationSubscriber for JoinedConversation {
                 }
             }
             ConversationEvent::ConversationDeleted => {
-                self.remove_sockets_deferred(&mut inside, |_| true)
+                self.remove_sockets_deferred(&mut inside, |_| true);
             }
         }
     }

@@ -324,7 +324,7 @@ impl JoinedConversation {
             let sweep = async move {
                 gateway
                     .joined_conversations
-                    .update_and_drop_if_empty(&id, |_, _| {})
+                    .update_and_drop_if_empty(&id, |_, _| {});
             };
             self.gateway.runtime.spawn(sweep);
         }

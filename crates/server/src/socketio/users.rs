@@ -131,7 +131,7 @@ impl ConnectedUser {
     /// Removes a socket.
     pub(super) fn remove_socket(&self, socket: &Arc<GatewaySocket>) {
         self.update_and_drop_if_empty(|inside| {
-            inside.sockets.retain(|it| !Arc::ptr_eq(it, socket))
+            inside.sockets.retain(|it| !Arc::ptr_eq(it, socket));
         });
     }
 

@@ -111,7 +111,7 @@ impl<H: SessionHandler> EngineIoSession<H> {
     /// Sends a text message.
     pub fn send_text(self: &Arc<Self>, text: &str) {
         let frame = EncodedFrame::encode_packet(1 + text.len(), &[], |out| {
-            EngineIoPacket::Message(text).encode(out)
+            EngineIoPacket::Message(text).encode(out);
         });
         self.send_frame(&Arc::new(frame));
     }
@@ -266,7 +266,7 @@ impl<H: SessionHandler> EngineIoSession<H> {
             EngineIoPacket::Close => self.close(DisconnectReason::ClientDisconnect),
             EngineIoPacket::Upgrade | EngineIoPacket::Noop => {}
             EngineIoPacket::Open(_) | EngineIoPacket::Ping(_) => {
-                self.close(DisconnectReason::ProtocolError)
+                self.close(DisconnectReason::ProtocolError);
             }
         }
         true

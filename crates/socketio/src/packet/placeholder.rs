@@ -89,10 +89,10 @@ impl<'de> Visitor<'de> for PlaceholderVisitor {
         while let Some(key) = map.next_key_seed(PlaceholderKeySeed)? {
             match (key, map.next_value_seed(self)?) {
                 (PlaceholderKey::Placeholder, value) => {
-                    is_placeholder = matches!(value, VisitedValue::True)
+                    is_placeholder = matches!(value, VisitedValue::True);
                 }
                 (PlaceholderKey::Number, VisitedValue::Number(n)) => {
-                    number = usize::try_from(n).ok()
+                    number = usize::try_from(n).ok();
                 }
                 _ => {}
             }

@@ -174,7 +174,7 @@ impl<H: SocketHandler> Drop for DrainPanicGuard<'_, H> {
             session
                 .engine()
                 .handler()
-                .detach_sockets_of_closed_session(&session)
+                .detach_sockets_of_closed_session(&session);
         });
     }
 }

@@ -209,7 +209,7 @@ impl<H: SocketHandler> Socket<H> {
                 if reason != DisconnectReason::ServerShutdown {
                     let namespace = self.namespace();
                     session.send_frame(&encoded_event::encode_packet(namespace.len(), |out| {
-                        encode_disconnect(out, namespace)
+                        encode_disconnect(out, namespace);
                     }));
                 }
                 session.close(reason);

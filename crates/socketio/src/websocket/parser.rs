@@ -51,10 +51,9 @@ impl FrameParser {
                 .partial
                 .as_ref()
                 .is_none_or(|it| it.is_at_frame_boundary())
+                && let Some(message) = self.parse_unfragmented(input)?
             {
-                if let Some(message) = self.parse_unfragmented(input)? {
-                    return Ok(Some(message));
-                }
+                return Ok(Some(message));
             }
             let partial = self.partial.get_or_insert_default();
             if let Some(message) = partial.feed(input, self.max_message_bytes)? {

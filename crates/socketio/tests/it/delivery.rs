@@ -490,7 +490,7 @@ async fn a_socket_disconnected_while_draining_cannot_be_recovered() {
     let host = start_test_server(recovery_enabled()).await;
     let hello = send_events_and_disconnect(&host, &["slow", "echo"]).await;
     let disconnect = |socket: &Arc<Socket<RecordingHandler>>| {
-        socket.disconnect(DisconnectReason::ServerDisconnect)
+        socket.disconnect(DisconnectReason::ServerDisconnect);
     };
     host.server.for_each_socket(disconnect);
     let auth = format!("{{\"pid\":{}}}", hello["pid"]);

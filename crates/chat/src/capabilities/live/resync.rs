@@ -160,10 +160,10 @@ impl ConversationFeed {
                 let (json, deleted) = (json(message), message.deleted_at.is_some());
                 match message.seq > state.delivered_through {
                     true => {
-                        self.deliver_undelivered_change(message.seq, message.rev, deleted, &json)
+                        self.deliver_undelivered_change(message.seq, message.rev, deleted, &json);
                     }
                     false => {
-                        self.deliver_change(&mut state, message.seq, message.rev, deleted, &json)
+                        self.deliver_change(&mut state, message.seq, message.rev, deleted, &json);
                     }
                 }
             }

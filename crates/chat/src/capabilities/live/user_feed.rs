@@ -33,7 +33,7 @@ impl UserFeed {
     fn apply_frame(&self, frame: &[u8]) -> bool {
         match BusFrame::from(frame) {
             BusFrame::Known(BusFrameKind::UnreadChanged, json) => {
-                self.deliver(&UserEvent::UnreadChanged(json))
+                self.deliver(&UserEvent::UnreadChanged(json));
             }
             BusFrame::Known(BusFrameKind::MembershipChanged, json) => {
                 let Ok(told) =

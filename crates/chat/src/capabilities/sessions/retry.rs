@@ -19,11 +19,11 @@ impl Sessions {
                     match session.map(|it| it.status) {
                         Some(SessionStatus::Blocked) => {
                             self.publish_session_end(&user, SessionEndReason::Blocked, None)
-                                .await
+                                .await;
                         }
                         None => {
                             self.publish_session_end(&user, SessionEndReason::Logout, None)
-                                .await
+                                .await;
                         }
                         Some(_) => {}
                     }

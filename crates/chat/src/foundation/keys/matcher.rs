@@ -62,7 +62,7 @@ impl Keyspace {
             }
             match part {
                 PatternPart::Literal(text) | PatternPart::FixedHashTag(text) => {
-                    rest = rest.strip_prefix(text)?
+                    rest = rest.strip_prefix(text)?;
                 }
                 PatternPart::Id(kind) => {
                     let (id, after) = rest.split_at(id_len(*kind, tagged, rest));

@@ -110,7 +110,7 @@ impl JsonDecoder<'_> {
             match &top.place {
                 InsertPosition::Index(at) => top.table.raw_set(*at, value)?,
                 InsertPosition::Key(key) => {
-                    top.table.raw_set(self.lua.create_string(key)?, value)?
+                    top.table.raw_set(self.lua.create_string(key)?, value)?;
                 }
             }
             let after = self.lexer.next();

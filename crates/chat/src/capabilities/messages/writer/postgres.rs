@@ -111,7 +111,7 @@ impl PostgresWriter {
             let done = self.attempt(jobs, in_doubt).await;
             match done.as_ref().map_err(|failure| failure.fault) {
                 Err(DatabaseErrorKind::Conflict) if conflicts < MAX_CONFLICT_RETRIES => {
-                    conflicts += 1
+                    conflicts += 1;
                 }
                 Err(DatabaseErrorKind::Unavailable) => {
                     self.discard_connection();

@@ -100,7 +100,7 @@ pub(super) async fn compare(
             (Some(one), Some(_)) => compared.record_difference(table, &one, "is different"),
             (Some(one), None) => compared.record_difference(table, &one, "is missing"),
             (None, Some(other)) => {
-                compared.record_difference(table, &other, "is not in the source")
+                compared.record_difference(table, &other, "is not in the source");
             }
             (None, None) => {}
         }

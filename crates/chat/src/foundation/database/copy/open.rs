@@ -57,7 +57,7 @@ pub(super) async fn open(
         }
         (CopyMode::DryRun, _) | (_, CopyProgress::NotStarted) => {}
         (_, CopyProgress::InProgress | CopyProgress::Complete) => {
-            check_migration(seen.as_ref(), &target_url)?
+            check_migration(seen.as_ref(), &target_url)?;
         }
     }
     let source = open_source(from, &source_url, used).await?;
