@@ -44,7 +44,7 @@ struct DriverOutput {
 impl Driver {
     pub fn start(language: Language) -> Self {
         let crates = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let here = crates.join("tests/it/clients");
+        let here = crates.join("tests/it/client_libraries");
         let mut command = match language {
             Language::Node => {
                 let mut node = Command::new("node");
